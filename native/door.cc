@@ -1,0 +1,208 @@
+// The one door: any ATen operator, found by name, its JavaScript arguments converted by its schema, called through the dispatcher.
+#include "door.h"
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <c10/core/ScalarType.h>
+#include <torch/version.h>
+
+#include <map>
+#include <memory>
+#include <sstream>
+
+#include "slots.h"
+
+namespace temper {
+namespace {
+
+using c10::IValue;
+using c10::TypeKind;
+using c10::TypePtr;
+
+struct Operator {
+  c10::OperatorHandle handle;
+  std::string name;
+  bool inPlace;  // writes its first argument and returns it: JavaScript has that tensor already
+};
+
+IValue toList(napi_env env, napi_value value, const TypePtr& type);
+
+IValue toValue(napi_env env, napi_value value, const TypePtr& type) {
+  switch (type->kind()) {
+    case TypeKind::OptionalType:
+      if (isNothing(env, value)) return IValue();
+      return toValue(env, value, type->castRaw<c10::OptionalType>()->getElementType());
+    case TypeKind::TensorType:
+      return toTensor(env, value);
+    case TypeKind::IntType:
+    case TypeKind::SymIntType:
+      return toInteger(env, value);
+    case TypeKind::FloatType:
+      return toDouble(env, value);
+    case TypeKind::BoolType:
+      return toBoolean(env, value);
+    case TypeKind::NumberType: {
+      if (kindOf(env, value) == napi_boolean) return at::Scalar(toBoolean(env, value));
+      double number = toDouble(env, value);
+      // Whole numbers stay integers, so that they do not turn an integer tensor into a floating-point one.
+      if (number == std::floor(number) && std::abs(number) <= 9007199254740991.0) return at::Scalar(static_cast<int64_t>(number));
+      return at::Scalar(number);
+    }
+    case TypeKind::StringType:
+      return toText(env, value);
+    case TypeKind::DeviceObjType:
+      return at::Device(toText(env, value));
+    case TypeKind::ListType:
+      return toList(env, value, type);
+    default:
+      break;
+  }
+  // Data types, layouts and memory formats are plain integers in a schema of either libtorch generation.
+  if (type->str() == "ScalarType" || type->str() == "Layout" || type->str() == "MemoryFormat") return toInteger(env, value);
+  throw std::invalid_argument("arguments of type " + type->str() + " cannot be given from JavaScript");
+}
+
+IValue toList(napi_env env, napi_value value, const TypePtr& type) {
+  auto inner = type->castRaw<c10::ListType>()->getElementType();
+  switch (inner->kind()) {
+    case TypeKind::IntType:
+    case TypeKind::SymIntType: {
+      c10::List<int64_t> list;
+      if (kindOf(env, value) == napi_number) list.push_back(toInteger(env, value));
+      else for (int64_t number : toIntegers(env, value)) list.push_back(number);
+      return list;
+    }
+    case TypeKind::FloatType: {
+      c10::List<double> list;
+      uint32_t length = arrayLength(env, value, "an array of numbers");
+      for (uint32_t i = 0; i < length; i++) list.push_back(toDouble(env, element(env, value, i)));
+      return list;
+    }
+    case TypeKind::BoolType: {
+      c10::List<bool> list;
+      uint32_t length = arrayLength(env, value, "an array of booleans");
+      for (uint32_t i = 0; i < length; i++) list.push_back(toBoolean(env, element(env, value, i)));
+      return list;
+    }
+    case TypeKind::TensorType: {
+      c10::List<at::Tensor> list;
+      uint32_t length = arrayLength(env, value, "an array of tensors");
+      list.reserve(length);
+      for (uint32_t i = 0; i < length; i++) list.push_back(toTensor(env, element(env, value, i)));
+      return list;
+    }
+    default: {
+      uint32_t length = arrayLength(env, value, "an array");
+      auto list = c10::impl::GenericList(inner);
+      for (uint32_t i = 0; i < length; i++) list.push_back(toValue(env, element(env, value, i), inner));
+      return list;
+    }
+  }
+}
+
+napi_value fromValue(napi_env env, const IValue& value) {
+  if (value.isTensor()) {
+    if (value.toTensor().defined()) return fromDouble(env, keepTensor(value.toTensor()));
+  } else if (value.isTensorList()) {
+    auto list = value.toTensorVector();
+    napi_value array;
+    napi_create_array_with_length(env, list.size(), &array);
+    for (size_t i = 0; i < list.size(); i++) napi_set_element(env, array, i, fromDouble(env, keepTensor(list[i])));
+    return array;
+  } else if (value.isDouble()) {
+    return fromDouble(env, value.toDouble());
+  } else if (value.isInt()) {
+    return fromDouble(env, static_cast<double>(value.toInt()));
+  } else if (value.isBool()) {
+    return fromBoolean(env, value.toBool());
+  } else if (value.isScalar()) {
+    return fromDouble(env, value.toScalar().toDouble());
+  }
+  napi_value nothing;
+  napi_get_null(env, &nothing);
+  return nothing;
+}
+
+/** The call as it was made, with the tensors' shapes and types, for an error message. */
+std::string describe(const Operator& op, const torch::jit::Stack& stack) {
+  std::ostringstream text;
+  text << op.name << "(";
+  size_t shown = 0;
+  auto tensor = [&](const at::Tensor& t) {
+    if (shown++) text << ", ";
+    if (shown > 8) return;
+    text << (t.defined() ? c10::toString(t.scalar_type()) : "undefined");
+    if (t.defined()) text << t.sizes();
+  };
+  for (const auto& value : stack) {
+    if (value.isTensor()) tensor(value.toTensor());
+    else if (value.isTensorList()) for (const auto& t : value.toTensorVector()) tensor(t);
+  }
+  text << ")";
+  return text.str();
+}
+
+napi_value invoke(napi_env env, napi_callback_info info) {
+  return guarded(env, [&]() -> napi_value {
+    Call call(env, info);
+    auto& op = *static_cast<Operator*>(call.data);
+    const auto& arguments = op.handle.schema().arguments();
+    if (call.count > arguments.size())
+      throw std::invalid_argument(op.name + ": takes " + std::to_string(arguments.size()) + " arguments, received " + std::to_string(call.count));
+    torch::jit::Stack stack;
+    stack.reserve(arguments.size());
+    for (size_t i = 0; i < arguments.size(); i++) {
+      napi_value value = call.at(i);
+      try {
+        if (i < call.count && kindOf(env, value) != napi_undefined) stack.push_back(toValue(env, value, arguments[i].type()));
+        else if (arguments[i].default_value()) stack.push_back(*arguments[i].default_value());
+        else throw std::invalid_argument("missing");
+      } catch (...) {
+        throw std::invalid_argument(op.name + ": argument " + arguments[i].name() + ": " + currentMessage());
+      }
+    }
+    std::string described;
+    torch::jit::Stack given = stack;  // the call consumes the stack; an error message still wants to name what came
+    try {
+      op.handle.callBoxed(&stack);
+    } catch (...) {
+      throw std::runtime_error(describe(op, given) + ": " + currentMessage());
+    }
+    if (op.inPlace || stack.empty()) return nullptr;
+    if (stack.size() == 1) return fromValue(env, stack[0]);
+    napi_value array;
+    napi_create_array_with_length(env, stack.size(), &array);
+    for (size_t i = 0; i < stack.size(); i++) napi_set_element(env, array, i, fromValue(env, stack[i]));
+    return array;
+  });
+}
+
+/** op(name, overload): a function that calls the operator; its `returns` says what comes back: T tensor, L list of tensors, V value. */
+napi_value findOperator(const Call& call) {
+  std::string name = toText(call.env, call.at(0));
+  std::string overload = isNothing(call.env, call.at(1)) ? "" : toText(call.env, call.at(1));
+  auto found = c10::Dispatcher::singleton().findSchema({name, overload});
+  std::string whole = overload.empty() ? name : name + "." + overload;
+  if (!found) throw std::invalid_argument("operator " + whole + " is not in this libtorch (" TORCH_VERSION ")");
+  const auto& schema = found->schema();
+  const auto& returns = schema.returns();
+  bool inPlace = !returns.empty() && returns[0].alias_info() && returns[0].alias_info()->isWrite();
+  // Operators are looked up once a process and stay: a few hundred small objects.
+  auto* op = new Operator{*found, whole, inPlace};
+  napi_value function;
+  napi_create_function(call.env, whole.c_str(), NAPI_AUTO_LENGTH, invoke, op, &function);
+  std::string kinds;
+  if (!inPlace)
+    for (const auto& result : returns) {
+      bool list = result.type()->kind() == TypeKind::ListType;
+      kinds += result.type()->kind() == TypeKind::TensorType ? 'T' : list ? 'L' : 'V';
+    }
+  set(call.env, function, "returns", fromText(call.env, kinds));
+  set(call.env, function, "schema", fromText(call.env, c10::toString(schema)));
+  return function;
+}
+
+}  // namespace
+
+void defineDoor(napi_env env, napi_value exports) { define<findOperator>(env, exports, "op"); }
+
+}  // namespace temper

@@ -1,0 +1,13 @@
+// What each part of the addon adds to its exports.
+#pragma once
+#include "js.h"
+
+namespace temper {
+
+void defineDoor(napi_env env, napi_value exports);
+void defineTensors(napi_env env, napi_value exports);
+void defineAutograd(napi_env env, napi_value exports);
+void defineRuntime(napi_env env, napi_value exports);
+void defineCuda(napi_env env, napi_value exports);
+
+}  // namespace temper

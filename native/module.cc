@@ -1,0 +1,14 @@
+#include "door.h"
+
+static napi_value initialise(napi_env env, napi_value exports) {
+  return temper::guarded(env, [&] {
+    temper::defineDoor(env, exports);
+    temper::defineTensors(env, exports);
+    temper::defineAutograd(env, exports);
+    temper::defineRuntime(env, exports);
+    temper::defineCuda(env, exports);
+    return exports;
+  });
+}
+
+NAPI_MODULE(temper, initialise)

@@ -1,0 +1,79 @@
+#include "slots.h"
+
+namespace temper {
+namespace {
+
+struct Slot {
+  at::Tensor tensor;
+  uint32_t generation = 1;
+  bool live = false;
+};
+
+constexpr double kGenerationUnit = 4294967296.0;   // handle = generation * 2^32 + index: exact in a double up to generation 2^20
+constexpr uint32_t kGenerations = 1u << 20;
+
+// Never destroyed: at process exit libtorch's own statics may be gone before ours.
+std::vector<Slot>& slots() {
+  static auto* table = new std::vector<Slot>();
+  return *table;
+}
+std::vector<uint32_t>& freeSlots() {
+  static auto* list = new std::vector<uint32_t>();
+  return *list;
+}
+size_t live = 0;
+
+Slot& slotOf(double handle) {
+  if (!(handle >= kGenerationUnit) || handle >= kGenerationUnit * kGenerations || handle != std::floor(handle))
+    throw std::invalid_argument("not a tensor handle");
+  auto generation = static_cast<uint32_t>(handle / kGenerationUnit);
+  auto index = static_cast<uint32_t>(handle - generation * kGenerationUnit);
+  if (index >= slots().size()) throw std::invalid_argument("not a tensor handle");
+  Slot& slot = slots()[index];
+  if (!slot.live || slot.generation != generation) throw std::invalid_argument("the tensor was freed: it was used outside the scope that made it");
+  return slot;
+}
+
+}  // namespace
+
+double keepTensor(at::Tensor tensor) {
+  uint32_t index;
+  if (freeSlots().empty()) {
+    index = static_cast<uint32_t>(slots().size());
+    slots().emplace_back();
+  } else {
+    index = freeSlots().back();
+    freeSlots().pop_back();
+  }
+  Slot& slot = slots()[index];
+  slot.tensor = std::move(tensor);
+  slot.live = true;
+  live++;
+  return slot.generation * kGenerationUnit + index;
+}
+
+const at::Tensor& tensorOf(double handle) { return slotOf(handle).tensor; }
+
+const at::Tensor& toTensor(napi_env env, napi_value value) { return tensorOf(toDouble(env, value, "a tensor")); }
+
+std::vector<at::Tensor> toTensors(napi_env env, napi_value value) {
+  uint32_t length = arrayLength(env, value, "an array of tensors");
+  std::vector<at::Tensor> tensors;
+  tensors.reserve(length);
+  for (uint32_t i = 0; i < length; i++) tensors.push_back(toTensor(env, element(env, value, i)));
+  return tensors;
+}
+
+void freeTensor(double handle) {
+  Slot& slot = slotOf(handle);
+  at::Tensor released = std::move(slot.tensor);
+  slot.tensor = at::Tensor();
+  slot.live = false;
+  slot.generation = slot.generation + 1 < kGenerations ? slot.generation + 1 : 1;
+  freeSlots().push_back(static_cast<uint32_t>(&slot - slots().data()));
+  live--;
+}
+
+size_t liveTensors() { return live; }
+
+}  // namespace temper

@@ -1,0 +1,133 @@
+// Tensors in and out of typed arrays, their facts, and their end.
+#include <ATen/ATen.h>
+
+#include <cstring>
+
+#include "door.h"
+#include "slots.h"
+
+namespace temper {
+namespace {
+
+struct Bytes {
+  const char* data = nullptr;
+  size_t size = 0;
+};
+
+Bytes toBytes(napi_env env, napi_value value) {
+  bool typed = false;
+  napi_is_typedarray(env, value, &typed);
+  if (!typed) mismatch(env, value, "a typed array");
+  napi_typedarray_type type;
+  size_t length = 0, offset = 0;
+  void* data = nullptr;
+  napi_get_typedarray_info(env, value, &type, &length, &data, nullptr, &offset);
+  size_t unit = 1;
+  switch (type) {
+    case napi_int16_array: case napi_uint16_array: unit = 2; break;
+    case napi_int32_array: case napi_uint32_array: case napi_float32_array: unit = 4; break;
+    case napi_float64_array: case napi_bigint64_array: case napi_biguint64_array: unit = 8; break;
+    default: break;
+  }
+  return {static_cast<const char*>(data), length * unit};
+}
+
+c10::ScalarType toType(napi_env env, napi_value value) {
+  auto code = toInteger(env, value, "a data type");
+  if (code < 0 || code >= static_cast<int64_t>(c10::ScalarType::NumOptions)) throw std::invalid_argument("unknown data type " + std::to_string(code));
+  return static_cast<c10::ScalarType>(code);
+}
+
+void expectSize(size_t given, size_t wanted) {
+  if (given != wanted)
+    throw std::invalid_argument("expected " + std::to_string(wanted) + " bytes for that shape and type, received " + std::to_string(given));
+}
+
+/** create(typed array, shape, type of the bytes, type of the tensor): copies, so the array stays JavaScript's own. */
+napi_value create(const Call& call) {
+  Bytes bytes = toBytes(call.env, call.at(0));
+  auto shape = toIntegers(call.env, call.at(1));
+  auto given = toType(call.env, call.at(2)), wanted = toType(call.env, call.at(3));
+  double elements = 1;
+  for (int64_t size : shape) {
+    if (size < 0) throw std::invalid_argument("negative size " + std::to_string(size) + " in a shape");
+    elements *= static_cast<double>(size);
+  }
+  if (elements * static_cast<double>(c10::elementSize(given)) != static_cast<double>(bytes.size))
+    throw std::invalid_argument("expected " + std::to_string(static_cast<uint64_t>(elements)) + " elements for that shape, received " +
+                                std::to_string(bytes.size / c10::elementSize(given)));
+  at::Tensor tensor = at::empty(shape, at::TensorOptions().dtype(given));
+  if (bytes.size) std::memcpy(tensor.data_ptr(), bytes.data, bytes.size);
+  return fromDouble(call.env, keepTensor(given == wanted ? tensor : tensor.to(wanted)));
+}
+
+/** write(handle, typed array): fills a CPU tensor (a pinned staging buffer, say) in place; i32 arrays may fill i64 tensors. */
+napi_value write(const Call& call) {
+  at::Tensor tensor = toTensor(call.env, call.at(0));
+  Bytes bytes = toBytes(call.env, call.at(1));
+  if (!tensor.device().is_cpu() || !tensor.is_contiguous()) throw std::invalid_argument("only contiguous CPU tensors can be written from JavaScript");
+  if (tensor.scalar_type() == at::kLong && bytes.size == static_cast<size_t>(tensor.numel()) * 4) {
+    auto* target = tensor.data_ptr<int64_t>();
+    auto* source = reinterpret_cast<const int32_t*>(bytes.data);
+    for (int64_t i = 0; i < tensor.numel(); i++) target[i] = source[i];
+  } else {
+    expectSize(bytes.size, tensor.nbytes());
+    std::memcpy(tensor.data_ptr(), bytes.data, bytes.size);
+  }
+  return nullptr;
+}
+
+/** read(handle, type): the values in that type as an ArrayBuffer, in row-major order. */
+napi_value read(const Call& call) {
+  at::AutoDispatchBelowAutograd noGradient;
+  at::Tensor tensor = toTensor(call.env, call.at(0)).detach().to(at::kCPU, toType(call.env, call.at(1))).contiguous();
+  void* data = nullptr;
+  napi_value buffer;
+  if (napi_create_arraybuffer(call.env, tensor.nbytes(), &data, &buffer) != napi_ok)
+    throw std::runtime_error("no memory for " + std::to_string(tensor.nbytes()) + " bytes in JavaScript");
+  if (tensor.nbytes()) std::memcpy(data, tensor.data_ptr(), tensor.nbytes());
+  return buffer;
+}
+
+/** facts(handle): [data type, requires grad, CUDA index or -1, ...shape]. */
+napi_value facts(const Call& call) {
+  const at::Tensor& tensor = toTensor(call.env, call.at(0));
+  napi_value array;
+  napi_create_array_with_length(call.env, 3 + tensor.dim(), &array);
+  napi_set_element(call.env, array, 0, fromDouble(call.env, static_cast<int>(tensor.scalar_type())));
+  napi_set_element(call.env, array, 1, fromDouble(call.env, tensor.requires_grad() ? 1 : 0));
+  napi_set_element(call.env, array, 2, fromDouble(call.env, tensor.is_cuda() ? tensor.get_device() : -1));
+  for (int64_t i = 0; i < tensor.dim(); i++) napi_set_element(call.env, array, 3 + i, fromDouble(call.env, static_cast<double>(tensor.size(i))));
+  return array;
+}
+
+/** address(handle): where the data lies, for tests of alignment and sharing. */
+napi_value address(const Call& call) {
+  return fromDouble(call.env, static_cast<double>(reinterpret_cast<uintptr_t>(toTensor(call.env, call.at(0)).data_ptr())));
+}
+
+/** alias(handle): a second handle of the same tensor, freed on its own. */
+napi_value alias(const Call& call) {
+  at::Tensor tensor = toTensor(call.env, call.at(0));
+  return fromDouble(call.env, keepTensor(std::move(tensor)));
+}
+
+napi_value release(const Call& call) {
+  uint32_t length = arrayLength(call.env, call.at(0), "an array of tensors");
+  for (uint32_t i = 0; i < length; i++) freeTensor(toDouble(call.env, element(call.env, call.at(0), i), "a tensor"));
+  return nullptr;
+}
+
+}  // namespace
+
+void defineTensors(napi_env env, napi_value exports) {
+  define<create>(env, exports, "create");
+  define<write>(env, exports, "write");
+  define<read>(env, exports, "read");
+  define<facts>(env, exports, "facts");
+  define<address>(env, exports, "address");
+  define<alias>(env, exports, "alias");
+  define<release>(env, exports, "release");
+}
+
+}  // namespace temper
