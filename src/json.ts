@@ -1,0 +1,141 @@
+/** Where a JSON text stops being JSON: the platform's parser often does not say. */
+export class JsonError extends Error {
+  override name = "JsonError";
+  constructor(
+    readonly problem: string,
+    readonly line: number,
+    readonly column: number,
+  ) {
+    super(`${line}:${column}: ${problem}`);
+  }
+}
+
+/** Deep enough for any real file; a bound keeps a hostile one from exhausting the stack. */
+const maximumDepth = 256;
+const escapes: Readonly<Record<string, string>> = { '"': '"', "\\": "\\", "/": "/", b: "\b", f: "\f", n: "\n", r: "\r", t: "\t" };
+const numberPattern = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/y;
+const wordPattern = /true|false|null/y;
+const words = new Map<string, unknown>([
+  ["true", true],
+  ["false", false],
+  ["null", null],
+]);
+
+/** Strict JSON with the position of every mistake; a key given twice in one object is a mistake too. Throws JsonError. */
+export function parseJson(text: string): unknown {
+  let at = 0;
+
+  function fail(problem: string, offset = at): never {
+    const before = text.slice(0, offset);
+    throw new JsonError(problem, before.split("\n").length, offset - before.lastIndexOf("\n"));
+  }
+
+  function here(): string {
+    if (at >= text.length) return "the end of the text";
+    return JSON.stringify(String.fromCodePoint(text.codePointAt(at)!));
+  }
+
+  function skipSpace(): void {
+    for (; at < text.length; at++) {
+      const code = text.charCodeAt(at);
+      if (code !== 0x20 && code !== 0x0a && code !== 0x0d && code !== 0x09) return;
+    }
+  }
+
+  function match(pattern: RegExp): string | null {
+    pattern.lastIndex = at;
+    const found = pattern.exec(text)?.[0] ?? null;
+    if (found !== null) at += found.length;
+    return found;
+  }
+
+  function parseString(): string {
+    const start = at++;
+    let value = "";
+    let chunk = at;
+    for (; at < text.length; at++) {
+      const code = text.charCodeAt(at);
+      if (code === 0x22) {
+        value += text.slice(chunk, at++);
+        return value;
+      }
+      if (code < 0x20) fail(`a control character (${code}) must be escaped inside a string`);
+      if (code !== 0x5c) continue;
+      value += text.slice(chunk, at++);
+      value += parseEscape();
+      chunk = at + 1;
+    }
+    return fail("this string has no end", start);
+  }
+
+  /** Leaves `at` on the escape's last character. */
+  function parseEscape(): string {
+    const letter = text[at] ?? "";
+    const simple = Object.hasOwn(escapes, letter) ? escapes[letter] : undefined;
+    if (simple !== undefined) return simple;
+    const digits = text.slice(at + 1, at + 5);
+    if (letter !== "u" || !/^[0-9a-fA-F]{4}$/.test(digits)) fail("unknown escape in a string", at - 1);
+    at += 4;
+    return String.fromCharCode(Number.parseInt(digits, 16));
+  }
+
+  /** Reads `item`s up to the closing character, with a comma between any two. */
+  function parseList(close: string, item: () => void): void {
+    at++;
+    skipSpace();
+    if (text[at] === close) {
+      at++;
+      return;
+    }
+    for (;;) {
+      item();
+      skipSpace();
+      const next = text[at];
+      if (next !== "," && next !== close) fail(`expected "," or "${close}", found ${here()}`);
+      at++;
+      if (next === close) return;
+      skipSpace();
+    }
+  }
+
+  function parseObject(depth: number): Record<string, unknown> {
+    const object: Record<string, unknown> = {};
+    parseList("}", () => {
+      if (text[at] !== '"') fail(`expected a key in double quotes, found ${here()}`);
+      const start = at;
+      const key = parseString();
+      if (Object.hasOwn(object, key)) fail(`the key ${JSON.stringify(key.slice(0, 200))} is there twice`, start);
+      skipSpace();
+      if (text[at] !== ":") fail(`expected ":", found ${here()}`);
+      at++;
+      const value = parseValue(depth);
+      // Plain assignment to this one name would change the prototype.
+      if (key === "__proto__") Object.defineProperty(object, key, { value, enumerable: true, writable: true, configurable: true });
+      else object[key] = value;
+    });
+    return object;
+  }
+
+  function parseValue(depth: number): unknown {
+    skipSpace();
+    if (depth > maximumDepth) fail(`nested more than ${maximumDepth} deep`);
+    const first = text[at];
+    if (first === '"') return parseString();
+    if (first === "{") return parseObject(depth + 1);
+    if (first === "[") {
+      const array: unknown[] = [];
+      parseList("]", () => array.push(parseValue(depth + 1)));
+      return array;
+    }
+    const number = match(numberPattern);
+    if (number !== null) return Number(number);
+    const word = match(wordPattern);
+    if (word !== null) return words.get(word);
+    return fail(`expected a value, found ${here()}`);
+  }
+
+  const value = parseValue(0);
+  skipSpace();
+  if (at < text.length) fail(`expected nothing after the value, found ${here()}`);
+  return value;
+}
