@@ -1,0 +1,86 @@
+import { UserError } from "../errors.js";
+import { didYouMean } from "../near-miss.js";
+import type { Row, Table } from "./table.js";
+import type { Example } from "./task.js";
+
+/** How a task treats rows that it cannot use, and where it says what it did. */
+export interface ReadOptions {
+  readonly skipBadRows?: boolean | undefined;
+  readonly onNotice?: ((message: string) => void) | undefined;
+}
+
+/** Which columns hold what, and what a label looks like in the file. */
+export interface Layout {
+  readonly texts: readonly string[];
+  readonly label: string;
+  /** The set's own id, where it has one that is unique. */
+  readonly id?: string;
+  /** The file's values of the labels, in the task's order. */
+  readonly values: readonly string[];
+  /** What is done to each text before it is used. */
+  readonly clean?: (text: string) => string;
+}
+
+/** Fails, naming the columns that are there, unless the table has all of these. */
+export function requireColumns(table: Table, columns: readonly string[]): void {
+  for (const column of columns) {
+    if (table.columns.includes(column)) continue;
+    throw new UserError(
+      `${table.file} has no column "${column}"${didYouMean(column, table.columns)}; ` +
+        `its columns are ${table.columns.join(", ")}. Name the right ones with --text and --label`,
+    );
+  }
+}
+
+/** Turns rows into examples. Rows that cannot be used are refused together, by line, or skipped with a notice. */
+export function toExamples(table: Table, layout: Layout, options: ReadOptions, origin: string): Example[] {
+  requireColumns(table, [...layout.texts, layout.label]);
+  const labelOf = new Map(layout.values.map((value, index) => [value, index]));
+  const examples: Example[] = [];
+  const problems: string[] = [];
+  for (const row of table.rows) {
+    const problem = row.problem ?? problemOf(row, layout, labelOf);
+    if (problem !== undefined) {
+      problems.push(`${table.unit} ${row.at} ${problem}`);
+      continue;
+    }
+    examples.push({
+      id: layout.id === undefined ? `${origin}:${row.at}` : cell(row, layout.id)!,
+      texts: layout.texts.map((column) => clean(row, column, layout)),
+      label: labelOf.get(cell(row, layout.label)!)!,
+    });
+  }
+  reportProblems(table, problems, examples.length, options);
+  return examples;
+}
+
+/** A field as text; undefined where it is missing or empty. */
+export function cell(row: Row, column: string): string | undefined {
+  const value = row.values[column];
+  if (value === undefined || value === null || typeof value === "object") return undefined;
+  const text = String(value).trim();
+  return text === "" ? undefined : text;
+}
+
+function clean(row: Row, column: string, layout: Layout): string {
+  const text = cell(row, column) ?? "";
+  return layout.clean === undefined ? text : layout.clean(text);
+}
+
+function problemOf(row: Row, layout: Layout, labelOf: ReadonlyMap<string, number>): string | undefined {
+  for (const column of layout.texts) if (clean(row, column, layout) === "") return `has no "${column}"`;
+  const label = cell(row, layout.label);
+  if (label === undefined) return `has no "${layout.label}"`;
+  if (!labelOf.has(label)) return `has the label "${label}", which is none of ${layout.values.join(", ")}`;
+  return undefined;
+}
+
+function reportProblems(table: Table, problems: readonly string[], good: number, options: ReadOptions): void {
+  if (problems.length === 0) return;
+  const shown = `${problems.slice(0, 5).join("; ")}${problems.length > 5 ? `; and ${problems.length - 5} more` : ""}`;
+  const count = `${problems.length} of ${table.rows.length} rows`;
+  if (good === 0) throw new UserError(`${table.file}: no row can be used: ${shown}`);
+  if (!options.skipBadRows)
+    throw new UserError(`${table.file}: ${count} cannot be used: ${shown}. Mend them, or leave them out with --skip-bad-rows`);
+  options.onNotice?.(`${table.file}: left out ${count}: ${shown}`);
+}

@@ -1,0 +1,45 @@
+import { access } from "node:fs/promises";
+import { join } from "node:path";
+import { UserError } from "../errors.js";
+
+/** Where a built-in data set may lie, and what to tell who does not have it. */
+export interface Whereabouts {
+  readonly name: string;
+  /** Paths from a data folder to the set's own folder, the likeliest first. */
+  readonly folders: readonly string[];
+  /** The set's folder is recognised by any of these in it. */
+  readonly signs: readonly string[];
+  /** Where to get it and what it must look like. */
+  readonly remedy: string;
+}
+
+/** The folders that are searched where no --data is given. */
+export function dataRoots(): string[] {
+  const named = process.env.TEMPER_DATA;
+  return [...(named ? [named] : []), "data", join("..", "shared", "data")];
+}
+
+/** Whether there is a file or folder of that name. */
+export async function exists(path: string): Promise<boolean> {
+  return access(path).then(
+    () => true,
+    () => false,
+  );
+}
+
+/** The folder of a built-in set: inside the folder given, or that folder itself; else inside one of the usual places. */
+export async function findFolder(whereabouts: Whereabouts, given: string | undefined): Promise<string> {
+  const { name, folders, signs, remedy } = whereabouts;
+  if (given !== undefined && !(await exists(given))) throw new UserError(`${name}: there is no ${given}. ${remedy}`);
+  const candidates =
+    given === undefined
+      ? dataRoots().flatMap((root) => folders.map((folder) => join(root, folder)))
+      : [given, ...folders.map((folder) => join(given, folder))];
+  for (const candidate of candidates) {
+    for (const sign of signs) if (await exists(join(candidate, sign))) return candidate;
+  }
+  const looked = given ?? dataRoots().join(", ");
+  throw new UserError(
+    `${name}: found none of ${signs.join(", ")} under ${looked}. ${remedy} Name its folder with --data, or set TEMPER_DATA`,
+  );
+}

@@ -1,0 +1,33 @@
+import { Rng } from "../tensor/random.js";
+import type { Example } from "./task.js";
+import { textKey } from "./text-key.js";
+
+/**
+ * A seeded sample of n examples, as evenly over the classes as they allow, in the file's order. A smaller sample of the same seed is
+ * part of a larger one.
+ */
+export function limitExamples(examples: readonly Example[], n: number, seed: number | string, classes: number): Example[] {
+  if (n >= examples.length) return [...examples];
+  const rng = new Rng(seed);
+  const piles = Array.from({ length: classes }, (_, label) => {
+    const positions = examples.flatMap((example, position) => (example.label === label ? [position] : []));
+    return rng.fork("limit", label).shuffle(positions);
+  });
+  // Which class gets the odd ones out is drawn too, so that no class is favoured over many seeds.
+  const order = rng.fork("limit", "order").shuffle(piles.map((_, label) => label));
+  const rounds = Math.max(...piles.map((pile) => pile.length));
+  const chosen: number[] = [];
+  for (let round = 0; round < rounds; round++) {
+    for (const label of order) {
+      const position = piles[label]![round];
+      if (position !== undefined && chosen.length < n) chosen.push(position);
+    }
+  }
+  return chosen.sort((a, b) => a - b).map((position) => examples[position]!);
+}
+
+/** How many evaluation examples also stand in train, but for case, punctuation and spacing. */
+export function countOverlap(train: readonly Example[], evaluation: readonly Example[]): number {
+  const seen = new Set(train.map((example) => textKey(example.texts)));
+  return evaluation.filter((example) => seen.has(textKey(example.texts))).length;
+}

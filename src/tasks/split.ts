@@ -1,0 +1,60 @@
+import type { Example } from "./task.js";
+import { hashPlace, textKey } from "./text-key.js";
+
+/** How many of a class's examples a part takes: a share of them, at most so many over all classes together. */
+export interface Part {
+  readonly share: number;
+  readonly atMost?: number;
+}
+
+/**
+ * Cuts examples into the named parts and the rest, class by class, so that every part has the whole's shares of the classes. Examples
+ * with the same key always land together: a duplicate never straddles a cut. A key's place depends on a hash of it alone, so the
+ * cut is the same in every run, whatever the seed. Every part keeps the file's order.
+ */
+export function cutParts<Name extends string>(
+  examples: readonly Example[],
+  parts: Readonly<Record<Name, Part>>,
+  keyOf: (example: Example) => string = (example) => textKey(example.texts),
+): Record<Name | "rest", Example[]> {
+  const groups = new Map<string, Example[]>();
+  for (const example of examples) {
+    const key = keyOf(example);
+    const group = groups.get(key);
+    if (group) group.push(example);
+    else groups.set(key, [example]);
+  }
+  const byClass = new Map<number, { place: number; members: Example[] }[]>();
+  for (const [key, members] of groups) {
+    // A text that stands under two labels goes with the label it has first.
+    const label = members[0]!.label;
+    if (!byClass.has(label)) byClass.set(label, []);
+    byClass.get(label)!.push({ place: hashPlace(key), members });
+  }
+
+  const names = Object.keys(parts) as Name[];
+  const home = new Map<Example, Name>();
+  for (const ofClass of byClass.values()) {
+    ofClass.sort((a, b) => a.place - b.place);
+    const size = ofClass.reduce((sum, group) => sum + group.members.length, 0);
+    let next = 0;
+    for (const name of names) {
+      const quota = quotaOf(parts[name], size, examples.length);
+      for (let taken = 0; taken < quota && next < ofClass.length; next++) {
+        const { members } = ofClass[next]!;
+        for (const member of members) home.set(member, name);
+        taken += members.length;
+      }
+    }
+  }
+
+  const result = Object.fromEntries([...names, "rest"].map((name) => [name, [] as Example[]])) as Record<Name | "rest", Example[]>;
+  for (const example of examples) result[home.get(example) ?? "rest"].push(example);
+  return result;
+}
+
+function quotaOf(part: Part, classSize: number, total: number): number {
+  const share = part.atMost === undefined ? part.share : Math.min(part.share, part.atMost / total);
+  // At least one of each class, as long as the class can spare one.
+  return classSize < 3 ? 0 : Math.max(1, Math.round(classSize * share));
+}

@@ -1,0 +1,22 @@
+import { createHash } from "node:crypto";
+
+/** A text without case, punctuation and spacing: two texts that differ only in those count as the same text. */
+export function normaliseText(text: string): string {
+  const words = text
+    .normalize("NFKC")
+    .toLowerCase()
+    .replace(/[^\p{L}\p{M}\p{N}]+/gu, " ")
+    .trim();
+  return words === "" ? text.trim() : words;
+}
+
+/** What makes two examples duplicates: the same normalised texts, in either order for a pair. */
+export function textKey(texts: readonly string[]): string {
+  return texts.map(normaliseText).sort().join("\n");
+}
+
+/** A key's fixed place in [0, 1): the same on every machine and in every run. */
+export function hashPlace(key: string): number {
+  const digest = createHash("sha256").update("temper split\n").update(key).digest();
+  return digest.readUIntBE(0, 6) / 2 ** 48;
+}
