@@ -1,0 +1,91 @@
+import { existsSync } from "node:fs";
+import { createRequire } from "node:module";
+import { dirname, join, resolve } from "node:path";
+import { fileURLToPath } from "node:url";
+import { messageOf, UserError } from "../errors.js";
+
+/** An operator as the addon gives it: handles in, handles out. `returns`: T a tensor, L a list of tensors, V a plain value. */
+export interface NativeOperator {
+  (...args: unknown[]): unknown;
+  readonly returns: string;
+  readonly schema: string;
+}
+
+export interface Memory {
+  /** Live handles. */
+  tensors: number;
+  /** Bytes in CPU tensors, the most there ever were, those kept for reuse, and those still to be had from the machine. */
+  bytes: number;
+  peakBytes: number;
+  cachedBytes: number;
+  availableBytes: number;
+}
+
+export interface DeviceFacts {
+  name: string;
+  bytes: number;
+  capability: string;
+}
+
+/** What native/ exports; docs/engine.md tells why it is shaped so. */
+export interface Native {
+  op(name: string, overload?: string): NativeOperator;
+  create(data: ArrayBufferView, shape: readonly number[], given: number, wanted: number): number;
+  write(handle: number, data: ArrayBufferView): void;
+  read(handle: number, type: number): ArrayBuffer;
+  facts(handle: number): number[];
+  address(handle: number): number;
+  alias(handle: number): number;
+  release(handles: readonly number[]): void;
+  grad(
+    outputs: readonly number[],
+    inputs: readonly number[],
+    outputGradients: readonly (number | null)[] | null,
+    retainGraph: boolean,
+    createGraph: boolean,
+    allowUnused: boolean,
+  ): (number | null)[];
+  backward(outputs: readonly number[], retainGraph: boolean): void;
+  accumulated(handle: number): number | null;
+  clearAccumulated(handle: number): void;
+  setRecording(on: boolean): boolean;
+  versions(): { libtorch: string; configuration: string; library: string };
+  setThreads(count: number): void;
+  threads(): number;
+  seed(device: string, seed: number): void;
+  generatorState(device: string): number;
+  setGeneratorState(device: string, handle: number): void;
+  memory(): Memory;
+  dropCache(): void;
+  devices(): DeviceFacts[];
+  useStream?(device: number): void;
+  synchronize?(): void;
+  deviceMemory?(device: number): Omit<Memory, "tensors">;
+  emptyCache?(): void;
+}
+
+/** The folder that holds package.json, from src/ as from dist/. */
+export const packageRoot = resolve(dirname(fileURLToPath(import.meta.url)), "../..");
+
+/** Where set-up puts the addon and its facts; TEMPER_BUILD names another build, such as Debian's libtorch. */
+export function buildFolder(): string {
+  return resolve(packageRoot, process.env.TEMPER_BUILD ?? "build/native");
+}
+
+let loaded: Native | undefined;
+
+/** The addon, loaded at first use. */
+export function native(): Native {
+  if (loaded) return loaded;
+  const file = join(buildFolder(), "temper.node");
+  if (!existsSync(file))
+    throw new UserError(`the engine is not built: ${file} is missing. Run \`make setup\` in the checkout, or \`npx temper setup\`.`);
+  try {
+    loaded = createRequire(import.meta.url)(file) as Native;
+  } catch (error) {
+    throw new UserError(
+      `the engine at ${file} does not load: ${messageOf(error)}. Run \`make setup\` (or \`npx temper setup\`) to build it again.`,
+    );
+  }
+  return loaded;
+}
