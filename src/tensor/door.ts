@@ -30,3 +30,21 @@ export function operator<F extends (...args: never[]) => unknown>(name: string, 
   };
   return call as unknown as F;
 }
+
+const known = new Map<string, boolean>();
+
+/** Whether this libtorch has the operator. */
+export function hasOperator(name: string, overload = ""): boolean {
+  const key = `${name}.${overload}`;
+  let there = known.get(key);
+  if (there === undefined) {
+    try {
+      native().op(`aten::${name}`, overload);
+      there = true;
+    } catch {
+      there = false;
+    }
+    known.set(key, there);
+  }
+  return there;
+}

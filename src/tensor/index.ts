@@ -1,6 +1,6 @@
 export * from "./autograd.js";
 export * from "./create.js";
-export { operator } from "./door.js";
+export { hasOperator, operator } from "./door.js";
 export * from "./ops.js";
 export { Rng } from "./random.js";
 export * from "./runtime.js";

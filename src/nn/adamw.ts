@@ -1,0 +1,152 @@
+import { hasOperator, keep, lerp, noGrad, operator, scope, type Tensor, zeros, zerosLike } from "../tensor/index.js";
+
+type List = readonly Tensor[];
+const fused = operator<
+  (
+    parameters: List,
+    gradients: List,
+    first: List,
+    second: List,
+    maximum: List,
+    steps: List,
+    rate: Tensor,
+    beta1: number,
+    beta2: number,
+    decay: number,
+    epsilon: number,
+    amsgrad: boolean,
+    maximize: boolean,
+  ) => void
+>("_fused_adamw_", "tensor_lr");
+
+export interface AdamWSettings {
+  readonly beta1: number;
+  readonly beta2: number;
+  readonly epsilon: number;
+}
+
+export const usualAdamW: AdamWSettings = { beta1: 0.9, beta2: 0.999, epsilon: 1e-8 };
+
+/** Parameters that share a weight decay and a factor on the learning rate. */
+export interface Group {
+  readonly names: readonly string[];
+  readonly decay: number;
+  readonly rateFactor: number;
+}
+
+/** What an update does to one parameter: its gradient, and a gate on its final change (ROSE, Algorithm 1, line 13); null: all of it. */
+export interface Change {
+  readonly gradient: Tensor;
+  readonly gate: Tensor | null;
+}
+
+interface Slot {
+  readonly parameter: Tensor;
+  readonly first: Tensor;
+  readonly second: Tensor;
+}
+
+/**
+ * AdamW with decoupled decay. The learning rate and the step count are tensors, so that a captured step can be replayed with
+ * other values. Its moments are named after the parameters, for checkpoints.
+ */
+export class AdamW {
+  readonly settings: AdamWSettings;
+  readonly #groups: { group: Group; rate: Tensor }[];
+  readonly #slots = new Map<string, Slot>();
+  /** Updates done, shared by all parameters. */
+  readonly step: Tensor;
+
+  constructor(parameters: ReadonlyMap<string, Tensor>, groups: readonly Group[], settings: AdamWSettings = usualAdamW) {
+    this.settings = settings;
+    const device = [...parameters.values()][0]?.device ?? "cpu";
+    this.step = keep(zeros([], { device }));
+    this.#groups = groups.map((group) => ({ group, rate: keep(zeros([], { device })) }));
+    noGrad(() => {
+      for (const name of groups.flatMap((group) => group.names)) {
+        const parameter = parameters.get(name);
+        if (!parameter) throw new Error(`the optimiser was given no parameter ${name}`);
+        this.#slots.set(name, { parameter, first: keep(zerosLike(parameter)), second: keep(zerosLike(parameter)) });
+      }
+    });
+  }
+
+  /** The first moment m of a parameter, without bias correction: what ROSE's second-order risk compares the gradient with. */
+  firstMoment(name: string): Tensor {
+    return this.#slot(name).first;
+  }
+
+  #slot(name: string): Slot {
+    const slot = this.#slots.get(name);
+    if (!slot) throw new Error(`the optimiser knows no parameter ${name}`);
+    return slot;
+  }
+
+  /** Sets the base learning rate of the updates to come. */
+  setRate(rate: number): void {
+    for (const entry of this.#groups) entry.rate.fill_(rate * entry.group.rateFactor);
+  }
+
+  /** One update. Parameters without a change are left alone, moments and all. */
+  update(changes: ReadonlyMap<string, Change>): void {
+    noGrad(() =>
+      scope(() => {
+        this.step.add_(1);
+        for (const { group, rate } of this.#groups) {
+          const names = group.names.filter((name) => changes.has(name));
+          if (names.length > 0) this.#updateGroup(names, changes, group.decay, rate);
+        }
+      }),
+    );
+  }
+
+  #updateGroup(names: readonly string[], changes: ReadonlyMap<string, Change>, decay: number, rate: Tensor): void {
+    const slots = names.map((name) => this.#slot(name));
+    const gates = names.map((name) => changes.get(name)?.gate ?? null);
+    const gradients = names.map((name) => (changes.get(name) as Change).gradient);
+    const before = slots.map((slot, i) => (gates[i] ? slot.parameter.clone() : null));
+    this.#apply(slots, gradients, decay, rate);
+    for (const [i, gate] of gates.entries()) {
+      const old = before[i];
+      const parameter = slots[i]?.parameter;
+      // lerp is exact at 0 and 1: a gate of 1 is the plain update to the bit, a gate of 0 leaves the parameter as it was.
+      if (gate && old && parameter) parameter.copy_(lerp(old, parameter, gate.expand(...parameter.shape)));
+    }
+  }
+
+  #apply(slots: readonly Slot[], gradients: List, decay: number, rate: Tensor): void {
+    const { beta1, beta2, epsilon } = this.settings;
+    const of = (pick: (slot: Slot) => Tensor): Tensor[] => slots.map(pick);
+    if (hasOperator("_fused_adamw_", "tensor_lr")) {
+      const steps = slots.map(() => this.step);
+      fused(
+        of((s) => s.parameter),
+        gradients,
+        of((s) => s.first),
+        of((s) => s.second),
+        [],
+        steps,
+        rate,
+        beta1,
+        beta2,
+        decay,
+        epsilon,
+        false,
+        false,
+      );
+    } else {
+      for (const [i, slot] of slots.entries()) plainUpdate(slot, gradients[i] as Tensor, this.step, rate, decay, this.settings);
+    }
+  }
+}
+
+/** The same arithmetic in plain operators, for a libtorch without the fused one. */
+function plainUpdate(slot: Slot, gradient: Tensor, step: Tensor, rate: Tensor, decay: number, settings: AdamWSettings): void {
+  const { beta1, beta2, epsilon } = settings;
+  const correction = (beta: number): Tensor => step.to("float64").mul(Math.log(beta)).exp().neg().add(1).to("float32");
+  slot.parameter.mul_(rate.mul(-decay).add(1));
+  slot.first.mul_(beta1).add_(gradient.mul(1 - beta1));
+  slot.second.mul_(beta2).add_(gradient.square().mul(1 - beta2));
+  const scale = slot.second.div(correction(beta2)).sqrt().add(epsilon);
+  slot.parameter.sub_(slot.first.div(scale).mul(rate.div(correction(beta1))));
+}

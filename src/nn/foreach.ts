@@ -1,0 +1,9 @@
+import { hasOperator, operator, type Tensor } from "../tensor/index.js";
+
+const scaleByTensor = operator<(self: readonly Tensor[], factor: Tensor) => void>("_foreach_mul_", "Tensor");
+
+/** Multiplies every tensor by a one-element tensor, in one call where this libtorch has it. */
+export function scaleAll_(tensors: readonly Tensor[], factor: Tensor): void {
+  if (hasOperator("_foreach_mul_", "Tensor")) scaleByTensor(tensors, factor);
+  else for (const tensor of tensors) tensor.mul_(factor);
+}

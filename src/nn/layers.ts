@@ -1,0 +1,39 @@
+import { dropout, embedding, gelu, layerNorm, linear, type Tensor } from "../tensor/index.js";
+import { parameter, type Weights } from "./weights.js";
+
+/** How a pass is run: dropout on in training. */
+export interface Mode {
+  readonly training: boolean;
+}
+
+export const evaluating: Mode = { training: false };
+export const training: Mode = { training: true };
+
+/** x W^T + b, with the weights `name.weight` and `name.bias`. */
+export function dense(weights: Weights, name: string, input: Tensor): Tensor {
+  return linear(input, parameter(weights, `${name}.weight`), parameter(weights, `${name}.bias`));
+}
+
+/** Rows of `name.weight`. */
+export function embed(weights: Weights, name: string, ids: Tensor): Tensor {
+  return embedding(parameter(weights, `${name}.weight`), ids);
+}
+
+/** Normalises the last dimension, with the weights `name.weight` and `name.bias`. */
+export function normalize(weights: Weights, name: string, input: Tensor, epsilon: number): Tensor {
+  const weight = parameter(weights, `${name}.weight`);
+  return layerNorm(input, weight.shape, weight, parameter(weights, `${name}.bias`), epsilon);
+}
+
+/** Zeroes a share of the entries and scales the rest up; the input itself outside training. */
+export function drop(input: Tensor, share: number, mode: Mode): Tensor {
+  return mode.training && share > 0 ? dropout(input, share, true) : input;
+}
+
+export type Activation = "gelu" | "gelu_new" | "relu" | "tanh";
+
+export function activate(input: Tensor, activation: Activation): Tensor {
+  if (activation === "relu") return input.relu();
+  if (activation === "tanh") return input.tanh();
+  return gelu(input, activation === "gelu" ? "none" : "tanh");
+}

@@ -1,0 +1,30 @@
+import { crossEntropyLoss, type Tensor } from "../tensor/index.js";
+
+const meanReduction = 1;
+const noLabel = -100;
+
+/** Mean over the batch of -log p(label). */
+export function crossEntropy(logits: Tensor, labels: Tensor): Tensor {
+  return crossEntropyLoss(logits, labels, null, meanReduction, noLabel, 0);
+}
+
+/** KL(p || q) of each example, from logits: [batch]. Gradients reach both sides. */
+export function divergences(p: Tensor, q: Tensor): Tensor {
+  const logP = p.logSoftmax(-1);
+  return logP
+    .exp()
+    .mul(logP.sub(q.logSoftmax(-1)))
+    .sum([-1]);
+}
+
+/** Mean over the batch of KL(p || q). */
+export function divergence(p: Tensor, q: Tensor): Tensor {
+  return divergences(p, q).mean();
+}
+
+/** Mean over the batch of KL(p || q) + KL(q || p): the sum over classes of (p - q)(log p - log q). */
+export function symmetricDivergence(p: Tensor, q: Tensor): Tensor {
+  const logP = p.logSoftmax(-1);
+  const logQ = q.logSoftmax(-1);
+  return logP.exp().sub(logQ.exp()).mul(logP.sub(logQ)).sum([-1]).mean();
+}
