@@ -1,0 +1,100 @@
+// Building the addon with CMake, and proving that it works.
+import { existsSync, mkdirSync, realpathSync, rmSync } from "node:fs";
+import { createRequire } from "node:module";
+import { availableParallelism, freemem } from "node:os";
+import { dirname, join, resolve } from "node:path";
+import { fileURLToPath } from "node:url";
+import { isAtLeast } from "./inspect.mjs";
+import { capture, onPath, SetupError, stream } from "./process.mjs";
+import { makeStamp, readJson, writeJson } from "./stamp.mjs";
+
+/** @typedef {import("./process.mjs").Environment} Environment */
+/** @typedef {import("./inspect.mjs").Libtorch} Libtorch */
+/** @typedef {import("./stamp.mjs").Stamp} Stamp */
+
+const STAMP = "stamp.json";
+
+/**
+ * Where the addon is built; TEMPER_BUILD names another folder than build/native.
+ * @param {string} root
+ * @param {Environment} env
+ */
+export function buildFolder(root, env) {
+  return resolve(root, env.TEMPER_BUILD || "build/native");
+}
+
+/**
+ * What must be built: nothing, what changed (sources), or everything (another libtorch, a half-done build).
+ * @param {string} root
+ * @param {string} folder
+ * @param {Libtorch} libtorch
+ * @returns {"nothing" | "sources" | "everything"}
+ */
+export function whatToBuild(root, folder, libtorch) {
+  const before = /** @type {Stamp | undefined} */ (readJson(join(folder, STAMP)));
+  const now = makeStamp(root, libtorch);
+  if (before?.libtorch !== now.libtorch) return "everything";
+  return before.sources === now.sources && existsSync(join(folder, "temper.node")) ? "nothing" : "sources";
+}
+
+/**
+ * Builds temper.node in a folder; marks it as whole only with `completeBuild`.
+ * @param {{ root: string, folder: string, libtorch: Libtorch, env: Environment, clean: boolean }} options
+ */
+export function buildAddon({ root, folder, libtorch, env, clean }) {
+  const tools = ["cmake", env.CXX?.split(" ")[0] || "c++"].filter((name) => !existsSync(name) && !onPath(name, env));
+  if (tools.length > 0) {
+    throw new SetupError(`the addon needs ${tools.join(" and ")} to be built. On Debian or Ubuntu: apt-get install cmake make g++`);
+  }
+  rmSync(clean ? folder : join(folder, "temper.node"), { recursive: true, force: true });
+  mkdirSync(folder, { recursive: true });
+  const headers = createRequire(join(root, "package.json")).resolve("node-api-headers/package.json");
+  const cuda = libtorch.cuda;
+  const definitions = {
+    NODE_API_HEADERS: join(dirname(headers), "include"),
+    LIBTORCH_INCLUDES: libtorch.includes.join(";"),
+    LIBTORCH_LIBRARIES: libtorch.libraryFolder,
+    LIBTORCH_CXX_STANDARD: isAtLeast(libtorch.version, "2") ? "20" : "17",
+    LIBTORCH_CXX11_ABI: libtorch.cxx11Abi ? "1" : "0",
+    ...(cuda && { TEMPER_CUDA: "ON", CUDA_INCLUDES: cuda.includes.join(";"), CUDA_RUNTIME: cuda.runtime }),
+  };
+  const flags = Object.entries(definitions).map(([name, value]) => `-D${name}=${value}`);
+  // A compiler takes about 1.5 GB for one of these files.
+  const jobs = Math.max(1, Math.min(availableParallelism(), Math.floor(freemem() / 1.5e9)));
+  const built =
+    stream("cmake", ["-S", join(root, "native"), "-B", folder, "-Wno-dev", ...flags], { env }) &&
+    stream("cmake", ["--build", folder, "--parallel", String(jobs)], { env });
+  if (!built)
+    throw new SetupError(`the addon could not be built against libtorch ${libtorch.version} (${libtorch.path}); the lines above say why`);
+}
+
+/**
+ * Loads the addon in a fresh process and computes a sum with it. A libtorch other than the one whose headers were used would
+ * load as well, and fail later in strange ways: so both the library's place and its version are compared.
+ * @param {string} folder
+ * @param {Libtorch} libtorch
+ * @param {Environment} env
+ * @returns {string | undefined} why it does not work
+ */
+export function verifyAddon(folder, libtorch, env) {
+  const program = join(dirname(fileURLToPath(import.meta.url)), "verify.cjs");
+  const result = capture(process.execPath, [program, join(folder, "temper.node")], { env, timeout: 120_000 });
+  if (!result.ok) return result.reason;
+  const { sum, library, version } = /** @type {{ sum: number, library: string, version: string }} */ (JSON.parse(result.output));
+  const expected = realpathSync(join(libtorch.libraryFolder, "libtorch_cpu.so"));
+  if (realpathSync(library) !== expected) return `it loads ${library} instead of ${expected}`;
+  if (version !== libtorch.version) return `its headers are of libtorch ${libtorch.version}, its library is ${version}`;
+  return sum === 6 ? undefined : `1 + 2 + 3 gave ${sum}`;
+}
+
+/**
+ * Marks a verified build as whole, and leaves the facts `temper doctor` tells.
+ * @param {string} root
+ * @param {string} folder
+ * @param {Libtorch} libtorch
+ */
+export function completeBuild(root, folder, libtorch) {
+  const { path, version, source, cxx11Abi } = libtorch;
+  writeJson(join(folder, "libtorch.json"), { path, version, source, cuda: libtorch.cuda !== undefined, cxx11Abi });
+  writeJson(join(folder, STAMP), makeStamp(root, libtorch));
+}

@@ -1,0 +1,45 @@
+"""Downloads pip's own wheel for a Python that came without pip (Debian's): `python pip.whl/pip` runs it, nothing is installed.
+
+Usage: fetch_pip.py FOLDER; prints the wheel's path. Takes the package index from PIP_INDEX_URL, as pip does.
+"""
+
+import hashlib
+import os
+import re
+import ssl
+import sys
+import urllib.parse
+import urllib.request
+
+index = os.environ.get("PIP_INDEX_URL", "https://pypi.org/simple").rstrip("/") + "/pip/"
+context = ssl.create_default_context(cafile=os.environ.get("PIP_CERT"))
+
+
+def get(url):
+    with urllib.request.urlopen(url, timeout=30, context=context) as answer:
+        return answer.read()
+
+
+def python_is_new_enough(link):
+    minimum = re.search(r"(?:>=|&gt;=)\s*(\d+)\.(\d+)", link)
+    return minimum is None or sys.version_info >= tuple(map(int, minimum.groups()))
+
+
+wheels = []
+for link in re.findall(r"<a\s[^>]*>", get(index).decode()):
+    wheel = re.search(r'href="([^"]*/pip-([\d.]+)-py3-none-any\.whl)#sha256=([0-9a-f]{64})"', link)
+    if wheel and python_is_new_enough(link):
+        address, version, checksum = wheel.groups()
+        wheels.append((tuple(map(int, version.split("."))), urllib.parse.urljoin(index, address), checksum))
+if not wheels:
+    sys.exit(f"{index} offers no pip for Python {sys.version_info.major}.{sys.version_info.minor}")
+
+_, address, checksum = max(wheels)
+content = get(address)
+if hashlib.sha256(content).hexdigest() != checksum:
+    sys.exit(f"{address} arrived broken: its checksum is wrong")
+path = os.path.join(sys.argv[1], address.rsplit("/", 1)[1])
+os.makedirs(sys.argv[1], exist_ok=True)
+with open(path, "wb") as file:
+    file.write(content)
+print(path)

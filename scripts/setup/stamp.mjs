@@ -1,0 +1,66 @@
+// What was built from what: a stamp is written last and in one piece, so an interrupted build has none.
+import { createHash } from "node:crypto";
+import { mkdirSync, readdirSync, readFileSync, renameSync, statSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+
+/** @typedef {import("./inspect.mjs").Libtorch} Libtorch */
+/**
+ * @typedef {object} Stamp
+ * @property {string} libtorch hash of the libtorch (place, version, libraries), the Node and the checkout's place
+ * @property {string} sources hash of native/
+ */
+
+/**
+ * The stamp a build from these inputs gets.
+ * @param {string} root
+ * @param {Libtorch} libtorch
+ * @returns {Stamp}
+ */
+export function makeStamp(root, libtorch) {
+  const { withoutCuda: _, ...inputs } = libtorch;
+  const names = ["libc10.so", "libtorch_cpu.so", ...(libtorch.cuda ? ["libc10_cuda.so", "libtorch_cuda.so"] : [])];
+  const libraries = names.map((name) => {
+    const { size, mtimeMs } = statSync(join(libtorch.libraryFolder, name));
+    return [name, size, mtimeMs];
+  });
+  const node = [process.versions.modules, process.arch];
+  return { libtorch: hash([JSON.stringify({ root, inputs, libraries, node })]), sources: hashSources(join(root, "native")) };
+}
+
+/** @param {string} folder */
+function hashSources(folder) {
+  const names = readdirSync(folder).sort();
+  return hash(names.flatMap((name) => [name, readFileSync(join(folder, name))]));
+}
+
+/** @param {(string | Buffer)[]} parts */
+function hash(parts) {
+  const sum = createHash("sha256");
+  for (const part of parts) sum.update(String(part.length)).update(":").update(part);
+  return sum.digest("hex");
+}
+
+/**
+ * What a JSON file holds; undefined when it is missing or broken.
+ * @param {string} file
+ * @returns {unknown}
+ */
+export function readJson(file) {
+  try {
+    return JSON.parse(readFileSync(file, "utf8"));
+  } catch {
+    return undefined;
+  }
+}
+
+/**
+ * Writes a JSON file in one piece.
+ * @param {string} file
+ * @param {unknown} value
+ */
+export function writeJson(file, value) {
+  mkdirSync(dirname(file), { recursive: true });
+  const partial = `${file}.${process.pid}`;
+  writeFileSync(partial, `${JSON.stringify(value, null, 2)}\n`);
+  renameSync(partial, file);
+}
