@@ -45,7 +45,7 @@ function findCuda(path, libraryFolder, env) {
   if (absent) return `this libtorch is built for the CPU alone (no ${absent})`;
   // pip's packages nvidia-* lie beside torch, one folder each (CUDA 12) or all in one (CUDA 13).
   const packages = entries(join(dirname(path), "nvidia")).map((name) => join(dirname(path), "nvidia", name));
-  const toolkits = [env.CUDA_HOME, env.CUDA_PATH, "/usr/local/cuda"].filter((folder) => folder !== undefined && folder !== "");
+  const toolkits = [env.CUDA_HOME, env.CUDA_PATH, "/usr/local/cuda"].flatMap((folder) => folder || []);
   const runtime = findRuntime([
     ...packages.map((folder) => join(folder, "lib")),
     libraryFolder,

@@ -105,7 +105,7 @@ function preparePip({ root, env, log }, attempts) {
  * @param {Way} way
  */
 function runPip({ root, env }, { source, command }, way) {
-  const [program, ...first] = /** @type {[string, ...string[]]} */ (command);
+  const [program = "", ...first] = command;
   const install = [...first, "install", "--disable-pip-version-check", "--no-warn-script-location"];
   // What is there is broken, or we would not be here; pip trusts it unless told otherwise.
   if (source === "venv") return stream(program, [...install, "--force-reinstall", ...way.args], { env });

@@ -5,6 +5,7 @@ import { delimiter, join } from "node:path";
 
 /** Set-up cannot go on; the message says what to do. Printed without a stack trace. */
 export class SetupError extends Error {
+  /** @override */
   name = "SetupError";
 }
 

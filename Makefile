@@ -1,0 +1,53 @@
+# Every target first sets up what it needs; doing so again when nothing changed takes about a second.
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+.PHONY: help setup setup-locked packages addon test lint bench demo test-libtorch-debian clean FORCE
+
+sources := $(shell find src -name '*.ts' 2>/dev/null)
+compiled := $(patsubst src/%.ts,dist/%.js,$(filter-out %.d.ts,$(sources)))
+
+help: ## list these targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-22s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+# One set-up at a time: the lock goes with the process that holds it, however that ends.
+setup: ## find or install libtorch, install npm packages, build the addon and the TypeScript
+	@node -e 'process.exit(parseInt(process.versions.node) < 20 ? 1 : 0)' || { echo "Temper needs Node.js 20 or newer (nodejs.org) on PATH" >&2; exit 1; }
+	@mkdir -p build && flock build/setup.lock $(MAKE) --no-print-directory setup-locked
+
+setup-locked: addon build/dist.stamp
+
+packages:
+	@node scripts/packages.mjs
+
+addon: packages
+	@node scripts/setup/setup.mjs $(SETUP_FLAGS)
+
+# A compiled file that is missing calls for a new build as much as a changed source does; files of sources that are gone go too.
+build/dist.stamp: $(sources) package-lock.json tsconfig.json tsconfig.build.json $(if $(filter-out $(wildcard $(compiled)),$(compiled)),FORCE) | packages
+	@rm -rf dist build/dist.tsbuildinfo
+	@npm run --silent build
+	@test ! -f dist/cli/main.js || chmod +x dist/cli/main.js
+	@touch $@
+
+FORCE:
+
+test: setup ## run the test suite (no GPU needed)
+	@node_modules/.bin/vitest run
+
+lint: packages ## formatter, linter and type checker, with zero warnings
+	@npm run --silent lint
+	@npm run --silent check
+
+bench: setup ## measure the engine, beside PyTorch where a Python has it
+	@node scripts/bench/main.mjs
+
+demo: setup ## train, attack and report on data that npm brings along
+	@node scripts/demo.mjs
+
+test-libtorch-debian: export TEMPER_BUILD := build/debian
+test-libtorch-debian: export SETUP_FLAGS := --system
+test-libtorch-debian: setup ## run the test suite on Debian's libtorch 1.13 (installs it, as root)
+	@node_modules/.bin/vitest run
+
+clean: ## remove what was built; what was installed (node_modules, .venv, .torch) stays
+	rm -rf build dist coverage
