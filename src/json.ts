@@ -26,8 +26,13 @@ export function parseJson(text: string): unknown {
   let at = 0;
 
   function fail(problem: string, offset = at): never {
-    const before = text.slice(0, offset);
-    throw new JsonError(problem, before.split("\n").length, offset - before.lastIndexOf("\n"));
+    let line = 1;
+    let lineStart = 0;
+    for (let next = text.indexOf("\n"); next !== -1 && next < offset; next = text.indexOf("\n", lineStart)) {
+      line++;
+      lineStart = next + 1;
+    }
+    throw new JsonError(problem, line, offset - lineStart + 1);
   }
 
   function here(): string {

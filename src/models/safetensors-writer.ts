@@ -1,0 +1,85 @@
+import type { FileHandle } from "node:fs/promises";
+import { replaceFile } from "../files.js";
+import { byteLength, elementSizes, quote, type SafetensorsType } from "./safetensors-header.js";
+
+/** A tensor to be written: its bytes are asked for when its turn comes, so that one at a time is in memory. */
+export interface SafetensorsTensor {
+  readonly name: string;
+  readonly dtype: SafetensorsType;
+  readonly shape: readonly number[];
+  bytes(): Uint8Array;
+}
+
+interface Placed extends SafetensorsTensor {
+  readonly begin: number;
+  readonly end: number;
+}
+
+/**
+ * Writes a safetensors file: all of it or nothing. The same tensors and metadata give the same bytes, whatever their order. The
+ * header says what wrote it ("format": "pt"), without which transformers refuses a file.
+ */
+export async function writeSafetensors(
+  path: string,
+  tensors: Iterable<SafetensorsTensor>,
+  metadata: Readonly<Record<string, string>> = { format: "pt" },
+): Promise<void> {
+  const placed = place(tensors);
+  const header = formatHeader(placed, metadata);
+  await replaceFile(path, async (file) => {
+    await writeFully(file, header);
+    for (const tensor of placed) {
+      const bytes = tensor.bytes();
+      if (bytes.byteLength !== tensor.end - tensor.begin) {
+        const { name, dtype, shape, begin, end } = tensor;
+        throw new RangeError(`tensor ${quote(name)}: ${dtype} [${shape.join(", ")}] has ${end - begin} bytes, given ${bytes.byteLength}`);
+      }
+      await writeFully(file, bytes);
+    }
+  });
+}
+
+/** Wide types first keeps every tensor aligned to its own element; then by name, for the same bytes every time. */
+function place(tensors: Iterable<SafetensorsTensor>): Placed[] {
+  const sorted = [...tensors].sort(
+    (a, b) => elementSizes[b.dtype] - elementSizes[a.dtype] || (a.name < b.name ? -1 : Number(a.name > b.name)),
+  );
+  const names = new Set<string>();
+  let begin = 0;
+  return sorted.map((tensor) => {
+    const { name, dtype, shape } = tensor;
+    if (name === "__metadata__" || names.has(name)) throw new Error(`tensor name ${quote(name)} is reserved or given twice`);
+    names.add(name);
+    const length = byteLength(dtype, shape);
+    if (length === null || !shape.every((extent) => Number.isSafeInteger(extent) && extent >= 0)) {
+      throw new RangeError(`tensor ${quote(name)}: [${shape.join(", ")}] is no shape`);
+    }
+    const end = begin + length;
+    const entry = { name, dtype, shape, bytes: () => tensor.bytes(), begin, end };
+    begin = end;
+    return entry;
+  });
+}
+
+function formatHeader(placed: readonly Placed[], metadata: Readonly<Record<string, string>>): Buffer {
+  const entries = placed.map(({ name, dtype, shape, begin, end }): [string, object] => [
+    name,
+    { dtype, shape, data_offsets: [begin, end] },
+  ]);
+  const sortedMetadata = Object.fromEntries(Object.entries(metadata).sort(([a], [b]) => (a < b ? -1 : 1)));
+  const fields = [["__metadata__", sortedMetadata] as const, ...entries].map(
+    ([key, value]) => `${JSON.stringify(key)}:${JSON.stringify(value)}`,
+  );
+  const text = Buffer.from(`{${fields.join(",")}}`);
+  const padded = Math.ceil(text.length / 8) * 8;
+  const header = Buffer.alloc(8 + padded, " ");
+  header.writeBigUInt64LE(BigInt(padded));
+  text.copy(header, 8);
+  return header;
+}
+
+async function writeFully(file: FileHandle, bytes: Uint8Array): Promise<void> {
+  for (let done = 0; done < bytes.byteLength; ) {
+    done += (await file.write(bytes, done, Math.min(bytes.byteLength - done, 1 << 30))).bytesWritten;
+  }
+}
