@@ -1,6 +1,6 @@
 import { createHash, randomUUID } from "node:crypto";
 import { createReadStream } from "node:fs";
-import { type FileHandle, open, readFile, rename, unlink } from "node:fs/promises";
+import { access, type FileHandle, open, readFile, rename, unlink } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { messageOf, UserError } from "./errors.js";
 import { JsonError, parseJson } from "./json.js";
@@ -29,6 +29,14 @@ export function codeOf(error: unknown): string | null {
 export function fileError(error: unknown, path: string, doing: string): UserError {
   if (error instanceof UserError) return error;
   return new UserError(`cannot ${doing} ${path}: ${reasons[codeOf(error) ?? ""] ?? messageOf(error)}`, { cause: error });
+}
+
+/** True where the path leads to something; a dangling link leads nowhere. */
+export async function exists(path: string): Promise<boolean> {
+  return access(path).then(
+    () => true,
+    () => false,
+  );
 }
 
 /**

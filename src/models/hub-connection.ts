@@ -1,0 +1,41 @@
+import { homedir } from "node:os";
+import { join } from "node:path";
+import { UserError } from "../errors.js";
+
+/** The environment's settings, with the meaning that Python's huggingface_hub gives them. */
+export interface HubSettings {
+  readonly endpoint: string;
+  readonly cache: string;
+  readonly token: string | null;
+  readonly offline: boolean;
+}
+
+/** Read anew at each call: a program may set them as it goes. */
+export function hubSettings(): HubSettings {
+  const { env } = process;
+  const home = env.HF_HOME || join(env.XDG_CACHE_HOME || join(homedir(), ".cache"), "huggingface");
+  const endpoint = (env.HF_ENDPOINT || "https://huggingface.co").replace(/\/+$/, "");
+  if (!/^https?:\/\//.test(endpoint) || !URL.canParse(endpoint)) {
+    throw new UserError(`HF_ENDPOINT: expected an address such as https://huggingface.co, received ${JSON.stringify(endpoint)}`);
+  }
+  return {
+    endpoint,
+    cache: env.HF_HUB_CACHE || env.HUGGINGFACE_HUB_CACHE || join(home, "hub"),
+    token: env.HF_TOKEN?.trim() || null,
+    offline: /^(1|on|yes|true)$/i.test(env.HF_HUB_OFFLINE ?? ""),
+  };
+}
+
+/** The library reads no environment, refuses tokens of other hubs and has no time-out: this gives it all three. */
+export function connection(settings: HubSettings): { hubUrl: string; fetch: typeof fetch } {
+  return {
+    hubUrl: settings.endpoint,
+    fetch: (input, init) => {
+      const url = new URL(input instanceof Request ? input.url : input);
+      const headers = new Headers(init?.headers);
+      const isHub = url.origin === new URL(settings.endpoint).origin;
+      if (settings.token !== null && isHub) headers.set("authorization", `Bearer ${settings.token}`);
+      return fetch(url, { ...init, headers, signal: init?.signal ?? AbortSignal.timeout(30_000) });
+    },
+  };
+}

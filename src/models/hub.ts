@@ -1,0 +1,219 @@
+import { mkdir, readdir, readFile, stat, symlink, unlink } from "node:fs/promises";
+import { dirname, join, relative, sep } from "node:path";
+import { UserError } from "../errors.js";
+import { codeOf, exists, fileError, writeFileAtomic } from "../files.js";
+import { type DownloadProgress, download } from "./download.js";
+import { connection, type HubSettings, hubSettings } from "./hub-connection.js";
+import { explainHubFailure, isUnreachable } from "./hub-errors.js";
+
+/** A repository on a hub; the revision is a branch, tag or commit ("main" where none is named). */
+export interface HubRepo {
+  readonly type: "model" | "dataset";
+  readonly name: string;
+  readonly revision?: string;
+}
+
+export interface HubOptions {
+  readonly onProgress?: ((progress: DownloadProgress) => void) | undefined;
+}
+
+/** A file of a repository. */
+export interface HubEntry {
+  readonly path: string;
+  readonly size: number;
+}
+
+/** A repository at one commit: its folder in the cache, and whether the hub can be asked for what is missing there. */
+interface Snapshot {
+  readonly repo: HubRepo;
+  readonly settings: HubSettings;
+  readonly commit: string;
+  readonly storage: string;
+  readonly online: boolean;
+}
+
+/** The files of a repository; of its copy in the cache where the hub cannot be reached. */
+export async function hubList(repo: HubRepo): Promise<HubEntry[]> {
+  const snapshot = await openSnapshot(repo);
+  return snapshot.online ? (await remoteEntries(snapshot)).map(({ path, size }) => ({ path, size })) : cachedEntries(snapshot);
+}
+
+/** The local path of one file of a repository, fetched first where the cache lacks it. */
+export async function hubFile(repo: HubRepo, path: string, options: HubOptions = {}): Promise<string> {
+  checkFilePath(path);
+  const snapshot = await openSnapshot(repo);
+  const pointer = join(snapshotFolder(snapshot), path);
+  if (await exists(pointer)) return pointer;
+  if (!snapshot.online) throw new UserError(notCached(snapshot.repo, snapshot.settings, path));
+  const { pathsInfo } = await import("@huggingface/hub");
+  const found = await asking(snapshot.repo, snapshot.settings, () =>
+    pathsInfo({ ...connection(snapshot.settings), repo: plain(repo), revision: snapshot.commit, paths: [path] }),
+  );
+  const entry = found.find((candidate) => candidate.path === path && candidate.type === "file");
+  if (entry === undefined)
+    throw new UserError(`${repo.type} ${repo.name} has no file ${path} at revision ${repo.revision ?? "main"}; check the name`);
+  return fetchFile(snapshot, toBlob(entry), options);
+}
+
+/**
+ * A folder with the files of a repository that `choose` picks from all its paths; fetched first where the cache lacks them. Where
+ * the hub cannot be reached, it holds whatever the cache has.
+ */
+export async function hubSnapshot(repo: HubRepo, choose: (paths: string[]) => string[], options: HubOptions = {}): Promise<string> {
+  const snapshot = await openSnapshot(repo);
+  const folder = snapshotFolder(snapshot);
+  if (!snapshot.online) {
+    if (await exists(folder)) return folder;
+    throw new UserError(notCached(repo, snapshot.settings));
+  }
+  const entries = await remoteEntries(snapshot);
+  const chosen = new Set(choose(entries.map((entry) => entry.path)));
+  for (const entry of entries) if (chosen.has(entry.path)) await fetchFile(snapshot, entry, options);
+  return folder;
+}
+
+async function openSnapshot(repo: HubRepo): Promise<Snapshot> {
+  checkRepo(repo);
+  const settings = hubSettings();
+  const revision = repo.revision ?? "main";
+  const storage = join(settings.cache, [`${repo.type}s`, ...repo.name.split("/")].join("--"));
+  const snapshot = { repo, settings, storage };
+  if (isCommit(revision)) return { ...snapshot, commit: revision, online: !settings.offline };
+  const reference = join(storage, "refs", revision);
+  const known = await readFile(reference, "utf8").then(
+    (text) => text.trim(),
+    () => "",
+  );
+  if (settings.offline) {
+    if (!isCommit(known)) throw new UserError(notCached(repo, settings));
+    return { ...snapshot, commit: known, online: false };
+  }
+  let commit: string;
+  try {
+    commit = await remoteCommit(repo, settings, revision);
+  } catch (error) {
+    if (isUnreachable(error) && isCommit(known)) return { ...snapshot, commit: known, online: false };
+    throw explainHubFailure(error, repo, settings);
+  }
+  if (commit !== known) {
+    await makeFolder(dirname(reference));
+    await writeFileAtomic(reference, commit);
+  }
+  return { ...snapshot, commit, online: true };
+}
+
+async function remoteCommit(repo: HubRepo, settings: HubSettings, revision: string): Promise<string> {
+  const { modelInfo, datasetInfo } = await import("@huggingface/hub");
+  const question = { ...connection(settings), name: repo.name, revision, additionalFields: ["sha" as const] };
+  const { sha } = await (repo.type === "model" ? modelInfo(question) : datasetInfo(question));
+  if (!isCommit(sha)) throw new UserError(`${settings.endpoint} names no commit for ${repo.name} at ${revision}; is HF_ENDPOINT a hub?`);
+  return sha;
+}
+
+interface Blob extends HubEntry {
+  readonly hash: string;
+}
+
+async function remoteEntries({ repo, settings, commit }: Snapshot): Promise<Blob[]> {
+  const { listFiles } = await import("@huggingface/hub");
+  return asking(repo, settings, async () => {
+    const blobs: Blob[] = [];
+    for await (const entry of listFiles({ ...connection(settings), repo: plain(repo), revision: commit, recursive: true })) {
+      if (entry.type === "file") blobs.push(toBlob(entry));
+    }
+    return blobs;
+  });
+}
+
+/** What comes from a server becomes a path in the cache here, so it is checked here. */
+function toBlob(entry: { path: string; size: number; oid?: string; lfs?: { oid: string; size: number } }): Blob {
+  checkFilePath(entry.path);
+  const hash = entry.lfs?.oid ?? entry.oid ?? "";
+  const size = entry.lfs?.size ?? entry.size;
+  if (!/^([0-9a-f]{40}|[0-9a-f]{64})$/.test(hash) || !Number.isSafeInteger(size) || size < 0) {
+    throw new UserError(`${entry.path}: the hub gives hash ${JSON.stringify(hash)} and size ${size}; is HF_ENDPOINT a hub?`);
+  }
+  return { path: entry.path, size, hash };
+}
+
+async function cachedEntries(snapshot: Snapshot): Promise<HubEntry[]> {
+  const folder = snapshotFolder(snapshot);
+  const names = await readdir(folder, { recursive: true }).catch((error: unknown) => {
+    throw codeOf(error) === "ENOENT" ? new UserError(notCached(snapshot.repo, snapshot.settings)) : fileError(error, folder, "read");
+  });
+  const entries = await Promise.all(names.map(async (name) => ({ name, found: await stat(join(folder, name)).catch(() => null) })));
+  return entries.flatMap(({ name, found }) => (found?.isFile() ? [{ path: name.split(sep).join("/"), size: found.size }] : []));
+}
+
+async function fetchFile(snapshot: Snapshot, blob: Blob, { onProgress }: HubOptions): Promise<string> {
+  const { repo, settings, storage, commit } = snapshot;
+  const pointer = join(snapshotFolder(snapshot), blob.path);
+  if (await exists(pointer)) return pointer;
+  const target = join(storage, "blobs", blob.hash);
+  const path = blob.path.split("/").map(encodeURIComponent).join("/");
+  const url = `${settings.endpoint}/${repo.type === "dataset" ? "datasets/" : ""}${repo.name}/resolve/${commit}/${path}`;
+  const { hash, size } = blob;
+  await asking(repo, settings, () => download({ file: blob.path, url, fetch: connection(settings).fetch, target, size, hash, onProgress }));
+  await makeFolder(dirname(pointer));
+  await link(target, pointer);
+  return pointer;
+}
+
+/** Relative, as Python's library links, so that a cache can be moved as a whole. */
+async function link(target: string, pointer: string): Promise<void> {
+  try {
+    await symlink(relative(dirname(pointer), target), pointer);
+  } catch (error) {
+    if (codeOf(error) !== "EEXIST") throw fileError(error, pointer, "link");
+    if (await exists(pointer)) return;
+    await unlink(pointer).catch(() => undefined);
+    await link(target, pointer);
+  }
+}
+
+async function makeFolder(path: string): Promise<void> {
+  await mkdir(path, { recursive: true }).catch((error: unknown) => {
+    throw fileError(error, path, "create");
+  });
+}
+
+async function asking<Answer>(repo: HubRepo, settings: HubSettings, ask: () => Promise<Answer>): Promise<Answer> {
+  try {
+    return await ask();
+  } catch (error) {
+    throw explainHubFailure(error, repo, settings);
+  }
+}
+
+function snapshotFolder({ storage, commit }: Snapshot): string {
+  return join(storage, "snapshots", commit);
+}
+
+function plain({ type, name }: HubRepo): { type: "model" | "dataset"; name: string } {
+  return { type, name };
+}
+
+function isCommit(revision: unknown): revision is string {
+  return typeof revision === "string" && /^[0-9a-f]{40}$/.test(revision);
+}
+
+function notCached(repo: HubRepo, settings: HubSettings, path?: string): string {
+  const what = `${path === undefined ? "" : `${path} of `}${repo.type} ${repo.name}${repo.revision === undefined ? "" : `@${repo.revision}`}`;
+  const why = settings.offline ? "HF_HUB_OFFLINE is set" : `${settings.endpoint} cannot be reached`;
+  return `${what} is not in the cache ${settings.cache}, and ${why}; get it once while online, or give a folder`;
+}
+
+/** Names become folder names; these are the hub's own rules. */
+function checkRepo({ name, revision }: HubRepo): void {
+  if (!/^\w[\w.-]*(\/\w[\w.-]*)?$/.test(name) || name.includes("..") || name.includes("--")) {
+    throw new UserError(`expected a hub name like owner/name, received ${JSON.stringify(name)}`);
+  }
+  if (revision !== undefined && (!/^\w[\w./-]*$/.test(revision) || revision.includes("..") || revision.endsWith("/"))) {
+    throw new UserError(`expected a branch, tag or commit after the @ of ${name}, received ${JSON.stringify(revision)}`);
+  }
+}
+
+function checkFilePath(path: string): void {
+  const isPlain = path !== "" && !/[\\:\0]/.test(path) && path.split("/").every((part) => part !== "" && part !== "." && part !== "..");
+  if (!isPlain) throw new UserError(`expected the path of a file inside a repository, received ${JSON.stringify(path)}`);
+}
