@@ -30,10 +30,11 @@ export function drop(input: Tensor, share: number, mode: Mode): Tensor {
   return mode.training && share > 0 ? dropout(input, share, true) : input;
 }
 
-export type Activation = "gelu" | "gelu_new" | "relu" | "tanh";
+export type Activation = "gelu" | "gelu_new" | "relu" | "silu" | "tanh";
 
 export function activate(input: Tensor, activation: Activation): Tensor {
   if (activation === "relu") return input.relu();
   if (activation === "tanh") return input.tanh();
+  if (activation === "silu") return input.mul(input.sigmoid());
   return gelu(input, activation === "gelu" ? "none" : "tanh");
 }

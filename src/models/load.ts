@@ -1,0 +1,159 @@
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import { UserError } from "../errors.js";
+import {
+  type DataType,
+  type Device,
+  fromBytes,
+  keep,
+  noGrad,
+  normal_,
+  Rng,
+  scope,
+  seedGenerator,
+  type Tensor,
+  zeros,
+} from "../tensor/index.js";
+import type { EncodingName } from "../text/encoding.js";
+import { loadTokenizer } from "../text/tokenizer.js";
+import { openCheckpoint } from "./checkpoint.js";
+import { type EncoderConfig, readConfig, type TemperFacts, temperFacts } from "./config.js";
+import { encoderParameters, prefixOf } from "./encoder.js";
+import type { HeadName } from "./heads.js";
+import { type FeatureName, isHead, type Model, modelParameters, type Shape } from "./model.js";
+import { resolveModel } from "./reference.js";
+import { openSafetensors, type SafetensorsFile, type SafetensorsType } from "./safetensors.js";
+
+export interface LoadOptions {
+  /** The labels it shall have. A checkpoint with a head of its own must agree; where left out, the checkpoint's. */
+  labels?: readonly string[];
+  task?: string;
+  head?: HeadName;
+  feature?: FeatureName;
+  encoding?: EncodingName;
+  maxLength?: number;
+  device?: Device;
+  /** Decides the values of parameters that the checkpoint lacks. */
+  seed?: number;
+  onProgress?: (message: string) => void;
+}
+
+const storedTypes: Partial<Record<SafetensorsType, DataType>> = { F32: "float32", F16: "float16", BF16: "bfloat16", F64: "float64" };
+
+/** Loads a model by reference: a folder, npm:PACKAGE or a hub name. What it was trained with decides how it reads text. */
+export async function loadModel(reference: string, options: LoadOptions = {}): Promise<Model> {
+  const { folder } = await resolveModel(reference, options.onProgress ? { onProgress: progressLine(options.onProgress) } : {});
+  const config = await readConfig(folder);
+  const facts = temperFacts(config, join(folder, "config.json"));
+  const tokenizer = await loadTokenizer(folder);
+  const checkpoint = await openCheckpoint(folder);
+  const head = join(folder, "head.safetensors");
+  const files = existsSync(head) ? [checkpoint, await openSafetensors(head)] : [checkpoint];
+  try {
+    const names = namesInside(config, files);
+    const trained = [...names.keys()].some(isHead);
+    const labels = agreeOnLabels(reference, config, facts, trained, options);
+    const shape: Shape = {
+      config,
+      head: facts?.head ?? options.head ?? "hf",
+      feature: facts?.feature ?? options.feature ?? "token",
+      classes: labels.length,
+    };
+    const { weights, fresh } = readWeights(shape, names, options);
+    const maxLength = Math.min(options.maxLength ?? facts?.maxLength ?? config.maxLength, config.maxLength);
+    const encoding = facts?.encoding ?? options.encoding ?? "subword";
+    return { shape, weights, tokenizer, encoding, maxLength, labels, task: facts?.task ?? options.task ?? null, folder, reference, fresh };
+  } finally {
+    for (const file of files) await file.close();
+  }
+}
+
+/** Every tensor under the name it has in a checkpoint with a head, whichever form the file uses. */
+function namesInside(config: EncoderConfig, files: readonly SafetensorsFile[]): Map<string, { file: SafetensorsFile; stored: string }> {
+  const prefix = prefixOf(config);
+  const expected = encoderParameters(config);
+  const names = new Map<string, { file: SafetensorsFile; stored: string }>();
+  for (const file of files) {
+    for (const stored of file.entries.keys()) {
+      // Checkpoints of the first years call the scale and shift of a normalisation gamma and beta.
+      const modern = stored.replace(/LayerNorm\.gamma$/, "LayerNorm.weight").replace(/LayerNorm\.beta$/, "LayerNorm.bias");
+      const bare = !modern.startsWith(prefix) && (expected.has(prefix + modern) || modern.startsWith("pooler."));
+      names.set(bare ? prefix + modern : modern, { file, stored });
+    }
+  }
+  return names;
+}
+
+/** The labels, where checkpoint and task agree; where the head is new, the task's. */
+function agreeOnLabels(
+  reference: string,
+  config: EncoderConfig,
+  facts: TemperFacts | null,
+  trained: boolean,
+  options: LoadOptions,
+): readonly string[] {
+  const own = facts?.labels ?? config.labels;
+  const wanted = options.labels;
+  if (!trained || !wanted) return wanted ?? own;
+  const named = own.some((label) => !/^LABEL_\d+$/.test(label));
+  const same = own.length === wanted.length && own.every((label, i) => label.toLowerCase() === wanted[i]?.toLowerCase());
+  if (same || (!named && own.length === wanted.length)) return wanted;
+  throw new UserError(
+    `the labels of ${reference} and of the task${options.task ? ` ${options.task}` : ""} disagree: the model has [${own.join(", ")}], the task has [${wanted.join(", ")}]. ` +
+      "Use a model trained on this task, or one without a classification head.",
+  );
+}
+
+function readWeights(
+  shape: Shape,
+  names: ReturnType<typeof namesInside>,
+  options: LoadOptions,
+): { weights: Map<string, Tensor>; fresh: string[] } {
+  const weights = new Map<string, Tensor>();
+  const fresh: string[] = [];
+  const rng = new Rng(options.seed ?? 0);
+  for (const [name, size] of modelParameters(shape)) {
+    const place = names.get(name);
+    const drawn = isHead(name) || name.includes(".pooler.");
+    if (!place && !drawn)
+      throw new UserError(
+        `the checkpoint lacks ${name} [${size}]: it is not a whole ${shape.config.modelType} encoder. Get it again, or give another model.`,
+      );
+    if (!place) fresh.push(name);
+    const value = scope(() => {
+      const tensor = place ? readTensor(place.file, place.stored, size) : draw(name, size, shape.config.initializerRange, rng);
+      return options.device && options.device !== "cpu" ? tensor.toDevice(options.device) : tensor;
+    });
+    weights.set(name, keep(value).requireGrad());
+  }
+  return { weights, fresh };
+}
+
+function readTensor(file: SafetensorsFile, name: string, expected: readonly number[]): Tensor {
+  const entry = file.entries.get(name);
+  if (!entry) throw new Error(`${name} vanished from ${file.path}`);
+  const stored = storedTypes[entry.dtype];
+  if (!stored)
+    throw new UserError(
+      `${file.path}: tensor ${name} holds ${entry.dtype}: expected F32, F16 or BF16 weights (quantised checkpoints cannot be fine-tuned)`,
+    );
+  if (entry.shape.length !== expected.length || entry.shape.some((size, i) => size !== expected[i]))
+    throw new UserError(
+      `${file.path}: tensor ${name} has shape [${entry.shape}], config.json asks for [${expected}]. The two files do not belong together.`,
+    );
+  return fromBytes(file.readSync(name), entry.shape, stored, "float32");
+}
+
+/** A new layer as transformers draws it: normal weights, zero bias. Each parameter has its own stream, so that adding one shifts no other. */
+function draw(name: string, size: readonly number[], deviation: number, rng: Rng): Tensor {
+  const tensor = zeros(size);
+  if (name.endsWith(".bias")) return tensor;
+  seedGenerator("cpu", rng.fork("initial", name).seed());
+  noGrad(() => normal_(tensor, 0, deviation));
+  return tensor;
+}
+
+function progressLine(show: (message: string) => void): NonNullable<Parameters<typeof resolveModel>[1]>["onProgress"] {
+  return ((progress: { file: string; received: number; total: number }) =>
+    show(`${progress.file}: ${(progress.received / 1e6).toFixed(1)} of ${(progress.total / 1e6).toFixed(1)} MB`)) as never;
+}
