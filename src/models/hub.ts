@@ -17,12 +17,6 @@ export interface HubOptions {
   readonly onProgress?: ((progress: DownloadProgress) => void) | undefined;
 }
 
-/** A file of a repository. */
-export interface HubEntry {
-  readonly path: string;
-  readonly size: number;
-}
-
 /** A repository at one commit: its folder in the cache, and whether the hub can be asked for what is missing there. */
 interface Snapshot {
   readonly repo: HubRepo;
@@ -32,10 +26,10 @@ interface Snapshot {
   readonly online: boolean;
 }
 
-/** The files of a repository; of its copy in the cache where the hub cannot be reached. */
-export async function hubList(repo: HubRepo): Promise<HubEntry[]> {
+/** The paths of a repository's files; of those in the cache where the hub cannot be reached. */
+export async function hubList(repo: HubRepo): Promise<string[]> {
   const snapshot = await openSnapshot(repo);
-  return snapshot.online ? (await remoteEntries(snapshot)).map(({ path, size }) => ({ path, size })) : cachedEntries(snapshot);
+  return snapshot.online ? (await remoteEntries(snapshot)).map((entry) => entry.path) : cachedPaths(snapshot);
 }
 
 /** The local path of one file of a repository, fetched first where the cache lacks it. */
@@ -110,7 +104,10 @@ async function remoteCommit(repo: HubRepo, settings: HubSettings, revision: stri
   return sha;
 }
 
-interface Blob extends HubEntry {
+/** A file as the hub describes it. */
+interface Blob {
+  readonly path: string;
+  readonly size: number;
   readonly hash: string;
 }
 
@@ -136,13 +133,23 @@ function toBlob(entry: { path: string; size: number; oid?: string; lfs?: { oid: 
   return { path: entry.path, size, hash };
 }
 
-async function cachedEntries(snapshot: Snapshot): Promise<HubEntry[]> {
+async function cachedPaths(snapshot: Snapshot): Promise<string[]> {
   const folder = snapshotFolder(snapshot);
   const names = await readdir(folder, { recursive: true }).catch((error: unknown) => {
     throw codeOf(error) === "ENOENT" ? new UserError(notCached(snapshot.repo, snapshot.settings)) : fileError(error, folder, "read");
   });
-  const entries = await Promise.all(names.map(async (name) => ({ name, found: await stat(join(folder, name)).catch(() => null) })));
-  return entries.flatMap(({ name, found }) => (found?.isFile() ? [{ path: name.split(sep).join("/"), size: found.size }] : []));
+  const isFile = await Promise.all(
+    names.map((name) =>
+      stat(join(folder, name)).then(
+        (found) => found.isFile(),
+        () => false,
+      ),
+    ),
+  );
+  return names
+    .filter((_, i) => isFile[i])
+    .map((name) => name.split(sep).join("/"))
+    .sort();
 }
 
 async function fetchFile(snapshot: Snapshot, blob: Blob, { onProgress }: HubOptions): Promise<string> {
