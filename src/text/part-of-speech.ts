@@ -1,0 +1,40 @@
+import { createRequire } from "node:module";
+import type { PartOfSpeech as UniversalTag, WinkMethods } from "wink-nlp";
+
+/** The parts of speech that have synonyms; everything else (names, grammar words, numbers, signs) is "other". */
+export type PartOfSpeech = "noun" | "verb" | "adjective" | "adverb" | "other";
+
+const ofTag: Partial<Record<UniversalTag, PartOfSpeech>> = { NOUN: "noun", VERB: "verb", ADJ: "adjective", ADV: "adverb" };
+
+let tagger: WinkMethods | undefined;
+
+/** The tagger is loaded on first use: its model costs a tenth of a second that most commands need not pay. */
+function loadTagger(): WinkMethods {
+  const require = createRequire(import.meta.url);
+  const create = require("wink-nlp") as (model: unknown, pipeline: string[]) => WinkMethods;
+  tagger ??= create(require("wink-eng-lite-web-model"), ["sbd", "pos"]);
+  return tagger;
+}
+
+/** The part of speech of every word, judged in its context. */
+export function partsOfSpeech(words: readonly string[]): PartOfSpeech[] {
+  const { readDoc, its } = loadTagger();
+  const tokens = readDoc(words.join(" ")).tokens();
+  const values = tokens.out(its.value) as string[];
+  const spaces = tokens.out(its.precedingSpaces) as string[];
+  const tags = tokens.out(its.pos) as UniversalTag[];
+  // The tagger cuts some words further ("didn't" -> "did", "n't"): the piece that starts where the word starts speaks for it.
+  const tagAt = new Map<number, UniversalTag>();
+  let offset = 0;
+  for (let i = 0; i < values.length; i++) {
+    offset += spaces[i]!.length;
+    tagAt.set(offset, tags[i]!);
+    offset += values[i]!.length;
+  }
+  let start = 0;
+  return words.map((word) => {
+    const tag = tagAt.get(start);
+    start += word.length + 1;
+    return (tag && ofTag[tag]) ?? "other";
+  });
+}

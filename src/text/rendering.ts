@@ -1,0 +1,26 @@
+/** A text with its words taken out: what stood before, between and after them. */
+export interface Template {
+  /** The texts with these words in the places of the old ones. */
+  render(words: readonly string[]): string[];
+}
+
+/** Finds the words in their texts, so that changed words keep the spacing and all that the words do not cover. */
+export function templateOf(texts: readonly string[], words: readonly string[], fields: ArrayLike<number>): Template {
+  const tails = [...texts];
+  const gaps = words.map((word, i) => {
+    const field = fields[i]!;
+    const rest = tails[field] ?? "";
+    const at = rest.indexOf(word);
+    // A word that a tokenizer wrote otherwise than the text cannot be placed: a space stands before it.
+    if (at === -1) return " ";
+    tails[field] = rest.slice(at + word.length);
+    return rest.slice(0, at);
+  });
+  return {
+    render(changed) {
+      const rendered = texts.map(() => "");
+      for (let i = 0; i < words.length; i++) rendered[fields[i]!] += gaps[i]! + changed[i]!;
+      return rendered.map((text, field) => text + tails[field]!);
+    },
+  };
+}
