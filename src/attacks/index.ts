@@ -1,0 +1,54 @@
+import { basename, extname, resolve } from "node:path";
+import { pathToFileURL } from "node:url";
+import { z } from "zod";
+import { messageOf, UserError } from "../errors.js";
+import { sha256File } from "../files.js";
+import { didYouMean } from "../near-miss.js";
+import { validate } from "../validate.js";
+import type { Attack, AttackDefinition } from "./attack.js";
+import { exhaustive } from "./exhaustive.js";
+import { genetic } from "./genetic.js";
+import { greedy } from "./greedy.js";
+import { pwws } from "./pwws.js";
+import { random } from "./random.js";
+import type { Search } from "./search.js";
+
+// Each definition is checked against its own options above; here they are of one kind.
+const definitions = [pwws, genetic, greedy, random, exhaustive] as unknown as readonly AttackDefinition[];
+
+/** The names of the searches built in. */
+export const attackNames: readonly string[] = definitions.map((definition) => definition.name);
+
+/** An attack by its name, or by the path of a user's own file (its default export is a search or a definition). */
+export async function openAttack(spec: string, options: unknown = {}): Promise<Attack> {
+  const known = definitions.find((definition) => definition.name === spec);
+  if (known) return ready(known, options, spec);
+  if (!/\.[cm]?[jt]s$/.test(spec)) {
+    throw new UserError(
+      `attack: expected one of ${attackNames.join(", ")}, or the path of a search of your own (.js), received "${spec}"${didYouMean(spec, attackNames)}`,
+    );
+  }
+  return { ...ready(await importDefinition(spec), options, spec), source: await sha256File(spec) };
+}
+
+function ready(definition: AttackDefinition, raw: unknown, where: string): Attack {
+  const options = validate(definition.options, raw, `attack ${where}`);
+  const { name, limited } = definition;
+  const exact = definition.exact?.(options);
+  return { name, options, limited, search: definition.search(options), ...(exact && { exact }) };
+}
+
+async function importDefinition(path: string): Promise<AttackDefinition> {
+  const module = (await import(pathToFileURL(resolve(path)).href).catch((error: unknown) => {
+    throw new UserError(`attack ${path}: cannot load it: ${messageOf(error)}`, { cause: error });
+  })) as { default?: unknown };
+  const exported = module.default;
+  const name = basename(path, extname(path));
+  if (typeof exported === "function") return { name, options: z.strictObject({}), limited: false, search: () => exported as Search };
+  if (typeof exported === "object" && exported !== null && "search" in exported && "options" in exported) {
+    return { limited: false, ...(exported as Omit<AttackDefinition, "limited">), name };
+  }
+  throw new UserError(
+    `attack ${path}: expected a default export that is a search (a generator function) or { options, search }, received ${typeof exported}`,
+  );
+}

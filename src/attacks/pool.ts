@@ -1,0 +1,173 @@
+import { UserError } from "../errors.js";
+import { Rng } from "../tensor/random.js";
+import type { Attack } from "./attack.js";
+import { attackExample } from "./example.js";
+import type { AttackResult } from "./result.js";
+import { contentKey, ScoreCache } from "./score-cache.js";
+import type { Candidate, Score } from "./search.js";
+import { inputsOf, type Target } from "./target.js";
+import type { Prepared, Victim, VictimInput } from "./victim.js";
+
+/** Work asked for and work done: the difference is what deduplication and the cache saved. */
+export interface Counters {
+  asked: number;
+  askedTokens: number;
+  forwarded: number;
+  forwardedTokens: number;
+}
+
+export interface PoolOptions {
+  /** Searches that run at once. */
+  readonly searches?: number;
+  /** Texts that are gathered, at most, before the victim is called: it bounds memory. */
+  readonly waiting?: number;
+  /** Scores by content; shared between attacks on one victim. */
+  readonly cache?: ScoreCache;
+}
+
+export interface PoolRun {
+  readonly seed: number | string;
+  /** The most queries an example may cost. */
+  readonly budget?: number;
+  /** Results that are known already: the examples are not reported again. */
+  readonly skip?: number;
+}
+
+/** One running example: its generator, what it asks, and the answers so far. */
+interface Running {
+  readonly course: Generator<Candidate[], AttackResult, Score[]>;
+  readonly toInput: (candidate: Candidate) => VictimInput;
+  asked: Candidate[];
+  answers: Score[];
+  result?: AttackResult;
+}
+
+/** A text that waits for the victim, and everyone who asked for it. */
+interface Waiting<Ready> {
+  readonly ready: Ready;
+  readonly askers: { readonly running: Running; readonly index: number }[];
+}
+
+/**
+ * Runs hundreds of searches at once over one victim. They go in waves of fixed size, a wave in rounds: each round gathers what all
+ * searches ask, scores every distinct text once in batches of like length, and hands out the answers. A wave depends on nothing
+ * but its examples, so a run that was cut off and resumed meets the same batches, and writes the same journal.
+ */
+export class Pool<Ready extends Prepared> {
+  readonly counters: Counters = { asked: 0, askedTokens: 0, forwarded: 0, forwardedTokens: 0 };
+  readonly #searches: number;
+  readonly #limit: number;
+  readonly #cache: ScoreCache;
+
+  constructor(
+    readonly victim: Victim<Ready>,
+    options: PoolOptions = {},
+  ) {
+    this.#searches = options.searches ?? 256;
+    this.#limit = options.waiting ?? 8192;
+    this.#cache = options.cache ?? new ScoreCache(victim.classes);
+  }
+
+  /** Attacks every target; results come in the targets' order, as soon as those before them are there. */
+  async *run(targets: Iterable<Target> | AsyncIterable<Target>, attack: Attack, options: PoolRun): AsyncGenerator<AttackResult> {
+    const seeds = new Rng(options.seed).fork("attack", attack.name);
+    const skip = options.skip ?? 0;
+    let index = 0;
+    for await (const wave of chunks(targets, this.#searches)) {
+      const first = index;
+      index += wave.length;
+      if (index <= skip) continue;
+      const runnings = wave.map((target) => {
+        const course = attackExample(target, attack, seeds.fork(target.id), this.victim.classes, options.budget);
+        return { course, toInput: inputsOf(target), asked: course.next().value as Candidate[], answers: [] };
+      });
+      let position = first;
+      for await (const result of this.#wave(runnings)) if (position++ >= skip) yield result;
+    }
+  }
+
+  async *#wave(runnings: Running[]): AsyncGenerator<AttackResult> {
+    let reported = 0;
+    while (reported < runnings.length) {
+      await this.#round(runnings.filter((running) => running.result === undefined));
+      // Only now, so that a run that is killed meets the same round again.
+      this.#cache.flush();
+      for (let next = runnings[reported]; next?.result !== undefined; next = runnings[++reported]) yield next.result;
+    }
+  }
+
+  /** Every search gets one answer. */
+  async #round(runnings: readonly Running[]): Promise<void> {
+    let waiting = new Map<string, Waiting<Ready>>();
+    for (const running of runnings) {
+      this.#gather(running, waiting);
+      if (waiting.size < this.#limit) continue;
+      await this.#forward([...waiting.values()], [...waiting.keys()]);
+      waiting = new Map();
+    }
+    await this.#forward([...waiting.values()], [...waiting.keys()]);
+    for (const running of runnings) advance(running);
+  }
+
+  /** Answers what the cache knows and queues the rest, each distinct text once. */
+  #gather(running: Running, waiting: Map<string, Waiting<Ready>>): void {
+    running.answers = new Array<Score>(running.asked.length);
+    running.asked.forEach((candidate, index) => {
+      const ready = this.victim.prepare(running.toInput(candidate));
+      this.counters.asked++;
+      this.counters.askedTokens += ready.length;
+      const key = contentKey(ready.content);
+      const known = this.#cache.get(key);
+      if (known) {
+        running.answers[index] = { probabilities: known };
+        return;
+      }
+      const entry = waiting.get(key) ?? { ready, askers: [] };
+      entry.askers.push({ running, index });
+      waiting.set(key, entry);
+    });
+  }
+
+  async #forward(entries: readonly Waiting<Ready>[], keys: readonly string[]): Promise<void> {
+    const order = [...entries.keys()].sort((a, b) => entries[a]!.ready.length - entries[b]!.ready.length || a - b);
+    for (let start = 0; start < order.length; start += this.victim.capacity) {
+      const batch = order.slice(start, start + this.victim.capacity);
+      const rows = await this.victim.probabilities(batch.map((i) => entries[i]!.ready));
+      checkRows(rows, batch.length, this.victim);
+      batch.forEach((entry, i) => {
+        const { ready, askers } = entries[entry]!;
+        this.counters.forwarded++;
+        this.counters.forwardedTokens += ready.length;
+        this.#cache.set(keys[entry]!, rows[i]!);
+        for (const { running, index } of askers) running.answers[index] = { probabilities: rows[i]! };
+      });
+    }
+  }
+}
+
+function advance(running: Running): void {
+  const step = running.course.next(running.answers);
+  if (step.done) running.result = step.value;
+  else running.asked = step.value;
+}
+
+function checkRows(rows: readonly Float32Array[], count: number, victim: Victim): void {
+  if (rows.length !== count) throw new UserError(`${victim.name}: expected ${count} rows of probabilities, received ${rows.length}`);
+  const wrong = rows.find((row) => row.length !== victim.classes || row.some((value) => !Number.isFinite(value)));
+  if (wrong) {
+    throw new UserError(
+      `${victim.name}: expected ${victim.classes} finite probabilities a text, received [${[...wrong].slice(0, 8).join(", ")}]`,
+    );
+  }
+}
+
+async function* chunks<T>(items: Iterable<T> | AsyncIterable<T>, size: number): AsyncGenerator<T[]> {
+  let chunk: T[] = [];
+  for await (const item of items) {
+    chunk.push(item);
+    if (chunk.length < size) continue;
+    yield chunk;
+    chunk = [];
+  }
+  if (chunk.length > 0) yield chunk;
+}

@@ -1,0 +1,81 @@
+import { type SpaceSize, spaceSize } from "../text/slots.js";
+import type { Score } from "./search.js";
+import { type Target, wordsOf } from "./target.js";
+
+/** One changed word. */
+export interface Edit {
+  readonly position: number;
+  readonly from: string;
+  readonly to: string;
+}
+
+/** skipped: wrong before any change, an error in accuracy under attack; success: the victim was fooled; failed: it held. */
+export type Outcome = "skipped" | "success" | "failed";
+
+/** What became of one example; a line of the journal. */
+export interface AttackResult {
+  readonly id: string;
+  readonly label: number;
+  readonly outcome: Outcome;
+  /** Texts scored as the sequential algorithm asks them, the original included. */
+  readonly queries: number;
+  /** True where the query budget ended the search. */
+  readonly exhausted: boolean;
+  /** Whether a failure proves that no substitution works; only from searches that can tell. */
+  readonly exact?: boolean;
+  /** True where some decision hung on a lead under 1e-4, which another batch shape may turn. */
+  readonly nearTie: boolean;
+  /** True where language-model swaps were wanted but the text has none. */
+  readonly withoutLanguageModel: boolean;
+  /** Probabilities a class of the original and of the final text, to six digits. */
+  readonly before: readonly number[];
+  readonly after: readonly number[];
+  readonly edits: readonly Edit[];
+  readonly space: SpaceSize;
+  readonly texts: readonly string[];
+  /** How many words each field has. */
+  readonly fieldSizes: readonly number[];
+  readonly words: readonly string[];
+  readonly final: readonly string[];
+}
+
+/** What an attack found out about a target. */
+export interface Finding {
+  readonly outcome: Outcome;
+  readonly picks: Int16Array;
+  readonly queries: number;
+  readonly before: Score;
+  readonly after: Score;
+  readonly nearTie: boolean;
+  readonly exhausted?: boolean;
+  readonly exact?: boolean;
+}
+
+/** Writes a finding out in full. */
+export function resultOf(target: Target, finding: Finding): AttackResult {
+  const { words } = target;
+  const final = wordsOf(target, finding.picks);
+  const edits = words.flatMap((from, position) => (final[position] === from ? [] : [{ position, from, to: final[position]! }]));
+  return {
+    id: target.id,
+    label: target.label,
+    outcome: finding.outcome,
+    queries: finding.queries,
+    exhausted: finding.exhausted ?? false,
+    ...(finding.exact !== undefined && { exact: finding.exact }),
+    nearTie: finding.nearTie,
+    withoutLanguageModel: target.withoutLanguageModel,
+    before: rounded(finding.before),
+    after: rounded(finding.after),
+    edits,
+    space: spaceSize(target.choices),
+    texts: target.texts,
+    fieldSizes: target.texts.map((_, field) => Array.from(target.fields).filter((other) => other === field).length),
+    words,
+    final,
+  };
+}
+
+function rounded(score: Score): number[] {
+  return Array.from(score.probabilities, (value) => Math.round(value * 1e6) / 1e6);
+}

@@ -1,0 +1,131 @@
+import { UserError } from "../errors.js";
+import { templateOf } from "../text/rendering.js";
+import { slotsOf } from "../text/slots.js";
+import type { Substitutions } from "../text/substitutions.js";
+import { nearTieMargin } from "./example.js";
+import { type JournalHeader, readJournal } from "./journal.js";
+import type { AttackResult } from "./result.js";
+import { lead } from "./search.js";
+import { inputOf } from "./target.js";
+import type { Prepared, Victim } from "./victim.js";
+
+/** Probabilities may differ by this much between machines and batch shapes. */
+const tolerance = 1e-3;
+const batchLines = 256;
+
+/** What a verified journal holds. */
+export interface Verification {
+  readonly header: JournalHeader;
+  readonly lines: number;
+  readonly outcomes: Readonly<Record<AttackResult["outcome"], number>>;
+}
+
+/** Replays every line of a journal against a victim; a UserError names the first line that does not hold. */
+export async function verifyJournal<Ready extends Prepared>(
+  path: string,
+  victim: Victim<Ready>,
+  options: { readonly substitutions?: Substitutions } = {},
+): Promise<Verification> {
+  const outcomes = { skipped: 0, success: 0, failed: 0 };
+  let header: JournalHeader | undefined;
+  let batch: { line: number; result: AttackResult }[] = [];
+  let lines = 0;
+  for await (const entry of readJournal(path)) {
+    if (!header) {
+      header = entry.header;
+      checkHashes(header, { ...victim.hashes, ...(options.substitutions && { substitutions: options.substitutions.hash }) }, path);
+    }
+    lines++;
+    outcomes[entry.result.outcome]++;
+    checkEdits(entry.result, options.substitutions, `${path}:${entry.line}`);
+    batch.push(entry);
+    if (batch.length === batchLines) {
+      await replay(batch, victim, path);
+      batch = [];
+    }
+  }
+  await replay(batch, victim, path);
+  if (!header) throw new UserError(`${path}: the journal has no results yet; continue it with --resume`);
+  if (lines !== header.examples) {
+    throw new UserError(
+      `${path}:${lines + 1}: expected ${header.examples} results, the journal ends after ${lines}; continue it with --resume`,
+    );
+  }
+  return { header, lines, outcomes };
+}
+
+function checkHashes(header: JournalHeader, known: Readonly<Record<string, string>>, path: string): void {
+  for (const [name, hash] of Object.entries(known)) {
+    if (header.hashes[name] === hash) continue;
+    throw new UserError(
+      `${path}: the journal was made with another ${name} (${header.hashes[name]?.slice(0, 12) ?? "none"}…, not ${hash.slice(0, 12)}…); give the same one`,
+    );
+  }
+}
+
+/** The edits must lead from the original words to the final ones, with words of the table where one is given. */
+function checkEdits(result: AttackResult, substitutions: Substitutions | undefined, where: string): void {
+  const { words, final, edits } = result;
+  const replayed = [...words];
+  for (const { position, from, to } of edits) {
+    if (words[position] !== from)
+      throw new UserError(`${where}: edit at word ${position}: expected "${words[position]}", the edit changes "${from}"`);
+    replayed[position] = to;
+  }
+  const wrong = replayed.findIndex((word, i) => word !== final[i]);
+  if (wrong !== -1 || replayed.length !== final.length)
+    throw new UserError(`${where}: the edits do not lead to the final text (word ${wrong})`);
+  if (!substitutions || edits.length === 0) return;
+  const { choices } = slotsOf(words, fieldsOf(result), [0, 1], substitutions);
+  const outside = edits.find(({ position, to }) => !choices[position]!.includes(to));
+  if (outside) throw new UserError(`${where}: "${outside.to}" is no substitute of "${outside.from}" in ${substitutions.name}`);
+}
+
+async function replay<Ready extends Prepared>(
+  batch: readonly { line: number; result: AttackResult }[],
+  victim: Victim<Ready>,
+  path: string,
+): Promise<void> {
+  const inputs = batch.flatMap(({ result }) => {
+    const template = templateOf(result.texts, result.words, fieldsOf(result));
+    return [result.words, result.final].map((words) => victim.prepare(inputOf(words, fieldsOf(result), template)));
+  });
+  // The victim wants inputs of like length together; the answers go back to their places.
+  const order = [...inputs.keys()].sort((a, b) => inputs[a]!.length - inputs[b]!.length || a - b);
+  const rows = new Array<Float32Array>(inputs.length);
+  for (let start = 0; start < order.length; start += victim.capacity) {
+    const part = order.slice(start, start + victim.capacity);
+    const answers = await victim.probabilities(part.map((i) => inputs[i]!));
+    part.forEach((input, i) => {
+      rows[input] = answers[i]!;
+    });
+  }
+  batch.forEach(({ line, result }, i) => {
+    const where = `${path}:${line}`;
+    compare(result.before, rows[2 * i]!, "original", where);
+    compare(result.after, rows[2 * i + 1]!, "final", where);
+    checkOutcome(result, rows[2 * i]!, rows[2 * i + 1]!, where);
+  });
+}
+
+function compare(journal: readonly number[], replayed: ArrayLike<number>, which: string, where: string): void {
+  if (journal.length === replayed.length && journal.every((value, i) => Math.abs(value - replayed[i]!) <= tolerance)) return;
+  const now = Array.from(replayed, (value) => value.toFixed(4)).join(", ");
+  throw new UserError(`${where}: the ${which} text has probabilities [${journal.join(", ")}] in the journal, the model gives [${now}]`);
+}
+
+function checkOutcome({ outcome, label }: AttackResult, before: Float32Array, after: Float32Array, where: string): void {
+  const expect = (probabilities: Float32Array, fooled: boolean, which: string) => {
+    const gap = lead({ probabilities }, label);
+    if (gap < 0 === fooled || Math.abs(gap) < nearTieMargin) return;
+    throw new UserError(
+      `${where}: the journal says "${outcome}", but the model classifies the ${which} text ${fooled ? "rightly" : "wrongly"}`,
+    );
+  };
+  expect(before, outcome === "skipped", "original");
+  expect(after, outcome !== "failed", "final");
+}
+
+function fieldsOf(result: AttackResult): Uint8Array {
+  return Uint8Array.from(result.fieldSizes.flatMap((size, field) => new Array<number>(size).fill(field)));
+}
