@@ -1,0 +1,52 @@
+import { isHead } from "../models/index.js";
+import { type Change, crossEntropy, type Group } from "../nn/index.js";
+import { gradOrNull, type Tensor, zerosLike } from "../tensor/index.js";
+import type { Gradients, Losses, Named, Selected, Step, Update } from "./layer.js";
+import type { TrainSettings } from "./settings.js";
+
+/** Standard fine-tuning, the innermost layer: the cross-entropy of the clean pass. */
+export function taskLosses(step: Step): Losses {
+  return new Map([["task", crossEntropy(step.pass("clean").logits, step.batch.labels)]]);
+}
+
+/** The sum of the terms, in their order. */
+export function totalOf(losses: Losses): Tensor {
+  const [first, ...rest] = losses.values();
+  if (!first) throw new Error("a step without a loss");
+  return rest.reduce((sum, term) => sum.add(term), first);
+}
+
+/** Gradients of a loss by parameter; zero where a parameter takes no part, so that every update changes the same tensors. */
+export function gradientsOf(loss: Tensor, parameters: Named, retainGraph = false): Named {
+  const names = [...parameters.keys()];
+  const tensors = [...parameters.values()];
+  const gradients = gradOrNull(loss, tensors, { retainGraph });
+  return new Map(names.map((name, i) => [name, gradients[i] ?? zerosLike(tensors[i] as Tensor)]));
+}
+
+/** The gradient of the total. */
+export function totalGradients(step: Step, losses: Losses): Gradients {
+  return { losses, total: gradientsOf(totalOf(losses), step.run.parameters), others: new Map() };
+}
+
+/** Every gradient as it is, no gate. */
+export function selectAll(update: Update): Selected {
+  return new Map([...update.gradients].map(([name, gradient]): [string, Change] => [name, { gradient, gate: null }]));
+}
+
+/** AdamW's groups: no decay on biases and normalisations, head and methods with a decay and a rate of their own. */
+export function groupsOf(parameters: Named, model: ReadonlySet<string>, settings: TrainSettings): Group[] {
+  const groups = new Map<string, { names: string[]; decay: number; rateFactor: number }>();
+  const headFactor = settings.headLearningRate === null ? 1 : settings.headLearningRate / (settings.learningRate || 1);
+  for (const name of parameters.keys()) {
+    const outside = isHead(name) || !model.has(name);
+    const plain = name.endsWith(".bias") || name.includes("LayerNorm");
+    const decay = plain ? 0 : outside ? (settings.headWeightDecay ?? settings.weightDecay) : settings.weightDecay;
+    const rateFactor = outside ? headFactor : 1;
+    const key = `${decay} ${rateFactor}`;
+    const group = groups.get(key) ?? { names: [], decay, rateFactor };
+    group.names.push(name);
+    groups.set(key, group);
+  }
+  return [...groups.values()];
+}

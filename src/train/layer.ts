@@ -1,0 +1,151 @@
+import type { EncoderInput, TokenInput } from "../models/index.js";
+import type { Model, Output } from "../models/model.js";
+import type { AdamW, Change, Mode, Weights } from "../nn/index.js";
+import type { Task } from "../tasks/task.js";
+import type { Device, Rng, Tensor } from "../tensor/index.js";
+import type { Padded } from "../text/batch.js";
+import type { Substitutions } from "../text/substitutions.js";
+import type { Dataset, Item } from "./dataset.js";
+import type { TrainSettings } from "./settings.js";
+
+/** Tensors under the names of parameters. */
+export type Named = ReadonlyMap<string, Tensor>;
+
+/** Numbers that a batch brings from the host: a typed array and the shape it fills. */
+export interface HostTensor {
+  readonly values: Float32Array | Int32Array | Uint8Array;
+  readonly shape: readonly number[];
+}
+
+/** A batch before it is on the device. */
+export interface HostBatch {
+  /** Positions in the data set. */
+  readonly indices: Int32Array;
+  readonly items: readonly Item[];
+  readonly padded: Padded;
+}
+
+/** A batch on the device. What layers add in `collate` lies in `extra`, under the names they gave. */
+export interface Batch {
+  readonly input: TokenInput;
+  readonly labels: Tensor; // [batch]
+  readonly rows: number;
+  readonly length: number;
+  extra(name: string): Tensor;
+}
+
+/** The whole of a training run, as layers see it. */
+export interface Run {
+  readonly model: Model;
+  readonly task: Task;
+  readonly settings: TrainSettings;
+  readonly device: Device;
+  readonly rng: Rng;
+  readonly dataset: Dataset;
+  /** Updates planned in all. */
+  readonly updates: number;
+  /** All that is trained: the model's weights and the layers' own parameters. */
+  readonly parameters: Named;
+  /** What a resumed run found in its checkpoint under the layers' names; null in a new run. */
+  readonly restored: Named | null;
+  /** A frozen copy of the weights as they were before the first update. */
+  pretrained(): Weights;
+  /** The substitution set of the run; an error where none was named. */
+  substitutions(): Promise<Substitutions>;
+  /** Batches of the training data in a fixed order, for a pass before training (Child-Tuning's Fisher). */
+  eachBatch(visit: (step: Step) => void, label: string): Promise<void>;
+  notice(message: string): void;
+}
+
+export interface PassRequest {
+  /** Another input than the batch's own. */
+  readonly input?: EncoderInput;
+  /** Weights as they are, past every layer's `weights` (a teacher, a slow copy). */
+  readonly weights?: Weights;
+  readonly mode?: Mode;
+  /** A random stream other than the pass's own name, to share dropout masks between passes. */
+  readonly stream?: string;
+}
+
+/** A forward pass that is about to run. */
+export interface Pass {
+  readonly name: string;
+  readonly mode: Mode;
+  readonly step: Step;
+}
+
+/** One batch on its way through the losses. */
+export interface Step {
+  readonly run: Run;
+  readonly batch: Batch;
+  /** Counts batches from 0 over the whole run. */
+  readonly number: number;
+  /** Runs a forward pass once and remembers it. Weights come from the outermost layer down, so Mixout over ASCC reaches its passes too. */
+  pass(name: string, request?: PassRequest): Output;
+  /** Two passes of the batch with different dropout, run as one batch of double size. */
+  pair(first: string, second: string): readonly [Output, Output];
+  /** The weights that a pass of that name would use. */
+  weights(name: string, mode: Mode): Weights;
+  /** Points the device's generator at the stream (seed, step, names): what is drawn next depends on nothing else. */
+  random(...names: string[]): void;
+  /** The same batch read from another input, with nothing remembered; random streams stay the same. */
+  derive(input: EncoderInput): Step;
+  /** A number for the events, read when events are written. */
+  log(name: string, value: Tensor): void;
+}
+
+/** Loss terms by name, each with its weight in it; the total is their sum. */
+export type Losses = ReadonlyMap<string, Tensor>;
+
+export interface Gradients {
+  readonly losses: Losses;
+  /** Of the total. */
+  readonly total: Named;
+  /** Of single terms, under names that a layer's `select` knows (ROSE: the consistency term's). */
+  readonly others: ReadonlyMap<string, Named>;
+}
+
+/** One update of the parameters, after clipping. */
+export interface Update {
+  readonly run: Run;
+  /** Counts updates from 0. */
+  readonly number: number;
+  readonly gradients: Named;
+  readonly others: ReadonlyMap<string, Named>;
+  readonly optimizer: AdamW;
+  random(...names: string[]): void;
+  log(name: string, value: Tensor): void;
+}
+
+export type Selected = Map<string, Change>;
+
+/** What a layer owns beyond the model: trained, saved and resumed with it. */
+export interface LayerState {
+  readonly parameters?: Named;
+  readonly buffers?: Named;
+}
+
+/**
+ * A method: a layer that takes over some decisions of a training step and leaves the rest to the layers beneath (`next`).
+ * It sees tensors only and never waits for the device, so that the whole step can be captured.
+ */
+export interface Layer {
+  readonly name: string;
+  /** Roles that only one layer of a run can have, each with what it does ("adversary": "searches its own perturbation"). */
+  readonly owns?: Readonly<Record<string, string>>;
+  /** Why this layer cannot work over the ones beneath it, or null. */
+  refuses?(beneath: readonly Layer[], run: Pick<Run, "model" | "task" | "settings">): string | null;
+  prepare?(run: Run): Promise<void>;
+  state?(): LayerState;
+  /** Adds numbers of its own to a batch on the host. */
+  collate?(batch: HostBatch): Readonly<Record<string, HostTensor>>;
+  weights?(pass: Pass, next: () => Weights): Weights;
+  losses?(step: Step, next: (step?: Step) => Losses): Losses;
+  gradients?(step: Step, next: (step?: Step) => Gradients): Gradients;
+  select?(update: Update, next: () => Selected): Selected;
+  after?(update: Update, next: () => void): void;
+  /** Values that decide which captured graph fits this step (ROSE: first step, refresh): steps with equal keys do the same work. */
+  phase?(update: number): string;
+  /** Further dev metrics (ASCC: accuracy under its attack). */
+  evaluate?(run: Run, items: readonly Item[]): Promise<Readonly<Record<string, number>>>;
+}

@@ -1,0 +1,113 @@
+import { toInput } from "../models/index.js";
+import { type AdamW, clipGlobalNorm_, globalNorm } from "../nn/index.js";
+import { type DataType, foreachAdd_, foreachMulScalar_, keep, noGrad, scope, stack as stackTensors, type Tensor, tensor } from "../tensor/index.js";
+import type { Batch, Gradients, HostBatch, HostTensor, Named, Run, Update } from "./layer.js";
+import { totalOf } from "./base.js";
+import type { Stack } from "./stack.js";
+import { openStep, type StepContext } from "./step.js";
+import type { Streams } from "./streams.js";
+
+/** The numbers that an update leaves for the events, on the device until they are read. */
+export interface Scalars {
+  readonly names: readonly string[];
+  readonly values: Tensor; // [names]
+}
+
+/** Runs updates: batches in, changed parameters and numbers for the events out. */
+export interface Runner {
+  update(number: number, batches: readonly HostBatch[]): Scalars;
+}
+
+export interface RunnerContext {
+  readonly run: Run;
+  readonly stack: Stack;
+  readonly streams: Streams;
+  readonly optimizer: AdamW;
+  readonly compute: DataType;
+}
+
+/** Runs each update operator by operator. */
+export function eagerRunner(context: RunnerContext): Runner {
+  return {
+    update: (number, batches) =>
+      scope(() => {
+        const onDevice = batches.map((host) => toBatch(context, host));
+        return keep(runUpdate(context, number, onDevice));
+      }),
+  };
+}
+
+/** A batch's tensors, with what the layers add to it. */
+export function toBatch(context: Pick<RunnerContext, "run" | "stack">, host: HostBatch): Batch {
+  const { device } = context.run;
+  const input = toInput(host.padded, device);
+  const labels = tensor(labelsOf(host), [host.items.length], { device });
+  const extras = new Map<string, Tensor>();
+  for (const [name, { values, shape }] of collate(context.stack, host)) extras.set(name, tensor(values, shape, { device }));
+  return batchOf(host, input, labels, extras);
+}
+
+export function labelsOf(host: HostBatch): Int32Array {
+  return Int32Array.from(host.items, (item) => item.example.label);
+}
+
+export function collate(stack: Stack, host: HostBatch): [string, HostTensor][] {
+  return stack.layers.flatMap((layer) => Object.entries(layer.collate?.(host) ?? {}));
+}
+
+export function batchOf(host: HostBatch, input: Batch["input"], labels: Tensor, extras: Named): Batch {
+  return {
+    input,
+    labels,
+    rows: host.padded.rows,
+    length: host.padded.length,
+    extra(name) {
+      const found = extras.get(name);
+      if (!found) throw new Error(`no layer added ${name} to the batch`);
+      return found;
+    },
+  };
+}
+
+/** One update: gradients of the batches, clipped, selected, applied. Returns the numbers to log; nothing here waits for the device. */
+export function runUpdate(context: RunnerContext, number: number, batches: readonly Batch[]): Scalars {
+  const { run, stack, streams, optimizer } = context;
+  const logged = new Map<string, Tensor>();
+  const log = (name: string, value: Tensor): void => void logged.set(name, value);
+  const stepContext: StepContext = { run, stack, streams, compute: context.compute, log };
+  const steps = batches.map((batch, i) => stack.gradients(openStep(stepContext, batch, number * batches.length + i)));
+  return noGrad(() => {
+    const gradients = steps.length === 1 ? (steps[0] as Gradients) : averaged(steps);
+    const all = [...gradients.total.values()];
+    const { clip } = run.settings;
+    const norm = clip === null ? globalNorm(all) : clipGlobalNorm_(all, clip);
+    const update: Update = {
+      run,
+      number,
+      gradients: gradients.total,
+      others: gradients.others,
+      optimizer,
+      random: (...names) => streams.enter(number, ["update", ...names]),
+      log,
+    };
+    optimizer.update(stack.select(update));
+    stack.after(update);
+    const losses = new Map(gradients.losses);
+    const scalars = new Map<string, Tensor>([["loss", totalOf(losses)], ...[...losses].map(([name, value]): [string, Tensor] => [`loss.${name}`, value]), ["gradientNorm", norm], ...logged]);
+    return { names: [...scalars.keys()], values: stackTensors([...scalars.values()].map((value) => value.detach().to("float32").reshape()), 0) };
+  });
+}
+
+/** The mean over batches, of losses and of every gradient. */
+function averaged(steps: readonly Gradients[]): Gradients {
+  const [first, ...rest] = steps as [Gradients, ...Gradients[]];
+  const mean = (pick: (gradients: Gradients) => Named): Named => {
+    const target = [...pick(first).values()];
+    for (const other of rest) foreachAdd_(target, [...pick(other).values()], 1);
+    foreachMulScalar_(target, 1 / steps.length);
+    return pick(first);
+  };
+  const others = new Map([...first.others.keys()].map((name): [string, Named] => [name, mean((gradients) => gradients.others.get(name) as Named)]));
+  const losses = new Map([...first.losses.keys()].map((name): [string, Tensor] => [name, rest.reduce((sum, other) => sum.add(other.losses.get(name) as Tensor), first.losses.get(name) as Tensor).div(steps.length)]));
+  return { losses, total: mean((gradients) => gradients.total), others };
+}
