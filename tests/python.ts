@@ -10,7 +10,9 @@ export function findPython(...modules: string[]): string | null {
   for (const python of candidates) {
     if (!python || (python.includes("/") && !existsSync(python))) continue;
     try {
-      execFileSync(python, ["-c", `import ${modules.join(", ")}`], { stdio: "ignore" });
+      // Only looked for: importing them takes seconds.
+      const program = "import importlib.util, sys; sys.exit(not all(map(importlib.util.find_spec, sys.argv[1:])))";
+      execFileSync(python, ["-c", program, ...modules], { stdio: "ignore" });
       return python;
     } catch {
       // The next one may have them.

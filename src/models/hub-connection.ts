@@ -1,5 +1,6 @@
 import { homedir } from "node:os";
 import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
 import { UserError } from "../errors.js";
 
 /** The environment's settings, with the meaning that Python's huggingface_hub gives them. */
@@ -26,16 +27,32 @@ export function hubSettings(): HubSettings {
   };
 }
 
-/** The library reads no environment, refuses tokens of other hubs and has no time-out: this gives it all three. */
+/** A fetch that shows the token to the hub, and to nobody else. */
+export function hubFetch(settings: HubSettings): typeof fetch {
+  return (input, init) => {
+    const url = new URL(input instanceof Request ? input.url : input);
+    const headers = new Headers(init?.headers);
+    const isHub = url.origin === new URL(settings.endpoint).origin;
+    if (settings.token !== null && isHub) headers.set("authorization", `Bearer ${settings.token}`);
+    return fetch(url, { ...init, headers });
+  };
+}
+
+/** What the library's questions need: it reads no environment, refuses tokens of other hubs, and has no time-out and no second try. */
 export function connection(settings: HubSettings): { hubUrl: string; fetch: typeof fetch } {
+  const ask = hubFetch(settings);
   return {
     hubUrl: settings.endpoint,
-    fetch: (input, init) => {
-      const url = new URL(input instanceof Request ? input.url : input);
-      const headers = new Headers(init?.headers);
-      const isHub = url.origin === new URL(settings.endpoint).origin;
-      if (settings.token !== null && isHub) headers.set("authorization", `Bearer ${settings.token}`);
-      return fetch(url, { ...init, headers, signal: init?.signal ?? AbortSignal.timeout(30_000) });
+    fetch: async (input, init) => {
+      for (let tries = 1; ; tries++) {
+        try {
+          return await ask(input, { ...init, signal: AbortSignal.timeout(30_000) });
+        } catch (error) {
+          // A connection that was kept open may have been closed meanwhile; a time-out has waited long enough.
+          if (tries === 3 || !(error instanceof TypeError)) throw error;
+          await delay(100 * tries);
+        }
+      }
     },
   };
 }

@@ -3,7 +3,7 @@ import { dirname, join, relative, sep } from "node:path";
 import { UserError } from "../errors.js";
 import { codeOf, exists, fileError, writeFileAtomic } from "../files.js";
 import { type DownloadProgress, download } from "./download.js";
-import { connection, type HubSettings, hubSettings } from "./hub-connection.js";
+import { connection, type HubSettings, hubFetch, hubSettings } from "./hub-connection.js";
 import { explainHubFailure, isUnreachable } from "./hub-errors.js";
 
 /** A repository on a hub; the revision is a branch, tag or commit ("main" where none is named). */
@@ -160,7 +160,7 @@ async function fetchFile(snapshot: Snapshot, blob: Blob, { onProgress }: HubOpti
   const path = blob.path.split("/").map(encodeURIComponent).join("/");
   const url = `${settings.endpoint}/${repo.type === "dataset" ? "datasets/" : ""}${repo.name}/resolve/${commit}/${path}`;
   const { hash, size } = blob;
-  await asking(repo, settings, () => download({ file: blob.path, url, fetch: connection(settings).fetch, target, size, hash, onProgress }));
+  await asking(repo, settings, () => download({ file: blob.path, url, fetch: hubFetch(settings), target, size, hash, onProgress }));
   await makeFolder(dirname(pointer));
   await link(target, pointer);
   return pointer;

@@ -1,0 +1,172 @@
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { UserError } from "../../src/errors.js";
+import { parseConfig, readConfig, temperFacts, temperFactsSchema, toConfigJson } from "../../src/models/config.js";
+import { findPython, runPython } from "../python.js";
+import { temporaryFolder } from "../temporary.js";
+
+const folder = temporaryFolder();
+const roberta = {
+  architectures: ["RobertaForMaskedLM"],
+  attention_probs_dropout_prob: 0.1,
+  bos_token_id: 0,
+  hidden_act: "gelu",
+  hidden_dropout_prob: 0.1,
+  hidden_size: 768,
+  initializer_range: 0.02,
+  intermediate_size: 3072,
+  layer_norm_eps: 1e-5,
+  max_position_embeddings: 514,
+  model_type: "roberta",
+  num_attention_heads: 12,
+  num_hidden_layers: 12,
+  pad_token_id: 1,
+  torch_dtype: "float16",
+  type_vocab_size: 1,
+  vocab_size: 50265,
+};
+
+test("reads RoBERTa, whose first positions are unused", () => {
+  expect(parseConfig(roberta, "config.json")).toEqual({
+    modelType: "roberta",
+    vocabularySize: 50265,
+    hiddenSize: 768,
+    layers: 12,
+    heads: 12,
+    intermediateSize: 3072,
+    activation: "gelu",
+    positions: 514,
+    positionOffset: 2,
+    maxLength: 512,
+    typeVocabularySize: 1,
+    layerNormEpsilon: 1e-5,
+    hiddenDropout: 0.1,
+    attentionDropout: 0.1,
+    classifierDropout: null,
+    padToken: 1,
+    labels: ["LABEL_0", "LABEL_1"],
+    initializerRange: 0.02,
+    raw: roberta,
+  });
+});
+
+test("fills in what transformers leaves out", () => {
+  const bert = parseConfig({ model_type: "bert" }, "config.json");
+  expect(bert).toMatchObject({
+    vocabularySize: 30522,
+    positions: 512,
+    positionOffset: 0,
+    maxLength: 512,
+    layerNormEpsilon: 1e-12,
+    padToken: 0,
+  });
+  expect(parseConfig({ model_type: "bert", hidden_act: "gelu_pytorch_tanh" }, "config.json").activation).toBe("gelu_new");
+  expect(parseConfig({ model_type: "roberta", classifier_dropout: 0.3 }, "config.json").classifierDropout).toBe(0.3);
+});
+
+test("orders labels by id", () => {
+  const id2label = Object.fromEntries(Array.from({ length: 11 }, (_, id) => [String(10 - id), `label ${10 - id}`]));
+  expect(parseConfig({ model_type: "bert", id2label }, "config.json").labels[10]).toBe("label 10");
+  expect(parseConfig({ model_type: "bert", num_labels: 3 }, "config.json").labels).toEqual(["LABEL_0", "LABEL_1", "LABEL_2"]);
+});
+
+test.each<[string, unknown, RegExp]>([
+  ["another architecture", { model_type: "deberta-v2" }, /model_type: supported are bert, roberta, received "deberta-v2"/],
+  ["no architecture", {}, /model_type: supported are bert, roberta, received nothing/],
+  ["no object", [1], /expected a JSON object/],
+  ["a negative size", { hidden_size: -3 }, /config.json: hidden_size: expected number to be >0, received -3/],
+  ["a size that is text", { hidden_size: "768" }, /hidden_size: expected number, received "768"/],
+  ["a huge number of labels", { num_labels: 1e15 }, /num_labels: .*received 1000000000000000/],
+  ["heads that do not divide", { num_attention_heads: 7 }, /num_attention_heads: expected a divisor of hidden_size, received 7/],
+  [
+    "relative positions",
+    { position_embedding_type: "relative_key" },
+    /"absolute": relative position embeddings are not supported, received "relative_key"/,
+  ],
+  ["a decoder", { is_decoder: true }, /only encoders/],
+  ["an unknown activation", { hidden_act: "mish" }, /hidden_act: expected one of "gelu".*received "mish"/],
+  ["a dropout above 1", { hidden_dropout_prob: 10 }, /hidden_dropout_prob: .*<=1, received 10/],
+  ["a missing label", { id2label: { 0: "a", 2: "b" } }, /id2label: expected ids 0 to 1, 1 is missing/],
+  ["a padding token outside the vocabulary", { pad_token_id: 30522 }, /pad_token_id: expected less than vocab_size \(30522\)/],
+  ["too few positions", { model_type: "roberta", max_position_embeddings: 2 }, /more than the 2 unused ones, received 2/],
+])("refuses %s", (_, change, message) => {
+  const data =
+    typeof change === "object" && !Array.isArray(change) && Object.keys(change as object).length > 0
+      ? { model_type: "bert", ...change }
+      : change;
+  expect(() => parseConfig(data, "config.json")).toThrow(message);
+  expect(() => parseConfig(data, "config.json")).toThrow(UserError);
+});
+
+test("throws nothing but UserError, whatever the file says", () => {
+  const keys = ["hidden_size", "id2label", "num_labels", "pad_token_id", "max_position_embeddings", "hidden_act", "temper"];
+  const values = fc.dictionary(fc.constantFrom(...keys), fc.oneof(fc.jsonValue(), fc.integer(), fc.double()));
+  fc.assert(
+    fc.property(fc.constantFrom("bert", "roberta"), values, (type, value) => {
+      try {
+        temperFacts(parseConfig({ model_type: type, ...value }, "config.json"), "config.json");
+      } catch (error) {
+        expect(error).toBeInstanceOf(UserError);
+      }
+    }),
+    { numRuns: 1000 },
+  );
+});
+
+test("reads a folder's file and says where it is broken", async () => {
+  writeFileSync(join(folder, "config.json"), JSON.stringify(roberta));
+  expect((await readConfig(folder)).layers).toBe(12);
+  writeFileSync(join(folder, "config.json"), '{\n "model_type": "bert",\n}');
+  await expect(readConfig(folder)).rejects.toThrow(/config.json:3:1: expected a key in double quotes, found "}"/);
+  await expect(readConfig(join(folder, "none"))).rejects.toThrow(/cannot read the model's config .*config.json: there is no such/);
+});
+
+const facts = {
+  format: 1 as const,
+  encoding: "word" as const,
+  head: "mlp" as const,
+  maxLength: 128,
+  task: "sst2",
+  labels: ["negative", "positive"],
+};
+
+test("writes back what it read, with the new labels and Temper's facts", () => {
+  const config = parseConfig({ ...roberta, unknown: { deep: [1] }, num_labels: 5 }, "config.json");
+  const written = toConfigJson(config, facts.labels, ["RobertaForSequenceClassification"], { temper: facts });
+  expect(written).toMatchObject({
+    unknown: { deep: [1] },
+    layer_norm_eps: 1e-5,
+    architectures: ["RobertaForSequenceClassification"],
+    id2label: { 0: "negative", 1: "positive" },
+    label2id: { negative: 0, positive: 1 },
+  });
+  // The weights are float32 by now, and the labels speak for their number.
+  expect(Object.keys(written)).not.toEqual(expect.arrayContaining(["torch_dtype"]));
+  expect(Object.keys(written)).not.toEqual(expect.arrayContaining(["num_labels"]));
+  const again = parseConfig(JSON.parse(JSON.stringify(written)), "config.json");
+  expect(again.labels).toEqual(facts.labels);
+  expect(temperFacts(again, "config.json")).toEqual(temperFactsSchema.parse(facts));
+  expect(temperFacts(config, "config.json")).toBeNull();
+});
+
+test("refuses facts of another version", () => {
+  const config = parseConfig({ model_type: "bert", temper: { ...facts, format: 2 } }, "config.json");
+  expect(() => temperFacts(config, "config.json")).toThrow(/config.json: temper: format: expected 1: .*update this one, received 2/);
+});
+
+const python = findPython("transformers");
+test.skipIf(python === null)("is read by transformers (skipped without a Python with transformers)", () => {
+  const config = parseConfig(roberta, "config.json");
+  writeFileSync(
+    join(folder, "config.json"),
+    JSON.stringify(toConfigJson(config, facts.labels, ["RobertaForSequenceClassification"], { temper: facts })),
+  );
+  const program = `
+import json, sys
+from transformers import AutoConfig
+c = AutoConfig.from_pretrained(sys.argv[1])
+print(json.dumps([type(c).__name__, c.num_labels, c.id2label, c.layer_norm_eps, c.temper]))`;
+  expect(runPython(python!, program, folder)).toEqual(["RobertaConfig", 2, { 0: "negative", 1: "positive" }, 1e-5, facts]);
+});

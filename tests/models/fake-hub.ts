@@ -1,0 +1,121 @@
+import { createHash } from "node:crypto";
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+
+/** A hub in this process: the API calls and file addresses that we use, and the ways in which they fail. */
+export interface FakeHub {
+  readonly url: string;
+  /** "METHOD path [range]" of every request since it was last emptied. */
+  readonly requests: string[];
+  /** What the next requests for a file do instead of answering well, first one first. */
+  readonly mishaps: Mishap[];
+  /** Repositories by "models/NAME" or "datasets/NAME"; with a token, they are private. */
+  readonly repos: Map<string, FakeRepo>;
+  close(): Promise<void>;
+}
+
+export interface FakeRepo {
+  commit: string;
+  token?: string;
+  files: Record<string, Buffer>;
+}
+
+/** Cut the connection after so many bytes; answer with a status; send elsewhere; ignore the range; change the content. */
+export type Mishap = { cutAfter: number } | { redirectTo: string } | { status: number } | { ignoreRange: true } | { corrupt: true };
+
+export const sha256 = (bytes: Buffer): string => createHash("sha256").update(bytes).digest("hex");
+export const gitHash = (bytes: Buffer): string => createHash("sha1").update(`blob ${bytes.length}\0`).update(bytes).digest("hex");
+const isLarge = (path: string): boolean => /\.(safetensors|parquet)$/.test(path);
+
+/** The name that the cache gives a file's content. */
+export const blobName = (path: string, bytes: Buffer): string => (isLarge(path) ? sha256(bytes) : gitHash(bytes));
+
+function describe(path: string, bytes: Buffer): { path: string } & Record<string, unknown> {
+  const size = bytes.length;
+  return {
+    type: "file",
+    path,
+    size,
+    oid: gitHash(bytes),
+    ...(isLarge(path) ? { lfs: { oid: sha256(bytes), size, pointerSize: 130 } } : {}),
+  };
+}
+
+function reply(response: ServerResponse, status: number, value: unknown): void {
+  response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(value));
+}
+
+function inform(question: string, repo: FakeRepo, body: string): unknown {
+  if (question === "revision") return { _id: "1", id: "name", sha: repo.commit, lastModified: "2024-01-01T00:00:00Z" };
+  const all = Object.entries(repo.files).map(([name, bytes]) => describe(name, bytes));
+  if (question === "tree") return all;
+  const { paths } = JSON.parse(body) as { paths: string[] };
+  return all.filter(({ path }) => paths.includes(path));
+}
+
+export async function startFakeHub(): Promise<FakeHub> {
+  const requests: string[] = [];
+  const mishaps: Mishap[] = [];
+  const repos = new Map<string, FakeRepo>();
+
+  function answer(request: IncomingMessage, response: ServerResponse, body: string): void {
+    const path = decodeURIComponent(new URL(request.url ?? "/", "http://hub").pathname);
+    requests.push(`${request.method} ${path}${request.headers.range ? ` ${request.headers.range}` : ""}`);
+    const api = /^\/api\/(models|datasets)\/(.+?)\/(revision|tree|paths-info)\/([^/]+)$/.exec(path);
+    const file = /^\/(datasets\/)?(.+?)\/resolve\/([^/]+)\/(.+)$/.exec(path);
+    const repo = repos.get(api ? `${api[1]}/${api[2]}` : file ? `${file[1] ? "datasets" : "models"}/${file[2]}` : "");
+    // Like the real one: a stranger is not told what exists.
+    if (repo === undefined || (repo.token !== undefined && request.headers.authorization !== `Bearer ${repo.token}`)) {
+      reply(response, 401, { error: "Repository Not Found" });
+    } else if (mishaps[0] && "status" in mishaps[0] && (file || api?.[3] === "revision")) {
+      reply(response, (mishaps.shift() as { status: number }).status, {});
+    } else if (!["main", repo.commit].includes(api?.[4] ?? file?.[3] ?? "")) {
+      reply(response, 404, { error: "Revision Not Found" });
+    } else if (api) {
+      reply(response, 200, inform(api[3] ?? "", repo, body));
+    } else {
+      const name = file?.[4] ?? "";
+      const bytes = repo.files[name];
+      if (bytes === undefined) reply(response, 404, { error: "Entry not found" });
+      else send(request, response, name, bytes, repo.commit);
+    }
+  }
+
+  function send(request: IncomingMessage, response: ServerResponse, name: string, bytes: Buffer, commit: string): void {
+    const mishap = mishaps.shift();
+    if (mishap && "redirectTo" in mishap) {
+      response.writeHead(302, { location: mishap.redirectTo }).end();
+      return;
+    }
+    const range = mishap && "ignoreRange" in mishap ? null : /^bytes=(\d+)-$/.exec(request.headers.range ?? "");
+    const start = Number(range?.[1] ?? 0);
+    const content = mishap && "corrupt" in mishap ? Buffer.alloc(bytes.length, "x") : bytes;
+    response.writeHead(range ? 206 : 200, {
+      "content-length": bytes.length - start,
+      "x-repo-commit": commit,
+      etag: `"${blobName(name, bytes)}"`,
+      ...(isLarge(name) ? { "x-linked-size": bytes.length, "x-linked-etag": `"${sha256(bytes)}"` } : {}),
+      ...(range ? { "content-range": `bytes ${start}-${bytes.length - 1}/${bytes.length}` } : {}),
+    });
+    if (mishap && "cutAfter" in mishap) {
+      response.write(content.subarray(start, start + mishap.cutAfter), () => setTimeout(() => response.destroy(), 30));
+    } else {
+      response.end(content.subarray(start));
+    }
+  }
+
+  const server = createServer((request, response) => {
+    let body = "";
+    request.on("data", (chunk: Buffer) => {
+      body += chunk.toString();
+    });
+    request.on("end", () => answer(request, response, body));
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const close = async (): Promise<void> => {
+    server.closeAllConnections();
+    await new Promise((resolve) => server.close(resolve));
+  };
+  return { url, requests, mishaps, repos, close };
+}
