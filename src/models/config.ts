@@ -18,8 +18,6 @@ const activations = {
   tanh: "tanh",
 } as const satisfies Record<string, Activation>;
 
-
-
 /** Families whose encoder we compute; the rest of the differences are in the numbers below. */
 export const modelTypes = ["bert", "roberta"] as const;
 export type ModelType = (typeof modelTypes)[number];
@@ -52,7 +50,11 @@ export interface EncoderConfig {
   readonly raw: Readonly<Record<string, unknown>>;
 }
 
-const count = z.number().int().positive().max(2 ** 31 - 1);
+const count = z
+  .number()
+  .int()
+  .positive()
+  .max(2 ** 31 - 1);
 const share = z.number().min(0).max(1);
 
 /** Defaults are those of transformers, which leaves out of a file what equals them. */
@@ -91,6 +93,7 @@ export const temperFactsSchema = z.object({
   format: z.literal(1, { error: "expected 1: written by another version of Temper, update this one" }),
   encoding: z.enum(["subword", "word"]),
   head: z.enum(["hf", "mlp"]),
+  feature: z.enum(["token", "pooler", "mean"]).default("token"),
   /** Tokens a text was cut to in training, special tokens included. */
   maxLength: count,
   task: z.string().min(1),
