@@ -18,6 +18,7 @@ import type { EncodingName } from "../text/encoding.js";
 import { loadTokenizer } from "../text/tokenizer.js";
 import { openCheckpoint } from "./checkpoint.js";
 import { type EncoderConfig, readConfig, type TemperFacts, temperFacts } from "./config.js";
+import type { DownloadProgress } from "./download.js";
 import { encoderParameters, prefixOf } from "./encoder.js";
 import type { HeadName } from "./heads.js";
 import { type FeatureName, isHead, type Model, modelParameters, type Shape } from "./model.js";
@@ -35,14 +36,15 @@ export interface LoadOptions {
   device?: Device;
   /** Decides the values of parameters that the checkpoint lacks. */
   seed?: number;
-  onProgress?: (message: string) => void;
+  /** Told of a download from the hub. */
+  onProgress?: (progress: DownloadProgress) => void;
 }
 
 const storedTypes: Partial<Record<SafetensorsType, DataType>> = { F32: "float32", F16: "float16", BF16: "bfloat16", F64: "float64" };
 
 /** Loads a model by reference: a folder, npm:PACKAGE or a hub name. What it was trained with decides how it reads text. */
 export async function loadModel(reference: string, options: LoadOptions = {}): Promise<Model> {
-  const { folder } = await resolveModel(reference, options.onProgress ? { onProgress: progressLine(options.onProgress) } : {});
+  const { folder } = await resolveModel(reference, { onProgress: options.onProgress });
   const config = await readConfig(folder);
   const facts = temperFacts(config, join(folder, "config.json"));
   const tokenizer = await loadTokenizer(folder);
@@ -151,9 +153,4 @@ function draw(name: string, size: readonly number[], deviation: number, rng: Rng
   seedGenerator("cpu", rng.fork("initial", name).seed());
   noGrad(() => normal_(tensor, 0, deviation));
   return tensor;
-}
-
-function progressLine(show: (message: string) => void): NonNullable<Parameters<typeof resolveModel>[1]>["onProgress"] {
-  return ((progress: { file: string; received: number; total: number }) =>
-    show(`${progress.file}: ${(progress.received / 1e6).toFixed(1)} of ${(progress.total / 1e6).toFixed(1)} MB`)) as never;
 }

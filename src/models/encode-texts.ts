@@ -1,0 +1,88 @@
+import { UserError } from "../errors.js";
+import { evaluating } from "../nn/index.js";
+import { noGrad, scope } from "../tensor/index.js";
+import { padBatch } from "../text/batch.js";
+import type { Encoded } from "../text/encoding.js";
+import { encodeFor, toInput } from "./input.js";
+import { featureOf, type Model } from "./model.js";
+
+/** A text (or pair) as the model sees it and what it makes of it. */
+export interface EncodedText<T> {
+  readonly input: T;
+  readonly ids: Int32Array;
+  readonly tokens: readonly string[];
+  /** The classification token's last-layer vector. */
+  readonly feature: Float32Array;
+  /** True where the text was longer than the model's maximum length and its end was cut. */
+  readonly truncated: boolean;
+}
+
+export interface EncodeOptions {
+  /** Texts in one forward pass. */
+  readonly batchSize?: number;
+}
+
+/** Batches that are sorted by length together: enough to spare most padding, few enough to stay small. */
+const windowBatches = 16;
+
+/**
+ * Features of texts, in the order they came. Memory is bounded however many there are: texts are read in windows, sorted by
+ * length inside a window so that little is padded, and given out in the old order.
+ */
+export async function* encodeTexts<T extends { readonly texts: readonly string[] }>(
+  model: Model,
+  inputs: Iterable<T> | AsyncIterable<T>,
+  options: EncodeOptions = {},
+): AsyncGenerator<EncodedText<T>> {
+  const batchSize = options.batchSize ?? 32;
+  if (!(Number.isInteger(batchSize) && batchSize >= 1)) {
+    throw new RangeError(`batchSize: expected a whole number from 1, received ${batchSize}`);
+  }
+  let window: { input: T; encoded: Encoded }[] = [];
+  for await (const input of inputs) {
+    window.push({ input, encoded: encodeFor(model, input.texts) });
+    if (window.length < windowBatches * batchSize) continue;
+    yield* encodeWindow(model, window, batchSize);
+    window = [];
+  }
+  yield* encodeWindow(model, window, batchSize);
+}
+
+function* encodeWindow<T>(
+  model: Model,
+  window: readonly { input: T; encoded: Encoded }[],
+  batchSize: number,
+): Generator<EncodedText<T>, void, undefined> {
+  const byLength = window.map((_, index) => index).sort((a, b) => window[a]!.encoded.ids.length - window[b]!.encoded.ids.length);
+  const features: Float32Array[] = [];
+  for (let start = 0; start < byLength.length; start += batchSize) {
+    const indices = byLength.slice(start, start + batchSize);
+    const rows = tokenFeatures(
+      model,
+      indices.map((index) => window[index]!.encoded),
+    );
+    rows.forEach((row, i) => {
+      features[indices[i]!] = row;
+    });
+  }
+  for (const [index, { input, encoded }] of window.entries()) {
+    const { ids, truncated } = encoded;
+    yield { input, ids, tokens: model.tokenizer.tokens(ids), feature: features[index]!, truncated };
+  }
+}
+
+/** The classification token's last layer for a batch, whatever feature the model was trained with. */
+function tokenFeatures(model: Model, texts: readonly Encoded[]): Float32Array[] {
+  const device = model.weights.values().next().value!.device;
+  const width = model.shape.config.hiddenSize;
+  const values = scope(() =>
+    noGrad(() => {
+      const input = toInput(padBatch(texts, model.tokenizer.special.pad), device);
+      return featureOf({ ...model.shape, feature: "token" }, model.weights, input, evaluating).floats();
+    }),
+  );
+  if (!values.every(Number.isFinite)) {
+    throw new UserError(`${model.reference}: the model computes values that are not numbers; its weights are damaged: get them again`);
+  }
+  return texts.map((_, row) => values.slice(row * width, (row + 1) * width));
+}
