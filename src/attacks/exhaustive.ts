@@ -14,7 +14,8 @@ type Options = z.output<typeof options>;
 export const exhaustive: AttackDefinition<Options> = {
   name: "exhaustive",
   options,
-  limited: true,
+  // Where the budget did not suffice, `exact` says so example by example.
+  limited: false,
   search: (settings) => (problem) => searchAll(problem, settings.budget),
   exact: (settings) => (problem) => combinations(problem) <= settings.budget,
 };

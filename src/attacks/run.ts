@@ -1,0 +1,124 @@
+import { readFile } from "node:fs/promises";
+import { z } from "zod";
+import { UserError } from "../errors.js";
+import { writeFileAtomic } from "../files.js";
+import type { Attack } from "./attack.js";
+import { type JournalHeader, JournalWriter } from "./journal.js";
+import type { Counters, Pool } from "./pool.js";
+import type { AttackResult } from "./result.js";
+import { openPositions } from "./search.js";
+import type { Target } from "./target.js";
+import type { Prepared } from "./victim.js";
+
+/** What a run cost. It depends on batches and caches, so it lives beside the journal, never in it. */
+export interface Timing extends Counters {
+  seconds: number;
+}
+
+const timingSchema = z.object({
+  seconds: z.number(),
+  asked: z.number(),
+  askedTokens: z.number(),
+  forwarded: z.number(),
+  forwardedTokens: z.number(),
+});
+const noTime: Timing = { seconds: 0, asked: 0, askedTokens: 0, forwarded: 0, forwardedTokens: 0 };
+
+export interface AttackRun<Ready extends Prepared> {
+  readonly attack: Attack;
+  readonly pool: Pool<Ready>;
+  /** The examples in order; lazily made, so that memory does not grow with them. */
+  readonly targets: Iterable<Target> | AsyncIterable<Target>;
+  readonly examples: number;
+  readonly seed: number | string;
+  /** The most queries an example may cost. */
+  readonly budget?: number;
+  /** Hashes of all that decides the space beside the victim's own ({ substitutions, languageModel }). */
+  readonly hashes: Readonly<Record<string, string>>;
+  /** Whatever else decides the results (task, split, constraints). */
+  readonly settings: Readonly<Record<string, unknown>>;
+  /** Path of the journal. */
+  readonly journal: string;
+  readonly resume?: boolean;
+  onResult?(result: AttackResult, done: number): void;
+}
+
+/** Runs one attack over all examples into its journal, continuing where a killed run stopped. */
+export async function runAttack<Ready extends Prepared>(run: AttackRun<Ready>): Promise<void> {
+  const { attack, pool } = run;
+  const header: JournalHeader = {
+    attack: attack.name,
+    options: attack.options,
+    hashes: { ...pool.victim.hashes, ...run.hashes, ...(attack.source && { search: attack.source }) },
+    settings: { ...run.settings, limited: attack.limited, ...(run.budget !== undefined && { budget: run.budget }) },
+    seed: run.seed,
+    examples: run.examples,
+  };
+  const journal = await JournalWriter.open(run.journal, header, { resume: run.resume ?? false });
+  const before = run.resume ? await readTiming(run.journal) : noTime;
+  const start = { ...pool.counters };
+  const started = performance.now();
+  const saveTiming = () => writeFileAtomic(timingPath(run.journal), `${JSON.stringify(spent(before, start, pool.counters, started))}\n`);
+  let saved = started;
+  let done = journal.count;
+  try {
+    if (done === run.examples) return;
+    const options = { seed: run.seed, skip: done, ...(run.budget !== undefined && { budget: run.budget }) };
+    for await (const result of pool.run(requireSpace(run.targets), attack, options)) {
+      journal.append(result);
+      run.onResult?.(result, ++done);
+      if (performance.now() - saved < 5000) continue;
+      await saveTiming();
+      saved = performance.now();
+    }
+    await saveTiming();
+  } finally {
+    journal.close();
+  }
+}
+
+function timingPath(journal: string): string {
+  return `${journal.replace(/\.jsonl$/, "")}.timing.json`;
+}
+
+/** What the runs of a journal cost together; nothing where that was never written. */
+export async function readTiming(journal: string): Promise<Timing> {
+  const text = await readFile(timingPath(journal), "utf8").catch(() => undefined);
+  if (text === undefined) return noTime;
+  try {
+    return timingSchema.parse(JSON.parse(text));
+  } catch {
+    return noTime;
+  }
+}
+
+function spent(before: Timing, start: Counters, now: Counters, started: number): Timing {
+  return {
+    seconds: before.seconds + (performance.now() - started) / 1000,
+    asked: before.asked + now.asked - start.asked,
+    askedTokens: before.askedTokens + now.askedTokens - start.askedTokens,
+    forwarded: before.forwarded + now.forwarded - start.forwarded,
+    forwardedTokens: before.forwardedTokens + now.forwardedTokens - start.forwardedTokens,
+  };
+}
+
+/** Examples without a single open word among the first show a table that does not fit the texts: better said before the work. */
+const sampled = 200;
+
+async function* requireSpace(targets: Iterable<Target> | AsyncIterable<Target>): AsyncGenerator<Target> {
+  let count = 0;
+  let open = 0;
+  const check = () => {
+    if (open > 0 || count === 0) return;
+    throw new UserError(
+      `attack: none of the words of ${count} examples has a substitute; check that the substitution table fits the texts' language, and the constraints`,
+    );
+  };
+  for await (const target of targets) {
+    count++;
+    open += openPositions(target).length;
+    if (count === sampled) check();
+    yield target;
+  }
+  check();
+}

@@ -1,0 +1,51 @@
+import type { Timing } from "../attacks/run.js";
+import { UserError } from "../errors.js";
+import { type AttackSummary, type JournalSummary, type Space, share, summariseJournal } from "./journal-summary.js";
+import { type Interval, wilson } from "./statistics.js";
+
+/** Several attacks on one model, over the same examples. */
+export interface EvaluationSummary {
+  readonly examples: number;
+  /** Accuracy before any attack. */
+  readonly clean: number;
+  readonly cleanInterval: Interval;
+  /** Share of the most frequent gold label. */
+  readonly majority: number;
+  readonly attacks: Readonly<Record<string, AttackSummary>>;
+  /** An example survives only if every attack fails. */
+  readonly worstCase: { readonly accuracyUnderAttack: number; readonly interval: Interval; readonly successRate: number };
+  readonly space: Space;
+}
+
+/** Summarises journals (attack name -> path) of the same examples. */
+export async function summarise(
+  journals: Readonly<Record<string, string>>,
+  timings: Readonly<Record<string, Timing>> = {},
+): Promise<EvaluationSummary> {
+  const names = Object.keys(journals);
+  const reads: JournalSummary[] = [];
+  for (const name of names) reads.push(await summariseJournal(journals[name]!, timings[name]));
+  const [first] = reads;
+  if (!first) throw new UserError("summary: expected at least one journal");
+  const { results } = first;
+  for (const [i, read] of reads.entries()) {
+    if (read.results.length === results.length && read.results.every((result, k) => result.id === results[k]!.id)) continue;
+    throw new UserError(
+      `${journals[names[i]!]}: its examples are not those of ${journals[names[0]!]}; run the attacks on the same examples`,
+    );
+  }
+  const count = results.length;
+  const clean = results.filter((result) => result.outcome !== "skipped").length;
+  const held = results.filter((_, k) => reads.every((read) => read.results[k]!.outcome === "failed")).length;
+  const labelCounts = new Map<number, number>();
+  for (const { label } of results) labelCounts.set(label, (labelCounts.get(label) ?? 0) + 1);
+  return {
+    examples: count,
+    clean: share(clean, count),
+    cleanInterval: wilson(clean, count),
+    majority: share(Math.max(0, ...labelCounts.values()), count),
+    attacks: Object.fromEntries(names.map((name, i) => [name, reads[i]!.summary])),
+    worstCase: { accuracyUnderAttack: share(held, count), interval: wilson(held, count), successRate: share(clean - held, clean) },
+    space: first.space,
+  };
+}

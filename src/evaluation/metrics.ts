@@ -1,0 +1,83 @@
+type Labels = ArrayLike<number>;
+type Rows = readonly ArrayLike<number>[];
+
+/** The class of highest probability of each row; the first of equals. */
+export function predictions(probabilities: Rows): Int32Array {
+  return Int32Array.from(probabilities, (row) => {
+    let best = 0;
+    for (let i = 1; i < row.length; i++) if (row[i]! > row[best]!) best = i;
+    return best;
+  });
+}
+
+/** Share of predictions that are right. */
+export function accuracy(predicted: Labels, labels: Labels): number {
+  let right = 0;
+  for (let i = 0; i < labels.length; i++) if (predicted[i] === labels[i]) right++;
+  return right / labels.length;
+}
+
+/** Counts: row = gold label, column = prediction. */
+export function confusion(predicted: Labels, labels: Labels, classes: number): number[][] {
+  const table = Array.from({ length: classes }, () => new Array<number>(classes).fill(0));
+  for (let i = 0; i < labels.length; i++) table[labels[i]!]![predicted[i]!]!++;
+  return table;
+}
+
+/** F1 of one class; 0 where it is neither there nor predicted. */
+export function f1(predicted: Labels, labels: Labels, positive = 1): number {
+  let [both, either] = [0, 0];
+  for (let i = 0; i < labels.length; i++) {
+    both += Number(labels[i] === positive && predicted[i] === positive);
+    either += Number(labels[i] === positive) + Number(predicted[i] === positive);
+  }
+  return either === 0 ? 0 : (2 * both) / either;
+}
+
+/** Mean F1 over the classes that are there or predicted. */
+export function macroF1(predicted: Labels, labels: Labels): number {
+  const seen = [...new Set([...Array.from(labels), ...Array.from(predicted)])];
+  return seen.reduce((sum, label) => sum + f1(predicted, labels, label), 0) / seen.length;
+}
+
+/** Matthews correlation for any number of classes; 0 where one side is constant. */
+export function matthews(predicted: Labels, labels: Labels): number {
+  const size = 1 + [labels, predicted].flatMap((list) => Array.from(list)).reduce((a, b) => Math.max(a, b), 0);
+  const table = confusion(predicted, labels, size);
+  const gold = table.map((row) => row.reduce((a, b) => a + b, 0));
+  const guessed = table.map((_, column) => table.reduce((sum, row) => sum + row[column]!, 0));
+  const count = labels.length;
+  const right = table.reduce((sum, row, i) => sum + row[i]!, 0);
+  const product = (a: readonly number[], b: readonly number[]) => a.reduce((sum, value, i) => sum + value * b[i]!, 0);
+  const spread = Math.sqrt((count ** 2 - product(guessed, guessed)) * (count ** 2 - product(gold, gold)));
+  return spread === 0 ? 0 : (right * count - product(gold, guessed)) / spread;
+}
+
+/** Mean negative logarithm of the gold label's probability; probabilities are kept off 0. */
+export function logLoss(probabilities: Rows, labels: Labels): number {
+  const sum = probabilities.reduce((total, row, i) => total - Math.log(Math.max(row[labels[i]!]!, 1e-15)), 0);
+  return sum / labels.length;
+}
+
+/** Expected calibration error: how far confidence and accuracy lie apart, over equal bins of confidence, weighted by their size. */
+export function calibrationError(probabilities: Rows, labels: Labels, bins = 15): number {
+  const predicted = predictions(probabilities);
+  const gaps = new Float64Array(bins);
+  probabilities.forEach((row, i) => {
+    const confidence = row[predicted[i]!]!;
+    // A bin is open below and closed above: a confidence of 1 falls into the last.
+    const bin = Math.max(0, Math.ceil(confidence * bins) - 1);
+    gaps[bin] = gaps[bin]! + confidence - Number(predicted[i] === labels[i]);
+  });
+  return gaps.reduce((sum, gap) => sum + Math.abs(gap), 0) / labels.length;
+}
+
+/** The metrics a task can name, from probabilities and labels. */
+export const metrics: Readonly<Record<string, (probabilities: Rows, labels: Labels) => number>> = {
+  accuracy: (probabilities, labels) => accuracy(predictions(probabilities), labels),
+  f1: (probabilities, labels) => f1(predictions(probabilities), labels),
+  "macro-f1": (probabilities, labels) => macroF1(predictions(probabilities), labels),
+  matthews: (probabilities, labels) => matthews(predictions(probabilities), labels),
+  "log-loss": logLoss,
+  "calibration-error": (probabilities, labels) => calibrationError(probabilities, labels),
+};

@@ -1,0 +1,178 @@
+import type { Rng } from "../tensor/random.js";
+import { chiSquareTail, logGamma, normalQuantile, studentTail } from "./special-functions.js";
+
+export interface Interval {
+  readonly low: number;
+  readonly high: number;
+}
+
+export function mean(values: ArrayLike<number>): number {
+  let sum = 0;
+  for (let i = 0; i < values.length; i++) sum += values[i]!;
+  return sum / values.length;
+}
+
+/** Variance with n - 1 in the denominator. */
+export function variance(values: ArrayLike<number>): number {
+  const centre = mean(values);
+  let sum = 0;
+  for (let i = 0; i < values.length; i++) sum += (values[i]! - centre) ** 2;
+  return sum / (values.length - 1);
+}
+
+/** Standard deviation with n - 1 in the denominator. */
+export function standardDeviation(values: ArrayLike<number>): number {
+  return Math.sqrt(variance(values));
+}
+
+/** The q-quantile, interpolated linearly between order statistics; NaN of nothing. */
+export function quantile(values: ArrayLike<number>, q: number): number {
+  if (values.length === 0) return Number.NaN;
+  const sorted = Float64Array.from(values).sort();
+  const place = q * (sorted.length - 1);
+  const below = Math.floor(place);
+  const above = Math.min(below + 1, sorted.length - 1);
+  return sorted[below]! + (place - below) * (sorted[above]! - sorted[below]!);
+}
+
+export function median(values: ArrayLike<number>): number {
+  return quantile(values, 0.5);
+}
+
+/** Wilson's interval of a share: `hits` of `count`. */
+export function wilson(hits: number, count: number, confidence = 0.95): Interval {
+  if (count === 0) return { low: 0, high: 1 };
+  const z = normalQuantile(0.5 + confidence / 2);
+  const share = hits / count;
+  const scale = 1 + (z * z) / count;
+  const centre = (share + (z * z) / (2 * count)) / scale;
+  const half = (z / scale) * Math.sqrt((share * (1 - share)) / count + (z * z) / (4 * count * count));
+  // At the ends the exact bound is 0 or 1; sums of floats miss it by a hair.
+  return { low: hits === 0 ? 0 : centre - half, high: hits === count ? 1 : centre + half };
+}
+
+/** McNemar's test on the examples that only one of two models got right: the exact binomial test, and chi squared with the continuity correction. */
+export function mcNemar(
+  onlyFirst: number,
+  onlySecond: number,
+): { readonly exact: number; readonly chiSquared: number; readonly p: number } {
+  const count = onlyFirst + onlySecond;
+  if (count === 0) return { exact: 1, chiSquared: 0, p: 1 };
+  let tail = 0;
+  for (let k = 0; k <= Math.min(onlyFirst, onlySecond); k++) {
+    tail += Math.exp(logGamma(count + 1) - logGamma(k + 1) - logGamma(count - k + 1) - count * Math.LN2);
+  }
+  const chiSquared = Math.max(0, Math.abs(onlyFirst - onlySecond) - 1) ** 2 / count;
+  return { exact: Math.min(1, 2 * tail), chiSquared, p: chiSquareTail(chiSquared, 1) };
+}
+
+export interface TTest {
+  readonly t: number;
+  readonly degrees: number;
+  /** One-tailed: how likely so large a lead of the first over the second is, were there none. */
+  readonly p: number;
+}
+
+/** One-tailed paired t-test that the first is larger (the same seeds in the same order). */
+export function pairedTTest(first: readonly number[], second: readonly number[]): TTest {
+  if (first.length !== second.length) throw new RangeError(`expected pairs, received ${first.length} and ${second.length} values`);
+  const differences = first.map((value, i) => value - second[i]!);
+  const degrees = differences.length - 1;
+  return tTest(mean(differences), standardDeviation(differences) / Math.sqrt(differences.length), degrees);
+}
+
+/** Welch's one-tailed t-test that the first is larger (independent samples, variances of their own). */
+export function welchTTest(first: readonly number[], second: readonly number[]): TTest {
+  const [a, b] = [variance(first) / first.length, variance(second) / second.length];
+  const degrees = (a + b) ** 2 / (a ** 2 / (first.length - 1) + b ** 2 / (second.length - 1));
+  return tTest(mean(first) - mean(second), Math.sqrt(a + b), degrees);
+}
+
+/** Without any spread a difference is certain, and none is none. */
+function tTest(difference: number, error: number, degrees: number): TTest {
+  if (error === 0)
+    return {
+      t: difference === 0 ? 0 : Math.sign(difference) * Number.POSITIVE_INFINITY,
+      degrees,
+      p: difference > 0 ? 0 : difference < 0 ? 1 : 0.5,
+    };
+  const t = difference / error;
+  return { t, degrees, p: studentTail(t, degrees) };
+}
+
+/** Holm's correction of p-values for several tests, in the order given. */
+export function holm(values: readonly number[]): number[] {
+  const order = [...values.keys()].sort((a, b) => values[a]! - values[b]!);
+  const adjusted = new Array<number>(values.length);
+  let largest = 0;
+  order.forEach((index, rank) => {
+    largest = Math.max(largest, Math.min(1, (values.length - rank) * values[index]!));
+    adjusted[index] = largest;
+  });
+  return adjusted;
+}
+
+export interface Bootstrap extends Interval {
+  /** Mean of the first less mean of the second. */
+  readonly difference: number;
+  /** Two-tailed: twice the smaller share of resamples on one side of no difference. */
+  readonly p: number;
+}
+
+/**
+ * Paired bootstrap of a difference over seeds x examples: rows are seeds, columns examples, entries what was scored (1 right, 0
+ * wrong). Both are drawn anew with replacement, the same for both models, so that both kinds of luck count.
+ */
+export function pairedBootstrap(
+  first: readonly ArrayLike<number>[],
+  second: readonly ArrayLike<number>[],
+  rng: Rng,
+  options: { readonly samples?: number; readonly confidence?: number } = {},
+): Bootstrap {
+  const seeds = first.length;
+  const examples = first[0]?.length ?? 0;
+  const isPaired = second.length === seeds && examples > 0 && [...first, ...second].every((row) => row.length === examples);
+  if (!isPaired) throw new RangeError("expected the same seeds and the same examples of both models");
+  const gaps = first.map((row, seed) => Float64Array.from(row, (value, i) => value - second[seed]![i]!));
+  const samples = options.samples ?? 10_000;
+  const perExample = new Float64Array(examples);
+  const means = Float64Array.from({ length: samples }, () => {
+    perExample.fill(0);
+    for (let i = 0; i < seeds; i++) {
+      const row = gaps[rng.integer(seeds)]!;
+      for (let j = 0; j < examples; j++) perExample[j] = perExample[j]! + row[j]!;
+    }
+    let sum = 0;
+    for (let j = 0; j < examples; j++) sum += perExample[rng.integer(examples)]!;
+    return sum / (seeds * examples);
+  });
+  const confidence = options.confidence ?? 0.95;
+  const [atMost, atLeast] = [means.filter((value) => value <= 0).length, means.filter((value) => value >= 0).length];
+  return {
+    difference: mean(gaps.map(mean)),
+    low: quantile(means, (1 - confidence) / 2),
+    high: quantile(means, (1 + confidence) / 2),
+    p: Math.min(1, (2 * (Math.min(atMost, atLeast) + 1)) / (samples + 1)),
+  };
+}
+
+/**
+ * The smallest difference in accuracy that a paired comparison on `count` examples finds with the given power at the 5 % level.
+ * `discordant` is the share of examples that only one of two models gets right; where it is unknown, independent models of
+ * accuracy `share` are assumed.
+ */
+export function detectableDifference(
+  count: number,
+  options: { readonly share?: number; readonly discordant?: number; readonly power?: number } = {},
+): number {
+  const share = options.share ?? 0.5;
+  const discordant = options.discordant ?? 2 * share * (1 - share);
+  const reach = normalQuantile(0.975) + normalQuantile(options.power ?? 0.8);
+  return Math.min(1, reach * Math.sqrt(discordant / count));
+}
+
+/** The power of a set in a sentence. */
+export function powerLine(count: number, options: { readonly share?: number; readonly discordant?: number } = {}): string {
+  const points = (100 * detectableDifference(count, options)).toFixed(1);
+  return `with ${count} examples, two models that differ by less than ${points} points cannot be told apart`;
+}
