@@ -1,4 +1,4 @@
-import { hasOperator, keep, lerp, noGrad, operator, scope, type Tensor, zeros, zerosLike } from "../tensor/index.js";
+import { free, hasOperator, keep, lerp, noGrad, operator, scope, type Tensor, zeros, zerosLike } from "../tensor/index.js";
 
 type List = readonly Tensor[];
 const fused = operator<
@@ -80,6 +80,21 @@ export class AdamW {
     const slot = this.#slots.get(name);
     if (!slot) throw new Error(`the optimiser knows no parameter ${name}`);
     return slot;
+  }
+
+  /** Both moments by parameter, for checkpoints. */
+  moments(): Map<string, Tensor> {
+    return new Map(
+      [...this.#slots].flatMap(([name, slot]): [string, Tensor][] => [
+        [`first.${name}`, slot.first],
+        [`second.${name}`, slot.second],
+      ]),
+    );
+  }
+
+  /** Frees what the optimiser made; the parameters are their owner's. */
+  dispose(): void {
+    free([this.step, ...this.#groups.map((entry) => entry.rate), ...this.moments().values()]);
   }
 
   /** Sets the base learning rate of the updates to come. */

@@ -13,26 +13,34 @@ export type BatchMode = "shuffled" | "balanced" | "one-class";
 export function epochBatches(dataset: Dataset, classes: number, mode: BatchMode, size: number, rng: Rng): Int32Array[] {
   const order = (positions: number[], name: string): Int32Array => rng.fork("order", name).shuffle(Int32Array.from(positions));
   const random = rng.fork("batches");
-  const bucket = (positions: Int32Array, rows: number): Int32Array[] => bucketBatches(dataset.lengths, rows, positions, () => random.next());
+  const bucket = (positions: Int32Array, rows: number): Int32Array[] =>
+    bucketBatches(dataset.lengths, rows, positions, () => random.next());
   if (mode === "shuffled") return bucket(order([...dataset.items.keys()], "all"), size);
 
   const byClass: number[][] = Array.from({ length: classes }, () => []);
   for (const [position, item] of dataset.items.entries()) byClass[item.example.label]?.push(position);
   const missing = byClass.findIndex((positions) => positions.length === 0);
-  if (missing >= 0) throw new UserError(`batches ${mode}: the training data holds no example of class ${missing}; use batches: shuffled, or data with every class`);
+  if (missing >= 0)
+    throw new UserError(
+      `batches ${mode}: the training data holds no example of class ${missing}; use batches: shuffled, or data with every class`,
+    );
   const streams = byClass.map((positions, label) => order(positions, `class ${label}`));
   if (mode === "one-class") {
     const batches = streams.flatMap((positions) => bucket(positions, size));
     return rng.fork("classes").shuffle(batches);
   }
-  if (size % classes !== 0) throw new UserError(`batches balanced: expected a batch size that ${classes} classes divide evenly, received ${size}; use ${Math.ceil(size / classes) * classes}`);
+  if (size % classes !== 0)
+    throw new UserError(
+      `batches balanced: expected a batch size that ${classes} classes divide evenly, received ${size}; use ${Math.ceil(size / classes) * classes}`,
+    );
   return balanced(dataset, streams, size / classes, random);
 }
 
 /** Equally many of each class, classes one after the other; ends with the smallest class. Within a window, long goes with long. */
 function balanced(dataset: Dataset, streams: readonly Int32Array[], each: number, random: Rng): Int32Array[] {
   const count = Math.floor(Math.min(...streams.map((stream) => stream.length)) / each);
-  if (count === 0) throw new UserError(`batches balanced: expected at least ${each} examples of every class for one batch; use a smaller batch size`);
+  if (count === 0)
+    throw new UserError(`batches balanced: expected at least ${each} examples of every class for one batch; use a smaller batch size`);
   const window = 50;
   const batches: Int32Array[] = [];
   for (let start = 0; start < count; start += window) {
@@ -40,7 +48,8 @@ function balanced(dataset: Dataset, streams: readonly Int32Array[], each: number
     const sorted = streams.map((stream) =>
       stream.slice(start * each, (start + inWindow) * each).sort((a, b) => (dataset.lengths[a] ?? 0) - (dataset.lengths[b] ?? 0)),
     );
-    for (let i = 0; i < inWindow; i++) batches.push(Int32Array.from(sorted.flatMap((stream) => [...stream.subarray(i * each, (i + 1) * each)])));
+    for (let i = 0; i < inWindow; i++)
+      batches.push(Int32Array.from(sorted.flatMap((stream) => [...stream.subarray(i * each, (i + 1) * each)])));
   }
   return random.shuffle(batches);
 }

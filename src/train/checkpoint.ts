@@ -10,7 +10,7 @@ import { free, fromBytes, keep, noGrad, type Tensor } from "../tensor/index.js";
 import { validate } from "../validate.js";
 import type { Named } from "./layer.js";
 
-const bestSchema = z.object({ step: z.number(), value: z.number() });
+const bestSchema = z.object({ step: z.number(), value: z.number(), metrics: z.record(z.string(), z.number()) });
 
 /** Where a run stands; with the tensors beside it, all that the next step depends on. */
 const stateSchema = z.object({
@@ -71,7 +71,10 @@ export class Checkpoints {
 
   async steps(): Promise<number[]> {
     const names = existsSync(this.#folder) ? await readdir(this.#folder) : [];
-    return names.filter((name) => name.startsWith(prefix)).map((name) => Number(name.slice(prefix.length))).sort((a, b) => a - b);
+    return names
+      .filter((name) => name.startsWith(prefix))
+      .map((name) => Number(name.slice(prefix.length)))
+      .sort((a, b) => a - b);
   }
 
   /** The newest checkpoint that is whole; damaged ones are named and passed over. */
@@ -99,7 +102,9 @@ export class Checkpoints {
   async read(step: number, group: string): Promise<Map<string, Tensor>> {
     const file = await openSafetensors(join(this.path(step), `${group}.safetensors`));
     try {
-      return new Map([...file.entries.values()].map((entry) => [entry.name, keep(fromBytes(file.readSync(entry.name), entry.shape, "float32"))]));
+      return new Map(
+        [...file.entries.values()].map((entry) => [entry.name, keep(fromBytes(file.readSync(entry.name), entry.shape, "float32"))]),
+      );
     } finally {
       await file.close();
     }

@@ -28,7 +28,8 @@ export async function probabilitiesOf(
 ): Promise<Float32Array[]> {
   const results = new Array<Float32Array>(encoded.length);
   const classes = model.shape.classes;
-  const used = placement.compute === "float32" ? weights : noGrad(() => keep(mapWeights(weights, (tensor) => tensor.to(placement.compute))));
+  const used =
+    placement.compute === "float32" ? weights : noGrad(() => keep(mapWeights(weights, (tensor) => tensor.to(placement.compute))));
   let done = 0;
   try {
     for (const batch of lengthBatches(encoded, placement.device === "cpu" ? tokensPerBatch.cpu : tokensPerBatch.gpu)) {

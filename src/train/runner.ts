@@ -1,8 +1,18 @@
 import { toInput } from "../models/index.js";
 import { type AdamW, clipGlobalNorm_, globalNorm } from "../nn/index.js";
-import { type DataType, foreachAdd_, foreachMulScalar_, keep, noGrad, scope, stack as stackTensors, type Tensor, tensor } from "../tensor/index.js";
-import type { Batch, Gradients, HostBatch, HostTensor, Named, Run, Update } from "./layer.js";
+import {
+  type DataType,
+  foreachAdd_,
+  foreachMulScalar_,
+  keep,
+  noGrad,
+  scope,
+  stack as stackTensors,
+  type Tensor,
+  tensor,
+} from "../tensor/index.js";
 import { totalOf } from "./base.js";
+import type { Batch, Gradients, HostBatch, HostTensor, Named, Run, Update } from "./layer.js";
 import type { Stack } from "./stack.js";
 import { openStep, type StepContext } from "./step.js";
 import type { Streams } from "./streams.js";
@@ -93,8 +103,19 @@ export function runUpdate(context: RunnerContext, number: number, batches: reado
     optimizer.update(stack.select(update));
     stack.after(update);
     const losses = new Map(gradients.losses);
-    const scalars = new Map<string, Tensor>([["loss", totalOf(losses)], ...[...losses].map(([name, value]): [string, Tensor] => [`loss.${name}`, value]), ["gradientNorm", norm], ...logged]);
-    return { names: [...scalars.keys()], values: stackTensors([...scalars.values()].map((value) => value.detach().to("float32").reshape()), 0) };
+    const scalars = new Map<string, Tensor>([
+      ["loss", totalOf(losses)],
+      ...[...losses].map(([name, value]): [string, Tensor] => [`loss.${name}`, value]),
+      ["gradientNorm", norm],
+      ...logged,
+    ]);
+    return {
+      names: [...scalars.keys()],
+      values: stackTensors(
+        [...scalars.values()].map((value) => value.detach().to("float32").reshape()),
+        0,
+      ),
+    };
   });
 }
 
@@ -107,7 +128,14 @@ function averaged(steps: readonly Gradients[]): Gradients {
     foreachMulScalar_(target, 1 / steps.length);
     return pick(first);
   };
-  const others = new Map([...first.others.keys()].map((name): [string, Named] => [name, mean((gradients) => gradients.others.get(name) as Named)]));
-  const losses = new Map([...first.losses.keys()].map((name): [string, Tensor] => [name, rest.reduce((sum, other) => sum.add(other.losses.get(name) as Tensor), first.losses.get(name) as Tensor).div(steps.length)]));
+  const others = new Map(
+    [...first.others.keys()].map((name): [string, Named] => [name, mean((gradients) => gradients.others.get(name) as Named)]),
+  );
+  const losses = new Map(
+    [...first.losses.keys()].map((name): [string, Tensor] => [
+      name,
+      rest.reduce((sum, other) => sum.add(other.losses.get(name) as Tensor), first.losses.get(name) as Tensor).div(steps.length),
+    ]),
+  );
   return { losses, total: mean((gradients) => gradients.total), others };
 }

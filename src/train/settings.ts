@@ -7,10 +7,18 @@ const count = z.number().int().positive();
 export const trainSettingsSchema = z.strictObject({
   epochs: z.number().positive().default(3).describe("passes over the training data; a fraction ends in the middle of one"),
   batchSize: count.default(32),
-  batches: z.enum(["shuffled", "balanced", "one-class"]).default("shuffled").describe("what a batch holds: anything, every class equally, one class"),
+  batches: z
+    .enum(["shuffled", "balanced", "one-class"])
+    .default("shuffled")
+    .describe("what a batch holds: anything, every class equally, one class"),
   accumulate: count.default(1).describe("batches whose gradients make one update"),
   learningRate: z.number().nonnegative().default(5e-5),
-  headLearningRate: z.number().nonnegative().nullable().default(null).describe("of the head and the methods' own parameters; null: the same"),
+  headLearningRate: z
+    .number()
+    .nonnegative()
+    .nullable()
+    .default(null)
+    .describe("of the head and the methods' own parameters; null: the same"),
   weightDecay: z.number().nonnegative().default(0.01).describe("on weights of the encoder, not on biases and LayerNorm"),
   headWeightDecay: z.number().nonnegative().nullable().default(null).describe("on weights of head and methods; null: the same"),
   beta1: share.default(0.9),

@@ -17,10 +17,14 @@ export class Stack {
   check(run: Pick<Run, "model" | "task" | "settings">): void {
     const owners = new Map<string, { layer: string; doing: string }>();
     for (const [i, layer] of this.layers.entries()) {
-      if (this.layers.some((other, j) => j < i && other.name === layer.name)) throw new UserError(`method: ${layer.name} is named twice; name it once`);
+      if (this.layers.some((other, j) => j < i && other.name === layer.name))
+        throw new UserError(`method: ${layer.name} is named twice; name it once`);
       for (const [role, doing] of Object.entries(layer.owns ?? {})) {
         const owner = owners.get(role);
-        if (owner) throw new UserError(`method: ${layer.name} cannot go with ${owner.layer}: ${layer.name} ${doing}, and ${owner.layer} ${owner.doing}; leave one of them out`);
+        if (owner)
+          throw new UserError(
+            `method: ${layer.name} cannot go with ${owner.layer}: ${layer.name} ${doing}, and ${owner.layer} ${owner.doing}; leave one of them out`,
+          );
         owners.set(role, { layer: layer.name, doing });
       }
       const reason = layer.refuses?.(this.layers.slice(0, i), run);
@@ -29,7 +33,11 @@ export class Stack {
   }
 
   weights(pass: Pass, leaves: Weights): Weights {
-    return this.#chain("weights", (layer, next: () => Weights) => layer.weights?.(pass, next), () => leaves);
+    return this.#chain(
+      "weights",
+      (layer, next: () => Weights) => layer.weights?.(pass, next),
+      () => leaves,
+    );
   }
 
   losses(step: Step): Losses {
@@ -41,7 +49,11 @@ export class Stack {
   }
 
   select(update: Update): Selected {
-    return this.#chain("select", (layer, next: () => Selected) => layer.select?.(update, next), () => selectAll(update));
+    return this.#chain(
+      "select",
+      (layer, next: () => Selected) => layer.select?.(update, next),
+      () => selectAll(update),
+    );
   }
 
   after(update: Update): void {

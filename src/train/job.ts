@@ -1,0 +1,69 @@
+import type { Model } from "../models/index.js";
+import type { Task } from "../tasks/task.js";
+import type { Substitutions } from "../text/substitutions.js";
+import type { Dataset } from "./dataset.js";
+import type { Layer } from "./layer.js";
+import type { Placement } from "./predict.js";
+import type { TrainSettings } from "./settings.js";
+
+/** Everything a training run is made of. */
+export interface Job {
+  readonly model: Model;
+  readonly task: Task;
+  readonly settings: TrainSettings;
+  /** Methods, innermost first; none is standard fine-tuning. */
+  readonly layers: readonly Layer[];
+  readonly train: Dataset;
+  /** What selects the best checkpoint; null: the last one is taken. */
+  readonly selection: Dataset | null;
+  readonly seed: number;
+  readonly placement: Placement;
+  /** Where checkpoints and events go; null: nowhere (a trial). */
+  readonly folder: string | null;
+  /** Go on from the newest checkpoint in the folder. */
+  readonly resume: boolean;
+  readonly substitutions?: () => Promise<Substitutions>;
+  readonly watch?: Watcher;
+  /** Aborted: a checkpoint is written and `Interrupted` thrown. */
+  readonly signal?: AbortSignal;
+  /** Ends after so many updates: a measurement, or a test. */
+  readonly stopAfter?: number;
+}
+
+export interface StepReport {
+  readonly step: number;
+  readonly steps: number;
+  readonly epoch: number;
+  readonly examples: number;
+  readonly seconds: number;
+  readonly loss: number;
+  readonly rate: number;
+}
+
+/** Told of what happens; all optional. */
+export interface Watcher {
+  onStep?(report: StepReport): void;
+  onEvaluation?(step: number, metrics: Evaluation, best: boolean): void;
+  onNotice?(message: string): void;
+  /** Every event line, as it is written. */
+  onEvent?(event: Readonly<Record<string, unknown>>): void;
+  /** A longer piece of work before training (Child-Tuning's Fisher pass): done of total. */
+  onPrepare?(label: string, done: number, total: number): void;
+}
+
+/** Selection metrics by name: those of evaluation/metrics.ts, and those that layers add. */
+export type Evaluation = Readonly<Record<string, number>>;
+
+export interface Outcome {
+  readonly steps: number;
+  readonly epochs: number;
+  /** The step whose weights the model now holds, and its selection metrics. */
+  readonly chosenStep: number;
+  readonly selection: Evaluation | null;
+  readonly seconds: number;
+}
+
+/** Thrown where a run was stopped from outside after its state was saved. */
+export class Interrupted extends Error {
+  override name = "Interrupted";
+}

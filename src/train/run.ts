@@ -1,0 +1,69 @@
+import { UserError } from "../errors.js";
+import { mapWeights, type Weights } from "../nn/index.js";
+import { free, keep, noGrad, type Rng, scope } from "../tensor/index.js";
+import { toHostBatch } from "./host-batch.js";
+import type { Job } from "./job.js";
+import type { Named, Run } from "./layer.js";
+import { toBatch } from "./runner.js";
+import type { Stack } from "./stack.js";
+import { openStep } from "./step.js";
+import type { Streams } from "./streams.js";
+
+export type OpenRun = Run & { close(): void };
+
+/** Opens a run: the layers prepare themselves over the pre-trained weights. */
+export async function openRun(
+  job: Job,
+  stack: Stack,
+  streams: Streams,
+  rng: Rng,
+  updates: number,
+  restored: Named | null,
+): Promise<OpenRun> {
+  const { model, placement } = job;
+  let frozen: Weights | null = null;
+  const parameters = new Map(model.weights);
+  const run: OpenRun = {
+    model,
+    task: job.task,
+    settings: job.settings,
+    device: placement.device,
+    rng,
+    dataset: job.train,
+    updates,
+    parameters,
+    restored,
+    pretrained() {
+      // Asked for while layers prepare, when the weights still are the pre-trained ones.
+      frozen ??= noGrad(() => mapWeights(model.weights, (tensor) => keep(tensor.detach().clone())));
+      return frozen;
+    },
+    async substitutions() {
+      if (!job.substitutions)
+        throw new UserError("substitutions: this method needs a substitution set: name a table (word -> words) or wordnet");
+      return job.substitutions();
+    },
+    async eachBatch(visit, label) {
+      const { batchSize } = job.settings;
+      const positions = Int32Array.from(job.train.items.keys());
+      const context = { run, stack, streams, compute: placement.compute, log: () => {} };
+      for (let start = 0; start < positions.length; start += batchSize) {
+        const host = toHostBatch(job.train, positions.slice(start, start + batchSize), model.tokenizer.special.pad, placement.device);
+        scope(() => visit(openStep(context, toBatch({ run, stack }, host), start / batchSize)));
+        job.watch?.onPrepare?.(label, Math.min(start + batchSize, positions.length), positions.length);
+        await new Promise(setImmediate);
+      }
+    },
+    notice: (message) => job.watch?.onNotice?.(message),
+    close() {
+      if (frozen) free(frozen);
+      for (const layer of stack.layers)
+        free([...(layer.state?.().parameters?.values() ?? []), ...(layer.state?.().buffers?.values() ?? [])]);
+    },
+  };
+  for (const layer of stack.layers) {
+    await layer.prepare?.(run);
+    for (const [name, tensor] of layer.state?.().parameters ?? []) parameters.set(name, tensor);
+  }
+  return run;
+}
