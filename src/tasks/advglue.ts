@@ -1,10 +1,11 @@
 import { join } from "node:path";
-import { messageOf, UserError } from "../errors.js";
+import { UserError } from "../errors.js";
+import { readJson } from "../files.js";
 import { type ReadOptions, toExamples } from "./examples.js";
 import { type GlueName, glueSets } from "./glue.js";
 import { findFolder } from "./locate.js";
 import { makeTask } from "./make-task.js";
-import { keysOf, objectRow, readUtf8 } from "./table.js";
+import { keysOf, objectRow } from "./table.js";
 import type { Task } from "./task.js";
 
 /** Its columns: AdvGLUE names the texts of MNLI otherwise than GLUE's TSV does. */
@@ -35,7 +36,7 @@ export async function openAdvglue(data: string | undefined, options: ReadOptions
         ),
         "dev.json",
       );
-  const parts = parse(file, await readUtf8(file));
+  const parts = checkParts(file, await readJson(file, "AdvGLUE"));
   return advglueParts.filter((part) => part in parts).map((part) => makePart(part, file, parts[part], options));
 }
 
@@ -48,13 +49,7 @@ export async function openAdvgluePart(part: GlueName, data: string | undefined, 
   return found;
 }
 
-function parse(file: string, text: string): Record<string, unknown> {
-  let value: unknown;
-  try {
-    value = JSON.parse(text);
-  } catch (error) {
-    throw new UserError(`${file} is not JSON: ${messageOf(error)}`);
-  }
+function checkParts(file: string, value: unknown): Record<string, unknown> {
   const names = typeof value === "object" && value !== null ? Object.keys(value) : [];
   if (!names.some((name) => name in columns)) {
     throw new UserError(

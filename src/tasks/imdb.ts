@@ -1,8 +1,9 @@
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { UserError } from "../errors.js";
+import { exists } from "../files.js";
 import { type ReadOptions, toExamples } from "./examples.js";
-import { exists, findFolder } from "./locate.js";
+import { findFolder } from "./locate.js";
 import { makeTask } from "./make-task.js";
 import { readTable, readUtf8 } from "./table.js";
 import type { Example, Task } from "./task.js";

@@ -1,6 +1,6 @@
-import { access } from "node:fs/promises";
 import { join } from "node:path";
 import { UserError } from "../errors.js";
+import { exists } from "../files.js";
 
 /** Where a built-in data set may lie, and what to tell who does not have it. */
 export interface Whereabouts {
@@ -17,14 +17,6 @@ export interface Whereabouts {
 export function dataRoots(): string[] {
   const named = process.env.TEMPER_DATA;
   return [...(named ? [named] : []), "data", join("..", "shared", "data")];
-}
-
-/** Whether there is a file or folder of that name. */
-export async function exists(path: string): Promise<boolean> {
-  return access(path).then(
-    () => true,
-    () => false,
-  );
 }
 
 /** The folder of a built-in set: inside the folder given, or that folder itself; else inside one of the usual places. */

@@ -3,6 +3,7 @@ import { readFile } from "node:fs/promises";
 import { basename, extname } from "node:path";
 import { CsvError, parse } from "csv-parse/sync";
 import { messageOf, UserError } from "../errors.js";
+import { fileError, readJson } from "../files.js";
 import { readParquet } from "./parquet.js";
 
 /** One row of a table, with the line (or row) it stands on; `problem` says why its values could not be read. */
@@ -44,7 +45,7 @@ async function readByExtension(file: string): Promise<Table> {
     case ".ndjson":
       return parseJsonLines(file, await readUtf8(file));
     case ".json":
-      return parseJsonArray(file, await readUtf8(file));
+      return jsonArray(file, await readJson(file, "a table of examples"));
     case ".parquet":
       return readParquet(file);
     default:
@@ -55,7 +56,7 @@ async function readByExtension(file: string): Promise<Table> {
 /** A file's text, which must be UTF-8; a byte-order mark is dropped. */
 export async function readUtf8(file: string): Promise<string> {
   const bytes = await readFile(file).catch((error: unknown) => {
-    throw new UserError(`cannot read ${file}: ${messageOf(error)}`);
+    throw fileError(error, file, "read");
   });
   if (!isUtf8(bytes)) {
     throw new UserError(
@@ -117,15 +118,8 @@ function parseJsonLines(file: string, text: string): Table {
   return { file, columns: keysOf(rows), unit: "line", rows };
 }
 
-function parseJsonArray(file: string, text: string): Table {
-  let value: unknown;
-  try {
-    value = JSON.parse(text);
-  } catch (error) {
-    throw new UserError(`${file} is not JSON: ${messageOf(error)}. If it has one object a line, name it .jsonl`);
-  }
-  if (!Array.isArray(value))
-    throw new UserError(`${file}: expected an array of objects, received ${value === null ? "null" : typeof value}`);
+function jsonArray(file: string, value: unknown): Table {
+  if (!Array.isArray(value)) throw new UserError(`${file}: expected an array of objects; one object a line belongs into a .jsonl file`);
   const rows = value.map((item: unknown, index) => objectRow(item, index + 1));
   return { file, columns: keysOf(rows), unit: "row", rows };
 }

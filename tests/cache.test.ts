@@ -1,0 +1,78 @@
+import { mkdtemp, readdir, readFile, writeFile } from "node:fs/promises";
+import { homedir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { cached, cachedBytes, cacheFolder } from "../src/cache.js";
+import { temporaryFolder } from "./temporary.js";
+
+const parent = temporaryFolder();
+let folder: string;
+beforeEach(async () => {
+  folder = await mkdtemp(join(parent, "cache-"));
+  vi.stubEnv("TEMPER_CACHE", folder);
+});
+afterEach(() => {
+  vi.unstubAllEnvs();
+});
+
+/** Counts how often a value is made. */
+function maker<T>(value: T) {
+  return vi.fn(async () => value);
+}
+
+describe("the cache", () => {
+  it("lies where it is told to, or in the user's cache folder", () => {
+    expect(cacheFolder()).toBe(folder);
+    vi.stubEnv("TEMPER_CACHE", "");
+    vi.stubEnv("XDG_CACHE_HOME", "/somewhere");
+    expect(cacheFolder()).toBe(join("/somewhere", "temper"));
+    vi.stubEnv("XDG_CACHE_HOME", "");
+    expect(cacheFolder()).toBe(join(homedir(), ".cache", "temper"));
+  });
+
+  it("makes a value once for each key", async () => {
+    const make = maker({ text: "café", numbers: [1, 2] });
+    for (let i = 0; i < 3; i++) expect(await cached("kind", ["a", 1], make)).toEqual({ text: "café", numbers: [1, 2] });
+    expect(make).toHaveBeenCalledTimes(1);
+    await cached("kind", ["a1"], make);
+    await cached("kind", ["a", "1"], make);
+    await cached("other", ["a", 1], make);
+    expect(make).toHaveBeenCalledTimes(4);
+  });
+
+  it("keeps bytes, also none", async () => {
+    for (const bytes of [new Uint8Array([0, 255, 10]), new Uint8Array()]) {
+      const make = maker(bytes);
+      await cachedBytes("bytes", [bytes.length], make);
+      expect(new Uint8Array(await cachedBytes("bytes", [bytes.length], make))).toEqual(bytes);
+      expect(make).toHaveBeenCalledTimes(1);
+    }
+  });
+
+  it("makes a damaged entry again", async () => {
+    const make = maker([1, 2, 3]);
+    await cached("kind", ["key"], make);
+    const path = join(folder, "kind", (await readdir(join(folder, "kind")))[0]!);
+    const whole = await readFile(path);
+    const flipped = Buffer.from(whole);
+    flipped[65]! ^= 1;
+    for (const damaged of [flipped, whole.subarray(0, -1), whole.subarray(0, 10), Buffer.alloc(0)]) {
+      await writeFile(path, damaged);
+      expect(await cached("kind", ["key"], make)).toEqual([1, 2, 3]);
+      expect(await readFile(path)).toEqual(whole);
+    }
+    expect(make).toHaveBeenCalledTimes(5);
+  });
+
+  it("gives the value where nothing can be written", async () => {
+    vi.stubEnv("TEMPER_CACHE", join(folder, "file", "below"));
+    await writeFile(join(folder, "file"), "");
+    expect(await cached("kind", ["key"], maker("value"))).toBe("value");
+  });
+
+  it("leaves one whole entry when many write at once", async () => {
+    const values = await Promise.all(Array.from({ length: 20 }, () => cached("kind", ["key"], maker("x".repeat(100_000)))));
+    expect(new Set(values).size).toBe(1);
+    expect(await readdir(join(folder, "kind"))).toHaveLength(1);
+  });
+});

@@ -1,0 +1,141 @@
+import { createHash } from "node:crypto";
+import { readFileSync } from "node:fs";
+import { createServer, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
+import { parseReference } from "../../src/tasks/hub.js";
+import { openTask } from "../../src/tasks/index.js";
+import { temporaryFolder } from "../temporary.js";
+
+const commit = "0123456789abcdef0123456789abcdef01234567";
+const fixture = (name: string) => readFileSync(`tests/fixtures/tasks/${name}.parquet`);
+const card = `---
+configs:
+- config_name: sst2
+  data_files:
+  - split: train
+    path: sst2/train-*
+  - split: validation
+    path: sst2/validation-*
+- config_name: plain
+  data_files:
+  - split: train
+    path: plain/train-*
+dataset_info:
+- config_name: plain
+  features:
+  - name: label
+    dtype:
+      class_label:
+        names:
+          '0': dull
+          '1': fine
+---
+# A data set
+`;
+
+/** The data sets of a hub of one's own: path -> content. */
+const repos: Record<string, Record<string, Buffer>> = {
+  "nyu-mll/glue": {
+    "README.md": Buffer.from(card),
+    "sst2/train-00000-of-00001.parquet": fixture("train"),
+    "sst2/validation-00000-of-00001.parquet": fixture("validation"),
+    "plain/train-00000-of-00001.parquet": fixture("plain"),
+  },
+  "someone/bare": { "data/train-00000-of-00001.parquet": fixture("train"), "data/test-00000-of-00001.parquet": fixture("validation") },
+  "someone/lines": { "train.jsonl": Buffer.from("{}") },
+};
+
+/** Just enough of the hub's protocol: what a repository is, what it holds, and the files. */
+function answer(url: string, body: string): Buffer | object | undefined {
+  const match = /^\/(?:api\/)?datasets\/([\w.-]+\/[\w.-]+)(\/.*)?$/.exec(url.split("?")[0]!);
+  const name = match?.[1] ?? "";
+  const files = repos[name];
+  if (files === undefined) return undefined;
+  const rest = match![2] ?? "";
+  const entry = (path: string) => {
+    const content = files[path]!;
+    const oid = createHash("sha1").update(`blob ${content.length}\0`).update(content).digest("hex");
+    return { type: "file", path, size: content.length, oid };
+  };
+  if (rest.startsWith("/tree/")) return Object.keys(files).map(entry);
+  if (rest.startsWith("/paths-info/")) return (JSON.parse(body) as { paths: string[] }).paths.filter((path) => path in files).map(entry);
+  if (rest.startsWith("/resolve/")) return files[decodeURIComponent(rest.split("/").slice(3).join("/"))];
+  return {
+    _id: "1",
+    id: name,
+    sha: commit,
+    private: false,
+    gated: false,
+    downloads: 0,
+    likes: 0,
+    lastModified: "2024-01-01T00:00:00.000Z",
+  };
+}
+
+describe("parseReference", () => {
+  it("reads owner, name, revision and configuration", () => {
+    expect(parseReference("hf:glue/sst2")).toEqual({ repo: { type: "dataset", name: "nyu-mll/glue" }, config: "sst2" });
+    expect(parseReference("hf:someone/set")).toEqual({ repo: { type: "dataset", name: "someone/set" }, config: undefined });
+    expect(parseReference("hf:someone/set@v2/part")).toEqual({
+      repo: { type: "dataset", name: "someone/set", revision: "v2" },
+      config: "part",
+    });
+    expect(() => parseReference("hf:alone")).toThrow(/expected hf:OWNER\/NAME/);
+  });
+});
+
+describe("a data set of the hub", () => {
+  const cache = temporaryFolder();
+  let server: Server;
+
+  beforeAll(async () => {
+    server = createServer((request, response) => {
+      let body = "";
+      request.on("data", (chunk) => {
+        body += String(chunk);
+      });
+      request.on("end", () => {
+        const result = answer(request.url!, body);
+        if (result === undefined) response.writeHead(404, { "x-error-code": "RepoNotFound" }).end();
+        else if (Buffer.isBuffer(result)) response.writeHead(200, { "content-length": result.length }).end(result);
+        else response.writeHead(200, { "content-type": "application/json" }).end(JSON.stringify(result));
+      });
+    });
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  });
+  beforeEach(() => {
+    vi.stubEnv("HF_ENDPOINT", `http://127.0.0.1:${(server.address() as AddressInfo).port}`);
+    vi.stubEnv("HF_HUB_CACHE", cache);
+  });
+  afterAll(async () => {
+    vi.unstubAllEnvs();
+    await new Promise((resolve) => server.close(resolve));
+  });
+
+  it("is read from its Parquet files, with the class names they carry", async () => {
+    const task = await openTask({ task: "hf:glue/sst2" });
+    expect(task).toMatchObject({ name: "hf:nyu-mll/glue/sst2", labels: ["negative", "positive"], splits: ["train", "select", "dev"] });
+    expect((await task.load("train")).length + (await task.load("select")).length).toBe(40);
+    expect((await task.load("dev"))[0]).toEqual({ id: "validation-00000-of-00001.parquet:1", texts: ["café fine"], label: 1 });
+  });
+
+  it("takes class names from its card where the files have none", async () => {
+    const task = await openTask({ task: "hf:nyu-mll/glue/plain", skipBadRows: true });
+    expect(task).toMatchObject({ labels: ["dull", "fine"], splits: ["train", "select", "test"] });
+    expect((await task.load("train")).map((example) => example.label)).toContain(1);
+  });
+
+  it("is read without a card", async () => {
+    const task = await openTask({ data: "hf:someone/bare" });
+    expect(task).toMatchObject({ name: "hf:someone/bare", splits: ["train", "select", "test"], reportSplit: "test" });
+    expect(await task.load("test")).toHaveLength(3);
+  });
+
+  it("says what is wrong with a reference", async () => {
+    await expect(openTask({ task: "hf:glue" })).rejects.toThrow(/choose one of its configurations: hf:glue\/sst2, hf:glue\/plain/);
+    await expect(openTask({ task: "hf:glue/sst" })).rejects.toThrow(/no configuration "sst" \(did you mean "sst2"\?\)/);
+    await expect(openTask({ task: "hf:someone/lines" })).rejects.toThrow(/has no Parquet files/);
+    await expect(openTask({ task: "hf:someone/nothing" })).rejects.toThrow(expect.objectContaining({ name: "UserError" }));
+  });
+});

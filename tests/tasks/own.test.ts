@@ -1,0 +1,97 @@
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { openTask } from "../../src/tasks/index.js";
+import { makeFolder } from "./folder.js";
+
+const csv = (count: number, label: (index: number) => string | number) =>
+  `review,stars\n${Array.from({ length: count }, (_, index) => `review number ${index},${label(index)}\n`).join("")}`;
+const columns = { text: ["review"], label: "stars" };
+const fixture = (name: string) => join("tests", "fixtures", "tasks", name);
+
+describe("a table of one's own", () => {
+  it("cuts a single file into train, select and test, with labels in the order of numbers", async () => {
+    const data = join(await makeFolder({ "reviews.csv": csv(300, (i) => (i % 3 === 0 ? 10 : i % 3)) }), "reviews.csv");
+    const task = await openTask({ data, ...columns });
+    expect(task).toMatchObject({
+      name: "reviews",
+      labels: ["1", "2", "10"],
+      fields: ["review"],
+      selectSplit: "select",
+      reportSplit: "test",
+    });
+    const [train, select, test] = await Promise.all((["train", "select", "test"] as const).map((split) => task.load(split)));
+    expect([train!.length, select!.length, test!.length]).toEqual([240, 30, 30]);
+    for (const label of [0, 1, 2]) expect(test!.filter((example) => example.label === label)).toHaveLength(10);
+    const again = await (await openTask({ data, ...columns })).load("test");
+    expect(again).toEqual(test);
+  });
+
+  it("takes the files of a folder as they are", async () => {
+    const files = { "train.csv": csv(40, (i) => (i % 2 ? "yes" : "no")), "valid.csv": csv(4, () => "yes"), "test.csv": csv(6, () => "no") };
+    const three = await openTask({ data: await makeFolder(files), ...columns });
+    expect(three).toMatchObject({ labels: ["no", "yes"], splits: ["train", "dev", "test"], selectSplit: "dev", reportSplit: "test" });
+    expect([await three.load("train"), await three.load("dev"), await three.load("test")].map((split) => split.length)).toEqual([40, 4, 6]);
+    const two = await openTask({ data: await makeFolder({ "train.csv": files["train.csv"], "dev.csv": files["valid.csv"] }), ...columns });
+    expect(two).toMatchObject({ splits: ["train", "select", "dev"], selectSplit: "select", reportSplit: "dev" });
+    await expect(openTask({ data: await makeFolder({ "reviews.csv": "x" }) })).rejects.toThrow(
+      /expected a file named train .*found reviews\.csv.*--data/,
+    );
+  });
+
+  it("reads pairs by two columns", async () => {
+    const rows = Array.from({ length: 20 }, (_, i) => `a ${i}\tb ${i}\t${i % 2}\n`).join("");
+    const data = join(await makeFolder({ "pairs.tsv": `left\tright\tsame\n${rows}` }), "pairs.tsv");
+    const task = await openTask({ data, text: ["right", "left"], label: "same" });
+    expect(task).toMatchObject({ fields: ["right", "left"], openFields: [0, 1] });
+    expect((await task.load("train"))[0]!.texts).toEqual([expect.stringMatching(/^b /), expect.stringMatching(/^a /)]);
+  });
+
+  it("refuses a label of dev that train does not have", async () => {
+    const files = { "train.csv": csv(40, (i) => i % 2), "dev.csv": csv(4, () => 7) };
+    const task = await openTask({ data: await makeFolder(files), ...columns });
+    await expect(task.load("dev")).rejects.toThrow(/the label "7", which is none of 0, 1/);
+  });
+
+  it("refuses columns that cannot be what they are said to be", async () => {
+    const data = join(await makeFolder({ "reviews.csv": csv(80, (i) => i) }), "reviews.csv");
+    await expect(openTask({ data, ...columns })).rejects.toThrow(/80 different values in 80 rows; that is no label/);
+    await expect(openTask({ data, text: ["reviw"], label: "stars" })).rejects.toThrow(/no column "reviw" \(did you mean "review"\?\)/);
+    await expect(openTask({ data, text: ["review"] })).rejects.toThrow(/--label COLUMN; its columns are review, stars/);
+    await expect(openTask({ data, text: ["stars"], label: "stars" })).rejects.toThrow(/text and label at once/);
+    await expect(openTask({ data: `${data}x`, ...columns })).rejects.toThrow(/no such file/);
+    const same = join(await makeFolder({ "same.csv": csv(9, () => 1) }), "same.csv");
+    await expect(openTask({ data: same, ...columns })).rejects.toThrow(/needs two labels or more/);
+  });
+
+  it("takes a file whole for evaluation, under the model's labels", async () => {
+    const labels = ["negative", "positive"];
+    const folder = await makeFolder({
+      "names.csv": csv(6, () => "positive"),
+      "numbers.csv": csv(6, () => 1),
+      "other.csv": csv(6, () => "spam"),
+    });
+    const notices: string[] = [];
+    const open = (name: string) =>
+      openTask({ data: join(folder, name), ...columns, labels, whole: true, onNotice: (message) => notices.push(message) });
+    for (const name of ["names.csv", "numbers.csv"]) {
+      const task = await open(name);
+      expect(task).toMatchObject({ splits: ["test"], reportSplit: "test", labels });
+      expect((await task.load("test")).map((example) => example.label)).toEqual([1, 1, 1, 1, 1, 1]);
+    }
+    expect(notices).toEqual([expect.stringContaining("0 as negative, 1 as positive")]);
+    await expect(open("other.csv")).rejects.toThrow(/expected the labels negative, positive in "stars", received spam/);
+  });
+
+  it("reads Parquet with the class names it carries, and leaves out a test split without labels", async () => {
+    const notices: string[] = [];
+    const task = await openTask({ data: fixture(""), onNotice: (message) => notices.push(message) });
+    expect(task).toMatchObject({ labels: ["negative", "positive"], fields: ["sentence"], splits: ["train", "select", "dev"] });
+    expect((await task.load("dev")).map(({ texts, label }) => [texts[0], label])).toEqual([
+      ["café fine", 1],
+      ["dull 🎬", 0],
+      ["so so", 0],
+    ]);
+    expect(notices).toEqual([expect.stringContaining("taking sentence as text"), expect.stringContaining("has no labels and is left out")]);
+    await expect(openTask({ data: fixture("train.parquet"), labels: ["bad", "good"] })).rejects.toThrow(/bad, good.*negative, positive/);
+  });
+});
