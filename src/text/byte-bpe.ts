@@ -1,5 +1,5 @@
-import { classSource, wellFormed } from "./unicode.js";
-import { letters, numbers, whiteSpace } from "./unicode-tables.js";
+import { remember } from "./remember.js";
+import { flags, LETTER, NUMBER, SPACE, wellFormed } from "./unicode.js";
 import type { Tokenise } from "./wordpiece.js";
 
 export interface ByteBpeOptions {
@@ -15,9 +15,6 @@ export interface ByteBpeOptions {
   readonly addPrefixSpace: boolean;
 }
 
-const CACHE_LIMIT = 50_000;
-const LONGEST_CACHED = 128;
-
 /** A printable character for every byte: itself where it is visible Latin-1, else the next one from U+0100 on. */
 export function byteAlphabet(): readonly string[] {
   let next = 0x100;
@@ -27,13 +24,24 @@ export function byteAlphabet(): readonly string[] {
   });
 }
 
-/** English clitics, then runs of letters, of numbers or of other marks with the space before them, then white space. */
-function piecePattern(): RegExp {
-  const [letter, number, space] = [letters, numbers, whiteSpace].map(classSource);
-  return new RegExp(
-    `'s|'t|'re|'ve|'m|'ll|'d| ?[${letter}]+| ?[${number}]+| ?[^${space}${letter}${number}]+|[${space}]+(?![^${space}])|[${space}]+`,
-    "gu",
-  );
+const KINDS = LETTER | NUMBER | SPACE;
+const ending = /'(?:s|t|re|ve|m|ll|d)/y;
+
+/**
+ * Where the piece ends that starts at `start`: an English ending, or a run of letters, of numbers or of other marks with the one
+ * space before it, or white space up to the space that belongs to the next piece.
+ */
+function pieceEnd(text: string, start: number): number {
+  if (text[start] === "'") {
+    ending.lastIndex = start;
+    if (ending.test(text)) return ending.lastIndex;
+  }
+  const kindAt = (index: number): number => flags[text.codePointAt(index)!]! & KINDS;
+  const from = text[start] === " " && start + 1 < text.length && kindAt(start + 1) !== SPACE ? start + 1 : start;
+  const kind = kindAt(from);
+  let end = from;
+  while (end < text.length && kindAt(end) === kind) end += text.codePointAt(end)! > 0xffff ? 2 : 1;
+  return kind === SPACE && end < text.length && end > from + 1 ? end - 1 : end;
 }
 
 /** Byte-level byte-pair encoding (GPT-2, RoBERTa). */
@@ -48,11 +56,9 @@ export function byteBpe(options: ByteBpeOptions): Tokenise {
   merges.forEach(({ left, right }, rank) => {
     ranks.set(left * width + right, rank);
   });
-  const pattern = piecePattern();
   const encoder = new TextEncoder();
-  const cache = new Map<string, readonly number[]>();
 
-  /** Ids of the single bytes; -1 is an unknown one. */
+  /** Ids of the single bytes. */
   function symbols(bytes: Uint8Array): number[] {
     const ids: number[] = [];
     let previousUnknown = false;
@@ -65,7 +71,7 @@ export function byteBpe(options: ByteBpeOptions): Tokenise {
     return ids;
   }
 
-  function pieces(text: string): readonly number[] {
+  const pieces = remember((text: string): readonly number[] => {
     const bytes = encoder.encode(text);
     if (options.ignoreMerges) {
       const whole = vocabulary.get(Array.from(bytes, (byte) => alphabet[byte]).join(""));
@@ -76,18 +82,13 @@ export function byteBpe(options: ByteBpeOptions): Tokenise {
       (left, right) => ranks.get(left * width + right),
       (rank) => merges[rank]!.merged,
     );
-  }
+  });
 
   return (text, ids, limit) => {
     const whole = wellFormed(options.addPrefixSpace && !text.startsWith(" ") ? ` ${text}` : text);
-    for (const [piece] of whole.matchAll(pattern)) {
-      let found = cache.get(piece);
-      if (found === undefined) {
-        found = pieces(piece);
-        if (cache.size >= CACHE_LIMIT) cache.clear();
-        if (piece.length <= LONGEST_CACHED) cache.set(piece, found);
-      }
-      for (const id of found) ids.push(id);
+    for (let start = 0, end = 0; start < whole.length; start = end) {
+      end = pieceEnd(whole, start);
+      for (const id of pieces(whole.slice(start, end))) ids.push(id);
       if (ids.length >= limit) return false;
     }
     return true;

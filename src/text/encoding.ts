@@ -26,7 +26,13 @@ export interface Tokenizer {
   readonly kind: "wordpiece" | "byte-bpe";
   readonly vocabularySize: number;
   /** Ids of the special tokens ([CLS] [SEP] [PAD] [UNK] [MASK], or their RoBERTa counterparts). */
-  readonly special: { readonly start: number; readonly end: number; readonly pad: number; readonly unknown: number; readonly mask: number | null };
+  readonly special: {
+    readonly start: number;
+    readonly end: number;
+    readonly pad: number;
+    readonly unknown: number;
+    readonly mask: number | null;
+  };
   /** SHA-256 of what decides the encoding, for caches and journals. */
   readonly hash: string;
   /** The official encoding: texts is one text or a pair; maxLength counts special tokens; pairs are cut longest first. */

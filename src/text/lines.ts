@@ -16,7 +16,7 @@ const NEWLINE = 0x0a;
  * Reads a UTF-8 file line by line without holding it in memory; "-" is the standard input. A byte order mark and carriage returns
  * at line ends are dropped. Bytes that are not UTF-8 are an error that names the line.
  */
-export async function* readLines(path: string, input: AsyncIterable<Uint8Array> = open(path)): AsyncGenerator<Line> {
+export async function* readLines(path: string, input?: AsyncIterable<Uint8Array>): AsyncGenerator<Line> {
   const name = path === "-" ? "standard input" : path;
   const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
   let rest: Uint8Array[] = [];
@@ -33,7 +33,7 @@ export async function* readLines(path: string, input: AsyncIterable<Uint8Array> 
     return { line, text: text.endsWith("\r") ? text.slice(0, -1) : text };
   };
   try {
-    for await (const chunk of input) {
+    for await (const chunk of input ?? open(path)) {
       let start = 0;
       for (let end = chunk.indexOf(NEWLINE); end >= 0; end = chunk.indexOf(NEWLINE, start)) {
         rest.push(chunk.subarray(start, end));

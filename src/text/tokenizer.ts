@@ -7,13 +7,12 @@ import { addedTokenCutter } from "./added-tokens.js";
 import { byteBpe } from "./byte-bpe.js";
 import type { Tokenizer } from "./encoding.js";
 import { arrange, type Layout, layoutFor } from "./layout.js";
+import { remember } from "./remember.js";
 import type { TokenizerSpecification } from "./specification.js";
 import { readTokenizerJson } from "./tokenizer-json.js";
 import { finder, readVocabAndMerges, readVocabTxt } from "./vocabulary-files.js";
 import { encodeWords, WORD_RULES } from "./word-encoding.js";
 import { bertNormaliser, type Tokenise, wordPiece } from "./wordpiece.js";
-
-const CACHE_LIMIT = 50_000;
 
 /** Opens the tokenizer of a model's folder: tokenizer.json, else vocab.txt (BERT), else vocab.json and merges.txt (RoBERTa). */
 export async function loadTokenizer(folder: string): Promise<Tokenizer> {
@@ -130,10 +129,9 @@ function wordTokenFinder(
   normalise: (text: string) => string,
   tokenise: Tokenise,
 ): (word: string) => number {
-  const cache = new Map<string, number>();
   // Text must not be able to write a separator: a word that spells a special token is an unknown word.
   const reserved = new Set(added.map((token) => token.content));
-  const find = (word: string): number => {
+  return remember((word) => {
     if (model.kind === "wordpiece") {
       const whole = normalise(word).trim();
       return reserved.has(whole) ? unknown : (vocabulary.get(whole) ?? unknown);
@@ -141,16 +139,7 @@ function wordTokenFinder(
     const ids: number[] = [];
     tokenise(` ${word}`, ids, 1);
     return ids[0] ?? unknown;
-  };
-  return (word) => {
-    let id = cache.get(word);
-    if (id === undefined) {
-      id = find(word);
-      if (cache.size >= CACHE_LIMIT) cache.clear();
-      cache.set(word, id);
-    }
-    return id;
-  };
+  });
 }
 
 /** SHA-256 of all that decides the encodings; the vocabulary's order in its file does not. */

@@ -1,4 +1,4 @@
-import { accents, ideographs, inert, punctuation, removed, whiteSpace } from "./unicode-tables.js";
+import { accents, ideographs, inert, letters, numbers, punctuation, removed, whiteSpace } from "./unicode-tables.js";
 
 /** First and last code point of every range of a packed class. */
 function ranges(packed: string): [number, number][] {
@@ -11,20 +11,15 @@ function ranges(packed: string): [number, number][] {
   });
 }
 
-/** The inside of a character class of a table, for a regular expression with the u flag. */
-export function classSource(packed: string): string {
-  return ranges(packed)
-    .map(([first, last]) => `\\u{${first.toString(16)}}-\\u{${last.toString(16)}}`)
-    .join("");
-}
-
 export const SPACE = 1;
 export const PUNCTUATION = 2;
 export const REMOVED = 4;
 export const IDEOGRAPH = 8;
 export const ACCENT = 16;
+export const LETTER = 32;
+export const NUMBER = 64;
 
-/** What BERT's rules say of every code point: a set of the flags above. */
+/** What the official rules say of every code point: a set of the flags above. */
 export const flags = new Uint8Array(0x110000);
 for (const [packed, flag] of [
   [whiteSpace, SPACE],
@@ -32,11 +27,18 @@ for (const [packed, flag] of [
   [removed, REMOVED],
   [ideographs, IDEOGRAPH],
   [accents, ACCENT],
+  [letters, LETTER],
+  [numbers, NUMBER],
 ] as const) {
   for (const [first, last] of ranges(packed)) for (let code = first; code <= last; code++) flags[code]! |= flag;
 }
 
-const inertCharacter = new RegExp(`([${classSource(inert)}])`, "u");
+const inertCharacter = new RegExp(
+  `([${ranges(inert)
+    .map(([first, last]) => `\\u{${first.toString(16)}}-\\u{${last.toString(16)}}`)
+    .join("")}])`,
+  "u",
+);
 
 /** Canonical decomposition as the official normaliser does it, at its own Unicode version. */
 export function decompose(text: string): string {

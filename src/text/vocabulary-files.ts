@@ -88,7 +88,7 @@ export async function readVocabAndMerges(folder: string, config: string | null):
     model: {
       kind: "byte-bpe",
       merges,
-      unknown: vocabulary.has("<unk>") ? "<unk>" : null,
+      unknown: null,
       fuseUnknown: false,
       ignoreMerges: false,
       addPrefixSpace: (await readConfig(config)).add_prefix_space,

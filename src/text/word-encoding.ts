@@ -32,13 +32,9 @@ export function encodeWords(
     maxLength,
   );
   const all = words.flat();
-  const first = words[0]!.length;
-  return {
-    ...encoded,
-    truncated: words.some((list, field) => list.length < cut[field]!.length),
-    words: all,
-    fields: Uint8Array.from(all, (_, index) => (index < first ? 0 : 1)),
-    // The second text's words come after one more separator.
-    positions: Int32Array.from(all, (_, index) => index + (index < first ? 1 : 2)),
-  };
+  const fields = new Uint8Array(all.length).fill(1, words[0]!.length);
+  // The second text's words come after one more separator.
+  const positions = new Int32Array(all.length);
+  for (let index = 0; index < all.length; index++) positions[index] = index + 1 + fields[index]!;
+  return { ...encoded, truncated: words.some((list, field) => list.length < cut[field]!.length), words: all, fields, positions };
 }

@@ -1,3 +1,4 @@
+import { remember } from "./remember.js";
 import { ACCENT, decompose, flags, IDEOGRAPH, PUNCTUATION, REMOVED, SPACE, wellFormed } from "./unicode.js";
 
 /** BERT's normaliser, by the options of tokenizer.json. */
@@ -22,7 +23,6 @@ export interface WordPieceOptions {
 export type Tokenise = (text: string, ids: number[], limit: number) => boolean;
 
 const plainAscii = /^[ -~]*$/;
-const CACHE_LIMIT = 50_000;
 
 /** Cleaning, ideographs set apart, accents stripped, lower case: in this order, each by its option. */
 export function bertNormaliser(options: BertNormaliserOptions): (text: string) => string {
@@ -64,12 +64,11 @@ export function wordPiece(options: WordPieceOptions): Tokenise {
     longest = Math.max(longest, token.length);
     if (token.startsWith(continuingPrefix)) continuing.set(token.slice(continuingPrefix.length), id);
   }
-  const cache = new Map<string, readonly number[]>();
 
   const tooLong = (word: string): boolean =>
     word.length > maxCharacters && (word.length > 2 * maxCharacters || [...word].length > maxCharacters);
 
-  function pieces(word: string): readonly number[] {
+  const pieces = remember((word: string): readonly number[] => {
     if (tooLong(word)) return [unknown];
     const ids: number[] = [];
     for (let start = 0; start < word.length; ) {
@@ -85,19 +84,13 @@ export function wordPiece(options: WordPieceOptions): Tokenise {
       start = end;
     }
     return ids;
-  }
+  });
 
   /** Returns how many ids there are now. */
   function append(word: string, ids: number[]): number {
     const whole = vocabulary.get(word);
     if (whole !== undefined && word.length <= maxCharacters) return ids.push(whole);
-    let found = cache.get(word);
-    if (found === undefined) {
-      found = pieces(word);
-      if (cache.size >= CACHE_LIMIT) cache.clear();
-      cache.set(word, found);
-    }
-    for (const id of found) ids.push(id);
+    for (const id of pieces(word)) ids.push(id);
     return ids.length;
   }
 

