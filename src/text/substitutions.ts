@@ -62,8 +62,8 @@ function checkEntry(key: string, list: unknown, where: string): readonly string[
       `${where}: "${key}": expected at most ${maximumSubstitutes} substitutes (they and the word share 10 slots), received ${substitutes.length}; keep the best ${maximumSubstitutes}`,
     );
   }
-  // A key without substitutes does nothing: only white space in it shows a mistake. Published tables hold lone punctuation there.
-  const isWrong = substitutes.length === 0 ? /^$|\s/.test(key) : !isWord(key);
+  // A key without substitutes does nothing: only a plain space in it shows a mistake. Published tables hold lone punctuation there.
+  const isWrong = substitutes.length === 0 ? /^$|[ \t\r\n]/.test(key) : !isWord(key);
   if (isWrong)
     throw new UserError(`${where}: the key ${JSON.stringify(key)} is no word: expected one word without spaces, with a letter or a digit`);
   const wrong = substitutes.find((word) => !isWord(word));

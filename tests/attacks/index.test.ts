@@ -1,13 +1,12 @@
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { attackNames, openAttack } from "../../src/attacks/index.js";
 import { Pool } from "../../src/attacks/pool.js";
+import { temporaryFolder } from "../temporary.js";
 import { collect, scriptedVictim, targetOfChoices } from "./scripted.js";
 
-const folder = mkdtempSync(join(tmpdir(), "temper-search-"));
-afterAll(() => rmSync(folder, { recursive: true }));
+const folder = temporaryFolder();
 
 describe("attacks by name", () => {
   test("are all there, with their options resolved", async () => {

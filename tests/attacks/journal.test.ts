@@ -1,17 +1,16 @@
-import { copyFileSync, existsSync, mkdtempSync, readFileSync, rmSync, truncateSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { copyFileSync, existsSync, readFileSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import fc from "fast-check";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { beforeAll, describe, expect, test } from "vitest";
 import { Pool } from "../../src/attacks/pool.js";
 import { type AttackRun, readTiming, runAttack } from "../../src/attacks/run.js";
 import { verifyJournal } from "../../src/attacks/verify.js";
 import { UserError } from "../../src/errors.js";
 import { substitutionTable } from "../../src/text/substitutions.js";
+import { temporaryFolder } from "../temporary.js";
 import { attack, hashed, type ScriptedInput, scriptedVictim, targetOfChoices } from "./scripted.js";
 
-const folder = mkdtempSync(join(tmpdir(), "temper-journal-"));
-afterAll(() => rmSync(folder, { recursive: true }));
+const folder = temporaryFolder();
 
 const targets = Array.from({ length: 14 }, (_, i) =>
   targetOfChoices(

@@ -1,16 +1,15 @@
-import { appendFileSync, mkdtempSync, rmSync, statSync, truncateSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { appendFileSync, statSync, truncateSync } from "node:fs";
 import { join } from "node:path";
 import fc from "fast-check";
-import { afterAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import type { Attack } from "../../src/attacks/attack.js";
 import { Pool } from "../../src/attacks/pool.js";
 import { contentKey, ScoreCache } from "../../src/attacks/score-cache.js";
 import type { Target } from "../../src/attacks/target.js";
+import { temporaryFolder } from "../temporary.js";
 import { attack, collect, hashed, scriptedVictim, targetOfChoices } from "./scripted.js";
 
-const folder = mkdtempSync(join(tmpdir(), "temper-pool-"));
-afterAll(() => rmSync(folder, { recursive: true }));
+const folder = temporaryFolder();
 
 /** Texts over few words, so that examples share candidates and the cache has work. */
 const targetsArbitrary = fc

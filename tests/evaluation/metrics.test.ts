@@ -1,0 +1,90 @@
+import { describe, expect, test } from "vitest";
+import {
+  accuracy,
+  calibrationError,
+  confusion,
+  f1,
+  logLoss,
+  macroF1,
+  matthews,
+  metrics,
+  predictions,
+} from "../../src/evaluation/metrics.js";
+
+const labels = [0, 1, 2, 2, 1, 0, 1, 2, 0, 1];
+const probabilities = [
+  [0.6, 0.3, 0.1],
+  [0.2, 0.5, 0.3],
+  [0.1, 0.2, 0.7],
+  [0.5, 0.2, 0.3],
+  [0.1, 0.8, 0.1],
+  [0.4, 0.35, 0.25],
+  [0.3, 0.3, 0.4],
+  [0.05, 0.05, 0.9],
+  [0.1, 0.6, 0.3],
+  [0.25, 0.5, 0.25],
+];
+const predicted = predictions(probabilities);
+
+// Expected values are scikit-learn's on the same lists.
+describe("metrics", () => {
+  test("of three classes", () => {
+    expect([...predicted]).toEqual([0, 1, 2, 0, 1, 0, 2, 2, 1, 1]);
+    expect(accuracy(predicted, labels)).toBe(0.7);
+    expect(confusion(predicted, labels, 3)).toEqual([
+      [2, 1, 0],
+      [0, 3, 1],
+      [1, 0, 2],
+    ]);
+    expect(macroF1(predicted, labels)).toBeCloseTo(0.6944444444444443, 13); // f1_score(average="macro")
+    expect([0, 1, 2].map((label) => f1(predicted, labels, label))).toEqual([2 / 3, 0.75, 2 / 3]);
+    expect(matthews(predicted, labels)).toBeCloseTo(0.5454545454545454, 13); // matthews_corrcoef
+    expect(logLoss(probabilities, labels)).toBeCloseTo(0.8209120429316723, 12); // log_loss
+    expect(calibrationError(probabilities, labels, 10)).toBeCloseTo(0.15, 12); // bins of width 0.1, open below
+  });
+
+  test("of two classes", () => {
+    const [gold, guess] = [
+      [0, 1, 1, 0, 1, 1, 0, 0],
+      [0, 1, 0, 0, 1, 1, 1, 0],
+    ];
+    expect(f1(guess, gold)).toBe(0.75);
+    expect(matthews(guess, gold)).toBe(0.5);
+  });
+
+  test("at their edges", () => {
+    expect(f1([0, 0], [0, 0])).toBe(0);
+    expect(matthews([1, 1], [0, 1])).toBe(0);
+    expect(predictions([[0.5, 0.5]])[0]).toBe(0);
+    expect(logLoss([[1, 0]], [1])).toBeCloseTo(-Math.log(1e-15), 9);
+    expect(
+      calibrationError(
+        [
+          [1, 0],
+          [0, 1],
+        ],
+        [0, 1],
+      ),
+    ).toBe(0);
+    expect(
+      calibrationError(
+        [
+          [1, 0],
+          [0, 1],
+        ],
+        [1, 0],
+      ),
+    ).toBe(1);
+  });
+
+  test("are all found by the names that tasks use", () => {
+    const values = Object.fromEntries(Object.entries(metrics).map(([name, metric]) => [name, metric(probabilities, labels)]));
+    expect(values).toMatchObject({
+      accuracy: 0.7,
+      f1: 0.75,
+      matthews: expect.closeTo(0.545454, 5),
+      "macro-f1": expect.closeTo(0.694444, 5),
+    });
+    for (const value of Object.values(values)) expect(value).toBeGreaterThan(0);
+  });
+});

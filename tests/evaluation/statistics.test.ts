@@ -1,0 +1,210 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import {
+  chiSquareTail,
+  incompleteBeta,
+  logGamma,
+  normalQuantile,
+  normalTail,
+  studentTail,
+} from "../../src/evaluation/special-functions.js";
+import {
+  detectableDifference,
+  holm,
+  mcNemar,
+  mean,
+  median,
+  pairedBootstrap,
+  pairedTTest,
+  powerLine,
+  quantile,
+  standardDeviation,
+  welchTTest,
+  wilson,
+} from "../../src/evaluation/statistics.js";
+import { Rng } from "../../src/tensor/random.js";
+
+// Expected values are scipy's (1.x); the expression stands beside each.
+describe("special functions", () => {
+  test("log gamma", () => {
+    // special.gammaln([0.3, 1, 5.5, 200])
+    expect([0.3, 1, 5.5].map(logGamma)).toEqual([1.0957979948180756, 0, 3.9578139676187165].map((value) => expect.closeTo(value, 12)));
+    expect(logGamma(200)).toBeCloseTo(857.9336698258574, 9);
+  });
+
+  test("incomplete beta", () => {
+    expect(incompleteBeta(0.4, 2, 3)).toBeCloseTo(0.5248, 13); // special.betainc(2, 3, .4)
+    expect(incompleteBeta(0.1, 0.5, 0.5)).toBeCloseTo(0.20483276469913345, 13); // special.betainc(.5, .5, .1)
+    expect(incompleteBeta(0.99, 50, 0.5)).toBeCloseTo(0.3173043978741973, 12); // special.betainc(50, .5, .99)
+    expect([0, 1].map((x) => incompleteBeta(x, 2, 3))).toEqual([0, 1]);
+  });
+
+  test("tails", () => {
+    expect(studentTail(2.5, 7)).toBeCloseTo(0.020496109292876444, 13); // stats.t.sf(2.5, 7)
+    expect(studentTail(-1, 3.3)).toBeCloseTo(0.8075576547714878, 13); // stats.t.sf(-1, 3.3)
+    expect(studentTail(12, 4)).toBeCloseTo(0.0001382142742514865, 14); // stats.t.sf(12, 4)
+    expect(normalTail(1.96)).toBeCloseTo(0.024997895148220435, 14); // stats.norm.sf(1.96)
+    expect(normalTail(6) / 9.865876450376946e-10).toBeCloseTo(1, 10); // stats.norm.sf(6)
+    expect(chiSquareTail(4.05, 1)).toBeCloseTo(0.04417134490844271, 13); // stats.chi2.sf(4.05, 1)
+    expect(normalQuantile(0.975)).toBeCloseTo(1.959963984540054, 11); // stats.norm.ppf(.975)
+    expect(normalQuantile(0.8)).toBeCloseTo(0.8416212335729143, 11); // stats.norm.ppf(.8)
+  });
+});
+
+describe("simple statistics", () => {
+  const values = [3, 1, 4, 1, 5, 9, 2, 6];
+  test("of a list", () => {
+    expect(mean(values)).toBe(3.875);
+    expect(standardDeviation(values)).toBeCloseTo(2.748376143938713, 13); // np.std(values, ddof=1)
+    expect(median(values)).toBe(3.5); // np.quantile(values, .5)
+    expect(quantile(values, 0.95)).toBeCloseTo(7.95, 12); // np.quantile(values, .95)
+    expect(quantile([7], 0.3)).toBe(7);
+    expect(values).toEqual([3, 1, 4, 1, 5, 9, 2, 6]);
+  });
+});
+
+describe("wilson", () => {
+  test("intervals", () => {
+    // stats.binomtest(40, 100).proportion_ci(method="wilson")
+    expect(wilson(40, 100)).toEqual({ low: expect.closeTo(0.3094012864324589, 11), high: expect.closeTo(0.4979974132089382, 11) });
+    // stats.binomtest(0, 20).proportion_ci(method="wilson")
+    expect(wilson(0, 20)).toEqual({ low: 0, high: expect.closeTo(0.16112515805281935, 11) });
+    // stats.binomtest(78, 78).proportion_ci(.99, "wilson")
+    expect(wilson(78, 78, 0.99)).toEqual({ low: expect.closeTo(0.9216056630600153, 11), high: 1 });
+    expect(wilson(0, 0)).toEqual({ low: 0, high: 1 });
+  });
+
+  test("hold the share and lie inside 0 and 1", () => {
+    fc.assert(
+      fc.property(fc.integer({ min: 1, max: 500 }), fc.double({ min: 0, max: 1, noNaN: true }), (count, share) => {
+        const hits = Math.round(count * share);
+        const { low, high } = wilson(hits, count);
+        expect(low).toBeGreaterThanOrEqual(0);
+        expect(high).toBeLessThanOrEqual(1);
+        expect(low <= hits / count && hits / count <= high).toBe(true);
+      }),
+    );
+  });
+});
+
+describe("tests of a difference", () => {
+  const first = [91.2, 90.8, 92.1, 91.5, 90.9];
+  const second = [90.1, 90.9, 91.0, 90.7, 90.2];
+
+  test("paired t", () => {
+    // stats.ttest_rel(first, second, alternative="greater")
+    expect(pairedTTest(first, second)).toEqual({
+      t: expect.closeTo(3.272727272727241, 9),
+      degrees: 4,
+      p: expect.closeTo(0.015355093358354081, 10),
+    });
+    expect(pairedTTest(second, first).p).toBeCloseTo(1 - 0.015355093358354081, 10);
+    expect(() => pairedTTest([1], [1, 2])).toThrow("expected pairs");
+  });
+
+  test("Welch's t", () => {
+    // stats.ttest_ind(first, second, equal_var=False, alternative="greater")
+    const { t, degrees, p } = welchTTest(first, second);
+    expect(t).toBeCloseTo(2.4216220583867236, 10);
+    expect(degrees).toBeCloseTo(7.549278358482946, 10);
+    expect(p).toBeCloseTo(0.021752818855188115, 12);
+  });
+
+  test("t without any spread", () => {
+    expect(pairedTTest([2, 2], [1, 1]).p).toBe(0);
+    expect(pairedTTest([1, 1], [2, 2]).p).toBe(1);
+    expect(pairedTTest([1, 2], [1, 2])).toMatchObject({ t: 0, p: 0.5 });
+  });
+
+  test("McNemar", () => {
+    // stats.binomtest(5, 20, .5).pvalue; (|5 - 15| - 1)^2 / 20; stats.chi2.sf(4.05, 1)
+    expect(mcNemar(5, 15)).toEqual({
+      exact: expect.closeTo(0.04138946533203125, 12),
+      chiSquared: 4.05,
+      p: expect.closeTo(0.04417134490844271, 12),
+    });
+    expect(mcNemar(0, 3).exact).toBeCloseTo(0.25, 12); // stats.binomtest(0, 3, .5).pvalue
+    expect(mcNemar(60, 40).exact).toBeCloseTo(0.05688793364098089, 11); // stats.binomtest(40, 100, .5).pvalue
+    expect(mcNemar(0, 0)).toEqual({ exact: 1, chiSquared: 0, p: 1 });
+    expect(mcNemar(7, 7).exact).toBe(1);
+  });
+
+  test("Holm's correction keeps the order given", () => {
+    // multipletests([.01, .04, .03, .005], method="holm") -> .03, .06, .06, .02
+    expect(holm([0.01, 0.04, 0.03, 0.005])).toEqual([0.03, 0.06, 0.06, 0.02].map((value) => expect.closeTo(value, 12)));
+    expect(holm([0.6, 0.9])).toEqual([1, 1]);
+    expect(holm([])).toEqual([]);
+  });
+});
+
+describe("the paired bootstrap", () => {
+  const rows = (seeds: number, examples: number, chance: number, rng: Rng) =>
+    Array.from({ length: seeds }, () => Array.from({ length: examples }, () => Number(rng.next() < chance)));
+
+  test("of one example set has the interval of the normal approximation", () => {
+    // Differences: 60 times +1, 40 times 0: mean 0.6, standard error sqrt(0.24 / 100) = 0.049.
+    const first = [Array.from({ length: 100 }, (_, i) => Number(i < 60))];
+    const second = [new Array<number>(100).fill(0)];
+    const found = pairedBootstrap(first, second, new Rng(1));
+    expect(found.difference).toBeCloseTo(0.6, 12);
+    expect(found.low).toBeCloseTo(0.6 - 1.96 * 0.049, 1.5);
+    expect(found.high).toBeCloseTo(0.6 + 1.96 * 0.049, 1.5);
+    expect(found.p).toBeLessThan(0.001);
+  });
+
+  test("sees the luck of the seeds: models that differ by seed alone cannot be told apart", () => {
+    const seeds = [1, 0, 1, 0, 1, 0].map((value) => new Array<number>(50).fill(value));
+    const found = pairedBootstrap(
+      seeds,
+      seeds.map((row) => row.map(() => 0.5)),
+      new Rng(2),
+      { samples: 2000 },
+    );
+    expect(found.difference).toBe(0);
+    expect(found.p).toBeGreaterThan(0.5);
+    expect(found.high - found.low).toBeGreaterThan(0.5);
+  });
+
+  test("covers the truth about as often as it says", () => {
+    const rng = new Rng(3);
+    let covered = 0;
+    for (let trial = 0; trial < 200; trial++) {
+      const { low, high } = pairedBootstrap(rows(3, 60, 0.7, rng), rows(3, 60, 0.6, rng), rng, { samples: 200 });
+      covered += Number(low <= 0.1 && 0.1 <= high);
+    }
+    expect(covered).toBeGreaterThan(180);
+  });
+
+  test("is the same for the same seed, and wants pairs", () => {
+    const [a, b] = [rows(2, 30, 0.5, new Rng(4)), rows(2, 30, 0.5, new Rng(5))];
+    expect(pairedBootstrap(a, b, new Rng(6), { samples: 100 })).toEqual(pairedBootstrap(a, b, new Rng(6), { samples: 100 }));
+    expect(() => pairedBootstrap(a, b.slice(1), new Rng(6))).toThrow("expected the same seeds");
+    expect(() => pairedBootstrap(a, [b[0]!, [1]], new Rng(6))).toThrow("expected the same seeds");
+  });
+});
+
+describe("power", () => {
+  test("says which difference a set can show", () => {
+    // (1.95996 + 0.84162) * sqrt(0.5 / 78) = 0.2243
+    expect(powerLine(78)).toBe("with 78 examples, two models that differ by less than 22.4 points cannot be told apart");
+    expect(detectableDifference(78, { discordant: 0.1 })).toBeCloseTo(2.801585218113 * Math.sqrt(0.1 / 78), 9);
+    expect(detectableDifference(1)).toBe(1);
+  });
+
+  test("agrees with a simulation of McNemar's test", () => {
+    const rng = new Rng(7);
+    const [count, discordant] = [400, 0.2];
+    const gap = detectableDifference(count, { discordant });
+    let found = 0;
+    for (let trial = 0; trial < 1000; trial++) {
+      let [a, b] = [0, 0];
+      for (let i = 0; i < count; i++) {
+        const draw = rng.next();
+        a += Number(draw < (discordant + gap) / 2);
+        b += Number(draw >= (discordant + gap) / 2 && draw < discordant);
+      }
+      found += Number((a - b) ** 2 / (a + b) > 1.96 ** 2);
+    }
+    expect(found / 1000).toBeCloseTo(0.8, 1);
+  });
+});
