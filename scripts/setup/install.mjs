@@ -11,7 +11,7 @@ import { capture, stream } from "./process.mjs";
 /** @typedef {import("./inspect.mjs").Libtorch} Libtorch */
 /** @typedef {(line: string) => void} Log */
 /** @typedef {{ what: string, reason: string }} Attempt */
-/** @typedef {{ root: string, env: Environment, log: Log }} InstallOptions */
+/** @typedef {{ root: string, env: Environment, log: Log, probe?: (libtorch: Libtorch) => void }} InstallOptions */
 /** @typedef {{ what: string, args: string[] }} Way */
 /** @typedef {{ source: "venv" | "target", command: string[] }} Pip how to call pip, and where its packages go */
 
@@ -34,6 +34,7 @@ export function installLibtorch(options) {
     const place = pip?.source === "venv" ? ".venv" : ".torch";
     log(`Installing ${way.what} into ${place}`);
     if (!runPip(options, /** @type {Pip} */ (pip), way)) {
+      log("pip could not get that: trying the next way.");
       attempts.push({ what: way.what, reason: "pip failed; its lines are above" });
       continue;
     }

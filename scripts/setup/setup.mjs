@@ -6,7 +6,7 @@ import { dirname, join, relative, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { buildAddon, buildFolder, completeBuild, verifyAddon, whatToBuild } from "./build.mjs";
-import { installDebian, slowBlas } from "./debian.mjs";
+import { installDebian, slowness } from "./debian.mjs";
 import { findLibtorch, SOURCE_NAMES } from "./find.mjs";
 import { installLibtorch } from "./install.mjs";
 import { messageOf, SetupError } from "./process.mjs";
@@ -106,20 +106,21 @@ function main(args) {
   const result = setup({ root: packageRoot, env, log, force: values.force, dryRun, system: values.system });
   const { libtorch, actions } = result;
   if (values.json) return console.log(JSON.stringify(result, null, 2));
-  if (dryRun)
-    log(
-      `Would ${libtorch ? "use" : "install libtorch and use it"}${libtorch ? ` ${describe(libtorch)}` : ""}; ${actions.length ? "would build the addon" : "nothing to build"}.`,
-    );
-  else log(`The engine is ready: ${describe(/** @type {Libtorch} */ (libtorch))}`);
-  const warning = libtorch && slowBlas(libtorch);
-  if (warning) log(`Warning: ${warning}`);
+  if (dryRun) {
+    const first = libtorch ? `use ${describe(libtorch)}` : "install libtorch";
+    log(`Would ${first}, and ${actions.includes("build") ? "build the addon" : "have nothing to build"}.`);
+  } else {
+    log(`The engine is ready: ${describe(/** @type {Libtorch} */ (libtorch))}`);
+  }
+  for (const advice of libtorch ? slowness(libtorch) : []) log(`Note: ${advice}`);
 }
 
 if (process.argv[1] && realpathSync(process.argv[1]) === fileURLToPath(import.meta.url)) {
   try {
     main(process.argv.slice(2));
   } catch (error) {
-    if (!(error instanceof SetupError) && !(error instanceof TypeError)) throw error;
+    const mistyped = error instanceof TypeError && "code" in error && String(error.code).startsWith("ERR_PARSE_ARGS");
+    if (!(error instanceof SetupError || mistyped)) throw error;
     console.error(messageOf(error));
     process.exitCode = 2;
   }

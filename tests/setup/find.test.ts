@@ -1,0 +1,91 @@
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { findLibtorch } from "../../scripts/setup/find.mjs";
+import type { Libtorch } from "../../scripts/setup/inspect.mjs";
+import { environment, put, putLibtorch, putScript, temporaryFolder } from "./trees.js";
+
+const loads = () => {};
+
+/** A machine with a libtorch in every place where one is looked for. */
+function machine() {
+  const root = temporaryFolder();
+  const places = {
+    LIBTORCH: putLibtorch(join(root, "given")),
+    python: putLibtorch(join(root, "site-packages/torch")),
+    venv: putLibtorch(join(root, ".venv/lib/python3.11/site-packages/torch")),
+    target: putLibtorch(join(root, ".torch/torch")),
+    system: putLibtorch(join(root, "usr"), { version: "1.13.1", lib: `lib/${process.arch === "arm64" ? "aarch64" : "x86_64"}-linux-gnu` }),
+  };
+  putScript(join(root, "bin/python3"), `echo ${places.python}`);
+  const env = environment(join(root, "bin"), { LIBTORCH: places.LIBTORCH });
+  return { root, env, places, systemFolders: [places.system] };
+}
+
+describe("findLibtorch", () => {
+  it("takes LIBTORCH, the Python on PATH, .venv, .torch and the system's, in this order", () => {
+    const { places, ...options } = machine();
+    const found: string[] = [];
+    const probe = ({ source }: Libtorch) => {
+      found.push(source);
+      throw new Error("not this one");
+    };
+    const env = { ...options.env, LIBTORCH: undefined };
+    expect(findLibtorch({ ...options, probe: loads }).libtorch).toMatchObject({ source: "LIBTORCH", path: places.LIBTORCH });
+    expect(findLibtorch({ ...options, env, probe }).libtorch).toBeUndefined();
+    expect(found).toEqual(["python", "venv", "target", "system"]);
+  });
+
+  it("passes over a libtorch that does not load, and says why", () => {
+    const options = machine();
+    const probe = ({ source }: Libtorch) => {
+      if (source === "python") throw new Error("libcudart.so.13 is missing");
+    };
+    const { libtorch, rejected } = findLibtorch({ ...options, env: { ...options.env, LIBTORCH: undefined }, probe });
+    expect(libtorch?.source).toBe("venv");
+    expect(rejected).toEqual([{ source: "python", path: options.places.python, reason: "libcudart.so.13 is missing" }]);
+  });
+
+  it("puts no other in the place of a LIBTORCH that is broken", () => {
+    const options = machine();
+    const { libtorch, rejected } = findLibtorch({ ...options, env: { ...options.env, LIBTORCH: "/nowhere" }, probe: loads });
+    expect(libtorch).toBeUndefined();
+    expect(rejected).toEqual([{ source: "LIBTORCH", path: "/nowhere", reason: "there is no such folder" }]);
+  });
+
+  it("takes LIBTORCH as an unpacked archive's or site-packages' folder too", () => {
+    const root = temporaryFolder();
+    putLibtorch(join(root, "archive/libtorch"));
+    const env = environment("/nowhere", { LIBTORCH: join(root, "archive") });
+    expect(findLibtorch({ root, env, probe: loads }).libtorch?.path).toBe(join(root, "archive/libtorch"));
+  });
+
+  it("goes on when Python has no torch, is broken or is not there", () => {
+    const { root, places, systemFolders } = machine();
+    for (const script of ["echo", "exit 3"]) {
+      putScript(join(root, "bin/python3"), script);
+      expect(findLibtorch({ root, env: environment(join(root, "bin")), probe: loads }).libtorch?.path).toBe(places.venv);
+    }
+    const env = environment("/nowhere");
+    expect(findLibtorch({ root, env, systemFolders, only: ["python", "system"], probe: loads }).libtorch?.path).toBe(places.system);
+  });
+
+  it("calls an activated .venv by its own name", () => {
+    const { root, places } = machine();
+    putScript(join(root, "bin/python3"), `echo ${places.venv}`);
+    expect(findLibtorch({ root, env: environment(join(root, "bin")), probe: loads }).libtorch?.source).toBe("venv");
+  });
+
+  it("does not try what is known to load", () => {
+    const options = machine();
+    const probe = () => {
+      throw new Error("tried");
+    };
+    expect(findLibtorch({ ...options, probe, trusted: () => true }).libtorch?.source).toBe("LIBTORCH");
+  });
+
+  it("finds nothing on a bare machine", () => {
+    const root = temporaryFolder();
+    put(join(root, ".venv/pyvenv.cfg"));
+    expect(findLibtorch({ root, env: environment("/nowhere"), systemFolders: [root] })).toEqual({ libtorch: undefined, rejected: [] });
+  });
+});

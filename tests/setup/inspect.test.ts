@@ -1,0 +1,108 @@
+import { readFileSync, rmSync, truncateSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { inspectLibtorch, isAtLeast } from "../../scripts/setup/inspect.mjs";
+import { loadFailure, probeLibtorch } from "../../scripts/setup/probe.mjs";
+import { environment, NEW_ABI, OLD_ABI, put, putLibtorch, temporaryFolder } from "./trees.js";
+
+const env = environment("/nowhere");
+
+describe("inspectLibtorch", () => {
+  it("reads the version from the headers and the ABI from the symbols", () => {
+    const root = temporaryFolder();
+    const modern = putLibtorch(join(root, "new"), { symbols: `${OLD_ABI.slice(0, -4)}S2_\0${NEW_ABI}` });
+    const old = putLibtorch(join(root, "old"), { version: "1.13.1", symbols: OLD_ABI });
+    expect(inspectLibtorch(modern, "LIBTORCH", env)).toMatchObject({ version: "2.15.0", cxx11Abi: true, cuda: undefined });
+    expect(inspectLibtorch(old, "LIBTORCH", env)).toMatchObject({ version: "1.13.1", cxx11Abi: false, libraryFolder: join(old, "lib") });
+  });
+
+  it("compares versions by number", () => {
+    expect(isAtLeast("1.13.1", "1.13")).toBe(true);
+    expect(isAtLeast("1.9.1", "1.13")).toBe(false);
+    expect(isAtLeast("2.15.0", "2")).toBe(true);
+  });
+
+  it.each([
+    ["include/ATen/ATen.h", /headers are missing/],
+    ["lib/libtorch_cpu.so", /libraries are missing \(lib\/libtorch_cpu.so\)/],
+    ["lib/libc10.so", /libraries are missing \(lib\/libc10.so\)/],
+    ["include/torch/csrc/api/include/torch/version.h", /which version/],
+  ])("says so when %s is missing", (file, message) => {
+    const folder = putLibtorch(temporaryFolder());
+    rmSync(join(folder, file));
+    expect(() => inspectLibtorch(folder, "LIBTORCH", env)).toThrow(message);
+  });
+
+  it("refuses a libtorch that is too old, and a libc10 without symbols", () => {
+    const old = putLibtorch(temporaryFolder(), { version: "1.9.0" });
+    expect(() => inspectLibtorch(old, "python", env)).toThrow("it is version 1.9.0; 1.13 or newer is needed");
+    const empty = putLibtorch(temporaryFolder(), { symbols: "" });
+    expect(() => inspectLibtorch(empty, "python", env)).toThrow(/libc10.so is broken/);
+  });
+});
+
+describe("a GPU build", () => {
+  const forced = environment("/nowhere", { TEMPER_CUDA: "1" });
+
+  function putCuda(major: number) {
+    const site = temporaryFolder();
+    const torch = putLibtorch(join(site, "torch"));
+    for (const name of ["libtorch_cuda.so", "libc10_cuda.so"]) put(join(torch, "lib", name));
+    put(join(site, "nvidia/cu13/lib/libcudart.so.13"));
+    put(join(site, "nvidia/cu13/include/cuda_runtime_api.h"), `#define CUDART_VERSION  ${major}020\n`);
+    put(join(site, "nvidia/cu13/include/crt/host_defines.h"));
+    return { site, torch };
+  }
+
+  it("needs libraries, runtime and headers, all of one major version", () => {
+    const { site, torch } = putCuda(13);
+    expect(inspectLibtorch(torch, "venv", forced).cuda).toEqual({
+      includes: [join(site, "nvidia/cu13/include")],
+      runtime: join(site, "nvidia/cu13/lib/libcudart.so.13"),
+    });
+    expect(inspectLibtorch(torch, "venv", env).cuda).toBeUndefined();
+    expect(() => inspectLibtorch(putCuda(12).torch, "venv", forced)).toThrow(/CUDA's headers/);
+  });
+
+  it.each([
+    ["torch/lib/libtorch_cuda.so", /built for the CPU alone \(no libtorch_cuda.so\)/],
+    ["nvidia/cu13/include/crt/host_defines.h", /nvidia-cuda-crt or a CUDA toolkit/],
+    ["nvidia/cu13/lib/libcudart.so.13", /runtime \(libcudart.so\) was not found/],
+  ])("is refused without %s", (file, message) => {
+    const { site, torch } = putCuda(13);
+    rmSync(join(site, file));
+    expect(() => inspectLibtorch(torch, "venv", { ...forced, CUDA_HOME: join(site, "nowhere") })).toThrow(message);
+  });
+});
+
+describe("probeLibtorch", () => {
+  function putWheel() {
+    const site = temporaryFolder();
+    const torch = putLibtorch(join(site, "torch"));
+    const record = put(
+      join(site, "torch-2.15.0.dist-info/RECORD"),
+      "torch/include/ATen/ATen.h,sha256=x,0\ntorch/lib/libtorch_cpu.so,sha256=x,3\n",
+    );
+    return { torch, record, probe: () => probeLibtorch(inspectLibtorch(torch, "venv", env)) };
+  }
+
+  it("notices an interrupted pip: no record, files missing or cut short", () => {
+    const { torch, record, probe } = putWheel();
+    truncateSync(join(torch, "lib/libtorch_cpu.so"), 2);
+    expect(probe).toThrow("torch/lib/libtorch_cpu.so has 2 bytes instead of 3");
+    writeFileSync(record, `${readFileSync(record)}torch/include/c10/util/Half.h,sha256=x,7\n`);
+    writeFileSync(join(torch, "lib/libtorch_cpu.so"), "cpu");
+    expect(probe).toThrow("torch/include/c10/util/Half.h is missing");
+    rmSync(record);
+    expect(probe).toThrow("its installation was interrupted");
+  });
+
+  it("notices a library that does not load", () => {
+    expect(putWheel().probe).toThrow(/^libtorch_cpu.so does not load: .*(file too short|ELF)/);
+  });
+
+  it("accepts a library that does", () => {
+    const library = readFileSync("/proc/self/maps", "utf8").match(/\/\S*\/libm[.-]\S+/)?.[0];
+    expect(loadFailure(library!)).toBeUndefined();
+  });
+});
