@@ -39,14 +39,15 @@ export function toExamples(table: Table, layout: Layout, options: ReadOptions, o
   const examples: Example[] = [];
   const problems: string[] = [];
   for (const row of table.rows) {
-    const problem = row.problem ?? problemOf(row, layout, labelOf);
+    const texts = layout.texts.map((column) => (layout.clean ?? String)(cell(row, column) ?? ""));
+    const problem = row.problem ?? problemOf(row, texts, layout, labelOf);
     if (problem !== undefined) {
       problems.push(`${table.unit} ${row.at} ${problem}`);
       continue;
     }
     examples.push({
       id: layout.id === undefined ? `${origin}:${row.at}` : cell(row, layout.id)!,
-      texts: layout.texts.map((column) => clean(row, column, layout)),
+      texts,
       label: labelOf.get(cell(row, layout.label)!)!,
     });
   }
@@ -62,13 +63,9 @@ export function cell(row: Row, column: string): string | undefined {
   return text === "" ? undefined : text;
 }
 
-function clean(row: Row, column: string, layout: Layout): string {
-  const text = cell(row, column) ?? "";
-  return layout.clean === undefined ? text : layout.clean(text);
-}
-
-function problemOf(row: Row, layout: Layout, labelOf: ReadonlyMap<string, number>): string | undefined {
-  for (const column of layout.texts) if (clean(row, column, layout) === "") return `has no "${column}"`;
+function problemOf(row: Row, texts: readonly string[], layout: Layout, labelOf: ReadonlyMap<string, number>): string | undefined {
+  const missing = texts.indexOf("");
+  if (missing >= 0) return `has no "${layout.texts[missing]}"`;
   const label = cell(row, layout.label);
   if (label === undefined) return `has no "${layout.label}"`;
   if (!labelOf.has(label)) return `has the label "${label}", which is none of ${layout.values.join(", ")}`;

@@ -53,5 +53,5 @@ async function readFolders(folder: string, split: string): Promise<Example[]> {
 
 /** The reviews keep the line breaks of the page they come from as tags. */
 export function dropLineBreaks(text: string): string {
-  return text.replace(/(\s*<br\s*\/?>\s*)+/gi, " ").trim();
+  return text.replace(/ ?(?:<br\s*\/?>\s*)+/gi, " ").trim();
 }

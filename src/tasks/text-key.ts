@@ -2,12 +2,19 @@ import { createHash } from "node:crypto";
 
 /** A text without case, punctuation and spacing: two texts that differ only in those count as the same text. */
 export function normaliseText(text: string): string {
-  const words = text
-    .normalize("NFKC")
-    .toLowerCase()
-    .replace(/[^\p{L}\p{M}\p{N}]+/gu, " ")
-    .trim();
-  return words === "" ? text.trim() : words;
+  // Most English texts are ASCII, for which the general way is several times slower and the same.
+  const words = isAscii(text)
+    ? text.toLowerCase().replace(/[^a-z0-9]+/g, " ")
+    : text
+        .normalize("NFKC")
+        .toLowerCase()
+        .replace(/[^\p{L}\p{M}\p{N}]+/gu, " ");
+  return words.trim() || text.trim();
+}
+
+function isAscii(text: string): boolean {
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: all of ASCII is meant
+  return /^[\x00-\x7f]*$/.test(text);
 }
 
 /** What makes two examples duplicates: the same normalised texts, in either order for a pair. */
