@@ -1,15 +1,42 @@
-import type { z } from "zod";
+import { z } from "zod";
 import { UserError } from "./errors.js";
+import { didYouMean } from "./near-miss.js";
+
+/** Names where data came from: one name for all of it, or the place of each part (file:line:column). */
+export type Where = string | ((path: readonly PropertyKey[]) => string);
 
 /** Checks data from outside against a schema; a UserError names the place, what was expected and what came. */
-export function validate<Schema extends z.ZodType>(schema: Schema, data: unknown, where: string): z.output<Schema> {
+export function validate<Schema extends z.ZodType>(schema: Schema, data: unknown, where: Where): z.output<Schema> {
   const result = schema.safeParse(data);
   if (result.success) return result.data;
-  const problems = result.error.issues.map((issue) => {
+  const place = (path: readonly PropertyKey[]): string => (typeof where === "string" ? where : where(path));
+  const problems = result.error.issues.flatMap((issue) => {
+    if (issue.code === "unrecognized_keys") {
+      const known = keysAt(schema, issue.path);
+      return issue.keys.map((key) => {
+        const path = [...issue.path, key];
+        return `${place(path)}: ${formatPath(path)}: there is no such key${didYouMean(key, known)}; the keys are ${known.join(", ")}`;
+      });
+    }
     const path = formatPath(issue.path);
-    return `${where}: ${path === "" ? "" : `${path}: `}${describe(issue)}, received ${show(valueAt(data, issue.path))}`;
+    return [`${place(issue.path)}: ${path === "" ? "" : `${path}: `}${describe(issue)}, received ${show(valueAt(data, issue.path))}`];
   });
   throw new UserError(problems.join("\n"));
+}
+
+/** The keys that an object schema has at a path. */
+function keysAt(schema: z.ZodType, path: readonly PropertyKey[]): string[] {
+  let at: unknown = schema;
+  const unwrap = (): void => {
+    while (at instanceof z.ZodDefault || at instanceof z.ZodPrefault || at instanceof z.ZodOptional || at instanceof z.ZodNullable)
+      at = at.unwrap();
+  };
+  unwrap();
+  for (const part of path) {
+    at = at instanceof z.ZodObject ? at.shape[String(part)] : at instanceof z.ZodArray ? at.element : undefined;
+    unwrap();
+  }
+  return at instanceof z.ZodObject ? Object.keys(at.shape) : [];
 }
 
 /** zod's own words without its "Invalid input:" lead and its "received" tail, which names only the type. */

@@ -1,0 +1,31 @@
+import { availableParallelism } from "node:os";
+import { UserError } from "../errors.js";
+import { type Device, setThreads } from "../tensor/index.js";
+import { native } from "../tensor/native.js";
+import type { Placement } from "../train/index.js";
+import type { RunConfig } from "./config.js";
+
+/** Where and how precisely a model is computed. */
+export interface Machine extends Placement {
+  readonly precision: "bf16" | "tf32" | "fp32";
+  readonly threads: number;
+}
+
+export type MachineChoice = Pick<RunConfig, "device" | "precision" | "threads">;
+
+/** Chooses the device, and sets threads and precision for the process. */
+export function chooseMachine({ device, precision, threads }: MachineChoice): Machine {
+  const count = threads ?? (Number(process.env.OMP_NUM_THREADS) || availableParallelism());
+  setThreads(count);
+  const there = native().devices().length > 0;
+  if (device === "cuda" && !there)
+    throw new UserError("device: cuda: this engine sees no GPU; use --device cpu, or run `temper doctor` for what is missing");
+  const chosen: Device = device === "cpu" || (device === "auto" && !there) ? "cpu" : "cuda:0";
+  if (chosen === "cpu") {
+    if (precision !== null && precision !== "fp32")
+      throw new UserError(`precision: expected fp32 on a CPU, received ${precision}; leave it out, or use --device cuda`);
+    return { device: "cpu", compute: "float32", precision: "fp32", threads: count };
+  }
+  const used = precision ?? "bf16";
+  return { device: chosen, compute: used === "bf16" ? "bfloat16" : "float32", precision: used, threads: count };
+}

@@ -1,0 +1,32 @@
+import { z } from "zod";
+
+const numbers = z.record(z.string(), z.number());
+
+/** A model's report on one split. */
+export const splitReportSchema = z.object({
+  split: z.string(),
+  examples: z.number().int(),
+  accuracy: z.number(),
+  /** 95 % Wilson interval of the accuracy. */
+  interval: z.tuple([z.number(), z.number()]),
+  metrics: numbers,
+  /** Rows are gold labels, columns predictions. */
+  confusion: z.array(z.array(z.number())),
+});
+export type SplitReport = z.output<typeof splitReportSchema>;
+
+/** results.json: what a finished run found. Data first; tables and figures are drawn from it. */
+export const resultsSchema = z.object({
+  format: z.literal(1),
+  model: z.string(),
+  task: z.string(),
+  method: z.array(z.object({ name: z.string(), options: z.record(z.string(), z.unknown()) })),
+  seed: z.number(),
+  steps: z.number(),
+  /** The step whose weights were kept. */
+  chosenStep: z.number(),
+  trainExamples: z.number(),
+  selection: numbers.nullable(),
+  report: splitReportSchema,
+});
+export type Results = z.output<typeof resultsSchema>;
