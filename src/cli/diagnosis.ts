@@ -2,8 +2,7 @@ import { spawnSync } from "node:child_process";
 import { constants, existsSync, readFileSync } from "node:fs";
 import { access, mkdir } from "node:fs/promises";
 import { availableParallelism, cpus, totalmem } from "node:os";
-import { dirname, join } from "node:path";
-import { pathToFileURL } from "node:url";
+import { join } from "node:path";
 import { cacheFolder } from "../cache.js";
 import { hubSettings } from "../models/hub-connection.js";
 import { buildFolder, type DeviceFacts, native, packageRoot } from "../tensor/native.js";
@@ -52,7 +51,7 @@ export async function diagnose(): Promise<Diagnosis> {
   const failure = loadFailure(addon);
   if (failure) problems.push({ fatal: true, ...failure });
   const engine = failure ? null : engineFacts();
-  if (engine) problems.push(...(await shortcomings(engine)));
+  if (engine) problems.push(...shortcomings(engine));
   const cache = cacheFolder();
   if (!(await isWritable(cache))) {
     problems.push({ fatal: false, problem: `the cache folder ${cache} cannot be written`, remedy: "set TEMPER_CACHE to one that can" });
@@ -109,16 +108,12 @@ function blasName(configuration: string): string {
 }
 
 /** What works, but could work better. */
-async function shortcomings(engine: EngineFacts): Promise<Problem[]> {
+function shortcomings(engine: EngineFacts): Problem[] {
   const problems: Problem[] = [];
-  // Set-up's modules are plain JavaScript outside the compiled sources: they run before anything is compiled.
-  const debian = (await import(pathToFileURL(join(packageRoot, "scripts/setup/debian.mjs")).href)) as {
-    slowBlas(libtorch: { source: string | null; libraryFolder: string }): string | undefined;
-  };
-  const slow = debian.slowBlas({ source: engine.source, libraryFolder: dirname(engine.library) });
-  if (slow) {
-    const [problem = slow, remedy = buildAgain] = slow.split(": ");
-    problems.push({ fatal: false, problem, remedy });
+  // Debian's alternatives put the reference implementation into a folder of this name.
+  if (/\/blas\/libblas[^/]*$/.test(engine.blas)) {
+    const problem = "matrix products use the reference BLAS, which is 30 times slower";
+    problems.push({ fatal: false, problem, remedy: "as root: apt-get install libopenblas0-pthread" });
   }
   if (engine.gpus.length > 0 || !existsSync("/proc/driver/nvidia/version")) return problems;
   const remedy = engine.cuda

@@ -69,8 +69,11 @@ async function encode(io: Io, reference: string, file: string, options: EncodeVe
   try {
     checkAgainstModel(model, options);
     const inputs = readInputs(file, file === "-" ? io.stdin : undefined);
-    const encoded = encodeTexts(model, inputs, { batchSize: options.batchSize });
-    const cut = await (options.json ? printLines(io, encoded, options) : printTable(io, encoded));
+    // On a terminal the lines themselves show how it goes.
+    const quiet = options.quiet || io.stdout.isTTY === true;
+    const progress = openProgress({ label: "encode", unit: "texts", quiet, stream: io.stderr });
+    const encoded = encodeTexts(model, inputs, { batchSize: options.batchSize, onProgress: progress.update });
+    const cut = await (options.json ? printLines(io, encoded) : printTable(io, encoded)).finally(progress.end);
     noteCut(io, cut, model.maxLength, options);
   } finally {
     free(model.weights);
@@ -91,17 +94,12 @@ function checkAgainstModel(model: Model, { encoding, maxLength }: EncodeVerbOpti
 type Encoding = AsyncIterable<EncodedText<Input>>;
 
 /** Prints each text as a JSON line; returns the lines of those that were cut. */
-async function printLines(io: Io, encoded: Encoding, { quiet }: EncodeVerbOptions): Promise<number[]> {
+async function printLines(io: Io, encoded: Encoding): Promise<number[]> {
   const cut: number[] = [];
-  // On a terminal the lines themselves show how it goes.
-  const progress = openProgress({ label: "encode", unit: "texts", quiet: quiet || io.stdout.isTTY === true, stream: io.stderr });
-  let done = 0;
   for await (const { input, tokens, ids, feature, truncated } of encoded) {
     if (truncated) cut.push(input.line);
     await printJsonLine(io, { tokens, ids: Array.from(ids), feature: Array.from(feature, exactly) });
-    progress.update(++done);
   }
-  progress.end();
   return cut;
 }
 

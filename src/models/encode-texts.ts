@@ -20,6 +20,8 @@ export interface EncodedText<T> {
 export interface EncodeOptions {
   /** Texts in one forward pass. */
   readonly batchSize?: number;
+  /** Told after each pass how many texts are done; they are given out when their window is. */
+  readonly onProgress?: (done: number) => void;
 }
 
 /** Batches that are sorted by length together: enough to spare most padding, few enough to stay small. */
@@ -38,20 +40,26 @@ export async function* encodeTexts<T extends { readonly texts: readonly string[]
   if (!(Number.isInteger(batchSize) && batchSize >= 1)) {
     throw new RangeError(`batchSize: expected a whole number from 1, received ${batchSize}`);
   }
+  let done = 0;
+  const count = (texts: number): void => {
+    done += texts;
+    options.onProgress?.(done);
+  };
   let window: { input: T; encoded: Encoded }[] = [];
   for await (const input of inputs) {
     window.push({ input, encoded: encodeFor(model, input.texts) });
     if (window.length < windowBatches * batchSize) continue;
-    yield* encodeWindow(model, window, batchSize);
+    yield* encodeWindow(model, window, batchSize, count);
     window = [];
   }
-  yield* encodeWindow(model, window, batchSize);
+  yield* encodeWindow(model, window, batchSize, count);
 }
 
 function* encodeWindow<T>(
   model: Model,
   window: readonly { input: T; encoded: Encoded }[],
   batchSize: number,
+  count: (texts: number) => void,
 ): Generator<EncodedText<T>, void, undefined> {
   const byLength = window.map((_, index) => index).sort((a, b) => window[a]!.encoded.ids.length - window[b]!.encoded.ids.length);
   const features: Float32Array[] = [];
@@ -64,6 +72,7 @@ function* encodeWindow<T>(
     rows.forEach((row, i) => {
       features[indices[i]!] = row;
     });
+    count(indices.length);
   }
   for (const [index, { input, encoded }] of window.entries()) {
     const { ids, truncated } = encoded;

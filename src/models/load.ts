@@ -48,6 +48,11 @@ export async function loadModel(reference: string, options: LoadOptions = {}): P
   const config = await readConfig(folder);
   const facts = temperFacts(config, join(folder, "config.json"));
   const tokenizer = await loadTokenizer(folder);
+  if (tokenizer.vocabularySize > config.vocabularySize) {
+    throw new UserError(
+      `${reference}: the tokenizer has ${tokenizer.vocabularySize} tokens, but vocab_size in config.json is ${config.vocabularySize}. The two files do not belong together.`,
+    );
+  }
   const checkpoint = await openCheckpoint(folder);
   const head = join(folder, "head.safetensors");
   const files = existsSync(head) ? [checkpoint, await openSafetensors(head)] : [checkpoint];

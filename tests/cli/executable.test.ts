@@ -1,0 +1,64 @@
+import { execFileSync, spawn, spawnSync } from "node:child_process";
+import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
+import { join } from "node:path";
+import { beforeAll, expect, test } from "vitest";
+import { temporaryFolder } from "../temporary.js";
+import { writeTinyModel } from "./tiny-model.js";
+
+const folder = temporaryFolder();
+const main = "dist/cli/main.js";
+
+/** `make test` builds first; a bare `vitest` may find an old build or none. */
+function isStale(): boolean {
+  const sources = readdirSync("src", { recursive: true, encoding: "utf8" }).filter((name) => name.endsWith(".ts"));
+  return sources.some((source) => {
+    const compiled = join("dist", source.replace(/\.ts$/, ".js"));
+    return !existsSync(compiled) || statSync(compiled).mtimeMs < statSync(join("src", source)).mtimeMs;
+  });
+}
+
+beforeAll(() => {
+  if (isStale()) spawnSync("npm", ["run", "--silent", "build"], { stdio: "ignore" });
+});
+
+function temper(args: readonly string[], input: string | Buffer = ""): { status: number | null; stdout: string; stderr: string } {
+  return spawnSync(process.execPath, [main, ...args], { encoding: "utf8", input });
+}
+
+test("npx finds it in the checkout", () => {
+  const { version } = JSON.parse(readFileSync("package.json", "utf8")) as { version: string };
+  expect(execFileSync("npm", ["exec", "--offline", "--", "temper", "--version"], { encoding: "utf8" }).trim()).toBe(version);
+});
+
+test("exit codes and streams of the real process", async () => {
+  const model = await writeTinyModel(join(folder, "tiny"));
+  const good = temper(["encode", model, "--json"], "a quiet film .\n");
+  expect(good).toMatchObject({ status: 0, stderr: "" });
+  expect(JSON.parse(good.stdout)).toMatchObject({ tokens: ["[CLS]", "a", "quiet", "film", ".", "[SEP]"] });
+  expect(temper(["encode", model], Buffer.from([0x61, 0xff, 0x0a]))).toMatchObject({
+    status: 2,
+    stdout: "",
+    stderr: "temper: standard input:1: this line is not valid UTF-8; save the text as UTF-8\n",
+  });
+  expect(temper(["encode", "./nowhere"]).status).toBe(2);
+});
+
+test("a reader that has seen enough ends it quietly", async () => {
+  const model = await writeTinyModel(join(folder, "tiny"));
+  const child = spawn(process.execPath, [main, "encode", model, "--json", "--quiet"]);
+  let stderr = "";
+  child.stderr.on("data", (chunk: Buffer) => {
+    stderr += chunk;
+  });
+  child.stdin.on("error", () => undefined);
+  child.stdin.end("a quiet film .\n".repeat(20_000));
+  child.stdout.once("data", () => child.stdout.destroy());
+  const code = await new Promise((resolve) => child.once("exit", resolve));
+  expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
+});
+
+test("set-up says what it would do", () => {
+  const { status, stdout } = temper(["setup", "--dry-run", "--json"]);
+  expect(status).toBe(0);
+  expect(JSON.parse(stdout)).toMatchObject({ addon: expect.stringMatching(/temper\.node$/) });
+});

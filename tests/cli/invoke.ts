@@ -1,0 +1,28 @@
+import { Writable } from "node:stream";
+import { run } from "../../src/cli/main.js";
+
+/** A stream that remembers what was written to it. */
+export function memoryStream(terminal?: { columns: number }): Writable & { text: string; isTTY: boolean; columns: number } {
+  const stream = new Writable({
+    decodeStrings: false,
+    write(chunk: string | Buffer, _encoding, done) {
+      made.text += chunk.toString();
+      done();
+    },
+  });
+  const made = Object.assign(stream, { text: "", isTTY: terminal !== undefined, columns: terminal?.columns ?? 80 });
+  return made;
+}
+
+/** Runs a command line in this process. */
+export async function invoke(
+  argv: readonly string[],
+  stdin: string | Uint8Array = "",
+): Promise<{ code: number; stdout: string; stderr: string }> {
+  const [stdout, stderr] = [memoryStream(), memoryStream()];
+  const input = (async function* () {
+    yield Buffer.from(stdin);
+  })();
+  const code = await run(argv, { stdin: input, stdout, stderr });
+  return { code, stdout: stdout.text, stderr: stderr.text };
+}

@@ -1,0 +1,97 @@
+import { afterEach, describe, expect, test, vi } from "vitest";
+import { openProgress } from "../../src/cli/progress.js";
+import { memoryStream } from "./invoke.js";
+
+afterEach(() => vi.unstubAllEnvs());
+
+function open(options: { terminal?: { columns: number }; total?: number; quiet?: boolean; start?: number; unit?: string }) {
+  const clock = { time: 0 };
+  const stream = memoryStream(options.terminal);
+  const { total, quiet, start = 0, unit = "steps" } = options;
+  const progress = openProgress({ label: "train", total, unit, start, quiet, stream, now: () => clock.time });
+  return { clock, stream, progress };
+}
+
+describe("on a terminal", () => {
+  test("redraws one line at most ten times a second, and leaves a summary", () => {
+    vi.stubEnv("NO_COLOR", "1");
+    const { clock, stream, progress } = open({ terminal: { columns: 100 }, total: 1000 });
+    for (let done = 1; done <= 1000; done++) {
+      clock.time += 10;
+      progress.update(done, { loss: 0.31234 });
+    }
+    const frames = stream.text.split("\r\x1b[2K").slice(1);
+    expect(frames.length).toBeGreaterThan(90);
+    expect(frames.length).toBeLessThanOrEqual(100);
+    expect(frames[45]).toBe("train  ━━━━━━━━━━━━────────────  50 %  500 of 1,000 steps  100 steps/s  0:05 left  loss 0.3123");
+    progress.end();
+    expect(stream.text.endsWith("\r\x1b[2Ktrain: 1,000 steps in 0:10\n")).toBe(true);
+  });
+
+  test("never wraps, and steps aside for a note", () => {
+    vi.stubEnv("NO_COLOR", "1");
+    const { clock, stream, progress } = open({ terminal: { columns: 50 }, total: 10 });
+    clock.time = 1000;
+    progress.update(5, { accuracy: 0.912, loss: 0.1 });
+    progress.note("saved");
+    const frames = stream.text.split("\r\x1b[2K");
+    for (const frame of frames) expect(frame.length).toBeLessThan(50);
+    expect(frames.slice(2)).toEqual(["saved\n", frames[1]]);
+  });
+
+  test("a short job shows nothing; colours only without NO_COLOR", () => {
+    const { clock, stream, progress } = open({ terminal: { columns: 80 }, total: 2 });
+    progress.update(1);
+    clock.time = 400;
+    progress.update(2);
+    progress.end();
+    expect(stream.text).toBe("");
+    vi.stubEnv("NO_COLOR", "");
+    vi.stubEnv("TERM", "xterm");
+    const coloured = open({ terminal: { columns: 80 }, total: 2 });
+    coloured.clock.time = 600;
+    coloured.progress.update(1);
+    expect(coloured.stream.text).toContain("\x1b[36m");
+  });
+});
+
+describe("in a log", () => {
+  test("a line every ten seconds, and every tenth of a slower job", () => {
+    const { clock, stream, progress } = open({ total: 1000 });
+    for (let done = 1; done <= 1000; done++) {
+      clock.time += 40;
+      progress.update(done);
+    }
+    progress.end();
+    const lines = stream.text.trimEnd().split("\n");
+    expect(lines).toHaveLength(11);
+    expect(lines[4]).toBe("train: 50 %, 500 of 1,000 steps, 25 steps/s, 0:20 left");
+    expect(lines[10]).toBe("train: 1,000 steps in 0:40");
+    expect(stream.text).not.toContain("\x1b");
+  });
+
+  test("without a total, a line every ten seconds", () => {
+    const { clock, stream, progress } = open({ unit: "bytes" });
+    for (let second = 1; second <= 25; second++) {
+      clock.time += 1000;
+      progress.update(second * 2e6);
+    }
+    expect(stream.text).toBe("train: 20.0 MB, 2.0 MB/s\ntrain: 40.0 MB, 2.0 MB/s\n");
+  });
+
+  test("what was done before a resumption does not count as fast", () => {
+    const { clock, stream, progress } = open({ total: 1000, start: 900 });
+    clock.time = 10_000;
+    progress.update(950);
+    expect(stream.text).toBe("train: 95 %, 950 of 1,000 steps, 5 steps/s, 0:10 left\n");
+  });
+});
+
+test("--quiet silences everything", () => {
+  const { clock, stream, progress } = open({ total: 10, quiet: true });
+  clock.time = 60_000;
+  progress.update(5);
+  progress.note("saved");
+  progress.end();
+  expect(stream.text).toBe("");
+});

@@ -1,0 +1,35 @@
+import { mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { parseConfig } from "../../src/models/config.js";
+import { encoderParameters } from "../../src/models/encoder.js";
+import { type SafetensorsTensor, writeSafetensors } from "../../src/models/safetensors-writer.js";
+import { Rng } from "../../src/tensor/random.js";
+
+const words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "quiet", "film", ".", "##s"];
+
+export const tinyConfig = {
+  model_type: "bert",
+  vocab_size: words.length,
+  hidden_size: 8,
+  num_hidden_layers: 1,
+  num_attention_heads: 2,
+  intermediate_size: 16,
+  max_position_embeddings: 12,
+};
+
+/** Writes a BERT of a few hundred random weights, with a vocabulary of ten; `change` may spoil its tensors. */
+export async function writeTinyModel(
+  folder: string,
+  change: (tensors: SafetensorsTensor[]) => SafetensorsTensor[] = (tensors) => tensors,
+): Promise<string> {
+  mkdirSync(folder, { recursive: true });
+  writeFileSync(join(folder, "config.json"), JSON.stringify(tinyConfig));
+  writeFileSync(join(folder, "vocab.txt"), `${words.join("\n")}\n`);
+  const rng = new Rng(1);
+  const tensors = [...encoderParameters(parseConfig(tinyConfig, "tiny"))].map(([name, shape]): SafetensorsTensor => {
+    const values = Float32Array.from({ length: shape.reduce((product, size) => product * size, 1) }, () => rng.next() - 0.5);
+    return { name, dtype: "F32", shape, bytes: () => new Uint8Array(values.buffer) };
+  });
+  await writeSafetensors(join(folder, "model.safetensors"), change(tensors));
+  return folder;
+}
