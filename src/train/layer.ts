@@ -2,7 +2,7 @@ import type { EncoderInput, TokenInput } from "../models/index.js";
 import type { Model, Output } from "../models/model.js";
 import type { AdamW, Change, Mode, Weights } from "../nn/index.js";
 import type { Task } from "../tasks/task.js";
-import type { Device, Rng, Tensor } from "../tensor/index.js";
+import type { DataType, Device, Rng, Tensor } from "../tensor/index.js";
 import type { Padded } from "../text/batch.js";
 import type { Substitutions } from "../text/substitutions.js";
 import type { Dataset, Item } from "./dataset.js";
@@ -40,6 +40,8 @@ export interface Run {
   readonly task: Task;
   readonly settings: TrainSettings;
   readonly device: Device;
+  /** The type that matrices are multiplied in. */
+  readonly compute: DataType;
   readonly rng: Rng;
   readonly dataset: Dataset;
   /** Updates planned in all. */
@@ -84,7 +86,9 @@ export interface Step {
   pass(name: string, request?: PassRequest): Output;
   /** Two passes of the batch with different dropout, run as one batch of double size. */
   pair(first: string, second: string): readonly [Output, Output];
-  /** The weights that a pass of that name would use. */
+  /** Whether a pass of that name has run. */
+  has(name: string): boolean;
+  /** The weights that a pass of that name uses, in the type it computes in: asked for twice, they are the same tensors. */
   weights(name: string, mode: Mode): Weights;
   /** Points the device's generator at the stream (seed, step, names): what is drawn next depends on nothing else. */
   random(...names: string[]): void;

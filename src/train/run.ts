@@ -28,6 +28,7 @@ export async function openRun(
     task: job.task,
     settings: job.settings,
     device: placement.device,
+    compute: placement.compute,
     rng,
     dataset: job.train,
     updates,

@@ -23,6 +23,7 @@ class TrainingStep implements Step {
   readonly #context: StepContext;
   readonly #input: EncoderInput;
   readonly #passes = new Map<string, Output>();
+  readonly #weights = new Map<string, Weights>();
   readonly #cast = new Map<Weights, Weights>();
   readonly batch: Batch;
   readonly number: number;
@@ -47,6 +48,10 @@ class TrainingStep implements Step {
     return output;
   }
 
+  has(name: string): boolean {
+    return this.#passes.has(name);
+  }
+
   pair(first: string, second: string): readonly [Output, Output] {
     const known = [this.#passes.get(first), this.#passes.get(second)];
     if (known[0] && known[1]) return [known[0], known[1]];
@@ -61,15 +66,20 @@ class TrainingStep implements Step {
   }
 
   #forward(name: string, request: PassRequest, mode: Mode): Output {
-    const weights = this.#inComputeType(request.weights ?? this.weights(name, mode));
+    const weights = request.weights ? this.#inComputeType(request.weights) : this.weights(name, mode);
     this.random(request.stream ?? name);
     const used = this.run.settings.dropout ? mode : { ...mode, training: false };
     return forward(this.run.model.shape, weights, request.input ?? this.#input, used);
   }
 
   weights(name: string, mode: Mode): Weights {
+    const key = `${name} ${mode.training}`;
+    const known = this.#weights.get(key);
+    if (known) return known;
     const pass: Pass = { name, mode, step: this };
-    return this.#context.stack.weights(pass, this.run.model.weights);
+    const weights = this.#inComputeType(this.#context.stack.weights(pass, this.run.model.weights));
+    this.#weights.set(key, weights);
+    return weights;
   }
 
   /** Cast once a step, however many passes use them. */
