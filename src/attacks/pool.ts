@@ -1,20 +1,13 @@
 import { UserError } from "../errors.js";
 import { Rng } from "../tensor/random.js";
 import type { Attack } from "./attack.js";
+import type { Attacker, Counters, RunOptions } from "./attacker.js";
 import { attackExample } from "./example.js";
 import type { AttackResult } from "./result.js";
 import { contentKey, ScoreCache } from "./score-cache.js";
 import type { Candidate, Score } from "./search.js";
 import { inputsOf, type Target } from "./target.js";
 import type { Prepared, Victim, VictimInput } from "./victim.js";
-
-/** Work asked for and work done: the difference is what deduplication and the cache saved. */
-export interface Counters {
-  asked: number;
-  askedTokens: number;
-  forwarded: number;
-  forwardedTokens: number;
-}
 
 export interface PoolOptions {
   /** Searches that run at once. */
@@ -23,14 +16,6 @@ export interface PoolOptions {
   readonly waiting?: number;
   /** Scores by content; shared between attacks on one victim. */
   readonly cache?: ScoreCache;
-}
-
-export interface PoolRun {
-  readonly seed: number | string;
-  /** The most queries an example may cost. */
-  readonly budget?: number;
-  /** Results that are known already: the examples are not reported again. */
-  readonly skip?: number;
 }
 
 /** One running example: its generator, what it asks, and the answers so far. */
@@ -69,7 +54,7 @@ export class Pool<Ready extends Prepared> {
   }
 
   /** Attacks every target; results come in the targets' order, as soon as those before them are there. */
-  async *run(targets: Iterable<Target> | AsyncIterable<Target>, attack: Attack, options: PoolRun): AsyncGenerator<AttackResult> {
+  async *run(targets: Iterable<Target> | AsyncIterable<Target>, attack: Attack, options: RunOptions): AsyncGenerator<AttackResult> {
     const seeds = new Rng(options.seed).fork("attack", attack.name);
     const skip = options.skip ?? 0;
     let index = 0;
@@ -143,6 +128,19 @@ export class Pool<Ready extends Prepared> {
       });
     }
   }
+}
+
+/** A search over a pool as an attacker. */
+export function poolAttacker<Ready extends Prepared>(pool: Pool<Ready>, attack: Attack): Attacker {
+  const { name, options, limited, source } = attack;
+  return {
+    name,
+    options,
+    limited,
+    hashes: { ...pool.victim.hashes, ...(source !== undefined && { search: source }) },
+    counters: pool.counters,
+    run: (targets, settings) => pool.run(targets, attack, settings),
+  };
 }
 
 function advance(running: Running): void {

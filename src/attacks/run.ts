@@ -2,13 +2,11 @@ import { readFile } from "node:fs/promises";
 import { z } from "zod";
 import { UserError } from "../errors.js";
 import { writeFileAtomic } from "../files.js";
-import type { Attack } from "./attack.js";
+import type { Attacker, Counters } from "./attacker.js";
 import { type JournalHeader, JournalWriter } from "./journal.js";
-import type { Counters, Pool } from "./pool.js";
 import type { AttackResult } from "./result.js";
 import { openPositions } from "./search.js";
 import type { Target } from "./target.js";
-import type { Prepared } from "./victim.js";
 
 /** What a run cost. It depends on batches and caches, so it lives beside the journal, never in it. */
 export interface Timing extends Counters {
@@ -24,9 +22,8 @@ const timingSchema = z.object({
 });
 const noTime: Timing = { seconds: 0, asked: 0, askedTokens: 0, forwarded: 0, forwardedTokens: 0 };
 
-export interface AttackRun<Ready extends Prepared> {
-  readonly attack: Attack;
-  readonly pool: Pool<Ready>;
+export interface AttackRun {
+  readonly attacker: Attacker;
   /** The examples in order; lazily made, so that memory does not grow with them. */
   readonly targets: Iterable<Target> | AsyncIterable<Target>;
   readonly examples: number;
@@ -44,27 +41,28 @@ export interface AttackRun<Ready extends Prepared> {
 }
 
 /** Runs one attack over all examples into its journal, continuing where a killed run stopped. */
-export async function runAttack<Ready extends Prepared>(run: AttackRun<Ready>): Promise<void> {
-  const { attack, pool } = run;
+export async function runAttack(run: AttackRun): Promise<void> {
+  const { attacker } = run;
   const header: JournalHeader = {
-    attack: attack.name,
-    options: attack.options,
-    hashes: { ...pool.victim.hashes, ...run.hashes, ...(attack.source && { search: attack.source }) },
-    settings: { ...run.settings, limited: attack.limited, ...(run.budget !== undefined && { budget: run.budget }) },
+    attack: attacker.name,
+    options: attacker.options,
+    hashes: { ...attacker.hashes, ...run.hashes },
+    settings: { ...run.settings, limited: attacker.limited, ...(run.budget !== undefined && { budget: run.budget }) },
     seed: run.seed,
     examples: run.examples,
   };
   const journal = await JournalWriter.open(run.journal, header, { resume: run.resume ?? false });
   const before = run.resume ? await readTiming(run.journal) : noTime;
-  const start = { ...pool.counters };
+  const start = { ...attacker.counters };
   const started = performance.now();
-  const saveTiming = () => writeFileAtomic(timingPath(run.journal), `${JSON.stringify(spent(before, start, pool.counters, started))}\n`);
+  const saveTiming = () =>
+    writeFileAtomic(timingPath(run.journal), `${JSON.stringify(spent(before, start, attacker.counters, started))}\n`);
   let saved = started;
   let done = journal.count;
   try {
     if (done === run.examples) return;
     const options = { seed: run.seed, skip: done, ...(run.budget !== undefined && { budget: run.budget }) };
-    for await (const result of pool.run(requireSpace(run.targets), attack, options)) {
+    for await (const result of attacker.run(requireSpace(run.targets), options)) {
       journal.append(result);
       run.onResult?.(result, ++done);
       if (performance.now() - saved < 5000) continue;

@@ -1,8 +1,10 @@
 import { createHash } from "node:crypto";
 import { closeSync, fstatSync, mkdirSync, openSync, readSync, writeSync } from "node:fs";
-import { dirname } from "node:path";
+import { dirname, join } from "node:path";
+import { cacheFolder } from "../cache.js";
 import { UserError } from "../errors.js";
 import { fileError } from "../files.js";
+import type { Victim } from "./victim.js";
 
 /** Bytes of a key: half a SHA-256, far beyond any chance of two texts sharing one. */
 const keyBytes = 16;
@@ -127,6 +129,18 @@ export class ScoreCache {
     if (checksum(record.subarray(0, -sumBytes)) !== record.readUInt32LE(record.length - sumBytes)) return;
     const scores = Array.from({ length: this.classes }, (_, i) => record.readFloatLE(keyBytes + 4 * i));
     this.#remember(record.toString("latin1", 0, keyBytes), scores);
+  }
+}
+
+/** The cache of a victim: on disk, shared by attacks and later runs, where its answers stay true; else in memory only. */
+export function openScoreCache(victim: Pick<Victim, "classes" | "hash" | "stable">): ScoreCache {
+  if (!victim.stable) return new ScoreCache(victim.classes);
+  try {
+    return new ScoreCache(victim.classes, { path: join(cacheFolder(), "scores", victim.hash) });
+  } catch (error) {
+    // A folder that cannot be written costs time, not the result.
+    if (error instanceof UserError) return new ScoreCache(victim.classes);
+    throw error;
   }
 }
 

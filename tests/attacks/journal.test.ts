@@ -2,7 +2,8 @@ import { copyFileSync, existsSync, readFileSync, truncateSync, writeFileSync } f
 import { join } from "node:path";
 import fc from "fast-check";
 import { beforeAll, describe, expect, test } from "vitest";
-import { Pool } from "../../src/attacks/pool.js";
+import type { Attacker } from "../../src/attacks/attacker.js";
+import { Pool, poolAttacker } from "../../src/attacks/pool.js";
 import { type AttackRun, readTiming, runAttack } from "../../src/attacks/run.js";
 import { verifyJournal } from "../../src/attacks/verify.js";
 import { UserError } from "../../src/errors.js";
@@ -26,10 +27,13 @@ const targets = Array.from({ length: 14 }, (_, i) =>
 );
 const whole = join(folder, "whole.jsonl");
 
-async function run(journal: string, change: Partial<AttackRun<ScriptedInput>> = {}): Promise<void> {
+async function evolve(pool: Pool<ScriptedInput>): Promise<Attacker> {
+  return poolAttacker(pool, await attack("genetic", { population: 4, iterations: 3 }));
+}
+
+async function run(journal: string, change: Partial<AttackRun> = {}): Promise<void> {
   await runAttack({
-    attack: await attack("genetic", { population: 4, iterations: 3 }),
-    pool: new Pool(scriptedVictim(2, hashed(2)), { searches: 4 }),
+    attacker: await evolve(new Pool(scriptedVictim(2, hashed(2)), { searches: 4 })),
     targets,
     examples: targets.length,
     seed: 3,
@@ -49,7 +53,7 @@ describe("the journal", () => {
       fc.asyncProperty(fc.integer({ min: 0, max: bytes.length }), fc.integer({ min: 1, max: 20 }), async (cut, searches) => {
         const path = join(folder, "cut.jsonl");
         writeFileSync(path, bytes.subarray(0, cut));
-        await run(path, { resume: true, pool: new Pool(scriptedVictim(2, hashed(2)), { searches }) });
+        await run(path, { resume: true, attacker: await evolve(new Pool(scriptedVictim(2, hashed(2)), { searches })) });
         expect(readFileSync(path).equals(bytes)).toBe(true);
       }),
       { numRuns: 40 },
@@ -72,7 +76,9 @@ describe("the journal", () => {
     copyFileSync(whole, path);
     await expect(run(path)).rejects.toThrow("--resume");
     const other = { ...scriptedVictim(2, hashed(2)), hashes: { model: "n", tokenizer: "t" } };
-    await expect(run(path, { resume: true, pool: new Pool(other) })).rejects.toThrow('made with another model: "m" there, "n" now');
+    await expect(run(path, { resume: true, attacker: await evolve(new Pool(other)) })).rejects.toThrow(
+      'made with another model: "m" there, "n" now',
+    );
     await expect(run(path, { resume: true, hashes: { substitutions: "z" } })).rejects.toThrow("another substitutions");
     await expect(run(path, { resume: true, seed: 4 })).rejects.toThrow("another seed");
     await expect(run(path, { resume: true, budget: 4 })).rejects.toThrow("another budget");

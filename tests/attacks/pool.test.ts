@@ -1,10 +1,10 @@
-import { appendFileSync, statSync, truncateSync } from "node:fs";
+import { appendFileSync, statSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { Attack } from "../../src/attacks/attack.js";
 import { Pool } from "../../src/attacks/pool.js";
-import { contentKey, ScoreCache } from "../../src/attacks/score-cache.js";
+import { contentKey, openScoreCache, ScoreCache } from "../../src/attacks/score-cache.js";
 import type { Target } from "../../src/attacks/target.js";
 import { temporaryFolder } from "../temporary.js";
 import { attack, collect, hashed, scriptedVictim, targetOfChoices } from "./scripted.js";
@@ -153,6 +153,23 @@ describe("the pool", () => {
 });
 
 describe("the score cache", () => {
+  test("lies on disk only where a victim's answers stay true, and is missing quietly where it cannot be written", async () => {
+    const before = process.env.TEMPER_CACHE;
+    const scores = async (cache: string, stable: boolean) => {
+      process.env.TEMPER_CACHE = cache;
+      const opened = openScoreCache({ classes: 2, hash: "h", stable });
+      opened.set("k".repeat(16), [0.25, 0.75]);
+      opened.close();
+      return openScoreCache({ classes: 2, hash: "h", stable }).get("k".repeat(16));
+    };
+    expect(await scores(join(folder, "one"), true)).toEqual(Float32Array.of(0.25, 0.75));
+    expect(await scores(join(folder, "two"), false)).toBeUndefined();
+    writeFileSync(join(folder, "file"), "");
+    expect(await scores(join(folder, "file"), true)).toBeUndefined();
+    if (before === undefined) delete process.env.TEMPER_CACHE;
+    else process.env.TEMPER_CACHE = before;
+  });
+
   test("serves a second run from disk, and survives a torn and a damaged record", async () => {
     const path = join(folder, "scores");
     const targets = Array.from({ length: 20 }, (_, i) =>

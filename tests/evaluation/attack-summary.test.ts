@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { parse } from "csv-parse/sync";
 import { beforeAll, describe, expect, test } from "vitest";
-import { Pool } from "../../src/attacks/pool.js";
+import { Pool, poolAttacker } from "../../src/attacks/pool.js";
 import { readTiming, runAttack } from "../../src/attacks/run.js";
 import { journalCsv } from "../../src/evaluation/attack-csv.js";
 import { sanityFlags } from "../../src/evaluation/attack-sanity.js";
@@ -23,10 +23,9 @@ const targets = ["wrong", "both", "later", "holds", "stays"].map((word, i) =>
 const paths = { greedy: join(folder, "greedy.jsonl"), random: join(folder, "random.jsonl") };
 
 async function run(name: "greedy" | "random", options: unknown, journal: string, list = targets): Promise<void> {
-  const pool = new Pool(victim);
+  const attacker = poolAttacker(new Pool(victim), await attack(name, options));
   await runAttack({
-    attack: await attack(name, options),
-    pool,
+    attacker,
     targets: list,
     examples: list.length,
     seed: 11,
