@@ -26,7 +26,6 @@ addon: packages
 build/dist.stamp: $(sources) package-lock.json tsconfig.json tsconfig.build.json $(if $(filter-out $(wildcard $(compiled)),$(compiled)),FORCE) | packages
 	@rm -rf dist build/dist.tsbuildinfo
 	@npm run --silent build
-	@test ! -f dist/cli/main.js || chmod +x dist/cli/main.js
 	@touch $@
 
 FORCE:

@@ -32,8 +32,8 @@ async function commandLine(argv: readonly string[], io: Io): Promise<Command> {
     .configureOutput({
       writeOut: (text) => io.stdout.write(text),
       writeErr: (text) => io.stderr.write(text),
-      getOutHelpWidth: () => io.stdout.columns ?? 100,
-      getErrHelpWidth: () => io.stderr.columns ?? 100,
+      getOutHelpWidth: () => io.stdout.columns || 100,
+      getErrHelpWidth: () => io.stderr.columns || 100,
       outputError: (text, write) => write(text.replace(/^error: /, "temper: ")),
     })
     .exitOverride()

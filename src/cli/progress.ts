@@ -71,7 +71,7 @@ export function openProgress(options: ProgressOptions): Progress {
     const bar = total === undefined ? "" : `  ${colors.cyan("━".repeat(full))}${colors.dim("─".repeat(barWidth - full))}`;
     const used = label.length + (total === undefined ? 0 : barWidth + 2);
     // One column less than there are: a full line would wrap, and a wrapped line cannot be cleared.
-    const text = `  ${parts().join("  ")}`.slice(0, Math.max(0, (stream.columns ?? 80) - 1 - used));
+    const text = `  ${parts().join("  ")}`.slice(0, Math.max(0, (stream.columns || 80) - 1 - used));
     stream.write(`${clearLine}${label}${bar}${text}`);
     barOnScreen = true;
   }

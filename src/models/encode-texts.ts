@@ -27,6 +27,9 @@ export interface EncodeOptions {
 /** Batches that are sorted by length together: enough to spare most padding, few enough to stay small. */
 const windowBatches = 16;
 
+/** Up to here padding costs less than another pass. */
+const shortLength = 32;
+
 /**
  * Features of texts, in the order they came. Memory is bounded however many there are: texts are read in windows, sorted by
  * length inside a window so that little is padded, and given out in the old order.
@@ -61,10 +64,11 @@ function* encodeWindow<T>(
   batchSize: number,
   count: (texts: number) => void,
 ): Generator<EncodedText<T>, void, undefined> {
-  const byLength = window.map((_, index) => index).sort((a, b) => window[a]!.encoded.ids.length - window[b]!.encoded.ids.length);
   const features: Float32Array[] = [];
-  for (let start = 0; start < byLength.length; start += batchSize) {
-    const indices = byLength.slice(start, start + batchSize);
+  for (const indices of batchesByLength(
+    window.map(({ encoded }) => encoded.ids.length),
+    batchSize,
+  )) {
     const rows = tokenFeatures(
       model,
       indices.map((index) => window[index]!.encoded),
@@ -78,6 +82,21 @@ function* encodeWindow<T>(
     const { ids, truncated } = encoded;
     yield { input, ids, tokens: model.tokenizer.tokens(ids), feature: features[index]!, truncated };
   }
+}
+
+/** Indices in batches of similar length: no text is padded to much more than twice its own length. */
+function batchesByLength(lengths: readonly number[], batchSize: number): number[][] {
+  const batches: number[][] = [];
+  let longest = 0;
+  for (const index of lengths.map((_, i) => i).sort((a, b) => lengths[a]! - lengths[b]!)) {
+    const last = batches.at(-1);
+    if (last && last.length < batchSize && lengths[index]! <= longest) last.push(index);
+    else {
+      batches.push([index]);
+      longest = Math.max(shortLength, 2 * lengths[index]!);
+    }
+  }
+  return batches;
 }
 
 /** The classification token's last layer for a batch, whatever feature the model was trained with. */

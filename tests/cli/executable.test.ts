@@ -43,6 +43,12 @@ test("exit codes and streams of the real process", async () => {
   expect(temper(["encode", "./nowhere"]).status).toBe(2);
 });
 
+test("the package is a library under its own name", () => {
+  const program =
+    'import("temper-nlp").then(({ loadModel, Tensor, UserError }) => console.log(typeof loadModel, Tensor.name, UserError.name))';
+  expect(execFileSync(process.execPath, ["-e", program], { encoding: "utf8" })).toBe("function Tensor UserError\n");
+});
+
 test("a reader that has seen enough ends it quietly", async () => {
   const model = await writeTinyModel(join(folder, "tiny"));
   const child = spawn(process.execPath, [main, "encode", model, "--json", "--quiet"]);
