@@ -3,14 +3,18 @@
 #include "slots.h"
 
 #ifdef TEMPER_CUDA
+#include <ATen/Context.h>
+#include <ATen/cuda/CUDAEvent.h>
+#include <ATen/cuda/CUDAGeneratorImpl.h>
 #include <ATen/cuda/CUDAGraph.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
+#include <c10/cuda/CUDAGraphsC10Utils.h>
 #include <c10/cuda/CUDAStream.h>
 #include <cuda_runtime_api.h>
 
 #include <memory>
-#include <unordered_map>
+#include <mutex>
 #endif
 
 namespace temper {
@@ -65,6 +69,132 @@ napi_value emptyCache(const Call&) {
   return nullptr;
 }
 
+/** Whether float32 products may round their inputs to TF32. */
+napi_value allowTf32(const Call& call) {
+  bool allowed = toBoolean(call.env, call.at(0));
+  at::globalContext().setAllowTF32CuBLAS(allowed);
+  at::globalContext().setAllowTF32CuDNN(allowed);
+  return nullptr;
+}
+
+// Random states. Operators draw from the default generator only; its state can be swapped, inside a capture too, and a replay reads
+// each state's seed from the device. So every named part of a step has a state of its own, and its seed decides it.
+
+template <typename T>
+std::vector<T>& table() {
+  static auto* values = new std::vector<T>();  // never destroyed: CUDA may be gone before our statics
+  return *values;
+}
+
+at::Generator& randomState(int64_t index) {
+  auto& states = table<at::Generator>();
+  if (index < 0 || index > 4096) throw std::invalid_argument("random state " + std::to_string(index) + " is out of range");
+  while (static_cast<int64_t>(states.size()) <= index) states.push_back(at::cuda::detail::createCUDAGenerator());
+  return states[index];
+}
+
+bool capturing() { return c10::cuda::currentStreamCaptureStatusMayInitCtx() != c10::cuda::CaptureStatus::None; }
+
+void seedState(at::Generator& generator, int64_t seed) {
+  std::lock_guard<std::mutex> lock(generator.mutex());
+  generator.set_current_seed(static_cast<uint64_t>(seed));
+}
+
+/** enterRandom(state, seed): what is drawn next comes from that state. Inside a capture the seed is the replay's affair. */
+napi_value enterRandom(const Call& call) {
+  at::Generator& own = randomState(toInteger(call.env, call.at(0)));
+  if (!capturing()) seedState(own, toInteger(call.env, call.at(1)));
+  at::Generator generator = at::cuda::detail::getDefaultCUDAGenerator();
+  std::lock_guard<std::mutex> lock(generator.mutex());
+  generator.graphsafe_set_state(own.graphsafe_get_state());
+  return nullptr;
+}
+
+napi_value seedRandom(const Call& call) {
+  seedState(randomState(toInteger(call.env, call.at(0))), toInteger(call.env, call.at(1)));
+  return nullptr;
+}
+
+// Graphs: the work between begin and end is recorded, not done, and done again at each replay. All share one pool of memory.
+
+using Graph = std::unique_ptr<at::cuda::CUDAGraph>;
+Graph& recording() {
+  static auto* graph = new Graph();
+  return *graph;
+}
+
+/** Newer libtorch registers a state when it is first used in a capture; older ones want it before. */
+template <typename G>
+void registerState(G& graph, const at::Generator& state) {
+  if constexpr (requires { graph.register_generator_state(state); }) graph.register_generator_state(state);
+}
+
+/** graphBegin(states): the random states that the work will enter. */
+napi_value graphBegin(const Call& call) {
+  if (recording()) throw std::runtime_error("a graph is being recorded already");
+  static auto pool = at::cuda::graph_pool_handle();
+  c10::cuda::device_synchronize();
+  recording() = std::make_unique<at::cuda::CUDAGraph>();
+  try {
+    for (int64_t index : toIntegers(call.env, call.at(0))) registerState(*recording(), randomState(index).graphsafe_get_state());
+    recording()->capture_begin(pool);
+  } catch (...) {
+    recording().reset();
+    throw;
+  }
+  return nullptr;
+}
+
+napi_value graphEnd(const Call& call) {
+  if (!recording()) throw std::runtime_error("no graph is being recorded");
+  Graph graph = std::move(recording());
+  graph->capture_end();
+  table<Graph>().push_back(std::move(graph));
+  return fromDouble(call.env, static_cast<double>(table<Graph>().size() - 1));
+}
+
+/** graphAbort(): ends a recording whose work failed. */
+napi_value graphAbort(const Call&) {
+  Graph graph = std::move(recording());
+  if (graph) try { graph->capture_end(); } catch (...) {}
+  return nullptr;
+}
+
+Graph& graphOf(const Call& call) {
+  auto index = toInteger(call.env, call.at(0));
+  if (index < 0 || index >= static_cast<int64_t>(table<Graph>().size()) || !table<Graph>()[index]) throw std::invalid_argument("no such graph");
+  return table<Graph>()[index];
+}
+
+napi_value graphReplay(const Call& call) {
+  graphOf(call)->replay();
+  return nullptr;
+}
+
+napi_value graphFree(const Call& call) {
+  graphOf(call).reset();
+  return nullptr;
+}
+
+/** eventRecord(id): marks this point of the stream; eventWait(id) lets the host wait until the device has passed it. */
+at::cuda::CUDAEvent& eventOf(const Call& call) {
+  auto& events = table<std::unique_ptr<at::cuda::CUDAEvent>>();
+  auto index = toInteger(call.env, call.at(0));
+  if (index < 0 || index > 65536) throw std::invalid_argument("event out of range");
+  while (static_cast<int64_t>(events.size()) <= index) events.push_back(std::make_unique<at::cuda::CUDAEvent>());
+  return *events[index];
+}
+
+napi_value eventRecord(const Call& call) {
+  eventOf(call).record();
+  return nullptr;
+}
+
+napi_value eventWait(const Call& call) {
+  if (eventOf(call).isCreated()) eventOf(call).synchronize();
+  return nullptr;
+}
+
 #endif
 
 }  // namespace
@@ -76,6 +206,16 @@ void defineCuda(napi_env env, napi_value exports) {
   define<synchronize>(env, exports, "synchronize");
   define<deviceMemory>(env, exports, "deviceMemory");
   define<emptyCache>(env, exports, "emptyCache");
+  define<allowTf32>(env, exports, "allowTf32");
+  define<enterRandom>(env, exports, "enterRandom");
+  define<seedRandom>(env, exports, "seedRandom");
+  define<graphBegin>(env, exports, "graphBegin");
+  define<graphEnd>(env, exports, "graphEnd");
+  define<graphAbort>(env, exports, "graphAbort");
+  define<graphReplay>(env, exports, "graphReplay");
+  define<graphFree>(env, exports, "graphFree");
+  define<eventRecord>(env, exports, "eventRecord");
+  define<eventWait>(env, exports, "eventWait");
 #endif
 }
 

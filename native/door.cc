@@ -22,6 +22,8 @@ struct Operator {
   c10::OperatorHandle handle;
   std::string name;
   bool inPlace;  // writes its first argument and returns it: JavaScript has that tensor already
+  bool fused;    // one of libtorch's fused optimisers, which check nothing
+  std::vector<int64_t> choices;  // for each argument: how many values its enumeration has, 0 where it is none
 };
 
 IValue toList(napi_env env, napi_value value, const TypePtr& type);
@@ -56,8 +58,6 @@ IValue toValue(napi_env env, napi_value value, const TypePtr& type) {
     default:
       break;
   }
-  // Data types, layouts and memory formats are plain integers in a schema of either libtorch generation.
-  if (type->str() == "ScalarType" || type->str() == "Layout" || type->str() == "MemoryFormat") return toInteger(env, value);
   throw std::invalid_argument("arguments of type " + type->str() + " cannot be given from JavaScript");
 }
 
@@ -86,7 +86,6 @@ IValue toList(napi_env env, napi_value value, const TypePtr& type) {
     case TypeKind::TensorType: {
       c10::List<at::Tensor> list;
       uint32_t length = arrayLength(env, value, "an array of tensors");
-      list.reserve(length);
       for (uint32_t i = 0; i < length; i++) list.push_back(toTensor(env, element(env, value, i)));
       return list;
     }
@@ -97,6 +96,24 @@ IValue toList(napi_env env, napi_value value, const TypePtr& type) {
       return list;
     }
   }
+}
+
+/** Data types, layouts and memory formats are plain integers to a schema, and libtorch uses them as indices unchecked. */
+int64_t choicesOf(const c10::Argument& argument) {
+  std::string type = argument.real_type()->str();
+  if (!type.empty() && type.back() == '?') type.pop_back();
+  if (type == "ScalarType") return static_cast<int64_t>(c10::ScalarType::Undefined);
+  if (type == "Layout") return static_cast<int64_t>(c10::Layout::NumOptions);
+  if (type == "MemoryFormat") return static_cast<int64_t>(c10::MemoryFormat::NumOptions);
+  return 0;
+}
+
+/** The argument's value, converted by its schema. */
+IValue toArgument(napi_env env, napi_value value, const c10::Argument& argument, int64_t choices) {
+  IValue converted = toValue(env, value, argument.type());
+  if (choices && converted.isInt() && (converted.toInt() < 0 || converted.toInt() >= choices))
+    throw std::invalid_argument("expected 0 to " + std::to_string(choices - 1) + ", received " + std::to_string(converted.toInt()));
+  return converted;
 }
 
 napi_value fromValue(napi_env env, const IValue& value) {
@@ -128,8 +145,12 @@ std::string describe(const Operator& op, const torch::jit::Stack& stack) {
   text << op.name << "(";
   size_t shown = 0;
   auto tensor = [&](const at::Tensor& t) {
-    if (shown++) text << ", ";
-    if (shown > 8) return;
+    if (++shown > 9) return;
+    if (shown > 1) text << ", ";
+    if (shown == 9) {
+      text << "…";
+      return;
+    }
     text << (t.defined() ? c10::toString(t.scalar_type()) : "undefined");
     if (t.defined()) text << t.sizes();
   };
@@ -139,6 +160,19 @@ std::string describe(const Operator& op, const torch::jit::Stack& stack) {
   }
   text << ")";
   return text.str();
+}
+
+/** libtorch's fused optimisers walk every list by the first one's sizes, in memory order: anything else reads beyond a tensor's end. */
+void checkFused(const torch::jit::Stack& stack) {
+  if (!stack[0].isTensorList()) return;
+  auto parameters = stack[0].toTensorVector();
+  for (size_t i = 1; i < 4; i++) {
+    auto list = stack[i].toTensorVector();
+    TORCH_CHECK(list.size() == parameters.size(), "expected lists of ", parameters.size(), " tensors, received one of ", list.size());
+    for (size_t k = 0; k < list.size(); k++)
+      TORCH_CHECK(list[k].sizes() == parameters[k].sizes() && list[k].is_contiguous() && parameters[k].is_contiguous(),
+                  "expected contiguous tensors of the same shape, received ", parameters[k].sizes(), " and ", list[k].sizes());
+  }
 }
 
 napi_value invoke(napi_env env, napi_callback_info info) {
@@ -153,16 +187,16 @@ napi_value invoke(napi_env env, napi_callback_info info) {
     for (size_t i = 0; i < arguments.size(); i++) {
       napi_value value = call.at(i);
       try {
-        if (i < call.count && kindOf(env, value) != napi_undefined) stack.push_back(toValue(env, value, arguments[i].type()));
+        if (i < call.count && kindOf(env, value) != napi_undefined) stack.push_back(toArgument(env, value, arguments[i], op.choices[i]));
         else if (arguments[i].default_value()) stack.push_back(*arguments[i].default_value());
         else throw std::invalid_argument("missing");
       } catch (...) {
         throw std::invalid_argument(op.name + ": argument " + arguments[i].name() + ": " + currentMessage());
       }
     }
-    std::string described;
     torch::jit::Stack given = stack;  // the call consumes the stack; an error message still wants to name what came
     try {
+      if (op.fused) checkFused(stack);
       op.handle.callBoxed(&stack);
     } catch (...) {
       throw std::runtime_error(describe(op, given) + ": " + currentMessage());
@@ -187,7 +221,8 @@ napi_value findOperator(const Call& call) {
   const auto& returns = schema.returns();
   bool inPlace = !returns.empty() && returns[0].alias_info() && returns[0].alias_info()->isWrite();
   // Operators are looked up once a process and stay: a few hundred small objects.
-  auto* op = new Operator{*found, whole, inPlace};
+  auto* op = new Operator{*found, whole, inPlace, name.rfind("aten::_fused_adam", 0) == 0, {}};
+  for (const auto& argument : schema.arguments()) op->choices.push_back(choicesOf(argument));
   napi_value function;
   napi_create_function(call.env, whole.c_str(), NAPI_AUTO_LENGTH, invoke, op, &function);
   std::string kinds;

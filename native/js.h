@@ -18,6 +18,7 @@ namespace temper {
 inline std::string plainMessage(const std::string& text) {
   std::string message = text.substr(0, text.find("\nException raised from"));
   message = message.substr(0, message.find("\n\n"));
+  message = message.substr(0, message.find("(Could this error message be improved?"));
   while (!message.empty() && (message.back() == '\n' || message.back() == ' ')) message.pop_back();
   return message.size() > 2000 ? message.substr(0, 2000) + " …" : message;
 }
@@ -123,14 +124,15 @@ inline uint32_t arrayLength(napi_env env, napi_value value, const char* expected
 
 inline napi_value element(napi_env env, napi_value array, uint32_t index) {
   napi_value value;
-  napi_get_element(env, array, index, &value);
+  // An element may be a getter, and that may throw; its own error is the one to show.
+  if (napi_get_element(env, array, index, &value) != napi_ok) throw std::runtime_error("element " + std::to_string(index) + " could not be read");
   return value;
 }
 
 inline std::vector<int64_t> toIntegers(napi_env env, napi_value value) {
   uint32_t length = arrayLength(env, value, "an array of integers");
-  std::vector<int64_t> numbers(length);
-  for (uint32_t i = 0; i < length; i++) numbers[i] = toInteger(env, element(env, value, i));
+  std::vector<int64_t> numbers;  // grows as it is filled: an array's length may be a lie of four thousand million holes
+  for (uint32_t i = 0; i < length; i++) numbers.push_back(toInteger(env, element(env, value, i)));
   return numbers;
 }
 

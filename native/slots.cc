@@ -59,7 +59,6 @@ const at::Tensor& toTensor(napi_env env, napi_value value) { return tensorOf(toD
 std::vector<at::Tensor> toTensors(napi_env env, napi_value value) {
   uint32_t length = arrayLength(env, value, "an array of tensors");
   std::vector<at::Tensor> tensors;
-  tensors.reserve(length);
   for (uint32_t i = 0; i < length; i++) tensors.push_back(toTensor(env, element(env, value, i)));
   return tensors;
 }

@@ -1,6 +1,7 @@
 // Tensors in and out of typed arrays, their facts, and their end.
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "door.h"
@@ -12,6 +13,7 @@ namespace {
 struct Bytes {
   const char* data = nullptr;
   size_t size = 0;
+  napi_typedarray_type type = napi_uint8_array;
 };
 
 Bytes toBytes(napi_env env, napi_value value) {
@@ -29,18 +31,13 @@ Bytes toBytes(napi_env env, napi_value value) {
     case napi_float64_array: case napi_bigint64_array: case napi_biguint64_array: unit = 8; break;
     default: break;
   }
-  return {static_cast<const char*>(data), length * unit};
+  return {static_cast<const char*>(data), length * unit, type};
 }
 
 c10::ScalarType toType(napi_env env, napi_value value) {
   auto code = toInteger(env, value, "a data type");
   if (code < 0 || code >= static_cast<int64_t>(c10::ScalarType::NumOptions)) throw std::invalid_argument("unknown data type " + std::to_string(code));
   return static_cast<c10::ScalarType>(code);
-}
-
-void expectSize(size_t given, size_t wanted) {
-  if (given != wanted)
-    throw std::invalid_argument("expected " + std::to_string(wanted) + " bytes for that shape and type, received " + std::to_string(given));
 }
 
 /** create(typed array, shape, type of the bytes, type of the tensor): copies, so the array stays JavaScript's own. */
@@ -61,17 +58,34 @@ napi_value create(const Call& call) {
   return fromDouble(call.env, keepTensor(given == wanted ? tensor : tensor.to(wanted)));
 }
 
+/** Whether an array's elements are the tensor's own; an array of bytes is taken as raw memory. */
+bool holds(napi_typedarray_type array, c10::ScalarType type) {
+  switch (array) {
+    case napi_uint8_array: return true;
+    case napi_float32_array: return type == at::kFloat;
+    case napi_float64_array: return type == at::kDouble;
+    case napi_int32_array: return type == at::kInt;
+    case napi_bigint64_array: return type == at::kLong;
+    case napi_uint16_array: return type == at::kHalf || type == at::kBFloat16;
+    default: return false;
+  }
+}
+
 /** write(handle, typed array): fills a CPU tensor (a pinned staging buffer, say) in place; i32 arrays may fill i64 tensors. */
 napi_value write(const Call& call) {
   at::Tensor tensor = toTensor(call.env, call.at(0));
   Bytes bytes = toBytes(call.env, call.at(1));
   if (!tensor.device().is_cpu() || !tensor.is_contiguous()) throw std::invalid_argument("only contiguous CPU tensors can be written from JavaScript");
-  if (tensor.scalar_type() == at::kLong && bytes.size == static_cast<size_t>(tensor.numel()) * 4) {
-    auto* target = tensor.data_ptr<int64_t>();
+  bool widened = bytes.type == napi_int32_array && tensor.scalar_type() == at::kLong;
+  if (!widened && !holds(bytes.type, tensor.scalar_type()))
+    throw std::invalid_argument(std::string("an array of that type cannot fill a tensor of type ") + c10::toString(tensor.scalar_type()));
+  size_t wanted = widened ? tensor.nbytes() / 2 : tensor.nbytes();
+  if (bytes.size != wanted)
+    throw std::invalid_argument("expected " + std::to_string(wanted) + " bytes for that shape and type, received " + std::to_string(bytes.size));
+  if (widened) {
     auto* source = reinterpret_cast<const int32_t*>(bytes.data);
-    for (int64_t i = 0; i < tensor.numel(); i++) target[i] = source[i];
-  } else {
-    expectSize(bytes.size, tensor.nbytes());
+    std::copy(source, source + tensor.numel(), tensor.data_ptr<int64_t>());
+  } else if (bytes.size) {
     std::memcpy(tensor.data_ptr(), bytes.data, bytes.size);
   }
   return nullptr;

@@ -34,7 +34,10 @@ export interface Group {
   readonly rateFactor: number;
 }
 
-/** What an update does to one parameter: its gradient, and a gate on its final change (ROSE, Algorithm 1, line 13); null: all of it. */
+/**
+ * What an update does to one parameter: its gradient, and a gate on its final change (ROSE, Algorithm 1, line 13): one number, or
+ * one for each element; null: all of it.
+ */
 export interface Change {
   readonly gradient: Tensor;
   readonly gate: Tensor | null;
@@ -116,17 +119,30 @@ export class AdamW {
   }
 
   #updateGroup(names: readonly string[], changes: ReadonlyMap<string, Change>, decay: number, rate: Tensor): void {
-    const slots = names.map((name) => this.#slot(name));
-    const gates = names.map((name) => changes.get(name)?.gate ?? null);
-    const gradients = names.map((name) => (changes.get(name) as Change).gradient);
-    const before = slots.map((slot, i) => (gates[i] ? slot.parameter.clone() : null));
-    this.#apply(slots, gradients, decay, rate);
-    for (const [i, gate] of gates.entries()) {
-      const old = before[i];
-      const parameter = slots[i]?.parameter;
-      // lerp is exact at 0 and 1: a gate of 1 is the plain update to the bit, a gate of 0 leaves the parameter as it was.
-      if (gate && old && parameter) parameter.copy_(lerp(old, parameter, gate.expand(...parameter.shape)));
+    const gateOf = (name: string): Tensor | null => changes.get(name)?.gate ?? null;
+    const plain = names.filter((name) => !gateOf(name));
+    const gradient = (name: string): Tensor => (changes.get(name) as Change).gradient;
+    if (plain.length > 0)
+      this.#apply(
+        plain.map((name) => this.#slot(name)),
+        plain.map(gradient),
+        decay,
+        rate,
+      );
+    for (const name of names) {
+      const gate = gateOf(name);
+      if (gate) this.#applyGated(this.#slot(name), gradient(name), gate, decay, rate);
     }
+  }
+
+  /** A gate of 1 is the plain update to the bit, a gate of 0 leaves the parameter as it was. */
+  #applyGated(slot: Slot, gradient: Tensor, gate: Tensor, decay: number, rate: Tensor): void {
+    // The whole change, decay included, is in proportion to the rate: one gate for all elements is a rate of the parameter's own.
+    if (gate.elements === 1) return this.#apply([slot], [gradient], decay, rate.mul(gate.reshape()));
+    const before = slot.parameter.clone();
+    this.#apply([slot], [gradient], decay, rate);
+    // lerp is exact at both ends.
+    slot.parameter.copy_(lerp(before, slot.parameter, gate));
   }
 
   #apply(slots: readonly Slot[], gradients: List, decay: number, rate: Tensor): void {
@@ -136,7 +152,8 @@ export class AdamW {
       const steps = slots.map(() => this.step);
       fused(
         of((s) => s.parameter),
-        gradients,
+        // The fused kernel walks memory in order; a gradient may come transposed.
+        gradients.map((gradient) => gradient.contiguous()),
         of((s) => s.first),
         of((s) => s.second),
         [],
