@@ -105,7 +105,9 @@ function preparePip({ root, env, log }, attempts) {
  * @param {Pip} pip
  * @param {Way} way
  */
-function runPip({ root, env }, { source, command }, way) {
+function runPip({ root, env: given }, { source, command }, way) {
+  // Nothing outside this folder is touched, so pip need not warn of being run by root.
+  const env = { ...given, PIP_ROOT_USER_ACTION: "ignore" };
   const [program = "", ...first] = command;
   const install = [...first, "install", "--disable-pip-version-check", "--no-warn-script-location"];
   // What is there is broken, or we would not be here; pip trusts it unless told otherwise.
