@@ -2,69 +2,6 @@ import { type EncoderConfig, embedAt, embedInput, type TokenInput } from "../mod
 import type { Mode, Weights } from "../nn/index.js";
 import { cat, grad, noGrad, scope, type Tensor, zerosLike } from "../tensor/index.js";
 
-/** The open words of one text: which tokens they are, and the tokens that may stand there, the word's own first. */
-export interface OpenWords {
-  /** Indices into the text's token ids. */
-  readonly positions: Int32Array;
-  /** Indices into the text's words. */
-  readonly words: Int32Array;
-  readonly tokens: readonly Int32Array[];
-}
-
-/** Finds the words that have a substitute. */
-export function openWords(
-  choices: readonly (readonly string[])[],
-  positions: ArrayLike<number>,
-  wordToken: (word: string) => number,
-): OpenWords {
-  const words = choices.flatMap((slots, i) => (slots.length > 1 ? [i] : []));
-  return {
-    positions: Int32Array.from(words, (i) => positions[i]!),
-    words: Int32Array.from(words),
-    tokens: words.map((i) => Int32Array.from(choices[i]!, wordToken)),
-  };
-}
-
-/**
- * The attack space of a batch on the host. Only open words take room, row by row, and their number is rounded up to a quarter of
- * the batch's tokens, so that few shapes occur; what is left over is read by nobody.
- */
-export interface HostHull {
-  /** Open words, rounded up, and slots a word. */
-  readonly count: number;
-  readonly width: number;
-  readonly tokens: Int32Array; // [count, width]
-  /** 1 where there is a substitute. */
-  readonly open: Uint8Array; // [count, width]
-  readonly places: Int32Array; // [count, 1]
-  /** For each token of the batch where its embedding lies: among the batch's own, or after them among the mixtures. */
-  readonly index: Int32Array; // [rows * length]
-}
-
-export function packHull(texts: readonly OpenWords[], length: number, width: number): HostHull {
-  const all = texts.length * length;
-  const quarter = Math.ceil(all / 4);
-  const used = texts.reduce((sum, text) => sum + text.tokens.length, 0);
-  const count = Math.max(1, Math.ceil(used / quarter)) * quarter;
-  const tokens = new Int32Array(count * width);
-  const open = new Uint8Array(count * width);
-  const places = new Int32Array(count);
-  const index = Int32Array.from({ length: all }, (_, i) => i);
-  let at = 0;
-  for (const [row, text] of texts.entries()) {
-    for (const [i, slots] of text.tokens.entries()) {
-      places[at] = text.positions[i]!;
-      index[row * length + places[at]!] = all + at;
-      tokens.set(slots.subarray(0, width), at * width);
-      open.fill(1, at * width, at * width + Math.min(slots.length, width));
-      at++;
-    }
-  }
-  // A word without any slot would have no shares.
-  for (; at < count; at++) open[at * width] = 1;
-  return { count, width, tokens, open, places, index };
-}
-
 /** The attack space of a batch on the device. */
 export interface Hull {
   readonly tokens: Tensor; // [word, slot]

@@ -159,7 +159,8 @@ function checkRows(rows: readonly Float32Array[], count: number, victim: Victim)
   }
 }
 
-async function* chunks<T>(items: Iterable<T> | AsyncIterable<T>, size: number): AsyncGenerator<T[]> {
+/** Items in groups of a fixed size; the last may be smaller. */
+export async function* chunks<T>(items: Iterable<T> | AsyncIterable<T>, size: number): AsyncGenerator<T[]> {
   let chunk: T[] = [];
   for await (const item of items) {
     chunk.push(item);

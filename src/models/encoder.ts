@@ -26,9 +26,19 @@ export function embedWords(config: EncoderConfig, weights: Weights, ids: Tensor)
 
 /** The embedding layer over word embeddings [..., length, hidden]: position and type added, normalised, dropped out. */
 export function embedLayer(config: EncoderConfig, weights: Weights, words: Tensor, types: Tensor | null, mode: Mode): Tensor {
+  const table = parameter(weights, `${prefixOf(config)}embeddings.position_embeddings.weight`);
+  const positions = table.narrow(0, config.positionOffset, words.size(-2)); // [length, hidden]
+  return embedSum(config, weights, words, positions, types, mode);
+}
+
+/** The embedding layer's output for single tokens of type 0 at given places of a text: ids [...], places broadcast to them. */
+export function embedAt(config: EncoderConfig, weights: Weights, ids: Tensor, places: Tensor, mode: Mode): Tensor {
+  const positions = embed(weights, `${prefixOf(config)}embeddings.position_embeddings`, places.add(config.positionOffset));
+  return embedSum(config, weights, embedWords(config, weights, ids), positions, null, mode);
+}
+
+function embedSum(config: EncoderConfig, weights: Weights, words: Tensor, positions: Tensor, types: Tensor | null, mode: Mode): Tensor {
   const name = `${prefixOf(config)}embeddings`;
-  const length = words.size(-2);
-  const positions = parameter(weights, `${name}.position_embeddings.weight`).narrow(0, config.positionOffset, length); // [length, hidden]
   const typed = types
     ? embed(weights, `${name}.token_type_embeddings`, types)
     : parameter(weights, `${name}.token_type_embeddings.weight`).select(0, 0); // [hidden]
