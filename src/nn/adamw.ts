@@ -138,11 +138,11 @@ export class AdamW {
   /** A gate of 1 is the plain update to the bit, a gate of 0 leaves the parameter as it was. */
   #applyGated(slot: Slot, gradient: Tensor, gate: Tensor, decay: number, rate: Tensor): void {
     // The whole change, decay included, is in proportion to the rate: one gate for all elements is a rate of the parameter's own.
-    if (gate.elements === 1) return this.#apply([slot], [gradient], decay, rate.mul(gate.reshape()));
-    const before = slot.parameter.clone();
-    this.#apply([slot], [gradient], decay, rate);
+    const single = gate.elements === 1;
+    const before = single ? null : slot.parameter.clone();
+    this.#apply([slot], [gradient], decay, single ? rate.mul(gate.reshape()) : rate);
     // lerp is exact at both ends.
-    slot.parameter.copy_(lerp(before, slot.parameter, gate));
+    if (before) slot.parameter.copy_(lerp(before, slot.parameter, gate));
   }
 
   #apply(slots: readonly Slot[], gradients: List, decay: number, rate: Tensor): void {

@@ -1,6 +1,6 @@
 import { isHead } from "../models/index.js";
 import { type Change, crossEntropy, type Group } from "../nn/index.js";
-import { gradOrNull, type Tensor, zerosLike } from "../tensor/index.js";
+import { foreachAdd_, foreachMulScalar_, free, gradOrNull, noGrad, type Tensor, zerosLike } from "../tensor/index.js";
 import type { Gradients, Losses, Named, Selected, Step, Update } from "./layer.js";
 import type { TrainSettings } from "./settings.js";
 
@@ -26,7 +26,28 @@ export function gradientsOf(loss: Tensor, parameters: Named, retainGraph = false
 
 /** The gradient of the total. */
 export function totalGradients(step: Step, losses: Losses): Gradients {
-  return { losses, total: gradientsOf(totalOf(losses), step.run.parameters), others: new Map() };
+  const wanted = step.leaves.size === 0 ? step.run.parameters : new Map([...step.run.parameters, ...step.leaves]);
+  return { losses, total: gradientsOf(totalOf(losses), wanted), others: new Map() };
+}
+
+/**
+ * The mean of so many gradients, losses and all. They are added up as they are made, so that no more than one beside the sum is in
+ * memory.
+ */
+export function averaged(count: number, make: (i: number) => Gradients): Gradients {
+  const sum = make(0);
+  const tensorsOf = ({ total, others }: Gradients): Tensor[] => [total, ...others.values()].flatMap((named) => [...named.values()]);
+  let losses = sum.losses;
+  for (let i = 1; i < count; i++) {
+    const part = make(i);
+    const added = tensorsOf(part);
+    foreachAdd_(tensorsOf(sum), added, 1);
+    free(added);
+    losses = noGrad(() => new Map([...losses].map(([name, loss]) => [name, loss.add(part.losses.get(name) as Tensor)])));
+  }
+  if (count === 1) return sum;
+  foreachMulScalar_(tensorsOf(sum), 1 / count);
+  return { ...sum, losses: noGrad(() => new Map([...losses].map(([name, loss]) => [name, loss.div(count)]))) };
 }
 
 /** Every gradient as it is, no gate. */

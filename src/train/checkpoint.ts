@@ -1,9 +1,9 @@
 import { existsSync } from "node:fs";
-import { mkdir, open, readdir, rename, rm } from "node:fs/promises";
+import { mkdir, readdir, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
 import { messageOf } from "../errors.js";
-import { readJson, sha256File, writeFileAtomic } from "../files.js";
+import { codeOf, fileError, readJson, sha256File, syncFolder, writeFileAtomic } from "../files.js";
 import { openSafetensors } from "../models/safetensors.js";
 import { writeSafetensors } from "../models/safetensors-writer.js";
 import { free, fromBytes, keep, noGrad, type Tensor } from "../tensor/index.js";
@@ -20,6 +20,8 @@ const stateSchema = z.object({
   /** The update's place in the data: epoch, and updates done of it. */
   epoch: z.number().int().nonnegative(),
   inEpoch: z.number().int().nonnegative(),
+  /** The step of the last evaluation that was finished. */
+  evaluated: z.number().int().nonnegative(),
   best: bestSchema.nullable(),
   /** Evaluations since the best one. */
   waited: z.number().int().nonnegative(),
@@ -32,6 +34,8 @@ export type CheckpointState = z.output<typeof stateSchema>;
 const fileSchema = z.object({ state: stateSchema, hashes: z.record(z.string(), z.string()) });
 
 const prefix = "step-";
+/** How a folder is called while it is filled. */
+const unfinished = ".writing-";
 const nameOf = (step: number): string => `${prefix}${String(step).padStart(8, "0")}`;
 
 /** Checkpoints of a run, one folder each. A folder appears whole or not at all: it is filled under another name and renamed. */
@@ -46,11 +50,22 @@ export class Checkpoints {
     return join(this.#folder, nameOf(step));
   }
 
-  /** Writes a checkpoint: groups of tensors, a file each, then the state with the files' hashes. */
+  /** Writes a checkpoint: groups of tensors, a file each, then the state with the files' hashes. One of the same step stays as it is. */
   async save(state: CheckpointState, groups: Readonly<Record<string, Named>>): Promise<void> {
     const target = this.path(state.step);
     if (existsSync(target)) return;
-    const temporary = join(this.#folder, `.writing-${process.pid}`);
+    const temporary = join(this.#folder, `${unfinished}${process.pid}`);
+    try {
+      await this.#fill(temporary, state, groups);
+      await rename(temporary, target);
+      await syncFolder(this.#folder);
+    } catch (error) {
+      await rm(temporary, { recursive: true, force: true });
+      throw codeOf(error) === null ? error : fileError(error, target, "write the checkpoint");
+    }
+  }
+
+  async #fill(temporary: string, state: CheckpointState, groups: Readonly<Record<string, Named>>): Promise<void> {
     await rm(temporary, { recursive: true, force: true });
     await mkdir(temporary, { recursive: true });
     const hashes: Record<string, string> = {};
@@ -58,15 +73,11 @@ export class Checkpoints {
       const file = `${group}.safetensors`;
       await writeSafetensors(
         join(temporary, file),
-        [...tensors].map(([name, tensor]) => ({ name, dtype: "F32" as const, shape: tensor.shape, bytes: () => tensor.bytes() })),
+        [...tensors].map(([name, tensor]) => ({ name, dtype: storedAs(tensor), shape: tensor.shape, bytes: () => tensor.bytes() })),
       );
       hashes[file] = await sha256File(join(temporary, file));
     }
     await writeFileAtomic(join(temporary, "state.json"), JSON.stringify({ state, hashes }));
-    await rename(temporary, target);
-    const folder = await open(this.#folder);
-    await folder.sync();
-    await folder.close();
   }
 
   async steps(): Promise<number[]> {
@@ -77,16 +88,33 @@ export class Checkpoints {
       .sort((a, b) => a - b);
   }
 
-  /** The newest checkpoint that is whole; damaged ones are named and passed over. */
-  async newest(notice: (message: string) => void): Promise<CheckpointState | null> {
+  /**
+   * The newest checkpoint that is whole, the one of its best step too. Damaged ones are named and removed, as is all of them where
+   * the run starts anew: what comes after will be written again.
+   */
+  async newest(resume: boolean, notice: (message: string) => void): Promise<CheckpointState | null> {
+    await this.#removeUnfinished();
     for (const step of (await this.steps()).reverse()) {
       try {
-        return await this.#verify(step);
+        if (resume) return await this.#verifyWithBest(step);
       } catch (error) {
-        notice(`the checkpoint of step ${step} is damaged (${messageOf(error)}); using the one before`);
+        notice(`the checkpoint of step ${step} is damaged and not used: ${messageOf(error)}`);
       }
+      await rm(this.path(step), { recursive: true, force: true });
     }
     return null;
+  }
+
+  /** What a killed process left half-written. */
+  async #removeUnfinished(): Promise<void> {
+    for (const name of await readdir(this.#folder))
+      if (name.startsWith(unfinished)) await rm(join(this.#folder, name), { recursive: true, force: true });
+  }
+
+  async #verifyWithBest(step: number): Promise<CheckpointState> {
+    const state = await this.#verify(step);
+    if (state.best && state.best.step !== step) await this.#verify(state.best.step);
+    return state;
   }
 
   async #verify(step: number): Promise<CheckpointState> {
@@ -103,7 +131,10 @@ export class Checkpoints {
     const file = await openSafetensors(join(this.path(step), `${group}.safetensors`));
     try {
       return new Map(
-        [...file.entries.values()].map((entry) => [entry.name, keep(fromBytes(file.readSync(entry.name), entry.shape, "float32"))]),
+        [...file.entries.values()].map(({ name, shape, dtype }) => [
+          name,
+          keep(fromBytes(file.readSync(name), shape, dtype === "BOOL" ? "bool" : "float32")),
+        ]),
       );
     } finally {
       await file.close();
@@ -115,6 +146,12 @@ export class Checkpoints {
     const steps = await this.steps();
     for (const step of steps.slice(0, -keepCount)) if (step !== best) await rm(this.path(step), { recursive: true, force: true });
   }
+}
+
+/** Parameters and moments are float32, masks of elements bool. */
+function storedAs(tensor: Tensor): "F32" | "BOOL" {
+  if (tensor.type !== "float32" && tensor.type !== "bool") throw new Error(`a checkpoint holds float32 and bool, not ${tensor.type}`);
+  return tensor.type === "bool" ? "BOOL" : "F32";
 }
 
 /** Copies saved values into tensors of the same names; every name must be there. */

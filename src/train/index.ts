@@ -1,4 +1,4 @@
-export { gradientsOf, totalOf } from "./base.js";
+export { averaged, gradientsOf, totalOf } from "./base.js";
 export { type BatchMode, epochBatches } from "./batches.js";
 export * from "./dataset.js";
 export * from "./job.js";

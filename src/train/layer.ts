@@ -43,6 +43,8 @@ export interface Run {
   /** The type that matrices are multiplied in. */
   readonly compute: DataType;
   readonly rng: Rng;
+  /** The methods, innermost first. */
+  readonly layers: readonly Layer[];
   readonly dataset: Dataset;
   /** Updates planned in all. */
   readonly updates: number;
@@ -54,7 +56,7 @@ export interface Run {
   pretrained(): Weights;
   /** The substitution set of the run; an error where none was named. */
   substitutions(): Promise<Substitutions>;
-  /** Batches of the training data in a fixed order, for a pass before training (Child-Tuning's Fisher). */
+  /** Batches of the training data in a fixed order, seen by the model alone, for a pass before training (Child-Tuning's Fisher). */
   eachBatch(visit: (step: Step) => void, label: string): Promise<void>;
   notice(message: string): void;
 }
@@ -92,8 +94,10 @@ export interface Step {
   weights(name: string, mode: Mode): Weights;
   /** Points the device's generator at the stream (seed, step, names): what is drawn next depends on nothing else. */
   random(...names: string[]): void;
+  /** Leaves besides the parameters whose gradients are wanted with theirs, under names of their own. */
+  readonly leaves: Named;
   /** The same batch read from another input, with nothing remembered; random streams stay the same. */
-  derive(input: EncoderInput): Step;
+  derive(input: EncoderInput, leaves?: Named): Step;
   /** A number for the events, read when events are written. */
   log(name: string, value: Tensor): void;
 }
@@ -103,7 +107,7 @@ export type Losses = ReadonlyMap<string, Tensor>;
 
 export interface Gradients {
   readonly losses: Losses;
-  /** Of the total. */
+  /** Of the total, for every parameter and the step's own leaves. */
   readonly total: Named;
   /** Of single terms, under names that a layer's `select` knows (ROSE: the consistency term's). */
   readonly others: ReadonlyMap<string, Named>;
@@ -137,6 +141,8 @@ export interface Layer {
   readonly name: string;
   /** Roles that only one layer of a run can have, each with what it does ("adversary": "searches its own perturbation"). */
   readonly owns?: Readonly<Record<string, string>>;
+  /** True where it runs the clean text twice, as one batch (`step.pair`): layers over it then find both passes. */
+  readonly twice?: boolean;
   /** Why this layer cannot work over the ones beneath it, or null. */
   refuses?(beneath: readonly Layer[], run: Pick<Run, "model" | "task" | "settings">): string | null;
   prepare?(run: Run): Promise<void>;

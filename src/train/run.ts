@@ -2,10 +2,10 @@ import { UserError } from "../errors.js";
 import { mapWeights, type Weights } from "../nn/index.js";
 import { free, keep, noGrad, type Rng, scope } from "../tensor/index.js";
 import { toHostBatch } from "./host-batch.js";
-import type { Job } from "./job.js";
+import { Interrupted, type Job } from "./job.js";
 import type { Named, Run } from "./layer.js";
 import { toBatch } from "./runner.js";
-import type { Stack } from "./stack.js";
+import { Stack } from "./stack.js";
 import { openStep } from "./step.js";
 import type { Streams } from "./streams.js";
 
@@ -30,6 +30,7 @@ export async function openRun(
     device: placement.device,
     compute: placement.compute,
     rng,
+    layers: stack.layers,
     dataset: job.train,
     updates,
     parameters,
@@ -47,12 +48,15 @@ export async function openRun(
     async eachBatch(visit, label) {
       const { batchSize } = job.settings;
       const positions = Int32Array.from(job.train.items.keys());
-      const context = { run, stack, streams, compute: placement.compute, log: () => {} };
+      // Without layers, which may not have prepared themselves yet.
+      const bare = new Stack([]);
+      const context = { run, stack: bare, streams, compute: placement.compute, log: () => {} };
       for (let start = 0; start < positions.length; start += batchSize) {
         const host = toHostBatch(job.train, positions.slice(start, start + batchSize), model.tokenizer.special.pad, placement.device);
-        scope(() => visit(openStep(context, toBatch({ run, stack }, host), start / batchSize)));
-        job.watch?.onPrepare?.(label, Math.min(start + batchSize, positions.length), positions.length);
+        scope(() => visit(openStep(context, toBatch({ run, stack: bare }, host), start / batchSize)));
+        job.watch?.onWork?.(label, Math.min(start + batchSize, positions.length), positions.length);
         await new Promise(setImmediate);
+        if (job.signal?.aborted) throw new Interrupted("stopped before the first update");
       }
     },
     notice: (message) => job.watch?.onNotice?.(message),
@@ -62,9 +66,14 @@ export async function openRun(
         free([...(layer.state?.().parameters?.values() ?? []), ...(layer.state?.().buffers?.values() ?? [])]);
     },
   };
-  for (const layer of stack.layers) {
-    await layer.prepare?.(run);
-    for (const [name, tensor] of layer.state?.().parameters ?? []) parameters.set(name, tensor);
+  try {
+    for (const layer of stack.layers) {
+      await layer.prepare?.(run);
+      for (const [name, tensor] of layer.state?.().parameters ?? []) parameters.set(name, tensor);
+    }
+    return run;
+  } catch (error) {
+    run.close();
+    throw error;
   }
-  return run;
 }

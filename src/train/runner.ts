@@ -1,18 +1,8 @@
 import { toInput } from "../models/index.js";
 import { type AdamW, clipGlobalNorm_, globalNorm } from "../nn/index.js";
-import {
-  type DataType,
-  foreachAdd_,
-  foreachMulScalar_,
-  keep,
-  noGrad,
-  scope,
-  stack as stackTensors,
-  type Tensor,
-  tensor,
-} from "../tensor/index.js";
-import { totalOf } from "./base.js";
-import type { Batch, Gradients, HostBatch, HostTensor, Named, Run, Update } from "./layer.js";
+import { type DataType, keep, noGrad, scope, stack as stackTensors, type Tensor, tensor } from "../tensor/index.js";
+import { averaged, totalOf } from "./base.js";
+import type { Batch, HostBatch, HostTensor, Named, Run, Update } from "./layer.js";
 import type { Stack } from "./stack.js";
 import { openStep, type StepContext } from "./step.js";
 import type { Streams } from "./streams.js";
@@ -26,6 +16,8 @@ export interface Scalars {
 /** Runs updates: batches in, changed parameters and numbers for the events out. */
 export interface Runner {
   update(number: number, batches: readonly HostBatch[]): Scalars;
+  /** Frees what it keeps between updates. */
+  dispose(): void;
 }
 
 export interface RunnerContext {
@@ -44,6 +36,7 @@ export function eagerRunner(context: RunnerContext): Runner {
         const onDevice = batches.map((host) => toBatch(context, host));
         return keep(runUpdate(context, number, onDevice));
       }),
+    dispose() {},
   };
 }
 
@@ -84,10 +77,11 @@ export function runUpdate(context: RunnerContext, number: number, batches: reado
   const { run, stack, streams, optimizer } = context;
   const logged = new Map<string, Tensor>();
   const log = (name: string, value: Tensor): void => void logged.set(name, value);
+  // Counted by the setting, not by what this update has: the last one of an epoch may have fewer batches.
+  const firstStep = number * run.settings.accumulate;
   const stepContext: StepContext = { run, stack, streams, compute: context.compute, log };
-  const steps = batches.map((batch, i) => stack.gradients(openStep(stepContext, batch, number * batches.length + i)));
+  const gradients = averaged(batches.length, (i) => stack.gradients(openStep(stepContext, batches[i] as Batch, firstStep + i)));
   return noGrad(() => {
-    const gradients = steps.length === 1 ? (steps[0] as Gradients) : averaged(steps);
     const all = [...gradients.total.values()];
     const { clip } = run.settings;
     const norm = clip === null ? globalNorm(all) : clipGlobalNorm_(all, clip);
@@ -97,7 +91,7 @@ export function runUpdate(context: RunnerContext, number: number, batches: reado
       gradients: gradients.total,
       others: gradients.others,
       optimizer,
-      random: (...names) => streams.enter(number, ["update", ...names]),
+      random: (...names) => streams.enter(firstStep, ["update", ...names]),
       log,
     };
     optimizer.update(stack.select(update));
@@ -117,25 +111,4 @@ export function runUpdate(context: RunnerContext, number: number, batches: reado
       ),
     };
   });
-}
-
-/** The mean over batches, of losses and of every gradient. */
-function averaged(steps: readonly Gradients[]): Gradients {
-  const [first, ...rest] = steps as [Gradients, ...Gradients[]];
-  const mean = (pick: (gradients: Gradients) => Named): Named => {
-    const target = [...pick(first).values()];
-    for (const other of rest) foreachAdd_(target, [...pick(other).values()], 1);
-    foreachMulScalar_(target, 1 / steps.length);
-    return pick(first);
-  };
-  const others = new Map(
-    [...first.others.keys()].map((name): [string, Named] => [name, mean((gradients) => gradients.others.get(name) as Named)]),
-  );
-  const losses = new Map(
-    [...first.losses.keys()].map((name): [string, Tensor] => [
-      name,
-      rest.reduce((sum, other) => sum.add(other.losses.get(name) as Tensor), first.losses.get(name) as Tensor).div(steps.length),
-    ]),
-  );
-  return { losses, total: mean((gradients) => gradients.total), others };
 }

@@ -1,7 +1,7 @@
 import { type EncoderInput, forward, type Output } from "../models/index.js";
 import { type Mode, mapWeights, training, type Weights } from "../nn/index.js";
-import { cat, type DataType, type Tensor } from "../tensor/index.js";
-import type { Batch, Pass, PassRequest, Run, Step } from "./layer.js";
+import { cat, type DataType, scope, type Tensor } from "../tensor/index.js";
+import type { Batch, Named, Pass, PassRequest, Run, Step } from "./layer.js";
 import type { Stack } from "./stack.js";
 import type { Streams } from "./streams.js";
 
@@ -27,12 +27,14 @@ class TrainingStep implements Step {
   readonly #cast = new Map<Weights, Weights>();
   readonly batch: Batch;
   readonly number: number;
+  readonly leaves: Named;
 
-  constructor(context: StepContext, batch: Batch, number: number, input: EncoderInput) {
+  constructor(context: StepContext, batch: Batch, number: number, input: EncoderInput, leaves: Named = new Map()) {
     this.#context = context;
     this.#input = input;
     this.batch = batch;
     this.number = number;
+    this.leaves = leaves;
   }
 
   get run(): Run {
@@ -69,7 +71,8 @@ class TrainingStep implements Step {
     const weights = request.weights ? this.#inComputeType(request.weights) : this.weights(name, mode);
     this.random(request.stream ?? name);
     const used = this.run.settings.dropout ? mode : { ...mode, training: false };
-    return forward(this.run.model.shape, weights, request.input ?? this.#input, used);
+    // What autograd does not need of the pass goes at once.
+    return scope(() => forward(this.run.model.shape, weights, request.input ?? this.#input, used));
   }
 
   weights(name: string, mode: Mode): Weights {
@@ -96,8 +99,8 @@ class TrainingStep implements Step {
     this.#context.streams.enter(this.number, names);
   }
 
-  derive(input: EncoderInput): Step {
-    return new TrainingStep(this.#context, this.batch, this.number, input);
+  derive(input: EncoderInput, leaves?: Named): Step {
+    return new TrainingStep(this.#context, this.batch, this.number, input, leaves);
   }
 
   log(name: string, value: Tensor): void {
