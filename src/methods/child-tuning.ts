@@ -1,0 +1,109 @@
+import { z } from "zod";
+import { clipGlobalNorm_, crossEntropy } from "../nn/index.js";
+import { bernoulli_, cat, emptyLike, free, keep, noGrad, scope, type Tensor, zeros, zerosLike } from "../tensor/index.js";
+import { gradientsOf, type Layer, type Named, type Run } from "../train/index.js";
+import { defineMethod } from "./method.js";
+import { share } from "./options.js";
+import { quantileOf } from "./quantile.js";
+
+const owns = { selection: "decides which parameters an update changes" };
+
+const insideLayers = (run: Run): Named => new Map([...run.model.weights].filter(([name]) => name.includes(".layer.")));
+
+/**
+ * The diagonal of the Fisher information: the mean over batches of the squared gradient, each tensor's clipped by itself. One pass
+ * over the training data.
+ */
+export async function fisherOf(run: Run, parameters: Named): Promise<Map<string, Tensor>> {
+  const fisher = noGrad(() => new Map([...parameters].map(([name, tensor]) => [name, keep(zerosLike(tensor))])));
+  const { clip } = run.settings;
+  let batches = 0;
+  await run.eachBatch((step) => {
+    const gradients = gradientsOf(crossEntropy(step.pass("clean").logits, step.batch.labels), parameters);
+    noGrad(() => {
+      for (const [name, gradient] of gradients) {
+        if (clip !== null) clipGlobalNorm_([gradient], clip);
+        fisher.get(name)?.add_(gradient.square());
+      }
+    });
+    batches++;
+  }, "Fisher information");
+  noGrad(() => {
+    for (const value of fisher.values()) value.div_(batches);
+  });
+  return fisher;
+}
+
+/** True for the given share of all elements, those of the largest values: one threshold over all tensors. */
+export function largest(values: Named, part: number): Map<string, Tensor> {
+  return scope(() => {
+    const all = cat(
+      [...values.values()].map((tensor) => tensor.reshape(-1)),
+      0,
+    );
+    const threshold = quantileOf(all, 1 - part);
+    return new Map([...values].map(([name, tensor]) => [name, tensor.ge(threshold)]));
+  });
+}
+
+/** Child-Tuning_D: a fixed mask on the gradient of each element; decay still reaches all of them. */
+function byFisher(part: number): Layer {
+  let masks = new Map<string, Tensor>();
+  const prefix = "child-tuning.mask.";
+  return {
+    name: "child-tuning",
+    owns,
+    async prepare(run) {
+      const parameters = insideLayers(run);
+      if (run.restored) {
+        // The checkpoint holds the mask: the pass over the data is not done again.
+        const empty = [...parameters].map(([name, { shape }]): [string, Tensor] => [
+          name,
+          zeros(shape, { type: "bool", device: run.device }),
+        ]);
+        masks = keep(new Map(empty));
+        return;
+      }
+      const fisher = await fisherOf(run, parameters);
+      masks = noGrad(() => keep(largest(fisher, part)));
+      free(fisher);
+    },
+    state: () => ({ buffers: new Map([...masks].map(([name, mask]) => [prefix + name, mask])) }),
+    select(_update, next) {
+      const selected = next();
+      for (const [name, mask] of masks) selected.get(name)?.gradient.mul_(mask);
+      return selected;
+    },
+  };
+}
+
+/** Child-Tuning_F: at every update a random share of the elements of every gradient, scaled up to the same expectation. */
+function atRandom(part: number): Layer {
+  return {
+    name: "child-tuning",
+    owns,
+    select(update, next) {
+      const selected = next();
+      update.random("child-tuning");
+      for (const name of update.run.model.weights.keys()) {
+        const gradient = selected.get(name)?.gradient;
+        if (!gradient) continue;
+        const drawn = emptyLike(gradient);
+        bernoulli_(drawn, part);
+        gradient.mul_(drawn.div_(part));
+      }
+      return selected;
+    },
+  };
+}
+
+export const childTuning = defineMethod({
+  name: "child-tuning",
+  summary: "updates only a child network: the elements of largest Fisher information (D), or new random ones each time (F)",
+  paper: "Xu et al. 2021, Raise a Child in Large Language Model",
+  options: z.strictObject({
+    variant: z.enum(["D", "F"]).default("D").describe("D: chosen once by a pass over the training data; F: drawn anew at every update"),
+    keep: share.default(0.3).describe("share of the elements that are updated"),
+  }),
+  create: ({ variant, keep: part }) => (variant === "D" ? byFisher(part) : atRandom(part)),
+});

@@ -1,0 +1,108 @@
+import { z } from "zod";
+import { evaluating, symmetricDivergence } from "../nn/index.js";
+import { grad, keep, noGrad, randn, scope, type Tensor } from "../tensor/index.js";
+import type { Layer, Step, Update } from "../train/index.js";
+import { defineMethod } from "./method.js";
+import { share } from "./options.js";
+import { shifted, wordsOf } from "./word-input.js";
+
+const options = z.strictObject({
+  lambda: z.number().nonnegative().default(1).describe("weight of the smoothness term; the paper tries 1, 3 and 5"),
+  mu: z.number().nonnegative().default(1).describe("weight of the proximal term"),
+  steps: z.number().int().positive().default(1).describe("ascent steps"),
+  sigma: z.number().positive().default(1e-5).describe("deviation of the first noise"),
+  stepSize: z.number().positive().default(1e-3).describe("length of an ascent step"),
+  epsilon: z.number().positive().default(1e-5).describe("radius of the ball (paper), or what steadies the division (code)"),
+  projection: z
+    .enum(["paper", "code"])
+    .default("paper")
+    .describe("paper: the ball of radius epsilon; code: every token divided by its largest entry"),
+  beta: share.default(0.99).describe("what the slow copy keeps of itself in the first tenth of the updates"),
+  laterBeta: share.default(0.999).describe("the same afterwards"),
+});
+
+type Options = z.output<typeof options>;
+
+/** Keeps a division by a token's largest entry finite where the token, being padding, has no gradient. */
+const tiny = 1e-30;
+
+/** The largest absolute entry of each token: [batch, length, 1]. */
+const largestEntry = (tensor: Tensor): Tensor => tensor.abs().amax([-1], true);
+
+/** One step uphill and back into what the perturbation may be. */
+export function ascend(
+  noise: Tensor,
+  gradient: Tensor,
+  { stepSize, epsilon, projection }: Pick<Options, "stepSize" | "epsilon" | "projection">,
+): Tensor {
+  if (projection === "code") {
+    const moved = noise.add(gradient.mul(stepSize));
+    return moved.div(largestEntry(moved).add(epsilon));
+  }
+  return noise.add(gradient.div(largestEntry(gradient).clamp(tiny)).mul(stepSize)).clamp(-epsilon, epsilon);
+}
+
+/** The perturbation of the word embeddings that changes the output most: gradients reach it alone, no weight. */
+function search(step: Step, words: Tensor, clean: Tensor, chosen: Options): Tensor {
+  return scope(() => {
+    const from = words.detach();
+    step.random("smart");
+    let noise = randn(words.shape, { device: step.run.device }).mul(chosen.sigma);
+    for (let i = 0; i < chosen.steps; i++) {
+      const leaf = noise.detach().requireGrad();
+      const probe = step.pass(`smart.probe.${i}`, { input: shifted(step, from, leaf) });
+      const [gradient] = grad(symmetricDivergence(clean, probe.logits), [leaf]) as [Tensor];
+      noise = ascend(leaf.detach(), gradient, chosen);
+    }
+    return noise;
+  });
+}
+
+/** SMART: a smoothness term around every text, and a proximal term to a slow copy of the model. */
+function createSmart(chosen: Options): Layer {
+  let slow = new Map<string, Tensor>();
+  return {
+    name: "smart",
+    owns: { adversary: "searches a perturbation of its own" },
+    async prepare(run) {
+      if (chosen.mu === 0) return;
+      slow = noGrad(() => new Map([...run.model.weights].map(([name, tensor]) => [name, keep(tensor.detach().clone())])));
+    },
+    state: () => ({ buffers: new Map([...slow].map(([name, tensor]) => [`smart.slow.${name}`, tensor])) }),
+    losses(step, next) {
+      const losses = new Map(next());
+      const { logits } = step.pass("clean");
+      if (chosen.lambda > 0) {
+        const words = wordsOf(step, "perturbed");
+        const noise = search(step, words, logits.detach(), chosen);
+        const perturbed = step.pass("perturbed", { input: shifted(step, words, noise) });
+        losses.set("smoothness", symmetricDivergence(logits, perturbed.logits).mul(chosen.lambda));
+      }
+      if (chosen.mu > 0) {
+        const before = noGrad(() => step.pass("smart.slow", { weights: slow, mode: evaluating }));
+        losses.set("proximal", symmetricDivergence(logits, before.logits).mul(chosen.mu));
+      }
+      return losses;
+    },
+    after(update, next) {
+      next();
+      if (slow.size === 0) return;
+      const weight = averagingWeight(update, chosen);
+      for (const [name, parameter] of update.run.model.weights) slow.get(name)?.lerp_(parameter.detach(), weight);
+    },
+  };
+}
+
+/** What of the new weights goes into the slow copy, from the optimiser's own count, so that a captured step can be replayed. */
+function averagingWeight({ run, optimizer }: Update, { beta, laterBeta }: Options): Tensor {
+  const early = optimizer.step.le(0.1 * run.updates).to("float32");
+  return early.mul(laterBeta - beta).add(1 - laterBeta);
+}
+
+export const smart = defineMethod({
+  name: "smart",
+  summary: "outputs that stay smooth around every text and close to a slow copy of the model",
+  paper: "Jiang et al. 2020, SMART: Robust and Efficient Fine-Tuning through Principled Regularized Optimization",
+  options,
+  create: createSmart,
+});
