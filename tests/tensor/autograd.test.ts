@@ -1,0 +1,127 @@
+import { describe, expect, it } from "vitest";
+import {
+  accumulatedGrad,
+  backward,
+  clearAccumulatedGrad,
+  generatorState,
+  grad,
+  gradOrNull,
+  noGrad,
+  randn,
+  scope,
+  seedGenerator,
+  setGeneratorState,
+  type Tensor,
+  tensor,
+  withGrad,
+} from "../../src/tensor/index.js";
+
+const leaf = (...values: number[]): Tensor => tensor(values).requireGrad();
+
+describe("grad", () => {
+  it("gives the gradients of chosen inputs and accumulates nothing", () =>
+    scope(() => {
+      const a = leaf(1, 2);
+      const b = leaf(3, 4);
+      const [ofB, ofA] = grad(a.mul(a).mul(b).sum(), [b, a]) as [Tensor, Tensor];
+      expect([...ofA.floats()]).toEqual([6, 16]);
+      expect([...ofB.floats()]).toEqual([1, 4]);
+      expect(accumulatedGrad(a)).toBeNull();
+    }));
+
+  it("takes several outputs and their gradients", () =>
+    scope(() => {
+      const a = leaf(1, 2);
+      const [both] = grad([a.sum(), a.mul(3).sum()], [a]) as [Tensor];
+      expect([...both.floats()]).toEqual([4, 4]);
+      const [weighted] = grad(a.square(), [a], { outputGradients: [tensor([10, 100])] }) as [Tensor];
+      expect([...weighted.floats()]).toEqual([20, 400]);
+    }));
+
+  it("refuses an input that takes no part; gradOrNull gives null for it", () =>
+    scope(() => {
+      const a = leaf(1);
+      const apart = leaf(2);
+      expect(() => grad(a.mul(2).sum(), [a, apart])).toThrow(/not have been used/);
+      const [ofA, ofApart] = gradOrNull(a.mul(2).sum(), [a, apart]);
+      expect([...(ofA as Tensor).floats()]).toEqual([2]);
+      expect(ofApart).toBeNull();
+    }));
+
+  it("refuses tensors without history", () =>
+    scope(() => {
+      expect(() => grad(tensor([1]).sum(), [tensor([1])])).toThrow(/does not require grad/);
+      expect(() => grad(leaf(1, 2), [leaf(1)])).toThrow();
+    }));
+
+  it("needs retainGraph to go over a graph twice", () =>
+    scope(() => {
+      const a = leaf(3);
+      const loss = a.square().sum();
+      const first = grad(loss, [a], { retainGraph: true })[0] as Tensor;
+      const second = grad(loss, [a])[0] as Tensor;
+      expect(first.item()).toBe(second.item());
+      expect(() => grad(loss, [a])).toThrow(/second time/);
+    }));
+
+  it("with createGraph gives second derivatives", () =>
+    scope(() => {
+      const a = leaf(2);
+      const first = grad(a.pow(3).sum(), [a], { createGraph: true })[0] as Tensor;
+      expect(first.item()).toBe(12);
+      expect((grad(first.sum(), [a])[0] as Tensor).item()).toBe(12);
+    }));
+});
+
+describe("backward", () => {
+  it("adds to the leaves' own gradients", () =>
+    scope(() => {
+      const a = leaf(1, 2);
+      const loss = a.square().sum();
+      backward(loss, { retainGraph: true });
+      backward(loss);
+      expect([...(accumulatedGrad(a) as Tensor).floats()]).toEqual([4, 8]);
+      clearAccumulatedGrad(a);
+      expect(accumulatedGrad(a)).toBeNull();
+      expect(() => backward(loss)).toThrow(/second time/);
+    }));
+});
+
+describe("recording", () => {
+  it("stops in noGrad, goes on in withGrad, and comes back after an error", () =>
+    scope(() => {
+      const a = leaf(1);
+      expect(noGrad(() => a.mul(2)).requiresGrad).toBe(false);
+      expect(noGrad(() => withGrad(() => a.mul(2))).requiresGrad).toBe(true);
+      expect(() =>
+        noGrad(() => {
+          throw new Error("mine");
+        }),
+      ).toThrow("mine");
+      expect(a.mul(2).requiresGrad).toBe(true);
+      expect(a.mul(2).detach().requiresGrad).toBe(false);
+    }));
+});
+
+describe("the generator", () => {
+  it("gives the same numbers from the same seed, and from the same state", () =>
+    scope(() => {
+      seedGenerator("cpu", 7);
+      const first = randn([20]).floats();
+      const state = generatorState("cpu");
+      const second = randn([20]).floats();
+      expect(second).not.toEqual(first);
+      setGeneratorState("cpu", state);
+      expect(randn([20]).floats()).toEqual(second);
+      seedGenerator("cpu", 7);
+      expect(randn([20]).floats()).toEqual(first);
+      seedGenerator("cpu", 8);
+      expect(randn([20]).floats()).not.toEqual(first);
+    }));
+
+  it("refuses a state that is none", () =>
+    scope(() => {
+      expect(() => setGeneratorState("cpu", tensor([1, 2]))).toThrow();
+      expect(() => setGeneratorState("cpu", tensor(new Uint8Array(3), [3], { type: "uint8" }))).toThrow();
+    }));
+});
