@@ -2,10 +2,23 @@ import { UserError } from "../errors.js";
 import { didYouMean } from "../near-miss.js";
 import type { Layer } from "../train/index.js";
 import { validate } from "../validate.js";
+import { childTuning } from "./child-tuning.js";
+import { freelb } from "./freelb.js";
 import type { Method } from "./method.js";
+import { rDrop } from "./r-drop.js";
+import { rose } from "./rose.js";
+import { smart } from "./smart.js";
 
 // Registration is an import and a line here.
-export const methods: ReadonlyMap<string, Method> = new Map(([] as Method[]).map((method) => [method.name, method]));
+const all: readonly Method[] = [
+  rDrop, //
+  rose,
+  childTuning,
+  smart,
+  freelb,
+];
+
+export const methods: ReadonlyMap<string, Method> = new Map(all.map((method) => [method.name, method]));
 
 /** A method as a config names it: alone, or with options. */
 export interface MethodChoice {
