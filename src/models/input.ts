@@ -9,20 +9,30 @@ const minusInfinity = -30000;
 
 export type TokenInput = EncoderInput & { readonly ids: Tensor };
 
-/** A padded batch as tensors. Where nothing is padded there is no bias, and where all types are 0 no types: both spare work. */
+/** The numbers of a padded batch, before they are tensors. */
+export interface InputArrays {
+  readonly ids: Int32Array; // [rows, length]
+  readonly types: Int32Array | null; // [rows, length]
+  readonly bias: Float32Array | null; // [rows, 1, 1, length]
+}
+
+/** What the encoder reads of a batch. Where nothing is padded there is no bias, and where all types are 0 no types: both spare work. */
+export function inputArrays(padded: Padded): InputArrays {
+  return {
+    ids: padded.ids,
+    types: padded.types.some((type) => type !== 0) ? padded.types : null,
+    bias: padded.tokens === padded.rows * padded.length ? null : Float32Array.from(padded.mask, (text) => (text ? 0 : minusInfinity)),
+  };
+}
+
+/** A padded batch as tensors. */
 export function toInput(padded: Padded, device: Device): TokenInput {
   const { rows, length } = padded;
+  const { ids, types, bias } = inputArrays(padded);
   return scope(() => ({
-    ids: tensor(padded.ids, [rows, length], { device }),
-    types: padded.types.some((type) => type !== 0) ? tensor(padded.types, [rows, length], { device }) : null,
-    bias:
-      padded.tokens === rows * length
-        ? null
-        : tensor(
-            Float32Array.from(padded.mask, (text) => (text ? 0 : minusInfinity)),
-            [rows, 1, 1, length],
-            { device },
-          ),
+    ids: tensor(ids, [rows, length], { device }),
+    types: types && tensor(types, [rows, length], { device }),
+    bias: bias && tensor(bias, [rows, 1, 1, length], { device }),
   }));
 }
 

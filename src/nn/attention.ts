@@ -14,7 +14,7 @@ const product = operator<(query: Tensor, key: Tensor) => Tensor>("bmm");
 export function attend(query: Tensor, key: Tensor, value: Tensor, bias: Tensor | null, share: number, mode: Mode): Tensor {
   const dropped = mode.training ? share : 0;
   const fused = hasOperator("scaled_dot_product_attention") && (dropped === 0 || query.device !== "cpu");
-  if (fused) return fusedAttention(query, key, value, bias, dropped, false);
+  if (fused) return fusedAttention(query, key, value, bias?.to(query.type) ?? null, dropped, false);
   return plainAttention(query, key, value, bias, share, mode);
 }
 

@@ -58,10 +58,26 @@ export interface Native {
   memory(): Memory;
   dropCache(): void;
   devices(): DeviceFacts[];
-  useStream?(device: number): void;
-  synchronize?(): void;
-  deviceMemory?(device: number): Omit<Memory, "tensors">;
-  emptyCache?(): void;
+  /** Only where this build has CUDA. */
+  readonly useStream?: unknown;
+}
+
+/** What the addon adds where it was built with CUDA. */
+export interface NativeCuda {
+  useStream(device: number): void;
+  synchronize(): void;
+  deviceMemory(device: number): Omit<Memory, "tensors">;
+  emptyCache(): void;
+  allowTf32(on: boolean): void;
+  enterRandom(state: number, seed: number): void;
+  seedRandom(state: number, seed: number): void;
+  graphBegin(states: readonly number[]): void;
+  graphEnd(): number;
+  graphAbort(): void;
+  graphReplay(graph: number): void;
+  graphFree(graph: number): void;
+  eventRecord(event: number): void;
+  eventWait(event: number): void;
 }
 
 /** The folder that holds package.json, from src/ as from dist/. */
@@ -88,4 +104,11 @@ export function native(): Native {
     );
   }
   return loaded;
+}
+
+/** The addon's CUDA part; an error in a build without it. */
+export function nativeCuda(): NativeCuda {
+  const engine = native();
+  if (!engine.useStream) throw new UserError("this engine was built without CUDA; run `temper doctor` for what is missing");
+  return engine as unknown as NativeCuda;
 }

@@ -26,7 +26,11 @@ export interface Job {
   readonly watch?: Watcher;
   /** Aborted: a checkpoint is written and `Interrupted` thrown. */
   readonly signal?: AbortSignal;
-  /** Ends after so many updates: a measurement, or a test. */
+  /** False: on a GPU, run operator by operator instead of recording whole updates. */
+  readonly graph?: boolean;
+  /** Nothing of it will be used: passes over all data before training may end early. */
+  readonly trial?: boolean;
+  /** Ends after so many updates, for a trial or a test. */
   readonly stopAfter?: number;
 }
 
@@ -42,13 +46,15 @@ export interface StepReport {
 
 /** Told of what happens; all optional. */
 export interface Watcher {
+  /** Before the first update: updates done (in a resumed run) and in all, and how many numbers are trained. */
+  onStart?(facts: { readonly step: number; readonly steps: number; readonly parameters: number }): void;
   onStep?(report: StepReport): void;
   onEvaluation?(step: number, metrics: Evaluation, best: boolean): void;
   onNotice?(message: string): void;
   /** Every event line, as it is written. */
   onEvent?(event: Readonly<Record<string, unknown>>): void;
-  /** A longer piece of work before training (Child-Tuning's Fisher pass): done of total. */
-  onPrepare?(label: string, done: number, total: number): void;
+  /** A longer piece of work besides the updates (an evaluation, Child-Tuning's Fisher pass): done of total. */
+  onWork?(label: string, done: number, total: number): void;
 }
 
 /** Selection metrics by name: those of evaluation/metrics.ts, and those that layers add. */

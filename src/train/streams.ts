@@ -1,13 +1,68 @@
 import { type Device, type Rng, seedGenerator } from "../tensor/index.js";
+import { nativeCuda } from "../tensor/native.js";
 
 /**
  * The random streams of a run's steps. Dropout and fused attention draw from the device's default generator and take no other, so
- * that generator is seeded anew at the start of each named part of a step.
+ * that generator is pointed at a stream of its own at the start of each named part of a step.
  */
 export interface Streams {
   enter(step: number, names: readonly string[]): void;
 }
 
-export function seededStreams(rng: Rng, device: Device): Streams {
-  return { enter: (step, names) => seedGenerator(device, rng.fork("step", step, ...names).seed()) };
+export function openStreams(rng: Rng, device: Device): Streams {
+  return device === "cpu" ? { enter: (step, names) => seedGenerator(device, seedOf(rng, step, names)) } : new StateStreams(rng);
 }
+
+function seedOf(rng: Rng, step: number, names: readonly string[]): number {
+  return rng.fork("step", step, ...names).seed();
+}
+
+/** A part of a step that draws, relative to the step that it was recorded in. */
+interface Entered {
+  readonly state: number;
+  readonly offset: number;
+  readonly names: readonly string[];
+}
+
+/**
+ * On a GPU every named part has a generator state of its own, whose seed a recorded graph reads at each replay. So a replayed step
+ * draws exactly what the same step would draw when run operator by operator.
+ */
+export class StateStreams implements Streams {
+  readonly #rng: Rng;
+  readonly #states = new Map<string, number>();
+  #base = 0;
+  #entered: Map<number, Entered> | null = null;
+
+  constructor(rng: Rng) {
+    this.#rng = rng;
+  }
+
+  enter(step: number, names: readonly string[]): void {
+    const offset = step - this.#base;
+    const key = JSON.stringify([offset, ...names]);
+    const state = this.#states.get(key) ?? this.#states.size;
+    this.#states.set(key, state);
+    this.#entered?.set(state, { state, offset, names });
+    nativeCuda().enterRandom(state, seedOf(this.#rng, step, names));
+  }
+
+  /** Runs a step whose number is `base` and tells which parts of it drew. */
+  watch<T>(base: number, body: () => T): { result: T; entered: readonly Entered[] } {
+    this.#base = base;
+    this.#entered = new Map();
+    try {
+      const result = body();
+      return { result, entered: [...this.#entered.values()] };
+    } finally {
+      this.#entered = null;
+    }
+  }
+
+  /** Seeds the parts of a recorded step for its replay as step `base`. */
+  seed(base: number, entered: readonly Entered[]): void {
+    for (const { state, offset, names } of entered) nativeCuda().seedRandom(state, seedOf(this.#rng, base + offset, names));
+  }
+}
+
+export type { Entered };

@@ -1,0 +1,51 @@
+import { operator } from "./door.js";
+import { nativeCuda } from "./native.js";
+import type { Tensor } from "./tensor.js";
+import { type DataType, typeCodes } from "./types.js";
+
+const emptyPinned = operator<(shape: readonly number[], type: number, layout: undefined, device: "cpu", pinned: boolean) => Tensor>(
+  "empty",
+  "memory_format",
+);
+
+/** An uninitialised CPU tensor in page-locked memory, which a GPU can copy from while the host goes on. */
+export function pinned(shape: readonly number[], type: DataType): Tensor {
+  return emptyPinned(shape, typeCodes[type], undefined, "cpu", true);
+}
+
+/** Work recorded once and replayed: all its launches in one. */
+export interface Graph {
+  replay(): void;
+  free(): void;
+}
+
+/**
+ * Records the GPU work of `body` without doing it. The body must not wait for the device, and finds its inputs in tensors that keep
+ * their place. `states` are the random states it enters. What it returns is filled by every replay.
+ */
+export function capture<T>(states: readonly number[], body: () => T): { graph: Graph; result: T } {
+  const cuda = nativeCuda();
+  cuda.graphBegin(states);
+  let result: T;
+  try {
+    result = body();
+  } catch (error) {
+    cuda.graphAbort();
+    throw error;
+  }
+  const id = cuda.graphEnd();
+  return { graph: { replay: () => cuda.graphReplay(id), free: () => cuda.graphFree(id) }, result };
+}
+
+let streamed = false;
+
+/** Moves the process's GPU work to a stream that can be recorded; once is enough. */
+export function useRecordableStream(): void {
+  if (!streamed) nativeCuda().useStream(0);
+  streamed = true;
+}
+
+/** Waits until the GPU has done all it was given. */
+export function synchronize(): void {
+  nativeCuda().synchronize();
+}
