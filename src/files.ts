@@ -68,7 +68,7 @@ export async function writeFileAtomic(path: string, data: string | Uint8Array): 
 }
 
 /** A rename is durable only once its folder is on the disk (Windows cannot open folders and needs no such thing). */
-async function syncFolder(folder: string): Promise<void> {
+export async function syncFolder(folder: string): Promise<void> {
   if (process.platform === "win32") return;
   const handle = await open(folder, "r");
   try {

@@ -1,17 +1,21 @@
 import { closeSync, fstatSync, fsyncSync, ftruncateSync, openSync, writeSync } from "node:fs";
+import { UserError } from "../errors.js";
+import { fileError } from "../files.js";
 
 /** A file of JSON lines that only grows, and that a resumed run cuts back to where its checkpoint stands. */
 export class EventLog {
+  readonly #path: string;
   readonly #file: number;
   #bytes: number;
 
   constructor(path: string, keepBytes: number) {
-    this.#file = openSync(path, "a+");
+    this.#path = path;
+    this.#file = this.#try(() => openSync(path, "a+"));
     if (fstatSync(this.#file).size < keepBytes) {
       closeSync(this.#file);
-      throw new Error(`${path} is shorter than its checkpoint says: it was changed by something else`);
+      throw new UserError(`${path} is shorter than the checkpoint says, so it was changed since; start again in another folder`);
     }
-    ftruncateSync(this.#file, keepBytes);
+    this.#try(() => ftruncateSync(this.#file, keepBytes));
     this.#bytes = keepBytes;
   }
 
@@ -21,16 +25,24 @@ export class EventLog {
 
   write(event: Readonly<Record<string, unknown>>): void {
     const line = Buffer.from(`${JSON.stringify(event)}\n`);
-    writeSync(this.#file, line);
+    for (let done = 0; done < line.length; ) done += this.#try(() => writeSync(this.#file, line, done));
     this.#bytes += line.length;
   }
 
   /** Makes sure that what was written survives a power cut. */
   sync(): void {
-    fsyncSync(this.#file);
+    this.#try(() => fsyncSync(this.#file));
   }
 
   close(): void {
     closeSync(this.#file);
+  }
+
+  #try<T>(work: () => T): T {
+    try {
+      return work();
+    } catch (error) {
+      throw fileError(error, this.#path, "write");
+    }
   }
 }

@@ -3,6 +3,7 @@ export { type BatchMode, epochBatches } from "./batches.js";
 export * from "./dataset.js";
 export * from "./job.js";
 export type * from "./layer.js";
+export { type Measurement, measureUpdates } from "./measure.js";
 export * from "./predict.js";
 export { type TrainSettings, trainSettingsSchema } from "./settings.js";
 export { Stack } from "./stack.js";

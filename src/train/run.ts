@@ -3,11 +3,14 @@ import { mapWeights, type Weights } from "../nn/index.js";
 import { free, keep, noGrad, type Rng, scope } from "../tensor/index.js";
 import { toHostBatch } from "./host-batch.js";
 import { Interrupted, type Job } from "./job.js";
-import type { Named, Run } from "./layer.js";
+import type { Layer, Named, Run } from "./layer.js";
 import { toBatch } from "./runner.js";
 import { Stack } from "./stack.js";
 import { openStep } from "./step.js";
 import type { Streams } from "./streams.js";
+
+/** Batches that a trial visits of a pass over all data: one to warm up, two to time. */
+const trialBatches = 3;
 
 export type OpenRun = Run & { close(): void };
 
@@ -23,6 +26,7 @@ export async function openRun(
   const { model, placement } = job;
   let frozen: Weights | null = null;
   const parameters = new Map(model.weights);
+  const prepared: Layer[] = [];
   const run: OpenRun = {
     model,
     task: job.task,
@@ -51,7 +55,8 @@ export async function openRun(
       // Without layers, which may not have prepared themselves yet.
       const bare = new Stack([]);
       const context = { run, stack: bare, streams, compute: placement.compute, log: () => {} };
-      for (let start = 0; start < positions.length; start += batchSize) {
+      const end = job.trial ? Math.min(positions.length, trialBatches * batchSize) : positions.length;
+      for (let start = 0; start < end; start += batchSize) {
         const host = toHostBatch(job.train, positions.slice(start, start + batchSize), model.tokenizer.special.pad, placement.device);
         scope(() => visit(openStep(context, toBatch({ run, stack: bare }, host), start / batchSize)));
         job.watch?.onWork?.(label, Math.min(start + batchSize, positions.length), positions.length);
@@ -62,13 +67,13 @@ export async function openRun(
     notice: (message) => job.watch?.onNotice?.(message),
     close() {
       if (frozen) free(frozen);
-      for (const layer of stack.layers)
-        free([...(layer.state?.().parameters?.values() ?? []), ...(layer.state?.().buffers?.values() ?? [])]);
+      for (const layer of prepared) free([...(layer.state?.().parameters?.values() ?? []), ...(layer.state?.().buffers?.values() ?? [])]);
     },
   };
   try {
     for (const layer of stack.layers) {
       await layer.prepare?.(run);
+      prepared.push(layer);
       for (const [name, tensor] of layer.state?.().parameters ?? []) parameters.set(name, tensor);
     }
     return run;

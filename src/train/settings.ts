@@ -35,7 +35,7 @@ export const trainSettingsSchema = z.strictObject({
   selectBy: z.string().default("accuracy").describe("metric of the selection split that decides which checkpoint is best"),
   patience: count.nullable().default(null).describe("evaluations without a better one before training stops; null: never"),
   checkpointEvery: count.default(200).describe("steps between checkpoints to resume from"),
-  keepCheckpoints: count.default(1).describe("checkpoints kept besides the best"),
+  keepCheckpoints: count.default(2).describe("newest checkpoints kept besides the best; with two, one may be damaged"),
   logEvery: count.default(1).describe("steps whose events are written together"),
 });
 

@@ -1,0 +1,81 @@
+import { free } from "../tensor/index.js";
+import { toHostBatch } from "./host-batch.js";
+import type { Job } from "./job.js";
+import { openTraining } from "./open.js";
+
+/** What a few real updates cost. */
+export interface Measurement {
+  readonly steps: number;
+  readonly stepsPerEpoch: number;
+  /** Numbers that are trained. */
+  readonly parameters: number;
+  readonly secondsPerStep: number;
+  /** Of the layers' own passes over the data before training, reckoned from a few batches. */
+  readonly prepareSeconds: number;
+}
+
+/** Updates that are timed, spread over the lengths that occur. */
+const timed = 5;
+
+/** Runs a few updates of a job and leaves nothing behind but changed weights. The longest batches come first: they need most memory. */
+export async function measureUpdates(job: Job): Promise<Measurement> {
+  const preparation = stopwatch();
+  const training = await openTraining({ ...job, trial: true, watch: { ...job.watch, onWork: preparation.onWork } }, null);
+  try {
+    const { run, runner, context, updatesPerEpoch } = training;
+    const cost = (batches: readonly Int32Array[]): number =>
+      batches.reduce((sum, batch) => sum + batch.length * batch.reduce((most, i) => Math.max(most, job.train.lengths[i] ?? 0), 0), 0);
+    const byCost = training.updatesOf(0).sort((a, b) => cost(b) - cost(a));
+    const chosen = Array.from({ length: timed }, (_, i) => byCost[Math.round((i / (timed - 1)) * (byCost.length - 1))] as Int32Array[]);
+    const update = (number: number, batches: readonly Int32Array[]): number => {
+      const started = performance.now();
+      const hosts = batches.map((batch) => toHostBatch(job.train, batch, job.model.tokenizer.special.pad, job.placement.device));
+      const { values } = runner.update(number, hosts);
+      // Reading waits for the device.
+      values.floats();
+      free(values);
+      return (performance.now() - started) / 1000;
+    };
+    context.optimizer.setRate(job.settings.learningRate);
+    // The first update also pays for what happens once.
+    update(0, byCost[0] as Int32Array[]);
+    const seconds: number[] = [];
+    for (const [i, batches] of chosen.entries()) {
+      seconds.push(update(i + 1, batches));
+      await new Promise(setImmediate);
+    }
+    return {
+      steps: run.updates,
+      stepsPerEpoch: updatesPerEpoch,
+      parameters: [...run.parameters.values()].reduce((sum, tensor) => sum + tensor.elements, 0),
+      secondsPerStep: meanOverQuantiles(seconds),
+      prepareSeconds: preparation.seconds(),
+    };
+  } finally {
+    training.close();
+  }
+}
+
+/** The mean of values at evenly spaced quantiles, by the trapezoid rule: the two ends stand for half as many. */
+function meanOverQuantiles(values: readonly number[]): number {
+  const ends = ((values[0] ?? 0) + (values.at(-1) ?? 0)) / 2;
+  return (values.slice(1, -1).reduce((sum, value) => sum + value, 0) + ends) / (values.length - 1);
+}
+
+/** Times pieces of work that end early, and reckons how long the whole of each would take. */
+function stopwatch(): { onWork(label: string, done: number, total: number): void; seconds(): number } {
+  const pieces = new Map<string, { from: number; at: number; last: number; done: number; total: number }>();
+  return {
+    onWork(label, done, total) {
+      const now = performance.now();
+      const piece = pieces.get(label);
+      if (piece) Object.assign(piece, { last: now, done });
+      else pieces.set(label, { from: done, at: now, last: now, done, total });
+    },
+    seconds: () =>
+      [...pieces.values()].reduce(
+        (sum, { from, at, last, done, total }) => sum + (done > from ? ((last - at) / 1000 / (done - from)) * total : 0),
+        0,
+      ),
+  };
+}

@@ -1,0 +1,53 @@
+import { AdamW } from "../nn/index.js";
+import { Rng } from "../tensor/index.js";
+import { groupsOf } from "./base.js";
+import { epochBatches } from "./batches.js";
+import type { Job } from "./job.js";
+import type { Named } from "./layer.js";
+import { type OpenRun, openRun } from "./run.js";
+import { eagerRunner, type Runner, type RunnerContext } from "./runner.js";
+import { Stack } from "./stack.js";
+import { openStreams } from "./streams.js";
+
+/** A run that is ready for its first update: layers prepared, optimiser made. */
+export interface Training {
+  readonly run: OpenRun;
+  readonly context: RunnerContext;
+  readonly runner: Runner;
+  readonly updatesPerEpoch: number;
+  /** The batches of each update of an epoch. */
+  updatesOf(epoch: number): Int32Array[][];
+  close(): void;
+}
+
+/** Opens all that updates need; `restored` are the layers' own tensors from a checkpoint. */
+export async function openTraining(job: Job, restored: Named | null): Promise<Training> {
+  const { model, task, settings, placement } = job;
+  const stack = new Stack(job.layers);
+  stack.check({ model, task, settings });
+  const rng = new Rng(job.seed);
+  const updatesOf = (epoch: number): Int32Array[][] => {
+    const batches = epochBatches(job.train, task.labels.length, settings.batches, settings.batchSize, rng.fork("epoch", epoch));
+    const count = Math.ceil(batches.length / settings.accumulate);
+    return Array.from({ length: count }, (_, i) => batches.slice(i * settings.accumulate, (i + 1) * settings.accumulate));
+  };
+  const updatesPerEpoch = updatesOf(0).length;
+  const updates = Math.max(1, Math.round(settings.epochs * updatesPerEpoch));
+  const streams = openStreams(rng, placement.device);
+  const run = await openRun(job, stack, streams, rng, updates, restored);
+  const { beta1, beta2, epsilon } = settings;
+  const groups = groupsOf(run.parameters, new Set(model.weights.keys()), settings);
+  const optimizer = new AdamW(run.parameters, groups, { beta1, beta2, epsilon });
+  const context: RunnerContext = { run, stack, streams, optimizer, compute: placement.compute };
+  return {
+    run,
+    context,
+    runner: eagerRunner(context),
+    updatesPerEpoch,
+    updatesOf,
+    close() {
+      optimizer.dispose();
+      run.close();
+    },
+  };
+}
