@@ -1,7 +1,7 @@
 // A model of a given size with random weights, and batches of random tokens: what a step costs does not depend on what they say.
 import { modelParameters, parseConfig } from "../../dist/models/index.js";
 import { AdamW } from "../../dist/nn/index.js";
-import { keep, noGrad, Rng, randn, scope, zeros } from "../../dist/tensor/index.js";
+import { keep, noGrad, Rng, randn, scope, seedGenerator, zeros } from "../../dist/tensor/index.js";
 import { groupsOf } from "../../dist/train/base.js";
 import { graphRunner } from "../../dist/train/graph-runner.js";
 import { toHostBatch } from "../../dist/train/host-batch.js";
@@ -40,6 +40,7 @@ export function randomModel(size, device, encoding = "subword") {
   );
   const shape = { config, head: "hf", feature: "token", classes: 2 };
   const weights = new Map();
+  seedGenerator(device, 1);
   noGrad(() => {
     for (const [name, dims] of modelParameters(shape)) {
       const value = scope(() => (name.endsWith("LayerNorm.weight") ? zeros(dims, { device }).add(1) : randn(dims, { device }).mul(0.02)));

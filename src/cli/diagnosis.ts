@@ -90,7 +90,7 @@ function engineFacts(): EngineFacts {
     libtorch,
     library,
     source: built?.source ?? null,
-    cuda: built?.cuda ?? engine.synchronize !== undefined,
+    cuda: built?.cuda ?? engine.useStream !== undefined,
     blas: blasName(configuration),
     capability: /CPU capability usage: (\S+)/.exec(configuration)?.[1] ?? null,
     threads: engine.threads(),
