@@ -58,6 +58,10 @@ export interface Run {
   substitutions(): Promise<Substitutions>;
   /** Batches of the training data in a fixed order, seen by the model alone, for a pass before training (Child-Tuning's Fisher). */
   eachBatch(visit: (step: Step) => void, label: string): Promise<void>;
+  /** Nothing of the run will be used: a pass over all data may end early. */
+  readonly trial: boolean;
+  /** Says how far a longer piece of work before training is; throws where the run was stopped meanwhile. */
+  working(label: string, done: number, total: number): void;
   notice(message: string): void;
 }
 

@@ -59,10 +59,14 @@ export async function openRun(
       for (let start = 0; start < end; start += batchSize) {
         const host = toHostBatch(job.train, positions.slice(start, start + batchSize), model.tokenizer.special.pad, placement.device);
         scope(() => visit(openStep(context, toBatch({ run, stack: bare }, host), start / batchSize)));
-        job.watch?.onWork?.(label, Math.min(start + batchSize, positions.length), positions.length);
         await new Promise(setImmediate);
-        if (job.signal?.aborted) throw new Interrupted("stopped before the first update");
+        run.working(label, Math.min(start + batchSize, positions.length), positions.length);
       }
+    },
+    trial: job.trial ?? false,
+    working(label, done, total) {
+      job.watch?.onWork?.(label, done, total);
+      if (job.signal?.aborted) throw new Interrupted("stopped before the first update");
     },
     notice: (message) => job.watch?.onNotice?.(message),
     close() {

@@ -1,0 +1,57 @@
+import { z } from "zod";
+import type { Weights } from "../nn/index.js";
+import { bernoulli_, emptyLike, noGrad, scope, type Tensor, where } from "../tensor/index.js";
+import { defineMethod } from "./method.js";
+import { encoderNames } from "./pretrained.js";
+
+/** Mixout: in every training pass each element of the encoder is its pre-trained value with probability p. */
+export const mixout = defineMethod({
+  name: "mixout",
+  summary: "every element of the encoder falls back to its pre-trained value with probability p, in each training pass",
+  paper: "Lee et al., ICLR 2020; RIFT section 3.2 (iv)",
+  options: z.strictObject({
+    p: z.number().min(0).lt(1).default(0.6).describe("probability of the pre-trained value"),
+  }),
+  create: ({ p }) => {
+    let names: readonly string[] = [];
+    let before: Weights = new Map();
+    return {
+      name: "mixout",
+      async prepare(run) {
+        names = encoderNames(run.model);
+        before = run.pretrained();
+      },
+      weights(pass, next) {
+        const weights = next();
+        if (!pass.mode.training) return weights;
+        // A stream a pass: however often its weights are asked for, they are mixed the same.
+        pass.step.random(pass.name, "mixout");
+        const mixed = new Map(weights);
+        for (const name of names) {
+          const current = weights.get(name) as Tensor;
+          mixed.set(
+            name,
+            scope(() => mix(current, before.get(name) as Tensor, keepMask(current, p), p)),
+          );
+        }
+        return mixed;
+      },
+    };
+  },
+});
+
+/** True, with probability 1 - p, where the fine-tuned value stays. */
+function keepMask(like: Tensor, p: number): Tensor {
+  return noGrad(() => {
+    const mask = emptyLike(like.detach());
+    bernoulli_(mask, 1 - p);
+    return mask.to("bool");
+  });
+}
+
+/** ((1 - M) u + M w - p u) / (1 - p): its mean over masks is w. The gradient reaches w where M is 1, times 1 / (1 - p). */
+export function mix(current: Tensor, before: Tensor, mask: Tensor, p: number): Tensor {
+  return where(mask, current, before)
+    .sub(before.mul(p))
+    .div(1 - p);
+}

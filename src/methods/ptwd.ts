@@ -1,0 +1,42 @@
+import { z } from "zod";
+import type { Tensor } from "../tensor/index.js";
+import type { Named } from "../train/index.js";
+import { defineMethod } from "./method.js";
+import { encoderNames } from "./pretrained.js";
+
+/** Under the root, so that its slope at the start is finite. */
+const floor = 1e-10;
+
+/** Pre-trained weight decay: the distance to the pre-trained encoder as a loss. */
+export const ptwd = defineMethod({
+  name: "ptwd",
+  summary: "pre-trained weight decay: a penalty on the distance to the pre-trained weights",
+  paper: "Chelba and Acero, 2004; RIFT section 3.2 (iii)",
+  options: z.strictObject({
+    lambda: z.number().nonnegative().default(0.01).describe("weight of the distance; the paper: 0.01 on IMDB, 0.005 on SNLI"),
+  }),
+  create: ({ lambda }) => {
+    let names: readonly string[] = [];
+    let before: Named = new Map();
+    return {
+      name: "ptwd",
+      async prepare(run) {
+        names = encoderNames(run.model);
+        before = run.pretrained();
+      },
+      losses(step, next) {
+        const pairs = names.map((name): [Tensor, Tensor] => [step.run.parameters.get(name) as Tensor, before.get(name) as Tensor]);
+        return new Map(next()).set("distance", distance(pairs).mul(lambda));
+      },
+    };
+  },
+});
+
+/** sqrt(1e-10 + sum (theta - theta0)^2): the norm, not its square. */
+export function distance(pairs: readonly (readonly [Tensor, Tensor])[]): Tensor {
+  const squares = pairs.map(([now, before]) => now.sub(before).square().sum());
+  return squares
+    .reduce((sum, square) => sum.add(square))
+    .add(floor)
+    .sqrt();
+}
