@@ -3,7 +3,7 @@ import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { UserError } from "../errors.js";
 import { fileError, readJson } from "../files.js";
-import { addedTokenCutter } from "./added-tokens.js";
+import { type AddedToken, addedTokenCutter } from "./added-tokens.js";
 import { byteBpe } from "./byte-bpe.js";
 import type { Tokenizer } from "./encoding.js";
 import { arrange, type Layout, layoutFor } from "./layout.js";
@@ -43,7 +43,7 @@ export function makeTokenizer(specification: TokenizerSpecification, where: stri
   const special = specialTokens(vocabulary, layout, model.unknown, where);
   const normalise = model.kind === "wordpiece" && model.normaliser !== null ? bertNormaliser(model.normaliser) : (text: string) => text;
   const tokenise = makeTokenise(specification, where);
-  const cut = addedTokenCutter(added, normalise);
+  const encodeText = textEncoder(added, addedTokenCutter(added, normalise), tokenise);
   const wordToken = wordTokenFinder(specification, special.unknown, normalise, tokenise);
   let hash: string | undefined;
 
@@ -55,25 +55,12 @@ export function makeTokenizer(specification: TokenizerSpecification, where: stri
       hash ??= hashOf(specification);
       return hash;
     },
-    encode(texts, maxLength) {
-      const parts = layoutFor(layout, texts.length);
-      const tokens = texts.map((text) => {
-        const ids: number[] = [];
-        // Nothing past maxLength tokens is kept, so the rest is not read. The official tokenizer stops at the same word, which
-        // shows in pairs: it decides which of two long texts counts as the longer one.
-        let more = true;
-        cut(text, {
-          token: (id) => {
-            if (more) ids.push(id);
-          },
-          text: (segment) => {
-            more = more && tokenise(segment, ids, maxLength);
-          },
-        });
-        return ids;
-      });
-      return arrange(parts, tokens, maxLength);
-    },
+    encode: (texts, maxLength) =>
+      arrange(
+        layoutFor(layout, texts.length),
+        texts.map((text) => encodeText(text, maxLength)),
+        maxLength,
+      ),
     encodeWords: (texts, maxLength) => encodeWords(texts, maxLength, special, wordToken),
     wordToken,
     tokens: (ids) =>
@@ -84,6 +71,49 @@ export function makeTokenizer(specification: TokenizerSpecification, where: stri
         return token;
       }),
   };
+}
+
+/** The ids of a text up to the word with which there are `limit`; nothing past it is kept, so the rest is not read. */
+function textEncoder(
+  added: readonly AddedToken[],
+  cut: ReturnType<typeof addedTokenCutter>,
+  tokenise: Tokenise,
+): (text: string, limit: number) => number[] {
+  // The official tokenizer stops at the same word, which shows in pairs: it decides which of two long texts counts as the longer one.
+  const encode = (text: string, ids: number[], limit: number): number[] => {
+    let more = true;
+    cut(text, {
+      token: (id) => {
+        if (more) ids.push(id);
+      },
+      text: (segment) => {
+        more = more && tokenise(segment, ids, limit);
+      },
+    });
+    return ids;
+  };
+  // An added token that reaches over a space is seen in the whole text only.
+  if (added.some(({ content, rstrip }) => rstrip || /\s/.test(content))) return (text, limit) => encode(text, [], limit);
+  const encodePart = remember((part): readonly number[] => encode(part, [], Number.POSITIVE_INFINITY));
+  return (text, limit) => {
+    const ids: number[] = [];
+    for (let start = 0, end = 0; start < text.length; start = end) {
+      end = partEnd(text, start);
+      const known = encodePart(text.slice(start, end));
+      if (ids.length + known.length >= limit) return encode(text.slice(start), ids, limit);
+      for (const id of known) ids.push(id);
+    }
+    return ids;
+  };
+}
+
+/** Where the next space stands that follows a visible ASCII character: there the parts of a text, read alone, are what the whole is. */
+function partEnd(text: string, start: number): number {
+  for (let space = text.indexOf(" ", start + 1); space !== -1; space = text.indexOf(" ", space + 1)) {
+    const before = text.charCodeAt(space - 1);
+    if (before > 0x20 && before < 0x7f) return space;
+  }
+  return text.length;
 }
 
 function specialTokens(
