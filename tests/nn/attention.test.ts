@@ -1,0 +1,100 @@
+import { afterEach, describe, expect, it, vi } from "vitest";
+
+/** Operators that this test takes away, as an older libtorch would. */
+const lacking = vi.hoisted(() => new Set<string>());
+vi.mock("../../src/tensor/door.js", async (original) => {
+  const door = await original<typeof import("../../src/tensor/door.js")>();
+  const hasOperator: typeof door.hasOperator = (name, overload) => !lacking.has(name) && door.hasOperator(name, overload);
+  return { ...door, hasOperator };
+});
+
+import { attend, evaluating, training } from "../../src/nn/index.js";
+import { grad, scope, seedGenerator, type Tensor, tensor, zeros } from "../../src/tensor/index.js";
+import reference from "../fixtures/nn.json" with { type: "json" };
+import { checkGradients } from "./finite-difference.js";
+
+afterEach(() => lacking.clear());
+const plain = (): unknown => lacking.add("scaled_dot_product_attention");
+
+const { query, key, value, bias, output } = reference.attention;
+const inputs = (): { query: Tensor; key: Tensor; value: Tensor; bias: Tensor } => ({
+  query: tensor(query, [2, 2, 3, 4]).requireGrad(),
+  key: tensor(key, [2, 2, 5, 4]).requireGrad(),
+  value: tensor(value, [2, 2, 5, 4]).requireGrad(),
+  bias: tensor(bias, [2, 1, 1, 5]),
+});
+
+/** The output and the gradients of query, key and value. */
+function run(withBias: boolean): number[][] {
+  return scope(() => {
+    const given = inputs();
+    const seen = attend(given.query, given.key, given.value, withBias ? given.bias : null, 0.1, evaluating);
+    const gradients = grad(seen.square().sum(), [given.query, given.key, given.value]);
+    return [seen, ...gradients].map((tensor) => [...tensor.floats()]);
+  });
+}
+
+function expectClose(seen: readonly number[], expected: readonly number[]): void {
+  expect(seen).toHaveLength(expected.length);
+  for (const [i, value] of expected.entries()) expect(seen[i]).toBeCloseTo(value, 5);
+}
+
+describe("attend", () => {
+  it("equals PyTorch's own, with padding left out, fused and plain", () => {
+    expectClose(run(true)[0] as number[], output);
+    plain();
+    expectClose(run(true)[0] as number[], output);
+  });
+
+  it.each([true, false])("gives the same values and gradients fused and plain (bias: %s)", (withBias) => {
+    const fused = run(withBias);
+    plain();
+    for (const [i, values] of run(withBias).entries()) expectClose(values, fused[i] as number[]);
+  });
+
+  it.each(["fused", "plain"])("has the gradient of its finite differences (%s)", (form) => {
+    if (form === "plain") plain();
+    const shapes = [
+      [1, 2, 2, 3],
+      [1, 2, 4, 3],
+      [1, 2, 4, 3],
+    ];
+    const padded = (): Tensor => tensor(new Float64Array([0, 0, 0, -30000]), [1, 1, 1, 4], { type: "float64" });
+    checkGradients(shapes, (q, k, v) => attend(q, k, v, null, 0, evaluating), 1e-6);
+    checkGradients(shapes, (q, k, v) => attend(q, k, v, padded(), 0, evaluating), 1e-6);
+  });
+
+  it("with dropout has the gradient of its finite differences, and drops what the seed says", () => {
+    const shapes = [
+      [1, 1, 2, 3],
+      [1, 1, 4, 3],
+      [1, 1, 4, 3],
+    ];
+    checkGradients(
+      shapes,
+      (q, k, v) => {
+        seedGenerator("cpu", 11);
+        return attend(q, k, v, null, 0.5, training);
+      },
+      1e-6,
+    );
+    const dropped = (seed: number): number[] =>
+      scope(() => {
+        seedGenerator("cpu", seed);
+        const given = inputs();
+        return [...attend(given.query, given.key, given.value, null, 0.5, training).floats()];
+      });
+    expect(dropped(1)).toEqual(dropped(1));
+    expect(dropped(1)).not.toEqual(dropped(2));
+  });
+
+  it("gives padding exactly no weight", () =>
+    scope(() => {
+      const given = inputs();
+      const before = attend(given.query, given.key, given.value, given.bias, 0, evaluating).floats();
+      const elsewhere = given.value.detach().clone();
+      elsewhere.narrow(0, 1, 1).narrow(2, 3, 2).add_(1000);
+      expect(attend(given.query, given.key, elsewhere, given.bias, 0, evaluating).floats()).toEqual(before);
+      expect(() => attend(given.query, zeros([2, 2, 5, 3]), given.value, null, 0, evaluating)).toThrow();
+    }));
+});

@@ -1,0 +1,46 @@
+import { expect } from "vitest";
+import { grad, Rng, scope, type Tensor, tensor } from "../../src/tensor/index.js";
+
+/** Float64 values from a stream of their own, away from where a function has a kink. */
+export function values(count: number, seed: string): Float64Array {
+  const rng = new Rng(seed);
+  return Float64Array.from({ length: count }, () => {
+    const value = rng.normal();
+    return Math.abs(value) < 0.05 ? value + 0.2 : value;
+  });
+}
+
+/**
+ * Compares the gradient of a scalar function of float64 tensors with central differences, element by element. The output is summed
+ * with fixed weights, so that no gradient hides behind a constant sum.
+ */
+export function checkGradients(shapes: readonly (readonly number[])[], compute: (...inputs: Tensor[]) => Tensor, tolerance = 1e-7): void {
+  const sizes = shapes.map((shape) => shape.reduce((product, size) => product * size, 1));
+  const points = sizes.map((size, i) => values(size, `input ${i}`));
+  const double = { type: "float64" } as const;
+  const total = (inputs: Tensor[]): Tensor => {
+    const output = compute(...inputs);
+    return output.mul(tensor(values(output.elements, "weights"), output.shape, double)).sum();
+  };
+  const inputs = (): Tensor[] => points.map((point, i) => tensor(point, shapes[i], double));
+  const analytic = scope(() => {
+    const leaves = inputs().map((input) => input.requireGrad());
+    return grad(total(leaves), leaves).map((gradient) => new Float64Array(gradient.bytes().buffer));
+  });
+  const step = 1e-5;
+  for (const [i, point] of points.entries()) {
+    for (let k = 0; k < point.length; k++) {
+      const at = point[k] as number;
+      const beside = (shift: number): number => {
+        point[k] = at + shift;
+        return scope(() => total(inputs()).item());
+      };
+      const numeric = (beside(step) - beside(-step)) / (2 * step);
+      point[k] = at;
+      const exact = analytic[i]?.[k] as number;
+      expect(Math.abs(numeric - exact), `input ${i}[${k}]: ${exact}, by differences ${numeric}`).toBeLessThan(
+        tolerance * Math.max(1, Math.abs(exact)),
+      );
+    }
+  }
+}

@@ -1,0 +1,67 @@
+import { describe, expect, it } from "vitest";
+import { type Activation, activate, dense, drop, embed, evaluating, normalize, training } from "../../src/nn/index.js";
+import { ones, scope, seedGenerator, type Tensor, tensor } from "../../src/tensor/index.js";
+import reference from "../fixtures/nn.json" with { type: "json" };
+import { checkGradients } from "./finite-difference.js";
+
+const layer = (weight: Tensor, bias: Tensor): Map<string, Tensor> =>
+  new Map([
+    ["x.weight", weight],
+    ["x.bias", bias],
+  ]);
+
+describe("gradients by finite differences", () => {
+  it("dense, of a matrix and of a batch of them", () => {
+    checkGradients([[4, 3], [2, 3], [2]], (input, weight, bias) => dense(layer(weight, bias), "x", input));
+    checkGradients([[2, 2, 3], [2, 3], [2]], (input, weight, bias) => dense(layer(weight, bias), "x", input));
+  });
+
+  it("embed, with rows used twice and never", () => {
+    const ids = (): Tensor => tensor(new Int32Array([1, 3, 1, 0]), [2, 2]);
+    checkGradients([[5, 3]], (weight) => embed(new Map([["x.weight", weight]]), "x", ids()));
+  });
+
+  it("normalize", () => {
+    checkGradients([[2, 3, 5], [5], [5]], (input, weight, bias) => normalize(layer(weight, bias), "x", input, 1e-5), 1e-6);
+  });
+
+  it("drop, with the same entries dropped each time", () => {
+    checkGradients([[4, 5]], (input) => {
+      seedGenerator("cpu", 3);
+      return drop(input, 0.4, training);
+    });
+  });
+
+  it.each(["gelu", "gelu_new", "relu", "silu", "tanh"] satisfies Activation[])("%s", (activation) => {
+    checkGradients([[3, 4]], (input) => activate(input, activation));
+  });
+});
+
+describe("values", () => {
+  it("of activations equal PyTorch's", () => {
+    const { x, ...expected } = reference.layers;
+    for (const [name, values] of Object.entries(expected)) {
+      const seen = scope(() => activate(tensor(x), name as Activation).floats());
+      for (const [i, value] of values.entries()) expect(seen[i]).toBeCloseTo(value, 6);
+    }
+  });
+
+  it("drop keeps its input outside training and at a share of 0", () =>
+    scope(() => {
+      const input = ones([10]);
+      expect(drop(input, 0.5, evaluating)).toBe(input);
+      expect(drop(input, 0, training)).toBe(input);
+    }));
+
+  it("drop zeroes about its share and scales the rest", () => {
+    seedGenerator("cpu", 5);
+    const seen = scope(() => drop(ones([20_000]), 0.1, training).floats());
+    const zeros = seen.filter((value) => value === 0).length;
+    expect(zeros / seen.length).toBeCloseTo(0.1, 2);
+    expect(seen.every((value) => value === 0 || Math.abs(value - 1 / 0.9) < 1e-6)).toBe(true);
+  });
+
+  it("a missing weight is named", () => {
+    expect(() => dense(new Map(), "x", ones([1]))).toThrow("the weights hold no x.weight");
+  });
+});

@@ -1,0 +1,95 @@
+import { describe, expect, it } from "vitest";
+import { clipGlobalNorm_, crossEntropy, divergence, divergences, globalNorm, schedules, symmetricDivergence } from "../../src/nn/index.js";
+import { scope, type Tensor, tensor, zeros } from "../../src/tensor/index.js";
+import reference from "../fixtures/nn.json" with { type: "json" };
+import { checkGradients } from "./finite-difference.js";
+
+const { losses, clipping } = reference;
+
+describe("losses", () => {
+  const p = (): Tensor => tensor(losses.p, [4, 3]);
+  const q = (): Tensor => tensor(losses.q, [4, 3]);
+  const labels = (count = 4): Tensor => tensor(Int32Array.from(losses.labels.slice(0, count)));
+
+  it("equal PyTorch's", () =>
+    scope(() => {
+      expect(crossEntropy(p(), labels()).item()).toBeCloseTo(losses.crossEntropy, 5);
+      expect(divergence(p(), q()).item()).toBeCloseTo(losses.divergence, 5);
+      expect(symmetricDivergence(p(), q()).item()).toBeCloseTo(losses.symmetricDivergence, 5);
+    }));
+
+  it("have the gradients of their finite differences, on both sides", () => {
+    checkGradients([[3, 3]], (logits) => crossEntropy(logits, labels(3)));
+    for (const loss of [divergence, symmetricDivergence, divergences])
+      checkGradients(
+        [
+          [3, 4],
+          [3, 4],
+        ],
+        (first, second) => loss(first, second),
+      );
+  });
+
+  it("vanish between equal scores, and do not mind a shift", () =>
+    scope(() => {
+      expect(divergence(p(), p()).item()).toBe(0);
+      expect(symmetricDivergence(p(), p().add(5)).item()).toBeCloseTo(0, 6);
+      expect([...divergences(p(), q()).shape]).toEqual([4]);
+    }));
+
+  it("stay finite for scores far apart", () =>
+    scope(() => {
+      const far = tensor([1000, -1000], [1, 2]);
+      const other = tensor([-1000, 1000], [1, 2]);
+      expect(symmetricDivergence(far, other).item()).toBe(4000);
+      expect(crossEntropy(far, tensor(new Int32Array([1]))).item()).toBe(2000);
+    }));
+
+  it("name a label out of range", () => {
+    expect(() => scope(() => crossEntropy(zeros([1, 2]), tensor(new Int32Array([2]))))).toThrow(/cross_entropy_loss.*Target 2/);
+  });
+});
+
+describe("clipping by the global norm", () => {
+  it.each(clipping.cases)("equals PyTorch's at a limit of $limit", ({ limit, norm, clipped }) =>
+    scope(() => {
+      const gradients = clipping.gradients.map((values, i) => tensor(values, i === 0 ? [3, 2] : [4]));
+      expect(clipGlobalNorm_(gradients, limit).item()).toBeCloseTo(norm, 5);
+      for (const [i, gradient] of gradients.entries())
+        for (const [k, value] of gradient.floats().entries()) expect(value).toBeCloseTo(clipped[i]?.[k] as number, 6);
+    }),
+  );
+
+  it("leaves gradients of zero alone", () =>
+    scope(() => {
+      const gradient = zeros([3]);
+      expect(clipGlobalNorm_([gradient], 1).item()).toBe(0);
+      expect([...gradient.floats()]).toEqual([0, 0, 0]);
+      expect(globalNorm([tensor([3]), tensor([4])]).item()).toBe(5);
+    }));
+});
+
+describe("schedules", () => {
+  const { constant, linear, warmedUp, epochFactors } = schedules;
+  const curve = (schedule: schedules.Schedule, updates: number): number[] =>
+    Array.from({ length: updates }, (_, update) => schedule(update, updates, 0));
+
+  it("constant is 1 throughout; linear falls from 1 and would be 0 after the last update", () => {
+    expect(curve(constant, 3)).toEqual([1, 1, 1]);
+    expect(curve(linear, 4)).toEqual([1, 0.75, 0.5, 0.25]);
+    expect(linear(4, 4, 0)).toBe(0);
+    expect(linear(0, 0, 0)).toBe(0);
+  });
+
+  it("a warm-up rises from 0 over its share, then falls over the rest", () => {
+    expect(curve(warmedUp(0.5, linear), 8)).toEqual([0, 0.25, 0.5, 0.75, 1, 0.75, 0.5, 0.25]);
+    expect(curve(warmedUp(0, linear), 2)).toEqual([1, 0.5]);
+    expect(curve(warmedUp(0.1, constant), 5)).toEqual([1, 1, 1, 1, 1]); // less than one update
+  });
+
+  it("factors an epoch: the last one holds on", () => {
+    const schedule = epochFactors([0.1, 0.55, 1]);
+    expect([0, 1, 2, 3].map((epoch) => schedule(0, 10, epoch))).toEqual([0.1, 0.55, 1, 1]);
+    expect(epochFactors([])(0, 1, 0)).toBe(1);
+  });
+});
