@@ -10,6 +10,12 @@ import { capture } from "./process.mjs";
  * @property {string} runtime path of libcudart
  */
 
+/** The pip package of the headers that torch's own requirements leave out. */
+export const CUDA_HEADERS = "cuda-toolkit[cccl,crt]";
+
+/** What libtorch's CUDA headers include, one for each package they come from. */
+const HEADERS = ["cuda_runtime_api.h", "crt/host_defines.h", "nv/target", "cublas_v2.h", "cusparse.h", "cusolverDn.h"];
+
 /**
  * Whether to build for a GPU: TEMPER_CUDA=1 or 0 decides, else whether one is visible.
  * @param {Environment} env
@@ -45,18 +51,23 @@ function findCuda(path, libraryFolder, env) {
   if (absent) return `this libtorch is built for the CPU alone (no ${absent})`;
   // pip's packages nvidia-* lie beside torch, one folder each (CUDA 12) or all in one (CUDA 13).
   const packages = entries(join(dirname(path), "nvidia")).map((name) => join(dirname(path), "nvidia", name));
-  const toolkits = [env.CUDA_HOME, env.CUDA_PATH, "/usr/local/cuda"].flatMap((folder) => folder || []);
+  const toolkit = env.CUDA_HOME || env.CUDA_PATH || "/usr/local/cuda";
   const runtime = findRuntime([
     ...packages.map((folder) => join(folder, "lib")),
     libraryFolder,
-    ...toolkits.flatMap((folder) => [join(folder, "lib64"), join(folder, "lib")]),
+    join(toolkit, "lib64"),
+    join(toolkit, "lib"),
   ]);
   if (!runtime) return "CUDA's runtime (libcudart.so) was not found";
-  const sets = [packages, ...toolkits.map((folder) => [folder])].map((folders) => folders.map((folder) => join(folder, "include")));
-  const includes = sets.find((folders) => headersFit(folders, runtime));
-  if (!includes)
-    return "CUDA's headers (cuda_runtime_api.h, crt/host_defines.h) were not found; pip's nvidia-cuda-crt or a CUDA toolkit has them";
-  return { includes: includes.filter((folder) => existsSync(folder)), runtime };
+  const includes = [packages, [toolkit]].map(includeFolders).find((folders) => headersFit(folders, runtime));
+  return includes
+    ? { includes, runtime }
+    : `CUDA's headers were not found; pip install "${CUDA_HEADERS}" beside torch, or a CUDA toolkit, brings them`;
+}
+
+/** CUDA 13 keeps the headers that nvcc finds by itself in a folder of their own. @param {string[]} folders */
+function includeFolders(folders) {
+  return folders.flatMap((folder) => [join(folder, "include"), join(folder, "include/cccl")]).filter((folder) => existsSync(folder));
 }
 
 /** @param {string[]} folders */
@@ -74,9 +85,8 @@ function findRuntime(folders) {
  * @param {string} runtime
  */
 function headersFit(folders, runtime) {
-  const has = (/** @type {string} */ name) => folders.map((folder) => join(folder, name)).find((file) => existsSync(file));
-  const header = has("cuda_runtime_api.h");
-  if (!header || !has("crt/host_defines.h")) return false;
+  const [header, ...others] = HEADERS.map((name) => folders.map((folder) => join(folder, name)).find((file) => existsSync(file)));
+  if (!header || others.includes(undefined)) return false;
   const version = Number(readFileSync(header, "utf8").match(/define CUDART_VERSION +(\d+)/)?.[1]);
   return Math.floor(version / 1000) === Number(runtime.match(/\.so\.(\d+)/)?.[1]);
 }

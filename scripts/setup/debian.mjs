@@ -22,7 +22,7 @@ export function installDebian(options, attempts) {
   if (!onPath("apt-get", env)) return fail("there is no apt-get here");
   const root = asRoot(env);
   if (!root) return fail("apt-get needs root, and there is no sudo that could ask for it");
-  log(`Installing ${what} with apt-get, as root (about 80 MB to download, 400 MB on disk): the libtorch of Debian itself`);
+  log(`Installing ${what} with apt-get, as root (about 130 MB to download, 560 MB on disk): the libtorch of Debian itself`);
   const [program = "", ...first] = [...root, "apt-get"];
   const quiet = { env: { ...env, DEBIAN_FRONTEND: "noninteractive" } };
   const install = () => stream(program, [...first, "install", "-y", "--no-install-recommends", ...DEBIAN_PACKAGES], quiet);

@@ -2,7 +2,7 @@
 import { existsSync, renameSync, rmSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { wantsCuda } from "./cuda.mjs";
+import { CUDA_HEADERS, wantsCuda } from "./cuda.mjs";
 import { installDebian } from "./debian.mjs";
 import { findLibtorch, findPython } from "./find.mjs";
 import { capture, stream } from "./process.mjs";
@@ -53,7 +53,7 @@ export function installLibtorch(options) {
 export function pipWays(env) {
   const torch = `torch==${env.TEMPER_TORCH || TORCH_VERSION}`;
   const whole = { what: `${torch} with all it asks for (about 3 GB to download)`, args: [torch] };
-  if (wantsCuda(env)) return [{ what: `${whole.what}, for the GPU`, args: [torch, "nvidia-cuda-crt==13.*"] }, whole];
+  if (wantsCuda(env)) return [{ what: `${whole.what}, for the GPU`, args: [torch, CUDA_HEADERS] }, whole];
   return [
     {
       what: `${torch} for the CPU alone (about 200 MB to download, 1 GB on disk)`,

@@ -112,7 +112,7 @@ function main(args) {
   } else {
     log(`The engine is ready: ${describe(/** @type {Libtorch} */ (libtorch))}`);
   }
-  for (const advice of libtorch ? slowness(libtorch) : []) log(`Note: ${advice}`);
+  for (const advice of libtorch && !values.system ? slowness(libtorch) : []) log(`Note: ${advice}`);
 }
 
 if (process.argv[1] && realpathSync(process.argv[1]) === fileURLToPath(import.meta.url)) {

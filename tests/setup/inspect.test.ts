@@ -42,7 +42,7 @@ describe("inspectLibtorch", () => {
 });
 
 describe("a GPU build", () => {
-  const forced = environment("/nowhere", { TEMPER_CUDA: "1" });
+  const forced = environment("/nowhere", { TEMPER_CUDA: "1", CUDA_HOME: "/nowhere" });
 
   function putCuda(major: number) {
     const site = temporaryFolder();
@@ -50,14 +50,16 @@ describe("a GPU build", () => {
     for (const name of ["libtorch_cuda.so", "libc10_cuda.so"]) put(join(torch, "lib", name));
     put(join(site, "nvidia/cu13/lib/libcudart.so.13"));
     put(join(site, "nvidia/cu13/include/cuda_runtime_api.h"), `#define CUDART_VERSION  ${major}020\n`);
-    put(join(site, "nvidia/cu13/include/crt/host_defines.h"));
+    for (const name of ["crt/host_defines.h", "cccl/nv/target", "cublas_v2.h", "cusparse.h", "cusolverDn.h"]) {
+      put(join(site, "nvidia/cu13/include", name));
+    }
     return { site, torch };
   }
 
   it("needs libraries, runtime and headers, all of one major version", () => {
     const { site, torch } = putCuda(13);
     expect(inspectLibtorch(torch, "venv", forced).cuda).toEqual({
-      includes: [join(site, "nvidia/cu13/include")],
+      includes: [join(site, "nvidia/cu13/include"), join(site, "nvidia/cu13/include/cccl")],
       runtime: join(site, "nvidia/cu13/lib/libcudart.so.13"),
     });
     expect(inspectLibtorch(torch, "venv", env).cuda).toBeUndefined();
@@ -66,12 +68,13 @@ describe("a GPU build", () => {
 
   it.each([
     ["torch/lib/libtorch_cuda.so", /built for the CPU alone \(no libtorch_cuda.so\)/],
-    ["nvidia/cu13/include/crt/host_defines.h", /nvidia-cuda-crt or a CUDA toolkit/],
+    ["nvidia/cu13/include/crt/host_defines.h", /pip install "cuda-toolkit/],
+    ["nvidia/cu13/include/cccl/nv/target", /headers were not found/],
     ["nvidia/cu13/lib/libcudart.so.13", /runtime \(libcudart.so\) was not found/],
   ])("is refused without %s", (file, message) => {
     const { site, torch } = putCuda(13);
     rmSync(join(site, file));
-    expect(() => inspectLibtorch(torch, "venv", { ...forced, CUDA_HOME: join(site, "nowhere") })).toThrow(message);
+    expect(() => inspectLibtorch(torch, "venv", forced)).toThrow(message);
   });
 });
 

@@ -82,7 +82,7 @@ describe("pipWays", () => {
 
   it("takes all of CUDA on a machine with a GPU, and another version where TEMPER_TORCH says so", () => {
     const ways = pipWays({ TEMPER_CUDA: "1", TEMPER_TORCH: "2.14.1" });
-    expect(ways[0]?.args).toEqual(["torch==2.14.1", "nvidia-cuda-crt==13.*"]);
+    expect(ways[0]?.args).toEqual(["torch==2.14.1", "cuda-toolkit[cccl,crt]"]);
   });
 });
 
