@@ -1,5 +1,7 @@
+export * from "./classifier.js";
 export * from "./config.js";
 export * from "./encoder.js";
+export { hashModelFolder } from "./hash.js";
 export { type HeadName, pool } from "./heads.js";
 export * from "./input.js";
 export * from "./load.js";

@@ -1,10 +1,9 @@
 import { execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
-import { readdirSync, readFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { sha256File } from "../files.js";
-import { chooseWeights } from "../models/checkpoint.js";
-import type { Model } from "../models/index.js";
+import { UserError } from "../errors.js";
+import { hashModelFolder, type Model } from "../models/index.js";
 import type { Example } from "../tasks/task.js";
 import { native, packageRoot } from "../tensor/native.js";
 import type { Machine } from "./placement.js";
@@ -21,6 +20,7 @@ export interface Environment {
   readonly threads: number;
   readonly model: { readonly reference: string; readonly hash: string };
   readonly tokenizer: string;
+  /** Hashes of the examples used. */
   readonly data: { readonly train: string; readonly selection: string | null };
 }
 
@@ -46,25 +46,38 @@ export async function describeEnvironment(
   };
 }
 
-/** The commit of the checkout, where it is one. */
+/** The commit of the checkout, where it is one; "-dirty" behind it where files differ from it. */
 function commitOf(folder: string): string | null {
+  const git = (...args: string[]): string =>
+    execFileSync("git", ["-C", folder, ...args], { encoding: "utf8", stdio: ["ignore", "pipe", "ignore"] }).trim();
   try {
-    return execFileSync("git", ["-C", folder, "rev-parse", "HEAD"], { encoding: "utf8", stdio: ["ignore", "pipe", "ignore"] }).trim();
+    // Installed as a package, the checkout around us is somebody else's.
+    return git("rev-parse", "--show-prefix") === "" ? git("describe", "--always", "--dirty", "--abbrev=40", "--exclude=*") : null;
   } catch {
     return null;
   }
 }
 
-/** SHA-256 over a model's weights and config: two models with the same hash compute the same. */
-export async function hashModelFolder(folder: string): Promise<string> {
-  const names = readdirSync(folder).filter((name) => name.endsWith(".safetensors") || name === "config.json");
-  const weights = chooseWeights(names)?.file;
-  const used = names
-    .filter((name) => name === "config.json" || name === "head.safetensors" || name === weights || /-of-\d+\.safetensors$/.test(name))
-    .sort();
-  const hash = createHash("sha256");
-  for (const name of used) hash.update(`${name} ${await sha256File(join(folder, name))}\n`);
-  return hash.digest("hex");
+/**
+ * Compares a run's environment with the one it is resumed in. Another model or other data is another run: an error. Another machine
+ * goes on, but not to the bit.
+ */
+export function compareEnvironments(folder: string, before: Environment, now: Environment, notice: (message: string) => void): void {
+  const facts = ({ model, tokenizer, data }: Environment): Record<string, string | null> => ({
+    model: model.hash,
+    tokenizer,
+    "training data": data.train,
+    "selection data": data.selection,
+  });
+  const old = facts(before);
+  const changed = Object.entries(facts(now)).flatMap(([name, hash]) => (hash === old[name] ? [] : [name]));
+  if (changed.length > 0)
+    throw new UserError(`${folder}: --resume: since the run began, its ${changed.join(" and ")} changed; start anew with another --out`);
+  const machine = (["temper", "libtorch", "device", "precision", "threads"] as const).filter((key) => before[key] !== now[key]);
+  if (machine.length > 0) {
+    const differences = machine.map((key) => `${key} ${before[key]}, now ${now[key]}`).join("; ");
+    notice(`the run began with other settings of the machine (${differences}): the rest will not be the same to the bit`);
+  }
 }
 
 export function hashExamples(examples: readonly Example[]): string {

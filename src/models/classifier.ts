@@ -1,0 +1,97 @@
+import { evaluating, mapWeights, type Weights } from "../nn/index.js";
+import { type DataType, type Device, free, keep, noGrad, scope } from "../tensor/index.js";
+import { type Padded, padBatch } from "../text/batch.js";
+import type { Encoded } from "../text/encoding.js";
+import { toInput } from "./input.js";
+import { forward, type Model } from "./model.js";
+
+/** Where and in which type a model is computed. */
+export interface Placement {
+  readonly device: Device;
+  readonly compute: DataType;
+}
+
+export const onCpu: Placement = { device: "cpu", compute: "float32" };
+
+/** Computes one batch after the other: operator by operator, or as a captured graph. */
+export interface Classifier {
+  readonly classes: number;
+  /** The token that fills rows up. */
+  readonly pad: number;
+  /** Tokens a batch holds at most, padding included: enough to fill the machine, little enough to stay in its cache. */
+  readonly batchTokens: number;
+  /** Tokens of padding that cost as much as one batch more. */
+  readonly batchCost: number;
+  /** Class probabilities, row by row. */
+  probabilities(batch: Padded): Promise<Float32Array>;
+  /** Frees what it holds beside the weights it was given. */
+  close(): void;
+}
+
+const batchSizes = {
+  cpu: { batchTokens: 4096, batchCost: 32 },
+  gpu: { batchTokens: 65_536, batchCost: 4096 },
+};
+
+/** A model as a classifier: no gradients, no dropout, its weights in the type it computes in. */
+export function eagerClassifier(
+  model: Pick<Model, "shape" | "tokenizer">,
+  weights: Weights,
+  { device, compute }: Placement = onCpu,
+): Classifier {
+  const used = compute === "float32" ? weights : noGrad(() => keep(mapWeights(weights, (tensor) => tensor.to(compute))));
+  return {
+    classes: model.shape.classes,
+    pad: model.tokenizer.special.pad,
+    ...batchSizes[device === "cpu" ? "cpu" : "gpu"],
+    probabilities: async (batch) =>
+      scope(() => noGrad(() => forward(model.shape, used, toInput(batch, device), evaluating).logits.softmax(-1).floats())),
+    close() {
+      if (used !== weights) free(used);
+    },
+  };
+}
+
+/** Class probabilities of encoded texts, in their order; the event loop gets a turn after each batch. */
+export async function classify(
+  classifier: Classifier,
+  encoded: readonly Encoded[],
+  onBatch?: (done: number) => void,
+): Promise<Float32Array[]> {
+  const { classes } = classifier;
+  const rows = new Array<Float32Array>(encoded.length);
+  let done = 0;
+  for (const batch of lengthBatches(encoded, classifier.batchTokens, classifier.batchCost)) {
+    const texts = batch.map((index) => encoded[index]!);
+    const values = await classifier.probabilities(padBatch(texts, classifier.pad));
+    for (const [row, index] of batch.entries()) rows[index] = values.slice(row * classes, (row + 1) * classes);
+    done += batch.length;
+    onBatch?.(done);
+    await new Promise(setImmediate);
+  }
+  return rows;
+}
+
+/**
+ * Indices in batches of like length, longest first, so that too little memory shows at once. Texts of other lengths share a batch
+ * only while the padding costs less than another batch: most batches have none, and then no bias and no mask either.
+ */
+export function lengthBatches(encoded: readonly Encoded[], batchTokens: number, batchCost = Number.POSITIVE_INFINITY): number[][] {
+  const lengthOf = (index: number): number => encoded[index]!.ids.length;
+  const order = [...encoded.keys()].sort((a, b) => lengthOf(b) - lengthOf(a) || a - b);
+  const batches: number[][] = [];
+  let batch: number[] = [];
+  let longest = 0;
+  let padding = 0;
+  for (const index of order) {
+    const short = longest - lengthOf(index);
+    if (batch.length === 0 || (batch.length + 1) * longest > batchTokens || padding + short > batchCost) {
+      batch = [];
+      batches.push(batch);
+      longest = lengthOf(index);
+      padding = 0;
+    } else padding += short;
+    batch.push(index);
+  }
+  return batches;
+}
