@@ -1,0 +1,224 @@
+import { describe, expect, it } from "vitest";
+import { initialDeviation, logShares, mixSlots, searchHull } from "../../../src/attacks/convex-hull.js";
+import { openWords, packHull } from "../../../src/attacks/open-words.js";
+import { informationLoss } from "../../../src/methods/information.js";
+import { MemoryQueue } from "../../../src/methods/memory-queue.js";
+import { mix } from "../../../src/methods/mixout.js";
+import { project } from "../../../src/methods/projections.js";
+import { distance } from "../../../src/methods/ptwd.js";
+import { divergence, divergences } from "../../../src/nn/index.js";
+import { cat, free, grad, linear, memory, scope, type Tensor, tensor } from "../../../src/tensor/index.js";
+import reference from "../../fixtures/methods/rift-family.json" with { type: "json" };
+import { expectClose, from } from "./values.js";
+
+describe("equation 8: the convex hull", () => {
+  const { embeddings, counts, start, head, entropy, decay, shares, mixed, after, gain } = reference.hull;
+  const [rows, length, slots] = [2, 3, 4];
+
+  /** The fixture's dense slots [row, position, slot], packed: here every position is an open word. */
+  function packed() {
+    const host = packHull(
+      counts.map((row) => ({
+        positions: Int32Array.from(row.keys()),
+        words: Int32Array.from(row.keys()),
+        tokens: row.map((count) => new Int32Array(count)),
+      })),
+      length,
+      slots,
+    );
+    const all = from(embeddings); // [row, position, slot, hidden]
+    const words = (dense: Tensor): Tensor => cat([dense, dense], 0).narrow(0, 0, host.count);
+    return {
+      start: words(from(start).reshape(rows * length, slots)),
+      embedding: { text: all.select(2, 0), slots: words(all.reshape(rows * length, slots, all.size(-1))) },
+      hull: {
+        tokens: tensor(host.tokens, [host.count, slots]),
+        open: tensor(host.open, [host.count, slots]),
+        places: tensor(host.places, [host.count, 1]),
+        index: tensor(host.index, [rows * length]),
+      },
+    };
+  }
+  const dense = (packedShares: Tensor): Tensor => packedShares.narrow(0, 0, rows * length).reshape(rows, length, slots);
+  const classify = (embedded: Tensor): Tensor => embedded.tanh().mean([1]).matmul(from(head));
+
+  it("makes shares by a softmax over the open slots and mixes the slots by them", () => {
+    scope(() => {
+      const { start, embedding, hull } = packed();
+      const ours = logShares(start, hull.open).exp();
+      expectClose(dense(ours), shares);
+      expectClose(mixSlots(embedding, hull, ours), mixed);
+    });
+  });
+
+  it.each([1, 10] as const)("takes Adam's steps as PyTorch does: %i", (steps) => {
+    scope(() => {
+      const { start, embedding, hull } = packed();
+      const clean = classify(embedding.text);
+      const found = searchHull(embedding, hull, start, (embedded) => divergences(clean, classify(embedded)).sum(), {
+        steps,
+        learningRate: 1,
+        decay,
+        entropy,
+      });
+      expectClose(dense(found), after[String(steps) as "1" | "10"]);
+      const reached = divergences(clean, classify(mixSlots(embedding, hull, found)))
+        .sum()
+        .item();
+      if (steps === 10) expect(reached).toBeCloseTo(gain.after, 5);
+      expect(gain.after).toBeGreaterThan(gain.before);
+      expect(found.requiresGrad).toBe(false);
+    });
+  });
+
+  it("frees what each step of the search made", () => {
+    scope(() => {
+      const { start, embedding, hull } = packed();
+      const run = (steps: number): number => {
+        const before = memory().tensors;
+        searchHull(embedding, hull, start, (embedded) => classify(embedded).sum(), { steps, learningRate: 1, decay, entropy });
+        return memory().tensors - before;
+      };
+      run(1);
+      expect(run(20)).toBe(run(2));
+    });
+  });
+
+  it("takes single slots where the entropy weighs enough", () => {
+    scope(() => {
+      const { start, embedding, hull } = packed();
+      const search = { steps: 30, learningRate: 1, decay: 0, entropy: 10 };
+      const sharp = searchHull(embedding, hull, start, (embedded) => classify(embedded).mul(0).sum(), search);
+      expect(Math.min(...sharp.amax([-1]).floats())).toBeGreaterThan(0.99);
+    });
+  });
+
+  it("packs the open words of a batch and leaves the others where they are", () => {
+    const tokens = new Map([
+      ["good", 10],
+      ["great", 11],
+      ["film", 12],
+      ["a", 13],
+    ]);
+    const open = openWords([["a"], ["good", "great"], ["film"]], [1, 2, 3], (word) => tokens.get(word) ?? -1);
+    expect(open).toEqual({ positions: Int32Array.of(2), words: Int32Array.of(1), tokens: [Int32Array.of(10, 11)] });
+    const none = { positions: new Int32Array(), words: new Int32Array(), tokens: [] };
+    const hull = packHull([none, open], 5, 3);
+    expect(hull.count).toBe(3);
+    expect([...hull.tokens.slice(0, 3)]).toEqual([10, 11, 0]);
+    expect([...hull.open]).toEqual([1, 1, 0, 1, 0, 0, 1, 0, 0]);
+    expect([...hull.index]).toEqual([0, 1, 2, 3, 4, 5, 6, 10, 8, 9]);
+  });
+
+  it("starts almost uniform", () => {
+    expect(initialDeviation(300, 10)).toBeCloseTo(Math.sqrt(2 / 3000), 12);
+  });
+});
+
+describe("equation 9: the divergence of the robust loss", () => {
+  it("has PyTorch's value and gradients, through both sides", () => {
+    const { p, q, value, gradients } = reference.divergence;
+    scope(() => {
+      const sides = [from(p).requireGrad(), from(q).requireGrad()] as const;
+      const ours = divergence(...sides);
+      expect(ours.item()).toBeCloseTo(value, 5);
+      for (const [i, gradient] of grad(ours, sides).entries()) expectClose(gradient, gradients[i] as number[][]);
+    });
+  });
+});
+
+describe("equation 10: the information loss", () => {
+  const { tau, labels, student, teacher, parameters, queue, filled, cases } = reference.information;
+
+  it.each(cases.map((each) => [each.name, each] as const))("%s: value, and gradients of features and projections", (_name, expected) => {
+    scope(() => {
+      const weights = new Map(Object.entries(parameters).map(([name, value]) => [name, from(value).requireGrad()]));
+      const features = from(student).requireGrad();
+      const classes = expected.conditional ? from(labels, "integers") : from(labels, "integers").mul(0);
+      const students = project(weights, "student", features, classes);
+      const teachers = project(weights, "teacher", from(teacher), classes);
+      const entries = from(queue).reshape(6, 4);
+      const entryClasses = tensor(Int32Array.from(filled.flat(), (used, i) => (used ? Math.floor(i / 2) : -1)));
+      const candidates = expected.queue ? cat([teachers, entries], 0) : teachers;
+      const candidateClasses = expected.queue ? cat([classes, entryClasses], 0) : classes;
+      const score = (anchors: Tensor, others: Tensor): Tensor => anchors.matmul(others.t()).div(tau);
+      const loss =
+        expected.normalize === "teachers"
+          ? informationLoss(score(students, candidates), classes, candidateClasses)
+          : informationLoss(score(teachers, students), classes, classes);
+      expect(loss.item()).toBeCloseTo(expected.value, 5);
+      const [feature, ...rest] = grad(loss, [features, ...weights.values()]);
+      expectClose(feature as Tensor, expected.feature);
+      for (const [i, name] of [...weights.keys()].entries())
+        expectClose(rest[i] as Tensor, expected.parameters[name as keyof typeof expected.parameters]);
+    });
+  });
+
+  it("agrees with two classes and three examples by hand", () => {
+    scope(() => {
+      // Examples 0 and 2 are of class 0, example 1 of class 1: the scores between the classes (9) must not count.
+      const scores = tensor([1, 9, 0, 9, 5, 9, 2, 9, 4], [3, 3]);
+      const classes = tensor(Int32Array.of(0, 1, 0));
+      const class0 = (Math.log(Math.E + 1) - 1 + (Math.log(Math.exp(2) + Math.exp(4)) - 4)) / 2 - Math.log(2);
+      // Alone in its class, example 1 finds itself: log e^5 - 5 - log 1 = 0.
+      expect(informationLoss(scores, classes, classes).item()).toBeCloseTo(class0 / 2, 6);
+    });
+  });
+});
+
+describe("the memory queue", () => {
+  it("keeps the last projections of each class, oldest first, and shows empty places as no class", () => {
+    const memoryQueue = new MemoryQueue("q.", 2, 3, 1, "cpu");
+    const push = (values: number[], classes: number[]): void =>
+      scope(() => memoryQueue.push(tensor(values, [values.length, 1]), tensor(Int32Array.from(classes))));
+    const contents = (): [number[], number[]] =>
+      scope(() => {
+        const { entries, classes } = memoryQueue.contents();
+        return [[...entries.floats()], [...classes.floats()]];
+      });
+    push([1, 2, 3], [0, 1, 0]);
+    expect(contents()).toEqual([
+      [expect.anything(), 1, 3, expect.anything(), expect.anything(), 2],
+      [-1, 0, 0, -1, -1, 1],
+    ]);
+    push([4, 5, 6, 7], [0, 0, 1, 0]);
+    expect(contents()[0].slice(0, 3)).toEqual([4, 5, 7]);
+    expect(contents()[0].slice(4)).toEqual([2, 6]);
+    expect(contents()[1]).toEqual([0, 0, 0, -1, 1, 1]);
+    free(memoryQueue.buffers());
+  });
+});
+
+describe("mixout", () => {
+  it("mixes and differentiates as its definition does", () => {
+    const { p, current, before, mask, input, mixed, loss, gradient } = reference.mixout;
+    scope(() => {
+      const now = from(current).requireGrad();
+      const ours = mix(now, from(before), from(mask, "mask"), p);
+      expectClose(ours, mixed);
+      const value = linear(from(input), ours, null).tanh().square().sum();
+      expect(value.item()).toBeCloseTo(loss, 4);
+      expectClose(grad(value, [now])[0] as Tensor, gradient);
+    });
+  });
+});
+
+describe("pre-trained weight decay", () => {
+  it("is the norm of the difference, with PyTorch's gradient", () => {
+    const { lambda, now, before, value, gradients } = reference.distance;
+    scope(() => {
+      const leaves = now.map((each) => from(each).requireGrad());
+      const ours = distance(leaves.map((leaf, i) => [leaf, from(before[i] as number[])] as const)).mul(lambda);
+      expect(ours.item()).toBeCloseTo(value, 6);
+      for (const [i, gradient] of grad(ours, leaves).entries()) expectClose(gradient, gradients[i] as number[]);
+    });
+  });
+
+  it("has a finite slope at the pre-trained weights themselves", () => {
+    scope(() => {
+      const leaf = tensor([1, 2]).requireGrad();
+      const [gradient] = grad(distance([[leaf, leaf.detach()]]), [leaf]) as [Tensor];
+      expect([...gradient.floats()]).toEqual([0, 0]);
+    });
+  });
+});
