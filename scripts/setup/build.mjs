@@ -46,12 +46,12 @@ export function buildAddon({ root, folder, libtorch, env, clean }) {
   if (tools.length > 0) {
     throw new SetupError(`the addon needs ${tools.join(" and ")} to be built. On Debian or Ubuntu: apt-get install cmake make g++`);
   }
+  const nodeApi = nodeHeaders(root);
   rmSync(clean ? folder : join(folder, "temper.node"), { recursive: true, force: true });
   mkdirSync(folder, { recursive: true });
-  const headers = createRequire(join(root, "package.json")).resolve("node-api-headers/package.json");
   const cuda = libtorch.cuda;
   const definitions = {
-    NODE_API_HEADERS: join(dirname(headers), "include"),
+    NODE_API_HEADERS: nodeApi,
     LIBTORCH_INCLUDES: libtorch.includes.join(";"),
     LIBTORCH_LIBRARIES: libtorch.libraryFolder,
     LIBTORCH_CXX_STANDARD: isAtLeast(libtorch.version, "2") ? "20" : "17",
@@ -66,6 +66,15 @@ export function buildAddon({ root, folder, libtorch, env, clean }) {
     stream("cmake", ["--build", folder, "--parallel", String(jobs)], { env });
   if (!built)
     throw new SetupError(`the addon could not be built against libtorch ${libtorch.version} (${libtorch.path}); the lines above say why`);
+}
+
+/** The folder of Node's C headers, wherever npm has put them. @param {string} root */
+function nodeHeaders(root) {
+  try {
+    return join(dirname(createRequire(join(root, "package.json")).resolve("node-api-headers/package.json")), "include");
+  } catch {
+    throw new SetupError("the npm package node-api-headers is missing: run `npm ci` in the checkout, or install temper-nlp again");
+  }
 }
 
 /**
