@@ -29,7 +29,9 @@ export function makeStamp(root, libtorch) {
 
 /** @param {string} folder */
 function hashSources(folder) {
-  const names = readdirSync(folder).sort();
+  const names = readdirSync(folder)
+    .filter((name) => /\.(cc|h|txt)$/.test(name))
+    .sort();
   return hash(names.flatMap((name) => [name, readFileSync(join(folder, name))]));
 }
 
