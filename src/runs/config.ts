@@ -12,7 +12,10 @@ const methodSchema = z.union([z.string(), z.record(z.string(), z.record(z.string
 
 /** Everything that decides a run; the defaults of what the trainer does stand in train/settings.ts. */
 export const runConfigSchema = z.strictObject({
-  model: z.string().min(1).describe("a folder, npm:PACKAGE or a hub name"),
+  model: z
+    .string({ error: "expected a model (--model): a folder, npm:PACKAGE or a hub name" })
+    .min(1)
+    .describe("a folder, npm:PACKAGE or a hub name"),
   task: z.string().nullable().default(null).describe("a task's name; none for a table of your own"),
   data: z.string().nullable().default(null).describe("folder or file of the data"),
   text: z.array(z.string()).default([]).describe("columns of the text or the pair, for a table of your own"),
@@ -31,7 +34,10 @@ export const runConfigSchema = z.strictObject({
   method: z.array(methodSchema).default([]).describe("methods, innermost first; none is standard fine-tuning"),
   train: trainSettingsSchema.prefault({}),
   seed: z.number().int().nonnegative().default(0),
-  device: z.enum(["auto", "cpu", "cuda"]).default("auto"),
+  device: z
+    .string()
+    .regex(/^(auto|cpu|cuda(:\d+)?)$/, { error: "expected auto, cpu, cuda or cuda:N" })
+    .default("auto"),
   precision: z.enum(["bf16", "tf32", "fp32"]).nullable().default(null).describe("null: bf16 on a GPU, fp32 on a CPU"),
   threads: count.nullable().default(null).describe("CPU threads; null: all cores"),
 });

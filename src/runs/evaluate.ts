@@ -1,20 +1,28 @@
 import { UserError } from "../errors.js";
 import { confusion, metrics as measures, predictions } from "../evaluation/metrics.js";
 import { wilson } from "../evaluation/statistics.js";
-import type { Model } from "../models/index.js";
+import { checkLabels, type Model } from "../models/index.js";
 import { limitExamples } from "../tasks/sample.js";
 import type { Example, Split, Task } from "../tasks/task.js";
 import { type Placement, probabilitiesOf, toDataset } from "../train/index.js";
 import type { SplitReport } from "./results.js";
 
-/** Evaluates a model on a split of a task, or on a seeded, balanced sample of it. */
+export interface EvaluateSplitOptions {
+  /** Evaluate on a seeded, class-balanced sample of so many examples. */
+  readonly limit?: number | undefined;
+  readonly seed?: number | undefined;
+  readonly onProgress?: ((done: number, total: number) => void) | undefined;
+}
+
+/** Evaluates a model on a split of a task whose labels it has. */
 export async function evaluateSplit(
   model: Model,
   task: Task,
   split: Split,
   placement: Placement,
-  options: { limit?: number | undefined; seed?: number; onProgress?: (done: number, total: number) => void } = {},
+  options: EvaluateSplitOptions = {},
 ): Promise<SplitReport> {
+  checkLabels(model.reference, model.labels, task.labels, task.name);
   if (!task.splits.includes(split)) throw new UserError(`${task.name} has no ${split} split with labels; it has ${task.splits.join(", ")}`);
   const all = await task.load(split);
   const examples =

@@ -1,162 +1,105 @@
-import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { stringify } from "yaml";
-import { UserError } from "../errors.js";
-import { writeFileAtomic } from "../files.js";
-import { createLayers } from "../methods/index.js";
-import { type LoadOptions, loadModel, type Model, saveModel } from "../models/index.js";
-import { openTask } from "../tasks/index.js";
-import { countOverlap, limitExamples } from "../tasks/sample.js";
-import type { Example, Task } from "../tasks/task.js";
+import { messageOf } from "../errors.js";
+import { exists, readJson, writeFileAtomic } from "../files.js";
+import { type LoadOptions, saveModel } from "../models/index.js";
 import { free } from "../tensor/index.js";
-import { loadSubstitutions, type Substitutions } from "../text/substitutions.js";
-import { type Dataset, type Job, type Layer, toDataset, train, type Watcher } from "../train/index.js";
+import { Interrupted, type Outcome, train, type Watcher } from "../train/index.js";
 import { methodChoices, type RunConfig } from "./config.js";
-import { describeEnvironment } from "./environment.js";
-import { evaluateSplit } from "./evaluate.js";
-import { lockRunFolder, runFiles } from "./folder.js";
-import { chooseMachine, type Machine } from "./placement.js";
-import { type Results, resultsSchema } from "./results.js";
-
-/** Everything a config stands for, opened. */
-export interface OpenedRun {
-  readonly config: RunConfig;
-  readonly machine: Machine;
-  readonly task: Task;
-  readonly model: Model;
-  readonly layers: Layer[];
-  readonly examples: { readonly train: readonly Example[]; readonly selection: readonly Example[] | null };
-  readonly datasets: { readonly train: Dataset; readonly selection: Dataset | null };
-  readonly substitutions: (() => Promise<Substitutions>) | undefined;
-}
-
-/** Opens what a config names: data, model and methods; nothing is written. */
-export async function openRunConfig(
-  config: RunConfig,
-  notice: (message: string) => void,
-  onDownload?: LoadOptions["onProgress"],
-): Promise<OpenedRun> {
-  const layers = createLayers(methodChoices(config.method));
-  const machine = chooseMachine(config);
-  const task = await openTask({
-    task: config.task ?? undefined,
-    data: config.data ?? undefined,
-    text: config.text.length > 0 ? config.text : undefined,
-    label: config.label ?? undefined,
-    skipBadRows: config.skipBadRows,
-    onNotice: notice,
-  });
-  const model = await loadModel(config.model, {
-    labels: task.labels,
-    task: task.name,
-    head: config.head,
-    feature: config.feature,
-    encoding: config.encoding,
-    maxLength: config.maxLength,
-    device: machine.device,
-    seed: config.seed,
-    ...(onDownload ? { onProgress: onDownload } : {}),
-  });
-  const classes = task.labels.length;
-  const sample = (examples: readonly Example[], limit: number | null, seed: number): readonly Example[] =>
-    limit === null || limit >= examples.length ? examples : limitExamples(examples, limit, seed, classes);
-  const trainExamples = sample(await task.load("train"), config.limit, config.seed);
-  if (trainExamples.length === 0) throw new UserError(`${task.name}: its training data is empty`);
-  // The same selection sample for every seed: runs that are compared are selected by the same texts.
-  const selection = task.splits.includes(task.selectSplit) ? sample(await task.load(task.selectSplit), config.selectionLimit, 0) : null;
-  const overlap = selection ? countOverlap(trainExamples, selection) : 0;
-  if (overlap > 0) notice(`${overlap} of the ${selection?.length} texts of the ${task.selectSplit} split also stand in the training data`);
-  const datasets = { train: toDataset(model, trainExamples), selection: selection && toDataset(model, selection) };
-  if (datasets.train.truncated > 0)
-    notice(`${datasets.train.truncated} of ${trainExamples.length} training texts were cut to ${model.maxLength} tokens`);
-  let table: Promise<Substitutions> | undefined;
-  const named = config.substitutions;
-  const substitutions = named === null ? undefined : () => (table ??= loadSubstitutions(named));
-  return { config, machine, task, model, layers, examples: { train: trainExamples, selection }, datasets, substitutions };
-}
+import { compareEnvironments, describeEnvironment, type Environment } from "./environment.js";
+import { evaluateExamples } from "./evaluate.js";
+import { checkDiskSpace, lockRunFolder, runFiles, writeStatus } from "./folder.js";
+import { jobOf, type OpenedRun, openRunConfig } from "./open.js";
+import { type Results, readResults, resultsSchema, type SplitReport } from "./results.js";
+import { checkSameConfig } from "./same-config.js";
 
 export interface FineTuneOptions {
+  /** The run folder. */
   readonly out: string;
+  /** Go on with the run in the folder; one that has finished is only read. */
   readonly resume?: boolean;
   readonly watch?: Watcher;
+  /** Aborted: all is saved and `Interrupted` thrown. */
   readonly signal?: AbortSignal;
   readonly onDownload?: LoadOptions["onProgress"];
 }
 
-/** Runs a config into a folder: trains, saves the model, reports. Resumed where it stopped; a finished run is only read. */
+/** Runs a config into a folder: trains, saves the model, reports. */
 export async function fineTune(config: RunConfig, options: FineTuneOptions): Promise<Results> {
   const { out, resume = false } = options;
-  const watch = options.watch ?? {};
-  const opened = await openRunConfig(config, (message) => watch.onNotice?.(message), options.onDownload);
-  const { model, task, machine } = opened;
-  const bytes = [...model.weights.values()].reduce((sum, tensor) => sum + 4 * tensor.elements, 0);
-  // Weights and two moments a checkpoint, of which two lie side by side for a moment, and the final model.
-  const lock = lockRunFolder(out, resume, 3 * bytes * (config.train.keepCheckpoints + 2) + bytes);
+  const lock = lockRunFolder(out, resume);
   try {
-    await checkSameConfig(out, config, resume);
-    const environment = await describeEnvironment(model, machine, opened.examples.train, opened.examples.selection);
-    await writeFileAtomic(join(out, runFiles.config), stringify(config));
-    await writeFileAtomic(join(out, runFiles.environment), `${JSON.stringify(environment, null, 2)}\n`);
-    const outcome = await train(jobOf(opened, { folder: out, resume, watch, ...(options.signal ? { signal: options.signal } : {}) }));
-    await saveModel(join(out, runFiles.model), model);
-    const report = await evaluateSplit(model, task, task.reportSplit, machine);
-    const results: Results = {
-      format: 1,
-      model: config.model,
-      task: task.name,
-      method: methodChoices(config.method).map(({ name, options: given }) => ({ name, options: { ...given } })),
-      seed: config.seed,
-      steps: outcome.steps,
-      chosenStep: outcome.chosenStep,
-      trainExamples: opened.examples.train.length,
-      selection: outcome.selection,
-      report,
-    };
-    await writeFileAtomic(join(out, runFiles.results), `${JSON.stringify(resultsSchema.parse(results), null, 2)}\n`);
-    return results;
+    if (resume) await checkSameConfig(out, config);
+    const finished = resume ? await readResults(out) : null;
+    if (finished) return finished;
+    const opened = await openRunConfig(config, (message) => options.watch?.onNotice?.(message), options.onDownload);
+    try {
+      return await runOpened(opened, options);
+    } finally {
+      free(opened.model.weights);
+    }
   } finally {
     lock.release();
-    free(model.weights);
   }
 }
 
-export function jobOf(opened: OpenedRun, rest: Pick<Job, "folder" | "resume"> & Partial<Job>): Job {
-  const { config, task, model, layers, datasets, machine, substitutions } = opened;
-  return {
-    model,
-    task,
-    settings: config.train,
-    layers,
-    train: datasets.train,
-    selection: datasets.selection,
-    seed: config.seed,
-    placement: machine,
-    ...(substitutions ? { substitutions } : {}),
-    ...rest,
+async function runOpened(opened: OpenedRun, options: FineTuneOptions): Promise<Results> {
+  const { out, resume = false, watch = {}, signal } = options;
+  const { config, model, machine, examples } = opened;
+  checkDiskSpace(out, neededBytes(opened, resume));
+  const environment = await describeEnvironment(model, machine, examples.train, examples.selection);
+  await recordEnvironment(out, environment, resume, (message) => watch.onNotice?.(message));
+  await writeFileAtomic(join(out, runFiles.config), stringify(config));
+  let steps = 0;
+  const watching: Watcher = {
+    ...watch,
+    async onStart(facts) {
+      steps = facts.steps;
+      await writeStatus(out, { steps, failure: null });
+      await watch.onStart?.(facts);
+    },
   };
+  try {
+    const outcome = await train(jobOf(opened, { folder: out, resume, watch: watching, ...(signal ? { signal } : {}) }));
+    await saveModel(join(out, runFiles.model), model);
+    const report = await evaluateExamples(model, examples.report, opened.task.reportSplit, machine, (done, total) => {
+      if (signal?.aborted) throw new Interrupted("stopped before its report was done; all of the training is saved");
+      watch.onWork?.("report", done, total);
+    });
+    const results = resultsOf(opened, outcome, report);
+    await writeFileAtomic(join(out, runFiles.results), `${JSON.stringify(results, null, 2)}\n`);
+    return results;
+  } catch (error) {
+    // A full disk may be the very failure: saying so must not hide it.
+    if (!(error instanceof Interrupted)) await writeStatus(out, { steps, failure: messageOf(error) }).catch(() => undefined);
+    throw error;
+  }
 }
 
-/** A resumed run must be the same run: another learning rate in the middle is another experiment. */
-async function checkSameConfig(out: string, config: RunConfig, resume: boolean): Promise<void> {
-  const path = join(out, runFiles.config);
-  if (!resume || !existsSync(path)) return;
-  const { readYaml } = await import("./read-config.js");
-  const before = (await readYaml(path)).value as Record<string, unknown>;
-  const now = JSON.parse(JSON.stringify(config)) as Record<string, unknown>;
-  const flat = (tree: Record<string, unknown>): Map<string, string> =>
-    new Map(
-      Object.entries(tree).flatMap(([key, value]): [string, string][] =>
-        key === "train"
-          ? Object.entries(value as object).map(([inner, item]) => [`train.${inner}`, JSON.stringify(item)])
-          : [[key, JSON.stringify(value)]],
-      ),
-    );
-  const old = flat(before);
-  // What does not change a run's course may differ.
-  const free = new Set(["device", "threads", "train.keepCheckpoints", "train.checkpointEvery", "train.logEvery"]);
-  const changed = [...flat(now)].filter(([key, value]) => !free.has(key) && old.get(key) !== value);
-  if (changed.length > 0)
-    throw new UserError(
-      `${out}: --resume with another config: ${changed.map(([key, value]) => `${key} was ${old.get(key)}, is ${value}`).join("; ")}. Use the same settings, or another --out.`,
-    );
+/** Weights and two moments a checkpoint, and the final model. Beside those kept lie the best and, for a moment, one more. */
+export function neededBytes({ model, config }: Pick<OpenedRun, "model" | "config">, resume: boolean): number {
+  const weights = [...model.weights.values()].reduce((sum, tensor) => sum + 4 * tensor.elements, 0);
+  const checkpoints = resume ? 1 : config.train.keepCheckpoints + 2;
+  return 3 * weights * checkpoints + weights;
+}
+
+async function recordEnvironment(out: string, now: Environment, resume: boolean, notice: (message: string) => void): Promise<void> {
+  const path = join(out, runFiles.environment);
+  if (resume && (await exists(path))) compareEnvironments(out, (await readJson(path, "the run's environment")) as Environment, now, notice);
+  await writeFileAtomic(path, `${JSON.stringify(now, null, 2)}\n`);
+}
+
+function resultsOf({ config, task, examples }: OpenedRun, outcome: Outcome, report: SplitReport): Results {
+  return resultsSchema.parse({
+    format: 1,
+    model: config.model,
+    task: task.name,
+    method: methodChoices(config.method),
+    seed: config.seed,
+    steps: outcome.steps,
+    chosenStep: outcome.chosenStep,
+    trainExamples: examples.train.length,
+    selection: outcome.selection,
+    report,
+  });
 }

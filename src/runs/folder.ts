@@ -1,7 +1,10 @@
-import { closeSync, existsSync, mkdirSync, openSync, readFileSync, rmSync, statfsSync, writeSync } from "node:fs";
+import { accessSync, constants, existsSync, mkdirSync, readdirSync, rmdirSync, rmSync, statfsSync } from "node:fs";
 import { join } from "node:path";
+import { z } from "zod";
 import { UserError } from "../errors.js";
-import { codeOf, fileError } from "../files.js";
+import { exists, fileError, readJson, writeFileAtomic } from "../files.js";
+import { validate } from "../validate.js";
+import { acquireLock } from "./lock.js";
 
 /** The files of a run folder. */
 export const runFiles = {
@@ -12,50 +15,61 @@ export const runFiles = {
   checkpoints: "checkpoints",
   model: "model",
   results: "results.json",
+  status: "status.json",
+  tensorboard: "tensorboard",
   lock: "run.lock",
 } as const;
 
+/** What the other files do not say of a run: how many steps it will have, and why it failed, if it did. */
+const statusSchema = z.object({ steps: z.number().int().nonnegative(), failure: z.string().nullable() });
+export type RunStatus = z.output<typeof statusSchema>;
+
+export async function readStatus(folder: string): Promise<RunStatus | null> {
+  const path = join(folder, runFiles.status);
+  return (await exists(path)) ? validate(statusSchema, await readJson(path, "the run's status"), path) : null;
+}
+
+export async function writeStatus(folder: string, status: RunStatus): Promise<void> {
+  await writeFileAtomic(join(folder, runFiles.status), `${JSON.stringify(status)}\n`);
+}
+
 /** Opens a run folder for writing; two runs into one folder are refused, as is a folder that holds another run. */
-export function lockRunFolder(folder: string, resume: boolean, neededBytes: number): { release(): void } {
-  try {
-    mkdirSync(folder, { recursive: true });
-  } catch (error) {
-    throw fileError(error, folder, "make the run folder");
-  }
-  const lock = join(folder, runFiles.lock);
-  const owner = lockOwner(lock);
-  if (owner !== null) throw new UserError(`${folder}: a run of process ${owner} is writing there; wait for it, or give another --out`);
+export function lockRunFolder(folder: string, resume: boolean): { release(): void } {
   if (!resume && existsSync(join(folder, runFiles.events)))
     throw new UserError(`${folder} holds a run already: give --resume to go on with it, or another --out`);
-  const free = statfsSync(folder);
-  const available = free.bavail * free.bsize;
-  if (available < neededBytes)
-    throw new UserError(
-      `${folder}: its disk has ${gigabytes(available)} free, the run needs about ${gigabytes(neededBytes)}; free some, or give another --out`,
-    );
   try {
-    const file = openSync(lock, "w");
-    writeSync(file, String(process.pid));
-    closeSync(file);
+    mkdirSync(folder, { recursive: true });
+    accessSync(folder, constants.W_OK);
   } catch (error) {
-    throw fileError(error, lock, "write the run folder");
+    throw fileError(error, folder, "write the run folder");
   }
-  return { release: () => rmSync(lock, { force: true }) };
+  const release = acquireLock(
+    join(folder, runFiles.lock),
+    (owner) => new UserError(`${folder}: ${owner} is writing there; wait for it, or give another --out`),
+  );
+  removeLeftovers(folder);
+  return {
+    release() {
+      release();
+      // A run that could not begin leaves no trace.
+      if (readdirSync(folder).length === 0) rmdirSync(folder);
+    },
+  };
 }
 
-/** The living process that holds a lock; a dead one's lock is no lock. */
-function lockOwner(lock: string): number | null {
-  if (!existsSync(lock)) return null;
-  const owner = Number(readFileSync(lock, "utf8"));
-  if (!Number.isInteger(owner) || owner <= 0 || owner === process.pid) return null;
-  try {
-    process.kill(owner, 0);
-    return owner;
-  } catch (error) {
-    return codeOf(error) === "EPERM" ? owner : null;
-  }
+/** Files that a killed process had not yet renamed into place. */
+function removeLeftovers(folder: string): void {
+  for (const name of readdirSync(folder)) if (/^\..*\.tmp$/.test(name)) rmSync(join(folder, name), { force: true });
 }
 
-function gigabytes(bytes: number): string {
-  return `${(bytes / 1e9).toFixed(1)} GB`;
+/** Refuses a run that its disk cannot hold, before any time is spent on it. */
+export function checkDiskSpace(folder: string, neededBytes: number): void {
+  const { bavail, bsize } = statfsSync(folder);
+  const available = bavail * bsize;
+  if (available >= neededBytes) return;
+  const gigabytes = (bytes: number): string => `${(bytes / 1e9).toFixed(1)} GB`;
+  throw new UserError(
+    `${folder}: its disk has ${gigabytes(available)} free, the run needs about ${gigabytes(neededBytes)}; ` +
+      "free some, keep fewer checkpoints (--keep-checkpoints 1), or give another --out",
+  );
 }

@@ -1,7 +1,7 @@
 import { availableParallelism } from "node:os";
 import { UserError } from "../errors.js";
-import { type Device, setThreads } from "../tensor/index.js";
-import { native } from "../tensor/native.js";
+import { chooseDevice, setThreads } from "../tensor/index.js";
+import { nativeCuda } from "../tensor/native.js";
 import type { Placement } from "../train/index.js";
 import type { RunConfig } from "./config.js";
 
@@ -17,15 +17,13 @@ export type MachineChoice = Pick<RunConfig, "device" | "precision" | "threads">;
 export function chooseMachine({ device, precision, threads }: MachineChoice): Machine {
   const count = threads ?? (Number(process.env.OMP_NUM_THREADS) || availableParallelism());
   setThreads(count);
-  const there = native().devices().length > 0;
-  if (device === "cuda" && !there)
-    throw new UserError("device: cuda: this engine sees no GPU; use --device cpu, or run `temper doctor` for what is missing");
-  const chosen: Device = device === "cpu" || (device === "auto" && !there) ? "cpu" : "cuda:0";
+  const chosen = chooseDevice(device === "auto" ? undefined : device);
   if (chosen === "cpu") {
     if (precision !== null && precision !== "fp32")
       throw new UserError(`precision: expected fp32 on a CPU, received ${precision}; leave it out, or use --device cuda`);
     return { device: "cpu", compute: "float32", precision: "fp32", threads: count };
   }
   const used = precision ?? "bf16";
+  nativeCuda().allowTf32(used === "tf32");
   return { device: chosen, compute: used === "bf16" ? "bfloat16" : "float32", precision: used, threads: count };
 }

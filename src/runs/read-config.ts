@@ -1,14 +1,19 @@
-import { isAbsolute, resolve } from "node:path";
-import { isMap, isNode, isPair, isSeq, LineCounter, parseDocument } from "yaml";
+import { existsSync } from "node:fs";
+import { resolve } from "node:path";
+import { isMap, isNode, isPair, isSeq, LineCounter, parse, parseDocument } from "yaml";
 import { UserError } from "../errors.js";
 import { readText } from "../files.js";
-import { validate, type Where } from "../validate.js";
-import { parseScalar, type RunConfig, runConfigSchema } from "./config.js";
+import { createLayers } from "../methods/index.js";
+import { validate } from "../validate.js";
+import { methodChoices, type RunConfig, runConfigSchema } from "./config.js";
+
+type Tree = Record<string, unknown>;
+type Path = readonly PropertyKey[];
 
 /** A YAML file's content, and where each part of it stands. */
 export interface Located {
   readonly value: unknown;
-  readonly where: Where;
+  readonly where: (path: Path) => string;
 }
 
 /** Reads a YAML file; a mistake in it is named by file:line:column. */
@@ -41,8 +46,8 @@ export async function readYaml(path: string): Promise<Located> {
   };
 }
 
-/** Sets `a.b.c=value` in a tree of plain objects. */
-export function setPath(tree: Record<string, unknown>, path: string, value: unknown): void {
+/** Sets `a.b.c` in a tree of plain objects. */
+function setPath(tree: Tree, path: string, value: unknown): void {
   const parts = path.split(".");
   const last = parts.pop() as string;
   let at = tree;
@@ -50,43 +55,69 @@ export function setPath(tree: Record<string, unknown>, path: string, value: unkn
     const next = at[part] ?? {};
     if (typeof next !== "object" || Array.isArray(next)) throw new UserError(`--set ${path}: ${part} holds a value, not keys`);
     at[part] = next;
-    at = next as Record<string, unknown>;
+    at = next as Tree;
   }
   at[last] = value;
 }
 
-/** Applies `--set key=value` assignments. */
-export function applySettings(tree: Record<string, unknown>, assignments: readonly string[]): void {
-  for (const assignment of assignments) {
-    const equals = assignment.indexOf("=");
-    if (equals < 1) throw new UserError(`--set: expected KEY=VALUE (train.learningRate=3e-5), received ${assignment}`);
-    setPath(tree, assignment.slice(0, equals), parseScalar(assignment.slice(equals + 1)));
+/** KEY=VALUE with a value as YAML has it: 3e-5, true, null, [1, 0.5]. */
+function parseAssignment(assignment: string): [string, unknown] {
+  const equals = assignment.indexOf("=");
+  if (equals < 1) throw new UserError(`--set: expected KEY=VALUE (train.learningRate=3e-5), received ${assignment}`);
+  const [path, text] = [assignment.slice(0, equals), assignment.slice(equals + 1)];
+  try {
+    return [path, parse(text) as unknown];
+  } catch {
+    return [path, text];
   }
 }
 
 export interface ConfigSources {
   /** A YAML file, if any. */
   readonly file?: string | undefined;
-  /** Values from flags, over the file's. */
+  /** Values from flags by their keys (train.batchSize), over the file's. */
   readonly flags?: Readonly<Record<string, unknown>>;
   /** `--set` assignments, over both. */
   readonly set?: readonly string[];
 }
 
-/** The resolved config of a run. */
+/** The resolved config of a run. A mistake is named by the place it came from: the file's line, or the flag. */
 export async function readRunConfig({ file, flags = {}, set = [] }: ConfigSources): Promise<RunConfig> {
-  const located = file === undefined ? { value: {}, where: "config" } : await readYaml(file);
-  if (typeof located.value !== "object" || located.value === null || Array.isArray(located.value))
-    throw new UserError(
-      `${file}: expected a config (keys and values), received ${Array.isArray(located.value) ? "a list" : typeof located.value}`,
-    );
-  const tree = structuredClone(located.value) as Record<string, unknown>;
-  for (const [path, value] of Object.entries(flags)) if (value !== undefined) setPath(tree, path, value);
-  applySettings(tree, set);
-  return validate(runConfigSchema, tree, located.where);
+  const located = file === undefined ? { value: {}, where: () => "config" } : await readYaml(file);
+  const tree = asTree(located.value, file);
+  const origins = new Map<string, string>();
+  for (const [path, value] of Object.entries(flags)) {
+    if (value === undefined) continue;
+    setPath(tree, path, value);
+    origins.set(path, flagOf(path));
+  }
+  for (const [path, value] of set.map(parseAssignment)) {
+    setPath(tree, path, value);
+    origins.set(path, "--set");
+  }
+  const where = (path: Path): string => {
+    const prefixes = path.map((_, i) => path.slice(0, i + 1).join(".")).reverse();
+    const origin = prefixes.find((prefix) => origins.has(prefix));
+    return origin === undefined ? located.where(path) : (origins.get(origin) as string);
+  };
+  const config = validate(runConfigSchema, tree, where);
+  createLayers(methodChoices(config.method), (i, name, path = []) => `${where(["method", i, name, ...path])}: method[${i}] (${name})`);
+  return { ...config, model: localPath(config.model), data: localPath(config.data), substitutions: localPath(config.substitutions) };
 }
 
-/** A path that stays right when the config is read from elsewhere. */
-export function absolute(path: string): string {
-  return isAbsolute(path) ? path : resolve(path);
+function asTree(value: unknown, file: string | undefined): Tree {
+  if (typeof value === "object" && value !== null && !Array.isArray(value)) return structuredClone(value) as Tree;
+  const received = value === null ? "nothing" : Array.isArray(value) ? "a list" : typeof value;
+  throw new UserError(`${file}: expected a config (keys and values), received ${received}`);
+}
+
+/** The flag of a key: train.batchSize is --batch-size. */
+function flagOf(path: string): string {
+  const name = path.slice(path.lastIndexOf(".") + 1);
+  return `--${name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
+}
+
+/** A path that stays right when the config is read again from another folder; what is no path here is left as it is. */
+function localPath<T extends string | null>(path: T): T | string {
+  return path !== null && existsSync(path) ? resolve(path) : path;
 }

@@ -1,4 +1,8 @@
+import { join } from "node:path";
 import { z } from "zod";
+import { exists, readJson } from "../files.js";
+import { validate } from "../validate.js";
+import { runFiles } from "./folder.js";
 
 const numbers = z.record(z.string(), z.number());
 
@@ -30,3 +34,9 @@ export const resultsSchema = z.object({
   report: splitReportSchema,
 });
 export type Results = z.output<typeof resultsSchema>;
+
+/** The results of a run that has finished; null before. */
+export async function readResults(folder: string): Promise<Results | null> {
+  const path = join(folder, runFiles.results);
+  return (await exists(path)) ? validate(resultsSchema, await readJson(path, "the run's results"), path) : null;
+}

@@ -47,7 +47,7 @@ export interface StepReport {
 /** Told of what happens; all optional. */
 export interface Watcher {
   /** Before the first update: updates done (in a resumed run) and in all, and how many numbers are trained. */
-  onStart?(facts: { readonly step: number; readonly steps: number; readonly parameters: number }): void;
+  onStart?(facts: { readonly step: number; readonly steps: number; readonly parameters: number }): void | Promise<void>;
   onStep?(report: StepReport): void;
   onEvaluation?(step: number, metrics: Evaluation, best: boolean): void;
   onNotice?(message: string): void;

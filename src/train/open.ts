@@ -2,12 +2,13 @@ import { AdamW } from "../nn/index.js";
 import { Rng } from "../tensor/index.js";
 import { groupsOf } from "./base.js";
 import { epochBatches } from "./batches.js";
+import { graphRunner } from "./graph-runner.js";
 import type { Job } from "./job.js";
 import type { Named } from "./layer.js";
 import { type OpenRun, openRun } from "./run.js";
 import { eagerRunner, type Runner, type RunnerContext } from "./runner.js";
 import { Stack } from "./stack.js";
-import { openStreams } from "./streams.js";
+import { openStreams, StateStreams } from "./streams.js";
 
 /** A run that is ready for its first update: layers prepared, optimiser made. */
 export interface Training {
@@ -39,13 +40,15 @@ export async function openTraining(job: Job, restored: Named | null): Promise<Tr
   const groups = groupsOf(run.parameters, new Set(model.weights.keys()), settings);
   const optimizer = new AdamW(run.parameters, groups, { beta1, beta2, epsilon });
   const context: RunnerContext = { run, stack, streams, optimizer, compute: placement.compute };
+  const runner = streams instanceof StateStreams ? graphRunner({ ...context, streams }) : eagerRunner(context);
   return {
     run,
     context,
-    runner: eagerRunner(context),
+    runner,
     updatesPerEpoch,
     updatesOf,
     close() {
+      runner.dispose();
       optimizer.dispose();
       run.close();
     },

@@ -83,7 +83,7 @@ class Trainer {
     const { updates, parameters } = this.#training.run;
     const total = Math.min(updates, stopAfter ?? Number.POSITIVE_INFINITY);
     const started = performance.now();
-    watch?.onStart?.({ step: this.#state.step, steps: updates, parameters: sizeOf(parameters) });
+    await watch?.onStart?.({ step: this.#state.step, steps: updates, parameters: sizeOf(parameters) });
     // A run that was stopped in the middle of an evaluation does it over.
     await this.#evaluateIfDue();
     while (this.#state.step < total && !this.#outOfPatience()) {

@@ -1,0 +1,88 @@
+import { readdir } from "node:fs/promises";
+import { join } from "node:path";
+import { exists, fileError, readText } from "../files.js";
+import { validate } from "../validate.js";
+import { runConfigSchema } from "./config.js";
+import { readStatus, runFiles } from "./folder.js";
+import { livingOwner } from "./lock.js";
+import { methodName, taskName } from "./names.js";
+import { readYaml } from "./read-config.js";
+import { readResults } from "./results.js";
+
+export type RunState = "running" | "stopped" | "finished" | "failed";
+
+/** A run as a list shows it. */
+export interface RunSummary {
+  readonly folder: string;
+  readonly task: string;
+  readonly method: string;
+  readonly seed: number;
+  readonly state: RunState;
+  readonly step: number;
+  readonly steps: number | null;
+  /** Accuracy on the split that reports; null before the run has finished. */
+  readonly score: number | null;
+  /** The best value so far of the metric that selects, and its name. */
+  readonly selected: number | null;
+  readonly selectBy: string;
+  readonly failure: string | null;
+}
+
+/** Folders that a search goes down at most: runs/TASK/METHOD/seed0. */
+const deepest = 3;
+
+/** The runs in a folder and below, by path. */
+export async function listRuns(folder: string): Promise<RunSummary[]> {
+  const found = await findRuns(folder, deepest);
+  return Promise.all(found.sort().map(summarize));
+}
+
+async function findRuns(folder: string, depth: number): Promise<string[]> {
+  if (await isRun(folder)) return [folder];
+  if (depth === 0) return [];
+  const entries = await readdir(folder, { withFileTypes: true }).catch((error: unknown) => {
+    throw fileError(error, folder, "read");
+  });
+  const inner = entries.filter((entry) => entry.isDirectory() && !entry.name.startsWith("."));
+  return (await Promise.all(inner.map((entry) => findRuns(join(folder, entry.name), depth - 1)))).flat();
+}
+
+async function isRun(folder: string): Promise<boolean> {
+  return (await exists(join(folder, runFiles.config))) && (await exists(join(folder, runFiles.environment)));
+}
+
+async function summarize(folder: string): Promise<RunSummary> {
+  const located = await readYaml(join(folder, runFiles.config));
+  const config = validate(runConfigSchema, located.value, located.where);
+  const { selectBy } = config.train;
+  const [results, status, events] = await Promise.all([readResults(folder), readStatus(folder), readEvents(folder)]);
+  const best = events.findLast((event) => event.best === true)?.evaluation?.[selectBy];
+  const running = livingOwner(join(folder, runFiles.lock)) !== null;
+  return {
+    folder,
+    task: results?.task ?? taskName(config),
+    method: methodName(config),
+    seed: config.seed,
+    state: results ? "finished" : running ? "running" : status?.failure ? "failed" : "stopped",
+    step: results?.steps ?? events.at(-1)?.step ?? 0,
+    steps: status?.steps ?? null,
+    score: results?.report.accuracy ?? null,
+    selected: best ?? null,
+    selectBy,
+    failure: results || running ? null : (status?.failure ?? null),
+  };
+}
+
+interface Event {
+  readonly step: number;
+  readonly best?: boolean;
+  readonly evaluation?: Readonly<Record<string, number>>;
+}
+
+/** The events so far; a last line that is still being written is left out. */
+async function readEvents(folder: string): Promise<Event[]> {
+  const path = join(folder, runFiles.events);
+  if (!(await exists(path))) return [];
+  const lines = (await readText(path, "the run's events")).split("\n");
+  return lines.slice(0, -1).map((line) => JSON.parse(line) as Event);
+}

@@ -1,0 +1,104 @@
+import { closeSync, mkdirSync, openSync, writeSync } from "node:fs";
+import { hostname } from "node:os";
+import { join } from "node:path";
+import { fileError } from "../files.js";
+
+/** Writes scalars that TensorBoard reads: records of protocol buffers, framed by their length and two checksums. */
+export class TensorBoardWriter {
+  readonly #file: number;
+  readonly #now: () => number;
+
+  /** Opens a file of its own in a folder. What earlier files of a resumed run say of steps after `from` no longer counts. */
+  constructor(folder: string, from = 0, now: () => number = () => Date.now() / 1000) {
+    this.#now = now;
+    const path = join(folder, `events.out.tfevents.${Math.floor(now())}.${hostname()}.${process.pid}`);
+    try {
+      mkdirSync(folder, { recursive: true });
+      this.#file = openSync(path, "w");
+    } catch (error) {
+      throw fileError(error, path, "write");
+    }
+    this.#record(0, text(3, "brain.Event:2"));
+    this.#record(from + 1, message(7, varint(1, 1)));
+  }
+
+  /** The numbers of one of a run's events. */
+  event(event: Readonly<Record<string, unknown>>): void {
+    const { step, epoch: _epoch, evaluation, ...rest } = event;
+    this.scalars(Number(step), evaluation === undefined ? "train" : "select", (evaluation ?? rest) as Record<string, unknown>);
+  }
+
+  scalars(step: number, group: string, values: Readonly<Record<string, unknown>>): void {
+    const numbers = Object.entries(values).filter((entry): entry is [string, number] => typeof entry[1] === "number");
+    const parts = numbers.map(([name, value]) => message(1, Buffer.concat([text(1, `${group}/${name}`), float(2, value)])));
+    if (parts.length > 0) this.#record(step, message(5, Buffer.concat(parts)));
+  }
+
+  close(): void {
+    closeSync(this.#file);
+  }
+
+  #record(step: number, content: Buffer): void {
+    const data = Buffer.concat([double(1, this.#now()), varint(2, step), content]);
+    const length = Buffer.alloc(8);
+    length.writeBigUInt64LE(BigInt(data.length));
+    writeSync(this.#file, Buffer.concat([length, maskedChecksum(length), data, maskedChecksum(data)]));
+  }
+}
+
+function key(field: number, type: number): Buffer {
+  return variable((field << 3) | type);
+}
+
+/** Seven bits a byte, the lowest first; the high bit says that more follow. */
+function variable(value: number): Buffer {
+  const bytes: number[] = [];
+  let rest = value;
+  for (; rest >= 128; rest = Math.floor(rest / 128)) bytes.push((rest % 128) | 128);
+  return Buffer.from([...bytes, rest]);
+}
+
+function varint(field: number, value: number): Buffer {
+  return Buffer.concat([key(field, 0), variable(value)]);
+}
+
+function message(field: number, content: Buffer): Buffer {
+  return Buffer.concat([key(field, 2), variable(content.length), content]);
+}
+
+function text(field: number, value: string): Buffer {
+  return message(field, Buffer.from(value));
+}
+
+function double(field: number, value: number): Buffer {
+  const bytes = Buffer.alloc(8);
+  bytes.writeDoubleLE(value);
+  return Buffer.concat([key(field, 1), bytes]);
+}
+
+function float(field: number, value: number): Buffer {
+  const bytes = Buffer.alloc(4);
+  bytes.writeFloatLE(value);
+  return Buffer.concat([key(field, 5), bytes]);
+}
+
+/** CRC-32C by table, over the reflected Castagnoli polynomial. */
+const table = Uint32Array.from({ length: 256 }, (_, byte) => {
+  let rest = byte;
+  for (let bit = 0; bit < 8; bit++) rest = rest & 1 ? (rest >>> 1) ^ 0x82f63b78 : rest >>> 1;
+  return rest;
+});
+
+export function crc32c(data: Uint8Array): number {
+  let rest = 0xffffffff;
+  for (const byte of data) rest = (table[(rest ^ byte) & 255] as number) ^ (rest >>> 8);
+  return ~rest >>> 0;
+}
+
+/** The format turns and shifts checksums, so that data which holds checksums itself does not fool it. */
+function maskedChecksum(data: Uint8Array): Buffer {
+  const sum = crc32c(data);
+  const bytes = Buffer.alloc(4);
+  bytes.writeUInt32LE((((sum >>> 15) | (sum << 17)) + 0xa282ead8) >>> 0);
+  return bytes;
+}
