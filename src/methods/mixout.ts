@@ -23,7 +23,8 @@ export const mixout = defineMethod({
       },
       weights(pass, next) {
         const weights = next();
-        if (!pass.mode.training) return weights;
+        // Mixing with p = 0 would change nothing but the order in which a weight's gradients are summed.
+        if (!pass.mode.training || p === 0) return weights;
         // A stream a pass: however often its weights are asked for, they are mixed the same.
         pass.step.random(pass.name, "mixout");
         const mixed = new Map(weights);

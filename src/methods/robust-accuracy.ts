@@ -10,7 +10,7 @@ const tokensPerBatch = { cpu: 2048, gpu: 16384 };
 
 /** The share of texts that are classified right as they are and with the words that the ASCC attack puts in. */
 export async function robustAccuracy(
-  run: Pick<Run, "model" | "device" | "compute" | "rng">,
+  run: Pick<Run, "model" | "device" | "compute" | "rng" | "working">,
   items: readonly Item[],
   openOf: (item: Item) => OpenWords,
   options: HullOptions,
@@ -19,6 +19,7 @@ export async function robustAccuracy(
   const encoded = items.map((item) => item.encoded);
   const attacked = [...encoded];
   const weights = noGrad(() => scope(() => keep(mapWeights(model.weights, (tensor) => tensor.detach().to(compute)))));
+  let done = 0;
   try {
     for (const batch of lengthBatches(encoded, device === "cpu" ? tokensPerBatch.cpu : tokensPerBatch.gpu)) {
       const texts = batch.map((i) => {
@@ -28,7 +29,9 @@ export async function robustAccuracy(
       });
       const picks = hardestSlots({ model, weights, device }, texts, options);
       for (const [row, i] of batch.entries()) attacked[i] = withSlots(texts[row]!.encoded, texts[row]!.open, picks[row]!.slots);
+      done += batch.length;
       await new Promise(setImmediate);
+      run.working("robust accuracy", done, items.length);
     }
   } finally {
     free(weights);

@@ -160,7 +160,7 @@ export function restore(targets: Named, saved: Named, what: string): void {
     for (const [name, target] of targets) {
       const value = saved.get(name);
       if (!value) throw new Error(`the checkpoint holds no ${what} ${name}`);
-      target.detach().copy_(value);
+      target.copy_(value);
     }
   });
   free([...saved.values()]);

@@ -60,7 +60,7 @@ export interface Run {
   eachBatch(visit: (step: Step) => void, label: string): Promise<void>;
   /** Nothing of the run will be used: a pass over all data may end early. */
   readonly trial: boolean;
-  /** Says how far a longer piece of work before training is; throws where the run was stopped meanwhile. */
+  /** Says how far a longer piece of work beside the updates is; throws where the run was stopped meanwhile. */
   working(label: string, done: number, total: number): void;
   notice(message: string): void;
 }

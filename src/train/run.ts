@@ -41,7 +41,7 @@ export async function openRun(
     restored,
     pretrained() {
       // Asked for while layers prepare, when the weights still are the pre-trained ones.
-      frozen ??= noGrad(() => mapWeights(model.weights, (tensor) => keep(tensor.detach().clone())));
+      frozen ??= noGrad(() => scope(() => keep(mapWeights(model.weights, (tensor) => tensor.detach().clone()))));
       return frozen;
     },
     async substitutions() {

@@ -168,7 +168,7 @@ class Trainer {
     if (this.#state.best?.step !== this.#state.step) return;
     if (this.#bestWeights) free(this.#bestWeights);
     this.#bestWeights = noGrad(
-      () => new Map([...this.#job.model.weights].map(([name, tensor]): [string, Tensor] => [name, keep(tensor.detach().clone())])),
+      () => new Map([...this.#job.model.weights].map(([name, tensor]): [string, Tensor] => [name, keep(tensor.clone())])),
     );
   }
 

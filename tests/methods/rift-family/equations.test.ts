@@ -203,6 +203,18 @@ describe("mixout", () => {
   });
 });
 
+describe("mixout at its ends", () => {
+  it("gives the fine-tuned weights to the bit for p = 0, and them on average for any p", () => {
+    scope(() => {
+      const [now, before] = [tensor([0.1, -0.7, 3]), tensor([0.3, 0.2, -1])];
+      expect(mix(now, before, tensor(Uint8Array.of(1, 1, 1)), 0).floats()).toEqual(now.floats());
+      // Two masks of probability 0.5 each.
+      const [kept, dropped] = [1, 0].map((bit) => mix(now, before, tensor(Uint8Array.of(bit, bit, bit)), 0.5)) as [Tensor, Tensor];
+      expectClose(kept.add(dropped).div(2), [...now.floats()]);
+    });
+  });
+});
+
 describe("pre-trained weight decay", () => {
   it("is the norm of the difference, with PyTorch's gradient", () => {
     const { lambda, now, before, value, gradients } = reference.distance;

@@ -1,0 +1,172 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { createLayers, type MethodChoice } from "../../../src/methods/index.js";
+import { free, memory } from "../../../src/tensor/index.js";
+import { type Job, train } from "../../../src/train/index.js";
+import { temporaryFolder } from "../../temporary.js";
+import { texts, tinyDataset, tinyJob, tinyModel, valuesOf } from "../tiny.js";
+
+const cache = temporaryFolder();
+const folder = temporaryFolder();
+let before: string | undefined;
+beforeAll(() => {
+  before = process.env.TEMPER_CACHE;
+  process.env.TEMPER_CACHE = cache;
+});
+afterAll(() => {
+  process.env.TEMPER_CACHE = before;
+});
+
+type Method = [string, Record<string, unknown>?];
+const layersOf = (methods: readonly Method[]) => createLayers(methods.map(([name, options = {}]): MethodChoice => ({ name, options })));
+const small = { hidden: 6, out: 4 };
+
+interface Trained {
+  readonly weights: Record<string, number[]>;
+  readonly events: Record<string, number>[];
+}
+
+/** Trains the tiny model for six updates; its weights and events. */
+async function run(methods: readonly Method[], settings: object = {}, changes: Partial<Job> = {}): Promise<Trained> {
+  const model = tinyModel();
+  const events: Record<string, number>[] = [];
+  const watch = { onEvent: (event: Readonly<Record<string, unknown>>) => void events.push(event as Record<string, number>) };
+  await train(tinyJob(model, layersOf(methods), { watch, ...changes }, settings));
+  const weights = valuesOf(model.weights);
+  free(model.weights);
+  return { weights, events };
+}
+
+describe("a degenerate method equals its base to the bit", () => {
+  const ascc: Method = ["ascc", { steps: 2, beta: 4 }];
+  // The layer's own parameters take part in the global norm, so clipping may round otherwise; RIFT does not clip.
+  const unclipped = { clip: null };
+
+  it.each<[string, Method[], Method[]]>([
+    ["rift with alpha 0 is ascc", [ascc, ["rift", { alpha: 0, ...small }]], [ascc]],
+    ["rift with alpha 0 over nothing is standard", [["rift", { alpha: 0, ...small }]], []],
+    ["ascc with beta 0 is standard", [["ascc", { beta: 0, steps: 2 }]], []],
+    ["mixout with p 0 is its base", [ascc, ["mixout", { p: 0 }]], [ascc]],
+    ["ptwd with lambda 0 is its base", [ascc, ["ptwd", { lambda: 0 }]], [ascc]],
+  ])("%s", async (_name, degenerate, base) => {
+    const [ours, theirs] = [await run(degenerate, unclipped), await run(base, unclipped)];
+    expect(ours.weights).toEqual(theirs.weights);
+    expect(ours.weights).not.toEqual((await run([["ascc", { steps: 2, beta: 7 }]], unclipped)).weights);
+  });
+
+  it("with dropout off, one slot a word makes the perturbed pass the clean one", async () => {
+    const { events } = await run([["ascc", { slots: 1, steps: 2 }]], { dropout: false });
+    expect(events.map((event) => event["loss.robust"])).toEqual(events.map(() => 0));
+    const open = await run([["ascc", { steps: 2 }]], { dropout: false });
+    expect(Math.min(...open.events.map((event) => event["loss.robust"] as number))).toBeGreaterThan(0);
+  });
+
+  it("the order of ascc and rift does not matter", async () => {
+    const ours: Method = ["rift", small];
+    expect((await run([ascc, ours], unclipped)).weights).toEqual((await run([ours, ascc], unclipped)).weights);
+  });
+});
+
+describe("mixout", () => {
+  it("reaches the adversary's pass, mixes every encoder parameter anew each pass and leaves the head alone", async () => {
+    const seen: Map<string, number[]>[] = [];
+    const layers = layersOf([["mixout", { p: 0.9 }]]);
+    const watcher = {
+      name: "watcher",
+      losses: (step: Parameters<NonNullable<(typeof layers)[0]["losses"]>>[0], next: () => ReadonlyMap<string, never>) => {
+        for (const pass of ["perturbed", "perturbed", "clean"])
+          seen.push(new Map([...step.weights(pass, { training: true })].map(([name, value]) => [name, [...value.floats()]])));
+        expect(valuesOf(step.weights("search", { training: false }))).toEqual(valuesOf(step.run.model.weights));
+        return next();
+      },
+    };
+    const model = tinyModel();
+    // Another start than the pre-trained weights shows where the mixture falls back.
+    await train(tinyJob(model, [...layers, watcher as never], { stopAfter: 2 }));
+    const [first, again, clean] = seen.slice(3) as [Map<string, number[]>, Map<string, number[]>, Map<string, number[]>];
+    expect(again).toEqual(first);
+    for (const [name, values] of first) {
+      if (name.startsWith("classifier")) expect(clean.get(name)).toEqual(values);
+      else if (values.length > 60) expect(clean.get(name), name).not.toEqual(values);
+    }
+    free(model.weights);
+  });
+});
+
+describe("rift", () => {
+  it("keeps the teacher's features on disk: a second run computes none", async () => {
+    const progress: number[] = [];
+    const first = await run([["rift", small]]);
+    const { readdirSync, statSync } = await import("node:fs");
+    const entries = () => readdirSync(join(cache, "teacher")).map((name) => [name, statSync(join(cache, "teacher", name)).mtimeMs]);
+    const before = entries();
+    const second = await run([["rift", small]], {}, { watch: { onWork: (_label, done) => void progress.push(done) } });
+    expect(entries()).toEqual(before);
+    expect(before.length).toBeGreaterThan(0);
+    expect(progress).toContain(texts.length);
+    expect(second.weights).toEqual(first.weights);
+  });
+
+  it("is conditional or not, over teachers or students, with a queue or without: each another run", async () => {
+    const variants: Record<string, unknown>[] = [{}, { conditional: false }, { normalize: "students" }, { queue: 5 }, { tau: 1 }];
+    const runs = await Promise.all(variants.map((options) => run([["rift", { alpha: 1, ...small, ...options }]])));
+    expect(new Set(runs.map(({ weights }) => JSON.stringify(weights))).size).toBe(variants.length);
+    for (const { events } of runs)
+      for (const event of events) expect(event["loss.information"]).toBeCloseTo(-(event.information as number), 5);
+  });
+
+  it.each(["shuffled", "balanced", "one-class"])("takes %s batches", async (batches) => {
+    const { events } = await run(
+      [
+        ["ascc", { steps: 1 }],
+        ["rift", small],
+      ],
+      { batches, batchSize: 3 },
+    );
+    for (const event of events) expect(event.loss).toBeGreaterThan(-10);
+    // One example of a class alone tells nothing.
+    if (batches === "balanced") for (const event of events) expect(event.information).toBeCloseTo(0, 6);
+  });
+
+  it("killed and resumed, with its queue, writes the same events and weights", async () => {
+    const methods: Method[] = [
+      ["ascc", { steps: 2 }],
+      ["rift", { ...small, queue: 6, alpha: 1 }],
+      ["mixout", { p: 0.3 }],
+    ];
+    const settings = { checkpointEvery: 2 };
+    const whole = await run(methods, settings, { folder: join(folder, "whole") });
+    await run(methods, settings, { folder: join(folder, "cut"), stopAfter: 3 });
+    const resumed = await run(methods, settings, { folder: join(folder, "cut"), resume: true });
+    expect(resumed.weights).toEqual(whole.weights);
+    const events = (name: string) => readFileSync(join(folder, name, "events.jsonl"), "utf8");
+    expect(events("cut")).toBe(events("whole"));
+  });
+
+  it("leaves no tensor behind: neither a step nor a run with evaluations", async () => {
+    const started = memory().tensors;
+    const counts: number[] = [];
+    const watch = { onStep: () => void counts.push(memory().tensors) };
+    const methods: Method[] = [["ascc", { steps: 2 }], ["rift", { ...small, queue: 3 }], ["ptwd"], ["mixout"]];
+    await run(methods, { epochs: 5, batchSize: 12 }, { watch });
+    expect(counts.length).toBe(5);
+    expect(new Set(counts.slice(1)).size).toBe(1);
+    await run(methods, { epochs: 2, batchSize: 12, selectBy: "robust-accuracy" }, { selection: tinyDataset(texts) });
+    expect(memory().tensors).toBe(started);
+  });
+});
+
+describe("robust accuracy", () => {
+  it("selects the checkpoint, and never exceeds the clean accuracy", async () => {
+    const evaluations: Record<string, number>[] = [];
+    const watch = { onEvaluation: (_step: number, metrics: Readonly<Record<string, number>>) => void evaluations.push({ ...metrics }) };
+    const settings = { epochs: 12, batchSize: 12, evaluateEvery: 3, selectBy: "robust-accuracy", dropout: false };
+    await run([["ascc", { steps: 5, beta: 1 }]], settings, { watch, selection: tinyDataset(texts) });
+    expect(evaluations.length).toBe(4);
+    for (const metrics of evaluations) {
+      expect(metrics["robust-accuracy"]).toBeLessThanOrEqual(metrics.accuracy as number);
+      expect(metrics["robust-accuracy"]).toBeGreaterThanOrEqual(0);
+    }
+  });
+});
