@@ -96,7 +96,8 @@ export const temperFactsSchema = z.object({
   feature: z.enum(["token", "pooler", "mean"]).default("token"),
   /** Tokens a text was cut to in training, special tokens included. */
   maxLength: count,
-  task: z.string().min(1),
+  /** The task it was trained on; null where it has not been trained. */
+  task: z.string().min(1).nullable(),
   labels: z.array(z.string()).min(1),
 });
 export type TemperFacts = z.output<typeof temperFactsSchema>;

@@ -8,6 +8,11 @@ import type { EncoderConfig } from "./config.js";
  */
 export type HeadName = "hf" | "mlp";
 
+/** What the names of a head's own parameters begin with. */
+export function headPrefix(head: HeadName): string {
+  return head === "mlp" ? "head." : "classifier.";
+}
+
 /** The width of the mlp head's hidden layer (RIFT A.1). */
 const mlpWidth = 256;
 

@@ -20,7 +20,7 @@ import { openCheckpoint } from "./checkpoint.js";
 import { type EncoderConfig, readConfig, type TemperFacts, temperFacts } from "./config.js";
 import type { DownloadProgress } from "./download.js";
 import { encoderParameters, prefixOf } from "./encoder.js";
-import type { HeadName } from "./heads.js";
+import { type HeadName, headPrefix } from "./heads.js";
 import { type FeatureName, isHead, type Model, modelParameters, type Shape } from "./model.js";
 import { resolveModel } from "./reference.js";
 import { openSafetensors, type SafetensorsFile, type SafetensorsType } from "./safetensors.js";
@@ -54,18 +54,17 @@ export async function loadModel(reference: string, options: LoadOptions = {}): P
     );
   }
   const checkpoint = await openCheckpoint(folder);
-  const head = join(folder, "head.safetensors");
-  const files = existsSync(head) ? [checkpoint, await openSafetensors(head)] : [checkpoint];
+  const headFile = join(folder, "head.safetensors");
+  const files = existsSync(headFile) ? [checkpoint, await openSafetensors(headFile)] : [checkpoint];
   try {
     const names = namesInside(config, files);
-    const trained = [...names.keys()].some(isHead);
+    const head = facts?.head ?? options.head ?? "hf";
+    const feature = facts?.feature ?? options.feature ?? "token";
+    if (feature === "pooler" && config.modelType !== "bert")
+      throw new UserError(`${reference}: feature pooler: a ${config.modelType} encoder has no pooler; use token or mean`);
+    const trained = [...names.keys()].some((name) => name.startsWith(headPrefix(head)));
     const labels = agreeOnLabels(reference, config, facts, trained, options);
-    const shape: Shape = {
-      config,
-      head: facts?.head ?? options.head ?? "hf",
-      feature: facts?.feature ?? options.feature ?? "token",
-      classes: labels.length,
-    };
+    const shape: Shape = { config, head, feature, classes: labels.length };
     const { weights, fresh } = readWeights(shape, names, options);
     const maxLength = Math.min(options.maxLength ?? facts?.maxLength ?? config.maxLength, config.maxLength);
     const encoding = facts?.encoding ?? options.encoding ?? "subword";
@@ -102,11 +101,17 @@ function agreeOnLabels(
   const own = facts?.labels ?? config.labels;
   const wanted = options.labels;
   if (!trained || !wanted) return wanted ?? own;
+  checkLabels(reference, own, wanted, options.task);
+  return wanted;
+}
+
+/** Refuses labels that a trained head does not have, or not in this order. Unnamed ones (LABEL_0, …) agree with any of their number. */
+export function checkLabels(reference: string, own: readonly string[], wanted: readonly string[], task?: string): void {
   const named = own.some((label) => !/^LABEL_\d+$/.test(label));
   const same = own.length === wanted.length && own.every((label, i) => label.toLowerCase() === wanted[i]?.toLowerCase());
-  if (same || (!named && own.length === wanted.length)) return wanted;
+  if (same || (!named && own.length === wanted.length)) return;
   throw new UserError(
-    `the labels of ${reference} and of the task${options.task ? ` ${options.task}` : ""} disagree: the model has [${own.join(", ")}], the task has [${wanted.join(", ")}]. ` +
+    `the labels of ${reference} and of the task${task ? ` ${task}` : ""} disagree: the model has [${own.join(", ")}], the task has [${wanted.join(", ")}]. ` +
       "Use a model trained on this task, or one without a classification head.",
   );
 }
@@ -116,10 +121,9 @@ function readWeights(
   names: ReturnType<typeof namesInside>,
   options: LoadOptions,
 ): { weights: Map<string, Tensor>; fresh: string[] } {
-  const weights = new Map<string, Tensor>();
   const fresh: string[] = [];
   const rng = new Rng(options.seed ?? 0);
-  for (const [name, size] of modelParameters(shape)) {
+  const read = (name: string, size: readonly number[]): Tensor => {
     const place = names.get(name);
     const drawn = isHead(name) || name.includes(".pooler.");
     if (!place && !drawn)
@@ -127,12 +131,19 @@ function readWeights(
         `the checkpoint lacks ${name} [${size}]: it is not a whole ${shape.config.modelType} encoder. Get it again, or give another model.`,
       );
     if (!place) fresh.push(name);
-    const value = scope(() => {
-      const tensor = place ? readTensor(place.file, place.stored, size) : draw(name, size, shape.config.initializerRange, rng);
-      return options.device && options.device !== "cpu" ? tensor.toDevice(options.device) : tensor;
-    });
-    weights.set(name, keep(value).requireGrad());
-  }
+    const tensor = place ? readTensor(place.file, place.stored, size) : draw(name, size, shape.config.initializerRange, rng);
+    return (options.device && options.device !== "cpu" ? tensor.toDevice(options.device) : tensor).requireGrad();
+  };
+  // Kept only once all are there: where one is wrong, those before it go with the scope.
+  const weights = scope(() => {
+    const all = new Map<string, Tensor>();
+    for (const [name, size] of modelParameters(shape))
+      all.set(
+        name,
+        scope(() => read(name, size)),
+      );
+    return keep(all);
+  });
   return { weights, fresh };
 }
 

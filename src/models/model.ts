@@ -3,7 +3,7 @@ import type { Tensor } from "../tensor/index.js";
 import type { EncodingName, Tokenizer } from "../text/encoding.js";
 import type { EncoderConfig } from "./config.js";
 import { type EncoderInput, embedInput, encodeLayers, encoderParameters } from "./encoder.js";
-import { type HeadName, headParameters, hfHead, mlpHead, pool } from "./heads.js";
+import { type HeadName, headParameters, headPrefix, hfHead, mlpHead, pool } from "./heads.js";
 
 /** What a text's feature is: the classification token's last layer (RIFT's paper), BERT's pooler over it (its code), or the mean over all tokens. */
 export type FeatureName = "token" | "pooler" | "mean";
@@ -62,7 +62,7 @@ export function modelParameters(shape: Shape): Map<string, readonly number[]> {
 
 /** Whether a parameter belongs to the head: trained from scratch, with a decay and a rate of its own. */
 export function isHead(name: string): boolean {
-  return name.startsWith("classifier.") || name.startsWith("head.");
+  return name.startsWith(headPrefix("hf")) || name.startsWith(headPrefix("mlp"));
 }
 
 /** A model in memory: its function, its weights, and how it reads text. */

@@ -35,7 +35,7 @@ export async function saveModel(folder: string, model: Model, weights: Weights =
     head: shape.head,
     feature: shape.feature,
     maxLength: model.maxLength,
-    task: model.task ?? "unknown",
+    task: model.task,
     labels: [...model.labels],
   };
   const family = shape.config.modelType === "bert" ? "Bert" : "Roberta";
