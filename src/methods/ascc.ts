@@ -72,11 +72,11 @@ export const ascc = defineMethod({
 
       /** RIFT eq. 9: cross-entropy + beta KL(clean || perturbed), with gradients through both sides. */
       losses(step, next) {
+        const losses = new Map(next());
         const hull = hullOf(step.batch);
         const perturbed = step.pass("perturbed", {
           input: { embedded: perturb(step, hull, search(step, hull)), bias: step.batch.input.bias },
         });
-        const losses = new Map(next());
         return losses.set("robust", divergence(step.pass("clean").logits, perturbed.logits).mul(options.beta));
       },
 

@@ -19,10 +19,11 @@ const leaf = "freelb.perturbation";
 const normOf = (shift: Tensor): Tensor => shift.norm([1, 2], true);
 
 /** Uniform in +-1/sqrt(length * width) times the size, nothing at padding. */
-function firstShift(step: Step, words: Tensor, size: number): Tensor {
-  const [rows, length, width] = words.shape as [number, number, number];
-  const { device } = step.run;
-  const { bias } = step.batch.input;
+function firstShift(step: Step, size: number): Tensor {
+  const { device, model } = step.run;
+  const { rows, length, input } = step.batch;
+  const width = model.shape.config.hiddenSize;
+  const { bias } = input;
   const text = bias ? bias.reshape(rows, length, 1).eq(0).to("float32") : ones([rows, length, 1], { device });
   step.random("freelb");
   const uniform = rand([rows, length, width], { device }).mul(2).sub(1);
@@ -49,10 +50,10 @@ function createFreelb(chosen: Options): Layer {
     gradients(step, next) {
       let shift: Tensor | null = null;
       return averaged(chosen.steps, (i) => {
-        // Every pass has a graph of its own, from the word embeddings up.
-        const words = wordsOf(step, "clean");
-        const current = noGrad(() => (shift ?? firstShift(step, words, chosen.initial)).detach()).requireGrad();
-        const gradients = next(step.derive(shifted(step, words, current), new Map([[leaf, current]])));
+        const current = (shift ?? noGrad(() => firstShift(step, chosen.initial))).detach().requireGrad();
+        // Every pass has a graph of its own, from the weights up.
+        const perturbed = step.derive((derived) => shifted(step, wordsOf(derived, "clean"), current), new Map([[leaf, current]]));
+        const gradients = next(perturbed);
         const total = new Map(gradients.total);
         const uphill = total.get(leaf) as Tensor;
         total.delete(leaf);

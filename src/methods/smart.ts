@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { evaluating, symmetricDivergence } from "../nn/index.js";
+import { evaluating, mapWeights, symmetricDivergence, type Weights } from "../nn/index.js";
 import { grad, keep, noGrad, randn, scope, type Tensor } from "../tensor/index.js";
 import type { Layer, Step, Update } from "../train/index.js";
 import { defineMethod } from "./method.js";
@@ -43,19 +43,33 @@ export function ascend(
 }
 
 /** The perturbation of the word embeddings that changes the output most: gradients reach it alone, no weight. */
-function search(step: Step, words: Tensor, clean: Tensor, chosen: Options): Tensor {
+export function search(step: Step, words: Tensor, clean: Tensor, start: Tensor, chosen: Options): Tensor {
   return scope(() => {
     const from = words.detach();
-    step.random("smart");
-    let noise = randn(words.shape, { device: step.run.device }).mul(chosen.sigma);
+    const target = clean.detach();
+    let noise = start;
     for (let i = 0; i < chosen.steps; i++) {
       const leaf = noise.detach().requireGrad();
       const probe = step.pass(`smart.probe.${i}`, { input: shifted(step, from, leaf) });
-      const [gradient] = grad(symmetricDivergence(clean, probe.logits), [leaf]) as [Tensor];
+      const [gradient] = grad(symmetricDivergence(target, probe.logits), [leaf]) as [Tensor];
       noise = ascend(leaf.detach(), gradient, chosen);
     }
     return noise;
   });
+}
+
+/** How much the hardest perturbation near every text changes the output. */
+export function smoothness(step: Step, clean: Tensor, start: (shape: readonly number[]) => Tensor, chosen: Options): Tensor {
+  const words = wordsOf(step, "perturbed");
+  const noise = search(step, words, clean, start(words.shape), chosen);
+  const perturbed = step.pass("perturbed", { input: shifted(step, words, noise) });
+  return symmetricDivergence(clean, perturbed.logits);
+}
+
+/** How far the output is from the slow copy's (the Bregman divergence of the output). */
+export function proximity(step: Step, clean: Tensor, slow: Weights): Tensor {
+  const before = noGrad(() => step.pass("smart.slow", { weights: slow, mode: evaluating }));
+  return symmetricDivergence(clean, before.logits);
 }
 
 /** SMART: a smoothness term around every text, and a proximal term to a slow copy of the model. */
@@ -66,22 +80,18 @@ function createSmart(chosen: Options): Layer {
     owns: { adversary: "searches a perturbation of its own" },
     async prepare(run) {
       if (chosen.mu === 0) return;
-      slow = noGrad(() => new Map([...run.model.weights].map(([name, tensor]) => [name, keep(tensor.detach().clone())])));
+      slow = scope(() => noGrad(() => mapWeights(run.model.weights, (tensor) => keep(tensor.detach().clone()))));
     },
     state: () => ({ buffers: new Map([...slow].map(([name, tensor]) => [`smart.slow.${name}`, tensor])) }),
     losses(step, next) {
       const losses = new Map(next());
       const { logits } = step.pass("clean");
-      if (chosen.lambda > 0) {
-        const words = wordsOf(step, "perturbed");
-        const noise = search(step, words, logits.detach(), chosen);
-        const perturbed = step.pass("perturbed", { input: shifted(step, words, noise) });
-        losses.set("smoothness", symmetricDivergence(logits, perturbed.logits).mul(chosen.lambda));
-      }
-      if (chosen.mu > 0) {
-        const before = noGrad(() => step.pass("smart.slow", { weights: slow, mode: evaluating }));
-        losses.set("proximal", symmetricDivergence(logits, before.logits).mul(chosen.mu));
-      }
+      const noise = (shape: readonly number[]): Tensor => {
+        step.random("smart");
+        return randn(shape, { device: step.run.device }).mul(chosen.sigma);
+      };
+      if (chosen.lambda > 0) losses.set("smoothness", smoothness(step, logits, noise, chosen).mul(chosen.lambda));
+      if (chosen.mu > 0) losses.set("proximal", proximity(step, logits, slow).mul(chosen.mu));
       return losses;
     },
     after(update, next) {

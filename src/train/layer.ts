@@ -100,8 +100,8 @@ export interface Step {
   random(...names: string[]): void;
   /** Leaves besides the parameters whose gradients are wanted with theirs, under names of their own. */
   readonly leaves: Named;
-  /** The same batch read from another input, with nothing remembered; random streams stay the same. */
-  derive(input: EncoderInput, leaves?: Named): Step;
+  /** The same batch read from another input (which may use the new step's weights), nothing remembered; random streams stay the same. */
+  derive(input: (derived: Step) => EncoderInput, leaves?: Named): Step;
   /** A number for the events, read when events are written. */
   log(name: string, value: Tensor): void;
 }

@@ -21,7 +21,7 @@ export function openStep(context: StepContext, batch: Batch, number: number): St
 
 class TrainingStep implements Step {
   readonly #context: StepContext;
-  readonly #input: EncoderInput;
+  #input: EncoderInput;
   readonly #passes = new Map<string, Output>();
   readonly #weights = new Map<string, Weights>();
   readonly #cast = new Map<Weights, Weights>();
@@ -99,8 +99,10 @@ class TrainingStep implements Step {
     this.#context.streams.enter(this.number, names);
   }
 
-  derive(input: EncoderInput, leaves?: Named): Step {
-    return new TrainingStep(this.#context, this.batch, this.number, input, leaves);
+  derive(input: (derived: Step) => EncoderInput, leaves?: Named): Step {
+    const derived = new TrainingStep(this.#context, this.batch, this.number, this.#input, leaves);
+    derived.#input = input(derived);
+    return derived;
   }
 
   log(name: string, value: Tensor): void {

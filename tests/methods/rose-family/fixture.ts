@@ -1,0 +1,74 @@
+import { readFileSync } from "node:fs";
+import { expect } from "vitest";
+import { type Tensor, tensor } from "../../../src/tensor/index.js";
+
+/** A tensor as scripts/fixtures/make-rose-fixtures.py writes it. */
+export interface Saved {
+  readonly shape: readonly number[];
+  readonly values: readonly number[];
+}
+
+type Tensors = Readonly<Record<string, Saved>>;
+
+export interface Fixture {
+  divergence: {
+    inputs: Saved;
+    weights: [Saved, Saved];
+    masks: [Saved, Saved];
+    divergence: Saved;
+    norms: Saved;
+    labels: number[];
+    logits: [Saved, Saved];
+    rDrop: Tensors;
+  };
+  masks: { name: string; risks: number[]; keep: number; rank: Saved; quantile: Saved }[];
+  algorithm: {
+    settings: Record<"rate" | "beta1" | "beta2" | "epsilon" | "decay" | "keepFirst" | "keepSecond" | "gamma", number>;
+    start: Tensors;
+    sequence: { g: Tensors; kl: Tensors }[];
+    cases: {
+      order: "first" | "second" | "ensemble";
+      masks: Saved[];
+      risks: { first: Saved; second: Saved }[];
+      parameters: Tensors;
+      first: Tensors;
+      second: Tensors;
+    }[];
+  };
+  model: { config: object; weights: Tensors };
+  texts: { ids: number[]; label: number }[];
+  fisher: { clip: number; keep: number; fisher: Tensors; threshold: Saved; kept: Record<string, number> };
+  smart: {
+    stepSize: number;
+    epsilon: number;
+    steps: number;
+    start: Saved;
+    cases: Record<"paper" | "code", { noise: Saved; smoothness: Saved; table: Saved; query: Saved }>;
+    slow: Tensors;
+    proximity: Saved;
+  };
+  freelb: { steps: number; stepSize: number; radius: number; loss: number; gradients: Tensors; norms: Saved[] };
+}
+
+export const fixture = JSON.parse(readFileSync("tests/fixtures/methods/rose-family.json", "utf8")) as Fixture;
+
+export function toTensor(saved: Saved): Tensor {
+  return tensor(Float32Array.from(saved.values), saved.shape);
+}
+
+export function toTensors(saved: Tensors): Map<string, Tensor> {
+  return new Map(Object.entries(saved).map(([name, value]) => [name, toTensor(value)]));
+}
+
+/** Equal within 1e-5, relative to the largest value. */
+export function expectClose(actual: Tensor | undefined, expected: Saved, what = ""): void {
+  const values = [...(actual?.floats() ?? [])];
+  expect(values.length, what).toBe(expected.values.length);
+  const largest = Math.max(1e-3, ...expected.values.map(Math.abs));
+  const worst = Math.max(...values.map((value, i) => Math.abs(value - (expected.values[i] as number))));
+  expect(worst / largest, `${what}: ${values.slice(0, 5)} against ${expected.values.slice(0, 5)}`).toBeLessThan(1e-5);
+}
+
+export function expectAllClose(actual: ReadonlyMap<string, Tensor>, expected: Tensors): void {
+  for (const [name, saved] of Object.entries(expected)) expectClose(actual.get(name), saved, name);
+}

@@ -1,0 +1,159 @@
+import { describe, expect, test } from "vitest";
+import { rDrop } from "../../../src/methods/r-drop.js";
+import { rose } from "../../../src/methods/rose.js";
+import { countWithin, elementMask, naturalCount, naturalGamma, separation, tensorMask } from "../../../src/methods/rose-mask.js";
+import { granularities, secondOrderRisks } from "../../../src/methods/rose-risk.js";
+import { AdamW, symmetricDivergence } from "../../../src/nn/index.js";
+import { noGrad, scope, type Tensor, tensor } from "../../../src/tensor/index.js";
+import { gradientsOf, type Named, type Step, type Update } from "../../../src/train/index.js";
+import { expectAllClose, expectClose, fixture, toTensor, toTensors } from "./fixture.js";
+
+describe("eq. 1 and 2", () => {
+  const { divergence } = fixture;
+
+  test("the divergence of two dropout passes and the norms of its gradients", () => {
+    scope(() => {
+      const inputs = toTensor(divergence.inputs);
+      const [first, second] = divergence.weights.map((saved) => toTensor(saved).requireGrad()) as [Tensor, Tensor];
+      const [p, q] = divergence.masks.map((mask) => inputs.mul(toTensor(mask)).matmul(first).tanh().matmul(second)) as [Tensor, Tensor];
+      const loss = symmetricDivergence(p, q).mul(inputs.size(0) / 4);
+      expectClose(loss, divergence.divergence);
+      const gradients = gradientsOf(
+        loss,
+        new Map([
+          ["first", first],
+          ["second", second],
+        ]),
+      );
+      expectClose(granularities.tensor.norms([...gradients.values()]), divergence.norms);
+    });
+  });
+
+  test.each(Object.keys(divergence.rDrop))("R-Drop's loss at alpha %s", (alpha) => {
+    scope(() => {
+      const [p, q] = divergence.logits.map((saved) => ({ logits: toTensor(saved) }));
+      const step = { pair: () => [p, q], batch: { labels: tensor(Int32Array.from(divergence.labels)) } } as unknown as Step;
+      const layer = rDrop.create({ alpha: Number(alpha) });
+      const losses = layer.losses?.(step, () => new Map()) as ReadonlyMap<string, Tensor>;
+      expect([...losses.keys()]).toEqual(["task", "consistency"]);
+      expectClose((losses.get("task") as Tensor).add(losses.get("consistency") as Tensor), divergence.rDrop[alpha] as never);
+    });
+  });
+});
+
+describe("eq. 3", () => {
+  test.each(fixture.masks)("$name risks, keep $keep", ({ risks, keep, rank, quantile }) => {
+    scope(() => {
+      const values = tensor(Float32Array.from(risks));
+      expect([...tensorMask(values, keep, "rank").floats()]).toEqual(rank.values);
+      expect([...tensorMask(values, keep, "quantile").floats()]).toEqual(quantile.values);
+    });
+  });
+
+  test("one threshold over elements is the same mask where no two are equal", () => {
+    scope(() => {
+      for (const { name, risks, keep, rank, quantile } of fixture.masks) {
+        if (name === "ties" || name === "equal") continue;
+        const values = tensor(Float32Array.from(risks));
+        expect([...elementMask(values, keep, "rank").floats()]).toEqual(rank.values);
+        expect([...elementMask(values, keep, "quantile").floats()]).toEqual(quantile.values);
+      }
+    });
+  });
+
+  test("57 of 96 tensors at 60 % by rank, 58 by quantile", () => {
+    const case96 = fixture.masks.find(({ name, keep }) => name === "ninetySix" && keep === 0.6);
+    const count = (values: readonly number[] = []): number => values.reduce((sum, value) => sum + value, 0);
+    expect([countWithin(0.6, 96), count(case96?.rank.values), count(case96?.quantile.values)]).toEqual([57, 57, 58]);
+  });
+});
+
+test("eq. 4: 1 where there is no average yet", () => {
+  scope(() => {
+    const risks = secondOrderRisks(tensor([2, 2, 0]), tensor([0.1, 0, 0.5]), 0.1);
+    expectClose(risks, { shape: [3], values: [1, 1, 1] });
+  });
+});
+
+describe("keep: auto and gamma: auto", () => {
+  test("the count is where the logarithms fall into two groups", () => {
+    scope(() => {
+      expect(naturalCount(tensor([1e-3, 5, 1.2e-3, 4, 0.9e-3, 1.1e-3, 6, 1e-3])).item()).toBe(5);
+      // Within the paper's grid: a single outlier of 20 is not all that is frozen.
+      expect(naturalCount(tensor(Array.from({ length: 20 }, (_, i) => (i === 0 ? 1e6 : 1 + i / 1000)))).item()).toBe(18);
+      expect(naturalCount(tensor([0.3])).item()).toBe(1);
+    });
+  });
+
+  test("the clearer mask weighs more", () => {
+    scope(() => {
+      const clear = separation(tensor([1, 1.01, 100, 101]), tensor([1, 1, 0, 0]));
+      const vague = separation(tensor([1, 2, 3, 4]), tensor([1, 1, 0, 0]));
+      const nothing = separation(tensor([1, 2, 3, 4]), tensor([1, 1, 1, 1]));
+      expect(clear.item()).toBeGreaterThan(0.99);
+      expect(nothing.item()).toBeCloseTo(0, 6);
+      expect(naturalGamma(clear, vague).item()).toBeCloseTo(clear.item() / (clear.item() + vague.item()), 4);
+      expect(naturalGamma(nothing, nothing).item()).toBeCloseTo(0.5, 3);
+    });
+  });
+});
+
+describe("Algorithm 1", () => {
+  const { settings, start, sequence, cases } = fixture.algorithm;
+
+  test.each(cases)("three steps, order $order", (expected) => {
+    scope(() => {
+      const parameters = toTensors(start);
+      const names = [...parameters.keys()];
+      const { beta1, beta2, epsilon, decay, rate, keepFirst, keepSecond, gamma } = settings;
+      const optimizer = new AdamW(parameters, [{ names, decay, rateFactor: 1 }], { beta1, beta2, epsilon });
+      optimizer.setRate(rate);
+      const layer = rose.create(rose.options.parse({ order: expected.order, keepFirst, keepSecond, gamma }));
+      const logged = new Map<string, Tensor>();
+      for (const [number, { g, kl }] of sequence.entries()) {
+        const gradients: Named = toTensors(g);
+        const update = {
+          run: { model: { weights: parameters } },
+          number,
+          gradients,
+          others: new Map([["rose.divergence", toTensors(kl)]]),
+          optimizer,
+          log: (name: string, value: Tensor) => void logged.set(name, value),
+        } as unknown as Update;
+        const moments = Object.keys(kl).map((name) => optimizer.firstMoment(name));
+        expectClose(
+          secondOrderRisks(
+            granularities.tensor.norms(Object.keys(kl).map((name) => gradients.get(name) as Tensor)),
+            granularities.tensor.norms(moments),
+            1 - beta1,
+          ),
+          expected.risks[number]?.second as never,
+          "line 6",
+        );
+        expectClose(granularities.tensor.norms([...toTensors(kl).values()]), expected.risks[number]?.first as never, "line 5");
+        noGrad(() => {
+          const selected = layer.select?.(
+            update,
+            () => new Map([...gradients].map(([name, gradient]) => [name, { gradient, gate: null }])),
+          );
+          const gates = Object.keys(kl).map((name) => selected?.get(name)?.gate?.item());
+          for (const [i, value] of (expected.masks[number]?.values ?? []).entries()) expect(gates[i], "line 7").toBeCloseTo(value, 6);
+          expect(selected?.get("classifier.weight")?.gate, "what is not eligible always trains").toBe(null);
+          optimizer.update(selected ?? new Map());
+        });
+        const mask = expected.masks[number]?.values ?? [];
+        const mean = (values: readonly number[]): number => values.reduce((sum, value) => sum + value, 0) / values.length;
+        expect(logged.get("rose.kept")?.item()).toBeCloseTo(mean(mask), 6);
+        expect(logged.get("rose.kept.0")?.item()).toBeCloseTo(mean(mask.slice(0, 5)), 6);
+        expect(logged.get("rose.kept.1")?.item()).toBeCloseTo(mean(mask.slice(5)), 6);
+      }
+      expectAllClose(parameters, expected.parameters);
+      const moments = optimizer.moments();
+      for (const name of names) {
+        expectClose(moments.get(`first.${name}`), expected.first[name] as never, `m of ${name}`);
+        expectClose(moments.get(`second.${name}`), expected.second[name] as never, `v of ${name}`);
+      }
+      optimizer.dispose();
+    });
+  });
+});
