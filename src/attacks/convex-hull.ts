@@ -1,6 +1,7 @@
 import { type EncoderConfig, embedAt, embedInput, type TokenInput } from "../models/index.js";
 import type { Mode, Weights } from "../nn/index.js";
-import { cat, grad, noGrad, scope, type Tensor, zerosLike } from "../tensor/index.js";
+import { cat, type Device, grad, noGrad, scope, type Tensor, tensor, zerosLike } from "../tensor/index.js";
+import type { HostHull } from "./open-words.js";
 
 /** The attack space of a batch on the device. */
 export interface Hull {
@@ -8,6 +9,15 @@ export interface Hull {
   readonly open: Tensor; // [word, slot]
   readonly places: Tensor; // [word, 1]
   readonly index: Tensor; // [batch * length]
+}
+
+export function toHull({ count, width, tokens, open, places, index }: HostHull, device: Device): Hull {
+  return {
+    tokens: tensor(tokens, [count, width], { device }),
+    open: tensor(open, [count, width], { device }),
+    places: tensor(places, [count, 1], { device }),
+    index: tensor(index, [index.length], { device }),
+  };
 }
 
 /** The embedding layer's output for a batch as it stands, and for every slot of its open words. */

@@ -5,7 +5,7 @@ import { crossEntropyLoss, type Device, type Rng, scope, type Tensor, tensor } f
 import { padBatch } from "../text/batch.js";
 import type { Encoded } from "../text/encoding.js";
 import { maximumSubstitutes } from "../text/substitutions.js";
-import { embedHull, type HullSearch, initialDeviation, searchHull } from "./convex-hull.js";
+import { embedHull, type HullSearch, initialDeviation, searchHull, toHull } from "./convex-hull.js";
 import { type OpenWords, packHull } from "./open-words.js";
 
 /** What the search in the convex hull can be told: the same in training and in attack. */
@@ -67,12 +67,7 @@ export function hardestSlots({ model, weights, device }: ModelAtHand, texts: rea
       hullWidth(options),
     );
     const size = [host.count, host.width];
-    const hull = {
-      tokens: tensor(host.tokens, size, { device }),
-      open: tensor(host.open, size, { device }),
-      places: tensor(host.places, [host.count, 1], { device }),
-      index: tensor(host.index, [host.index.length], { device }),
-    };
+    const hull = toHull(host, device);
     const input = toInput(padded, device);
     const labels = tensor(
       Int32Array.from(texts, (text) => text.label),
