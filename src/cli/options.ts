@@ -9,6 +9,18 @@ export function wholeNumber(least: number, most?: number): (text: string) => num
   };
 }
 
+/** Reads an option's number. */
+export function realNumber(text: string): number {
+  const value = Number(text);
+  if (text.trim() !== "" && Number.isFinite(value)) return value;
+  throw new InvalidArgumentError("Expected a number.");
+}
+
+/** Gathers an option that may be given several times. */
+export function collect(value: string, before: readonly string[] = []): readonly string[] {
+  return [...before, value];
+}
+
 /** Where to compute; `chooseDevice` decides where it is left out. */
 export const deviceOption = () => new Option("--device <name>", "cpu, cuda or cuda:N (default: a GPU if there is one)");
 
@@ -29,6 +41,19 @@ export const encodingOption = () =>
     "subword",
     "word",
   ] as const);
+
+export const precisionOption = () =>
+  new Option("--precision <name>", "bf16, tf32 or fp32 (default: bf16 on a GPU, fp32 on a CPU)").choices(["bf16", "tf32", "fp32"] as const);
+
+// Which data: the same words for every verb that reads a task.
+export const taskOption = () =>
+  new Option("--task <name>", "a task such as sst2, imdb, spam or hf:OWNER/NAME; none for a table of your own");
+export const dataOption = () => new Option("--data <path>", "folder or file of the data; a table is .csv, .tsv, .jsonl or .parquet");
+export const textOption = () => new Option("--text <column>", "the column of the text; twice for a pair").argParser(collect);
+export const labelOption = () => new Option("--label <column>", "the column of the label");
+export const skipBadRowsOption = () => new Option("--skip-bad-rows", "leave out rows that cannot be used instead of stopping");
+export const limitOption = (what: string) => new Option("--limit <count>", what).argParser(wholeNumber(1));
+export const seedOption = (what: string) => new Option("--seed <number>", what).argParser(wholeNumber(0));
 
 export const quietOption = () => new Option("--quiet", "no progress and no notes");
 export const jsonOption = (what: string) => new Option("--json", what);

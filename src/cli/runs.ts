@@ -1,0 +1,40 @@
+import type { Command } from "@commander-js/extra-typings";
+import { listRuns, type RunSummary } from "../runs/list.js";
+import { formatCount, formatShare } from "./format.js";
+import { colorsOf, type Io, write } from "./io.js";
+import { examples, jsonOption } from "./options.js";
+import { printJson, table } from "./output.js";
+
+export function define(command: Command, io: Io): void {
+  command
+    .argument("[folder]", "where to look for runs", "runs")
+    .addOption(jsonOption("print the runs as JSON"))
+    .addHelpText("after", examples("temper runs", "temper runs runs/sst2 --json"))
+    .action((folder, options) => runs(io, folder, options));
+}
+
+async function runs(io: Io, folder: string, { json }: { json?: true | undefined }): Promise<void> {
+  const found = await listRuns(folder);
+  if (json) return printJson(io, found);
+  if (found.length === 0) return write(io.stdout, `no runs in ${folder}\n`);
+  const rows = found.map((run) => [run.folder, run.task, run.method, run.seed, coloured(io, run), steps(run), score(run)]);
+  const head = ["run", "task", "method", "seed", "state", "steps", "score"];
+  await write(io.stdout, `${table(io.stdout, rows, { head, numeric: [3, 5, 6] })}\n`);
+  for (const { folder: failed, failure } of found) if (failure) await write(io.stdout, `${failed}: ${failure}\n`);
+}
+
+function coloured(io: Io, { state }: RunSummary): string {
+  const colors = colorsOf(io.stdout);
+  const color = { running: colors.cyan, stopped: colors.yellow, finished: colors.green, failed: colors.red }[state];
+  return color(state);
+}
+
+function steps({ step, steps: total }: RunSummary): string {
+  return total === null || total === step ? formatCount(step) : `${formatCount(step)} of ${formatCount(total)}`;
+}
+
+/** What it scored in its report; before that, the best that selection saw. */
+function score({ score: reported, selected, selectBy }: RunSummary): string {
+  if (reported !== null) return formatShare(reported);
+  return selected === null ? "" : `${selectBy} ${selected.toFixed(3)} so far`;
+}
