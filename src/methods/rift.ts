@@ -49,6 +49,9 @@ export const rift = defineMethod({
       },
 
       async prepare(run) {
+        // A layer above that perturbs in its losses has not done so yet when this one's are taken.
+        const above = run.layers.slice(run.layers.indexOf(layer) + 1).find(({ owns, losses }) => owns?.adversary && losses);
+        if (above) run.notice(`rift stands beneath ${above.name} and reads the clean text; for RIFT write ${above.name} before rift`);
         const { hiddenSize } = run.model.shape.config;
         const pairs = options.conditional ? run.model.shape.classes : 1;
         const sizes = { pairs, feature: hiddenSize, hidden: options.hidden, out: options.out };
