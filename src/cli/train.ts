@@ -6,6 +6,7 @@ import { runFiles } from "../runs/folder.js";
 import { defaultRunFolder, methodName } from "../runs/names.js";
 import { planRun } from "../runs/plan.js";
 import type { Results } from "../runs/results.js";
+import { quoted } from "../shell.js";
 import { Interrupted } from "../train/index.js";
 import { downloadProgress } from "./download-progress.js";
 import { formatCount, formatDuration, formatNumber } from "./format.js";
@@ -115,9 +116,4 @@ async function printSummary(io: Io, out: string, config: RunConfig, results: Res
   ];
   await write(io.stdout, `${table(io.stdout, rows)}\n\n`);
   await printReport(io, task, report);
-}
-
-/** A word as a shell takes it. */
-function quoted(word: string): string {
-  return /^[\w./:@%+=,-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
 }

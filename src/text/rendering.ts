@@ -1,7 +1,15 @@
+/** A stretch of a text: the word of that index, or what stands around words. */
+export interface Piece {
+  readonly text: string;
+  readonly word: number | null;
+}
+
 /** A text with its words taken out: what stood before, between and after them. */
 export interface Template {
   /** The texts with these words in the places of the old ones. */
   render(words: readonly string[]): string[];
+  /** The same in pieces, for those who mark words. */
+  pieces(words: readonly string[]): Piece[][];
 }
 
 /** Finds the words in their texts, so that changed words keep the spacing and all that the words do not cover. */
@@ -21,6 +29,13 @@ export function templateOf(texts: readonly string[], words: readonly string[], f
       const rendered = texts.map(() => "");
       for (let i = 0; i < words.length; i++) rendered[fields[i]!] += gaps[i]! + changed[i]!;
       return rendered.map((text, field) => text + tails[field]!);
+    },
+    pieces(changed) {
+      const cut = texts.map((): Piece[] => []);
+      changed.forEach((text, word) => {
+        cut[fields[word]!]!.push({ text: gaps[word]!, word: null }, { text, word });
+      });
+      return cut.map((pieces, field) => [...pieces, { text: tails[field]!, word: null }].filter(({ text }) => text !== ""));
     },
   };
 }

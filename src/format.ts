@@ -1,0 +1,33 @@
+/** A whole number with its thousands apart: 12,345. */
+export function formatCount(value: number): string {
+  return Math.round(value).toLocaleString("en-US");
+}
+
+/** A number for people: four significant digits, without an exponent where it is of a usual size. */
+export function formatNumber(value: number, digits = 4): string {
+  if (!Number.isFinite(value) || value === 0) return String(value);
+  const size = Math.abs(value);
+  if (size < 1e-4 || size >= 1e9) return value.toExponential(digits - 1);
+  const decimals = Math.max(0, digits - 1 - Math.floor(Math.log10(size)));
+  return value.toLocaleString("en-US", { maximumFractionDigits: decimals });
+}
+
+/** A share as a percentage: 0.4231 is 42.3 %. */
+export function formatShare(share: number, decimals = 1): string {
+  return `${(share * 100).toFixed(decimals)} %`;
+}
+
+/** Bytes in the powers of ten that disks and networks use. */
+export function formatBytes(bytes: number): string {
+  const units = ["bytes", "kB", "MB", "GB", "TB"];
+  const power = Math.min(units.length - 1, Math.max(0, Math.floor(Math.log10(Math.max(1, bytes)) / 3)));
+  return power === 0 ? `${bytes} bytes` : `${(bytes / 1000 ** power).toFixed(1)} ${units[power]}`;
+}
+
+/** A duration as a clock shows it: 0:07, 12:40, 3:05:00. */
+export function formatDuration(milliseconds: number): string {
+  const seconds = Math.round(milliseconds / 1000);
+  const two = (value: number): string => String(value).padStart(2, "0");
+  const [hours, minutes, rest] = [Math.floor(seconds / 3600), Math.floor(seconds / 60) % 60, seconds % 60];
+  return hours > 0 ? `${hours}:${two(minutes)}:${two(rest)}` : `${minutes}:${two(rest)}`;
+}
