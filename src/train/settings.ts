@@ -34,6 +34,10 @@ export const trainSettingsSchema = z.strictObject({
   evaluateEvery: count.nullable().default(null).describe("steps between evaluations on the selection split; null: every epoch"),
   selectBy: z.string().default("accuracy").describe("metric of the selection split that decides which checkpoint is best"),
   patience: count.nullable().default(null).describe("evaluations without a better one before training stops; null: never"),
+  logDistance: z
+    .boolean()
+    .default(true)
+    .describe("with each evaluation, write how far the weights are from where they began; holds a second copy of them"),
   checkpointEvery: count.default(200).describe("steps between checkpoints to resume from"),
   keepCheckpoints: count.default(2).describe("newest checkpoints kept besides the best; with two, one may be damaged"),
   logEvery: count.default(1).describe("steps whose events are written together"),

@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { fileError } from "../files.js";
 import { free, keep, noGrad, type Tensor } from "../tensor/index.js";
 import { type CheckpointState, Checkpoints, restore } from "./checkpoint.js";
+import { relativeDistances } from "./distance.js";
 import { checkSelectBy, evaluateItems, isBetter, unknownMetric } from "./evaluate.js";
 import { toHostBatch } from "./host-batch.js";
 import { Interrupted, type Job, type Outcome } from "./job.js";
@@ -56,6 +57,8 @@ class Trainer {
     const restored = state.step > 0 && checkpoints ? await checkpoints.read(state.step, "buffers") : null;
     const training = await openTraining(job, restored);
     try {
+      // Copied now: in a resumed run the weights are restored next.
+      if (job.selection && job.settings.logDistance) training.run.pretrained();
       if (state.step > 0 && checkpoints) {
         const { run, context } = training;
         restore(run.parameters, await checkpoints.read(state.step, "weights"), "parameter");
@@ -145,7 +148,10 @@ class Trainer {
     if (value === undefined) throw unknownMetric(settings.selectBy, Object.keys(metrics));
     const better = best === null || isBetter(settings.selectBy, value, best.value);
     this.#state = { ...this.#state, evaluated: step, best: better ? { step, value, metrics } : best, waited: better ? 0 : waited + 1 };
-    this.#recorder.write({ step, evaluation: metrics, best: better });
+    const distance = settings.logDistance
+      ? { distance: relativeDistances(model.weights, this.#training.run.pretrained(), model.fresh) }
+      : {};
+    this.#recorder.write({ step, evaluation: metrics, best: better, ...distance });
     watch?.onEvaluation?.(step, metrics, better);
     if (better) await this.#checkpoint();
   }
