@@ -123,6 +123,15 @@ Graph& recording() {
   return *graph;
 }
 
+/** The pool of all living graphs; libtorch forgets a pool with its last graph, so the next graph then starts another. */
+at::cuda::MempoolId_t& sharedPool() {
+  static at::cuda::MempoolId_t pool{0, 0};
+  bool used = false;
+  for (const auto& graph : table<Graph>()) used = used || graph != nullptr;
+  if (!used) pool = at::cuda::graph_pool_handle();
+  return pool;
+}
+
 /** Newer libtorch registers a state when it is first used in a capture; older ones want it before. */
 template <typename G>
 void registerState(G& graph, const at::Generator& state) {
@@ -132,12 +141,11 @@ void registerState(G& graph, const at::Generator& state) {
 /** graphBegin(states): the random states that the work will enter. */
 napi_value graphBegin(const Call& call) {
   if (recording()) throw std::runtime_error("a graph is being recorded already");
-  static auto pool = at::cuda::graph_pool_handle();
   c10::cuda::device_synchronize();
   recording() = std::make_unique<at::cuda::CUDAGraph>();
   try {
     for (int64_t index : toIntegers(call.env, call.at(0))) registerState(*recording(), randomState(index).graphsafe_get_state());
-    recording()->capture_begin(pool);
+    recording()->capture_begin(sharedPool());
   } catch (...) {
     recording().reset();
     throw;

@@ -1,6 +1,7 @@
 import { activate, attend, dense, drop, embed, type Mode, normalize, parameter, type Weights } from "../nn/index.js";
 import type { Tensor } from "../tensor/index.js";
 import type { EncoderConfig } from "./config.js";
+import { project } from "./projections.js";
 
 /** What the encoder reads, at one of three depths: an attack on a later one leaves the earlier ones out. */
 export type EncoderInput = {
@@ -88,9 +89,7 @@ function encodeLayer(
   const width = config.hiddenSize / config.heads;
   const split = (tensor: Tensor): Tensor => tensor.reshape(tensor.size(0), tensor.size(1), config.heads, width).transpose(1, 2); // [batch, head, length, width]
   const asking = first ? hidden.narrow(1, 0, 1) : hidden;
-  const query = split(dense(weights, `${name}.attention.self.query`, asking));
-  const key = split(dense(weights, `${name}.attention.self.key`, hidden));
-  const value = split(dense(weights, `${name}.attention.self.value`, hidden));
+  const [query, key, value] = project(weights, `${name}.attention.self`, hidden, first).map(split) as [Tensor, Tensor, Tensor];
   const attended = attend(query, key, value, bias, config.attentionDropout, mode).transpose(1, 2);
   const context = attended.reshape(asking.size(0), asking.size(1), config.hiddenSize);
   const output = (part: string, input: Tensor, residual: Tensor): Tensor =>

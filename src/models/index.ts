@@ -6,5 +6,6 @@ export { type HeadName, pool } from "./heads.js";
 export * from "./input.js";
 export * from "./load.js";
 export * from "./model.js";
+export { fuseProjections } from "./projections.js";
 export { resolveModel } from "./reference.js";
 export * from "./save.js";

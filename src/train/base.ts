@@ -1,6 +1,7 @@
 import { isHead } from "../models/index.js";
 import { type Change, crossEntropy, type Group } from "../nn/index.js";
-import { foreachAdd_, foreachMulScalar_, free, gradOrNull, noGrad, type Tensor, zerosLike } from "../tensor/index.js";
+import { foreachAdd_, foreachMulScalar_, free, noGrad, type Tensor } from "../tensor/index.js";
+import { gradientsOf } from "./gradients.js";
 import type { Gradients, Losses, Named, Selected, Step, Update } from "./layer.js";
 import type { TrainSettings } from "./settings.js";
 
@@ -14,14 +15,6 @@ export function totalOf(losses: Losses): Tensor {
   const [first, ...rest] = losses.values();
   if (!first) throw new Error("a step without a loss");
   return rest.reduce((sum, term) => sum.add(term), first);
-}
-
-/** Gradients of a loss by parameter; zero where a parameter takes no part, so that every update changes the same tensors. */
-export function gradientsOf(loss: Tensor, parameters: Named, retainGraph = false): Named {
-  const names = [...parameters.keys()];
-  const tensors = [...parameters.values()];
-  const gradients = gradOrNull(loss, tensors, { retainGraph });
-  return new Map(names.map((name, i) => [name, gradients[i] ?? zerosLike(tensors[i] as Tensor)]));
 }
 
 /** The gradient of the total. */

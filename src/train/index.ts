@@ -1,6 +1,7 @@
-export { averaged, gradientsOf, totalOf } from "./base.js";
+export { averaged, totalOf } from "./base.js";
 export { type BatchMode, epochBatches } from "./batches.js";
 export * from "./dataset.js";
+export { gradientsOf } from "./gradients.js";
 export * from "./job.js";
 export type * from "./layer.js";
 export { type Measurement, measureUpdates } from "./measure.js";

@@ -7,6 +7,7 @@ import type { Padded } from "../text/batch.js";
 import type { Substitutions } from "../text/substitutions.js";
 import type { Dataset, Item } from "./dataset.js";
 import type { TrainSettings } from "./settings.js";
+import type { Shadow } from "./shadow.js";
 
 /** Tensors under the names of parameters. */
 export type Named = ReadonlyMap<string, Tensor>;
@@ -42,6 +43,8 @@ export interface Run {
   readonly device: Device;
   /** The type that matrices are multiplied in. */
   readonly compute: DataType;
+  /** The weights in that type, refreshed before each update; null where it is the weights' own. */
+  readonly shadow: Shadow | null;
   readonly rng: Rng;
   /** The methods, innermost first. */
   readonly layers: readonly Layer[];

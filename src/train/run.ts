@@ -5,6 +5,7 @@ import { toHostBatch } from "./host-batch.js";
 import { Interrupted, type Job } from "./job.js";
 import type { Layer, Named, Run } from "./layer.js";
 import { toBatch } from "./runner.js";
+import { Shadow } from "./shadow.js";
 import { Stack } from "./stack.js";
 import { openStep } from "./step.js";
 import type { Streams } from "./streams.js";
@@ -33,6 +34,7 @@ export async function openRun(
     settings: job.settings,
     device: placement.device,
     compute: placement.compute,
+    shadow: placement.compute === "float32" ? null : new Shadow(model, placement.compute),
     rng,
     layers: stack.layers,
     dataset: job.train,
@@ -70,6 +72,7 @@ export async function openRun(
     },
     notice: (message) => job.watch?.onNotice?.(message),
     close() {
+      run.shadow?.dispose();
       if (frozen) free(frozen);
       for (const layer of prepared) free([...(layer.state?.().parameters?.values() ?? []), ...(layer.state?.().buffers?.values() ?? [])]);
     },

@@ -75,6 +75,7 @@ export function batchOf(host: HostBatch, input: Batch["input"], labels: Tensor, 
 /** One update: gradients of the batches, clipped, selected, applied. Returns the numbers to log; nothing here waits for the device. */
 export function runUpdate(context: RunnerContext, number: number, batches: readonly Batch[]): Scalars {
   const { run, stack, streams, optimizer } = context;
+  run.shadow?.refresh();
   const logged = new Map<string, Tensor>();
   const log = (name: string, value: Tensor): void => void logged.set(name, value);
   // Counted by the setting, not by what this update has: the last one of an epoch may have fewer batches.

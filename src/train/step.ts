@@ -88,6 +88,7 @@ class TrainingStep implements Step {
   /** Cast once a step, however many passes use them. */
   #inComputeType(weights: Weights): Weights {
     if (this.#context.compute === "float32") return weights;
+    if (weights === this.run.model.weights && this.run.shadow) return this.run.shadow.weights;
     const known = this.#cast.get(weights);
     if (known) return known;
     const cast = mapWeights(weights, (tensor) => tensor.to(this.#context.compute));

@@ -1,0 +1,39 @@
+import { dense, parameter, type Weights } from "../nn/index.js";
+import { chunk, type Tensor } from "../tensor/index.js";
+import type { EncoderConfig } from "./config.js";
+
+const projections = ["query", "key", "value"] as const;
+const fused = "projections";
+
+/**
+ * Query, key and value of an attention: [batch, length, hidden] each, from a checkpoint's three matrices, or from one where the weights
+ * were fused. Queries are asked for by the first position alone where `first` is set.
+ */
+export function project(weights: Weights, name: string, hidden: Tensor, first: boolean): readonly [Tensor, Tensor, Tensor] {
+  if (weights.has(`${name}.${fused}.weight`)) {
+    const [query, key, value] = chunk(dense(weights, `${name}.${fused}`, hidden), 3, -1) as [Tensor, Tensor, Tensor];
+    return [first ? query.narrow(1, 0, 1) : query, key, value];
+  }
+  const [query, key, value] = projections.map((part) =>
+    dense(weights, `${name}.${part}`, first && part === "query" ? hidden.narrow(1, 0, 1) : hidden),
+  );
+  return [query as Tensor, key as Tensor, value as Tensor];
+}
+
+/** The weights with each attention's three projections side by side in one: names, and the parameters that lie under them. */
+export function fuseProjections(config: EncoderConfig, weights: Weights): { readonly name: string; readonly parts: readonly Tensor[] }[] {
+  const result: { name: string; parts: readonly Tensor[] }[] = [];
+  const pattern = /^(.*\.attention\.self)\.(query|key|value)\.(weight|bias)$/;
+  for (const [name, tensor] of weights) {
+    const [, attention, part, kind] = pattern.exec(name) ?? [];
+    if (!attention) result.push({ name, parts: [tensor] });
+    else if (part === "query")
+      result.push({
+        name: `${attention}.${fused}.${kind}`,
+        parts: projections.map((each) => parameter(weights, `${attention}.${each}.${kind}`)),
+      });
+  }
+  if (result.filter(({ parts }) => parts.length === 3).length !== 2 * config.layers)
+    throw new Error("the weights do not hold every attention's projections");
+  return result;
+}

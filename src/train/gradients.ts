@@ -1,0 +1,38 @@
+import { copyAll_ } from "../nn/index.js";
+import { emptyLike, gradOrNull, noGrad, type Tensor, zerosLike } from "../tensor/index.js";
+import type { Named } from "./layer.js";
+import { copyOf } from "./shadow.js";
+
+/**
+ * Gradients of a loss by parameter, in the parameter's own type; zero where a parameter takes no part, so that every update changes
+ * the same tensors. A parameter whose copy was read (shadow.ts) gets the copy's gradient.
+ */
+export function gradientsOf(loss: Tensor, parameters: Named, retainGraph = false): Named {
+  const names = [...parameters.keys()];
+  const tensors = [...parameters.values()];
+  const copied = tensors.map(copyOf);
+  const leaves = [...new Set(copied.flatMap((copy) => (copy ? [copy.leaf] : [])))];
+  const found = gradOrNull(loss, [...tensors, ...leaves], { retainGraph });
+  const ofLeaf = new Map(leaves.map((leaf, i) => [leaf, found[tensors.length + i] ?? null]));
+  return noGrad(() => {
+    const targets: Tensor[] = [];
+    const sources: Tensor[] = [];
+    const gradients = tensors.map((tensor, i) => {
+      const direct = found[i] ?? null;
+      const copy = copied[i];
+      const whole = copy && ofLeaf.get(copy.leaf);
+      if (!copy || !whole) return { direct: direct ?? zerosLike(tensor), target: null };
+      const target = emptyLike(tensor);
+      targets.push(target);
+      sources.push(copy.part(whole));
+      return { direct, target };
+    });
+    copyAll_(targets, sources);
+    return new Map(
+      names.map((name, i) => {
+        const { direct, target } = gradients[i] as (typeof gradients)[number];
+        return [name, target && direct ? target.add_(direct) : ((target ?? direct) as Tensor)];
+      }),
+    );
+  });
+}

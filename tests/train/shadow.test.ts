@@ -1,0 +1,64 @@
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { forward, toInput } from "../../src/models/index.js";
+import type { Model } from "../../src/models/model.js";
+import { crossEntropy, evaluating, type Weights } from "../../src/nn/index.js";
+import { free, memory, noGrad, scope, tensor } from "../../src/tensor/index.js";
+import { padBatch } from "../../src/text/batch.js";
+import { gradientsOf } from "../../src/train/index.js";
+import { Shadow } from "../../src/train/shadow.js";
+import { tinyModel } from "../methods/tiny.js";
+
+let model: Model;
+let before: number;
+beforeEach(() => {
+  before = memory().tensors;
+  model = tinyModel();
+});
+afterEach(() => {
+  free(model.weights);
+  expect(memory().tensors).toBe(before);
+});
+
+function gradientsThrough(weights: Weights): Map<string, Float32Array> {
+  return scope(() => {
+    const encoded = ["w4 w5 w6", "w7 w8 w9 w10 w11"].map((text) => model.tokenizer.encodeWords([text], 12));
+    const { logits } = forward(model.shape, weights, toInput(padBatch(encoded, 0), "cpu"), evaluating);
+    const loss = crossEntropy(logits, tensor(Int32Array.from([0, 2]), [2]));
+    return new Map([...gradientsOf(loss, model.weights)].map(([name, gradient]) => [name, gradient.floats()]));
+  });
+}
+
+test("gradients taken through a copy are the parameters' own, projections apart again", () => {
+  const direct = gradientsThrough(model.weights);
+  const shadow = new Shadow(model, "float32");
+  const through = gradientsThrough(shadow.weights);
+  shadow.dispose();
+  expect([...through.keys()]).toEqual([...direct.keys()]);
+  for (const [name, values] of direct) {
+    const worst = values.reduce((most, value, i) => Math.max(most, Math.abs(value - (through.get(name)?.[i] ?? Number.NaN))), 0);
+    expect(worst, name).toBeLessThan(1e-6);
+  }
+});
+
+test("in bfloat16 they come back as float32, near the exact ones", () => {
+  const direct = gradientsThrough(model.weights);
+  const shadow = new Shadow(model, "bfloat16");
+  const through = gradientsThrough(shadow.weights);
+  shadow.dispose();
+  const norm = (values: Iterable<number>): number => Math.sqrt([...values].reduce((sum, value) => sum + value * value, 0));
+  const name = "bert.encoder.layer.1.attention.self.value.weight";
+  const [exact, near] = [direct.get(name) as Float32Array, through.get(name) as Float32Array];
+  expect(norm(exact.map((value, i) => value - (near[i] as number)))).toBeLessThan(0.1 * norm(exact));
+});
+
+test("a copy follows the weights when refreshed, and not before", () => {
+  const shadow = new Shadow(model, "float32");
+  const name = "bert.encoder.layer.0.output.dense.bias";
+  scope(() => {
+    noGrad(() => model.weights.get(name)?.detach().fill_(3));
+  });
+  expect(shadow.weights.get(name)?.floats()[0]).not.toBe(3);
+  shadow.refresh();
+  expect(shadow.weights.get(name)?.floats()[0]).toBe(3);
+  shadow.dispose();
+});
