@@ -8,10 +8,12 @@ function references(): { file: string; names: string[] }[] {
   const found: { file: string; names: string[] }[] = [];
   for (const row of page.split("\n").filter((line) => line.startsWith("|"))) {
     const cell = row.split(/(?<!\\)\|/).at(-2) ?? "";
+    const inRow: typeof found = [];
     for (const [, quoted] of cell.matchAll(/`([^`]+)`/g)) {
-      if (/^(src|tests)\/.+\.ts$/.test(quoted!)) found.push({ file: quoted!, names: [] });
-      else if (/^\w+$/.test(quoted!)) found.at(-1)?.names.push(quoted!);
+      if (/^(src|tests)\/.+\.ts$/.test(quoted!)) inRow.push({ file: quoted!, names: [] });
+      else if (/^\w+$/.test(quoted!)) inRow.at(-1)?.names.push(quoted!);
     }
+    found.push(...inRow);
   }
   return found;
 }
