@@ -1,8 +1,9 @@
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
-import { exists, fileError, readText } from "../files.js";
+import { exists, fileError } from "../files.js";
 import { validate } from "../validate.js";
 import { runConfigSchema } from "./config.js";
+import { readEvents } from "./events.js";
 import { readStatus, runFiles } from "./folder.js";
 import { livingOwner } from "./lock.js";
 import { methodName, taskName } from "./names.js";
@@ -71,18 +72,4 @@ async function summarize(folder: string): Promise<RunSummary> {
     selectBy,
     failure: results || running ? null : (status?.failure ?? null),
   };
-}
-
-interface Event {
-  readonly step: number;
-  readonly best?: boolean;
-  readonly evaluation?: Readonly<Record<string, number>>;
-}
-
-/** The events so far; a last line that is still being written is left out. */
-async function readEvents(folder: string): Promise<Event[]> {
-  const path = join(folder, runFiles.events);
-  if (!(await exists(path))) return [];
-  const lines = (await readText(path, "the run's events")).split("\n");
-  return lines.slice(0, -1).map((line) => JSON.parse(line) as Event);
 }
