@@ -4,7 +4,7 @@ import { z } from "zod";
 import { UserError } from "../errors.js";
 import { exists, fileError, readJson, writeFileAtomic } from "../files.js";
 import { validate } from "../validate.js";
-import { acquireLock } from "./lock.js";
+import { acquireLock } from "../lock.js";
 
 /** The files of a run folder. */
 export const runFiles = {

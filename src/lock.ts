@@ -1,7 +1,8 @@
-import { closeSync, openSync, readFileSync, rmSync, statSync, utimesSync, writeSync } from "node:fs";
+import { randomUUID } from "node:crypto";
+import { linkSync, readFileSync, renameSync, rmSync, statSync, utimesSync, writeFileSync } from "node:fs";
 import { hostname } from "node:os";
 import { z } from "zod";
-import { codeOf, fileError } from "../files.js";
+import { codeOf, fileError } from "./files.js";
 
 const ownerSchema = z.object({ pid: z.number().int().positive(), host: z.string(), started: z.string().nullable() });
 type Owner = z.output<typeof ownerSchema>;
@@ -12,25 +13,64 @@ const deadMilliseconds = 120_000;
 
 /** Takes a lock file, or throws what `refuse` makes of its living owner. The lock of a dead process is no lock. */
 export function acquireLock(path: string, refuse: (owner: string) => Error): () => void {
+  const release = tryLock(path);
+  if (typeof release === "function") return release;
+  throw refuse(`process ${release.pid}${release.host === hostname() ? "" : ` on ${release.host}`}`);
+}
+
+/** Takes a lock file and returns what releases it, or returns who holds it. */
+export function tryLock(path: string): (() => void) | Owner {
   const me: Owner = { pid: process.pid, host: hostname(), started: startOf(process.pid) };
-  for (;;) {
-    try {
-      const file = openSync(path, "wx");
-      writeSync(file, JSON.stringify(me));
-      closeSync(file);
-      break;
-    } catch (error) {
-      if (codeOf(error) !== "EEXIST") throw fileError(error, path, "write the run folder");
+  // The file appears with its content: nobody can find it empty and think its owner dead.
+  const ready = `${path}.${randomUUID().slice(0, 8)}`;
+  try {
+    writeFileSync(ready, JSON.stringify(me));
+    while (!isLinked(ready, path)) {
+      const owner = livingOwner(path);
+      if (owner) return owner;
+      removeDead(path);
     }
-    const owner = livingOwner(path);
-    if (owner) throw refuse(`process ${owner.pid}${owner.host === me.host ? "" : ` on ${owner.host}`}`);
-    rmSync(path, { force: true });
+  } catch (error) {
+    throw fileError(error, path, "write the lock");
+  } finally {
+    rmSync(ready, { force: true });
   }
-  const beat = setInterval(() => utimesSync(path, new Date(), new Date()), beatMilliseconds).unref();
+  const beat = setInterval(() => touch(path), beatMilliseconds).unref();
   return () => {
     clearInterval(beat);
     rmSync(path, { force: true });
   };
+}
+
+function isLinked(from: string, path: string): boolean {
+  try {
+    linkSync(from, path);
+    return true;
+  } catch (error) {
+    if (codeOf(error) === "EEXIST") return false;
+    throw error;
+  }
+}
+
+/** Others may see the same dead owner: whoever moves a living one's lock away instead puts it back. */
+function removeDead(path: string): void {
+  const aside = `${path}.${randomUUID().slice(0, 8)}`;
+  try {
+    renameSync(path, aside);
+  } catch (error) {
+    if (codeOf(error) === "ENOENT") return;
+    throw error;
+  }
+  if (livingOwner(aside)) isLinked(aside, path);
+  rmSync(aside, { force: true });
+}
+
+function touch(path: string): void {
+  try {
+    utimesSync(path, new Date(), new Date());
+  } catch {
+    // Its folder may have been removed under us: the work itself will say so.
+  }
 }
 
 /** Who holds a lock, if it still runs. */
