@@ -1,9 +1,10 @@
 import { existsSync } from "node:fs";
-import { resolve } from "node:path";
+import { join, resolve } from "node:path";
 import { isMap, isNode, isPair, isSeq, LineCounter, parse, parseDocument } from "yaml";
 import { UserError } from "../errors.js";
 import { readText } from "../files.js";
 import { createLayers } from "../methods/index.js";
+import { dataRoots } from "../tasks/locate.js";
 import { validate } from "../validate.js";
 import { methodChoices, type RunConfig, runConfigSchema } from "./config.js";
 
@@ -100,9 +101,14 @@ export async function readRunConfig({ file, flags = {}, set = [] }: ConfigSource
     const origin = prefixes.find((prefix) => origins.has(prefix));
     return origin === undefined ? located.where(path) : (origins.get(origin) as string);
   };
+  return resolveRunConfig(tree, where);
+}
+
+/** Checks the settings of a run, methods and their options included, and fills in the defaults. */
+export function resolveRunConfig(tree: unknown, where: (path: Path) => string): RunConfig {
   const config = validate(runConfigSchema, tree, where);
   createLayers(methodChoices(config.method), (i, name, path = []) => `${where(["method", i, name, ...path])}: method[${i}] (${name})`);
-  return { ...config, model: localPath(config.model), data: localPath(config.data), substitutions: localPath(config.substitutions) };
+  return { ...config, model: localPath(config.model), data: localPath(config.data), substitutions: tablePath(config.substitutions) };
 }
 
 function asTree(value: unknown, file: string | undefined): Tree {
@@ -115,6 +121,16 @@ function asTree(value: unknown, file: string | undefined): Tree {
 function flagOf(path: string): string {
   const name = path.slice(path.lastIndexOf(".") + 1);
   return `--${name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
+}
+
+/** The path of a substitution table: as it stands, or by its name among the data (substitutions/NAME). */
+function tablePath(path: string | null): string | null {
+  if (path === null || existsSync(path)) return localPath(path);
+  return localPath(
+    dataRoots()
+      .map((root) => join(root, "substitutions", path))
+      .find((found) => existsSync(found)) ?? path,
+  );
 }
 
 /** A path that stays right when the config is read again from another folder; what is no path here is left as it is. */

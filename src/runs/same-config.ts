@@ -23,6 +23,11 @@ export async function checkSameConfig(folder: string, config: RunConfig): Promis
   );
 }
 
+/** All that decides a run's course, as text: two configs with the same are the same run. */
+export function identityOf(config: RunConfig): string {
+  return JSON.stringify([...flat(config)].filter(([key]) => !free.has(key)).sort(([a], [b]) => (a < b ? -1 : 1)));
+}
+
 /** Every setting under its whole key, as text. */
 function flat({ train, ...rest }: RunConfig): Map<string, string> {
   const inner = Object.entries(train).map(([key, value]): [string, string] => [`train.${key}`, JSON.stringify(value)]);
