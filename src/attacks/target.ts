@@ -84,5 +84,5 @@ export function inputsOf(target: Target): (candidate: Candidate) => VictimInput 
 /** A victim's input from its words. */
 export function inputOf(words: readonly string[], fields: ArrayLike<number>, template: Template, mask?: number): VictimInput {
   const texts = (unknown: string) => template.render(mask === undefined ? words : words.with(mask, unknown));
-  return { words, fields, texts, ...(mask !== undefined && { mask }) };
+  return { words, fields, fieldCount: template.texts, texts, ...(mask !== undefined && { mask }) };
 }

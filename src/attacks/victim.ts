@@ -4,6 +4,8 @@ export interface VictimInput {
   readonly words: readonly string[];
   /** For each word, the field it belongs to. */
   readonly fields: ArrayLike<number>;
+  /** How many fields there are; the last may have no words. */
+  readonly fieldCount: number;
   /** Index of a word to be read as the unknown token. */
   readonly mask?: number;
   /** The same as text, one string a field, in the original's spacing; the masked word is written as `unknown`. */

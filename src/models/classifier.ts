@@ -29,7 +29,7 @@ export interface Classifier {
 }
 
 const batchSizes = {
-  cpu: { batchTokens: 4096, batchCost: 32 },
+  cpu: { batchTokens: 2048, batchCost: 32 },
   gpu: { batchTokens: 65_536, batchCost: 4096 },
 };
 

@@ -6,6 +6,8 @@ export interface Piece {
 
 /** A text with its words taken out: what stood before, between and after them. */
 export interface Template {
+  /** How many texts there are. */
+  readonly texts: number;
   /** The texts with these words in the places of the old ones. */
   render(words: readonly string[]): string[];
   /** The same in pieces, for those who mark words. */
@@ -25,6 +27,7 @@ export function templateOf(texts: readonly string[], words: readonly string[], f
     return rest.slice(0, at);
   });
   return {
+    texts: texts.length,
     render(changed) {
       const rendered = texts.map(() => "");
       for (let i = 0; i < words.length; i++) rendered[fields[i]!] += gaps[i]! + changed[i]!;

@@ -1,4 +1,4 @@
-import type { Tokenizer, WordEncoded } from "./encoding.js";
+import type { Encoded, Tokenizer, WordEncoded } from "./encoding.js";
 import { arrange, fittingLengths, type LayoutPart } from "./layout.js";
 import { splitWords } from "./words.js";
 
@@ -6,29 +6,38 @@ import { splitWords } from "./words.js";
 export const WORD_RULES = 1;
 
 /**
- * One token a word (RIFT A.1): start, the first text's words, end, and for a pair the second text's words and another end, in one
- * sequence of type 0. In a single text word i is token i + 1.
+ * Where words stand, one token each (RIFT A.1): start, the first text's words, end, and for a pair the second text's words and
+ * another end, in one sequence of type 0. In a single text word i is token i + 1.
  */
+function wordLayout(special: Tokenizer["special"], texts: number): LayoutPart[] {
+  if (texts !== 1 && texts !== 2) throw new RangeError(`expected one text or a pair, received ${texts}`);
+  const end = { token: special.end, type: 0 };
+  const parts: LayoutPart[] = [{ token: special.start, type: 0 }, { field: 0, type: 0 }, end];
+  return texts === 2 ? [...parts, { field: 1, type: 0 }, end] : parts;
+}
+
+/** The tokens of words, one list a text, as one sequence. */
+export function arrangeWords(tokens: readonly (readonly number[])[], special: Tokenizer["special"], maxLength: number): Encoded {
+  return arrange(wordLayout(special, tokens.length), tokens, maxLength);
+}
+
+/** Cuts texts into words and gives each its token. */
 export function encodeWords(
   texts: readonly string[],
   maxLength: number,
   special: Tokenizer["special"],
   wordToken: (word: string) => number,
 ): WordEncoded {
-  if (texts.length !== 1 && texts.length !== 2) throw new RangeError(`expected one text or a pair, received ${texts.length}`);
-  const end = { token: special.end, type: 0 };
-  const parts: LayoutPart[] = [{ token: special.start, type: 0 }, { field: 0, type: 0 }, end];
-  if (texts.length === 2) parts.push({ field: 1, type: 0 }, end);
   const cut = texts.map(splitWords);
   const kept = fittingLengths(
-    parts,
+    wordLayout(special, texts.length),
     cut.map((words) => words.length),
     maxLength,
   );
   const words = cut.map((list, field) => list.slice(0, kept[field]));
-  const encoded = arrange(
-    parts,
+  const encoded = arrangeWords(
     words.map((list) => list.map(wordToken)),
+    special,
     maxLength,
   );
   const all = words.flat();

@@ -53,7 +53,7 @@ describe("an HTTP endpoint", () => {
   test("gets a pair as a list", async () => {
     const { url, requests } = await serve(good);
     const victim = await openHttpVictim(url);
-    const input = { words: ["a", "b"], fields: [0, 1], texts: () => ["a", "b"] };
+    const input = { words: ["a", "b"], fields: [0, 1], fieldCount: 2, texts: () => ["a", "b"] };
     await victim.probabilities([victim.prepare(input)]);
     expect(requests[1]!.texts).toEqual([["a", "b"]]);
   });
