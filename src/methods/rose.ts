@@ -150,7 +150,11 @@ function createRose(chosen: Options): Layer {
   };
   if (!usesFirst) return layer;
   return Object.assign(layer, {
-    losses: (step, next) => (bringsBase(step.run) ? new Map([...next(), ["task", twoPassTask(step)]]) : next()),
+    losses(step, next) {
+      if (!bringsBase(step.run)) return next();
+      const task = twoPassTask(step);
+      return new Map(next()).set("task", task);
+    },
     gradients(step, next) {
       if (!refreshes(Math.floor(step.number / step.run.settings.accumulate))) return next();
       const loss = divergenceOf(step);

@@ -109,6 +109,23 @@ test("a mask that is held serves as many updates as refresh says", async () => {
   expect([kept[1], kept[2]]).toEqual([kept[0], kept[0]]);
 });
 
+test("a base of two passes runs both as one batch, and nothing else", async () => {
+  const passes: string[] = [];
+  const spy: Layer = {
+    name: "spy",
+    weights(pass, next) {
+      passes.push(pass.name);
+      return next();
+    },
+  };
+  for (const method of [
+    { name: "r-drop", options: {} },
+    { name: "rose", options: { order: "first", refresh: 2 } },
+  ])
+    await trained([spy, ...createLayers([method])]);
+  expect(passes).toEqual(Array(12).fill("clean+again"));
+});
+
 test("auto chooses shares within the grid, and a gamma", async () => {
   const { events } = await trained([["rose", { order: "ensemble", keep: "auto", gamma: "auto" }]]);
   for (const event of events.slice(1)) {
