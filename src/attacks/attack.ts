@@ -7,6 +7,8 @@ export interface AttackDefinition<Options = unknown> {
   readonly options: z.ZodType<Options>;
   /** True where the search stops at a budget of its own, so that a larger one might find more. */
   readonly limited: boolean;
+  /** True where it keeps to the swaps that a language model allows, if there are any. */
+  readonly languageModel?: boolean;
   search(options: Options): Search;
   /** Whether a failure on this problem proves that no substitution fools the victim. */
   exact?(options: Options): (problem: Problem) => boolean;
@@ -20,6 +22,7 @@ export interface Attack {
   /** SHA-256 of the file of a user's own search; undefined for those built in. */
   readonly source?: string;
   readonly limited: boolean;
+  readonly languageModel?: boolean;
   readonly search: Search;
   readonly exact?: (problem: Problem) => boolean;
 }

@@ -24,6 +24,7 @@ export const genetic: AttackDefinition<Options> = {
   name: "genetic",
   options,
   limited: true,
+  languageModel: true,
   search: (settings) => (problem, rng) => evolve(problem, rng, settings),
 };
 

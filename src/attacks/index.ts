@@ -5,7 +5,9 @@ import { messageOf, UserError } from "../errors.js";
 import { sha256File } from "../files.js";
 import { didYouMean } from "../near-miss.js";
 import { validate } from "../validate.js";
+import { asccAttacker, type GradientVictim } from "./ascc.js";
 import type { Attack, AttackDefinition } from "./attack.js";
+import type { Attacker } from "./attacker.js";
 import { exhaustive } from "./exhaustive.js";
 import { genetic } from "./genetic.js";
 import { greedy } from "./greedy.js";
@@ -16,10 +18,15 @@ import type { Search } from "./search.js";
 // Each definition is checked against its own options above; here they are of one kind.
 const definitions = [pwws, genetic, greedy, random, exhaustive] as unknown as readonly AttackDefinition[];
 
-/** The names of the searches built in. */
-export const attackNames: readonly string[] = definitions.map((definition) => definition.name);
+/** White-box attacks, by name: they need a model at hand, not an endpoint. */
+export const gradientAttacks: ReadonlyMap<string, (victim: GradientVictim, options: unknown) => Attacker> = new Map([
+  ["ascc", asccAttacker],
+]);
 
-/** An attack by its name, or by the path of a user's own file (its default export is a search or a definition). */
+/** The names of the attacks built in. */
+export const attackNames: readonly string[] = [...definitions.map((definition) => definition.name), ...gradientAttacks.keys()];
+
+/** A search by its name, or by the path of a user's own file (its default export is a search or a definition). */
 export async function openAttack(spec: string, options: unknown = {}): Promise<Attack> {
   const known = definitions.find((definition) => definition.name === spec);
   if (known) return ready(known, options, spec);
@@ -33,9 +40,9 @@ export async function openAttack(spec: string, options: unknown = {}): Promise<A
 
 function ready(definition: AttackDefinition, raw: unknown, where: string): Attack {
   const options = validate(definition.options, raw, `attack ${where}`);
-  const { name, limited } = definition;
+  const { name, limited, languageModel = false } = definition;
   const exact = definition.exact?.(options);
-  return { name, options, limited, search: definition.search(options), ...(exact && { exact }) };
+  return { name, options, limited, languageModel, search: definition.search(options), ...(exact && { exact }) };
 }
 
 async function importDefinition(path: string): Promise<AttackDefinition> {

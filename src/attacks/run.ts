@@ -37,6 +37,8 @@ export interface AttackRun {
   /** Path of the journal. */
   readonly journal: string;
   readonly resume?: boolean;
+  /** Told before the first example how many are done already. */
+  onStart?(done: number): void;
   onResult?(result: AttackResult, done: number): void;
 }
 
@@ -60,6 +62,7 @@ export async function runAttack(run: AttackRun): Promise<void> {
   let saved = started;
   let done = journal.count;
   try {
+    run.onStart?.(done);
     if (done === run.examples) return;
     const options = { seed: run.seed, skip: done, ...(run.budget !== undefined && { budget: run.budget }) };
     for await (const result of attacker.run(requireSpace(run.targets), options)) {

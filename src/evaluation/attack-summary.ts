@@ -12,8 +12,9 @@ export interface EvaluationSummary {
   /** Share of the most frequent gold label. */
   readonly majority: number;
   readonly attacks: Readonly<Record<string, AttackSummary>>;
-  /** An example survives only if every attack fails. */
-  readonly worstCase: { readonly accuracyUnderAttack: number; readonly interval: Interval; readonly successRate: number };
+  /** Accuracy over all attacks: an example survives only if every one of them fails. */
+  readonly worstCase: number;
+  readonly worstCaseInterval: Interval;
   readonly space: Space;
 }
 
@@ -45,7 +46,9 @@ export async function summarise(
     cleanInterval: wilson(clean, count),
     majority: share(Math.max(0, ...labelCounts.values()), count),
     attacks: Object.fromEntries(names.map((name, i) => [name, reads[i]!.summary])),
-    worstCase: { accuracyUnderAttack: share(held, count), interval: wilson(held, count), successRate: share(clean - held, clean) },
-    space: first.space,
+    worstCase: share(held, count),
+    worstCaseInterval: wilson(held, count),
+    // The widest: a language model narrows the space of those that keep to it.
+    space: reads.map(({ space }) => space).reduce((widest, space) => (space.log10Combinations > widest.log10Combinations ? space : widest)),
   };
 }

@@ -52,13 +52,13 @@ export function methodChoices(method: RunConfig["method"]): MethodChoice[] {
 }
 
 /** NAME[:key=value,…] as it stands on a command line. Values are numbers, true, false, null or words. */
-export function parseMethod(text: string): MethodChoice {
+export function parseMethod(text: string, flag = "--method"): MethodChoice {
   const colon = text.indexOf(":");
   if (colon < 0) return { name: text, options: {} };
   const options: Record<string, unknown> = {};
   for (const part of text.slice(colon + 1).split(",")) {
     const equals = part.indexOf("=");
-    if (equals < 0) throw new UserError(`--method ${text}: expected NAME:key=value,…, received "${part}" without a value`);
+    if (equals < 0) throw new UserError(`${flag} ${text}: expected NAME:key=value,…, received "${part}" without a value`);
     options[part.slice(0, equals)] = parseScalar(part.slice(equals + 1));
   }
   return { name: text.slice(0, colon), options };

@@ -124,7 +124,7 @@ function flagOf(path: string): string {
 }
 
 /** The path of a substitution table: as it stands, or by its name among the data (substitutions/NAME). */
-function tablePath(path: string | null): string | null {
+export function tablePath<T extends string | null>(path: T): T | string {
   if (path === null || existsSync(path)) return localPath(path);
   return localPath(
     dataRoots()

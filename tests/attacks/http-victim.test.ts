@@ -83,7 +83,7 @@ describe("an HTTP endpoint", () => {
     const { url, requests } = await serve(good);
     const start = performance.now();
     const victim = await openHttpVictim(url, { batch: 1, requestsPerSecond: 50 });
-    const ready = victim.prepare({ words: ["a"], fields: [0], texts: () => ["a"] });
+    const ready = victim.prepare({ words: ["a"], fields: [0], fieldCount: 1, texts: () => ["a"] });
     await victim.probabilities(Array.from({ length: 6 }, () => ready));
     // Seven requests, 20 ms apart; a timer may fire a millisecond early.
     expect(requests).toHaveLength(7);

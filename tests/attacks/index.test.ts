@@ -10,7 +10,7 @@ const folder = temporaryFolder();
 
 describe("attacks by name", () => {
   test("are all there, with their options resolved", async () => {
-    expect(attackNames).toEqual(["pwws", "genetic", "greedy", "random", "exhaustive"]);
+    expect(attackNames).toEqual(["pwws", "genetic", "greedy", "random", "exhaustive", "ascc"]);
     expect((await openAttack("genetic", { iterations: 5 })).options).toEqual({ population: 60, iterations: 5 });
   });
 

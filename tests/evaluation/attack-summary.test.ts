@@ -59,9 +59,8 @@ describe("the summary", () => {
 
   test("takes the worst case over attacks for each example", () => {
     const { greedy, random } = summary.attacks;
-    expect(summary.worstCase.accuracyUnderAttack).toBe(0.4);
-    expect(summary.worstCase.accuracyUnderAttack).toBeLessThanOrEqual(Math.min(greedy!.accuracyUnderAttack, random!.accuracyUnderAttack));
-    expect(summary.worstCase.successRate).toBe(0.5);
+    expect(summary.worstCase).toBe(0.4);
+    expect(summary.worstCase).toBeLessThanOrEqual(Math.min(greedy!.accuracyUnderAttack, random!.accuracyUnderAttack));
   });
 
   test("states the attack space", () => {
