@@ -1,13 +1,13 @@
-import { type Command, Option } from "@commander-js/extra-typings";
-import { UserError } from "../errors.js";
+import type { Command } from "@commander-js/extra-typings";
 import type { Model } from "../models/model.js";
 import { evaluateSplit } from "../runs/evaluate.js";
 import { type AdvglueReport, evaluateAdvglue } from "../runs/evaluate-advglue.js";
 import type { Machine } from "../runs/placement.js";
 import type { SplitReport } from "../runs/results.js";
-import { openTask, taskNames } from "../tasks/index.js";
-import type { Task } from "../tasks/task.js";
+import { runOfModel } from "../runs/run-of-model.js";
+import type { Split } from "../tasks/task.js";
 import { free } from "../tensor/index.js";
+import { chooseTask, type TaskChoice } from "./choose-task.js";
 import { type ClassifierOptions, loadClassifier } from "./classifier.js";
 import { formatCount, formatShare } from "./format.js";
 import { type Io, write } from "./io.js";
@@ -22,6 +22,7 @@ import {
   quietOption,
   seedOption,
   skipBadRowsOption,
+  splitOption,
   taskOption,
   textOption,
   threadsOption,
@@ -30,15 +31,8 @@ import { printJson, table } from "./output.js";
 import { openProgress } from "./progress.js";
 import { formatInterval, printReport } from "./report.js";
 
-const splits = ["train", "select", "dev", "test"] as const;
-
-interface EvaluateVerbOptions extends ClassifierOptions {
-  task?: string | undefined;
-  data?: string | undefined;
-  text?: readonly string[] | undefined;
-  label?: string | undefined;
-  skipBadRows?: true | undefined;
-  split?: (typeof splits)[number] | undefined;
+interface EvaluateVerbOptions extends ClassifierOptions, TaskChoice {
+  split?: Split | undefined;
   limit?: number | undefined;
   seed?: number | undefined;
   json?: true | undefined;
@@ -52,7 +46,7 @@ export function define(command: Command, io: Io): void {
     .addOption(textOption())
     .addOption(labelOption())
     .addOption(skipBadRowsOption())
-    .addOption(new Option("--split <name>", "which part of the task (default: the one that reports)").choices(splits))
+    .addOption(splitOption())
     .addOption(limitOption("evaluate on a seeded, class-balanced sample of so many examples"))
     .addOption(seedOption("which sample --limit takes"))
     .addOption(jsonOption("print task, split, examples, accuracy, interval and metrics as JSON"))
@@ -82,24 +76,13 @@ async function evaluate(io: Io, reference: string, options: EvaluateVerbOptions)
 }
 
 async function onTask(io: Io, model: Model, machine: Machine, options: EvaluateVerbOptions): Promise<void> {
-  const task = await chooseTask(io, model, options);
+  const task = await chooseTask(io, model, await runOfModel(model.folder), options);
   const report = await withProgress(io, options, (onProgress) =>
     evaluateSplit(model, task, options.split ?? task.reportSplit, machine, { ...options, onProgress }),
   );
   if (options.json) return printJson(io, { task: task.name, ...report, labels: task.labels });
   await printReport(io, task.name, report);
   await write(io.stdout, `\n${confusionTable(io, report, task.labels)}\n`);
-}
-
-/** The task that is named; the model's own where neither a task nor data is. */
-async function chooseTask(io: Io, model: Model, options: EvaluateVerbOptions): Promise<Task> {
-  const own = options.data === undefined && model.task !== null && taskNames.includes(model.task) ? model.task : undefined;
-  const task = options.task ?? own;
-  if (task === undefined && options.data === undefined)
-    throw new UserError(`expected a task (--task ${taskNames[0]}) or a table (--data reviews.csv --text review --label stars)`);
-  const onNotice = (message: string): void => void (options.quiet || io.stderr.write(`note: ${message}\n`));
-  // A table of one's own is read with the labels that the model has, and whole.
-  return openTask({ ...options, task, labels: task === undefined ? model.labels : undefined, whole: task === undefined, onNotice });
 }
 
 async function againstAdversary(io: Io, model: Model, machine: Machine, options: EvaluateVerbOptions): Promise<void> {

@@ -52,6 +52,13 @@ export const dataOption = () => new Option("--data <path>", "folder or file of t
 export const textOption = () => new Option("--text <column>", "the column of the text; twice for a pair").argParser(collect);
 export const labelOption = () => new Option("--label <column>", "the column of the label");
 export const skipBadRowsOption = () => new Option("--skip-bad-rows", "leave out rows that cannot be used instead of stopping");
+export const splitOption = () =>
+  new Option("--split <name>", "which part of the task (default: the one that reports)").choices([
+    "train",
+    "select",
+    "dev",
+    "test",
+  ] as const);
 export const limitOption = (what: string) => new Option("--limit <count>", what).argParser(wholeNumber(1));
 export const seedOption = (what: string) => new Option("--seed <number>", what).argParser(wholeNumber(0));
 
