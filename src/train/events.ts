@@ -11,11 +11,12 @@ export class EventLog {
   constructor(path: string, keepBytes: number) {
     this.#path = path;
     this.#file = this.#try(() => openSync(path, "a+"));
-    if (fstatSync(this.#file).size < keepBytes) {
+    const { size } = fstatSync(this.#file);
+    if (size < keepBytes) {
       closeSync(this.#file);
       throw new UserError(`${path} is shorter than the checkpoint says, so it was changed since; start again in another folder`);
     }
-    this.#try(() => ftruncateSync(this.#file, keepBytes));
+    if (size > keepBytes) this.#try(() => ftruncateSync(this.#file, keepBytes));
     this.#bytes = keepBytes;
   }
 

@@ -1,25 +1,14 @@
 import { execFileSync, spawn, spawnSync } from "node:child_process";
-import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, expect, test } from "vitest";
 import { temporaryFolder } from "../temporary.js";
+import { buildIfStale, main } from "./built.js";
 import { writeTinyModel } from "./tiny-model.js";
 
 const folder = temporaryFolder();
-const main = "dist/cli/main.js";
 
-/** `make test` builds first; a bare `vitest` may find an old build or none. */
-function isStale(): boolean {
-  const sources = readdirSync("src", { recursive: true, encoding: "utf8" }).filter((name) => name.endsWith(".ts"));
-  return sources.some((source) => {
-    const compiled = join("dist", source.replace(/\.ts$/, ".js"));
-    return !existsSync(compiled) || statSync(compiled).mtimeMs < statSync(join("src", source)).mtimeMs;
-  });
-}
-
-beforeAll(() => {
-  if (isStale()) spawnSync("npm", ["run", "--silent", "build"], { stdio: "ignore" });
-});
+beforeAll(buildIfStale, 180_000);
 
 function temper(args: readonly string[], input: string | Buffer = ""): { status: number | null; stdout: string; stderr: string } {
   return spawnSync(process.execPath, [main, ...args], { encoding: "utf8", input });

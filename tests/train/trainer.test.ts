@@ -1,4 +1,4 @@
-import { appendFileSync, cpSync, existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { appendFileSync, cpSync, existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
 import type { RunConfig } from "../../src/runs/config.js";
@@ -187,6 +187,14 @@ describe("divergence", () => {
     expect(String(error)).toMatch(/training diverged at step 5: /);
     expect(stepsIn(out).at(-1)).toBe("step-00000004");
   });
+});
+
+test.skipIf(!existsSync("/dev/full"))("a disk that fills up ends the run with a word about it (needs /dev/full)", async () => {
+  const out = join(folder, "full");
+  mkdirSync(out);
+  symlinkSync("/dev/full", join(out, "events.jsonl"));
+  const { error } = await runJob({}, { folder: out });
+  expect(String(error)).toMatch(/cannot write .*events\.jsonl: the disk is full; free some space and try again/);
 });
 
 describe("resuming", () => {

@@ -1,0 +1,22 @@
+import { spawnSync } from "node:child_process";
+import { existsSync, readdirSync, statSync } from "node:fs";
+import { join } from "node:path";
+
+/** The program as it is installed. */
+export const main = "dist/cli/main.js";
+
+/** `make test` builds first; a bare `vitest` may find an old build or none. One builds, others wait. */
+export function buildIfStale(): void {
+  if (!isStale()) return;
+  const build = ["npm", "run", "--silent", "build"] as const;
+  const locked = spawnSync("flock", ["build/test-build.lock", ...build], { stdio: "ignore" });
+  if (locked.error) spawnSync(build[0], build.slice(1), { stdio: "ignore" });
+}
+
+function isStale(): boolean {
+  const sources = readdirSync("src", { recursive: true, encoding: "utf8" }).filter((name) => name.endsWith(".ts"));
+  return sources.some((source) => {
+    const compiled = join("dist", source.replace(/\.ts$/, ".js"));
+    return !existsSync(compiled) || statSync(compiled).mtimeMs < statSync(join("src", source)).mtimeMs;
+  });
+}

@@ -1,0 +1,270 @@
+import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { beforeAll, describe, expect, test } from "vitest";
+import { memory } from "../../src/tensor/index.js";
+import { temporaryFolder } from "../temporary.js";
+import { reviews, writeReviews, writeTinyBert } from "../tiny-run.js";
+import { invoke } from "./invoke.js";
+
+const folder = temporaryFolder();
+const out = join(folder, "runs", "reviews");
+let flags: string[];
+
+beforeAll(async () => {
+  const model = await writeTinyBert(join(folder, "tiny-bert"));
+  const data = writeReviews(join(folder, "reviews.tsv"));
+  flags = ["--model", model, "--data", data, "--text", "text", "--label", "label", "--device", "cpu", "--threads", "1"];
+  flags.push("--batch-size", "8", "--learning-rate", "1e-2", "--set", "train.dropout=false");
+  const trained = await invoke(["train", ...flags, "--epochs", "8", "--out", out, "--tensorboard"]);
+  expect(trained.code).toBe(0);
+  summary = trained;
+});
+
+let summary: { stdout: string; stderr: string };
+
+describe("train", () => {
+  test("ends with a summary, and told each evaluation", () => {
+    expect(summary.stdout).toMatch(/^run +\S+runs\/reviews\nmethod +standard, seed 0\ntrained +96 steps on 96 examples/);
+    expect(summary.stdout).toMatch(/time +0:\d\d, [\d,.]+ examples\/s\n/);
+    expect(summary.stdout).toMatch(/reviews test: 12 examples\naccuracy +\d+\.\d %/);
+    expect(summary.stderr.match(/^step \d+: accuracy /gm)).toHaveLength(8);
+    expect(readdirSync(join(out, "tensorboard"))).toHaveLength(1);
+  });
+
+  test("--resume of a finished run prints its results again", async () => {
+    const { code, stdout, stderr } = await invoke(["train", "--resume", "--out", out]);
+    expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
+    expect(stdout).toContain("time       finished before");
+    expect(stdout.split("\n\n")[1]).toBe(summary.stdout.split("\n\n")[1]);
+    const { stdout: json } = await invoke(["train", "--resume", "--out", out, "--json"]);
+    expect(JSON.parse(json)).toEqual(JSON.parse(readFileSync(join(out, "results.json"), "utf8")));
+  });
+
+  test("a signal saves and says how to go on; going on ends as if nothing was", async () => {
+    const stopped = join(folder, "stopped");
+    const running = invoke(["train", ...flags, "--epochs", "8", "--out", stopped]);
+    while (!(statSync(join(stopped, "events.jsonl"), { throwIfNoEntry: false })?.size ?? 0))
+      await new Promise((resolve) => setTimeout(resolve, 1));
+    process.emit("SIGINT");
+    const { code, stdout, stderr } = await running;
+    expect({ code, stdout }).toEqual({ code: 130, stdout: "" });
+    expect(stderr).toContain("stopping after this step; once more ends it at once\n");
+    expect(stderr).toContain(`Go on with: temper train --resume --out ${stopped}\n`);
+    expect(process.listenerCount("SIGINT")).toBe(0);
+    expect((await invoke(["train", "--resume", "--out", stopped])).stderr).toMatch(/going on after step \d+ of 96/);
+    expect(readFileSync(join(stopped, "events.jsonl"))).toEqual(readFileSync(join(out, "events.jsonl")));
+  });
+
+  test("--dry-run prints the config and the cost, and writes nothing", async () => {
+    const nowhere = join(folder, "nowhere");
+    const { code, stdout } = await invoke(["train", ...flags, "--dry-run", "--out", nowhere, "--method", "r-drop"]);
+    expect(code).toBe(0);
+    expect(stdout).toMatch(/^model: .*tiny-bert\n/);
+    expect(stdout).toContain("method:\n  - r-drop\n");
+    expect(stdout).toMatch(/steps +36, [\d.]+ s each\ntime +about 0:\d\d: /);
+    expect(existsSync(nowhere)).toBe(false);
+    const { stdout: json } = await invoke(["train", ...flags, "--dry-run", "--json"]);
+    expect(JSON.parse(json)).toMatchObject({ steps: 36, parameters: expect.any(Number) as number, config: { train: { dropout: false } } });
+  });
+
+  test.each<[string, string[], RegExp]>([
+    ["no model", ["--data", "x.tsv"], /config: model: expected a model \(--model\)/],
+    ["an unknown task", ["--model", "m", "--task", "sst3"], /unknown task "sst3" \(did you mean "sst2"\?\)/],
+    ["a setting that is not there", ["--model", "m", "--set", "train.lr=1"], /--set: train\.lr: there is no such key/],
+    ["a number that is none", ["--learning-rate", "fast"], /Expected a number\./],
+    [
+      "an unknown method",
+      ["--model", "m", "--task", "sst2", "--method", "roze"],
+      /--method: method\[0\] \(roze\): there is no such method \(did you mean "rose"\?\)/,
+    ],
+    ["nothing to resume", ["--resume", "--out", "no-such-run"], /no-such-run: there is no run to resume/],
+    ["resuming what?", ["--resume"], /--resume: which run\? Name its folder with --out/],
+    ["a config that is not there", ["--config", "none.yaml"], /none\.yaml: there is no such file/],
+  ])("%s", async (_name, args, expected) => {
+    const { code, stdout, stderr } = await invoke(["train", ...args]);
+    expect({ code, stdout }).toEqual({ code: 2, stdout: "" });
+    expect(stderr).toMatch(expected);
+  });
+
+  describe("bad data", () => {
+    const table = (name: string, text: string): string[] => {
+      const path = join(folder, name);
+      writeFileSync(path, text);
+      return ["train", ...flags, "--data", path, "--out", join(folder, `out-${name}`), "--epochs", "0.1"];
+    };
+    const good = reviews(60, "rows").map(({ text, label }) => `${text}\t${label}`);
+
+    test.each<[string, string, string, RegExp]>([
+      ["a wrong column", "column.tsv", `sentence\tlabel\n${good.join("\n")}`, /has no column "text".*its columns are sentence, label/],
+      ["an empty file", "empty.tsv", "", /holds no rows/],
+      [
+        "one label only",
+        "single.tsv",
+        `text\tlabel\na film\tgood\nit was\tgood`,
+        /has 1 different values; a task needs two labels or more/,
+      ],
+      [
+        "a missing field",
+        "missing.tsv",
+        `text\tlabel\n${[...good.slice(0, 5), "\tpositive", ...good.slice(5)].join("\n")}`,
+        /1 of 61 rows cannot be used: line 7 has no "text"\. .*--skip-bad-rows/,
+      ],
+    ])("%s", async (_name, file, text, expected) => {
+      const { code, stderr } = await invoke(table(file, text));
+      expect(code).toBe(2);
+      expect(stderr).toMatch(expected);
+      expect(existsSync(join(folder, `out-${file}`))).toBe(false);
+    });
+
+    test("an unknown label in a split", async () => {
+      const data = join(folder, "split");
+      writeReviews(join(data, "train.tsv"), 40);
+      writeFileSync(join(data, "dev.tsv"), `text\tlabel\n${good.slice(0, 4).join("\n")}\na film\tmixed\n`);
+      const { code, stderr } = await invoke(["train", ...flags, "--data", data, "--out", join(folder, "out-split")]);
+      expect(code).toBe(2);
+      expect(stderr).toContain('line 6 has the label "mixed", which is none of negative, positive');
+    });
+
+    test("--skip-bad-rows leaves them out and says so", async () => {
+      const text = `text\tlabel\n${[...good.slice(0, 5), "\tpositive", ...good.slice(5)].join("\n")}`;
+      const { code, stderr } = await invoke([...table("skipped.tsv", text), "--skip-bad-rows"]);
+      expect(code).toBe(0);
+      expect(stderr).toContain('left out 1 of 61 rows: line 7 has no "text"');
+    });
+  });
+});
+
+describe("evaluate", () => {
+  test("a table of one's own, as JSON and for people", async () => {
+    const data = writeReviews(join(folder, "more.tsv"), 50, "more");
+    const args = ["evaluate", out, "--data", data, "--text", "text", "--label", "label", "--device", "cpu"];
+    const { code, stdout } = await invoke([...args, "--json"]);
+    expect(code).toBe(0);
+    const report = JSON.parse(stdout) as { accuracy: number; interval: [number, number]; metrics: Record<string, number> };
+    expect(report).toMatchObject({ task: "more", split: "test", examples: 50, labels: ["negative", "positive"] });
+    expect(report.interval[0]).toBeLessThan(report.accuracy);
+    expect(report.interval[1]).toBeGreaterThanOrEqual(report.accuracy);
+    expect(Object.keys(report.metrics)).toEqual(["accuracy", "f1", "macro-f1", "matthews", "log-loss", "calibration-error"]);
+    const people = await invoke(args);
+    expect(people.stdout).toMatch(/^more test: 50 examples\naccuracy +\d+\.\d %/);
+    expect(people.stdout).toMatch(/label \\ predicted +negative +positive\nnegative +\d+ +\d+\npositive +\d+ +\d+\n$/);
+    const sample = await invoke([...args, "--limit", "10", "--json"]);
+    expect(JSON.parse(sample.stdout)).toMatchObject({ examples: 10 });
+  });
+
+  test("without a word more: the run's own task", async () => {
+    const { stdout } = await invoke(["evaluate", out, "--json"]);
+    expect(JSON.parse(stdout)).toMatchObject((JSON.parse(readFileSync(join(out, "results.json"), "utf8")) as { report: object }).report);
+  });
+
+  test("labels that disagree are shown side by side", async () => {
+    const data = join(folder, "stars.tsv");
+    writeFileSync(data, "text\tlabel\na film\tone\nthe plot\ttwo\n");
+    const { code, stderr } = await invoke(["evaluate", out, "--data", data, "--text", "text", "--label", "label"]);
+    expect(code).toBe(2);
+    expect(stderr).toMatch(/expected the labels negative, positive in "label", received one, two/);
+    const spam = await invoke(["evaluate", out, "--task", "spam"]);
+    expect(spam.code).toBe(2);
+    expect(spam.stderr).toMatch(/disagree: the model has \[negative, positive\], the task has \[ham, spam\]/);
+  });
+
+  test("needs a model that classifies, and a split that is there", async () => {
+    const bare = await invoke(["evaluate", join(folder, "tiny-bert"), "--task", "sst2"]);
+    expect(bare.code).toBe(2);
+    expect(bare.stderr).toContain("this model has no classification head yet; train one first");
+    const advglue = await invoke(["evaluate", out, "--task", "advglue"]);
+    expect(advglue.stderr).toContain(
+      "advglue: expected a model trained on one of sst2, qqp, qnli, rte, mnli, mnli-mm, received one trained on reviews",
+    );
+    const split = await invoke([
+      "evaluate",
+      out,
+      "--data",
+      join(folder, "more.tsv"),
+      "--text",
+      "text",
+      "--label",
+      "label",
+      "--split",
+      "dev",
+    ]);
+    expect(split.stderr).toContain("more has no dev split with labels; it has test");
+  });
+});
+
+describe("predict", () => {
+  test("plain text and JSON lines, in their order", async () => {
+    const texts = reviews(40, "predict").map(({ text }) => text);
+    const plain = await invoke(["predict", out], texts.join("\n"));
+    expect(plain.code).toBe(0);
+    const lines = plain.stdout.trimEnd().split("\n");
+    expect(lines.map((line) => line.split("\t")[2])).toEqual(texts);
+    for (const line of lines) expect(line).toMatch(/^(negative|positive)\t[01]\.\d{4}\t/);
+    const json = await invoke(["predict", out, "--json"], texts.map((text) => JSON.stringify({ text })).join("\n"));
+    const parsed = json.stdout
+      .trimEnd()
+      .split("\n")
+      .map((line) => JSON.parse(line) as { text: string; label: string; probabilities: Record<string, number> });
+    for (const [i, { text, label, probabilities }] of parsed.entries()) {
+      expect(text).toBe(texts[i]);
+      expect(Object.keys(probabilities)).toEqual(["negative", "positive"]);
+      expect(probabilities.negative! + probabilities.positive!).toBeCloseTo(1, 5);
+      expect(probabilities[label]).toBe(Math.max(...Object.values(probabilities)));
+      expect(lines[i]!.startsWith(label)).toBe(true);
+    }
+  });
+
+  test("pairs, from a file", async () => {
+    const file = join(folder, "pairs.jsonl");
+    writeFileSync(file, '{"texts": ["a film", "it was good"]}\n{"text": "bad"}\n');
+    const { stdout } = await invoke(["predict", out, file, "--json"]);
+    const [pair, single] = stdout
+      .trimEnd()
+      .split("\n")
+      .map((line) => JSON.parse(line) as object);
+    expect(pair).toMatchObject({ texts: ["a film", "it was good"] });
+    expect(single).toMatchObject({ text: "bad" });
+  });
+
+  test("answers what is there while more may come", async () => {
+    const { run } = await import("../../src/cli/main.js");
+    const { memoryStream } = await import("./invoke.js");
+    const [stdout, stderr] = [memoryStream(), memoryStream()];
+    let release = (): void => undefined;
+    const stdin = (async function* () {
+      yield Buffer.from("a good film\n");
+      await new Promise<void>((resolve) => {
+        release = resolve;
+      });
+      yield Buffer.from("a bad film\n");
+    })();
+    const done = run(["predict", out, "--quiet"], { stdin, stdout, stderr });
+    while (!stdout.text.includes("\n")) await new Promise((resolve) => setTimeout(resolve, 5));
+    expect(stdout.text.split("\n")).toHaveLength(2);
+    release();
+    expect(await done).toBe(0);
+    expect(stdout.text.trimEnd().split("\n")).toHaveLength(2);
+  });
+
+  test("frees what it made, and says what was cut", async () => {
+    const before = memory().tensors;
+    const { stderr } = await invoke(["predict", out], `${"good ".repeat(30)}\nbad`);
+    expect(memory().tensors).toBe(before);
+    expect(stderr).toBe("note: 1 text was longer than 12 tokens and cut there\n");
+  });
+});
+
+describe("runs", () => {
+  test("a table and JSON", async () => {
+    const { stdout } = await invoke(["runs", join(folder, "runs")]);
+    expect(stdout).toMatch(/^run +task +method +seed +state +steps +score\n/);
+    expect(stdout).toMatch(/runs\/reviews +reviews +standard +0 +finished +96 +\d+\.\d %\n$/);
+    const { stdout: json } = await invoke(["runs", join(folder, "runs"), "--json"]);
+    expect(JSON.parse(json)).toMatchObject([{ state: "finished", step: 96, steps: 96, method: "standard" }]);
+  });
+
+  test("none, or no folder", async () => {
+    expect((await invoke(["runs", join(folder, "tiny-bert")])).stdout).toContain("no runs in ");
+    expect(await invoke(["runs", join(folder, "absent")])).toMatchObject({ code: 2 });
+  });
+});

@@ -1,0 +1,102 @@
+import { mkdirSync, writeFileSync } from "node:fs";
+import { join, resolve } from "node:path";
+import { describe, expect, test } from "vitest";
+import { methodChoices, parseMethod } from "../../src/runs/config.js";
+import { defaultRunFolder, methodName } from "../../src/runs/names.js";
+import { readRunConfig } from "../../src/runs/read-config.js";
+import { temporaryFolder } from "../temporary.js";
+
+const folder = temporaryFolder();
+
+function yaml(text: string): string {
+  const path = join(folder, "config.yaml");
+  writeFileSync(path, text);
+  return path;
+}
+
+const messageOf = async (work: Promise<unknown>): Promise<string> =>
+  work.then(
+    () => "no error",
+    (error: Error) => error.message,
+  );
+
+test("a file, flags over it, --set over both, defaults beneath", async () => {
+  const file = yaml("model: some/model\ntask: sst2\nseed: 4\ntrain:\n  epochs: 5\n  batchSize: 16\n");
+  const config = await readRunConfig({
+    file,
+    flags: { "train.epochs": 2, task: "rte", limit: undefined },
+    set: ["train.epochs=1.5", "train.schedule=[0.1, 0.55, 1]", "train.learningRate=3e-5", "train.clip=null", "train.dropout=false"],
+  });
+  expect(config).toMatchObject({ model: "some/model", task: "rte", seed: 4, limit: null, encoding: "subword" });
+  expect(config.train).toMatchObject({
+    epochs: 1.5,
+    batchSize: 16,
+    schedule: [0.1, 0.55, 1],
+    learningRate: 3e-5,
+    clip: null,
+    dropout: false,
+  });
+});
+
+describe("mistakes are named by their place", () => {
+  test.each([
+    [
+      "model: m\ntrain:\n  learningRat: 1\n",
+      /config\.yaml:3:3: train\.learningRat: there is no such key \(did you mean "learningRate"\?\)/,
+    ],
+    ["model: m\ntrain:\n  batchSize: big\n", /config\.yaml:3:3: train\.batchSize: expected number, received "big"/],
+    ["model: m\nencoding: words\n", /config\.yaml:2:1: encoding: expected one of "subword"\|"word", received "words"/],
+    ["task: sst2\n", /config\.yaml:1:1: model: expected a model \(--model\)/],
+    ["model: m\nmethod:\n  - rdrop\n", /config\.yaml:3:5: method\[0\] \(rdrop\): there is no such method \(did you mean "r-drop"\?\)/],
+    ["model: m\nmethod:\n  - r-drop\n  - rose:\n      keep: 60\n", /config\.yaml:5:7: method\[1\] \(rose\): keep: /],
+    ["model: m\nmethod: [rose]\nmodel: n\n", /config\.yaml:3:1: Map keys must be unique/],
+    ["- model\n", /config\.yaml: expected a config \(keys and values\), received a list/],
+    ["", /config\.yaml: expected a config \(keys and values\), received nothing/],
+  ])("%j", async (text, expected) => {
+    expect(await messageOf(readRunConfig({ file: yaml(text) }))).toMatch(expected);
+  });
+
+  test("flags by their own name, even over a file", async () => {
+    const file = yaml("model: m\ntrain:\n  epochs: 3\n");
+    expect(await messageOf(readRunConfig({ file, flags: { "train.epochs": -1 } }))).toMatch(
+      /^--epochs: train\.epochs: expected .*received -1/,
+    );
+    expect(await messageOf(readRunConfig({ file, set: ["train.epocs=1"] }))).toMatch(/^--set: train\.epocs: there is no such key/);
+    expect(await messageOf(readRunConfig({ file, set: ["model.name=1"] }))).toBe("--set model.name: model holds a value, not keys");
+    expect(await messageOf(readRunConfig({ file, set: ["epochs"] }))).toContain("--set: expected KEY=VALUE");
+    expect(await messageOf(readRunConfig({ file, flags: { method: ["rose:keep=60"] } }))).toMatch(
+      /^--method: method\[0\] \(rose\): keep: /,
+    );
+  });
+});
+
+test("methods on a command line", () => {
+  expect(parseMethod("rose")).toEqual({ name: "rose", options: {} });
+  expect(parseMethod("rose:order=first,keep=0.6,ensemble=true")).toEqual({
+    name: "rose",
+    options: { order: "first", keep: 0.6, ensemble: true },
+  });
+  expect(() => parseMethod("rose:first")).toThrow('received "first" without a value');
+  expect(methodChoices(["r-drop", { rose: { keep: 0.6 } }, { mixout: null }])).toEqual([
+    { name: "r-drop", options: {} },
+    { name: "rose", options: { keep: 0.6 } },
+    { name: "mixout", options: {} },
+  ]);
+});
+
+test("names of runs", async () => {
+  const config = (flags: Record<string, unknown>) => readRunConfig({ flags: { model: "m", ...flags } });
+  expect(defaultRunFolder(await config({ task: "sst2" }))).toBe("runs/sst2-standard-seed0");
+  expect(defaultRunFolder(await config({ task: "rte", seed: 3, method: ["r-drop", "rose"] }))).toBe("runs/rte-r-drop+rose-seed3");
+  expect(defaultRunFolder(await config({ data: "some/where/reviews.csv" }))).toBe("runs/reviews-standard-seed0");
+  expect(defaultRunFolder(await config({ data: "hf:glue/sst2" }))).toBe("runs/glue-sst2-standard-seed0");
+  expect(methodName({ method: ["standard"] })).toBe("standard");
+});
+
+test("paths stay right when the config is read from elsewhere", async () => {
+  const data = join(folder, "data");
+  mkdirSync(data);
+  const relative = join(folder, "..", folder.split("/").at(-1)!, "data");
+  const config = await readRunConfig({ flags: { model: "roberta-base", data: relative, substitutions: "wordnet" } });
+  expect(config).toMatchObject({ model: "roberta-base", data: resolve(data), substitutions: "wordnet" });
+});
