@@ -86,13 +86,24 @@ function upperGamma(a: number, x: number): number {
   return front * fraction;
 }
 
-/** The z that a standard normal exceeds with probability 1 - p, by bisection. */
+/** The z that a standard normal exceeds with probability 1 - p. */
 export function normalQuantile(p: number): number {
+  return quantileOf(normalTail, p);
+}
+
+/** The t that Student's t with this many degrees of freedom exceeds with probability 1 - p. */
+export function studentQuantile(p: number, degrees: number): number {
+  return quantileOf((t) => studentTail(t, degrees), p);
+}
+
+/** By bisection; of one degree of freedom, tails are heavy. */
+function quantileOf(tail: (value: number) => number, p: number): number {
   if (p <= 0 || p >= 1) throw new RangeError(`expected a probability inside (0, 1), received ${p}`);
-  let [low, high] = [-40, 40];
-  while (high - low > 1e-13) {
+  let [low, high] = [-1e6, 1e6];
+  while (high - low > 1e-13 * Math.max(1, Math.abs(low))) {
     const middle = (low + high) / 2;
-    if (1 - normalTail(middle) < p) low = middle;
+    if (middle === low || middle === high) break;
+    if (1 - tail(middle) < p) low = middle;
     else high = middle;
   }
   return (low + high) / 2;
