@@ -1,0 +1,33 @@
+import { readdir, readFile } from "node:fs/promises";
+import { basename, join } from "node:path";
+import { exists } from "../files.js";
+
+/** A figure that an analysis drew. */
+export interface Figure {
+  readonly name: string;
+  readonly svg: Buffer;
+  /** What it means, in the analysis's own words, where it left any. */
+  readonly meaning: string | null;
+}
+
+/** The figures in a folder, each with the data beside it. */
+export async function readFigures(folder: string): Promise<Figure[]> {
+  if (!(await exists(folder))) return [];
+  const names = (await readdir(folder)).filter((name) => name.endsWith(".svg")).sort();
+  return Promise.all(
+    names.map(async (file) => {
+      const name = basename(file, ".svg");
+      return { name, svg: await readFile(join(folder, file)), meaning: await meaningOf(join(folder, `${name}.json`)) };
+    }),
+  );
+}
+
+/** Damaged data costs its sentence, not the report. */
+async function meaningOf(path: string): Promise<string | null> {
+  try {
+    const { meaning } = JSON.parse(await readFile(path, "utf8")) as { meaning?: unknown };
+    return typeof meaning === "string" ? meaning : null;
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,73 @@
+import { methodChoices, type RunConfig } from "../runs/config.js";
+import { methodName, taskName } from "../runs/names.js";
+import type { ReportRun } from "./read-run.js";
+
+/** Runs of one config that differ in their seed alone. */
+export interface Group {
+  /** Short and unique among the groups of its task. */
+  readonly name: string;
+  /** The options of its methods, where any were given. */
+  readonly options: string;
+  /** By seed. */
+  readonly runs: readonly ReportRun[];
+}
+
+/** All runs on one task. */
+export interface TaskGroups {
+  readonly task: string;
+  readonly groups: readonly Group[];
+  /** What the others are measured against: plain fine-tuning where it is there, else the first. */
+  readonly baseline: Group;
+}
+
+/** Settings that change where a run is computed, not what. */
+const placement = new Set(["seed", "device", "threads", "precision"]);
+
+/** Sorts runs by task, and those that differ in their seed alone together. */
+export function groupRuns(runs: readonly ReportRun[]): TaskGroups[] {
+  const tasks = collect(runs, ({ config, results }) => results?.task ?? taskName(config));
+  return [...tasks].map(([task, inTask]) => {
+    const keyed = [...collect(inTask, ({ config }) => JSON.stringify(settingsOf(config))).values()];
+    const groups = nameGroups(keyed.map((same) => same.toSorted((a, b) => a.config.seed - b.config.seed)));
+    const baseline = groups.find(({ runs: [first] }) => first !== undefined && methodName(first.config) === "standard") ?? groups[0]!;
+    return { task, groups, baseline };
+  });
+}
+
+function collect<T>(items: readonly T[], keyOf: (item: T) => string): Map<string, T[]> {
+  const found = new Map<string, T[]>();
+  for (const item of items) found.set(keyOf(item), [...(found.get(keyOf(item)) ?? []), item]);
+  return found;
+}
+
+/** Groups of the same methods are told apart by the settings in which they differ. */
+function nameGroups(groups: readonly ReportRun[][]): Group[] {
+  return groups.map((runs) => {
+    const { config } = runs[0]!;
+    const rivals = groups.filter(([other]) => methodName(other!.config) === methodName(config)).map(([other]) => settingsOf(other!.config));
+    const settings = settingsOf(config);
+    const telling = Object.keys(settings).filter((key) => rivals.some((rival) => rival[key] !== settings[key]));
+    const suffix = telling.map((key) => `${key.replace(/^train\./, "")} ${settings[key]}`).join(", ");
+    const options = methodChoices(config.method).flatMap(({ options: given }) =>
+      Object.entries(given).map(([key, value]) => `${key} ${value}`),
+    );
+    return { name: methodName(config) + (suffix && ` (${suffix})`), options: options.join(", "), runs };
+  });
+}
+
+/** Every setting that decides a run under its whole key, as text; those of methods are named by the method. */
+function settingsOf({ train, method, ...rest }: RunConfig): Record<string, string> {
+  const methods = methodChoices(method).flatMap(({ name, options }) =>
+    Object.entries(options).map(([key, value]) => [`${name}.${key}`, value]),
+  );
+  const inner = Object.entries(train).map(([key, value]) => [`train.${key}`, value]);
+  const outer = Object.entries(rest).filter(([key]) => !placement.has(key));
+  return {
+    methods: methodChoices(method)
+      .map(({ name }) => name)
+      .join("+"),
+    ...Object.fromEntries(
+      [...outer, ...inner, ...methods].map(([key, value]) => [key, typeof value === "string" ? value : JSON.stringify(value)]),
+    ),
+  };
+}

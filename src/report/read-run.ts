@@ -1,0 +1,98 @@
+import { readdir } from "node:fs/promises";
+import { join } from "node:path";
+import { UserError } from "../errors.js";
+import { exists, readJson, readText } from "../files.js";
+import { readConfig } from "../models/config.js";
+import { type RunConfig, runConfigSchema } from "../runs/config.js";
+import type { Environment } from "../runs/environment.js";
+import { type RunEvent, readEvents } from "../runs/events.js";
+import { readStatus, runFiles } from "../runs/folder.js";
+import { listRuns } from "../runs/list.js";
+import { readYaml } from "../runs/read-config.js";
+import { type Results, readResults } from "../runs/results.js";
+import { validate } from "../validate.js";
+import { type Figure, readFigures } from "./figures.js";
+import { type RunAttacks, readAttacks } from "./read-attacks.js";
+
+/** All that a run folder holds, as the report needs it. */
+export interface ReportRun {
+  readonly folder: string;
+  readonly config: RunConfig;
+  /** config.yaml as it stands. */
+  readonly configText: string;
+  readonly environment: Environment;
+  /** Null before the run has finished. */
+  readonly results: Results | null;
+  readonly failure: string | null;
+  readonly events: readonly RunEvent[];
+  /** Seconds that the updates took together. */
+  readonly seconds: number;
+  /** Names of the classes, in the model's order; none before the model is saved. */
+  readonly labels: readonly string[];
+  readonly attacks: RunAttacks;
+  readonly figures: readonly Figure[];
+}
+
+/** The runs that folders name: a run each, or all those below. */
+export async function readRuns(folders: readonly string[]): Promise<ReportRun[]> {
+  const found: string[] = [];
+  for (const folder of folders) {
+    const runs = await listRuns(folder);
+    if (runs.length === 0)
+      throw new UserError(`${folder}: there is no run in it: expected a folder with ${runFiles.config}, as temper train writes it`);
+    found.push(...runs.map((run) => run.folder));
+  }
+  return Promise.all([...new Set(found)].map(readRun));
+}
+
+async function readRun(folder: string): Promise<ReportRun> {
+  const path = join(folder, runFiles.config);
+  const located = await readYaml(path);
+  const config = validate(runConfigSchema, located.value, located.where);
+  const [configText, environment, results, status, events, seconds, labels, figures] = await Promise.all([
+    readText(path, "the run's config"),
+    readJson(join(folder, runFiles.environment), "the run's environment"),
+    readResults(folder),
+    readStatus(folder),
+    readEvents(folder),
+    readSeconds(folder),
+    readLabels(folder),
+    readFigures(join(folder, "analysis")),
+  ]);
+  return {
+    folder,
+    config,
+    configText,
+    environment: environment as Environment,
+    results,
+    failure: results ? null : (status?.failure ?? null),
+    events,
+    seconds,
+    labels,
+    attacks: await readAttacks(await journalsIn(join(folder, "attacks")), config.encoding),
+    figures,
+  };
+}
+
+async function readSeconds(folder: string): Promise<number> {
+  const path = join(folder, runFiles.timings);
+  if (!(await exists(path))) return 0;
+  const lines = (await readText(path, "the run's timings")).split("\n").slice(0, -1);
+  return lines.reduce((sum, line) => sum + (JSON.parse(line) as { seconds: number }).seconds, 0);
+}
+
+async function readLabels(folder: string): Promise<readonly string[]> {
+  const model = join(folder, runFiles.model);
+  return (await exists(join(model, "config.json"))) ? (await readConfig(model)).labels : [];
+}
+
+/** Journals by the attack's name. */
+async function journalsIn(folder: string): Promise<ReadonlyMap<string, string>> {
+  const names = (await exists(folder)) ? await readdir(folder) : [];
+  return new Map(
+    names
+      .filter((name) => name.endsWith(".jsonl"))
+      .sort()
+      .map((name) => [name.slice(0, -".jsonl".length), join(folder, name)]),
+  );
+}

@@ -1,0 +1,94 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { parseHTML } from "linkedom";
+import { expect, test } from "vitest";
+import { makeReport } from "../../src/report/index.js";
+import { invoke } from "../cli/invoke.js";
+import { temporaryFolder } from "../temporary.js";
+import { attackResult, writeRun } from "./run-folder.js";
+import { hostile, svg, writeSample } from "./sample.js";
+
+const folder = temporaryFolder();
+const parse = (page: string) => parseHTML(page).document;
+
+test("temper report writes one file with everything in it", async () => {
+  const out = join(folder, "new", "report.html");
+  const { code, stdout, stderr } = await invoke(["report", ...(await writeSample(join(folder, "sample"))), "--out", out]);
+  expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
+  expect(stdout).toMatch(/^.*report\.html: 2 runs, 4 attacks, \d+ attacked texts, 1 figure \(/);
+  const page = parse(readFileSync(out, "utf8"));
+  expect([...page.querySelectorAll("h2")].map((heading) => heading.textContent)).toEqual([
+    ...["Comparison", "Signs to look into", "Training", "Figures", "Attacked texts", "What was run"],
+  ]);
+  // Every part can be reached from the contents, every table says what it is, every picture has words.
+  for (const link of page.querySelectorAll("nav a")) expect(page.querySelector(link.getAttribute("href")!)).not.toBeNull();
+  for (const table of page.querySelectorAll("table")) expect(table.querySelector("caption")?.textContent).not.toBe("");
+  for (const cell of page.querySelectorAll("th")) expect(["col", "row"]).toContain(cell.getAttribute("scope"));
+  for (const image of page.querySelectorAll("img")) expect(image.getAttribute("alt")).not.toBe("");
+  const ids = [...page.querySelectorAll("[id]")].map(({ id }) => id);
+  expect(new Set(ids).size).toBe(ids.length);
+});
+
+test("no text of the data becomes markup, and figures stay images", async () => {
+  const { html } = await makeReport(await writeSample(join(folder, "hostile")));
+  const page = parse(html);
+  expect(page.querySelectorAll("script")).toHaveLength(1);
+  expect(page.querySelectorAll("[onerror], [onload], [onclick], iframe, object, base")).toHaveLength(0);
+  expect(html).not.toContain(hostile);
+  expect(page.querySelector("img")!.getAttribute("src")).toBe(`data:image/svg+xml;base64,${Buffer.from(svg).toString("base64")}`);
+  expect(page.querySelector("meta[http-equiv]")!.getAttribute("content")).toMatch(/^default-src 'none'; img-src data:;/);
+  // Whatever names an address lies in the file itself.
+  for (const element of page.querySelectorAll("[src], [href]")) {
+    expect(element.getAttribute("src") ?? element.getAttribute("href")).toMatch(/^(#|data:)/);
+  }
+});
+
+test("hostile names of labels, methods, metrics and folders are text too", async () => {
+  const run = await writeRun(join(folder, "<img src=x onerror=alert(1)>"), {
+    labels: ["<b>ham</b>", "<b>spam</b>"],
+    attacks: { "<i>pwws": [attackResult("<u>id", "buy it now", "success", { 1: "<s>them" })] },
+  });
+  const page = parse((await makeReport([run])).html);
+  expect(page.querySelectorAll("main i, main u, main s, main img, .probabilities b")).toHaveLength(0);
+  expect(page.querySelector("article.example h4")!.textContent).toBe("<u>id");
+  expect(page.querySelector("ins")!.textContent).toBe("<s>them (was it)");
+});
+
+test("the original stands above with the changed words marked, the change below with its probabilities", async () => {
+  const text = "Buy it now,  before it is gone";
+  const run = await writeRun(join(folder, "diff"), {
+    attacks: { pwws: [attackResult("mail", text, "success", { 0: "Purchase", 3: "ere" })] },
+  });
+  const card = parse((await makeReport([run])).html).querySelector("article.example")!;
+  expect(card.querySelector(".original p")!.textContent).toBe(text);
+  expect([...card.querySelectorAll(".original del")].map((mark) => mark.textContent)).toEqual(["Buy", "before"]);
+  const ins = [...card.querySelectorAll(".version ins")].map((mark) => mark.firstChild!.textContent);
+  expect(ins).toEqual(["Purchase", "ere"]);
+  const cells = [...card.querySelectorAll(".gold td")].map((cell) => cell.textContent);
+  expect(cells).toEqual(["93.0 %", "31.0 %"]);
+  expect(card.getAttribute("data-kinds")).toBe("success");
+});
+
+test("long texts are shown around their changes", async () => {
+  const text = `${"word ".repeat(100)}offer ${"more ".repeat(100)}end`;
+  const run = await writeRun(join(folder, "long"), { attacks: { pwws: [attackResult("mail", text, "success", { 100: "deal" })] } });
+  const shown = parse((await makeReport([run])).html).querySelector(".version .text")!.textContent!;
+  expect(shown).toBe(`[… 88 words …] ${"word ".repeat(12)}deal (was offer) ${"more ".repeat(11)}more [… 89 words …] `);
+});
+
+test("a run that is not finished or failed says so; one without attacks has no texts", async () => {
+  const run = await writeRun(join(folder, "unfinished"), { finished: false });
+  const page = parse((await makeReport([run])).html);
+  expect(page.querySelector(".run dl")!.textContent).toContain("not finished");
+  expect(page.querySelectorAll("article.example, #examples, #flags")).toHaveLength(0);
+});
+
+test("bad input is named", async () => {
+  expect(await invoke(["report", join(folder, "nowhere")])).toMatchObject({ code: 2, stderr: expect.stringContaining("nowhere") });
+  const empty = temporaryFolder();
+  expect(await invoke(["report", empty])).toMatchObject({ code: 2, stderr: expect.stringContaining("there is no run in it") });
+  expect(await invoke(["report", empty, "--out", "report.pdf"])).toMatchObject({
+    code: 2,
+    stderr: expect.stringContaining("--out: expected the name of an HTML file"),
+  });
+});
