@@ -32,7 +32,7 @@ describe("eq. 1 and 2", () => {
   test.each(Object.keys(divergence.rDrop))("R-Drop's loss at alpha %s", (alpha) => {
     scope(() => {
       const [p, q] = divergence.logits.map((saved) => ({ logits: toTensor(saved) }));
-      const step = { pair: () => [p, q], batch: { labels: tensor(Int32Array.from(divergence.labels)) } } as unknown as Step;
+      const step = { log() {}, pair: () => [p, q], batch: { labels: tensor(Int32Array.from(divergence.labels)) } } as unknown as Step;
       const layer = rDrop.create({ alpha: Number(alpha) });
       const losses = layer.losses?.(step, () => new Map()) as ReadonlyMap<string, Tensor>;
       expect([...losses.keys()]).toEqual(["task", "consistency"]);
