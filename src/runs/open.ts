@@ -33,14 +33,7 @@ export async function openRunConfig(
 ): Promise<OpenedRun> {
   const layers = createLayers(methodChoices(config.method));
   const machine = chooseMachine(config);
-  const task = await openTask({
-    task: config.task ?? undefined,
-    data: config.data ?? undefined,
-    text: config.text.length > 0 ? config.text : undefined,
-    label: config.label ?? undefined,
-    skipBadRows: config.skipBadRows,
-    onNotice: notice,
-  });
+  const task = await openConfigTask(config, notice);
   // Data comes before the model: it is quickly read, and most mistakes are in it.
   const examples = await loadExamples(config, task, notice);
   const model = await loadModel(config.model, {
@@ -61,6 +54,18 @@ export async function openRunConfig(
   const named = config.substitutions;
   const substitutions = named === null ? undefined : () => (table ??= loadSubstitutions(named));
   return { config, machine, task, model, layers, examples, datasets, substitutions };
+}
+
+/** The task that a config names. */
+export function openConfigTask(config: RunConfig, notice: (message: string) => void): Promise<Task> {
+  return openTask({
+    task: config.task ?? undefined,
+    data: config.data ?? undefined,
+    text: config.text.length > 0 ? config.text : undefined,
+    label: config.label ?? undefined,
+    skipBadRows: config.skipBadRows,
+    onNotice: notice,
+  });
 }
 
 /** The examples that train, select and report. All are read now, so that a broken file does not show after hours of training. */
@@ -95,6 +100,7 @@ export function jobOf(opened: OpenedRun, rest: Pick<Job, "folder" | "resume"> & 
     selection: datasets.selection,
     seed: config.seed,
     placement: machine,
+    graph: config.graph,
     ...(substitutions ? { substitutions } : {}),
     ...rest,
   };

@@ -1,0 +1,59 @@
+import type { Weights } from "../nn/index.js";
+import { keep, noGrad, type Rng, randn, scope, seedGenerator, type Tensor } from "../tensor/index.js";
+
+/** A direction in the space of a model's weights; weights that it leaves alone are not in it. */
+export type Direction = ReadonlyMap<string, Tensor>;
+
+/**
+ * A random direction with filter-wise normalisation (Li et al. 2018): each row of a matrix is Gaussian and as long as the model's own
+ * row. Vectors (biases, normalisations) stay. The draw depends on the stream and the parameter's name alone, so models that
+ * are compared get the same one, each in its own measure. It lives until freed.
+ */
+export function drawDirection(weights: Weights, rng: Rng): Direction {
+  const direction = new Map<string, Tensor>();
+  for (const [name, tensor] of weights) {
+    if (tensor.shape.length < 2) continue;
+    seedGenerator("cpu", rng.fork(name).seed());
+    direction.set(
+      name,
+      noGrad(() =>
+        scope(() => {
+          const drawn = randn(tensor.shape).toDevice(tensor.device);
+          return keep(drawn.mul(rowNorms(tensor).div(rowNorms(drawn))));
+        }),
+      ),
+    );
+  }
+  return direction;
+}
+
+function rowNorms(tensor: Tensor): Tensor {
+  const inner = tensor.shape.slice(1).map((_, i) => i + 1);
+  return tensor.detach().norm(inner, true);
+}
+
+/** The cosine of two directions: near 0 where they are drawn apart, in so many dimensions. */
+export function cosineOf(first: Direction, second: Direction): number {
+  let [product, one, two] = [0, 0, 0];
+  for (const [name, a] of first) {
+    const b = second.get(name) as Tensor;
+    const sums = scope(() => [a.mul(b), a.square(), b.square()].map((tensor) => tensor.sum().item()));
+    product += sums[0]!;
+    one += sums[1]!;
+    two += sums[2]!;
+  }
+  return product / Math.sqrt(one * two);
+}
+
+/** theta + alpha delta + beta eta (ROSE eq. 6). */
+export function shifted(weights: Weights, delta: Direction, alpha: number, eta: Direction, beta: number): Weights {
+  return noGrad(() => {
+    const moved = new Map(weights);
+    for (const [name, direction] of delta)
+      moved.set(
+        name,
+        scope(() => weights.get(name)!.add(direction.mul(alpha)).add_(eta.get(name)!.mul(beta))),
+      );
+    return moved;
+  });
+}

@@ -1,0 +1,153 @@
+import { join } from "node:path";
+import * as Plot from "@observablehq/plot";
+import { z } from "zod";
+import { formatShare } from "../format.js";
+import { readEvents } from "../runs/events.js";
+import { runFiles } from "../runs/folder.js";
+import { type Device, free } from "../tensor/index.js";
+import { Checkpoints } from "../train/checkpoint.js";
+import { type Distances, relativeDistances } from "../train/distance.js";
+import { type Figure, plotPanel } from "./figure.js";
+import { type AnalysedRun, loadFinal, loadStart, optionOf } from "./runs.js";
+import { colorOf } from "./style.js";
+import type { Analysis } from "./write.js";
+
+const distances = z.record(z.string(), z.number());
+
+/** distance.json: relative L2 distances to the weights before fine-tuning, of the encoder (`all`) and its parts. */
+export const distanceSchema = z.object({
+  /** The option that the end is plotted against. */
+  by: z.string(),
+  runs: z.array(
+    z.object({
+      label: z.string(),
+      folder: z.string(),
+      option: z.union([z.number(), z.string()]).nullable(),
+      /** Over training, as far as the run kept it; from 0 at step 0. */
+      curve: z.array(z.object({ step: z.number(), distance: distances })),
+      /** Of the model that was kept, and the step it is from. */
+      chosenStep: z.number(),
+      final: distances,
+    }),
+  ),
+});
+export type DistanceData = z.output<typeof distanceSchema>;
+
+/** How far runs moved from the pre-trained weights (RIFT fig. 2). */
+export async function analyseDistance(
+  runs: readonly AnalysedRun[],
+  by: string,
+  device: Device,
+  onRun?: (done: number) => void,
+): Promise<Analysis<DistanceData>> {
+  const measured: DistanceData["runs"] = [];
+  for (const run of runs) {
+    measured.push({ label: run.label, folder: run.folder, option: optionOf(run, by), ...(await distancesOf(run, device)) });
+    onRun?.(measured.length);
+  }
+  const data = { by, runs: measured };
+  return { name: "distance", schema: distanceSchema, data, meaning: meaningOf(data), figure: figureOf(data) };
+}
+
+async function distancesOf(
+  run: AnalysedRun,
+  device: Device,
+): Promise<Pick<DistanceData["runs"][number], "curve" | "chosenStep" | "final">> {
+  const model = await loadFinal(run, device);
+  try {
+    const start = await loadStart(run, model.labels, device);
+    try {
+      const final = relativeDistances(model.weights, start.weights, start.fresh);
+      const zero = Object.fromEntries(Object.keys(final).map((part) => [part, 0]));
+      const logged = (await readEvents(run.folder)).flatMap(({ step, distance }) =>
+        distance ? [{ step, distance: distance as Distances }] : [],
+      );
+      const kept =
+        logged.length > 0 ? logged : await fromCheckpoints(run.folder, (weights) => relativeDistances(weights, start.weights, start.fresh));
+      return { curve: [{ step: 0, distance: zero }, ...kept], chosenStep: run.results.chosenStep, final };
+    } finally {
+      free(start.weights);
+    }
+  } finally {
+    free(model.weights);
+  }
+}
+
+/** For runs whose events do not tell. */
+async function fromCheckpoints(
+  folder: string,
+  measure: (weights: Awaited<ReturnType<Checkpoints["read"]>>) => Distances,
+): Promise<{ step: number; distance: Distances }[]> {
+  const checkpoints = new Checkpoints(join(folder, runFiles.checkpoints));
+  const found: { step: number; distance: Distances }[] = [];
+  for (const step of await checkpoints.steps()) {
+    const weights = await checkpoints.read(step, "weights");
+    found.push({ step, distance: measure(weights) });
+    free(weights);
+  }
+  return found;
+}
+
+function meaningOf({ runs }: DistanceData): string {
+  const sorted = [...runs].sort((a, b) => b.final.all! - a.final.all!);
+  const each = sorted.map(({ label, final }) => {
+    const parts = Object.entries(final).filter(([part]) => part !== "all");
+    const [most] = parts.reduce((a, b) => (b[1] > a[1] ? b : a));
+    return `${label} ${formatShare(final.all!, 2)} (${most} most)`;
+  });
+  return `Relative distance from the pre-trained weights: ${each.join(", ")}; the farther, the more is forgotten.`;
+}
+
+function figureOf({ by, runs }: DistanceData): Figure {
+  const percent = (value: number): number => 100 * value;
+  const y = { label: "relative L2 distance (%)", grid: true, zero: true, nice: true, ticks: 5 };
+  const curves = runs.flatMap(({ curve }, i) =>
+    curve.map(({ step, distance }) => ({ step, value: percent(distance.all!), color: colorOf(i) })),
+  );
+  const ends = runs.map(({ final, chosenStep, option }, i) => ({
+    step: chosenStep,
+    value: percent(final.all!),
+    option,
+    color: colorOf(i),
+  }));
+  const parts = Object.keys(runs[0]?.final ?? {}).filter((part) => part !== "all");
+  const names = parts.map((part) => part.replace("embeddings", "emb").replace("layer ", "").replace("pooler", "pool"));
+  const layers = runs.flatMap(({ final }, i) =>
+    parts.map((part, at) => ({ part: names[at], value: percent(final[part] ?? 0), color: colorOf(i) })),
+  );
+  const lines = { stroke: "color", z: "color", strokeWidth: 2 };
+  const panels = [
+    plotPanel("over training", {
+      x: { label: "step", ticks: 5 },
+      y,
+      marks: [
+        Plot.line(curves, { x: "step", y: "value", ...lines }),
+        Plot.dot(curves, { x: "step", y: "value", fill: "color", r: 2 }),
+        Plot.dot(ends, { x: "step", y: "value", stroke: "color", r: 5, strokeWidth: 1.5 }),
+      ],
+    }),
+    plotPanel("by layer, at the end", {
+      x: { label: "layer", type: "point", domain: names },
+      y,
+      marks: [Plot.line(layers, { x: "part", y: "value", ...lines }), Plot.dot(layers, { x: "part", y: "value", fill: "color", r: 3 })],
+    }),
+  ];
+  const told = ends.filter(({ option }) => option !== null);
+  if (new Set(told.map(({ option }) => option)).size > 1) {
+    const numeric = told.every(({ option }) => typeof option === "number");
+    panels.push(
+      plotPanel(`against ${by}, at the end`, {
+        x: numeric ? { label: by, type: "linear", inset: 10 } : { label: by, type: "point" },
+        y,
+        marks: [Plot.dot(told, { x: "option", y: "value", fill: "color", r: 4.5 })],
+      }),
+    );
+  }
+  return {
+    title: "Distance from the pre-trained weights",
+    caption: "Relative L2 distance of the encoder's weights to those before fine-tuning. A ring marks the model that was kept.",
+    keys: runs.map(({ label }, i) => ({ label, color: colorOf(i), shape: "line" })),
+    panels,
+    columns: 3,
+  };
+}

@@ -1,0 +1,167 @@
+import * as Plot from "@observablehq/plot";
+import { Resvg } from "@resvg/resvg-js";
+import { parseHTML } from "linkedom";
+import { themes } from "./style.js";
+
+/** One picture of a figure: SVG markup that fills a box from the origin. */
+export interface Panel {
+  readonly title: string;
+  readonly width: number;
+  readonly height: number;
+  readonly content: string;
+}
+
+/** What a colour or a shape stands for. */
+export interface Key {
+  readonly label: string;
+  readonly color: string;
+  readonly shape: "line" | "dash" | "circle" | "triangle" | "square";
+}
+
+/** A figure: a title, what its colours mean, panels in rows, and a sentence beneath. */
+export interface Figure {
+  readonly title: string;
+  readonly caption: string;
+  readonly keys?: readonly Key[];
+  readonly panels: readonly Panel[];
+  readonly columns: number;
+}
+
+const margin = 20;
+const gap = 18;
+const lineHeight = 15;
+const sizes = { title: 15, panel: 12, text: 11 };
+const leastWidth = 420;
+
+/** Wide enough for any letters of that many: there is nothing here to measure text with. */
+export function textWidth(text: string, size = sizes.text): number {
+  return text.length * size * 0.56;
+}
+
+/** Draws a figure as a whole SVG file that follows the reader's theme. */
+export function drawFigure(figure: Figure): string {
+  const { panels, columns, keys = [] } = figure;
+  const rows = Array.from({ length: Math.ceil(panels.length / columns) }, (_, row) => panels.slice(row * columns, (row + 1) * columns));
+  const rowWidths = rows.map((row) => row.reduce((sum, panel) => sum + panel.width, (row.length - 1) * gap));
+  const inner = Math.max(leastWidth, textWidth(figure.title, sizes.title), ...rowWidths);
+  const parts: string[] = [];
+  let y = margin + sizes.title;
+  parts.push(label(margin, y, figure.title, sizes.title, 'font-weight="600"'));
+  y += 10;
+  for (const row of keyRows(keys, inner)) {
+    y += lineHeight + 2;
+    for (const { key, x } of row) parts.push(drawKey(key, margin + x, y));
+  }
+  for (const row of rows) {
+    y += 14 + sizes.panel;
+    let x = margin;
+    for (const panel of row) {
+      parts.push(label(x, y, panel.title, sizes.panel, 'font-weight="600"'));
+      parts.push(`<g transform="translate(${x},${y + 6})">${panel.content}</g>`);
+      x += panel.width + gap;
+    }
+    y += 6 + Math.max(...row.map((panel) => panel.height));
+  }
+  y += 8;
+  for (const line of wrap(figure.caption, inner)) {
+    y += lineHeight;
+    parts.push(label(margin, y, line, sizes.text, 'fill-opacity="0.75"'));
+  }
+  return document(figure, Math.ceil(inner + 2 * margin), Math.ceil(y + margin), parts.join("\n"));
+}
+
+function document({ title, caption }: Figure, width: number, height: number, content: string): string {
+  const { light, dark } = themes;
+  const style = `.temper-figure{color:${light.ink};background:${light.paper}}@media (prefers-color-scheme:dark){.temper-figure{color:${dark.ink};background:${dark.paper}}}`;
+  return [
+    `<svg xmlns="http://www.w3.org/2000/svg" class="temper-figure" role="img" viewBox="0 0 ${width} ${height}" width="${width}" height="${height}"`,
+    ` color="${light.ink}" fill="currentColor" font-family="system-ui, 'Segoe UI', 'DejaVu Sans', Arial, sans-serif" font-size="${sizes.text}">\n`,
+    `<title>${escapeXml(title)}</title>\n<desc>${escapeXml(caption)}</desc>\n<style>${style}</style>\n${content}\n</svg>\n`,
+  ].join("");
+}
+
+/** The same figure as a picture of points, on white. */
+export function drawPng(svg: string, scale = 2): Uint8Array {
+  // The renderer knows no media queries; the root's own attributes are the light theme.
+  const plain = svg.replace(/<style>.*?<\/style>/s, "");
+  return new Resvg(plain, { background: themes.light.paper, fitTo: { mode: "zoom", value: scale } }).render().asPng();
+}
+
+/** A panel drawn by Plot, in the house style. Colours are given as they are: Plot draws no legend. */
+export function plotPanel(title: string, options: Plot.PlotOptions): Panel {
+  const { width = 340, height = 250 } = options;
+  const { document: page } = parseHTML("<html><body></body></html>");
+  const margins = { marginTop: 24, marginRight: 16, marginBottom: 38, marginLeft: 52 };
+  const drawn = Plot.plot({
+    ...margins,
+    ...options,
+    width,
+    height,
+    document: page as unknown as NonNullable<Plot.PlotOptions["document"]>,
+    style: { fontSize: "11px" },
+  });
+  // Plot's own style sheet is for a page, and its variables for a browser.
+  drawn.querySelector("style")?.remove();
+  drawn.removeAttribute("style");
+  drawn.setAttribute("font-size", String(sizes.text));
+  drawn.removeAttribute("font-family");
+  return { title, width, height, content: shorten(drawn.outerHTML) };
+}
+
+/** Two decimals are finer than any screen; only attributes are touched, never what is read. */
+export function shorten(markup: string): string {
+  return markup.replace(/="[^"]*"/g, (attribute) =>
+    attribute.replace(/-?\d+\.\d{3,}/g, (number) => String(Number(Number(number).toFixed(2)))),
+  );
+}
+
+export function escapeXml(text: string): string {
+  const entities: Record<string, string> = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" };
+  return text.replace(/[&<>"]/g, (character) => entities[character]!);
+}
+
+export function label(x: number, y: number, text: string, size: number = sizes.text, more = ""): string {
+  return `<text x="${x}" y="${y}" font-size="${size}" ${more}>${escapeXml(text)}</text>`;
+}
+
+const keyGap = 18;
+const keyMark = 20;
+
+function keyRows(keys: readonly Key[], width: number): { key: Key; x: number }[][] {
+  const rows: { key: Key; x: number }[][] = [];
+  let x = width;
+  for (const key of keys) {
+    const needed = keyMark + textWidth(key.label) + keyGap;
+    if (x + needed - keyGap > width) {
+      rows.push([]);
+      x = 0;
+    }
+    rows.at(-1)!.push({ key, x });
+    x += needed;
+  }
+  return rows;
+}
+
+function drawKey({ label: text, color, shape }: Key, x: number, y: number): string {
+  const middle = y - 4;
+  const centre = x + 7;
+  const marks: Record<Key["shape"], string> = {
+    line: `<path d="M${x},${middle}h14" stroke="${color}" stroke-width="2.5"/>`,
+    dash: `<path d="M${x},${middle}h14" stroke="${color}" stroke-width="2.5" stroke-dasharray="4 3"/>`,
+    circle: `<circle cx="${centre}" cy="${middle}" r="4.5" fill="${color}"/>`,
+    triangle: `<path d="M${centre},${middle - 5}l5,9h-10z" fill="${color}"/>`,
+    square: `<rect x="${centre - 4}" y="${middle - 4}" width="8" height="8" fill="${color}"/>`,
+  };
+  return marks[shape] + label(x + keyMark, y, text);
+}
+
+/** Breaks a text into lines of a width. */
+export function wrap(text: string, width: number): string[] {
+  const lines: string[] = [];
+  for (const word of text.split(/\s+/)) {
+    const line = lines.at(-1);
+    if (line !== undefined && textWidth(`${line} ${word}`) <= width) lines[lines.length - 1] = `${line} ${word}`;
+    else lines.push(word);
+  }
+  return lines;
+}

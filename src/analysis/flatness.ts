@@ -1,0 +1,45 @@
+import { mean } from "../evaluation/statistics.js";
+
+/** A square grid of values: rows are places on the second axis, columns on the first, both at `axis`. */
+export interface Grid {
+  readonly axis: readonly number[];
+  readonly values: readonly (readonly number[])[];
+}
+
+/** How flat a surface is around its centre: the smaller, the flatter. */
+export interface Flatness {
+  /** Mean of the two second derivatives at the centre, of the quadratic that fits the inner half best. */
+  readonly curvature: number;
+  /** How much higher the surface is than its centre, on average over the grid. */
+  readonly meanRise: number;
+}
+
+export function flatnessOf({ axis, values }: Grid): Flatness {
+  const centre = centreOf({ axis, values });
+  const reach = Math.max(...axis) / 2;
+  const points = axis.flatMap((b, row) =>
+    axis.flatMap((a, column) => (Math.abs(a) <= reach && Math.abs(b) <= reach ? [{ a, b, value: values[row]![column]! }] : [])),
+  );
+  // Too coarse a grid has its centre alone within the inner half.
+  const used = points.length >= 9 ? points : axis.flatMap((b, row) => axis.map((a, column) => ({ a, b, value: values[row]![column]! })));
+  return { curvature: meanCurvature(used), meanRise: mean(values.flat()) - centre };
+}
+
+/** The value in the middle. */
+export function centreOf({ values }: Grid): number {
+  const middle = (values.length - 1) / 2;
+  return values[middle]![middle]!;
+}
+
+/**
+ * The mean second derivative of the best fit c + g.x + x'Hx / 2. On a grid that is symmetric about 0, the slopes and the mixed term
+ * fall out, and what is left is the regression of the value on a^2 + b^2 : (H11 + H22) / 4 is its slope.
+ */
+function meanCurvature(points: readonly { a: number; b: number; value: number }[]): number {
+  const squares = points.map(({ a, b }) => a * a + b * b);
+  const values = points.map(({ value }) => value);
+  const [centre, level] = [mean(squares), mean(values)];
+  const covariance = squares.reduce((sum, square, i) => sum + (square - centre) * (values[i]! - level), 0);
+  const spread = squares.reduce((sum, square) => sum + (square - centre) ** 2, 0);
+  return (2 * covariance) / spread;
+}

@@ -1,0 +1,128 @@
+import { z } from "zod";
+import { formatNumber } from "../format.js";
+import type { Weights } from "../nn/index.js";
+import { free, Rng, scope } from "../tensor/index.js";
+import { cosineOf, drawDirection, shifted } from "./directions.js";
+import type { Figure } from "./figure.js";
+import { centreOf, flatnessOf, type Grid } from "./flatness.js";
+import type { Ledger } from "./ledger.js";
+import { contourPanel, type Span, surfacePanel } from "./surface.js";
+import type { Analysis } from "./write.js";
+
+/** landscape.json: the loss around models, on the plane of two random directions. */
+export const landscapeSchema = z.object({
+  task: z.string(),
+  split: z.string(),
+  examples: z.number(),
+  seed: z.number(),
+  axis: z.array(z.number()),
+  models: z.array(
+    z.object({
+      label: z.string(),
+      /** Cosine of the two directions. */
+      cosine: z.number(),
+      /** The model's own loss. */
+      centre: z.number(),
+      curvature: z.number(),
+      meanRise: z.number(),
+      /** A row a value of beta, a column a value of alpha. */
+      losses: z.array(z.array(z.number())),
+    }),
+  ),
+});
+export type LandscapeData = z.output<typeof landscapeSchema>;
+export type LandscapeModel = LandscapeData["models"][number];
+
+/** Places on an axis from -range to range; an odd number of them, so that the middle is 0. */
+export function axisOf(range: number, points: number): number[] {
+  const half = (points - 1) / 2;
+  return Array.from({ length: points }, (_, i) => Number(((range * (i - half)) / half).toPrecision(12)));
+}
+
+/** Measures every point of a grid that the ledger does not have yet. */
+export async function measureGrid(
+  axis: readonly number[],
+  measure: (alpha: number, beta: number) => number,
+  ledger: Pick<Ledger<number>, "get" | "add">,
+  name: string,
+  onPoint?: () => void,
+): Promise<Grid> {
+  const values: number[][] = [];
+  for (const beta of axis) {
+    const row: number[] = [];
+    for (const alpha of axis) {
+      const key = `${name} ${alpha} ${beta}`;
+      let value = ledger.get(key);
+      if (value === undefined) {
+        value = measure(alpha, beta);
+        ledger.add(key, value);
+        await new Promise(setImmediate);
+      }
+      row.push(value);
+      onPoint?.();
+    }
+    values.push(row);
+  }
+  return { axis, values };
+}
+
+export interface LandscapeRequest {
+  readonly label: string;
+  /** What the ledger knows the model by: the same only for the same weights. */
+  readonly identity: string;
+  readonly weights: Weights;
+  readonly loss: (weights: Weights) => number;
+  readonly seed: number;
+  readonly axis: readonly number[];
+  readonly ledger: Pick<Ledger<number>, "get" | "add">;
+  readonly onPoint?: () => void;
+}
+
+/** The loss around one model (ROSE eq. 6). */
+export async function measureLandscape(request: LandscapeRequest): Promise<LandscapeModel> {
+  const { label, identity, weights, loss, seed, axis, ledger, onPoint } = request;
+  const rng = new Rng(seed).fork("landscape");
+  const directions = [drawDirection(weights, rng.fork("delta")), drawDirection(weights, rng.fork("eta"))] as const;
+  try {
+    const [delta, eta] = directions;
+    // The centre is the model itself: no rounding of 0 times a direction.
+    const measure = (alpha: number, beta: number): number =>
+      scope(() => loss(alpha === 0 && beta === 0 ? weights : shifted(weights, delta, alpha, eta, beta)));
+    const grid = await measureGrid(axis, measure, ledger, identity, onPoint);
+    return { label, cosine: cosineOf(delta, eta), centre: centreOf(grid), ...flatnessOf(grid), losses: grid.values.map((row) => [...row]) };
+  } finally {
+    free([...directions]);
+  }
+}
+
+export function landscapeAnalysis(data: LandscapeData): Analysis<LandscapeData> {
+  return { name: "landscape", schema: landscapeSchema, data, meaning: meaningOf(data), figure: figureOf(data) };
+}
+
+function meaningOf({ models }: LandscapeData): string {
+  const sorted = [...models].sort((a, b) => a.meanRise - b.meanRise);
+  const each = sorted.map(
+    ({ label, meanRise, curvature }) => `${label} ${formatNumber(meanRise, 3)} (curvature ${formatNumber(curvature, 3)})`,
+  );
+  const cosine = Math.max(...models.map((model) => Math.abs(model.cosine)));
+  const lead = models.length > 1 ? `${sorted[0]!.label} lies flattest. ` : "";
+  return `${lead}Mean rise of the loss around the model, in nats: ${each.join(", ")}. The two directions are orthogonal up to a cosine of ${formatNumber(cosine, 2)}.`;
+}
+
+function figureOf({ task, split, examples, axis, models }: LandscapeData): Figure {
+  const all = models.flatMap(({ losses }) => losses.flat());
+  const span: Span = { low: Math.min(...all), high: Math.max(...all) };
+  const levels = Array.from({ length: 14 }, (_, i) => span.low + ((span.high - span.low) * (i + 1)) / 15);
+  const grids = models.map(({ losses }) => ({ axis, values: losses }));
+  return {
+    title: "The loss around each model",
+    caption:
+      `Cross-entropy at the weights plus alpha and beta times two random directions, normalised filter by filter; ${examples} examples of the ${split} split of ${task}. ` +
+      "All panels share batch, directions, levels and colours; lighter is a larger loss, and closer lines are a steeper surface.",
+    panels: [
+      ...models.map(({ label, meanRise }, i) => contourPanel(`${label}: mean rise ${formatNumber(meanRise, 3)}`, grids[i]!, levels, span)),
+      ...models.map(({ label }, i) => surfacePanel(label, grids[i]!, span)),
+    ],
+    columns: Math.min(4, models.length),
+  };
+}

@@ -1,0 +1,164 @@
+import * as Plot from "@observablehq/plot";
+import { z } from "zod";
+import { mean } from "../evaluation/statistics.js";
+import { formatNumber } from "../format.js";
+import { type RunConfig, runConfigSchema } from "../runs/config.js";
+import { evaluateExamples } from "../runs/evaluate.js";
+import { jobOf, openRunConfig } from "../runs/open.js";
+import { type MsgsProbe, msgsProbes } from "../tasks/msgs.js";
+import { free } from "../tensor/index.js";
+import { train, type Watcher } from "../train/index.js";
+import { type Figure, plotPanel } from "./figure.js";
+import type { Ledger } from "./ledger.js";
+import { colorOf } from "./style.js";
+import type { Analysis } from "./write.js";
+
+/** probe.json: which feature models learn where training leaves them the choice. */
+export const probeSchema = z.object({
+  model: z.string(),
+  runs: z.array(
+    z.object({
+      probe: z.enum(msgsProbes),
+      method: z.string(),
+      seed: z.number(),
+      /** Matthews correlation on disambiguating texts: 1 is the linguistic feature, -1 the surface feature. */
+      score: z.number(),
+      /** The same on texts like those of training: near 1 where the task was learnt at all. */
+      learnt: z.number(),
+    }),
+  ),
+});
+export type ProbeData = z.output<typeof probeSchema>;
+export type ProbeRun = ProbeData["runs"][number];
+export type ProbeScores = Pick<ProbeRun, "score" | "learnt">;
+
+/** The two that ROSE plots (fig. 3): a syntactic construction against a word, and against length. */
+export const paperProbes: readonly MsgsProbe[] = ["control_raising_lexical_content_the", "control_raising_length"];
+
+export interface ProbeRequest {
+  readonly probes: readonly MsgsProbe[];
+  /** Lists of methods as a config has them, innermost first, each under a name of its own. */
+  readonly methods: readonly { readonly label: string; readonly method: RunConfig["method"] }[];
+  readonly seeds: number;
+  /** All else of a run's config. */
+  readonly config: z.input<typeof runConfigSchema>;
+  readonly ledger: Pick<Ledger<ProbeScores>, "get" | "add">;
+  /** Asked for before each run: its name, how many are done, how many there will be. */
+  readonly watch?: (name: string, done: number, total: number) => Watcher;
+  readonly notice: (message: string) => void;
+}
+
+/** Fine-tunes on ambiguous texts and tests on disambiguating ones, once for each probe, method and seed that the ledger lacks. */
+export async function runProbes(request: ProbeRequest): Promise<ProbeRun[]> {
+  const { probes, methods, seeds, config, ledger, notice } = request;
+  const plan = probes.flatMap((probe) =>
+    methods.flatMap(({ label, method }) =>
+      Array.from({ length: seeds }, (_, seed) => ({
+        probe,
+        label,
+        config: runConfigSchema.parse({ ...config, task: `msgs:${probe}`, method, seed }),
+      })),
+    ),
+  );
+  const runs: ProbeRun[] = [];
+  for (const { probe, label, config: each } of plan) {
+    const key = JSON.stringify(each);
+    let scores = ledger.get(key);
+    if (!scores) {
+      const watch = request.watch?.(`${probe}, ${label}, seed ${each.seed}`, runs.length, plan.length);
+      scores = await runProbe(each, notice, watch);
+      ledger.add(key, scores);
+    }
+    runs.push({ probe, method: label, seed: each.seed, ...scores });
+  }
+  return runs;
+}
+
+async function runProbe(config: RunConfig, notice: (message: string) => void, watch?: Watcher): Promise<ProbeScores> {
+  const opened = await openRunConfig(config, notice);
+  const { model, machine, examples, task } = opened;
+  try {
+    await train({ ...jobOf(opened, { folder: null, resume: false, ...(watch ? { watch } : {}) }), selection: null });
+    const told = await evaluateExamples(model, examples.report, task.reportSplit, machine);
+    const like = await evaluateExamples(model, examples.selection ?? examples.train, task.selectSplit, machine);
+    return { score: told.metrics.matthews!, learnt: like.metrics.matthews! };
+  } finally {
+    free(model.weights);
+  }
+}
+
+export function probeAnalysis(data: ProbeData): Analysis<ProbeData> {
+  return { name: "probe", schema: probeSchema, data, meaning: meaningOf(data), figure: figureOf(data) };
+}
+
+const nameOf = (probe: MsgsProbe): string =>
+  probe
+    .replace("_lexical_content_the", " against a word (the)")
+    .replace("_length", " against length")
+    .replace("control_raising", "control or raising")
+    .replace("syntactic_category", "syntactic category");
+
+function groupsOf(runs: readonly ProbeRun[]): { probe: MsgsProbe; method: string; score: number }[] {
+  const probes = [...new Set(runs.map(({ probe }) => probe))];
+  const methods = [...new Set(runs.map(({ method }) => method))];
+  return probes.flatMap((probe) =>
+    methods.map((method) => ({
+      probe,
+      method,
+      score: mean(runs.filter((run) => run.probe === probe && run.method === method).map(({ score }) => score)),
+    })),
+  );
+}
+
+function meaningOf({ runs }: ProbeData): string {
+  const each = groupsOf(runs).map(({ probe, method, score }) => {
+    const leaning = score > 0.1 ? "leans on the linguistic feature" : score < -0.1 ? "leans on the surface feature" : "leans on neither";
+    return `${method} ${leaning} (${nameOf(probe)}: ${formatNumber(score, 2)})`;
+  });
+  return `Mean Matthews score: ${each.join("; ")}.`;
+}
+
+function figureOf({ model, runs }: ProbeData): Figure {
+  const probes = [...new Set(runs.map(({ probe }) => probe))];
+  const methods = [...new Set(runs.map(({ method }) => method))];
+  const seeds = Math.max(...runs.map(({ seed }) => seed)) + 1;
+  const panels = probes.map((probe) => {
+    // Seeds stand side by side, so that equal scores stay visible.
+    const points = runs
+      .filter((run) => run.probe === probe)
+      .map(({ method, seed, score }) => {
+        const at = methods.indexOf(method);
+        return { x: at + (seeds > 1 ? (0.4 * seed) / (seeds - 1) - 0.2 : 0), y: score, color: colorOf(at) };
+      });
+    const means = groupsOf(runs)
+      .filter((group) => group.probe === probe)
+      .map(({ method, score }) => {
+        const at = methods.indexOf(method);
+        return { x1: at - 0.3, x2: at + 0.3, y: score, color: colorOf(at) };
+      });
+    return plotPanel(nameOf(probe), {
+      width: Math.max(260, 90 + 80 * methods.length),
+      height: 270,
+      x: {
+        type: "linear",
+        domain: [-0.5, methods.length - 0.5],
+        ticks: methods.map((_, i) => i),
+        tickFormat: (i: number) => methods[i] ?? "",
+        label: null,
+        tickSize: 0,
+      },
+      y: { label: "Matthews score", domain: [-1, 1], grid: true, ticks: 5 },
+      marks: [
+        Plot.ruleY([0], { stroke: "currentColor", strokeOpacity: 0.4 }),
+        Plot.ruleY(means, { x1: "x1", x2: "x2", y: "y", stroke: "color", strokeWidth: 2 }),
+        Plot.dot(points, { x: "x", y: "y", fill: "color", fillOpacity: 0.75, r: 4 }),
+      ],
+    });
+  });
+  return {
+    title: "Which feature is learnt",
+    caption: `${model} fine-tuned on texts where a linguistic and a surface feature agree, tested where they disagree: 1 follows the linguistic feature, -1 the surface. Every point is a run, a bar is the mean.`,
+    panels,
+    columns: 2,
+  };
+}
