@@ -127,6 +127,14 @@ if (wanted.has("methods")) {
   ];
   const base = await timed(options.size, 32, 128, ragged(128), []);
   row("method", "standard", "ms", base.ms);
+  // SMART's perturbation is too small for bfloat16, so it is measured against standard in its own precision.
+  nativeCuda().allowTf32(true);
+  const tf32 = { compute: "float32" };
+  const [plain, smart] = [
+    await timed(options.size, 32, 128, ragged(128), [], tf32),
+    await timed(options.size, 32, 128, ragged(128), ["smart"], tf32),
+  ];
+  row("method", "smart (tf32)", "ms", smart.ms, "x", smart.ms / plain.ms, "GiB", smart.peakGiB);
   for (const name of list) {
     try {
       const cost = await timed(options.size, 32, 128, ragged(128), name.split("+"));

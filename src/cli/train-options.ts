@@ -50,6 +50,7 @@ export function addTrainOptions(command: Command) {
     .addOption(deviceOption())
     .addOption(precisionOption())
     .addOption(threadsOption())
+    .option("--no-graph", "on a GPU, run operator by operator instead of recording whole updates")
     .option("--out <folder>", "the run folder (default: runs/TASK-METHOD-seedN)")
     .option("--resume", "go on with the run in the folder; with --out alone, as it was begun")
     .option("--tensorboard", "write TensorBoard files too")
@@ -71,6 +72,7 @@ export async function configOf(options: TrainOptions): Promise<RunConfig> {
     flags: {
       ...{ model, task, data, text, label, skipBadRows, method, encoding, head, feature, maxLength, limit, seed },
       ...{ substitutions, device, precision, threads },
+      graph: options.graph ? undefined : false,
       "train.epochs": epochs,
       "train.batchSize": batchSize,
       "train.learningRate": learningRate,

@@ -41,6 +41,7 @@ export const rift = defineMethod({
 
     const layer: Layer = {
       name: "rift",
+      wholeBatch: "an example's negatives are the others of its batch",
 
       refuses(_beneath, { model }) {
         if (model.shape.feature === "pooler" && model.fresh.some((name) => name.includes(".pooler.")))

@@ -23,6 +23,9 @@ const options = z.strictObject({
 
 type Options = z.output<typeof options>;
 
+/** Word embeddings are a few hundredths in size, and bfloat16 has eight bits for them. */
+const leastInBfloat16 = 1e-3;
+
 /** Keeps a division by a token's largest entry finite where the token, being padding, has no gradient. */
 const tiny = 1e-30;
 
@@ -78,6 +81,10 @@ function createSmart(chosen: Options): Layer {
   return {
     name: "smart",
     owns: { adversary: "searches a perturbation of its own" },
+    refuses(_beneath, { compute }) {
+      if (compute === "float32" || chosen.projection === "code" || chosen.epsilon >= leastInBfloat16) return null;
+      return `a perturbation of ${chosen.epsilon} vanishes in bfloat16; use precision: tf32 or fp32, or projection: code`;
+    },
     async prepare(run) {
       if (chosen.mu === 0) return;
       slow = scope(() => noGrad(() => mapWeights(run.model.weights, (tensor) => keep(tensor.detach().clone()))));

@@ -2,6 +2,7 @@ import { evaluating, mapWeights, type Weights } from "../nn/index.js";
 import { type DataType, type Device, free, keep, noGrad, scope } from "../tensor/index.js";
 import { type Padded, padBatch } from "../text/batch.js";
 import type { Encoded } from "../text/encoding.js";
+import { graphClassifier } from "./graph-classifier.js";
 import { toInput } from "./input.js";
 import { forward, type Model } from "./model.js";
 
@@ -22,7 +23,9 @@ export interface Classifier {
   readonly batchTokens: number;
   /** Tokens of padding that cost as much as one batch more. */
   readonly batchCost: number;
-  /** Class probabilities, row by row. */
+  /** Batches that may be under way at once; 1 where left out. */
+  readonly depth?: number;
+  /** Class probabilities, row by row. The work starts with the call. */
   probabilities(batch: Padded): Promise<Float32Array>;
   /** Frees what it holds beside the weights it was given. */
   close(): void;
@@ -58,18 +61,30 @@ export async function classify(
   encoded: readonly Encoded[],
   onBatch?: (done: number) => void,
 ): Promise<Float32Array[]> {
-  const { classes } = classifier;
+  const { classes, depth = 1 } = classifier;
   const rows = new Array<Float32Array>(encoded.length);
   let done = 0;
-  for (const batch of lengthBatches(encoded, classifier.batchTokens, classifier.batchCost)) {
-    const texts = batch.map((index) => encoded[index]!);
-    const values = await classifier.probabilities(padBatch(texts, classifier.pad));
-    for (const [row, index] of batch.entries()) rows[index] = values.slice(row * classes, (row + 1) * classes);
+  const underWay: { batch: readonly number[]; values: Promise<Float32Array> }[] = [];
+  const finish = async (): Promise<void> => {
+    const { batch, values } = underWay.shift()!;
+    const found = await values;
+    for (const [row, index] of batch.entries()) rows[index] = found.slice(row * classes, (row + 1) * classes);
     done += batch.length;
     onBatch?.(done);
+  };
+  for (const batch of lengthBatches(encoded, classifier.batchTokens, classifier.batchCost)) {
+    const texts = batch.map((index) => encoded[index]!);
+    underWay.push({ batch, values: classifier.probabilities(padBatch(texts, classifier.pad)) });
+    if (underWay.length >= depth) await finish();
     await new Promise(setImmediate);
   }
+  while (underWay.length > 0) await finish();
   return rows;
+}
+
+/** The fastest way to compute a model where it lies. */
+export function openClassifier(model: Pick<Model, "shape" | "tokenizer">, weights: Weights, placement: Placement = onCpu): Classifier {
+  return placement.device === "cpu" ? eagerClassifier(model, weights, placement) : graphClassifier(model, weights, placement);
 }
 
 /**

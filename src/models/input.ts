@@ -1,4 +1,4 @@
-import { type Device, scope, type Tensor, tensor } from "../tensor/index.js";
+import { type Device, type HostTensor, type Staging, scope, type Tensor, tensor } from "../tensor/index.js";
 import type { Padded } from "../text/batch.js";
 import type { Encoded, Tokenizer } from "../text/encoding.js";
 import type { EncoderInput } from "./encoder.js";
@@ -23,6 +23,23 @@ export function inputArrays(padded: Padded): InputArrays {
     types: padded.types.some((type) => type !== 0) ? padded.types : null,
     bias: padded.tokens === padded.rows * padded.length ? null : Float32Array.from(padded.mask, (text) => (text ? 0 : minusInfinity)),
   };
+}
+
+/** The same by name, with shapes, for buffers that keep their place. */
+export function namedArrays(padded: Padded): Map<string, HostTensor> {
+  const { rows, length } = padded;
+  const { ids, types, bias } = inputArrays(padded);
+  const arrays = new Map<string, HostTensor>([["ids", { values: ids, shape: [rows, length] }]]);
+  if (types) arrays.set("types", { values: types, shape: [rows, length] });
+  if (bias) arrays.set("bias", { values: bias, shape: [rows, 1, 1, length] });
+  return arrays;
+}
+
+/** The input that lies in such buffers. */
+export function stagedInput(staging: Staging): TokenInput {
+  const ids = staging.at("ids");
+  if (!ids) throw new Error("the buffers hold no ids");
+  return { ids, types: staging.at("types"), bias: staging.at("bias") };
 }
 
 /** A padded batch as tensors. */

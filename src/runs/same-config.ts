@@ -7,7 +7,7 @@ import { runFiles } from "./folder.js";
 import { readYaml } from "./read-config.js";
 
 /** What does not change a run's course may differ. */
-const free = new Set(["device", "threads", "train.keepCheckpoints", "train.checkpointEvery", "train.logEvery"]);
+const free = new Set(["device", "threads", "graph", "train.keepCheckpoints", "train.checkpointEvery", "train.logEvery"]);
 
 /** A resumed run must be the same run: another learning rate in the middle is another experiment. */
 export async function checkSameConfig(folder: string, config: RunConfig): Promise<void> {

@@ -5,7 +5,7 @@ import type { TargetOptions } from "../attacks/target.js";
 import type { Prepared, Victim } from "../attacks/victim.js";
 import { UserError } from "../errors.js";
 import type { SanityFacts } from "../evaluation/attack-sanity.js";
-import { eagerClassifier, type LoadOptions, loadModel, type Model } from "../models/index.js";
+import { type LoadOptions, loadModel, type Model, openClassifier } from "../models/index.js";
 import { free } from "../tensor/index.js";
 import type { EncodingName } from "../text/encoding.js";
 import { splitWords } from "../text/words.js";
@@ -66,7 +66,7 @@ async function openModel(reference: string, options: OpenVictimOptions): Promise
     ...(encoding && { encoding }),
     ...(maxLength && { maxLength }),
   });
-  const classifier = eagerClassifier(model, model.weights, machine);
+  const classifier = openClassifier(model, model.weights, machine);
   const close = () => {
     classifier.close();
     free(model.weights);

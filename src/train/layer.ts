@@ -2,7 +2,7 @@ import type { EncoderInput, TokenInput } from "../models/index.js";
 import type { Model, Output } from "../models/model.js";
 import type { AdamW, Change, Mode, Weights } from "../nn/index.js";
 import type { Task } from "../tasks/task.js";
-import type { DataType, Device, Rng, Tensor } from "../tensor/index.js";
+import type { DataType, Device, HostTensor, Rng, Tensor } from "../tensor/index.js";
 import type { Padded } from "../text/batch.js";
 import type { Substitutions } from "../text/substitutions.js";
 import type { Dataset, Item } from "./dataset.js";
@@ -12,11 +12,7 @@ import type { Shadow } from "./shadow.js";
 /** Tensors under the names of parameters. */
 export type Named = ReadonlyMap<string, Tensor>;
 
-/** Numbers that a batch brings from the host: a typed array and the shape it fills. */
-export interface HostTensor {
-  readonly values: Float32Array | Int32Array | Uint8Array;
-  readonly shape: readonly number[];
-}
+export type { HostTensor };
 
 /** A batch before it is on the device. */
 export interface HostBatch {
@@ -151,7 +147,9 @@ export interface Layer {
   /** True where it runs the clean text twice, as one batch (`step.pair`): layers over it then find both passes. */
   readonly twice?: boolean;
   /** Why this layer cannot work over the ones beneath it, or null. */
-  refuses?(beneath: readonly Layer[], run: Pick<Run, "model" | "task" | "settings">): string | null;
+  refuses?(beneath: readonly Layer[], run: Pick<Run, "model" | "task" | "settings" | "compute">): string | null;
+  /** Why its loss needs all of a batch at once, where it does: such a batch cannot be halved. */
+  readonly wholeBatch?: string;
   prepare?(run: Run): Promise<void>;
   state?(): LayerState;
   /** Adds numbers of its own to a batch on the host. */

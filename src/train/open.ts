@@ -3,6 +3,7 @@ import { Rng } from "../tensor/index.js";
 import { groupsOf } from "./base.js";
 import { epochBatches } from "./batches.js";
 import { graphRunner } from "./graph-runner.js";
+import { halvingRunner } from "./halving-runner.js";
 import type { Job } from "./job.js";
 import type { Named } from "./layer.js";
 import { type OpenRun, openRun } from "./run.js";
@@ -25,7 +26,7 @@ export interface Training {
 export async function openTraining(job: Job, restored: Named | null): Promise<Training> {
   const { model, task, settings, placement } = job;
   const stack = new Stack(job.layers);
-  stack.check({ model, task, settings });
+  stack.check({ model, task, settings, compute: placement.compute });
   const rng = new Rng(job.seed);
   const updatesOf = (epoch: number): Int32Array[][] => {
     const batches = epochBatches(job.train, task.labels.length, settings.batches, settings.batchSize, rng.fork("epoch", epoch));
@@ -40,7 +41,9 @@ export async function openTraining(job: Job, restored: Named | null): Promise<Tr
   const groups = groupsOf(run.parameters, new Set(model.weights.keys()), settings);
   const optimizer = new AdamW(run.parameters, groups, { beta1, beta2, epsilon });
   const context: RunnerContext = { run, stack, streams, optimizer, compute: placement.compute };
-  const runner = streams instanceof StateStreams ? graphRunner({ ...context, streams }) : eagerRunner(context);
+  const open = (): Runner =>
+    streams instanceof StateStreams && (job.graph ?? true) ? graphRunner({ ...context, streams }) : eagerRunner(context);
+  const runner = placement.device === "cpu" ? open() : halvingRunner(run, open);
   return {
     run,
     context,

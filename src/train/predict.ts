@@ -1,4 +1,4 @@
-import { classify, eagerClassifier, lengthBatches, type Model, onCpu, type Placement } from "../models/index.js";
+import { classify, lengthBatches, type Model, onCpu, openClassifier, type Placement } from "../models/index.js";
 import type { Weights } from "../nn/index.js";
 import type { Encoded } from "../text/encoding.js";
 
@@ -12,7 +12,7 @@ export async function probabilitiesOf(
   placement: Placement = onCpu,
   onBatch?: (done: number) => void,
 ): Promise<Float32Array[]> {
-  const classifier = eagerClassifier(model, weights, placement);
+  const classifier = openClassifier(model, weights, placement);
   try {
     return await classify(classifier, encoded, onBatch);
   } finally {

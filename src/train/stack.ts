@@ -1,7 +1,7 @@
 import { UserError } from "../errors.js";
 import type { Weights } from "../nn/index.js";
 import { selectAll, taskLosses, totalGradients } from "./base.js";
-import type { Gradients, Layer, Losses, Pass, Run, Selected, Step, Update } from "./layer.js";
+import type { Gradients, Layer, Losses, Pass, Selected, Step, Update } from "./layer.js";
 
 /** Layers over standard fine-tuning, innermost first: each hook starts at the outermost layer that has it. */
 export class Stack {
@@ -14,7 +14,7 @@ export class Stack {
   }
 
   /** Refuses a list of methods that cannot work together, with the reason. */
-  check(run: Pick<Run, "model" | "task" | "settings">): void {
+  check(run: Parameters<NonNullable<Layer["refuses"]>>[1]): void {
     const owners = new Map<string, { layer: string; doing: string }>();
     for (const [i, layer] of this.layers.entries()) {
       if (this.layers.some((other, j) => j < i && other.name === layer.name))

@@ -1,0 +1,53 @@
+import { messageOf, UserError } from "../errors.js";
+import { nativeCuda } from "../tensor/native.js";
+import { toHostBatch } from "./host-batch.js";
+import type { HostBatch, Run } from "./layer.js";
+import type { Runner } from "./runner.js";
+
+/**
+ * Runs updates on a GPU whose memory may not suffice: then the batch is halved and the halves' gradients are averaged, which is the
+ * same update where the loss is a mean over examples. Where a method's loss needs the whole batch it is an error instead.
+ */
+export function halvingRunner(run: Run, open: () => Runner, freeMemory: () => void = () => nativeCuda().emptyCache()): Runner {
+  let runner = open();
+  let parts = 1;
+  const pieces = (host: HostBatch): HostBatch[] => {
+    if (parts === 1) return [host];
+    const rows = Math.ceil(host.indices.length / parts);
+    const starts = Array.from({ length: Math.ceil(host.indices.length / rows) }, (_, i) => i * rows);
+    return starts.map((start) =>
+      toHostBatch(run.dataset, host.indices.slice(start, start + rows), run.model.tokenizer.special.pad, run.device),
+    );
+  };
+  return {
+    update(number, hosts) {
+      for (;;) {
+        try {
+          return runner.update(number, hosts.flatMap(pieces));
+        } catch (error) {
+          if (!/out of memory/i.test(messageOf(error))) throw error;
+          const { rows, length } = (hosts[0] as HostBatch).padded;
+          refuse(run, Math.floor(rows / parts), rows, length);
+          runner.dispose();
+          freeMemory();
+          parts *= 2;
+          run.notice(
+            `the GPU's memory does not hold ${rows} texts of ${length} tokens: batches run in ${parts} parts from here on, with the same effect`,
+          );
+          runner = open();
+        }
+      }
+    },
+    dispose: () => runner.dispose(),
+  };
+}
+
+function refuse(run: Run, now: number, rows: number, length: number): void {
+  const whole = run.layers.find((layer) => layer.wholeBatch);
+  const remedy = "use a smaller train.batchSize, a shorter maxLength, or a GPU with more memory";
+  if (whole)
+    throw new UserError(
+      `the GPU's memory does not hold ${rows} texts of ${length} tokens, and ${whole.name} needs them in one batch: ${whole.wholeBatch}; ${remedy}`,
+    );
+  if (now < 2) throw new UserError(`the GPU's memory does not hold a single text of ${length} tokens with what training needs; ${remedy}`);
+}
