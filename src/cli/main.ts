@@ -13,6 +13,16 @@ const verbs: readonly { name: string; summary: string; load(): Promise<VerbModul
   { name: "train", summary: "fine-tune a model on a task, plainly or with robust methods", load: () => import("./train.js") },
   { name: "evaluate", summary: "measure a model on a task", load: () => import("./evaluate.js") },
   { name: "predict", summary: "classify texts", load: () => import("./predict.js") },
+  {
+    name: "report",
+    summary: "put runs, attacks and figures into one HTML file",
+    load: () => import("./write-report.js"),
+  },
+  { name: "attack", summary: "try to fool a model by substituting words", load: () => import("./attack.js") },
+  { name: "verify", summary: "replay an attack's journal against its model", load: () => import("./verify.js") },
+  { name: "compare", summary: "say which of two models is better, and how surely", load: () => import("./compare.js") },
+  { name: "serve", summary: "answer texts with probabilities over HTTP", load: () => import("./serve.js") },
+  { name: "analyze", summary: "look into runs: distance, geometry, loss landscape, probes", load: () => import("./analyze.js") },
   { name: "runs", summary: "list runs with their state and score", load: () => import("./runs.js") },
   { name: "encode", summary: "turn texts into tokens, ids and features", load: () => import("./encode.js") },
 ];

@@ -5,6 +5,7 @@ import { checkLabels, type Model } from "../models/index.js";
 import { limitExamples } from "../tasks/sample.js";
 import type { Example, Split, Task } from "../tasks/task.js";
 import { type Placement, probabilitiesOf, toDataset } from "../train/index.js";
+import { hashExamples } from "./environment.js";
 import type { SplitReport } from "./results.js";
 
 export interface EvaluateSplitOptions {
@@ -49,14 +50,16 @@ export async function evaluateExamples(
   );
   const labels = items.map((item) => item.example.label);
   const predicted = predictions(probabilities);
-  const right = labels.filter((label, i) => predicted[i] === label).length;
-  const { low, high } = wilson(right, labels.length);
+  const right = labels.map((label, i) => Number(predicted[i] === label)).join("");
+  const count = right.replaceAll("0", "").length;
+  const { low, high } = wilson(count, labels.length);
   return {
     split,
     examples: labels.length,
-    accuracy: right / labels.length,
+    accuracy: count / labels.length,
     interval: [low, high],
     metrics: Object.fromEntries(Object.entries(measures).map(([name, measure]) => [name, measure(probabilities, labels)])),
     confusion: confusion(predicted, labels, model.labels.length),
+    outcomes: { examples: hashExamples(examples), right },
   };
 }

@@ -16,6 +16,15 @@ export const splitReportSchema = z.object({
   metrics: numbers,
   /** Rows are gold labels, columns predictions. */
   confusion: z.array(z.array(z.number())),
+  /** Which examples were right, so that another model can be compared example by example; not in results of older versions. */
+  outcomes: z
+    .object({
+      /** SHA-256 of the examples. */
+      examples: z.string(),
+      /** One character an example, in their order: 1 right, 0 wrong. */
+      right: z.string().regex(/^[01]*$/),
+    })
+    .optional(),
 });
 export type SplitReport = z.output<typeof splitReportSchema>;
 

@@ -1,0 +1,47 @@
+import type { AttackWatcher } from "../runs/attack.js";
+import { formatCount, formatNumber } from "./format.js";
+import type { Io } from "./io.js";
+import { openProgress, type Progress } from "./progress.js";
+
+/** Between two results of a hard search minutes may pass: the texts that are scored meanwhile show that it lives. */
+const tickMilliseconds = 1000;
+
+/** Shows attacks on stderr, one bar each, and says on Ctrl-C how to go on. */
+export function watchAttacks(io: Io, options: { quiet?: true | undefined; resume: string }): AttackWatcher & { end(): void } {
+  let progress: Progress | undefined;
+  let timer: NodeJS.Timeout | undefined;
+  let refresh = (): void => undefined;
+  // Every finished example is on the disk, so there is nothing to save.
+  const onSignal = (): void => {
+    progress?.end();
+    io.stderr.write(`\nstopped; every finished example is in its journal. Go on with: ${options.resume}\n`);
+    process.exit(130);
+  };
+  const close = (): void => {
+    clearInterval(timer);
+    progress?.end();
+    for (const signal of ["SIGINT", "SIGTERM"] as const) process.off(signal, onSignal);
+  };
+  return {
+    onStart(name, start, total, { counters }) {
+      close();
+      for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, onSignal);
+      if (start > 0 && !options.quiet)
+        io.stderr.write(`${name}: ${formatCount(start)} of ${formatCount(total)} examples are done already\n`);
+      const before = { at: performance.now(), forwarded: counters.forwarded };
+      let done = start;
+      progress = openProgress({ label: name, total, unit: "examples", start, quiet: options.quiet, stream: io.stderr });
+      refresh = () => {
+        const seconds = (performance.now() - before.at) / 1000;
+        progress?.update(done, { "texts/s": formatNumber((counters.forwarded - before.forwarded) / seconds, 3) });
+      };
+      this.onResult = (count) => {
+        done = count;
+        refresh();
+      };
+      timer = setInterval(refresh, tickMilliseconds).unref();
+    },
+    onNotice: (message) => progress?.note(`note: ${message}`),
+    end: close,
+  };
+}

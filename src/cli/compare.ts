@@ -1,0 +1,46 @@
+import type { Command } from "@commander-js/extra-typings";
+import { type Comparison, compareSides } from "../evaluation/compare.js";
+import { readSide } from "../runs/compare.js";
+import { formatCount, formatShare } from "./format.js";
+import { type Io, write } from "./io.js";
+import { examples, jsonOption, seedOption } from "./options.js";
+import { printJson, table } from "./output.js";
+
+export function define(command: Command, io: Io): void {
+  command
+    .argument("<first>", "a run, a folder of journals, or a folder of several runs that differ in their seed")
+    .argument("<second>", "another one, on the same examples")
+    .addOption(seedOption("decides the resamples").default(0))
+    .addOption(jsonOption("print the comparison as JSON"))
+    .addHelpText(
+      "after",
+      `\nBoth are compared example by example: by McNemar's test with one run each, over seeds and examples with several.\n${examples(
+        "temper compare runs/sst2-rose-seed0 runs/sst2-standard-seed0",
+        "temper compare attacks/rift attacks/standard --json",
+      )}`,
+    )
+    .action(async (first, second, { seed, json }) => {
+      const comparisons = compareSides(await readSide(first), await readSide(second), seed);
+      await (json ? printJson(io, { first, second, comparisons }) : print(io, comparisons, first, second));
+    });
+}
+
+async function print(io: Io, comparisons: readonly Comparison[], first: string, second: string): Promise<void> {
+  const rows = comparisons.map(({ measure, examples: count, seeds, first: one, second: other, difference, low, high, p }) => [
+    measure,
+    formatCount(count),
+    formatCount(seeds),
+    formatShare(one),
+    formatShare(other),
+    points(difference),
+    `${points(low)} to ${points(high)}`,
+    p.corrected.toFixed(4),
+  ]);
+  const head = ["", "examples", "seeds", first, second, "points", "95 % interval", "p"];
+  const lines = comparisons.map(({ verdict }) => `${verdict}.\n`);
+  await write(io.stdout, `${lines.join("")}\n${table(io.stdout, rows, { head, numeric: [1, 2, 3, 4, 5, 6, 7] })}\n`);
+}
+
+function points(difference: number): string {
+  return (100 * difference).toFixed(1);
+}

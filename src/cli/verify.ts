@@ -1,0 +1,107 @@
+import { type Command, Option } from "@commander-js/extra-typings";
+import { headerOf, type JournalHeader, readEntries } from "../attacks/journal.js";
+import { type Verification, verifyJournal } from "../attacks/verify.js";
+import { UserError } from "../errors.js";
+import { tablePath } from "../runs/read-config.js";
+import { type OpenedVictim, openVictim } from "../runs/victim.js";
+import { loadSubstitutions, type Substitutions } from "../text/substitutions.js";
+import { downloadProgress } from "./download-progress.js";
+import { endpointOf, endpointOption } from "./endpoint-options.js";
+import { formatCount } from "./format.js";
+import { type Io, write } from "./io.js";
+import { deviceOption, examples, jsonOption, precisionOption, quietOption, threadsOption } from "./options.js";
+import { printJson } from "./output.js";
+
+interface VerifyVerbOptions {
+  model: string;
+  substitutions?: string | undefined;
+  endpoint?: readonly string[] | undefined;
+  device?: string | undefined;
+  precision?: "bf16" | "tf32" | "fp32" | undefined;
+  threads?: number | undefined;
+  json?: true | undefined;
+  quiet?: true | undefined;
+}
+
+/** Half-precision numbers of different machines differ in the second digit. */
+const otherPrecisionTolerance = 0.03;
+
+export function define(command: Command, io: Io): void {
+  command
+    .argument("<journals...>", "journals that `temper attack` wrote")
+    .addOption(new Option("--model <reference>", "the model that was attacked, or its address").makeOptionMandatory())
+    .option("--substitutions <table>", "check too that every edit is one of this table (default: that of the model's run)")
+    .addOption(jsonOption("print what was verified as JSON"))
+    .addOption(deviceOption())
+    .addOption(precisionOption())
+    .addOption(threadsOption())
+    .addOption(endpointOption())
+    .addOption(quietOption())
+    .addHelpText(
+      "after",
+      `\nEvery line is replayed: its edits lead from the original to the final text, and the model gives the probabilities that it claims.\nThe exit code is 0 where all lines hold, 2 where one does not.\n${examples(
+        "temper verify runs/sst2-standard-seed0/attacks/pwws.jsonl --model runs/sst2-standard-seed0",
+      )}`,
+    )
+    .action((journals, options) => verify(io, journals, options));
+}
+
+async function verify(io: Io, journals: readonly string[], options: VerifyVerbOptions): Promise<void> {
+  const done: ({ journal: string } & Verification)[] = [];
+  for (const journal of journals) {
+    const header = await readHeader(journal);
+    const opened = await openFor(io, header, options);
+    try {
+      const substitutions = await tableFor(header, opened, options);
+      const same = header.settings.precision === opened.settings.precision && opened.settings.precision !== "bf16";
+      const tolerance = opened.local && !same ? otherPrecisionTolerance : undefined;
+      const verification = await verifyJournal(journal, opened.victim, { substitutions, tolerance });
+      done.push({ journal, ...verification });
+      if (!options.json) await write(io.stdout, `${describe(journal, verification, substitutions)}\n`);
+    } finally {
+      opened.close();
+    }
+  }
+  if (options.json) await printJson(io, done);
+}
+
+async function readHeader(journal: string): Promise<JournalHeader> {
+  for await (const entry of readEntries(journal)) return headerOf(entry, journal);
+  throw new UserError(`${journal}: the journal is empty; run the attack again`);
+}
+
+/** A model that says nothing of how it reads text is read as it was when it was attacked. */
+async function openFor(io: Io, { settings }: JournalHeader, options: VerifyVerbOptions): Promise<OpenedVictim> {
+  const downloads = downloadProgress(io, options.quiet);
+  const { encoding, maxLength } = settings;
+  return openVictim(options.model, {
+    device: options.device ?? "auto",
+    precision: options.precision ?? null,
+    threads: options.threads ?? null,
+    endpoint: endpointOf(options.endpoint),
+    onDownload: downloads.onProgress,
+    ...((encoding === "word" || encoding === "subword") && { encoding }),
+    ...(typeof maxLength === "number" && { maxLength }),
+  }).finally(downloads.end);
+}
+
+/** The table that is named, or the run's, where the attack used that one. */
+async function tableFor(
+  header: JournalHeader,
+  { local }: OpenedVictim,
+  { substitutions }: VerifyVerbOptions,
+): Promise<Substitutions | undefined> {
+  if (substitutions !== undefined) return loadSubstitutions(tablePath(substitutions));
+  const ofRun = local?.run?.config.substitutions;
+  if (!ofRun) return undefined;
+  const table = await loadSubstitutions(ofRun);
+  return table.hash === header.hashes.substitutions ? table : undefined;
+}
+
+function describe(journal: string, { header, lines, outcomes }: Verification, substitutions: Substitutions | undefined): string {
+  const edits = substitutions ? `, every edit from ${substitutions.name}` : "";
+  return (
+    `${journal}: all ${formatCount(lines)} lines of ${header.attack} hold${edits} ` +
+    `(${formatCount(outcomes.success)} fooled, ${formatCount(outcomes.failed)} held, ${formatCount(outcomes.skipped)} wrong from the start)`
+  );
+}

@@ -1,0 +1,89 @@
+import { readdir } from "node:fs/promises";
+import { join } from "node:path";
+import { headerOf, readEntries, readJournal } from "../attacks/journal.js";
+import { UserError } from "../errors.js";
+import type { Outcomes, Side } from "../evaluation/compare.js";
+import { exists, fileError } from "../files.js";
+import { readResults } from "./results.js";
+
+/** Reads one side of a comparison: a run, a folder of journals, or a folder of several of either, one a seed. */
+export async function readSide(folder: string): Promise<Side> {
+  const own = await readMeasures(folder);
+  if (own.size > 0) return { name: folder, seeds: [own] };
+  const seeds: ReadonlyMap<string, Outcomes>[] = [];
+  for (const entry of (await entriesOf(folder)).filter((entry) => entry.isDirectory())) {
+    const measures = await readMeasures(join(folder, entry.name));
+    if (measures.size > 0) seeds.push(measures);
+  }
+  if (seeds.length > 0) return { name: folder, seeds };
+  throw new UserError(
+    `${folder}: expected a finished run, a folder of attack journals (NAME.jsonl), or a folder of several of them; found none`,
+  );
+}
+
+/** What was measured in one folder: "clean" from a run's report, or from the journals; every attack; the worst case over them. */
+async function readMeasures(folder: string): Promise<Map<string, Outcomes>> {
+  const measures = new Map<string, Outcomes>();
+  const report = (await readResults(folder))?.report;
+  if (report?.outcomes) {
+    const { examples, right } = report.outcomes;
+    measures.set("clean", new Map([...right].map((value, i) => [`${examples}:${i}`, value === "1"])));
+  }
+  const attacks = await journalsOf(folder);
+  for (const [attack, journal] of attacks) {
+    const [clean, held] = await readOutcomes(journal);
+    if (!measures.has("clean")) measures.set("clean", clean);
+    measures.set(attack, held);
+  }
+  if (attacks.size > 1) measures.set("worst case", worstCase([...attacks.keys()].map((attack) => measures.get(attack)!)));
+  return measures;
+}
+
+async function readOutcomes(journal: string): Promise<[Outcomes, Outcomes]> {
+  const [clean, held] = [new Map<string, boolean>(), new Map<string, boolean>()];
+  let expected = 0;
+  for await (const { header, result } of readJournal(journal)) {
+    expected = header.examples;
+    clean.set(result.id, result.outcome !== "skipped");
+    held.set(result.id, result.outcome === "failed");
+  }
+  if (clean.size < expected)
+    throw new UserError(`${journal}: ${clean.size} of ${expected} examples are done; finish it with temper attack … --resume`);
+  return [clean, held];
+}
+
+/** An example holds only where it holds under every attack. */
+function worstCase(attacks: readonly Outcomes[]): Outcomes {
+  const ids = [...attacks[0]!.keys()].filter((id) => attacks.every((held) => held.has(id)));
+  return new Map(ids.map((id) => [id, attacks.every((held) => held.get(id))]));
+}
+
+/** The attack journals of a folder, or of its attacks/, by attack. */
+async function journalsOf(folder: string): Promise<Map<string, string>> {
+  const journals = new Map<string, string>();
+  for (const place of [folder, join(folder, "attacks")]) {
+    if (!(await exists(place))) continue;
+    const names = (await entriesOf(place)).map(({ name }) => name).filter((name) => name.endsWith(".jsonl"));
+    for (const name of names.sort()) {
+      const path = join(place, name);
+      if (await isJournal(path)) journals.set(name.replace(/\.jsonl$/, ""), path);
+    }
+  }
+  return journals;
+}
+
+async function isJournal(path: string): Promise<boolean> {
+  try {
+    for await (const entry of readEntries(path)) return headerOf(entry, path) !== undefined;
+    return false;
+  } catch (error) {
+    if (error instanceof UserError) return false;
+    throw error;
+  }
+}
+
+async function entriesOf(folder: string) {
+  return readdir(folder, { withFileTypes: true }).catch((error: unknown) => {
+    throw fileError(error, folder, "read the folder");
+  });
+}

@@ -1,0 +1,136 @@
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import { z } from "zod";
+import { messageOf, UserError } from "../errors.js";
+import { validate } from "../validate.js";
+
+/** What answers for texts (one, or a pair as a list): one row of probabilities each. */
+export interface Answerer {
+  /** Facts for GET: name, labels, how a hidden word is written, … */
+  readonly facts: Readonly<Record<string, unknown>>;
+  answer(texts: readonly (readonly string[])[]): Promise<readonly ArrayLike<number>[]>;
+}
+
+export interface EndpointLimits {
+  /** Texts of one request. */
+  readonly texts: number;
+  /** Bytes of one request. */
+  readonly bytes: number;
+  /** Texts that may wait; beyond them requests are told to come again. */
+  readonly waiting: number;
+}
+
+export const usualLimits: EndpointLimits = { texts: 4096, bytes: 16 << 20, waiting: 65_536 };
+
+const requestSchema = z.strictObject({ texts: z.array(z.union([z.string(), z.tuple([z.string()]), z.tuple([z.string(), z.string()])])) });
+
+/** An answer that is not 200. */
+class Refusal extends Error {
+  constructor(
+    readonly status: number,
+    message: string,
+    readonly headers: Readonly<Record<string, string>> = {},
+  ) {
+    super(message);
+  }
+}
+
+interface Waiting {
+  readonly texts: readonly (readonly string[])[];
+  resolve(rows: readonly ArrayLike<number>[]): void;
+  reject(error: unknown): void;
+}
+
+/**
+ * An HTTP endpoint over something that answers: POST {"texts": […]} gives {"probabilities": [[…], …]}, GET its facts. Requests that
+ * come while others are computed are answered together, in full batches.
+ */
+export function createEndpoint(answerer: Answerer, limits: EndpointLimits = usualLimits): Server {
+  const queue: Waiting[] = [];
+  let waiting = 0;
+  let busy = false;
+  async function drain(): Promise<void> {
+    if (busy) return;
+    busy = true;
+    while (queue.length > 0) {
+      const taken = takeUpTo(queue, limits.texts);
+      try {
+        const rows = await answerer.answer(taken.flatMap(({ texts }) => texts));
+        let at = 0;
+        for (const { texts, resolve } of taken) {
+          resolve(rows.slice(at, at + texts.length));
+          at += texts.length;
+        }
+      } catch (error) {
+        for (const { reject } of taken) reject(error);
+      }
+      waiting -= taken.reduce((sum, { texts }) => sum + texts.length, 0);
+    }
+    busy = false;
+  }
+  async function answer(request: IncomingMessage): Promise<unknown> {
+    if (request.method === "GET" || request.method === "HEAD") return answerer.facts;
+    if (request.method !== "POST") throw new Refusal(405, 'expected POST with {"texts": […]}', { allow: "GET, POST" });
+    const texts = readTexts(await readBody(request, limits.bytes), limits.texts);
+    if (texts.length === 0) return { probabilities: [] };
+    if (waiting + texts.length > limits.waiting) throw new Refusal(503, "too many texts are waiting; come again", { "retry-after": "1" });
+    waiting += texts.length;
+    const rows = await new Promise<readonly ArrayLike<number>[]>((resolve, reject) => {
+      queue.push({ texts, resolve, reject });
+      // Requests that arrived together are answered together.
+      setImmediate(() => void drain());
+    });
+    return { probabilities: rows.map((row) => Array.from(row)) };
+  }
+  return createServer((request, response) => {
+    answer(request).then(
+      (value) => send(response, 200, value),
+      (error: unknown) => {
+        const refusal = error instanceof Refusal ? error : new Refusal(500, messageOf(error));
+        send(response, refusal.status, { error: refusal.message }, refusal.headers);
+      },
+    );
+  });
+}
+
+/** Whole requests from the front of a queue, at least one. */
+function takeUpTo(queue: Waiting[], most: number): Waiting[] {
+  let count = 0;
+  let end = 0;
+  while (end < queue.length && (end === 0 || count + queue[end]!.texts.length <= most)) count += queue[end++]!.texts.length;
+  return queue.splice(0, end);
+}
+
+async function readBody(request: IncomingMessage, most: number): Promise<string> {
+  const chunks: Buffer[] = [];
+  let size = 0;
+  for await (const chunk of request as AsyncIterable<Buffer>) {
+    size += chunk.length;
+    // The rest is read and dropped, so that the sender hears the answer instead of a broken connection.
+    if (size <= most) chunks.push(chunk);
+  }
+  if (size > most) throw new Refusal(413, `expected at most ${most} bytes, received ${size}; send fewer texts a request`);
+  return Buffer.concat(chunks).toString("utf8");
+}
+
+function readTexts(body: string, most: number): (readonly string[])[] {
+  let data: unknown;
+  try {
+    data = JSON.parse(body);
+  } catch {
+    throw new Refusal(400, 'expected JSON: {"texts": ["a text", ["a pair\'s first", "and second"]]}');
+  }
+  try {
+    const { texts } = validate(requestSchema, data, "request");
+    if (texts.length > most) throw new Refusal(413, `expected at most ${most} texts a request, received ${texts.length}`);
+    return texts.map((text) => (typeof text === "string" ? [text] : text));
+  } catch (error) {
+    throw error instanceof UserError ? new Refusal(400, error.message) : error;
+  }
+}
+
+function send(response: ServerResponse, status: number, value: unknown, headers: Readonly<Record<string, string>> = {}): void {
+  // The asker may have gone away meanwhile.
+  if (response.destroyed) return;
+  response.writeHead(status, { "content-type": "application/json", ...headers });
+  response.end(`${JSON.stringify(value)}\n`);
+}
