@@ -1,6 +1,9 @@
+import { fileURLToPath } from "node:url";
 import { defineConfig } from "vitest/config";
 
 export default defineConfig({
+  // Examples import the package by its name, as users do; here that is the source.
+  resolve: { alias: { "temper-nlp": fileURLToPath(new URL("src/index.ts", import.meta.url)) } },
   test: {
     include: ["tests/**/*.test.ts"],
     pool: "forks",

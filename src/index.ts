@@ -7,8 +7,30 @@
  *     console.log(report.accuracy, report.interval);
  */
 
+// Attacks: searches over word substitutions, and their journals.
+export type { AttackDefinition } from "./attacks/attack.js";
+export { type Constraints, constraintOptions } from "./attacks/constraints.js";
+export { attackNames, openAttack } from "./attacks/index.js";
+export { type JournalHeader, readJournal } from "./attacks/journal.js";
+export type { AttackResult, Edit, Outcome as AttackOutcome } from "./attacks/result.js";
+export type { Candidate, Problem, Score, Search } from "./attacks/search.js";
 // Errors: a UserError is the user's to mend, and its message says how.
 export { UserError } from "./errors.js";
+// Evaluation: what attacks did to a model, and what a difference is worth.
+export { type SanityFlag, sanityFlags } from "./evaluation/attack-sanity.js";
+export { type EvaluationSummary, summarise } from "./evaluation/attack-summary.js";
+export { metrics } from "./evaluation/metrics.js";
+export {
+  type Bootstrap,
+  holm,
+  type Interval,
+  mcNemar,
+  pairedBootstrap,
+  pairedTTest,
+  powerLine,
+  welchTTest,
+  wilson,
+} from "./evaluation/statistics.js";
 // Methods: layers over a training step.
 export { createLayers, type MethodChoice, methods } from "./methods/index.js";
 export { defineMethod, type Method } from "./methods/method.js";
@@ -27,29 +49,35 @@ export { type SafetensorsTensor, writeSafetensors } from "./models/safetensors-w
 export { saveModel } from "./models/save.js";
 // Neural networks: layers, losses, the optimiser, schedules.
 export * from "./nn/index.js";
+// The report: runs as one HTML file.
+export { makeReport, type Report } from "./report/index.js";
 // Runs: a config becomes a trained model in a folder, with its events, checkpoints and results.
+export { type AttackPlan, type AttackReport, type AttackWatcher, runAttacks } from "./runs/attack.js";
 export { parseMethod, type RunConfig, runConfigSchema } from "./runs/config.js";
 export { type EvaluateSplitOptions, evaluateExamples, evaluateSplit } from "./runs/evaluate.js";
 export { type AdvglueReport, evaluateAdvglue } from "./runs/evaluate-advglue.js";
 export { type FineTuneOptions, fineTune } from "./runs/fine-tune.js";
 export { listRuns, type RunState, type RunSummary } from "./runs/list.js";
-export { jobOf, type OpenedRun, openRunConfig } from "./runs/open.js";
+export { jobOf, type OpenedRun, openConfigTask, openRunConfig } from "./runs/open.js";
 export { chooseMachine, type Machine, type MachineChoice } from "./runs/placement.js";
 export { type Plan, planRun } from "./runs/plan.js";
 export { type Prediction, predictTexts } from "./runs/predict.js";
 export { type ConfigSources, readRunConfig } from "./runs/read-config.js";
 export { type Results, readResults, type SplitReport } from "./runs/results.js";
+export { type OpenedVictim, type OpenVictimOptions, openVictim } from "./runs/victim.js";
 // Tasks: what a data set is.
 export { type OpenTaskOptions, openTask, taskNames } from "./tasks/index.js";
 export { countOverlap, limitExamples } from "./tasks/sample.js";
 export type { Example, Split, Task } from "./tasks/task.js";
 // Tensors: a typed tensor with a lifetime, its operators, gradients and randomness.
 export * from "./tensor/index.js";
-// Text: tokenizers and batches.
+// Text: tokenizers, batches, words and their substitutes.
 export { bucketBatches, type Padded, padBatch } from "./text/batch.js";
 export type { Encoded, EncodingName, Tokenizer, WordEncoded } from "./text/encoding.js";
 export { type Input, readInputs } from "./text/lines.js";
+export { loadSubstitutions, type Substitutions, substitutionTable } from "./text/substitutions.js";
 export { loadTokenizer } from "./text/tokenizer.js";
+export { joinWords, splitWords } from "./text/words.js";
 // Training: the loop that knows no method by name.
 export * from "./train/index.js";
 export { TensorBoardWriter } from "./train/tensorboard.js";
