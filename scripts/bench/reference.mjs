@@ -16,9 +16,9 @@ export function findReference() {
   return undefined;
 }
 
-/** Starts the reference; `ask` does one job and gives its time. */
-export async function startReference(python, settings) {
-  const child = spawn(python, [new URL("reference.py", import.meta.url).pathname, JSON.stringify(settings)], {
+/** Starts the reference, a program beside this one; `ask` does one job and gives its answer. */
+export async function startReference(python, settings, program = "reference.py") {
+  const child = spawn(python, [new URL(program, import.meta.url).pathname, JSON.stringify(settings)], {
     stdio: ["pipe", "pipe", "inherit"],
   });
   const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();

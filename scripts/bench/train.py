@@ -1,0 +1,96 @@
+"""The plain loop that one writes with transformers: shuffled batches, padded to the longest of each. train.mjs starts it and asks for
+updates: one JSON line in, one JSON line out."""
+
+import json
+import os
+import random
+import sys
+import time
+
+settings = json.loads(sys.argv[1])
+os.environ["TOKENIZERS_PARALLELISM"] = "false"
+
+import torch
+import transformers
+from transformers import AutoModelForSequenceClassification, AutoTokenizer, get_linear_schedule_with_warmup
+
+transformers.logging.set_verbosity_error()
+transformers.utils.logging.disable_progress_bar()
+torch.set_num_threads(settings["threads"])
+data = json.load(open(settings["data"]))
+tokenizer = AutoTokenizer.from_pretrained(settings["tokenizer"])
+
+
+def encode(rows):
+    return [(tokenizer(row["text"], truncation=True, max_length=settings["maxLength"])["input_ids"], row["label"]) for row in rows]
+
+
+def collate(rows):
+    longest = max(len(ids) for ids, _ in rows)
+    pad = lambda ids, value: ids + [value] * (longest - len(ids))
+    return dict(
+        input_ids=torch.tensor([pad(ids, tokenizer.pad_token_id) for ids, _ in rows]),
+        attention_mask=torch.tensor([pad([1] * len(ids), 0) for ids, _ in rows]),
+        labels=torch.tensor([label for _, label in rows]),
+    )
+
+
+class Loop:
+    def __init__(self, seed, model, rows):
+        random.seed(seed)
+        torch.manual_seed(seed)
+        self.model = AutoModelForSequenceClassification.from_pretrained(model, dtype=torch.float32).train()
+        order = random.sample(rows, len(rows))
+        size = settings["batchSize"]
+        self.batches = [order[at : at + size] for at in range(0, len(order), size)]
+        plain = lambda name: name.endswith(".bias") or "LayerNorm" in name
+        named = list(self.model.named_parameters())
+        self.optimizer = torch.optim.AdamW(
+            [
+                dict(params=[p for name, p in named if not plain(name)], weight_decay=0.01),
+                dict(params=[p for name, p in named if plain(name)], weight_decay=0.0),
+            ],
+            lr=settings["learningRate"],
+        )
+        self.schedule = get_linear_schedule_with_warmup(self.optimizer, 0, len(self.batches))
+        self.at = 0
+
+    def updates(self, count):
+        chosen = self.batches[self.at : self.at + count]
+        self.at += count
+        began = time.perf_counter()
+        for rows in chosen:
+            loss = self.model(**collate(rows)).loss
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+            self.optimizer.step()
+            self.schedule.step()
+            self.optimizer.zero_grad()
+            loss.item()
+        return dict(seconds=time.perf_counter() - began, examples=sum(map(len, chosen)))
+
+    def accuracy(self, rows):
+        self.model.eval()
+        rows = sorted(rows, key=lambda row: len(row[0]))
+        right = 0
+        with torch.no_grad():
+            for at in range(0, len(rows), 64):
+                batch = collate(rows[at : at + 64])
+                labels = batch.pop("labels")
+                right += (self.model(**batch).logits.argmax(-1) == labels).sum().item()
+        return right / len(rows)
+
+
+train, dev = encode(data["train"]), encode(data["dev"])
+print(json.dumps(dict(torch=torch.__version__, transformers=transformers.__version__)), flush=True)
+loop = None
+for line in sys.stdin:
+    job = json.loads(line)
+    if "seed" in job:
+        loop = Loop(job["seed"], job["model"], train)
+        answer = {}
+    elif "updates" in job:
+        answer = loop.updates(job["updates"])
+    else:
+        answer = dict(accuracy=loop.accuracy(dev))
+    print(json.dumps(answer), flush=True)
