@@ -1,0 +1,50 @@
+import { mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import type { RunConfig } from "../../src/runs/config.js";
+import { fineTune } from "../../src/runs/fine-tune.js";
+import { reviews, tinyRun, writeReviews } from "../tiny-run.js";
+
+/** Words of the reviews that may stand for one another: some change the label's telling word for its opposite. */
+const table = {
+  good: ["fine", "grey", "dull"],
+  fine: ["good", "cold"],
+  bright: ["warm", "grey"],
+  warm: ["bright", "good"],
+  bad: ["dull", "fine"],
+  dull: ["bad", "bright", "warm"],
+  grey: ["cold", "dull"],
+  cold: ["grey"],
+  film: ["scene", "plot"],
+  plot: ["film", "scene"],
+  the: ["a"],
+  was: ["of", "it"],
+};
+
+export interface TinyVictim {
+  /** The run's folder. */
+  readonly run: string;
+  readonly config: RunConfig;
+  readonly substitutions: string;
+  /** A table of more reviews, to be attacked. */
+  readonly data: string;
+}
+
+/** Trains a tiny classifier and lays out what an attack on it needs. */
+export async function tinyVictim(folder: string, changes: Partial<Omit<RunConfig, "train">> = {}, count = 60): Promise<TinyVictim> {
+  const substitutions = join(folder, "table.json");
+  mkdirSync(folder, { recursive: true });
+  writeFileSync(substitutions, JSON.stringify(table));
+  const config = await tinyRun(folder, { substitutions, ...changes, train: { epochs: 8, dropout: false } });
+  const run = join(folder, "run");
+  await fineTune(config, { out: run });
+  return { run, config, substitutions, data: writeReviews(join(folder, "more.tsv"), count, "more") };
+}
+
+/** Reviews as the examples of a task. */
+export function reviewExamples(count: number): { id: string; texts: string[]; label: number }[] {
+  return reviews(count, "examples").map(({ text, label }, i) => ({
+    id: `review ${i}`,
+    texts: [text],
+    label: label === "positive" ? 1 : 0,
+  }));
+}
