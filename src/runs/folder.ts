@@ -3,8 +3,8 @@ import { join } from "node:path";
 import { z } from "zod";
 import { UserError } from "../errors.js";
 import { exists, fileError, readJson, writeFileAtomic } from "../files.js";
-import { validate } from "../validate.js";
 import { acquireLock } from "../lock.js";
+import { validate } from "../validate.js";
 
 /** The files of a run folder. */
 export const runFiles = {

@@ -1,11 +1,11 @@
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { exists, fileError } from "../files.js";
+import { livingOwner } from "../lock.js";
 import { validate } from "../validate.js";
 import { runConfigSchema } from "./config.js";
 import { readEvents } from "./events.js";
 import { readStatus, runFiles } from "./folder.js";
-import { livingOwner } from "../lock.js";
 import { methodName, taskName } from "./names.js";
 import { readYaml } from "./read-config.js";
 import { readResults } from "./results.js";
