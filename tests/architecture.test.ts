@@ -17,6 +17,7 @@ const layers = [
   "runs",
   "analysis",
   "report",
+  "sweeps",
   "cli",
 ];
 

@@ -7,7 +7,7 @@ import type { Io } from "./io.js";
 import { ExitCode, type VerbModule } from "./verb.js";
 
 /** The verbs. Only the one that is asked for is loaded: the others would cost every start a second. */
-const verbs: readonly { name: string; summary: string; load(): Promise<VerbModule> }[] = [
+const verbs: readonly { name: string; summary: string; hidden?: true; load(): Promise<VerbModule> }[] = [
   { name: "setup", summary: "find or install libtorch and build the engine against it", load: () => import("./setup.js") },
   { name: "doctor", summary: "say what the engine runs on, what is missing and how to get it", load: () => import("./doctor.js") },
   { name: "train", summary: "fine-tune a model on a task, plainly or with robust methods", load: () => import("./train.js") },
@@ -23,6 +23,9 @@ const verbs: readonly { name: string; summary: string; load(): Promise<VerbModul
   { name: "compare", summary: "say which of two models is better, and how surely", load: () => import("./compare.js") },
   { name: "serve", summary: "answer texts with probabilities over HTTP", load: () => import("./serve.js") },
   { name: "analyze", summary: "look into runs: distance, geometry, loss landscape, probes", load: () => import("./analyze.js") },
+  { name: "sweep", summary: "run a table of experiments, here or on a Slurm cluster", load: () => import("./sweep.js") },
+  { name: "table", summary: "draw the table of a sweep or of runs, beside a paper's", load: () => import("./table.js") },
+  { name: "work", summary: "work on one entry of a sweep's job", hidden: true, load: () => import("./work.js") },
   { name: "runs", summary: "list runs with their state and score", load: () => import("./runs.js") },
   { name: "encode", summary: "turn texts into tokens, ids and features", load: () => import("./encode.js") },
 ];
@@ -57,9 +60,12 @@ async function commandLine(argv: readonly string[], io: Io): Promise<Command> {
     );
   const words = argv.filter((word) => !word.startsWith("-"));
   const asked = words[0] === "help" ? words[1] : words[0];
-  for (const { name, summary, load } of verbs) {
+  for (const { name, summary, hidden = false, load } of verbs) {
     // Settings are inherited when a command is made, so the program's come first.
-    const command = program.command(name).description(summary).showHelpAfterError(`Run \`temper ${name} --help\` for what it takes.`);
+    const command = program
+      .command(name, { hidden })
+      .description(summary)
+      .showHelpAfterError(`Run \`temper ${name} --help\` for what it takes.`);
     if (name === asked) (await load()).define(command, io);
   }
   return program.showHelpAfterError("Run `temper --help` for all verbs.");
@@ -102,5 +108,8 @@ if (process.argv[1] !== undefined && realpathSync(process.argv[1]) === fileURLTo
       throw error;
     });
   }
+  // A sweep that dies takes its runs along: they save what they have and stop.
+  process.once("disconnect", () => process.kill(process.pid, "SIGTERM"));
+  process.channel?.unref();
   process.exitCode = await run(process.argv.slice(2));
 }

@@ -1,0 +1,55 @@
+import { groupRuns } from "../report/groups.js";
+import { type ReportRun, readRuns } from "../report/read-run.js";
+import { type Measured, measuresOf } from "./measures.js";
+import { cellOf, type Table, type TableCell, type TableRow, withTests } from "./table.js";
+
+/** The table of finished runs that belong to no sweep: a row a setting, a column a task, runs that differ in their seed together. */
+export async function tableOfRuns(folders: readonly string[]): Promise<Table> {
+  const tasks = groupRuns((await readRuns(folders)).filter(({ results }) => results !== null));
+  const seeds = [...new Set(tasks.flatMap(({ groups }) => groups.flatMap(({ runs }) => runs.map(({ config }) => config.seed))))].sort(
+    (a, b) => a - b,
+  );
+  const rows = new Map<string, Record<string, TableCell>>();
+  const measures = new Map<string, Set<string>>();
+  for (const { task, groups } of tasks) {
+    const shown = measures.get(task) ?? new Set(["accuracy"]);
+    measures.set(task, shown);
+    for (const { name, runs } of groups) {
+      const cells = rows.get(name) ?? {};
+      rows.set(name, cells);
+      for (const [measure, cell] of await cellsOf(runs, seeds)) {
+        cells[`${task}/${measure}`] = cell;
+        if (measured(measure, runs)) shown.add(measure);
+      }
+    }
+  }
+  const baseline = tasks[0]?.baseline.name ?? null;
+  const all: TableRow[] = [...rows].map(([id, cells]) => ({ id, title: id, cells, chosen: {} }));
+  return {
+    format: 1,
+    name: "runs",
+    title: "Runs",
+    profile: null,
+    paper: null,
+    baseline,
+    seeds,
+    columns: [...measures].map(([task, names]) => ({ id: task, title: task, measures: [...names] })),
+    rows: withTests(all, baseline),
+    notes: [],
+  };
+}
+
+/** Beside accuracy a table shows what was measured after training, not every metric of the report. */
+function measured(measure: string, runs: readonly ReportRun[]): boolean {
+  return measure !== "clean" && !runs.some(({ results }) => measure in (results?.report.metrics ?? {}));
+}
+
+async function cellsOf(runs: readonly ReportRun[], seeds: readonly number[]): Promise<[string, TableCell][]> {
+  const found = new Map<number, Map<string, Measured>>();
+  for (const { folder, config, results } of runs) if (results) found.set(config.seed, await measuresOf(folder, results));
+  const names = new Set([...found.values()].flatMap((each) => [...each.keys()]));
+  return [...names].flatMap((name): [string, TableCell][] => {
+    const cell = cellOf(seeds.map((seed) => found.get(seed)?.get(name) ?? null));
+    return cell ? [[name, cell]] : [];
+  });
+}
