@@ -217,7 +217,8 @@ function resumed(argv: readonly string[]): string[] {
 }
 
 async function save(out: string, report: AttackReport, { csv }: AttackVerbOptions): Promise<void> {
-  await writeFileAtomic(join(out, "report.json"), `${JSON.stringify(report, null, 2)}\n`);
+  const command = commandLine(["temper", ...process.argv.slice(2)]);
+  await writeFileAtomic(join(out, "report.json"), `${JSON.stringify({ ...report, command }, null, 2)}\n`);
   if (!csv) return;
   for (const name of Object.keys(report.attacks))
     await pipeline(journalCsv(journalPath(out, name)), createWriteStream(join(out, `${name}.csv`)));

@@ -47,12 +47,18 @@ function methodWord(name: string, options: Readonly<Record<string, unknown>>): s
   return given.length > 0 ? `${name}:${given.join(",")}` : name;
 }
 
-/** The command of an attack, as its journal's header tells it. */
-export function attackCommand({ attack, options, settings, seed, examples }: JournalHeader, model: string, journal: string): string {
-  const { task, substitutions, budget } = settings;
+/** The command of an attack, as its journal's header tells it; of its substitutions the header knows the hash only. */
+export function attackCommand(
+  { attack, options, settings, seed, examples }: JournalHeader,
+  model: string,
+  journal: string,
+  substitutions: string | null,
+): string {
+  const { task, split, budget } = settings;
   const words = ["temper", "attack", model, "--attack", methodWord(attack, (options ?? {}) as Record<string, unknown>)];
   const given: [string, unknown][] = [
     ["--task", task],
+    ["--split", split],
     ["--substitutions", substitutions],
     ["--budget", budget],
     ["--examples", examples],

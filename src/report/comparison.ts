@@ -1,7 +1,9 @@
-import { holm, type Interval, mcNemar, mean, pairedBootstrap, standardDeviation, wilson } from "../evaluation/statistics.js";
+import { UserError } from "../errors.js";
+import { compareSides, type Outcomes, type Side } from "../evaluation/compare.js";
+import { holm, type Interval, mean, pairedBootstrap, standardDeviation, wilson } from "../evaluation/statistics.js";
+import { outcomesOf } from "../runs/compare.js";
 import { Rng } from "../tensor/random.js";
 import type { Group, TaskGroups } from "./groups.js";
-import { type AttackRead, sameExamples } from "./read-attacks.js";
 import type { ReportRun } from "./read-run.js";
 
 /** A share with what luck may have done to it. */
@@ -22,137 +24,115 @@ export interface Difference extends Interval {
   /** Corrected for all tests of the table (Holm). */
   readonly p: number;
   readonly test: "McNemar" | "bootstrap";
-  /** Share of the examples that only one of the two got right. */
-  readonly discordant: number;
 }
 
+/** What a method is measured by: accuracy where it reports, the same before and under each attack, and the worst of all attacks. */
 export interface ComparisonRow {
   readonly group: Group;
-  /** On the split that reports. */
-  readonly accuracy: Measured | null;
-  /** Before any change, on the examples that were attacked. */
-  readonly clean: Measured | null;
-  /** Under each attack, by name. */
-  readonly attacked: ReadonlyMap<string, Measured>;
-  /** An example counts as right only where every attack failed; null of fewer than two attacks. */
-  readonly worst: Measured | null;
+  readonly measures: ReadonlyMap<string, Measured>;
 }
 
 /** Chance below which a difference is marked. */
 export const significance = 0.05;
-
-type Scores = Uint8Array;
-type Judge = (run: ReportRun) => { readonly read: AttackRead; readonly right: Scores } | null;
+/** Names of measures that are no attacks. */
+export const reported = "reported";
+export const beforeAttack = "before attack";
+export const worstCase = "worst case";
 
 /** Puts the groups of a task beside one another, each against the baseline on the same examples and seeds. */
 export function compareGroups({ groups, baseline }: TaskGroups): ComparisonRow[] {
-  const attacks = [...new Set(groups.flatMap(({ runs }) => runs.flatMap(({ attacks: { journals } }) => [...journals.keys()])))];
-  const tests: { measured: { difference: Difference | null }; p: number }[] = [];
-  const measure = (group: Group, judge: Judge): Measured | null => {
-    const rows = group.runs.map(judge);
-    if (rows.some((row) => row === null)) return null;
-    const scores = rows.map((row) => row!.right);
-    const measured = { ...measureScores(scores), difference: group === baseline ? null : differ(group, baseline, judge) };
-    if (measured.difference) tests.push({ measured, p: measured.difference.p });
-    return measured;
-  };
-  const made = groups.map((group) => ({
-    group,
-    accuracy: measureReports(group),
-    clean: measure(group, cleanJudge),
-    attacked: new Map(
-      attacks.flatMap((name) => {
-        const measured = measure(group, attackJudge(name));
-        return measured ? [[name, measured] as const] : [];
-      }),
-    ),
-    worst: attacks.length > 1 ? measure(group, worstJudge) : null,
-  }));
-  const corrected = holm(tests.map(({ p }) => p));
-  tests.forEach(({ measured }, i) => {
-    measured.difference = { ...measured.difference!, p: corrected[i]! };
+  const sides = new Map(groups.map((group) => [group, group.runs.map(measuresOf)]));
+  const tests: { p: number }[] = [];
+  const rows = groups.map((group) => {
+    const own = sides.get(group)!;
+    const names = [...new Set(own.flatMap((measures) => [...measures.keys()]))];
+    const measured = names.flatMap((name): [string, Measured][] => {
+      const seeds = own.flatMap((measures) => measures.get(name) ?? []);
+      if (seeds.length < own.length) return [];
+      const difference = group === baseline ? null : differ(name, group, baseline, sides);
+      if (difference) tests.push(difference);
+      return [[name, { ...measureSeeds(seeds), difference }]];
+    });
+    return { group, measures: new Map([...reportOnly(group), ...measured]) };
   });
-  return made;
+  const corrected = holm(tests.map(({ p }) => p));
+  tests.forEach((test, i) => {
+    test.p = corrected[i]!;
+  });
+  return rows;
 }
 
-const judgeBy =
-  (readOf: (run: ReportRun) => AttackRead | undefined, isRight: (run: ReportRun, read: AttackRead, index: number) => boolean): Judge =>
-  (run) => {
-    const read = readOf(run);
-    return read ? { read, right: Uint8Array.from(read.results, (_, i) => Number(isRight(run, read, i))) } : null;
-  };
-const firstRead = ({ attacks: { journals } }: ReportRun): AttackRead | undefined => journals.values().next().value;
-const attackJudge = (name: string): Judge =>
-  judgeBy(
-    ({ attacks: { journals } }) => journals.get(name),
-    (_, read, i) => read.results[i]!.outcome === "failed",
-  );
-const cleanJudge = judgeBy(firstRead, (_, read, i) => read.results[i]!.outcome !== "skipped");
-const worstJudge = judgeBy(
-  (run) => (run.attacks.together ? firstRead(run) : undefined),
-  ({ attacks: { journals } }, _, i) => [...journals.values()].every((read) => read.results[i]!.outcome === "failed"),
-);
+/** What was measured in a run, text by text. */
+function measuresOf({ results, attacks: { journals, together } }: ReportRun): ReadonlyMap<string, Outcomes> {
+  const reads = [...journals];
+  const outcomes = (isRight: (index: number) => boolean): Outcomes => new Map(reads[0]![1].results.map(({ id }, i) => [id, isRight(i)]));
+  const own = results && outcomesOf(results.report);
+  return new Map<string, Outcomes>([
+    ...(own ? [[reported, own] as const] : []),
+    ...(reads.length > 0 ? [[beforeAttack, outcomes((i) => reads[0]![1].results[i]!.outcome !== "skipped")] as const] : []),
+    ...reads.map(([name, read]) => [name, new Map(read.results.map(({ id, outcome }) => [id, outcome === "failed"]))] as const),
+    ...(reads.length > 1 && together
+      ? [[worstCase, outcomes((i) => reads.every(([, read]) => read.results[i]!.outcome === "failed"))] as const]
+      : []),
+  ]);
+}
+
+const samples = 4000;
 
 /** Over seeds, both the seeds' luck and the examples' counts. */
-function measureScores(scores: readonly Scores[]): Omit<Measured, "difference"> {
-  const shares = scores.map(mean);
-  const [first] = scores;
-  const examples = first?.length ?? 0;
-  const alike = scores.every((row) => row.length === examples);
-  const hits = first?.reduce((sum, value) => sum + value, 0) ?? 0;
+function measureSeeds(seeds: readonly Outcomes[]): Omit<Measured, "difference"> {
+  const scores = seeds.map((outcomes) => Uint8Array.from(outcomes.values(), Number));
+  const shares = scores.map((row) => mean(row));
+  const [first] = scores as [Uint8Array];
+  const alike = scores.every((row) => row.length === first.length);
+  const nothing = scores.map((row) => new Uint8Array(row.length));
   const interval =
     scores.length === 1
-      ? wilson(hits, examples)
+      ? wilson(first.filter(Boolean).length, first.length)
       : alike
-        ? pairedBootstrap(
-            scores,
-            scores.map((row) => new Uint8Array(row.length)),
-            new Rng("report"),
-            { samples },
-          )
+        ? pairedBootstrap(scores, nothing, new Rng("report"), { samples })
         : null;
-  return { value: mean(shares), examples, interval, spread: spreadOf(shares) };
+  return { value: mean(shares), examples: first.length, interval, spread: spreadOf(shares) };
 }
 
-function measureReports({ runs }: Group): Measured | null {
+/** Results that do not tell text by text have an accuracy all the same. */
+function reportOnly({ runs }: Group): [string, Measured][] {
   const reports = runs.flatMap(({ results }) => (results ? [results.report] : []));
   const [first] = reports;
-  if (!first) return null;
+  if (!first) return [];
   const values = reports.map(({ accuracy }) => accuracy);
   const [low, high] = first.interval;
-  return {
-    value: mean(values),
-    examples: first.examples,
-    interval: reports.length === 1 ? { low, high } : null,
-    spread: spreadOf(values),
-    difference: null,
-  };
+  const interval = reports.length === 1 ? { low, high } : null;
+  return [[reported, { value: mean(values), examples: first.examples, interval, spread: spreadOf(values), difference: null }]];
 }
 
 function spreadOf(values: readonly number[]): number | null {
   return values.length > 1 ? standardDeviation(values) : null;
 }
 
-const samples = 4000;
+type Sides = ReadonlyMap<Group, readonly ReadonlyMap<string, Outcomes>[]>;
 
-/** The seeds that both have, on examples that are the same for all of them. */
-function differ(group: Group, baseline: Group, judge: Judge): Difference | null {
-  const pairs = group.runs.flatMap((run) => {
-    const other = baseline.runs.find(({ config }) => config.seed === run.config.seed);
-    const [first, second] = [judge(run), other ? judge(other) : null];
-    return first && second ? [{ first, second }] : [];
+/** On the seeds that both have; null where they have no texts in common. */
+function differ(
+  name: string,
+  group: Group,
+  baseline: Group,
+  sides: Sides,
+): { -readonly [key in keyof Difference]: Difference[key] } | null {
+  const seeds = group.runs.map(({ config }) => config.seed).filter((seed) => baseline.runs.some(({ config }) => config.seed === seed));
+  const side = (of: Group): Side => ({
+    name: of.name,
+    seeds: seeds.map((seed) => {
+      const outcomes = sides.get(of)![of.runs.findIndex(({ config }) => config.seed === seed)]!.get(name);
+      return new Map(outcomes ? [[name, outcomes]] : []);
+    }),
   });
-  const [reference] = pairs;
-  if (!reference || !pairs.every(({ first, second }) => [first, second].every(({ read }) => sameExamples(read, reference.first.read))))
-    return null;
-  const [ours, theirs] = [pairs.map(({ first }) => first.right), pairs.map(({ second }) => second.right)];
-  const count = (isCounted: (own: number, other: number) => boolean): number =>
-    ours.reduce((sum, row, seed) => sum + row.filter((own, i) => isCounted(own, theirs[seed]![i]!)).length, 0);
-  const [onlyOurs, onlyTheirs] = [count((own, other) => own > other), count((own, other) => own < other)];
-  const { difference, low, high, p } = pairedBootstrap(ours, theirs, new Rng("report"), { samples });
-  const single = pairs.length === 1;
-  return {
-    ...{ value: difference, low, high, p: single ? mcNemar(onlyOurs, onlyTheirs).exact : p, test: single ? "McNemar" : "bootstrap" },
-    discordant: (onlyOurs + onlyTheirs) / (ours.length * ours[0]!.length),
-  };
+  if (seeds.length === 0) return null;
+  try {
+    const [{ difference, low, high, p }] = compareSides(side(group), side(baseline)) as [ReturnType<typeof compareSides>[number]];
+    return { value: difference, low, high, p: p.mcNemar ?? p.bootstrap, test: p.mcNemar === null ? "bootstrap" : "McNemar" };
+  } catch (error) {
+    if (error instanceof UserError) return null;
+    throw error;
+  }
 }

@@ -1,8 +1,14 @@
+import { readdir } from "node:fs/promises";
+import { join } from "node:path";
+import { z } from "zod";
+import { gradientAttacks } from "../attacks/index.js";
 import { readEntries } from "../attacks/journal.js";
 import { readTiming } from "../attacks/run.js";
-import { type SanityFlag, sanityFlags } from "../evaluation/attack-sanity.js";
+import { sanityFlags } from "../evaluation/attack-sanity.js";
 import { type EvaluationSummary, summarise } from "../evaluation/attack-summary.js";
 import { type JournalSummary, summariseJournal } from "../evaluation/journal-summary.js";
+import { exists, readJson } from "../files.js";
+import { validate } from "../validate.js";
 
 /** One attack on a model, without its texts. */
 export interface AttackRead extends JournalSummary {
@@ -14,30 +20,58 @@ export interface RunAttacks {
   readonly journals: ReadonlyMap<string, AttackRead>;
   /** All of them together; null where they did not see the same examples. */
   readonly together: EvaluationSummary | null;
-  readonly flags: readonly SanityFlag[];
+  readonly flags: readonly { readonly name: string; readonly message: string }[];
+  /** The last command that attacked it, and the attacks it named; null where nobody wrote it down. */
+  readonly last: { readonly command: string; readonly attacks: readonly string[] } | null;
 }
 
-/** Attacks that read the model's gradients. */
-const whiteBox = ["ascc"];
+/** What the attack verb leaves beside its journals; only what is needed here. */
+const reportSchema = z.object({
+  command: z.string().optional(),
+  attacks: z.record(z.string(), z.unknown()),
+  sanity: z.array(z.object({ name: z.string(), message: z.string() })),
+});
 
-/** Reads the journals of a run; those that have no result yet are left out. */
-export async function readAttacks(paths: ReadonlyMap<string, string>, trainedEncoding: string): Promise<RunAttacks> {
+/** Reads the attacks/ folder of a run; journals that have no result yet are left out. */
+export async function readAttacks(folder: string, trainedEncoding: string): Promise<RunAttacks> {
+  const paths = await journalsIn(folder);
+  const report = await readReport(join(folder, "report.json"));
+  const last = report?.command === undefined ? null : { command: report.command, attacks: Object.keys(report.attacks) };
   const journals = new Map<string, AttackRead>();
   for (const [name, path] of paths) {
     if (await hasResults(path)) journals.set(name, { ...(await summariseJournal(path, await readTiming(path))), path });
   }
   const reads = [...journals.values()];
   const [first] = reads;
-  if (!first || !reads.every((read) => sameExamples(read, first))) return { journals, together: null, flags: [] };
+  if (!first || !reads.every((read) => sameExamples(read, first))) {
+    return { journals, together: null, flags: report?.sanity ?? [], last };
+  }
   const together = await summarise(Object.fromEntries([...journals].map(([name, { path }]) => [name, path])));
   const { encoding } = first.header.settings;
+  const whiteBox = [...journals.keys()].filter((name) => gradientAttacks.has(name));
   const facts = { trainedEncoding, whiteBox, ...(typeof encoding === "string" ? { encoding } : {}) };
-  return { journals, together, flags: sanityFlags(together, facts) };
+  const flags = new Map([...sanityFlags(together, facts), ...(report?.sanity ?? [])].map((flag) => [flag.message, flag]));
+  return { journals, together, flags: [...flags.values()], last };
 }
 
 /** Whether two journals are about the same examples in the same order: only then can they be compared one by one. */
 export function sameExamples(first: Pick<JournalSummary, "results">, second: Pick<JournalSummary, "results">): boolean {
   return first.results.length === second.results.length && first.results.every(({ id }, i) => id === second.results[i]!.id);
+}
+
+/** Journals by the attack's name. */
+async function journalsIn(folder: string): Promise<ReadonlyMap<string, string>> {
+  const names = (await exists(folder)) ? await readdir(folder) : [];
+  return new Map(
+    names
+      .filter((name) => name.endsWith(".jsonl"))
+      .sort()
+      .map((name) => [name.slice(0, -".jsonl".length), join(folder, name)]),
+  );
+}
+
+async function readReport(path: string): Promise<z.output<typeof reportSchema> | null> {
+  return (await exists(path)) ? validate(reportSchema, await readJson(path, "the attacks' report"), path) : null;
 }
 
 async function hasResults(path: string): Promise<boolean> {

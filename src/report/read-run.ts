@@ -1,4 +1,3 @@
-import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { UserError } from "../errors.js";
 import { exists, readJson, readText } from "../files.js";
@@ -69,7 +68,7 @@ async function readRun(folder: string): Promise<ReportRun> {
     events,
     seconds,
     labels,
-    attacks: await readAttacks(await journalsIn(join(folder, "attacks")), config.encoding),
+    attacks: await readAttacks(join(folder, "attacks"), config.encoding),
     figures,
   };
 }
@@ -84,15 +83,4 @@ async function readSeconds(folder: string): Promise<number> {
 async function readLabels(folder: string): Promise<readonly string[]> {
   const model = join(folder, runFiles.model);
   return (await exists(join(model, "config.json"))) ? (await readConfig(model)).labels : [];
-}
-
-/** Journals by the attack's name. */
-async function journalsIn(folder: string): Promise<ReadonlyMap<string, string>> {
-  const names = (await exists(folder)) ? await readdir(folder) : [];
-  return new Map(
-    names
-      .filter((name) => name.endsWith(".jsonl"))
-      .sort()
-      .map((name) => [name.slice(0, -".jsonl".length), join(folder, name)]),
-  );
 }

@@ -1,27 +1,28 @@
 import { powerLine } from "../evaluation/statistics.js";
 import { formatCount, formatShare } from "../format.js";
-import { type ComparisonRow, type Difference, type Measured, significance } from "./comparison.js";
+import { beforeAttack, type ComparisonRow, type Difference, type Measured, reported, significance, worstCase } from "./comparison.js";
 import type { TaskGroups } from "./groups.js";
 import { type Html, html } from "./html.js";
 
 interface Column {
-  readonly name: string;
+  /** The measure it shows. */
+  readonly measure: string;
+  readonly head: string;
   readonly note: string;
-  of(row: ComparisonRow): Measured | null;
 }
 
 /** The methods side by side, with what the differences are worth. */
 export function comparisonSection(task: TaskGroups, rows: readonly ComparisonRow[]): Html {
   const { name: baseline } = task.baseline;
-  const columns = columnsOf(task, rows).filter(({ of }) => rows.some((row) => of(row) !== null));
-  const hasMarks = rows.some((row) => columns.some(({ of }) => of(row)?.difference));
+  const columns = columnsOf(task, rows);
+  const hasMarks = rows.some(({ measures }) => [...measures.values()].some(({ difference }) => difference));
   // The roles are a table's own; said aloud, they outlive the small screen's style, which lays the rows out as blocks.
   return html`
 <p class="note">Share of texts classified rightly. Small numbers: 95 % intervals${hasMarks && html`; ▲ better and ▼ worse than ${baseline} (p &lt; ${significance}, corrected for all tests of the table)`}.</p>
 <div class="scroll" role="region" aria-label="Comparison on ${task.task}" tabindex="0">
 <table class="comparison" role="table">
 <caption class="heard">Methods on ${task.task}</caption>
-<thead role="rowgroup"><tr role="row"><th scope="col" role="columnheader">Method</th>${columns.map(({ name, note }) => html`<th scope="col" role="columnheader">${name}<small>${note}</small></th>`)}</tr></thead>
+<thead role="rowgroup"><tr role="row"><th scope="col" role="columnheader">Method</th>${columns.map(({ head, note }) => html`<th scope="col" role="columnheader">${head}<small>${note}</small></th>`)}</tr></thead>
 <tbody role="rowgroup">${rows.map(
     (row) => html`
 <tr role="row"><th scope="row" role="rowheader">${row.group.name}<small>${[row.group.options, seedsOf(row)].filter(Boolean).join("; ")}</small></th>${columns.map((column) => cell(column, row, baseline))}</tr>`,
@@ -31,30 +32,31 @@ ${verdicts(rows, baseline)}`;
 }
 
 function columnsOf({ baseline }: TaskGroups, rows: readonly ComparisonRow[]): Column[] {
-  const texts = (of: Column["of"]): string => `${formatCount(rows.map(of).find((measured) => measured !== null)?.examples ?? 0)} texts`;
-  const attacks = [...new Set(rows.flatMap(({ attacked }) => [...attacked.keys()]))];
+  const names = [...new Set(rows.flatMap(({ measures }) => [...measures.keys()]))];
+  const texts = (name: string): string =>
+    `${formatCount(rows.find(({ measures }) => measures.has(name))!.measures.get(name)!.examples)} texts`;
   const split = baseline.runs[0]?.results?.report.split ?? "held out";
-  return [
-    { name: "Accuracy", note: `${split}, ${texts((row) => row.accuracy)}`, of: (row) => row.accuracy },
-    { name: "Before attack", note: texts((row) => row.clean), of: (row) => row.clean },
-    ...attacks.map((name): Column => ({ name: `Under ${name}`, note: "the same texts", of: (row) => row.attacked.get(name) ?? null })),
-    { name: "Worst case", note: "over all attacks", of: (row) => row.worst },
-  ];
+  const known: Readonly<Record<string, (name: string) => Omit<Column, "measure">>> = {
+    [reported]: (name) => ({ head: "Accuracy", note: `${split}, ${texts(name)}` }),
+    [beforeAttack]: (name) => ({ head: "Before attack", note: texts(name) }),
+    [worstCase]: () => ({ head: "Worst case", note: "over all attacks" }),
+  };
+  return names.map((measure) => ({ measure, ...(known[measure]?.(measure) ?? { head: `Under ${measure}`, note: "the same texts" }) }));
 }
 
 function seedsOf({ group: { runs } }: ComparisonRow): string {
   return runs.length === 1 ? `seed ${runs[0]!.config.seed}` : `${runs.length} seeds`;
 }
 
-function cell({ name, of }: Column, row: ComparisonRow, baseline: string): Html {
-  const measured = of(row);
-  if (!measured) return html`<td role="cell" class="none" data-head="${name}">–<span class="heard"> not measured</span></td>`;
+function cell({ measure, head }: Column, { measures }: ComparisonRow, baseline: string): Html {
+  const measured = measures.get(measure);
+  if (!measured) return html`<td role="cell" class="none" data-head="${head}">–<span class="heard"> not measured</span></td>`;
   const { value, interval, spread } = measured;
   const range = interval && `${formatShare(interval.low)} to ${formatShare(interval.high)}`;
   const around = range ?? (spread === null ? "" : `± ${(100 * spread).toFixed(1)} over seeds`);
   const bar = html`<span class="bar" style="--share:${value.toFixed(4)}" aria-hidden="true"></span>`;
   const shown = html`<b>${formatShare(value)}</b>${mark(measured.difference, baseline)}<small>${around}</small>${bar}`;
-  return html`<td role="cell" data-head="${name}"><div>${shown}</div></td>`;
+  return html`<td role="cell" data-head="${head}"><div>${shown}</div></td>`;
 }
 
 function mark(difference: Difference | null, baseline: string): Html | null {
@@ -66,31 +68,26 @@ function mark(difference: Difference | null, baseline: string): Html | null {
 
 /** What the differences under attack come to, in sentences. */
 function verdicts(rows: readonly ComparisonRow[], baseline: string): Html | null {
-  const base = rows.find(({ group }) => group.name === baseline);
-  const sentences = rows.flatMap((row) =>
-    [...row.attacked].flatMap(([name, { value, difference, examples }]) => {
-      const other = base?.attacked.get(name);
-      return difference && other
-        ? [html`<li>${verdict(row.group.name, baseline, name, value, other.value, difference)} ${powerNote(examples, difference)}</li>`]
-        : [];
+  const base = rows.find(({ group }) => group.name === baseline)?.measures;
+  const sentences = rows.flatMap(({ group, measures }) =>
+    [...measures].flatMap(([name, measured]) => {
+      const other = base?.get(name);
+      const isAttack = ![reported, beforeAttack, worstCase].includes(name);
+      return isAttack && measured.difference && other ? [html`<li>${verdict(group.name, baseline, name, measured, other.value)}</li>`] : [];
     }),
   );
   return sentences.length > 0 ? html`<ul class="verdicts">${sentences}</ul>` : null;
 }
 
-function verdict(method: string, baseline: string, attack: string, value: number, other: number, difference: Difference): string {
+function verdict(method: string, baseline: string, attack: string, { value, examples, difference }: Measured, other: number): string {
+  const { value: lead, low, high, p, test } = difference!;
   const points = (share: number): string => `${share < 0 ? "−" : "+"}${Math.abs(100 * share).toFixed(1)}`;
-  const facts = `${points(difference.value)} points, 95 %: ${points(difference.low)} to ${points(difference.high)}, p ${formatChance(difference.p)}, ${difference.test === "McNemar" ? "McNemar's test" : "paired bootstrap over seeds and texts"}`;
-  const found =
-    difference.p >= significance ? "which chance explains well enough" : difference.value > 0 ? "so it holds better" : "so it holds worse";
-  return `Under ${attack}, ${method} is right on ${formatShare(value)} of the texts and ${baseline} on ${formatShare(other)} (${facts}), ${found}.`;
-}
-
-/** A difference that was not found may be one that could not be. */
-function powerNote(examples: number, { p, discordant }: Difference): string | null {
-  if (p < significance) return null;
-  const line = powerLine(examples, discordant > 0 ? { discordant } : {});
-  return `${line[0]!.toUpperCase()}${line.slice(1)}.`;
+  const name = test === "McNemar" ? "McNemar's test" : "paired bootstrap over seeds and texts";
+  const facts = `${points(lead)} points, 95 %: ${points(low)} to ${points(high)}, p ${formatChance(p)}, ${name}`;
+  const numbers = `Under ${attack}, ${method} is right on ${formatShare(value)} of the texts and ${baseline} on ${formatShare(other)} (${facts})`;
+  if (p < significance) return `${numbers}, so it holds ${lead > 0 ? "better" : "worse"}.`;
+  // A difference that was not found may be one that could not be.
+  return `${numbers}, which chance explains well enough; ${powerLine(examples, { share: other })}.`;
 }
 
 function formatChance(p: number): string {

@@ -28,9 +28,12 @@ function runDetails(run: ReportRun): Html {
       `Temper ${machine.temper}${machine.commit ? ` (${machine.commit.slice(0, 12)}${machine.commit.endsWith("-dirty") ? ", changed" : ""})` : ""}, libtorch ${machine.libtorch}, Node.js ${machine.node.replace(/^v/, "")}`,
     ],
   ];
+  const { journals, last } = run.attacks;
+  const told = [...journals].filter(([name]) => !last?.attacks.includes(name));
   const commands = [
     trainCommand(config, folder),
-    ...[...run.attacks.journals.values()].map(({ header, path }) => attackCommand(header, run.folder, path)),
+    ...told.map(([, { header, path }]) => attackCommand(header, folder, path, config.substitutions)),
+    ...(last ? [last.command] : []),
   ];
   return html`
 <details class="run"><summary><b>${methodName(config)}</b>, seed ${config.seed} <span class="folder">${folder}</span></summary>

@@ -4,7 +4,7 @@ import { headerOf, readEntries, readJournal } from "../attacks/journal.js";
 import { UserError } from "../errors.js";
 import type { Outcomes, Side } from "../evaluation/compare.js";
 import { exists, fileError } from "../files.js";
-import { readResults } from "./results.js";
+import { readResults, type SplitReport } from "./results.js";
 
 /** Reads one side of a comparison: a run, a folder of journals, or a folder of several of either, one a seed. */
 export async function readSide(folder: string): Promise<Side> {
@@ -24,11 +24,9 @@ export async function readSide(folder: string): Promise<Side> {
 /** What was measured in one folder: "clean" from a run's report, or from the journals; every attack; the worst case over them. */
 async function readMeasures(folder: string): Promise<Map<string, Outcomes>> {
   const measures = new Map<string, Outcomes>();
-  const report = (await readResults(folder))?.report;
-  if (report?.outcomes) {
-    const { examples, right } = report.outcomes;
-    measures.set("clean", new Map([...right].map((value, i) => [`${examples}:${i}`, value === "1"])));
-  }
+  const results = await readResults(folder);
+  const reported = results && outcomesOf(results.report);
+  if (reported) measures.set("clean", reported);
   const attacks = await journalsOf(folder);
   for (const [attack, journal] of attacks) {
     const [clean, held] = await readOutcomes(journal);
@@ -37,6 +35,11 @@ async function readMeasures(folder: string): Promise<Map<string, Outcomes>> {
   }
   if (attacks.size > 1) measures.set("worst case", worstCase([...attacks.keys()].map((attack) => measures.get(attack)!)));
   return measures;
+}
+
+/** What a run's report says text by text; null in results of older versions. */
+export function outcomesOf({ outcomes }: SplitReport): Outcomes | null {
+  return outcomes ? new Map([...outcomes.right].map((value, i) => [`${outcomes.examples}:${i}`, value === "1"])) : null;
 }
 
 async function readOutcomes(journal: string): Promise<[Outcomes, Outcomes]> {

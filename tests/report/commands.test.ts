@@ -51,11 +51,11 @@ test("the command of an attack tells what its journal does", () => {
     attack: "genetic",
     options: { population: 60 },
     hashes: {},
-    settings: { task: "spam", substitutions: "wordnet", budget: 500 },
+    settings: { task: "spam", split: "test", budget: 500 },
     seed: 3,
     examples: 200,
   };
-  expect(attackCommand(header, "runs/a", "runs/a/attacks/genetic.jsonl")).toBe(
-    "temper attack runs/a --attack genetic:population=60 --task spam --substitutions wordnet --budget 500 --examples 200 --seed 3 --out runs/a/attacks",
+  expect(attackCommand(header, "runs/a", "runs/a/attacks/genetic.jsonl", "wordnet")).toBe(
+    "temper attack runs/a --attack genetic:population=60 --task spam --split test --substitutions wordnet --budget 500 --examples 200 --seed 3 --out runs/a/attacks",
   );
 });

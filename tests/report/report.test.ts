@@ -1,4 +1,4 @@
-import { readFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { parseHTML } from "linkedom";
 import { expect, test } from "vitest";
@@ -74,6 +74,18 @@ test("long texts are shown around their changes", async () => {
   const run = await writeRun(join(folder, "long"), { attacks: { pwws: [attackResult("mail", text, "success", { 100: "deal" })] } });
   const shown = parse((await makeReport([run])).html).querySelector(".version .text")!.textContent!;
   expect(shown).toBe(`[… 88 words …] ${"word ".repeat(12)}deal (was offer) ${"more ".repeat(11)}more [… 89 words …] `);
+});
+
+test("flags and the command that the attack left are told", async () => {
+  const run = await writeRun(join(folder, "flagged"), { attacks: { pwws: [attackResult("mail", "buy it now", "failed")] } });
+  const sanity = [{ name: "dropout", message: "dropout <may> be on" }];
+  writeFileSync(
+    join(run, "attacks/report.json"),
+    JSON.stringify({ attacks: { pwws: {} }, sanity, command: "temper attack run --examples 1" }),
+  );
+  const page = parse((await makeReport([run])).html);
+  expect([...page.querySelectorAll(".flags li")].map((flag) => flag.textContent)).toContain(`${run}: dropout <may> be on`);
+  expect(page.querySelector(".run code")!.textContent).toMatch(/^temper train .*\ntemper attack run --examples 1$/);
 });
 
 test("a run that is not finished or failed says so; one without attacks has no texts", async () => {
