@@ -35,6 +35,9 @@ const startState: CheckpointState = {
   timingBytes: 0,
 };
 
+/** Reading an update's numbers waits for the device: a GPU is asked now and then only. */
+const gpuLogEvery = 20;
+
 class Trainer {
   readonly #job: Job;
   readonly #training: Training;
@@ -117,7 +120,7 @@ class Trainer {
     const scalars = runner.update(done, hosts);
     const step = done + 1;
     const waiting = this.#recorder.hold({ step, epoch, rate, scalars });
-    if (waiting >= settings.logEvery) this.#recorder.flush();
+    if (waiting >= (settings.logEvery ?? (placement.device === "cpu" ? 1 : gpuLogEvery))) this.#recorder.flush();
     const seconds = (performance.now() - started) / 1000;
     const sum = (of: (host: (typeof hosts)[number]) => number): number => hosts.reduce((total, host) => total + of(host), 0);
     const examples = sum((host) => host.padded.rows);

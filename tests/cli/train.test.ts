@@ -157,6 +157,29 @@ describe("evaluate", () => {
     expect(JSON.parse(stdout)).toMatchObject((JSON.parse(readFileSync(join(out, "results.json"), "utf8")) as { report: object }).report);
   });
 
+  const shared = join(process.env.TEMPER_SHARED ?? join("..", "shared"), "data");
+
+  test.skipIf(!existsSync(join(shared, "advglue")))("AdvGLUE beside GLUE, and the drop (needs ../shared/data)", async () => {
+    const sst2 = join(folder, "sst2");
+    const args = ["--task", "sst2", "--data", shared, "--limit", "32", "--epochs", "1", "--set", "selectionLimit=20", "--out", sst2];
+    expect(await invoke(["train", "--model", join(folder, "tiny-bert"), "--device", "cpu", "--max-length", "12", ...args])).toMatchObject({
+      code: 0,
+    });
+    const { code, stdout } = await invoke(["evaluate", sst2, "--task", "advglue", "--data", shared]);
+    expect(code).toBe(0);
+    expect(stdout).toMatch(/^dev set +examples +accuracy +95 % interval\nGLUE sst2 +872 +\d+\.\d % +.*\nAdvGLUE sst2 +148 +\d+\.\d % /);
+    const json = JSON.parse((await invoke(["evaluate", sst2, "--task", "advglue", "--data", shared, "--json"])).stdout) as {
+      drop: number;
+      glue: { accuracy: number; task: string };
+      advglue: { accuracy: number; task: string };
+    };
+    expect(json).toMatchObject({ task: "advglue", glue: { task: "sst2" }, advglue: { task: "advglue:sst2" } });
+    expect(json.drop).toBeCloseTo(json.glue.accuracy - json.advglue.accuracy, 10);
+    // One part by its name is a task like any other.
+    const part = JSON.parse((await invoke(["evaluate", sst2, "--task", "advglue:sst2", "--data", shared, "--json"])).stdout) as object;
+    expect(part).toMatchObject({ task: "advglue:sst2", split: "dev", examples: 148, accuracy: json.advglue.accuracy });
+  });
+
   test("labels that disagree are shown side by side", async () => {
     const data = join(folder, "stars.tsv");
     writeFileSync(data, "text\tlabel\na film\tone\nthe plot\ttwo\n");
