@@ -40,7 +40,7 @@ lint: packages ## formatter, linter and type checker, with zero warnings
 bench: setup ## measure the engine, beside PyTorch where a Python has it
 	@node scripts/bench/main.mjs
 
-bench-train: setup ## fine-tune MiniLM on SST-2 beside a plain loop of transformers: speed and accuracy (an hour on two cores)
+bench-train: setup ## fine-tune MiniLM on SST-2 beside a plain loop of transformers: speed and accuracy (ten minutes on two cores)
 	@node scripts/bench/train.mjs
 
 demo: setup ## train, attack and report on data that npm brings along
