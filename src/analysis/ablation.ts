@@ -76,7 +76,7 @@ function figureOf({ by, scores, values }: AblationData): Figure {
     ),
   });
   const all = scores.map(rows);
-  const panel = plotPanel(`by ${by}`, {
+  const panel = plotPanel("", {
     width: 460,
     height: 300,
     // Values are seldom evenly spaced (0, 0.05, 0.1, 0.3): each has a place of its own.

@@ -121,14 +121,14 @@ function figureOf({ label, first, steps }: ConsistencyData): Figure {
   const panel = plotPanel(label, {
     width: 480,
     height: 280,
-    marginRight: 30,
-    x: { label: "step", ticks: 6 },
+    marginRight: 36,
+    x: { label: "step", ticks: 6, zero: true },
     y: { label: "predictions that differ (%)", grid: true, zero: true, nice: true, ticks: 6 },
     marks: [
       Plot.line(window, { x: "step", y: "y", stroke: colorOf(0), strokeOpacity: 0.55, strokeWidth: 1.3 }),
       Plot.line(total, { x: "step", y: "y", stroke: colorOf(1), strokeWidth: 2.2 }),
       Plot.dot(marks, { x: "step", y: "y", fill: colorOf(1), r: 4 }),
-      Plot.text(marks, { x: "step", y: "y", text: "text", dy: -12 }),
+      Plot.text(marks, { x: "step", y: "y", text: "text", textAnchor: "start", dx: 5, dy: -9 }),
     ],
   });
   return {

@@ -25,6 +25,8 @@ export const distanceSchema = z.object({
       option: z.union([z.number(), z.string()]).nullable(),
       /** Over training, as far as the run kept it; from 0 at step 0. */
       curve: z.array(z.object({ step: z.number(), distance: distances })),
+      /** At the last step that is known. */
+      last: z.object({ step: z.number(), distance: distances }),
       /** Of the model that was kept, and the step it is from. */
       chosenStep: z.number(),
       final: distances,
@@ -52,7 +54,7 @@ export async function analyseDistance(
 async function distancesOf(
   run: AnalysedRun,
   device: Device,
-): Promise<Pick<DistanceData["runs"][number], "curve" | "chosenStep" | "final">> {
+): Promise<Pick<DistanceData["runs"][number], "curve" | "last" | "chosenStep" | "final">> {
   const model = await loadFinal(run, device);
   try {
     const start = await loadStart(run, model.labels, device);
@@ -64,7 +66,13 @@ async function distancesOf(
       );
       const kept =
         logged.length > 0 ? logged : await fromCheckpoints(run.folder, (weights) => relativeDistances(weights, start.weights, start.fresh));
-      return { curve: [{ step: 0, distance: zero }, ...kept], chosenStep: run.results.chosenStep, final };
+      const { chosenStep } = run.results;
+      return {
+        curve: [{ step: 0, distance: zero }, ...kept],
+        last: kept.at(-1) ?? { step: chosenStep, distance: final },
+        chosenStep,
+        final,
+      };
     } finally {
       free(start.weights);
     }
@@ -89,33 +97,28 @@ async function fromCheckpoints(
 }
 
 function meaningOf({ runs }: DistanceData): string {
-  const sorted = [...runs].sort((a, b) => b.final.all! - a.final.all!);
-  const each = sorted.map(({ label, final }) => {
-    const parts = Object.entries(final).filter(([part]) => part !== "all");
+  const sorted = [...runs].sort((a, b) => b.last.distance.all! - a.last.distance.all!);
+  const each = sorted.map(({ label, last }) => {
+    const parts = Object.entries(last.distance).filter(([part]) => part !== "all");
     const [most] = parts.reduce((a, b) => (b[1] > a[1] ? b : a));
-    return `${label} ${formatShare(final.all!, 2)} (${most} most)`;
+    return `${label} ${formatShare(last.distance.all!, 2)} (${most} most)`;
   });
-  return `Relative distance from the pre-trained weights: ${each.join(", ")}; the farther, the more is forgotten.`;
+  return `Relative distance from the pre-trained weights at the last step: ${each.join(", ")}; the farther, the more is forgotten.`;
 }
 
 function figureOf({ by, runs }: DistanceData): Figure {
   const percent = (value: number): number => 100 * value;
   const y = { label: "relative L2 distance (%)", grid: true, zero: true, nice: true, ticks: 5 };
-  const curves = runs.flatMap(({ curve }, i) =>
-    curve.map(({ step, distance }) => ({ step, value: percent(distance.all!), color: colorOf(i) })),
+  const curves = runs.flatMap(({ curve, label }, i) =>
+    curve.map(({ step, distance }) => ({ step, value: percent(distance.all!), label, color: colorOf(i) })),
   );
-  const ends = runs.map(({ final, chosenStep, option }, i) => ({
-    step: chosenStep,
-    value: percent(final.all!),
-    option,
-    color: colorOf(i),
-  }));
+  const kept = runs.map(({ final, chosenStep }, i) => ({ step: chosenStep, value: percent(final.all!), color: colorOf(i) }));
   const parts = Object.keys(runs[0]?.final ?? {}).filter((part) => part !== "all");
   const names = parts.map((part) => part.replace("embeddings", "emb").replace("layer ", "").replace("pooler", "pool"));
-  const layers = runs.flatMap(({ final }, i) =>
-    parts.map((part, at) => ({ part: names[at], value: percent(final[part] ?? 0), color: colorOf(i) })),
+  const layers = runs.flatMap(({ last, label }, i) =>
+    parts.map((part, at) => ({ part: names[at], value: percent(last.distance[part] ?? 0), label, color: colorOf(i) })),
   );
-  const lines = { stroke: "color", z: "color", strokeWidth: 2 };
+  const lines = { stroke: "color", z: "label", strokeWidth: 2 };
   const panels = [
     plotPanel("over training", {
       x: { label: "step", ticks: 5 },
@@ -123,20 +126,22 @@ function figureOf({ by, runs }: DistanceData): Figure {
       marks: [
         Plot.line(curves, { x: "step", y: "value", ...lines }),
         Plot.dot(curves, { x: "step", y: "value", fill: "color", r: 2 }),
-        Plot.dot(ends, { x: "step", y: "value", stroke: "color", r: 5, strokeWidth: 1.5 }),
+        Plot.dot(kept, { x: "step", y: "value", stroke: "color", r: 5, strokeWidth: 1.5 }),
       ],
     }),
-    plotPanel("by layer, at the end", {
+    plotPanel("by layer, at the last step", {
       x: { label: "layer", type: "point", domain: names },
       y,
       marks: [Plot.line(layers, { x: "part", y: "value", ...lines }), Plot.dot(layers, { x: "part", y: "value", fill: "color", r: 3 })],
     }),
   ];
-  const told = ends.filter(({ option }) => option !== null);
+  const told = runs.flatMap(({ last, option }, i) =>
+    option === null ? [] : [{ option, value: percent(last.distance.all!), color: colorOf(i) }],
+  );
   if (new Set(told.map(({ option }) => option)).size > 1) {
     const numeric = told.every(({ option }) => typeof option === "number");
     panels.push(
-      plotPanel(`against ${by}, at the end`, {
+      plotPanel(`against ${by}, at the last step`, {
         x: numeric ? { label: by, type: "linear", inset: 10 } : { label: by, type: "point" },
         y,
         marks: [Plot.dot(told, { x: "option", y: "value", fill: "color", r: 4.5 })],

@@ -32,6 +32,8 @@ const gap = 18;
 const lineHeight = 15;
 const sizes = { title: 15, panel: 12, text: 11 };
 const leastWidth = 420;
+/** Names without quotes: the picture's renderer trips over these. */
+const fonts = "system-ui, Segoe UI, Helvetica Neue, Arial, DejaVu Sans, sans-serif";
 
 /** Wide enough for any letters of that many: there is nothing here to measure text with. */
 export function textWidth(text: string, size = sizes.text): number {
@@ -53,7 +55,7 @@ export function drawFigure(figure: Figure): string {
     for (const { key, x } of row) parts.push(drawKey(key, margin + x, y));
   }
   for (const row of rows) {
-    y += 14 + sizes.panel;
+    y += row.some((panel) => panel.title !== "") ? 14 + sizes.panel : 4;
     let x = margin;
     for (const panel of row) {
       parts.push(label(x, y, panel.title, sizes.panel, 'font-weight="600"'));
@@ -75,7 +77,7 @@ function document({ title, caption }: Figure, width: number, height: number, con
   const style = `.temper-figure{color:${light.ink};background:${light.paper}}@media (prefers-color-scheme:dark){.temper-figure{color:${dark.ink};background:${dark.paper}}}`;
   return [
     `<svg xmlns="http://www.w3.org/2000/svg" class="temper-figure" role="img" viewBox="0 0 ${width} ${height}" width="${width}" height="${height}"`,
-    ` color="${light.ink}" fill="currentColor" font-family="system-ui, 'Segoe UI', 'DejaVu Sans', Arial, sans-serif" font-size="${sizes.text}">\n`,
+    ` color="${light.ink}" fill="currentColor" font-family="${fonts}" font-size="${sizes.text}">\n`,
     `<title>${escapeXml(title)}</title>\n<desc>${escapeXml(caption)}</desc>\n<style>${style}</style>\n${content}\n</svg>\n`,
   ].join("");
 }
@@ -84,7 +86,12 @@ function document({ title, caption }: Figure, width: number, height: number, con
 export function drawPng(svg: string, scale = 2): Uint8Array {
   // The renderer knows no media queries; the root's own attributes are the light theme.
   const plain = svg.replace(/<style>.*?<\/style>/s, "");
-  return new Resvg(plain, { background: themes.light.paper, fitTo: { mode: "zoom", value: scale } }).render().asPng();
+  const options = {
+    background: themes.light.paper,
+    fitTo: { mode: "zoom", value: scale },
+    font: { defaultFontFamily: "DejaVu Sans" },
+  } as const;
+  return new Resvg(plain, options).render().asPng();
 }
 
 /** A panel drawn by Plot, in the house style. Colours are given as they are: Plot draws no legend. */

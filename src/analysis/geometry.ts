@@ -88,13 +88,15 @@ const side = 250;
 /** A ring of marks: colour is the example, by its place before fine-tuning; shape is the class. */
 function ring(turns: readonly number[], radius: number, classes: readonly number[], colors: readonly string[], size: number): string {
   const reach = side / 2 - 14;
-  return turns
+  const guide = `<circle cx="${side / 2}" cy="${side / 2}" r="${reach * radius}" fill="none" stroke="currentColor" stroke-opacity="0.15"/>`;
+  const marks = turns
     .map((turn, i) => {
       const angle = 2 * Math.PI * turn;
       const [x, y] = [side / 2 + reach * radius * Math.cos(angle), side / 2 - reach * radius * Math.sin(angle)];
       return `<path transform="translate(${x},${y})" d="${shapeOf(classes[i]!, size)}" fill="${colors[i]}" fill-opacity="0.8"/>`;
     })
     .join("");
+  return guide + marks;
 }
 
 function shapeOf(index: number, size: number): string {

@@ -75,6 +75,13 @@ function meaningOf({ from, to, barrier, points }: InterpolationData): string {
   return `From ${from} to ${to} ${hill}; accuracy is lowest (${formatShare(worst.accuracy)}) at alpha ${formatNumber(worst.alpha, 2)}.`;
 }
 
+/** From least to most, but no narrower than a span: a flat line is to look flat. */
+function domainOf(values: readonly number[], span: number): [number, number] {
+  const [low, high] = [Math.min(...values), Math.max(...values)];
+  const missing = Math.max(0, span - (high - low)) / 2;
+  return [low - missing, high + missing];
+}
+
 function figureOf({ from, to, task, split, examples, points }: InterpolationData): Figure {
   const low = Math.min(...points.map(({ alpha }) => alpha));
   const high = Math.max(...points.map(({ alpha }) => alpha));
@@ -82,12 +89,21 @@ function figureOf({ from, to, task, split, examples, points }: InterpolationData
     [0, 1].filter((alpha) => alpha >= low && alpha <= high),
     { stroke: "currentColor", strokeOpacity: 0.35, strokeDasharray: "3 3" },
   );
-  const panel = (title: string, unit: string, values: readonly { alpha: number; y: number }[], color: string) =>
+  const panel = (title: string, unit: string, leastSpan: number, values: readonly { alpha: number; y: number }[], color: string) =>
     plotPanel(title, {
       width: 380,
       height: 230,
       x: { label: "alpha", domain: [low, high], ticks: 6 },
-      y: { label: unit, grid: true, nice: true, ticks: 5 },
+      y: {
+        label: unit,
+        domain: domainOf(
+          values.map(({ y }) => y),
+          leastSpan,
+        ),
+        grid: true,
+        nice: true,
+        ticks: 5,
+      },
       marks: [
         ends,
         Plot.line(values, { x: "alpha", y: "y", stroke: color, strokeWidth: 2 }),
@@ -101,12 +117,14 @@ function figureOf({ from, to, task, split, examples, points }: InterpolationData
       panel(
         "loss",
         "cross-entropy (nats)",
+        0.1,
         points.map(({ alpha, loss }) => ({ alpha, y: loss })),
         colorOf(0),
       ),
       panel(
         "accuracy",
         "accuracy (%)",
+        10,
         points.map(({ alpha, accuracy }) => ({ alpha, y: 100 * accuracy })),
         colorOf(1),
       ),

@@ -8,7 +8,7 @@ import { jobOf, openRunConfig } from "../runs/open.js";
 import { type MsgsProbe, msgsProbes } from "../tasks/msgs.js";
 import { free } from "../tensor/index.js";
 import { train, type Watcher } from "../train/index.js";
-import { type Figure, plotPanel } from "./figure.js";
+import { type Figure, plotPanel, textWidth } from "./figure.js";
 import type { Ledger } from "./ledger.js";
 import { colorOf } from "./style.js";
 import type { Analysis } from "./write.js";
@@ -111,11 +111,13 @@ function groupsOf(runs: readonly ProbeRun[]): { probe: MsgsProbe; method: string
 }
 
 function meaningOf({ runs }: ProbeData): string {
-  const each = groupsOf(runs).map(({ probe, method, score }) => {
-    const leaning = score > 0.1 ? "leans on the linguistic feature" : score < -0.1 ? "leans on the surface feature" : "leans on neither";
-    return `${method} ${leaning} (${nameOf(probe)}: ${formatNumber(score, 2)})`;
+  const groups = groupsOf(runs);
+  const leaning = (score: number): string => (score > 0.1 ? "linguistic" : score < -0.1 ? "surface" : "neither");
+  const each = [...new Set(groups.map(({ probe }) => probe))].map((probe) => {
+    const own = groups.filter((group) => group.probe === probe);
+    return `${nameOf(probe)}: ${own.map(({ method, score }) => `${method} ${formatNumber(score, 2)} (${leaning(score)})`).join(", ")}`;
   });
-  return `Mean Matthews score: ${each.join("; ")}.`;
+  return `Mean Matthews score, and the feature leant on. ${each.join("; ")}.`;
 }
 
 function figureOf({ model, runs }: ProbeData): Figure {
@@ -137,7 +139,7 @@ function figureOf({ model, runs }: ProbeData): Figure {
         return { x1: at - 0.3, x2: at + 0.3, y: score, color: colorOf(at) };
       });
     return plotPanel(nameOf(probe), {
-      width: Math.max(260, 90 + 80 * methods.length),
+      width: Math.max(260, 70 + methods.length * Math.max(80, ...methods.map((method) => textWidth(method) + 12))),
       height: 270,
       x: {
         type: "linear",

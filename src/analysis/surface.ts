@@ -14,7 +14,7 @@ const tick = (value: number): string => String(Number(value.toPrecision(2)));
 /** Filled contours of a grid seen from above, with lines at the levels. */
 export function contourPanel(title: string, { axis, values }: Grid, levels: readonly number[], span: Span): Panel {
   const count = axis.length;
-  const [left, top, side, height] = [34, 8, 220, 262];
+  const [left, top, side, height] = [38, 8, 226, 266];
   // d3-contour puts a value in the middle of its cell: the outer half cells are not data.
   const place = (at: number): number => ((at - 0.5) / (count - 1)) * side;
   const share = (value: number): number => (value - span.low) / (span.high - span.low || 1);
@@ -38,9 +38,9 @@ export function contourPanel(title: string, { axis, values }: Grid, levels: read
     `<path d="M${side / 2 - 4},${side / 2}h8m-4,-4v8" stroke="#ffffff" stroke-width="1.6"/></g>`,
     ...ticks,
     label(left + side / 2, top + side + 28, "alpha", 10, 'text-anchor="middle"'),
-    label(12, top + side / 4, "beta", 10, 'text-anchor="middle"'),
+    label(left - 5, top + side / 4, "beta", 10, 'text-anchor="end"'),
   ];
-  return { title, width: left + side + 8, height, content: shorten(content.join("")) };
+  return { title, width: left + side + 12, height, content: shorten(content.join("")) };
 }
 
 /** Rounding may put a point a hair outside. */
@@ -53,7 +53,7 @@ const mostCells = 26;
 
 /** The same grid as a surface seen from a corner, drawn from the back to the front. */
 export function surfacePanel(title: string, { axis, values }: Grid, span: Span): Panel {
-  const [width, height] = [262, 230];
+  const [width, height] = [276, 254];
   const stride = Math.ceil((axis.length - 1) / mostCells);
   const kept = axis.flatMap((_, i) => (i % stride === 0 || i === axis.length - 1 ? [i] : []));
   const share = (value: number): number => Math.min(1, Math.max(0, (value - span.low) / (span.high - span.low || 1)));
@@ -61,7 +61,7 @@ export function surfacePanel(title: string, { axis, values }: Grid, span: Span):
   const at = (column: number, row: number, lift: number): [number, number] => {
     const [x, y] = [column / last - 0.5, row / last - 0.5];
     // Turned by 45 degrees and seen from 30 degrees above: depth is half of width.
-    return [width / 2 + (x - y) * 124, 140 + (x + y) * 62 - lift * 112];
+    return [width / 2 + 12 + (x - y) * 124, 184 + (x + y) * 62 - lift * 112];
   };
   const corners = (column: number, row: number, nextColumn: number, nextRow: number): [number, number][] =>
     (
