@@ -74,7 +74,9 @@ function notesOf({ attacks, examples, worstCase }: AttackReport): string[] {
         ? [`${name}: ${withoutLanguageModel} of ${examples} examples have no language-model swaps and were attacked without`]
         : []),
       ...(nearTies.length > 0
-        ? [`${name}: in ${nearTies.length} examples a lead under 0.0001 decided, which other batches may turn: ${some(nearTies)}`]
+        ? [
+            `${name}: ${nearTies.length} of ${examples} examples hung on a lead under 0.0001, which other batches may turn: ${some(nearTies)}`,
+          ]
         : []),
     ]),
   ];

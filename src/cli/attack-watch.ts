@@ -41,7 +41,9 @@ export function watchAttacks(io: Io, options: { quiet?: true | undefined; resume
       };
       timer = setInterval(refresh, tickMilliseconds).unref();
     },
-    onNotice: (message) => progress?.note(`note: ${message}`),
+    onNotice(message) {
+      if (!options.quiet) io.stderr.write(`note: ${message}\n`);
+    },
     end: close,
   };
 }

@@ -118,6 +118,8 @@ async function planAttacks(plan: AttackPlan, pool: Pool<Prepared>): Promise<Plan
       add(white(plan.opened.local.gradient, options));
     } else {
       const attack = await openAttack(name, options);
+      if (attack.languageModel && !plan.languageModel)
+        plan.watch?.onNotice?.(`${attack.name} runs without a language model's constraint; --language-model-swaps FILE gives it one`);
       add(poolAttacker(pool, attack), attack.languageModel ? plan.languageModel : undefined);
     }
   }

@@ -1,0 +1,248 @@
+import { cpSync, existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { createServer, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { join } from "node:path";
+import { afterEach, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
+import type { AttackReport } from "../../src/runs/attack.js";
+import { memory } from "../../src/tensor/index.js";
+import { type TinyVictim, tinyVictim } from "../attacks/tiny-victim.js";
+import { temporaryFolder } from "../temporary.js";
+import { invoke } from "./invoke.js";
+
+const folder = temporaryFolder();
+let victim: TinyVictim;
+let word: TinyVictim;
+let out = "";
+let count = 0;
+
+beforeAll(async () => {
+  victim = await tinyVictim(join(folder, "subword"));
+  word = await tinyVictim(join(folder, "word"), { encoding: "word", seed: 1 });
+}, 180_000);
+beforeEach(() => {
+  vi.stubEnv("TEMPER_CACHE", join(folder, "cache"));
+  out = join(folder, `out-${count++}`);
+});
+afterEach(() => vi.unstubAllEnvs());
+
+const genetic = "genetic:population=6,iterations=4";
+const cpu = ["--device", "cpu", "--threads", "1", "--quiet"];
+const own = (made: TinyVictim): string[] => ["--data", made.data, "--text", "text", "--label", "label"];
+
+async function attack(made: TinyVictim, ...more: string[]): Promise<{ code: number; stdout: string; stderr: string }> {
+  return invoke(["attack", made.run, ...own(made), "--out", out, ...cpu, ...more]);
+}
+
+async function report(made: TinyVictim, ...more: string[]): Promise<AttackReport> {
+  const { code, stdout, stderr } = await attack(made, "--json", ...more);
+  expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
+  return JSON.parse(stdout) as AttackReport;
+}
+
+describe("temper attack", () => {
+  test("runs all attacks into journals and reports them, with the worst case over them", async () => {
+    const before = memory().tensors;
+    const found = await report(victim, "--attack", "pwws", "--attack", genetic, "--attack", "random", "--examples", "40", "--csv");
+    expect(memory().tensors).toBe(before);
+    expect(found).toMatchObject({ examples: 40, sanity: expect.any(Array) });
+    expect(Object.keys(found.attacks)).toEqual(["pwws", "genetic", "random"]);
+    for (const summary of Object.values(found.attacks)) {
+      expect(summary).toMatchObject({ queries: { mean: expect.any(Number), median: expect.any(Number), p95: expect.any(Number) } });
+      expect(summary.accuracyUnderAttack).toBeLessThanOrEqual(found.clean);
+      expect(found.worstCase).toBeLessThanOrEqual(summary.accuracyUnderAttack);
+      expect(summary.queries.forwarded).toBeLessThanOrEqual(summary.queries.total + 2 * 40);
+      expect(summary.seconds).toBeGreaterThan(0);
+    }
+    expect(found.clean).toBeGreaterThan(0.8);
+    expect(found.attacks.pwws!.accuracyUnderAttack).toBeLessThan(0.8 * found.clean);
+    expect(JSON.parse(readFileSync(join(out, "report.json"), "utf8"))).toMatchObject(found);
+    expect(readdirSync(out).sort()).toEqual(
+      [
+        ...["pwws", "genetic", "random"].flatMap((name) => [".csv", ".jsonl", ".timing.json"].map((end) => name + end)),
+        "report.json",
+      ].sort(),
+    );
+    expect(readFileSync(join(out, "pwws.csv"), "utf8").split("\n")).toHaveLength(42);
+  });
+
+  test("prints a table with both denominators, and is read again with --resume", async () => {
+    const first = await attack(victim, "--attack", "pwws", "--attack", "greedy", "--examples", "30");
+    expect(first).toMatchObject({ code: 0, stderr: "" });
+    expect(first.stdout).toMatch(/accuracy under attack \(of 30\) +\d/);
+    expect(first.stdout).toMatch(/success rate \(of \d+ right\) +\d/);
+    expect(first.stdout).toContain("worst case");
+    expect(first.stdout).toMatch(/of [\d.]+ words are open, [\d.]+ substitutes each: [\d.]+\^\d+ texts/);
+    const journal = readFileSync(join(out, "pwws.jsonl"));
+    const again = await attack(victim, "--attack", "pwws", "--attack", "greedy", "--examples", "30", "--resume");
+    expect(again.stdout).toBe(first.stdout);
+    expect(readFileSync(join(out, "pwws.jsonl")).equals(journal)).toBe(true);
+    const third = await attack(victim, "--attack", "pwws", "--examples", "30");
+    expect(third).toMatchObject({ code: 2, stderr: expect.stringContaining("a journal is there already; continue it with --resume") });
+  });
+
+  test("knows a run's own data and table, and writes beside it", async () => {
+    const { code, stderr } = await invoke(["attack", victim.run, "--attack", "greedy", ...cpu]);
+    expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
+    expect(existsSync(join(victim.run, "attacks", "greedy.jsonl"))).toBe(true);
+  });
+
+  test("takes the scores of a run before from the disk, unless it is told not to", async () => {
+    const flags = ["--attack", "greedy", "--examples", "20", "--seed", "3"];
+    const first = await report(victim, ...flags);
+    rmSync(out, { recursive: true });
+    const second = await report(victim, ...flags);
+    rmSync(out, { recursive: true });
+    const fresh = await report(victim, ...flags, "--no-cache");
+    const forwarded = [first, second, fresh].map(({ attacks }) => attacks.greedy!.queries.forwarded);
+    expect(forwarded[1]).toBe(0);
+    expect(forwarded[2]).toBeGreaterThan(0);
+    const plain = ({ attacks, ...rest }: AttackReport) => ({ ...rest, accuracy: attacks.greedy!.accuracyUnderAttack });
+    expect(plain(second)).toEqual(plain(first));
+    expect(plain(fresh)).toEqual(plain(first));
+  });
+
+  test("keeps to its constraints and budget", async () => {
+    const found = await report(
+      victim,
+      "--attack",
+      "pwws",
+      "--examples",
+      "20",
+      "--budget",
+      "4",
+      "--largest-share",
+      "0.2",
+      "--keep-stop-words",
+    );
+    expect(found.attacks.pwws!.queries.p95).toBeLessThanOrEqual(4);
+    const lines = readFileSync(join(out, "pwws.jsonl"), "utf8").trim().split("\n").slice(1);
+    for (const line of lines) {
+      const { edits, words } = JSON.parse(line) as { edits: { from: string }[]; words: string[] };
+      expect(edits.length).toBeLessThanOrEqual(0.2 * words.length);
+      for (const { from } of edits) expect(["the", "was"]).not.toContain(from);
+    }
+  });
+
+  test("attacks white-box models with ascc, and tries texts of another model", async () => {
+    const found = await report(word, "--attack", "ascc", "--attack", "pwws", "--examples", "16");
+    expect(found.attacks.ascc!.accuracyUnderAttack).toBeLessThanOrEqual(found.clean);
+    const journal = join(out, "pwws.jsonl");
+    out = join(folder, `out-${count++}`);
+    const moved = await report(victim, "--attack", "pwws", "--transfer", journal, "--examples", "16");
+    expect(Object.keys(moved.attacks)).toEqual(["pwws", "transfer-pwws"]);
+    expect(moved.attacks["transfer-pwws"]!.queries.p95).toBeLessThanOrEqual(2);
+  });
+
+  test("says what is odd about numbers", async () => {
+    const labels = join(folder, "swapped.tsv");
+    const text = readFileSync(victim.data, "utf8").replace(/positive|negative/g, (label) =>
+      label === "positive" ? "negative" : "positive",
+    );
+    writeFileSync(labels, text);
+    const { code, stdout } = await invoke([
+      "attack",
+      victim.run,
+      "--data",
+      labels,
+      "--text",
+      "text",
+      "--label",
+      "label",
+      "--out",
+      out,
+      ...cpu,
+      "--attack",
+      "greedy",
+    ]);
+    expect(code).toBe(0);
+    expect(stdout).toContain("the label order may be wrong");
+  });
+});
+
+describe("what temper attack is given in error", () => {
+  const refused = async (message: string | RegExp, ...argv: string[]): Promise<void> => {
+    const { code, stdout, stderr } = await invoke(["attack", ...argv, ...cpu]);
+    expect({ code, stdout }).toEqual({ code: 2, stdout: "" });
+    expect(stderr).toMatch(message);
+  };
+
+  test("no table, one without the texts' words, one that is none", async () => {
+    cpSync(join(victim.run, "model"), join(folder, "plain"), { recursive: true });
+    await refused(/does not say which words may stand for which: give --substitutions/, join(folder, "plain"), ...own(victim));
+    await refused(/expected a trained classifier/, join(victim.run, "..", "tiny-bert"), ...own(victim));
+    const other = join(folder, "other.json");
+    writeFileSync(other, JSON.stringify({ zebra: ["okapi"] }));
+    await refused(/none of the words of \d+ examples has a substitute/, victim.run, ...own(victim), "--substitutions", other, "--out", out);
+    await refused(/expected "wordnet" or the path of a \.json table/, victim.run, ...own(victim), "--substitutions", "synonyms.txt");
+  });
+
+  test("attacks and options that do not exist", async () => {
+    await refused(/did you mean "genetic"\?/, victim.run, "--attack", "genetik", "--out", out);
+    await refused(/attack genetic: population: expected/, victim.run, "--attack", "genetic:population=0", "--out", out);
+    await refused(/--attack genetic:60: expected NAME:key=value/, victim.run, "--attack", "genetic:60", "--out", out);
+    await refused(/--attack pwws is there twice/, victim.run, "--attack", "pwws", "--attack", "pwws", "--out", out);
+    await refused(/largestShare/, victim.run, "--largest-share", "1.5", "--out", out);
+    await refused(/attack ascc: expected a model that reads one token a word/, victim.run, "--attack", "ascc", "--out", out);
+  });
+
+  test("a journal of another model, or of other settings", async () => {
+    expect(await attack(victim, "--attack", "greedy", "--examples", "8")).toMatchObject({ code: 0 });
+    await refused(
+      /made with another (encoding|model)/,
+      word.run,
+      ...own(word),
+      "--attack",
+      "greedy",
+      "--examples",
+      "8",
+      "--out",
+      out,
+      "--resume",
+    );
+    await refused(
+      /made with another seed: 0 there, 1 now/,
+      victim.run,
+      ...own(victim),
+      "--attack",
+      "greedy",
+      "--examples",
+      "8",
+      "--seed",
+      "1",
+      "--out",
+      out,
+      "--resume",
+    );
+  });
+
+  test("an endpoint with the wrong shape, HTML, NaN, nothing, too few classes, or none there", async () => {
+    const answers: [RegExp, (response: ServerResponse) => void][] = [
+      [/expected a list of 1 rows of probabilities/, (response) => response.end("[[0.5, 0.5], [0.5, 0.5]]")],
+      [/received HTML \(is the address that of a page\?\)/, (response) => response.end("<html><body>Hello</body></html>")],
+      [/received no JSON \(NaN and Infinity are none\)/, (response) => response.end("[[NaN, 0.5]]")],
+      [/received an empty answer/, (response) => response.end("")],
+      [/are these logits\? apply a softmax/, (response) => response.end("[[3.2, -1.5]]")],
+      [/gives 3 probabilities, more has 2 labels/, (response) => response.end("[[0.2, 0.3, 0.5]]")],
+      [/expected status 200, received 404/, (response) => response.writeHead(404).end("no such page")],
+    ];
+    for (const [message, answer] of answers) {
+      const server = createServer((request, response) => void request.resume().on("end", () => answer(response)));
+      await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+      const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
+      await refused(message, url, ...own(victim), "--substitutions", victim.substitutions, "--out", out, "--endpoint", "retries=0");
+      server.close();
+      server.closeAllConnections();
+    }
+    await refused(
+      /check that the endpoint runs/,
+      "http://127.0.0.1:9/",
+      ...own(victim),
+      "--substitutions",
+      victim.substitutions,
+      "--endpoint",
+      "retries=0",
+    );
+    await refused(/--endpoint: expected key=value/, "http://127.0.0.1:9/", "--endpoint", "quick");
+    await refused(/attempts|there is no such key/, "http://127.0.0.1:9/", "--endpoint", "attempts=3");
+  });
+});

@@ -1,0 +1,94 @@
+import { cpSync } from "node:fs";
+import { join } from "node:path";
+import { afterEach, beforeAll, beforeEach, expect, test, vi } from "vitest";
+import type { Comparison } from "../../src/evaluation/compare.js";
+import { type TinyVictim, tinyVictim } from "../attacks/tiny-victim.js";
+import { temporaryFolder } from "../temporary.js";
+import { invoke } from "./invoke.js";
+
+const folder = temporaryFolder();
+let trained: TinyVictim;
+let untrained: TinyVictim;
+
+async function attack(made: TinyVictim, out: string, examples = "60"): Promise<void> {
+  const flags = [
+    "--data",
+    trained.data,
+    "--text",
+    "text",
+    "--label",
+    "label",
+    "--examples",
+    examples,
+    "--attack",
+    "greedy",
+    "--attack",
+    "random",
+  ];
+  const { code, stderr } = await invoke(["attack", made.run, ...flags, "--out", out, "--device", "cpu", "--threads", "1", "--quiet"]);
+  expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
+}
+
+beforeAll(async () => {
+  vi.stubEnv("TEMPER_CACHE", join(folder, "cache"));
+  trained = await tinyVictim(join(folder, "trained"));
+  untrained = await tinyVictim(join(folder, "untrained"), { limit: 2 });
+  await attack(trained, join(trained.run, "attacks"));
+  await attack(untrained, join(untrained.run, "attacks"));
+}, 180_000);
+beforeEach(() => vi.stubEnv("TEMPER_CACHE", join(folder, "cache")));
+afterEach(() => vi.unstubAllEnvs());
+
+const compare = async (...argv: string[]): Promise<Comparison[]> => {
+  const { code, stdout, stderr } = await invoke(["compare", ...argv, "--json"]);
+  expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
+  return (JSON.parse(stdout) as { comparisons: Comparison[] }).comparisons;
+};
+
+test("a better model is called better, in a sentence", async () => {
+  const { code, stdout } = await invoke(["compare", join(trained.run, "attacks"), join(untrained.run, "attacks")]);
+  expect(code).toBe(0);
+  expect(stdout).toMatch(
+    /^clean: .*trained\/run\/attacks is better than .*untrained\/run\/attacks: [\d.]+ % against [\d.]+ % on 60 examples, [\d.]+ points \(95 %: [\d.]+ to [\d.]+; p /m,
+  );
+});
+
+test("runs are compared by their reports and journals; the order only turns the sign", async () => {
+  const forth = await compare(trained.run, untrained.run);
+  const back = await compare(untrained.run, trained.run);
+  expect(forth.map(({ measure }) => measure)).toEqual(["clean", "greedy", "random", "worst case"]);
+  expect(forth[0]).toMatchObject({ examples: 12, seeds: 1, p: { mcNemar: expect.any(Number), tTest: null } });
+  for (const [i, { difference, better, p }] of forth.entries()) {
+    expect(back[i]!.difference).toBeCloseTo(-difference, 10);
+    expect(back[i]!.p.corrected).toBeCloseTo(p.corrected, 2);
+    expect([better, back[i]!.better]).not.toEqual(["first", "first"]);
+  }
+});
+
+test("a model cannot be told from itself, and the set's power says from where on it could", async () => {
+  const [clean] = await compare(join(trained.run, "attacks"), join(trained.run, "attacks"));
+  expect(clean).toMatchObject({ difference: 0, better: null, p: { corrected: 1 } });
+  expect(clean!.verdict).toMatch(/cannot be told apart: .*with 60 examples, two models that differ by less than [\d.]+ points/);
+});
+
+test("folders of several runs are compared over seeds and examples", async () => {
+  for (const [side, made] of [
+    ["a", trained],
+    ["b", untrained],
+  ] as const)
+    for (const seed of ["1", "2"]) cpSync(join(made.run, "attacks"), join(folder, side, `seed${seed}`), { recursive: true });
+  const [clean] = await compare(join(folder, "a"), join(folder, "b"));
+  expect(clean).toMatchObject({ seeds: 2, examples: 60, better: "first", p: { mcNemar: null, tTest: expect.any(Number) } });
+  const { code, stderr } = await invoke(["compare", join(folder, "a"), trained.run]);
+  expect({ code, stderr }).toMatchObject({ code: 2, stderr: expect.stringMatching(/has 2 runs, .* has 1/) });
+});
+
+test("what cannot be compared is refused", async () => {
+  const refused = async (first: string, second: string, message: RegExp): Promise<void> => {
+    const { code, stderr } = await invoke(["compare", first, second]);
+    expect(code).toBe(2);
+    expect(stderr).toMatch(message);
+  };
+  await refused(join(folder, "nowhere"), trained.run, /there is no such file or folder/);
+  await refused(join(folder, "cache"), trained.run, /expected a finished run, a folder of attack journals/);
+});

@@ -1,0 +1,81 @@
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import fc from "fast-check";
+import { afterEach, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
+import { type TinyVictim, tinyVictim } from "../attacks/tiny-victim.js";
+import { temporaryFolder } from "../temporary.js";
+import { invoke } from "./invoke.js";
+
+const folder = temporaryFolder();
+const out = join(folder, "out");
+const journal = join(out, "pwws.jsonl");
+const cpu = ["--device", "cpu", "--threads", "1", "--quiet"];
+let victim: TinyVictim;
+let other: TinyVictim;
+
+beforeAll(async () => {
+  vi.stubEnv("TEMPER_CACHE", join(folder, "cache"));
+  victim = await tinyVictim(join(folder, "one"));
+  other = await tinyVictim(join(folder, "two"), { seed: 1 });
+  const flags = ["--data", victim.data, "--text", "text", "--label", "label", "--examples", "24", ...cpu];
+  expect(await invoke(["attack", victim.run, ...flags, "--attack", "pwws", "--out", out])).toMatchObject({ code: 0 });
+}, 180_000);
+beforeEach(() => vi.stubEnv("TEMPER_CACHE", join(folder, "cache")));
+afterEach(() => vi.unstubAllEnvs());
+
+const verify = (path: string, ...more: string[]) => invoke(["verify", path, "--model", victim.run, ...cpu, ...more]);
+
+describe("temper verify", () => {
+  test("confirms a journal, every edit from the run's table", async () => {
+    const { code, stdout, stderr } = await verify(journal);
+    expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
+    expect(stdout).toMatch(
+      /pwws\.jsonl: all 24 lines of pwws hold, every edit from .*table\.json \(\d+ fooled, \d+ held, \d+ wrong from the start\)/,
+    );
+    expect(JSON.parse((await verify(journal, "--json")).stdout)).toMatchObject([{ journal, lines: 24, header: { attack: "pwws" } }]);
+  });
+
+  test("rejects it after any single edit", async () => {
+    const bytes = readFileSync(journal);
+    const edited = join(folder, "edited.jsonl");
+    await fc.assert(
+      fc.asyncProperty(
+        fc.integer({ min: 0, max: bytes.length - 1 }),
+        fc.integer({ min: 1, max: 255 }),
+        fc.constantFrom("change", "insert", "remove"),
+        async (at, by, how) => {
+          const middle = how === "change" ? [(bytes[at]! + by) % 256] : how === "insert" ? [by, bytes[at]!] : [];
+          const changed = Buffer.concat([bytes.subarray(0, at), Buffer.from(middle), bytes.subarray(at + 1)]);
+          if (changed.equals(bytes)) return;
+          writeFileSync(edited, changed);
+          const { code, stdout, stderr } = await verify(edited);
+          expect({ code, stdout }).toEqual({ code: 2, stdout: "" });
+          const line = bytes.subarray(0, at).filter((byte) => byte === 0x0a).length + 1;
+          expect(stderr).toContain(`edited.jsonl:${line}: `);
+        },
+      ),
+      { numRuns: 40 },
+    );
+  });
+
+  test("rejects lines that are dropped or swapped, another model, another table, and what is no journal", async () => {
+    const lines = readFileSync(journal, "utf8").trimEnd().split("\n");
+    const changed = join(folder, "changed.jsonl");
+    const rejects = async (text: string, message: string | RegExp): Promise<void> => {
+      writeFileSync(changed, text);
+      const { code, stderr } = await verify(changed);
+      expect(code).toBe(2);
+      expect(stderr).toMatch(message);
+    };
+    await rejects(`${lines.slice(0, -1).join("\n")}\n`, /expected 24 results, the journal ends after 23/);
+    await rejects(`${lines.toSpliced(4, 1).join("\n")}\n`, /:5: this line does not match its checksum/);
+    await rejects(`${lines.with(2, lines[3]!).with(3, lines[2]!).join("\n")}\n`, /:3: this line does not match its checksum/);
+    await rejects("", /the journal is empty/);
+    await rejects("hello\n", /:1: expected the header of an attack journal/);
+    const wrong = await invoke(["verify", journal, "--model", other.run, ...cpu]);
+    expect(wrong).toMatchObject({ code: 2, stderr: expect.stringContaining("the journal was made with another model") });
+    const table = join(folder, "table.json");
+    writeFileSync(table, JSON.stringify({ good: ["bad"] }));
+    expect((await verify(journal, "--substitutions", table)).stderr).toContain("the journal was made with another substitutions");
+  });
+});
