@@ -18,7 +18,7 @@ const planSchema = z.object({
   format: z.literal(1),
   name: z.string(),
   profile: z.string().nullable(),
-  settings: sweepKeys.omit({ rows: true, columns: true, grid: true, measures: true, slurm: true }),
+  settings: z.object(sweepKeys.omit({ rows: true, columns: true, grid: true, measures: true, slurm: true }).shape),
   rows: named,
   columns: named,
   measures: z.array(z.string()),
