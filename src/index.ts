@@ -7,6 +7,20 @@
  *     console.log(report.accuracy, report.interval);
  */
 
+// Analyses: what the papers show in figures, as data, a sentence and a drawing.
+export { analyseAblation } from "./analysis/ablation.js";
+export { type AttackedRun, readAttacked } from "./analysis/attacked.js";
+export { analyseConsistency } from "./analysis/consistency-of-run.js";
+export { analyseDistance } from "./analysis/distance.js";
+export { drawFigure, drawPng, type Figure, type Panel, plotPanel } from "./analysis/figure.js";
+export { analyseGeometry } from "./analysis/geometry-of-runs.js";
+export { analyseLine } from "./analysis/interpolation-of-runs.js";
+export { analyseLandscape } from "./analysis/landscape-of-runs.js";
+export { probeAnalysis, runProbes } from "./analysis/probe.js";
+export { type AnalysedRun, readFinishedRuns } from "./analysis/runs.js";
+export { analyseTradeoff } from "./analysis/tradeoff.js";
+export { tsne } from "./analysis/tsne.js";
+export { type Analysis, writeAnalysis } from "./analysis/write.js";
 // Attacks: searches over word substitutions, and their journals.
 export type { AttackDefinition } from "./attacks/attack.js";
 export { type Constraints, constraintOptions } from "./attacks/constraints.js";

@@ -4,6 +4,7 @@ import { beforeAll, describe, expect, it } from "vitest";
 import { type JournalHeader, JournalWriter } from "../../src/attacks/journal.js";
 import type { AttackResult } from "../../src/attacks/result.js";
 import { fineTune } from "../../src/runs/fine-tune.js";
+import { memory } from "../../src/tensor/index.js";
 import { invoke } from "../cli/invoke.js";
 import { temporaryFolder } from "../temporary.js";
 import { tinyRun } from "../tiny-run.js";
@@ -42,8 +43,10 @@ beforeAll(async () => {
 async function analyze(...argv: string[]): Promise<{ stdout: string; data: Record<string, unknown>; svg: string; out: string }> {
   const out = join(folder, "out");
   rmSync(out, { recursive: true, force: true });
+  const before = memory().tensors;
   const { code, stdout, stderr } = await invoke(["analyze", ...argv, "--out", out, "--quiet"]);
   expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
+  expect(memory().tensors).toBe(before);
   const [name] = argv;
   return {
     stdout,
