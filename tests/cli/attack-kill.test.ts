@@ -1,0 +1,100 @@
+import { spawn } from "node:child_process";
+import { readFileSync, statSync } from "node:fs";
+import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import { beforeAll, expect, test } from "vitest";
+import { Rng } from "../../src/tensor/random.js";
+import { type TinyVictim, tinyVictim } from "../attacks/tiny-victim.js";
+import { temporaryFolder } from "../temporary.js";
+import { buildIfStale, main } from "./built.js";
+
+const folder = temporaryFolder();
+const names = ["pwws", "genetic"];
+let victim: TinyVictim;
+
+beforeAll(async () => {
+  buildIfStale();
+  victim = await tinyVictim(folder, {}, 300);
+}, 240_000);
+
+/** Starts the real process; each folder has a cache of its own, so that nobody profits from another's scores. */
+function start(out: string, ...more: string[]) {
+  const flags = ["--data", victim.data, "--text", "text", "--label", "label", "--examples", "300", "--pool", "8"];
+  const attacks = ["--attack", "pwws", "--attack", "genetic:population=8,iterations=6"];
+  const child = spawn(
+    process.execPath,
+    [main, "attack", victim.run, ...flags, ...attacks, "--device", "cpu", "--threads", "1", "--out", out, ...more],
+    {
+      stdio: ["ignore", "ignore", "pipe"],
+      env: { ...process.env, TEMPER_CACHE: join(out, "cache") },
+    },
+  );
+  let stderr = "";
+  child.stderr.on("data", (chunk: Buffer) => {
+    stderr += chunk;
+  });
+  const ended = new Promise<{ code: number | null; signal: string | null; stderr: string }>((resolve) =>
+    child.once("exit", (code, signal) => resolve({ code, signal, stderr })),
+  );
+  return { child, ended };
+}
+
+const sizeOf = (out: string): number =>
+  names.reduce((sum, name) => sum + (statSync(join(out, `${name}.jsonl`), { throwIfNoEntry: false })?.size ?? 0), 0);
+const journals = (out: string): string[] => names.map((name) => readFileSync(join(out, `${name}.jsonl`), "utf8"));
+
+test("killed 20 times at random and resumed, the journals are the same, and hold", async () => {
+  const whole = join(folder, "whole");
+  expect(await start(whole).ended).toMatchObject({ code: 0 });
+  const total = sizeOf(whole);
+  const rng = new Rng("kills");
+  const out = join(folder, "killed");
+  let kills = 0;
+  for (let resume: string[] = []; ; resume = ["--resume"]) {
+    const { child, ended } = start(out, ...resume);
+    let over = false;
+    void ended.then(() => {
+      over = true;
+    });
+    if (kills < 20) {
+      // Anywhere in the next thirtieth of the work, and some moments after.
+      const target = sizeOf(out) + rng.integer(Math.ceil(total / 30));
+      while (!over && sizeOf(out) < target) await delay(1);
+      await delay(rng.integer(10));
+      child.kill("SIGKILL");
+    }
+    const { code, signal } = await ended;
+    if (signal === "SIGKILL") kills++;
+    else {
+      expect(code).toBe(0);
+      break;
+    }
+  }
+  expect(kills).toBe(20);
+  expect(journals(out)).toEqual(journals(whole));
+  const paths = names.map((name) => join(out, `${name}.jsonl`));
+  const verify = spawn(process.execPath, [main, "verify", ...paths, "--model", victim.run, "--device", "cpu"], { stdio: "ignore" });
+  expect(await new Promise((resolve) => verify.once("exit", resolve))).toBe(0);
+}, 240_000);
+
+test("Ctrl-C says how to go on, and that works", async () => {
+  const out = join(folder, "interrupted");
+  const { child, ended } = start(out);
+  while (sizeOf(out) < 20_000) await delay(5);
+  child.kill("SIGINT");
+  const { code, stderr } = await ended;
+  expect(code).toBe(130);
+  const [, again] = /Go on with: temper (.*)\n/.exec(stderr)!;
+  expect(again).toContain(`--out ${out}`);
+  expect(again).toMatch(/--resume$/);
+  expect(await start(out, "--resume").ended).toMatchObject({ code: 0 });
+  expect(journals(out)).toEqual(journals(join(folder, "whole")));
+}, 120_000);
+
+test("two at once into one folder are refused", async () => {
+  const out = join(folder, "twice");
+  const first = start(out);
+  while (sizeOf(out) === 0) await delay(5);
+  expect(await start(out, "--resume").ended).toMatchObject({ code: 2, stderr: expect.stringContaining("is writing there") });
+  expect(await first.ended).toMatchObject({ code: 0 });
+}, 120_000);

@@ -1,0 +1,199 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { readFileSync } from "node:fs";
+import { request } from "node:http";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
+import { loadModel } from "../../src/models/index.js";
+import { createEndpoint } from "../../src/runs/endpoint.js";
+import { serveModel } from "../../src/runs/serve.js";
+import { free, memory } from "../../src/tensor/index.js";
+import { onCpu } from "../../src/train/index.js";
+import { type TinyVictim, tinyVictim } from "../attacks/tiny-victim.js";
+import { temporaryFolder } from "../temporary.js";
+import { buildIfStale, main } from "./built.js";
+import { invoke } from "./invoke.js";
+
+const folder = temporaryFolder();
+const victims: Record<string, TinyVictim> = {};
+const children: ChildProcess[] = [];
+
+beforeAll(async () => {
+  buildIfStale();
+  vi.stubEnv("TEMPER_CACHE", join(folder, "cache"));
+  for (const encoding of ["subword", "word"] as const) victims[encoding] = await tinyVictim(join(folder, encoding), { encoding });
+}, 240_000);
+afterAll(() => {
+  for (const child of children) child.kill("SIGKILL");
+  vi.unstubAllEnvs();
+});
+
+/** The real process on a free port; resolves when it listens. */
+async function serve(model: string): Promise<{ url: string; child: ChildProcess }> {
+  const child = spawn(process.execPath, [main, "serve", model, "--port", "0", "--device", "cpu", "--threads", "1"], {
+    stdio: ["ignore", "pipe", "ignore"],
+  });
+  children.push(child);
+  const [chunk] = (await once(child.stdout!, "data")) as [Buffer];
+  return { url: chunk.toString().trim(), child };
+}
+
+const post = (url: string, body: string) => fetch(url, { method: "POST", body });
+
+describe("temper serve", () => {
+  test.each(["subword", "word"])("an attack through it is the attack itself (%s)", async (encoding) => {
+    const { run, data, substitutions } = victims[encoding]!;
+    const { url, child } = await serve(run);
+    const flags = ["--data", data, "--text", "text", "--label", "label", "--examples", "20", "--quiet", "--substitutions", substitutions];
+    const attacks = ["--attack", "pwws", "--attack", "genetic:population=5,iterations=3"];
+    const here = await invoke([
+      "attack",
+      run,
+      ...flags,
+      ...attacks,
+      "--out",
+      join(folder, `${encoding}-here`),
+      "--device",
+      "cpu",
+      "--threads",
+      "1",
+    ]);
+    const there = await invoke(["attack", url, ...flags, ...attacks, "--out", join(folder, `${encoding}-there`)]);
+    expect([here, there]).toMatchObject([{ code: 0 }, { code: 0 }]);
+    for (const attack of ["pwws", "genetic"]) {
+      const results = ["here", "there"].map((place) => {
+        const lines = readFileSync(join(folder, `${encoding}-${place}`, `${attack}.jsonl`), "utf8")
+          .trim()
+          .split("\n")
+          .slice(1);
+        return lines.map((line) => {
+          const {
+            checksum: _,
+            before,
+            after,
+            ...rest
+          } = JSON.parse(line) as Record<string, unknown> & { before: number[]; after: number[] };
+          return { ...rest, before: before.map((value) => value.toFixed(4)), after: after.map((value) => value.toFixed(4)) };
+        });
+      });
+      expect(results[1]).toEqual(results[0]);
+    }
+    const journal = join(folder, `${encoding}-there`, "pwws.jsonl");
+    expect(await invoke(["verify", journal, "--model", url, "--quiet"])).toMatchObject({ code: 0 });
+    child.kill("SIGINT");
+    expect(await once(child, "exit")).toEqual([0, null]);
+  });
+
+  test("says which model it is, and what it does not take", async () => {
+    const { url, child } = await serve(victims.subword!.run);
+    expect(await (await fetch(url)).json()).toMatchObject({ labels: ["negative", "positive"], encoding: "subword", unknown: "[UNK]" });
+    const answers: [string, number, RegExp][] = [
+      ["hello", 400, /expected JSON/],
+      ['{"text": "a"}', 400, /texts/],
+      ['{"texts": "a"}', 400, /texts: expected array/],
+      ['{"texts": ["a", 3]}', 400, /texts\[1\]/],
+      ['{"texts": [["a", "b", "c"]]}', 400, /texts\[0\]/],
+      [JSON.stringify({ texts: new Array(5000).fill("a") }), 413, /at most 4096 texts/],
+      [JSON.stringify({ texts: ["a".repeat(17 << 20)] }), 413, /at most 16777216 bytes/],
+    ];
+    for (const [body, status, message] of answers) {
+      const response = await post(url, body);
+      expect([response.status, ((await response.json()) as { error: string }).error]).toEqual([status, expect.stringMatching(message)]);
+    }
+    expect((await fetch(url, { method: "DELETE" })).status).toBe(405);
+    expect(await (await post(url, '{"texts": []}')).json()).toEqual({ probabilities: [] });
+    const pair = (await (await post(url, '{"texts": ["the film was good", ["good", "bad"]]}')).json()) as { probabilities: number[][] };
+    for (const row of pair.probabilities) expect(row[0]! + row[1]!).toBeCloseTo(1, 6);
+    const taken = await invoke(["serve", victims.subword!.run, "--port", new URL(url).port, "--device", "cpu"]);
+    expect(taken).toMatchObject({ code: 2, stderr: expect.stringContaining("another program listens there") });
+    child.kill("SIGTERM");
+    expect(await once(child, "exit")).toEqual([0, null]);
+  });
+});
+
+describe("an endpoint", () => {
+  test("answers requests that come together in one batch, each with its own rows", async () => {
+    const batches: number[] = [];
+    let release = (): void => undefined;
+    const first = new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    const server = createEndpoint({
+      facts: {},
+      async answer(texts) {
+        batches.push(texts.length);
+        if (batches.length === 1) await first;
+        return texts.map(([text]) => [Number(text), 1 - Number(text)]);
+      },
+    });
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    const url = `http://127.0.0.1:${(server.address() as { port: number }).port}/`;
+    const ask = async (...texts: string[]) => (await post(url, JSON.stringify({ texts }))).json();
+    const early = ask("0.5");
+    await vi.waitFor(() => expect(batches).toEqual([1]));
+    const late = [ask("0.25", "0.75"), ask("1"), ask("0")];
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    release();
+    expect(await early).toEqual({ probabilities: [[0.5, 0.5]] });
+    expect(await Promise.all(late)).toEqual([
+      {
+        probabilities: [
+          [0.25, 0.75],
+          [0.75, 0.25],
+        ],
+      },
+      { probabilities: [[1, 0]] },
+      { probabilities: [[0, 1]] },
+    ]);
+    expect(batches).toEqual([1, 4]);
+    server.close();
+    server.closeAllConnections();
+  });
+
+  test("turns away what it has no room for, survives askers that leave, and reports failures", async () => {
+    let broken = false;
+    const server = createEndpoint(
+      {
+        facts: {},
+        async answer(texts) {
+          if (broken) throw new Error("no memory");
+          await new Promise((resolve) => setTimeout(resolve, 30));
+          return texts.map(() => [0.5, 0.5]);
+        },
+      },
+      { texts: 2, bytes: 1000, waiting: 3 },
+    );
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    const { port } = server.address() as { port: number };
+    const url = `http://127.0.0.1:${port}/`;
+    const statuses = await Promise.all(Array.from({ length: 4 }, () => post(url, '{"texts": ["a", "b"]}').then(({ status }) => status)));
+    expect(statuses.filter((status) => status === 200).length).toBeGreaterThan(0);
+    expect(statuses.filter((status) => status === 503).length).toBeGreaterThan(0);
+    const leaving = request({ port, host: "127.0.0.1", method: "POST" }).on("error", () => undefined);
+    leaving.end('{"texts": ["a"]}');
+    setTimeout(() => leaving.destroy(), 5);
+    await new Promise((resolve) => setTimeout(resolve, 60));
+    expect((await post(url, '{"texts": ["a"]}')).status).toBe(200);
+    broken = true;
+    const failed = await post(url, '{"texts": ["a"]}');
+    expect([failed.status, await failed.json()]).toEqual([500, { error: "no memory" }]);
+    server.close();
+    server.closeAllConnections();
+  });
+
+  test("over a model leaves no tensor behind", async () => {
+    const before = memory().tensors;
+    const model = await loadModel(victims.word!.run);
+    const { server, classifier } = serveModel(model, onCpu);
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    const loaded = memory().tensors;
+    const url = `http://127.0.0.1:${(server.address() as { port: number }).port}/`;
+    for (let i = 0; i < 5; i++) expect((await post(url, '{"texts": ["the film was good", "[UNK] bad"]}')).status).toBe(200);
+    expect(memory().tensors).toBe(loaded);
+    server.close();
+    server.closeAllConnections();
+    classifier.close();
+    free(model.weights);
+    expect(memory().tensors).toBe(before);
+  });
+});
