@@ -1,7 +1,7 @@
 # Every target first sets up what it needs; doing so again when nothing changed takes about a second.
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-locked packages addon test lint bench bench-train demo test-libtorch-debian clean FORCE
+.PHONY: help setup setup-locked packages addon test lint bench bench-train bench-attacks demo test-libtorch-debian clean FORCE
 
 sources := $(shell find src -name '*.ts' 2>/dev/null)
 compiled := $(patsubst src/%.ts,dist/%.js,$(filter-out %.d.ts,$(sources)))
@@ -42,6 +42,9 @@ bench: setup ## measure the engine, beside PyTorch where a Python has it
 
 bench-train: setup ## fine-tune MiniLM on SST-2 beside a plain loop of transformers: speed and accuracy (ten minutes on two cores)
 	@node scripts/bench/train.mjs
+
+bench-attacks: setup ## PWWS and the genetic attack beside TextAttack: speed, and what is left of accuracy
+	@node scripts/bench/attacks.mjs
 
 demo: setup ## train, attack and report on data that npm brings along
 	@node scripts/demo.mjs
