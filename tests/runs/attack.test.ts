@@ -1,0 +1,71 @@
+import { join } from "node:path";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
+import { afterEach, beforeAll, beforeEach, expect, test, vi } from "vitest";
+import { constraintOptions } from "../../src/attacks/constraints.js";
+import { type AttackPlan, runAttacks } from "../../src/runs/attack.js";
+import { openVictim } from "../../src/runs/victim.js";
+import { loadSubstitutions } from "../../src/text/substitutions.js";
+import { reviewExamples, type TinyVictim, tinyVictim } from "../attacks/tiny-victim.js";
+import { temporaryFolder } from "../temporary.js";
+
+const folder = temporaryFolder();
+let made: TinyVictim;
+
+beforeAll(async () => {
+  made = await tinyVictim(folder);
+}, 120_000);
+beforeEach(() => vi.stubEnv("TEMPER_CACHE", join(folder, "cache")));
+afterEach(() => vi.unstubAllEnvs());
+
+async function planOf(out: string, count: number): Promise<AttackPlan> {
+  return {
+    opened: await openVictim(made.run, { device: "cpu", threads: 1 }),
+    task: { name: "reviews", labels: ["negative", "positive"], openFields: [0] },
+    split: "test",
+    examples: reviewExamples(count),
+    attacks: [{ name: "greedy", options: {} }],
+    substitutions: await loadSubstitutions(made.substitutions),
+    constraints: constraintOptions.parse({}),
+    seed: 0,
+    out: join(folder, out),
+  };
+}
+
+test("memory does not grow with the examples", async () => {
+  setFlagsFromString("--expose-gc");
+  const collectGarbage = runInNewContext("gc") as () => void;
+  const heap = (): number => {
+    collectGarbage();
+    return process.memoryUsage().heapUsed + process.memoryUsage().arrayBuffers;
+  };
+  const plan = await planOf("memory", 1500);
+  const sizes = new Map<number, number>();
+  await runAttacks({
+    ...plan,
+    watch: {
+      onResult(done) {
+        if (done === 300 || done === 1500) sizes.set(done, heap());
+      },
+    },
+  });
+  plan.opened.close();
+  // A result in full takes a kilobyte or two: 1,200 of them would show.
+  expect(sizes.get(1500)! - sizes.get(300)!).toBeLessThan(1_000_000);
+});
+
+test("a victim that answers the same text in two ways is told of", async () => {
+  const plan = await planOf("moody", 12);
+  const { victim } = plan.opened;
+  let calls = 0;
+  const moody = {
+    ...victim,
+    probabilities: async (inputs: Parameters<typeof victim.probabilities>[0]) => {
+      const rows = await victim.probabilities(inputs);
+      return calls++ % 2 ? rows.map((row) => row.map((value, i) => 0.9 * value + (i === 0 ? 0.1 : 0))) : rows;
+    },
+  };
+  const { sanity } = await runAttacks({ ...plan, opened: { ...plan.opened, victim: moody }, cache: false });
+  plan.opened.close();
+  expect(sanity.map(({ name }) => name)).toContain("dropout");
+});
