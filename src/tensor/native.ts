@@ -96,6 +96,9 @@ export function native(): Native {
   const file = join(buildFolder(), "temper.node");
   if (!existsSync(file))
     throw new UserError(`the engine is not built: ${file} is missing. Run \`make setup\` in the checkout, or \`npx temper setup\`.`);
+  // GNU OpenMP's threads wait for each other spinning, for milliseconds; on a machine that others use too they spin for one that is not
+  // even running, and a pass takes several times as long. This many turns (some 20 us) bridge the gap to the next operator.
+  process.env.GOMP_SPINCOUNT ??= "1000";
   try {
     loaded = createRequire(import.meta.url)(file) as Native;
   } catch (error) {
