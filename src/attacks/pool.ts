@@ -22,15 +22,25 @@ export interface PoolOptions {
 interface Running {
   readonly course: Generator<Candidate[], AttackResult, Score[]>;
   readonly toInput: (candidate: Candidate) => VictimInput;
+  /** What this search has learnt already: it asks for the same texts again and again, and then they need not even be written out. */
+  known: Map<string, Known>;
   asked: Candidate[];
   answers: Score[];
   result?: AttackResult;
 }
 
+interface Known {
+  readonly score: Score;
+  readonly length: number;
+}
+
+/** Candidates that a search remembers: a few generations of the genetic attack. */
+const mostKnown = 4096;
+
 /** A text that waits for the victim, and everyone who asked for it. */
 interface Waiting<Ready> {
   readonly ready: Ready;
-  readonly askers: { readonly running: Running; readonly index: number }[];
+  readonly askers: { readonly running: Running; readonly index: number; readonly name: string }[];
 }
 
 /**
@@ -64,7 +74,7 @@ export class Pool<Ready extends Prepared> {
       if (index <= skip) continue;
       const runnings = wave.map((target) => {
         const course = attackExample(target, attack, seeds.fork(target.id), this.victim.classes, options.budget);
-        return { course, toInput: inputsOf(target), asked: course.next().value as Candidate[], answers: [] };
+        return { course, toInput: inputsOf(target), known: new Map(), asked: course.next().value as Candidate[], answers: [] };
       });
       let position = first;
       for await (const result of this.#wave(runnings)) if (position++ >= skip) yield result;
@@ -97,18 +107,26 @@ export class Pool<Ready extends Prepared> {
   /** Answers what the cache knows and queues the rest, each distinct text once. */
   #gather(running: Running, waiting: Map<string, Waiting<Ready>>): void {
     running.answers = new Array<Score>(running.asked.length);
+    if (running.known.size > mostKnown) running.known.clear();
     running.asked.forEach((candidate, index) => {
-      const ready = this.victim.prepare(running.toInput(candidate));
       this.counters.asked++;
+      const name = nameOf(candidate);
+      const before = running.known.get(name);
+      if (before) {
+        this.counters.askedTokens += before.length;
+        running.answers[index] = before.score;
+        return;
+      }
+      const ready = this.victim.prepare(running.toInput(candidate));
       this.counters.askedTokens += ready.length;
       const key = contentKey(ready.content);
-      const known = this.#cache.get(key);
-      if (known) {
-        running.answers[index] = { probabilities: known };
+      const cached = this.#cache.get(key);
+      if (cached) {
+        learn(running, index, name, cached, ready.length);
         return;
       }
       const entry = waiting.get(key) ?? { ready, askers: [] };
-      entry.askers.push({ running, index });
+      entry.askers.push({ running, index, name });
       waiting.set(key, entry);
     });
   }
@@ -124,7 +142,7 @@ export class Pool<Ready extends Prepared> {
         this.counters.forwarded++;
         this.counters.forwardedTokens += ready.length;
         this.#cache.set(keys[entry]!, rows[i]!);
-        for (const { running, index } of askers) running.answers[index] = { probabilities: rows[i]! };
+        for (const { running, index, name } of askers) learn(running, index, name, rows[i]!, ready.length);
       });
     }
   }
@@ -143,10 +161,23 @@ export function poolAttacker<Ready extends Prepared>(pool: Pool<Ready>, attack: 
   };
 }
 
+function learn(running: Running, index: number, name: string, probabilities: Float32Array, length: number): void {
+  const score = { probabilities };
+  running.answers[index] = score;
+  running.known.set(name, { score, length });
+}
+
+/** A candidate as a string: two characters a word, and which word is hidden. */
+function nameOf({ picks, mask }: Candidate): string {
+  return Buffer.from(picks.buffer, picks.byteOffset, picks.byteLength).toString("latin1") + (mask ?? "");
+}
+
 function advance(running: Running): void {
   const step = running.course.next(running.answers);
-  if (step.done) running.result = step.value;
-  else running.asked = step.value;
+  if (step.done) {
+    running.result = step.value;
+    running.known.clear();
+  } else running.asked = step.value;
 }
 
 function checkRows(rows: readonly Float32Array[], count: number, victim: Victim): void {
