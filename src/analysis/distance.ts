@@ -59,13 +59,12 @@ async function distancesOf(
   try {
     const start = await loadStart(run, model.labels, device);
     try {
-      const final = relativeDistances(model.weights, start.weights, start.fresh);
+      const final = relativeDistances(model.weights, start.weights);
       const zero = Object.fromEntries(Object.keys(final).map((part) => [part, 0]));
       const logged = (await readEvents(run.folder)).flatMap(({ step, distance }) =>
         distance ? [{ step, distance: distance as Distances }] : [],
       );
-      const kept =
-        logged.length > 0 ? logged : await fromCheckpoints(run.folder, (weights) => relativeDistances(weights, start.weights, start.fresh));
+      const kept = logged.length > 0 ? logged : await fromCheckpoints(run.folder, (weights) => relativeDistances(weights, start.weights));
       const { chosenStep } = run.results;
       return {
         curve: [{ step: 0, distance: zero }, ...kept],
@@ -114,7 +113,7 @@ function figureOf({ by, runs }: DistanceData): Figure {
   );
   const kept = runs.map(({ final, chosenStep }, i) => ({ step: chosenStep, value: percent(final.all!), color: colorOf(i) }));
   const parts = Object.keys(runs[0]?.final ?? {}).filter((part) => part !== "all");
-  const names = parts.map((part) => part.replace("embeddings", "emb").replace("layer ", "").replace("pooler", "pool"));
+  const names = parts.map((part) => part.replace("embeddings", "emb").replace("layer ", ""));
   const layers = runs.flatMap(({ last, label }, i) =>
     parts.map((part, at) => ({ part: names[at], value: percent(last.distance[part] ?? 0), label, color: colorOf(i) })),
   );

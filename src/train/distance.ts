@@ -4,16 +4,16 @@ import { noGrad, scope, stack, type Tensor } from "../tensor/index.js";
 /** Relative L2 distances, ||weights - origin|| / ||origin||: of the whole encoder (`all`) and of its parts. */
 export type Distances = Readonly<Record<string, number>>;
 
-/** The part of an encoder that a parameter belongs to; null for a head. */
+/** The part of an encoder that a parameter belongs to; null for a head, BERT's pooler included. */
 function partOf(name: string): string | null {
   const layer = /\.encoder\.layer\.(\d+)\./.exec(name);
   if (layer) return `layer ${layer[1]}`;
-  return /\.(embeddings|pooler)\./.exec(name)?.[1] ?? null;
+  return name.includes(".embeddings.") ? "embeddings" : null;
 }
 
-/** How far an encoder has moved from where it began (RIFT fig. 2). Parameters of `drawn` were never pre-trained and do not count. */
-export function relativeDistances(weights: Weights, origin: Weights, drawn: readonly string[] = []): Distances {
-  const names = [...origin.keys()].filter((name) => partOf(name) !== null && !drawn.includes(name));
+/** How far an encoder has moved from where it began (RIFT fig. 2). */
+export function relativeDistances(weights: Weights, origin: Weights): Distances {
+  const names = [...origin.keys()].filter((name) => partOf(name) !== null);
   const norms = scope(() =>
     noGrad(() => {
       const pairs = names.flatMap((name) => {

@@ -151,9 +151,7 @@ class Trainer {
     if (value === undefined) throw unknownMetric(settings.selectBy, Object.keys(metrics));
     const better = best === null || isBetter(settings.selectBy, value, best.value);
     this.#state = { ...this.#state, evaluated: step, best: better ? { step, value, metrics } : best, waited: better ? 0 : waited + 1 };
-    const distance = settings.logDistance
-      ? { distance: relativeDistances(model.weights, this.#training.run.pretrained(), model.fresh) }
-      : {};
+    const distance = settings.logDistance ? { distance: relativeDistances(model.weights, this.#training.run.pretrained()) } : {};
     this.#recorder.write({ step, evaluation: metrics, best: better, ...distance });
     watch?.onEvaluation?.(step, metrics, better);
     if (better) await this.#checkpoint();
