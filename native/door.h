@@ -8,6 +8,7 @@ void defineDoor(napi_env env, napi_value exports);
 void defineTensors(napi_env env, napi_value exports);
 void defineAutograd(napi_env env, napi_value exports);
 void defineRuntime(napi_env env, napi_value exports);
+void defineDropout(napi_env env, napi_value exports);
 void defineCuda(napi_env env, napi_value exports);
 
 }  // namespace temper

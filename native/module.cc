@@ -6,6 +6,7 @@ static napi_value initialise(napi_env env, napi_value exports) {
     temper::defineTensors(env, exports);
     temper::defineAutograd(env, exports);
     temper::defineRuntime(env, exports);
+    temper::defineDropout(env, exports);
     temper::defineCuda(env, exports);
     return exports;
   });

@@ -27,7 +27,7 @@ function plainAttention(query: Tensor, key: Tensor, value: Tensor, bias: Tensor 
   const scale = 1 / Math.sqrt(width);
   const scores = bias
     ? biasedProduct(bias.expand(batch, heads, 1, keys).reshape(batch * heads, 1, keys), flatQuery, flatKey, 1, scale)
-    : product(flatQuery, flatKey).mul(scale); // [batch * head, query, key]
+    : product(flatQuery.mul(scale), flatKey); // [batch * head, query, key]
   const shares = drop(scores.softmax(-1), share, mode);
   return product(shares, flat(value, keys)).reshape(batch, heads, queries, width);
 }

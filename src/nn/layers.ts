@@ -1,4 +1,4 @@
-import { dropout, embedding, gelu, layerNorm, linear, type Tensor } from "../tensor/index.js";
+import { dropout, dropoutMask, embedding, gelu, layerNorm, linear, type Tensor } from "../tensor/index.js";
 import { parameter, type Weights } from "./weights.js";
 
 /** How a pass is run: dropout on in training. */
@@ -27,7 +27,11 @@ export function normalize(weights: Weights, name: string, input: Tensor, epsilon
 
 /** Zeroes a share of the entries and scales the rest up; the input itself outside training. */
 export function drop(input: Tensor, share: number, mode: Mode): Tensor {
-  return mode.training && share > 0 ? dropout(input, share, true) : input;
+  if (!mode.training || share === 0) return input;
+  const { device, type } = input;
+  // libtorch's own draws with one thread on the CPU; ours gives the same on any number of them.
+  if (device === "cpu" && (type === "float32" || type === "float64") && share < 1) return input.mul(dropoutMask(input.shape, share, type));
+  return dropout(input, share, true);
 }
 
 export type Activation = "gelu" | "gelu_new" | "relu" | "silu" | "tanh";

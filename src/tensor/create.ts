@@ -50,6 +50,13 @@ export const randn = factory("randn");
 /** Uniform in [0, 1), from the device's default generator. */
 export const rand = factory("rand");
 
+/** For dropout on the CPU: 0 at about `share` of the entries, 1 / (1 - share) at the others; from the default generator. */
+export function dropoutMask(shape: Shape, share: number, type: "float32" | "float64"): Tensor {
+  const mask = empty(shape, { type });
+  native().fillDropoutMask(mask.handle, share);
+  return mask;
+}
+
 const fullOf = operator<(shape: Shape, value: number, type: number, layout: undefined, device: Device) => Tensor>("full");
 export function full(shape: Shape, value: number, options: Options = {}): Tensor {
   return fullOf(shape, value, typeCodes[options.type ?? "float32"], undefined, options.device ?? "cpu");

@@ -55,6 +55,7 @@ export interface Native {
   seed(device: string, seed: number): void;
   generatorState(device: string): number;
   setGeneratorState(device: string, handle: number): void;
+  fillDropoutMask(handle: number, share: number): void;
   memory(): Memory;
   dropCache(): void;
   devices(): DeviceFacts[];

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { type Activation, activate, dense, drop, embed, evaluating, normalize, training } from "../../src/nn/index.js";
-import { ones, scope, seedGenerator, type Tensor, tensor } from "../../src/tensor/index.js";
+import { dropoutMask, ones, scope, seedGenerator, setThreads, type Tensor, tensor, threads } from "../../src/tensor/index.js";
 import reference from "../fixtures/nn.json" with { type: "json" };
 import { checkGradients } from "./finite-difference.js";
 
@@ -53,12 +53,37 @@ describe("values", () => {
       expect(drop(input, 0, training)).toBe(input);
     }));
 
-  it("drop zeroes about its share and scales the rest", () => {
+  it.each([0.1, 0.5, 0.9])("drop zeroes about its share (%s) and scales the rest", (share) => {
     seedGenerator("cpu", 5);
-    const seen = scope(() => drop(ones([20_000]), 0.1, training).floats());
+    const count = 200_001;
+    const seen = scope(() => drop(ones([count]), share, training).floats());
     const zeros = seen.filter((value) => value === 0).length;
-    expect(zeros / seen.length).toBeCloseTo(0.1, 2);
-    expect(seen.every((value) => value === 0 || Math.abs(value - 1 / 0.9) < 1e-6)).toBe(true);
+    expect(Math.abs(zeros / count - share)).toBeLessThan(4 * Math.sqrt((share * (1 - share)) / count));
+    expect(seen.every((value) => value === 0 || Math.abs(value - 1 / (1 - share)) < 1e-5)).toBe(true);
+    // Neighbours fall independently of each other, in pairs of one random word as across them.
+    for (const distance of [1, 2, 3]) {
+      const both = seen.filter((value, i) => value === 0 && seen[i + distance] === 0).length;
+      expect(Math.abs(both / count - share ** 2)).toBeLessThan(0.005);
+    }
+  });
+
+  it("drop at a share of 1 leaves nothing", () => {
+    expect(scope(() => [...drop(ones([5]), 1, training).floats()])).toEqual([0, 0, 0, 0, 0]);
+  });
+
+  it("drop draws another mask each time, the same by seed, on any number of threads", () => {
+    const before = threads();
+    const masks = (count: number): Float32Array[] => {
+      setThreads(count);
+      seedGenerator("cpu", 6);
+      return scope(() => [drop(ones([300, 301]), 0.3, training).floats(), drop(ones([300, 301]), 0.3, training).floats()]);
+    };
+    const [first, second] = masks(1) as [Float32Array, Float32Array];
+    expect(second).not.toEqual(first);
+    expect(masks(2)).toEqual([first, second]);
+    setThreads(before);
+    expect(() => dropoutMask([2], 1, "float32")).toThrow("expected a share in [0, 1), received 1");
+    expect(() => dropoutMask([2], 0.5, "int64" as "float32")).toThrow("received Long");
   });
 
   it("a missing weight is named", () => {
