@@ -47,7 +47,7 @@ bench-attacks: setup ## PWWS and the genetic attack beside TextAttack: speed, an
 	@node scripts/bench/attacks.mjs
 
 demo: setup ## train, attack and report on data that npm brings along
-	@node scripts/demo.mjs
+	@node scripts/demo.mjs $(if $(FRESH),--fresh)
 
 test-libtorch-debian: export TEMPER_BUILD := build/debian
 test-libtorch-debian: export SETUP_FLAGS := --system
