@@ -121,7 +121,7 @@ function figureOf({ label, first, steps }: ConsistencyData): Figure {
   const panel = plotPanel(label, {
     width: 480,
     height: 280,
-    marginRight: 36,
+    marginRight: 54,
     x: { label: "step", ticks: 6, zero: true },
     y: { label: "predictions that differ (%)", grid: true, zero: true, nice: true, ticks: 6 },
     marks: [
