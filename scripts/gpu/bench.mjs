@@ -1,9 +1,10 @@
 #!/usr/bin/env node
 // `make bench-gpu`: training steps and attack batches on the GPU, beside Hugging Face transformers and PyTorch in the same run.
-//   node scripts/gpu/bench.mjs [--only standard,methods,equal] [--python python3] [--steps 20] [--size base]
-import { execFileSync } from "node:child_process";
+//   node scripts/gpu/bench.mjs [--only equal,standard,methods,queries,hours] [--python python3] [--steps 20] [--compile base]
+import { spawnSync } from "node:child_process";
 import { parseArgs } from "node:util";
 import { createLayers } from "../../dist/methods/index.js";
+import { classify, eagerClassifier, openClassifier } from "../../dist/models/index.js";
 import { parseMethod } from "../../dist/runs/config.js";
 import { free, synchronize } from "../../dist/tensor/index.js";
 import { native, nativeCuda } from "../../dist/tensor/native.js";
@@ -11,37 +12,29 @@ import { openSteps, randomDataset, randomModel, sizes, stepFlops } from "./workl
 
 const { values: options } = parseArgs({
   options: {
-    only: { type: "string", default: "standard,methods,equal" },
+    only: { type: "string", default: "equal,standard,methods,queries,hours" },
     python: { type: "string", default: process.env.TEMPER_PYTHON ?? "python3" },
     steps: { type: "string", default: "20" },
-    size: { type: "string", default: "base" },
-    methods: { type: "string" },
+    compile: { type: "string", default: "base" },
   },
 });
 const wanted = new Set(options.only.split(","));
 const steps = Number(options.steps);
 const device = "cuda:0";
+const row = (...cells) => console.log(cells.map((cell) => (typeof cell === "number" ? cell.toFixed(2) : cell)).join("  "));
 
-function hf(size, rows, length, padded, mode) {
-  try {
-    const line = execFileSync(
-      options.python,
-      [new URL("bench_hf.py", import.meta.url).pathname, size, rows, length, padded ? 1 : 0, mode, steps].map(String),
-      { encoding: "utf8", stdio: ["ignore", "pipe", "pipe"] },
-    );
-    return JSON.parse(line.trim().split("\n").at(-1));
-  } catch (error) {
-    return {
-      failed: String(error.stderr ?? error)
-        .trim()
-        .split("\n")
-        .at(-1),
-    };
-  }
+/** Asks the Python beside us; a SPEC that fails says so in its place. */
+function hf(specs) {
+  const run = spawnSync(options.python, [new URL("bench_hf.py", import.meta.url).pathname, String(steps), ...specs], {
+    encoding: "utf8",
+    maxBuffer: 1 << 26,
+  });
+  const lines = (run.stdout ?? "").split("\n").filter((line) => line.startsWith("{"));
+  return new Map(lines.map((line) => JSON.parse(line)).map((found) => [found.spec, found]));
 }
 
 /** Medians of five timings of some updates; the device is waited for only at their ends. */
-function median(step, warm = 6) {
+function median(step, warm) {
   for (let i = 0; i < warm; i++) free(step().values);
   synchronize();
   const times = Array.from({ length: 5 }, () => {
@@ -54,64 +47,109 @@ function median(step, warm = 6) {
 }
 
 const full = (length) => () => length;
+/** As ragged as bench_hf.py's batches: half of a text may be padding. */
 const ragged = (length) => (i) => (i % 32 === 0 ? length : length - ((i * 7) % (length >> 1)));
 
-async function timed(size, rows, length, lengths, method, { graph = true, compute = "bfloat16", batches = 4 } = {}) {
+async function timed(size, rows, length, lengths, method, { graph = true, compute = "bfloat16" } = {}) {
   const model = randomModel(size, device, "word");
-  const dataset = randomDataset(rows * batches, lengths);
-  const layers = createLayers(method.map(parseMethod));
-  const steps = await openSteps(model, dataset, rows, layers, { device, compute, graph });
+  const training = await openSteps(model, randomDataset(rows * 4, lengths), rows, createLayers(method.map(parseMethod)), {
+    device,
+    compute,
+    graph,
+  });
   nativeCuda().emptyCache();
-  const ms = median(steps.step);
-  const { peakBytes } = nativeCuda().deviceMemory(0);
-  steps.close();
+  const before = nativeCuda().deviceMemory(0).bytes;
+  const ms = median(training.step, 10);
+  const { cachedBytes } = nativeCuda().deviceMemory(0);
+  training.close();
   free(model.weights);
-  return { ms, tflops: stepFlops(sizes[size], rows, length) / ms / 1e9, peakGiB: peakBytes / 2 ** 30 };
+  return { ms, tflops: stepFlops(sizes[size], rows, length) / ms / 1e9, gib: Math.max(before, cachedBytes) / 2 ** 30 };
 }
 
-const row = (...cells) => console.log(cells.map((cell) => (typeof cell === "number" ? cell.toFixed(2) : cell)).join("  "));
 console.log(`libtorch ${native().versions().libtorch}, ${native().devices()[0]?.name}, ${new Date().toISOString().slice(0, 10)}`);
-const peak = wanted.has("standard") ? hf("base", 1, 1, false, "peak") : null;
-if (peak) row("bf16 product, TFLOP/s", peak.tflops ?? peak.failed);
+const shapes = [
+  ["minilm", 32, 64],
+  ["base", 32, 128],
+  ["large", 32, 128],
+].flatMap((shape) => [
+  [...shape, false],
+  [...shape, true],
+]);
+const specOf = (mode, [size, rows, length, padded]) => `${mode}:${size}:${rows}:${length}:${padded ? 1 : 0}`;
+
+if (wanted.has("equal")) {
+  // The same seed and batches, recorded and operator by operator: the losses must agree.
+  for (const method of [[], ["r-drop"], ["rose:order=first"], ["ascc", "rift"], ["freelb:steps=2"], ["mixout"]]) {
+    const losses = [];
+    for (const graph of [true, false]) {
+      const model = randomModel("minilm", device, "word");
+      const training = await openSteps(model, randomDataset(128, ragged(64)), 32, createLayers(method.map(parseMethod)), {
+        device,
+        compute: "bfloat16",
+        graph,
+      });
+      losses.push(Array.from({ length: 12 }, () => training.step().values.floats()[0]));
+      training.close();
+      free(model.weights);
+    }
+    const worst = Math.max(...losses[0].map((loss, i) => Math.abs(loss - losses[1][i])));
+    row(
+      "graph and eager losses",
+      method.join("+") || "standard",
+      `last ${losses[0].at(-1).toFixed(5)} and ${losses[1].at(-1).toFixed(5)}`,
+      `largest difference ${worst.toExponential(1)}`,
+    );
+  }
+}
 
 if (wanted.has("standard")) {
-  for (const [size, rows, length] of [
-    ["minilm", 32, 64],
-    ["base", 32, 128],
-    ["large", 32, 128],
-  ]) {
-    for (const padded of [false, true]) {
-      const ours = await timed(size, rows, length, (padded ? ragged : full)(length), []);
-      const eager = hf(size, rows, length, padded, "eager");
-      const compiled = hf(size, rows, length, padded, "compile");
-      row(
-        `standard ${size} ${rows}x${length} ${padded ? "padded" : "full"}`,
-        "ms",
-        ours.ms,
-        "TFLOP/s",
-        ours.tflops,
-        "of peak",
-        ours.tflops / (peak?.tflops ?? Number.NaN),
-        "HF eager",
-        eager.ms ?? eager.failed,
-        "x",
-        eager.ms / ours.ms,
-        "compile",
-        compiled.ms ?? compiled.failed,
-        "x",
-        compiled.ms / ours.ms,
-        "GiB",
-        ours.peakGiB,
-        eager.peakGiB ?? 0,
-      );
-    }
+  const ours = new Map();
+  for (const shape of shapes) {
+    const [size, rows, length, padded] = shape;
+    ours.set(shape, await timed(size, rows, length, (padded ? ragged : full)(length), []));
   }
-  const without = await timed(options.size, 32, 128, full(128), [], { graph: false });
-  row(`standard ${options.size} without graph`, "ms", without.ms);
+  const without = await timed("base", 32, 128, full(128), [], { graph: false });
+  row("standard base 32x128 without graph", "ms", without.ms);
+  const beside = hf(["peak:base:1:1:0", ...shapes.map((shape) => specOf("eager", shape))]);
+  const peak = beside.get("peak:base:1:1:0")?.tflops ?? Number.NaN;
+  row("bf16 product 8192^3", "TFLOP/s", peak);
+  for (const shape of shapes) {
+    const [size, rows, length, padded] = shape;
+    const [mine, eager] = [ours.get(shape), beside.get(specOf("eager", shape)) ?? {}];
+    row(
+      `standard ${size} ${rows}x${length} ${padded ? "padded" : "full"}`,
+      "ms",
+      mine.ms,
+      "TFLOP/s",
+      mine.tflops,
+      "of peak",
+      mine.tflops / peak,
+      "GiB",
+      mine.gib,
+      "| HF eager ms",
+      eager.ms ?? eager.failed,
+      "x",
+      eager.ms / mine.ms,
+      "GiB",
+      eager.peakGiB ?? 0,
+    );
+  }
+  const compiled = shapes.filter(([size]) => options.compile.split(",").includes(size));
+  const slow = hf(compiled.map((shape) => specOf("compile", shape)));
+  for (const shape of compiled) {
+    const found = slow.get(specOf("compile", shape)) ?? {};
+    row(
+      `torch.compile ${shape[0]} ${shape[3] ? "padded" : "full"}`,
+      "ms",
+      found.ms ?? found.failed ?? "no answer",
+      "x",
+      found.ms / ours.get(shape).ms,
+    );
+  }
 }
 
 if (wanted.has("methods")) {
-  const list = options.methods?.split(" ") ?? [
+  const list = [
     "r-drop",
     "rose:order=second",
     "rose:order=first",
@@ -119,60 +157,55 @@ if (wanted.has("methods")) {
     "rose:order=first,refresh=4",
     "child-tuning:variant=F",
     "freelb:steps=2",
-    "smart",
     "ptwd",
     "mixout",
     "ascc",
     "ascc+rift",
   ];
-  const base = await timed(options.size, 32, 128, ragged(128), []);
+  const base = await timed("base", 32, 128, ragged(128), []);
   row("method", "standard", "ms", base.ms);
   // SMART's perturbation is too small for bfloat16, so it is measured against standard in its own precision.
   nativeCuda().allowTf32(true);
   const tf32 = { compute: "float32" };
-  const [plain, smart] = [
-    await timed(options.size, 32, 128, ragged(128), [], tf32),
-    await timed(options.size, 32, 128, ragged(128), ["smart"], tf32),
-  ];
-  row("method", "smart (tf32)", "ms", smart.ms, "x", smart.ms / plain.ms, "GiB", smart.peakGiB);
+  const [plain, smart] = [await timed("base", 32, 128, ragged(128), [], tf32), await timed("base", 32, 128, ragged(128), ["smart"], tf32)];
+  row("method", "smart (tf32)", "ms", smart.ms, "x", smart.ms / plain.ms, "GiB", smart.gib);
   for (const name of list) {
     try {
-      const cost = await timed(options.size, 32, 128, ragged(128), name.split("+"));
-      row("method", name, "ms", cost.ms, "x", cost.ms / base.ms, "GiB", cost.peakGiB);
+      const cost = await timed("base", 32, 128, ragged(128), name.split("+"));
+      row("method", name, "ms", cost.ms, "x", cost.ms / base.ms, "GiB", cost.gib);
     } catch (error) {
       row("method", name, "failed:", String(error.message).slice(0, 300));
     }
   }
 }
 
-if (wanted.has("equal")) {
-  // The same seed and batches, recorded and operator by operator: the losses must agree.
-  for (const method of [[], ["r-drop"], ["rose:order=first"]]) {
-    const losses = [];
-    for (const graph of [true, false]) {
-      const model = randomModel("minilm", device);
-      const run = await openSteps(model, randomDataset(128, ragged(64)), 32, createLayers(method.map(parseMethod)), {
-        device,
-        compute: "bfloat16",
-        graph,
-      });
-      losses.push(Array.from({ length: 12 }, () => run.step().values.floats()[0]));
-      run.close();
-      free(model.weights);
-    }
-    const worst = Math.max(...losses[0].map((loss, i) => Math.abs(loss - losses[1][i])));
-    row(
-      "graph and eager losses",
-      method[0] ?? "standard",
-      losses[0]
-        .slice(-3)
-        .map((x) => x.toFixed(4))
-        .join(","),
-      losses[1]
-        .slice(-3)
-        .map((x) => x.toFixed(4))
-        .join(","),
-      `largest difference ${worst.toExponential(1)}`,
-    );
+if (wanted.has("queries")) {
+  const model = randomModel("base", device, "word");
+  const texts = randomDataset(20_000, (_, rng) => 16 + rng.integer(49)).items.map((item) => item.encoded);
+  for (const [name, open] of [
+    ["recorded", openClassifier],
+    ["operator by operator", eagerClassifier],
+  ]) {
+    const classifier = open(model, model.weights, { device, compute: "bfloat16" });
+    await classify(classifier, texts);
+    await classify(classifier, texts.slice(0, 4000));
+    const start = performance.now();
+    await classify(classifier, texts);
+    row(`queries of at most 64 tokens, base, ${name}`, "a second", texts.length / ((performance.now() - start) / 1000));
+    classifier.close();
+  }
+  free(model.weights);
+  const single = hf(["queries:base:1:64:0"]).get("queries:base:1:64:0");
+  row("HF, one at a time", "a second", single?.queriesPerSecond ?? single?.failed ?? "no answer");
+}
+
+if (wanted.has("hours")) {
+  // RIFT's settings: IMDB 25,000 texts of 300 tokens in batches of 32, SNLI 549,367 of 80 in batches of 120, 20 epochs.
+  for (const [task, rows, length, examples] of [
+    ["IMDB", 32, 300, 25_000],
+    ["SNLI", 120, 80, 549_367],
+  ]) {
+    const { ms } = await timed("base", rows, length, ragged(length), ["ascc", "rift"]);
+    row(`RIFT on ${task}, ${rows} x ${length}`, "ms", ms, "GPU-hours for 20 epochs", (20 * Math.ceil(examples / rows) * ms) / 3.6e6);
   }
 }

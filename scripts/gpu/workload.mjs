@@ -123,7 +123,7 @@ export async function openSteps(model, dataset, rows, layers, { device, compute,
     resume: false,
     substitutions: async () => neighbours,
   };
-  stack.check(job);
+  stack.check({ ...job, compute });
   const run = await openRun(job, stack, streams, rng, 1000, null);
   const optimizer = new AdamW(run.parameters, groupsOf(run.parameters, new Set(model.weights.keys()), job.settings));
   const context = { run, stack, streams, optimizer, compute };

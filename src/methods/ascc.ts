@@ -36,6 +36,7 @@ export const ascc = defineMethod({
     const layer: Layer = {
       name: "ascc",
       owns: { adversary: "perturbs the text by a search of its own" },
+      selectBy: "robust-accuracy",
 
       refuses(_beneath, { model, task }) {
         if (model.encoding !== "word")

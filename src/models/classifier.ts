@@ -36,14 +36,20 @@ const batchSizes = {
   gpu: { batchTokens: 65_536, batchCost: 4096 },
 };
 
+/** Computes operator by operator, with weights that others may share. */
+export interface EagerClassifier extends Classifier {
+  readonly weights: Weights;
+}
+
 /** A model as a classifier: no gradients, no dropout, its weights in the type it computes in. */
 export function eagerClassifier(
   model: Pick<Model, "shape" | "tokenizer">,
   weights: Weights,
   { device, compute }: Placement = onCpu,
-): Classifier {
+): EagerClassifier {
   const used = compute === "float32" ? weights : noGrad(() => keep(mapWeights(weights, (tensor) => tensor.to(compute))));
   return {
+    weights: used,
     classes: model.shape.classes,
     pad: model.tokenizer.special.pad,
     ...batchSizes[device === "cpu" ? "cpu" : "gpu"],
@@ -84,7 +90,8 @@ export async function classify(
 
 /** The fastest way to compute a model where it lies. */
 export function openClassifier(model: Pick<Model, "shape" | "tokenizer">, weights: Weights, placement: Placement = onCpu): Classifier {
-  return placement.device === "cpu" ? eagerClassifier(model, weights, placement) : graphClassifier(model, weights, placement);
+  const eager = eagerClassifier(model, weights, placement);
+  return placement.device === "cpu" ? eager : graphClassifier(model, eager, placement.device);
 }
 
 /**

@@ -1,6 +1,7 @@
-import { evaluating, mapWeights, type Weights } from "../nn/index.js";
+import { evaluating } from "../nn/index.js";
 import {
   capture,
+  type Device,
   free,
   type Graph,
   type HostTensor,
@@ -15,7 +16,7 @@ import {
 } from "../tensor/index.js";
 import { nativeCuda } from "../tensor/native.js";
 import { bucketLength, type Padded } from "../text/batch.js";
-import type { Classifier, Placement } from "./classifier.js";
+import type { Classifier, EagerClassifier } from "./classifier.js";
 import { namedArrays, stagedInput } from "./input.js";
 import { forward, type Model } from "./model.js";
 
@@ -32,15 +33,16 @@ interface Bucket {
 /** Few lengths and row counts, so that few graphs serve all batches. */
 const lengthStep = 8;
 const leastRows = 8;
+/** Beyond so many tokens a batch keeps the GPU busy by itself, and filling it up would cost more than launching its operators. */
+const largestRecorded = 8192;
 const turns = 2;
 
 /**
- * A model as a classifier on a GPU: batches are filled up to a few shapes, and each shape's work is recorded once and replayed. The
- * results of one batch come back while the next is being packed.
+ * A model as a classifier on a GPU: small batches are filled up to a few shapes, and each shape's work is recorded once and replayed.
+ * The results of one batch come back while the next is being packed. Large batches go to the classifier it stands on.
  */
-export function graphClassifier(model: Pick<Model, "shape" | "tokenizer">, weights: Weights, { device, compute }: Placement): Classifier {
+export function graphClassifier(model: Pick<Model, "shape" | "tokenizer">, large: EagerClassifier, device: Device): Classifier {
   useRecordableStream();
-  const used = compute === "float32" ? weights : noGrad(() => keep(mapWeights(weights, (tensor) => tensor.to(compute))));
   const { pad } = model.tokenizer.special;
   const { classes } = model.shape;
   const buckets = new Map<string, Bucket>();
@@ -56,7 +58,7 @@ export function graphClassifier(model: Pick<Model, "shape" | "tokenizer">, weigh
   }
 
   const work = (bucket: Bucket): Tensor =>
-    noGrad(() => scope(() => forward(model.shape, used, stagedInput(bucket.staging), evaluating).logits.softmax(-1)));
+    noGrad(() => scope(() => forward(model.shape, large.weights, stagedInput(bucket.staging), evaluating).logits.softmax(-1)));
 
   /** Starts a batch and returns the place its results will come to. */
   function start(filled: Padded): Bucket["results"][number] {
@@ -80,10 +82,11 @@ export function graphClassifier(model: Pick<Model, "shape" | "tokenizer">, weigh
   return {
     classes,
     pad,
-    batchTokens: 32_768,
-    batchCost: 8192,
+    batchTokens: large.batchTokens,
+    batchCost: large.batchCost,
     depth: turns,
     async probabilities(batch) {
+      if (batch.rows * batch.length > largestRecorded) return large.probabilities(batch);
       const result = start(fillUp(batch, pad));
       await new Promise(setImmediate);
       nativeCuda().eventWait(result.event);
@@ -95,7 +98,7 @@ export function graphClassifier(model: Pick<Model, "shape" | "tokenizer">, weigh
         free([recorded?.output, results.map(({ values }) => values)]);
         staging.dispose();
       }
-      if (used !== weights) free(used);
+      large.close();
     },
   };
 }

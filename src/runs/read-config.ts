@@ -107,8 +107,20 @@ export async function readRunConfig({ file, flags = {}, set = [] }: ConfigSource
 /** Checks the settings of a run, methods and their options included, and fills in the defaults. */
 export function resolveRunConfig(tree: unknown, where: (path: Path) => string): RunConfig {
   const config = validate(runConfigSchema, tree, where);
-  createLayers(methodChoices(config.method), (i, name, path = []) => `${where(["method", i, name, ...path])}: method[${i}] (${name})`);
-  return { ...config, model: localPath(config.model), data: localPath(config.data), substitutions: tablePath(config.substitutions) };
+  const layers = createLayers(
+    methodChoices(config.method),
+    (i, name, path = []) => `${where(["method", i, name, ...path])}: method[${i}] (${name})`,
+  );
+  // Clean accuracy would choose the least robust checkpoint of a robust run.
+  const named = (tree as { train?: { selectBy?: unknown } }).train?.selectBy !== undefined;
+  const selectBy = (named ? undefined : layers.findLast((layer) => layer.selectBy)?.selectBy) ?? config.train.selectBy;
+  return {
+    ...config,
+    train: { ...config.train, selectBy },
+    model: localPath(config.model),
+    data: localPath(config.data),
+    substitutions: tablePath(config.substitutions),
+  };
 }
 
 function asTree(value: unknown, file: string | undefined): Tree {

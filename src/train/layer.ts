@@ -161,6 +161,8 @@ export interface Layer {
   after?(update: Update, next: () => void): void;
   /** Values that decide which captured graph fits this step (ROSE: first step, refresh): steps with equal keys do the same work. */
   phase?(update: number): string;
+  /** The metric of its `evaluate` that a run with it is selected by, unless the run names another. */
+  readonly selectBy?: string;
   /** Further dev metrics (ASCC: accuracy under its attack). */
   evaluate?(run: Run, items: readonly Item[]): Promise<Readonly<Record<string, number>>>;
 }

@@ -32,7 +32,10 @@ export const trainSettingsSchema = z.strictObject({
   warmup: share.default(0).describe("share of updates in which the rate rises from 0"),
   dropout: z.boolean().default(true).describe("false turns every dropout of the model off"),
   evaluateEvery: count.nullable().default(null).describe("steps between evaluations on the selection split; null: every epoch"),
-  selectBy: z.string().default("accuracy").describe("metric of the selection split that decides which checkpoint is best"),
+  selectBy: z
+    .string()
+    .default("accuracy")
+    .describe("metric of the selection split that decides which checkpoint is best; with ascc robust-accuracy unless named"),
   patience: count.nullable().default(null).describe("evaluations without a better one before training stops; null: never"),
   logDistance: z
     .boolean()

@@ -31,7 +31,9 @@ interface Entered {
 export class StateStreams implements Streams {
   readonly #rng: Rng;
   readonly #states = new Map<string, number>();
+  readonly #times = new Map<string, number>();
   #base = 0;
+  #step = -1;
   #entered: Map<number, Entered> | null = null;
 
   constructor(rng: Rng) {
@@ -39,8 +41,14 @@ export class StateStreams implements Streams {
   }
 
   enter(step: number, names: readonly string[]): void {
+    if (step !== this.#step) this.#times.clear();
+    this.#step = step;
     const offset = step - this.#base;
-    const key = JSON.stringify([offset, ...names]);
+    // A stream that is entered again starts over (FreeLB's shared masks): within a graph only a state of its own can do that.
+    const part = JSON.stringify([offset, ...names]);
+    const time = this.#times.get(part) ?? 0;
+    this.#times.set(part, time + 1);
+    const key = `${part} ${time}`;
     const state = this.#states.get(key) ?? this.#states.size;
     this.#states.set(key, state);
     this.#entered?.set(state, { state, offset, names });
@@ -50,6 +58,7 @@ export class StateStreams implements Streams {
   /** Runs a step whose number is `base` and tells which parts of it drew. */
   watch<T>(base: number, body: () => T): { result: T; entered: readonly Entered[] } {
     this.#base = base;
+    this.#times.clear();
     this.#entered = new Map();
     try {
       const result = body();

@@ -100,3 +100,10 @@ test("paths stay right when the config is read from elsewhere", async () => {
   const config = await readRunConfig({ flags: { model: "roberta-base", data: relative, substitutions: "wordnet" } });
   expect(config).toMatchObject({ model: "roberta-base", data: resolve(data), substitutions: "wordnet" });
 });
+
+test("a run with an adversary is selected by robust accuracy, unless it names another metric", async () => {
+  const flags = { model: "m", task: "sst2", method: ["ascc"] };
+  expect((await readRunConfig({ flags })).train.selectBy).toBe("robust-accuracy");
+  expect((await readRunConfig({ flags, set: ["train.selectBy=f1"] })).train.selectBy).toBe("f1");
+  expect((await readRunConfig({ flags: { ...flags, method: ["r-drop"] } })).train.selectBy).toBe("accuracy");
+});
