@@ -1,7 +1,7 @@
 # Every target first sets up what it needs; doing so again when nothing changed takes about a second.
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-locked packages addon test lint bench bench-train bench-attacks demo test-libtorch-debian clean FORCE
+.PHONY: help setup setup-locked packages addon test lint bench bench-train bench-attacks demo package-check test-libtorch-debian clean FORCE
 
 sources := $(shell find src -name '*.ts' 2>/dev/null)
 compiled := $(patsubst src/%.ts,dist/%.js,$(filter-out %.d.ts,$(sources)))
@@ -48,6 +48,9 @@ bench-attacks: setup ## PWWS and the genetic attack beside TextAttack: speed, an
 
 demo: setup ## train, attack and report on data that npm brings along
 	@node scripts/demo.mjs $(if $(FRESH),--fresh)
+
+package-check: setup ## pack the package, install it in an empty folder and run it from there
+	@node scripts/package-check.mjs
 
 test-libtorch-debian: export TEMPER_BUILD := build/debian
 test-libtorch-debian: export SETUP_FLAGS := --system
