@@ -35,7 +35,7 @@ if (reference) {
     console.log("NOTE: two versions of libtorch are compared; LIBTORCH can name Python's");
 } else console.log("no Python with torch and transformers (TEMPER_PYTHON, or python3 on PATH): our own times alone");
 
-const line = (cells) => console.log(cells.map((cell, i) => (i === 0 ? cell.padEnd(24) : cell.padStart(12))).join(""));
+const line = (cells) => console.log(cells.map((cell, i) => (i === 0 ? cell.padEnd(24) : cell.padStart(14))).join(""));
 line(["milliseconds", "ours", "theirs", "ratio", "ours, whole*", "ratio"]);
 for (const { kind, name, rows, length, time } of workloads) {
   const ours = [];
