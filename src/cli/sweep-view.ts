@@ -48,7 +48,10 @@ export function watchSweep(io: Io, out: string, quiet: boolean): SweepWatcher & 
       if (end.state === "done" && unit.kind === "train") void tellScore(out, unit.run, (text) => progress?.note(text));
       void show();
     },
-    onNotice: (message) => progress?.note(message),
+    onNotice(message) {
+      if (progress) progress.note(message);
+      else if (!quiet) io.stderr.write(`${message}\n`);
+    },
     end() {
       clearInterval(timer);
       progress?.end();

@@ -9,7 +9,7 @@ import { countRuns, manyRuns } from "../sweeps/expand.js";
 import { type Failure, runLocally } from "../sweeps/local.js";
 import { type Plan, planSweep, readPlan, sweepFiles, writePlan } from "../sweeps/plan.js";
 import { readSweep, type SweepFile } from "../sweeps/read-sweep.js";
-import { followSweep, submitSweep } from "../sweeps/slurm.js";
+import { runOnSlurm, submitSweep } from "../sweeps/slurm.js";
 import { interruptedCode } from "../sweeps/step.js";
 import { isUnitDone, nameOf, unitsOf } from "../sweeps/unit.js";
 import { finishSweep } from "./finish-sweep.js";
@@ -95,16 +95,14 @@ async function onSlurm(io: Io, out: string, read: SweepFile, plan: Plan, options
   const stop = new AbortController();
   const onSignal = (): void => stop.abort();
   const slurm = { settings: slurmOf(read.settings.slurm, options), jobs: options.jobs ?? null, watch, stop: stop.signal };
-  const submitted = await submitSweep(out, plan, slurm);
-  const note = (text: string): void => void (options.quiet || io.stderr.write(`${text}\n`));
-  note(`submitted ${formatCount(submitted)} tasks; they go on by themselves whatever becomes of this process`);
   if (options.detach) {
-    note(`follow them with: ${resumeCommand()}`);
+    const submitted = await submitSweep(out, plan, slurm);
+    if (!options.quiet) io.stderr.write(`submitted ${formatCount(submitted)} tasks; follow them with: ${resumeCommand()}\n`);
     return null;
   }
   process.on("SIGINT", onSignal);
   try {
-    const failures = await followSweep(out, plan, slurm);
+    const failures = await runOnSlurm(out, plan, slurm);
     if (!stop.signal.aborted) return failures;
     watch.end();
     io.stderr.write(`\nthe jobs go on. Follow them with: ${resumeCommand()}\n`);

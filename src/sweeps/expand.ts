@@ -8,7 +8,7 @@ import { identityOf } from "../runs/same-config.js";
 import { Overlay, type Path } from "./overlay.js";
 import type { SweepFile } from "./read-sweep.js";
 import type { Grid } from "./schema.js";
-import { advglueMeasures } from "./then.js";
+import { advglueMeasures, inconsistent } from "./then.js";
 
 /** One combination of a grid's values, with a run for each seed. */
 export interface Point {
@@ -50,7 +50,8 @@ export function expandSweep(sweep: SweepFile): Expansion {
   const runs = new Map<string, RunConfig>();
   const cells: Cell[] = [];
   const shown: { id: string; title: string }[] = [];
-  for (const [row, { title = row, grid: own = {}, columns: inColumns = {}, ...settings }] of Object.entries(rows)) {
+  for (const [row, { title = row, grid: ownGrid, columns: inColumns = {}, ...settings }] of Object.entries(rows)) {
+    const own = ownGrid ?? {};
     const combinations = combine({ ...grid, ...own });
     const originOf = (key: string): Path => (key in own ? ["rows", row, "grid", key] : ["grid", key]);
     for (const [column, { title: _, ...columnSettings }] of Object.entries(columns)) {
@@ -104,7 +105,13 @@ function nameOf(config: RunConfig): string {
 /** What the table shows: what is named, or accuracy and all that is measured afterwards. */
 function measuresOf({ settings: { measures, then }, place }: SweepFile): string[] {
   const attacks = Object.keys(then.attacks);
-  const later = [...(then.advglue ? advglueMeasures : []), ...attacks, ...(attacks.length > 1 ? ["worst-case"] : [])];
+  const steps = then.analyses.filter(({ kind }) => kind === "consistency").flatMap(({ options }) => String(options.steps ?? "").split(","));
+  const later = [
+    ...steps.map((count) => `${inconsistent}${count}`),
+    ...(then.advglue ? advglueMeasures : []),
+    ...attacks,
+    ...(attacks.length > 1 ? ["worst-case"] : []),
+  ];
   if (measures === null) return ["accuracy", ...(then.advglue ? ["advglue"] : []), ...attacks];
   const known = [...Object.keys(metrics), ...later];
   for (const [i, measure] of measures.entries()) {

@@ -1,9 +1,10 @@
 import { join } from "node:path";
 import { z } from "zod";
+import { consistencySchema } from "../analysis/consistency.js";
 import { exists, readJson } from "../files.js";
 import type { Results } from "../runs/results.js";
 import { validate } from "../validate.js";
-import { thenFiles } from "./then.js";
+import { inconsistent, thenFiles } from "./then.js";
 
 /** One number of a run, and how many examples it is a share of; null where it is no share. */
 export interface Measured {
@@ -28,22 +29,23 @@ export async function measuresOf(folder: string, { report }: Results): Promise<M
   const found = new Map<string, Measured>();
   for (const [name, value] of Object.entries(report.metrics))
     found.set(name, { value, examples: notShares.includes(name) ? null : report.examples });
-  const path = join(folder, thenFiles.advglue);
-  if (await exists(path)) {
-    const { drop, advglue } = validate(advglueSchema, await readJson(path, "the report on AdvGLUE"), path);
-    found.set("advglue", { value: advglue.accuracy, examples: advglue.examples });
-    found.set("drop", { value: drop, examples: null });
+  const advglue = await readPart(join(folder, thenFiles.advglue), advglueSchema);
+  if (advglue) {
+    found.set("advglue", { value: advglue.advglue.accuracy, examples: advglue.advglue.examples });
+    found.set("drop", { value: advglue.drop, examples: null });
   }
-  const attacked = join(folder, thenFiles.attacks);
-  if (await exists(attacked)) {
-    const { examples, clean, worstCase, attacks } = validate(
-      attacksSchema,
-      await readJson(attacked, "the report of the attacks"),
-      attacked,
-    );
+  const attacked = await readPart(join(folder, thenFiles.attacks), attacksSchema);
+  if (attacked) {
+    const { examples, clean, worstCase, attacks } = attacked;
     found.set("clean", { value: clean, examples });
     found.set("worst-case", { value: worstCase, examples });
     for (const [name, { accuracyUnderAttack }] of Object.entries(attacks)) found.set(name, { value: accuracyUnderAttack, examples });
   }
+  const consistency = await readPart(join(folder, thenFiles.consistency), consistencySchema.pick({ first: true }));
+  for (const { steps, share } of consistency?.first ?? []) found.set(`${inconsistent}${steps}`, { value: share, examples: null });
   return found;
+}
+
+async function readPart<Schema extends z.ZodType>(path: string, schema: Schema): Promise<z.output<Schema> | null> {
+  return (await exists(path)) ? validate(schema, await readJson(path, "what was measured"), path) : null;
 }

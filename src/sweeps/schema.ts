@@ -18,7 +18,7 @@ export type Grid = z.output<typeof gridSchema>;
 const rowSchema = z
   .looseObject({
     title: z.string().optional(),
-    grid: gridSchema.optional(),
+    grid: gridSchema.nullish(),
     columns: z.record(z.string(), tree).optional(),
   })
   .nullable()

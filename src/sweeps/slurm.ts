@@ -1,10 +1,10 @@
 import { createHash } from "node:crypto";
-import { readdir, realpath } from "node:fs/promises";
+import { mkdir, readdir, realpath } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { z } from "zod";
 import { UserError } from "../errors.js";
-import { exists, readJson, writeFileAtomic } from "../files.js";
+import { exists, fileError, readJson, writeFileAtomic } from "../files.js";
 import { validate } from "../validate.js";
 import type { Failure, SweepWatcher } from "./local.js";
 import { type Plan, sweepFiles } from "./plan.js";
@@ -31,8 +31,25 @@ export async function readUnitList(path: string): Promise<UnitList> {
   return validate(listSchema, await readJson(path, "the list of a job's units"), path);
 }
 
-/** Submits all that is neither done nor in the queue, each stage to begin when the one before has ended. Returns how many tasks. */
-export async function submitSweep(out: string, plan: Plan, { settings, jobs }: SlurmOptions): Promise<number> {
+/** Runs what is left of a sweep on the cluster until nothing more can be done; what then has no results has failed. */
+export async function runOnSlurm(out: string, plan: Plan, options: SlurmOptions): Promise<Failure[]> {
+  const attempted = new Set<string>();
+  await submitSweep(out, plan, options, attempted);
+  let failures = await followSweep(out, plan, options);
+  // What an earlier submission left behind, or began before its training had ended, is done once more.
+  while (failures.length > 0 && !options.stop?.aborted) {
+    if ((await submitSweep(out, plan, options, attempted)) === 0) break;
+    failures = await followSweep(out, plan, options);
+  }
+  return failures;
+}
+
+/**
+ * Submits all that is neither done, nor in the queue, nor among those attempted, each stage to begin when the one before has ended.
+ * Returns how many tasks that were.
+ */
+export async function submitSweep(out: string, plan: Plan, options: SlurmOptions, attempted = new Set<string>()): Promise<number> {
+  const { settings, jobs, watch } = options;
   checkPartition(settings.partition);
   const queue = await openQueue(out);
   const units = unitsOf(plan);
@@ -42,7 +59,12 @@ export async function submitSweep(out: string, plan: Plan, { settings, jobs }: S
   for (const stage of stages) {
     const waiting = new Map(queue.tasks().map((task) => [nameOf(task.unit), task.job]));
     const left: Unit[] = [];
-    for (const unit of units[stage]) if (!waiting.has(nameOf(unit)) && !(await isUnitDone(out, plan, unit))) left.push(unit);
+    for (const unit of units[stage]) {
+      const name = nameOf(unit);
+      if (waiting.has(name) || attempted.has(name) || (await isUnitDone(out, plan, unit))) continue;
+      attempted.add(name);
+      left.push(unit);
+    }
     const after = before;
     const ours = units[stage].flatMap((unit) => waiting.get(nameOf(unit)) ?? []);
     for (let start = 0; start < left.length; start += size) {
@@ -51,15 +73,20 @@ export async function submitSweep(out: string, plan: Plan, { settings, jobs }: S
     }
     if (ours.length > 0) before = [...new Set(ours)];
   }
+  watch?.onNotice?.(`submitted ${submitted} tasks; they go on by themselves whatever becomes of this process`);
   return submitted;
 }
 
-/** Waits until none of the sweep's tasks is in the queue; what then has no results has failed. */
-export async function followSweep(out: string, plan: Plan, options: SlurmOptions): Promise<Failure[]> {
+/** Reasons to wait that pass by themselves. */
+const usualReasons = new Set(["None", "Priority", "Resources", "Dependency", "JobArrayTaskLimit", "BeginTime", "Cleaning"]);
+
+/** Waits until none of the sweep's tasks is in the queue; returns what then has no results. */
+async function followSweep(out: string, plan: Plan, options: SlurmOptions): Promise<Failure[]> {
   const { watch, stop, pollMilliseconds = 5000 } = options;
   const queue = await openQueue(out);
   const units = unitsOf(plan);
   const seen = new Set<string>();
+  const reasons = new Set(usualReasons);
   for (const stage of stages) {
     const open = new Map(units[stage].map((unit) => [nameOf(unit), unit]));
     const settle = async (queued: ReadonlySet<string>): Promise<void> => {
@@ -72,7 +99,11 @@ export async function followSweep(out: string, plan: Plan, options: SlurmOptions
     if (open.size > 0) watch?.onStage?.(stage, units[stage], 0);
     for (;;) {
       const tasks = queue.tasks();
-      for (const { unit, state } of tasks) {
+      for (const { state, reason, unit } of tasks) {
+        if (state === "PENDING" && !reasons.has(reason)) {
+          reasons.add(reason);
+          watch?.onNotice?.(`Slurm holds ${nameOf(unit)} back: ${reason}; it may ask for more than the partition has`);
+        }
         if (state !== "RUNNING" || seen.has(nameOf(unit)) || !open.has(nameOf(unit))) continue;
         seen.add(nameOf(unit));
         watch?.onBegin?.(unit);
@@ -143,6 +174,9 @@ async function openQueue(out: string): Promise<Queue> {
       const number = Math.max(0, ...lists.keys()) + 1;
       const list: UnitList = { out: resolve(out), units: [...units], job: null };
       const script = join(folder, `${number}.sh`);
+      await mkdir(folder, { recursive: true }).catch((error: unknown) => {
+        throw fileError(error, folder, "make the folder");
+      });
       // The list comes first: a job that begins at once finds it.
       await writeFileAtomic(pathOf(number), `${JSON.stringify(list)}\n`);
       await writeFileAtomic(script, jobScript(pathOf(number)));

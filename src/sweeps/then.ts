@@ -4,8 +4,15 @@ import { runFiles } from "../runs/folder.js";
 import type { Plan } from "./plan.js";
 import type { Step } from "./step.js";
 
-/** The file of a run folder that holds its report on AdvGLUE, and the one of its attacks. */
-export const thenFiles = { advglue: "advglue.json", attacks: join("attacks", "report.json") } as const;
+/** The files of a run folder that hold what was measured after training. */
+export const thenFiles = {
+  advglue: "advglue.json",
+  attacks: join("attacks", "report.json"),
+  consistency: join("analysis", "consistency.json"),
+} as const;
+
+/** How a measure begins that says how often two dropouts disagree over the first so many steps: inconsistent-200. */
+export const inconsistent = "inconsistent-";
 
 /** What AdvGLUE adds to a table: accuracy on it, and what it costs against GLUE. */
 export const advglueMeasures = ["advglue", "drop"];

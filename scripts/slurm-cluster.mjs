@@ -1,0 +1,126 @@
+// A real Slurm on this machine for as long as a command runs: node scripts/slurm-cluster.mjs COMMAND…
+// As root, on Debian. Everything it writes lies in a temporary folder; what was installed stays.
+import { spawn, spawnSync } from "node:child_process";
+import { randomBytes } from "node:crypto";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { hostname, tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import { onPath } from "./setup/process.mjs";
+
+const packages = ["slurm-wlm", "munge"];
+const programs = ["sbatch", "squeue", "slurmctld", "slurmd", "munged"];
+const startSeconds = 60;
+
+/** @param {string} message @returns {never} */
+function fail(message) {
+  console.error(`test-slurm: ${message}`);
+  process.exit(1);
+}
+
+function install() {
+  const isThere = () => programs.every((program) => onPath(program, process.env));
+  if (isThere()) return;
+  if (process.getuid?.() !== 0) fail(`installing ${packages.join(" and ")} needs root: run it as root, or install them first`);
+  const apt = (/** @type {string[]} */ ...args) =>
+    spawnSync("apt-get", args, { stdio: ["ignore", 2, 2], env: { ...process.env, DEBIAN_FRONTEND: "noninteractive" } }).status === 0;
+  const get = () => apt("install", "-y", "--no-install-recommends", ...packages);
+  if (!get() && !(apt("update") && get())) fail("apt-get failed; its lines are above");
+  if (!isThere()) fail(`after the installation of ${packages.join(" and ")} some of ${programs.join(", ")} are still missing`);
+}
+
+/** Two slots of one machine, no accounting. @param {string} folder */
+function configuration(folder) {
+  const host = hostname().split(".")[0];
+  return `ClusterName=temper
+SlurmctldHost=${host}(127.0.0.1)
+SlurmUser=root
+AuthType=auth/munge
+AuthInfo=socket=${folder}/munge.socket
+StateSaveLocation=${folder}/state
+SlurmdSpoolDir=${folder}/spool
+SlurmctldPidFile=${folder}/slurmctld.pid
+SlurmdPidFile=${folder}/slurmd.pid
+SlurmctldPort=16817
+SlurmdPort=16818
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+ReturnToService=2
+JobRequeue=1
+KillWait=5
+NodeName=${host} NodeAddr=127.0.0.1 CPUs=2 State=UNKNOWN
+PartitionName=temper Nodes=ALL Default=YES MaxTime=INFINITE State=UP
+`;
+}
+
+install();
+if (process.getuid?.() !== 0) fail("Slurm's daemons need root");
+const command = process.argv.slice(2);
+if (command.length === 0) fail("expected a command to run: node scripts/slurm-cluster.mjs COMMAND…");
+const folder = mkdtempSync(join(tmpdir(), "temper-slurm-"));
+const environment = { ...process.env, SLURM_CONF: join(folder, "slurm.conf") };
+/** @type {import("node:child_process").ChildProcess[]} */
+const daemons = [];
+
+/** @param {string} program @param {string[]} args */
+function start(program, ...args) {
+  daemons.push(spawn(program, args, { env: environment, stdio: "ignore" }));
+}
+
+async function stop() {
+  for (const daemon of daemons.reverse()) {
+    if (daemon.exitCode !== null || daemon.signalCode !== null) continue;
+    daemon.kill("SIGTERM");
+    await Promise.race([new Promise((resolve) => daemon.once("exit", resolve)), delay(10_000).then(() => daemon.kill("SIGKILL"))]);
+  }
+  rmSync(folder, { recursive: true, force: true });
+}
+
+async function startCluster() {
+  for (const name of ["state", "spool"]) mkdirSync(join(folder, name));
+  writeFileSync(environment.SLURM_CONF, configuration(folder));
+  writeFileSync(join(folder, "munge.key"), randomBytes(128), { mode: 0o400 });
+  const at = (/** @type {string} */ name) => join(folder, name);
+  start(
+    "munged",
+    "--foreground",
+    "--force",
+    `--key-file=${at("munge.key")}`,
+    `--socket=${at("munge.socket")}`,
+    `--pid-file=${at("munged.pid")}`,
+    `--log-file=${at("munged.log")}`,
+    `--seed-file=${at("munged.seed")}`,
+  );
+  await delay(1000);
+  start("slurmctld", "-D", "-c", "-L", at("slurmctld.log"));
+  start("slurmd", "-D", "-L", at("slurmd.log"));
+  for (let i = 0; i < startSeconds; i++) {
+    await delay(1000);
+    const { stdout } = spawnSync("sinfo", ["--noheader", "--format=%T"], { env: environment, encoding: "utf8" });
+    if (/idle/.test(stdout ?? "")) return;
+  }
+  for (const name of ["munged.log", "slurmctld.log", "slurmd.log"]) {
+    try {
+      console.error(`${name}:\n${readFileSync(at(name), "utf8").split("\n").slice(-15).join("\n")}`);
+    } catch {
+      console.error(`${name}: none was written`);
+    }
+  }
+  throw new Error(`Slurm was not ready after ${startSeconds} seconds; the ends of its logs are above`);
+}
+
+let code = 1;
+try {
+  await startCluster();
+  console.error("Slurm runs: one node, two slots");
+  const child = spawn(command[0] ?? "", command.slice(1), { env: environment, stdio: "inherit" });
+  for (const signal of ["SIGINT", "SIGTERM"]) process.on(signal, () => child.kill("SIGTERM"));
+  code = await new Promise((resolve) => child.once("exit", (status) => resolve(status ?? 1)));
+} catch (error) {
+  console.error(`test-slurm: ${error instanceof Error ? error.message : String(error)}`);
+} finally {
+  await stop();
+}
+process.exit(code);
