@@ -1,5 +1,5 @@
 import type { Server } from "node:http";
-import { type Classifier, classify, eagerClassifier, encodeFor, type Model, type Placement } from "../models/index.js";
+import { type Classifier, classify, encodeFor, type Model, openClassifier, type Placement } from "../models/index.js";
 import type { Encoded } from "../text/encoding.js";
 import { arrangeWords } from "../text/word-encoding.js";
 import { splitWords } from "../text/words.js";
@@ -11,7 +11,7 @@ export function serveModel(
   placement: Placement,
   limits?: EndpointLimits,
 ): { readonly server: Server; readonly classifier: Classifier } {
-  const classifier = eagerClassifier(model, model.weights, placement);
+  const classifier = openClassifier(model, model.weights, placement);
   const { reference, labels, encoding, maxLength, tokenizer } = model;
   const [unknown] = tokenizer.tokens([tokenizer.special.unknown]) as [string];
   const encode = encoding === "word" ? wordsWithUnknown(model, unknown) : (texts: readonly string[]) => encodeFor(model, texts);

@@ -14,12 +14,12 @@ let victim: TinyVictim;
 
 beforeAll(async () => {
   buildIfStale();
-  victim = await tinyVictim(folder, {}, 300);
+  victim = await tinyVictim(folder, {}, 150);
 }, 240_000);
 
 /** Starts the real process; each folder has a cache of its own, so that nobody profits from another's scores. */
 function start(out: string, ...more: string[]) {
-  const flags = ["--data", victim.data, "--text", "text", "--label", "label", "--examples", "300", "--pool", "8"];
+  const flags = ["--data", victim.data, "--text", "text", "--label", "label", "--examples", "150", "--pool", "8"];
   const attacks = ["--attack", "pwws", "--attack", "genetic:population=8,iterations=6"];
   const child = spawn(
     process.execPath,
@@ -80,7 +80,7 @@ test("killed 20 times at random and resumed, the journals are the same, and hold
 test("Ctrl-C says how to go on, and that works", async () => {
   const out = join(folder, "interrupted");
   const { child, ended } = start(out);
-  while (sizeOf(out) < 20_000) await delay(5);
+  while (sizeOf(out) < 10_000) await delay(5);
   child.kill("SIGINT");
   const { code, stderr } = await ended;
   expect(code).toBe(130);
@@ -95,6 +95,9 @@ test("two at once into one folder are refused", async () => {
   const out = join(folder, "twice");
   const first = start(out);
   while (sizeOf(out) === 0) await delay(5);
+  // Held, so that it is not done before the second begins.
+  first.child.kill("SIGSTOP");
   expect(await start(out, "--resume").ended).toMatchObject({ code: 2, stderr: expect.stringContaining("is writing there") });
+  first.child.kill("SIGCONT");
   expect(await first.ended).toMatchObject({ code: 0 });
 }, 120_000);

@@ -133,6 +133,59 @@ describe("temper attack", () => {
     expect(moved.attacks["transfer-pwws"]!.queries.p95).toBeLessThanOrEqual(2);
   });
 
+  test("genetic keeps to a language model's swaps where it has them, and says where it has none", async () => {
+    const texts = readFileSync(victim.data, "utf8")
+      .trim()
+      .split("\n")
+      .slice(1, 31)
+      .map((line) => line.split("\t")[0]!);
+    const swaps = join(folder, "swaps.json");
+    // Every second text is covered, and only "plot" may stand for anything there.
+    const covered = texts.filter((_, i) => i % 2 === 0);
+    const allowed = (text: string) => Object.fromEntries(text.split(" ").map((_, i) => [i, ["plot"]]));
+    writeFileSync(swaps, JSON.stringify(Object.fromEntries(covered.map((text) => [text, allowed(text)]))));
+    const flags = ["--attack", genetic, "--attack", "greedy", "--examples", "60", "--language-model-swaps", swaps];
+    const { code, stdout } = await attack(victim, ...flags);
+    expect(code).toBe(0);
+    expect(stdout).toMatch(/genetic: \d+ of 60 examples have no language-model swaps and were attacked without/);
+    const read = (name: string) =>
+      readFileSync(join(out, `${name}.jsonl`), "utf8")
+        .trim()
+        .split("\n")
+        .map((line) => JSON.parse(line) as Record<string, never>);
+    const [header, ...results] = read("genetic") as [
+      { hashes: object },
+      ...{ texts: string[]; withoutLanguageModel: boolean; edits: { to: string }[] }[],
+    ];
+    expect(Object.keys(header.hashes)).toContain("languageModel");
+    expect(Object.keys((read("greedy")[0] as unknown as { hashes: object }).hashes)).not.toContain("languageModel");
+    for (const {
+      texts: [text],
+      withoutLanguageModel,
+      edits,
+    } of results) {
+      expect(withoutLanguageModel).toBe(!covered.includes(text!));
+      if (!withoutLanguageModel) for (const { to } of edits) expect(to).toBe("plot");
+    }
+  });
+
+  test("an encoding that is not the training's is told of, or refused where it is known", async () => {
+    const foreign = join(folder, "foreign");
+    cpSync(join(victim.run, "model"), foreign, { recursive: true });
+    const { temper: _, ...config } = JSON.parse(readFileSync(join(foreign, "config.json"), "utf8")) as Record<string, unknown>;
+    writeFileSync(join(foreign, "config.json"), JSON.stringify(config));
+    const flags = [...own(victim), "--substitutions", victim.substitutions, "--attack", "greedy", "--examples", "10", "--out", out, ...cpu];
+    const { code, stdout } = await invoke(["attack", foreign, ...flags, "--encoding", "word", "--max-length", "10"]);
+    expect(code).toBe(0);
+    expect(stdout).toContain("the model was trained with subword encoding and is attacked with word");
+    expect(await invoke(["verify", join(out, "greedy.jsonl"), "--model", foreign, ...cpu])).toMatchObject({ code: 0 });
+    const wrong = await attack(victim, "--encoding", "word");
+    expect(wrong).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining("was trained with subword, received word; leave the option out"),
+    });
+  });
+
   test("says what is odd about numbers", async () => {
     const labels = join(folder, "swapped.tsv");
     const text = readFileSync(victim.data, "utf8").replace(/positive|negative/g, (label) =>

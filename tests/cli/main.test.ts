@@ -6,15 +6,17 @@ import { invoke, memoryStream } from "./invoke.js";
 
 afterEach(() => vi.unstubAllEnvs());
 
+const verbs = ["setup", "doctor", "train", "evaluate", "predict", "attack", "verify", "compare", "serve", "runs", "encode"];
+
 test("help and version go to stdout, with code 0", async () => {
   const help = await invoke(["--help"]);
   expect(help).toMatchObject({ code: 0, stderr: "" });
-  for (const verb of ["setup", "doctor", "encode"]) expect(help.stdout).toContain(`  ${verb} `);
+  for (const verb of verbs) expect(help.stdout).toContain(`  ${verb} `);
   const { version } = JSON.parse(readFileSync("package.json", "utf8")) as { version: string };
   expect(await invoke(["--version"])).toEqual({ code: 0, stdout: `${version}\n`, stderr: "" });
 });
 
-test.each(["setup", "doctor", "encode"])("the help of %s ends with examples", async (verb) => {
+test.each(verbs)("the help of %s ends with examples", async (verb) => {
   const { code, stdout } = await invoke([verb, "--help"]);
   expect(code).toBe(0);
   expect(stdout).toMatch(new RegExp(`Examples:\\n(  \\$ .*temper ${verb}.*\\n)+\\n*$`));
