@@ -24,15 +24,25 @@ export { type Analysis, writeAnalysis } from "./analysis/write.js";
 // Attacks: searches over word substitutions, and their journals.
 export type { AttackDefinition } from "./attacks/attack.js";
 export { type Constraints, constraintOptions } from "./attacks/constraints.js";
+export { type HttpVictimOptions, openHttpVictim } from "./attacks/http-victim.js";
 export { attackNames, openAttack } from "./attacks/index.js";
 export { type JournalHeader, readJournal } from "./attacks/journal.js";
+export { modelVictim } from "./attacks/model-victim.js";
+export { Pool, type PoolOptions, poolAttacker } from "./attacks/pool.js";
 export type { AttackResult, Edit, Outcome as AttackOutcome } from "./attacks/result.js";
+export { type AttackRun, runAttack } from "./attacks/run.js";
 export type { Candidate, Problem, Score, Search } from "./attacks/search.js";
+export { type Target, type TargetOptions, targetOf } from "./attacks/target.js";
+export { transferAttack } from "./attacks/transfer.js";
+export { type Verification, verifyJournal } from "./attacks/verify.js";
+export type { Prepared, Victim, VictimInput } from "./attacks/victim.js";
 // Errors: a UserError is the user's to mend, and its message says how.
 export { UserError } from "./errors.js";
 // Evaluation: what attacks did to a model, and what a difference is worth.
+export { journalCsv } from "./evaluation/attack-csv.js";
 export { type SanityFlag, sanityFlags } from "./evaluation/attack-sanity.js";
 export { type EvaluationSummary, summarise } from "./evaluation/attack-summary.js";
+export { type Comparison, compareSides, type Side } from "./evaluation/compare.js";
 export { metrics } from "./evaluation/metrics.js";
 export {
   type Bootstrap,
@@ -49,6 +59,7 @@ export {
 export { createLayers, type MethodChoice, methods } from "./methods/index.js";
 export { defineMethod, type Method } from "./methods/method.js";
 // Models: BERT and RoBERTa as functions of named weights, from and to checkpoints.
+export { type Classifier, classify, openClassifier, type Placement } from "./models/classifier.js";
 export { type EncoderConfig, type ModelType, modelTypes, parseConfig, readConfig, type TemperFacts } from "./models/config.js";
 export type { DownloadProgress } from "./models/download.js";
 export { type EncodedText, type EncodeOptions, encodeTexts } from "./models/encode-texts.js";
@@ -67,7 +78,9 @@ export * from "./nn/index.js";
 export { makeReport, type Report } from "./report/index.js";
 // Runs: a config becomes a trained model in a folder, with its events, checkpoints and results.
 export { type AttackPlan, type AttackReport, type AttackWatcher, runAttacks } from "./runs/attack.js";
+export { readSide } from "./runs/compare.js";
 export { parseMethod, type RunConfig, runConfigSchema } from "./runs/config.js";
+export { type Answerer, createEndpoint, type EndpointLimits } from "./runs/endpoint.js";
 export { type EvaluateSplitOptions, evaluateExamples, evaluateSplit } from "./runs/evaluate.js";
 export { type AdvglueReport, evaluateAdvglue } from "./runs/evaluate-advglue.js";
 export { type FineTuneOptions, fineTune } from "./runs/fine-tune.js";
@@ -78,6 +91,7 @@ export { type Plan, planRun } from "./runs/plan.js";
 export { type Prediction, predictTexts } from "./runs/predict.js";
 export { type ConfigSources, readRunConfig } from "./runs/read-config.js";
 export { type Results, readResults, type SplitReport } from "./runs/results.js";
+export { serveModel } from "./runs/serve.js";
 export { type OpenedVictim, type OpenVictimOptions, openVictim } from "./runs/victim.js";
 // Tasks: what a data set is.
 export { type OpenTaskOptions, openTask, taskNames } from "./tasks/index.js";

@@ -148,22 +148,20 @@ describe("temper attack", () => {
     const { code, stdout } = await attack(victim, ...flags);
     expect(code).toBe(0);
     expect(stdout).toMatch(/genetic: \d+ of 60 examples have no language-model swaps and were attacked without/);
-    const read = (name: string) =>
+    const read = (name: string): unknown[] =>
       readFileSync(join(out, `${name}.jsonl`), "utf8")
         .trim()
         .split("\n")
-        .map((line) => JSON.parse(line) as Record<string, never>);
-    const [header, ...results] = read("genetic") as [
-      { hashes: object },
-      ...{ texts: string[]; withoutLanguageModel: boolean; edits: { to: string }[] }[],
-    ];
-    expect(Object.keys(header.hashes)).toContain("languageModel");
-    expect(Object.keys((read("greedy")[0] as unknown as { hashes: object }).hashes)).not.toContain("languageModel");
+        .map((line) => JSON.parse(line) as unknown);
+    const [header, ...results] = read("genetic");
+    expect(header).toMatchObject({ hashes: { languageModel: expect.any(String) } });
+    expect(read("greedy")[0]).not.toMatchObject({ hashes: { languageModel: expect.any(String) } });
+    const lines = results as { texts: string[]; withoutLanguageModel: boolean; edits: { to: string }[] }[];
     for (const {
       texts: [text],
       withoutLanguageModel,
       edits,
-    } of results) {
+    } of lines) {
       expect(withoutLanguageModel).toBe(!covered.includes(text!));
       if (!withoutLanguageModel) for (const { to } of edits) expect(to).toBe("plot");
     }
