@@ -43,7 +43,7 @@ const level = 0.05;
 export function compareSides(first: Side, second: Side, seed = 0): Comparison[] {
   if (first.seeds.length !== second.seeds.length)
     throw new UserError(
-      `${first.name} has ${first.seeds.length} runs, ${second.name} has ${second.seeds.length}; compare as many of one as of the other`,
+      `${first.name} has ${first.seeds.length} run(s), ${second.name} has ${second.seeds.length}; compare as many of one as of the other`,
     );
   const measures = sharedMeasures(first, second);
   const rng = new Rng(seed);

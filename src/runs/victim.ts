@@ -36,7 +36,7 @@ export interface OpenVictimOptions extends Partial<MachineChoice> {
 }
 
 /** Enough searches to fill batches; more would only make progress coarser. */
-const searches = { cpu: 32, gpu: 256, endpoint: 64 };
+const searches = { cpu: 64, gpu: 256, endpoint: 64 };
 
 /** Opens a model (a folder, npm:PACKAGE or a hub name) or an endpoint (an http address) to be attacked. */
 export async function openVictim(reference: string, options: OpenVictimOptions = {}): Promise<OpenedVictim> {

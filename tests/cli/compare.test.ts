@@ -80,7 +80,7 @@ test("folders of several runs are compared over seeds and examples", async () =>
   const [clean] = await compare(join(folder, "a"), join(folder, "b"));
   expect(clean).toMatchObject({ seeds: 2, examples: 60, better: "first", p: { mcNemar: null, tTest: expect.any(Number) } });
   const { code, stderr } = await invoke(["compare", join(folder, "a"), trained.run]);
-  expect({ code, stderr }).toMatchObject({ code: 2, stderr: expect.stringMatching(/has 2 runs, .* has 1/) });
+  expect({ code, stderr }).toMatchObject({ code: 2, stderr: expect.stringMatching(/has 2 run\(s\), .* has 1/) });
 });
 
 test("what cannot be compared is refused", async () => {
