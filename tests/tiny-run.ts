@@ -10,11 +10,11 @@ const praise = ["good", "fine", "bright", "warm"];
 const blame = ["bad", "dull", "grey", "cold"];
 const filler = ["a", "the", "film", "plot", "was", "and", "very", "scene", "of", "it"];
 
-/** Writes a BERT that learns in milliseconds; it knows the words of `writeReviews`. */
-export function writeTinyBert(folder: string): Promise<string> {
+/** Writes a BERT that learns in milliseconds; it knows the words of `writeReviews`, and more where told so. */
+export function writeTinyBert(folder: string, more: readonly string[] = []): Promise<string> {
   const calm = (tensors: SafetensorsTensor[]): SafetensorsTensor[] =>
     tensors.map((tensor) => ({ ...tensor, bytes: () => startOf(tensor) }));
-  return writeTinyModel(folder, calm, [...special, ...praise, ...blame, ...filler]);
+  return writeTinyModel(folder, calm, [...special, ...praise, ...blame, ...filler, ...more]);
 }
 
 /** Normalisations begin as such: with random ones nothing is learned. */
