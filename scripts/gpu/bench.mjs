@@ -16,10 +16,13 @@ const { values: options } = parseArgs({
     python: { type: "string", default: process.env.TEMPER_PYTHON ?? "python3" },
     steps: { type: "string", default: "20" },
     compile: { type: "string", default: "base" },
+    methods: { type: "string" },
   },
 });
 const wanted = new Set(options.only.split(","));
 const steps = Number(options.steps);
+/** Methods named on the command line, one after the other: "r-drop ascc+rift". */
+const chosen = options.methods?.split(" ");
 const device = "cuda:0";
 const row = (...cells) => console.log(cells.map((cell) => (typeof cell === "number" ? cell.toFixed(2) : cell)).join("  "));
 
@@ -79,7 +82,14 @@ const specOf = (mode, [size, rows, length, padded]) => `${mode}:${size}:${rows}:
 
 if (wanted.has("equal")) {
   // The same seed and batches, recorded and operator by operator: the losses must agree.
-  for (const method of [[], ["r-drop"], ["rose:order=first"], ["ascc", "rift"], ["freelb:steps=2"], ["mixout"]]) {
+  for (const method of chosen?.map((name) => name.split("+")) ?? [
+    [],
+    ["r-drop"],
+    ["rose:order=first"],
+    ["ascc", "rift"],
+    ["freelb:steps=2"],
+    ["mixout"],
+  ]) {
     const losses = [];
     for (const graph of [true, false]) {
       const model = randomModel("minilm", device, "word");
@@ -149,7 +159,7 @@ if (wanted.has("standard")) {
 }
 
 if (wanted.has("methods")) {
-  const list = [
+  const list = chosen ?? [
     "r-drop",
     "rose:order=second",
     "rose:order=first",
