@@ -46,6 +46,15 @@ bench-train: setup ## fine-tune MiniLM on SST-2 beside a plain loop of transform
 bench-attacks: setup ## PWWS and the genetic attack beside TextAttack: speed, and what is left of accuracy
 	@node scripts/bench/attacks.mjs
 
+bench-methods: setup ## what an update of each method costs, as a multiple of standard's
+	@node scripts/bench/methods.mjs
+
+bench-gpu: setup ## training steps and attack batches on a GPU, beside PyTorch where a Python has it
+	@node scripts/gpu/bench.mjs
+
+gpu-bundle: setup ## one archive that runs on an offline GPU host without Node (BUNDLE="--model DIR --data DIR --part-size MB")
+	@node scripts/gpu/bundle.mjs $(BUNDLE)
+
 demo: setup ## train, attack and report on data that npm brings along
 	@node scripts/demo.mjs $(if $(FRESH),--fresh)
 
