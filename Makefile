@@ -1,7 +1,7 @@
 # Every target first sets up what it needs; doing so again when nothing changed takes about a second.
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-locked packages addon test lint bench bench-train bench-attacks demo package-check test-libtorch-debian clean FORCE
+.PHONY: help setup setup-locked packages addon test test-slurm lint bench bench-train bench-attacks demo package-check test-libtorch-debian clean FORCE bench-methods bench-gpu gpu-bundle
 
 sources := $(shell find src -name '*.ts' 2>/dev/null)
 compiled := $(patsubst src/%.ts,dist/%.js,$(filter-out %.d.ts,$(sources)))
@@ -32,6 +32,10 @@ FORCE:
 
 test: setup ## run the test suite (no GPU needed)
 	@node_modules/.bin/vitest run
+
+test-slurm: export TEMPER_TEST_SLURM := 1
+test-slurm: setup ## run sweeps through a real Slurm on this machine (installs it, as root)
+	@node scripts/slurm-cluster.mjs node_modules/.bin/vitest run tests/sweeps/slurm.test.ts
 
 lint: packages ## formatter, linter and type checker, with zero warnings
 	@npm run --silent lint
