@@ -1,7 +1,9 @@
-import { mkdtemp, readdir, readFile, writeFile } from "node:fs/promises";
-import { homedir } from "node:os";
+import { createHash } from "node:crypto";
+import { mkdir, mkdtemp, readdir, readFile, writeFile } from "node:fs/promises";
+import { homedir, hostname } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { contentKey, ScoreCache } from "../src/attacks/score-cache.js";
 import { cached, cachedBytes, cacheFolder } from "../src/cache.js";
 import { temporaryFolder } from "./temporary.js";
 
@@ -70,9 +72,39 @@ describe("the cache", () => {
     expect(await cached("kind", ["key"], maker("value"))).toBe("value");
   });
 
-  it("leaves one whole entry when many write at once", async () => {
-    const values = await Promise.all(Array.from({ length: 20 }, () => cached("kind", ["key"], maker("x".repeat(100_000)))));
+  it("is made by one and waited for by the others when many ask at once", async () => {
+    const make = maker("x".repeat(100_000));
+    const values = await Promise.all(Array.from({ length: 20 }, () => cached("kind", ["key"], make)));
     expect(new Set(values).size).toBe(1);
+    expect(make).toHaveBeenCalledTimes(1);
     expect(await readdir(join(folder, "kind"))).toHaveLength(1);
+  });
+
+  it("is made by another where its maker failed or died", async () => {
+    const failing = vi.fn(async () => Promise.reject(new Error("no")));
+    await expect(cached("kind", ["key"], failing)).rejects.toThrow("no");
+    await mkdir(join(folder, "kind"), { recursive: true });
+    const entry = (name: string): string =>
+      createHash("sha256")
+        .update(JSON.stringify([name]))
+        .digest("hex");
+    // The lock of a process that is no more.
+    await writeFile(join(folder, "kind", `${entry("dead")}.lock`), JSON.stringify({ pid: 4_000_000, host: hostname(), started: "1" }));
+    expect(await cached("kind", ["dead"], maker("made"))).toBe("made");
+    expect((await readdir(join(folder, "kind"))).filter((name) => name.includes("lock"))).toEqual([]);
+  });
+
+  it("lets several append scores to one file: whoever reads it later finds all of them", () => {
+    const path = join(folder, "scores");
+    const both = [new ScoreCache(2, { path }), new ScoreCache(2, { path })];
+    for (let i = 0; i < 500; i++) {
+      const cache = both[i % 2]!;
+      cache.set(contentKey(`text ${i}`), [i, -i]);
+      if (i % 7 === 0) cache.flush();
+    }
+    for (const cache of both) cache.close();
+    const reader = new ScoreCache(2, { path });
+    for (let i = 0; i < 500; i++) expect([...(reader.get(contentKey(`text ${i}`)) ?? [])]).toEqual([i, -i]);
+    reader.close();
   });
 });

@@ -1,0 +1,116 @@
+import { spawnSync } from "node:child_process";
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import { beforeAll, expect, it } from "vitest";
+import { Rng } from "../../src/tensor/random.js";
+import { buildIfStale } from "../cli/built.js";
+import { temporaryFolder } from "../temporary.js";
+import { startTemper, tableOf, temper, writeTinySweep } from "./tiny-sweep.js";
+
+const folder = temporaryFolder();
+let file: string;
+
+beforeAll(async () => {
+  buildIfStale();
+  file = await writeTinySweep(folder, { seeds: [0, 1] });
+  expect(temper(["sweep", file, "--out", join(folder, "whole"), "--jobs", "2", "--no-estimate", "--quiet"])).toMatchObject({
+    status: 0,
+    stderr: "",
+  });
+}, 240_000);
+
+/** Processes that train in a sweep's runs now. */
+function workers(out: string): number[] {
+  const runs = existsSync(join(out, "runs")) ? readdirSync(join(out, "runs")) : [];
+  return runs.flatMap((run) => {
+    try {
+      return [(JSON.parse(readFileSync(join(out, "runs", run, "run.lock"), "utf8")) as { pid: number }).pid];
+    } catch {
+      return [];
+    }
+  });
+}
+
+const finished = (out: string): number =>
+  readdirSync(join(out, "runs")).filter((run) => existsSync(join(out, "runs", run, "results.json"))).length;
+
+it("kill -9 of the sweep and of its runs at random moments, then --resume: the same table", async () => {
+  const rng = new Rng("kills");
+  const out = join(folder, "killed");
+  for (const victim of ["sweep", "run", "sweep"]) {
+    const args = ["sweep", file, "--out", out, "--jobs", "2", "--no-estimate", "--quiet", ...(existsSync(out) ? ["--resume"] : [])];
+    const running = startTemper(args);
+    for (let i = 0; i < 100 && workers(out).length === 0; i++) await delay(50);
+    await delay(rng.integer(800));
+    const [worker] = workers(out);
+    if (victim === "run" && worker !== undefined) process.kill(worker, "SIGKILL");
+    else running.kill();
+    if (victim === "run") await delay(rng.integer(800));
+    running.kill();
+    await running.ended;
+  }
+  expect(temper(["sweep", file, "--out", out, "--resume", "--jobs", "2", "--no-estimate", "--quiet"])).toMatchObject({
+    status: 0,
+    stderr: "",
+  });
+  expect(tableOf(out)).toEqual(tableOf(join(folder, "whole")));
+});
+
+it("two sweeps at once over one cache: both end as one alone does", async () => {
+  const cache = { TEMPER_CACHE: join(folder, "cache") };
+  const changes = {
+    rows: { rift: { method: ["rift"] } },
+    seeds: [0],
+    // biome-ignore lint/suspicious/noThenProperty: a key of the sweep's file
+    then: { attacks: { greedy: null }, examples: 10 },
+  };
+  const sweep = await writeTinySweep(join(folder, "sharing"), { ...changes, baseline: null });
+  const start = (name: string) => startTemper(["sweep", sweep, "--out", join(folder, name), "--no-estimate", "--quiet"], cache);
+  const both = [start("one"), start("two")];
+  for (const { ended } of both) expect(await ended).toMatchObject({ status: 0, stderr: "" });
+  // Whoever comes later finds whole entries.
+  const again = start("alone");
+  expect(await again.ended).toMatchObject({ status: 0, stderr: "" });
+  const alone = tableOf(join(folder, "alone"));
+  expect([tableOf(join(folder, "one")), tableOf(join(folder, "two"))]).toEqual([alone, alone]);
+  const kinds = readdirSync(join(folder, "cache"));
+  expect(kinds).toContain("teacher");
+  expect(kinds.flatMap((kind) => readdirSync(join(folder, "cache", kind))).filter((name) => /\.(lock|tmp)/.test(name))).toEqual([]);
+});
+
+const disk = join(folder, "disk");
+mkdirSync(disk, { recursive: true });
+const mounted = spawnSync("mount", ["-t", "tmpfs", "-o", "size=4m", "tmpfs", disk]).status === 0;
+
+it.skipIf(!mounted)(
+  "a disk that fills up in the middle: said, and what is done stays done (skipped where mounting is not allowed)",
+  async () => {
+    try {
+      const out = join(disk, "out");
+      const running = startTemper(["sweep", file, "--out", out, "--jobs", "1", "--no-estimate", "--quiet"]);
+      for (let i = 0; i < 600 && (!existsSync(join(out, "runs")) || finished(out) === 0); i++) await delay(50);
+      spawnSync("dd", ["if=/dev/zero", `of=${join(disk, "filler")}`, "bs=64k"], { stdio: "ignore" });
+      const { status, stderr } = await running.ended;
+      expect(status).not.toBe(0);
+      expect(stderr).toMatch(/the disk is full|its disk has .* free/);
+      const done = finished(out);
+      expect(done).toBeGreaterThan(0);
+      rmSync(join(disk, "filler"));
+      expect(temper(["sweep", file, "--out", out, "--resume", "--no-estimate", "--quiet"])).toMatchObject({ status: 0, stderr: "" });
+      expect(tableOf(out)).toEqual(tableOf(join(folder, "whole")));
+    } finally {
+      spawnSync("umount", [disk]);
+    }
+  },
+);
+
+it("refuses a second sweep into the same folder, and one without --resume", () => {
+  const out = join(folder, "whole");
+  expect(temper(["sweep", file, "--out", out])).toMatchObject({
+    status: 2,
+    stderr: expect.stringMatching(/holds a sweep already: give --resume/),
+  });
+  writeFileSync(join(out, "sweep.lock"), readFileSync("/proc/self/stat", "utf8"));
+  expect(temper(["sweep", file, "--out", out, "--resume", "--no-estimate", "--quiet"])).toMatchObject({ status: 0 });
+});

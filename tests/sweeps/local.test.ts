@@ -1,0 +1,105 @@
+import { readFileSync } from "node:fs";
+import { availableParallelism } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { collect } from "../../src/sweeps/collect.js";
+import { runLocally } from "../../src/sweeps/local.js";
+import { type Plan, planSweep, runFolder, writePlan } from "../../src/sweeps/plan.js";
+import { readSweep } from "../../src/sweeps/read-sweep.js";
+import { nameOf, type UnitEnd } from "../../src/sweeps/unit.js";
+import { temporaryFolder } from "../temporary.js";
+import { writeTinySweep } from "./tiny-sweep.js";
+
+const parent = temporaryFolder();
+const program = [process.execPath, join(import.meta.dirname, "fake-temper.mjs")];
+let number = 0;
+let out: string;
+let plan: Plan;
+
+beforeEach(async () => {
+  out = join(parent, String(number++));
+  plan = planSweep(await readSweep(await writeTinySweep(out, { rows: { standard: null }, seeds: [0, 1, 2, 3] })));
+  await writePlan(out, plan, false);
+});
+afterEach(() => {
+  vi.unstubAllEnvs();
+});
+
+const fake = (behaviour: object): void => void vi.stubEnv("FAKE", JSON.stringify({ calls: join(out, "calls"), ...behaviour }));
+const calls = (): { seed: number; gpu?: string; threads?: string }[] =>
+  readFileSync(join(out, "calls"), "utf8")
+    .trim()
+    .split("\n")
+    .map((line) => JSON.parse(line) as { seed: number });
+
+describe("a sweep on this machine", () => {
+  it("tries a crashed run once more, and lists one that fails again with its error and its command", async () => {
+    fake({ crashOnce: 1, alwaysFail: 2 });
+    const ends = new Map<string, UnitEnd>();
+    const failures = await runLocally(out, plan, { jobs: 2, program, watch: { onEnd: (unit, end) => ends.set(nameOf(unit), end) } });
+    expect(
+      calls()
+        .map(({ seed }) => seed)
+        .sort(),
+    ).toEqual([0, 1, 1, 2, 2, 3]);
+    const [failed] = plan.cells[0]!.points[0]!.runs.filter((run) => run.includes("seed2"));
+    expect(failures).toEqual([
+      {
+        unit: { kind: "train", run: failed },
+        error: "cannot write there: the disk is full; free some space and try again",
+        command: `temper train --resume --out ${runFolder(out, failed!)} --quiet`,
+      },
+    ]);
+    expect([...ends.values()].map(({ state }) => state).sort()).toEqual(["done", "done", "done", "failed"]);
+    expect((await collect(out, plan)).notes).toEqual(["standard, all: no results yet"]);
+  });
+
+  it("never runs again what has finished", async () => {
+    fake({ alwaysFail: 3 });
+    await runLocally(out, plan, { jobs: 1, program });
+    fake({});
+    expect(await runLocally(out, plan, { jobs: 1, program })).toEqual([]);
+    expect(calls().map(({ seed }) => seed)).toEqual([0, 1, 2, 3, 3, 3]);
+    const cell = (await collect(out, plan)).rows[0]!.cells["all/accuracy"]!;
+    expect(cell.values).toEqual([0.5, 0.51, 0.52, 0.53]);
+    expect(cell.mean).toBeCloseTo(0.515, 12);
+    expect(cell.deviation).toBeCloseTo(0.0129099, 6);
+  });
+
+  it("gives each run a GPU of its own where there are several, and shares the cores where there is none", async () => {
+    const onGpu = {
+      ...plan,
+      runs: Object.fromEntries(Object.entries(plan.runs).map(([name, config]) => [name, { ...config, device: "auto" }])),
+    };
+    vi.stubEnv("CUDA_VISIBLE_DEVICES", "3,5");
+    fake({});
+    await runLocally(out, onGpu, { jobs: null, program });
+    expect(new Set(calls().map(({ gpu }) => gpu))).toEqual(new Set(["3", "5"]));
+    vi.stubEnv("OMP_NUM_THREADS", "");
+    const second = `${out}-cpu`;
+    await writePlan(second, plan, false);
+    fake({ calls: join(second, "calls") });
+    await runLocally(second, plan, { jobs: 2, program });
+    const share = Math.max(1, Math.floor(availableParallelism() / 2));
+    expect(readFileSync(join(second, "calls"), "utf8").split(`"threads":"${share}"`)).toHaveLength(5);
+  });
+
+  it("stops what runs and begins nothing more when it is told to", async () => {
+    fake({ slow: 1 });
+    const stop = new AbortController();
+    const begun: string[] = [];
+    const failures = await runLocally(out, plan, {
+      jobs: 1,
+      program,
+      stop: stop.signal,
+      watch: {
+        onBegin(unit) {
+          begun.push(nameOf(unit));
+          if (begun.length === 2) setTimeout(() => stop.abort(), 500);
+        },
+      },
+    });
+    expect(failures).toEqual([]);
+    expect(begun).toHaveLength(2);
+  });
+});

@@ -1,0 +1,142 @@
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { UserError } from "../../src/errors.js";
+import { countRuns, type Expansion, expandSweep } from "../../src/sweeps/expand.js";
+import { planSweep } from "../../src/sweeps/plan.js";
+import { readSweep } from "../../src/sweeps/read-sweep.js";
+import { invoke } from "../cli/invoke.js";
+import { temporaryFolder } from "../temporary.js";
+
+const folder = temporaryFolder();
+let number = 0;
+
+/** Writes a sweep file of these lines and reads it. */
+async function read(text: string, profile: string | null = null): Promise<Expansion> {
+  const file = join(folder, `sweep-${number++}.yaml`);
+  writeFileSync(file, text);
+  return expandSweep(await readSweep(file, profile));
+}
+
+const base = `model: m
+task: sst2
+`;
+
+describe("a sweep file", () => {
+  it("is a run, with every combination of its grid for every row, column and seed", async () => {
+    const { cells, runs, rows } = await read(`${base}seeds: [3, 4]
+grid: { train.learningRate: [1e-5, 2e-5] }
+select: {}
+columns: { a: null, b: { task: rte, train: { batchSize: 16 } } }
+rows:
+  plain: null
+  rose: { title: ROSE, method: ["rose:order=first"], grid: { method.rose.keep: [0.4, 0.6] }, columns: { b: { maxLength: 64 } } }
+`);
+    expect(rows).toEqual([
+      { id: "plain", title: "plain" },
+      { id: "rose", title: "ROSE" },
+    ]);
+    expect(cells.map(({ row, column, points }) => [row, column, points.length])).toEqual([
+      ["plain", "a", 2],
+      ["plain", "b", 2],
+      ["rose", "a", 4],
+      ["rose", "b", 4],
+    ]);
+    expect(runs.size).toBe(24);
+    const point = cells[3]!.points[3]!;
+    expect(point.values).toEqual({ "train.learningRate": 2e-5, "method.rose.keep": 0.6 });
+    expect(runs.get(point.runs[1]!)).toMatchObject({
+      task: "rte",
+      maxLength: 64,
+      seed: 4,
+      method: [{ rose: { order: "first", keep: 0.6 } }],
+      train: { batchSize: 16, learningRate: 2e-5 },
+    });
+  });
+
+  it("gives a run the same name wherever it stands, and another one where anything that decides it differs", async () => {
+    const name = async (text: string): Promise<string[]> => [...(await read(`${base}${text}`)).runs.keys()];
+    const [plain] = await name("");
+    expect(plain).toMatch(/^sst2-standard-seed0-[0-9a-f]{10}$/);
+    expect(await name("rows: { x: null, y: { method: [] } }\ndevice: cpu\nthreads: 2\n")).toEqual([plain]);
+    expect(await name("train: { learningRate: 1e-5 }\n")).not.toEqual([plain]);
+    expect(await name("seeds: [1]\n")).not.toEqual([plain]);
+  });
+
+  it("makes a row of every combination where nothing is selected", async () => {
+    const { rows, cells } = await read(`${base}grid: { method.ascc.beta: [1, 4] }\nmethod: [ascc]\n`);
+    expect(rows.map(({ id }) => id)).toEqual(["beta 1", "beta 4"]);
+    expect(cells.every(({ points }) => points.length === 1)).toBe(true);
+  });
+
+  it("takes a profile's settings over its own, and leaves out what the profile names with null", async () => {
+    const text = `${base}limit: 10
+grid: { train.learningRate: [1e-5, 2e-5] }
+columns: { a: { maxLength: 32 }, b: null }
+rows: { r: { method: [rose], grid: { method.rose.keep: [0.1, 0.2] }, columns: { b: { maxLength: 64 } } } }
+profiles:
+  small: { limit: 5, grid: { train.learningRate: null }, columns: { b: null }, rows: { r: { grid: null } } }
+`;
+    expect((await read(text)).runs.size).toBe(8);
+    const small = await read(text, "small");
+    expect([...small.runs.values()]).toMatchObject([{ limit: 5, maxLength: 32 }]);
+    await expect(read(text, "smal")).rejects.toThrow(/--profile smal: there is no such profile \(did you mean "small"\?\); it has small/);
+  });
+
+  const mistakes: [string, string, RegExp][] = [
+    [
+      "an unknown key of a grid",
+      "grid: { train.learningRat: [1] }\n",
+      /sweep-\d+\.yaml:3:9: train\.learningRat: there is no such key.*learningRate/,
+    ],
+    ["an unknown key", "modle: x\n", /:3:1: modle: there is no such key \(did you mean "model"\?\)/],
+    ["an empty list", "grid:\n  train.epochs: []\n", /:4:3: grid\.train\.epochs: expected at least one value/],
+    ["no list at all", "grid: { train.epochs: 3 }\n", /:3:9: .*expected a list of values, received 3/],
+    ["no seeds", "seeds: []\n", /:3:1: seeds: expected at least one seed/],
+    ["a value that is none", "grid: { train.batchSize: [8, big] }\n", /:3:9: train\.batchSize: expected number, received "big"/],
+    [
+      "a method that is not in the list",
+      "grid: { method.rose.keep: [0.5] }\n",
+      /:3:9: method\.rose\.keep: expected method\.NAME\.OPTION.*which has none/,
+    ],
+    [
+      "an option that a method lacks",
+      "method: [rose]\ngrid: { method.rose.kepe: [0.5] }\n",
+      /:4:9: method\[0\] \(rose\): kepe: there is no such key.*keep/,
+    ],
+    ["a method that is none", "rows: { r: { method: [rosé] } }\n", /:3:\d+: method\[0\] \(rosé\): there is no such method/],
+    ["a baseline that is no row", "rows: { a: null }\nbaseline: b\n", /:4:1: there is no row b.*the rows are a/],
+    ["a column that is none", "columns: { a: null }\nrows: { r: { columns: { c: { limit: 3 } } } }\n", /there is no column c/],
+    ["a measure that nothing gives", "measures: [pwws]\n", /measures\[0\]: expected one of accuracy, .*received pwws/],
+    ["a time that Slurm does not know", "slurm: { time: soon }\n", /slurm\.time: expected a time as Slurm writes it/],
+    ["an analysis that is none", "then: { analyses: [{ kind: distanse }] }\n", /then\.analyses\[0\]\.kind: expected one of "distance"/],
+  ];
+  it.each(mistakes)("names the place of %s", async (_, text, message) => {
+    await expect(read(base + text)).rejects.toThrow(message);
+    await expect(read(base + text)).rejects.toThrow(UserError);
+  });
+
+  it("is not started with more than 1,000 runs unless one insists", async () => {
+    const file = join(folder, "many.yaml");
+    writeFileSync(
+      file,
+      `${base}seeds: [${Array.from({ length: 51 }, (_, i) => i)}]\ngrid: { train.epochs: [${Array.from({ length: 20 }, (_, i) => i + 1)}] }\n`,
+    );
+    expect(countRuns(await readSweep(file))).toBe(1020);
+    const out = join(folder, "many");
+    const { code, stderr } = await invoke(["sweep", file, "--out", out]);
+    expect(code).toBe(2);
+    expect(stderr).toMatch(/this sweep has 1,020 runs, more than 1,000; look at it with --dry-run, then give --yes/);
+    expect(Object.keys(planSweep(await readSweep(file)).runs)).toHaveLength(1020);
+  });
+
+  it("says what it would run without running it", async () => {
+    const file = join(folder, "dry.yaml");
+    writeFileSync(file, `${base}title: A dry one\nseeds: [0, 1, 2]\nthen: { advglue: true }\n`);
+    const { code, stdout } = await invoke(["sweep", file, "--dry-run", "--no-estimate"]);
+    expect(code).toBe(0);
+    expect(stdout).toMatch(/A dry one[\s\S]*all +all +1 +3[\s\S]*runs +3\nthen +3 chosen runs are measured/);
+    const json = await invoke(["sweep", file, "--dry-run", "--no-estimate", "--json", "--out", join(folder, "dry")]);
+    expect(JSON.parse(json.stdout)).toMatchObject({ left: 3, estimate: null, measures: ["accuracy", "advglue"] });
+  });
+});
