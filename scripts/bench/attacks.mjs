@@ -1,8 +1,8 @@
 #!/usr/bin/env node
 // `make bench-attacks`: PWWS and the genetic attack beside TextAttack 0.3.11: the same fine-tuned MiniLM, the same substitution table,
-// the same examples of SST-2's dev set, turn by turn. Ours runs before and after theirs, so that what else the machine does strikes
-// both sides alike; nothing is taken from a cache of another run.
-//   node scripts/bench/attacks.mjs [--pwws 60] [--genetic 12] [--train 4000] [--model FOLDER] [--threads N] [--memory 200]
+// the same examples of SST-2's dev set, in turns over parts of them, so that what else the machine does strikes both sides alike;
+// nothing is taken from a cache of another run, and loading counts for neither.
+//   node scripts/bench/attacks.mjs [--pwws 60] [--genetic 12] [--turns 3] [--train 4000] [--model FOLDER] [--threads N] [--memory 200]
 // TEXTATTACK names the Python environment that has TextAttack (default: build/textattack); PEERS the folder of its programs.
 import { execFileSync, spawnSync } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -17,6 +17,7 @@ const { values: options } = parseArgs({
   options: {
     pwws: { type: "string", default: "60" },
     genetic: { type: "string", default: "12" },
+    turns: { type: "string", default: "3" },
     train: { type: "string", default: "4000" },
     model: { type: "string" },
     threads: { type: "string", default: process.env.OMP_NUM_THREADS ?? String(availableParallelism()) },
@@ -79,38 +80,58 @@ function temper(args) {
   return execFileSync(process.execPath, [main, ...args], { encoding: "utf8", stdio: ["ignore", "pipe", "inherit"], maxBuffer: 1 << 28 });
 }
 
-/** Examples as a table that both sides read, labels as numbers. */
-function writeExamples(count) {
-  const path = join(folder, `examples-${count}.tsv`);
-  const examples = limitExamples(dev, count, 0, task.labels.length);
-  writeFileSync(path, `sentence\tlabel\n${examples.map(({ texts, label }) => `${texts[0]}\t${label}`).join("\n")}\n`);
-  return path;
+/** Examples as tables: ours with the labels' names, theirs with their numbers. */
+function writeExamples(examples, name) {
+  const write = (path, labelOf) => {
+    const rows = examples.map(({ texts, label }) => `${texts[0]}\t${labelOf(label)}`);
+    writeFileSync(path, `sentence\tlabel\n${rows.join("\n")}\n`);
+    return path;
+  };
+  return {
+    count: examples.length,
+    ours: write(join(folder, `${name}.tsv`), (label) => task.labels[label]),
+    theirs: write(join(folder, `${name}-numbers.tsv`), String),
+  };
 }
 
-let turns = 0;
-function ours(attack, count) {
-  const out = join(folder, `out-${turns++}`);
-  const flags = ["--task", "sst2", "--examples", String(count), "--seed", "0", "--substitutions", table, "--no-cache"];
-  const report = temper(["attack", model, "--attack", attack, ...flags, "--out", out, "--threads", options.threads, "--json", "--quiet"]);
+let runs = 0;
+function ours(attack, part) {
+  const data = ["--data", part.ours, "--text", "sentence", "--label", "label"];
+  const flags = [...data, "--examples", String(part.count), "--substitutions", table, "--no-cache", "--threads", options.threads];
+  const report = temper(["attack", model, "--attack", attack, ...flags, "--out", join(folder, `out-${runs++}`), "--json", "--quiet"]);
   const { clean, attacks } = JSON.parse(report);
   const { seconds, queries, tokens, accuracyUnderAttack } = attacks[attack];
-  return { seconds, queries: queries.total, forwarded: queries.forwarded, tokens, clean, underAttack: accuracyUnderAttack };
+  const { asked, forwarded } = tokens;
+  return {
+    seconds,
+    queries: queries.total,
+    forwarded: queries.forwarded,
+    asked,
+    tokens: forwarded,
+    clean,
+    underAttack: accuracyUnderAttack,
+  };
 }
 
-function theirs(attack, count) {
+function theirs(attack, part) {
   const { python, program } = peer;
-  const args = [
-    program,
-    existsSync(join(model, "model")) ? join(model, "model") : model,
-    writeExamples(count),
-    table,
-    attack,
-    String(count),
-  ];
+  const folderOfModel = existsSync(join(model, "model")) ? join(model, "model") : model;
   const env = { ...process.env, OMP_NUM_THREADS: options.threads, TOKENIZERS_PARALLELISM: "false" };
+  const args = [program, folderOfModel, part.theirs, table, attack, String(part.count)];
   const { stdout, status, stderr } = spawnSync(python, args, { encoding: "utf8", env, maxBuffer: 1 << 28 });
   if (status !== 0) throw new Error(`${program} failed:\n${stderr.slice(-2000)}`);
-  return JSON.parse(stdout.trim().split("\n").at(-1));
+  const found = JSON.parse(stdout.trim().split("\n").at(-1));
+  // Its wrapper pads every text to the same length.
+  return { ...found, tokens: found.forwarded * maxLength };
+}
+
+/** Sums over the parts; shares are weighted by the parts' sizes. */
+function total(results, parts) {
+  const sum = (key) => results.reduce((value, result) => value + result[key], 0);
+  const count = parts.reduce((value, part) => value + part.count, 0);
+  const share = (key) => results.reduce((value, result, i) => value + result[key] * parts[i].count, 0) / count;
+  const sums = Object.fromEntries(["seconds", "queries", "forwarded", "tokens", "asked"].map((key) => [key, sum(key)]));
+  return { ...sums, count, clean: share("clean"), underAttack: share("underAttack") };
 }
 
 const line = (cells) => console.log(cells.map((cell, i) => (i === 0 ? cell.padEnd(30) : String(cell).padStart(14))).join(""));
@@ -118,26 +139,37 @@ const number = (value, digits = 1) => value.toLocaleString("en-US", { maximumFra
 const percent = (value) => `${(100 * value).toFixed(1)} %`;
 
 for (const attack of ["pwws", "genetic"]) {
-  const count = Number(options[attack]);
-  const first = ours(attack, count);
-  const other = typeof peer === "string" ? undefined : theirs(attack, count);
-  const second = other ? ours(attack, count) : first;
-  const seconds = (first.seconds + second.seconds) / 2;
-  console.log(`\n${attack}: ${count} examples of SST-2 dev, ${options.threads} threads, ${model}`);
+  const examples = limitExamples(dev, Number(options[attack]), 0, task.labels.length);
+  const size = Math.ceil(examples.length / Number(options.turns));
+  const parts = [];
+  for (let at = 0; at < examples.length; at += size) parts.push(writeExamples(examples.slice(at, at + size), `${attack}-${at}`));
+  const [own, peers] = [[], []];
+  for (const [i, part] of parts.entries()) {
+    const turns = [() => own.push(ours(attack, part)), () => typeof peer === "string" || peers.push(theirs(attack, part))];
+    for (const turn of i % 2 ? turns.reverse() : turns) turn();
+  }
+  report(attack, total(own, parts), peers.length > 0 ? total(peers, parts) : undefined);
+}
+
+function report(attack, own, other) {
+  console.log(`\n${attack}: ${own.count} examples of SST-2 dev, ${options.threads} threads, ${model}`);
   line(["", "ours", "TextAttack", "ratio"]);
-  const row = (name, own, peers, show = number) =>
-    line([name, show(own), other ? show(peers) : "–", other ? `${(own / peers).toFixed(1)}x` : "–"]);
-  row("texts forwarded a second", first.forwarded / seconds, other && other.forwarded / other.seconds);
-  row("queries a second", first.queries / seconds, other && other.queries / other.seconds);
-  row("examples a second", count / seconds, other && count / other.seconds, (value) => number(value, 3));
-  line(["clean accuracy", percent(first.clean), other ? percent(other.clean) : "–"]);
-  line(["accuracy under attack", percent(first.underAttack), other ? percent(other.underAttack) : "–"]);
-  line(["queries", number(first.queries), other ? number(other.queries) : "–"]);
-  line(["texts forwarded", number(first.forwarded), other ? number(other.forwarded) : "–"]);
-  const naive = first.queries * maxLength;
-  const share = (tokens) => `${number(tokens, 0)} (${percent(tokens / naive)})`;
-  line(["tokens forwarded", share(first.tokens.forwarded), other ? share(other.forwarded * maxLength) : "–"]);
-  console.log(`  asked ${number(first.tokens.asked, 0)}; every query padded to ${maxLength} would be ${number(naive, 0)}`);
+  const rate = (name, key, show = number) => {
+    const [first, second] = [own, other].map((side) => side && side[key] / side.seconds);
+    line([name, show(first), other ? show(second) : "–", other ? `${(first / second).toFixed(1)}x` : "–"]);
+  };
+  const both = (name, key, show = number) => line([name, show(own[key]), other ? show(other[key]) : "–"]);
+  rate("texts forwarded a second", "forwarded");
+  rate("queries a second", "queries");
+  rate("examples a second", "count", (value) => number(value, 3));
+  both("clean accuracy", "clean", percent);
+  both("accuracy under attack", "underAttack", percent);
+  both("queries", "queries");
+  both("texts forwarded", "forwarded");
+  both("tokens forwarded", "tokens");
+  const naive = own.queries * maxLength;
+  const share = percent(own.tokens / naive);
+  console.log(`  of ${number(own.asked)} asked; each query padded to ${maxLength} would be ${number(naive)}: we compute ${share} of it`);
 }
 
 // Memory: ten times the examples must not need more.
