@@ -53,5 +53,8 @@ function chooseIds(reads: readonly AttackRead[]): Set<string> {
   }
   const kinds: Record<Kind, string[]> = { differ: [], success: [], failed: [], skipped: [] };
   for (const [id, found] of outcomes) kinds[found.size > 1 ? "differ" : ([...found][0] as Kind)].push(id);
+  // A text on which one held and another fell tells more than one that was misread from the start.
+  const tells = (id: string): number => Number(outcomes.get(id)!.has("success") && outcomes.get(id)!.has("failed"));
+  kinds.differ.sort((a, b) => tells(b) - tells(a));
   return new Set((Object.keys(shown) as Kind[]).flatMap((kind) => kinds[kind].slice(0, shown[kind])));
 }

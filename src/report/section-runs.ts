@@ -22,7 +22,10 @@ function runDetails(run: ReportRun): Html {
     ],
     ["Time of all updates", run.seconds > 0 ? formatDuration(1000 * run.seconds) : null],
     ["State", results ? null : run.failure === null ? "not finished" : `failed: ${run.failure}`],
-    ["Computed on", `${machine.device}, ${machine.precision}, ${machine.threads} threads, ${machine.platform}`],
+    [
+      "Computed on",
+      `${machine.device}, ${machine.precision}, ${machine.threads === 1 ? "1 thread" : `${machine.threads} threads`}, ${machine.platform}`,
+    ],
     [
       "Versions",
       `Temper ${machine.temper}${machine.commit ? ` (${machine.commit.slice(0, 12)}${machine.commit.endsWith("-dirty") ? ", changed" : ""})` : ""}, libtorch ${machine.libtorch}, Node.js ${machine.node.replace(/^v/, "")}`,
