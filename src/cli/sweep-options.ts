@@ -8,6 +8,7 @@ export function addSweepOptions(command: Command) {
     .argument("<file>", "the sweep: a YAML file such as experiments/sweeps/rose-table-1.yaml")
     .option("--out <folder>", "where runs and tables go (default: runs/NAME, or runs/NAME-PROFILE)")
     .option("--profile <name>", "a profile of the file, such as small")
+    .addOption(new Option("--set <key=value>", "any key of the file: limit=500, then.examples=20; may be repeated").argParser(collect))
     .addOption(
       new Option("--jobs <count>", "runs at once (default: one a GPU, or one; on Slurm what it gives)").argParser(wholeNumber(1, 1024)),
     )

@@ -36,7 +36,7 @@ export function define(command: Command, io: Io): void {
 }
 
 async function sweep(io: Io, file: string, options: SweepOptions): Promise<void> {
-  const read = await readSweep(file, options.profile ?? null);
+  const read = await readSweep(file, options.profile ?? null, options.set ?? []);
   const named = countRuns(read);
   if (named > manyRuns && !options.yes && !options.dryRun)
     throw new UserError(

@@ -62,7 +62,7 @@ function setPath(tree: Tree, path: string, value: unknown): void {
 }
 
 /** KEY=VALUE with a value as YAML has it: 3e-5, true, null, [1, 0.5]. */
-function parseAssignment(assignment: string): [string, unknown] {
+export function parseAssignment(assignment: string): [string, unknown] {
   const equals = assignment.indexOf("=");
   if (equals < 1) throw new UserError(`--set: expected KEY=VALUE (train.learningRate=3e-5), received ${assignment}`);
   const [path, text] = [assignment.slice(0, equals), assignment.slice(equals + 1)];

@@ -20,7 +20,7 @@ export interface Estimate {
   readonly device: string;
 }
 
-type Measure = (config: RunConfig) => Promise<Pick<RunPlan, "seconds" | "diskBytes" | "memoryBytes" | "device">>;
+type Measure = (config: RunConfig) => Promise<Pick<RunPlan, "seconds" | "diskBytes" | "memoryBytes" | "device" | "parameters">>;
 
 /**
  * Reckons runs from a few updates of some: every row in the first column and every column in the first row. What a row costs more
@@ -40,13 +40,14 @@ export async function estimateRuns(
   const total = rows.length + columns.length - 1;
   let done = 0;
   const seconds = new Map<string, number>();
-  let [diskBytes, memoryBytes, device] = [0, 0, "cpu"];
+  let [diskBytes, memoryBytes, modelBytes, device] = [0, 0, 0, "cpu"];
   for (const [row, column] of [...columns.map((each) => [rows[0]!, each]), ...rows.slice(1).map((each) => [each, columns[0]!])]) {
     onMeasure(done++, total);
     const cost = await measure(configOf(row!, column!));
     seconds.set(`${row}/${column}`, cost.seconds.prepare + cost.seconds.train + cost.seconds.evaluate);
     diskBytes = Math.max(diskBytes, cost.diskBytes);
     memoryBytes = Math.max(memoryBytes, cost.memoryBytes);
+    modelBytes = Math.max(modelBytes, 4 * cost.parameters);
     device = cost.device;
   }
   const of = (row: string, column: string): number => seconds.get(`${row}/${column}`)!;
@@ -58,7 +59,8 @@ export async function estimateRuns(
   }
   return {
     seconds: runs.reduce((sum, name) => sum + costs.get(name)!, 0),
-    diskBytes: diskBytes * runs.length,
+    // Without checkpoints a finished run is little more than its model; one that is at work has them.
+    diskBytes: plan.settings.keep.checkpoints ? diskBytes * runs.length : diskBytes + modelBytes * runs.length,
     memoryBytes,
     device,
   };

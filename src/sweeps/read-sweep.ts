@@ -1,7 +1,7 @@
 import { basename, extname } from "node:path";
 import { UserError } from "../errors.js";
 import { didYouMean } from "../near-miss.js";
-import { readYaml } from "../runs/read-config.js";
+import { parseAssignment, readYaml } from "../runs/read-config.js";
 import { validate } from "../validate.js";
 import { isTree, Overlay, type Path, type Tree } from "./overlay.js";
 import { runKeys, type SweepSettings, sweepFileSchema } from "./schema.js";
@@ -17,11 +17,13 @@ export interface SweepFile {
   readonly place: (path: Path) => string;
 }
 
+const flag = "--set";
+
 /** The maps in which a profile takes an entry away by null. */
 const removable = ["rows", "columns", "grid", "averages"];
 
-/** Reads a sweep file; a profile's settings go over the file's. */
-export async function readSweep(file: string, profile: string | null = null): Promise<SweepFile> {
+/** Reads a sweep file; a profile's settings go over the file's, and `--set` assignments (limit=500, then.examples=20) over both. */
+export async function readSweep(file: string, profile: string | null = null, set: readonly string[] = []): Promise<SweepFile> {
   const located = await readYaml(file);
   if (!isTree(located.value)) throw new UserError(`${file}: expected a sweep (settings of a run, rows, columns, grid, seeds, …)`);
   const { profiles = {}, ...content } = located.value;
@@ -29,7 +31,11 @@ export async function readSweep(file: string, profile: string | null = null): Pr
   if (profile !== null) whole.add(profileOf(profiles, profile, file), ["profiles", profile]);
   const allColumns = Object.keys(isTree(whole.tree.columns) ? whole.tree.columns : {});
   if (profile !== null) removeNulls(whole.tree, (profiles as Record<string, Tree>)[profile]!);
-  const place = (path: Path): string => located.where(whole.originOf(path));
+  const place = (path: Path): string => {
+    const origin = whole.originOf(path);
+    return origin[0] === flag ? flag : located.where(origin);
+  };
+  for (const [key, value] of set.map(parseAssignment)) whole.set(key, value, [flag], place);
   const settings = validate(sweepFileSchema, whole.tree, place) as SweepSettings;
   checkNames(settings, allColumns, place);
   const base = Object.fromEntries(Object.entries(whole.tree).filter(([key]) => runKeys.includes(key)));

@@ -103,6 +103,15 @@ export const sweepKeys = z.strictObject({
       analyses: z.array(analysisSchema).default([]),
     })
     .prefault({}),
+  /** What stays on the disk of a run that has finished. */
+  keep: z
+    .strictObject({
+      /** Checkpoints serve to go on; analyses over the course of training need them too. */
+      checkpoints: z.boolean().default(false),
+      /** Selected: the models of combinations that were not chosen go when the others are measured. */
+      models: z.enum(["all", "selected"]).default("all"),
+    })
+    .prefault({}),
   slurm: slurmSchema.prefault({}),
 });
 

@@ -9,6 +9,7 @@ import { livingOwner, tryLock } from "../lock.js";
 import { runFiles } from "../runs/folder.js";
 import { commandLine } from "../shell.js";
 import { validate } from "../validate.js";
+import type { Cell } from "./expand.js";
 import { type Plan, runFolder } from "./plan.js";
 import { choose } from "./select.js";
 import { isDone, runStep, type Step, type StepOptions } from "./step.js";
@@ -88,7 +89,7 @@ async function foldersOf(out: string, plan: Plan, { rows, seed }: Analysis, colu
 }
 
 async function chosenRun(out: string, plan: Plan, row: string, column: string, seed: number): Promise<string | null> {
-  const cell = plan.cells.find((each) => each.row === row && each.column === column);
+  const cell = plan.cells.find((each) => isCell(each, { row, column }));
   const choice = cell && (await choose(out, plan, cell));
   return choice?.point.runs[plan.settings.seeds.indexOf(seed)] ?? null;
 }
@@ -112,7 +113,26 @@ export async function performUnit(out: string, plan: Plan, unit: Unit, options: 
     });
     if (end.state !== "done") return end;
   }
+  await tidy(out, plan, unit, work.folder);
   return { state: "done" };
+}
+
+/** Removes what the sweep's `keep` does not keep. */
+async function tidy(out: string, plan: Plan, unit: Unit, folder: string): Promise<void> {
+  const { checkpoints, models } = plan.settings.keep;
+  if (unit.kind === "train" && !checkpoints) await rm(join(folder, runFiles.checkpoints), { recursive: true, force: true });
+  if (unit.kind !== "measure" || models === "all") return;
+  // A run that another cell has too is left alone: that cell may have chosen it.
+  const elsewhere = new Set(plan.cells.flatMap((cell) => (isCell(cell, unit) ? [] : cell.points.flatMap(({ runs }) => runs))));
+  for (const { runs } of plan.cells.find((cell) => isCell(cell, unit))?.points ?? []) {
+    const other = runs[plan.settings.seeds.indexOf(unit.seed)]!;
+    if (runFolder(out, other) !== folder && !elsewhere.has(other))
+      await rm(join(runFolder(out, other), runFiles.model), { recursive: true, force: true });
+  }
+}
+
+function isCell(cell: Cell, { row, column }: { readonly row: string; readonly column: string }): boolean {
+  return cell.row === row && cell.column === column;
 }
 
 const failureName = "failure.json";

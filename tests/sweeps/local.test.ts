@@ -1,4 +1,4 @@
-import { readFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
@@ -101,5 +101,21 @@ describe("a sweep on this machine", () => {
     });
     expect(failures).toEqual([]);
     expect(begun).toHaveLength(2);
+  });
+
+  it("keeps checkpoints only where it is told to, and of a search the chosen models", async () => {
+    const rows = { standard: null };
+    const searched = { rows, seeds: [0], grid: { "train.epochs": [1, 2] }, select: {}, keep: { models: "selected" } };
+    // biome-ignore lint/suspicious/noThenProperty: a key of the sweep's file
+    const file = await writeTinySweep(join(out, "search"), { ...searched, then: { advglue: true } });
+    const search = planSweep(await readSweep(file));
+    const at = join(out, "search", "out");
+    await writePlan(at, search, false);
+    fake({ selection: true });
+    await runLocally(at, search, { jobs: 1, program });
+    const [chosen, other] = search.cells[0]!.points.map(({ runs }) => runFolder(at, runs[0]!));
+    expect([existsSync(join(chosen!, "model")), existsSync(join(other!, "model"))]).toEqual([true, false]);
+    expect([chosen, other].map((folder) => existsSync(join(folder!, "checkpoints")))).toEqual([false, false]);
+    expect([chosen, other].map((folder) => existsSync(join(folder!, "results.json")))).toEqual([true, true]);
   });
 });

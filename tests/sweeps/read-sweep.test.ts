@@ -12,10 +12,10 @@ const folder = temporaryFolder();
 let number = 0;
 
 /** Writes a sweep file of these lines and reads it. */
-async function read(text: string, profile: string | null = null): Promise<Expansion> {
+async function read(text: string, profile: string | null = null, set: readonly string[] = []): Promise<Expansion> {
   const file = join(folder, `sweep-${number++}.yaml`);
   writeFileSync(file, text);
-  return expandSweep(await readSweep(file, profile));
+  return expandSweep(await readSweep(file, profile, set));
 }
 
 const base = `model: m
@@ -81,6 +81,16 @@ profiles:
     const small = await read(text, "small");
     expect([...small.runs.values()]).toMatchObject([{ limit: 5, maxLength: 32 }]);
     await expect(read(text, "smal")).rejects.toThrow(/--profile smal: there is no such profile \(did you mean "small"\?\); it has small/);
+  });
+
+  it("takes assignments of the command line over all", async () => {
+    const text = `${base}limit: 10\ncolumns: { a: null }\nprofiles: { small: { limit: 5 } }\n`;
+    const { runs } = await read(text, "small", ["limit=7", "train.epochs=0.5", "seeds=[4, 5]"]);
+    expect([...runs.values()]).toMatchObject([
+      { limit: 7, seed: 4, train: { epochs: 0.5 } },
+      { limit: 7, seed: 5 },
+    ]);
+    await expect(read(text, null, ["limit=many"])).rejects.toThrow(/^--set: limit: expected number, received "many"/);
   });
 
   const mistakes: [string, string, RegExp][] = [
