@@ -1,8 +1,8 @@
 import type { AttackSummary } from "../evaluation/journal-summary.js";
 import type { Interval } from "../evaluation/statistics.js";
 import { powerLine } from "../evaluation/statistics.js";
+import { formatCount, formatDuration, formatNumber, formatShare } from "../format.js";
 import type { AttackReport } from "../runs/attack.js";
-import { formatCount, formatDuration, formatNumber, formatShare } from "./format.js";
 import { colorsOf, type Io, write } from "./io.js";
 import { table } from "./output.js";
 

@@ -1,5 +1,5 @@
+import { formatCount, formatNumber } from "../format.js";
 import type { AttackWatcher } from "../runs/attack.js";
-import { formatCount, formatNumber } from "./format.js";
 import type { Io } from "./io.js";
 import { openProgress, type Progress } from "./progress.js";
 

@@ -1,7 +1,7 @@
 import type { Command } from "@commander-js/extra-typings";
 import { type Comparison, compareSides } from "../evaluation/compare.js";
+import { formatCount, formatShare } from "../format.js";
 import { readSide } from "../runs/compare.js";
-import { formatCount, formatShare } from "./format.js";
 import { type Io, write } from "./io.js";
 import { examples, jsonOption, seedOption } from "./options.js";
 import { printJson, table } from "./output.js";

@@ -1,6 +1,6 @@
 import type { Command } from "@commander-js/extra-typings";
+import { formatBytes } from "../format.js";
 import { type Diagnosis, diagnose } from "./diagnosis.js";
-import { formatBytes } from "./format.js";
 import { colorsOf, type Io, write } from "./io.js";
 import { examples, jsonOption } from "./options.js";
 import { printJson, table } from "./output.js";

@@ -1,5 +1,6 @@
 import type { Command } from "@commander-js/extra-typings";
 import { UserError } from "../errors.js";
+import { formatCount, formatNumber } from "../format.js";
 import { type EncodedText, encodeTexts } from "../models/encode-texts.js";
 import { loadModel } from "../models/load.js";
 import type { Model } from "../models/model.js";
@@ -7,7 +8,6 @@ import { chooseDevice, free, setThreads } from "../tensor/index.js";
 import type { EncodingName } from "../text/encoding.js";
 import { type Input, readInputs } from "../text/lines.js";
 import { downloadProgress } from "./download-progress.js";
-import { formatCount, formatNumber } from "./format.js";
 import { type Io, write } from "./io.js";
 import {
   batchSizeOption,

@@ -1,4 +1,5 @@
 import type { Command } from "@commander-js/extra-typings";
+import { formatCount, formatShare } from "../format.js";
 import type { Model } from "../models/model.js";
 import { evaluateSplit } from "../runs/evaluate.js";
 import { type AdvglueReport, evaluateAdvglue } from "../runs/evaluate-advglue.js";
@@ -9,7 +10,6 @@ import type { Split } from "../tasks/task.js";
 import { free } from "../tensor/index.js";
 import { chooseTask, type TaskChoice } from "./choose-task.js";
 import { type ClassifierOptions, loadClassifier } from "./classifier.js";
-import { formatCount, formatShare } from "./format.js";
 import { type Io, write } from "./io.js";
 import {
   dataOption,

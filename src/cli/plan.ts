@@ -1,6 +1,6 @@
 import { stringify } from "yaml";
+import { formatBytes, formatCount, formatDuration, formatNumber } from "../format.js";
 import type { Plan } from "../runs/plan.js";
-import { formatBytes, formatCount, formatDuration, formatNumber } from "./format.js";
 import { type Io, write } from "./io.js";
 import { table } from "./output.js";
 

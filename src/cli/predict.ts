@@ -1,9 +1,9 @@
 import type { Command } from "@commander-js/extra-typings";
+import { formatCount } from "../format.js";
 import { type Prediction, predictTexts } from "../runs/predict.js";
 import { free } from "../tensor/index.js";
 import { type Input, readInputs } from "../text/lines.js";
 import { type ClassifierOptions, loadClassifier } from "./classifier.js";
-import { formatCount } from "./format.js";
 import { type Io, write } from "./io.js";
 import { deviceOption, examples, jsonOption, precisionOption, quietOption, threadsOption } from "./options.js";
 import { printJsonLine } from "./output.js";

@@ -1,4 +1,4 @@
-import { formatBytes, formatCount, formatDuration, formatNumber, formatShare } from "./format.js";
+import { formatBytes, formatCount, formatDuration, formatNumber, formatShare } from "../format.js";
 import { colorsOf, type Out } from "./io.js";
 
 export interface ProgressOptions {

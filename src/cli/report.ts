@@ -1,5 +1,5 @@
+import { formatCount, formatNumber, formatShare } from "../format.js";
 import type { SplitReport } from "../runs/results.js";
-import { formatCount, formatNumber, formatShare } from "./format.js";
 import { type Io, write } from "./io.js";
 import { table } from "./output.js";
 

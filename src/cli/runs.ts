@@ -1,6 +1,6 @@
 import type { Command } from "@commander-js/extra-typings";
+import { formatCount, formatShare } from "../format.js";
 import { listRuns, type RunSummary } from "../runs/list.js";
-import { formatCount, formatShare } from "./format.js";
 import { colorsOf, type Io, write } from "./io.js";
 import { examples, jsonOption } from "./options.js";
 import { printJson, table } from "./output.js";

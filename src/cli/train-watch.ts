@@ -1,8 +1,8 @@
 import { join } from "node:path";
+import { formatCount, formatNumber, formatShare } from "../format.js";
 import { runFiles } from "../runs/folder.js";
 import type { Watcher } from "../train/index.js";
 import { TensorBoardWriter } from "../train/tensorboard.js";
-import { formatCount, formatNumber, formatShare } from "./format.js";
 import type { Io } from "./io.js";
 import { openProgress, type Progress } from "./progress.js";
 

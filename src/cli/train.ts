@@ -1,5 +1,6 @@
 import { join } from "node:path";
 import type { Command } from "@commander-js/extra-typings";
+import { formatCount, formatDuration, formatNumber } from "../format.js";
 import type { RunConfig } from "../runs/config.js";
 import { fineTune } from "../runs/fine-tune.js";
 import { runFiles } from "../runs/folder.js";
@@ -9,7 +10,6 @@ import type { Results } from "../runs/results.js";
 import { quoted } from "../shell.js";
 import { Interrupted } from "../train/index.js";
 import { downloadProgress } from "./download-progress.js";
-import { formatCount, formatDuration, formatNumber } from "./format.js";
 import { type Io, write } from "./io.js";
 import { examples } from "./options.js";
 import { printJson, table } from "./output.js";
