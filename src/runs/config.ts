@@ -30,6 +30,7 @@ export const runConfigSchema = z.strictObject({
   maxLength: count.default(128).describe("tokens a text is cut to"),
   limit: count.nullable().default(null).describe("train on a seeded, class-balanced sample of so many examples"),
   selectionLimit: count.nullable().default(1000).describe("select by a sample of so many examples; null: all"),
+  reportLimit: count.nullable().default(null).describe("report on a class-balanced sample of so many examples; null: all"),
   substitutions: z.string().nullable().default(null).describe("wordnet, or a JSON table word -> words"),
   method: z.array(methodSchema).default([]).describe("methods, innermost first; none is standard fine-tuning"),
   train: trainSettingsSchema.prefault({}),

@@ -76,7 +76,7 @@ async function loadExamples(config: RunConfig, task: Task, notice: (message: str
   if (train.length === 0) throw new UserError(`${task.name}: its training data is empty`);
   // The same selection sample for every seed: runs that are compared are selected by the same texts.
   const selection = task.splits.includes(task.selectSplit) ? sample(await task.load(task.selectSplit), config.selectionLimit, 0) : null;
-  const report = await task.load(task.reportSplit);
+  const report = sample(await task.load(task.reportSplit), config.reportLimit, 0);
   const evaluations: [string, readonly Example[]][] = [
     [task.selectSplit, selection ?? []],
     [task.reportSplit, report],
