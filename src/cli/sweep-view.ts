@@ -5,7 +5,7 @@ import { runFolder } from "../sweeps/plan.js";
 import { progressOf } from "../sweeps/progress.js";
 import { nameOf, type Stage, type Unit } from "../sweeps/unit.js";
 import type { Io } from "./io.js";
-import { openProgress, type Progress } from "./progress.js";
+import { type Facts, openProgress, type Progress } from "./progress.js";
 
 const labels: Readonly<Record<Stage, readonly [string, string]>> = {
   train: ["train", "runs"],
@@ -25,8 +25,9 @@ export function watchSweep(io: Io, out: string, quiet: boolean): SweepWatcher & 
   const show = async (): Promise<void> => {
     const parts = await Promise.all([...running.values()].map((unit) => shareOf(out, unit)));
     const names = parts.slice(0, namedRuns).map(({ name, text }) => `${name}${text}`);
-    const more = running.size > namedRuns ? ` and ${running.size - namedRuns} more` : "";
-    progress?.update(done + parts.reduce((sum, { share }) => sum + share, 0), running.size > 0 ? { running: names.join(", ") + more } : {});
+    const more = parts.length > namedRuns ? ` and ${parts.length - namedRuns} more` : "";
+    const facts: Facts = parts.length > 0 ? { running: names.join(", ") + more } : {};
+    progress?.update(done + parts.reduce((sum, { share }) => sum + share, 0), facts);
   };
   const timer = setInterval(() => void show(), refreshMilliseconds).unref();
   return {
