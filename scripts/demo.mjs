@@ -68,24 +68,32 @@ const width = Math.min(process.stdout.columns || 100, 120);
 const column = Math.floor((width - 3) / 2);
 
 /**
- * A text in lines, the words at some places marked.
+ * A text in lines, the words at some places marked. Punctuation clings to its word, as in print.
  * @param {readonly string[]} words
  * @param {ReadonlySet<number>} marked
  * @param {number} room
  */
 function wrap(words, marked, room) {
   /** @type {{ text: string, length: number }[]} */
-  const lines = [];
+  const chunks = [];
   words.forEach((word, i) => {
-    // Punctuation clings to the word before it, as in print.
-    const glue = i > 0 && joinWords([words[i - 1] ?? "", word]) === `${words[i - 1]}${word}` ? "" : " ";
     const shown = marked.has(i) ? pc.bold(pc.underline(word)) : word;
-    const line = lines.at(-1);
-    if (line && line.length + glue.length + word.length <= room) {
-      line.text += glue + shown;
-      line.length += glue.length + word.length;
-    } else lines.push({ text: shown, length: word.length });
+    const before = words[i - 1] ?? "";
+    const last = chunks.at(-1);
+    if (last && joinWords([before, word]) === before + word) {
+      last.text += shown;
+      last.length += word.length;
+    } else chunks.push({ text: shown, length: word.length });
   });
+  /** @type {{ text: string, length: number }[]} */
+  const lines = [];
+  for (const chunk of chunks) {
+    const line = lines.at(-1);
+    if (line && line.length + 1 + chunk.length <= room) {
+      line.text += ` ${chunk.text}`;
+      line.length += 1 + chunk.length;
+    } else lines.push({ ...chunk });
+  }
   return lines;
 }
 
@@ -149,4 +157,5 @@ say("What it comes to, and a report with every attacked mail:");
 temper(["compare", robust, standard], "inherit");
 temper(["report", standard, robust, "--out", report]);
 const seconds = Math.round((performance.now() - began) / 1000);
-console.log(`\nDone in ${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, "0")}. Open ${pc.cyan(pathToFileURL(report).href)}`);
+console.log(`\nDone in ${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, "0")}. The report is ${pc.bold(report)}`);
+console.log(pc.dim(pathToFileURL(report).href));
