@@ -31,7 +31,7 @@ export function lineChart(series: readonly Series[], { title, label, share = fal
   const { content } = plotPanel(title, {
     width: 480,
     height: 240,
-    x: { label: "step", nice: true },
+    x: { label: "step", zero: true },
     y: { label, grid: true, nice: true, ...(share ? { percent: true } : {}) },
     marks: drawn.flatMap(({ points, color, dots }) => {
       const stroke = colorOf(color);
