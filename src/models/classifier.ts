@@ -1,5 +1,5 @@
 import { evaluating, mapWeights, type Weights } from "../nn/index.js";
-import { type DataType, type Device, free, keep, noGrad, scope } from "../tensor/index.js";
+import { type DataType, type Device, dropCachedMemory, free, keep, memory, noGrad, scope } from "../tensor/index.js";
 import { type Padded, padBatch } from "../text/batch.js";
 import type { Encoded } from "../text/encoding.js";
 import { graphClassifier } from "./graph-classifier.js";
@@ -36,6 +36,9 @@ const batchSizes = {
   gpu: { batchTokens: 65_536, batchCost: 4096 },
 };
 
+/** Batches come in hundreds of sizes: beyond so much and the weights' own size, memory kept for the next batch is given back. */
+const keptBytes = 256e6;
+
 /** Computes operator by operator, with weights that others may share. */
 export interface EagerClassifier extends Classifier {
   readonly weights: Weights;
@@ -48,13 +51,17 @@ export function eagerClassifier(
   { device, compute }: Placement = onCpu,
 ): EagerClassifier {
   const used = compute === "float32" ? weights : noGrad(() => keep(mapWeights(weights, (tensor) => tensor.to(compute))));
+  const mostKept = keptBytes + [...weights.values()].reduce((sum, { elements }) => sum + 4 * elements, 0);
   return {
     weights: used,
     classes: model.shape.classes,
     pad: model.tokenizer.special.pad,
     ...batchSizes[device === "cpu" ? "cpu" : "gpu"],
-    probabilities: async (batch) =>
-      scope(() => noGrad(() => forward(model.shape, used, toInput(batch, device), evaluating).logits.softmax(-1).floats())),
+    async probabilities(batch) {
+      const values = scope(() => noGrad(() => forward(model.shape, used, toInput(batch, device), evaluating).logits.softmax(-1).floats()));
+      if (device === "cpu" && memory().cachedBytes > mostKept) dropCachedMemory();
+      return values;
+    },
     close() {
       if (used !== weights) free(used);
     },

@@ -1,5 +1,5 @@
 import { activate, attend, dense, drop, embed, type Mode, normalize, parameter, type Weights } from "../nn/index.js";
-import type { Tensor } from "../tensor/index.js";
+import { scope, type Tensor } from "../tensor/index.js";
 import type { EncoderConfig } from "./config.js";
 import { project } from "./projections.js";
 
@@ -72,7 +72,9 @@ export function encodeLayers(
   let hidden = embedded;
   for (let layer = 0; layer < config.layers; layer++) {
     const first = wanted === "first" && layer === config.layers - 1;
-    hidden = encodeLayer(config, weights, `${prefixOf(config)}encoder.layer.${layer}`, hidden, bias, mode, first);
+    const below = hidden;
+    // What a layer made goes with it, unless a gradient needs it: the next one finds that memory in the cache.
+    hidden = scope(() => encodeLayer(config, weights, `${prefixOf(config)}encoder.layer.${layer}`, below, bias, mode, first));
   }
   return hidden;
 }
