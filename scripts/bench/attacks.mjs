@@ -11,7 +11,6 @@ import { join, resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { openTask } from "../../dist/tasks/index.js";
 import { dataRoots } from "../../dist/tasks/locate.js";
-import { limitExamples } from "../../dist/tasks/sample.js";
 
 const { values: options } = parseArgs({
   options: {
@@ -37,10 +36,18 @@ if (!table) {
   process.exit(0);
 }
 const task = await openTask({ task: "sst2" });
-const dev = await task.load("dev");
 const model = victim();
 const peer = findPeer();
 if (typeof peer === "string") console.log(`our own numbers alone: ${peer}`);
+const dev = shuffled(await task.load("dev"));
+
+/** The order that the peer's program draws, so that its usual command attacks the same examples. */
+function shuffled(examples) {
+  const program = `import json, random; order = list(range(${examples.length})); random.Random(0).shuffle(order); print(json.dumps(order))`;
+  const python = typeof peer === "string" ? "python3" : peer.python;
+  const { stdout, status } = spawnSync(python, ["-c", program], { encoding: "utf8" });
+  return status === 0 ? JSON.parse(stdout).map((i) => examples[i]) : examples;
+}
 
 /** The classifier that is attacked: given, or trained once. */
 function victim() {
@@ -139,7 +146,7 @@ const number = (value, digits = 1) => value.toLocaleString("en-US", { maximumFra
 const percent = (value) => `${(100 * value).toFixed(1)} %`;
 
 for (const attack of ["pwws", "genetic"]) {
-  const examples = limitExamples(dev, Number(options[attack]), 0, task.labels.length);
+  const examples = dev.slice(0, Number(options[attack]));
   const size = Math.ceil(examples.length / Number(options.turns));
   const parts = [];
   for (let at = 0; at < examples.length; at += size) parts.push(writeExamples(examples.slice(at, at + size), `${attack}-${at}`));
