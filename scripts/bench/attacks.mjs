@@ -105,7 +105,9 @@ let runs = 0;
 function ours(attack, part) {
   const data = ["--data", part.ours, "--text", "sentence", "--label", "label"];
   const flags = [...data, "--examples", String(part.count), "--substitutions", table, "--no-cache", "--threads", options.threads];
-  const report = temper(["attack", model, "--attack", attack, ...flags, "--out", join(folder, `out-${runs++}`), "--json", "--quiet"]);
+  // TextAttack's PWWS chooses each substitute on the text as it stands then: so does ours here.
+  const spec = attack === "pwws" ? "pwws:adaptive=true" : attack;
+  const report = temper(["attack", model, "--attack", spec, ...flags, "--out", join(folder, `out-${runs++}`), "--json", "--quiet"]);
   const { clean, attacks } = JSON.parse(report);
   const { seconds, queries, tokens, accuracyUnderAttack } = attacks[attack];
   const { asked, forwarded } = tokens;

@@ -1,19 +1,36 @@
 import { z } from "zod";
 import type { AttackDefinition } from "./attack.js";
-import { type Candidate, firstThatFools, goldProbability, openPositions, type Problem, type Score, unchanged, withPick } from "./search.js";
+import {
+  type Candidate,
+  firstThatFools,
+  fools,
+  goldProbability,
+  openPositions,
+  type Problem,
+  type Score,
+  unchanged,
+  withPick,
+} from "./search.js";
+
+const options = z.strictObject({
+  adaptive: z
+    .boolean()
+    .default(false)
+    .describe("choose each word's substitute anew on the text as it stands then (TextAttack), not once on the original (the paper, RIFT)"),
+});
 
 /**
  * Probability-weighted word saliency (Ren et al. 2019) as RIFT evaluates it: a word's best substitute on the original text, weighted
  * by how much the victim misses the word, decides the order; substitutions add up in that order until the label flips.
  */
-export const pwws: AttackDefinition<Record<string, never>> = {
+export const pwws: AttackDefinition<z.output<typeof options>> = {
   name: "pwws",
-  options: z.strictObject({}),
+  options,
   limited: false,
-  search: () => searchPwws,
+  search: (settings) => (problem) => searchPwws(problem, settings.adaptive),
 };
 
-function* searchPwws(problem: Problem): Generator<Candidate[], Candidate, Score[]> {
+function* searchPwws(problem: Problem, adaptive: boolean): Generator<Candidate[], Candidate, Score[]> {
   const open = openPositions(problem);
   if (open.length === 0 || problem.maxChanged < 1) return unchanged(problem);
   const none = unchanged(problem).picks;
@@ -32,15 +49,40 @@ function* searchPwws(problem: Problem): Generator<Candidate[], Candidate, Score[
   });
   const order = open
     .map((position, i) => ({ position, slot: best.get(position)!.slot, score: best.get(position)!.drop * saliency[i]! }))
-    .sort((a, b) => b.score - a.score || a.position - b.position)
-    .slice(0, problem.maxChanged);
+    .sort((a, b) => b.score - a.score || a.position - b.position);
+  if (adaptive) {
+    return yield* chooseAnew(
+      problem,
+      order.map(({ position }) => position),
+    );
+  }
   const prefixes: Candidate[] = [];
   let picks = none;
-  for (const { position, slot } of order) {
+  for (const { position, slot } of order.slice(0, problem.maxChanged)) {
     picks = withPick(picks, position, slot);
     prefixes.push({ picks });
   }
   return (yield* firstThatFools(prefixes, problem)) ?? prefixes.at(-1)!;
+}
+
+/** Word by word in the order given, the substitute that hurts most in the text so far; none where none hurts. */
+function* chooseAnew(problem: Problem, positions: readonly number[]): Generator<Candidate[], Candidate, Score[]> {
+  let current: Candidate = unchanged(problem);
+  let lowest = goldProbability(problem.original, problem);
+  let changed = 0;
+  for (const position of positions) {
+    if (changed === problem.maxChanged) break;
+    const trials = problem.choices[position]!.slice(1).map((_, i) => ({ picks: withPick(current.picks, position, i + 1) }));
+    const scores = yield trials;
+    const golds = scores.map((score) => goldProbability(score, problem));
+    const best = golds.indexOf(Math.min(...golds));
+    if (golds[best]! >= lowest) continue;
+    current = trials[best]!;
+    lowest = golds[best]!;
+    changed++;
+    if (fools(scores[best]!, problem.label)) break;
+  }
+  return current;
 }
 
 function softmax(values: readonly number[]): number[] {

@@ -61,6 +61,17 @@ describe("pwws", () => {
     expect(final).toBe("the nice aged film");
   });
 
+  test("adaptive, chooses each substitute on the text as it stands then, and leaves words where none hurts", async () => {
+    const problem = problemOf(choices, [0.9, 0.1]);
+    const then: Record<string, number> = { ...table, "the fine aged film": 0.45, "the nice aged film": 0.6 };
+    const { asked, final } = drive((await attack("pwws", { adaptive: true })).search(problem, new Rng(0)), problem, (text) => then[text]!);
+    expect(asked.slice(1)).toEqual([["the good aged film"], ["the fine aged film", "the nice aged film"]]);
+    expect(final).toBe("the fine aged film");
+    const stubborn: Record<string, number> = { ...then, "the fine aged film": 0.76, "the nice aged film": 0.9, "the good aged movie": 0.3 };
+    const other = drive((await attack("pwws", { adaptive: true })).search(problem, new Rng(0)), problem, (text) => stubborn[text]!);
+    expect(other.final).toBe("the good aged movie");
+  });
+
   test("counts a speculative prefix only if the sequential algorithm had asked it", async () => {
     // "aged" alone fools: the second prefix of the group goes to the victim, but is no query. 1 + 7 + 1.
     const victim = scriptedVictim(2, (text) => {
