@@ -2,7 +2,9 @@ import { evaluating, mapWeights, type Weights } from "../nn/index.js";
 import { type DataType, type Device, dropCachedMemory, free, keep, memory, noGrad, scope } from "../tensor/index.js";
 import { type Padded, padBatch } from "../text/batch.js";
 import type { Encoded } from "../text/encoding.js";
+import type { EncoderConfig } from "./config.js";
 import { graphClassifier } from "./graph-classifier.js";
+import { packForInference } from "./inference-weights.js";
 import { toInput } from "./input.js";
 import { forward, type Model } from "./model.js";
 
@@ -44,13 +46,20 @@ export interface EagerClassifier extends Classifier {
   readonly weights: Weights;
 }
 
-/** A model as a classifier: no gradients, no dropout, its weights in the type it computes in. */
+/** From so many tokens on, what packed weights save is more than the packing takes. */
+const worthPacking = 8192;
+
+/**
+ * A model as a classifier: no gradients, no dropout, its weights in the form it computes with. `expectedTokens`: what it will be asked
+ * for, where that is known.
+ */
 export function eagerClassifier(
   model: Pick<Model, "shape" | "tokenizer">,
   weights: Weights,
   { device, compute }: Placement = onCpu,
+  expectedTokens = Number.POSITIVE_INFINITY,
 ): EagerClassifier {
-  const used = compute === "float32" ? weights : noGrad(() => keep(mapWeights(weights, (tensor) => tensor.to(compute))));
+  const used = usedWeights(model.shape.config, weights, { device, compute }, expectedTokens >= worthPacking);
   const mostKept = keptBytes + [...weights.values()].reduce((sum, { elements }) => sum + 4 * elements, 0);
   return {
     weights: used,
@@ -63,9 +72,16 @@ export function eagerClassifier(
       return values;
     },
     close() {
-      if (used !== weights) free(used);
+      const shared = new Set(weights.values());
+      free([...used.values()].filter((tensor) => !shared.has(tensor)));
     },
   };
+}
+
+/** The weights in the form that they are computed with; what needs no change is shared. */
+function usedWeights(config: EncoderConfig, weights: Weights, { device, compute }: Placement, pack: boolean): Weights {
+  if (compute !== "float32") return noGrad(() => keep(mapWeights(weights, (tensor) => tensor.to(compute))));
+  return pack && device === "cpu" ? (packForInference(config, weights) ?? weights) : weights;
 }
 
 /** Class probabilities of encoded texts, in their order; the event loop gets a turn after each batch. */
@@ -96,8 +112,13 @@ export async function classify(
 }
 
 /** The fastest way to compute a model where it lies. */
-export function openClassifier(model: Pick<Model, "shape" | "tokenizer">, weights: Weights, placement: Placement = onCpu): Classifier {
-  const eager = eagerClassifier(model, weights, placement);
+export function openClassifier(
+  model: Pick<Model, "shape" | "tokenizer">,
+  weights: Weights,
+  placement: Placement = onCpu,
+  expectedTokens?: number,
+): Classifier {
+  const eager = eagerClassifier(model, weights, placement, expectedTokens);
   return placement.device === "cpu" ? eager : graphClassifier(model, eager, placement.device);
 }
 

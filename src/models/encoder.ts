@@ -1,4 +1,4 @@
-import { activate, attend, dense, drop, embed, type Mode, normalize, parameter, type Weights } from "../nn/index.js";
+import { attend, dense, denseActivated, drop, embed, type Mode, normalize, parameter, type Weights } from "../nn/index.js";
 import { scope, type Tensor } from "../tensor/index.js";
 import type { EncoderConfig } from "./config.js";
 import { project } from "./projections.js";
@@ -102,7 +102,7 @@ function encodeLayer(
       config.layerNormEpsilon,
     );
   const middle = output("attention.output", context, asking);
-  return output("output", activate(dense(weights, `${name}.intermediate.dense`, middle), config.activation), middle);
+  return output("output", denseActivated(weights, `${name}.intermediate.dense`, middle, config.activation), middle);
 }
 
 /** Every parameter of an encoder with its shape, in checkpoint order. The pooler is BERT's own head and stands in heads.ts. */

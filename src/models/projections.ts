@@ -10,7 +10,7 @@ const fused = "projections";
  * were fused. Queries are asked for by the first position alone where `first` is set.
  */
 export function project(weights: Weights, name: string, hidden: Tensor, first: boolean): readonly [Tensor, Tensor, Tensor] {
-  if (weights.has(`${name}.${fused}.weight`)) {
+  if (weights.has(`${name}.${fused}.bias`)) {
     const [query, key, value] = chunk(dense(weights, `${name}.${fused}`, hidden), 3, -1) as [Tensor, Tensor, Tensor];
     return [first ? query.narrow(1, 0, 1) : query, key, value];
   }

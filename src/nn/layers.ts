@@ -1,4 +1,5 @@
 import { dropout, dropoutMask, embedding, gelu, layerNorm, linear, type Tensor } from "../tensor/index.js";
+import { packedDense } from "./packed.js";
 import { parameter, type Weights } from "./weights.js";
 
 /** How a pass is run: dropout on in training. */
@@ -9,8 +10,10 @@ export interface Mode {
 export const evaluating: Mode = { training: false };
 export const training: Mode = { training: true };
 
-/** x W^T + b, with the weights `name.weight` and `name.bias`. */
+/** x W^T + b, with the weights `name.weight` (or `name.packed`) and `name.bias`. */
 export function dense(weights: Weights, name: string, input: Tensor): Tensor {
+  const packed = weights.get(`${name}.packed`);
+  if (packed) return packedDense(input, packed, parameter(weights, `${name}.bias`));
   return linear(input, parameter(weights, `${name}.weight`), parameter(weights, `${name}.bias`));
 }
 
@@ -41,4 +44,12 @@ export function activate(input: Tensor, activation: Activation): Tensor {
   if (activation === "tanh") return input.tanh();
   if (activation === "silu") return input.mul(input.sigmoid());
   return gelu(input, activation === "gelu" ? "none" : "tanh");
+}
+
+/** A dense layer and its activation: in one where its weight is packed. */
+export function denseActivated(weights: Weights, name: string, input: Tensor, activation: Activation): Tensor {
+  const packed = weights.get(`${name}.packed`);
+  if (packed && (activation === "gelu" || activation === "gelu_new"))
+    return packedDense(input, packed, parameter(weights, `${name}.bias`), activation);
+  return activate(dense(weights, name, input), activation);
 }

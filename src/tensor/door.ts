@@ -1,6 +1,10 @@
 import { type NativeOperator, native } from "./native.js";
 import { Tensor } from "./tensor.js";
 
+function fullName(name: string): string {
+  return name.includes("::") ? name : `aten::${name}`;
+}
+
 function lower(value: unknown): unknown {
   if (value instanceof Tensor) return value.handle;
   if (Array.isArray(value) && value.length > 0 && typeof value[0] === "object") return value.map(lower);
@@ -14,13 +18,13 @@ function raise(kind: string | undefined, value: unknown): unknown {
 }
 
 /**
- * A typed function for an ATen operator. The operator is looked up at its first call, so one that an older libtorch lacks is
+ * A typed function for an operator of ATen, or of the library that its name begins with (mkldnn::…). The operator is looked up at its first call, so one that an older libtorch lacks is
  * missed only by those who use it. Operators that write their first argument return nothing.
  */
 export function operator<F extends (...args: never[]) => unknown>(name: string, overload = ""): F {
   let found: NativeOperator | undefined;
   const call = (...args: unknown[]): unknown => {
-    found ??= native().op(`aten::${name}`, overload);
+    found ??= native().op(fullName(name), overload);
     for (let i = 0; i < args.length; i++) args[i] = lower(args[i]);
     const result = found(...args);
     const kinds = found.returns;
@@ -39,7 +43,7 @@ export function hasOperator(name: string, overload = ""): boolean {
   let there = known.get(key);
   if (there === undefined) {
     try {
-      native().op(`aten::${name}`, overload);
+      native().op(fullName(name), overload);
       there = true;
     } catch {
       there = false;

@@ -12,7 +12,8 @@ export async function probabilitiesOf(
   placement: Placement = onCpu,
   onBatch?: (done: number) => void,
 ): Promise<Float32Array[]> {
-  const classifier = openClassifier(model, weights, placement);
+  const tokens = encoded.reduce((sum, { ids }) => sum + ids.length, 0);
+  const classifier = openClassifier(model, weights, placement, tokens);
   try {
     return await classify(classifier, encoded, onBatch);
   } finally {
