@@ -2,7 +2,7 @@
 // `make bench-attacks`: PWWS and the genetic attack beside TextAttack 0.3.11: the same fine-tuned MiniLM, the same substitution table,
 // the same examples of SST-2's dev set, in turns over parts of them, so that what else the machine does strikes both sides alike;
 // nothing is taken from a cache of another run, and loading counts for neither.
-//   node scripts/bench/attacks.mjs [--pwws 60] [--genetic 12] [--turns 3] [--train 4000] [--model FOLDER] [--threads N] [--memory 200]
+//   node scripts/bench/attacks.mjs [--pwws 60] [--genetic 12] [--turns 3] [--train 4000] [--model FOLDER] [--threads N] [--memory 256]
 // TEXTATTACK names the Python environment that has TextAttack (default: build/textattack); PEERS the folder of its programs.
 import { execFileSync, spawnSync } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -20,7 +20,7 @@ const { values: options } = parseArgs({
     train: { type: "string", default: "4000" },
     model: { type: "string" },
     threads: { type: "string", default: process.env.OMP_NUM_THREADS ?? String(availableParallelism()) },
-    memory: { type: "string", default: "200" },
+    memory: { type: "string", default: "256" },
   },
 });
 const main = resolve("dist/cli/main.js");
@@ -181,8 +181,8 @@ function report(attack, own, other) {
   console.log(`  of ${number(own.asked)} asked; each query padded to ${maxLength} would be ${number(naive)}: we compute ${share} of it`);
 }
 
-// Memory: ten times the examples must not need more.
-const few = Math.max(10, Math.floor(Number(options.memory) / 10));
+// Memory: more examples than are searched at once must not need more.
+const few = 64;
 if (Number(options.memory) > 0) {
   const peaks = [few, Number(options.memory)].map((count) => peakMemory(count));
   console.log(
