@@ -19,7 +19,7 @@ export function canPack(): boolean {
 
 function works(): boolean {
   try {
-    scope(() => noGrad(() => packedDense(zeros([1, 8]), packWeight(zeros([8, 8])), zeros([8]))));
+    scope(() => void noGrad(() => packedDense(zeros([1, 8]), packWeight(zeros([8, 8])), zeros([8]))));
     return true;
   } catch {
     return false;
