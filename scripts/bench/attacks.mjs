@@ -149,6 +149,7 @@ const percent = (value) => `${(100 * value).toFixed(1)} %`;
 
 for (const attack of ["pwws", "genetic"]) {
   const examples = dev.slice(0, Number(options[attack]));
+  if (examples.length === 0) continue;
   const size = Math.ceil(examples.length / Number(options.turns));
   const parts = [];
   for (let at = 0; at < examples.length; at += size) parts.push(writeExamples(examples.slice(at, at + size), `${attack}-${at}`));
