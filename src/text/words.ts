@@ -68,7 +68,17 @@ export function joinWords(words: readonly string[]): string {
     else chunks.push([word]);
     glueNext = hyphen || opens.test(word) || (isQuote && !closing);
   });
-  return chunks.map((chunk) => (sameWords(splitWords(chunk.join("")), chunk) ? chunk.join("") : chunk.join(" "))).join(" ");
+  return chunks.map(joinChunk).join(" ");
+}
+
+/** Words without spaces as far as they come apart again, and a space where they would not. */
+function joinChunk(chunk: readonly string[]): string {
+  for (let end = chunk.length; end > 1; end--) {
+    const head = chunk.slice(0, end);
+    if (!sameWords(splitWords(head.join("")), head)) continue;
+    return end === chunk.length ? head.join("") : `${head.join("")} ${joinChunk(chunk.slice(end))}`;
+  }
+  return chunk.length === 1 ? chunk[0]! : `${chunk[0]} ${joinChunk(chunk.slice(1))}`;
 }
 
 function sameWords(first: readonly string[], second: readonly string[]): boolean {

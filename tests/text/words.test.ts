@@ -125,6 +125,11 @@ describe("joinWords", () => {
     expect(joinWords(splitWords(given))).toBe(given);
   });
 
+  it("keeps a word together with what makes it one", () => {
+    const words = splitWords("don'tn't:)don't");
+    expect(splitWords(joinWords(words))).toEqual(words);
+  });
+
   it("gives a text of the same words", () => {
     fc.assert(
       fc.property(text, (given) => {
