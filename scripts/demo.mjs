@@ -5,7 +5,7 @@ import { rmSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import { parseArgs } from "node:util";
-import pc from "picocolors";
+import picocolors from "picocolors";
 import { joinWords, readJournal } from "temper-nlp";
 
 /** @typedef {import("temper-nlp").AttackResult} AttackResult */
@@ -20,6 +20,8 @@ const { values: given } = parseArgs({
   },
 });
 const { out, seed, mails } = given;
+// By the terminal alone: left to itself the package colours a CI's log file too.
+const pc = picocolors.createColors(process.stdout.isTTY === true && !process.env.NO_COLOR);
 const main = resolve(import.meta.dirname, "../dist/cli/main.js");
 const labels = ["ham", "spam"];
 const standard = join(out, "standard");
