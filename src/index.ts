@@ -102,6 +102,7 @@ export * from "./tensor/index.js";
 // Text: tokenizers, batches, words and their substitutes.
 export { bucketBatches, type Padded, padBatch } from "./text/batch.js";
 export type { Encoded, EncodingName, Tokenizer, WordEncoded } from "./text/encoding.js";
+export { knownSubstitutes } from "./text/known-substitutes.js";
 export { type Input, readInputs } from "./text/lines.js";
 export { loadSubstitutions, type Substitutions, substitutionTable } from "./text/substitutions.js";
 export { loadTokenizer } from "./text/tokenizer.js";

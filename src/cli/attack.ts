@@ -11,12 +11,13 @@ import { checkLabels } from "../models/load.js";
 import { type AttackReport, journalPath, runAttacks } from "../runs/attack.js";
 import { parseMethod } from "../runs/config.js";
 import { tablePath } from "../runs/read-config.js";
-import { openVictim } from "../runs/victim.js";
+import { openSubstitutions } from "../runs/substitutions.js";
+import { type OpenedVictim, openVictim } from "../runs/victim.js";
 import { commandLine } from "../shell.js";
 import { limitExamples } from "../tasks/sample.js";
 import type { Split } from "../tasks/task.js";
 import { loadLanguageModelSwaps } from "../text/language-model-swaps.js";
-import { loadSubstitutions, type Substitutions } from "../text/substitutions.js";
+import type { Substitutions } from "../text/substitutions.js";
 import { validate } from "../validate.js";
 import { printAttackReport } from "./attack-report.js";
 import { watchAttacks } from "./attack-watch.js";
@@ -52,6 +53,7 @@ interface AttackVerbOptions extends TaskChoice {
   endpoint?: readonly string[] | undefined;
   transfer?: readonly string[] | undefined;
   substitutions?: string | undefined;
+  knownSubstitutes?: boolean | undefined;
   languageModelSwaps?: string | undefined;
   examples: number;
   seed: number;
@@ -84,6 +86,8 @@ export function define(command: Command, io: Io): void {
     .argument("<model>", "a run folder, a model's folder, npm:PACKAGE, a hub name, or the address of an endpoint")
     .addOption(attackOption.argParser(collect))
     .option("--substitutions <table>", "words that may stand for words: wordnet, or a JSON table (default: those of the model's run)")
+    .option("--known-substitutes", "leave out substitutes that the model reads as unknown words (default: as its run did)")
+    .option("--no-known-substitutes", "keep them, whatever its run did")
     .option("--language-model-swaps <file>", "the swaps that a language model allows; genetic keeps to them")
     .addOption(taskOption())
     .addOption(dataOption())
@@ -138,7 +142,7 @@ async function attack(io: Io, reference: string, options: AttackVerbOptions): Pr
   }).finally(downloads.end);
   try {
     const run = opened.local?.run ?? null;
-    const substitutions = await openSubstitutions(reference, options, run?.config.substitutions ?? null);
+    const substitutions = await substitutionsFor(reference, opened, options);
     const task = await chooseTask(io, opened.local?.model ?? null, run, options);
     if (opened.local) checkLabels(reference, opened.local.model.labels, task.labels, task.name);
     const split = options.split ?? task.reportSplit;
@@ -191,9 +195,11 @@ function constraintsOf({ largestShare, keepStopWords, keepPartOfSpeech }: Attack
   );
 }
 
-async function openSubstitutions(reference: string, { substitutions }: AttackVerbOptions, ofRun: string | null): Promise<Substitutions> {
-  const named = substitutions ?? ofRun;
-  if (named !== null) return loadSubstitutions(tablePath(named));
+async function substitutionsFor(reference: string, { local }: OpenedVictim, options: AttackVerbOptions): Promise<Substitutions> {
+  const ofRun = local?.run?.config;
+  const named = options.substitutions ?? ofRun?.substitutions;
+  const known = options.knownSubstitutes ?? ofRun?.knownSubstitutes ?? false;
+  if (named) return openSubstitutions(tablePath(named), known, local?.model ?? null);
   throw new UserError(
     `${reference} does not say which words may stand for which: give --substitutions wordnet, or a JSON table {"good": ["great", …], …}`,
   );

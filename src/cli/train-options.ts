@@ -47,6 +47,7 @@ export function addTrainOptions(command: Command) {
     .addOption(limitOption("train on a seeded, class-balanced sample of so many examples"))
     .addOption(seedOption("decides all that is drawn"))
     .option("--substitutions <table>", "words that may stand for words: wordnet, or a JSON table")
+    .option("--known-substitutes", "leave out substitutes that the model reads as unknown words")
     .addOption(deviceOption())
     .addOption(precisionOption())
     .addOption(threadsOption())
@@ -65,13 +66,13 @@ export type TrainOptions = ReturnType<ReturnType<typeof addTrainOptions>["opts"]
 /** The config that flags and files name; under --resume without a model, that of the run to go on with. */
 export async function configOf(options: TrainOptions): Promise<RunConfig> {
   const { model, task, data, text, label, skipBadRows, method, encoding, head, feature, maxLength, limit, seed } = options;
-  const { epochs, batchSize, learningRate, substitutions, device, precision, threads, keepCheckpoints } = options;
+  const { epochs, batchSize, learningRate, substitutions, knownSubstitutes, device, precision, threads, keepCheckpoints } = options;
   return readRunConfig({
     file: await fileOf(options),
     set: options.set ?? [],
     flags: {
       ...{ model, task, data, text, label, skipBadRows, method, encoding, head, feature, maxLength, limit, seed },
-      ...{ substitutions, device, precision, threads },
+      ...{ substitutions, knownSubstitutes, device, precision, threads },
       graph: options.graph ? undefined : false,
       "train.epochs": epochs,
       "train.batchSize": batchSize,

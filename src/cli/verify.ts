@@ -5,6 +5,7 @@ import { UserError } from "../errors.js";
 import { formatCount } from "../format.js";
 import { tablePath } from "../runs/read-config.js";
 import { type OpenedVictim, openVictim } from "../runs/victim.js";
+import { knownSubstitutes } from "../text/known-substitutes.js";
 import { loadSubstitutions, type Substitutions } from "../text/substitutions.js";
 import { downloadProgress } from "./download-progress.js";
 import { endpointOf, endpointOption } from "./endpoint-options.js";
@@ -85,17 +86,17 @@ async function openFor(io: Io, { settings }: JournalHeader, options: VerifyVerbO
   }).finally(downloads.end);
 }
 
-/** The table that is named, or the run's, where the attack used that one. */
+/** The table that is named, or the run's where the attack used that one; whole, or of known words, as the attack had it. */
 async function tableFor(
   header: JournalHeader,
   { local }: OpenedVictim,
   { substitutions }: VerifyVerbOptions,
 ): Promise<Substitutions | undefined> {
-  if (substitutions !== undefined) return loadSubstitutions(tablePath(substitutions));
-  const ofRun = local?.run?.config.substitutions;
-  if (!ofRun) return undefined;
-  const table = await loadSubstitutions(ofRun);
-  return table.hash === header.hashes.substitutions ? table : undefined;
+  const named = substitutions ?? local?.run?.config.substitutions;
+  if (!named) return undefined;
+  const table = await loadSubstitutions(tablePath(named));
+  const forms = local ? [table, knownSubstitutes(table, local.model.tokenizer)] : [table];
+  return forms.find(({ hash }) => hash === header.hashes.substitutions) ?? (substitutions === undefined ? undefined : table);
 }
 
 function describe(journal: string, { header, lines, outcomes }: Verification, substitutions: Substitutions | undefined): string {

@@ -32,6 +32,7 @@ export const runConfigSchema = z.strictObject({
   selectionLimit: count.nullable().default(1000).describe("select by a sample of so many examples; null: all"),
   reportLimit: count.nullable().default(null).describe("report on a class-balanced sample of so many examples; null: all"),
   substitutions: z.string().nullable().default(null).describe("wordnet, or a JSON table word -> words"),
+  knownSubstitutes: z.boolean().default(false).describe("leave out substitutes that the word encoding makes [UNK] of"),
   method: z.array(methodSchema).default([]).describe("methods, innermost first; none is standard fine-tuning"),
   train: trainSettingsSchema.prefault({}),
   seed: z.number().int().nonnegative().default(0),

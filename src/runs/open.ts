@@ -4,10 +4,11 @@ import { type LoadOptions, loadModel, type Model } from "../models/index.js";
 import { openTask } from "../tasks/index.js";
 import { countOverlap, limitExamples } from "../tasks/sample.js";
 import type { Example, Task } from "../tasks/task.js";
-import { loadSubstitutions, type Substitutions } from "../text/substitutions.js";
+import type { Substitutions } from "../text/substitutions.js";
 import { type Dataset, type Job, type Layer, toDataset } from "../train/index.js";
 import { methodChoices, type RunConfig } from "./config.js";
 import { chooseMachine, type Machine } from "./placement.js";
+import { openSubstitutions } from "./substitutions.js";
 
 /** Everything a config stands for, opened. */
 export interface OpenedRun {
@@ -52,7 +53,7 @@ export async function openRunConfig(
     notice(`${datasets.train.truncated} of ${examples.train.length} training texts were cut to ${model.maxLength} tokens`);
   let table: Promise<Substitutions> | undefined;
   const named = config.substitutions;
-  const substitutions = named === null ? undefined : () => (table ??= loadSubstitutions(named));
+  const substitutions = named === null ? undefined : () => (table ??= openSubstitutions(named, config.knownSubstitutes, model));
   return { config, machine, task, model, layers, examples, datasets, substitutions };
 }
 

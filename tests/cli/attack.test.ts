@@ -184,6 +184,31 @@ describe("temper attack", () => {
     });
   });
 
+  test("leaves out substitutes that the model reads as unknown words, where that is wanted", async () => {
+    const table = join(folder, "with-unknown.json");
+    const known = JSON.parse(readFileSync(word.substitutions, "utf8")) as Record<string, string[]>;
+    writeFileSync(table, JSON.stringify(Object.fromEntries(Object.entries(known).map(([key, list]) => [key, ["xylophone", ...list]]))));
+    const finals = async (...flags: string[]): Promise<string[][]> => {
+      const where = join(folder, `out-${count++}`);
+      const journal = join(where, "greedy.jsonl");
+      const common = ["--attack", "greedy", "--examples", "20", "--out", where];
+      expect(await attack(word, ...common, ...flags)).toMatchObject({ code: 0 });
+      const verified = await invoke(["verify", journal, "--model", word.run, ...flags.filter((flag) => flag !== "--known-substitutes"), ...cpu]);
+      expect(verified).toMatchObject({ code: 0, stdout: expect.stringContaining("every edit from") });
+      expect(verified.stdout.includes("words that the model knows")).toBe(flags.includes("--known-substitutes"));
+      return readFileSync(journal, "utf8")
+        .trimEnd()
+        .split("\n")
+        .slice(1)
+        .map((line) => (JSON.parse(line) as { final: string[] }).final);
+    };
+    const filtered = await finals("--substitutions", table, "--known-substitutes");
+    expect(filtered).toEqual(await finals("--substitutions", word.substitutions));
+    expect((await finals("--substitutions", table)).flat()).toContain("xylophone");
+    const refused = await attack(victim, "--known-substitutes");
+    expect(refused).toMatchObject({ code: 2, stderr: expect.stringContaining("a model that reads subwords knows every word") });
+  });
+
   test("says what is odd about numbers", async () => {
     const labels = join(folder, "swapped.tsv");
     const text = readFileSync(victim.data, "utf8").replace(/positive|negative/g, (label) =>

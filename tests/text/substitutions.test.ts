@@ -1,14 +1,16 @@
-import { existsSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { UserError } from "../../src/errors.js";
+import { knownSubstitutes } from "../../src/text/known-substitutes.js";
 import { loadLanguageModelSwaps } from "../../src/text/language-model-swaps.js";
 import { withCaseOf } from "../../src/text/letter-case.js";
 import { templateOf } from "../../src/text/rendering.js";
 import { slotsOf, spaceSize } from "../../src/text/slots.js";
 import { isStopWord } from "../../src/text/stop-words.js";
 import { loadSubstitutions, type Substitutions, substitutionTable } from "../../src/text/substitutions.js";
+import { loadTokenizer } from "../../src/text/tokenizer.js";
 import { temporaryFolder } from "../temporary.js";
 
 const shared = join(process.env.TEMPER_SHARED ?? join("..", "shared"), "data/substitutions");
@@ -48,6 +50,22 @@ describe("a table", () => {
     const hash = (data: unknown) => substitutionTable(data, "t").hash;
     expect(hash({ a: ["b"], c: ["d", "e"] })).toBe(hash({ c: ["d", "e"], a: ["b"] }));
     expect(hash({ a: ["b"], c: ["d", "e"] })).not.toBe(hash({ a: ["b"], c: ["e", "d"] }));
+  });
+
+  test("can be cut to the words that a model knows, with a hash of its own", async () => {
+    const tokenizerOf = async (name: string, ...words: string[]) => {
+      mkdirSync(join(folder, name));
+      file(join(name, "vocab.txt"), ["[PAD]", "[UNK]", "[CLS]", "[SEP]", ...words].join("\n"));
+      return loadTokenizer(join(folder, name));
+    };
+    const tokenizer = await tokenizerOf("few", "good", "great", "fine");
+    const table = substitutionTable({ good: ["great", "splendid", "fine"], x: ["splendid"] }, "t");
+    const known = knownSubstitutes(table, tokenizer);
+    expect(known.of("Good")).toEqual(["Great", "Fine"]);
+    expect(known.of("x")).toEqual([]);
+    const other = knownSubstitutes(table, await tokenizerOf("more", "good", "great", "fine", "splendid"));
+    expect(other.of("good")).toEqual(table.of("good"));
+    expect(new Set([table.hash, known.hash, other.hash]).size).toBe(3);
   });
 
   test.each<[string, unknown, string]>([
