@@ -1,7 +1,7 @@
 # Every target first sets up what it needs; doing so again when nothing changed takes about a second.
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-locked packages addon test test-slurm lint bench bench-train bench-attacks demo package-check test-libtorch-debian clean FORCE bench-methods bench-gpu gpu-bundle
+.PHONY: help setup setup-locked packages addon test test-slurm lint bench bench-train bench-attacks demo package-check test-libtorch-debian clean FORCE bench-methods bench-gpu check-gpu gpu-bundle
 
 sources := $(shell find src -name '*.ts' 2>/dev/null)
 compiled := $(patsubst src/%.ts,dist/%.js,$(filter-out %.d.ts,$(sources)))
@@ -55,6 +55,9 @@ bench-methods: setup ## what an update of each method costs, as a multiple of st
 
 bench-gpu: setup ## training steps and attack batches on a GPU, beside PyTorch where a Python has it
 	@node scripts/gpu/bench.mjs
+
+check-gpu: setup ## what must hold on a GPU: recorded = eager, flat memory, halving, killed and resumed
+	@node scripts/gpu/check.mjs
 
 gpu-bundle: setup ## one archive that runs on an offline GPU host without Node (BUNDLE="--model DIR --data DIR --part-size MB")
 	@node scripts/gpu/bundle.mjs $(BUNDLE)

@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 // `make bench-gpu`: training steps and attack batches on the GPU, beside Hugging Face transformers and PyTorch in the same run.
-//   node scripts/gpu/bench.mjs [--only equal,standard,methods,queries,hours] [--python python3] [--steps 20] [--compile base]
+//   node scripts/gpu/bench.mjs [--only standard,methods,queries,hours] [--python python3] [--steps 20] [--compile base]
 import { spawnSync } from "node:child_process";
 import { parseArgs } from "node:util";
 import { createLayers } from "../../dist/methods/index.js";
@@ -8,11 +8,11 @@ import { classify, eagerClassifier, openClassifier } from "../../dist/models/ind
 import { parseMethod } from "../../dist/runs/config.js";
 import { free, synchronize } from "../../dist/tensor/index.js";
 import { native, nativeCuda } from "../../dist/tensor/native.js";
-import { openSteps, randomDataset, randomModel, sizes, stepFlops } from "./workload.mjs";
+import { openSteps, ragged, randomDataset, randomModel, sizes, stepFlops } from "./workload.mjs";
 
 const { values: options } = parseArgs({
   options: {
-    only: { type: "string", default: "equal,standard,methods,queries,hours" },
+    only: { type: "string", default: "standard,methods,queries,hours" },
     python: { type: "string", default: process.env.TEMPER_PYTHON ?? "python3" },
     steps: { type: "string", default: "20" },
     compile: { type: "string", default: "base" },
@@ -50,8 +50,6 @@ function median(step, warm) {
 }
 
 const full = (length) => () => length;
-/** As ragged as bench_hf.py's batches: half of a text may be padding. */
-const ragged = (length) => (i) => (i % 32 === 0 ? length : length - ((i * 7) % (length >> 1)));
 
 async function timed(size, rows, length, lengths, method, { graph = true, compute = "bfloat16" } = {}) {
   const model = randomModel(size, device, "word");
@@ -79,38 +77,6 @@ const shapes = [
   [...shape, true],
 ]);
 const specOf = (mode, [size, rows, length, padded]) => `${mode}:${size}:${rows}:${length}:${padded ? 1 : 0}`;
-
-if (wanted.has("equal")) {
-  // The same seed and batches, recorded and operator by operator: the losses must agree.
-  for (const method of chosen?.map((name) => name.split("+")) ?? [
-    [],
-    ["r-drop"],
-    ["rose:order=first"],
-    ["ascc", "rift"],
-    ["freelb:steps=2"],
-    ["mixout"],
-  ]) {
-    const losses = [];
-    for (const graph of [true, false]) {
-      const model = randomModel("minilm", device, "word");
-      const training = await openSteps(model, randomDataset(128, ragged(64)), 32, createLayers(method.map(parseMethod)), {
-        device,
-        compute: "bfloat16",
-        graph,
-      });
-      losses.push(Array.from({ length: 12 }, () => training.step().values.floats()[0]));
-      training.close();
-      free(model.weights);
-    }
-    const worst = Math.max(...losses[0].map((loss, i) => Math.abs(loss - losses[1][i])));
-    row(
-      "graph and eager losses",
-      method.join("+") || "standard",
-      `last ${losses[0].at(-1).toFixed(5)} and ${losses[1].at(-1).toFixed(5)}`,
-      `largest difference ${worst.toExponential(1)}`,
-    );
-  }
-}
 
 if (wanted.has("standard")) {
   const ours = new Map();

@@ -52,7 +52,7 @@ for (const path of modules) {
   // Type declarations and source maps are for developers.
   cpSync(join(root, path), join(bundle, path), { recursive: true, filter: (file) => !/\.(d\.[cm]?ts|map|md)$/.test(file) });
 }
-for (const path of ["dist", "native", "scripts/setup", "scripts/gpu", "package.json"])
+for (const path of ["dist", "native", "experiments", "scripts/setup", "scripts/gpu", "package.json"])
   cpSync(join(root, path), join(bundle, path), { recursive: true });
 cpSync(process.execPath, join(bundle, "node"), { dereference: true });
 execFileSync("strip", [join(bundle, "node")], { stdio: "ignore" });

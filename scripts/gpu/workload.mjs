@@ -1,15 +1,9 @@
 // A model of a given size with random weights, and batches of random tokens: what a step costs does not depend on what they say.
 import { modelParameters, parseConfig } from "../../dist/models/index.js";
-import { AdamW } from "../../dist/nn/index.js";
 import { keep, noGrad, Rng, randn, scope, seedGenerator, zeros } from "../../dist/tensor/index.js";
-import { groupsOf } from "../../dist/train/base.js";
-import { graphRunner } from "../../dist/train/graph-runner.js";
 import { toHostBatch } from "../../dist/train/host-batch.js";
 import { trainSettingsSchema } from "../../dist/train/index.js";
-import { openRun } from "../../dist/train/run.js";
-import { eagerRunner } from "../../dist/train/runner.js";
-import { Stack } from "../../dist/train/stack.js";
-import { openStreams } from "../../dist/train/streams.js";
+import { openTraining } from "../../dist/train/open.js";
 
 export const sizes = {
   minilm: { layers: 6, hidden: 384, heads: 12 },
@@ -66,6 +60,9 @@ export function randomModel(size, device, encoding = "subword") {
   };
 }
 
+/** As ragged as bench_hf.py's batches: half of a text may be padding. */
+export const ragged = (length) => (i) => (i % 32 === 0 ? length : length - ((i * 7) % (length >> 1)));
+
 /** Items of random tokens, labels in turn; `lengths` gives each row's. */
 export function randomDataset(rows, lengths) {
   const rng = new Rng("bench");
@@ -95,10 +92,7 @@ const neighbours = {
 };
 
 /** A function that runs one update of a method over the batches in turn. */
-export async function openSteps(model, dataset, rows, layers, { device, compute, graph, settings = {} }) {
-  const stack = new Stack(layers);
-  const rng = new Rng(1);
-  const streams = openStreams(rng, device);
+export async function openSteps(model, dataset, rows, layers, { device, compute, graph, settings = {}, onNotice = () => undefined }) {
   const task = {
     name: "bench",
     labels: ["0", "1"],
@@ -110,24 +104,24 @@ export async function openSteps(model, dataset, rows, layers, { device, compute,
     reportSplit: "dev",
     load: async () => [],
   };
-  const job = {
-    model,
-    task,
-    settings: trainSettingsSchema.parse({ batchSize: rows, ...settings }),
-    layers,
-    train: dataset,
-    selection: null,
-    seed: 1,
-    placement: { device, compute },
-    folder: null,
-    resume: false,
-    substitutions: async () => neighbours,
-  };
-  stack.check({ ...job, compute });
-  const run = await openRun(job, stack, streams, rng, 1000, null);
-  const optimizer = new AdamW(run.parameters, groupsOf(run.parameters, new Set(model.weights.keys()), job.settings));
-  const context = { run, stack, streams, optimizer, compute };
-  const runner = graph ? graphRunner(context) : eagerRunner(context);
+  const training = await openTraining(
+    {
+      model,
+      task,
+      settings: trainSettingsSchema.parse({ batchSize: rows, ...settings }),
+      layers,
+      train: dataset,
+      selection: null,
+      seed: 1,
+      placement: { device, compute },
+      graph,
+      folder: null,
+      resume: false,
+      substitutions: async () => neighbours,
+      watch: { onNotice },
+    },
+    null,
+  );
   const batches = [];
   for (let start = 0; start + rows <= dataset.items.length; start += rows) {
     batches.push(
@@ -140,13 +134,6 @@ export async function openSteps(model, dataset, rows, layers, { device, compute,
     );
   }
   let number = 0;
-  optimizer.setRate(2e-5);
-  return {
-    step: () => runner.update(number, [batches[number++ % batches.length]]),
-    close() {
-      runner.dispose();
-      optimizer.dispose();
-      run.close();
-    },
-  };
+  training.context.optimizer.setRate(2e-5);
+  return { step: () => training.runner.update(number, [batches[number++ % batches.length]]), close: () => training.close() };
 }

