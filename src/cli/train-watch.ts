@@ -59,6 +59,8 @@ export function watchTraining(
         other = { label, progress: open(label, total, "texts") };
       }
       other.progress.update(done);
+      // The next pass under the same name has a clock of its own.
+      if (done === total) endOther();
     },
     onEvaluation(at, metrics, best) {
       const shown = Object.entries(metrics).map(([name, value]) => `${name} ${formatNumber(value, 3)}`);

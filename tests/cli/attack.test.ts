@@ -193,7 +193,14 @@ describe("temper attack", () => {
       const journal = join(where, "greedy.jsonl");
       const common = ["--attack", "greedy", "--examples", "20", "--out", where];
       expect(await attack(word, ...common, ...flags)).toMatchObject({ code: 0 });
-      const verified = await invoke(["verify", journal, "--model", word.run, ...flags.filter((flag) => flag !== "--known-substitutes"), ...cpu]);
+      const verified = await invoke([
+        "verify",
+        journal,
+        "--model",
+        word.run,
+        ...flags.filter((flag) => flag !== "--known-substitutes"),
+        ...cpu,
+      ]);
       expect(verified).toMatchObject({ code: 0, stdout: expect.stringContaining("every edit from") });
       expect(verified.stdout.includes("words that the model knows")).toBe(flags.includes("--known-substitutes"));
       return readFileSync(journal, "utf8")

@@ -1,5 +1,7 @@
+import { Readable } from "node:stream";
 import { afterEach, describe, expect, test, vi } from "vitest";
 import { openProgress } from "../../src/cli/progress.js";
+import { watchTraining } from "../../src/cli/train-watch.js";
 import { memoryStream } from "./invoke.js";
 
 afterEach(() => vi.unstubAllEnvs());
@@ -94,4 +96,21 @@ test("--quiet silences everything", () => {
   progress.note("saved");
   progress.end();
   expect(stream.text).toBe("");
+});
+
+test("a training's passes over the same texts are timed each on its own", () => {
+  const clock = vi.spyOn(performance, "now");
+  const stderr = memoryStream();
+  const { watch } = watchTraining({ stdin: Readable.from([]), stdout: memoryStream(), stderr }, {});
+  for (const start of [0, 1_000_000]) {
+    for (let done = 1; done <= 10; done++) {
+      clock.mockReturnValue(start + 3000 * done);
+      watch.onWork!("robust accuracy", done, 10);
+    }
+  }
+  clock.mockRestore();
+  const rates = [...stderr.text.matchAll(/([\d.]+) texts\/s/g)].map(([, rate]) => Number(rate));
+  expect(rates.length).toBeGreaterThan(10);
+  for (const rate of rates) expect(rate).toBeLessThan(1);
+  for (const rate of rates) expect(rate).toBeGreaterThan(0.2);
 });
