@@ -49,7 +49,7 @@ function createFreelb(chosen: Options): Layer {
     },
     gradients(step, next) {
       let shift: Tensor | null = null;
-      return averaged(chosen.steps, (i) => {
+      return averaged(new Array<number>(chosen.steps).fill(1 / chosen.steps), (i) => {
         const current = (shift ?? noGrad(() => firstShift(step, chosen.initial))).detach().requireGrad();
         // Every pass has a graph of its own, from the weights up.
         const perturbed = step.derive((derived) => shifted(step, wordsOf(derived, "clean"), current), new Map([[leaf, current]]));

@@ -24,23 +24,27 @@ export function totalGradients(step: Step, losses: Losses): Gradients {
 }
 
 /**
- * The mean of so many gradients, losses and all. They are added up as they are made, so that no more than one beside the sum is in
- * memory.
+ * The mean of gradients with these shares, losses and all. They are added up as they are made, so that no more than one beside the
+ * sum is in memory.
  */
-export function averaged(count: number, make: (i: number) => Gradients): Gradients {
+export function averaged(shares: readonly number[], make: (i: number) => Gradients): Gradients {
   const sum = make(0);
+  const [first = 1] = shares;
   const tensorsOf = ({ total, others }: Gradients): Tensor[] => [total, ...others.values()].flatMap((named) => [...named.values()]);
   let losses = sum.losses;
-  for (let i = 1; i < count; i++) {
+  for (const [i, share] of shares.entries()) {
+    if (i === 0) continue;
     const part = make(i);
     const added = tensorsOf(part);
-    foreachAdd_(tensorsOf(sum), added, 1);
+    // Equal shares add up as they are.
+    const weight = share / first;
+    foreachAdd_(tensorsOf(sum), added, weight);
     free(added);
-    losses = noGrad(() => new Map([...losses].map(([name, loss]) => [name, loss.add(part.losses.get(name) as Tensor)])));
+    losses = noGrad(() => new Map([...losses].map(([name, loss]) => [name, loss.add((part.losses.get(name) as Tensor).mul(weight))])));
   }
-  if (count === 1) return sum;
-  foreachMulScalar_(tensorsOf(sum), 1 / count);
-  return { ...sum, losses: noGrad(() => new Map([...losses].map(([name, loss]) => [name, loss.div(count)]))) };
+  if (shares.length === 1) return sum;
+  foreachMulScalar_(tensorsOf(sum), first);
+  return { ...sum, losses: noGrad(() => new Map([...losses].map(([name, loss]) => [name, loss.mul(first)]))) };
 }
 
 /** Every gradient as it is, no gate. */

@@ -1,6 +1,6 @@
 import { capture, free, type Graph, keep, noGrad, scope, useRecordableStream } from "../tensor/index.js";
 import { DeviceBuffers, hostArrays } from "./device-buffers.js";
-import type { HostTensor } from "./layer.js";
+import type { HostBatch, HostTensor } from "./layer.js";
 import { type Runner, type RunnerContext, runUpdate, type Scalars } from "./runner.js";
 import type { Entered, StateStreams } from "./streams.js";
 
@@ -22,9 +22,10 @@ export function graphRunner(context: RunnerContext & { readonly streams: StateSt
   const { run, stack, streams } = context;
   const shapes = new Map<string, Shape>();
 
-  function shapeOf(number: number, batches: readonly ReadonlyMap<string, HostTensor>[]): Shape {
+  function shapeOf(number: number, hosts: readonly HostBatch[], batches: readonly ReadonlyMap<string, HostTensor>[]): Shape {
     const sizes = batches.map((arrays) => [...arrays].map(([name, { shape }]) => [name, shape]));
-    const key = JSON.stringify([stack.phase(number), sizes]);
+    const parts = hosts.map(({ part }) => part);
+    const key = JSON.stringify([stack.phase(number), parts, sizes]);
     const known = shapes.get(key);
     if (known) return known;
     const shape: Shape = { buffers: batches.map((arrays) => new DeviceBuffers(arrays, run.device)), entered: null, recorded: null };
@@ -36,7 +37,7 @@ export function graphRunner(context: RunnerContext & { readonly streams: StateSt
     update: (number, hosts) =>
       scope(() => {
         const arrays = hosts.map((host) => hostArrays(host, stack));
-        const shape = shapeOf(number, arrays);
+        const shape = shapeOf(number, hosts, arrays);
         const batches = hosts.map((host, i) =>
           (shape.buffers[i] as DeviceBuffers).fill(host, arrays[i] as ReadonlyMap<string, HostTensor>),
         );

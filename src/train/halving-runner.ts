@@ -5,8 +5,8 @@ import type { HostBatch, Run } from "./layer.js";
 import type { Runner } from "./runner.js";
 
 /**
- * Runs updates on a GPU whose memory may not suffice: then the batch is halved and the halves' gradients are averaged, which is the
- * same update where the loss is a mean over examples. Where a method's loss needs the whole batch it is an error instead.
+ * Runs updates on a GPU whose memory may not suffice: then the batch is halved and the halves' gradients are averaged by
+ * their rows, which is the same update where the loss is a mean over examples. Where a method's loss needs the whole batch it is an error instead.
  */
 export function halvingRunner(run: Run, open: () => Runner, freeMemory: () => void = () => nativeCuda().emptyCache()): Runner {
   let runner = open();
@@ -15,8 +15,8 @@ export function halvingRunner(run: Run, open: () => Runner, freeMemory: () => vo
     if (parts === 1) return [host];
     const rows = Math.ceil(host.indices.length / parts);
     const starts = Array.from({ length: Math.ceil(host.indices.length / rows) }, (_, i) => i * rows);
-    return starts.map((start) =>
-      toHostBatch(run.dataset, host.indices.slice(start, start + rows), run.model.tokenizer.special.pad, run.device),
+    return starts.map((start, part) =>
+      toHostBatch(run.dataset, host.indices.slice(start, start + rows), run.model.tokenizer.special.pad, run.device, part),
     );
   };
   return {

@@ -8,8 +8,8 @@ export function lengthMultiple(device: Device): number {
   return device === "cpu" ? 1 : 16;
 }
 
-export function toHostBatch(dataset: Dataset, indices: Int32Array, pad: number, device: Device): HostBatch {
+export function toHostBatch(dataset: Dataset, indices: Int32Array, pad: number, device: Device, part = 0): HostBatch {
   const items = Array.from(indices, (index) => dataset.items[index] as Item);
   const encoded = items.map((item) => item.encoded);
-  return { indices, items, padded: padBatch(encoded, pad, { multiple: lengthMultiple(device) }) };
+  return { indices, items, padded: padBatch(encoded, pad, { multiple: lengthMultiple(device) }), part };
 }

@@ -20,6 +20,8 @@ export interface HostBatch {
   readonly indices: Int32Array;
   readonly items: readonly Item[];
   readonly padded: Padded;
+  /** Where a batch had to be cut in parts: which one, from 0. The others follow the first. */
+  readonly part: number;
 }
 
 /** A batch on the device. What layers add in `collate` lies in `extra`, under the names they gave. */
@@ -28,6 +30,7 @@ export interface Batch {
   readonly labels: Tensor; // [batch]
   readonly rows: number;
   readonly length: number;
+  readonly part: number;
   extra(name: string): Tensor;
 }
 
@@ -85,7 +88,7 @@ export interface Pass {
 export interface Step {
   readonly run: Run;
   readonly batch: Batch;
-  /** Counts batches from 0 over the whole run. */
+  /** Counts batches from 0 over the whole run; the parts of one share its number. */
   readonly number: number;
   /** Runs a forward pass once and remembers it. Weights come from the outermost layer down, so Mixout over ASCC reaches its passes too. */
   pass(name: string, request?: PassRequest): Output;

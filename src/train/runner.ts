@@ -64,12 +64,30 @@ export function batchOf(host: HostBatch, input: Batch["input"], labels: Tensor, 
     labels,
     rows: host.padded.rows,
     length: host.padded.length,
+    part: host.part,
     extra(name) {
       const found = extras.get(name);
       if (!found) throw new Error(`no layer added ${name} to the batch`);
       return found;
     },
   };
+}
+
+interface Piece {
+  /** The batch of the update that it is (a part of). */
+  readonly step: number;
+  readonly share: number;
+}
+
+/** The mean over an update's batches, each of which may have come in parts. */
+function piecesOf(batches: readonly Batch[]): Piece[] {
+  const rows: number[] = [];
+  const steps = batches.map((batch) => {
+    if (batch.part === 0) rows.push(0);
+    rows[rows.length - 1]! += batch.rows;
+    return rows.length - 1;
+  });
+  return batches.map((batch, i) => ({ step: steps[i]!, share: batch.rows / rows[steps[i]!]! / rows.length }));
 }
 
 /** One update: gradients of the batches, clipped, selected, applied. Returns the numbers to log; nothing here waits for the device. */
@@ -81,7 +99,11 @@ export function runUpdate(context: RunnerContext, number: number, batches: reado
   // Counted by the setting, not by what this update has: the last one of an epoch may have fewer batches.
   const firstStep = number * run.settings.accumulate;
   const stepContext: StepContext = { run, stack, streams, compute: context.compute, log };
-  const gradients = averaged(batches.length, (i) => stack.gradients(openStep(stepContext, batches[i] as Batch, firstStep + i)));
+  const pieces = piecesOf(batches);
+  const gradients = averaged(
+    pieces.map(({ share }) => share),
+    (i) => stack.gradients(openStep(stepContext, batches[i] as Batch, firstStep + (pieces[i] as Piece).step)),
+  );
   return noGrad(() => {
     const all = [...gradients.total.values()];
     const { clip } = run.settings;

@@ -97,7 +97,8 @@ class TrainingStep implements Step {
   }
 
   random(...names: string[]): void {
-    this.#context.streams.enter(this.number, names);
+    const { part } = this.batch;
+    this.#context.streams.enter(this.number, part === 0 ? names : [...names, `part ${part}`]);
   }
 
   derive(input: (derived: Step) => EncoderInput, leaves?: Named): Step {

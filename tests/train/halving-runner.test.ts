@@ -1,11 +1,14 @@
 import { expect, test } from "vitest";
 import { UserError } from "../../src/errors.js";
+import { createLayers } from "../../src/methods/index.js";
+import { parseMethod } from "../../src/runs/config.js";
 import { free, tensor } from "../../src/tensor/index.js";
 import { halvingRunner } from "../../src/train/halving-runner.js";
 import { toHostBatch } from "../../src/train/host-batch.js";
 import type { Layer, Run } from "../../src/train/index.js";
-import type { Runner } from "../../src/train/runner.js";
-import { texts, tinyDataset, tinyModel } from "../methods/tiny.js";
+import { openTraining } from "../../src/train/open.js";
+import { eagerRunner, type Runner } from "../../src/train/runner.js";
+import { texts, tinyDataset, tinyJob, tinyModel, valuesOf } from "../methods/tiny.js";
 
 const dataset = tinyDataset(texts);
 const batch = toHostBatch(dataset, Int32Array.from([0, 1, 2, 3, 4, 5, 6, 7]), 0, "cpu");
@@ -68,4 +71,65 @@ test("other errors pass through", () => {
   const run = runWith([], []);
   expect(() => halvingRunner(run, () => failing).update(0, [batch])).toThrow("shapes cannot be multiplied");
   free(run.model.weights);
+});
+
+test.each(["standard", "ascc", "r-drop", "rose:order=first,refresh=2"])("%s in parts is the update of the whole batch", async (name) => {
+  const weightsAfter = async (holding: number): Promise<{ values: Record<string, number[]>; losses: number[]; notices: number }> => {
+    const model = tinyModel();
+    const layers = createLayers(name === "standard" ? [] : [parseMethod(name)]);
+    const training = await openTraining(tinyJob(model, layers, {}, { dropout: false }), null);
+    const { run, context } = training;
+    training.context.optimizer.setRate(1e-3);
+    const notices: string[] = [];
+    const whole = eagerRunner(context);
+    const runner = halvingRunner(
+      { ...run, notice: (message) => notices.push(message) },
+      () => ({
+        update(number, hosts) {
+          if (hosts.some((host) => host.padded.rows > holding)) throw new Error("CUDA out of memory");
+          return whole.update(number, hosts);
+        },
+        dispose() {},
+      }),
+      () => {},
+    );
+    const losses: number[] = [];
+    for (let update = 0; update < 4; update++) {
+      // Seven rows fall into parts of two, two, two and one.
+      const { names, values } = runner.update(update, [toHostBatch(run.dataset, Int32Array.from([0, 1, 2, 3, 4, 5, 6]), 0, "cpu")]);
+      losses.push(values.floats()[names.indexOf("loss")]!);
+      free(values);
+    }
+    const values = valuesOf(model.weights);
+    training.close();
+    free(model.weights);
+    return { values, losses, notices: notices.length };
+  };
+  const [whole, parts] = [await weightsAfter(100), await weightsAfter(2)];
+  expect([whole.notices, parts.notices]).toEqual([0, 2]);
+  // The adversary starts at random, in every part anew.
+  const digits = name === "ascc" ? 2 : 5;
+  parts.losses.forEach((loss, i) => {
+    expect(loss).toBeCloseTo(whole.losses[i]!, digits);
+  });
+  if (name === "ascc") return;
+  for (const [key, values] of Object.entries(whole.values)) {
+    // Attention does not depend on it: its gradient is rounding alone, which Adam makes a step of.
+    if (key.endsWith("key.bias")) continue;
+    for (const [i, value] of values.entries()) expect(parts.values[key]![i], key).toBeCloseTo(value, 4);
+  }
+});
+
+test("parts draw from streams of their own, and the next update from others", async () => {
+  const model = tinyModel();
+  const entered: string[] = [];
+  const training = await openTraining(tinyJob(model, []), null);
+  const runner = eagerRunner({ ...training.context, streams: { enter: (step, names) => entered.push([step, ...names].join(" ")) } });
+  for (const update of [0, 1]) {
+    const parts = [0, 1].map((part) => toHostBatch(training.run.dataset, Int32Array.from([2 * part, 2 * part + 1]), 0, "cpu", part));
+    free(runner.update(update, parts).values);
+  }
+  expect(entered).toEqual(["0 clean", "0 clean part 1", "1 clean", "1 clean part 1"]);
+  training.close();
+  free(model.weights);
 });
