@@ -44,11 +44,15 @@ const search = hullSchema.parse({ steps: Number(options.steps) });
 const strengths = [];
 for (let start = 0; start < texts.length; start += 32)
   strengths.push(...adversaryStrength({ model, weights: model.weights, device }, texts.slice(start, start + 32), search));
+const moved = strengths.filter(({ searched, random }) => Math.max(searched, random) > 0.05);
 const mean = (pick) => strengths.reduce((sum, each) => sum + pick(each), 0) / strengths.length;
 console.log(
   JSON.stringify({
     texts: strengths.length,
     beaten: shareBeaten(strengths),
+    // Where neither moves the prediction, the entropy term alone decides.
+    moved: moved.length,
+    beatenWhereMoved: shareBeaten(moved),
     searched: mean((each) => each.searched),
     bestOfTen: mean((each) => each.random),
   }),
