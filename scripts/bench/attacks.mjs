@@ -2,7 +2,7 @@
 // `make bench-attacks`: PWWS and the genetic attack beside TextAttack 0.3.11: the same fine-tuned MiniLM, the same substitution table,
 // the same examples of SST-2's dev set, in turns over parts of them, so that what else the machine does strikes both sides alike;
 // nothing is taken from a cache of another run, and loading counts for neither.
-//   node scripts/bench/attacks.mjs [--pwws 60] [--genetic 12] [--turns 2] [--train 4000] [--model FOLDER] [--threads N] [--memory 256]
+//   node scripts/bench/attacks.mjs [--pwws 120] [--genetic 12] [--turns 2] [--train 4000] [--model FOLDER] [--threads N] [--memory 256]
 // TEXTATTACK names the Python environment that has TextAttack (default: build/textattack); PEERS the folder of its programs.
 import { execFileSync, spawnSync } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -14,7 +14,7 @@ import { dataRoots } from "../../dist/tasks/locate.js";
 
 const { values: options } = parseArgs({
   options: {
-    pwws: { type: "string", default: "60" },
+    pwws: { type: "string", default: "120" },
     genetic: { type: "string", default: "12" },
     turns: { type: "string", default: "2" },
     train: { type: "string", default: "4000" },

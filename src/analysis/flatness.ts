@@ -10,8 +10,8 @@ export interface Grid {
 export interface Flatness {
   /** Mean of the two second derivatives at the centre, of the quadratic that fits the inner half best. */
   readonly curvature: number;
-  /** How much higher the surface is than its centre, on average over the grid. */
-  readonly meanRise: number;
+  /** How far the surface is from the height of its centre, above or below, on average over the grid: a slope is not flat. */
+  readonly meanChange: number;
 }
 
 export function flatnessOf({ axis, values }: Grid): Flatness {
@@ -22,7 +22,7 @@ export function flatnessOf({ axis, values }: Grid): Flatness {
   );
   // Too coarse a grid has its centre alone within the inner half.
   const used = points.length >= 9 ? points : axis.flatMap((b, row) => axis.map((a, column) => ({ a, b, value: values[row]![column]! })));
-  return { curvature: meanCurvature(used), meanRise: mean(values.flat()) - centre };
+  return { curvature: meanCurvature(used), meanChange: mean(values.flat().map((value) => Math.abs(value - centre))) };
 }
 
 /** The value in the middle. */

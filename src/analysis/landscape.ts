@@ -24,7 +24,7 @@ export const landscapeSchema = z.object({
       /** The model's own loss. */
       centre: z.number(),
       curvature: z.number(),
-      meanRise: z.number(),
+      meanChange: z.number(),
       /** A row a value of beta, a column a value of alpha. */
       losses: z.array(z.array(z.number())),
     }),
@@ -100,13 +100,13 @@ export function landscapeAnalysis(data: LandscapeData): Analysis<LandscapeData> 
 }
 
 function meaningOf({ models }: LandscapeData): string {
-  const sorted = [...models].sort((a, b) => a.meanRise - b.meanRise);
+  const sorted = [...models].sort((a, b) => a.meanChange - b.meanChange);
   const each = sorted.map(
-    ({ label, meanRise, curvature }) => `${label} ${formatNumber(meanRise, 3)} (curvature ${formatNumber(curvature, 3)})`,
+    ({ label, meanChange, curvature }) => `${label} ${formatNumber(meanChange, 3)} (curvature ${formatNumber(curvature, 3)})`,
   );
   const cosine = Math.max(...models.map((model) => Math.abs(model.cosine)));
   const lead = models.length > 1 ? `${sorted[0]!.label} lies flattest. ` : "";
-  return `${lead}Mean rise of the loss around the model, in nats: ${each.join(", ")}. The two directions are orthogonal up to a cosine of ${formatNumber(cosine, 2)}.`;
+  return `${lead}Mean change of the loss around the model, in nats: ${each.join(", ")}. The two directions are orthogonal up to a cosine of ${formatNumber(cosine, 2)}.`;
 }
 
 function figureOf({ task, split, examples, axis, models }: LandscapeData): Figure {
@@ -120,7 +120,9 @@ function figureOf({ task, split, examples, axis, models }: LandscapeData): Figur
       `Cross-entropy at the weights plus alpha and beta times two random directions, normalised filter by filter; ${examples} examples of the ${split} split of ${task}. ` +
       "All panels share batch, directions, levels and colours; lighter is a larger loss, and closer lines are a steeper surface.",
     panels: [
-      ...models.map(({ label, meanRise }, i) => contourPanel(`${label}: mean rise ${formatNumber(meanRise, 3)}`, grids[i]!, levels, span)),
+      ...models.map(({ label, meanChange }, i) =>
+        contourPanel(`${label}: mean change ${formatNumber(meanChange, 3)}`, grids[i]!, levels, span),
+      ),
       ...models.map(({ label }, i) => surfacePanel(label, grids[i]!, span)),
     ],
     columns: Math.min(4, models.length),

