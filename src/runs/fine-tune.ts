@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import { stringify } from "yaml";
-import { messageOf } from "../errors.js";
+import { messageOf, UserError } from "../errors.js";
 import { exists, readJson, writeFileAtomic } from "../files.js";
 import { type LoadOptions, saveModel } from "../models/index.js";
 import { free } from "../tensor/index.js";
@@ -8,7 +8,7 @@ import { Interrupted, type Outcome, train, type Watcher } from "../train/index.j
 import { methodChoices, type RunConfig } from "./config.js";
 import { compareEnvironments, describeEnvironment, type Environment } from "./environment.js";
 import { evaluateExamples } from "./evaluate.js";
-import { checkDiskSpace, lockRunFolder, runFiles, writeStatus } from "./folder.js";
+import { checkDiskSpace, forgetRun, lockRunFolder, runFiles, writeStatus } from "./folder.js";
 import { jobOf, type OpenedRun, openRunConfig } from "./open.js";
 import { type Results, readResults, resultsSchema, type SplitReport } from "./results.js";
 import { checkSameConfig } from "./same-config.js";
@@ -70,8 +70,10 @@ async function runOpened(opened: OpenedRun, options: FineTuneOptions): Promise<R
     await writeFileAtomic(join(out, runFiles.results), `${JSON.stringify(results, null, 2)}\n`);
     return results;
   } catch (error) {
+    // Settings that cannot work are told, not kept.
+    if (steps === 0 && !resume && error instanceof UserError) forgetRun(out);
     // A full disk may be the very failure: saying so must not hide it.
-    if (!(error instanceof Interrupted)) await writeStatus(out, { steps, failure: messageOf(error) }).catch(() => undefined);
+    else if (!(error instanceof Interrupted)) await writeStatus(out, { steps, failure: messageOf(error) }).catch(() => undefined);
     throw error;
   }
 }

@@ -57,6 +57,12 @@ export function lockRunFolder(folder: string, resume: boolean): { release(): voi
   };
 }
 
+/** Takes away what a run wrote before it could begin. */
+export function forgetRun(folder: string): void {
+  for (const name of [runFiles.config, runFiles.environment, runFiles.status, runFiles.checkpoints])
+    rmSync(join(folder, name), { recursive: true, force: true });
+}
+
 /** Files that a killed process had not yet renamed into place. */
 function removeLeftovers(folder: string): void {
   for (const name of readdirSync(folder)) if (/^\..*\.tmp$/.test(name)) rmSync(join(folder, name), { force: true });

@@ -146,6 +146,15 @@ describe("what cannot work is said before training", () => {
     expect(await messageOf(fineTune({ ...config, label: "stars" }, { out }))).toContain('has no column "stars"');
     expect(existsSync(out)).toBe(false);
   });
+
+  test.each<[string, Partial<RunConfig>, string]>([
+    ["a method that the model does not fit", { method: ["ascc"] }, "expected encoding: word"],
+    ["a method without what it needs", { method: ["ascc"], encoding: "word" }, "needs a substitution set"],
+  ])("%s leaves no folder behind", async (_name, changes, message) => {
+    const out = join(folder, "unfit");
+    expect(await messageOf(fineTune({ ...config, ...changes }, { out }))).toContain(message);
+    expect(existsSync(out)).toBe(false);
+  });
 });
 
 test("a run that fails says so in the list, and can go on", async () => {
