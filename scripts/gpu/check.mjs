@@ -9,7 +9,7 @@ import { parseArgs } from "node:util";
 import { createLayers } from "../../dist/methods/index.js";
 import { parseMethod } from "../../dist/runs/config.js";
 import { free, memory, Rng, zeros } from "../../dist/tensor/index.js";
-import { native, nativeCuda } from "../../dist/tensor/native.js";
+import { nativeCuda } from "../../dist/tensor/native.js";
 import { openSteps, ragged, randomDataset, randomModel } from "./workload.mjs";
 
 const { values: options } = parseArgs({
@@ -92,7 +92,7 @@ async function halve() {
   nativeCuda().emptyCache();
   // What is left is enough for the model and its optimiser (2 GB) and far too little for 128 x 256 tokens.
   const room = 8 * 2 ** 30;
-  const ballast = zeros([Math.floor((native().devices()[0].bytes - room) / 4)], { device });
+  const ballast = zeros([Math.floor((nativeCuda().deviceMemory(0).availableBytes - room) / 4)], { device });
   const notices = [];
   const more = { onNotice: (message) => notices.push(message) };
   try {
