@@ -100,6 +100,9 @@ export function native(): Native {
   // GNU OpenMP's threads wait for each other spinning, for milliseconds; on a machine that others use too they spin for one that is not
   // even running, and a pass takes several times as long. This many turns (some 20 us) bridge the gap to the next operator.
   process.env.GOMP_SPINCOUNT ??= "1000";
+  // oneDNN keeps a thousand compiled products, one a shape, and an attack meets a thousand shapes: half a gigabyte that saves no time.
+  process.env.ONEDNN_PRIMITIVE_CACHE_CAPACITY ??= "64";
+  process.env.LRU_CACHE_CAPACITY ??= "64";
   try {
     loaded = createRequire(import.meta.url)(file) as Native;
   } catch (error) {
