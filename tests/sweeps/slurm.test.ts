@@ -69,14 +69,15 @@ describe.skipIf(!cluster)("sweeps on a real Slurm (make test-slurm)", () => {
       const changes = {
         rows: { standard: null },
         seeds: [7],
-        train: { epochs: 40, batchSize: 8, learningRate: 1e-2, checkpointEvery: 100_000 },
+        // Long enough that the signal meets it, however fast the machine is.
+        train: { epochs: 400, batchSize: 8, learningRate: 1e-2, checkpointEvery: 100_000 },
       };
       const file = await writeTinySweep(join(folder, "limit"), changes);
       const out = join(folder, "limit", "out");
       expect(temper(["sweep", file, "--out", out, ...options, "--detach"])).toMatchObject({ status: 0, stderr: "" });
       const run = () => join(out, "runs", readdirSync(join(out, "runs"))[0]!);
       await until("it has begun", () => existsSync(join(run(), "events.jsonl")));
-      await delay(1000);
+      await delay(200);
       const [task] = tasks("RUNNING");
       // What Slurm sends a minute before the limit.
       slurm("scancel", "--batch", "--signal=USR1", task!);
