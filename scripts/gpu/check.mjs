@@ -25,6 +25,9 @@ const onGpu = device !== "cpu";
 const compute = onGpu ? "bfloat16" : "float32";
 const wanted = options.only.split(",");
 
+/** "ascc+rift" is a list of methods, "standard" an empty one. */
+const methodsOf = (name) => (name === "standard" ? [] : name.split("+"));
+
 let failed = false;
 function report(name, holds, ...facts) {
   failed ||= !holds;
@@ -54,10 +57,11 @@ function lossOf(training) {
 async function equal() {
   const all = ["standard", "r-drop", "rose:order=first", "rose:order=second", "rose", "child-tuning:variant=F", "ascc", "ascc+rift"];
   for (const name of [...all, "freelb:steps=2", "ptwd", "mixout"]) {
-    const method = name === "standard" ? [] : name.split("+");
     const losses = [];
     for (const graph of [true, false])
-      losses.push(await withSteps("minilm", 32, 64, method, { graph }, (training) => Array.from({ length: 12 }, () => lossOf(training))));
+      losses.push(
+        await withSteps("minilm", 32, 64, methodsOf(name), { graph }, (training) => Array.from({ length: 12 }, () => lossOf(training))),
+      );
     const worst = Math.max(...losses[0].map((loss, i) => Math.abs(loss - losses[1][i])));
     report("recorded = operator by operator", worst <= 0.01, name, `largest difference ${worst.toExponential(1)}`);
   }
@@ -66,8 +70,7 @@ async function equal() {
 /** The host's tensors, the process and the device after 2,000 updates are what they were after the first tenth. */
 async function flat() {
   for (const name of ["standard", "rose", "ascc+rift"]) {
-    const method = name === "standard" ? [] : name.split("+");
-    await withSteps("minilm", 8, 32, method, {}, (training) => {
+    await withSteps("minilm", 8, 32, methodsOf(name), {}, (training) => {
       const after = (updates) => {
         for (let i = 0; i < updates; i++) free(training.step().values);
         if (onGpu) nativeCuda().synchronize();
@@ -88,7 +91,7 @@ async function flat() {
 
 /** With most of the device's memory taken, a large batch runs in parts; a loss over the whole batch is refused with the sizes. */
 async function halve() {
-  if (!onGpu) return report("halving where memory is short", true, "not tried: the CPU has no such limit");
+  if (!onGpu) return console.log("skipped  halving where memory is short: the CPU has no such limit");
   nativeCuda().emptyCache();
   // What is left is enough for the model and its optimiser (2 GB) and far too little for 128 x 256 tokens.
   const room = 8 * 2 ** 30;
@@ -111,7 +114,7 @@ const events = (folder) =>
     .split("\n")
     .map((line) => JSON.parse(line));
 
-/** A run that is killed five times and resumed has the losses of one that was not. */
+/** A run that is killed, at most five times, and resumed has the losses of one that was not. */
 async function resume() {
   const folder = mkdtempSync(join(tmpdir(), "temper-check-"));
   try {

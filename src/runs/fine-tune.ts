@@ -34,7 +34,7 @@ export async function fineTune(config: RunConfig, options: FineTuneOptions): Pro
     if (finished) return finished;
     const opened = await openRunConfig(config, (message) => options.watch?.onNotice?.(message), options.onDownload);
     try {
-      return await runOpened(opened, options);
+      return await runOpened(opened, options, lock.wasEmpty);
     } finally {
       free(opened.model.weights);
     }
@@ -43,7 +43,7 @@ export async function fineTune(config: RunConfig, options: FineTuneOptions): Pro
   }
 }
 
-async function runOpened(opened: OpenedRun, options: FineTuneOptions): Promise<Results> {
+async function runOpened(opened: OpenedRun, options: FineTuneOptions, folderWasEmpty: boolean): Promise<Results> {
   const { out, resume = false, watch = {}, signal } = options;
   const { config, model, machine, examples } = opened;
   checkDiskSpace(out, neededBytes(opened, resume));
@@ -70,8 +70,9 @@ async function runOpened(opened: OpenedRun, options: FineTuneOptions): Promise<R
     await writeFileAtomic(join(out, runFiles.results), `${JSON.stringify(results, null, 2)}\n`);
     return results;
   } catch (error) {
-    // Settings that cannot work are told, not kept.
-    if (steps === 0 && !resume && error instanceof UserError) forgetRun(out);
+    // Settings that cannot work are told, not kept; what others laid there stays.
+    const neverBegan = steps === 0 && error instanceof UserError;
+    if (neverBegan && folderWasEmpty) forgetRun(out);
     // A full disk may be the very failure: saying so must not hide it.
     else if (!(error instanceof Interrupted)) await writeStatus(out, { steps, failure: messageOf(error) }).catch(() => undefined);
     throw error;

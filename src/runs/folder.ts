@@ -34,7 +34,7 @@ export async function writeStatus(folder: string, status: RunStatus): Promise<vo
 }
 
 /** Opens a run folder for writing; two runs into one folder are refused, as is a folder that holds another run. */
-export function lockRunFolder(folder: string, resume: boolean): { release(): void } {
+export function lockRunFolder(folder: string, resume: boolean): { readonly wasEmpty: boolean; release(): void } {
   if (!resume && existsSync(join(folder, runFiles.events)))
     throw new UserError(`${folder} holds a run already: give --resume to go on with it, or another --out`);
   try {
@@ -49,6 +49,7 @@ export function lockRunFolder(folder: string, resume: boolean): { release(): voi
   );
   removeLeftovers(folder);
   return {
+    wasEmpty: contentsOf(folder).length === 0,
     release() {
       release();
       // A run that could not begin leaves no trace.
@@ -57,10 +58,13 @@ export function lockRunFolder(folder: string, resume: boolean): { release(): voi
   };
 }
 
-/** Takes away what a run wrote before it could begin. */
+/** Takes away what a run wrote into an empty folder before it could begin. */
 export function forgetRun(folder: string): void {
-  for (const name of [runFiles.config, runFiles.environment, runFiles.status, runFiles.checkpoints])
-    rmSync(join(folder, name), { recursive: true, force: true });
+  for (const name of contentsOf(folder)) rmSync(join(folder, name), { recursive: true, force: true });
+}
+
+function contentsOf(folder: string): string[] {
+  return readdirSync(folder).filter((name) => name !== runFiles.lock);
 }
 
 /** Files that a killed process had not yet renamed into place. */

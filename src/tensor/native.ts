@@ -67,7 +67,7 @@ export interface Native {
 export interface NativeCuda {
   useStream(device: number): void;
   synchronize(): void;
-  deviceMemory(device: number): Omit<Memory, "tensors">;
+  deviceMemory(device: number): Omit<Memory, "tensors"> & { readonly availableBytes: number };
   emptyCache(): void;
   allowTf32(on: boolean): void;
   enterRandom(state: number, seed: number): void;

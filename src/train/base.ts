@@ -32,12 +32,11 @@ export function averaged(shares: readonly number[], make: (i: number) => Gradien
   const [first = 1] = shares;
   const tensorsOf = ({ total, others }: Gradients): Tensor[] => [total, ...others.values()].flatMap((named) => [...named.values()]);
   let losses = sum.losses;
-  for (const [i, share] of shares.entries()) {
-    if (i === 0) continue;
+  for (let i = 1; i < shares.length; i++) {
     const part = make(i);
     const added = tensorsOf(part);
-    // Equal shares add up as they are.
-    const weight = share / first;
+    // Relative to the first, so that equal shares add up as they are.
+    const weight = shares[i]! / first;
     foreachAdd_(tensorsOf(sum), added, weight);
     free(added);
     losses = noGrad(() => new Map([...losses].map(([name, loss]) => [name, loss.add((part.losses.get(name) as Tensor).mul(weight))])));

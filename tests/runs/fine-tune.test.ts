@@ -122,6 +122,14 @@ describe("one run a folder", () => {
 });
 
 describe("what cannot work is said before training", () => {
+  test("what lies in the folder already stays there", async () => {
+    const out = join(folder, "occupied");
+    mkdirSync(out);
+    writeFileSync(join(out, "notes.txt"), "mine");
+    expect(await messageOf(fineTune({ ...config, method: ["ascc"] }, { out }))).toContain("expected encoding: word");
+    expect(readFileSync(join(out, "notes.txt"), "utf8")).toBe("mine");
+  });
+
   test("a disk that is too small", () => {
     expect(() => checkDiskSpace(folder, 1e18)).toThrow(/its disk has [\d.]+ GB free, the run needs about 1000000000\.0 GB; free some/);
     expect(() => checkDiskSpace(folder, 1)).not.toThrow();
