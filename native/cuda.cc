@@ -15,6 +15,7 @@
 
 #include <memory>
 #include <mutex>
+#include <optional>
 #endif
 
 namespace temper {
@@ -203,6 +204,51 @@ napi_value eventWait(const Call& call) {
   return nullptr;
 }
 
+// Branches: small pieces of work side by side on streams of their own, between fork and join. What they use was allocated before the fork
+// and is freed after the join, so the allocator need not know of them.
+
+std::optional<c10::cuda::CUDAStream>& home() {
+  static std::optional<c10::cuda::CUDAStream> stream;
+  return stream;
+}
+
+c10::cuda::CUDAStream branchStream(int64_t index) {
+  auto& streams = table<c10::cuda::CUDAStream>();
+  if (index < 0 || index >= 32) throw std::invalid_argument("branch out of range");  // libtorch's pool has 32
+  while (static_cast<int64_t>(streams.size()) <= index) streams.push_back(c10::cuda::getStreamFromPool(false, home()->device_index()));
+  return streams[index];
+}
+
+/** branchesFork(count): branches start where the current stream is. */
+napi_value branchesFork(const Call& call) {
+  if (home()) throw std::runtime_error("branches are open already");
+  home() = c10::cuda::getCurrentCUDAStream();
+  at::cuda::CUDAEvent start;
+  start.record(*home());
+  for (int64_t i = 0; i < toInteger(call.env, call.at(0)); i++) start.block(branchStream(i));
+  return nullptr;
+}
+
+napi_value branchEnter(const Call& call) {
+  if (!home()) throw std::runtime_error("no branches are open");
+  c10::cuda::setCurrentCUDAStream(branchStream(toInteger(call.env, call.at(0))));
+  return nullptr;
+}
+
+/** branchesJoin(count): the stream that forked goes on when all of them are done. */
+napi_value branchesJoin(const Call& call) {
+  if (!home()) throw std::runtime_error("no branches are open");
+  c10::cuda::CUDAStream stream = *home();
+  for (int64_t i = 0; i < toInteger(call.env, call.at(0)); i++) {
+    at::cuda::CUDAEvent end;
+    end.record(branchStream(i));
+    end.block(stream);
+  }
+  c10::cuda::setCurrentCUDAStream(stream);
+  home().reset();
+  return nullptr;
+}
+
 #endif
 
 }  // namespace
@@ -224,6 +270,9 @@ void defineCuda(napi_env env, napi_value exports) {
   define<graphFree>(env, exports, "graphFree");
   define<eventRecord>(env, exports, "eventRecord");
   define<eventWait>(env, exports, "eventWait");
+  define<branchesFork>(env, exports, "branchesFork");
+  define<branchEnter>(env, exports, "branchEnter");
+  define<branchesJoin>(env, exports, "branchesJoin");
 #endif
 }
 

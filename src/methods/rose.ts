@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { type Change, symmetricDivergence } from "../nn/index.js";
-import { keep as keepTensor, noGrad, ones, type Tensor, zeros } from "../tensor/index.js";
+import { keep as keepTensor, noGrad, ones, sideBySide, type Tensor, zeros } from "../tensor/index.js";
 import { gradientsOf, type Layer, type Named, type Run, type Step, type Update } from "../train/index.js";
 import { defineMethod } from "./method.js";
 import { share } from "./options.js";
@@ -139,11 +139,16 @@ function createRose(chosen: Options): Layer {
       if (fresh) held?.copy_(fresh);
       const mask = fresh ?? (held as Tensor);
       const frozen = mask.neg().add(1);
-      for (const { name, start, change, moment } of parts) {
-        // Line 8: g' = M g + (1 - M) m, exact at 0 and 1. Lines 9 to 13 are the optimiser's, with M as the gate.
-        const gradient = change.gradient.lerp_(moment, granularity.gate(frozen, start, moment));
-        selected.set(name, { gradient, gate: granularity.gate(mask, start, moment) });
-      }
+      // Line 8: g' = M g + (1 - M) m, exact at 0 and 1. Lines 9 to 13 are the optimiser's, with M as the gate.
+      sideBySide(
+        mask.device,
+        parts.map(({ start, change, moment }) => {
+          const weight = granularity.gate(frozen, start, moment);
+          return () => void change.gradient.lerp_(moment, weight);
+        }),
+      );
+      for (const { name, start, change, moment } of parts)
+        selected.set(name, { gradient: change.gradient, gate: granularity.gate(mask, start, moment) });
       record(update, mask, parts);
       return selected;
     },

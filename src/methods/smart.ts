@@ -78,12 +78,14 @@ export function proximity(step: Step, clean: Tensor, slow: Weights): Tensor {
 /** SMART: a smoothness term around every text, and a proximal term to a slow copy of the model. */
 function createSmart(chosen: Options): Layer {
   let slow = new Map<string, Tensor>();
+  const tiny = chosen.projection !== "code" && chosen.epsilon < leastInBfloat16;
   return {
     name: "smart",
     owns: { adversary: "searches a perturbation of its own" },
+    ...(tiny ? { needsFloat32: `a perturbation of ${chosen.epsilon} vanishes in bfloat16` } : {}),
     refuses(_beneath, { compute }) {
-      if (compute === "float32" || chosen.projection === "code" || chosen.epsilon >= leastInBfloat16) return null;
-      return `a perturbation of ${chosen.epsilon} vanishes in bfloat16; use precision: tf32 or fp32, or projection: code`;
+      if (compute === "float32" || !tiny) return null;
+      return `${this.needsFloat32}; use precision: tf32 or fp32, or projection: code`;
     },
     async prepare(run) {
       if (chosen.mu === 0) return;

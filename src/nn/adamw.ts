@@ -1,5 +1,4 @@
 import {
-  emptyLike,
   free,
   hasOperator,
   keep,
@@ -7,12 +6,12 @@ import {
   noGrad,
   operator,
   scope,
+  sideBySide,
   stack,
   type Tensor,
   zeros,
   zerosLike,
 } from "../tensor/index.js";
-import { copyAll_ } from "./foreach.js";
 
 type List = readonly Tensor[];
 const fused = operator<
@@ -153,43 +152,35 @@ export class AdamW {
       const gate = gateOf(name);
       return gate ? [{ slot: this.#slot(name), gradient: gradient(name), gate }] : [];
     });
-    // A GPU's fused kernel is as fast over a hundred tensors as over one, and a CPU reads no more memory than it must.
-    if (gated[0] && gated[0].slot.parameter.device !== "cpu") this.#applyGatedTogether(gated, decay, rate);
-    else for (const each of gated) this.#applyGated(each, decay, rate);
+    const single = gated.filter(({ gate }) => gate.elements === 1);
+    this.#applyRates(single, decay, rate);
+    for (const each of gated) if (!single.includes(each)) this.#applyElements(each, decay, rate);
   }
 
-  /** A gate of 1 is the plain update to the bit, a gate of 0 leaves the parameter as it was. */
-  #applyGated({ slot, gradient, gate }: Gated, decay: number, rate: Tensor): void {
-    // The whole change, decay included, is in proportion to the rate: one gate for all elements is a rate of the parameter's own.
-    const single = gate.elements === 1;
-    const before = single ? null : slot.parameter.clone();
-    this.#apply([slot], [gradient], decay, single ? rate.mul(gate.reshape()) : rate);
-    // lerp is exact at both ends.
-    if (before) slot.parameter.copy_(lerp(before, slot.parameter, gate));
-  }
-
-  /** The same over many parameters, in few launches. */
-  #applyGatedTogether(gated: readonly Gated[], decay: number, rate: Tensor): void {
-    const parameters = gated.map(({ slot }) => slot.parameter);
-    const before = parameters.map((parameter) => emptyLike(parameter));
-    copyAll_(before, parameters);
-    this.#apply(
-      gated.map(({ slot }) => slot),
-      gated.map(({ gradient }) => gradient),
-      decay,
-      rate,
+  /**
+   * One gate for all elements of a parameter: the whole change, decay included, is in proportion to the rate, so the gate is a rate of
+   * the parameter's own. A gate of 1 is the plain update to the bit, a gate of 0 leaves the parameter as it was.
+   */
+  #applyRates(gated: readonly Gated[], decay: number, rate: Tensor): void {
+    if (!gated[0]) return;
+    const gates = gated.map(({ gate }) => gate.reshape());
+    const rates = stack(gates, 0).mul(rate);
+    sideBySide(
+      rates.device,
+      gated.map(({ slot, gradient }, i) => {
+        const own = rates.select(0, i);
+        const whole = gradient.contiguous();
+        return () => this.#apply([slot], [whole], decay, own);
+      }),
     );
-    const single = gated.every(({ gate }) => gate.elements === 1);
-    const frozen = single
-      ? stack(
-          gated.map(({ gate }) => gate.reshape()),
-          0,
-        )
-          .neg()
-          .add(1)
-      : null;
-    for (const [i, { slot, gate }] of gated.entries())
-      slot.parameter.lerp_(before[i] as Tensor, frozen ? frozen.select(0, i) : gate.neg().add(1));
+  }
+
+  /** A gate for each element. */
+  #applyElements({ slot, gradient, gate }: Gated, decay: number, rate: Tensor): void {
+    const before = slot.parameter.clone();
+    this.#apply([slot], [gradient], decay, rate);
+    // lerp is exact at both ends.
+    slot.parameter.copy_(lerp(before, slot.parameter, gate));
   }
 
   #apply(slots: readonly Slot[], gradients: List, decay: number, rate: Tensor): void {

@@ -40,7 +40,7 @@ export const runConfigSchema = z.strictObject({
     .string()
     .regex(/^(auto|cpu|cuda(:\d+)?)$/, { error: "expected auto, cpu, cuda or cuda:N" })
     .default("auto"),
-  precision: z.enum(["bf16", "tf32", "fp32"]).nullable().default(null).describe("null: bf16 on a GPU, fp32 on a CPU"),
+  precision: z.enum(["bf16", "tf32", "fp32"]).nullable().default(null).describe("null: bf16 on a GPU (smart: tf32), fp32 on a CPU"),
   graph: z.boolean().default(true).describe("on a GPU, record whole updates and replay them; false runs operator by operator"),
   threads: count.nullable().default(null).describe("CPU threads; null: all cores"),
 });

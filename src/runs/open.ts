@@ -33,7 +33,10 @@ export async function openRunConfig(
   onDownload?: LoadOptions["onProgress"],
 ): Promise<OpenedRun> {
   const layers = createLayers(methodChoices(config.method));
-  const machine = chooseMachine(config);
+  const fine = layers.find((layer) => layer.needsFloat32);
+  const machine = chooseMachine(config, fine !== undefined);
+  if (fine && machine.precision === "tf32" && config.precision === null)
+    notice(`${fine.name} runs in tf32 where bf16 is usual: ${fine.needsFloat32}`);
   const task = await openConfigTask(config, notice);
   // Data comes before the model: it is quickly read, and most mistakes are in it.
   const examples = await loadExamples(config, task, notice);

@@ -13,8 +13,13 @@ export interface Machine extends Placement {
 
 export type MachineChoice = Pick<RunConfig, "device" | "precision" | "threads">;
 
+/** What a GPU computes in where nothing is said: bf16, unless that would be too coarse for what it is to do. */
+export function gpuPrecision(wanted: Machine["precision"] | null, needsFloat32: boolean): Machine["precision"] {
+  return wanted ?? (needsFloat32 ? "tf32" : "bf16");
+}
+
 /** Chooses the device, and sets threads and precision for the process. */
-export function chooseMachine({ device, precision, threads }: MachineChoice): Machine {
+export function chooseMachine({ device, precision, threads }: MachineChoice, needsFloat32 = false): Machine {
   const count = threads ?? (Number(process.env.OMP_NUM_THREADS) || availableParallelism());
   setThreads(count);
   const chosen = chooseDevice(device === "auto" ? undefined : device);
@@ -23,7 +28,7 @@ export function chooseMachine({ device, precision, threads }: MachineChoice): Ma
       throw new UserError(`precision: expected fp32 on a CPU, received ${precision}; leave it out, or use --device cuda`);
     return { device: "cpu", compute: "float32", precision: "fp32", threads: count };
   }
-  const used = precision ?? "bf16";
+  const used = gpuPrecision(precision, needsFloat32);
   nativeCuda().allowTf32(used === "tf32");
   return { device: chosen, compute: used === "bf16" ? "bfloat16" : "float32", precision: used, threads: count };
 }

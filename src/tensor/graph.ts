@@ -37,6 +37,31 @@ export function capture<T>(states: readonly number[], body: () => T): { graph: G
   return { graph: { replay: () => cuda.graphReplay(id), free: () => cuda.graphFree(id) }, result };
 }
 
+/** Kernels over one tensor leave most of a GPU idle; more than this many at once gain nothing. */
+const branchCount = 16;
+
+/**
+ * Runs tasks that do not touch each other's tensors: side by side on a GPU, recorded or not, one after the other elsewhere. On a GPU
+ * they must work in place, since memory that a branch takes is not known to the others.
+ */
+export function sideBySide(device: string, tasks: readonly (() => void)[]): void {
+  if (device === "cpu" || tasks.length < 2) {
+    for (const task of tasks) task();
+    return;
+  }
+  const cuda = nativeCuda();
+  const count = Math.min(branchCount, tasks.length);
+  cuda.branchesFork(count);
+  try {
+    for (const [i, task] of tasks.entries()) {
+      cuda.branchEnter(i % count);
+      task();
+    }
+  } finally {
+    cuda.branchesJoin(count);
+  }
+}
+
 let streamed = false;
 
 /** Moves the process's GPU work to a stream that can be recorded; once is enough. */

@@ -1,7 +1,7 @@
 export * from "./autograd.js";
 export * from "./create.js";
 export { hasOperator, operator } from "./door.js";
-export { capture, type Graph, pinned, synchronize, useRecordableStream } from "./graph.js";
+export { capture, type Graph, pinned, sideBySide, synchronize, useRecordableStream } from "./graph.js";
 export * from "./ops.js";
 export { Rng } from "./random.js";
 export * from "./runtime.js";

@@ -79,6 +79,9 @@ export interface NativeCuda {
   graphFree(graph: number): void;
   eventRecord(event: number): void;
   eventWait(event: number): void;
+  branchesFork(count: number): void;
+  branchEnter(branch: number): void;
+  branchesJoin(count: number): void;
 }
 
 /** The folder that holds package.json, from src/ as from dist/. */

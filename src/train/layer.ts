@@ -153,6 +153,8 @@ export interface Layer {
   refuses?(beneath: readonly Layer[], run: Pick<Run, "model" | "task" | "settings" | "compute">): string | null;
   /** Why its loss needs all of a batch at once, where it does: such a batch cannot be halved. */
   readonly wholeBatch?: string;
+  /** Why it needs float32, where bfloat16 would lose what it does. */
+  readonly needsFloat32?: string;
   prepare?(run: Run): Promise<void>;
   state?(): LayerState;
   /** Adds numbers of its own to a batch on the host. */
