@@ -139,10 +139,20 @@ void registerState(G& graph, const at::Generator& state) {
   if constexpr (requires { graph.register_generator_state(state); }) graph.register_generator_state(state);
 }
 
+/** What ran operator by operator left its memory in a cache that a graph's pool cannot use: where little else is free, it goes back. */
+void makeRoom() {
+  size_t available = 0, total = 0;
+  cudaMemGetInfo(&available, &total);
+  auto statistics = c10::cuda::CUDACachingAllocator::getDeviceStats(c10::cuda::current_device());
+  auto unused = statistics.reserved_bytes[0].current - statistics.allocated_bytes[0].current;
+  if (static_cast<int64_t>(available) < 2 * unused) c10::cuda::CUDACachingAllocator::emptyCache();
+}
+
 /** graphBegin(states): the random states that the work will enter. */
 napi_value graphBegin(const Call& call) {
   if (recording()) throw std::runtime_error("a graph is being recorded already");
   c10::cuda::device_synchronize();
+  makeRoom();
   recording() = std::make_unique<at::cuda::CUDAGraph>();
   try {
     for (int64_t index : toIntegers(call.env, call.at(0))) registerState(*recording(), randomState(index).graphsafe_get_state());

@@ -1,6 +1,6 @@
 """bench_hf.py STEPS SPEC…: Hugging Face transformers on the GPU, a JSON line a SPEC.
-SPEC: MODE:SIZE:ROWS:LENGTH:PADDED with MODE eager (amp bf16, fused AdamW, clipping), compile (the same under torch.compile), graphs
-(the same with mode="reduce-overhead", which replays CUDA graphs), peak (a large bf16 product) or queries (one text at a time)."""
+SPEC: MODE:SIZE:ROWS:LENGTH:PADDED with MODE eager (amp bf16, fused AdamW, clipping), compile (the same under torch.compile),
+peak (a large bf16 product) or queries (one text at a time)."""
 import json, sys, time
 import torch
 from transformers import BertConfig, BertForSequenceClassification
@@ -43,8 +43,7 @@ def train(mode, size, rows, length, padded):
     model, ids, mask, labels = model_and_batch(size, rows, length, padded)
     model.train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=2e-5, weight_decay=0.01, fused=True)
-    compiled = {"compile": {}, "graphs": {"mode": "reduce-overhead"}}
-    forward = torch.compile(model, **compiled[mode]) if mode in compiled else model
+    forward = torch.compile(model) if mode == "compile" else model
     torch.cuda.reset_peak_memory_stats()
 
     def step():

@@ -36,8 +36,8 @@ export function asccAttacker(victim: GradientVictim, raw: unknown = {}): Attacke
   return {
     name: "ascc",
     options,
-    // More steps might find more.
-    limited: true,
+    // More steps might find more, but its texts are all made after the last one: when they succeeded tells nothing of that.
+    limited: false,
     hashes: victim.hashes,
     counters,
     async *run(targets, { seed, skip = 0 }) {

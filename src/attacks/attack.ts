@@ -5,7 +5,7 @@ import type { Problem, Search } from "./search.js";
 export interface AttackDefinition<Options = unknown> {
   readonly name: string;
   readonly options: z.ZodType<Options>;
-  /** True where the search stops at a budget of its own, so that a larger one might find more. */
+  /** True where the search stops at a budget of its own, so that late successes are a sign that a larger one would find more. */
   readonly limited: boolean;
   /** True where it keeps to the swaps that a language model allows, if there are any. */
   readonly languageModel?: boolean;

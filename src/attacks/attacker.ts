@@ -23,7 +23,7 @@ export interface Attacker {
   readonly name: string;
   /** The resolved options, for the journal. */
   readonly options: unknown;
-  /** True where it stops at a budget of its own, so that a larger one might find more. */
+  /** True where it stops at a budget of its own, so that late successes are a sign that a larger one would find more. */
   readonly limited: boolean;
   /** SHA-256 of what it attacks, by name ({ model, tokenizer }). */
   readonly hashes: Readonly<Record<string, string>>;

@@ -73,7 +73,12 @@ function seedHalf(values: readonly number[]): number {
 /** Seeds and examples are drawn apart from each other: their variances add up. */
 function combined(centre: number, half: number, test: Interval | null): Interval | null {
   if (test === null) return half > 0 ? { low: centre - half, high: centre + half } : null;
-  return { low: centre - Math.hypot(half, centre - test.low), high: centre + Math.hypot(half, test.high - centre) };
+  return within({ low: centre - Math.hypot(half, centre - test.low), high: centre + Math.hypot(half, test.high - centre) });
+}
+
+/** A share of examples lies between none and all. */
+function within({ low, high }: Interval): Interval {
+  return { low: Math.max(0, low), high: Math.min(1, high) };
 }
 
 /** The mean of several cells of a row, seed by seed. */
@@ -91,11 +96,13 @@ export function averageOf(cells: readonly (TableCell | undefined)[]): TableCell 
   // Different test sets: the variances of their shares add up.
   const variance = there.reduce((sum, cell) => sum + (cell.examples === null ? 0 : (cell.mean * (1 - cell.mean)) / cell.examples), 0);
   const half = Math.hypot(seedHalf(known), (normalQuantile(0.975) * Math.sqrt(variance)) / there.length);
+  const around = { low: centre - half, high: centre + half };
+  const shares = there.every((cell) => cell.examples !== null);
   return {
     values,
     mean: centre,
     deviation: known.length > 1 ? standardDeviation(known) : null,
-    interval: half > 0 ? { low: centre - half, high: centre + half } : null,
+    interval: half > 0 ? (shares ? within(around) : around) : null,
     examples: null,
     p: null,
   };

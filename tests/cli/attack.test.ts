@@ -125,7 +125,9 @@ describe("temper attack", () => {
 
   test("attacks white-box models with ascc, and tries texts of another model", async () => {
     const found = await report(word, "--attack", "ascc", "--attack", "pwws", "--examples", "16");
-    expect(found.attacks.ascc!.accuracyUnderAttack).toBeLessThanOrEqual(found.clean);
+    expect(found.attacks.ascc!.accuracyUnderAttack).toBeLessThan(found.clean);
+    // Its texts are made after the last step: that all successes come late is no sign of too few steps.
+    expect(found.sanity.map(({ name }) => name)).not.toContain("not-converged");
     const journal = join(out, "pwws.jsonl");
     out = join(folder, `out-${count++}`);
     const moved = await report(victim, "--attack", "pwws", "--transfer", journal, "--examples", "16");

@@ -44,6 +44,14 @@ describe("a table", () => {
     expect(cellOf([null, null])).toBeNull();
   });
 
+  it("keeps the interval of a share between none and all, and leaves other numbers theirs", () => {
+    const few = measured([0.01, 0.02, 0.04], 200);
+    expect(few.interval!.low).toBe(0);
+    expect(measured([0.97, 0.99, 1], 200).interval!.high).toBe(1);
+    expect(averageOf([few, few])!.interval!.low).toBe(0);
+    expect(measured([0.1, 0.5, 0.1]).interval!.low).toBeLessThan(0);
+  });
+
   it("averages columns seed by seed", () => {
     const average = averageOf([measured([0.9, 0.8], 100), measured([0.3, 0.4], 100)])!;
     expect(average.values[0]).toBeCloseTo(0.6, 12);
