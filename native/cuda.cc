@@ -40,10 +40,11 @@ napi_value devices(const Call& call) {
 
 #ifdef TEMPER_CUDA
 
-/** Work leaves the default stream once and for all: a graph can only be captured on another one. */
+/** useStream(device): makes a GPU the current one. Work leaves its default stream: a graph can only be captured on another one. */
 napi_value useStream(const Call& call) {
-  auto stream = c10::cuda::getStreamFromPool(false, static_cast<c10::DeviceIndex>(toInteger(call.env, call.at(0))));
-  c10::cuda::setCurrentCUDAStream(stream);
+  auto device = static_cast<c10::DeviceIndex>(toInteger(call.env, call.at(0)));
+  c10::cuda::set_device(device);
+  c10::cuda::setCurrentCUDAStream(c10::cuda::getStreamFromPool(false, device));
   return nullptr;
 }
 

@@ -42,7 +42,7 @@ const turns = 2;
  * The results of one batch come back while the next is being packed. Large batches go to the classifier it stands on.
  */
 export function graphClassifier(model: Pick<Model, "shape" | "tokenizer">, large: EagerClassifier, device: Device): Classifier {
-  useRecordableStream();
+  useRecordableStream(device);
   const { pad } = model.tokenizer.special;
   const { classes } = model.shape;
   const buckets = new Map<string, Bucket>();

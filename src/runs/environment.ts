@@ -5,8 +5,9 @@ import { join } from "node:path";
 import { UserError } from "../errors.js";
 import { hashModelFolder, type Model } from "../models/index.js";
 import type { Example } from "../tasks/task.js";
+import { gpuIndex } from "../tensor/index.js";
 import { native, packageRoot } from "../tensor/native.js";
-import { deviceIndex, type Machine } from "./placement.js";
+import type { Machine } from "./placement.js";
 
 /** What a run ran on: enough to know whether another one can be compared with it. */
 export interface Environment {
@@ -37,7 +38,7 @@ export async function describeEnvironment(
     node: process.version,
     libtorch: native().versions().libtorch,
     platform: `${process.platform} ${process.arch}`,
-    device: machine.device === "cpu" ? "cpu" : (native().devices()[deviceIndex(machine.device)]?.name ?? machine.device),
+    device: machine.device === "cpu" ? "cpu" : (native().devices()[gpuIndex(machine.device)]?.name ?? machine.device),
     precision: machine.precision,
     threads: machine.threads,
     model: { reference: model.reference, hash: await hashModelFolder(model.folder) },

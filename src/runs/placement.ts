@@ -1,6 +1,6 @@
 import { availableParallelism } from "node:os";
 import { UserError } from "../errors.js";
-import { chooseDevice, type Device, setThreads } from "../tensor/index.js";
+import { chooseDevice, setThreads } from "../tensor/index.js";
 import { nativeCuda } from "../tensor/native.js";
 import type { Placement } from "../train/index.js";
 import type { RunConfig } from "./config.js";
@@ -31,9 +31,4 @@ export function chooseMachine({ device, precision, threads }: MachineChoice, nee
   const used = gpuPrecision(precision, needsFloat32);
   nativeCuda().allowTf32(used === "tf32");
   return { device: chosen, compute: used === "bf16" ? "bfloat16" : "float32", precision: used, threads: count };
-}
-
-/** Which of the GPUs a device is. */
-export function deviceIndex(device: Device): number {
-  return Number(device.split(":")[1] ?? 0);
 }

@@ -1,11 +1,10 @@
 import type { LoadOptions } from "../models/index.js";
-import { free } from "../tensor/index.js";
+import { free, gpuIndex } from "../tensor/index.js";
 import { nativeCuda } from "../tensor/native.js";
 import { measureUpdates, probabilitiesOf, toDataset } from "../train/index.js";
 import type { RunConfig } from "./config.js";
 import { neededBytes } from "./fine-tune.js";
 import { jobOf, type OpenedRun, openRunConfig } from "./open.js";
-import { deviceIndex } from "./placement.js";
 
 /** What a run would be and cost, measured on a few real updates; nothing is written. */
 export interface Plan {
@@ -43,7 +42,7 @@ export async function planRun(config: RunConfig, notice: (message: string) => vo
       steps: measured.steps,
       evaluations,
       memoryBytes:
-        machine.device === "cpu" ? process.resourceUsage().maxRSS * 1024 : nativeCuda().deviceMemory(deviceIndex(machine.device)).peakBytes,
+        machine.device === "cpu" ? process.resourceUsage().maxRSS * 1024 : nativeCuda().deviceMemory(gpuIndex(machine.device)).peakBytes,
       diskBytes: neededBytes({ model, config }, false),
       secondsPerStep: measured.secondsPerStep,
       seconds: {

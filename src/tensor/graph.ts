@@ -1,7 +1,8 @@
+import { UserError } from "../errors.js";
 import { operator } from "./door.js";
 import { nativeCuda } from "./native.js";
 import type { Tensor } from "./tensor.js";
-import { type DataType, typeCodes } from "./types.js";
+import { type DataType, type Device, gpuIndex, typeCodes } from "./types.js";
 
 const emptyPinned = operator<(shape: readonly number[], type: number, layout: undefined, device: "cpu", pinned: boolean) => Tensor>(
   "empty",
@@ -62,12 +63,21 @@ export function sideBySide(device: string, tasks: readonly (() => void)[]): void
   }
 }
 
-let streamed = false;
+let streamed: number | null = null;
 
-/** Moves the process's GPU work to a stream that can be recorded; once is enough. */
-export function useRecordableStream(): void {
-  if (!streamed) nativeCuda().useStream(0);
-  streamed = true;
+/**
+ * Makes a GPU the process's own, with a stream that can be recorded; once is enough. Random states and recordings belong to the
+ * current GPU, so a process that records has one.
+ */
+export function useRecordableStream(device: Device): void {
+  const index = gpuIndex(device);
+  if (streamed === index) return;
+  if (streamed !== null)
+    throw new UserError(
+      `device: this process works on cuda:${streamed} already, received ${device}; run what is for another GPU in a process of its own`,
+    );
+  nativeCuda().useStream(index);
+  streamed = index;
 }
 
 /** Waits until the GPU has done all it was given. */

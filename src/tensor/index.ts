@@ -8,4 +8,4 @@ export * from "./runtime.js";
 export { free, keep, scope } from "./scope.js";
 export { type HostTensor, newEvent, Staging } from "./staging.js";
 export { Tensor } from "./tensor.js";
-export type { DataType, Device, Options } from "./types.js";
+export { type DataType, type Device, gpuIndex, type Options } from "./types.js";

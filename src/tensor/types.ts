@@ -34,6 +34,11 @@ export const typeBytes: Record<DataType, number> = {
 /** "cpu", "cuda" or "cuda:N". */
 export type Device = "cpu" | "cuda" | `cuda:${number}`;
 
+/** Which of the GPUs a device is. */
+export function gpuIndex(device: Device): number {
+  return Number(device.split(":")[1] ?? 0);
+}
+
 export interface Options {
   type?: DataType;
   device?: Device;

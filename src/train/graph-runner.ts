@@ -1,4 +1,4 @@
-import { capture, free, type Graph, keep, noGrad, scope, useRecordableStream } from "../tensor/index.js";
+import { capture, free, type Graph, keep, noGrad, scope } from "../tensor/index.js";
 import { DeviceBuffers, hostArrays } from "./device-buffers.js";
 import type { HostBatch, HostTensor } from "./layer.js";
 import { type Runner, type RunnerContext, runUpdate, type Scalars } from "./runner.js";
@@ -18,7 +18,6 @@ interface Shape {
  * random streams, so the way an update ran leaves no trace in the results.
  */
 export function graphRunner(context: RunnerContext & { readonly streams: StateStreams }): Runner {
-  useRecordableStream();
   const { run, stack, streams } = context;
   const shapes = new Map<string, Shape>();
 

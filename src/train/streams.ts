@@ -1,4 +1,4 @@
-import { type Device, type Rng, seedGenerator } from "../tensor/index.js";
+import { type Device, type Rng, seedGenerator, useRecordableStream } from "../tensor/index.js";
 import { nativeCuda } from "../tensor/native.js";
 
 /**
@@ -10,7 +10,9 @@ export interface Streams {
 }
 
 export function openStreams(rng: Rng, device: Device): Streams {
-  return device === "cpu" ? { enter: (step, names) => seedGenerator(device, seedOf(rng, step, names)) } : new StateStreams(rng);
+  if (device === "cpu") return { enter: (step, names) => seedGenerator(device, seedOf(rng, step, names)) };
+  useRecordableStream(device);
+  return new StateStreams(rng);
 }
 
 function seedOf(rng: Rng, step: number, names: readonly string[]): number {

@@ -1,5 +1,22 @@
-import { describe, expect, test } from "vitest";
-import { free, ones, sideBySide, tensor } from "../../src/tensor/index.js";
+import { describe, expect, test, vi } from "vitest";
+import { free, ones, sideBySide, tensor, useRecordableStream } from "../../src/tensor/index.js";
+
+const useStream = vi.hoisted(() => vi.fn());
+
+// Which GPU is taken can be told without one; the rest of the engine is the real one.
+vi.mock("../../src/tensor/native.js", async (original) => ({
+  ...(await original<typeof import("../../src/tensor/native.js")>()),
+  nativeCuda: () => ({ useStream }),
+}));
+
+describe("the GPU of a process", () => {
+  test("is the one that was named, taken once; another is refused", () => {
+    useRecordableStream("cuda:1");
+    useRecordableStream("cuda:1");
+    expect(useStream.mock.calls).toEqual([[1]]);
+    expect(() => useRecordableStream("cuda")).toThrow("works on cuda:1 already, received cuda; run what is for another GPU in a process");
+  });
+});
 
 describe("work side by side", () => {
   test("does every task; on a CPU in their order", () => {
