@@ -3,6 +3,7 @@ import {
   capture,
   type Device,
   free,
+  freeEvents,
   type Graph,
   type HostTensor,
   keep,
@@ -96,6 +97,7 @@ export function graphClassifier(model: Pick<Model, "shape" | "tokenizer">, large
       for (const { staging, recorded, results } of buckets.values()) {
         recorded?.graph.free();
         free([recorded?.output, results.map(({ values }) => values)]);
+        freeEvents(results.map(({ event }) => event));
         staging.dispose();
       }
       large.close();

@@ -6,6 +6,6 @@ export * from "./ops.js";
 export { Rng } from "./random.js";
 export * from "./runtime.js";
 export { free, keep, scope } from "./scope.js";
-export { type HostTensor, newEvent, Staging } from "./staging.js";
+export { freeEvents, type HostTensor, newEvent, Staging } from "./staging.js";
 export { Tensor } from "./tensor.js";
 export { type DataType, type Device, gpuIndex, type Options } from "./types.js";

@@ -15,10 +15,16 @@ export interface HostTensor {
 /** How many batches may be on their way: the host fills one set of page-locked buffers while the device copies from the other. */
 const turns = 2;
 let events = 0;
+const idleEvents: number[] = [];
 
 /** A mark in the GPU's queue of work that the host can wait for. */
 export function newEvent(): number {
-  return events++;
+  return idleEvents.pop() ?? events++;
+}
+
+/** Gives marks back: every evaluation of a long run makes some. */
+export function freeEvents(given: readonly number[]): void {
+  idleEvents.push(...given);
 }
 
 /** Device tensors that keep their place, for arrays of fixed shapes that come again and again. */
@@ -61,5 +67,6 @@ export class Staging {
 
   dispose(): void {
     free([...this.#places.values()].flatMap(({ device, buffers }) => [device, ...buffers]));
+    freeEvents(this.#events);
   }
 }

@@ -1,5 +1,5 @@
 import { describe, expect, test, vi } from "vitest";
-import { free, ones, sideBySide, tensor, useRecordableStream } from "../../src/tensor/index.js";
+import { free, freeEvents, newEvent, ones, sideBySide, tensor, useRecordableStream } from "../../src/tensor/index.js";
 
 const useStream = vi.hoisted(() => vi.fn());
 
@@ -16,6 +16,14 @@ describe("the GPU of a process", () => {
     expect(useStream.mock.calls).toEqual([[1]]);
     expect(() => useRecordableStream("cuda")).toThrow("works on cuda:1 already, received cuda; run what is for another GPU in a process");
   });
+});
+
+test("marks in the GPU's queue are used again, so that a long run never has too many", () => {
+  const first = [newEvent(), newEvent()];
+  expect(new Set(first).size).toBe(2);
+  freeEvents(first);
+  expect(new Set([newEvent(), newEvent()])).toEqual(new Set(first));
+  expect(first).not.toContain(newEvent());
 });
 
 describe("work side by side", () => {
