@@ -23,6 +23,9 @@ const cases = [
   { label: "rose first", method: ["rose", { order: "first" }], bar: 3.6 },
   { label: "rose ensemble", method: ["rose", { order: "ensemble" }], bar: 3.6 },
   { label: "rose ensemble, refresh 4", method: ["rose", { order: "ensemble", refresh: 4 }], bar: 2.6, updates: 4 },
+  { label: "child-tuning F", method: ["child-tuning", { variant: "F" }], bar: 1.15 },
+  { label: "ptwd", method: ["ptwd", {}], bar: 1.15 },
+  { label: "mixout", method: ["mixout", {}], bar: 1.45 },
   { label: "freelb, 2 steps", method: ["freelb", { steps: 2 }], bar: 2.2 },
   { label: "smart, 1 step", method: ["smart", {}], bar: 3.3 },
 ];

@@ -1,7 +1,8 @@
 import { z } from "zod";
 import { clipGlobalNorm_, crossEntropy } from "../nn/index.js";
-import { bernoulli_, cat, emptyLike, free, keep, noGrad, scope, type Tensor, zeros, zerosLike } from "../tensor/index.js";
+import { cat, foreachMulScalar_, free, keep, noGrad, scope, type Tensor, zeros, zerosLike } from "../tensor/index.js";
 import { gradientsOf, type Layer, type Named, type Run } from "../train/index.js";
+import { drawKept } from "./kept.js";
 import { defineMethod } from "./method.js";
 import { share } from "./options.js";
 import { quantileOf } from "./quantile.js";
@@ -85,13 +86,9 @@ function atRandom(part: number): Layer {
     select(update, next) {
       const selected = next();
       update.random("child-tuning");
-      for (const name of update.run.model.weights.keys()) {
-        const gradient = selected.get(name)?.gradient;
-        if (!gradient) continue;
-        const drawn = emptyLike(gradient);
-        bernoulli_(drawn, part);
-        gradient.mul_(drawn.div_(part));
-      }
+      const gradients = [...update.run.model.weights.keys()].flatMap((name) => selected.get(name)?.gradient ?? []);
+      for (const gradient of gradients) scope(() => void gradient.mul_(drawKept(gradient, part)));
+      foreachMulScalar_(gradients, 1 / part);
       return selected;
     },
   };

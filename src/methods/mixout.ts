@@ -1,6 +1,7 @@
 import { z } from "zod";
 import type { Weights } from "../nn/index.js";
-import { bernoulli_, emptyLike, noGrad, scope, type Tensor, where } from "../tensor/index.js";
+import { scope, type Tensor, where } from "../tensor/index.js";
+import { drawKept } from "./kept.js";
 import { defineMethod } from "./method.js";
 import { encoderNames } from "./pretrained.js";
 
@@ -32,7 +33,7 @@ export const mixout = defineMethod({
           const current = weights.get(name) as Tensor;
           mixed.set(
             name,
-            scope(() => mix(current, before.get(name) as Tensor, keepMask(current, p), p)),
+            scope(() => mix(current, before.get(name) as Tensor, drawKept(current, 1 - p), p)),
           );
         }
         return mixed;
@@ -40,15 +41,6 @@ export const mixout = defineMethod({
     };
   },
 });
-
-/** True, with probability 1 - p, where the fine-tuned value stays. */
-function keepMask(like: Tensor, p: number): Tensor {
-  return noGrad(() => {
-    const mask = emptyLike(like.detach());
-    bernoulli_(mask, 1 - p);
-    return mask.to("bool");
-  });
-}
 
 /** ((1 - M) u + M w - p u) / (1 - p): its mean over masks is w. The gradient reaches w where M is 1, times 1 / (1 - p). */
 export function mix(current: Tensor, before: Tensor, mask: Tensor, p: number): Tensor {

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import type { Tensor } from "../tensor/index.js";
+import { scope, type Tensor } from "../tensor/index.js";
 import type { Named } from "../train/index.js";
 import { defineMethod } from "./method.js";
 import { encoderNames } from "./pretrained.js";
@@ -34,7 +34,8 @@ export const ptwd = defineMethod({
 
 /** sqrt(1e-10 + sum (theta - theta0)^2): the norm, not its square. */
 export function distance(pairs: readonly (readonly [Tensor, Tensor])[]): Tensor {
-  const squares = pairs.map(([now, before]) => now.sub(before).square().sum());
+  // Of each tensor only what its gradient needs stays, the difference.
+  const squares = pairs.map(([now, before]) => scope(() => now.sub(before).square().sum()));
   return squares
     .reduce((sum, square) => sum.add(square))
     .add(floor)
