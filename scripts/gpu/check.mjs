@@ -34,11 +34,11 @@ function report(name, holds, ...facts) {
   console.log([holds ? "holds " : "FAILS ", name, ...facts].join("  "));
 }
 
-async function withSteps(size, rows, length, method, more, use) {
-  const options = { device, compute, graph: true, ...more };
-  const model = randomModel(size, options.device, "word", more.weights);
-  const layers = createLayers(method.map(parseMethod));
-  const training = await openSteps(model, randomDataset(rows * 4, ragged(length)), rows, layers, options);
+async function withSteps(size, rows, length, name, more, use) {
+  const place = { device, compute, graph: true, ...more };
+  const model = randomModel(size, place.device, "word", more.weights);
+  const layers = createLayers(methodsOf(name).map(parseMethod));
+  const training = await openSteps(model, randomDataset(rows * 4, ragged(length)), rows, layers, place);
   try {
     return await use(training);
   } finally {
@@ -47,49 +47,43 @@ async function withSteps(size, rows, length, method, more, use) {
   }
 }
 
-function lossOf(training) {
-  const { values } = training.step();
-  const [loss] = values.floats();
-  free(values);
-  return loss;
+function lossesOf(training, updates) {
+  return Array.from({ length: updates }, () => {
+    const { values } = training.step();
+    const [loss] = values.floats();
+    free(values);
+    return loss;
+  });
 }
 
-/** The same seed and batches, recorded and operator by operator: the losses must agree. */
+/** The same seed and batches in two ways: the losses must agree. */
+async function compare(title, name, [rows, length, updates], ways, most) {
+  const found = [];
+  for (const way of ways) found.push(await withSteps("minilm", rows, length, name, way, (training) => lossesOf(training, updates)));
+  const worst = Math.max(...found[0].map((loss, i) => Math.abs(loss - found[1][i])));
+  report(title, worst <= most, name, `largest difference ${worst.toExponential(1)}`);
+}
+
 async function equal() {
   const all = ["standard", "r-drop", "rose:order=first", "rose:order=second", "rose", "child-tuning:variant=F", "ascc", "ascc+rift"];
-  for (const name of [...all, "freelb:steps=2", "ptwd", "mixout"]) {
-    const losses = [];
-    for (const graph of [true, false])
-      losses.push(
-        await withSteps("minilm", 32, 64, methodsOf(name), { graph }, (training) => Array.from({ length: 12 }, () => lossOf(training))),
-      );
-    const worst = Math.max(...losses[0].map((loss, i) => Math.abs(loss - losses[1][i])));
-    report("recorded = operator by operator", worst <= 0.01, name, `largest difference ${worst.toExponential(1)}`);
-  }
+  for (const name of [...all, "freelb:steps=2", "ptwd", "mixout"])
+    await compare("recorded = operator by operator", name, [32, 64, 12], [{ graph: true }, { graph: false }], 0.01);
 }
 
 /** Without anything random a GPU in float32 does what a CPU does, branches of a recorded update and all. */
 async function cpu() {
   if (!onGpu) return console.log("skipped  a GPU beside a CPU: there is none");
   nativeCuda().allowTf32(false);
-  const settings = { dropout: false };
-  for (const name of ["standard", "rose:order=second", "ptwd", "freelb:steps=2,initial=0"]) {
-    const losses = [];
-    for (const place of [device, "cpu"])
-      losses.push(
-        await withSteps("minilm", 8, 32, methodsOf(name), { device: place, compute: "float32", settings, weights: "cpu" }, (training) =>
-          Array.from({ length: 8 }, () => lossOf(training)),
-        ),
-      );
-    const worst = Math.max(...losses[0].map((loss, i) => Math.abs(loss - losses[1][i])));
-    report("GPU = CPU in float32, without dropout", worst <= 1e-4, name, `largest difference ${worst.toExponential(1)}`);
-  }
+  const same = { compute: "float32", settings: { dropout: false }, weights: "cpu" };
+  const ways = [same, { ...same, device: "cpu" }];
+  for (const name of ["standard", "rose:order=second", "ptwd", "freelb:steps=2,initial=0"])
+    await compare("GPU = CPU in float32, without dropout", name, [8, 32, 8], ways, 1e-4);
 }
 
 /** The host's tensors, the process and the device after 2,000 updates are what they were after the first tenth. */
 async function flat() {
   for (const name of ["standard", "rose", "ascc+rift"]) {
-    await withSteps("minilm", 8, 32, methodsOf(name), {}, (training) => {
+    await withSteps("minilm", 8, 32, name, {}, (training) => {
       const after = (updates) => {
         for (let i = 0; i < updates; i++) free(training.step().values);
         if (onGpu) nativeCuda().synchronize();
@@ -118,9 +112,12 @@ async function halve() {
   const notices = [];
   const more = { onNotice: (message) => notices.push(message) };
   try {
-    const losses = await withSteps("base", 128, 256, [], more, (training) => Array.from({ length: 3 }, () => lossOf(training)));
+    const losses = await withSteps("base", 128, 256, "standard", more, (training) => lossesOf(training, 3));
     report("halving where memory is short", notices.length > 0 && losses.every(Number.isFinite), notices.at(-1) ?? "it never was short");
-    const refusal = await withSteps("base", 128, 256, ["rift"], {}, lossOf).then(String, (error) => error.message);
+    const refusal = await withSteps("base", 128, 256, "rift", {}, (training) => lossesOf(training, 1)).then(
+      String,
+      (error) => error.message,
+    );
     report("a loss over the whole batch is refused", /needs them in one batch/.test(refusal), refusal);
   } finally {
     free(ballast);
@@ -173,8 +170,8 @@ async function resume() {
       else throw new Error(`a resumed run ended with ${code}`);
     }
     const [a, b] = [events(whole), events(killed)];
-    const lossesOf = (list) => list.flatMap((event) => (typeof event["loss.task"] === "number" ? [event["loss.task"]] : []));
-    const [left, right] = [lossesOf(a), lossesOf(b)];
+    const tasksOf = (list) => list.flatMap((event) => (typeof event["loss.task"] === "number" ? [event["loss.task"]] : []));
+    const [left, right] = [tasksOf(a), tasksOf(b)];
     const worst = Math.max(...left.map((loss, i) => Math.abs(loss - right[i])));
     const holds = kills > 0 && left.length > 100 && a.length === b.length && worst <= 0.02;
     report(

@@ -152,9 +152,9 @@ export class AdamW {
       const gate = gateOf(name);
       return gate ? [{ slot: this.#slot(name), gradient: gradient(name), gate }] : [];
     });
-    const single = gated.filter(({ gate }) => gate.elements === 1);
-    this.#applyRates(single, decay, rate);
-    for (const each of gated) if (!single.includes(each)) this.#applyElements(each, decay, rate);
+    const isSingle = ({ gate }: Gated): boolean => gate.elements === 1;
+    this.#applyRates(gated.filter(isSingle), decay, rate);
+    for (const each of gated) if (!isSingle(each)) this.#applyElements(each, decay, rate);
   }
 
   /**
@@ -162,13 +162,14 @@ export class AdamW {
    * the parameter's own. A gate of 1 is the plain update to the bit, a gate of 0 leaves the parameter as it was.
    */
   #applyRates(gated: readonly Gated[], decay: number, rate: Tensor): void {
-    if (!gated[0]) return;
+    if (gated.length === 0) return;
     const gates = gated.map(({ gate }) => gate.reshape());
     const rates = stack(gates, 0).mul(rate);
     sideBySide(
       rates.device,
       gated.map(({ slot, gradient }, i) => {
         const own = rates.select(0, i);
+        // Here, since what runs side by side must not take memory.
         const whole = gradient.contiguous();
         return () => this.#apply([slot], [whole], decay, own);
       }),

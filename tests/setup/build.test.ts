@@ -17,39 +17,39 @@ function built() {
   const path = putLibtorch(join(root, ".torch/torch"));
   const libtorch = () => inspectLibtorch(path, "target", env);
   completeBuild(root, folder, libtorch());
-  return { root, folder, path, libtorch, todo: () => whatToBuild(root, folder, libtorch()) };
+  return { root, folder, path, libtorch, needed: () => whatToBuild(root, folder, libtorch()) };
 }
 
 describe("whatToBuild", () => {
   it("is nothing when nothing changed", () => {
-    expect(built().todo()).toBe("nothing");
+    expect(built().needed()).toBe("nothing");
   });
 
   it("is the sources when these changed, one came, or the addon is gone", () => {
     const changed = built();
     put(join(changed.root, "native/door.cc"), "// Door");
-    expect(changed.todo()).toBe("sources");
+    expect(changed.needed()).toBe("sources");
     const added = built();
     put(join(added.root, "native/slots.h"));
-    expect(added.todo()).toBe("sources");
+    expect(added.needed()).toBe("sources");
     const gone = built();
     rmSync(join(gone.folder, "temper.node"));
-    expect(gone.todo()).toBe("sources");
+    expect(gone.needed()).toBe("sources");
   });
 
   it("is everything when libtorch changed, or the build never came to its end", () => {
     const updated = built();
     putLibtorch(updated.path, { version: "2.16.0" });
-    expect(updated.todo()).toBe("everything");
+    expect(updated.needed()).toBe("everything");
     const cut = built();
     put(join(cut.path, "lib/libtorch_cpu.so"), "c");
-    expect(cut.todo()).toBe("everything");
+    expect(cut.needed()).toBe("everything");
     const interrupted = built();
     rmSync(join(interrupted.folder, "stamp.json"));
-    expect(interrupted.todo()).toBe("everything");
+    expect(interrupted.needed()).toBe("everything");
     const garbled = built();
     writeFileSync(join(garbled.folder, "stamp.json"), '{"libtorch":');
-    expect(garbled.todo()).toBe("everything");
+    expect(garbled.needed()).toBe("everything");
   });
 
   it("is everything in a checkout that was moved", () => {

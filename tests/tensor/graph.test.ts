@@ -1,12 +1,17 @@
 import { describe, expect, test, vi } from "vitest";
 import { free, freeEvents, newEvent, ones, sideBySide, tensor, useRecordableStream } from "../../src/tensor/index.js";
 
-const useStream = vi.hoisted(() => vi.fn());
+const { useStream, branches } = vi.hoisted(() => ({ useStream: vi.fn(), branches: [] as string[] }));
 
-// Which GPU is taken can be told without one; the rest of the engine is the real one.
+// Which GPU is taken, and what it is told to do, shows without one; the rest of the engine is the real one.
 vi.mock("../../src/tensor/native.js", async (original) => ({
   ...(await original<typeof import("../../src/tensor/native.js")>()),
-  nativeCuda: () => ({ useStream }),
+  nativeCuda: () => ({
+    useStream,
+    branchesFork: (count: number) => branches.push(`fork ${count}`),
+    branchEnter: (branch: number) => branches.push(`enter ${branch}`),
+    branchesJoin: (count: number) => branches.push(`join ${count}`),
+  }),
 }));
 
 describe("the GPU of a process", () => {
@@ -43,10 +48,16 @@ describe("work side by side", () => {
     free([...targets, one]);
   });
 
-  test("a task's error comes through", () => {
+  test("on a GPU in branches that are joined again, also where a task fails; its error comes through", () => {
     const failing = (): void => {
       throw new Error("no such luck");
     };
-    expect(() => sideBySide("cpu", [() => undefined, failing])).toThrow("no such luck");
+    expect(() => sideBySide("cuda", [() => undefined, failing, () => undefined])).toThrow("no such luck");
+    expect(branches.splice(0)).toEqual(["fork 3", "enter 0", "enter 1", "join 3"]);
+    sideBySide(
+      "cuda",
+      Array.from({ length: 17 }, () => () => undefined),
+    );
+    expect(branches.slice(-3)).toEqual(["enter 15", "enter 0", "join 16"]);
   });
 });
