@@ -55,7 +55,9 @@ napi_value synchronize(const Call&) {
 
 napi_value deviceMemory(const Call& call) {
   auto device = static_cast<c10::DeviceIndex>(toInteger(call.env, call.at(0)));
-  auto statistics = c10::cuda::CUDACachingAllocator::getDeviceStats(device);
+  // Before the first tensor the allocator knows no device.
+  decltype(c10::cuda::CUDACachingAllocator::getDeviceStats(device)) statistics;
+  if (c10::cuda::CUDACachingAllocator::get()->initialized()) statistics = c10::cuda::CUDACachingAllocator::getDeviceStats(device);
   size_t available = 0, total = 0;
   cudaMemGetInfo(&available, &total);
   napi_value object = newObject(call.env);

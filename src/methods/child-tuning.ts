@@ -1,6 +1,6 @@
 import { z } from "zod";
-import { clipGlobalNorm_, crossEntropy } from "../nn/index.js";
-import { cat, foreachMulScalar_, free, keep, noGrad, scope, type Tensor, zeros, zerosLike } from "../tensor/index.js";
+import { clipGlobalNorm_, crossEntropy, groupsFor } from "../nn/index.js";
+import { cat, foreachMul_, free, keep, noGrad, scope, sideBySide, type Tensor, zeros, zerosLike } from "../tensor/index.js";
 import { gradientsOf, type Layer, type Named, type Run } from "../train/index.js";
 import { drawKept } from "./kept.js";
 import { defineMethod } from "./method.js";
@@ -70,9 +70,14 @@ function byFisher(part: number): Layer {
       free(fisher);
     },
     state: () => ({ buffers: new Map([...masks].map(([name, mask]) => [prefix + name, mask])) }),
-    select(_update, next) {
+    select(update, next) {
       const selected = next();
-      for (const [name, mask] of masks) selected.get(name)?.gradient.mul_(mask);
+      const tasks = [...masks].map(
+        ([name, mask]) =>
+          () =>
+            void selected.get(name)?.gradient.mul_(mask),
+      );
+      sideBySide(update.run.device, tasks);
       return selected;
     },
   };
@@ -87,8 +92,11 @@ function atRandom(part: number): Layer {
       const selected = next();
       update.random("child-tuning");
       const gradients = [...update.run.model.weights.keys()].flatMap((name) => selected.get(name)?.gradient ?? []);
-      for (const gradient of gradients) scope(() => void gradient.mul_(drawKept(gradient, part)));
-      foreachMulScalar_(gradients, 1 / part);
+      for (const group of groupsFor(update.run.device, gradients))
+        scope(() => {
+          const shapes = group.map(({ shape }) => shape);
+          foreachMul_(group, drawKept(shapes, part, update.run.device));
+        });
       return selected;
     },
   };

@@ -1,14 +1,15 @@
-import { bernoulli_, dropoutMask, emptyLike, noGrad, scope, type Tensor } from "../tensor/index.js";
+import { apart, sizeOf } from "../nn/index.js";
+import { bernoulli_, type Device, dropoutMask, empty, noGrad, scope, type Tensor } from "../tensor/index.js";
 
-/** True for about this part (in (0, 1]) of a tensor's elements, drawn from its device's generator. */
-export function drawKept(like: Tensor, part: number): Tensor {
+/** Masks of these shapes: 1 / part for about this part (in (0, 1]) of their elements, so that the mean is 1, and 0 for the others. */
+export function drawKept(shapes: readonly (readonly number[])[], part: number, device: Device): Tensor[] {
   return noGrad(() =>
     scope(() => {
       // On a CPU libtorch draws with one thread, a number at a time.
-      if (like.device === "cpu") return dropoutMask(like.shape, 1 - part, "float32").to("bool");
-      const drawn = emptyLike(like.detach());
-      bernoulli_(drawn, part);
-      return drawn.to("bool");
+      if (device === "cpu") return shapes.map((shape) => dropoutMask(shape, 1 - part, "float32"));
+      const all = empty([shapes.reduce((sum, shape) => sum + sizeOf(shape), 0)], { device });
+      bernoulli_(all, part);
+      return apart(all.div_(part), shapes);
     }),
   );
 }

@@ -1,6 +1,6 @@
 import { z } from "zod";
-import type { Weights } from "../nn/index.js";
-import { scope, type Tensor, where } from "../tensor/index.js";
+import { apart, groupsFor, together, type Weights } from "../nn/index.js";
+import { lerp, scope, type Tensor } from "../tensor/index.js";
 import { drawKept } from "./kept.js";
 import { defineMethod } from "./method.js";
 import { encoderNames } from "./pretrained.js";
@@ -29,12 +29,10 @@ export const mixout = defineMethod({
         // A stream a pass: however often its weights are asked for, they are mixed the same.
         pass.step.random(pass.name, "mixout");
         const mixed = new Map(weights);
-        for (const name of names) {
-          const current = weights.get(name) as Tensor;
-          mixed.set(
-            name,
-            scope(() => mix(current, before.get(name) as Tensor, drawKept(current, 1 - p), p)),
-          );
+        for (const group of groupsFor(pass.step.run.device, names)) {
+          const [current, pretrained] = [weights, before].map((source) => group.map((name) => source.get(name) as Tensor));
+          const pieces = mixAll(current as Tensor[], pretrained as Tensor[], p);
+          for (const [i, name] of group.entries()) mixed.set(name, pieces[i] as Tensor);
         }
         return mixed;
       },
@@ -42,9 +40,22 @@ export const mixout = defineMethod({
   },
 });
 
-/** ((1 - M) u + M w - p u) / (1 - p): its mean over masks is w. The gradient reaches w where M is 1, times 1 / (1 - p). */
-export function mix(current: Tensor, before: Tensor, mask: Tensor, p: number): Tensor {
-  return where(mask, current, before)
-    .sub(before.mul(p))
-    .div(1 - p);
+/** Each tensor mixed with its pre-trained values, masks drawn from the device's generator. */
+export function mixAll(current: readonly Tensor[], before: readonly Tensor[], p: number): Tensor[] {
+  return scope(() => {
+    const all = together(current);
+    const [kept] = drawKept([all.shape], 1 - p, all.device) as [Tensor];
+    return apart(
+      mix(all, together(before), kept),
+      current.map(({ shape }) => shape),
+    );
+  });
+}
+
+/**
+ * ((1 - M) u + M w - p u) / (1 - p), which is u + K (w - u) with K = M / (1 - p), 0 or 1 / (1 - p): its mean over masks is w. The
+ * gradient reaches w times K.
+ */
+export function mix(current: Tensor, before: Tensor, kept: Tensor): Tensor {
+  return lerp(before, current, kept);
 }

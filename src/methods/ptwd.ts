@@ -1,5 +1,6 @@
 import { z } from "zod";
-import { scope, type Tensor } from "../tensor/index.js";
+import { groupsFor, together } from "../nn/index.js";
+import { mseLoss, scope, type Tensor } from "../tensor/index.js";
 import type { Named } from "../train/index.js";
 import { defineMethod } from "./method.js";
 import { encoderNames } from "./pretrained.js";
@@ -26,16 +27,18 @@ export const ptwd = defineMethod({
       },
       losses(step, next) {
         const pairs = names.map((name): [Tensor, Tensor] => [step.run.parameters.get(name) as Tensor, before.get(name) as Tensor]);
-        return new Map(next()).set("distance", distance(pairs).mul(lambda));
+        return new Map(next()).set("distance", distance(pairs, step.run.device).mul(lambda));
       },
     };
   },
 });
 
 /** sqrt(1e-10 + sum (theta - theta0)^2): the norm, not its square. */
-export function distance(pairs: readonly (readonly [Tensor, Tensor])[]): Tensor {
-  // Of each tensor only what its gradient needs stays, the difference.
-  const squares = pairs.map(([now, before]) => scope(() => now.sub(before).square().sum()));
+export function distance(pairs: readonly (readonly [Tensor, Tensor])[], device: string): Tensor {
+  // The squared error keeps nothing but the two sides for its gradient.
+  const squares = groupsFor(device, pairs).map((group) =>
+    scope(() => mseLoss(together(group.map(([now]) => now)), together(group.map(([, before]) => before)), 2)),
+  );
   return squares
     .reduce((sum, square) => sum.add(square))
     .add(floor)

@@ -20,18 +20,25 @@ export function project(weights: Weights, name: string, hidden: Tensor, first: b
   return [query as Tensor, key as Tensor, value as Tensor];
 }
 
-/** The weights with each attention's three projections side by side in one: names, and the parameters that lie under them. */
-export function fuseProjections(config: EncoderConfig, weights: Weights): { readonly name: string; readonly parts: readonly Tensor[] }[] {
-  const result: { name: string; parts: readonly Tensor[] }[] = [];
+/** Parameters one above the other as a single tensor. */
+export interface Fused {
+  readonly name: string;
+  readonly parts: readonly Tensor[];
+  readonly shape: readonly number[];
+}
+
+/** The weights with each attention's three projections in one. */
+export function fuseProjections(config: EncoderConfig, weights: Weights): Fused[] {
+  const result: Fused[] = [];
   const pattern = /^(.*\.attention\.self)\.(query|key|value)\.(weight|bias)$/;
   for (const [name, tensor] of weights) {
     const [, attention, part, kind] = pattern.exec(name) ?? [];
-    if (!attention) result.push({ name, parts: [tensor] });
-    else if (part === "query")
-      result.push({
-        name: `${attention}.${fused}.${kind}`,
-        parts: projections.map((each) => parameter(weights, `${attention}.${each}.${kind}`)),
-      });
+    if (!attention) result.push({ name, parts: [tensor], shape: tensor.shape });
+    else if (part === "query") {
+      const parts = projections.map((each) => parameter(weights, `${attention}.${each}.${kind}`));
+      const [rows = 1, ...row] = tensor.shape;
+      result.push({ name: `${attention}.${fused}.${kind}`, parts, shape: [rows * parts.length, ...row] });
+    }
   }
   if (result.filter(({ parts }) => parts.length === 3).length !== 2 * config.layers)
     throw new Error("the weights do not hold every attention's projections");

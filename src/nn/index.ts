@@ -6,4 +6,5 @@ export * from "./layers.js";
 export * from "./losses.js";
 export { canPack, packWeight } from "./packed.js";
 export * as schedules from "./schedules.js";
+export * from "./together.js";
 export * from "./weights.js";

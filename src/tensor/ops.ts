@@ -32,12 +32,14 @@ export const crossEntropyLoss =
   operator<(logits: Tensor, target: Tensor, weight: Maybe, reduction: 0 | 1 | 2, ignore: number, smoothing: number) => Tensor>(
     "cross_entropy_loss",
   );
+export const mseLoss = operator<(input: Tensor, target: Tensor, reduction: 0 | 1 | 2) => Tensor>("mse_loss");
 export const klDiv = operator<(input: Tensor, target: Tensor, reduction: 0 | 1 | 2, logTarget: boolean) => Tensor>("kl_div");
 export const bernoulli = operator<(shares: Tensor) => Tensor>("bernoulli");
 export const bernoulli_ = operator<(self: Tensor, share: number) => void>("bernoulli_", "float");
 export const uniform_ = operator<(self: Tensor, from: number, to: number) => void>("uniform_");
 export const normal_ = operator<(self: Tensor, mean: number, deviation: number) => void>("normal_");
 export const split = operator<(self: Tensor, size: number, dim: number) => Tensor[]>("split", "Tensor");
+export const splitSizes = operator<(self: Tensor, sizes: readonly number[], dim: number) => Tensor[]>("split_with_sizes");
 export const chunk = operator<(self: Tensor, count: number, dim: number) => Tensor[]>("chunk");
 
 // One call over a list of tensors: what an optimiser is made of.

@@ -1,5 +1,5 @@
 import { copyAll_ } from "../nn/index.js";
-import { emptyLike, gradOrNull, noGrad, type Tensor, zerosLike } from "../tensor/index.js";
+import { emptyLike, foreachAdd_, gradOrNull, noGrad, type Tensor, zerosLike } from "../tensor/index.js";
 import type { Named } from "./layer.js";
 import { copyOf } from "./shadow.js";
 
@@ -28,10 +28,17 @@ export function gradientsOf(loss: Tensor, parameters: Named, retainGraph = false
       return { direct, target };
     });
     copyAll_(targets, sources);
+    const both = gradients.filter(({ direct, target }) => direct && target);
+    if (both.length > 0)
+      foreachAdd_(
+        both.map(({ target }) => target as Tensor),
+        both.map(({ direct }) => direct as Tensor),
+        1,
+      );
     return new Map(
       names.map((name, i) => {
         const { direct, target } = gradients[i] as (typeof gradients)[number];
-        return [name, target && direct ? target.add_(direct) : ((target ?? direct) as Tensor)];
+        return [name, (target ?? direct) as Tensor];
       }),
     );
   });

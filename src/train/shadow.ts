@@ -30,10 +30,8 @@ export class Shadow {
     this.weights = noGrad(() =>
       scope(() => {
         const made = new Map<string, Tensor>();
-        for (const { name, parts } of fuseProjections(model.shape.config, model.weights)) {
-          const [first] = parts as [Tensor, ...Tensor[]];
-          const rows = parts.reduce((sum, part) => sum + (part.shape[0] ?? 1), 0);
-          const leaf = keep(empty([rows, ...first.shape.slice(1)], { type, device: first.device })).requireGrad();
+        for (const { name, parts, shape } of fuseProjections(model.shape.config, model.weights)) {
+          const leaf = keep(empty(shape, { type, device: (parts[0] as Tensor).device })).requireGrad();
           let start = 0;
           for (const parameter of parts) {
             const [from, count] = [start, parameter.size(0)];

@@ -1,6 +1,7 @@
 import { type EncoderInput, forward, type Output } from "../models/index.js";
-import { type Mode, mapWeights, training, type Weights } from "../nn/index.js";
+import { type Mode, training, type Weights } from "../nn/index.js";
 import { cat, type DataType, scope, type Tensor } from "../tensor/index.js";
+import { castWeights } from "./cast.js";
 import type { Batch, Named, Pass, PassRequest, Run, Step } from "./layer.js";
 import type { Stack } from "./stack.js";
 import type { Streams } from "./streams.js";
@@ -91,7 +92,7 @@ class TrainingStep implements Step {
     if (weights === this.run.model.weights && this.run.shadow) return this.run.shadow.weights;
     const known = this.#cast.get(weights);
     if (known) return known;
-    const cast = mapWeights(weights, (tensor) => tensor.to(this.#context.compute));
+    const cast = castWeights(this.run.model.shape.config, weights, this.#context.compute);
     this.#cast.set(weights, cast);
     return cast;
   }

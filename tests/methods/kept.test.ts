@@ -1,14 +1,13 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { drawKept } from "../../src/methods/kept.js";
-import { scope, seedGenerator, setThreads, zeros } from "../../src/tensor/index.js";
+import { scope, seedGenerator, setThreads, type Tensor } from "../../src/tensor/index.js";
 
 const draw = (part: number, seed: number, size = 40_000): Float32Array =>
   scope(() => {
     seedGenerator("cpu", seed);
-    return drawKept(zeros([size]), part)
-      .to("float32")
-      .floats();
+    const [kept] = drawKept([[size]], part, "cpu") as [Tensor];
+    return kept.mul(part).floats();
   });
 
 describe("elements kept at random", () => {

@@ -4,6 +4,7 @@ import type { Model } from "../../src/models/model.js";
 import { crossEntropy, evaluating, type Weights } from "../../src/nn/index.js";
 import { free, memory, noGrad, scope, tensor } from "../../src/tensor/index.js";
 import { padBatch } from "../../src/text/batch.js";
+import { castWeights } from "../../src/train/cast.js";
 import { gradientsOf } from "../../src/train/index.js";
 import { Shadow } from "../../src/train/shadow.js";
 import { tinyModel } from "../methods/tiny.js";
@@ -28,16 +29,26 @@ function gradientsThrough(weights: Weights): Map<string, Float32Array> {
   });
 }
 
+function expectNear(found: ReadonlyMap<string, Float32Array>, wanted: ReadonlyMap<string, Float32Array>): void {
+  expect([...found.keys()]).toEqual([...wanted.keys()]);
+  for (const [name, values] of wanted) {
+    const worst = values.reduce((most, value, i) => Math.max(most, Math.abs(value - (found.get(name)?.[i] ?? Number.NaN))), 0);
+    expect(worst, name).toBeLessThan(1e-6);
+  }
+}
+
 test("gradients taken through a copy are the parameters' own, projections apart again", () => {
   const direct = gradientsThrough(model.weights);
   const shadow = new Shadow(model, "float32");
   const through = gradientsThrough(shadow.weights);
   shadow.dispose();
-  expect([...through.keys()]).toEqual([...direct.keys()]);
-  for (const [name, values] of direct) {
-    const worst = values.reduce((most, value, i) => Math.max(most, Math.abs(value - (through.get(name)?.[i] ?? Number.NaN))), 0);
-    expect(worst, name).toBeLessThan(1e-6);
-  }
+  expectNear(through, direct);
+});
+
+test("gradients taken through weights cast together are the parameters' own", () => {
+  const direct = gradientsThrough(model.weights);
+  const through = scope(() => gradientsThrough(castWeights(model.shape.config, model.weights, "float32")));
+  expectNear(through, direct);
 });
 
 test("in bfloat16 they come back as float32, near the exact ones", () => {

@@ -3,11 +3,11 @@ import { initialDeviation, logShares, mixSlots, searchHull } from "../../../src/
 import { openWords, packHull } from "../../../src/attacks/open-words.js";
 import { informationLoss } from "../../../src/methods/information.js";
 import { MemoryQueue } from "../../../src/methods/memory-queue.js";
-import { mix } from "../../../src/methods/mixout.js";
+import { mix, mixAll } from "../../../src/methods/mixout.js";
 import { project } from "../../../src/methods/projections.js";
 import { distance } from "../../../src/methods/ptwd.js";
 import { divergence, divergences } from "../../../src/nn/index.js";
-import { cat, free, grad, linear, memory, scope, type Tensor, tensor } from "../../../src/tensor/index.js";
+import { cat, free, grad, linear, memory, randn, scope, seedGenerator, type Tensor, tensor } from "../../../src/tensor/index.js";
 import reference from "../../fixtures/methods/rift-family.json" with { type: "json" };
 import { expectClose, from } from "./values.js";
 
@@ -194,7 +194,7 @@ describe("mixout", () => {
     const { p, current, before, mask, input, mixed, loss, gradient } = reference.mixout;
     scope(() => {
       const now = from(current).requireGrad();
-      const ours = mix(now, from(before), from(mask, "mask"), p);
+      const ours = mix(now, from(before), from(mask).div(1 - p));
       expectClose(ours, mixed);
       const value = linear(from(input), ours, null).tanh().square().sum();
       expect(value.item()).toBeCloseTo(loss, 4);
@@ -203,24 +203,57 @@ describe("mixout", () => {
   });
 });
 
+describe("mixout of several tensors at once", () => {
+  it("gives every element its pre-trained value, or the other end of the mixture, and the gradient of that", () => {
+    const p = 0.6;
+    scope(() => {
+      seedGenerator("cpu", 5);
+      const current = [[3, 4], [50], []].map((shape) => randn(shape).requireGrad());
+      const before = current.map((tensor) => randn(tensor.shape));
+      const pieces = mixAll(current, before, p);
+      const gradients = grad(
+        pieces.map((piece) => piece.sum()),
+        current,
+      );
+      let kept = 0;
+      for (const [i, piece] of pieces.entries()) {
+        expect(piece.shape).toEqual(current[i]?.shape);
+        const [now, then, slope] = [current, before, gradients].map((list) => (list[i] as Tensor).floats());
+        for (const [j, value] of piece.floats().entries()) {
+          const is = slope?.[j] !== 0;
+          kept += Number(is);
+          const [w, u] = [now?.[j] as number, then?.[j] as number];
+          if (is) expect(slope?.[j]).toBeCloseTo(1 / (1 - p), 6);
+          expect(value).toBeCloseTo(is ? (w - p * u) / (1 - p) : u, 5);
+        }
+      }
+      expect(kept).toBeGreaterThan(10);
+      expect(kept).toBeLessThan(50);
+    });
+  });
+});
+
 describe("mixout at its ends", () => {
   it("gives the fine-tuned weights to the bit for p = 0, and them on average for any p", () => {
     scope(() => {
       const [now, before] = [tensor([0.1, -0.7, 3]), tensor([0.3, 0.2, -1])];
-      expect(mix(now, before, tensor(Uint8Array.of(1, 1, 1)), 0).floats()).toEqual(now.floats());
+      expect(mix(now, before, tensor([1, 1, 1])).floats()).toEqual(now.floats());
       // Two masks of probability 0.5 each.
-      const [kept, dropped] = [1, 0].map((bit) => mix(now, before, tensor(Uint8Array.of(bit, bit, bit)), 0.5)) as [Tensor, Tensor];
+      const [kept, dropped] = [2, 0].map((scale) => mix(now, before, tensor([scale, scale, scale]))) as [Tensor, Tensor];
       expectClose(kept.add(dropped).div(2), [...now.floats()]);
     });
   });
 });
 
 describe("pre-trained weight decay", () => {
-  it("is the norm of the difference, with PyTorch's gradient", () => {
+  it.each(["cpu", "cuda:0"])("is the norm of the difference, with PyTorch's gradient, grouped as for %s", (device) => {
     const { lambda, now, before, value, gradients } = reference.distance;
     scope(() => {
       const leaves = now.map((each) => from(each).requireGrad());
-      const ours = distance(leaves.map((leaf, i) => [leaf, from(before[i] as number[])] as const)).mul(lambda);
+      const ours = distance(
+        leaves.map((leaf, i) => [leaf, from(before[i] as number[])] as const),
+        device,
+      ).mul(lambda);
       expect(ours.item()).toBeCloseTo(value, 6);
       for (const [i, gradient] of grad(ours, leaves).entries()) expectClose(gradient, gradients[i] as number[]);
     });
@@ -229,7 +262,7 @@ describe("pre-trained weight decay", () => {
   it("has a finite slope at the pre-trained weights themselves", () => {
     scope(() => {
       const leaf = tensor([1, 2]).requireGrad();
-      const [gradient] = grad(distance([[leaf, leaf.detach()]]), [leaf]) as [Tensor];
+      const [gradient] = grad(distance([[leaf, leaf.detach()]], "cpu"), [leaf]) as [Tensor];
       expect([...gradient.floats()]).toEqual([0, 0]);
     });
   });
