@@ -5,12 +5,16 @@ import { didYouMean } from "./near-miss.js";
 /** Names where data came from: one name for all of it, or the place of each part (file:line:column). */
 export type Where = string | ((path: readonly PropertyKey[]) => string);
 
+/** Who gets a page of problems reads none of them. */
+const mostProblems = 20;
+
 /** Checks data from outside against a schema; a UserError names the place, what was expected and what came. */
 export function validate<Schema extends z.ZodType>(schema: Schema, data: unknown, where: Where): z.output<Schema> {
   const result = schema.safeParse(data);
   if (result.success) return result.data;
   const place = (path: readonly PropertyKey[]): string => (typeof where === "string" ? where : where(path));
-  const problems = result.error.issues.flatMap((issue) => {
+  const { issues } = result.error;
+  const problems = issues.slice(0, mostProblems).flatMap((issue) => {
     if (issue.code === "unrecognized_keys") {
       const known = keysAt(schema, issue.path);
       return issue.keys.map((key) => {
@@ -21,7 +25,8 @@ export function validate<Schema extends z.ZodType>(schema: Schema, data: unknown
     const path = formatPath(issue.path);
     return [`${place(issue.path)}: ${path === "" ? "" : `${path}: `}${describe(issue)}, received ${show(valueAt(data, issue.path))}`];
   });
-  throw new UserError(problems.join("\n"));
+  const more = issues.length - mostProblems;
+  throw new UserError([...problems, ...(more > 0 ? [`and ${more} more like these`] : [])].join("\n"));
 }
 
 /** The keys that an object schema has at a path. */

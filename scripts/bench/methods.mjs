@@ -48,7 +48,7 @@ async function open(method, model) {
   const training = await openTraining(job, null);
   const host = toHostBatch(train, Int32Array.from(items.keys()), model.tokenizer.special.pad, "cpu");
   let number = 0;
-  training.context.optimizer.setRate(1e-5);
+  training.context.optimizer.setRate(1);
   return { training, update: () => free(training.runner.update(number++, [host]).values) };
 }
 

@@ -9,8 +9,8 @@ const { shape, weights } = randomModel("minilm", "cpu");
 const names = [...weights.keys()];
 const plain = (name) => name.endsWith(".bias") || name.includes("LayerNorm");
 const optimizer = new AdamW(weights, [
-  { names: names.filter((name) => !plain(name)), decay: 0.01, rateFactor: 1 },
-  { names: names.filter(plain), decay: 0, rateFactor: 1 },
+  { names: names.filter((name) => !plain(name)), decay: 0.01, rate: 1 },
+  { names: names.filter(plain), decay: 0, rate: 1 },
 ]);
 optimizer.setRate(1e-5);
 

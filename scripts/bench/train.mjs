@@ -17,7 +17,7 @@ import { padBatch } from "../../dist/text/batch.js";
 import { toHostBatch } from "../../dist/train/host-batch.js";
 import { probabilitiesOf, toDataset } from "../../dist/train/index.js";
 import { openTraining } from "../../dist/train/open.js";
-import { rateOf } from "../../dist/train/schedule.js";
+import { ratePart } from "../../dist/train/schedule.js";
 import { findReference, startReference } from "./reference.mjs";
 
 const { values: options } = parseArgs({
@@ -57,7 +57,7 @@ async function openOurs(examples, seed) {
     return length ? { ...made, padded: padBatch(encoded, opened.model.tokenizer.special.pad, { length }) } : made;
   };
   const update = (number, batches, length) => {
-    training.context.optimizer.setRate(rateOf(job.settings, number, updates.length, 0));
+    training.context.optimizer.setRate(ratePart(job.settings, number, updates.length, 0));
     const { values } = training.runner.update(
       number,
       batches.map((indices) => host(indices, length)),

@@ -6,7 +6,7 @@ import { parseArgs } from "node:util";
 import { createLayers } from "../../dist/methods/index.js";
 import { classify, eagerClassifier, openClassifier } from "../../dist/models/index.js";
 import { parseMethod } from "../../dist/runs/config.js";
-import { free, synchronize } from "../../dist/tensor/index.js";
+import { allowTf32, free, synchronize } from "../../dist/tensor/index.js";
 import { native, nativeCuda } from "../../dist/tensor/native.js";
 import { openSteps, ragged, randomDataset, randomModel, sizes, stepFlops } from "./workload.mjs";
 
@@ -135,7 +135,7 @@ if (wanted.has("methods")) {
   const base = await timed("base", 32, 128, ragged(128), []);
   row("method", "standard", "ms", base.ms);
   // SMART's perturbation is too small for bfloat16, so it is measured against standard in its own precision.
-  nativeCuda().allowTf32(true);
+  allowTf32(true);
   const tf32 = { compute: "float32" };
   const [plain, smart] = [await timed("base", 32, 128, ragged(128), [], tf32), await timed("base", 32, 128, ragged(128), ["smart"], tf32)];
   row("method", "smart (tf32)", "ms", smart.ms, "x", smart.ms / plain.ms, "GiB", smart.gib);

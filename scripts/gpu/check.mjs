@@ -8,7 +8,7 @@ import { join, resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { createLayers } from "../../dist/methods/index.js";
 import { parseMethod } from "../../dist/runs/config.js";
-import { free, memory, Rng, zeros } from "../../dist/tensor/index.js";
+import { allowTf32, free, memory, Rng, zeros } from "../../dist/tensor/index.js";
 import { nativeCuda } from "../../dist/tensor/native.js";
 import { verbs as checkVerbs, writeReviews } from "./verbs.mjs";
 import { openSteps, ragged, randomDataset, randomModel } from "./workload.mjs";
@@ -74,7 +74,7 @@ async function equal() {
 /** Without anything random a GPU in float32 does what a CPU does, branches of a recorded update and all. */
 async function cpu() {
   if (!onGpu) return console.log("skipped  a GPU beside a CPU: there is none");
-  nativeCuda().allowTf32(false);
+  allowTf32(false);
   const same = { compute: "float32", settings: { dropout: false }, weights: "cpu" };
   const ways = [same, { ...same, device: "cpu" }];
   for (const name of ["standard", "rose:order=second", "ptwd", "freelb:steps=2,initial=0"])

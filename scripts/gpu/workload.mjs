@@ -137,6 +137,6 @@ export async function openSteps(model, dataset, rows, layers, { device, compute,
     );
   }
   let number = 0;
-  training.context.optimizer.setRate(2e-5);
+  training.context.optimizer.setRate(1);
   return { step: () => training.runner.update(number, [batches[number++ % batches.length]]), close: () => training.close() };
 }

@@ -24,6 +24,9 @@ export interface GradientVictim extends ModelAtHand {
 /** Texts whose gradients are taken together. Which ones these are depends on the examples alone, so a resumed run meets the same. */
 const batchSize = 32;
 
+/** Queries beside the steps of the search: the text as it was, and as it became. */
+const beside = 2;
+
 /** The white-box attack of ASCC on a finished model: the convex hull is searched by gradients, the result is a text. */
 export function asccAttacker(victim: GradientVictim, raw: unknown = {}): Attacker {
   const options = validate(hullSchema, raw, "attack ascc");
@@ -40,11 +43,13 @@ export function asccAttacker(victim: GradientVictim, raw: unknown = {}): Attacke
     limited: false,
     hashes: victim.hashes,
     counters,
-    async *run(targets, { seed, skip = 0 }) {
+    async *run(targets, { seed, skip = 0, budget = Number.POSITIVE_INFINITY }) {
+      if (budget < beside) throw new UserError(`attack ascc: expected a budget of at least ${beside} queries, received ${budget}`);
+      const within = { ...options, steps: Math.min(options.steps, budget - beside) };
       const seeds = new Rng(seed).fork("attack", "ascc");
       let position = 0;
       for await (const batch of chunks(targets, batchSize)) {
-        const results = position + batch.length <= skip ? [] : attackTargets(victim, batch, seeds, options);
+        const results = position + batch.length <= skip ? [] : attackTargets(victim, batch, seeds, within);
         for (const [i, result] of results.entries()) {
           counters.asked += result.queries;
           counters.askedTokens += result.queries * result.words.length;
@@ -83,7 +88,7 @@ function attackTargets(victim: GradientVictim, targets: readonly Target[], seeds
       return resultOf(target, { outcome: "skipped", picks, queries: 1, before: first, after: first, nearTie });
     for (const [j, word] of texts[i]!.open.words.entries()) picks[word] = slots[i]![j]!;
     const outcome = fools(last, target.label) ? "success" : "failed";
-    return resultOf(target, { outcome, picks, queries: options.steps + 2, before: first, after: last, nearTie });
+    return resultOf(target, { outcome, picks, queries: options.steps + beside, before: first, after: last, nearTie });
   });
 }
 

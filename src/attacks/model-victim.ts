@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import { UserError } from "../errors.js";
 import { type Classifier, classify, hashModelFolder, isHead, type Model, type Placement } from "../models/index.js";
+import { allowsTf32 } from "../tensor/index.js";
 import { native } from "../tensor/native.js";
 import type { Encoded } from "../text/encoding.js";
 import { arrangeWords } from "../text/word-encoding.js";
@@ -24,7 +25,15 @@ export async function modelVictim(model: Model, classifier: Classifier, placemen
     );
   const hashes = { model: await hashModelFolder(model.folder), tokenizer: model.tokenizer.hash };
   const { libtorch } = native().versions();
-  const decisive = [hashes, model.encoding, model.maxLength, placement.compute, placement.device.replace(/:.*/, ""), libtorch];
+  const decisive = [
+    hashes,
+    model.encoding,
+    model.maxLength,
+    placement.compute,
+    placement.device.replace(/:.*/, ""),
+    libtorch,
+    allowsTf32(),
+  ];
   const encode = model.encoding === "word" ? wordReader(model) : subwordReader(model);
   return {
     name: model.reference,

@@ -1,5 +1,5 @@
 import type { Command } from "@commander-js/extra-typings";
-import { type Comparison, compareSides } from "../evaluation/compare.js";
+import { type Comparison, compareSides, onSharedSeeds } from "../evaluation/compare.js";
 import { formatCount, formatShare } from "../format.js";
 import { readSide } from "../runs/compare.js";
 import { type Io, write } from "./io.js";
@@ -20,7 +20,9 @@ export function define(command: Command, io: Io): void {
       )}`,
     )
     .action(async (first, second, { seed, json }) => {
-      const comparisons = compareSides(await readSide(first), await readSide(second), seed);
+      const sides = onSharedSeeds(await readSide(first), await readSide(second));
+      if (sides.leftOut.length > 0) await write(io.stderr, `left out, since only one side has them: seeds ${sides.leftOut.join(", ")}\n`);
+      const comparisons = compareSides(sides.first, sides.second, seed);
       await (json ? printJson(io, { first, second, comparisons }) : print(io, comparisons, first, second));
     });
 }

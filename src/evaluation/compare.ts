@@ -9,6 +9,8 @@ export type Outcomes = ReadonlyMap<string, boolean>;
 export interface Side {
   readonly name: string;
   readonly seeds: readonly ReadonlyMap<string, Outcomes>[];
+  /** Which seeds these are, where that is known. */
+  readonly numbers?: readonly number[];
 }
 
 /** Two models on one measure. */
@@ -39,7 +41,25 @@ export interface Comparison {
 
 const level = 0.05;
 
-/** Compares two models on every measure that both have, example by example. */
+/** The runs of both sides by the seeds that both have, and the seeds that only one has. A single run each is compared as it is. */
+export function onSharedSeeds(first: Side, second: Side): { first: Side; second: Side; leftOut: number[] } {
+  const [ours, theirs] = [first.numbers, second.numbers];
+  if (!ours || !theirs || (ours.length === 1 && theirs.length === 1)) return { first, second, leftOut: [] };
+  const shared = ours.filter((number) => theirs.includes(number));
+  if (shared.length === 0)
+    throw new UserError(
+      `${first.name} has seeds ${ours.join(", ")}, ${second.name} has ${theirs.join(", ")}: none in common; train both with the same seeds`,
+    );
+  const taken = (side: Side, numbers: readonly number[]): Side => ({
+    name: side.name,
+    seeds: shared.map((number) => side.seeds[numbers.indexOf(number)]!),
+    numbers: shared,
+  });
+  const leftOut = [...new Set([...ours, ...theirs])].filter((number) => !shared.includes(number)).sort((a, b) => a - b);
+  return { first: taken(first, ours), second: taken(second, theirs), leftOut };
+}
+
+/** Compares two models on every measure that both have, seed by seed and example by example. */
 export function compareSides(first: Side, second: Side, seed = 0): Comparison[] {
   if (first.seeds.length !== second.seeds.length)
     throw new UserError(

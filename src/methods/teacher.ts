@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { cachedBytes } from "../cache.js";
 import { featureOf, isHead, type Model, toInput } from "../models/index.js";
 import { evaluating, type Weights } from "../nn/index.js";
-import { noGrad, scope } from "../tensor/index.js";
+import { allowsTf32, noGrad, scope } from "../tensor/index.js";
 import { padBatch } from "../text/batch.js";
 import type { Encoded } from "../text/encoding.js";
 import { lengthBatches, type Run } from "../train/index.js";
@@ -26,7 +26,7 @@ export async function teacherFeatures(
   const encoded = dataset.items.map((item) => item.encoded);
   const table = new Float32Array(encoded.length * size);
   const bytes = new Uint8Array(table.buffer);
-  const teacher = [1, model.shape.feature, model.shape.config.raw, hashWeights(weights)];
+  const teacher = [1, model.shape.feature, model.shape.config.raw, hashWeights(weights), allowsTf32()];
   const chunk = run.trial ? trialSize : chunkSize;
   const end = run.trial ? Math.min(trialChunks * chunk, encoded.length) : encoded.length;
   for (let start = 0; start < end; start += chunk) {

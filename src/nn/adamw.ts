@@ -40,11 +40,12 @@ export interface AdamWSettings {
 
 export const usualAdamW: AdamWSettings = { beta1: 0.9, beta2: 0.999, epsilon: 1e-8 };
 
-/** Parameters that share a weight decay and a factor on the learning rate. */
+/** Parameters that share a weight decay and a learning rate. */
 export interface Group {
   readonly names: readonly string[];
   readonly decay: number;
-  readonly rateFactor: number;
+  /** The highest rate, of which a schedule takes a part. */
+  readonly rate: number;
 }
 
 /**
@@ -119,9 +120,9 @@ export class AdamW {
     free([this.step, ...this.#groups.map((entry) => entry.rate), ...this.moments().values()]);
   }
 
-  /** Sets the base learning rate of the updates to come. */
-  setRate(rate: number): void {
-    for (const entry of this.#groups) entry.rate.fill_(rate * entry.group.rateFactor);
+  /** Sets which part of each group's rate the updates to come have. */
+  setRate(part: number): void {
+    for (const { group, rate } of this.#groups) rate.fill_(part * group.rate);
   }
 
   /** One update. Parameters without a change are left alone, moments and all. */

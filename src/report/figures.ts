@@ -10,14 +10,14 @@ export interface Figure {
   readonly meaning: string | null;
 }
 
-/** The figures in a folder, each with the data beside it. */
+/** The figures in a folder and in those inside it, each with the data beside it. */
 export async function readFigures(folder: string): Promise<Figure[]> {
   if (!(await exists(folder))) return [];
-  const names = (await readdir(folder)).filter((name) => name.endsWith(".svg")).sort();
+  const files = (await readdir(folder, { recursive: true })).filter((name) => name.endsWith(".svg")).sort();
   return Promise.all(
-    names.map(async (file) => {
-      const name = basename(file, ".svg");
-      return { name, svg: await readFile(join(folder, file)), meaning: await meaningOf(join(folder, `${name}.json`)) };
+    files.map(async (file) => {
+      const svg = join(folder, file);
+      return { name: basename(file, ".svg"), svg: await readFile(svg), meaning: await meaningOf(svg.replace(/svg$/, "json")) };
     }),
   );
 }

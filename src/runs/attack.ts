@@ -18,6 +18,7 @@ import { acquireLock } from "../lock.js";
 import type { Example, Task } from "../tasks/task.js";
 import type { LanguageModelSwaps } from "../text/language-model-swaps.js";
 import type { Substitutions } from "../text/substitutions.js";
+import { hashExamples } from "./environment.js";
 import type { OpenedVictim } from "./victim.js";
 
 /** Told how attacks go. */
@@ -136,7 +137,11 @@ async function runOne(plan: AttackPlan, attacker: Attacker, languageModel: Langu
     examples: total,
     seed: plan.seed,
     ...(plan.budget !== undefined && { budget: plan.budget }),
-    hashes: { substitutions: substitutions.hash, ...(languageModel && { languageModel: languageModel.hash }) },
+    hashes: {
+      data: hashExamples(plan.examples),
+      substitutions: substitutions.hash,
+      ...(languageModel && { languageModel: languageModel.hash }),
+    },
     settings: { task: task.name, split: plan.split, ...plan.opened.settings, ...constraints },
     journal: journalPath(plan.out, attacker.name),
     resume: plan.resume ?? false,

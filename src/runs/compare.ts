@@ -9,20 +9,26 @@ import { readResults, type SplitReport } from "./results.js";
 /** Reads one side of a comparison: a run, a folder of journals, or a folder of several of either, one a seed. */
 export async function readSide(folder: string): Promise<Side> {
   const own = await readMeasures(folder);
-  if (own.size > 0) return { name: folder, seeds: [own] };
-  const seeds: ReadonlyMap<string, Outcomes>[] = [];
-  for (const entry of (await entriesOf(folder)).filter((entry) => entry.isDirectory())) {
-    const measures = await readMeasures(join(folder, entry.name));
-    if (measures.size > 0) seeds.push(measures);
+  const inside = own.measures.size > 0 ? [] : (await entriesOf(folder)).filter((entry) => entry.isDirectory());
+  const measured = own.measures.size > 0 ? [own] : [];
+  for (const { name } of inside) {
+    const found = await readMeasures(join(folder, name));
+    if (found.measures.size > 0) measured.push(found);
   }
-  if (seeds.length > 0) return { name: folder, seeds };
+  const seeds = measured.map(({ measures }) => measures);
+  const numbers = measured.flatMap(({ seed }) => seed ?? []);
+  const twice = numbers.find((number, i) => numbers.indexOf(number) !== i);
+  if (twice !== undefined)
+    throw new UserError(`${folder}: several of its runs have seed ${twice}; expected runs that differ in their seed alone`);
+  // Journals alone do not say which seed trained their model.
+  if (seeds.length > 0) return { name: folder, seeds, ...(numbers.length === seeds.length && { numbers }) };
   throw new UserError(
     `${folder}: expected a finished run, a folder of attack journals (NAME.jsonl), or a folder of several of them; found none`,
   );
 }
 
 /** What was measured in one folder: "clean" from a run's report, or from the journals; every attack; the worst case over them. */
-async function readMeasures(folder: string): Promise<Map<string, Outcomes>> {
+async function readMeasures(folder: string): Promise<{ measures: Map<string, Outcomes>; seed: number | null }> {
   const measures = new Map<string, Outcomes>();
   const results = await readResults(folder);
   const reported = results && outcomesOf(results.report);
@@ -34,7 +40,7 @@ async function readMeasures(folder: string): Promise<Map<string, Outcomes>> {
     measures.set(attack, held);
   }
   if (attacks.size > 1) measures.set("worst case", worstCase([...attacks.keys()].map((attack) => measures.get(attack)!)));
-  return measures;
+  return { measures, seed: results?.seed ?? null };
 }
 
 /** What a run's report says text by text; null in results of older versions. */

@@ -119,9 +119,11 @@ function readTexts(body: string, most: number): (readonly string[])[] {
   } catch {
     throw new Refusal(400, 'expected JSON: {"texts": ["a text", ["a pair\'s first", "and second"]]}');
   }
+  // Counted before they are looked at: millions of wrong ones would each cost a message.
+  const count = (data as { texts?: { length?: unknown } } | null)?.texts?.length;
+  if (typeof count === "number" && count > most) throw new Refusal(413, `expected at most ${most} texts a request, received ${count}`);
   try {
     const { texts } = validate(requestSchema, data, "request");
-    if (texts.length > most) throw new Refusal(413, `expected at most ${most} texts a request, received ${texts.length}`);
     return texts.map((text) => (typeof text === "string" ? [text] : text));
   } catch (error) {
     throw error instanceof UserError ? new Refusal(400, error.message) : error;

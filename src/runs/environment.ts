@@ -23,6 +23,8 @@ export interface Environment {
   readonly tokenizer: string;
   /** Hashes of the examples used. */
   readonly data: { readonly train: string; readonly selection: string | null };
+  /** Hash of the substitution set, where the run names one. */
+  readonly substitutions: string | null;
 }
 
 export async function describeEnvironment(
@@ -30,6 +32,7 @@ export async function describeEnvironment(
   machine: Machine,
   train: readonly Example[],
   selection: readonly Example[] | null,
+  substitutions: string | null,
 ): Promise<Environment> {
   const { version } = JSON.parse(readFileSync(join(packageRoot, "package.json"), "utf8")) as { version: string };
   return {
@@ -44,6 +47,7 @@ export async function describeEnvironment(
     model: { reference: model.reference, hash: await hashModelFolder(model.folder) },
     tokenizer: model.tokenizer.hash,
     data: { train: hashExamples(train), selection: selection && hashExamples(selection) },
+    substitutions,
   };
 }
 
@@ -64,13 +68,15 @@ function commitOf(folder: string): string | null {
  * goes on, but not to the bit.
  */
 export function compareEnvironments(folder: string, before: Environment, now: Environment, notice: (message: string) => void): void {
-  const facts = ({ model, tokenizer, data }: Environment): Record<string, string | null> => ({
+  const facts = ({ model, tokenizer, data, substitutions }: Environment): Record<string, string | null> => ({
     model: model.hash,
     tokenizer,
     "training data": data.train,
     "selection data": data.selection,
+    substitutions,
   });
-  const old = facts(before);
+  // Runs of older versions do not tell their substitutions.
+  const old = facts({ ...before, substitutions: before.substitutions === undefined ? now.substitutions : before.substitutions });
   const changed = Object.entries(facts(now)).flatMap(([name, hash]) => (hash === old[name] ? [] : [name]));
   if (changed.length > 0)
     throw new UserError(`${folder}: --resume: since the run began, its ${changed.join(" and ")} changed; start anew with another --out`);

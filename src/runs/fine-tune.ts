@@ -47,7 +47,8 @@ async function runOpened(opened: OpenedRun, options: FineTuneOptions, folderWasE
   const { out, resume = false, watch = {}, signal } = options;
   const { config, model, machine, examples } = opened;
   checkDiskSpace(out, neededBytes(opened, resume));
-  const environment = await describeEnvironment(model, machine, examples.train, examples.selection);
+  const table = await opened.substitutions?.();
+  const environment = await describeEnvironment(model, machine, examples.train, examples.selection, table?.hash ?? null);
   await recordEnvironment(out, environment, resume, (message) => watch.onNotice?.(message));
   await writeFileAtomic(join(out, runFiles.config), stringify(config));
   let steps = 0;
@@ -79,10 +80,10 @@ async function runOpened(opened: OpenedRun, options: FineTuneOptions, folderWasE
   }
 }
 
-/** Weights and two moments a checkpoint, and the final model. Beside those kept lie the best and, for a moment, one more. */
+/** Weights and two moments a checkpoint, and the final model. Beside each that is kept lies its best and, for a moment, one more. */
 export function neededBytes({ model, config }: Pick<OpenedRun, "model" | "config">, resume: boolean): number {
   const weights = [...model.weights.values()].reduce((sum, tensor) => sum + 4 * tensor.elements, 0);
-  const checkpoints = resume ? 1 : config.train.keepCheckpoints + 2;
+  const checkpoints = resume ? 1 : 2 * config.train.keepCheckpoints + 1;
   return 3 * weights * checkpoints + weights;
 }
 

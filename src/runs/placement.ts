@@ -1,7 +1,6 @@
 import { availableParallelism } from "node:os";
 import { UserError } from "../errors.js";
-import { chooseDevice, setThreads } from "../tensor/index.js";
-import { nativeCuda } from "../tensor/native.js";
+import { allowTf32, chooseDevice, setThreads } from "../tensor/index.js";
 import type { Placement } from "../train/index.js";
 import type { RunConfig } from "./config.js";
 
@@ -29,6 +28,6 @@ export function chooseMachine({ device, precision, threads }: MachineChoice, nee
     return { device: "cpu", compute: "float32", precision: "fp32", threads: count };
   }
   const used = gpuPrecision(precision, needsFloat32);
-  nativeCuda().allowTf32(used === "tf32");
+  allowTf32(used === "tf32");
   return { device: chosen, compute: used === "bf16" ? "bfloat16" : "float32", precision: used, threads: count };
 }

@@ -40,15 +40,19 @@ export async function* predictTexts<T extends { readonly texts: readonly string[
   }
 }
 
+type Arrival<T> = IteratorResult<T> | { readonly done: true; readonly error: unknown };
+
 async function* windowsOf<T>(inputs: AsyncIterable<T>, prompt: boolean): AsyncGenerator<T[]> {
   const source = inputs[Symbol.asyncIterator]();
+  // It is asked ahead, so what goes wrong may come while a window is being answered: kept until its turn.
+  const ask = (): Promise<Arrival<T>> => source.next().catch((error: unknown) => ({ done: true, error }));
   let window: T[] = [];
   let deadline: Promise<null> | null = null;
-  for (let next = source.next(); ; ) {
-    const arrived: IteratorResult<T> | null = await (deadline ? Promise.race([next, deadline]) : next);
+  for (let next = ask(); ; ) {
+    const arrived: Arrival<T> | null = await (deadline ? Promise.race([next, deadline]) : next);
     if (arrived && !arrived.done) {
       window.push(arrived.value);
-      next = source.next();
+      next = ask();
       if (prompt) deadline ??= delay(promptMilliseconds, null);
     }
     if (window.length === windowSize || (window.length > 0 && (!arrived || arrived.done))) {
@@ -56,6 +60,7 @@ async function* windowsOf<T>(inputs: AsyncIterable<T>, prompt: boolean): AsyncGe
       window = [];
       deadline = null;
     }
+    if (arrived && "error" in arrived) throw arrived.error;
     if (arrived?.done) return;
   }
 }

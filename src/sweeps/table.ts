@@ -1,6 +1,7 @@
 import { normalQuantile, studentQuantile } from "../evaluation/special-functions.js";
 import { holm, type Interval, mean, pairedTTest, standardDeviation, wilson } from "../evaluation/statistics.js";
 import type { Measured } from "./measures.js";
+import { inconsistent } from "./then.js";
 
 /** One number of a table over the seeds. */
 export interface TableCell {
@@ -44,7 +45,7 @@ export const level = 0.05;
 
 /** Measures of which less is better. */
 export function isLowerBetter(measure: string): boolean {
-  return /loss|error|^drop$/i.test(measure);
+  return measure.startsWith(inconsistent) || /loss|error|^drop$/i.test(measure);
 }
 
 /** A cell from one measurement a seed. */

@@ -1,6 +1,7 @@
 import { join } from "node:path";
 import type { RunConfig } from "../runs/config.js";
 import { runFiles } from "../runs/folder.js";
+import { commandLine } from "../shell.js";
 import type { Plan } from "./plan.js";
 import type { Step } from "./step.js";
 
@@ -44,7 +45,9 @@ export function thenSteps(folder: string, config: RunConfig, then: Then): Step[]
     const attacks = Object.entries(then.attacks).flatMap(([name, options]) => ["--attack", withOptions(name, options)]);
     const chosen = flagsOf({ examples: then.examples, seed: then.seed, ...then.options });
     const argv = ["attack", folder, ...attacks, ...chosen, ...place, "--out", join(folder, "attacks"), "--resume", "--quiet"];
-    const whole = (report: unknown): boolean => names.every((name) => name in ((report as { attacks?: object }).attacks ?? {}));
+    // Where it was computed does not matter; a plan of other attacks, examples or options does.
+    const decisive = ` ${commandLine([...attacks, ...chosen])} `;
+    const whole = (report: unknown): boolean => String((report as { command?: unknown }).command).includes(decisive);
     steps.push({ name: "attacks", argv, output: join(folder, thenFiles.attacks), prints: false, whole });
   }
   return steps;
@@ -55,12 +58,12 @@ const single = new Set<Analysis["kind"]>(["consistency"]);
 
 /**
  * The figures of one analysis over the chosen runs of a column: one of all of them together, or one of each. They go where the
- * report looks for them: into the first run.
+ * report looks for them: into the first run. `before`: so many analyses of the same kind come before it in the plan.
  */
-export function figureSteps({ kind, options }: Analysis, folders: readonly string[]): Step[] {
+export function figureSteps({ kind, options }: Analysis, folders: readonly string[], before: number): Step[] {
   const groups = single.has(kind) ? folders.map((folder) => [folder]) : folders.length > 0 ? [folders] : [];
   return groups.map((runs) => {
-    const folder = join(runs[0]!, "analysis");
+    const folder = join(runs[0]!, "analysis", before === 0 ? "" : String(before + 1));
     return {
       name: kind,
       argv: ["analyze", kind, ...runs, ...flagsOf(options), "--out", folder, "--quiet"],

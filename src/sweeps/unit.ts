@@ -67,9 +67,11 @@ export async function stepsOf(out: string, plan: Plan, unit: Unit): Promise<{ fo
     return { folder, steps: [trainStep(folder)] };
   }
   if (unit.kind === "figure") {
-    const analysis = plan.settings.then.analyses[unit.number]!;
+    const { analyses } = plan.settings.then;
+    const analysis = analyses[unit.number]!;
+    const before = analyses.slice(0, unit.number).filter(({ kind }) => kind === analysis.kind).length;
     const folders = await foldersOf(out, plan, analysis, unit.column);
-    return folders[0] === undefined ? null : { folder: folders[0], steps: figureSteps(analysis, folders) };
+    return folders[0] === undefined ? null : { folder: folders[0], steps: figureSteps(analysis, folders, before) };
   }
   const run = await chosenRun(out, plan, unit.row, unit.column, unit.seed);
   const folder = run === null ? null : runFolder(out, run);

@@ -1,5 +1,5 @@
 import { UserError } from "../errors.js";
-import { type Memory, native } from "./native.js";
+import { type Memory, native, nativeCuda } from "./native.js";
 import { Tensor } from "./tensor.js";
 import type { Device } from "./types.js";
 
@@ -20,6 +20,19 @@ export function setThreads(count: number): void {
 
 export function threads(): number {
   return native().threads();
+}
+
+let tf32 = false;
+
+/** Whether a GPU's float32 products may round what they multiply to TF32. */
+export function allowTf32(on: boolean): void {
+  nativeCuda().allowTf32(on);
+  tf32 = on;
+}
+
+/** What float32 means on this process's GPU: it decides numbers in the third digit, so caches must know. */
+export function allowsTf32(): boolean {
+  return tf32;
 }
 
 /** Seeds the default generator of a device: dropout and fused attention draw from no other. */

@@ -53,15 +53,14 @@ export function selectAll(update: Update): Selected {
 
 /** AdamW's groups: no decay on biases and normalisations, head and methods with a decay and a rate of their own. */
 export function groupsOf(parameters: Named, model: ReadonlySet<string>, settings: TrainSettings): Group[] {
-  const groups = new Map<string, { names: string[]; decay: number; rateFactor: number }>();
-  const headFactor = settings.headLearningRate === null ? 1 : settings.headLearningRate / (settings.learningRate || 1);
+  const groups = new Map<string, { names: string[]; decay: number; rate: number }>();
   for (const name of parameters.keys()) {
     const outside = isHead(name) || !model.has(name);
     const plain = name.endsWith(".bias") || name.includes("LayerNorm");
     const decay = plain ? 0 : outside ? (settings.headWeightDecay ?? settings.weightDecay) : settings.weightDecay;
-    const rateFactor = outside ? headFactor : 1;
-    const key = `${decay} ${rateFactor}`;
-    const group = groups.get(key) ?? { names: [], decay, rateFactor };
+    const rate = (outside ? settings.headLearningRate : null) ?? settings.learningRate;
+    const key = `${decay} ${rate}`;
+    const group = groups.get(key) ?? { names: [], decay, rate };
     group.names.push(name);
     groups.set(key, group);
   }

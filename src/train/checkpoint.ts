@@ -118,12 +118,16 @@ export class Checkpoints {
   }
 
   async #verify(step: number): Promise<CheckpointState> {
-    const path = join(this.path(step), "state.json");
-    const { state, hashes } = validate(fileSchema, await readJson(path, "the checkpoint's state"), path);
+    const { state, hashes } = await this.#readState(step);
     for (const [file, hash] of Object.entries(hashes)) {
       if ((await sha256File(join(this.path(step), file))) !== hash) throw new Error(`${file} does not have the content that was written`);
     }
     return state;
+  }
+
+  async #readState(step: number): Promise<z.output<typeof fileSchema>> {
+    const path = join(this.path(step), "state.json");
+    return validate(fileSchema, await readJson(path, "the checkpoint's state"), path);
   }
 
   /** The tensors of one group of a checkpoint, on the CPU. They live until freed. */
@@ -141,10 +145,19 @@ export class Checkpoints {
     }
   }
 
-  /** Removes all but the newest `keepCount` and the one of `best`. */
-  async prune(keepCount: number, best: number | null): Promise<void> {
+  /** Removes all but the newest `keepCount` and those that are the best of one of them: without it none of them is whole. */
+  async prune(keepCount: number): Promise<void> {
     const steps = await this.steps();
-    for (const step of steps.slice(0, -keepCount)) if (step !== best) await rm(this.path(step), { recursive: true, force: true });
+    const bests = new Set(await Promise.all(steps.slice(-keepCount).map((step) => this.#bestOf(step))));
+    for (const step of steps.slice(0, -keepCount)) if (!bests.has(step)) await rm(this.path(step), { recursive: true, force: true });
+  }
+
+  /** The best step that a checkpoint names; null where there is none, or its state cannot be read. */
+  async #bestOf(step: number): Promise<number | null> {
+    return this.#readState(step).then(
+      ({ state }) => state.best?.step ?? null,
+      () => null,
+    );
   }
 }
 

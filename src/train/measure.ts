@@ -37,7 +37,7 @@ export async function measureUpdates(job: Job): Promise<Measurement> {
       free(values);
       return (performance.now() - started) / 1000;
     };
-    context.optimizer.setRate(job.settings.learningRate);
+    context.optimizer.setRate(1);
     // The first update also pays for what happens once, which is little beside a slow one: that counts, and is not done again.
     const first = update(0, byCost[0] as Int32Array[]);
     const slow = first > timed.slowSeconds;

@@ -1,5 +1,5 @@
 import { type Device, type Rng, seedGenerator, useRecordableStream } from "../tensor/index.js";
-import { nativeCuda } from "../tensor/native.js";
+import { type NativeCuda, nativeCuda } from "../tensor/native.js";
 
 /**
  * The random streams of a run's steps. Dropout and fused attention draw from the device's default generator and take no other, so
@@ -32,20 +32,23 @@ interface Entered {
  */
 export class StateStreams implements Streams {
   readonly #rng: Rng;
+  readonly #generators: Pick<NativeCuda, "enterRandom" | "seedRandom">;
   readonly #states = new Map<string, number>();
   readonly #times = new Map<string, number>();
   #base = 0;
   #step = -1;
   #entered: Map<number, Entered> | null = null;
 
-  constructor(rng: Rng) {
+  constructor(rng: Rng, generators: Pick<NativeCuda, "enterRandom" | "seedRandom"> = nativeCuda()) {
     this.#rng = rng;
+    this.#generators = generators;
   }
 
   enter(step: number, names: readonly string[]): void {
     if (step !== this.#step) this.#times.clear();
     this.#step = step;
-    const offset = step - this.#base;
+    // Outside of `watch` nothing is recorded: one step's states serve the next.
+    const offset = this.#entered ? step - this.#base : 0;
     // A stream that is entered again starts over (FreeLB's shared masks): within a graph only a state of its own can do that.
     const part = JSON.stringify([offset, ...names]);
     const time = this.#times.get(part) ?? 0;
@@ -54,7 +57,7 @@ export class StateStreams implements Streams {
     const state = this.#states.get(key) ?? this.#states.size;
     this.#states.set(key, state);
     this.#entered?.set(state, { state, offset, names });
-    nativeCuda().enterRandom(state, seedOf(this.#rng, step, names));
+    this.#generators.enterRandom(state, seedOf(this.#rng, step, names));
   }
 
   /** Runs a step whose number is `base` and tells which parts of it drew. */
@@ -72,7 +75,7 @@ export class StateStreams implements Streams {
 
   /** Seeds the parts of a recorded step for its replay as step `base`. */
   seed(base: number, entered: readonly Entered[]): void {
-    for (const { state, offset, names } of entered) nativeCuda().seedRandom(state, seedOf(this.#rng, base + offset, names));
+    for (const { state, offset, names } of entered) this.#generators.seedRandom(state, seedOf(this.#rng, base + offset, names));
   }
 }
 

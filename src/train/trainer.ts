@@ -10,7 +10,7 @@ import { Interrupted, type Job, type Outcome } from "./job.js";
 import type { Named } from "./layer.js";
 import { openTraining, type Training } from "./open.js";
 import { Recorder } from "./recorder.js";
-import { rateOf } from "./schedule.js";
+import { ratePart } from "./schedule.js";
 import type { Stack } from "./stack.js";
 
 /** Fine-tunes a model in place: afterwards its weights are the chosen checkpoint's. */
@@ -112,11 +112,12 @@ class Trainer {
     const { epoch, inEpoch, step: done } = this.#state;
     const { run, runner, context, updatesPerEpoch } = this.#training;
     if (this.#updates?.epoch !== epoch) this.#updates = { epoch, batches: this.#training.updatesOf(epoch) };
-    const rate = rateOf(settings, done, run.updates, epoch);
+    const part = ratePart(settings, done, run.updates, epoch);
+    const rate = settings.learningRate * part;
     const started = performance.now();
     const indices = this.#updates.batches[inEpoch] as Int32Array[];
     const hosts = indices.map((batch) => toHostBatch(train, batch, model.tokenizer.special.pad, placement.device));
-    context.optimizer.setRate(rate);
+    context.optimizer.setRate(part);
     const scalars = runner.update(done, hosts);
     const step = done + 1;
     const waiting = this.#recorder.hold({ step, epoch, rate, scalars });
@@ -168,7 +169,7 @@ class Trainer {
     this.#state = { ...this.#state, ...this.#recorder.sync() };
     const { run, optimizer, stack } = this.#training.context;
     await this.#checkpoints.save(this.#state, { weights: run.parameters, moments: optimizer.moments(), buffers: buffersOf(stack) });
-    await this.#checkpoints.prune(this.#job.settings.keepCheckpoints, this.#state.best?.step ?? null);
+    await this.#checkpoints.prune(this.#job.settings.keepCheckpoints);
   }
 
   #rememberBest(): void {

@@ -41,6 +41,23 @@ async function serve(model: string): Promise<{ url: string; child: ChildProcess 
 const post = (url: string, body: string) => fetch(url, { method: "POST", body });
 
 describe("temper serve", () => {
+  test("a request of millions of wrong texts costs nothing but its refusal", async () => {
+    const { url, child } = await serve(victims.subword!.run);
+    const started = performance.now();
+    const answer = await post(url, `{"texts":[${"1,".repeat(3_000_000)}1]}`);
+    expect([answer.status, ((await answer.json()) as { error: string }).error]).toEqual([
+      413,
+      "expected at most 4096 texts a request, received 3000001",
+    ]);
+    const few = await post(url, `{"texts":[${"1,".repeat(99)}1]}`);
+    expect(few.status).toBe(400);
+    const { error } = (await few.json()) as { error: string };
+    expect(error.split("\n")).toHaveLength(21);
+    expect(error).toMatch(/and 80 more like these$/);
+    expect(performance.now() - started).toBeLessThan(5000);
+    child.kill("SIGKILL");
+  });
+
   test.each(["subword", "word"])("an attack through it is the attack itself (%s)", async (encoding) => {
     const { run, data, substitutions } = victims[encoding]!;
     const { url, child } = await serve(run);

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { compareSides, type Outcomes, type Side } from "../../src/evaluation/compare.js";
+import { compareSides, type Outcomes, onSharedSeeds, type Side } from "../../src/evaluation/compare.js";
 
 /** "1101" as outcomes of examples 0, 1, …. */
 const outcomes = (bits: string, from = 0): Outcomes => new Map([...bits].map((bit, i) => [`e${from + i}`, bit === "1"]));
@@ -40,6 +40,22 @@ describe("a comparison", () => {
     expect(found).toMatchObject({ seeds: 2, better: "second", p: { mcNemar: null } });
     expect(found!.p.tTest).toBeGreaterThan(0);
     expect(found!.p.tTest).toBeLessThan(0.1);
+  });
+
+  test("pairs runs by their seeds, not by their places", () => {
+    const [low, middle, high, top] = ["1100000000", "1111000000", "1111110000", "1111111100"].map((bits) => ({ clean: outcomes(bits) }));
+    const first = { ...side("A", low!, middle!, high!), numbers: [0, 1, 2] };
+    const second = { ...side("B", low!, middle!, top!), numbers: [1, 2, 3] };
+    const paired = onSharedSeeds(first, second);
+    expect(paired.leftOut).toEqual([0, 3]);
+    expect(compareSides(paired.first, paired.second)[0]).toMatchObject({ seeds: 2, first: 0.5, second: expect.closeTo(0.3, 10) });
+    expect(() => onSharedSeeds(first, { ...second, numbers: [7, 8, 9] })).toThrow("A has seeds 0, 1, 2, B has 7, 8, 9: none in common");
+    // A run each is a run each, whatever their seeds.
+    const [one, other] = [
+      { ...side("A", low!), numbers: [0] },
+      { ...side("B", top!), numbers: [5] },
+    ];
+    expect(onSharedSeeds(one, other)).toEqual({ first: one, second: other, leftOut: [] });
   });
 
   test("takes the examples that both have, and refuses where there are none", () => {

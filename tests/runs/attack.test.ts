@@ -57,6 +57,14 @@ test("memory does not grow with the examples", async () => {
   expect(sizes.get(4500)! - sizes.get(300)!).toBeLessThan(2_500_000);
 });
 
+test("a journal is not continued with other texts", async () => {
+  const plan = await planOf("texts", 8);
+  await runAttacks(plan);
+  const other = plan.examples.map((example, i) => (i === 7 ? { ...example, texts: ["the very good scene"] } : example));
+  await expect(runAttacks({ ...plan, examples: other, resume: true })).rejects.toThrow("the journal was made with another data");
+  plan.opened.close();
+});
+
 test("a victim that answers the same text in two ways is told of", async () => {
   const plan = await planOf("moody", 12);
   const { victim } = plan.opened;

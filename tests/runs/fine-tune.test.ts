@@ -200,6 +200,34 @@ test("data that changed since a run began is another run", async () => {
   );
 });
 
+test("substitutions that changed since a run began are another run", async () => {
+  const table = join(folder, "substitutions.json");
+  writeFileSync(table, JSON.stringify({ good: ["fine", "warm"], bad: ["dull"] }));
+  const own = { ...config, encoding: "word" as const, substitutions: table, method: ["ascc"] };
+  const out = join(folder, "other-words");
+  const controller = new AbortController();
+  await fineTune(own, { out, signal: controller.signal, watch: { onStep: () => controller.abort() } }).catch(() => undefined);
+  writeFileSync(table, JSON.stringify({ good: ["fine"], bad: ["dull"] }));
+  expect(await messageOf(fineTune(own, { out, resume: true }))).toContain("since the run began, its substitutions changed");
+});
+
+test("what was read before a broken line is answered, and the line is the error", async () => {
+  const model = await loadModel(join(folder, "run", "model"));
+  for (const good of [3, 512]) {
+    const inputs = (async function* () {
+      for (let i = 0; i < good; i++) yield { texts: ["the film was good"] };
+      throw new Error("line is broken");
+    })();
+    let answered = 0;
+    const answer = async (): Promise<void> => {
+      for await (const _ of predictTexts(model, inputs, onCpu)) answered++;
+    };
+    expect(await messageOf(answer())).toBe("line is broken");
+    expect(answered).toBe(good);
+  }
+  free(model.weights);
+});
+
 test("texts that train and also evaluate are counted", async () => {
   const data = join(folder, "overlapping");
   mkdirSync(data);

@@ -5,7 +5,7 @@ import { studentQuantile } from "../../src/evaluation/special-functions.js";
 import { wilson } from "../../src/evaluation/statistics.js";
 import { toCsv, toJson, toMarkdown } from "../../src/sweeps/draw.js";
 import { differs, publishedCell, readPublished } from "../../src/sweeps/published.js";
-import { averageOf, cellOf, type Table, withTests } from "../../src/sweeps/table.js";
+import { averageOf, cellOf, isLowerBetter, type Table, withTests } from "../../src/sweeps/table.js";
 import { temporaryFolder } from "../temporary.js";
 
 const folder = temporaryFolder();
@@ -28,6 +28,11 @@ const table = (rows: Table["rows"], rest: Partial<Table> = {}): Table => ({
 const row = (id: string, cell: ReturnType<typeof measured>) => ({ id, title: id.toUpperCase(), cells: { "x/accuracy": cell }, chosen: {} });
 
 describe("a table", () => {
+  it("knows of which measures less is better", () => {
+    expect(["loss", "log-loss", "calibration-error", "drop", "inconsistent-200"].filter((name) => !isLowerBetter(name))).toEqual([]);
+    expect(["accuracy", "pwws", "advglue", "matthews", "robust-accuracy"].filter(isLowerBetter)).toEqual([]);
+  });
+
   it("knows mean, deviation and an interval that grows with few seeds and few examples", () => {
     // The 97.5 % quantile of Student's t with 2 degrees of freedom is 4.302653.
     expect(studentQuantile(0.975, 2)).toBeCloseTo(4.30265273, 8);

@@ -12,7 +12,7 @@ it("10,000 training steps leave no tensor behind and the process as large as it 
     ["out.bias", keep(zeros([classes])).requireGrad()],
   ]);
   const names = [...weights.keys()];
-  const optimizer = new AdamW(weights, [{ names, decay: 0.01, rateFactor: 1 }]);
+  const optimizer = new AdamW(weights, [{ names, decay: 0.01, rate: 1 }]);
   optimizer.setRate(1e-3);
   const step = (i: number): number =>
     scope(() => {

@@ -79,7 +79,7 @@ test.each(["standard", "ascc", "r-drop", "rose:order=first,refresh=2"])("%s in p
     const layers = createLayers(name === "standard" ? [] : [parseMethod(name)]);
     const training = await openTraining(tinyJob(model, layers, {}, { dropout: false }), null);
     const { run, context } = training;
-    training.context.optimizer.setRate(1e-3);
+    training.context.optimizer.setRate(0.1);
     const notices: string[] = [];
     const whole = eagerRunner(context);
     const runner = halvingRunner(

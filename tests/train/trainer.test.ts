@@ -51,6 +51,15 @@ async function runJob(changes: Partial<RunConfig["train"]> & { seed?: number } =
 const linesOf = (path: string): string[] => readFileSync(path, "utf8").trim().split("\n");
 const stepsIn = (path: string): string[] => readdirSync(join(path, "checkpoints")).sort();
 
+test("a head can be trained alone, with a rate of its own", async () => {
+  const start = await runJob({}, { stopAfter: 0 });
+  const probed = await runJob({ learningRate: 0, headLearningRate: 1e-2, weightDecay: 0 });
+  for (const [name, values] of start.weights) {
+    if (name.startsWith("classifier")) expect(probed.weights.get(name), name).not.toEqual(values);
+    else expect(probed.weights.get(name), name).toEqual(values);
+  }
+});
+
 describe("what decides a run", () => {
   test("the same seed gives the same events and weights, another seed others", async () => {
     const [first, again, other] = [await runJob(), await runJob(), await runJob({ seed: 1 })];
@@ -247,6 +256,26 @@ describe("resuming", () => {
       expect(linesOf(join(copy, "events.jsonl"))).toEqual(whole.events);
       expect(weights).toEqual(whole.weights);
     }
+  });
+
+  test("every kept checkpoint keeps the best that it names: each alone is enough to go on", async () => {
+    const own = join(folder, "bests");
+    // The last evaluation is the best, so at the end the checkpoint before it names another.
+    let evaluations = 0;
+    const rising: Layer = { name: "rising", evaluate: async () => ({ rising: ++evaluations }) };
+    const opened = await openRunConfig(base, () => undefined);
+    const more = { folder: own, resume: false, layers: [rising] };
+    const changed = { ...base.train, selectBy: "rising", evaluateEvery: 5, checkpointEvery: 7, keepCheckpoints: 2 };
+    await train(jobOf({ ...opened, config: { ...opened.config, train: changed } }, more));
+    free(opened.model.weights);
+    const steps = stepsIn(own);
+    const bestOf = (step: string): string => {
+      const text = readFileSync(join(own, "checkpoints", step, "state.json"), "utf8");
+      const { state } = JSON.parse(text) as { state: { best: { step: number } } };
+      return `step-${String(state.best.step).padStart(8, "0")}`;
+    };
+    for (const kept of steps.slice(-2)) expect(steps).toContain(bestOf(kept));
+    expect(bestOf(steps.at(-1)!)).not.toBe(bestOf(steps.at(-2)!));
   });
 
   test("no checkpoint that is whole: from the beginning", async () => {

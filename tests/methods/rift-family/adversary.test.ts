@@ -42,7 +42,11 @@ afterAll(() => free(model.weights));
 
 const victim = () => ({ model, weights: model.weights, device: "cpu" as const, hashes: { model: "m", tokenizer: "t" } });
 
-async function attack(name: string, options: object = {}, rest: { resume?: boolean; count?: number } = {}): Promise<AttackResult[]> {
+async function attack(
+  name: string,
+  options: object = {},
+  rest: { resume?: boolean; count?: number; budget?: number } = {},
+): Promise<AttackResult[]> {
   const journal = join(folder, `${name}.jsonl`);
   const results: AttackResult[] = [];
   await runAttack({
@@ -54,6 +58,7 @@ async function attack(name: string, options: object = {}, rest: { resume?: boole
     settings: {},
     journal,
     resume: rest.resume ?? false,
+    ...(rest.budget !== undefined && { budget: rest.budget }),
     onResult: (result) => void results.push(result),
   });
   return results;
@@ -86,6 +91,12 @@ describe("the ascc attack on a finished model", () => {
     targets = targets.map((target) => ({ ...target, maxChanged: 1 }));
     for (const result of await attack("one")) expect(result.edits.length).toBeLessThanOrEqual(1);
     targets = targets.map((target) => ({ ...target, maxChanged: 99 }));
+  });
+
+  it("keeps to its budget, and refuses one that holds no step", async () => {
+    const results = await attack("budget", {}, { budget: 5 });
+    expect(Math.max(...results.map(({ queries }) => queries))).toBe(5);
+    await expect(attack("no-budget", {}, { budget: 1 })).rejects.toThrow("expected a budget of at least 2 queries, received 1");
   });
 
   it("needs a model that reads words, and options that are there", () => {

@@ -106,7 +106,7 @@ describe("Algorithm 1", () => {
       const parameters = toTensors(start);
       const names = [...parameters.keys()];
       const { beta1, beta2, epsilon, decay, rate, keepFirst, keepSecond, gamma } = settings;
-      const optimizer = new AdamW(parameters, [{ names, decay, rateFactor: 1 }], { beta1, beta2, epsilon });
+      const optimizer = new AdamW(parameters, [{ names, decay, rate: 1 }], { beta1, beta2, epsilon });
       optimizer.setRate(rate);
       const layer = rose.create(rose.options.parse({ order: expected.order, keepFirst, keepSecond, gamma }));
       const logged = new Map<string, Tensor>();
