@@ -56,11 +56,12 @@ export function setup(options) {
   }
 
   for (const { path, source, reason } of rejected) log(`Passed over the libtorch of ${SOURCE_NAMES[source]} (${path}): ${reason}.`);
+  // A libtorch that was named is never replaced by another: where it does not serve, someone has to look.
+  if (!libtorch && rejected.some(({ source }) => source === "LIBTORCH")) throw new SetupError(failureMessage(rejected, []));
   if (dryRun) return { libtorch, rejected, addon, actions: libtorch ? ["build"] : ["install", "build"] };
   /** @type {SetupResult["actions"]} */
   const actions = ["build"];
   if (!libtorch) {
-    if (rejected.some(({ source }) => source === "LIBTORCH")) throw new SetupError(failureMessage(rejected, []));
     const installed = options.system ? installDebian(options, []) : installLibtorch(options);
     if (!installed.libtorch) throw new SetupError(failureMessage(rejected, installed.attempts));
     libtorch = installed.libtorch;

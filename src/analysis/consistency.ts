@@ -1,12 +1,9 @@
-import { join } from "node:path";
 import * as Plot from "@observablehq/plot";
 import { z } from "zod";
 import { UserError } from "../errors.js";
-import { readText } from "../files.js";
 import { formatCount, formatShare } from "../format.js";
 import { disagreement, disagreementOf } from "../methods/two-pass.js";
-import { readEvents } from "../runs/events.js";
-import { runFiles } from "../runs/folder.js";
+import { readEvents, readTimings } from "../runs/events.js";
 import { noGrad, type Tensor } from "../tensor/index.js";
 import type { Job, Layer } from "../train/index.js";
 import { train } from "../train/index.js";
@@ -54,8 +51,7 @@ export async function readConsistency(folder: string): Promise<ConsistencyData["
 
 /** Examples of each update. */
 async function readExamples(folder: string): Promise<Map<number, number>> {
-  const lines = (await readText(join(folder, runFiles.timings), "the run's timings")).split("\n").slice(0, -1);
-  return new Map(lines.map((line) => JSON.parse(line) as { step: number; examples: number }).map(({ step, examples }) => [step, examples]));
+  return new Map((await readTimings(folder)).map(({ step, examples = 1 }) => [step, examples]));
 }
 
 /** Trains as the job says, without selecting or saving, and counts how often two dropouts disagree. */

@@ -1,3 +1,4 @@
+import { UserError } from "../errors.js";
 import { type ComparisonOptions, openComparison, withModel } from "./comparison.js";
 import { type GeometryData, type GeometryModel, geometryAnalysis, measureGeometry } from "./geometry.js";
 import { type AnalysedRun, loadFinal, loadStart } from "./runs.js";
@@ -14,6 +15,11 @@ export async function analyseGeometry(runs: readonly AnalysedRun[], options: Geo
   const comparison = await openComparison(runs, options);
   const { task, split, examples } = comparison;
   const classes = examples.map(({ label }) => label);
+  if (new Set(classes).size === classes.length)
+    throw new UserError(
+      `--examples ${options.examples}: expected two examples of one class at least, received ${classes.length} of ${task.name}, ` +
+        "each of another class or none at all; give more --examples, or another --split",
+    );
   const featuresOf = (load: () => ReturnType<typeof loadFinal>): Promise<Float32Array[]> =>
     withModel(comparison, load, (model, batch) => batch.features(model.weights));
   const models: GeometryModel[] = [];

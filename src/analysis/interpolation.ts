@@ -43,6 +43,18 @@ export function spaced(low: number, high: number, count: number): number[] {
   return Array.from({ length: count }, (_, i) => Number((low + ((high - low) * i) / (count - 1)).toPrecision(12)));
 }
 
+/** The alphas of a line; refused where they would tell nothing of what lies between the two models. */
+export function lineOf(from: number, to: number, points: number): number[] {
+  if (!(from < to))
+    throw new UserError(`--from ${from} --to ${to}: expected a line that ends beyond where it begins; give the lesser as --from`);
+  const alphas = spaced(from, to, points);
+  if (alphas.some((alpha) => alpha > 0 && alpha < 1)) return alphas;
+  throw new UserError(
+    `--from ${from} --to ${to} --points ${points}: expected a point between the two models (alpha 0 and 1), but none lies there; ` +
+      "give more --points, or a range that holds 0 to 1",
+  );
+}
+
 export interface InterpolationRequest {
   readonly from: { readonly label: string; readonly weights: Weights };
   readonly to: { readonly label: string; readonly weights: Weights };

@@ -21,10 +21,11 @@ export interface LandscapeOptions extends ComparisonOptions {
 /** The loss around the models of runs, all on the same batch and along the same directions. */
 export async function analyseLandscape(runs: readonly AnalysedRun[], options: LandscapeOptions): Promise<Analysis<LandscapeData>> {
   const { seed, range, points, device, onPoint } = options;
+  const axis = axisOf(range, points);
   const comparison = await openComparison(runs, options);
   const { task, split, examples } = comparison;
-  const axis = axisOf(range, points);
-  const ledger = openLedger<number>(join(options.out, "landscape.points.jsonl"), { axis, seed, examples: hashExamples(examples) });
+  const ledger = openLedger<number>(join(options.out, "landscape.points.jsonl"));
+  const setting = `seed ${seed} examples ${hashExamples(examples)}`;
   const sources: { label: string; load(): Promise<Model> }[] = runs.map((run) => ({
     label: run.label,
     load: () => loadFinal(run, device),
@@ -38,8 +39,14 @@ export async function analyseLandscape(runs: readonly AnalysedRun[], options: La
       const measured = await withModel(comparison, load, async (model, batch) =>
         measureLandscape({
           label,
-          // A new head is drawn by the run's seed.
-          identity: `${await hashModelFolder(model.folder)}${model.fresh.length > 0 ? `+${runs[0]!.config.seed}` : ""}`,
+          // A new head is drawn by the run's seed; how texts are read may be a run's choice too.
+          identity: [
+            await hashModelFolder(model.folder),
+            model.fresh.length > 0 ? runs[0]!.config.seed : "",
+            model.encoding,
+            model.maxLength,
+            setting,
+          ].join(" "),
           weights: model.weights,
           loss: (weights) => batch.measure(weights).loss,
           seed,

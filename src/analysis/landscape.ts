@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { UserError } from "../errors.js";
 import { formatNumber } from "../format.js";
 import type { Weights } from "../nn/index.js";
 import { free, Rng, scope } from "../tensor/index.js";
@@ -35,6 +36,10 @@ export type LandscapeModel = LandscapeData["models"][number];
 
 /** Places on an axis from -range to range; an odd number of them, so that the middle is 0. */
 export function axisOf(range: number, points: number): number[] {
+  if (!(range > 0 && range < Number.POSITIVE_INFINITY))
+    throw new UserError(`--range: expected a number above 0, received ${range}; 0.25 shows what lies around a model`);
+  if (!(points >= 3 && points % 2 === 1))
+    throw new UserError(`--points: expected an odd number from 3, so that the model stands in the middle; received ${points}`);
   const half = (points - 1) / 2;
   return Array.from({ length: points }, (_, i) => Number(((range * (i - half)) / half).toPrecision(12)));
 }
@@ -55,6 +60,10 @@ export async function measureGrid(
       let value = ledger.get(key);
       if (value === undefined) {
         value = measure(alpha, beta);
+        if (!Number.isFinite(value))
+          throw new UserError(
+            `the loss at alpha ${alpha}, beta ${beta} is ${value}: the model computes nothing there; give a smaller --range`,
+          );
         ledger.add(key, value);
         await new Promise(setImmediate);
       }
@@ -68,7 +77,7 @@ export async function measureGrid(
 
 export interface LandscapeRequest {
   readonly label: string;
-  /** What the ledger knows the model by: the same only for the same weights. */
+  /** What the ledger knows the surface by: the same only for the same weights, directions and examples. */
   readonly identity: string;
   readonly weights: Weights;
   readonly loss: (weights: Weights) => number;

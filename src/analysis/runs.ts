@@ -26,6 +26,8 @@ export async function readFinishedRuns(folders: readonly string[]): Promise<Anal
   const runs: Omit<AnalysedRun, "label">[] = [];
   for (const folder of folders) {
     const found = await listRuns(folder);
+    const damaged = found.find(({ state }) => state === "damaged");
+    if (damaged) throw new UserError(`${damaged.folder}: this run is damaged: ${damaged.failure}`);
     const finished = found.filter(({ state }) => state === "finished");
     if (found.length === 0) throw new UserError(`${folder}: expected a run or a folder of runs (temper train makes them), found none`);
     if (finished.length === 0)

@@ -1,3 +1,4 @@
+import { UserError } from "../errors.js";
 import type { Rng } from "../tensor/random.js";
 import type { Attack } from "./attack.js";
 import { type AttackResult, resultOf } from "./result.js";
@@ -26,6 +27,7 @@ export function* attackExample(
   if (fools(before, label)) return resultOf(target, { ...tally.counts, outcome: "skipped", picks: original.picks, before, after: before });
 
   const problem: Problem = {
+    id: target.id,
     words: target.words,
     choices: target.choices,
     label,
@@ -87,12 +89,12 @@ class Tally {
 function check({ picks, mask }: Candidate, problem: Problem, name: string): void {
   const { choices, maxChanged } = problem;
   if (!(picks instanceof Int16Array) || picks.length !== choices.length) {
-    throw new Error(`attack ${name}: a candidate must have picks, an Int16Array with one slot for each of the ${choices.length} words`);
+    throw new UserError(`attack ${name}: a candidate must have picks, an Int16Array with one slot for each of the ${choices.length} words`);
   }
   const wrong = picks.findIndex((slot, i) => slot < 0 || slot >= choices[i]!.length);
   if (wrong !== -1)
-    throw new Error(`attack ${name}: word ${wrong} has ${choices[wrong]!.length} choices, a candidate picks number ${picks[wrong]}`);
+    throw new UserError(`attack ${name}: word ${wrong} has ${choices[wrong]!.length} choices, a candidate picks number ${picks[wrong]}`);
   const changed = changedCount(picks);
-  if (changed > maxChanged) throw new Error(`attack ${name}: at most ${maxChanged} words may change, a candidate changes ${changed}`);
-  if (mask !== undefined && (mask < 0 || mask >= picks.length)) throw new Error(`attack ${name}: there is no word ${mask} to mask`);
+  if (changed > maxChanged) throw new UserError(`attack ${name}: at most ${maxChanged} words may change, a candidate changes ${changed}`);
+  if (mask !== undefined && (mask < 0 || mask >= picks.length)) throw new UserError(`attack ${name}: there is no word ${mask} to mask`);
 }

@@ -4,13 +4,14 @@ import { z } from "zod";
 import { messageOf, UserError } from "../errors.js";
 import { sha256File } from "../files.js";
 import { didYouMean } from "../near-miss.js";
-import { validate } from "../validate.js";
+import { validate, type Where } from "../validate.js";
 import { asccAttacker, type GradientVictim } from "./ascc.js";
 import type { Attack, AttackDefinition } from "./attack.js";
 import type { Attacker } from "./attacker.js";
 import { exhaustive } from "./exhaustive.js";
 import { genetic } from "./genetic.js";
 import { greedy } from "./greedy.js";
+import { hullSchema } from "./hardest-slots.js";
 import { pwws } from "./pwws.js";
 import { random } from "./random.js";
 import type { Search } from "./search.js";
@@ -22,6 +23,8 @@ const definitions = [pwws, genetic, greedy, random, exhaustive] as unknown as re
 export const gradientAttacks: ReadonlyMap<string, (victim: GradientVictim, options: unknown) => Attacker> = new Map([
   ["ascc", asccAttacker],
 ]);
+
+const gradientOptions: ReadonlyMap<string, z.ZodType> = new Map([["ascc", hullSchema]]);
 
 /** The names of the attacks built in. */
 export const attackNames: readonly string[] = [...definitions.map((definition) => definition.name), ...gradientAttacks.keys()];
@@ -35,7 +38,28 @@ export async function openAttack(spec: string, options: unknown = {}): Promise<A
       `attack: expected one of ${attackNames.join(", ")}, or the path of a search of your own (.js), received "${spec}"${didYouMean(spec, attackNames)}`,
     );
   }
-  return { ...ready(await importDefinition(spec), options, spec), source: await sha256File(spec) };
+  const own = ready(await importDefinition(spec), options, spec);
+  return { ...own, search: guarded(own.search, spec), source: await sha256File(spec) };
+}
+
+/** Refuses a name or options that no attack has, where there is no victim yet; `where` names the place of each part of the options. */
+export async function checkAttack(spec: string, options: unknown, where: Exclude<Where, string>): Promise<void> {
+  const schema = gradientOptions.get(spec) ?? definitions.find((definition) => definition.name === spec)?.options;
+  if (schema) return void validate(schema, options, (path) => `${where(path)}: attack ${spec}`);
+  await openAttack(spec, options).catch((error: unknown) => {
+    throw new UserError(`${where([])}: ${messageOf(error)}`, { cause: error });
+  });
+}
+
+/** What goes wrong in a user's own search is told as such. */
+function guarded(search: Search, path: string): Search {
+  return function* (problem, rng) {
+    try {
+      return yield* search(problem, rng);
+    } catch (error) {
+      throw new UserError(`attack ${path}: its search failed on example ${problem.id}: ${messageOf(error)}`, { cause: error });
+    }
+  };
 }
 
 function ready(definition: AttackDefinition, raw: unknown, where: string): Attack {

@@ -1,4 +1,4 @@
-import { readFile } from "node:fs/promises";
+import { readFile, rm } from "node:fs/promises";
 import { z } from "zod";
 import { UserError } from "../errors.js";
 import { writeFileAtomic } from "../files.js";
@@ -73,6 +73,10 @@ export async function runAttack(run: AttackRun): Promise<void> {
       saved = performance.now();
     }
     await saveTiming();
+  } catch (error) {
+    // Without a result there is nothing to go on from, and a journal would stand in the next try's way.
+    if (done === 0) await rm(run.journal, { force: true });
+    throw error;
   } finally {
     journal.close();
   }

@@ -71,12 +71,22 @@ export class ScoreCache {
   /** Writes what is new to the file. */
   flush(): void {
     if (this.#file === undefined || this.#waiting.length === 0) return;
-    writeSync(this.#file, Buffer.concat(this.#waiting));
+    const records = Buffer.concat(this.#waiting);
     this.#waiting = [];
+    try {
+      writeSync(this.#file, records);
+    } catch {
+      // A disk that is full costs later runs time, not this one its result.
+      this.#leaveFile();
+    }
   }
 
   close(): void {
     this.flush();
+    this.#leaveFile();
+  }
+
+  #leaveFile(): void {
     if (this.#file !== undefined) closeSync(this.#file);
     this.#file = undefined;
   }

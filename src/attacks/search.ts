@@ -21,6 +21,8 @@ export interface Candidate {
 
 /** One example as a search sees it: no text, no model, no batches. */
 export interface Problem {
+  /** The example's id. */
+  readonly id: string;
   readonly words: readonly string[];
   /** The words that may stand at each place; slot 0 is the word itself, and a list of length 1 is closed. */
   readonly choices: readonly (readonly string[])[];

@@ -2,6 +2,7 @@ import { formatCount, formatNumber } from "../format.js";
 import type { AttackWatcher } from "../runs/attack.js";
 import type { Io } from "./io.js";
 import { openProgress, type Progress } from "./progress.js";
+import { onStopSignals } from "./signals.js";
 
 /** Between two results of a hard search minutes may pass: the texts that are scored meanwhile show that it lives. */
 const tickMilliseconds = 1000;
@@ -17,15 +18,16 @@ export function watchAttacks(io: Io, options: { quiet?: true | undefined; resume
     io.stderr.write(`\nstopped; every finished example is in its journal. Go on with: ${options.resume}\n`);
     process.exit(130);
   };
+  let unlisten = (): void => undefined;
   const close = (): void => {
     clearInterval(timer);
     progress?.end();
-    for (const signal of ["SIGINT", "SIGTERM"] as const) process.off(signal, onSignal);
+    unlisten();
   };
   return {
     onStart(name, start, total, { counters }) {
       close();
-      for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, onSignal);
+      unlisten = onStopSignals(onSignal);
       if (start > 0 && !options.quiet)
         io.stderr.write(`${name}: ${formatCount(start)} of ${formatCount(total)} examples are done already\n`);
       const before = { at: performance.now(), forwarded: counters.forwarded };

@@ -102,12 +102,12 @@ function isShortOfMemory(message: string): boolean {
 
 if (process.argv[1] !== undefined && realpathSync(process.argv[1]) === fileURLToPath(import.meta.url)) {
   // Whoever reads us may stop early (`| head`): that is no failure.
-  for (const stream of [process.stdout, process.stderr]) {
-    stream.on("error", (error: NodeJS.ErrnoException) => {
-      if (error.code === "EPIPE") process.exit(0);
-      throw error;
-    });
-  }
+  process.stdout.on("error", (error: NodeJS.ErrnoException) => {
+    if (error.code === "EPIPE") process.exit(0);
+    void import("../files.js").then(({ fileError }) => process.exit(report(fileError(error, "the output", "write"), process)));
+  });
+  // Work that nobody watches any more is still wanted.
+  process.stderr.on("error", () => undefined);
   // A sweep that dies takes its runs along: they save what they have and stop.
   process.once("disconnect", () => process.kill(process.pid, "SIGTERM"));
   process.channel?.unref();

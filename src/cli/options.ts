@@ -36,11 +36,8 @@ export const maxLengthOption = () =>
 export const batchSizeOption = (usual: number) =>
   new Option("--batch-size <count>", "texts in one forward pass").argParser(wholeNumber(1, 65_536)).default(usual);
 
-export const encodingOption = () =>
-  new Option("--encoding <name>", "how text is read (default: as the model was trained, else subword)").choices([
-    "subword",
-    "word",
-  ] as const);
+export const encodingOption = (usual = "as the model was trained, else subword") =>
+  new Option("--encoding <name>", `how text is read (default: ${usual})`).choices(["subword", "word"] as const);
 
 export const precisionOption = () =>
   new Option("--precision <name>", "bf16, tf32 or fp32 (default: bf16 on a GPU, fp32 on a CPU)").choices(["bf16", "tf32", "fp32"] as const);

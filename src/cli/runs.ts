@@ -17,19 +17,28 @@ async function runs(io: Io, folder: string, { json }: { json?: true | undefined 
   const found = await listRuns(folder);
   if (json) return printJson(io, found);
   if (found.length === 0) return write(io.stdout, `no runs in ${folder}\n`);
-  const rows = found.map((run) => [run.folder, run.task, run.method, run.seed, coloured(io, run), steps(run), score(run)]);
+  const rows = found.map((run) => [
+    run.folder,
+    run.task ?? "",
+    run.method ?? "",
+    run.seed ?? "",
+    coloured(io, run),
+    steps(run),
+    score(run),
+  ]);
   const head = ["run", "task", "method", "seed", "state", "steps", "score"];
   await write(io.stdout, `${table(io.stdout, rows, { head, numeric: [3, 5, 6] })}\n`);
   for (const { folder: failed, failure } of found) if (failure) await write(io.stdout, `${failed}: ${failure}\n`);
 }
 
 function coloured(io: Io, { state }: RunSummary): string {
-  const colors = colorsOf(io.stdout);
-  const color = { running: colors.cyan, stopped: colors.yellow, finished: colors.green, failed: colors.red }[state];
+  const { cyan, yellow, green, red } = colorsOf(io.stdout);
+  const color = { running: cyan, stopped: yellow, finished: green, failed: red, damaged: red }[state];
   return color(state);
 }
 
-function steps({ step, steps: total }: RunSummary): string {
+function steps({ step, steps: total, state }: RunSummary): string {
+  if (state === "damaged") return "";
   return total === null || total === step ? formatCount(step) : `${formatCount(step)} of ${formatCount(total)}`;
 }
 

@@ -9,6 +9,7 @@ import { free } from "../tensor/index.js";
 import { type ClassifierOptions, loadClassifier } from "./classifier.js";
 import { type Io, write } from "./io.js";
 import { deviceOption, examples, precisionOption, quietOption, threadsOption, wholeNumber } from "./options.js";
+import { onStopSignals } from "./signals.js";
 
 interface ServeVerbOptions extends ClassifierOptions {
   port: number;
@@ -82,11 +83,11 @@ function stopped(server: Server, io: Io, { quiet }: ServeVerbOptions): Promise<v
       stopping = true;
       if (!quiet) io.stderr.write("\nstopping when the requests under way are answered; once more ends it at once\n");
       server.close(() => {
-        for (const signal of ["SIGINT", "SIGTERM"] as const) process.off(signal, onSignal);
+        unlisten();
         resolve();
       });
       server.closeIdleConnections();
     };
-    for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, onSignal);
+    const unlisten = onStopSignals(onSignal);
   });
 }

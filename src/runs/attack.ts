@@ -19,6 +19,7 @@ import type { Example, Task } from "../tasks/task.js";
 import type { LanguageModelSwaps } from "../text/language-model-swaps.js";
 import type { Substitutions } from "../text/substitutions.js";
 import { hashExamples } from "./environment.js";
+import { isFinished, journalsIn } from "./journals.js";
 import type { OpenedVictim } from "./victim.js";
 
 /** Told how attacks go. */
@@ -79,7 +80,8 @@ export async function runAttacks(plan: AttackPlan): Promise<AttackReport> {
   try {
     const dropoutOn = await changesItsMind(plan);
     for (const { attacker, languageModel } of planned) await runOne(plan, attacker, languageModel);
-    const journals = Object.fromEntries(planned.map(({ attacker }) => [attacker.name, journalPath(out, attacker.name)]));
+    const own = Object.fromEntries(planned.map(({ attacker }) => [attacker.name, journalPath(out, attacker.name)]));
+    const journals = { ...own, ...(await finishedBefore(plan, own)) };
     const timings: Record<string, Timing> = {};
     for (const [name, path] of Object.entries(journals)) timings[name] = await readTiming(path);
     const summary = await summarise(journals, timings);
@@ -95,6 +97,26 @@ export async function runAttacks(plan: AttackPlan): Promise<AttackReport> {
     cache.close();
     release();
   }
+}
+
+/** What earlier commands finished in the folder on the same victim, examples and space: the worst case is over all of it. */
+async function finishedBefore(plan: AttackPlan, own: Readonly<Record<string, string>>): Promise<Record<string, string>> {
+  const same = Object.entries({ ...plan.opened.victim.hashes, ...hashesOf(plan), ...settingsOf(plan) });
+  const finished: Record<string, string> = {};
+  for (const journal of await journalsIn(plan.out)) {
+    const there: Record<string, unknown> = { ...journal.header.hashes, ...journal.header.settings };
+    const isSame = same.every(([name, value]) => JSON.stringify(there[name]) === JSON.stringify(value));
+    if (isSame && !(journal.attack in own) && (await isFinished(journal))) finished[journal.attack] = journal.path;
+  }
+  return finished;
+}
+
+function hashesOf({ examples, substitutions }: AttackPlan): Record<string, string> {
+  return { data: hashExamples(examples), substitutions: substitutions.hash };
+}
+
+function settingsOf({ task, split, opened, constraints }: AttackPlan): Record<string, unknown> {
+  return { task: task.name, split, ...opened.settings, ...constraints };
 }
 
 /** Where an attack's journal lies. */
@@ -124,12 +146,12 @@ async function planAttacks(plan: AttackPlan, pool: Pool<Prepared>): Promise<Plan
       add(poolAttacker(pool, attack), attack.languageModel ? plan.languageModel : undefined);
     }
   }
-  for (const journal of plan.transfer ?? []) add(poolAttacker(pool, await transferAttack(journal)));
+  for (const journal of plan.transfer ?? []) add(poolAttacker(pool, await transferAttack(journal, plan.examples)));
   return planned;
 }
 
 async function runOne(plan: AttackPlan, attacker: Attacker, languageModel: LanguageModelSwaps | undefined): Promise<void> {
-  const { task, substitutions, constraints, watch } = plan;
+  const { watch } = plan;
   const total = plan.examples.length;
   await runAttack({
     attacker,
@@ -137,12 +159,8 @@ async function runOne(plan: AttackPlan, attacker: Attacker, languageModel: Langu
     examples: total,
     seed: plan.seed,
     ...(plan.budget !== undefined && { budget: plan.budget }),
-    hashes: {
-      data: hashExamples(plan.examples),
-      substitutions: substitutions.hash,
-      ...(languageModel && { languageModel: languageModel.hash }),
-    },
-    settings: { task: task.name, split: plan.split, ...plan.opened.settings, ...constraints },
+    hashes: { ...hashesOf(plan), ...(languageModel && { languageModel: languageModel.hash }) },
+    settings: settingsOf(plan),
     journal: journalPath(plan.out, attacker.name),
     resume: plan.resume ?? false,
     onStart: (done) => watch?.onStart?.(attacker.name, done, total, attacker),

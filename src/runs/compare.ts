@@ -1,9 +1,8 @@
-import { readdir } from "node:fs/promises";
 import { join } from "node:path";
-import { headerOf, readEntries, readJournal } from "../attacks/journal.js";
+import { readJournal } from "../attacks/journal.js";
 import { UserError } from "../errors.js";
 import type { Outcomes, Side } from "../evaluation/compare.js";
-import { exists, fileError } from "../files.js";
+import { entriesOf, journalsIn } from "./journals.js";
 import { readResults, type SplitReport } from "./results.js";
 
 /** Reads one side of a comparison: a run, a folder of journals, or a folder of several of either, one a seed. */
@@ -33,13 +32,13 @@ async function readMeasures(folder: string): Promise<{ measures: Map<string, Out
   const results = await readResults(folder);
   const reported = results && outcomesOf(results.report);
   if (reported) measures.set("clean", reported);
-  const attacks = await journalsOf(folder);
-  for (const [attack, journal] of attacks) {
-    const [clean, held] = await readOutcomes(journal);
+  const attacks = [...(await journalsIn(folder)), ...(await journalsIn(join(folder, "attacks")))];
+  for (const { attack, path } of attacks) {
+    const [clean, held] = await readOutcomes(path);
     if (!measures.has("clean")) measures.set("clean", clean);
     measures.set(attack, held);
   }
-  if (attacks.size > 1) measures.set("worst case", worstCase([...attacks.keys()].map((attack) => measures.get(attack)!)));
+  if (attacks.length > 1) measures.set("worst case", worstCase(attacks.map(({ attack }) => measures.get(attack)!)));
   return { measures, seed: results?.seed ?? null };
 }
 
@@ -65,34 +64,4 @@ async function readOutcomes(journal: string): Promise<[Outcomes, Outcomes]> {
 function worstCase(attacks: readonly Outcomes[]): Outcomes {
   const ids = [...attacks[0]!.keys()].filter((id) => attacks.every((held) => held.has(id)));
   return new Map(ids.map((id) => [id, attacks.every((held) => held.get(id))]));
-}
-
-/** The attack journals of a folder, or of its attacks/, by attack. */
-async function journalsOf(folder: string): Promise<Map<string, string>> {
-  const journals = new Map<string, string>();
-  for (const place of [folder, join(folder, "attacks")]) {
-    if (!(await exists(place))) continue;
-    const names = (await entriesOf(place)).map(({ name }) => name).filter((name) => name.endsWith(".jsonl"));
-    for (const name of names.sort()) {
-      const path = join(place, name);
-      if (await isJournal(path)) journals.set(name.replace(/\.jsonl$/, ""), path);
-    }
-  }
-  return journals;
-}
-
-async function isJournal(path: string): Promise<boolean> {
-  try {
-    for await (const entry of readEntries(path)) return headerOf(entry, path) !== undefined;
-    return false;
-  } catch (error) {
-    if (error instanceof UserError) return false;
-    throw error;
-  }
-}
-
-async function entriesOf(folder: string) {
-  return readdir(folder, { withFileTypes: true }).catch((error: unknown) => {
-    throw fileError(error, folder, "read the folder");
-  });
 }

@@ -1,5 +1,7 @@
 import { join } from "node:path";
-import { exists, readText } from "../files.js";
+import { z } from "zod";
+import { exists } from "../files.js";
+import { readJsonLines } from "../json-lines.js";
 import { runFiles } from "./folder.js";
 
 /** A line of a run's events: an update with its numbers (loss, rate, …), or an evaluation. */
@@ -10,10 +12,16 @@ export interface RunEvent {
   readonly [number: string]: unknown;
 }
 
-/** The events so far; a last line that is still being written is left out. */
+const eventSchema = z.looseObject({ step: z.number() });
+const timingSchema = z.object({ step: z.number(), seconds: z.number(), examples: z.number().optional() });
+
+/** The events so far. */
 export async function readEvents(folder: string): Promise<RunEvent[]> {
   const path = join(folder, runFiles.events);
-  if (!(await exists(path))) return [];
-  const lines = (await readText(path, "the run's events")).split("\n");
-  return lines.slice(0, -1).map((line) => JSON.parse(line) as RunEvent);
+  return (await exists(path)) ? ((await readJsonLines(path, eventSchema, "the run's events")) as RunEvent[]) : [];
+}
+
+/** How long each update so far took, and over how many examples. */
+export function readTimings(folder: string): Promise<z.output<typeof timingSchema>[]> {
+  return readJsonLines(join(folder, runFiles.timings), timingSchema, "the run's timings");
 }

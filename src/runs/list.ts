@@ -1,5 +1,6 @@
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
+import { UserError } from "../errors.js";
 import { exists, fileError } from "../files.js";
 import { livingOwner } from "../lock.js";
 import { validate } from "../validate.js";
@@ -10,14 +11,14 @@ import { methodName, taskName } from "./names.js";
 import { readYaml } from "./read-config.js";
 import { readResults } from "./results.js";
 
-export type RunState = "running" | "stopped" | "finished" | "failed";
+export type RunState = "running" | "stopped" | "finished" | "failed" | "damaged";
 
-/** A run as a list shows it. */
+/** A run as a list shows it; of a damaged one only the folder is known, and the reason. */
 export interface RunSummary {
   readonly folder: string;
-  readonly task: string;
-  readonly method: string;
-  readonly seed: number;
+  readonly task: string | null;
+  readonly method: string | null;
+  readonly seed: number | null;
   readonly state: RunState;
   readonly step: number;
   readonly steps: number | null;
@@ -25,17 +26,18 @@ export interface RunSummary {
   readonly score: number | null;
   /** The best value so far of the metric that selects, and its name. */
   readonly selected: number | null;
-  readonly selectBy: string;
+  readonly selectBy: string | null;
+  /** Why it failed, or what is damaged. */
   readonly failure: string | null;
 }
 
 /** Folders that a search goes down at most: runs/TASK/METHOD/seed0. */
 const deepest = 3;
 
-/** The runs in a folder and below, by path. */
+/** The runs in a folder and below, by path; one that cannot be read hides no other. */
 export async function listRuns(folder: string): Promise<RunSummary[]> {
   const found = await findRuns(folder, deepest);
-  return Promise.all(found.sort().map(summarize));
+  return Promise.all(found.sort().map((run) => summarize(run).catch((error: unknown) => damaged(run, error))));
 }
 
 async function findRuns(folder: string, depth: number): Promise<string[]> {
@@ -71,5 +73,13 @@ async function summarize(folder: string): Promise<RunSummary> {
     selected: best ?? null,
     selectBy,
     failure: results || running ? null : (status?.failure ?? null),
+  };
+}
+
+function damaged(folder: string, error: unknown): RunSummary {
+  if (!(error instanceof UserError)) throw error;
+  return {
+    ...{ folder, task: null, method: null, seed: null, state: "damaged" },
+    ...{ step: 0, steps: null, score: null, selected: null, selectBy: null, failure: error.message },
   };
 }

@@ -81,11 +81,13 @@ async function loadExamples(config: RunConfig, task: Task, notice: (message: str
   // The same selection sample for every seed: runs that are compared are selected by the same texts.
   const selection = task.splits.includes(task.selectSplit) ? sample(await task.load(task.selectSplit), config.selectionLimit, 0) : null;
   const report = sample(await task.load(task.reportSplit), config.reportLimit, 0);
-  const evaluations: [string, readonly Example[]][] = [
-    [task.selectSplit, selection ?? []],
-    [task.reportSplit, report],
-  ];
+  const evaluations: [string, readonly Example[]][] = [[task.reportSplit, report]];
+  if (selection) evaluations.push([task.selectSplit, selection]);
   for (const [split, examples] of evaluations) {
+    if (examples.length === 0)
+      throw new UserError(
+        `${task.name}: its ${split} split is empty: expected at least 3 rows of a label to cut one, or a file of its own (train, dev and test)`,
+      );
     const overlap = countOverlap(train, examples);
     if (overlap > 0) notice(`${overlap} of the ${examples.length} texts of the ${split} split also stand in the training data`);
   }

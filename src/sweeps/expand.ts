@@ -1,10 +1,13 @@
 import { createHash } from "node:crypto";
 import { UserError } from "../errors.js";
 import { metrics } from "../evaluation/metrics.js";
-import type { RunConfig } from "../runs/config.js";
+import { createLayers } from "../methods/index.js";
+import { didYouMean } from "../near-miss.js";
+import { methodChoices, type RunConfig } from "../runs/config.js";
 import { methodName, taskName } from "../runs/names.js";
 import { resolveRunConfig } from "../runs/read-config.js";
 import { identityOf } from "../runs/same-config.js";
+import { selectionMetrics } from "../train/evaluate.js";
 import { Overlay, type Path } from "./overlay.js";
 import type { SweepFile } from "./read-sweep.js";
 import type { Grid } from "./schema.js";
@@ -73,6 +76,7 @@ export function expandSweep(sweep: SweepFile): Expansion {
     if (select || combinations.length === 1) shown.push({ id: row, title });
     else shown.push(...combinations.map((values) => ({ id: rowOf(row, { values }), title: rowOf(title, { values }) })));
   }
+  checkSelect(sweep, cells, runs);
   return {
     cells,
     runs,
@@ -80,6 +84,22 @@ export function expandSweep(sweep: SweepFile): Expansion {
     columns: Object.entries(columns).map(([id, { title = id }]) => ({ id, title })),
     measures: measuresOf(sweep),
   };
+}
+
+/** The metric that chooses must be one of every combination that it chooses among: which there are depends on the methods. */
+function checkSelect({ settings: { select }, place }: SweepFile, cells: readonly Cell[], runs: ReadonlyMap<string, RunConfig>): void {
+  if (!select) return;
+  const { metric } = select;
+  const metricsOf = ({ runs: [first] }: Point): string[] => selectionMetrics(createLayers(methodChoices(runs.get(first!)!.method)));
+  const lacking = cells.filter(({ points }) => !points.every((point) => metricsOf(point).includes(metric)));
+  // A cell of one combination has nothing to choose, but a metric that no cell has is a slip.
+  const wrong = lacking.find(({ points }) => points.length > 1 || lacking.length === cells.length);
+  if (!wrong) return;
+  const known = wrong.points.map(metricsOf).find((names) => !names.includes(metric))!;
+  throw new UserError(
+    `${place(["select", "metric"])}: select.metric: expected one of those that row ${wrong.row} in column ${wrong.column} has ` +
+      `(${known.join(", ")}), received ${metric}${didYouMean(metric, known)}`,
+  );
 }
 
 /** Every combination of a grid's values, the last key varying fastest. */

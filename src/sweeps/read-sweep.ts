@@ -1,4 +1,5 @@
 import { basename, extname } from "node:path";
+import { checkAttack } from "../attacks/index.js";
 import { UserError } from "../errors.js";
 import { didYouMean } from "../near-miss.js";
 import { parseAssignment, readYaml } from "../runs/read-config.js";
@@ -38,6 +39,8 @@ export async function readSweep(file: string, profile: string | null = null, set
   for (const [key, value] of set.map(parseAssignment)) whole.set(key, value, [flag], place);
   const settings = validate(sweepFileSchema, whole.tree, place) as SweepSettings;
   checkNames(settings, allColumns, place);
+  for (const [attack, options] of Object.entries(settings.then.attacks))
+    await checkAttack(attack, options, (path) => place(["then", "attacks", attack, ...path]));
   const base = Object.fromEntries(Object.entries(whole.tree).filter(([key]) => runKeys.includes(key)));
   return { name: basename(file, extname(file)), profile, settings, base, place };
 }

@@ -66,6 +66,15 @@ export const slurmSchema = z.strictObject({
 });
 export type SlurmSettings = z.output<typeof slurmSchema>;
 
+/** A seed given twice would count one run as two, and make differences look surer than they are. */
+const seedsSchema = z
+  .array(z.number().int().nonnegative())
+  .min(1, { error: "expected at least one seed" })
+  .superRefine((seeds, context) => {
+    for (const [i, seed] of seeds.entries())
+      if (seeds.indexOf(seed) < i) context.addIssue({ code: "custom", path: [i], message: "expected every seed once" });
+  });
+
 /** What a sweep file holds beside the settings of a run. */
 export const sweepKeys = z.strictObject({
   title: z.string().default("Sweep"),
@@ -76,7 +85,7 @@ export const sweepKeys = z.strictObject({
   /** Means over columns: name -> columns. */
   averages: z.record(z.string(), z.array(z.string()).min(1)).default({}),
   grid: gridSchema.default({}),
-  seeds: z.array(z.number().int().nonnegative()).min(1, { error: "expected at least one seed" }).default([0]),
+  seeds: seedsSchema.default([0]),
   /** Chooses one combination of the grid for each row and column; none: every combination is a row. */
   select: z
     .strictObject({

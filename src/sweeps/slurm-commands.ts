@@ -33,7 +33,8 @@ export interface QueuedTask {
 /** The tasks in the queue whose jobs' names begin so. */
 export function queuedTasks(prefix: string): QueuedTask[] {
   const end = slurm("squeue", ["--noheader", "--array", `--user=${userInfo().username}`, "--format=%F|%K|%j|%T|%r"]);
-  if (end.code !== 0) throw new UserError(`squeue failed: ${lastLine(end.stderr)}; try again with --resume when Slurm answers`);
+  if (end.code !== 0)
+    throw new UserError(`squeue failed: ${lastLine(end.stderr)}; try again when Slurm answers, with --resume where the sweep has begun`);
   return end.stdout
     .split("\n")
     .map((line) => line.trim().split("|"))
@@ -41,8 +42,13 @@ export function queuedTasks(prefix: string): QueuedTask[] {
     .map(([job, index, name, state, reason]) => ({ job: job!, index: Number(index), name: name!, state: state!, reason: reason ?? "" }));
 }
 
-/** A partition that does not exist is named before anything is submitted. */
-export function checkPartition(partition: string | null): void {
+/** Slurm answers, and has the partition: found out before anything is written. */
+export function checkSlurm(partition: string | null): void {
+  checkPartition(partition);
+  queuedTasks("");
+}
+
+function checkPartition(partition: string | null): void {
   const end = slurm("sinfo", ["--noheader", "--format=%R"]);
   if (end.code !== 0) throw new UserError(`sinfo failed: ${lastLine(end.stderr)}; is Slurm running?`);
   const known = [

@@ -9,7 +9,7 @@ import { validate } from "../validate.js";
 import type { Failure, SweepWatcher } from "./local.js";
 import { type Plan, sweepFiles } from "./plan.js";
 import type { SlurmSettings } from "./schema.js";
-import { checkPartition, endOf, largestArray, type QueuedTask, queuedTasks, submitJob } from "./slurm-commands.js";
+import { endOf, largestArray, type QueuedTask, queuedTasks, submitJob } from "./slurm-commands.js";
 import { jobScript, sbatchOptions } from "./slurm-script.js";
 import { failureOf, isUnitDone, nameOf, stages, type Unit, unitSchema, unitsOf } from "./unit.js";
 
@@ -50,7 +50,6 @@ export async function runOnSlurm(out: string, plan: Plan, options: SlurmOptions)
  */
 export async function submitSweep(out: string, plan: Plan, options: SlurmOptions, attempted = new Set<string>()): Promise<number> {
   const { settings, jobs, watch } = options;
-  checkPartition(settings.partition);
   const queue = await openQueue(out);
   const units = unitsOf(plan);
   const size = largestArray();

@@ -1,5 +1,5 @@
 import { UserError } from "../errors.js";
-import { cell, requireColumns } from "./examples.js";
+import { cell, complaint, requireColumns } from "./examples.js";
 import type { Table } from "./table.js";
 
 /** Names under which texts and labels are usually found, pairs first: a pair's columns say more than one column does. */
@@ -31,7 +31,7 @@ export function chooseColumns(
   const label = named.label ?? usualLabels.find((column) => table.columns.includes(column));
   if (texts === undefined || label === undefined) {
     const missing = texts === undefined ? "--text COLUMN (twice for a pair)" : "--label COLUMN";
-    throw new UserError(`${table.file}: name the column with ${missing}; its columns are ${table.columns.join(", ")}`);
+    throw complaint([table], `${table.file}: name the column with ${missing}; its columns are ${table.columns.join(", ")}`);
   }
   requireColumns(table, [...texts, label]);
   if (texts.includes(label)) throw new UserError(`${table.file}: the column "${label}" cannot be text and label at once`);
@@ -67,7 +67,7 @@ export function labelsOf(
     if (labels.some((label) => names.includes(label)))
       return { labels, values: integers ? labels.map((label) => String(names.indexOf(label))) : labels };
     if (integers && classNames === undefined) return { labels, values: integerValues(labels, found, file, known) };
-    throw new UserError(`${file}: expected the labels ${labels.join(", ")} in "${column}", received ${names.slice(0, 10).join(", ")}`);
+    throw complaint(tables, `${file}: expected the labels ${labels.join(", ")} in "${column}", received ${names.slice(0, 10).join(", ")}`);
   }
   if (classNames !== undefined && integers) return { labels: classNames, values: classNames.map((_, index) => String(index)) };
   if (found.length > manyLabels && found.length > values.length / 10) {
@@ -76,7 +76,7 @@ export function labelsOf(
     );
   }
   if (found.length < 2)
-    throw new UserError(`${file}: the column "${column}" has ${found.length} different values; a task needs two labels or more`);
+    throw complaint(tables, `${file}: the column "${column}" has ${found.length} different values; a task needs two labels or more`);
   const numeric = found.every((value) => Number.isFinite(Number(value)));
   const sorted = found.sort(numeric ? (a, b) => Number(a) - Number(b) : (a, b) => (a < b ? -1 : 1));
   return { labels: sorted, values: sorted };

@@ -25,11 +25,25 @@ export interface Layout {
 export function requireColumns(table: Table, columns: readonly string[]): void {
   for (const column of columns) {
     if (table.columns.includes(column)) continue;
-    throw new UserError(
+    throw complaint(
+      [table],
       `${table.file} has no column "${column}"${didYouMean(column, table.columns)}; ` +
         `its columns are ${table.columns.join(", ")}. Name the right ones with --text and --label`,
     );
   }
+}
+
+/** A complaint about columns or labels. Rows that could not be read are named first, since columns and labels may be missing with them. */
+export function complaint(tables: readonly Table[], message: string): UserError {
+  for (const { file, unit, rows } of tables) {
+    const problems = rows.flatMap(({ at, problem }) => (problem === undefined ? [] : [`${unit} ${at} ${problem}`]));
+    if (problems.length === 0) continue;
+    if (problems.length === rows.length) return new UserError(`${file}: no row can be used: ${listed(problems)}. Mend them first`);
+    return new UserError(
+      `${file}: ${problems.length} of ${rows.length} rows cannot be used: ${listed(problems)}. Mend them first; without them: ${message}`,
+    );
+  }
+  return new UserError(message);
 }
 
 /** Turns rows into examples. Rows that cannot be used are refused together, by line, or skipped with a notice. */
@@ -74,10 +88,14 @@ function problemOf(row: Row, texts: readonly string[], layout: Layout, labelOf: 
 
 function reportProblems(table: Table, problems: readonly string[], good: number, options: ReadOptions): void {
   if (problems.length === 0) return;
-  const shown = `${problems.slice(0, 5).join("; ")}${problems.length > 5 ? `; and ${problems.length - 5} more` : ""}`;
+  const shown = listed(problems);
   const count = `${problems.length} of ${table.rows.length} rows`;
   if (good === 0) throw new UserError(`${table.file}: no row can be used: ${shown}`);
   if (!options.skipBadRows)
     throw new UserError(`${table.file}: ${count} cannot be used: ${shown}. Mend them, or leave them out with --skip-bad-rows`);
   options.onNotice?.(`${table.file}: left out ${count}: ${shown}`);
+}
+
+function listed(problems: readonly string[]): string {
+  return `${problems.slice(0, 5).join("; ")}${problems.length > 5 ? `; and ${problems.length - 5} more` : ""}`;
 }

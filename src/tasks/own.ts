@@ -98,10 +98,12 @@ export async function taskOfFiles(
     labels,
     fields: columns.texts,
     read: Object.fromEntries([...tables.keys()].map((split) => [split, read(split)])),
-    onlyReports: "it was opened for evaluation only",
+    ...(!tables.has("train") && { onlyReports: "it was opened for evaluation only" }),
   });
 }
 
 function hasNoLabels(table: Table, label: string): boolean {
-  return table.rows.every((row) => ["", "-1", "null", "undefined"].includes(String(row.values[label]).trim()));
+  // A row that could not be read may well have one.
+  const readable = table.rows.filter((row) => row.problem === undefined);
+  return readable.length > 0 && readable.every((row) => ["", "-1", "null", "undefined"].includes(String(row.values[label]).trim()));
 }

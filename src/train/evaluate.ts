@@ -4,6 +4,7 @@ import type { Model } from "../models/index.js";
 import { didYouMean } from "../near-miss.js";
 import type { Item } from "./dataset.js";
 import { type Evaluation, Interrupted } from "./job.js";
+import type { Layer } from "./layer.js";
 import { type Placement, probabilitiesOf } from "./predict.js";
 import type { RunnerContext } from "./runner.js";
 
@@ -29,6 +30,11 @@ export async function evaluateItems(
   const metrics = Object.fromEntries(Object.entries(measures).map(([name, measure]) => [name, measure(probabilities, labels)]));
   for (const layer of context.stack.layers) Object.assign(metrics, await layer.evaluate?.(context.run, items));
   return metrics;
+}
+
+/** The metrics that a run with these layers can be selected by. */
+export function selectionMetrics(layers: readonly Pick<Layer, "selectBy">[]): string[] {
+  return [...Object.keys(measures), ...layers.flatMap(({ selectBy }) => selectBy ?? [])];
 }
 
 /** The metric that selects; where layers add none of their own, a wrong name is found before training. */

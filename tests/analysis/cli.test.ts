@@ -1,10 +1,16 @@
-import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { spawn } from "node:child_process";
+import { existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
 import { beforeAll, describe, expect, it } from "vitest";
+import { analyseGeometry } from "../../src/analysis/geometry-of-runs.js";
+import { analyseLandscape } from "../../src/analysis/landscape-of-runs.js";
+import { readFinishedRuns } from "../../src/analysis/runs.js";
 import { type JournalHeader, JournalWriter } from "../../src/attacks/journal.js";
 import type { AttackResult } from "../../src/attacks/result.js";
 import { fineTune } from "../../src/runs/fine-tune.js";
 import { memory } from "../../src/tensor/index.js";
+import { buildIfStale, main } from "../cli/built.js";
 import { invoke } from "../cli/invoke.js";
 import { temporaryFolder } from "../temporary.js";
 import { tinyRun } from "../tiny-run.js";
@@ -133,6 +139,11 @@ describe("temper analyze", () => {
     expectFigure(svg, "uniformity");
   });
 
+  it("geometry: three examples of two classes are enough", async () => {
+    const { svg } = await analyze("geometry", runOf("standard"), "--examples", "3", "--iterations", "30");
+    expectFigure(svg, "uniformity");
+  });
+
   it("landscape: resumed from its points, with a picture on request", async () => {
     const argv = ["landscape", runOf("standard"), runOf("low"), "--pretrained", "--points", "5", "--examples", "8"];
     const { data, svg, out, stdout } = await analyze(...argv, "--png");
@@ -142,11 +153,51 @@ describe("temper analyze", () => {
     expect([...readFileSync(join(out, "landscape.png")).subarray(1, 4)]).toEqual([...Buffer.from("PNG")]);
     // What a killed process leaves: some points, and half a line.
     const points = readFileSync(join(out, "landscape.points.jsonl"), "utf8").split("\n");
-    expect(points).toHaveLength(1 + 3 * 25 + 1);
+    expect(points).toHaveLength(3 * 25 + 1);
     writeFileSync(join(out, "landscape.points.jsonl"), `${points.slice(0, 30).join("\n")}\n${points[30]!.slice(0, 9)}`);
     expect((await invoke(["analyze", ...argv, "--out", out, "--quiet"])).code).toBe(0);
     expect(JSON.parse(readFileSync(join(out, "landscape.json"), "utf8"))).toEqual(data);
   });
+
+  it("landscape: points of other settings stay", async () => {
+    const argv = ["landscape", runOf("standard"), "--points", "5", "--examples", "8"];
+    const { out, data } = await analyze(...argv);
+    const points = (): string => readFileSync(join(out, "landscape.points.jsonl"), "utf8");
+    const before = points();
+    const again = (...more: string[]) => invoke(["analyze", ...argv, "--out", out, "--quiet", ...more]);
+    for (const other of [
+      ["--points", "7"],
+      ["--seed", "1"],
+      ["--examples", "6"],
+    ]) {
+      const known = points();
+      expect((await again(...other)).code).toBe(0);
+      expect(points().startsWith(known)).toBe(true);
+      expect(points().length).toBeGreaterThan(known.length);
+    }
+    const all = points();
+    expect(all.startsWith(before)).toBe(true);
+    expect((await again()).code).toBe(0);
+    expect(points()).toBe(all);
+    expect(JSON.parse(readFileSync(join(out, "landscape.json"), "utf8"))).toEqual(data);
+  });
+
+  it("landscape: Ctrl-C says how to go on", async () => {
+    buildIfStale();
+    const out = join(folder, "stopped");
+    const argv = ["analyze", "landscape", runOf("standard"), "--points", "501", "--examples", "8", "--device", "cpu", "--out", out];
+    const child = spawn(process.execPath, [main, ...argv], { stdio: ["ignore", "ignore", "pipe"] });
+    let stderr = "";
+    child.stderr.on("data", (chunk: Buffer) => {
+      stderr += chunk;
+    });
+    const ended = new Promise((resolve) => child.once("close", resolve));
+    const kept = (): number => statSync(join(out, "landscape.points.jsonl"), { throwIfNoEntry: false })?.size ?? 0;
+    while (kept() === 0 && child.exitCode === null) await delay(5);
+    child.kill("SIGINT");
+    expect(await ended).toBe(130);
+    expect(stderr).toContain(`stopped; every finished point is kept. Go on with: temper ${argv.join(" ")}\n`);
+  }, 120_000);
 
   it("interpolation: both ends are the models", async () => {
     const { data, svg } = await analyze("interpolation", runOf("standard"), runOf("low"), "--points", "5", "--examples", "12");
@@ -190,7 +241,7 @@ describe("temper analyze", () => {
     ]);
     for (const { score } of runs) expect(Math.abs(score)).toBeLessThanOrEqual(1);
     expectFigure(first.svg, "Matthews score", "r-drop:alpha=0.1");
-    expect(readFileSync(join(first.out, "probe.runs.jsonl"), "utf8").trim().split("\n")).toHaveLength(1 + 4);
+    expect(readFileSync(join(first.out, "probe.runs.jsonl"), "utf8").trim().split("\n")).toHaveLength(4);
   });
 
   it("writes into the run's own folder, and prints JSON", async () => {
@@ -211,8 +262,18 @@ describe("bad input is told in plain words", () => {
       /--by alpha: expected runs with two values at least, received none that has this option/,
     ],
     [["landscape", "RUN/standard", "--points", "4"], /odd number/],
+    [["landscape", "RUN/standard", "--range", "0"], /number above 0/],
+    [["landscape", "RUN/standard", "--range=-1"], /number above 0/],
+    [["geometry", "RUN/standard", "--examples", "2"], /whole number from 3/],
     [["geometry", "RUN/standard", "--split", "dev"], /--split dev: .* has no such split; it has train/],
     [["interpolation", "RUN/standard", "RUN/standard"], /expected two runs, received 1/],
+    [
+      ["interpolation", "RUN/standard", "RUN/low", "--points", "2"],
+      /--points 2: expected a point between the two models.* give more --points/,
+    ],
+    [["interpolation", "RUN/standard", "RUN/low", "--from", "2", "--to", "3"], /none lies there; .* a range that holds 0 to 1/],
+    [["interpolation", "RUN/standard", "RUN/low", "--from", "2", "--to", "1"], /--from 2 --to 1: expected a line that ends beyond/],
+    [["interpolation", "RUN/standard", "RUN/low", "--from", "1", "--to", "1"], /--from 1 --to 1: expected a line that ends beyond/],
     [["probe", "no-such-folder/model", "--method", "rosy"], /there is no such method/],
     [["consistency", "RUN/standard", "--steps", "many"], /numbers of steps/],
   ])("%j", async (argv, message) => {
@@ -220,6 +281,15 @@ describe("bad input is told in plain words", () => {
     expect({ code, stdout }).toEqual({ code: 2, stdout: "" });
     expect(stderr).toMatch(message);
     expect(stderr).not.toMatch(/ at .*\.ts:/);
+  });
+
+  it("to callers of the library too", async () => {
+    const runs = await readFinishedRuns([runOf("standard")]);
+    const options = { seed: 0, device: "cpu", out: join(folder, "out"), pretrained: false } as const;
+    await expect(analyseGeometry(runs, { ...options, examples: 2 })).rejects.toThrow(/--examples 2: expected two examples of one class/);
+    const landscape = (range: number, points: number) => analyseLandscape(runs, { ...options, examples: 8, range, points });
+    for (const range of [0, -1, Number.NaN]) await expect(landscape(range, 5)).rejects.toThrow(/--range: expected a number above 0/);
+    await expect(landscape(0.25, 4)).rejects.toThrow(/--points: expected an odd number/);
   });
 });
 

@@ -96,6 +96,11 @@ describe("a loss surface", () => {
     expect(values).toEqual([[-11, -10, -9], [-1, 0, 1], [9, 10, 11]]); // biome-ignore format: as it lies
   });
 
+  it("is refused where there is no loss, and says where", async () => {
+    const cliff = (alpha: number): number => (alpha > 0 ? Number.NaN : 1);
+    await expect(measureGrid([-1, 0, 1], cliff, noLedger, "cliff")).rejects.toThrow(/loss at alpha 1, beta -1 is NaN.*smaller --range/);
+  });
+
   it("has its axis meet 0 and both ends exactly", () => {
     const axis = axisOf(0.25, 51);
     expect([axis[0], axis[25], axis[50], axis[1]]).toEqual([-0.25, 0, 0.25, -0.24]);

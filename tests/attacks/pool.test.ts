@@ -170,6 +170,14 @@ describe("the score cache", () => {
     else process.env.TEMPER_CACHE = before;
   });
 
+  test("goes on in memory where the disk is full", () => {
+    const cache = new ScoreCache(2, { path: "/dev/full" });
+    cache.set("a".repeat(16), [0.25, 0.75]);
+    cache.flush();
+    cache.close();
+    expect([...cache.get("a".repeat(16))!]).toEqual([0.25, 0.75]);
+  });
+
   test("serves a second run from disk, and survives a torn and a damaged record", async () => {
     const path = join(folder, "scores");
     const targets = Array.from({ length: 20 }, (_, i) =>

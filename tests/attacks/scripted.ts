@@ -60,6 +60,7 @@ export function targetOfChoices(id: string, choices: readonly (readonly string[]
 
 export function problemOf(choices: readonly (readonly string[])[], original: readonly number[], maxChanged = choices.length): Problem {
   return {
+    id: "0",
     words: choices.map((slots) => slots[0]!),
     choices,
     label: 0,

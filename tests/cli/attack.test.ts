@@ -80,6 +80,28 @@ describe("temper attack", () => {
     expect(third).toMatchObject({ code: 2, stderr: expect.stringContaining("a journal is there already; continue it with --resume") });
   });
 
+  test("sums up all attacks of its folder, whichever command ran them", async () => {
+    await report(victim, "--attack", "pwws", "--examples", "30");
+    const both = await report(victim, "--attack", "greedy", "--examples", "30", "--resume");
+    expect(Object.keys(both.attacks)).toEqual(["greedy", "pwws"]);
+    expect(both.worstCase).toBeLessThanOrEqual(Math.min(...Object.values(both.attacks).map((found) => found.accuracyUnderAttack)));
+    expect(Object.keys((JSON.parse(readFileSync(join(out, "report.json"), "utf8")) as AttackReport).attacks)).toEqual(["greedy", "pwws"]);
+    // Another space is another question.
+    const narrow = await report(victim, "--attack", "random", "--examples", "30", "--resume", "--keep-stop-words");
+    expect(Object.keys(narrow.attacks)).toEqual(["random"]);
+  });
+
+  test("a search of one's own that fails is named with its example, and leaves nothing", async () => {
+    const mine = join(folder, "failing.js");
+    writeFileSync(mine, 'export default function* () { throw new Error("boom"); }\n');
+    const { code, stderr } = await attack(victim, "--attack", mine, "--examples", "10");
+    expect({ code, stderr }).toEqual({
+      code: 2,
+      stderr: expect.stringMatching(/^temper: attack .*failing\.js: its search failed on example \S+: boom\n$/) as string,
+    });
+    expect(readdirSync(out).filter((name) => name.endsWith(".jsonl"))).toEqual([]);
+  });
+
   test("knows a run's own data and table, and writes beside it", async () => {
     const { code, stderr } = await invoke(["attack", victim.run, "--attack", "greedy", ...cpu]);
     expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
@@ -133,6 +155,10 @@ describe("temper attack", () => {
     const moved = await report(victim, "--attack", "pwws", "--transfer", journal, "--examples", "16");
     expect(Object.keys(moved.attacks)).toEqual(["pwws", "transfer-pwws"]);
     expect(moved.attacks["transfer-pwws"]!.queries.p95).toBeLessThanOrEqual(2);
+    // What was never tried must not count as held.
+    out = join(folder, `out-${count++}`);
+    const more = await attack(victim, "--attack", "pwws", "--transfer", journal, "--examples", "30");
+    expect(more).toMatchObject({ code: 2, stderr: expect.stringMatching(/it holds \d+ of the 30 examples; attack the same ones on both/) });
   });
 
   test("genetic keeps to a language model's swaps where it has them, and says where it has none", async () => {
@@ -328,6 +354,7 @@ describe("what temper attack is given in error", () => {
       "retries=0",
     );
     await refused(/--endpoint: expected key=value/, "http://127.0.0.1:9/", "--endpoint", "quick");
-    await refused(/attempts|there is no such key/, "http://127.0.0.1:9/", "--endpoint", "attempts=3");
+    const keys = /--endpoint bach=3: there is no such key \(did you mean "batch"\?\); the keys are batch, .*unknown, header\n/;
+    await refused(keys, "http://127.0.0.1:9/", "--endpoint", "bach=3");
   });
 });

@@ -1,8 +1,9 @@
 import { execFileSync, spawn, spawnSync } from "node:child_process";
-import { readFileSync } from "node:fs";
+import { closeSync, existsSync, openSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, expect, test } from "vitest";
 import { temporaryFolder } from "../temporary.js";
+import { tinyRun } from "../tiny-run.js";
 import { buildIfStale, main } from "./built.js";
 import { writeTinyModel } from "./tiny-model.js";
 
@@ -50,6 +51,33 @@ test("a reader that has seen enough ends it quietly", async () => {
   child.stdout.once("data", () => child.stdout.destroy());
   const code = await new Promise((resolve) => child.once("exit", resolve));
   expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
+});
+
+test("an output that cannot be written is told in a line", async () => {
+  const model = await writeTinyModel(join(folder, "tiny"));
+  const full = openSync("/dev/full", "w");
+  const { status, stderr } = spawnSync(process.execPath, [main, "encode", model, "--json"], {
+    encoding: "utf8",
+    input: "a quiet film .\n",
+    stdio: ["pipe", full, "pipe"],
+  });
+  closeSync(full);
+  expect({ status, stderr }).toEqual({
+    status: 2,
+    stderr: "temper: cannot write the output: the disk is full; free some space and try again\n",
+  });
+});
+
+test("a run that nobody watches any more goes on to its end", async () => {
+  const { model, data } = await tinyRun(join(folder, "unwatched"));
+  const out = join(folder, "unwatched", "run");
+  const table = ["--data", data!, "--text", "text", "--label", "label"];
+  const settings = ["--epochs", "1", "--device", "cpu", "--threads", "1", "--out", out];
+  const child = spawn(process.execPath, [main, "train", "--model", model, ...table, ...settings]);
+  child.stderr.destroy();
+  const code = await new Promise((resolve) => child.once("exit", resolve));
+  expect(code).toBe(0);
+  expect(existsSync(join(out, "results.json"))).toBe(true);
 });
 
 test("set-up says what it would do", () => {

@@ -1,4 +1,4 @@
-import { readFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, expect, test, vi } from "vitest";
 import { run } from "../../src/cli/main.js";
@@ -21,6 +21,18 @@ test.each(verbs)("the help of %s ends with examples", async (verb) => {
   expect(code).toBe(0);
   expect(stdout).toMatch(new RegExp(`Examples:\\n(  \\$ .*temper ${verb}.*\\n)+\\n*$`));
   expect((await invoke(["help", verb])).stdout).toBe(stdout);
+});
+
+test.each(verbs)("the files of this package that the examples of %s name are there", async (verb) => {
+  const { stdout } = await invoke([verb, "--help"]);
+  for (const [file] of stdout.matchAll(/experiments\/\S+/g)) expect(existsSync(file), file).toBe(true);
+});
+
+test("the help of train tells its own default encoding, the other verbs tell theirs", async () => {
+  const help = async (verb: string): Promise<string> => (await invoke([verb, "--help"])).stdout.replace(/\s+/g, " ");
+  expect(await help("train")).toContain("how text is read (default: subword)");
+  for (const verb of ["attack", "encode"])
+    expect(await help(verb)).toContain("how text is read (default: as the model was trained, else subword)");
 });
 
 test("a mistyped verb is told what was probably meant", async () => {

@@ -1,8 +1,9 @@
-import { readFileSync, writeFileSync } from "node:fs";
+import { appendFileSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { parseHTML } from "linkedom";
 import { expect, test } from "vitest";
 import { makeReport } from "../../src/report/index.js";
+import { readRuns } from "../../src/report/read-run.js";
 import { invoke } from "../cli/invoke.js";
 import { temporaryFolder } from "../temporary.js";
 import { attackResult, writeRun } from "./run-folder.js";
@@ -103,4 +104,51 @@ test("bad input is named", async () => {
     code: 2,
     stderr: expect.stringContaining("--out: expected the name of an HTML file"),
   });
+});
+
+test("temper runs lists the other runs beside damaged ones, and says what is damaged", async () => {
+  const runs = join(folder, "some-damaged");
+  for (const name of ["a-whole", "b-results", "c-config", "d-events", "e-torn"]) await writeRun(join(runs, name), {});
+  writeFileSync(join(runs, "b-results", "results.json"), '{"format": 1,');
+  writeFileSync(join(runs, "c-config", "config.yaml"), "model: [\n");
+  writeFileSync(join(runs, "d-events", "events.jsonl"), '{"step": 1}\n{"step": 2, "lo\n{"step": 3}\n');
+  appendFileSync(join(runs, "e-torn", "events.jsonl"), '{"step": 41, "lo');
+  const reasons = [
+    /b-results\/results\.json:1:\d+: /,
+    /c-config\/config\.yaml:\d+:\d+: /,
+    /d-events\/events\.jsonl:2: expected a line of JSON/,
+  ];
+  const { code, stdout } = await invoke(["runs", runs]);
+  expect(code).toBe(0);
+  expect(stdout).toMatch(/a-whole +spam +standard +0 +finished/);
+  expect(stdout).toMatch(/e-torn +spam +standard +0 +finished/);
+  for (const name of ["b-results", "c-config", "d-events"]) expect(stdout).toMatch(new RegExp(`${name} +damaged\\s*\\n`));
+  for (const reason of reasons) expect(stdout).toMatch(reason);
+  const listed = JSON.parse((await invoke(["runs", runs, "--json"])).stdout) as { state: string; failure: string | null }[];
+  expect(listed.map(({ state }) => state)).toEqual(["finished", "damaged", "damaged", "damaged", "finished"]);
+  for (const [i, reason] of reasons.entries()) expect(listed[i + 1]!.failure).toMatch(reason);
+  // Who asks for such a run itself is told why there is nothing to see.
+  expect(await invoke(["analyze", "distance", join(runs, "b-results")])).toMatchObject({
+    code: 2,
+    stderr: expect.stringMatching(/b-results: this run is damaged: .*results\.json:1:/) as string,
+  });
+});
+
+test.each([
+  ["events.jsonl", "no JSON", /events\.jsonl:2: expected a line of JSON \(the run's events\), received "no JSON"/],
+  ["events.jsonl", "null", /events\.jsonl:2: expected object, received null/],
+  ["timings.jsonl", '{"step": 2, "sec', /timings\.jsonl:2: expected a line of JSON \(the run's timings\), received "\{"step": 2, "sec"/],
+  ["timings.jsonl", '{"step": 2}', /timings\.jsonl:2: seconds: expected number, received nothing/],
+])("a damaged line of %s (%s) is named by its place", async (file, line, message) => {
+  const run = await writeRun(join(folder, "damaged-line"), {});
+  writeFileSync(join(run, file), `{"step": 1, "seconds": 1}\n${line}\n{"step": 3, "seconds": 1}\n`);
+  const { code, stderr } = await invoke(["report", run, "--out", join(folder, "damaged-line.html")]);
+  expect(stderr).toMatch(message);
+  expect(code).toBe(2);
+});
+
+test("a line that a crash has cut off at the end of events and timings is left out", async () => {
+  const run = await writeRun(join(folder, "torn"), {});
+  for (const file of ["events.jsonl", "timings.jsonl"]) appendFileSync(join(run, file), '{"step": 41, "se');
+  expect((await readRuns([run]))[0]).toMatchObject({ events: { length: 42 }, seconds: expect.closeTo(28) as number });
 });

@@ -228,6 +228,15 @@ test("what was read before a broken line is answered, and the line is the error"
   free(model.weights);
 });
 
+test("a table too small to be cut is refused before anything is trained", async () => {
+  const data = join(folder, "small.tsv");
+  writeFileSync(data, "text\tlabel\nthe good film\tpositive\nthe bad film\tnegative\na good plot\tpositive\na bad plot\tnegative\n");
+  const out = join(folder, "too-small");
+  const message = await messageOf(fineTune({ ...config, data }, { out }));
+  expect(message).toMatch(/its (select|test) split is empty: expected at least 3 rows of a label/);
+  expect(existsSync(out)).toBe(false);
+});
+
 test("texts that train and also evaluate are counted", async () => {
   const data = join(folder, "overlapping");
   mkdirSync(data);

@@ -85,11 +85,12 @@ test("killed 20 times, a run ends as if it had never been", { timeout: 240_000 }
   }
 });
 
-test("Ctrl-C saves, says how to go on, and that goes on", { timeout: 60_000 }, async () => {
-  const out = join(folder, "interrupted run");
+// Ctrl-C, and a terminal that is closed.
+test.each(["SIGINT", "SIGHUP"] as const)("%s saves, says how to go on, and that goes on", { timeout: 60_000 }, async (signal) => {
+  const out = join(folder, `interrupted by ${signal}`);
   const { child, ended } = start([...flags, "--out", out]);
   while (size(join(out, "events.jsonl")) < 1000) await delay(2);
-  child.kill("SIGINT");
+  child.kill(signal);
   const { code, stderr } = await ended;
   expect(code).toBe(130);
   expect(stderr).toMatch(/stopped after step \d+ of 144; all of it is saved/);

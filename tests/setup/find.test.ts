@@ -2,6 +2,7 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { findLibtorch } from "../../scripts/setup/find.mjs";
 import type { Libtorch } from "../../scripts/setup/inspect.mjs";
+import { setup } from "../../scripts/setup/setup.mjs";
 import { environment, put, putLibtorch, putScript, temporaryFolder } from "./trees.js";
 
 const loads = () => {};
@@ -87,5 +88,14 @@ describe("findLibtorch", () => {
     const root = temporaryFolder();
     put(join(root, ".venv/pyvenv.cfg"));
     expect(findLibtorch({ root, env: environment("/nowhere"), systemFolders: [root] })).toEqual({ libtorch: undefined, rejected: [] });
+  });
+});
+
+describe("setup --dry-run", () => {
+  it("refuses a libtorch that was named and does not serve, as the real one does", () => {
+    const root = temporaryFolder();
+    const env = environment("/nowhere", { LIBTORCH: "/nope" });
+    for (const dryRun of [true, false])
+      expect(() => setup({ root, env, log: () => {}, dryRun })).toThrow(/\/nope \(the LIBTORCH variable\): there is no such folder/);
   });
 });

@@ -2,6 +2,7 @@ import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { parse } from "yaml";
+import { checkFlags } from "../../src/cli/sweep-flags.js";
 import { countRuns } from "../../src/sweeps/expand.js";
 import { type Plan, planSweep } from "../../src/sweeps/plan.js";
 import { publishedCell, readPublished } from "../../src/sweeps/published.js";
@@ -36,6 +37,13 @@ describe("the experiments", () => {
     expect(Object.values(small.runs).every(({ limit }) => limit !== null && limit <= 16_000)).toBe(true);
     expect(Object.keys(small.runs).length).toBeLessThanOrEqual(40);
     for (const profile of profilesOf(file)) expect((await planOf(file, profile)).cells.length).toBeGreaterThan(0);
+  });
+
+  it.each(files)("%s: what it hands on to other verbs, they take", async (file) => {
+    for (const profile of [null, ...profilesOf(file)]) {
+      const sweep = await readSweep(file, profile);
+      expect(() => checkFlags(sweep, process)).not.toThrow();
+    }
   });
 
   it.each(files)("%s: its published numbers stand in cells that it has", async (file) => {

@@ -1,4 +1,4 @@
-import { writeFileSync } from "node:fs";
+import { existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { UserError } from "../../src/errors.js";
@@ -90,6 +90,7 @@ profiles:
       { limit: 7, seed: 4, train: { epochs: 0.5 } },
       { limit: 7, seed: 5 },
     ]);
+    await expect(read(text, null, ["seeds=[4, 4]"])).rejects.toThrow(/^--set: seeds\[1\]: expected every seed once, received 4/);
     await expect(read(text, null, ["limit=many"])).rejects.toThrow(/^--set: limit: expected number, received "many"/);
   });
 
@@ -103,6 +104,26 @@ profiles:
     ["an empty list", "grid:\n  train.epochs: []\n", /:4:3: grid\.train\.epochs: expected at least one value/],
     ["no list at all", "grid: { train.epochs: 3 }\n", /:3:9: .*expected a list of values, received 3/],
     ["no seeds", "seeds: []\n", /:3:1: seeds: expected at least one seed/],
+    ["a seed that is there twice", "seeds: [0, 3, 0]\n", /sweep-\d+\.yaml:3:15: seeds\[2\]: expected every seed once, received 0/],
+    [
+      "a metric that is none",
+      "grid: { train.epochs: [1, 2] }\nselect: { metric: acuracy }\n",
+      /:4:11: select\.metric: expected one of .*\(accuracy, .*\), received acuracy \(did you mean "accuracy"\?\)/,
+    ],
+    ["a metric that is none, with nothing to select", "select: { metric: acuracy }\n", /:3:11: select\.metric: .*received acuracy/],
+    [
+      "a metric that one row's methods lack",
+      "grid: { train.epochs: [1, 2] }\nselect: { metric: robust-accuracy }\nrows: { a: { method: [ascc] }, b: null }\n",
+      /:4:11: select\.metric: expected one of those that row b in column all has \(accuracy, .*received robust-accuracy/,
+    ],
+    ["an attack that is none", "then: { attacks: { pws: null } }\n", /:3:20: attack: expected one of pwws.*did you mean "pwws"/],
+    [
+      "an option that an attack lacks",
+      "then:\n  attacks:\n    genetic:\n      populaton: 3\n",
+      /:6:7: attack genetic: populaton: there is no such key \(did you mean "population"\?\)/,
+    ],
+    ["an option of ascc that is none", "then: { attacks: { ascc: { steps: -1 } } }\n", /:3:28: attack ascc: steps: expected/],
+    ["a search of one's own that is not there", "then: { attacks: { ./mine.js: null } }\n", /:3:20: attack \.\/mine\.js: cannot load it/],
     ["a value that is none", "grid: { train.batchSize: [8, big] }\n", /:3:9: train\.batchSize: expected number, received "big"/],
     [
       "a method that is not in the list",
@@ -124,6 +145,52 @@ profiles:
   it.each(mistakes)("names the place of %s", async (_, text, message) => {
     await expect(read(base + text)).rejects.toThrow(message);
     await expect(read(base + text)).rejects.toThrow(UserError);
+  });
+
+  it("selects by what methods measure, where all that it selects among have them", async () => {
+    const text = `${base}grid: { train.epochs: [1, 2] }\nselect: { metric: robust-accuracy }\nmethod: [ascc]\n`;
+    expect((await read(text)).cells).toMatchObject([{ points: [{}, {}] }]);
+    // A row of one combination has nothing to select.
+    expect((await read(`${text}rows: { a: null, b: { method: [], grid: { train.epochs: [1] } } }\n`)).cells).toHaveLength(2);
+  });
+
+  it("takes a search of one's own by its path", async () => {
+    const search = join(folder, "mine.mjs");
+    writeFileSync(search, "export default function* () {}");
+    expect((await read(`${base}then: { attacks: { ${search}: null } }\n`)).measures).toEqual(["accuracy", search]);
+  });
+
+  const flags: [string, string, RegExp][] = [
+    [
+      "an option that temper attack lacks",
+      "then: { options: { substitutons: wordnet } }\n",
+      /flags\.yaml:3:20: substitutons: temper attack has no such option \(did you mean "substitutions"\?\); it has attack, substitutions,/,
+    ],
+    [
+      "a value that temper attack refuses",
+      "then: { options: { budget: none } }\n",
+      /:3:20: budget: received none\. Expected a whole number from 1/,
+    ],
+    ["a switch with a value", "then: { options: { csv: 5 } }\n", /:3:20: csv: expected true or false, received 5/],
+    ["an option without its value", "then: { options: { budget: true } }\n", /:3:20: budget: expected a value \(--budget <queries>\)/],
+    [
+      "an option that an analysis lacks",
+      "then:\n  analyses:\n    - { kind: tradeoff }\n    - { kind: distance, options: { foo: 1 } }\n",
+      /:6:36: foo: distance has no such option; it has out, png, /,
+    ],
+    [
+      "an option that an analysis needs",
+      "then: { analyses: [{ kind: ablation }] }\n",
+      /:3:20: ablation needs --by <option> \(.*write options: \{ by: … \}/,
+    ],
+  ];
+  it.each(flags)("names the place of %s before anything runs", async (_, text, message) => {
+    const [file, out] = [join(folder, "flags.yaml"), join(folder, "flags")];
+    writeFileSync(file, base + text);
+    const { code, stderr } = await invoke(["sweep", file, "--out", out, "--no-estimate"]);
+    expect(stderr).toMatch(message);
+    expect(code).toBe(2);
+    expect(existsSync(out)).toBe(false);
   });
 
   it("is not started with more than 1,000 runs unless one insists", async () => {

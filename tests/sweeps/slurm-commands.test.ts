@@ -75,12 +75,20 @@ describe("a sweep on Slurm", () => {
     expect(await readUnitList(join(out, "slurm", "3.json"))).toMatchObject({ units: [{ run: expect.stringMatching(/seed2/) }] });
   });
 
-  it("names the partitions where one is missing, before it submits anything", async () => {
-    const { out, plan } = await open();
-    await expect(submitSweep(out, plan, options({ partition: "gpus" }))).rejects.toThrow(
-      /--partition gpus: this cluster has no such partition \(did you mean "gpu"\?\); it has gpu, cpu/,
-    );
+  it("names the partitions where one is missing, before it writes or submits anything", async () => {
+    const out = join(folder, "missing");
+    const { code, stderr } = await invoke(["sweep", await writeTinySweep(folder), "--out", out, "--on", "slurm", "--partition", "gpus"]);
+    expect(code).toBe(2);
+    expect(stderr).toMatch(/--partition gpus: this cluster has no such partition \(did you mean "gpu"\?\); it has gpu, cpu/);
+    expect(existsSync(out)).toBe(false);
     expect(existsSync(join(folder, "sbatch.calls"))).toBe(false);
+  });
+
+  it("refuses settings that Slurm does not know before it writes anything", async () => {
+    const out = join(folder, "never");
+    const refused = await invoke(["sweep", await writeTinySweep(folder), "--out", out, "--on", "slurm", "--time", "soon"]);
+    expect(refused).toMatchObject({ code: 2, stderr: expect.stringMatching(/--time: time: expected a time as Slurm writes it/) });
+    expect(existsSync(out)).toBe(false);
   });
 
   it("says why sbatch refused, with the command, and what to do", async () => {
@@ -91,7 +99,7 @@ describe("a sweep on Slurm", () => {
     );
   });
 
-  it("says where Slurm is not, and when it does not answer", async () => {
+  it("says where Slurm is not, and when it does not answer, and leaves nothing that would block the next try", async () => {
     const file = await writeTinySweep(folder);
     stand("squeue", "echo 'slurm_load_jobs error: Unable to contact slurm controller' >&2; exit 1");
     const silent = await invoke(["sweep", file, "--out", join(folder, "silent"), "--on", "slurm"]);
@@ -99,6 +107,7 @@ describe("a sweep on Slurm", () => {
     vi.stubEnv("PATH", "/nowhere");
     const none = await invoke(["sweep", file, "--out", join(folder, "none"), "--on", "slurm"]);
     expect(none).toMatchObject({ code: 2, stderr: expect.stringMatching(/there is no sinfo on this machine; run it on a login node/) });
+    for (const name of ["silent", "none"]) expect(existsSync(join(folder, name))).toBe(false);
   });
 
   it("asks the accounting how a task ended, and the controller where there is none", () => {

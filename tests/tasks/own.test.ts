@@ -24,6 +24,9 @@ describe("a table of one's own", () => {
     for (const label of [0, 1, 2]) expect(test!.filter((example) => example.label === label)).toHaveLength(10);
     const again = await (await openTask({ data, ...columns })).load("test");
     expect(again).toEqual(test);
+    await expect(task.load("dev")).rejects.toThrow(/^reviews has no dev split: it has train, select, test$/);
+    const whole = await openTask({ data, ...columns, whole: true });
+    await expect(whole.load("train")).rejects.toThrow(/it has test; it was opened for evaluation only$/);
   });
 
   it("takes the files of a folder as they are", async () => {
@@ -61,6 +64,36 @@ describe("a table of one's own", () => {
     await expect(openTask({ data: `${data}x`, ...columns })).rejects.toThrow(/no such file/);
     const same = join(await makeFolder({ "same.csv": csv(9, () => 1) }), "same.csv");
     await expect(openTask({ data: same, ...columns })).rejects.toThrow(/needs two labels or more/);
+  });
+
+  it("names rows that cannot be read before it judges columns and labels by the others", async () => {
+    const line = (i: number): string => JSON.stringify({ review: `number ${i}`, stars: i % 2 });
+    const folder = await makeFolder({
+      "pretty.jsonl": JSON.stringify([{ review: "a", stars: 1 }, { review: "b", stars: 0 }], null, 2), // biome-ignore format: one line
+      "commas.csv": "review,stars\ngood, but long,1\nbad, and long,0\n",
+      "broken.jsonl": `${line(0)}\n{"review": "number 1", "stars": \n`,
+      "mostly.jsonl": `${line(0)}\n${line(1)}\n{"review"\n${Array.from({ length: 40 }, (_, i) => line(i)).join("\n")}\n`,
+    });
+    const open = (name: string, more = {}) => openTask({ data: join(folder, name), ...columns, ...more });
+    for (const more of [{}, { skipBadRows: true }]) {
+      await expect(open("pretty.jsonl", more)).rejects.toThrow(/pretty\.jsonl: no row can be used: line 1 is not JSON/);
+      await expect(open("pretty.jsonl", { text: undefined, ...more })).rejects.toThrow(/no row can be used: line 1 is not JSON/);
+      await expect(open("commas.csv", more)).rejects.toThrow(/commas\.csv: no row can be used: line 2 has 3 fields where the header has 2/);
+      await expect(open("broken.jsonl", more)).rejects.toThrow(
+        /broken\.jsonl: 1 of 2 rows cannot be used: line 2 is not JSON.* without them: .*"stars" has 1 different values/,
+      );
+    }
+    await expect(open("mostly.jsonl", { label: "star" })).rejects.toThrow(/line 3 is not JSON.* without them: .* has no column "star"/);
+    await expect((await open("mostly.jsonl")).load("train")).rejects.toThrow(/1 of 43 rows cannot be used: line 3 is not JSON/);
+    expect(await (await open("mostly.jsonl", { skipBadRows: true })).load("train")).not.toHaveLength(0);
+  });
+
+  it("names rows of other splits that cannot be read, too", async () => {
+    const train = csv(40, (i) => i % 2);
+    const dev = await openTask({ data: await makeFolder({ "train.csv": train, "dev.jsonl": '{\n"review"\n' }), ...columns });
+    await expect(dev.load("dev")).rejects.toThrow(/dev\.jsonl: no row can be used: line 1 is not JSON/);
+    const test = await openTask({ data: await makeFolder({ "train.csv": train, "test.csv": "review,stars\na, b,1\n" }), ...columns });
+    await expect(test.load("test")).rejects.toThrow(/test\.csv: no row can be used: line 2 has 3 fields/);
   });
 
   it("takes a file whole for evaluation, under the model's labels", async () => {

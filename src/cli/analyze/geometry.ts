@@ -6,7 +6,8 @@ import { examples, wholeNumber } from "../options.js";
 import { finish, folderOf, machineOf, noticeOf, sampleOptions, withProgress } from "./shared.js";
 
 export function define(command: Command, io: Io): void {
-  sampleOptions(command, 500)
+  // Of three examples, two at least share one of two classes.
+  sampleOptions(command, 500, 3)
     .argument("<run...>", "finished runs of one task, or folders of them")
     .addOption(new Option("--perplexity <count>", "about how many neighbours a point has").argParser(wholeNumber(2, 500)).default(30))
     .addOption(new Option("--iterations <count>", "steps of t-SNE").argParser(wholeNumber(1)).default(750))

@@ -8,7 +8,7 @@ import { msgsProbes } from "../../tasks/msgs.js";
 import type { Io } from "../io.js";
 import { collect, dataOption, examples, leastLength, limitOption, realNumber, wholeNumber } from "../options.js";
 import { watchTraining } from "../train-watch.js";
-import { computeOptions, finish, folderOf, noticeOf } from "./shared.js";
+import { computeOptions, finish, folderOf, noticeOf, tellHowToGoOn } from "./shared.js";
 
 export function define(command: Command, io: Io): void {
   computeOptions(command)
@@ -52,9 +52,10 @@ export function define(command: Command, io: Io): void {
       });
       const methods = (options.method ?? ["standard"]).map((label) => ({ label, method: label.split("+") }));
       for (const { method } of methods) await readRunConfig({ flags: { model, method } });
-      const ledger = openLedger<ProbeScores>(join(out, "probe.runs.jsonl"), { analysis: "probe" });
+      const ledger = openLedger<ProbeScores>(join(out, "probe.runs.jsonl"));
       const notice = noticeOf(io, options);
       const shown = watchTraining(io, { quiet: options.quiet });
+      const untell = tellHowToGoOn(io, "every finished run is kept", () => shown.end());
       try {
         const runs = await runProbes({
           probes: options.probe,
@@ -70,6 +71,7 @@ export function define(command: Command, io: Io): void {
         });
         await finish(io, options, out, probeAnalysis({ model, runs }));
       } finally {
+        untell();
         shown.end();
         ledger.close();
       }
