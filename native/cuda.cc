@@ -10,6 +10,7 @@
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAGraphsC10Utils.h>
+#include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 #include <cuda_runtime_api.h>
 
@@ -59,6 +60,7 @@ napi_value deviceMemory(const Call& call) {
   decltype(c10::cuda::CUDACachingAllocator::getDeviceStats(device)) statistics;
   if (c10::cuda::CUDACachingAllocator::get()->initialized()) statistics = c10::cuda::CUDACachingAllocator::getDeviceStats(device);
   size_t available = 0, total = 0;
+  c10::cuda::CUDAGuard guard(device);
   cudaMemGetInfo(&available, &total);
   napi_value object = newObject(call.env);
   set(call.env, object, "bytes", fromDouble(call.env, static_cast<double>(statistics.allocated_bytes[0].current)));
@@ -92,7 +94,7 @@ std::vector<T>& table() {
 
 at::Generator& randomState(int64_t index) {
   auto& states = table<at::Generator>();
-  if (index < 0 || index > 4096) throw std::invalid_argument("random state " + std::to_string(index) + " is out of range");
+  if (index < 0 || index > 65536) throw std::invalid_argument("random state " + std::to_string(index) + " is out of range");
   while (static_cast<int64_t>(states.size()) <= index) states.push_back(at::cuda::detail::createCUDAGenerator());
   return states[index];
 }

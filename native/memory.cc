@@ -40,6 +40,15 @@ size_t readNumber(const char* path) {
   return std::strtoull(word.c_str(), nullptr, 10);
 }
 
+/** What a control group holds of files: the kernel gives it up when memory is wanted. */
+size_t reclaimable(const char* path) {
+  std::ifstream file(path);
+  size_t sum = 0, value = 0;
+  for (std::string key; file >> key >> value;)
+    if (key == "inactive_file" || key == "active_file" || key == "slab_reclaimable") sum += value;
+  return sum;
+}
+
 /** Blocks come in steps of an eighth of their power of two, so that a batch a little longer finds the last one's blocks. */
 size_t blockSize(size_t bytes) {
   size_t wanted = bytes + kAlignment;
@@ -153,7 +162,7 @@ size_t availableMemory() {
   size_t limit = readNumber("/sys/fs/cgroup/memory.max");
   if (limit != std::numeric_limits<size_t>::max()) {
     size_t used = readNumber("/sys/fs/cgroup/memory.current");
-    size_t left = limit > used ? limit - used : 0;
+    size_t left = (limit > used ? limit - used : 0) + reclaimable("/sys/fs/cgroup/memory.stat");
     if (left < available) available = left;
   }
   return available;

@@ -106,6 +106,8 @@ async function post(url: string, options: Options, texts: readonly (string | rea
       method: "POST",
       headers: { "content-type": "application/json", ...options.headers },
       body: JSON.stringify({ texts }),
+      // Followed, most redirections would ask again by GET, without the texts, and take the headers to another host.
+      redirect: "manual",
       signal: AbortSignal.timeout(1000 * options.timeout),
     });
     body = await response.text();
@@ -115,13 +117,17 @@ async function post(url: string, options: Options, texts: readonly (string | rea
     throw new Transient(`${messageOf(error)}${cause && ` (${cause})`}`);
   }
   if (response.status === 429 || response.status >= 500) throw new Transient(`status ${response.status}`, retryAfter(response));
+  const elsewhere = response.headers.get("location");
+  if (response.status >= 300 && response.status < 400 && elsewhere !== null)
+    throw new UserError(`${url}: this address redirects to ${new URL(elsewhere, url)}; give the one that answers`);
   if (!response.ok) throw new UserError(`${url}: expected status 200, received ${response.status}: ${excerpt(body)}`);
   return body;
 }
 
-/** Seconds that a busy server asks for; never more than a minute. */
+/** Seconds that a busy server asks for, as such or by a date; never more than a minute. */
 function retryAfter(response: Response): number {
-  const seconds = Number(response.headers.get("retry-after"));
+  const asked = response.headers.get("retry-after") ?? "";
+  const seconds = /^\s*\d/.test(asked) ? Number(asked) : (Date.parse(asked) - Date.now()) / 1000;
   return Number.isFinite(seconds) ? Math.min(60, Math.max(0, seconds)) : 0;
 }
 

@@ -1,7 +1,9 @@
+import { z } from "zod";
 import { UserError } from "../errors.js";
 import { templateOf } from "../text/rendering.js";
 import { slotsOf } from "../text/slots.js";
 import type { Substitutions } from "../text/substitutions.js";
+import { validate } from "../validate.js";
 import { nearTieMargin } from "./example.js";
 import { type JournalHeader, readJournal } from "./journal.js";
 import type { AttackResult } from "./result.js";
@@ -12,6 +14,26 @@ import type { Prepared, Victim } from "./victim.js";
 /** Probabilities may differ by this much between machines and batch shapes. */
 const usualTolerance = 1e-3;
 const batchLines = 256;
+
+/** What a replay reads of a line: who writes a journal anew can give any line a checksum that fits. */
+const lineSchema = z
+  .object({
+    id: z.string(),
+    label: z.int().min(0),
+    outcome: z.enum(["skipped", "success", "failed"]),
+    before: z.array(z.number()),
+    after: z.array(z.number()),
+    edits: z.array(z.object({ position: z.int().min(0), from: z.string(), to: z.string() })),
+    texts: z.array(z.string()).min(1),
+    fieldSizes: z.array(z.int().min(0)),
+    words: z.array(z.string()),
+    final: z.array(z.string()),
+  })
+  .refine(({ label, before }) => label < before.length, { path: ["label"], error: "expected one of the classes" })
+  .refine(({ fieldSizes, words }) => fieldSizes.reduce((sum, size) => sum + size, 0) === words.length, {
+    path: ["fieldSizes"],
+    error: "expected the words of each field",
+  });
 
 /** What a verified journal holds. */
 export interface Verification {
@@ -35,12 +57,16 @@ export async function verifyJournal<Ready extends Prepared>(
   let header: JournalHeader | undefined;
   let batch: { line: number; result: AttackResult }[] = [];
   let lines = 0;
+  const ids = new Set<string>();
   for await (const entry of readJournal(path)) {
     if (!header) {
       header = entry.header;
       checkHashes(header, { ...victim.hashes, ...(options.substitutions && { substitutions: options.substitutions.hash }) }, path);
     }
     lines++;
+    const { id } = validate(lineSchema, entry.result, `${path}:${entry.line}`);
+    if (ids.has(id)) throw new UserError(`${path}:${entry.line}: the example ${id} was attacked in a line before; expected each once`);
+    ids.add(id);
     outcomes[entry.result.outcome]++;
     checkEdits(entry.result, options.substitutions, `${path}:${entry.line}`);
     batch.push(entry);

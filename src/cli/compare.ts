@@ -1,5 +1,5 @@
 import type { Command } from "@commander-js/extra-typings";
-import { type Comparison, compareSides, onSharedSeeds } from "../evaluation/compare.js";
+import { type Comparison, compareSides, measuresApart, onSharedSeeds } from "../evaluation/compare.js";
 import { formatCount, formatShare } from "../format.js";
 import { readSide } from "../runs/compare.js";
 import { type Io, write } from "./io.js";
@@ -23,6 +23,8 @@ export function define(command: Command, io: Io): void {
       const sides = onSharedSeeds(await readSide(first), await readSide(second));
       if (sides.leftOut.length > 0) await write(io.stderr, `left out, since only one side has them: seeds ${sides.leftOut.join(", ")}\n`);
       const comparisons = compareSides(sides.first, sides.second, seed);
+      const apart = measuresApart(sides.first, sides.second);
+      if (apart.length > 0) await write(io.stderr, `left out, since no example is common to both sides: ${apart.join(", ")}\n`);
       await (json ? printJson(io, { first, second, comparisons }) : print(io, comparisons, first, second));
     });
 }

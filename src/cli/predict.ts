@@ -67,5 +67,7 @@ function toJson({ input, label, probabilities }: Prediction<Input>): object {
 }
 
 function toLine({ input, label, probabilities }: Prediction<Input>): string {
-  return `${label}\t${(probabilities[label] ?? 0).toFixed(4)}\t${input.texts.join("\t")}\n`;
+  // Texts of JSON lines may have line breaks and tabs of their own, which would make lines and columns of them.
+  const texts = input.texts.map((text) => text.replace(/[\t\r\n]+/g, " "));
+  return `${label}\t${(probabilities[label] ?? 0).toFixed(4)}\t${texts.join("\t")}\n`;
 }

@@ -59,13 +59,15 @@ export function onSharedSeeds(first: Side, second: Side): { first: Side; second:
   return { first: taken(first, ours), second: taken(second, theirs), leftOut };
 }
 
-/** Compares two models on every measure that both have, seed by seed and example by example. */
+/** Compares two models on every measure that both have on the same examples, seed by seed and example by example. */
 export function compareSides(first: Side, second: Side, seed = 0): Comparison[] {
   if (first.seeds.length !== second.seeds.length)
     throw new UserError(
       `${first.name} has ${first.seeds.length} run(s), ${second.name} has ${second.seeds.length}; compare as many of one as of the other`,
     );
-  const measures = sharedMeasures(first, second);
+  const shared = sharedMeasures(first, second);
+  const apart = measuresApart(first, second);
+  const measures = apart.length < shared.length ? shared.filter((measure) => !apart.includes(measure)) : shared;
   const rng = new Rng(seed);
   const measured = measures.map((measure) => measureOne(measure, first, second, rng.fork("compare", measure)));
   const corrected = holm(measured.map(({ p }) => p.mcNemar ?? p.bootstrap));
@@ -74,6 +76,16 @@ export function compareSides(first: Side, second: Side, seed = 0): Comparison[] 
     const better = p.corrected >= level ? null : comparison.difference > 0 ? "first" : "second";
     return { ...comparison, p, better, verdict: sentence({ ...comparison, p, better }, first.name, second.name) };
   });
+}
+
+/** Measures that both sides have, but on other examples, as a run's report and another's journals: they say nothing together. */
+export function measuresApart(first: Side, second: Side): string[] {
+  return sharedMeasures(first, second).filter((measure) => commonExamples(measure, first, second).length === 0);
+}
+
+function commonExamples(measure: string, first: Side, second: Side): string[] {
+  const [one, ...others] = [...first.seeds, ...second.seeds].map((outcomes) => outcomes.get(measure)!);
+  return [...one!.keys()].filter((id) => others.every((table) => table.has(id)));
 }
 
 function sharedMeasures(first: Side, second: Side): string[] {
@@ -93,8 +105,7 @@ function measureOne(
   second: Side,
   rng: Rng,
 ): Omit<Comparison, "better" | "verdict" | "p"> & { p: Omit<Comparison["p"], "corrected"> } {
-  const tables = [...first.seeds, ...second.seeds].map((outcomes) => outcomes.get(measure)!);
-  const ids = [...tables[0]!.keys()].filter((id) => tables.every((table) => table.has(id)));
+  const ids = commonExamples(measure, first, second);
   if (ids.length === 0)
     throw new UserError(
       `${measure}: ${first.name} and ${second.name} have no example in common; use the same --task, --examples and --seed`,

@@ -36,11 +36,13 @@ export const ptwd = defineMethod({
 /** sqrt(1e-10 + sum (theta - theta0)^2): the norm, not its square. */
 export function distance(pairs: readonly (readonly [Tensor, Tensor])[], device: string): Tensor {
   // The squared error keeps nothing but the two sides for its gradient.
-  const squares = groupsFor(device, pairs).map((group) =>
-    scope(() => mseLoss(together(group.map(([now]) => now)), together(group.map(([, before]) => before)), 2)),
-  );
-  return squares
-    .reduce((sum, square) => sum.add(square))
-    .add(floor)
-    .sqrt();
+  return scope(() => {
+    const squares = groupsFor(device, pairs).map((group) =>
+      scope(() => mseLoss(together(group.map(([now]) => now)), together(group.map(([, before]) => before)), 2)),
+    );
+    return squares
+      .reduce((sum, square) => sum.add(square))
+      .add(floor)
+      .sqrt();
+  });
 }

@@ -67,7 +67,7 @@ function createRose(chosen: Options): Layer {
   const divergenceOf = (step: Step): Tensor => {
     const twice = bringsBase(step.run) || step.run.layers.some((other) => other.twice);
     const [clean, again] = twice ? step.pair("clean", "again") : [step.pass("clean"), step.pass("again")];
-    return symmetricDivergence(clean.logits, again.logits).mul(step.batch.rows / 4);
+    return symmetricDivergence(clean.logits, again.logits).mul(step.run.settings.batchSize / 4);
   };
 
   const maskOf = (risks: Tensor, part: Options["keep"] | null): Tensor => {

@@ -1,5 +1,5 @@
 import { evaluating, mapWeights, type Weights } from "../nn/index.js";
-import { type DataType, type Device, dropCachedMemory, free, keep, memory, noGrad, scope } from "../tensor/index.js";
+import { type DataType, type Device, dropCachedMemory, free, keep, memory, noGrad, scope, useRecordableStream } from "../tensor/index.js";
 import { type Padded, padBatch } from "../text/batch.js";
 import type { Encoded } from "../text/encoding.js";
 import type { EncoderConfig } from "./config.js";
@@ -101,14 +101,22 @@ export async function classify(
     done += batch.length;
     onBatch?.(done);
   };
-  for (const batch of lengthBatches(encoded, classifier.batchTokens, classifier.batchCost)) {
-    const texts = batch.map((index) => encoded[index]!);
-    underWay.push({ batch, values: classifier.probabilities(padBatch(texts, classifier.pad)) });
-    if (underWay.length >= depth) await finish();
-    await new Promise(setImmediate);
+  try {
+    for (const batch of lengthBatches(encoded, classifier.batchTokens, classifier.batchCost)) {
+      const texts = batch.map((index) => encoded[index]!);
+      const values = classifier.probabilities(padBatch(texts, classifier.pad));
+      // What goes wrong is told in its turn; until then nobody waits for it.
+      values.catch(() => undefined);
+      underWay.push({ batch, values });
+      if (underWay.length >= depth) await finish();
+      await new Promise(setImmediate);
+    }
+    while (underWay.length > 0) await finish();
+    return rows;
+  } finally {
+    // Who is told of a failure may close the classifier at once.
+    await Promise.allSettled(underWay.map(({ values }) => values));
   }
-  while (underWay.length > 0) await finish();
-  return rows;
 }
 
 /** The fastest way to compute a model where it lies. */
@@ -118,8 +126,10 @@ export function openClassifier(
   placement: Placement = onCpu,
   expectedTokens?: number,
 ): Classifier {
-  const eager = eagerClassifier(model, weights, placement, expectedTokens);
-  return placement.device === "cpu" ? eager : graphClassifier(model, eager, placement.device);
+  if (placement.device === "cpu") return eagerClassifier(model, weights, placement, expectedTokens);
+  // Before the first work on the weights: streams do not wait for each other.
+  useRecordableStream(placement.device);
+  return graphClassifier(model, eagerClassifier(model, weights, placement, expectedTokens), placement.device);
 }
 
 /**

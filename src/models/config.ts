@@ -80,7 +80,8 @@ const configSchema = z
       .default("absolute"),
     is_decoder: z.literal(false, { error: "expected false: only encoders are supported" }).default(false),
     add_cross_attention: z.literal(false, { error: "expected false: only encoders are supported" }).default(false),
-    id2label: z.record(z.string().regex(/^\d+$/), z.string()).nullish(),
+    // Labels that are numbers in the data often stand here as such.
+    id2label: z.record(z.string().regex(/^\d+$/), z.union([z.string(), z.number().transform(String)])).nullish(),
     num_labels: count.max(100_000).nullish(),
   })
   .refine((raw) => raw.hidden_size % raw.num_attention_heads === 0, {
@@ -170,7 +171,7 @@ export function temperFacts(config: EncoderConfig, where: string): TemperFacts |
 
 /**
  * The config.json of a model with these labels, for transformers to read too: everything that was there stays, except the number
- * type, which is the weights' own affair now.
+ * type, which is the weights' own affair now, and the kind of problem: whatever it was, one label of these is right now.
  */
 export function toConfigJson(
   config: EncoderConfig,
@@ -178,7 +179,7 @@ export function toConfigJson(
   architectures: readonly string[],
   extra: Readonly<Record<string, unknown>> = {},
 ): Record<string, unknown> {
-  const { torch_dtype: _torchType, dtype: _type, num_labels: _count, ...kept } = config.raw;
+  const { torch_dtype: _torchType, dtype: _type, num_labels: _count, problem_type: _problem, ...kept } = config.raw;
   return {
     ...kept,
     architectures: [...architectures],

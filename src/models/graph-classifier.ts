@@ -13,7 +13,6 @@ import {
   Staging,
   scope,
   type Tensor,
-  useRecordableStream,
 } from "../tensor/index.js";
 import { nativeCuda } from "../tensor/native.js";
 import { bucketLength, type Padded } from "../text/batch.js";
@@ -26,9 +25,14 @@ interface Bucket {
   readonly staging: Staging;
   recorded: { readonly graph: Graph; readonly output: Tensor } | null;
   seen: boolean;
-  /** Results on their way back, one set a turn. */
-  readonly results: readonly { readonly values: Tensor; readonly event: number }[];
-  turn: number;
+  /** Places for results on their way back that no batch is using. */
+  readonly idle: Place[];
+}
+
+/** Where a batch's results come to, and the mark that tells when they are there. */
+interface Place {
+  readonly values: Tensor;
+  readonly event: number;
 }
 
 /** Few lengths and row counts, so that few graphs serve all batches. */
@@ -36,24 +40,23 @@ const lengthStep = 8;
 const leastRows = 8;
 /** Beyond so many tokens a batch keeps the GPU busy by itself, and filling it up would cost more than launching its operators. */
 const largestRecorded = 8192;
-const turns = 2;
+/** Batches under way: one is computed while the next is packed. */
+const depth = 2;
 
 /**
  * A model as a classifier on a GPU: small batches are filled up to a few shapes, and each shape's work is recorded once and replayed.
  * The results of one batch come back while the next is being packed. Large batches go to the classifier it stands on.
  */
 export function graphClassifier(model: Pick<Model, "shape" | "tokenizer">, large: EagerClassifier, device: Device): Classifier {
-  useRecordableStream(device);
   const { pad } = model.tokenizer.special;
-  const { classes } = model.shape;
+  const { classes, config } = model.shape;
   const buckets = new Map<string, Bucket>();
 
-  function bucketOf(arrays: ReadonlyMap<string, HostTensor>, rows: number): Bucket {
+  function bucketOf(arrays: ReadonlyMap<string, HostTensor>): Bucket {
     const key = JSON.stringify([...arrays].map(([name, { shape }]) => [name, shape]));
     const known = buckets.get(key);
     if (known) return known;
-    const results = Array.from({ length: turns }, () => ({ values: keep(pinned([rows, classes], "float32")), event: newEvent() }));
-    const bucket: Bucket = { staging: new Staging(arrays, device), recorded: null, seen: false, results, turn: 0 };
+    const bucket: Bucket = { staging: new Staging(arrays, device), recorded: null, seen: false, idle: [] };
     buckets.set(key, bucket);
     return bucket;
   }
@@ -61,23 +64,23 @@ export function graphClassifier(model: Pick<Model, "shape" | "tokenizer">, large
   const work = (bucket: Bucket): Tensor =>
     noGrad(() => scope(() => forward(model.shape, large.weights, stagedInput(bucket.staging), evaluating).logits.softmax(-1)));
 
-  /** Starts a batch and returns the place its results will come to. */
-  function start(filled: Padded): Bucket["results"][number] {
+  /** Starts a batch; its results will come to the place. */
+  function start(filled: Padded): { bucket: Bucket; place: Place } {
     const arrays = namedArrays(filled);
-    const bucket = bucketOf(arrays, filled.rows);
+    const bucket = bucketOf(arrays);
     bucket.staging.fill(arrays);
-    const result = bucket.results[bucket.turn++ % turns] as Bucket["results"][number];
+    const place = bucket.idle.pop() ?? { values: keep(pinned([filled.rows, classes], "float32")), event: newEvent() };
     scope(() => {
       if (bucket.seen && !bucket.recorded) {
         const { graph, result: output } = capture([], () => keep(work(bucket)));
         bucket.recorded = { graph, output };
       }
       bucket.recorded?.graph.replay();
-      result.values.copy_(bucket.recorded?.output ?? work(bucket), true);
+      place.values.copy_(bucket.recorded?.output ?? work(bucket), true);
     });
     bucket.seen = true;
-    nativeCuda().eventRecord(result.event);
-    return result;
+    nativeCuda().eventRecord(place.event);
+    return { bucket, place };
   }
 
   return {
@@ -85,19 +88,21 @@ export function graphClassifier(model: Pick<Model, "shape" | "tokenizer">, large
     pad,
     batchTokens: large.batchTokens,
     batchCost: large.batchCost,
-    depth: turns,
+    depth,
     async probabilities(batch) {
       if (batch.rows * batch.length > largestRecorded) return large.probabilities(batch);
-      const result = start(fillUp(batch, pad));
+      const { bucket, place } = start(fillUp(batch, pad, config.maxLength));
       await new Promise(setImmediate);
-      nativeCuda().eventWait(result.event);
-      return result.values.floats().subarray(0, batch.rows * classes);
+      nativeCuda().eventWait(place.event);
+      const values = place.values.floats();
+      bucket.idle.push(place);
+      return values.subarray(0, batch.rows * classes);
     },
     close() {
-      for (const { staging, recorded, results } of buckets.values()) {
+      for (const { staging, recorded, idle } of buckets.values()) {
         recorded?.graph.free();
-        free([recorded?.output, results.map(({ values }) => values)]);
-        freeEvents(results.map(({ event }) => event));
+        free([recorded?.output, idle.map(({ values }) => values)]);
+        freeEvents(idle.map(({ event }) => event));
         staging.dispose();
       }
       large.close();
@@ -105,10 +110,13 @@ export function graphClassifier(model: Pick<Model, "shape" | "tokenizer">, large
   };
 }
 
-/** A batch with padding and copies of its first row, so that its shape is one of few; always with some padding, so that all have a bias. */
-export function fillUp(batch: Padded, pad: number): Padded {
+/**
+ * A batch with padding and copies of its first row, so that its shape is one of few; with some padding, so that all have a bias, but for
+ * texts as long as the model can read.
+ */
+export function fillUp(batch: Padded, pad: number, longest: number): Padded {
   const rows = Math.max(leastRows, 2 ** Math.ceil(Math.log2(batch.rows)));
-  const length = bucketLength(batch.length + 1, lengthStep);
+  const length = Math.min(bucketLength(batch.length + 1, lengthStep), longest);
   const ids = new Int32Array(rows * length).fill(pad);
   const types = new Int32Array(rows * length);
   const mask = new Uint8Array(rows * length);

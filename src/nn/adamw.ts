@@ -179,10 +179,12 @@ export class AdamW {
 
   /** A gate for each element. */
   #applyElements({ slot, gradient, gate }: Gated, decay: number, rate: Tensor): void {
-    const before = slot.parameter.clone();
-    this.#apply([slot], [gradient], decay, rate);
-    // lerp is exact at both ends.
-    slot.parameter.copy_(lerp(before, slot.parameter, gate));
+    scope(() => {
+      const before = slot.parameter.clone();
+      this.#apply([slot], [gradient], decay, rate);
+      // lerp is exact at both ends.
+      slot.parameter.copy_(lerp(before, slot.parameter, gate));
+    });
   }
 
   #apply(slots: readonly Slot[], gradients: List, decay: number, rate: Tensor): void {

@@ -27,7 +27,7 @@ const placement = new Set(["seed", "device", "threads", "precision"]);
 export function groupRuns(runs: readonly ReportRun[]): TaskGroups[] {
   const tasks = collect(runs, ({ config, results }) => results?.task ?? taskName(config));
   return [...tasks].map(([task, inTask]) => {
-    const keyed = [...collect(inTask, ({ config }) => JSON.stringify(settingsOf(config))).values()];
+    const keyed = [...collect(inTask, ({ config }) => JSON.stringify(settingsOf(config))).values()].flatMap(oncePerSeed);
     const groups = nameGroups(keyed.map((same) => same.toSorted((a, b) => a.config.seed - b.config.seed)));
     const baseline = groups.find(({ runs: [first] }) => first !== undefined && methodName(first.config) === "standard") ?? groups[0]!;
     return { task, groups, baseline };
@@ -40,14 +40,23 @@ function collect<T>(items: readonly T[], keyOf: (item: T) => string): Map<string
   return found;
 }
 
-/** Groups of the same methods are told apart by the settings in which they differ. */
+/** A seed that was run twice is no second seed: its runs stand in groups of their own. */
+function oncePerSeed(runs: readonly ReportRun[]): ReportRun[][] {
+  const bySeed = [...collect(runs, ({ config }) => String(config.seed)).values()];
+  const most = Math.max(...bySeed.map((same) => same.length));
+  return Array.from({ length: most }, (_, turn) => bySeed.flatMap((same) => same[turn] ?? []));
+}
+
+/** Groups of the same methods are told apart by the settings in which they differ; where those are the same, by their folder. */
 function nameGroups(groups: readonly ReportRun[][]): Group[] {
   return groups.map((runs) => {
-    const { config } = runs[0]!;
+    const { config, folder } = runs[0]!;
     const rivals = groups.filter(([other]) => methodName(other!.config) === methodName(config)).map(([other]) => settingsOf(other!.config));
     const settings = settingsOf(config);
     const telling = Object.keys(settings).filter((key) => rivals.some((rival) => rival[key] !== settings[key]));
-    const suffix = telling.map((key) => `${key.replace(/^train\./, "")} ${settings[key]}`).join(", ");
+    const isTwin = rivals.filter((rival) => JSON.stringify(rival) === JSON.stringify(settings)).length > 1;
+    const told = telling.map((key) => `${key.replace(/^train\./, "")} ${settings[key]}`);
+    const suffix = [...told, ...(isTwin ? [folder] : [])].join(", ");
     const options = methodChoices(config.method).flatMap(({ options: given }) =>
       Object.entries(given).map(([key, value]) => `${key} ${value}`),
     );

@@ -1,9 +1,9 @@
-import { join } from "node:path";
+import { join, resolve } from "node:path";
+import { z } from "zod";
 import { UserError } from "../errors.js";
 import { exists, readJson, readText } from "../files.js";
 import { readConfig } from "../models/config.js";
 import { type RunConfig, runConfigSchema } from "../runs/config.js";
-import type { Environment } from "../runs/environment.js";
 import { type RunEvent, readEvents, readTimings } from "../runs/events.js";
 import { readStatus, runFiles } from "../runs/folder.js";
 import { listRuns } from "../runs/list.js";
@@ -13,13 +13,21 @@ import { validate } from "../validate.js";
 import { type Figure, readFigures } from "./figures.js";
 import { type RunAttacks, readAttacks } from "./read-attacks.js";
 
+/** Of a run's environment, what the report tells. */
+const environmentSchema = z.looseObject({
+  ...{ temper: z.string(), commit: z.string().nullable(), node: z.string(), libtorch: z.string(), platform: z.string() },
+  ...{ device: z.string(), precision: z.string(), threads: z.number() },
+  model: z.looseObject({ hash: z.string() }),
+  data: z.looseObject({ train: z.string() }),
+});
+
 /** All that a run folder holds, as the report needs it. */
 export interface ReportRun {
   readonly folder: string;
   readonly config: RunConfig;
   /** config.yaml as it stands. */
   readonly configText: string;
-  readonly environment: Environment;
+  readonly environment: z.output<typeof environmentSchema>;
   /** Null before the run has finished. */
   readonly results: Results | null;
   readonly failure: string | null;
@@ -34,14 +42,15 @@ export interface ReportRun {
 
 /** The runs that folders name: a run each, or all those below. */
 export async function readRuns(folders: readonly string[]): Promise<ReportRun[]> {
-  const found: string[] = [];
+  // One run may be named by several paths; it is read once, by the first.
+  const found = new Map<string, string>();
   for (const folder of folders) {
     const runs = await listRuns(folder);
     if (runs.length === 0)
       throw new UserError(`${folder}: there is no run in it: expected a folder with ${runFiles.config}, as temper train writes it`);
-    found.push(...runs.map((run) => run.folder));
+    for (const run of runs) if (!found.has(resolve(run.folder))) found.set(resolve(run.folder), run.folder);
   }
-  return Promise.all([...new Set(found)].map(readRun));
+  return Promise.all([...found.values()].map(readRun));
 }
 
 async function readRun(folder: string): Promise<ReportRun> {
@@ -50,7 +59,7 @@ async function readRun(folder: string): Promise<ReportRun> {
   const config = validate(runConfigSchema, located.value, located.where);
   const [configText, environment, results, status, events, seconds, labels, figures] = await Promise.all([
     readText(path, "the run's config"),
-    readJson(join(folder, runFiles.environment), "the run's environment"),
+    readEnvironment(join(folder, runFiles.environment)),
     readResults(folder),
     readStatus(folder),
     readEvents(folder),
@@ -62,7 +71,7 @@ async function readRun(folder: string): Promise<ReportRun> {
     folder,
     config,
     configText,
-    environment: environment as Environment,
+    environment,
     results,
     failure: results ? null : (status?.failure ?? null),
     events,
@@ -71,6 +80,10 @@ async function readRun(folder: string): Promise<ReportRun> {
     attacks: await readAttacks(join(folder, "attacks"), config.encoding),
     figures,
   };
+}
+
+async function readEnvironment(path: string): Promise<z.output<typeof environmentSchema>> {
+  return validate(environmentSchema, await readJson(path, "the run's environment"), path);
 }
 
 async function readSeconds(folder: string): Promise<number> {

@@ -43,8 +43,9 @@ function lossOf({ events }: ReportRun): Series["points"] {
 
 function evaluationsOf({ events }: ReportRun, metric: string): Series["points"] {
   return events.flatMap(({ step, evaluation }) => {
-    const value = evaluation?.[metric];
-    return value === undefined ? [] : [{ step, value }];
+    // What is no number (of a training that diverged) is null in a file.
+    const value: unknown = evaluation?.[metric];
+    return typeof value === "number" ? [{ step, value }] : [];
   });
 }
 

@@ -1,3 +1,4 @@
+import { UserError } from "../errors.js";
 import { groupRuns } from "../report/groups.js";
 import { type ReportRun, readRuns } from "../report/read-run.js";
 import { type Measured, measuresOf } from "./measures.js";
@@ -5,8 +6,12 @@ import { cellOf, type Table, type TableCell, type TableRow, withTests } from "./
 
 /** The table of finished runs that belong to no sweep: a row a setting, a column a task, runs that differ in their seed together. */
 export async function tableOfRuns(folders: readonly string[]): Promise<Table> {
-  const tasks = groupRuns((await readRuns(folders)).filter(({ results }) => results !== null));
-  const seeds = [...new Set(tasks.flatMap(({ groups }) => groups.flatMap(({ runs }) => runs.map(({ config }) => config.seed))))].sort(
+  const runs = await readRuns(folders);
+  const unfinished = runs.filter(({ results }) => results === null);
+  if (unfinished.length === runs.length)
+    throw new UserError(`${folders.join(", ")}: expected a finished run, found none; finish one with temper train … --resume`);
+  const tasks = groupRuns(runs.filter(({ results }) => results !== null));
+  const seeds = [...new Set(tasks.flatMap(({ groups }) => groups.flatMap(({ runs: same }) => same.map(({ config }) => config.seed))))].sort(
     (a, b) => a - b,
   );
   const rows = new Map<string, Record<string, TableCell>>();
@@ -14,12 +19,12 @@ export async function tableOfRuns(folders: readonly string[]): Promise<Table> {
   for (const { task, groups } of tasks) {
     const shown = measures.get(task) ?? new Set(["accuracy"]);
     measures.set(task, shown);
-    for (const { name, runs } of groups) {
+    for (const { name, runs: same } of groups) {
       const cells = rows.get(name) ?? {};
       rows.set(name, cells);
-      for (const [measure, cell] of await cellsOf(runs, seeds)) {
+      for (const [measure, cell] of await cellsOf(same, seeds)) {
         cells[`${task}/${measure}`] = cell;
-        if (measured(measure, runs)) shown.add(measure);
+        if (measured(measure, same)) shown.add(measure);
       }
     }
   }
@@ -35,7 +40,7 @@ export async function tableOfRuns(folders: readonly string[]): Promise<Table> {
     seeds,
     columns: [...measures].map(([task, names]) => ({ id: task, title: task, measures: [...names] })),
     rows: withTests(all, baseline),
-    notes: [],
+    notes: unfinished.map(({ folder }) => `${folder}: not finished, left out`),
   };
 }
 

@@ -21,10 +21,12 @@ export interface Layout {
   readonly clean?: (text: string) => string;
 }
 
-/** Fails, naming the columns that are there, unless the table has all of these. */
+/** Fails, naming the columns that are there, unless the table has each of these once. */
 export function requireColumns(table: Table, columns: readonly string[]): void {
   for (const column of columns) {
-    if (table.columns.includes(column)) continue;
+    const found = table.columns.filter((name) => name === column).length;
+    if (found === 1) continue;
+    if (found > 1) throw new UserError(`${table.file} has ${found} columns "${column}"; expected one: rename the others`);
     throw complaint(
       [table],
       `${table.file} has no column "${column}"${didYouMean(column, table.columns)}; ` +

@@ -89,7 +89,14 @@ function parseCsv(file: string, text: string): Table {
   const delimiter = !header.includes(",") && header.includes(";") ? ";" : ",";
   let records: { record: string[]; info: { lines: number } }[];
   try {
-    records = parse(text, { delimiter, info: true, relax_column_count: true, skip_empty_lines: true }) as unknown as typeof records;
+    records = parse(text, {
+      delimiter,
+      // Left to itself the parser takes the first line's end for every line's; files put together by hand have both.
+      record_delimiter: text.includes("\n") ? ["\r\n", "\n"] : "\r",
+      info: true,
+      relax_column_count: true,
+      skip_empty_lines: true,
+    }) as unknown as typeof records;
   } catch (error) {
     if (!(error instanceof CsvError)) throw error;
     throw new UserError(`${file}: its quotes do not match: ${error.message}. In CSV, a quote inside a quoted field is written twice ("")`);

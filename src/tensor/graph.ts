@@ -1,6 +1,7 @@
 import { UserError } from "../errors.js";
 import { operator } from "./door.js";
 import { nativeCuda } from "./native.js";
+import { free } from "./scope.js";
 import type { Tensor } from "./tensor.js";
 import { type DataType, type Device, gpuIndex, typeCodes } from "./types.js";
 
@@ -34,7 +35,13 @@ export function capture<T>(states: readonly number[], body: () => T): { graph: G
     cuda.graphAbort();
     throw error;
   }
-  const id = cuda.graphEnd();
+  let id: number;
+  try {
+    id = cuda.graphEnd();
+  } catch (error) {
+    free(result);
+    throw error;
+  }
   return { graph: { replay: () => cuda.graphReplay(id), free: () => cuda.graphFree(id) }, result };
 }
 

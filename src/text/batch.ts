@@ -19,13 +19,17 @@ export function bucketLength(length: number, multiple = 8, max = Number.POSITIVE
   return Math.max(length, Math.min(Math.ceil(length / multiple) * multiple, max));
 }
 
-/** Pads to the longest text, rounded up to a multiple, or to a given length. */
-export function padBatch(encoded: readonly Encoded[], pad: number, options: { multiple?: number; length?: number } = {}): Padded {
+/** Pads to the longest text, rounded up to a multiple but not beyond `most`, or to a given length. */
+export function padBatch(
+  encoded: readonly Encoded[],
+  pad: number,
+  options: { multiple?: number; most?: number; length?: number } = {},
+): Padded {
   const rows = encoded.length;
   if (rows === 0) throw new RangeError("a batch needs at least one text");
   const lengths = Int32Array.from(encoded, (text) => text.ids.length);
   const longest = lengths.reduce((most, length) => Math.max(most, length), 0);
-  const length = options.length ?? bucketLength(longest, options.multiple ?? 1);
+  const length = options.length ?? bucketLength(longest, options.multiple ?? 1, options.most);
   if (length < longest) throw new RangeError(`batch length: expected at least the longest text's ${longest}, received ${length}`);
   const ids = new Int32Array(rows * length).fill(pad);
   const types = new Int32Array(rows * length);

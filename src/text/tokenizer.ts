@@ -10,24 +10,29 @@ import { arrange, type Layout, layoutFor } from "./layout.js";
 import { remember } from "./remember.js";
 import type { TokenizerSpecification } from "./specification.js";
 import { readTokenizerJson } from "./tokenizer-json.js";
+import { withOptions } from "./tokenizer-options.js";
 import { finder, readVocabAndMerges, readVocabTxt } from "./vocabulary-files.js";
 import { encodeWords, WORD_RULES } from "./word-encoding.js";
 import { bertNormaliser, type Tokenise, wordPiece } from "./wordpiece.js";
 
-/** Opens the tokenizer of a model's folder: tokenizer.json, else vocab.txt (BERT), else vocab.json and merges.txt (RoBERTa). */
+/** Opens the tokenizer of a model's folder: tokenizer.json, else vocab.txt (BERT), else vocab.json and merges.txt (RoBERTa); with the options beside it. */
 export async function loadTokenizer(folder: string): Promise<Tokenizer> {
   const names = new Set(
     await readdir(folder).catch((error: unknown) => {
       throw fileError(error, folder, "open the tokenizer's folder");
     }),
   );
-  const config = names.has("tokenizer_config.json") ? join(folder, "tokenizer_config.json") : null;
+  const specification = await readSpecification(folder, names);
+  return makeTokenizer(await withOptions(specification, folder, names), folder);
+}
+
+async function readSpecification(folder: string, names: ReadonlySet<string>): Promise<TokenizerSpecification> {
   if (names.has("tokenizer.json")) {
     const path = join(folder, "tokenizer.json");
-    return makeTokenizer(readTokenizerJson(await readJson(path, "the tokenizer"), path), path);
+    return readTokenizerJson(await readJson(path, "the tokenizer"), path);
   }
-  if (names.has("vocab.txt")) return makeTokenizer(await readVocabTxt(folder, config), folder);
-  if (names.has("vocab.json") && names.has("merges.txt")) return makeTokenizer(await readVocabAndMerges(folder, config), folder);
+  if (names.has("vocab.txt")) return readVocabTxt(folder);
+  if (names.has("vocab.json") && names.has("merges.txt")) return readVocabAndMerges(folder);
   throw new UserError(
     `${folder}: no tokenizer there; expected tokenizer.json, or vocab.txt (BERT), or vocab.json and merges.txt (RoBERTa)`,
   );
@@ -58,7 +63,8 @@ export function makeTokenizer(specification: TokenizerSpecification, where: stri
     encode: (texts, maxLength) =>
       arrange(
         layoutFor(layout, texts.length),
-        texts.map((text) => encodeText(text, maxLength)),
+        // Which of two texts is cut first depends on their whole lengths.
+        texts.map((text) => encodeText(text, texts.length === 1 ? maxLength : Number.POSITIVE_INFINITY)),
         maxLength,
       ),
     encodeWords: (texts, maxLength) => encodeWords(texts, maxLength, special, wordToken),
@@ -79,7 +85,6 @@ function textEncoder(
   cut: ReturnType<typeof addedTokenCutter>,
   tokenise: Tokenise,
 ): (text: string, limit: number) => number[] {
-  // The official tokenizer stops at the same word, which shows in pairs: it decides which of two long texts counts as the longer one.
   const encode = (text: string, ids: number[], limit: number): number[] => {
     let more = true;
     cut(text, {

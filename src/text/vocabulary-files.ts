@@ -1,25 +1,11 @@
 import { join } from "node:path";
-import { z } from "zod";
 import { UserError } from "../errors.js";
 import { readJson, readText } from "../files.js";
-import { validate } from "../validate.js";
 import type { AddedToken } from "./added-tokens.js";
 import type { Layout } from "./layout.js";
 import type { TokenizerSpecification } from "./specification.js";
 
 const LARGEST_ID = 1 << 24;
-
-const configSchema = z.object({
-  do_lower_case: z.boolean().default(true),
-  strip_accents: z.boolean().nullish().default(null),
-  tokenize_chinese_chars: z.boolean().default(true),
-  add_prefix_space: z.boolean().default(false),
-});
-
-/** Options of tokenizer_config.json; the defaults where `path` is null. */
-async function readConfig(path: string | null): Promise<z.output<typeof configSchema>> {
-  return path === null ? configSchema.parse({}) : validate(configSchema, await readJson(path, "the tokenizer's options"), path);
-}
 
 /** Checks a vocabulary object: token -> id. */
 export function readVocabulary(value: unknown, where: string): Map<string, number> {
@@ -38,13 +24,12 @@ export function readVocabulary(value: unknown, where: string): Map<string, numbe
   return vocabulary;
 }
 
-/** Reads BERT's vocab.txt: a token a line, its id the line's number from 0. `config` is the path of tokenizer_config.json, if there. */
-export async function readVocabTxt(folder: string, config: string | null): Promise<TokenizerSpecification> {
+/** Reads BERT's vocab.txt: a token a line, its id the line's number from 0. */
+export async function readVocabTxt(folder: string): Promise<TokenizerSpecification> {
   const path = join(folder, "vocab.txt");
   const lines = (await readText(path, "the vocabulary")).split(/\r?\n/);
   if (lines.at(-1) === "") lines.pop();
   const vocabulary = new Map(lines.map((token, id) => [token, id]));
-  const options = await readConfig(config);
   const idOf = finder(vocabulary, path);
   const [start, end] = [idOf("[CLS]"), idOf("[SEP]")];
   return {
@@ -55,12 +40,7 @@ export async function readVocabTxt(folder: string, config: string | null): Promi
     layout: bertLayout(start, end),
     model: {
       kind: "wordpiece",
-      normaliser: {
-        clean_text: true,
-        handle_chinese_chars: options.tokenize_chinese_chars,
-        strip_accents: options.strip_accents ?? null,
-        lowercase: options.do_lower_case,
-      },
+      normaliser: { clean_text: true, handle_chinese_chars: true, strip_accents: null, lowercase: true },
       unknown: "[UNK]",
       continuingPrefix: "##",
       maxCharacters: 100,
@@ -69,7 +49,7 @@ export async function readVocabTxt(folder: string, config: string | null): Promi
 }
 
 /** Reads RoBERTa's vocab.json and merges.txt. */
-export async function readVocabAndMerges(folder: string, config: string | null): Promise<TokenizerSpecification> {
+export async function readVocabAndMerges(folder: string): Promise<TokenizerSpecification> {
   const path = join(folder, "vocab.json");
   const vocabulary = readVocabulary(await readJson(path, "the vocabulary"), path);
   const mergesPath = join(folder, "merges.txt");
@@ -91,7 +71,7 @@ export async function readVocabAndMerges(folder: string, config: string | null):
       unknown: null,
       fuseUnknown: false,
       ignoreMerges: false,
-      addPrefixSpace: (await readConfig(config)).add_prefix_space,
+      addPrefixSpace: false,
     },
   };
 }

@@ -14,6 +14,8 @@ export interface Dataset {
   readonly lengths: Int32Array;
   /** How many texts were cut to the maximum length. */
   readonly truncated: number;
+  /** Tokens that a text may have: padding need not go beyond, and the model may have no more positions. */
+  readonly longest?: number;
 }
 
 export function toDataset(model: Pick<Model, "tokenizer" | "encoding" | "maxLength">, examples: readonly Example[]): Dataset {
@@ -22,6 +24,7 @@ export function toDataset(model: Pick<Model, "tokenizer" | "encoding" | "maxLeng
     items,
     lengths: Int32Array.from(items, (item) => item.encoded.ids.length),
     truncated: items.reduce((count, item) => count + (item.encoded.truncated ? 1 : 0), 0),
+    longest: model.maxLength,
   };
 }
 

@@ -1,7 +1,7 @@
 import { capture, free, type Graph, keep, noGrad, scope } from "../tensor/index.js";
 import { DeviceBuffers, hostArrays } from "./device-buffers.js";
 import type { HostBatch, HostTensor } from "./layer.js";
-import { type Runner, type RunnerContext, runUpdate, type Scalars } from "./runner.js";
+import { type Apply, applyNow, type Runner, type RunnerContext, runUpdate, type Scalars } from "./runner.js";
 import type { Entered, StateStreams } from "./streams.js";
 
 /** What updates of one shape share: the places of their batches, and their work once it is recorded. */
@@ -11,6 +11,9 @@ interface Shape {
   entered: readonly Entered[] | null;
   recorded: { readonly graph: Graph; readonly output: Scalars } | null;
 }
+
+/** What is recorded changes nothing yet: where memory ends, it can be done over. */
+const recordOnly: Apply = (change) => change();
 
 /**
  * Runs updates as CUDA graphs. The first update of a shape (rows, length, phase of the methods) runs operator by operator and is a
@@ -41,15 +44,15 @@ export function graphRunner(context: RunnerContext & { readonly streams: StateSt
           (shape.buffers[i] as DeviceBuffers).fill(host, arrays[i] as ReadonlyMap<string, HostTensor>),
         );
         const base = number * run.settings.accumulate;
-        const work = (): Scalars => runUpdate(context, number, batches);
+        const work = (apply: Apply): Scalars => runUpdate(context, number, batches, apply);
         if (!shape.entered) {
-          const { result, entered } = streams.watch(base, work);
+          const { result, entered } = streams.watch(base, () => work(applyNow));
           shape.entered = entered;
           return keep(result);
         }
         if (!shape.recorded) {
           const states = shape.entered.map(({ state }) => state);
-          const { graph, result } = streams.watch(base, () => capture(states, () => keep(scope(work)))).result;
+          const { graph, result } = streams.watch(base, () => capture(states, () => keep(scope(() => work(recordOnly))))).result;
           shape.recorded = { graph, output: result };
         }
         streams.seed(base, shape.entered);

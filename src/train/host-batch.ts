@@ -11,5 +11,6 @@ export function lengthMultiple(device: Device): number {
 export function toHostBatch(dataset: Dataset, indices: Int32Array, pad: number, device: Device, part = 0): HostBatch {
   const items = Array.from(indices, (index) => dataset.items[index] as Item);
   const encoded = items.map((item) => item.encoded);
-  return { indices, items, padded: padBatch(encoded, pad, { multiple: lengthMultiple(device) }), part };
+  const { longest } = dataset;
+  return { indices, items, padded: padBatch(encoded, pad, { multiple: lengthMultiple(device), ...(longest && { most: longest }) }), part };
 }

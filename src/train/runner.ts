@@ -1,3 +1,4 @@
+import { messageOf, UserError } from "../errors.js";
 import { toInput } from "../models/index.js";
 import { type AdamW, clipGlobalNorm_, globalNorm } from "../nn/index.js";
 import { type DataType, keep, noGrad, scope, stack as stackTensors, type Tensor, tensor } from "../tensor/index.js";
@@ -28,13 +29,35 @@ export interface RunnerContext {
   readonly compute: DataType;
 }
 
+/** Does what cannot be done over: changes the weights. */
+export type Apply = (change: () => void) => void;
+
+/** Whether a GPU has said that its memory is used up. */
+export function isShortOfMemory(error: unknown): boolean {
+  return /out of memory|ALLOC_FAILED/i.test(messageOf(error));
+}
+
+/** Where memory ends in the middle of a change, half of the weights have moved: no smaller batch can mend that. */
+export const applyNow: Apply = (change) => {
+  try {
+    change();
+  } catch (error) {
+    if (!isShortOfMemory(error)) throw error;
+    throw new UserError(
+      "the GPU's memory was used up while the weights were being changed, so this update is lost; what was saved before is good. " +
+        "Go on with --resume on a GPU with more memory, or start anew with a smaller train.batchSize or a shorter maxLength",
+      { cause: error },
+    );
+  }
+};
+
 /** Runs each update operator by operator. */
 export function eagerRunner(context: RunnerContext): Runner {
   return {
     update: (number, batches) =>
       scope(() => {
         const onDevice = batches.map((host) => toBatch(context, host));
-        return keep(runUpdate(context, number, onDevice));
+        return keep(runUpdate(context, number, onDevice, applyNow));
       }),
     dispose() {},
   };
@@ -91,18 +114,28 @@ function piecesOf(batches: readonly Batch[]): Piece[] {
 }
 
 /** One update: gradients of the batches, clipped, selected, applied. Returns the numbers to log; nothing here waits for the device. */
-export function runUpdate(context: RunnerContext, number: number, batches: readonly Batch[]): Scalars {
+export function runUpdate(context: RunnerContext, number: number, batches: readonly Batch[], apply: Apply): Scalars {
   const { run, stack, streams, optimizer } = context;
   run.shadow?.refresh();
   const logged = new Map<string, Tensor>();
   const log = (name: string, value: Tensor): void => void logged.set(name, value);
   // Counted by the setting, not by what this update has: the last one of an epoch may have fewer batches.
   const firstStep = number * run.settings.accumulate;
-  const stepContext: StepContext = { run, stack, streams, compute: context.compute, log };
   const pieces = piecesOf(batches);
   const gradients = averaged(
     pieces.map(({ share }) => share),
-    (i) => stack.gradients(openStep(stepContext, batches[i] as Batch, firstStep + (pieces[i] as Piece).step)),
+    (i) => {
+      const { found, said } = scope(() => {
+        const notes = new Map<string, Tensor>();
+        const note = (name: string, value: Tensor): void => void notes.set(name, value.detach());
+        const stepContext: StepContext = { run, stack, streams, compute: context.compute, log: note };
+        const made = stack.gradients(openStep(stepContext, batches[i] as Batch, firstStep + (pieces[i] as Piece).step));
+        // Detached, so that a piece's passes end with it.
+        return { found: { ...made, losses: new Map([...made.losses].map(([name, loss]) => [name, loss.detach()])) }, said: notes };
+      });
+      for (const [name, value] of said) log(name, value);
+      return found;
+    },
   );
   return noGrad(() => {
     const all = [...gradients.total.values()];
@@ -117,8 +150,11 @@ export function runUpdate(context: RunnerContext, number: number, batches: reado
       random: (...names) => streams.enter(firstStep, ["update", ...names]),
       log,
     };
-    optimizer.update(stack.select(update));
-    stack.after(update);
+    const selected = stack.select(update);
+    apply(() => {
+      optimizer.update(selected);
+      stack.after(update);
+    });
     const losses = new Map(gradients.losses);
     const scalars = new Map<string, Tensor>([
       ["loss", totalOf(losses)],

@@ -70,6 +70,22 @@ describe("an HTTP endpoint", () => {
     expect(requests).toHaveLength(4);
   });
 
+  test("may ask for patience by a date", async () => {
+    const { url, requests } = await serve((texts, response, request) => {
+      if (request > 1) return good(texts, response, request);
+      response.writeHead(429, { "retry-after": new Date(Date.now() + 2000).toUTCString() }).end();
+    });
+    await openHttpVictim(url, quick);
+    // A date has whole seconds, so up to one of the two may be cut off.
+    expect(requests[1]!.at - requests[0]!.at).toBeGreaterThan(900);
+  });
+
+  test("that has moved is named with its new address, not asked there without the texts", async () => {
+    const { url, requests } = await serve((_, response) => response.writeHead(301, { location: "/v2/predict" }).end());
+    await expect(openHttpVictim(url, quick)).rejects.toThrow(`redirects to ${new URL("/v2/predict", url)}; give the one that answers`);
+    expect(requests).toHaveLength(1);
+  });
+
   test("is given up after the last retry, and told why", async () => {
     const { url, requests } = await serve((_, response) => response.writeHead(500).end());
     await expect(openHttpVictim(url, quick)).rejects.toThrow("status 500, 3 times in a row");

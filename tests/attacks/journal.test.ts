@@ -3,13 +3,15 @@ import { join } from "node:path";
 import fc from "fast-check";
 import { beforeAll, describe, expect, test } from "vitest";
 import type { Attacker } from "../../src/attacks/attacker.js";
+import { JournalWriter, readJournal } from "../../src/attacks/journal.js";
 import { Pool, poolAttacker } from "../../src/attacks/pool.js";
+import type { AttackResult } from "../../src/attacks/result.js";
 import { type AttackRun, readTiming, runAttack } from "../../src/attacks/run.js";
 import { verifyJournal } from "../../src/attacks/verify.js";
 import { UserError } from "../../src/errors.js";
 import { substitutionTable } from "../../src/text/substitutions.js";
 import { temporaryFolder } from "../temporary.js";
-import { attack, hashed, type ScriptedInput, scriptedVictim, targetOfChoices } from "./scripted.js";
+import { attack, collect, hashed, type ScriptedInput, scriptedVictim, targetOfChoices } from "./scripted.js";
 
 const folder = temporaryFolder();
 
@@ -149,6 +151,30 @@ describe("verify", () => {
       /whole.jsonl:2: the original text has probabilities/,
     );
     await expect(verifyJournal(whole, { ...victim, hashes: { model: "n" } })).rejects.toThrow("another model");
+  });
+
+  test("rejects a line that was written anew with a checksum that fits", async () => {
+    const path = join(folder, "forged.jsonl");
+    const forge = async (change: (result: AttackResult, before: AttackResult) => object): Promise<void> => {
+      const entries = await collect(readJournal(whole));
+      writeFileSync(path, "");
+      const writer = await JournalWriter.open(path, entries[0]!.header);
+      entries.forEach(({ result }, i) => {
+        writer.append((i === 3 ? { ...result, ...change(result, entries[2]!.result) } : result) as AttackResult);
+      });
+      writer.close();
+    };
+    const forgeries: [Parameters<typeof forge>[0], string][] = [
+      [() => ({ outcome: "undecided" }), "outcome: "],
+      [() => ({ before: undefined }), "before: expected array"],
+      [() => ({ label: 7 }), "label: expected one of the classes, received 7"],
+      [({ words }) => ({ fieldSizes: [words.length + 1] }), "fieldSizes: expected the words of each field"],
+      [(_, { id }) => ({ id }), "the example id 2 was attacked in a line before; expected each once"],
+    ];
+    for (const [change, message] of forgeries) {
+      await forge(change);
+      await expect(verifyJournal(path, victim)).rejects.toThrow(`forged.jsonl:5: ${message}`);
+    }
   });
 
   test("holds the edits to the table where one is given", async () => {

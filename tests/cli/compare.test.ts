@@ -65,6 +65,13 @@ test("runs are compared by their reports and journals; the order only turns the 
   }
 });
 
+test("a run is compared with a folder of journals by their attacks; what was measured on other examples is left out and named", async () => {
+  const { code, stdout, stderr } = await invoke(["compare", trained.run, join(untrained.run, "attacks"), "--json"]);
+  expect({ code, stderr }).toEqual({ code: 0, stderr: "left out, since no example is common to both sides: clean\n" });
+  const { comparisons } = JSON.parse(stdout) as { comparisons: Comparison[] };
+  expect(comparisons.map(({ measure }) => measure)).toEqual(["greedy", "random", "worst case"]);
+});
+
 test("a model cannot be told from itself, and the set's power says from where on it could", async () => {
   const [clean] = await compare(join(trained.run, "attacks"), join(trained.run, "attacks"));
   expect(clean).toMatchObject({ difference: 0, better: null, p: { corrected: 1 } });

@@ -249,6 +249,11 @@ describe("predict", () => {
     expect(single).toMatchObject({ text: "bad" });
   });
 
+  test("a text with line breaks and tabs stays one line of three columns", async () => {
+    const { stdout } = await invoke(["predict", out], `${JSON.stringify({ text: "good\npositive\t1.0000\r\nbad" })}\n`);
+    expect(stdout).toMatch(/^(negative|positive)\t[01]\.\d{4}\tgood positive 1\.0000 bad\n$/);
+  });
+
   test("answers what is there while more may come", async () => {
     const { run } = await import("../../src/cli/main.js");
     const { memoryStream } = await import("./invoke.js");

@@ -69,6 +69,7 @@ test("fills in what transformers leaves out", () => {
 test("orders labels by id", () => {
   const id2label = Object.fromEntries(Array.from({ length: 11 }, (_, id) => [String(10 - id), `label ${10 - id}`]));
   expect(parseConfig({ model_type: "bert", id2label }, "config.json").labels[10]).toBe("label 10");
+  expect(parseConfig({ model_type: "bert", id2label: { 0: 1, 1: 5 } }, "config.json").labels).toEqual(["1", "5"]);
   expect(parseConfig({ model_type: "bert", num_labels: 3 }, "config.json").labels).toEqual(["LABEL_0", "LABEL_1", "LABEL_2"]);
 });
 
@@ -133,7 +134,7 @@ const facts = {
 };
 
 test("writes back what it read, with the new labels and Temper's facts", () => {
-  const config = parseConfig({ ...roberta, unknown: { deep: [1] }, num_labels: 5 }, "config.json");
+  const config = parseConfig({ ...roberta, unknown: { deep: [1] }, num_labels: 5, problem_type: "regression" }, "config.json");
   const written = toConfigJson(config, facts.labels, ["RobertaForSequenceClassification"], { temper: facts });
   expect(written).toMatchObject({
     unknown: { deep: [1] },
@@ -142,9 +143,10 @@ test("writes back what it read, with the new labels and Temper's facts", () => {
     id2label: { 0: "negative", 1: "positive" },
     label2id: { negative: 0, positive: 1 },
   });
-  // The weights are float32 by now, and the labels speak for their number.
+  // The weights are float32 by now, the labels speak for their number, and transformers would compute a regression's loss and scores.
   expect(Object.keys(written)).not.toEqual(expect.arrayContaining(["torch_dtype"]));
   expect(Object.keys(written)).not.toEqual(expect.arrayContaining(["num_labels"]));
+  expect(Object.keys(written)).not.toEqual(expect.arrayContaining(["problem_type"]));
   const again = parseConfig(JSON.parse(JSON.stringify(written)), "config.json");
   expect(again.labels).toEqual(facts.labels);
   expect(temperFacts(again, "config.json")).toEqual(temperFactsSchema.parse(facts));

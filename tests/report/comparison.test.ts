@@ -83,3 +83,15 @@ test("runs of the same methods are told apart by what differs, and tasks stand a
     ["sst2", ["standard"], "standard"],
   ]);
 });
+
+test("a run that is named twice counts once, and a seed that was run twice is no second seed", async () => {
+  const [once, again] = [join(folder, "once"), join(folder, "again")];
+  for (const place of [once, again]) await writeRun(place, { attacks: { pwws: journal("ssff") } });
+  const namesOf = async (folders: string[]) =>
+    groupRuns(await readRuns(folders)).flatMap(({ groups }) => groups.map(({ name, runs }) => [name, runs.length]));
+  expect(await namesOf([once, `${once}/`, join(once, "..", "once", ".")])).toEqual([["standard", 1]]);
+  expect(await namesOf([once, again])).toEqual([
+    [`standard (${once})`, 1],
+    [`standard (${again})`, 1],
+  ]);
+});

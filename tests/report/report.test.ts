@@ -96,6 +96,15 @@ test("a run that is not finished or failed says so; one without attacks has no t
   expect(page.querySelectorAll("article.example, #examples, #flags")).toHaveLength(0);
 });
 
+test("evaluations that are no numbers are left out of the charts; a damaged environment is named", async () => {
+  const run = await writeRun(join(folder, "diverged"), {});
+  appendFileSync(join(run, "events.jsonl"), `${JSON.stringify({ step: 41, evaluation: { accuracy: Number.NaN } })}\n`);
+  expect((await makeReport([run])).html).toContain("at step 40");
+  writeFileSync(join(run, "environment.json"), "{}");
+  const { code, stderr } = await invoke(["report", run, "--out", join(folder, "damaged.html")]);
+  expect({ code, stderr }).toEqual({ code: 2, stderr: expect.stringContaining("environment.json: model: expected object") });
+});
+
 test("bad input is named", async () => {
   expect(await invoke(["report", join(folder, "nowhere")])).toMatchObject({ code: 2, stderr: expect.stringContaining("nowhere") });
   const empty = temporaryFolder();
@@ -151,4 +160,11 @@ test("a line that a crash has cut off at the end of events and timings is left o
   const run = await writeRun(join(folder, "torn"), {});
   for (const file of ["events.jsonl", "timings.jsonl"]) appendFileSync(join(run, file), '{"step": 41, "se');
   expect((await readRuns([run]))[0]).toMatchObject({ events: { length: 42 }, seconds: expect.closeTo(28) as number });
+});
+
+test("a table of runs names those that are not finished, and is refused where none is", async () => {
+  const done = await writeRun(join(folder, "table-done"), {});
+  const open = await writeRun(join(folder, "table-open"), { finished: false, seed: 1 });
+  expect((await invoke(["table", done, open])).stdout).toContain(`- ${open}: not finished, left out\n`);
+  expect(await invoke(["table", open])).toMatchObject({ code: 2, stdout: "", stderr: expect.stringContaining("expected a finished run") });
 });

@@ -26,6 +26,17 @@ describe("readTable", () => {
     );
   });
 
+  it.each([
+    ["a header of another system", 'text,label\r\n"good, if long",1\nbad,0\n'],
+    ["rows of another system", 'text,label\n"good, if long","1"\r\nbad,0\r\n'],
+    ["an old Macintosh", 'text,label\r"good, if long",1\rbad,0\r'],
+  ])("reads a CSV with the line ends of %s", async (_, content) => {
+    expect((await read("a.csv", content)).map(({ id, texts, label }) => [id, texts[0], label])).toEqual([
+      ["a.csv:2", "good, if long", 1],
+      ["a.csv:3", "bad", 0],
+    ]);
+  });
+
   it("takes the quotes of a TSV as they are", async () => {
     const examples = await read("a.tsv", 'text\tlabel\n"a" b\t1\n"open\t0\r\n\n');
     expect(examples).toEqual([
@@ -75,6 +86,7 @@ describe("bad data", () => {
     ["an empty file", "a.csv", "", /holds no rows/],
     ["a header alone", "a.tsv", "text\tlabel\n", /holds no rows/],
     ["a wrong column", "a.csv", "texts,label\nx,1\n", /no column "text" \(did you mean "texts"\?\); its columns are texts, label/],
+    ["a column given twice", "a.csv", "text,label,text\nx,1,y\n", /has 2 columns "text"; expected one/],
     ["an unknown label", "a.csv", "text,label\nx,1\ny,2\n", /1 of 2 rows .*line 3 has the label "2", which is none of 0, 1/],
     ["an empty text", "a.csv", "text,label\nx,1\n ,0\n", /line 3 has no "text"/],
     ["a missing label", "a.jsonl", '{"text":"x","label":1}\n\n{"text":"y"}\n', /line 3 has no "label"/],

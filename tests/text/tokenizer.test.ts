@@ -84,6 +84,44 @@ describe("loadTokenizer", () => {
     await expectSame(prefixed, folderOf("prefix", { ...files, "tokenizer_config.json": { add_prefix_space: true } }));
   });
 
+  it.each([
+    ["do_lower_case", miniLm, { do_lower_case: false }, { lowercase: false }],
+    ["strip_accents", miniLm, { strip_accents: false }, { strip_accents: false }],
+    ["tokenize_chinese_chars", miniLm, { tokenize_chinese_chars: false }, { handle_chinese_chars: false }],
+    ["add_prefix_space", roberta, { add_prefix_space: true }, { add_prefix_space: true }],
+  ])("lets %s of the options decide over tokenizer.json, but for the class that has none", async (option, from, options, change) => {
+    const part = from === miniLm ? "normalizer" : "pre_tokenizer";
+    const meant = changed(`${option} meant`, from, (file) => Object.assign(file[part]!, change));
+    const files = { "tokenizer.json": read(from), "tokenizer_config.json": options };
+    await expectSame(meant, folderOf(`${option} beside`, files));
+    const plain = { ...options, tokenizer_class: "PreTrainedTokenizerFast" };
+    await expectSame(from, folderOf(`${option} plain`, { ...files, "tokenizer_config.json": plain }));
+  });
+
+  it("finds the added tokens that stand in other files alone, with the numbers that transformers gives them", async () => {
+    const lines = byId(read(miniLm).model!.vocab).map(([token]) => token);
+    const marker = { content: "[E2]", lstrip: true, rstrip: false, single_word: false, normalized: false, special: true };
+    const legacy = {
+      "added_tokens.json": { NEW: 30522 },
+      "special_tokens_map.json": { additional_special_tokens: ["[unused7]", { content: "[X]" }] },
+    };
+    const described = { "tokenizer_config.json": { added_tokens_decoder: { 30522: marker } } };
+    for (const [name, own] of [
+      ["json", { "tokenizer.json": read(miniLm) }],
+      ["txt", { "vocab.txt": lines.join("\n") }],
+    ] as const) {
+      const numbers = async (kind: string, files: object): Promise<number[]> => {
+        const tokenizer = await loadTokenizer(folderOf(`${kind} ${name}`, { ...own, ...files }));
+        return [...tokenizer.encode(["film [E2]new [unused7] [X]"], 20).ids];
+      };
+      expect(await numbers("legacy", legacy)).toEqual([101, 2143, 1031, 1041, 2475, 1033, 30522, 8, 30523, 102]);
+      // The old files do not count where the options describe the added tokens.
+      expect(await numbers("described", { ...legacy, ...described })).toEqual([
+        101, 2143, 30522, 2047, 1031, 15171, 2581, 1033, 1031, 1060, 1033, 102,
+      ]);
+    }
+  });
+
   it("reads the other spellings of a layout", async () => {
     const processor = { type: "BertProcessing", sep: ["[SEP]", 102], cls: ["[CLS]", 101] };
     await expectSame(
@@ -191,6 +229,16 @@ describe("a tokenizer that cannot be read", () => {
     ["an object of something else", { "tokenizer.json": { name: "x" } }, /tokenizer\.json: model: expected object, received nothing/],
     ["a folder without one", { "config.json": "{}" }, /no tokenizer there; expected tokenizer\.json, or vocab\.txt/],
     ["a vocabulary without its specials", { "vocab.txt": "a\nb\n" }, /vocab\.txt: the token "\[CLS\]" is missing/],
+    [
+      "an option of a wrong kind",
+      { "vocab.txt": "[PAD]\n[UNK]\n[CLS]\n[SEP]\n", "tokenizer_config.json": { do_lower_case: "yes" } },
+      /tokenizer_config\.json: do_lower_case: expected boolean.*received "yes"/,
+    ],
+    [
+      "an added token without a number",
+      { "vocab.txt": "[PAD]\n[UNK]\n[CLS]\n[SEP]\n", "added_tokens.json": { NEW: "4" } },
+      /added_tokens\.json: the id of "NEW": expected a whole number/,
+    ],
     [
       "merges that are none",
       { "vocab.json": { "<s>": 0, "</s>": 1 }, "merges.txt": "#version: 0.2\na b c\n" },

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { UserError } from "../../src/errors.js";
 import { createLayers } from "../../src/methods/index.js";
 import { parseMethod } from "../../src/runs/config.js";
-import { free, tensor } from "../../src/tensor/index.js";
+import { free, memory, tensor } from "../../src/tensor/index.js";
 import { halvingRunner } from "../../src/train/halving-runner.js";
 import { toHostBatch } from "../../src/train/host-batch.js";
 import type { Layer, Run } from "../../src/train/index.js";
@@ -59,6 +59,53 @@ test("a loss over the whole batch is not halved: the error names the sizes and t
   expect(() => runner.update(0, [batch])).toThrow(UserError);
   expect(() => runner.update(0, [batch])).toThrow(/8 texts of \d+ tokens, and rift needs them in one batch/);
   free(run.model.weights);
+});
+
+test("memory that ends while the weights change is an error: half an update cannot be done over", async () => {
+  const model = tinyModel();
+  const training = await openTraining(tinyJob(model, [], {}, {}), null);
+  const { optimizer } = training.context;
+  const failing = Object.assign(Object.create(optimizer) as typeof optimizer, {
+    update() {
+      throw new Error("CUDA out of memory");
+    },
+  });
+  const opened: number[] = [];
+  const runner = halvingRunner(
+    training.run,
+    () => {
+      opened.push(1);
+      return eagerRunner({ ...training.context, optimizer: failing });
+    },
+    () => {},
+  );
+  const host = toHostBatch(training.run.dataset, Int32Array.of(0, 1, 2, 3), 0, "cpu");
+  expect(() => runner.update(0, [host])).toThrow(/used up while the weights were being changed.*Go on with --resume/);
+  expect(opened).toHaveLength(1);
+  training.close();
+  free(model.weights);
+});
+
+test("the passes of one batch end before the next batch of its update begins", async () => {
+  const held: number[] = [];
+  const watcher: Layer = {
+    name: "watcher",
+    losses(_step, next) {
+      held.push(memory().bytes);
+      return next();
+    },
+  };
+  const model = tinyModel();
+  const layers = [...createLayers(["ptwd", "rose:order=first"].map((name) => parseMethod(name))), watcher];
+  const training = await openTraining(tinyJob(model, layers, {}, { accumulate: 4 }), null);
+  training.context.optimizer.setRate(1);
+  const host = toHostBatch(training.run.dataset, Int32Array.of(0, 1, 2, 3), 0, "cpu");
+  free(training.runner.update(0, [host, host, host, host]).values);
+  const weights = [...model.weights.values()].reduce((sum, { elements }) => sum + 4 * elements, 0);
+  expect(held).toHaveLength(4);
+  expect(held[3]! - held[1]!).toBeLessThan(weights / 2);
+  training.close();
+  free(model.weights);
 });
 
 test("other errors pass through", () => {
