@@ -4,7 +4,7 @@ import { free, grad, keep, memory, randn, scope, seedGenerator, type Tensor, ten
 
 const [rows, length, vocabulary, width, classes] = [4, 6, 50, 8, 3];
 
-it("10,000 training steps leave no tensor behind and the process as large as it was", () => {
+it("20,000 training steps leave no tensor behind and the process as large as it was", () => {
   seedGenerator("cpu", 1);
   const weights = new Map<string, Tensor>([
     ["words.weight", keep(randn([vocabulary, width])).requireGrad()],
@@ -31,13 +31,18 @@ it("10,000 training steps leave no tensor behind and the process as large as it 
     for (let i = 0; i < steps; i++) step(i);
   };
   run(2000); // the JavaScript heap grows to its working size first
-  const before = { ...memory(), resident: process.memoryUsage().rss };
-  run(10_000);
-  const after = { ...memory(), resident: process.memoryUsage().rss };
+  const before = memory();
+  const grown = [0, 1].map(() => {
+    const resident = process.memoryUsage().rss;
+    run(10_000);
+    return process.memoryUsage().rss - resident;
+  });
+  const after = memory();
   expect(after.tensors).toBe(before.tensors);
   expect(after.bytes).toBe(before.bytes);
-  // The counts see every tensor; this sees what libtorch keeps beside them: a kilobyte a step would be 10 MB.
-  expect(after.resident - before.resident).toBeLessThan(8e6);
+  // The counts see every tensor; this sees what libtorch keeps beside them: a kilobyte a step would be 10 MB, and again 10 MB. Once, the
+  // JavaScript heap may take a few itself.
+  expect(Math.min(...grown)).toBeLessThan(8e6);
   expect(Number.isFinite(step(1000))).toBe(true);
   free(weights);
 });
