@@ -78,24 +78,26 @@ export function pairedTTest(first: readonly number[], second: readonly number[])
   if (first.length !== second.length) throw new RangeError(`expected pairs, received ${first.length} and ${second.length} values`);
   const differences = first.map((value, i) => value - second[i]!);
   const degrees = differences.length - 1;
-  return tTest(mean(differences), standardDeviation(differences) / Math.sqrt(differences.length), degrees);
+  return tTest(mean(differences), standardDeviation(differences) / Math.sqrt(differences.length), degrees, differences.length);
 }
 
 /** Welch's one-tailed t-test that the first is larger (independent samples, variances of their own). */
 export function welchTTest(first: readonly number[], second: readonly number[]): TTest {
   const [a, b] = [variance(first) / first.length, variance(second) / second.length];
   const degrees = (a + b) ** 2 / (a ** 2 / (first.length - 1) + b ** 2 / (second.length - 1));
-  return tTest(mean(first) - mean(second), Math.sqrt(a + b), degrees);
+  return tTest(mean(first) - mean(second), Math.sqrt(a + b), degrees, Math.min(first.length, second.length));
 }
 
-/** Without any spread a difference is certain, and none is none. */
-function tTest(difference: number, error: number, degrees: number): TTest {
-  if (error === 0)
-    return {
-      t: difference === 0 ? 0 : Math.sign(difference) * Number.POSITIVE_INFINITY,
-      degrees,
-      p: difference > 0 ? 0 : difference < 0 ? 1 : 0.5,
-    };
+/** Spreads below this part of a difference are rounding. */
+const rounding = 1e-9;
+
+/** Without any spread t would call the difference certain, were there two seeds only: then the signs alone decide. */
+function tTest(difference: number, error: number, degrees: number, count: number): TTest {
+  if (error <= rounding * Math.abs(difference)) {
+    const luck = 0.5 ** count;
+    if (difference === 0) return { t: 0, degrees, p: 0.5 };
+    return { t: Math.sign(difference) * Number.POSITIVE_INFINITY, degrees, p: difference > 0 ? luck : 1 - luck };
+  }
   const t = difference / error;
   return { t, degrees, p: studentTail(t, degrees) };
 }

@@ -3,6 +3,9 @@ import { z } from "zod";
 import { messageOf, UserError } from "../errors.js";
 import { validate } from "../validate.js";
 
+/** Milliseconds that a request may take to arrive: one that never ends must not hold the server when it is to stop. */
+const requestTimeout = 30_000;
+
 /** What answers for texts (one, or a pair as a list): one row of probabilities each. */
 export interface Answerer {
   /** Facts for GET: name, labels, how a hidden word is written, … */
@@ -81,7 +84,7 @@ export function createEndpoint(answerer: Answerer, limits: EndpointLimits = usua
     });
     return { probabilities: rows.map((row) => Array.from(row)) };
   }
-  return createServer((request, response) => {
+  return createServer({ requestTimeout, connectionsCheckingInterval: 1000 }, (request, response) => {
     answer(request).then(
       (value) => send(response, 200, value),
       (error: unknown) => {
