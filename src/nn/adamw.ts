@@ -76,22 +76,30 @@ interface Slot {
 export class AdamW {
   readonly settings: AdamWSettings;
   readonly #groups: { group: Group; rate: Tensor }[];
-  readonly #slots = new Map<string, Slot>();
+  readonly #slots: ReadonlyMap<string, Slot>;
   /** Updates done, shared by all parameters. */
   readonly step: Tensor;
 
   constructor(parameters: ReadonlyMap<string, Tensor>, groups: readonly Group[], settings: AdamWSettings = usualAdamW) {
     this.settings = settings;
     const device = [...parameters.values()][0]?.device ?? "cpu";
-    this.step = keep(zeros([], { device }));
-    this.#groups = groups.map((group) => ({ group, rate: keep(zeros([], { device })) }));
-    noGrad(() => {
-      for (const name of groups.flatMap((group) => group.names)) {
-        const parameter = parameters.get(name);
-        if (!parameter) throw new Error(`the optimiser was given no parameter ${name}`);
-        this.#slots.set(name, { parameter, first: keep(zerosLike(parameter)), second: keep(zerosLike(parameter)) });
-      }
-    });
+    // Kept when all of it is made: memory may end in between.
+    const { step, rates, moments } = noGrad(() =>
+      scope(() => {
+        const names = groups.flatMap((group) => group.names);
+        const made = names.map((name): [string, Slot] => {
+          const parameter = parameters.get(name);
+          if (!parameter) throw new Error(`the optimiser was given no parameter ${name}`);
+          return [name, { parameter, first: zerosLike(parameter), second: zerosLike(parameter) }];
+        });
+        const rest = { step: zeros([], { device }), rates: groups.map(() => zeros([], { device })) };
+        keep([rest, made.map(([, { first, second }]) => [first, second])]);
+        return { ...rest, moments: made };
+      }),
+    );
+    this.step = step;
+    this.#groups = groups.map((group, i) => ({ group, rate: rates[i]! }));
+    this.#slots = new Map(moments);
   }
 
   /** The first moment m of a parameter, without bias correction: what ROSE's second-order risk compares the gradient with. */

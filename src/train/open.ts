@@ -39,7 +39,13 @@ export async function openTraining(job: Job, restored: Named | null): Promise<Tr
   const run = await openRun(job, stack, streams, rng, updates, restored);
   const { beta1, beta2, epsilon } = settings;
   const groups = groupsOf(run.parameters, new Set(model.weights.keys()), settings);
-  const optimizer = new AdamW(run.parameters, groups, { beta1, beta2, epsilon });
+  let optimizer: AdamW;
+  try {
+    optimizer = new AdamW(run.parameters, groups, { beta1, beta2, epsilon });
+  } catch (error) {
+    run.close();
+    throw error;
+  }
   const context: RunnerContext = { run, stack, streams, optimizer, compute: placement.compute };
   const open = (): Runner =>
     streams instanceof StateStreams && (job.graph ?? true) ? graphRunner({ ...context, streams }) : eagerRunner(context);
