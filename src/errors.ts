@@ -10,3 +10,8 @@ export class UserError extends Error {
 export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
+
+/** Whether a GPU, or its library of products, says that its memory is used up. */
+export function isShortOfGpuMemory(error: unknown): boolean {
+  return /out of memory|ALLOC_FAILED/i.test(messageOf(error));
+}

@@ -20,11 +20,12 @@ import type { Search } from "./search.js";
 const definitions = [pwws, genetic, greedy, random, exhaustive] as unknown as readonly AttackDefinition[];
 
 /** White-box attacks, by name: they need a model at hand, not an endpoint. */
-export const gradientAttacks: ReadonlyMap<string, (victim: GradientVictim, options: unknown) => Attacker> = new Map([
-  ["ascc", asccAttacker],
-]);
+export const gradientAttacks: ReadonlyMap<string, GradientAttack> = new Map([["ascc", { options: hullSchema, open: asccAttacker }]]);
 
-const gradientOptions: ReadonlyMap<string, z.ZodType> = new Map([["ascc", hullSchema]]);
+interface GradientAttack {
+  readonly options: z.ZodType;
+  open(victim: GradientVictim, options: unknown): Attacker;
+}
 
 /** The names of the attacks built in. */
 export const attackNames: readonly string[] = [...definitions.map((definition) => definition.name), ...gradientAttacks.keys()];
@@ -44,7 +45,7 @@ export async function openAttack(spec: string, options: unknown = {}): Promise<A
 
 /** Refuses a name or options that no attack has, where there is no victim yet; `where` names the place of each part of the options. */
 export async function checkAttack(spec: string, options: unknown, where: Exclude<Where, string>): Promise<void> {
-  const schema = gradientOptions.get(spec) ?? definitions.find((definition) => definition.name === spec)?.options;
+  const schema = (gradientAttacks.get(spec) ?? definitions.find((definition) => definition.name === spec))?.options;
   if (schema) return void validate(schema, options, (path) => `${where(path)}: attack ${spec}`);
   await openAttack(spec, options).catch((error: unknown) => {
     throw new UserError(`${where([])}: ${messageOf(error)}`, { cause: error });

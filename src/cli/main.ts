@@ -2,7 +2,7 @@
 import { readFileSync, realpathSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { Command, CommanderError } from "@commander-js/extra-typings";
-import { messageOf, UserError } from "../errors.js";
+import { isShortOfGpuMemory, messageOf, UserError } from "../errors.js";
 import type { Io } from "./io.js";
 import { ExitCode, type VerbModule } from "./verb.js";
 
@@ -86,7 +86,7 @@ function report(error: unknown, { stderr }: Io): number {
     return 2;
   }
   const message = messageOf(error);
-  if (isShortOfMemory(message)) {
+  if (isShortOfGpuMemory(error) || isShortOfCpuMemory(message)) {
     stderr.write(`temper: ${message}\nSmaller batches (--batch-size) and shorter texts (--max-length) need less.\n`);
     return 2;
   }
@@ -95,9 +95,9 @@ function report(error: unknown, { stderr }: Io): number {
   return 1;
 }
 
-/** The engine's two ways to say so, on the CPU and on a GPU. */
-function isShortOfMemory(message: string): boolean {
-  return /does not fit: .* of memory are free|\bno memory for\b|out of memory/i.test(message);
+/** As the engine's own allocator says it. */
+function isShortOfCpuMemory(message: string): boolean {
+  return /does not fit: .* of memory are free|\bno memory for\b/i.test(message);
 }
 
 if (process.argv[1] !== undefined && realpathSync(process.argv[1]) === fileURLToPath(import.meta.url)) {

@@ -30,8 +30,8 @@ export const mixout = defineMethod({
         pass.step.random(pass.name, "mixout");
         const mixed = new Map(weights);
         for (const group of groupsFor(pass.step.run.device, names)) {
-          const [current, pretrained] = [weights, before].map((source) => group.map((name) => source.get(name) as Tensor));
-          const pieces = mixAll(current as Tensor[], pretrained as Tensor[], p);
+          const of = (source: Weights): Tensor[] => group.map((name) => source.get(name) as Tensor);
+          const pieces = mixAll(of(weights), of(before), p);
           for (const [i, name] of group.entries()) mixed.set(name, pieces[i] as Tensor);
         }
         return mixed;

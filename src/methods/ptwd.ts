@@ -35,7 +35,7 @@ export const ptwd = defineMethod({
 
 /** sqrt(1e-10 + sum (theta - theta0)^2): the norm, not its square. */
 export function distance(pairs: readonly (readonly [Tensor, Tensor])[], device: string): Tensor {
-  // The squared error keeps nothing but the two sides for its gradient.
+  // The squared error keeps nothing but the two sides for its gradient; its own result lies in memory as large as they are, and must go.
   return scope(() => {
     const squares = groupsFor(device, pairs).map((group) =>
       scope(() => mseLoss(together(group.map(([now]) => now)), together(group.map(([, before]) => before)), 2)),

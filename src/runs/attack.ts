@@ -138,7 +138,7 @@ async function planAttacks(plan: AttackPlan, pool: Pool<Prepared>): Promise<Plan
     if (white) {
       if (!plan.opened.local)
         throw new UserError(`attack ${name}: it needs the model's gradients, and an endpoint gives none; use pwws or genetic`);
-      add(white(plan.opened.local.gradient, options));
+      add(white.open(plan.opened.local.gradient, options));
     } else {
       const attack = await openAttack(name, options);
       if (attack.languageModel && !plan.languageModel)

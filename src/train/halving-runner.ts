@@ -1,8 +1,8 @@
-import { UserError } from "../errors.js";
+import { isShortOfGpuMemory, UserError } from "../errors.js";
 import { nativeCuda } from "../tensor/native.js";
 import { toHostBatch } from "./host-batch.js";
 import type { HostBatch, Run } from "./layer.js";
-import { isShortOfMemory, type Runner } from "./runner.js";
+import type { Runner } from "./runner.js";
 
 /**
  * Runs updates on a GPU whose memory may not suffice: then the batch is halved and the halves' gradients are averaged by
@@ -25,7 +25,7 @@ export function halvingRunner(run: Run, open: () => Runner, freeMemory: () => vo
         try {
           return runner.update(number, hosts.flatMap(pieces));
         } catch (error) {
-          if (error instanceof UserError || !isShortOfMemory(error)) throw error;
+          if (error instanceof UserError || !isShortOfGpuMemory(error)) throw error;
           const { rows, length } = (hosts[0] as HostBatch).padded;
           refuse(run, Math.ceil(rows / parts), rows, length);
           runner.dispose();

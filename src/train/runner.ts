@@ -1,11 +1,11 @@
-import { messageOf, UserError } from "../errors.js";
+import { isShortOfGpuMemory, UserError } from "../errors.js";
 import { toInput } from "../models/index.js";
 import { type AdamW, clipGlobalNorm_, globalNorm } from "../nn/index.js";
 import { type DataType, keep, noGrad, scope, stack as stackTensors, type Tensor, tensor } from "../tensor/index.js";
 import { averaged, totalOf } from "./base.js";
-import type { Batch, HostBatch, HostTensor, Named, Run, Update } from "./layer.js";
+import type { Batch, Gradients, HostBatch, HostTensor, Named, Run, Update } from "./layer.js";
 import type { Stack } from "./stack.js";
-import { openStep, type StepContext } from "./step.js";
+import { openStep } from "./step.js";
 import type { Streams } from "./streams.js";
 
 /** The numbers that an update leaves for the events, on the device until they are read. */
@@ -32,17 +32,12 @@ export interface RunnerContext {
 /** Does what cannot be done over: changes the weights. */
 export type Apply = (change: () => void) => void;
 
-/** Whether a GPU has said that its memory is used up. */
-export function isShortOfMemory(error: unknown): boolean {
-  return /out of memory|ALLOC_FAILED/i.test(messageOf(error));
-}
-
 /** Where memory ends in the middle of a change, half of the weights have moved: no smaller batch can mend that. */
 export const applyNow: Apply = (change) => {
   try {
     change();
   } catch (error) {
-    if (!isShortOfMemory(error)) throw error;
+    if (!isShortOfGpuMemory(error)) throw error;
     throw new UserError(
       "the GPU's memory was used up while the weights were being changed, so this update is lost; what was saved before is good. " +
         "Go on with --resume on a GPU with more memory, or start anew with a smaller train.batchSize or a shorter maxLength",
@@ -113,6 +108,17 @@ function piecesOf(batches: readonly Batch[]): Piece[] {
   return batches.map((batch, i) => ({ step: steps[i]!, share: batch.rows / rows[steps[i]!]! / rows.length }));
 }
 
+/** The gradients of a batch, or a part of one, and what its layers log: detached, so that its passes end with it. */
+function gradientsOfPiece(context: RunnerContext, batch: Batch, step: number): { gradients: Gradients; logged: Named } {
+  return scope(() => {
+    const logged = new Map<string, Tensor>();
+    const log = (name: string, value: Tensor): void => void logged.set(name, value.detach());
+    const gradients = context.stack.gradients(openStep({ ...context, log }, batch, step));
+    const losses = new Map([...gradients.losses].map(([name, loss]) => [name, loss.detach()]));
+    return { gradients: { ...gradients, losses }, logged };
+  });
+}
+
 /** One update: gradients of the batches, clipped, selected, applied. Returns the numbers to log; nothing here waits for the device. */
 export function runUpdate(context: RunnerContext, number: number, batches: readonly Batch[], apply: Apply): Scalars {
   const { run, stack, streams, optimizer } = context;
@@ -125,16 +131,9 @@ export function runUpdate(context: RunnerContext, number: number, batches: reado
   const gradients = averaged(
     pieces.map(({ share }) => share),
     (i) => {
-      const { found, said } = scope(() => {
-        const notes = new Map<string, Tensor>();
-        const note = (name: string, value: Tensor): void => void notes.set(name, value.detach());
-        const stepContext: StepContext = { run, stack, streams, compute: context.compute, log: note };
-        const made = stack.gradients(openStep(stepContext, batches[i] as Batch, firstStep + (pieces[i] as Piece).step));
-        // Detached, so that a piece's passes end with it.
-        return { found: { ...made, losses: new Map([...made.losses].map(([name, loss]) => [name, loss.detach()])) }, said: notes };
-      });
-      for (const [name, value] of said) log(name, value);
-      return found;
+      const piece = gradientsOfPiece(context, batches[i] as Batch, firstStep + (pieces[i] as Piece).step);
+      for (const [name, value] of piece.logged) log(name, value);
+      return piece.gradients;
     },
   );
   return noGrad(() => {
