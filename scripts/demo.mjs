@@ -27,7 +27,13 @@ const labels = ["ham", "spam"];
 const standard = join(out, "standard");
 const robust = join(out, "ascc");
 const report = join(out, "report.html");
-const settings = ["--config", "scripts/demo.yaml", "--seed", seed, ...given.set.flatMap((assignment) => ["--set", assignment])];
+const settings = [
+  "--config",
+  "scripts/demo.yaml",
+  "--seed",
+  seed,
+  ...given.set.flatMap((assignment) => ["--set", assignment]),
+];
 
 /**
  * @param {readonly string[]} args
@@ -132,9 +138,9 @@ say("Teach a small BERT to tell spam from ham in the usual way: 720 real mails, 
 temper(["train", ...settings, "--out", standard, "--resume"]);
 
 say("Teach another on the same mails that at every step meets the synonyms that mislead it most (ASCC).");
-temper(["train", ...settings, "--method", "ascc:beta=4,steps=3", "--out", robust, "--resume"]);
+temper(["train", ...settings, "--method", "ascc:beta=4,innerSteps=3", "--out", robust, "--resume"]);
 
-const attack = ["--attack", "pwws", "--examples", mails, "--seed", seed, "--resume"];
+const attack = ["--attack", "pwws", "--num-examples", mails, "--seed", seed, "--resume"];
 say(`Rewrite ${mails} unseen mails with synonyms from WordNet until the plain filter misreads them (PWWS).`);
 temper(["attack", standard, ...attack]);
 
@@ -159,5 +165,7 @@ say("What it comes to, and a report with every attacked mail:");
 temper(["compare", robust, standard], "inherit");
 temper(["report", standard, robust, "--out", report]);
 const seconds = Math.round((performance.now() - began) / 1000);
-console.log(`\nDone in ${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, "0")}. The report is ${pc.bold(report)}`);
+console.log(
+  `\nDone in ${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, "0")}. The report is ${pc.bold(report)}`,
+);
 console.log(pc.dim(pathToFileURL(report).href));

@@ -32,13 +32,20 @@ function libtorchOfCheckout() {
 function step(what, program, args, cwd = folder) {
   process.stdout.write(`${what} … `);
   const began = performance.now();
-  const { status, stdout, stderr, error } = spawnSync(program, args, { cwd, env, encoding: "utf8", maxBuffer: 1 << 26 });
+  const { status, stdout, stderr, error } = spawnSync(program, args, {
+    cwd,
+    env,
+    encoding: "utf8",
+    maxBuffer: 1 << 26,
+  });
   const seconds = ((performance.now() - began) / 1000).toFixed(1);
   if (status === 0) {
     console.log(`ok (${seconds} s)`);
     return stdout;
   }
-  console.log(`failed after ${seconds} s\n\n$ ${program} ${args.join(" ")}\n${stdout ?? ""}${stderr ?? ""}${error?.message ?? ""}`);
+  console.log(
+    `failed after ${seconds} s\n\n$ ${program} ${args.join(" ")}\n${stdout ?? ""}${stderr ?? ""}${error?.message ?? ""}`,
+  );
   console.log(`The folder is ${folder}`);
   process.exit(1);
 }
@@ -47,7 +54,10 @@ function step(what, program, args, cwd = folder) {
 function writeExample() {
   const source = readFileSync(join(root, "examples/fine-tune.ts"), "utf8");
   const options = { module: typescript.ModuleKind.ESNext, target: typescript.ScriptTarget.ES2023 };
-  writeFileSync(join(folder, "fine-tune.mjs"), typescript.transpileModule(source, { compilerOptions: options }).outputText);
+  writeFileSync(
+    join(folder, "fine-tune.mjs"),
+    typescript.transpileModule(source, { compilerOptions: options }).outputText,
+  );
   const rows = Array.from({ length: 60 }, (_, i) =>
     i % 2 ? `a warm and clever film, number ${i}\tpositive` : `a dull and endless film, number ${i}\tnegative`,
   );

@@ -21,12 +21,15 @@ function fail(message) {
 function install() {
   const isThere = () => programs.every((program) => onPath(program, process.env));
   if (isThere()) return;
-  if (process.getuid?.() !== 0) fail(`installing ${packages.join(" and ")} needs root: run it as root, or install them first`);
+  if (process.getuid?.() !== 0)
+    fail(`installing ${packages.join(" and ")} needs root: run it as root, or install them first`);
   const apt = (/** @type {string[]} */ ...args) =>
-    spawnSync("apt-get", args, { stdio: ["ignore", 2, 2], env: { ...process.env, DEBIAN_FRONTEND: "noninteractive" } }).status === 0;
+    spawnSync("apt-get", args, { stdio: ["ignore", 2, 2], env: { ...process.env, DEBIAN_FRONTEND: "noninteractive" } })
+      .status === 0;
   const get = () => apt("install", "-y", "--no-install-recommends", ...packages);
   if (!get() && !(apt("update") && get())) fail("apt-get failed; its lines are above");
-  if (!isThere()) fail(`after the installation of ${packages.join(" and ")} some of ${programs.join(", ")} are still missing`);
+  if (!isThere())
+    fail(`after the installation of ${packages.join(" and ")} some of ${programs.join(", ")} are still missing`);
 }
 
 /** Two slots of one machine, no accounting. @param {string} folder */
@@ -73,7 +76,10 @@ async function stop() {
   for (const daemon of daemons.reverse()) {
     if (daemon.exitCode !== null || daemon.signalCode !== null) continue;
     daemon.kill("SIGTERM");
-    await Promise.race([new Promise((resolve) => daemon.once("exit", resolve)), delay(10_000).then(() => daemon.kill("SIGKILL"))]);
+    await Promise.race([
+      new Promise((resolve) => daemon.once("exit", resolve)),
+      delay(10_000).then(() => daemon.kill("SIGKILL")),
+    ]);
   }
   rmSync(folder, { recursive: true, force: true });
 }

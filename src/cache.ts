@@ -7,7 +7,7 @@ import { writeFileAtomic } from "./files.js";
 import { tryLock } from "./lock.js";
 
 /** Where what can be made again is kept: TEMPER_CACHE, or `temper` in the user's cache folder. */
-export function cacheFolder(): string {
+export function getCacheFolder(): string {
   const { TEMPER_CACHE, XDG_CACHE_HOME } = process.env;
   return TEMPER_CACHE || join(XDG_CACHE_HOME || join(homedir(), ".cache"), "temper");
 }
@@ -21,8 +21,12 @@ const pollMilliseconds = 100;
  * processes may share the folder, and what one of them is making the others wait for. A folder that cannot be written costs time,
  * not the result.
  */
-export async function cachedBytes(kind: string, parts: readonly unknown[], make: () => Promise<Uint8Array>): Promise<Uint8Array> {
-  const path = join(cacheFolder(), kind, sha256(JSON.stringify(parts)));
+export async function getCachedBytes(
+  kind: string,
+  parts: readonly unknown[],
+  make: () => Promise<Uint8Array>,
+): Promise<Uint8Array> {
+  const path = join(getCacheFolder(), kind, sha256(JSON.stringify(parts)));
   for (;;) {
     const found = await readEntry(path);
     if (found) return found;
@@ -61,9 +65,9 @@ async function lockEntry(path: string): Promise<(() => void) | "taken" | null> {
 }
 
 /** As `cachedBytes`, for a value that JSON can hold. */
-export async function cached<T>(kind: string, parts: readonly unknown[], make: () => Promise<T>): Promise<T> {
+export async function getCached<T>(kind: string, parts: readonly unknown[], make: () => Promise<T>): Promise<T> {
   let value: T | undefined;
-  const bytes = await cachedBytes(kind, parts, async () => {
+  const bytes = await getCachedBytes(kind, parts, async () => {
     value = await make();
     return Buffer.from(JSON.stringify(value), "utf8");
   });

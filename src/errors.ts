@@ -7,11 +7,11 @@ export class UserError extends Error {
 }
 
 /** The message of anything that was thrown. */
-export function messageOf(error: unknown): string {
+export function getErrorMessage(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
 /** Whether a GPU, or its library of products, says that its memory is used up. */
-export function isShortOfGpuMemory(error: unknown): boolean {
-  return /out of memory|ALLOC_FAILED/i.test(messageOf(error));
+export function isCudaOutOfMemory(error: unknown): boolean {
+  return /out of memory|ALLOC_FAILED/i.test(getErrorMessage(error));
 }

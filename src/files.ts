@@ -2,10 +2,10 @@ import { createHash, randomUUID } from "node:crypto";
 import { createReadStream } from "node:fs";
 import { access, type FileHandle, open, readFile, rename, unlink } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
-import { messageOf, UserError } from "./errors.js";
+import { getErrorMessage, UserError } from "./errors.js";
 import { JsonError, parseJson } from "./json.js";
 
-const reasons: Readonly<Record<string, string>> = {
+const errorExplanations: Readonly<Record<string, string>> = {
   ENOENT: "there is no such file or folder; check the path",
   ENOTDIR: "a part of the path is a file, not a folder; check the path",
   EISDIR: "this is a folder, expected a file",
@@ -20,15 +20,18 @@ const reasons: Readonly<Record<string, string>> = {
 };
 
 /** The system's error code (ENOENT, …) of anything that was thrown, or null. */
-export function codeOf(error: unknown): string | null {
+export function getErrorCode(error: unknown): string | null {
   const code = error instanceof Error && "code" in error ? error.code : null;
   return typeof code === "string" ? code : null;
 }
 
 /** A file system failure in plain words: what we were doing, on which path, what to do. */
-export function fileError(error: unknown, path: string, doing: string): UserError {
+export function createFileError(error: unknown, path: string, doing: string): UserError {
   if (error instanceof UserError) return error;
-  return new UserError(`cannot ${doing} ${path}: ${reasons[codeOf(error) ?? ""] ?? messageOf(error)}`, { cause: error });
+  return new UserError(
+    `cannot ${doing} ${path}: ${errorExplanations[getErrorCode(error) ?? ""] ?? getErrorMessage(error)}`,
+    { cause: error },
+  );
 }
 
 /** True where the path leads to something; a dangling link leads nowhere. */
@@ -44,7 +47,10 @@ export async function exists(path: string): Promise<boolean> {
  * to the disk, then renamed.
  */
 export async function replaceFile(path: string, write: (file: FileHandle) => Promise<void>): Promise<void> {
-  const temporary = join(dirname(path), `.${basename(path).slice(0, 100)}.${process.pid}-${randomUUID().slice(0, 8)}.tmp`);
+  const temporary = join(
+    dirname(path),
+    `.${basename(path).slice(0, 100)}.${process.pid}-${randomUUID().slice(0, 8)}.tmp`,
+  );
   try {
     const file = await open(temporary, "wx");
     try {
@@ -58,7 +64,7 @@ export async function replaceFile(path: string, write: (file: FileHandle) => Pro
   } catch (error) {
     await unlink(temporary).catch(() => undefined);
     // Only the system's failures are the user's to mend; a mistake of the writer's caller stays what it is.
-    throw codeOf(error) === null ? error : fileError(error, path, "write");
+    throw getErrorCode(error) === null ? error : createFileError(error, path, "write");
   }
 }
 
@@ -89,7 +95,7 @@ export async function hashFile(path: string, algorithm: "sha1" | "sha256", prefi
   try {
     for await (const chunk of createReadStream(path, { highWaterMark: 1 << 20 })) hash.update(chunk as Buffer);
   } catch (error) {
-    throw fileError(error, path, "read");
+    throw createFileError(error, path, "read");
   }
   return hash.digest("hex");
 }
@@ -97,7 +103,7 @@ export async function hashFile(path: string, algorithm: "sha1" | "sha256", prefi
 /** Reads a whole UTF-8 text file; `what` names it in messages ("the model's config"). A byte order mark is dropped. */
 export async function readText(path: string, what: string): Promise<string> {
   const bytes = await readFile(path).catch((error: unknown) => {
-    throw fileError(error, path, `read ${what}`);
+    throw createFileError(error, path, `read ${what}`);
   });
   try {
     return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
@@ -112,16 +118,19 @@ export async function readJson(path: string, what: string): Promise<unknown> {
   try {
     return JSON.parse(text);
   } catch (error) {
-    throw new UserError(`${path}:${brokenAt(text)} (${what} must be JSON; it may be cut off or damaged: get it again)`, { cause: error });
+    throw new UserError(
+      `${path}:${locateJsonError(text)} (${what} must be JSON; it may be cut off or damaged: get it again)`,
+      { cause: error },
+    );
   }
 }
 
 /** The platform's parser is fast but often silent on the place; ours reads the text again to find it. */
-function brokenAt(text: string): string {
+function locateJsonError(text: string): string {
   try {
     parseJson(text);
     return "1:1: not valid JSON";
   } catch (error) {
-    return error instanceof JsonError ? error.message : `1:1: ${messageOf(error)}`;
+    return error instanceof JsonError ? error.message : `1:1: ${getErrorMessage(error)}`;
   }
 }

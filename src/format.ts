@@ -13,8 +13,8 @@ export function formatNumber(value: number, digits = 4): string {
 }
 
 /** A share as a percentage: 0.4231 is 42.3 %. */
-export function formatShare(share: number, decimals = 1): string {
-  return `${(share * 100).toFixed(decimals)} %`;
+export function formatPercent(fraction: number, decimals = 1): string {
+  return `${(fraction * 100).toFixed(decimals)} %`;
 }
 
 /** Bytes in the powers of ten that disks and networks use. */

@@ -8,103 +8,183 @@
  */
 
 // Analyses: what the papers show in figures, as data, a sentence and a drawing.
-export { analyseAblation } from "./analysis/ablation.js";
-export { type AttackedRun, readAttacked } from "./analysis/attacked.js";
-export { analyseConsistency } from "./analysis/consistency-of-run.js";
-export { analyseDistance } from "./analysis/distance.js";
-export { drawFigure, drawPng, type Figure, type Panel, plotPanel } from "./analysis/figure.js";
-export { analyseGeometry } from "./analysis/geometry-of-runs.js";
-export { analyseLine } from "./analysis/interpolation-of-runs.js";
-export { analyseLandscape } from "./analysis/landscape-of-runs.js";
-export { probeAnalysis, runProbes } from "./analysis/probe.js";
-export { type AnalysedRun, readFinishedRuns } from "./analysis/runs.js";
-export { analyseTradeoff } from "./analysis/tradeoff.js";
+export { analyzeAblation as analyseAblation } from "./analysis/ablation.js";
+export { type AttackedRun, readAttackedRun as readAttacked } from "./analysis/attacked-runs.js";
+export { analyzeConsistency as analyseConsistency } from "./analysis/consistency-of-run.js";
+export { analyzeDistance as analyseDistance } from "./analysis/distance.js";
+export {
+  type Figure,
+  type Panel,
+  plotPanel,
+  renderFigure as drawFigure,
+  renderPng as drawPng,
+} from "./analysis/figure.js";
+export { analyzeGeometry as analyseGeometry } from "./analysis/geometry-of-runs.js";
+export { analyzeInterpolation as analyseLine } from "./analysis/interpolation-of-runs.js";
+export { analyzeLandscape as analyseLandscape } from "./analysis/landscape-of-runs.js";
+export { type AnalyzedRun as AnalysedRun, readFinishedRuns } from "./analysis/load-runs.js";
+export { createProbeAnalysis as probeAnalysis, runProbes } from "./analysis/probe.js";
+export { analyzeTradeoff as analyseTradeoff } from "./analysis/tradeoff.js";
 export { tsne } from "./analysis/tsne.js";
-export { type Analysis, writeAnalysis } from "./analysis/write.js";
+export { type Analysis, writeAnalysis } from "./analysis/write-analysis.js";
 // Attacks: searches over word substitutions, and their journals.
-export type { AttackDefinition } from "./attacks/attack.js";
-export { type Constraints, constraintOptions } from "./attacks/constraints.js";
-export { type HttpVictimOptions, openHttpVictim } from "./attacks/http-victim.js";
-export { attackNames, openAttack } from "./attacks/index.js";
+export type { AttackDefinition } from "./attacks/attack-definition.js";
+export {
+  type AttackExample as Target,
+  type AttackSpaceOptions as TargetOptions,
+  createAttackExample as targetOf,
+} from "./attacks/attack-space.js";
+export { type Constraints, constraintsSchema as constraintOptions } from "./attacks/constraints.js";
+export { createHttpVictim as openHttpVictim, type HttpVictimOptions } from "./attacks/http-victim.js";
+export { attackNames, loadAttack as openAttack } from "./attacks/index.js";
 export { type JournalHeader, readJournal } from "./attacks/journal.js";
-export { modelVictim } from "./attacks/model-victim.js";
-export { Pool, type PoolOptions, poolAttacker } from "./attacks/pool.js";
-export type { AttackResult, Edit, Outcome as AttackOutcome } from "./attacks/result.js";
-export { type AttackRun, runAttack } from "./attacks/run.js";
-export type { Candidate, Problem, Score, Search } from "./attacks/search.js";
-export { type Target, type TargetOptions, targetOf } from "./attacks/target.js";
-export { transferAttack } from "./attacks/transfer.js";
-export { type Verification, verifyJournal } from "./attacks/verify.js";
-export type { Prepared, Victim, VictimInput } from "./attacks/victim.js";
+export { createModelVictim as modelVictim } from "./attacks/model-victim.js";
+export {
+  createPoolAttacker as poolAttacker,
+  SearchPool as Pool,
+  type SearchPoolOptions as PoolOptions,
+} from "./attacks/pool.js";
+export type { AttackOutcome, AttackResult, Edit } from "./attacks/result.js";
+export { type RunAttackOptions as AttackRun, runAttack } from "./attacks/run-attack.js";
+export type { Candidate, Score, Search, SearchProblem as Problem } from "./attacks/search.js";
+export { createTransferAttack as transferAttack } from "./attacks/transfer.js";
+export { type JournalVerification as Verification, verifyJournal } from "./attacks/verify.js";
+export type { PreparedInput as Prepared, Victim, VictimInput } from "./attacks/victim.js";
 // Errors: a UserError is the user's to mend, and its message says how.
 export { UserError } from "./errors.js";
 // Evaluation: what attacks did to a model, and what a difference is worth.
-export { journalCsv } from "./evaluation/attack-csv.js";
-export { type SanityFlag, sanityFlags } from "./evaluation/attack-sanity.js";
-export { type EvaluationSummary, summarise } from "./evaluation/attack-summary.js";
-export { type Comparison, compareSides, type Side } from "./evaluation/compare.js";
-export { metrics } from "./evaluation/metrics.js";
+export { formatJournalCsv as journalCsv } from "./evaluation/attack-csv.js";
+export { type AttackSuiteSummary as EvaluationSummary, summarize as summarise } from "./evaluation/attack-summary.js";
 export {
-  type Bootstrap,
-  holm,
+  compareModels as compareSides,
+  type MetricComparison as Comparison,
+  type ModelOutcomes as Side,
+} from "./evaluation/compare.js";
+export { metrics } from "./evaluation/metrics.js";
+export { runSanityChecks as sanityFlags, type SanityWarning as SanityFlag } from "./evaluation/sanity-checks.js";
+export {
+  type BootstrapResult as Bootstrap,
+  describePower as powerLine,
+  holmCorrection as holm,
   type Interval,
   mcNemar,
   pairedBootstrap,
   pairedTTest,
-  powerLine,
   welchTTest,
-  wilson,
+  wilsonInterval as wilson,
 } from "./evaluation/statistics.js";
+export { defineMethod, type MethodDefinition as Method } from "./methods/define-method.js";
 // Methods: layers over a training step.
-export { createLayers, type MethodChoice, methods } from "./methods/index.js";
-export { defineMethod, type Method } from "./methods/method.js";
+export { createMethods as createLayers, type MethodSpec as MethodChoice, methods } from "./methods/index.js";
 // Models: BERT and RoBERTa as functions of named weights, from and to checkpoints.
-export { type Classifier, classify, openClassifier, type Placement } from "./models/classifier.js";
-export { type EncoderConfig, type ModelType, modelTypes, parseConfig, readConfig, type TemperFacts } from "./models/config.js";
+export {
+  type Classifier,
+  classify,
+  createClassifier as openClassifier,
+  type DeviceConfig as Placement,
+} from "./models/classifier.js";
+export {
+  type EncoderConfig,
+  type ModelType,
+  modelTypes,
+  parseModelConfig as parseConfig,
+  readModelConfig as readConfig,
+  type TemperMetadata as TemperFacts,
+} from "./models/config.js";
 export type { DownloadProgress } from "./models/download.js";
 export { type EncodedText, type EncodeOptions, encodeTexts } from "./models/encode-texts.js";
-export { type EncoderInput, embedLayer, embedWords, encodeLayers, encoderParameters } from "./models/encoder.js";
+export {
+  applyEmbeddingLayer as embedLayer,
+  type EncoderInput,
+  embedWords,
+  encodeLayers,
+  getEncoderParameterShapes as encoderParameters,
+} from "./models/encoder.js";
 export type { HeadName } from "./models/heads.js";
-export { encodeFor, type TokenInput, toInput } from "./models/input.js";
-export { type LoadOptions, loadModel } from "./models/load.js";
-export { type FeatureName, featureOf, forward, type Model, modelParameters, type Output, type Shape } from "./models/model.js";
-export { type ModelFolder, resolveModel } from "./models/reference.js";
-export { openSafetensors, type SafetensorsEntry, type SafetensorsFile, type SafetensorsType } from "./models/safetensors.js";
+export { type LoadModelOptions as LoadOptions, loadModel } from "./models/load.js";
+export {
+  type Architecture as Shape,
+  extractFeatures as featureOf,
+  forward,
+  getParameterShapes as modelParameters,
+  type Model,
+  type ModelOutput as Output,
+  type PoolingMode as FeatureName,
+} from "./models/model.js";
+export { type TokenInput, tokenizeFor as encodeFor, toModelInput as toInput } from "./models/model-input.js";
+export { type ModelFolder, resolveModel } from "./models/resolve-model.js";
+export {
+  openSafetensors,
+  type SafetensorsEntry,
+  type SafetensorsFile,
+  type SafetensorsType,
+} from "./models/safetensors.js";
 export { type SafetensorsTensor, writeSafetensors } from "./models/safetensors-writer.js";
 export { saveModel } from "./models/save.js";
 // Neural networks: layers, losses, the optimiser, schedules.
 export * from "./nn/index.js";
 // The report: runs as one HTML file.
-export { makeReport, type Report } from "./report/index.js";
+export { createReport as makeReport, type Report } from "./report/index.js";
 // Runs: a config becomes a trained model in a folder, with its events, checkpoints and results.
-export { type AttackPlan, type AttackReport, type AttackWatcher, runAttacks } from "./runs/attack.js";
-export { readSide } from "./runs/compare.js";
-export { parseMethod, type RunConfig, runConfigSchema } from "./runs/config.js";
-export { type Answerer, createEndpoint, type EndpointLimits } from "./runs/endpoint.js";
+export {
+  type AttackCallbacks as AttackWatcher,
+  type AttackSuiteOptions as AttackPlan,
+  type AttackSuiteResult as AttackReport,
+  runAttackSuite as runAttacks,
+} from "./runs/attack-suite.js";
+export { parseMethodSpec as parseMethod, type RunConfig, runConfigSchema } from "./runs/config.js";
+export {
+  createInferenceServer as createEndpoint,
+  type InferenceHandler as Answerer,
+  type ServerLimits as EndpointLimits,
+} from "./runs/endpoint.js";
+export { estimateRun as planRun, type RunEstimate as Plan } from "./runs/estimate-run.js";
 export { type EvaluateSplitOptions, evaluateExamples, evaluateSplit } from "./runs/evaluate.js";
-export { type AdvglueReport, evaluateAdvglue } from "./runs/evaluate-advglue.js";
+export { type AdvglueResult as AdvglueReport, evaluateAdvglue } from "./runs/evaluate-advglue.js";
 export { type FineTuneOptions, fineTune } from "./runs/fine-tune.js";
-export { listRuns, type RunState, type RunSummary } from "./runs/list.js";
-export { jobOf, type OpenedRun, openConfigTask, openRunConfig } from "./runs/open.js";
-export { chooseMachine, type Machine, type MachineChoice } from "./runs/placement.js";
-export { type Plan, planRun } from "./runs/plan.js";
+export { serveModel } from "./runs/inference-server.js";
+export { listRuns, type RunState, type RunSummary } from "./runs/list-runs.js";
+export {
+  type LoadedVictim as OpenedVictim,
+  type LoadVictimOptions as OpenVictimOptions,
+  loadVictim as openVictim,
+} from "./runs/load-victim.js";
 export { type Prediction, predictTexts } from "./runs/predict.js";
+export {
+  createTrainingJob as jobOf,
+  loadTaskFromConfig as openConfigTask,
+  type PreparedRun as OpenedRun,
+  prepareRun as openRunConfig,
+} from "./runs/prepare-run.js";
 export { type ConfigSources, readRunConfig } from "./runs/read-config.js";
-export { type Results, readResults, type SplitReport } from "./runs/results.js";
-export { serveModel } from "./runs/serve.js";
-export { type OpenedVictim, type OpenVictimOptions, openVictim } from "./runs/victim.js";
+export { readModelOutcomes as readSide } from "./runs/read-outcomes.js";
+export { type EvaluationResult as SplitReport, type Results, readResults } from "./runs/results.js";
+export {
+  configureRuntime as chooseMachine,
+  type RuntimeConfig as Machine,
+  type RuntimeOptions as MachineChoice,
+} from "./runs/runtime-config.js";
 // Tasks: what a data set is.
-export { type OpenTaskOptions, openTask, taskNames } from "./tasks/index.js";
-export { countOverlap, limitExamples } from "./tasks/sample.js";
+export { type LoadTaskOptions as OpenTaskOptions, loadTask as openTask, taskNames } from "./tasks/index.js";
+export { countOverlap, sampleExamples as limitExamples } from "./tasks/sample.js";
 export type { Example, Split, Task } from "./tasks/task.js";
 // Tensors: a typed tensor with a lifetime, its operators, gradients and randomness.
 export * from "./tensor/index.js";
 // Text: tokenizers, batches, words and their substitutes.
-export { bucketBatches, type Padded, padBatch } from "./text/batch.js";
-export type { Encoded, EncodingName, Tokenizer, WordEncoded } from "./text/encoding.js";
-export { knownSubstitutes } from "./text/known-substitutes.js";
-export { type Input, readInputs } from "./text/lines.js";
-export { loadSubstitutions, type Substitutions, substitutionTable } from "./text/substitutions.js";
+export { bucketBatches, type PaddedBatch as Padded, padBatch } from "./text/batch.js";
+export type {
+  Encoding as Encoded,
+  Tokenization as EncodingName,
+  Tokenizer,
+  WordLevelEncoding as WordEncoded,
+} from "./text/encoding.js";
+export { filterInVocabSubstitutes as knownSubstitutes } from "./text/known-substitutes.js";
+export { readInputs, type TextInput as Input } from "./text/read-inputs.js";
+export {
+  loadSubstitutions,
+  parseSubstitutionTable as substitutionTable,
+  type Substitutions,
+} from "./text/substitutions.js";
 export { loadTokenizer } from "./text/tokenizer.js";
 export { joinWords, splitWords } from "./text/words.js";
 // Training: the loop that knows no method by name.

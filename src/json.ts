@@ -11,11 +11,20 @@ export class JsonError extends Error {
 }
 
 /** Deep enough for any real file; a bound keeps a hostile one from exhausting the stack. */
-const maximumDepth = 256;
-const escapes: Readonly<Record<string, string>> = { '"': '"', "\\": "\\", "/": "/", b: "\b", f: "\f", n: "\n", r: "\r", t: "\t" };
+const maxDepth = 256;
+const escapes: Readonly<Record<string, string>> = {
+  '"': '"',
+  "\\": "\\",
+  "/": "/",
+  b: "\b",
+  f: "\f",
+  n: "\n",
+  r: "\r",
+  t: "\t",
+};
 const numberPattern = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/y;
 const wordPattern = /true|false|null/y;
-const words = new Map<string, unknown>([
+const literals = new Map<string, unknown>([
   ["true", true],
   ["false", false],
   ["null", null],
@@ -35,7 +44,7 @@ export function parseJson(text: string): unknown {
     throw new JsonError(problem, line, offset - lineStart + 1);
   }
 
-  function here(): string {
+  function describePosition(): string {
     if (at >= text.length) return "the end of the text";
     return JSON.stringify(String.fromCodePoint(text.codePointAt(at)!));
   }
@@ -96,7 +105,7 @@ export function parseJson(text: string): unknown {
       item();
       skipSpace();
       const next = text[at];
-      if (next !== "," && next !== close) fail(`expected "," or "${close}", found ${here()}`);
+      if (next !== "," && next !== close) fail(`expected "," or "${close}", found ${describePosition()}`);
       at++;
       if (next === close) return;
       skipSpace();
@@ -106,16 +115,17 @@ export function parseJson(text: string): unknown {
   function parseObject(depth: number): Record<string, unknown> {
     const object: Record<string, unknown> = {};
     parseList("}", () => {
-      if (text[at] !== '"') fail(`expected a key in double quotes, found ${here()}`);
+      if (text[at] !== '"') fail(`expected a key in double quotes, found ${describePosition()}`);
       const start = at;
       const key = parseString();
       if (Object.hasOwn(object, key)) fail(`the key ${JSON.stringify(key.slice(0, 200))} is there twice`, start);
       skipSpace();
-      if (text[at] !== ":") fail(`expected ":", found ${here()}`);
+      if (text[at] !== ":") fail(`expected ":", found ${describePosition()}`);
       at++;
       const value = parseValue(depth);
       // Plain assignment to this one name would change the prototype.
-      if (key === "__proto__") Object.defineProperty(object, key, { value, enumerable: true, writable: true, configurable: true });
+      if (key === "__proto__")
+        Object.defineProperty(object, key, { value, enumerable: true, writable: true, configurable: true });
       else object[key] = value;
     });
     return object;
@@ -123,7 +133,7 @@ export function parseJson(text: string): unknown {
 
   function parseValue(depth: number): unknown {
     skipSpace();
-    if (depth > maximumDepth) fail(`nested more than ${maximumDepth} deep`);
+    if (depth > maxDepth) fail(`nested more than ${maxDepth} deep`);
     const first = text[at];
     if (first === '"') return parseString();
     if (first === "{") return parseObject(depth + 1);
@@ -135,12 +145,12 @@ export function parseJson(text: string): unknown {
     const number = match(numberPattern);
     if (number !== null) return Number(number);
     const word = match(wordPattern);
-    if (word !== null) return words.get(word);
-    return fail(`expected a value, found ${here()}`);
+    if (word !== null) return literals.get(word);
+    return fail(`expected a value, found ${describePosition()}`);
   }
 
   const value = parseValue(0);
   skipSpace();
-  if (at < text.length) fail(`expected nothing after the value, found ${here()}`);
+  if (at < text.length) fail(`expected nothing after the value, found ${describePosition()}`);
   return value;
 }

@@ -2,14 +2,14 @@ import { randomUUID } from "node:crypto";
 import { linkSync, readFileSync, renameSync, rmSync, statSync, utimesSync, writeFileSync } from "node:fs";
 import { hostname } from "node:os";
 import { z } from "zod";
-import { codeOf, fileError } from "./files.js";
+import { createFileError, getErrorCode } from "./files.js";
 
 const ownerSchema = z.object({ pid: z.number().int().positive(), host: z.string(), started: z.string().nullable() });
-type Owner = z.output<typeof ownerSchema>;
+type LockOwner = z.output<typeof ownerSchema>;
 
 /** How often a holder shows that it lives, and how long after that others believe it: only asked across machines. */
-const beatMilliseconds = 15_000;
-const deadMilliseconds = 120_000;
+const heartbeatMilliseconds = 15_000;
+const staleMilliseconds = 120_000;
 
 /** Takes a lock file, or throws what `refuse` makes of its living owner. The lock of a dead process is no lock. */
 export function acquireLock(path: string, refuse: (owner: string) => Error): () => void {
@@ -19,49 +19,49 @@ export function acquireLock(path: string, refuse: (owner: string) => Error): () 
 }
 
 /** Takes a lock file and returns what releases it, or returns who holds it. */
-export function tryLock(path: string): (() => void) | Owner {
-  const me: Owner = { pid: process.pid, host: hostname(), started: startOf(process.pid) };
+export function tryLock(path: string): (() => void) | LockOwner {
+  const me: LockOwner = { pid: process.pid, host: hostname(), started: readStartTime(process.pid) };
   // The file appears with its content: nobody can find it empty and think its owner dead.
   const ready = `${path}.${randomUUID().slice(0, 8)}`;
   try {
     writeFileSync(ready, JSON.stringify(me));
-    while (!isLinked(ready, path)) {
-      const owner = livingOwner(path);
+    while (!tryLink(ready, path)) {
+      const owner = findLivingOwner(path);
       if (owner) return owner;
-      removeDead(path);
+      removeStaleLock(path);
     }
   } catch (error) {
-    throw fileError(error, path, "write the lock");
+    throw createFileError(error, path, "write the lock");
   } finally {
     rmSync(ready, { force: true });
   }
-  const beat = setInterval(() => touch(path), beatMilliseconds).unref();
+  const beat = setInterval(() => touch(path), heartbeatMilliseconds).unref();
   return () => {
     clearInterval(beat);
     rmSync(path, { force: true });
   };
 }
 
-function isLinked(from: string, path: string): boolean {
+function tryLink(from: string, path: string): boolean {
   try {
     linkSync(from, path);
     return true;
   } catch (error) {
-    if (codeOf(error) === "EEXIST") return false;
+    if (getErrorCode(error) === "EEXIST") return false;
     throw error;
   }
 }
 
 /** Others may see the same dead owner: whoever moves a living one's lock away instead puts it back. */
-function removeDead(path: string): void {
+function removeStaleLock(path: string): void {
   const aside = `${path}.${randomUUID().slice(0, 8)}`;
   try {
     renameSync(path, aside);
   } catch (error) {
-    if (codeOf(error) === "ENOENT") return;
+    if (getErrorCode(error) === "ENOENT") return;
     throw error;
   }
-  if (livingOwner(aside)) isLinked(aside, path);
+  if (findLivingOwner(aside)) tryLink(aside, path);
   rmSync(aside, { force: true });
 }
 
@@ -74,12 +74,12 @@ function touch(path: string): void {
 }
 
 /** Who holds a lock, if it still runs. */
-export function livingOwner(path: string): Owner | null {
+export function findLivingOwner(path: string): LockOwner | null {
   try {
     const owner = ownerSchema.parse(JSON.parse(readFileSync(path, "utf8")));
-    if (owner.host !== hostname()) return Date.now() - statSync(path).mtimeMs < deadMilliseconds ? owner : null;
+    if (owner.host !== hostname()) return Date.now() - statSync(path).mtimeMs < staleMilliseconds ? owner : null;
     // A number alone may by now belong to another process.
-    return isAlive(owner.pid) && startOf(owner.pid) === owner.started ? owner : null;
+    return isAlive(owner.pid) && readStartTime(owner.pid) === owner.started ? owner : null;
   } catch {
     return null;
   }
@@ -90,12 +90,12 @@ function isAlive(pid: number): boolean {
     process.kill(pid, 0);
     return true;
   } catch (error) {
-    return codeOf(error) === "EPERM";
+    return getErrorCode(error) === "EPERM";
   }
 }
 
 /** When a process was started, as the system counts it; null where it does not say. */
-function startOf(pid: number): string | null {
+function readStartTime(pid: number): string | null {
   try {
     // The name of the program stands in parentheses and may hold spaces: what counts comes after them.
     const fields = readFileSync(`/proc/${pid}/stat`, "utf8")

@@ -1,39 +1,50 @@
 import { z } from "zod";
+import { didYouMean } from "./did-you-mean.js";
 import { UserError } from "./errors.js";
-import { didYouMean } from "./near-miss.js";
 
 /** Names where data came from: one name for all of it, or the place of each part (file:line:column). */
-export type Where = string | ((path: readonly PropertyKey[]) => string);
+export type SourceLocation = string | ((path: readonly PropertyKey[]) => string);
 
 /** Who gets a page of problems reads none of them. */
-const mostProblems = 20;
+const maxProblems = 20;
 
 /** Checks data from outside against a schema; a UserError names the place, what was expected and what came. */
-export function validate<Schema extends z.ZodType>(schema: Schema, data: unknown, where: Where): z.output<Schema> {
+export function validate<Schema extends z.ZodType>(
+  schema: Schema,
+  data: unknown,
+  location: SourceLocation,
+): z.output<Schema> {
   const result = schema.safeParse(data);
   if (result.success) return result.data;
-  const place = (path: readonly PropertyKey[]): string => (typeof where === "string" ? where : where(path));
+  const locate = (path: readonly PropertyKey[]): string => (typeof location === "string" ? location : location(path));
   const { issues } = result.error;
-  const problems = issues.slice(0, mostProblems).flatMap((issue) => {
+  const problems = issues.slice(0, maxProblems).flatMap((issue) => {
     if (issue.code === "unrecognized_keys") {
-      const known = keysAt(schema, issue.path);
+      const known = listKeysAt(schema, issue.path);
       return issue.keys.map((key) => {
         const path = [...issue.path, key];
-        return `${place(path)}: ${formatPath(path)}: there is no such key${didYouMean(key, known)}; the keys are ${known.join(", ")}`;
+        return `${locate(path)}: ${formatPath(path)}: there is no such key${didYouMean(key, known)}; the keys are ${known.join(", ")}`;
       });
     }
     const path = formatPath(issue.path);
-    return [`${place(issue.path)}: ${path === "" ? "" : `${path}: `}${describe(issue)}, received ${show(valueAt(data, issue.path))}`];
+    return [
+      `${locate(issue.path)}: ${path === "" ? "" : `${path}: `}${describeIssue(issue)}, received ${formatValue(getValueAt(data, issue.path))}`,
+    ];
   });
-  const more = issues.length - mostProblems;
+  const more = issues.length - maxProblems;
   throw new UserError([...problems, ...(more > 0 ? [`and ${more} more like these`] : [])].join("\n"));
 }
 
 /** The keys that an object schema has at a path. */
-function keysAt(schema: z.ZodType, path: readonly PropertyKey[]): string[] {
+function listKeysAt(schema: z.ZodType, path: readonly PropertyKey[]): string[] {
   let at: unknown = schema;
   const unwrap = (): void => {
-    while (at instanceof z.ZodDefault || at instanceof z.ZodPrefault || at instanceof z.ZodOptional || at instanceof z.ZodNullable)
+    while (
+      at instanceof z.ZodDefault ||
+      at instanceof z.ZodPrefault ||
+      at instanceof z.ZodOptional ||
+      at instanceof z.ZodNullable
+    )
       at = at.unwrap();
   };
   unwrap();
@@ -45,15 +56,20 @@ function keysAt(schema: z.ZodType, path: readonly PropertyKey[]): string[] {
 }
 
 /** zod's own words without its "Invalid input:" lead and its "received" tail, which names only the type. */
-function describe(issue: z.core.$ZodIssue): string {
-  return issue.message.replace(/^(Invalid input|Invalid option|Too small|Too big): /, "").replace(/, received [\w ]+$/, "");
+function describeIssue(issue: z.core.$ZodIssue): string {
+  return issue.message
+    .replace(/^(Invalid input|Invalid option|Too small|Too big): /, "")
+    .replace(/, received [\w ]+$/, "");
 }
 
 function formatPath(path: readonly PropertyKey[]): string {
-  return path.reduce<string>((text, part) => (typeof part === "number" ? `${text}[${part}]` : `${text}${text && "."}${String(part)}`), "");
+  return path.reduce<string>(
+    (text, part) => (typeof part === "number" ? `${text}[${part}]` : `${text}${text && "."}${String(part)}`),
+    "",
+  );
 }
 
-function valueAt(data: unknown, path: readonly PropertyKey[]): unknown {
+function getValueAt(data: unknown, path: readonly PropertyKey[]): unknown {
   let value = data;
   for (const part of path) {
     if (typeof value !== "object" || value === null) return undefined;
@@ -63,7 +79,7 @@ function valueAt(data: unknown, path: readonly PropertyKey[]): unknown {
 }
 
 /** A value as it stands in the message: short, and never a page of JSON. */
-function show(value: unknown): string {
+function formatValue(value: unknown): string {
   if (value === undefined) return "nothing";
   const text = JSON.stringify(value) ?? String(value);
   return text.length > 80 ? `${text.slice(0, 77)}…` : text;

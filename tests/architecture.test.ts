@@ -56,7 +56,9 @@ test("imports are found, and lead to files that are there", () => {
 
 // Since the folders stand in one order, this also means that no two of them depend on each other, directly or around a corner.
 test("dependencies between folders point down only", () => {
-  expect(upward("tensor/ops.ts", ["nn/layers.ts", "tensor/door.ts", "errors.ts"])).toEqual(["tensor/ops.ts -> nn/layers.ts"]);
+  expect(upward("tensor/ops.ts", ["nn/layers.ts", "tensor/door.ts", "errors.ts"])).toEqual([
+    "tensor/ops.ts -> nn/layers.ts",
+  ]);
   expect(files.filter((file) => file !== publicSurface).flatMap((file) => upward(file, importsOf(file)))).toEqual([]);
 });
 

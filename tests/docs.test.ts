@@ -50,7 +50,9 @@ test("the table of methods is the registry's", () => {
 
 test("every verb is in the table of verbs, and no other", async () => {
   const { stdout } = await invoke(["--help"]);
-  const verbs = [...stdout.matchAll(/^ {2}([a-z]+) (?:\[|<|\s)/gm)].map(([, name]) => name!).filter((name) => name !== "help");
+  const verbs = [...stdout.matchAll(/^ {2}([a-z]+) (?:\[|<|\s)/gm)]
+    .map(([, name]) => name!)
+    .filter((name) => name !== "help");
   const told = tableOf(readme, "verb").map(([name]) => name!.replaceAll("`", ""));
   expect(told.toSorted()).toEqual(verbs.toSorted());
 });
@@ -62,7 +64,8 @@ test("every task's licence is told", () => {
   const builtIn = ["spam"];
   expect(
     taskNames.filter(
-      (task) => !builtIn.includes(task) && !told.some((name) => (name.endsWith(":") ? task.startsWith(name) : task === name)),
+      (task) =>
+        !builtIn.includes(task) && !told.some((name) => (name.endsWith(":") ? task.startsWith(name) : task === name)),
     ),
   ).toEqual([]);
 });
@@ -73,6 +76,8 @@ test("every folder of src/ is on the map", () => {
 });
 
 test("the citation is YAML with both papers", () => {
-  const { references } = parse(readFileSync("CITATION.cff", "utf8")) as { references: { title: string; year: number }[] };
+  const { references } = parse(readFileSync("CITATION.cff", "utf8")) as {
+    references: { title: string; year: number }[];
+  };
   expect(references.map(({ year }) => year)).toEqual([2021, 2022]);
 });

@@ -24,6 +24,7 @@ test("every equation leads to a file, and to a name in it", () => {
   for (const { file, names } of all) {
     expect(existsSync(file), file).toBe(true);
     const text = readFileSync(file, "utf8");
-    for (const name of names) expect(text, `${file}: ${name}`).toMatch(new RegExp(`\\b(function|class|const) ${name}\\b|\\b${name}\\(`));
+    for (const name of names)
+      expect(text, `${file}: ${name}`).toMatch(new RegExp(`\\b(function|class|const) ${name}\\b|\\b${name}\\(`));
   }
 });

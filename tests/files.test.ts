@@ -45,7 +45,9 @@ test("reads JSON and says where it breaks", async () => {
   writeFileSync(path, '\ufeff{"a": [1, 2]}');
   expect(await readJson(path, "the settings")).toEqual({ a: [1, 2] });
   writeFileSync(path, '{\n  "a": [1, 2\n');
-  await expect(readJson(path, "the settings")).rejects.toThrow(`${path}:3:1: expected "," or "]", found the end of the text (the settings`);
+  await expect(readJson(path, "the settings")).rejects.toThrow(
+    `${path}:3:1: expected "," or "]", found the end of the text (the settings`,
+  );
   writeFileSync(path, Buffer.from([0x22, 0xff, 0x22]));
   await expect(readJson(path, "the settings")).rejects.toThrow(/not UTF-8/);
   await expect(readJson(join(folder, "missing.json"), "the settings")).rejects.toThrow(

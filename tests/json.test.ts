@@ -10,7 +10,28 @@ test("reads what the platform's parser reads", () => {
 });
 
 test("accepts and refuses as the platform's parser does, duplicate keys aside", () => {
-  const alphabet = ["{", "}", "[", "]", ",", ":", '"a"', '"', "\\", "\\u12", "1", "-", "0", ".", "e", "true", "nul", " ", "\n", "\u0001"];
+  const alphabet = [
+    "{",
+    "}",
+    "[",
+    "]",
+    ",",
+    ":",
+    '"a"',
+    '"',
+    "\\",
+    "\\u12",
+    "1",
+    "-",
+    "0",
+    ".",
+    "e",
+    "true",
+    "nul",
+    " ",
+    "\n",
+    "\u0001",
+  ];
   const accepts = (parse: (text: string) => unknown, text: string): boolean => {
     try {
       parse(text);
@@ -37,5 +58,7 @@ test.each([
   ["{} x", 1, 4, /nothing after the value/],
   ["[".repeat(100_000), 1, 258, /deep/],
 ])("says where %j breaks", (text, line, column, problem) => {
-  expect(() => parseJson(text)).toThrow(expect.objectContaining({ line, column, problem: expect.stringMatching(problem) }));
+  expect(() => parseJson(text)).toThrow(
+    expect.objectContaining({ line, column, problem: expect.stringMatching(problem) }),
+  );
 });

@@ -1,13 +1,13 @@
 import { expect, it } from "vitest";
-import { didYouMean, nearMiss } from "../src/near-miss.js";
+import { didYouMean, findNearMatch } from "../src/did-you-mean.js";
 
 it("finds the name that was meant, and none where nothing is near", () => {
   const names = ["train", "evaluate", "predict", "learningRate"];
-  expect(nearMiss("trian", names)).toBe("train");
-  expect(nearMiss("learning-rate", names)).toBe("learningRate");
-  expect(nearMiss("Predikt", names)).toBe("predict");
-  expect(nearMiss("zebra", names)).toBeUndefined();
-  expect(nearMiss("x", names)).toBeUndefined();
+  expect(findNearMatch("trian", names)).toBe("train");
+  expect(findNearMatch("learning-rate", names)).toBe("learningRate");
+  expect(findNearMatch("Predikt", names)).toBe("predict");
+  expect(findNearMatch("zebra", names)).toBeUndefined();
+  expect(findNearMatch("x", names)).toBeUndefined();
   expect(didYouMean("evaluat", names)).toBe(' (did you mean "evaluate"?)');
   expect(didYouMean("zebra", names)).toBe("");
 });

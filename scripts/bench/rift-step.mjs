@@ -10,10 +10,23 @@ import { parseArgs } from "node:util";
 import { createLayers } from "../../dist/methods/index.js";
 import { forward, modelParameters, parseConfig, toInput } from "../../dist/models/index.js";
 import { crossEntropy, evaluating, mapWeights, training } from "../../dist/nn/index.js";
-import { free, grad, keep, noGrad, Rng, randn, scope, seedGenerator, setThreads, tensor, threads, zeros } from "../../dist/tensor/index.js";
+import {
+  free,
+  grad,
+  keep,
+  noGrad,
+  Rng,
+  randn,
+  scope,
+  seedGenerator,
+  setThreads,
+  tensor,
+  threads,
+  zeros,
+} from "../../dist/tensor/index.js";
 import { toHostBatch } from "../../dist/train/host-batch.js";
 import { gradientsOf, onCpu, trainSettingsSchema } from "../../dist/train/index.js";
-import { openTraining } from "../../dist/train/open.js";
+import { openTraining } from "../../dist/train/prepare-training.js";
 
 const { values: options } = parseArgs({
   options: {
@@ -29,7 +42,14 @@ process.env.TEMPER_CACHE = mkdtempSync(join(tmpdir(), "temper-bench-"));
 
 const hidden = 384;
 const config = parseConfig(
-  { model_type: "bert", vocab_size: 30522, hidden_size: hidden, num_hidden_layers: 6, num_attention_heads: 12, intermediate_size: 1536 },
+  {
+    model_type: "bert",
+    vocab_size: 30522,
+    hidden_size: hidden,
+    num_hidden_layers: 6,
+    num_attention_heads: 12,
+    intermediate_size: 1536,
+  },
   "bench",
 );
 const shape = { config, head: "mlp", feature: "token", classes: 2 };
@@ -76,7 +96,14 @@ async function openUpdates(...names) {
   const layers = createLayers(names.map((name) => ({ name, options: {} })));
   const task = { name: "bench", labels: ["a", "b"], fields: ["text"], openFields: [0] };
   const settings = trainSettingsSchema.parse({ batchSize: rows });
-  const rest = { selection: null, seed: 1, placement: onCpu, folder: null, resume: false, substitutions: async () => substitutions };
+  const rest = {
+    selection: null,
+    seed: 1,
+    placement: onCpu,
+    folder: null,
+    resume: false,
+    substitutions: async () => substitutions,
+  };
   const { runner } = await openTraining({ model, task, settings, layers, train, ...rest }, null);
   let number = 0;
   return () => free(runner.update(number++, [host]).values);
@@ -93,7 +120,8 @@ const parts = {
       grad(crossEntropy(forward(shape, fixed, { embedded, bias: input.bias }, evaluating).logits, labels), [embedded]);
     }),
   /** Forward and backward to the weights. */
-  outer: () => scope(() => void gradientsOf(crossEntropy(forward(shape, weights, input, training).logits, labels), weights)),
+  outer: () =>
+    scope(() => void gradientsOf(crossEntropy(forward(shape, weights, input, training).logits, labels), weights)),
   standard: await openUpdates(),
   ascc: await openUpdates("ascc"),
   rift: await openUpdates("ascc", "rift"),
@@ -108,7 +136,9 @@ for (let round = -1; round < rounds; round++) {
   }
 }
 rmSync(process.env.TEMPER_CACHE, { recursive: true, force: true });
-const median = Object.fromEntries(Object.entries(times).map(([name, list]) => [name, list.toSorted((a, b) => a - b)[list.length >> 1]]));
+const median = Object.fromEntries(
+  Object.entries(times).map(([name, list]) => [name, list.toSorted((a, b) => a - b)[list.length >> 1]]),
+);
 const sum = 10 * median.inner + 2 * median.outer;
 for (const [name, value] of Object.entries(median)) console.log(`${name.padEnd(9)} ${value.toFixed(0).padStart(6)} ms`);
 console.log(

@@ -2,13 +2,13 @@
 // Fine-tuning MiniLM on SST-2 for one epoch beside the plain loop one writes with transformers (shuffled batches, each padded to its
 // longest text), turn by turn: examples a second, and accuracy on dev over seeds. Then our batches of similar length beside padding
 // everything to 128 tokens.
-//   node scripts/bench/train.mjs [--examples 4000] [--seeds 3] [--data FOLDER] [--threads N] [--turn 5]
+//   node scripts/bench/train.mjs [--num-examples 4000] [--seeds 3] [--data FOLDER] [--threads N] [--turn 5]
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { resolveModel, saveModel } from "../../dist/models/index.js";
-import { jobOf, openRunConfig } from "../../dist/runs/open.js";
+import { jobOf, openRunConfig } from "../../dist/runs/prepare-run.js";
 import { readRunConfig } from "../../dist/runs/read-config.js";
 import { openTask } from "../../dist/tasks/index.js";
 import { limitExamples } from "../../dist/tasks/sample.js";
@@ -16,7 +16,7 @@ import { free, setThreads, threads } from "../../dist/tensor/index.js";
 import { padBatch } from "../../dist/text/batch.js";
 import { toHostBatch } from "../../dist/train/host-batch.js";
 import { probabilitiesOf, toDataset } from "../../dist/train/index.js";
-import { openTraining } from "../../dist/train/open.js";
+import { openTraining } from "../../dist/train/prepare-training.js";
 import { ratePart } from "../../dist/train/schedule.js";
 import { findReference, startReference } from "./reference.mjs";
 
@@ -46,9 +46,16 @@ const mean = (values) => values.reduce((sum, value) => sum + value, 0) / values.
 async function openOurs(examples, seed) {
   const flags = { model, task: "sst2", data: options.data, limit: count, seed, threads: threads(), device: "cpu" };
   const settings = { "train.epochs": 1, "train.batchSize": 32, "train.learningRate": 1e-4 };
-  const opened = await openRunConfig(await readRunConfig({ flags: { ...flags, ...settings, selectionLimit: 1 } }), () => {});
+  const opened = await openRunConfig(
+    await readRunConfig({ flags: { ...flags, ...settings, selectionLimit: 1 } }),
+    () => {},
+  );
   // Every seed trains on the same sample, as the other side does.
-  const job = { ...jobOf(opened, { folder: null, resume: false }), train: toDataset(opened.model, examples.train), selection: null };
+  const job = {
+    ...jobOf(opened, { folder: null, resume: false }),
+    train: toDataset(opened.model, examples.train),
+    selection: null,
+  };
   const training = await openTraining(job, null);
   const updates = training.updatesOf(0);
   const host = (indices, length) => {
@@ -92,7 +99,8 @@ async function race(reference, examples, seed) {
   const spent = { ours: 0, theirs: 0 };
   for (let at = 0; at < ours.updates.length; at += turn) {
     const mine = () => {
-      for (const [i, batches] of ours.updates.slice(at, at + turn).entries()) spent.ours += seconds(() => ours.update(at + i, batches));
+      for (const [i, batches] of ours.updates.slice(at, at + turn).entries())
+        spent.ours += seconds(() => ours.update(at + i, batches));
     };
     const theirs = async () => {
       if (reference) spent.theirs += (await reference.ask({ updates: turn })).seconds;
@@ -135,7 +143,10 @@ try {
   };
   const reference = python && (await startReference(python, settings, "train.py"));
   console.log(`MiniLM on SST-2: ${count} examples, batch 32, one epoch, ${threads()} threads`);
-  if (reference) console.log(`beside a plain loop of transformers ${reference.facts.transformers} on PyTorch ${reference.facts.torch}`);
+  if (reference)
+    console.log(
+      `beside a plain loop of transformers ${reference.facts.transformers} on PyTorch ${reference.facts.torch}`,
+    );
   else console.log("no Python with torch and transformers (TEMPER_PYTHON, or python3 on PATH): our own numbers alone");
   const results = [];
   for (let seed = 0; seed < seeds; seed++) {
@@ -147,8 +158,13 @@ try {
   }
   const total = (side) => results.reduce((sum, { spent }) => sum + spent[side], 0);
   const dev = (side) => share(mean(results.map(({ accuracy }) => accuracy[side])));
-  if (reference) console.log(`all seeds: ${(total("theirs") / total("ours")).toFixed(2)}x; dev ${dev("ours")}, theirs ${dev("theirs")}`);
-  console.log(`batches of similar length: ${(await raceLengths(examples)).toFixed(2)}x the speed of padding all to 128 tokens`);
+  if (reference)
+    console.log(
+      `all seeds: ${(total("theirs") / total("ours")).toFixed(2)}x; dev ${dev("ours")}, theirs ${dev("theirs")}`,
+    );
+  console.log(
+    `batches of similar length: ${(await raceLengths(examples)).toFixed(2)}x the speed of padding all to 128 tokens`,
+  );
   reference?.stop();
 } finally {
   rmSync(folder, { recursive: true, force: true });

@@ -24,7 +24,8 @@ const steps = Number(options.steps);
 /** Methods named on the command line, one after the other: "r-drop ascc+rift". */
 const chosen = options.methods?.split(" ");
 const device = "cuda:0";
-const row = (...cells) => console.log(cells.map((cell) => (typeof cell === "number" ? cell.toFixed(2) : cell)).join("  "));
+const row = (...cells) =>
+  console.log(cells.map((cell) => (typeof cell === "number" ? cell.toFixed(2) : cell)).join("  "));
 
 /** Asks the Python beside us; a SPEC that fails says so in its place. */
 function hf(specs) {
@@ -53,11 +54,17 @@ const full = (length) => () => length;
 
 async function timed(size, rows, length, lengths, method, { graph = true, compute = "bfloat16" } = {}) {
   const model = randomModel(size, device, "word");
-  const training = await openSteps(model, randomDataset(rows * 4, lengths), rows, createLayers(method.map(parseMethod)), {
-    device,
-    compute,
-    graph,
-  });
+  const training = await openSteps(
+    model,
+    randomDataset(rows * 4, lengths),
+    rows,
+    createLayers(method.map(parseMethod)),
+    {
+      device,
+      compute,
+      graph,
+    },
+  );
   nativeCuda().emptyCache();
   const before = nativeCuda().deviceMemory(0).bytes;
   const ms = median(training.step, 10);
@@ -67,7 +74,9 @@ async function timed(size, rows, length, lengths, method, { graph = true, comput
   return { ms, tflops: stepFlops(sizes[size], rows, length) / ms / 1e9, gib: Math.max(before, cachedBytes) / 2 ** 30 };
 }
 
-console.log(`libtorch ${native().versions().libtorch}, ${native().devices()[0]?.name}, ${new Date().toISOString().slice(0, 10)}`);
+console.log(
+  `libtorch ${native().versions().libtorch}, ${native().devices()[0]?.name}, ${new Date().toISOString().slice(0, 10)}`,
+);
 const shapes = [
   ["minilm", 32, 64],
   ["base", 32, 128],
@@ -114,17 +123,23 @@ if (wanted.has("standard")) {
   const found = hf(compiled.map((shape) => specOf("compile", shape)));
   for (const shape of compiled) {
     const { ms, failed } = found.get(specOf("compile", shape)) ?? {};
-    row(`torch.compile ${shape[0]} ${shape[3] ? "padded" : "full"}`, "ms", ms ?? failed ?? "no answer", "x", ms / ours.get(shape).ms);
+    row(
+      `torch.compile ${shape[0]} ${shape[3] ? "padded" : "full"}`,
+      "ms",
+      ms ?? failed ?? "no answer",
+      "x",
+      ms / ours.get(shape).ms,
+    );
   }
 }
 
 if (wanted.has("methods")) {
   const list = chosen ?? [
     "r-drop",
-    "rose:order=second",
-    "rose:order=first",
-    "rose:order=ensemble",
-    "rose:order=first,refresh=4",
+    "rose:variant=second",
+    "rose:variant=first",
+    "rose:variant=ensemble",
+    "rose:variant=first,maskInterval=4",
     "child-tuning:variant=F",
     "freelb:steps=2",
     "ptwd",
@@ -137,7 +152,10 @@ if (wanted.has("methods")) {
   // SMART's perturbation is too small for bfloat16, so it is measured against standard in its own precision.
   allowTf32(true);
   const tf32 = { compute: "float32" };
-  const [plain, smart] = [await timed("base", 32, 128, ragged(128), [], tf32), await timed("base", 32, 128, ragged(128), ["smart"], tf32)];
+  const [plain, smart] = [
+    await timed("base", 32, 128, ragged(128), [], tf32),
+    await timed("base", 32, 128, ragged(128), ["smart"], tf32),
+  ];
   row("method", "smart (tf32)", "ms", smart.ms, "x", smart.ms / plain.ms, "GiB", smart.gib);
   for (const name of list) {
     try {
@@ -177,6 +195,14 @@ if (wanted.has("hours")) {
   ]) {
     const { ms } = await timed("base", rows, length, ragged(length), ["ascc", "rift"]);
     const hours = (20 * Math.ceil(examples / rows) * ms) / 3.6e6;
-    row(`RIFT on ${task}, ${rows} x ${length}`, "ms", ms, "GPU-hours for 20 epochs", hours, "the paper, on an A100", paper);
+    row(
+      `RIFT on ${task}, ${rows} x ${length}`,
+      "ms",
+      ms,
+      "GPU-hours for 20 epochs",
+      hours,
+      "the paper, on an A100",
+      paper,
+    );
   }
 }

@@ -50,7 +50,10 @@ for (const path of modules) {
   const name = path.replace(/^node_modules\//, "");
   if (!values.embedded && embedded.includes(name)) continue;
   // Type declarations and source maps are for developers.
-  cpSync(join(root, path), join(bundle, path), { recursive: true, filter: (file) => !/\.(d\.[cm]?ts|map|md)$/.test(file) });
+  cpSync(join(root, path), join(bundle, path), {
+    recursive: true,
+    filter: (file) => !/\.(d\.[cm]?ts|map|md)$/.test(file),
+  });
 }
 for (const path of ["dist", "native", "experiments", "scripts/setup", "scripts/gpu", "package.json"])
   cpSync(join(root, path), join(bundle, path), { recursive: true });
@@ -58,7 +61,8 @@ cpSync(process.execPath, join(bundle, "node"), { dereference: true });
 execFileSync("strip", [join(bundle, "node")], { stdio: "ignore" });
 for (const folder of values.model)
   cpSync(folder, join(bundle, "models", basename(resolve(folder))), { recursive: true, dereference: true });
-for (const folder of values.data) cpSync(folder, join(bundle, "data", basename(resolve(folder))), { recursive: true, dereference: true });
+for (const folder of values.data)
+  cpSync(folder, join(bundle, "data", basename(resolve(folder))), { recursive: true, dereference: true });
 writeFileSync(
   join(bundle, "run"),
   `#!/bin/sh
@@ -73,10 +77,14 @@ exec "$here/node" "$here/dist/cli/main.js" "$@"
 );
 
 const archive = join(out, "temper-gpu.tar.xz");
-execFileSync("tar", ["-C", out, "-cf", archive, "--use-compress-program=xz -3 -T0", "temper-gpu"], { stdio: "inherit" });
+execFileSync("tar", ["-C", out, "-cf", archive, "--use-compress-program=xz -3 -T0", "temper-gpu"], {
+  stdio: "inherit",
+});
 const megabytes = (bytes) => `${(bytes / 1e6).toFixed(1)} MB`;
 const size = readFileSync(archive).length;
-console.log(`${relative(process.cwd(), archive)}: ${megabytes(size)}. On the host: tar xf temper-gpu.tar.xz && ./temper-gpu/run doctor`);
+console.log(
+  `${relative(process.cwd(), archive)}: ${megabytes(size)}. On the host: tar xf temper-gpu.tar.xz && ./temper-gpu/run doctor`,
+);
 if (values["part-size"]) {
   const bytes = Math.floor(Number(values["part-size"]) * 1e6);
   if (!(bytes > 0)) throw new Error(`--part-size: expected megabytes, received ${values["part-size"]}`);

@@ -60,13 +60,23 @@ function lossesOf(training, updates) {
 /** The same seed and batches in two ways: the losses must agree. */
 async function compare(title, name, [rows, length, updates], ways, most) {
   const found = [];
-  for (const way of ways) found.push(await withSteps("minilm", rows, length, name, way, (training) => lossesOf(training, updates)));
+  for (const way of ways)
+    found.push(await withSteps("minilm", rows, length, name, way, (training) => lossesOf(training, updates)));
   const worst = Math.max(...found[0].map((loss, i) => Math.abs(loss - found[1][i])));
   report(title, worst <= most, name, `largest difference ${worst.toExponential(1)}`);
 }
 
 async function equal() {
-  const all = ["standard", "r-drop", "rose:order=first", "rose:order=second", "rose", "child-tuning:variant=F", "ascc", "ascc+rift"];
+  const all = [
+    "standard",
+    "r-drop",
+    "rose:variant=first",
+    "rose:variant=second",
+    "rose",
+    "child-tuning:variant=F",
+    "ascc",
+    "ascc+rift",
+  ];
   for (const name of [...all, "freelb:steps=2", "ptwd", "mixout"])
     await compare("recorded = operator by operator", name, [32, 64, 12], [{ graph: true }, { graph: false }], 0.01);
 }
@@ -77,7 +87,7 @@ async function cpu() {
   allowTf32(false);
   const same = { compute: "float32", settings: { dropout: false }, weights: "cpu" };
   const ways = [same, { ...same, device: "cpu" }];
-  for (const name of ["standard", "rose:order=second", "ptwd", "freelb:steps=2,initial=0"])
+  for (const name of ["standard", "rose:variant=second", "ptwd", "freelb:steps=2,initMagnitude=0"])
     await compare("GPU = CPU in float32, without dropout", name, [8, 32, 8], ways, 1e-4);
 }
 
@@ -98,7 +108,13 @@ async function flat() {
       const [before, later] = [after(updates / 10), after(0.9 * updates)];
       const grown = (later.process - before.process) / 2 ** 20;
       const holds = later.tensors === before.tensors && later.device === before.device && grown < 64;
-      report(`memory after ${options.updates} updates`, holds, name, `${later.tensors} tensors`, `process ${grown.toFixed(1)} MiB more`);
+      report(
+        `memory after ${options.updates} updates`,
+        holds,
+        name,
+        `${later.tensors} tensors`,
+        `process ${grown.toFixed(1)} MiB more`,
+      );
     });
   }
 }
@@ -114,7 +130,11 @@ async function halve() {
   const more = { onNotice: (message) => notices.push(message) };
   try {
     const losses = await withSteps("base", 128, 256, "standard", more, (training) => lossesOf(training, 3));
-    report("halving where memory is short", notices.length > 0 && losses.every(Number.isFinite), notices.at(-1) ?? "it never was short");
+    report(
+      "halving where memory is short",
+      notices.length > 0 && losses.every(Number.isFinite),
+      notices.at(-1) ?? "it never was short",
+    );
     const refusal = await withSteps("base", 128, 256, "rift", {}, (training) => lossesOf(training, 1)).then(
       String,
       (error) => error.message,
@@ -152,9 +172,32 @@ const resume = () =>
       spawn(
         process.execPath,
         [
-          ...[resolve(import.meta.dirname, "../../dist/cli/main.js"), "train", "--model", options.model, "--data", data, "--text", "text"],
-          ...["--label", "label", "--method", "rose", "--epochs", "8", "--max-length", "32", "--device", device, "--quiet", "--out", out],
-          ...["--set", "train.logEvery=1", "--set", "train.checkpointEvery=10", ...more],
+          ...[
+            resolve(import.meta.dirname, "../../dist/cli/main.js"),
+            "train",
+            "--model",
+            options.model,
+            "--data",
+            data,
+            "--text-column",
+            "text",
+          ],
+          ...[
+            "--label-column",
+            "label",
+            "--method",
+            "rose",
+            "--epochs",
+            "8",
+            "--max-length",
+            "32",
+            "--device",
+            device,
+            "--quiet",
+            "--out",
+            out,
+          ],
+          ...["--set", "train.loggingSteps=1", "--set", "train.saveSteps=10", ...more],
         ],
         { stdio: ["ignore", "ignore", "inherit"] },
       );
@@ -176,7 +219,8 @@ const resume = () =>
       else throw new Error(`a resumed run ended with ${code}`);
     }
     const [a, b] = [events(whole), events(killed)];
-    const tasksOf = (list) => list.flatMap((event) => (typeof event["loss.task"] === "number" ? [event["loss.task"]] : []));
+    const tasksOf = (list) =>
+      list.flatMap((event) => (typeof event["loss.task"] === "number" ? [event["loss.task"]] : []));
     const [left, right] = [tasksOf(a), tasksOf(b)];
     const worst = Math.max(...left.map((loss, i) => Math.abs(loss - right[i])));
     const holds = kills > 0 && left.length > 100 && a.length === b.length && worst <= 0.02;
@@ -189,5 +233,6 @@ const resume = () =>
     );
   });
 
-for (const [name, check] of Object.entries({ equal, cpu, flat, halve, resume, verbs })) if (wanted.includes(name)) await check();
+for (const [name, check] of Object.entries({ equal, cpu, flat, halve, resume, verbs }))
+  if (wanted.includes(name)) await check();
 process.exitCode = failed ? 1 : 0;

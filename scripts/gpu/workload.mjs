@@ -3,7 +3,7 @@ import { modelParameters, parseConfig } from "../../dist/models/index.js";
 import { keep, noGrad, Rng, randn, scope, seedGenerator, zeros } from "../../dist/tensor/index.js";
 import { toHostBatch } from "../../dist/train/host-batch.js";
 import { trainSettingsSchema } from "../../dist/train/index.js";
-import { openTraining } from "../../dist/train/open.js";
+import { openTraining } from "../../dist/train/prepare-training.js";
 
 export const sizes = {
   minilm: { layers: 6, hidden: 384, heads: 12 },
@@ -91,11 +91,18 @@ const neighbours = {
   name: "bench",
   hash: "bench",
   usesPartOfSpeech: false,
-  of: (word) => Array.from({ length: 8 }, (_, i) => String(1000 + ((Number(word) + 17 * (i + 1)) % (vocabulary - 1000)))),
+  of: (word) =>
+    Array.from({ length: 8 }, (_, i) => String(1000 + ((Number(word) + 17 * (i + 1)) % (vocabulary - 1000)))),
 };
 
 /** A function that runs one update of a method over the batches in turn. */
-export async function openSteps(model, dataset, rows, layers, { device, compute, graph, settings = {}, onNotice = () => undefined }) {
+export async function openSteps(
+  model,
+  dataset,
+  rows,
+  layers,
+  { device, compute, graph, settings = {}, onNotice = () => undefined },
+) {
   const task = {
     name: "bench",
     labels: ["0", "1"],
@@ -138,5 +145,8 @@ export async function openSteps(model, dataset, rows, layers, { device, compute,
   }
   let number = 0;
   training.context.optimizer.setRate(1);
-  return { step: () => training.runner.update(number, [batches[number++ % batches.length]]), close: () => training.close() };
+  return {
+    step: () => training.runner.update(number, [batches[number++ % batches.length]]),
+    close: () => training.close(),
+  };
 }

@@ -44,7 +44,9 @@ export function whatToBuild(root, folder, libtorch) {
 export function buildAddon({ root, folder, libtorch, env, clean }) {
   const tools = ["cmake", env.CXX?.split(" ")[0] || "c++"].filter((name) => !existsSync(name) && !onPath(name, env));
   if (tools.length > 0) {
-    throw new SetupError(`the addon needs ${tools.join(" and ")} to be built. On Debian or Ubuntu: apt-get install cmake make g++`);
+    throw new SetupError(
+      `the addon needs ${tools.join(" and ")} to be built. On Debian or Ubuntu: apt-get install cmake make g++`,
+    );
   }
   const nodeApi = nodeHeaders(root);
   rmSync(clean ? folder : join(folder, "temper.node"), { recursive: true, force: true });
@@ -65,7 +67,9 @@ export function buildAddon({ root, folder, libtorch, env, clean }) {
     stream("cmake", ["-S", join(root, "native"), "-B", folder, "-Wno-dev", ...flags], { env }) &&
     stream("cmake", ["--build", folder, "--parallel", String(jobs)], { env });
   if (!built)
-    throw new SetupError(`the addon could not be built against libtorch ${libtorch.version} (${libtorch.path}); the lines above say why`);
+    throw new SetupError(
+      `the addon could not be built against libtorch ${libtorch.version} (${libtorch.path}); the lines above say why`,
+    );
 }
 
 /** The folder of Node's C headers, wherever npm has put them. @param {string} root */
@@ -73,7 +77,9 @@ function nodeHeaders(root) {
   try {
     return join(dirname(createRequire(join(root, "package.json")).resolve("node-api-headers/package.json")), "include");
   } catch {
-    throw new SetupError("the npm package node-api-headers is missing: run `npm ci` in the checkout, or install temper-nlp again");
+    throw new SetupError(
+      "the npm package node-api-headers is missing: run `npm ci` in the checkout, or install temper-nlp again",
+    );
   }
 }
 
@@ -89,7 +95,9 @@ export function verifyAddon(folder, libtorch, env) {
   const program = join(dirname(fileURLToPath(import.meta.url)), "verify.cjs");
   const result = capture(process.execPath, [program, join(folder, "temper.node")], { env, timeout: 120_000 });
   if (!result.ok) return result.reason;
-  const { sum, library, version } = /** @type {{ sum: number, library: string, version: string }} */ (JSON.parse(result.output));
+  const { sum, library, version } = /** @type {{ sum: number, library: string, version: string }} */ (
+    JSON.parse(result.output)
+  );
   const expected = realpathSync(join(libtorch.libraryFolder, "libtorch_cpu.so"));
   if (realpathSync(library) !== expected) return `it loads ${library} instead of ${expected}`;
   if (version !== libtorch.version) return `its headers are of libtorch ${libtorch.version}, its library is ${version}`;

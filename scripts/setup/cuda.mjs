@@ -67,7 +67,9 @@ function findCuda(path, libraryFolder, env) {
 
 /** CUDA 13 keeps the headers that nvcc finds by itself in a folder of their own. @param {string[]} folders */
 function includeFolders(folders) {
-  return folders.flatMap((folder) => [join(folder, "include"), join(folder, "include/cccl")]).filter((folder) => existsSync(folder));
+  return folders
+    .flatMap((folder) => [join(folder, "include"), join(folder, "include/cccl")])
+    .filter((folder) => existsSync(folder));
 }
 
 /** @param {string[]} folders */
@@ -85,7 +87,9 @@ function findRuntime(folders) {
  * @param {string} runtime
  */
 function headersFit(folders, runtime) {
-  const [header, ...others] = HEADERS.map((name) => folders.map((folder) => join(folder, name)).find((file) => existsSync(file)));
+  const [header, ...others] = HEADERS.map((name) =>
+    folders.map((folder) => join(folder, name)).find((file) => existsSync(file)),
+  );
   if (!header || others.includes(undefined)) return false;
   const version = Number(readFileSync(header, "utf8").match(/define CUDART_VERSION +(\d+)/)?.[1]);
   return Math.floor(version / 1000) === Number(runtime.match(/\.so\.(\d+)/)?.[1]);

@@ -22,12 +22,16 @@ export function installDebian(options, attempts) {
   if (!onPath("apt-get", env)) return fail("there is no apt-get here");
   const root = asRoot(env);
   if (!root) return fail("apt-get needs root, and there is no sudo that could ask for it");
-  log(`Installing ${what} with apt-get, as root (about 130 MB to download, 560 MB on disk): the libtorch of Debian itself`);
+  log(
+    `Installing ${what} with apt-get, as root (about 130 MB to download, 560 MB on disk): the libtorch of Debian itself`,
+  );
   const [program = "", ...first] = [...root, "apt-get"];
   const quiet = { env: { ...env, DEBIAN_FRONTEND: "noninteractive" } };
-  const install = () => stream(program, [...first, "install", "-y", "--no-install-recommends", ...DEBIAN_PACKAGES], quiet);
+  const install = () =>
+    stream(program, [...first, "install", "-y", "--no-install-recommends", ...DEBIAN_PACKAGES], quiet);
   // A fresh machine has no package lists yet.
-  if (!install() && !(stream(program, [...first, "update"], quiet) && install())) return fail("apt-get failed; its lines are above");
+  if (!install() && !(stream(program, [...first, "update"], quiet) && install()))
+    return fail("apt-get failed; its lines are above");
   const { libtorch, rejected } = findLibtorch({ ...options, only: ["system"] });
   return libtorch ? { libtorch, attempts } : fail(rejected.at(-1)?.reason ?? "it left no libtorch behind");
 }
@@ -51,7 +55,9 @@ function asRoot(env) {
 export function slowness(libtorch) {
   const advice = isAtLeast(libtorch.version, "2")
     ? []
-    : [`libtorch 2 trains 1.8 times as fast as ${libtorch.version}: python3 -m venv .venv && .venv/bin/pip install torch`];
+    : [
+        `libtorch 2 trains 1.8 times as fast as ${libtorch.version}: python3 -m venv .venv && .venv/bin/pip install torch`,
+      ];
   const blas = join(libtorch.libraryFolder, "libblas.so.3");
   if (libtorch.source === "system" && existsSync(blas) && realpathSync(blas).includes("/blas/")) {
     advice.push(`the reference BLAS is 30 times slower than OpenBLAS: apt-get install ${DEBIAN_PACKAGES[1]}`);

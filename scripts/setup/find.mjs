@@ -96,7 +96,8 @@ export function findPython(env) {
 function pythonTorch(env) {
   const python = findPython(env);
   if (!python) return undefined;
-  const question = "import importlib.util as u; s = u.find_spec('torch'); print(next(iter(s.submodule_search_locations), '') if s else '')";
+  const question =
+    "import importlib.util as u; s = u.find_spec('torch'); print(next(iter(s.submodule_search_locations), '') if s else '')";
   // From the root folder, since Python also looks for modules where it is started.
   const answer = capture(/** @type {string} */ (onPath(python, env)), ["-c", question], { env, cwd: "/" });
   return answer.ok && answer.output ? answer.output : undefined;

@@ -54,7 +54,8 @@ export function inspectLibtorch(path, source, env) {
 function findLibraryFolder(path) {
   const architecture = process.arch === "arm64" ? "aarch64" : "x86_64";
   const folders = ["lib", "lib64", `lib/${architecture}-linux-gnu`].map((folder) => join(path, folder));
-  const missing = (/** @type {string} */ folder) => ["libtorch_cpu.so", "libc10.so"].find((name) => !existsSync(join(folder, name)));
+  const missing = (/** @type {string} */ folder) =>
+    ["libtorch_cpu.so", "libc10.so"].find((name) => !existsSync(join(folder, name)));
   const found = folders.find((folder) => !missing(folder));
   if (!found) throw new Error(`its libraries are missing (lib/${missing(/** @type {string} */ (folders[0]))})`);
   return found;
@@ -64,7 +65,9 @@ function findLibraryFolder(path) {
 function readVersion(include) {
   const header = VERSION_HEADERS.map((name) => join(include, name)).find((name) => existsSync(name));
   const text = header ? readFileSync(header, "utf8") : "";
-  const parts = ["MAJOR", "MINOR", "PATCH"].map((part) => text.match(new RegExp(`define TORCH_VERSION_${part} +(\\d+)`))?.[1]);
+  const parts = ["MAJOR", "MINOR", "PATCH"].map(
+    (part) => text.match(new RegExp(`define TORCH_VERSION_${part} +(\\d+)`))?.[1],
+  );
   if (parts.includes(undefined)) throw new Error("its headers do not say which version it is (torch/version.h)");
   return parts.join(".");
 }

@@ -96,7 +96,10 @@ function preparePip({ root, env, log }, attempts) {
   const program = join(dirname(fileURLToPath(import.meta.url)), "fetch_pip.py");
   const wheel = capture(python, [program, join(root, "build/pip")], { env });
   if (wheel.ok) return { source: "target", command: [python, `${wheel.output}/pip`] };
-  attempts.push({ what: "PyTorch by pip", reason: `this Python has no pip, and pip could not be downloaded (${wheel.reason})` });
+  attempts.push({
+    what: "PyTorch by pip",
+    reason: `this Python has no pip, and pip could not be downloaded (${wheel.reason})`,
+  });
   return undefined;
 }
 

@@ -42,7 +42,8 @@ function checkRecord({ path, source }) {
  * @returns {string | undefined}
  */
 export function loadFailure(library) {
-  const program = "try { process.dlopen({ exports: {} }, process.argv[1]) } catch (error) { console.log(error.message) }";
+  const program =
+    "try { process.dlopen({ exports: {} }, process.argv[1]) } catch (error) { console.log(error.message) }";
   const result = capture(process.execPath, ["-e", program, library]);
   if (result.output.includes("did not self-register")) return undefined;
   return result.output || result.reason;

@@ -27,7 +27,11 @@ export function capture(command, args, options = {}) {
   const result = spawnSync(command, args, { ...options, encoding: "utf8", maxBuffer: 1 << 26 });
   const lines = (result.stderr ?? "").trim().split("\n");
   const reason = result.error?.message ?? (result.signal ? `it was ended by ${result.signal}` : (lines.at(-1) ?? ""));
-  return { ok: result.status === 0, output: (result.stdout ?? "").trim(), reason: reason || `exit code ${result.status}` };
+  return {
+    ok: result.status === 0,
+    output: (result.stdout ?? "").trim(),
+    reason: reason || `exit code ${result.status}`,
+  };
 }
 
 /**

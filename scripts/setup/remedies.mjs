@@ -13,7 +13,9 @@ export function failureMessage(rejected, attempts) {
   const tried = attempts.map(({ what, reason }) => `  - ${what}: ${reason}`);
   return [
     "Temper needs libtorch, PyTorch's C++ library, and has none that works.",
-    ...(seen.length > 0 ? ["Found but not usable:", ...seen] : ["None was found: no LIBTORCH, no torch of a Python, none of the system."]),
+    ...(seen.length > 0
+      ? ["Found but not usable:", ...seen]
+      : ["None was found: no LIBTORCH, no torch of a Python, none of the system."]),
     ...(tried.length > 0 ? ["Tried to install:", ...tried] : []),
     "Any one of these helps; run `make setup` (or `npx temper setup`) again afterwards:",
     `  - set LIBTORCH to a folder with include/ and lib/ of libtorch ${OLDEST} or newer (pytorch.org offers archives), or unset a wrong one`,

@@ -40,7 +40,8 @@ export const packageRoot = resolve(dirname(fileURLToPath(import.meta.url)), "../
  */
 export function setup(options) {
   const { root, env, log, force = false, dryRun = false } = options;
-  if (process.platform !== "linux") throw new SetupError(`Temper runs on Linux (x64, arm64); this is ${process.platform}`);
+  if (process.platform !== "linux")
+    throw new SetupError(`Temper runs on Linux (x64, arm64); this is ${process.platform}`);
   const folder = buildFolder(root, env);
   const addon = join(folder, "temper.node");
   const unchanged = (/** @type {Libtorch} */ libtorch) => !force && whatToBuild(root, folder, libtorch) === "nothing";
@@ -55,9 +56,11 @@ export function setup(options) {
     ({ libtorch, rejected } = findLibtorch(search));
   }
 
-  for (const { path, source, reason } of rejected) log(`Passed over the libtorch of ${SOURCE_NAMES[source]} (${path}): ${reason}.`);
+  for (const { path, source, reason } of rejected)
+    log(`Passed over the libtorch of ${SOURCE_NAMES[source]} (${path}): ${reason}.`);
   // A libtorch that was named is never replaced by another: where it does not serve, someone has to look.
-  if (!libtorch && rejected.some(({ source }) => source === "LIBTORCH")) throw new SetupError(failureMessage(rejected, []));
+  if (!libtorch && rejected.some(({ source }) => source === "LIBTORCH"))
+    throw new SetupError(failureMessage(rejected, []));
   if (dryRun) return { libtorch, rejected, addon, actions: libtorch ? ["build"] : ["install", "build"] };
   /** @type {SetupResult["actions"]} */
   const actions = ["build"];
@@ -72,7 +75,9 @@ export function setup(options) {
   buildAddon({ root, folder, libtorch, env, clean: force || whatToBuild(root, folder, libtorch) !== "sources" });
   const failure = verifyAddon(folder, libtorch, env);
   if (failure)
-    throw new SetupError(failureMessage([...rejected, { ...libtorch, reason: `the addon built against it fails: ${failure}` }], []));
+    throw new SetupError(
+      failureMessage([...rejected, { ...libtorch, reason: `the addon built against it fails: ${failure}` }], []),
+    );
   completeBuild(root, folder, libtorch);
   return { libtorch, rejected, addon, actions };
 }

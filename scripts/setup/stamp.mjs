@@ -24,7 +24,10 @@ export function makeStamp(root, libtorch) {
     return [name, size, mtimeMs];
   });
   const node = [process.versions.modules, process.arch];
-  return { libtorch: hash([JSON.stringify({ root, inputs, libraries, node })]), sources: hashSources(join(root, "native")) };
+  return {
+    libtorch: hash([JSON.stringify({ root, inputs, libraries, node })]),
+    sources: hashSources(join(root, "native")),
+  };
 }
 
 /** @param {string} folder */

@@ -2,12 +2,12 @@ import * as Plot from "@observablehq/plot";
 import { z } from "zod";
 import { UserError } from "../errors.js";
 import { mean } from "../evaluation/statistics.js";
-import { formatShare } from "../format.js";
-import { type AttackedRun, attackNames } from "./attacked.js";
+import { formatPercent } from "../format.js";
+import { type AttackedRun, listAttackNames } from "./attacked-runs.js";
+import { getColor } from "./colors.js";
 import { type Figure, plotPanel } from "./figure.js";
-import { optionOf } from "./runs.js";
-import { colorOf } from "./style.js";
-import type { Analysis } from "./write.js";
+import { getOption } from "./load-runs.js";
+import type { Analysis } from "./write-analysis.js";
 
 /** ablation.json: accuracy, clean and under attacks, at each value of one option. */
 export const ablationSchema = z.object({
@@ -25,9 +25,9 @@ export const ablationSchema = z.object({
 export type AblationData = z.output<typeof ablationSchema>;
 
 /** What one option does to accuracy and robustness (RIFT table 4). Runs without the option are left out. */
-export function analyseAblation(runs: readonly AttackedRun[], by: string): Analysis<AblationData> {
+export function analyzeAblation(runs: readonly AttackedRun[], by: string): Analysis<AblationData> {
   const valued = runs.flatMap((run) => {
-    const value = optionOf(run, by);
+    const value = getOption(run, by);
     return value === null ? [] : [{ run, value }];
   });
   const distinct = [...new Set(valued.map(({ value }) => value))].sort((a, b) =>
@@ -39,40 +39,49 @@ export function analyseAblation(runs: readonly AttackedRun[], by: string): Analy
     );
   const data: AblationData = {
     by,
-    scores: ["clean", ...attackNames(valued.map(({ run }) => run))],
+    scores: ["clean", ...listAttackNames(valued.map(({ run }) => run))],
     values: distinct.map((value) => {
       const own = valued
         .filter((each) => each.value === value)
-        .map(({ run }) => ({ folder: run.folder, seed: run.config.seed, scores: scoresOf(run) }));
+        .map(({ run }) => ({ folder: run.folder, seed: run.config.seed, scores: getScores(run) }));
       const names = [...new Set(own.flatMap(({ scores }) => Object.keys(scores)))];
-      const meanOf = (name: string): number => mean(own.flatMap(({ scores }) => (scores[name] === undefined ? [] : [scores[name]])));
-      return { value, runs: own, mean: Object.fromEntries(names.map((name) => [name, meanOf(name)])) };
+      const computeMeanScore = (name: string): number =>
+        mean(own.flatMap(({ scores }) => (scores[name] === undefined ? [] : [scores[name]])));
+      return { value, runs: own, mean: Object.fromEntries(names.map((name) => [name, computeMeanScore(name)])) };
     }),
   };
-  return { name: "ablation", schema: ablationSchema, data, meaning: meaningOf(data), figure: figureOf(data) };
+  return {
+    name: "ablation",
+    schema: ablationSchema,
+    data,
+    meaning: summarizeAblation(data),
+    figure: createAblationFigure(data),
+  };
 }
 
-function scoresOf({ clean, attacks }: AttackedRun): Record<string, number> {
+function getScores({ clean, attacks }: AttackedRun): Record<string, number> {
   return { clean, ...Object.fromEntries([...attacks].map(([name, { accuracy }]) => [name, accuracy])) };
 }
 
-function meaningOf({ by, scores, values }: AblationData): string {
+function summarizeAblation({ by, scores, values }: AblationData): string {
   const best = scores.map((score) => {
     const having = values.filter((value) => value.mean[score] !== undefined);
     const first = having.reduce((a, b) => (b.mean[score]! > a.mean[score]! ? b : a));
-    return `${score === "clean" ? "clean accuracy" : `accuracy under ${score}`} is best at ${by} ${first.value} (${formatShare(first.mean[score]!)})`;
+    return `${score === "clean" ? "clean accuracy" : `accuracy under ${score}`} is best at ${by} ${first.value} (${formatPercent(first.mean[score]!)})`;
   });
   const text = best.join("; ");
   return `${text.charAt(0).toUpperCase()}${text.slice(1)}.`;
 }
 
-function figureOf({ by, scores, values }: AblationData): Figure {
+function createAblationFigure({ by, scores, values }: AblationData): Figure {
   const rows = (score: string, i: number) => ({
     means: values.flatMap(({ value, mean: means }) =>
-      means[score] === undefined ? [] : [{ value, y: 100 * means[score], color: colorOf(i) }],
+      means[score] === undefined ? [] : [{ value, y: 100 * means[score], color: getColor(i) }],
     ),
     points: values.flatMap(({ value, runs }) =>
-      runs.flatMap((run) => (run.scores[score] === undefined ? [] : [{ value, y: 100 * run.scores[score], color: colorOf(i) }])),
+      runs.flatMap((run) =>
+        run.scores[score] === undefined ? [] : [{ value, y: 100 * run.scores[score], color: getColor(i) }],
+      ),
     ),
   });
   const all = scores.map(rows);
@@ -91,7 +100,11 @@ function figureOf({ by, scores, values }: AblationData): Figure {
   return {
     title: `What ${by} does`,
     caption: "Lines and large points are means over runs, small points the runs themselves.",
-    keys: scores.map((score, i) => ({ label: score === "clean" ? "clean" : `under ${score}`, color: colorOf(i), shape: "line" })),
+    legend: scores.map((score, i) => ({
+      label: score === "clean" ? "clean" : `under ${score}`,
+      color: getColor(i),
+      shape: "line",
+    })),
     panels: [panel],
     columns: 1,
   };

@@ -9,7 +9,7 @@ export type Direction = ReadonlyMap<string, Tensor>;
  * row. Vectors (biases, normalisations) stay. The draw depends on the stream and the parameter's name alone, so models that
  * are compared get the same one, each in its own measure. It lives until freed.
  */
-export function drawDirection(weights: Weights, rng: Rng): Direction {
+export function sampleDirection(weights: Weights, rng: Rng): Direction {
   const direction = new Map<string, Tensor>();
   for (const [name, tensor] of weights) {
     if (tensor.shape.length < 2) continue;
@@ -19,7 +19,7 @@ export function drawDirection(weights: Weights, rng: Rng): Direction {
       noGrad(() =>
         scope(() => {
           const drawn = randn(tensor.shape).toDevice(tensor.device);
-          return keep(drawn.mul(rowNorms(tensor).div(rowNorms(drawn))));
+          return keep(drawn.mul(computeRowNorms(tensor).div(computeRowNorms(drawn))));
         }),
       ),
     );
@@ -27,13 +27,13 @@ export function drawDirection(weights: Weights, rng: Rng): Direction {
   return direction;
 }
 
-function rowNorms(tensor: Tensor): Tensor {
+function computeRowNorms(tensor: Tensor): Tensor {
   const inner = tensor.shape.slice(1).map((_, i) => i + 1);
   return tensor.detach().norm(inner, true);
 }
 
 /** The cosine of two directions: near 0 where they are drawn apart, in so many dimensions. */
-export function cosineOf(first: Direction, second: Direction): number {
+export function computeCosine(first: Direction, second: Direction): number {
   let [product, one, two] = [0, 0, 0];
   for (const [name, a] of first) {
     const b = second.get(name) as Tensor;
@@ -50,7 +50,7 @@ const addScaled = operator<(self: Tensor, other: Tensor, factor: number) => Tens
 const addScaled_ = operator<(self: Tensor, other: Tensor, factor: number) => void>("add_", "Tensor");
 
 /** theta + alpha delta + beta eta (ROSE eq. 6). */
-export function shifted(weights: Weights, delta: Direction, alpha: number, eta: Direction, beta: number): Weights {
+export function shiftWeights(weights: Weights, delta: Direction, alpha: number, eta: Direction, beta: number): Weights {
   return noGrad(() => {
     const moved = new Map(weights);
     for (const [name, direction] of delta) {

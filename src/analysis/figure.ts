@@ -1,7 +1,7 @@
 import * as Plot from "@observablehq/plot";
 import { Resvg } from "@resvg/resvg-js";
 import { parseHTML } from "linkedom";
-import { themes } from "./style.js";
+import { themes } from "./colors.js";
 
 /** One picture of a figure: SVG markup that fills a box from the origin. */
 export interface Panel {
@@ -12,7 +12,7 @@ export interface Panel {
 }
 
 /** What a colour or a shape stands for. */
-export interface Key {
+export interface LegendEntry {
   readonly label: string;
   readonly color: string;
   readonly shape: "line" | "dash" | "circle" | "triangle" | "square";
@@ -22,7 +22,7 @@ export interface Key {
 export interface Figure {
   readonly title: string;
   readonly caption: string;
-  readonly keys?: readonly Key[];
+  readonly legend?: readonly LegendEntry[];
   readonly panels: readonly Panel[];
   readonly columns: number;
 }
@@ -31,48 +31,50 @@ const margin = 20;
 const gap = 18;
 const lineHeight = 15;
 const sizes = { title: 15, panel: 12, text: 11 };
-const leastWidth = 420;
+const minWidth = 420;
 /** Names without quotes: the picture's renderer trips over these. */
 const fonts = "system-ui, Segoe UI, Helvetica Neue, Arial, DejaVu Sans, sans-serif";
 
 /** Wide enough for any letters of that many: there is nothing here to measure text with. */
-export function textWidth(text: string, size = sizes.text): number {
+export function estimateTextWidth(text: string, size = sizes.text): number {
   return text.length * size * 0.56;
 }
 
 /** Draws a figure as a whole SVG file that follows the reader's theme. */
-export function drawFigure(figure: Figure): string {
-  const { panels, columns, keys = [] } = figure;
-  const rows = Array.from({ length: Math.ceil(panels.length / columns) }, (_, row) => panels.slice(row * columns, (row + 1) * columns));
+export function renderFigure(figure: Figure): string {
+  const { panels, columns, legend: keys = [] } = figure;
+  const rows = Array.from({ length: Math.ceil(panels.length / columns) }, (_, row) =>
+    panels.slice(row * columns, (row + 1) * columns),
+  );
   const rowWidths = rows.map((row) => row.reduce((sum, panel) => sum + panel.width, (row.length - 1) * gap));
-  const inner = Math.max(leastWidth, textWidth(figure.title, sizes.title), ...rowWidths);
+  const inner = Math.max(minWidth, estimateTextWidth(figure.title, sizes.title), ...rowWidths);
   const parts: string[] = [];
   let y = margin + sizes.title;
-  parts.push(label(margin, y, figure.title, sizes.title, 'font-weight="600"'));
+  parts.push(renderText(margin, y, figure.title, sizes.title, 'font-weight="600"'));
   y += 10;
-  for (const row of keyRows(keys, inner)) {
+  for (const row of layOutLegend(keys, inner)) {
     y += lineHeight + 2;
-    for (const { key, x } of row) parts.push(drawKey(key, margin + x, y));
+    for (const { key, x } of row) parts.push(renderLegendEntry(key, margin + x, y));
   }
   for (const row of rows) {
     y += row.some((panel) => panel.title !== "") ? 14 + sizes.panel : 4;
     let x = margin;
     for (const panel of row) {
-      parts.push(label(x, y, panel.title, sizes.panel, 'font-weight="600"'));
+      parts.push(renderText(x, y, panel.title, sizes.panel, 'font-weight="600"'));
       parts.push(`<g transform="translate(${x},${y + 6})">${panel.content}</g>`);
       x += panel.width + gap;
     }
     y += 6 + Math.max(...row.map((panel) => panel.height));
   }
   y += 8;
-  for (const line of wrap(figure.caption, inner)) {
+  for (const line of wrapText(figure.caption, inner)) {
     y += lineHeight;
-    parts.push(label(margin, y, line, sizes.text, 'fill-opacity="0.75"'));
+    parts.push(renderText(margin, y, line, sizes.text, 'fill-opacity="0.75"'));
   }
-  return document(figure, Math.ceil(inner + 2 * margin), Math.ceil(y + margin), parts.join("\n"));
+  return renderDocument(figure, Math.ceil(inner + 2 * margin), Math.ceil(y + margin), parts.join("\n"));
 }
 
-function document({ title, caption }: Figure, width: number, height: number, content: string): string {
+function renderDocument({ title, caption }: Figure, width: number, height: number, content: string): string {
   const { light, dark } = themes;
   const style = `.temper-figure{color:${light.ink};background:${light.paper}}@media (prefers-color-scheme:dark){.temper-figure{color:${dark.ink};background:${dark.paper}}}`;
   return [
@@ -83,7 +85,7 @@ function document({ title, caption }: Figure, width: number, height: number, con
 }
 
 /** The same figure as a picture of points, on white. */
-export function drawPng(svg: string, scale = 2): Uint8Array {
+export function renderPng(svg: string, scale = 2): Uint8Array {
   // The renderer knows no media queries; the root's own attributes are the light theme.
   const plain = svg.replace(/<style>.*?<\/style>/s, "");
   const options = {
@@ -112,11 +114,11 @@ export function plotPanel(title: string, options: Plot.PlotOptions): Panel {
   drawn.removeAttribute("style");
   drawn.setAttribute("font-size", String(sizes.text));
   drawn.removeAttribute("font-family");
-  return { title, width, height, content: shorten(drawn.outerHTML) };
+  return { title, width, height, content: roundSvgNumbers(drawn.outerHTML) };
 }
 
 /** Two decimals are finer than any screen; only attributes are touched, never what is read. */
-export function shorten(markup: string): string {
+export function roundSvgNumbers(markup: string): string {
   return markup.replace(/="[^"]*"/g, (attribute) =>
     attribute.replace(/-?\d+\.\d{3,}/g, (number) => String(Number(Number(number).toFixed(2)))),
   );
@@ -127,19 +129,19 @@ export function escapeXml(text: string): string {
   return text.replace(/[&<>"]/g, (character) => entities[character]!);
 }
 
-export function label(x: number, y: number, text: string, size: number = sizes.text, more = ""): string {
+export function renderText(x: number, y: number, text: string, size: number = sizes.text, more = ""): string {
   return `<text x="${x}" y="${y}" font-size="${size}" ${more}>${escapeXml(text)}</text>`;
 }
 
-const keyGap = 18;
-const keyMark = 20;
+const legendGap = 18;
+const legendMarkWidth = 20;
 
-function keyRows(keys: readonly Key[], width: number): { key: Key; x: number }[][] {
-  const rows: { key: Key; x: number }[][] = [];
+function layOutLegend(keys: readonly LegendEntry[], width: number): { key: LegendEntry; x: number }[][] {
+  const rows: { key: LegendEntry; x: number }[][] = [];
   let x = width;
   for (const key of keys) {
-    const needed = keyMark + textWidth(key.label) + keyGap;
-    if (x + needed - keyGap > width) {
+    const needed = legendMarkWidth + estimateTextWidth(key.label) + legendGap;
+    if (x + needed - legendGap > width) {
       rows.push([]);
       x = 0;
     }
@@ -149,25 +151,26 @@ function keyRows(keys: readonly Key[], width: number): { key: Key; x: number }[]
   return rows;
 }
 
-function drawKey({ label: text, color, shape }: Key, x: number, y: number): string {
+function renderLegendEntry({ label: text, color, shape }: LegendEntry, x: number, y: number): string {
   const middle = y - 4;
-  const centre = x + 7;
-  const marks: Record<Key["shape"], string> = {
+  const center = x + 7;
+  const marks: Record<LegendEntry["shape"], string> = {
     line: `<path d="M${x},${middle}h14" stroke="${color}" stroke-width="2.5"/>`,
     dash: `<path d="M${x},${middle}h14" stroke="${color}" stroke-width="2.5" stroke-dasharray="4 3"/>`,
-    circle: `<circle cx="${centre}" cy="${middle}" r="4.5" fill="${color}"/>`,
-    triangle: `<path d="M${centre},${middle - 5}l5,9h-10z" fill="${color}"/>`,
-    square: `<rect x="${centre - 4}" y="${middle - 4}" width="8" height="8" fill="${color}"/>`,
+    circle: `<circle cx="${center}" cy="${middle}" r="4.5" fill="${color}"/>`,
+    triangle: `<path d="M${center},${middle - 5}l5,9h-10z" fill="${color}"/>`,
+    square: `<rect x="${center - 4}" y="${middle - 4}" width="8" height="8" fill="${color}"/>`,
   };
-  return marks[shape] + label(x + keyMark, y, text);
+  return marks[shape] + renderText(x + legendMarkWidth, y, text);
 }
 
 /** Breaks a text into lines of a width. */
-export function wrap(text: string, width: number): string[] {
+export function wrapText(text: string, width: number): string[] {
   const lines: string[] = [];
   for (const word of text.split(/\s+/)) {
     const line = lines.at(-1);
-    if (line !== undefined && textWidth(`${line} ${word}`) <= width) lines[lines.length - 1] = `${line} ${word}`;
+    if (line !== undefined && estimateTextWidth(`${line} ${word}`) <= width)
+      lines[lines.length - 1] = `${line} ${word}`;
     else lines.push(word);
   }
   return lines;

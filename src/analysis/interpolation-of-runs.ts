@@ -1,10 +1,10 @@
 import { free } from "../tensor/index.js";
-import { type ComparisonOptions, openComparison, withModel } from "./comparison.js";
-import { analyseInterpolation, type InterpolationData, lineOf } from "./interpolation.js";
-import { type AnalysedRun, loadFinal } from "./runs.js";
-import type { Analysis } from "./write.js";
+import { createAlphas, type InterpolationData, measureInterpolation } from "./interpolation.js";
+import { type AnalyzedRun, loadFineTunedModel } from "./load-runs.js";
+import { loadSharedSample, type SharedSampleOptions, withModel } from "./shared-sample.js";
+import type { Analysis } from "./write-analysis.js";
 
-export interface LineOptions extends ComparisonOptions {
+export interface InterpolationOptions extends SharedSampleOptions {
   readonly from: number;
   readonly to: number;
   readonly points: number;
@@ -12,17 +12,21 @@ export interface LineOptions extends ComparisonOptions {
 }
 
 /** The loss on the line through the models of two runs (ROSE eq. 7, fig. 4). */
-export async function analyseLine(first: AnalysedRun, second: AnalysedRun, options: LineOptions): Promise<Analysis<InterpolationData>> {
-  const alphas = lineOf(options.from, options.to, options.points);
-  const comparison = await openComparison([first, second], options);
+export async function analyzeInterpolation(
+  first: AnalyzedRun,
+  second: AnalyzedRun,
+  options: InterpolationOptions,
+): Promise<Analysis<InterpolationData>> {
+  const alphas = createAlphas(options.from, options.to, options.points);
+  const comparison = await loadSharedSample([first, second], options);
   const { task, split, examples, device } = comparison;
-  const other = await loadFinal(second, device);
+  const other = await loadFineTunedModel(second, device);
   try {
     return await withModel(
       comparison,
-      () => loadFinal(first, device),
+      () => loadFineTunedModel(first, device),
       (model, batch) =>
-        analyseInterpolation({
+        measureInterpolation({
           from: { label: first.label, weights: model.weights },
           to: { label: second.label, weights: other.weights },
           facts: { task: task.name, split, examples: examples.length },

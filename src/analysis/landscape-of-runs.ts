@@ -1,13 +1,19 @@
 import { join } from "node:path";
 import { hashModelFolder, type Model } from "../models/index.js";
 import { hashExamples } from "../runs/environment.js";
-import { type ComparisonOptions, openComparison, withModel } from "./comparison.js";
-import { axisOf, type LandscapeData, type LandscapeModel, landscapeAnalysis, measureLandscape } from "./landscape.js";
-import { openLedger } from "./ledger.js";
-import { type AnalysedRun, loadFinal, loadStart } from "./runs.js";
-import type { Analysis } from "./write.js";
+import {
+  createAxis,
+  createLandscapeAnalysis,
+  type LandscapeData,
+  type LandscapeModel,
+  measureLandscape,
+} from "./landscape.js";
+import { type AnalyzedRun, loadFineTunedModel, loadInitialModel } from "./load-runs.js";
+import { openResultCache } from "./result-cache.js";
+import { loadSharedSample, type SharedSampleOptions, withModel } from "./shared-sample.js";
+import type { Analysis } from "./write-analysis.js";
 
-export interface LandscapeOptions extends ComparisonOptions {
+export interface LandscapeOptions extends SharedSampleOptions {
   readonly range: number;
   /** Points an axis, an odd number. */
   readonly points: number;
@@ -19,18 +25,22 @@ export interface LandscapeOptions extends ComparisonOptions {
 }
 
 /** The loss around the models of runs, all on the same batch and along the same directions. */
-export async function analyseLandscape(runs: readonly AnalysedRun[], options: LandscapeOptions): Promise<Analysis<LandscapeData>> {
+export async function analyzeLandscape(
+  runs: readonly AnalyzedRun[],
+  options: LandscapeOptions,
+): Promise<Analysis<LandscapeData>> {
   const { seed, range, points, device, onPoint } = options;
-  const axis = axisOf(range, points);
-  const comparison = await openComparison(runs, options);
+  const axis = createAxis(range, points);
+  const comparison = await loadSharedSample(runs, options);
   const { task, split, examples } = comparison;
-  const ledger = openLedger<number>(join(options.out, "landscape.points.jsonl"));
+  const cache = openResultCache<number>(join(options.out, "landscape.points.jsonl"));
   const setting = `seed ${seed} examples ${hashExamples(examples)}`;
   const sources: { label: string; load(): Promise<Model> }[] = runs.map((run) => ({
     label: run.label,
-    load: () => loadFinal(run, device),
+    load: () => loadFineTunedModel(run, device),
   }));
-  if (options.pretrained) sources.unshift({ label: "pre-trained", load: () => loadStart(runs[0]!, task.labels, device) });
+  if (options.pretrained)
+    sources.unshift({ label: "pre-trained", load: () => loadInitialModel(runs[0]!, task.labels, device) });
   const total = sources.length * points * points;
   let done = 0;
   const models: LandscapeModel[] = [];
@@ -40,10 +50,10 @@ export async function analyseLandscape(runs: readonly AnalysedRun[], options: La
         measureLandscape({
           label,
           // A new head is drawn by the run's seed; how texts are read may be a run's choice too.
-          identity: [
+          cacheKey: [
             await hashModelFolder(model.folder),
-            model.fresh.length > 0 ? runs[0]!.config.seed : "",
-            model.encoding,
+            model.newlyInitialized.length > 0 ? runs[0]!.config.seed : "",
+            model.tokenization,
             model.maxLength,
             setting,
           ].join(" "),
@@ -51,14 +61,14 @@ export async function analyseLandscape(runs: readonly AnalysedRun[], options: La
           loss: (weights) => batch.measure(weights).loss,
           seed,
           axis,
-          ledger,
+          cache: cache,
           onPoint: () => onPoint?.(++done, total),
         }),
       );
       models.push(measured);
     }
   } finally {
-    ledger.close();
+    cache.close();
   }
-  return landscapeAnalysis({ task: task.name, split, examples: examples.length, seed, axis, models });
+  return createLandscapeAnalysis({ task: task.name, split, examples: examples.length, seed, axis, models });
 }

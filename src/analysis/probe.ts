@@ -4,14 +4,14 @@ import { mean } from "../evaluation/statistics.js";
 import { formatNumber } from "../format.js";
 import { type RunConfig, runConfigSchema } from "../runs/config.js";
 import { evaluateExamples } from "../runs/evaluate.js";
-import { jobOf, openRunConfig } from "../runs/open.js";
+import { createTrainingJob, prepareRun } from "../runs/prepare-run.js";
 import { type MsgsProbe, msgsProbes } from "../tasks/msgs.js";
 import { free } from "../tensor/index.js";
-import { train, type Watcher } from "../train/index.js";
-import { type Figure, plotPanel, textWidth } from "./figure.js";
-import type { Ledger } from "./ledger.js";
-import { colorOf } from "./style.js";
-import type { Analysis } from "./write.js";
+import { type TrainingCallbacks, train } from "../train/index.js";
+import { getColor } from "./colors.js";
+import { estimateTextWidth, type Figure, plotPanel } from "./figure.js";
+import type { ResultCache } from "./result-cache.js";
+import type { Analysis } from "./write-analysis.js";
 
 /** probe.json: which feature models learn where training leaves them the choice. */
 export const probeSchema = z.object({
@@ -38,19 +38,19 @@ export const paperProbes: readonly MsgsProbe[] = ["control_raising_lexical_conte
 export interface ProbeRequest {
   readonly probes: readonly MsgsProbe[];
   /** Lists of methods as a config has them, innermost first, each under a name of its own. */
-  readonly methods: readonly { readonly label: string; readonly method: RunConfig["method"] }[];
+  readonly methods: readonly { readonly label: string; readonly method: RunConfig["methods"] }[];
   readonly seeds: number;
   /** All else of a run's config. */
   readonly config: z.input<typeof runConfigSchema>;
-  readonly ledger: Pick<Ledger<ProbeScores>, "get" | "add">;
+  readonly cache: Pick<ResultCache<ProbeScores>, "get" | "add">;
   /** Asked for before each run: its name, how many are done, how many there will be. */
-  readonly watch?: (name: string, done: number, total: number) => Watcher;
-  readonly notice: (message: string) => void;
+  readonly createCallbacks?: (name: string, done: number, total: number) => TrainingCallbacks;
+  readonly warn: (message: string) => void;
 }
 
 /** Fine-tunes on ambiguous texts and tests on disambiguating ones, once for each probe, method and seed that the ledger lacks. */
 export async function runProbes(request: ProbeRequest): Promise<ProbeRun[]> {
-  const { probes, methods, seeds, config, ledger, notice } = request;
+  const { probes, methods, seeds, config, cache, warn } = request;
   const plan = probes.flatMap((probe) =>
     methods.flatMap(({ label, method }) =>
       Array.from({ length: seeds }, (_, seed) => ({
@@ -63,42 +63,53 @@ export async function runProbes(request: ProbeRequest): Promise<ProbeRun[]> {
   const runs: ProbeRun[] = [];
   for (const { probe, label, config: each } of plan) {
     const key = JSON.stringify(each);
-    let scores = ledger.get(key);
+    let scores = cache.get(key);
     if (!scores) {
-      const watch = request.watch?.(`${probe}, ${label}, seed ${each.seed}`, runs.length, plan.length);
-      scores = await runProbe(each, notice, watch);
-      ledger.add(key, scores);
+      const callbacks = request.createCallbacks?.(`${probe}, ${label}, seed ${each.seed}`, runs.length, plan.length);
+      scores = await runProbe(each, warn, callbacks);
+      cache.add(key, scores);
     }
     runs.push({ probe, method: label, seed: each.seed, ...scores });
   }
   return runs;
 }
 
-async function runProbe(config: RunConfig, notice: (message: string) => void, watch?: Watcher): Promise<ProbeScores> {
-  const opened = await openRunConfig(config, notice);
-  const { model, machine, examples, task } = opened;
+async function runProbe(
+  config: RunConfig,
+  warn: (message: string) => void,
+  callbacks?: TrainingCallbacks,
+): Promise<ProbeScores> {
+  const preparedRun = await prepareRun(config, warn);
+  const { model, runtimeConfig, examples, task } = preparedRun;
   try {
-    await train({ ...jobOf(opened, { folder: null, resume: false, ...(watch ? { watch } : {}) }), selection: null });
-    const told = await evaluateExamples(model, examples.report, task.reportSplit, machine);
-    const like = await evaluateExamples(model, examples.selection ?? examples.train, task.selectSplit, machine);
+    await train({
+      ...createTrainingJob(preparedRun, {
+        folder: null,
+        resume: false,
+        ...(callbacks ? { callbacks: callbacks } : {}),
+      }),
+      validation: null,
+    });
+    const told = await evaluateExamples(model, examples.report, task.reportSplit, runtimeConfig);
+    const like = await evaluateExamples(model, examples.selection ?? examples.train, task.selectSplit, runtimeConfig);
     return { score: told.metrics.matthews!, learnt: like.metrics.matthews! };
   } finally {
     free(model.weights);
   }
 }
 
-export function probeAnalysis(data: ProbeData): Analysis<ProbeData> {
-  return { name: "probe", schema: probeSchema, data, meaning: meaningOf(data), figure: figureOf(data) };
+export function createProbeAnalysis(data: ProbeData): Analysis<ProbeData> {
+  return { name: "probe", schema: probeSchema, data, meaning: summarizeProbes(data), figure: createProbeFigure(data) };
 }
 
-const nameOf = (probe: MsgsProbe): string =>
+const formatProbeName = (probe: MsgsProbe): string =>
   probe
     .replace("_lexical_content_the", " against a word (the)")
     .replace("_length", " against length")
     .replace("control_raising", "control or raising")
     .replace("syntactic_category", "syntactic category");
 
-function groupsOf(runs: readonly ProbeRun[]): { probe: MsgsProbe; method: string; score: number }[] {
+function averageOverSeeds(runs: readonly ProbeRun[]): { probe: MsgsProbe; method: string; score: number }[] {
   const probes = [...new Set(runs.map(({ probe }) => probe))];
   const methods = [...new Set(runs.map(({ method }) => method))];
   return probes.flatMap((probe) =>
@@ -110,17 +121,17 @@ function groupsOf(runs: readonly ProbeRun[]): { probe: MsgsProbe; method: string
   );
 }
 
-function meaningOf({ runs }: ProbeData): string {
-  const groups = groupsOf(runs);
+function summarizeProbes({ runs }: ProbeData): string {
+  const groups = averageOverSeeds(runs);
   const leaning = (score: number): string => (score > 0.1 ? "linguistic" : score < -0.1 ? "surface" : "neither");
   const each = [...new Set(groups.map(({ probe }) => probe))].map((probe) => {
     const own = groups.filter((group) => group.probe === probe);
-    return `${nameOf(probe)}: ${own.map(({ method, score }) => `${method} ${formatNumber(score, 2)} (${leaning(score)})`).join(", ")}`;
+    return `${formatProbeName(probe)}: ${own.map(({ method, score }) => `${method} ${formatNumber(score, 2)} (${leaning(score)})`).join(", ")}`;
   });
   return `Mean Matthews score, and the feature leant on. ${each.join("; ")}.`;
 }
 
-function figureOf({ model, runs }: ProbeData): Figure {
+function createProbeFigure({ model, runs }: ProbeData): Figure {
   const probes = [...new Set(runs.map(({ probe }) => probe))];
   const methods = [...new Set(runs.map(({ method }) => method))];
   const seeds = Math.max(...runs.map(({ seed }) => seed)) + 1;
@@ -130,16 +141,19 @@ function figureOf({ model, runs }: ProbeData): Figure {
       .filter((run) => run.probe === probe)
       .map(({ method, seed, score }) => {
         const at = methods.indexOf(method);
-        return { x: at + (seeds > 1 ? (0.4 * seed) / (seeds - 1) - 0.2 : 0), y: score, color: colorOf(at) };
+        return { x: at + (seeds > 1 ? (0.4 * seed) / (seeds - 1) - 0.2 : 0), y: score, color: getColor(at) };
       });
-    const means = groupsOf(runs)
+    const means = averageOverSeeds(runs)
       .filter((group) => group.probe === probe)
       .map(({ method, score }) => {
         const at = methods.indexOf(method);
-        return { x1: at - 0.3, x2: at + 0.3, y: score, color: colorOf(at) };
+        return { x1: at - 0.3, x2: at + 0.3, y: score, color: getColor(at) };
       });
-    return plotPanel(nameOf(probe), {
-      width: Math.max(260, 70 + methods.length * Math.max(80, ...methods.map((method) => textWidth(method) + 12))),
+    return plotPanel(formatProbeName(probe), {
+      width: Math.max(
+        260,
+        70 + methods.length * Math.max(80, ...methods.map((method) => estimateTextWidth(method) + 12)),
+      ),
       height: 270,
       x: {
         type: "linear",

@@ -1,12 +1,12 @@
 import * as Plot from "@observablehq/plot";
 import { z } from "zod";
 import { UserError } from "../errors.js";
-import { formatShare } from "../format.js";
-import { type AttackedRun, attackNames } from "./attacked.js";
+import { formatPercent } from "../format.js";
+import { type AttackedRun, listAttackNames } from "./attacked-runs.js";
+import { getColor } from "./colors.js";
 import { type Figure, plotPanel } from "./figure.js";
-import { optionOf } from "./runs.js";
-import { colorOf } from "./style.js";
-import type { Analysis } from "./write.js";
+import { getOption } from "./load-runs.js";
+import type { Analysis } from "./write-analysis.js";
 
 /** tradeoff.json: accuracy under each attack beside accuracy without, run by run. */
 export const tradeoffSchema = z.object({
@@ -20,15 +20,18 @@ export const tradeoffSchema = z.object({
       beta: z.number().nullable(),
       clean: z.number(),
       /** By attack, with a 95 % interval; none where the run did not meet it. */
-      robust: z.record(z.string(), z.object({ accuracy: z.number(), low: z.number(), high: z.number(), examples: z.number() })),
+      robust: z.record(
+        z.string(),
+        z.object({ accuracy: z.number(), low: z.number(), high: z.number(), examples: z.number() }),
+      ),
     }),
   ),
 });
 export type TradeoffData = z.output<typeof tradeoffSchema>;
 
 /** Robust against clean accuracy, a panel an attack (RIFT fig. 4). */
-export function analyseTradeoff(runs: readonly AttackedRun[]): Analysis<TradeoffData> {
-  const attacks = attackNames(runs);
+export function analyzeTradeoff(runs: readonly AttackedRun[]): Analysis<TradeoffData> {
+  const attacks = listAttackNames(runs);
   if (attacks.length === 0)
     throw new UserError(
       `tradeoff: none of the ${runs.length} runs was attacked; attack them first: temper attack ${runs[0]?.folder ?? "RUN"}`,
@@ -36,26 +39,39 @@ export function analyseTradeoff(runs: readonly AttackedRun[]): Analysis<Tradeoff
   const data: TradeoffData = {
     attacks,
     runs: runs.map((run) => {
-      const beta = optionOf(run, "beta");
+      const beta = getOption(run, "beta");
       const { label, folder, method, clean } = run;
-      return { label, folder, method, beta: typeof beta === "number" ? beta : null, clean, robust: Object.fromEntries(run.attacks) };
+      return {
+        label,
+        folder,
+        method,
+        beta: typeof beta === "number" ? beta : null,
+        clean,
+        robust: Object.fromEntries(run.attacks),
+      };
     }),
   };
-  return { name: "tradeoff", schema: tradeoffSchema, data, meaning: meaningOf(data), figure: figureOf(data) };
+  return {
+    name: "tradeoff",
+    schema: tradeoffSchema,
+    data,
+    meaning: summarizeTradeoff(data),
+    figure: createTradeoffFigure(data),
+  };
 }
 
-function meaningOf({ attacks, runs }: TradeoffData): string {
+function summarizeTradeoff({ attacks, runs }: TradeoffData): string {
   const best = attacks.map((attack) => {
     const met = runs.filter(({ robust }) => robust[attack]);
     const first = met.reduce((a, b) => (b.robust[attack]!.accuracy > a.robust[attack]!.accuracy ? b : a));
-    return `under ${attack} ${first.label} holds best (${formatShare(first.robust[attack]!.accuracy)}, ${formatShare(first.clean)} clean)`;
+    return `under ${attack} ${first.label} holds best (${formatPercent(first.robust[attack]!.accuracy)}, ${formatPercent(first.clean)} clean)`;
   });
-  return `${capital(best.join("; "))}.`;
+  return `${capitalize(best.join("; "))}.`;
 }
 
-const capital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
+const capitalize = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
 
-function figureOf({ attacks, runs }: TradeoffData): Figure {
+function createTradeoffFigure({ attacks, runs }: TradeoffData): Figure {
   const methods = [...new Set(runs.map(({ method }) => method))];
   const panels = attacks.map((attack) => {
     const points = runs.flatMap(({ method, beta, clean, robust }) => {
@@ -63,12 +79,22 @@ function figureOf({ attacks, runs }: TradeoffData): Figure {
       if (!met) return [];
       const { accuracy, low, high } = met;
       return [
-        { method, beta, x: 100 * clean, y: 100 * accuracy, low: 100 * low, high: 100 * high, color: colorOf(methods.indexOf(method)) },
+        {
+          method,
+          beta,
+          x: 100 * clean,
+          y: 100 * accuracy,
+          low: 100 * low,
+          high: 100 * high,
+          color: getColor(methods.indexOf(method)),
+        },
       ];
     });
     // A curve is what one method gives at several weights of robustness; other seeds are just more points.
     const curves = methods.flatMap((method) => {
-      const own = points.filter((point) => point.method === method && point.beta !== null).sort((a, b) => a.beta! - b.beta!);
+      const own = points
+        .filter((point) => point.method === method && point.beta !== null)
+        .sort((a, b) => a.beta! - b.beta!);
       return new Set(own.map(({ beta }) => beta)).size > 1 ? own : [];
     });
     return plotPanel(`under ${attack}`, {
@@ -87,7 +113,7 @@ function figureOf({ attacks, runs }: TradeoffData): Figure {
     title: "Robustness against clean accuracy",
     caption:
       "Every point is a run; up and to the right is better. Bars are 95 % intervals of the accuracy under attack. Lines join the runs of a method in the order of beta.",
-    keys: methods.map((label, i) => ({ label, color: colorOf(i), shape: "circle" })),
+    legend: methods.map((label, i) => ({ label, color: getColor(i), shape: "circle" })),
     panels,
     columns: 2,
   };

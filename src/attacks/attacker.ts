@@ -1,8 +1,8 @@
+import type { AttackExample } from "./attack-space.js";
 import type { AttackResult } from "./result.js";
-import type { Target } from "./target.js";
 
 /** Work asked for and work done: the difference is what deduplication and the cache saved. */
-export interface Counters {
+export interface QueryCounters {
   asked: number;
   askedTokens: number;
   forwarded: number;
@@ -10,7 +10,7 @@ export interface Counters {
 }
 
 /** What a run is told. */
-export interface RunOptions {
+export interface AttackerRunOptions {
   readonly seed: number | string;
   /** The most queries an example may cost. */
   readonly budget?: number;
@@ -24,11 +24,11 @@ export interface Attacker {
   /** The resolved options, for the journal. */
   readonly options: unknown;
   /** True where it stops at a budget of its own, so that late successes are a sign that a larger one would find more. */
-  readonly limited: boolean;
+  readonly hasBudget: boolean;
   /** SHA-256 of what it attacks, by name ({ model, tokenizer }). */
   readonly hashes: Readonly<Record<string, string>>;
   /** Work so far; it only grows. */
-  readonly counters: Counters;
+  readonly counters: QueryCounters;
   /** One result a target, in order, without the first `skip`. */
-  run(targets: AsyncIterable<Target>, options: RunOptions): AsyncIterable<AttackResult>;
+  run(targets: AsyncIterable<AttackExample>, options: AttackerRunOptions): AsyncIterable<AttackResult>;
 }

@@ -1,9 +1,21 @@
 import { z } from "zod";
-import type { AttackDefinition } from "./attack.js";
-import { type Candidate, firstThatFools, openPositions, type Problem, type Score, unchanged, withPick } from "./search.js";
+import type { AttackDefinition } from "./attack-definition.js";
+import {
+  type Candidate,
+  createUnchangedCandidate,
+  firstMisclassified,
+  modifiablePositions,
+  type Score,
+  type SearchProblem,
+  withReplacement,
+} from "./search.js";
 
 const options = z.strictObject({
-  budget: z.int().min(1).default(20_000).describe("combinations tried an example; a larger space gives a bound only"),
+  maxCandidates: z
+    .int()
+    .min(1)
+    .default(20_000)
+    .describe("combinations tried an example; a larger space gives a bound only"),
 });
 type Options = z.output<typeof options>;
 
@@ -15,51 +27,61 @@ export const exhaustive: AttackDefinition<Options> = {
   name: "exhaustive",
   options,
   // Where the budget did not suffice, `exact` says so example by example.
-  limited: false,
-  search: (settings) => (problem) => searchAll(problem, settings.budget),
-  exact: (settings) => (problem) => combinations(problem) <= settings.budget,
+  hasBudget: false,
+  search: (settings) => (problem) => searchExhaustively(problem, settings.maxCandidates),
+  exact: (settings) => (problem) => countCombinations(problem) <= settings.maxCandidates,
 };
 
 /** How many texts other than the original the space holds. */
-export function combinations(problem: Pick<Problem, "choices" | "maxChanged">): number {
+export function countCombinations(problem: Pick<SearchProblem, "replacements" | "maxChanged">): number {
   // counts[k]: texts with exactly k words changed, over the words so far
   const counts = [1];
-  for (const slots of problem.choices) {
+  for (const slots of problem.replacements) {
     if (slots.length === 1) continue;
-    const longest = Math.min(counts.length, problem.maxChanged);
-    for (let k = longest; k > 0; k--) counts[k] = (counts[k] ?? 0) + counts[k - 1]! * (slots.length - 1);
+    const maxCount = Math.min(counts.length, problem.maxChanged);
+    for (let k = maxCount; k > 0; k--) counts[k] = (counts[k] ?? 0) + counts[k - 1]! * (slots.length - 1);
   }
   return counts.reduce((sum, count) => sum + count, 0) - 1;
 }
 
-function* searchAll(problem: Problem, budget: number): Generator<Candidate[], Candidate, Score[]> {
-  return (yield* firstThatFools(take(texts(problem), budget), problem, 64)) ?? unchanged(problem);
+function* searchExhaustively(problem: SearchProblem, budget: number): Generator<Candidate[], Candidate, Score[]> {
+  return (
+    (yield* firstMisclassified(take(enumerateCandidates(problem), budget), problem, 64)) ??
+    createUnchangedCandidate(problem)
+  );
 }
 
-function* texts(problem: Problem): Generator<Candidate> {
-  const open = openPositions(problem);
-  const most = Math.min(open.length, problem.maxChanged);
-  for (let count = 1; count <= most; count++) yield* extend(problem, open, unchanged(problem).picks, 0, count);
+function* enumerateCandidates(problem: SearchProblem): Generator<Candidate> {
+  const open = modifiablePositions(problem);
+  const maxCount = Math.min(open.length, problem.maxChanged);
+  for (let count = 1; count <= maxCount; count++)
+    yield* enumerateChanges(problem, open, createUnchangedCandidate(problem).replacementIndices, 0, count);
 }
 
 /** All ways to change exactly `count` more words, from the open word number `from` on. */
-function* extend(problem: Problem, open: readonly number[], picks: Int16Array, from: number, count: number): Generator<Candidate> {
+function* enumerateChanges(
+  problem: SearchProblem,
+  open: readonly number[],
+  picks: Int16Array,
+  from: number,
+  count: number,
+): Generator<Candidate> {
   if (count === 0) {
-    yield { picks };
+    yield { replacementIndices: picks };
     return;
   }
   for (let i = from; i <= open.length - count; i++) {
     const position = open[i]!;
-    for (let slot = 1; slot < problem.choices[position]!.length; slot++) {
-      yield* extend(problem, open, withPick(picks, position, slot), i + 1, count - 1);
+    for (let slot = 1; slot < problem.replacements[position]!.length; slot++) {
+      yield* enumerateChanges(problem, open, withReplacement(picks, position, slot), i + 1, count - 1);
     }
   }
 }
 
-function* take<T>(items: Iterable<T>, most: number): Generator<T> {
+function* take<T>(items: Iterable<T>, maxCount: number): Generator<T> {
   let count = 0;
   for (const item of items) {
-    if (count++ === most) return;
+    if (count++ === maxCount) return;
     yield item;
   }
 }

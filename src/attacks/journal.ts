@@ -1,8 +1,18 @@
 import { createHash } from "node:crypto";
-import { appendFileSync, closeSync, createReadStream, existsSync, fsyncSync, ftruncateSync, mkdirSync, openSync, statSync } from "node:fs";
+import {
+  appendFileSync,
+  closeSync,
+  createReadStream,
+  existsSync,
+  fsyncSync,
+  ftruncateSync,
+  mkdirSync,
+  openSync,
+  statSync,
+} from "node:fs";
 import { dirname } from "node:path";
 import { UserError } from "../errors.js";
-import { fileError } from "../files.js";
+import { createFileError } from "../files.js";
 import type { AttackResult } from "./result.js";
 
 /** What a journal was made with: a resumed run must have the same. */
@@ -18,28 +28,28 @@ export interface JournalHeader {
   readonly examples: number;
 }
 
-const format = { format: "temper attack journal", version: 1 };
-const opening = ',"checksum":"';
-const sumLength = 32;
-const tailLength = opening.length + sumLength + 2;
+const journalFormat = { format: "temper attack journal", version: 1 };
+const checksumPrefix = ',"checksum":"';
+const checksumLength = 32;
+const suffixLength = checksumPrefix.length + checksumLength + 2;
 
 /** A line's sum covers its bytes and the sum before it, so that no line can be changed, dropped or moved unseen. */
-function sumOf(previous: string, body: Buffer): string {
-  return createHash("sha256").update(previous).update(body).digest("hex").slice(0, sumLength);
+function computeChecksum(previous: string, body: Buffer): string {
+  return createHash("sha256").update(previous).update(body).digest("hex").slice(0, checksumLength);
 }
 
 /** Puts the checksum at the end of a JSON object's text. */
-function seal(value: object, previous: string): { readonly line: string; readonly sum: string } {
+function appendChecksum(value: object, previous: string): { readonly line: string; readonly sum: string } {
   const body = JSON.stringify(value).slice(0, -1);
-  const sum = sumOf(previous, Buffer.from(body));
-  return { line: `${body}${opening}${sum}"}\n`, sum };
+  const sum = computeChecksum(previous, Buffer.from(body));
+  return { line: `${body}${checksumPrefix}${sum}"}\n`, sum };
 }
 
 /** The sealed object of a line, or undefined where anything in it was changed. */
-function unseal(line: Buffer, previous: string): { readonly value: unknown; readonly sum: string } | undefined {
-  const body = line.subarray(0, -tailLength);
-  const sum = sumOf(previous, body);
-  if (line.toString("latin1", body.length) !== `${opening}${sum}"}`) return undefined;
+function verifyChecksum(line: Buffer, previous: string): { readonly value: unknown; readonly sum: string } | undefined {
+  const body = line.subarray(0, -suffixLength);
+  const sum = computeChecksum(previous, body);
+  if (line.toString("latin1", body.length) !== `${checksumPrefix}${sum}"}`) return undefined;
   return { value: JSON.parse(`${body.toString()}}`), sum };
 }
 
@@ -48,14 +58,14 @@ export interface JournalEntry {
   /** From 1; the header is line 1. */
   readonly line: number;
   /** Bytes up to its end. */
-  readonly end: number;
-  readonly sum: string;
+  readonly endOffset: number;
+  readonly checksum: string;
   /** The header for line 1, else a result; undefined where the line is torn or was edited. */
   readonly value: unknown;
 }
 
 /** Reads a journal line by line in constant memory; after a damaged line it stops. */
-export async function* readEntries(path: string): AsyncGenerator<JournalEntry> {
+export async function* readJournalEntries(path: string): AsyncGenerator<JournalEntry> {
   let sum = "";
   let end = 0;
   let line = 0;
@@ -63,8 +73,8 @@ export async function* readEntries(path: string): AsyncGenerator<JournalEntry> {
     end += bytes.length;
     line++;
     const isWhole = bytes.at(-1) === 0x0a;
-    const opened = isWhole ? unseal(bytes.subarray(0, -1), sum) : undefined;
-    yield { line, end, sum: opened?.sum ?? sum, value: opened?.value };
+    const opened = isWhole ? verifyChecksum(bytes.subarray(0, -1), sum) : undefined;
+    yield { line, endOffset: end, checksum: opened?.sum ?? sum, value: opened?.value };
     if (!opened) return;
     sum = opened.sum;
   }
@@ -84,17 +94,18 @@ async function* splitLines(path: string): AsyncGenerator<Buffer> {
       if (start < chunk.length) rest.push(chunk.subarray(start));
     }
   } catch (error) {
-    throw fileError(error, path, "read the journal");
+    throw createFileError(error, path, "read the journal");
   }
   if (rest.length > 0) yield Buffer.concat(rest);
 }
 
 /** Checks that a journal's first line is the header of one. */
-export function headerOf(entry: JournalEntry, path: string): JournalHeader {
-  const value = entry.value as (JournalHeader & typeof format) | undefined;
-  if (entry.line === 1 && value?.format === format.format && value.version === format.version) return value;
+export function parseHeader(entry: JournalEntry, path: string): JournalHeader {
+  const value = entry.value as (JournalHeader & typeof journalFormat) | undefined;
+  if (entry.line === 1 && value?.format === journalFormat.format && value.version === journalFormat.version)
+    return value;
   throw new UserError(
-    `${path}:1: expected the header of an attack journal (version ${format.version}); the file is something else, or its first line was changed`,
+    `${path}:1: expected the header of an attack journal (version ${journalFormat.version}); the file is something else, or its first line was changed`,
   );
 }
 
@@ -103,9 +114,9 @@ export async function* readJournal(
   path: string,
 ): AsyncGenerator<{ readonly header: JournalHeader; readonly line: number; readonly result: AttackResult }> {
   let header: JournalHeader | undefined;
-  for await (const entry of readEntries(path)) {
+  for await (const entry of readJournalEntries(path)) {
     if (!header) {
-      header = headerOf(entry, path);
+      header = parseHeader(entry, path);
       continue;
     }
     if (entry.value === undefined) {
@@ -135,20 +146,24 @@ export class JournalWriter {
   }
 
   /** Starts a journal, or with `resume` continues one of the same header; a torn last line is dropped. */
-  static async open(path: string, header: JournalHeader, options: { readonly resume?: boolean } = {}): Promise<JournalWriter> {
+  static async open(
+    path: string,
+    header: JournalHeader,
+    options: { readonly resume?: boolean } = {},
+  ): Promise<JournalWriter> {
     const isThere = existsSync(path) && statSync(path).size > 0;
     if (isThere && !options.resume)
       throw new UserError(`${path}: a journal is there already; continue it with --resume, or choose another --out`);
-    const found = isThere ? await lastGood(path, header) : { end: 0, sum: "", count: 0 };
+    const found = isThere ? await findResumePoint(path, header) : { end: 0, sum: "", count: 0 };
     try {
       mkdirSync(dirname(path), { recursive: true });
       const file = openSync(path, "a");
       ftruncateSync(file, found.end);
       const writer = new JournalWriter(path, file, found.sum, found.count);
-      if (found.end === 0) writer.#write({ ...format, ...header });
+      if (found.end === 0) writer.#write({ ...journalFormat, ...header });
       return writer;
     } catch (error) {
-      throw fileError(error, path, "write the journal");
+      throw createFileError(error, path, "write the journal");
     }
   }
 
@@ -161,35 +176,38 @@ export class JournalWriter {
   }
 
   #write(value: object): void {
-    const { line, sum } = seal(value, this.#sum);
+    const { line, sum } = appendChecksum(value, this.#sum);
     try {
       appendFileSync(this.#file, line);
       fsyncSync(this.#file);
     } catch (error) {
-      throw fileError(error, this.path, "write the journal");
+      throw createFileError(error, this.path, "write the journal");
     }
     this.#sum = sum;
   }
 }
 
 /** Where to continue. Only the last line can be torn by a crash: damage before it is not ours to mend. */
-async function lastGood(path: string, header: JournalHeader): Promise<{ end: number; sum: string; count: number }> {
+async function findResumePoint(
+  path: string,
+  header: JournalHeader,
+): Promise<{ end: number; sum: string; count: number }> {
   let good = { end: 0, sum: "", count: 0 };
-  for await (const entry of readEntries(path)) {
+  for await (const entry of readJournalEntries(path)) {
     if (entry.value === undefined) {
-      if (entry.end === statSync(path).size) return good;
+      if (entry.endOffset === statSync(path).size) return good;
       throw new UserError(
         `${path}:${entry.line}: this line was changed: it does not match its checksum; restore the file, or choose another --out`,
       );
     }
-    if (entry.line === 1) checkSame(headerOf(entry, path), header, path);
-    good = { end: entry.end, sum: entry.sum, count: entry.line - 1 };
+    if (entry.line === 1) checkSameHeader(parseHeader(entry, path), header, path);
+    good = { end: entry.endOffset, sum: entry.checksum, count: entry.line - 1 };
   }
   return good;
 }
 
 /** A journal of another model, table or option must not be continued: the first difference is named. */
-function checkSame(found: JournalHeader, wanted: JournalHeader, path: string): void {
+function checkSameHeader(found: JournalHeader, wanted: JournalHeader, path: string): void {
   const flat = (header: JournalHeader) => ({
     attack: header.attack,
     options: header.options,

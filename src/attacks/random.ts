@@ -1,7 +1,14 @@
 import { z } from "zod";
 import type { Rng } from "../tensor/random.js";
-import type { AttackDefinition } from "./attack.js";
-import { type Candidate, firstThatFools, openPositions, type Problem, type Score, unchanged } from "./search.js";
+import type { AttackDefinition } from "./attack-definition.js";
+import {
+  type Candidate,
+  createUnchangedCandidate,
+  firstMisclassified,
+  modifiablePositions,
+  type Score,
+  type SearchProblem,
+} from "./search.js";
 
 const options = z.strictObject({ samples: z.int().min(1).default(100).describe("random texts tried an example") });
 
@@ -9,18 +16,18 @@ const options = z.strictObject({ samples: z.int().min(1).default(100).describe("
 export const random: AttackDefinition<z.output<typeof options>> = {
   name: "random",
   options,
-  limited: true,
+  hasBudget: true,
   search: (settings) => (problem, rng) => searchRandom(problem, rng, settings.samples),
 };
 
-function* searchRandom(problem: Problem, rng: Rng, count: number): Generator<Candidate[], Candidate, Score[]> {
-  const open = openPositions(problem);
-  if (open.length === 0 || problem.maxChanged < 1) return unchanged(problem);
+function* searchRandom(problem: SearchProblem, rng: Rng, count: number): Generator<Candidate[], Candidate, Score[]> {
+  const open = modifiablePositions(problem);
+  if (open.length === 0 || problem.maxChanged < 1) return createUnchangedCandidate(problem);
   const samples = Array.from({ length: count }, () => {
-    const { picks } = unchanged(problem);
+    const { replacementIndices: picks } = createUnchangedCandidate(problem);
     for (const position of rng.shuffle([...open]).slice(0, problem.maxChanged))
-      picks[position] = rng.integer(problem.choices[position]!.length);
-    return { picks };
+      picks[position] = rng.integer(problem.replacements[position]!.length);
+    return { replacementIndices: picks };
   });
-  return (yield* firstThatFools(samples, problem, 4)) ?? samples.at(-1)!;
+  return (yield* firstMisclassified(samples, problem, 4)) ?? samples.at(-1)!;
 }

@@ -1,6 +1,6 @@
-import { type SpaceSize, spaceSize } from "../text/slots.js";
+import { type AttackSpaceSize, computeAttackSpaceSize } from "../text/replacements.js";
+import { type AttackExample, applyReplacements } from "./attack-space.js";
 import type { Score } from "./search.js";
-import { type Target, wordsOf } from "./target.js";
 
 /** One changed word. */
 export interface Edit {
@@ -10,13 +10,13 @@ export interface Edit {
 }
 
 /** skipped: wrong before any change, an error in accuracy under attack; success: the victim was fooled; failed: it held. */
-export type Outcome = "skipped" | "success" | "failed";
+export type AttackOutcome = "skipped" | "success" | "failed";
 
 /** What became of one example; a line of the journal. */
 export interface AttackResult {
   readonly id: string;
   readonly label: number;
-  readonly outcome: Outcome;
+  readonly outcome: AttackOutcome;
   /** Texts scored as the sequential algorithm asks them, the original included. */
   readonly queries: number;
   /** True where the query budget ended the search. */
@@ -31,7 +31,7 @@ export interface AttackResult {
   readonly before: readonly number[];
   readonly after: readonly number[];
   readonly edits: readonly Edit[];
-  readonly space: SpaceSize;
+  readonly space: AttackSpaceSize;
   readonly texts: readonly string[];
   /** How many words each field has. */
   readonly fieldSizes: readonly number[];
@@ -40,9 +40,9 @@ export interface AttackResult {
 }
 
 /** What an attack found out about a target. */
-export interface Finding {
-  readonly outcome: Outcome;
-  readonly picks: Int16Array;
+export interface SearchOutcome {
+  readonly outcome: AttackOutcome;
+  readonly replacementIndices: Int16Array;
   readonly queries: number;
   readonly before: Score;
   readonly after: Score;
@@ -52,10 +52,12 @@ export interface Finding {
 }
 
 /** Writes a finding out in full. */
-export function resultOf(target: Target, finding: Finding): AttackResult {
+export function createAttackResult(target: AttackExample, finding: SearchOutcome): AttackResult {
   const { words } = target;
-  const final = wordsOf(target, finding.picks);
-  const edits = words.flatMap((from, position) => (final[position] === from ? [] : [{ position, from, to: final[position]! }]));
+  const final = applyReplacements(target, finding.replacementIndices);
+  const edits = words.flatMap((from, position) =>
+    final[position] === from ? [] : [{ position, from, to: final[position]! }],
+  );
   return {
     id: target.id,
     label: target.label,
@@ -65,10 +67,10 @@ export function resultOf(target: Target, finding: Finding): AttackResult {
     ...(finding.exact !== undefined && { exact: finding.exact }),
     nearTie: finding.nearTie,
     withoutLanguageModel: target.withoutLanguageModel,
-    before: rounded(finding.before),
-    after: rounded(finding.after),
+    before: roundProbabilities(finding.before),
+    after: roundProbabilities(finding.after),
     edits,
-    space: spaceSize(target.choices),
+    space: computeAttackSpaceSize(target.replacements),
     texts: target.texts,
     fieldSizes: target.texts.map((_, field) => Array.from(target.fields).filter((other) => other === field).length),
     words,
@@ -76,6 +78,6 @@ export function resultOf(target: Target, finding: Finding): AttackResult {
   };
 }
 
-function rounded(score: Score): number[] {
+function roundProbabilities(score: Score): number[] {
   return Array.from(score.probabilities, (value) => Math.round(value * 1e6) / 1e6);
 }

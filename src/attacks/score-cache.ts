@@ -1,17 +1,17 @@
 import crypto from "node:crypto";
 import { closeSync, fstatSync, mkdirSync, openSync, readSync, writeSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { cacheFolder } from "../cache.js";
+import { getCacheFolder } from "../cache.js";
 import { UserError } from "../errors.js";
-import { fileError } from "../files.js";
+import { createFileError } from "../files.js";
 import type { Victim } from "./victim.js";
 
 /** Bytes of a key: half a SHA-256, far beyond any chance of two texts sharing one. */
 const keyBytes = 16;
-const sumBytes = 4;
+const checksumBytes = 4;
 
 /** The key of a text's content. */
-export function contentKey(content: string | Uint8Array): string {
+export function computeContentKey(content: string | Uint8Array): string {
   return sha256(content).slice(0, keyBytes);
 }
 
@@ -21,14 +21,14 @@ const sha256: (content: string | Uint8Array) => string = crypto.hash
   : (content) => crypto.createHash("sha256").update(content).digest("binary");
 
 /** Rows of scores by key, in one block of numbers: small enough to hold a million. */
-class Generation {
+class CacheGeneration {
   readonly rows = new Map<string, number>();
   readonly values: Float32Array;
   constructor(
     readonly capacity: number,
-    readonly classes: number,
+    readonly numLabels: number,
   ) {
-    this.values = new Float32Array(capacity * classes);
+    this.values = new Float32Array(capacity * numLabels);
   }
 }
 
@@ -38,18 +38,18 @@ class Generation {
  * over both, so that a torn or damaged one is left out.
  */
 export class ScoreCache {
-  #young: Generation;
-  #old: Generation;
+  #young: CacheGeneration;
+  #old: CacheGeneration;
   #file: number | undefined;
   #waiting: Buffer[] = [];
 
   constructor(
-    readonly classes: number,
+    readonly numLabels: number,
     options: { readonly path?: string; readonly entries?: number } = {},
   ) {
     const capacity = Math.max(1, Math.floor((options.entries ?? 500_000) / 2));
-    this.#young = new Generation(capacity, classes);
-    this.#old = new Generation(capacity, classes);
+    this.#young = new CacheGeneration(capacity, numLabels);
+    this.#old = new CacheGeneration(capacity, numLabels);
     if (options.path !== undefined) this.#open(options.path);
   }
 
@@ -94,26 +94,26 @@ export class ScoreCache {
   #remember(key: string, scores: ArrayLike<number>): void {
     if (this.#young.rows.size >= this.#young.capacity) {
       this.#old = this.#young;
-      this.#young = new Generation(this.#old.capacity, this.classes);
+      this.#young = new CacheGeneration(this.#old.capacity, this.numLabels);
     }
     const row = this.#young.rows.get(key) ?? this.#young.rows.size;
     this.#young.rows.set(key, row);
-    this.#young.values.set(scores, row * this.classes);
+    this.#young.values.set(scores, row * this.numLabels);
   }
 
-  #row(generation: Generation, row: number): Float32Array {
-    return generation.values.slice(row * this.classes, (row + 1) * this.classes);
+  #row(generation: CacheGeneration, row: number): Float32Array {
+    return generation.values.slice(row * this.numLabels, (row + 1) * this.numLabels);
   }
 
   get #recordBytes(): number {
-    return keyBytes + 4 * this.classes + sumBytes;
+    return keyBytes + 4 * this.numLabels + checksumBytes;
   }
 
   #encode(key: string, scores: ArrayLike<number>): Buffer {
     const record = Buffer.alloc(this.#recordBytes);
     record.write(key, 0, "latin1");
-    for (let i = 0; i < this.classes; i++) record.writeFloatLE(scores[i]!, keyBytes + 4 * i);
-    record.writeUInt32LE(checksum(record.subarray(0, -sumBytes)), record.length - sumBytes);
+    for (let i = 0; i < this.numLabels; i++) record.writeFloatLE(scores[i]!, keyBytes + 4 * i);
+    record.writeUInt32LE(computeChecksum(record.subarray(0, -checksumBytes)), record.length - checksumBytes);
     return record;
   }
 
@@ -123,7 +123,7 @@ export class ScoreCache {
       mkdirSync(dirname(path), { recursive: true });
       this.#file = openSync(path, "a+");
     } catch (error) {
-      throw fileError(error, path, "open the score cache");
+      throw createFileError(error, path, "open the score cache");
     }
     const size = this.#recordBytes;
     const length = fstatSync(this.#file).size;
@@ -134,33 +134,35 @@ export class ScoreCache {
     const block = Buffer.alloc(size * Math.min(4096, Math.max(1, count)));
     for (let record = first; record < count; ) {
       const bytes = readSync(this.#file, block, 0, Math.min(block.length, (count - record) * size), record * size);
-      if (bytes < size) throw new UserError(`${path}: the score cache became shorter while it was read; delete it and try again`);
+      if (bytes < size)
+        throw new UserError(`${path}: the score cache became shorter while it was read; delete it and try again`);
       for (let at = 0; at + size <= bytes; at += size) this.#read(block.subarray(at, at + size));
       record += Math.floor(bytes / size);
     }
   }
 
   #read(record: Buffer): void {
-    if (checksum(record.subarray(0, -sumBytes)) !== record.readUInt32LE(record.length - sumBytes)) return;
-    const scores = Array.from({ length: this.classes }, (_, i) => record.readFloatLE(keyBytes + 4 * i));
+    if (computeChecksum(record.subarray(0, -checksumBytes)) !== record.readUInt32LE(record.length - checksumBytes))
+      return;
+    const scores = Array.from({ length: this.numLabels }, (_, i) => record.readFloatLE(keyBytes + 4 * i));
     this.#remember(record.toString("latin1", 0, keyBytes), scores);
   }
 }
 
 /** The cache of a victim: on disk, shared by attacks and later runs, where its answers stay true; else in memory only. */
-export function openScoreCache(victim: Pick<Victim, "classes" | "hash" | "stable">): ScoreCache {
-  if (!victim.stable) return new ScoreCache(victim.classes);
+export function openScoreCache(victim: Pick<Victim, "numLabels" | "hash" | "isDeterministic">): ScoreCache {
+  if (!victim.isDeterministic) return new ScoreCache(victim.numLabels);
   try {
-    return new ScoreCache(victim.classes, { path: join(cacheFolder(), "scores", victim.hash) });
+    return new ScoreCache(victim.numLabels, { path: join(getCacheFolder(), "scores", victim.hash) });
   } catch (error) {
     // A folder that cannot be written costs time, not the result.
-    if (error instanceof UserError) return new ScoreCache(victim.classes);
+    if (error instanceof UserError) return new ScoreCache(victim.numLabels);
     throw error;
   }
 }
 
 /** FNV-1a, 32 bits. */
-function checksum(bytes: Uint8Array): number {
+function computeChecksum(bytes: Uint8Array): number {
   let sum = 0x811c9dc5;
   for (const byte of bytes) sum = Math.imul(sum ^ byte, 0x01000193);
   return sum >>> 0;

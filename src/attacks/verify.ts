@@ -1,19 +1,19 @@
 import { z } from "zod";
 import { UserError } from "../errors.js";
-import { templateOf } from "../text/rendering.js";
-import { slotsOf } from "../text/slots.js";
+import { buildAttackSpace } from "../text/replacements.js";
 import type { Substitutions } from "../text/substitutions.js";
+import { createTextTemplate } from "../text/text-template.js";
 import { validate } from "../validate.js";
-import { nearTieMargin } from "./example.js";
+import { nearTieMargin } from "./attack-example.js";
+import { createVictimInput } from "./attack-space.js";
 import { type JournalHeader, readJournal } from "./journal.js";
 import type { AttackResult } from "./result.js";
-import { lead } from "./search.js";
-import { inputOf } from "./target.js";
-import type { Prepared, Victim } from "./victim.js";
+import { margin } from "./search.js";
+import type { PreparedInput, Victim } from "./victim.js";
 
 /** Probabilities may differ by this much between machines and batch shapes. */
-const usualTolerance = 1e-3;
-const batchLines = 256;
+const defaultTolerance = 1e-3;
+const linesPerBatch = 256;
 
 /** What a replay reads of a line: who writes a journal anew can give any line a checksum that fits. */
 const lineSchema = z
@@ -36,14 +36,14 @@ const lineSchema = z
   });
 
 /** What a verified journal holds. */
-export interface Verification {
+export interface JournalVerification {
   readonly header: JournalHeader;
   readonly lines: number;
   readonly outcomes: Readonly<Record<AttackResult["outcome"], number>>;
 }
 
 /** Replays every line of a journal against a victim; a UserError names the first line that does not hold. */
-export async function verifyJournal<Ready extends Prepared>(
+export async function verifyJournal<Ready extends PreparedInput>(
   path: string,
   victim: Victim<Ready>,
   options: {
@@ -51,8 +51,8 @@ export async function verifyJournal<Ready extends Prepared>(
     /** How far probabilities may lie apart, where the journal was computed in another precision. */
     readonly tolerance?: number | undefined;
   } = {},
-): Promise<Verification> {
-  const { tolerance = usualTolerance } = options;
+): Promise<JournalVerification> {
+  const { tolerance = defaultTolerance } = options;
   const outcomes = { skipped: 0, success: 0, failed: 0 };
   let header: JournalHeader | undefined;
   let batch: { line: number; result: AttackResult }[] = [];
@@ -61,16 +61,21 @@ export async function verifyJournal<Ready extends Prepared>(
   for await (const entry of readJournal(path)) {
     if (!header) {
       header = entry.header;
-      checkHashes(header, { ...victim.hashes, ...(options.substitutions && { substitutions: options.substitutions.hash }) }, path);
+      checkHashes(
+        header,
+        { ...victim.hashes, ...(options.substitutions && { substitutions: options.substitutions.hash }) },
+        path,
+      );
     }
     lines++;
     const { id } = validate(lineSchema, entry.result, `${path}:${entry.line}`);
-    if (ids.has(id)) throw new UserError(`${path}:${entry.line}: the example ${id} was attacked in a line before; expected each once`);
+    if (ids.has(id))
+      throw new UserError(`${path}:${entry.line}: the example ${id} was attacked in a line before; expected each once`);
     ids.add(id);
     outcomes[entry.result.outcome]++;
     checkEdits(entry.result, options.substitutions, `${path}:${entry.line}`);
     batch.push(entry);
-    if (batch.length === batchLines) {
+    if (batch.length === linesPerBatch) {
       await replay(batch, victim, path, tolerance);
       batch = [];
     }
@@ -100,33 +105,38 @@ function checkEdits(result: AttackResult, substitutions: Substitutions | undefin
   const replayed = [...words];
   for (const { position, from, to } of edits) {
     if (words[position] !== from)
-      throw new UserError(`${where}: edit at word ${position}: expected "${words[position]}", the edit changes "${from}"`);
+      throw new UserError(
+        `${where}: edit at word ${position}: expected "${words[position]}", the edit changes "${from}"`,
+      );
     replayed[position] = to;
   }
   const wrong = replayed.findIndex((word, i) => word !== final[i]);
   if (wrong !== -1 || replayed.length !== final.length)
     throw new UserError(`${where}: the edits do not lead to the final text (word ${wrong})`);
   if (!substitutions || edits.length === 0) return;
-  const { choices } = slotsOf(words, fieldsOf(result), [0, 1], substitutions);
+  const { replacements: choices } = buildAttackSpace(words, getWordFields(result), [0, 1], substitutions);
   const outside = edits.find(({ position, to }) => !choices[position]!.includes(to));
-  if (outside) throw new UserError(`${where}: "${outside.to}" is no substitute of "${outside.from}" in ${substitutions.name}`);
+  if (outside)
+    throw new UserError(`${where}: "${outside.to}" is no substitute of "${outside.from}" in ${substitutions.name}`);
 }
 
-async function replay<Ready extends Prepared>(
+async function replay<Ready extends PreparedInput>(
   batch: readonly { line: number; result: AttackResult }[],
   victim: Victim<Ready>,
   path: string,
   tolerance: number,
 ): Promise<void> {
   const inputs = batch.flatMap(({ result }) => {
-    const template = templateOf(result.texts, result.words, fieldsOf(result));
-    return [result.words, result.final].map((words) => victim.prepare(inputOf(words, fieldsOf(result), template)));
+    const template = createTextTemplate(result.texts, result.words, getWordFields(result));
+    return [result.words, result.final].map((words) =>
+      victim.prepare(createVictimInput(words, getWordFields(result), template)),
+    );
   });
   // The victim wants inputs of like length together; the answers go back to their places.
   const order = [...inputs.keys()].sort((a, b) => inputs[a]!.length - inputs[b]!.length || a - b);
   const rows = new Array<Float32Array>(inputs.length);
-  for (let start = 0; start < order.length; start += victim.capacity) {
-    const part = order.slice(start, start + victim.capacity);
+  for (let start = 0; start < order.length; start += victim.maxBatchSize) {
+    const part = order.slice(start, start + victim.maxBatchSize);
     const answers = await victim.probabilities(part.map((i) => inputs[i]!));
     part.forEach((input, i) => {
       rows[input] = answers[i]!;
@@ -134,22 +144,43 @@ async function replay<Ready extends Prepared>(
   }
   batch.forEach(({ line, result }, i) => {
     const where = `${path}:${line}`;
-    compare(result.before, rows[2 * i]!, tolerance, "original", where);
-    compare(result.after, rows[2 * i + 1]!, tolerance, "final", where);
-    checkOutcome(result, rows[2 * i]!, rows[2 * i + 1]!, tolerance > usualTolerance ? 2 * tolerance : nearTieMargin, where);
+    checkProbabilities(result.before, rows[2 * i]!, tolerance, "original", where);
+    checkProbabilities(result.after, rows[2 * i + 1]!, tolerance, "final", where);
+    checkOutcome(
+      result,
+      rows[2 * i]!,
+      rows[2 * i + 1]!,
+      tolerance > defaultTolerance ? 2 * tolerance : nearTieMargin,
+      where,
+    );
   });
 }
 
-function compare(journal: readonly number[], replayed: ArrayLike<number>, tolerance: number, which: string, where: string): void {
-  if (journal.length === replayed.length && journal.every((value, i) => Math.abs(value - replayed[i]!) <= tolerance)) return;
+function checkProbabilities(
+  journal: readonly number[],
+  replayed: ArrayLike<number>,
+  tolerance: number,
+  which: string,
+  where: string,
+): void {
+  if (journal.length === replayed.length && journal.every((value, i) => Math.abs(value - replayed[i]!) <= tolerance))
+    return;
   const now = Array.from(replayed, (value) => value.toFixed(4)).join(", ");
-  throw new UserError(`${where}: the ${which} text has probabilities [${journal.join(", ")}] in the journal, the model gives [${now}]`);
+  throw new UserError(
+    `${where}: the ${which} text has probabilities [${journal.join(", ")}] in the journal, the model gives [${now}]`,
+  );
 }
 
-function checkOutcome({ outcome, label }: AttackResult, before: Float32Array, after: Float32Array, margin: number, where: string): void {
+function checkOutcome(
+  { outcome, label }: AttackResult,
+  before: Float32Array,
+  after: Float32Array,
+  minMargin: number,
+  where: string,
+): void {
   const expect = (probabilities: Float32Array, fooled: boolean, which: string) => {
-    const gap = lead({ probabilities }, label);
-    if (gap < 0 === fooled || Math.abs(gap) < margin) return;
+    const gap = margin({ probabilities }, label);
+    if (gap < 0 === fooled || Math.abs(gap) < minMargin) return;
     throw new UserError(
       `${where}: the journal says "${outcome}", but the model classifies the ${which} text ${fooled ? "rightly" : "wrongly"}`,
     );
@@ -158,6 +189,6 @@ function checkOutcome({ outcome, label }: AttackResult, before: Float32Array, af
   expect(after, outcome !== "failed", "final");
 }
 
-function fieldsOf(result: AttackResult): Uint8Array {
+function getWordFields(result: AttackResult): Uint8Array {
   return Uint8Array.from(result.fieldSizes.flatMap((size, field) => new Array<number>(size).fill(field)));
 }

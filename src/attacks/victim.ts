@@ -13,7 +13,7 @@ export interface VictimInput {
 }
 
 /** An input made ready for its victim, once: what decides the answer, and how much work it is. */
-export interface Prepared {
+export interface PreparedInput {
   /** All that decides the answer (token ids, or the text): inputs of the same content are scored once. */
   readonly content: string | Uint8Array;
   /** Tokens or words; batches are filled with inputs of like length. */
@@ -21,17 +21,17 @@ export interface Prepared {
 }
 
 /** Anything that gives class probabilities for texts: a model, an endpoint, a script in a test. */
-export interface Victim<Ready extends Prepared = Prepared> {
+export interface Victim<Ready extends PreparedInput = PreparedInput> {
   readonly name: string;
-  readonly classes: number;
+  readonly numLabels: number;
   /** SHA-256 of all that decides its answers beside the text (weights, encoding, length, dtype, engine). */
   readonly hash: string;
   /** Hashes of its parts for the journal ({ model, tokenizer }). */
   readonly hashes: Readonly<Record<string, string>>;
   /** False where answers may change behind the same hash (an endpoint): then nothing is cached on disk. */
-  readonly stable: boolean;
+  readonly isDeterministic: boolean;
   /** The most inputs of one call. They come sorted by length, so a victim may cut them into smaller batches itself. */
-  readonly capacity: number;
+  readonly maxBatchSize: number;
   prepare(input: VictimInput): Ready;
   /** One row of probabilities an input, in the same order. */
   probabilities(inputs: readonly Ready[]): Promise<Float32Array[]>;

@@ -1,17 +1,17 @@
 import { UserError } from "../errors.js";
 import type { Model } from "../models/model.js";
-import { openConfigTask } from "../runs/open.js";
-import type { RunOfModel } from "../runs/run-of-model.js";
-import { openTask, taskNames } from "../tasks/index.js";
+import { loadTaskFromConfig } from "../runs/prepare-run.js";
+import type { TrainingRun } from "../runs/run-of-model.js";
+import { loadTask, taskNames } from "../tasks/index.js";
 import type { Task } from "../tasks/task.js";
 import type { Io } from "./io.js";
 
 /** The options that name data. */
-export interface TaskChoice {
+export interface TaskCommandOptions {
   task?: string | undefined;
   data?: string | undefined;
-  text?: readonly string[] | undefined;
-  label?: string | undefined;
+  textColumn?: readonly string[] | undefined;
+  labelColumn?: string | undefined;
   skipBadRows?: true | undefined;
   quiet?: true | undefined;
 }
@@ -20,18 +20,20 @@ export interface TaskChoice {
 export async function chooseTask(
   io: Io,
   model: Pick<Model, "task" | "labels"> | null,
-  run: RunOfModel | null,
-  options: TaskChoice,
+  run: TrainingRun | null,
+  options: TaskCommandOptions,
 ): Promise<Task> {
-  const { data, text, label, skipBadRows } = options;
-  const onNotice = (message: string): void => void (options.quiet || io.stderr.write(`note: ${message}\n`));
+  const { data, textColumn, labelColumn, skipBadRows } = options;
+  const onWarning = (message: string): void => void (options.quiet || io.stderr.write(`note: ${message}\n`));
   const isNamed = options.task !== undefined || data !== undefined;
-  if (!isNamed && run) return openConfigTask(run.config, onNotice);
+  if (!isNamed && run) return loadTaskFromConfig(run.config, onWarning);
   const own = !isNamed && model?.task && taskNames.includes(model.task) ? model.task : undefined;
   const task = options.task ?? own;
   if (task === undefined && data === undefined)
-    throw new UserError(`expected a task (--task ${taskNames[0]}) or a table (--data reviews.csv --text review --label stars)`);
+    throw new UserError(
+      `expected a task (--task ${taskNames[0]}) or a table (--data reviews.csv --text-column review --label-column stars)`,
+    );
   // A table of one's own is read with the labels that the model has, and whole.
   const table = task === undefined ? { labels: model?.labels, whole: true } : {};
-  return openTask({ task, data, text, label, skipBadRows, ...table, onNotice });
+  return loadTask({ task, data, text: textColumn, label: labelColumn, skipBadRows, ...table, onWarning: onWarning });
 }

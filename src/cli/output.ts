@@ -1,5 +1,5 @@
 import Table from "cli-table3";
-import { colorsOf, type Io, type Out, write } from "./io.js";
+import { getColors, type Io, type OutputStream, write } from "./io.js";
 
 /** A value as JSON on stdout, indented: the whole answer of a verb under --json. */
 export async function printJson(io: Io, value: unknown): Promise<void> {
@@ -18,8 +18,12 @@ export interface TableOptions {
 }
 
 /** A table without frames: it copies well, and reads well in a log. */
-export function table(out: Out, rows: readonly (readonly (string | number)[])[], options: TableOptions = {}): string {
-  const colors = colorsOf(out);
+export function formatTable(
+  out: OutputStream,
+  rows: readonly (readonly (string | number)[])[],
+  options: TableOptions = {},
+): string {
+  const colors = getColors(out);
   const width = Math.max(options.head?.length ?? 0, ...rows.map((row) => row.length));
   const bare = ["top", "top-mid", "top-left", "top-right", "bottom", "bottom-mid", "bottom-left", "bottom-right"]
     .concat(["left", "left-mid", "mid", "mid-mid", "right", "right-mid"])

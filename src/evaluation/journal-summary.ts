@@ -1,8 +1,8 @@
 import { type JournalHeader, readJournal } from "../attacks/journal.js";
 import type { AttackResult } from "../attacks/result.js";
-import type { Timing } from "../attacks/run.js";
+import type { AttackTiming } from "../attacks/run-attack.js";
 import { UserError } from "../errors.js";
-import { type Interval, mean, median, quantile, wilson } from "./statistics.js";
+import { type Interval, mean, median, quantile, wilsonInterval } from "./statistics.js";
 
 /** What one attack did to a model. Shares lie between 0 and 1. */
 export interface AttackSummary {
@@ -37,7 +37,7 @@ export interface AttackSummary {
 }
 
 /** The attack space as RIFT 3.3 states it: choices a word ^ open words. */
-export interface Space {
+export interface AttackSpaceSummary {
   /** Words of an example, and how many of them have substitutes: means over the examples. */
   readonly words: number;
   readonly openWords: number;
@@ -53,11 +53,11 @@ export interface JournalSummary {
   readonly header: JournalHeader;
   readonly results: readonly Pick<AttackResult, "id" | "label" | "outcome">[];
   readonly summary: AttackSummary;
-  readonly space: Space;
+  readonly space: AttackSpaceSummary;
 }
 
 /** Reads a journal once, in order, and keeps no text. */
-export async function summariseJournal(path: string, timing: Timing | undefined): Promise<JournalSummary> {
+export async function summarizeJournal(path: string, timing: AttackTiming | undefined): Promise<JournalSummary> {
   let header: JournalHeader | undefined;
   const results: Pick<AttackResult, "id" | "label" | "outcome">[] = [];
   const queries: Record<AttackResult["outcome"], number[]> = { skipped: [], success: [], failed: [] };
@@ -87,21 +87,21 @@ export async function summariseJournal(path: string, timing: Timing | undefined)
   const held = queries.failed.length;
   const limited = header.settings.limited === true || typeof header.settings.budget === "number";
   const limit = typeof header.settings.budget === "number" ? header.settings.budget : median(queries.failed);
-  const substitutes = share(sums.substitutes, sums.open);
+  const substitutes = safeRatio(sums.substitutes, sums.open);
   return {
     header,
     results,
     space: {
-      words: share(sums.words, count),
-      openWords: share(sums.open, count),
+      words: safeRatio(sums.words, count),
+      openWords: safeRatio(sums.open, count),
       substitutes,
-      log10Combinations: share(sums.log10, count),
-      combinations: `${(substitutes + 1).toFixed(1)}^${Math.round(share(sums.open, count))}`,
+      log10Combinations: safeRatio(sums.log10, count),
+      combinations: `${(substitutes + 1).toFixed(1)}^${Math.round(safeRatio(sums.open, count))}`,
     },
     summary: {
-      accuracyUnderAttack: share(held, count),
-      interval: wilson(held, count),
-      successRate: share(queries.success.length, attacked.length),
+      accuracyUnderAttack: safeRatio(held, count),
+      interval: wilsonInterval(held, count),
+      successRate: safeRatio(queries.success.length, attacked.length),
       attacked: attacked.length,
       wordsChanged: changed.length > 0 ? mean(changed) : 0,
       queries: {
@@ -123,6 +123,6 @@ export async function summariseJournal(path: string, timing: Timing | undefined)
 }
 
 /** A share, 0 of nothing. */
-export function share(part: number, whole: number): number {
+export function safeRatio(part: number, whole: number): number {
   return whole === 0 ? 0 : part / whole;
 }

@@ -1,8 +1,8 @@
 type Labels = ArrayLike<number>;
-type Rows = readonly ArrayLike<number>[];
+type ProbabilityRows = readonly ArrayLike<number>[];
 
 /** The class of highest probability of each row; the first of equals. */
-export function predictions(probabilities: Rows): Int32Array {
+export function toPredictions(probabilities: ProbabilityRows): Int32Array {
   return Int32Array.from(probabilities, (row) => {
     let best = 0;
     for (let i = 1; i < row.length; i++) if (row[i]! > row[best]!) best = i;
@@ -18,7 +18,7 @@ export function accuracy(predicted: Labels, labels: Labels): number {
 }
 
 /** Counts: row = gold label, column = prediction. */
-export function confusion(predicted: Labels, labels: Labels, classes: number): number[][] {
+export function confusionMatrix(predicted: Labels, labels: Labels, classes: number): number[][] {
   const table = Array.from({ length: classes }, () => new Array<number>(classes).fill(0));
   for (let i = 0; i < labels.length; i++) table[labels[i]!]![predicted[i]!]!++;
   return table;
@@ -41,9 +41,9 @@ export function macroF1(predicted: Labels, labels: Labels): number {
 }
 
 /** Matthews correlation for any number of classes; 0 where one side is constant. */
-export function matthews(predicted: Labels, labels: Labels): number {
+export function matthewsCorrelation(predicted: Labels, labels: Labels): number {
   const size = 1 + [labels, predicted].flatMap((list) => Array.from(list)).reduce((a, b) => Math.max(a, b), 0);
-  const table = confusion(predicted, labels, size);
+  const table = confusionMatrix(predicted, labels, size);
   const gold = table.map((row) => row.reduce((a, b) => a + b, 0));
   const guessed = table.map((_, column) => table.reduce((sum, row) => sum + row[column]!, 0));
   const count = labels.length;
@@ -54,14 +54,14 @@ export function matthews(predicted: Labels, labels: Labels): number {
 }
 
 /** Mean negative logarithm of the gold label's probability; probabilities are kept off 0. */
-export function logLoss(probabilities: Rows, labels: Labels): number {
+export function logLoss(probabilities: ProbabilityRows, labels: Labels): number {
   const sum = probabilities.reduce((total, row, i) => total - Math.log(Math.max(row[labels[i]!]!, 1e-15)), 0);
   return sum / labels.length;
 }
 
 /** Expected calibration error: how far confidence and accuracy lie apart, over equal bins of confidence, weighted by their size. */
-export function calibrationError(probabilities: Rows, labels: Labels, bins = 15): number {
-  const predicted = predictions(probabilities);
+export function expectedCalibrationError(probabilities: ProbabilityRows, labels: Labels, bins = 15): number {
+  const predicted = toPredictions(probabilities);
   const gaps = new Float64Array(bins);
   probabilities.forEach((row, i) => {
     const confidence = row[predicted[i]!]!;
@@ -73,11 +73,11 @@ export function calibrationError(probabilities: Rows, labels: Labels, bins = 15)
 }
 
 /** The metrics a task can name, from probabilities and labels. */
-export const metrics: Readonly<Record<string, (probabilities: Rows, labels: Labels) => number>> = {
-  accuracy: (probabilities, labels) => accuracy(predictions(probabilities), labels),
-  f1: (probabilities, labels) => f1(predictions(probabilities), labels),
-  "macro-f1": (probabilities, labels) => macroF1(predictions(probabilities), labels),
-  matthews: (probabilities, labels) => matthews(predictions(probabilities), labels),
+export const metrics: Readonly<Record<string, (probabilities: ProbabilityRows, labels: Labels) => number>> = {
+  accuracy: (probabilities, labels) => accuracy(toPredictions(probabilities), labels),
+  f1: (probabilities, labels) => f1(toPredictions(probabilities), labels),
+  "macro-f1": (probabilities, labels) => macroF1(toPredictions(probabilities), labels),
+  matthews: (probabilities, labels) => matthewsCorrelation(toPredictions(probabilities), labels),
   "log-loss": logLoss,
-  "calibration-error": (probabilities, labels) => calibrationError(probabilities, labels),
+  "calibration-error": (probabilities, labels) => expectedCalibrationError(probabilities, labels),
 };

@@ -1,8 +1,8 @@
 /** Logarithm of the gamma function for x > 0 (Lanczos, 15 digits). */
 export function logGamma(x: number): number {
   const terms = [
-    676.5203681218851, -1259.1392167224028, 771.3234287776531, -176.6150291621406, 12.507343278686905, -0.13857109526572012,
-    9.984369578019572e-6, 1.5056327351493116e-7,
+    676.5203681218851, -1259.1392167224028, 771.3234287776531, -176.6150291621406, 12.507343278686905,
+    -0.13857109526572012, 9.984369578019572e-6, 1.5056327351493116e-7,
   ];
   if (x < 0.5) return Math.log(Math.PI / Math.sin(Math.PI * x)) - logGamma(1 - x);
   const shifted = x - 1;
@@ -88,16 +88,16 @@ function upperGamma(a: number, x: number): number {
 
 /** The z that a standard normal exceeds with probability 1 - p. */
 export function normalQuantile(p: number): number {
-  return quantileOf(normalTail, p);
+  return invertTail(normalTail, p);
 }
 
 /** The t that Student's t with this many degrees of freedom exceeds with probability 1 - p. */
 export function studentQuantile(p: number, degrees: number): number {
-  return quantileOf((t) => studentTail(t, degrees), p);
+  return invertTail((t) => studentTail(t, degrees), p);
 }
 
 /** By bisection; of one degree of freedom, tails are heavy. */
-function quantileOf(tail: (value: number) => number, p: number): number {
+function invertTail(tail: (value: number) => number, p: number): number {
   if (p <= 0 || p >= 1) throw new RangeError(`expected a probability inside (0, 1), received ${p}`);
   let [low, high] = [-1e6, 1e6];
   while (high - low > 1e-13 * Math.max(1, Math.abs(low))) {

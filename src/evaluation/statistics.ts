@@ -14,9 +14,9 @@ export function mean(values: ArrayLike<number>): number {
 
 /** Variance with n - 1 in the denominator. */
 export function variance(values: ArrayLike<number>): number {
-  const centre = mean(values);
+  const center = mean(values);
   let sum = 0;
-  for (let i = 0; i < values.length; i++) sum += (values[i]! - centre) ** 2;
+  for (let i = 0; i < values.length; i++) sum += (values[i]! - center) ** 2;
   return sum / (values.length - 1);
 }
 
@@ -40,15 +40,15 @@ export function median(values: ArrayLike<number>): number {
 }
 
 /** Wilson's interval of a share: `hits` of `count`. */
-export function wilson(hits: number, count: number, confidence = 0.95): Interval {
+export function wilsonInterval(hits: number, count: number, confidence = 0.95): Interval {
   if (count === 0) return { low: 0, high: 1 };
   const z = normalQuantile(0.5 + confidence / 2);
-  const share = hits / count;
+  const proportion = hits / count;
   const scale = 1 + (z * z) / count;
-  const centre = (share + (z * z) / (2 * count)) / scale;
-  const half = (z / scale) * Math.sqrt((share * (1 - share)) / count + (z * z) / (4 * count * count));
+  const center = (proportion + (z * z) / (2 * count)) / scale;
+  const half = (z / scale) * Math.sqrt((proportion * (1 - proportion)) / count + (z * z) / (4 * count * count));
   // At the ends the exact bound is 0 or 1; sums of floats miss it by a hair.
-  return { low: hits === 0 ? 0 : centre - half, high: hits === count ? 1 : centre + half };
+  return { low: hits === 0 ? 0 : center - half, high: hits === count ? 1 : center + half };
 }
 
 /** McNemar's test on the examples that only one of two models got right: the exact binomial test, and chi squared with the continuity correction. */
@@ -66,7 +66,7 @@ export function mcNemar(
   return { exact: Math.min(1, 2 * tail), chiSquared, p: chiSquareTail(chiSquared, 1) };
 }
 
-export interface TTest {
+export interface TTestResult {
   readonly t: number;
   readonly degrees: number;
   /** One-tailed: how likely so large a lead of the first over the second is, were there none. */
@@ -74,26 +74,32 @@ export interface TTest {
 }
 
 /** One-tailed paired t-test that the first is larger (the same seeds in the same order). */
-export function pairedTTest(first: readonly number[], second: readonly number[]): TTest {
-  if (first.length !== second.length) throw new RangeError(`expected pairs, received ${first.length} and ${second.length} values`);
+export function pairedTTest(first: readonly number[], second: readonly number[]): TTestResult {
+  if (first.length !== second.length)
+    throw new RangeError(`expected pairs, received ${first.length} and ${second.length} values`);
   const differences = first.map((value, i) => value - second[i]!);
   const degrees = differences.length - 1;
-  return tTest(mean(differences), standardDeviation(differences) / Math.sqrt(differences.length), degrees, differences.length);
+  return tTest(
+    mean(differences),
+    standardDeviation(differences) / Math.sqrt(differences.length),
+    degrees,
+    differences.length,
+  );
 }
 
 /** Welch's one-tailed t-test that the first is larger (independent samples, variances of their own). */
-export function welchTTest(first: readonly number[], second: readonly number[]): TTest {
+export function welchTTest(first: readonly number[], second: readonly number[]): TTestResult {
   const [a, b] = [variance(first) / first.length, variance(second) / second.length];
   const degrees = (a + b) ** 2 / (a ** 2 / (first.length - 1) + b ** 2 / (second.length - 1));
   return tTest(mean(first) - mean(second), Math.sqrt(a + b), degrees, Math.min(first.length, second.length));
 }
 
 /** Spreads below this part of a difference are rounding. */
-const rounding = 1e-9;
+const roundingTolerance = 1e-9;
 
 /** Without any spread t would call the difference certain, were there two seeds only: then the signs alone decide. */
-function tTest(difference: number, error: number, degrees: number, count: number): TTest {
-  if (error <= rounding * Math.abs(difference)) {
+function tTest(difference: number, error: number, degrees: number, count: number): TTestResult {
+  if (error <= roundingTolerance * Math.abs(difference)) {
     const luck = 0.5 ** count;
     if (difference === 0) return { t: 0, degrees, p: 0.5 };
     return { t: Math.sign(difference) * Number.POSITIVE_INFINITY, degrees, p: difference > 0 ? luck : 1 - luck };
@@ -103,18 +109,18 @@ function tTest(difference: number, error: number, degrees: number, count: number
 }
 
 /** Holm's correction of p-values for several tests, in the order given. */
-export function holm(values: readonly number[]): number[] {
+export function holmCorrection(values: readonly number[]): number[] {
   const order = [...values.keys()].sort((a, b) => values[a]! - values[b]!);
   const adjusted = new Array<number>(values.length);
-  let largest = 0;
+  let runningMax = 0;
   order.forEach((index, rank) => {
-    largest = Math.max(largest, Math.min(1, (values.length - rank) * values[index]!));
-    adjusted[index] = largest;
+    runningMax = Math.max(runningMax, Math.min(1, (values.length - rank) * values[index]!));
+    adjusted[index] = runningMax;
   });
   return adjusted;
 }
 
-export interface Bootstrap extends Interval {
+export interface BootstrapResult extends Interval {
   /** Mean of the first less mean of the second. */
   readonly difference: number;
   /** Two-tailed: twice the smaller share of resamples on one side of no difference. */
@@ -130,10 +136,11 @@ export function pairedBootstrap(
   second: readonly ArrayLike<number>[],
   rng: Rng,
   options: { readonly samples?: number; readonly confidence?: number } = {},
-): Bootstrap {
+): BootstrapResult {
   const seeds = first.length;
   const examples = first[0]?.length ?? 0;
-  const isPaired = second.length === seeds && examples > 0 && [...first, ...second].every((row) => row.length === examples);
+  const isPaired =
+    second.length === seeds && examples > 0 && [...first, ...second].every((row) => row.length === examples);
   if (!isPaired) throw new RangeError("expected the same seeds and the same examples of both models");
   const gaps = first.map((row, seed) => Float64Array.from(row, (value, i) => value - second[seed]![i]!));
   const samples = options.samples ?? 10_000;
@@ -149,12 +156,15 @@ export function pairedBootstrap(
     return sum / (seeds * examples);
   });
   const confidence = options.confidence ?? 0.95;
-  const [atMost, atLeast] = [means.filter((value) => value <= 0).length, means.filter((value) => value >= 0).length];
+  const [countAtMostZero, countAtLeastZero] = [
+    means.filter((value) => value <= 0).length,
+    means.filter((value) => value >= 0).length,
+  ];
   return {
     difference: mean(gaps.map(mean)),
     low: quantile(means, (1 - confidence) / 2),
     high: quantile(means, (1 + confidence) / 2),
-    p: Math.min(1, (2 * (Math.min(atMost, atLeast) + 1)) / (samples + 1)),
+    p: Math.min(1, (2 * (Math.min(countAtMostZero, countAtLeastZero) + 1)) / (samples + 1)),
   };
 }
 
@@ -163,18 +173,21 @@ export function pairedBootstrap(
  * `discordant` is the share of examples that only one of two models gets right; where it is unknown, independent models of
  * accuracy `share` are assumed.
  */
-export function detectableDifference(
+export function minDetectableDifference(
   count: number,
   options: { readonly share?: number; readonly discordant?: number; readonly power?: number } = {},
 ): number {
-  const share = options.share ?? 0.5;
-  const discordant = options.discordant ?? 2 * share * (1 - share);
+  const proportion = options.share ?? 0.5;
+  const discordant = options.discordant ?? 2 * proportion * (1 - proportion);
   const reach = normalQuantile(0.975) + normalQuantile(options.power ?? 0.8);
   return Math.min(1, reach * Math.sqrt(discordant / count));
 }
 
 /** The power of a set in a sentence. */
-export function powerLine(count: number, options: { readonly share?: number; readonly discordant?: number } = {}): string {
-  const points = (100 * detectableDifference(count, options)).toFixed(1);
+export function describePower(
+  count: number,
+  options: { readonly share?: number; readonly discordant?: number } = {},
+): string {
+  const points = (100 * minDetectableDifference(count, options)).toFixed(1);
   return `with ${count} examples, two models that differ by less than ${points} points cannot be told apart`;
 }

@@ -1,29 +1,44 @@
 import { z } from "zod";
-import { clipGlobalNorm_, crossEntropy, groupsFor } from "../nn/index.js";
-import { cat, foreachMul_, free, keep, noGrad, scope, sideBySide, type Tensor, zeros, zerosLike } from "../tensor/index.js";
-import { gradientsOf, type Layer, type Named, type Run } from "../train/index.js";
-import { drawKept } from "./kept.js";
-import { defineMethod } from "./method.js";
-import { share } from "./options.js";
-import { quantileOf } from "./quantile.js";
+import { clipGradNorm_, crossEntropy, groupForDevice } from "../nn/index.js";
+import {
+  cat,
+  foreachMul_,
+  free,
+  keep,
+  noGrad,
+  scope,
+  sideBySide,
+  type Tensor,
+  zeros,
+  zerosLike,
+} from "../tensor/index.js";
+import { gradientsOf, type NamedTensors, type TrainingContext, type TrainingMethod } from "../train/index.js";
+import { defineMethod } from "./define-method.js";
+import { sampleMask } from "./masks.js";
+import { fractionSchema } from "./options.js";
+import { computeQuantile } from "./quantile.js";
 
-const owns = { selection: "decides which parameters an update changes" };
+const exclusiveRoles = { selection: "decides which parameters an update changes" };
 
-const insideLayers = (run: Run): Named => new Map([...run.model.weights].filter(([name]) => name.includes(".layer.")));
+const getLayerParameters = (run: TrainingContext): NamedTensors =>
+  new Map([...run.model.weights].filter(([name]) => name.includes(".layer.")));
 
 /**
  * The diagonal of the Fisher information: the mean over batches of the squared gradient, each tensor's clipped by itself. One pass
  * over the training data.
  */
-export async function fisherOf(run: Run, parameters: Named): Promise<Map<string, Tensor>> {
+export async function computeFisherDiagonal(
+  run: TrainingContext,
+  parameters: NamedTensors,
+): Promise<Map<string, Tensor>> {
   const fisher = noGrad(() => new Map([...parameters].map(([name, tensor]) => [name, keep(zerosLike(tensor))])));
-  const { clip } = run.settings;
+  const { maxGradNorm: clip } = run.settings;
   let batches = 0;
-  await run.eachBatch((step) => {
+  await run.forEachBatch((step) => {
     const gradients = gradientsOf(crossEntropy(step.pass("clean").logits, step.batch.labels), parameters);
     noGrad(() => {
       for (const [name, gradient] of gradients) {
-        if (clip !== null) clipGlobalNorm_([gradient], clip);
+        if (clip !== null) clipGradNorm_([gradient], clip);
         fisher.get(name)?.add_(gradient.square());
       }
     });
@@ -36,41 +51,41 @@ export async function fisherOf(run: Run, parameters: Named): Promise<Map<string,
 }
 
 /** True for the given share of all elements, those of the largest values: one threshold over all tensors. */
-export function largest(values: Named, part: number): Map<string, Tensor> {
+export function selectLargest(values: NamedTensors, part: number): Map<string, Tensor> {
   return scope(() => {
     const all = cat(
       [...values.values()].map((tensor) => tensor.reshape(-1)),
       0,
     );
-    const threshold = quantileOf(all, 1 - part);
+    const threshold = computeQuantile(all, 1 - part);
     return new Map([...values].map(([name, tensor]) => [name, tensor.ge(threshold)]));
   });
 }
 
 /** Child-Tuning_D: a fixed mask on the gradient of each element; decay still reaches all of them. */
-function byFisher(part: number): Layer {
+function createChildTuningD(part: number): TrainingMethod {
   let masks = new Map<string, Tensor>();
   const prefix = "child-tuning.mask.";
   return {
     name: "child-tuning",
-    owns,
+    exclusiveRoles,
     async prepare(run) {
-      const parameters = insideLayers(run);
-      if (run.restored) {
+      const parameters = getLayerParameters(run);
+      if (run.restoredBuffers) {
         // The checkpoint holds the mask: the pass over the data is not done again.
         const empty = [...parameters].map(([name, { shape }]): [string, Tensor] => [
           name,
-          zeros(shape, { type: "bool", device: run.device }),
+          zeros(shape, { dtype: "bool", device: run.device }),
         ]);
         masks = keep(new Map(empty));
         return;
       }
-      const fisher = await fisherOf(run, parameters);
-      masks = noGrad(() => keep(largest(fisher, part)));
+      const fisher = await computeFisherDiagonal(run, parameters);
+      masks = noGrad(() => keep(selectLargest(fisher, part)));
       free(fisher);
     },
     state: () => ({ buffers: new Map([...masks].map(([name, mask]) => [prefix + name, mask])) }),
-    select(update, next) {
+    transformUpdates(update, next) {
       const selected = next();
       const tasks = [...masks].map(
         ([name, mask]) =>
@@ -84,18 +99,18 @@ function byFisher(part: number): Layer {
 }
 
 /** Child-Tuning_F: at every update a random share of the elements of every gradient, scaled up to the same expectation. */
-function atRandom(part: number): Layer {
+function createChildTuningF(part: number): TrainingMethod {
   return {
     name: "child-tuning",
-    owns,
-    select(update, next) {
+    exclusiveRoles,
+    transformUpdates(update, next) {
       const selected = next();
-      update.random("child-tuning");
+      update.enterRandomStream("child-tuning");
       const gradients = [...update.run.model.weights.keys()].flatMap((name) => selected.get(name)?.gradient ?? []);
-      for (const group of groupsFor(update.run.device, gradients))
+      for (const group of groupForDevice(update.run.device, gradients))
         scope(() => {
           const shapes = group.map(({ shape }) => shape);
-          foreachMul_(group, drawKept(shapes, part, update.run.device));
+          foreachMul_(group, sampleMask(shapes, part, update.run.device));
         });
       return selected;
     },
@@ -104,11 +119,15 @@ function atRandom(part: number): Layer {
 
 export const childTuning = defineMethod({
   name: "child-tuning",
-  summary: "updates only a child network: the elements of largest Fisher information (D), or new random ones each time (F)",
+  summary:
+    "updates only a child network: the elements of largest Fisher information (D), or new random ones each time (F)",
   paper: "Xu et al. 2021, Raise a Child in Large Language Model",
   options: z.strictObject({
-    variant: z.enum(["D", "F"]).default("D").describe("D: chosen once by a pass over the training data; F: drawn anew at every update"),
-    keep: share.default(0.3).describe("share of the elements that are updated"),
+    variant: z
+      .enum(["D", "F"])
+      .default("D")
+      .describe("D: chosen once by a pass over the training data; F: drawn anew at every update"),
+    updateRatio: fractionSchema.default(0.3).describe("share of the elements that are updated"),
   }),
-  create: ({ variant, keep: part }) => (variant === "D" ? byFisher(part) : atRandom(part)),
+  create: ({ variant, updateRatio: part }) => (variant === "D" ? createChildTuningD(part) : createChildTuningF(part)),
 });

@@ -1,9 +1,9 @@
 import { z } from "zod";
-import { apart, groupsFor, together, type Weights } from "../nn/index.js";
+import { flattenTensors, groupForDevice, unflattenTensors, type Weights } from "../nn/index.js";
 import { lerp, scope, type Tensor } from "../tensor/index.js";
-import { drawKept } from "./kept.js";
-import { defineMethod } from "./method.js";
-import { encoderNames } from "./pretrained.js";
+import { defineMethod } from "./define-method.js";
+import { sampleMask } from "./masks.js";
+import { getPretrainedParameterNames } from "./pretrained.js";
 
 /** Mixout: in every training pass each element of the encoder is its pre-trained value with probability p. */
 export const mixout = defineMethod({
@@ -19,19 +19,19 @@ export const mixout = defineMethod({
     return {
       name: "mixout",
       async prepare(run) {
-        names = encoderNames(run.model);
-        before = run.pretrained();
+        names = getPretrainedParameterNames(run.model);
+        before = run.getPretrainedWeights();
       },
       weights(pass, next) {
         const weights = next();
         // Mixing with p = 0 would change nothing but the order in which a weight's gradients are summed.
         if (!pass.mode.training || p === 0) return weights;
         // A stream a pass: however often its weights are asked for, they are mixed the same.
-        pass.step.random(pass.name, "mixout");
+        pass.context.enterRandomStream(pass.name, "mixout");
         const mixed = new Map(weights);
-        for (const group of groupsFor(pass.step.run.device, names)) {
+        for (const group of groupForDevice(pass.context.run.device, names)) {
           const of = (source: Weights): Tensor[] => group.map((name) => source.get(name) as Tensor);
-          const pieces = mixAll(of(weights), of(before), p);
+          const pieces = mixTensors(of(weights), of(before), p);
           for (const [i, name] of group.entries()) mixed.set(name, pieces[i] as Tensor);
         }
         return mixed;
@@ -41,12 +41,12 @@ export const mixout = defineMethod({
 });
 
 /** Each tensor mixed with its pre-trained values, masks drawn from the device's generator. */
-export function mixAll(current: readonly Tensor[], before: readonly Tensor[], p: number): Tensor[] {
+export function mixTensors(current: readonly Tensor[], before: readonly Tensor[], p: number): Tensor[] {
   return scope(() => {
-    const all = together(current);
-    const [kept] = drawKept([all.shape], 1 - p, all.device) as [Tensor];
-    return apart(
-      mix(all, together(before), kept),
+    const all = flattenTensors(current);
+    const [kept] = sampleMask([all.shape], 1 - p, all.device) as [Tensor];
+    return unflattenTensors(
+      mix(all, flattenTensors(before), kept),
       current.map(({ shape }) => shape),
     );
   });

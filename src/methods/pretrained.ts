@@ -1,6 +1,6 @@
-import { isHead, type Model } from "../models/index.js";
+import { isHeadParameter, type Model } from "../models/index.js";
 
 /** The parameters that came from pre-training: all but the head and what was drawn anew. */
-export function encoderNames(model: Pick<Model, "weights" | "fresh">): string[] {
-  return [...model.weights.keys()].filter((name) => !isHead(name) && !model.fresh.includes(name));
+export function getPretrainedParameterNames(model: Pick<Model, "weights" | "newlyInitialized">): string[] {
+  return [...model.weights.keys()].filter((name) => !isHeadParameter(name) && !model.newlyInitialized.includes(name));
 }

@@ -6,8 +6,8 @@ export function kthSmallest(values: Tensor, k: number): Tensor {
 }
 
 /** A vector's quantile with linear interpolation, of any length (libtorch's own refuses more than 2^24 elements). */
-export function quantileOf(values: Tensor, share: number): Tensor {
-  const position = share * (values.size(0) - 1);
+export function computeQuantile(values: Tensor, fraction: number): Tensor {
+  const position = fraction * (values.size(0) - 1);
   const below = Math.floor(position);
   const low = kthSmallest(values, below + 1);
   const between = position - below;

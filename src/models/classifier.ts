@@ -1,26 +1,36 @@
-import { evaluating, mapWeights, type Weights } from "../nn/index.js";
-import { type DataType, type Device, dropCachedMemory, free, keep, memory, noGrad, scope, useRecordableStream } from "../tensor/index.js";
-import { type Padded, padBatch } from "../text/batch.js";
-import type { Encoded } from "../text/encoding.js";
+import { evalMode, mapWeights, type Weights } from "../nn/index.js";
+import {
+  type DataType,
+  type Device,
+  emptyCache,
+  free,
+  getMemoryStats,
+  keep,
+  noGrad,
+  scope,
+  useRecordableStream,
+} from "../tensor/index.js";
+import { type PaddedBatch, padBatch } from "../text/batch.js";
+import type { Encoding } from "../text/encoding.js";
 import type { EncoderConfig } from "./config.js";
-import { graphClassifier } from "./graph-classifier.js";
+import { createGraphClassifier } from "./graph-classifier.js";
 import { packForInference } from "./inference-weights.js";
-import { toInput } from "./input.js";
 import { forward, type Model } from "./model.js";
+import { toModelInput } from "./model-input.js";
 
 /** Where and in which type a model is computed. */
-export interface Placement {
+export interface DeviceConfig {
   readonly device: Device;
-  readonly compute: DataType;
+  readonly computeDtype: DataType;
 }
 
-export const onCpu: Placement = { device: "cpu", compute: "float32" };
+export const cpuFloat32: DeviceConfig = { device: "cpu", computeDtype: "float32" };
 
 /** Computes one batch after the other: operator by operator, or as a captured graph. */
 export interface Classifier {
-  readonly classes: number;
+  readonly numLabels: number;
   /** The token that fills rows up. */
-  readonly pad: number;
+  readonly padId: number;
   /** Tokens a batch holds at most, padding included: enough to fill the machine, little enough to stay in its cache. */
   readonly batchTokens: number;
   /** Tokens of padding that cost as much as one batch more. */
@@ -28,7 +38,7 @@ export interface Classifier {
   /** Batches that may be under way at once; 1 where left out. */
   readonly depth?: number;
   /** Class probabilities, row by row. The work starts with the call. */
-  probabilities(batch: Padded): Promise<Float32Array>;
+  probabilities(batch: PaddedBatch): Promise<Float32Array>;
   /** Frees what it holds beside the weights it was given. */
   close(): void;
 }
@@ -39,7 +49,7 @@ const batchSizes = {
 };
 
 /** Batches come in hundreds of sizes: beyond so much and the weights' own size, memory kept for the next batch is given back. */
-const keptBytes = 256e6;
+const maxCachedBytes = 256e6;
 
 /** Computes operator by operator, with weights that others may share. */
 export interface EagerClassifier extends Classifier {
@@ -47,39 +57,55 @@ export interface EagerClassifier extends Classifier {
 }
 
 /** From so many tokens on, what packed weights save is more than the packing takes. */
-const worthPacking = 8192;
+const minTokensForPacking = 8192;
 
 /**
  * A model as a classifier: no gradients, no dropout, its weights in the form it computes with. `expectedTokens`: what it will be asked
  * for, where that is known.
  */
-export function eagerClassifier(
-  model: Pick<Model, "shape" | "tokenizer">,
+export function createEagerClassifier(
+  model: Pick<Model, "architecture" | "tokenizer">,
   weights: Weights,
-  { device, compute }: Placement = onCpu,
+  { device, computeDtype: compute }: DeviceConfig = cpuFloat32,
   expectedTokens = Number.POSITIVE_INFINITY,
 ): EagerClassifier {
-  const used = usedWeights(model.shape.config, weights, { device, compute }, expectedTokens >= worthPacking);
-  const mostKept = keptBytes + [...weights.values()].reduce((sum, { elements }) => sum + 4 * elements, 0);
+  const preparedWeights = prepareWeights(
+    model.architecture.config,
+    weights,
+    { device, computeDtype: compute },
+    expectedTokens >= minTokensForPacking,
+  );
+  const maxKept = maxCachedBytes + [...weights.values()].reduce((sum, { numel: elements }) => sum + 4 * elements, 0);
   return {
-    weights: used,
-    classes: model.shape.classes,
-    pad: model.tokenizer.special.pad,
+    weights: preparedWeights,
+    numLabels: model.architecture.numLabels,
+    padId: model.tokenizer.special.padId,
     ...batchSizes[device === "cpu" ? "cpu" : "gpu"],
     async probabilities(batch) {
-      const values = scope(() => noGrad(() => forward(model.shape, used, toInput(batch, device), evaluating).logits.softmax(-1).floats()));
-      if (device === "cpu" && memory().cachedBytes > mostKept) dropCachedMemory();
+      const values = scope(() =>
+        noGrad(() =>
+          forward(model.architecture, preparedWeights, toModelInput(batch, device), evalMode)
+            .logits.softmax(-1)
+            .toFloat32Array(),
+        ),
+      );
+      if (device === "cpu" && getMemoryStats().cachedBytes > maxKept) emptyCache();
       return values;
     },
     close() {
       const shared = new Set(weights.values());
-      free([...used.values()].filter((tensor) => !shared.has(tensor)));
+      free([...preparedWeights.values()].filter((tensor) => !shared.has(tensor)));
     },
   };
 }
 
 /** The weights in the form that they are computed with; what needs no change is shared. */
-function usedWeights(config: EncoderConfig, weights: Weights, { device, compute }: Placement, pack: boolean): Weights {
+function prepareWeights(
+  config: EncoderConfig,
+  weights: Weights,
+  { device, computeDtype: compute }: DeviceConfig,
+  pack: boolean,
+): Weights {
   if (compute !== "float32") return noGrad(() => keep(mapWeights(weights, (tensor) => tensor.to(compute))));
   return pack && device === "cpu" ? (packForInference(config, weights) ?? weights) : weights;
 }
@@ -87,10 +113,10 @@ function usedWeights(config: EncoderConfig, weights: Weights, { device, compute 
 /** Class probabilities of encoded texts, in their order; the event loop gets a turn after each batch. */
 export async function classify(
   classifier: Classifier,
-  encoded: readonly Encoded[],
+  encoded: readonly Encoding[],
   onBatch?: (done: number) => void,
 ): Promise<Float32Array[]> {
-  const { classes, depth = 1 } = classifier;
+  const { numLabels: classes, depth = 1 } = classifier;
   const rows = new Array<Float32Array>(encoded.length);
   let done = 0;
   const underWay: { batch: readonly number[]; values: Promise<Float32Array> }[] = [];
@@ -102,9 +128,9 @@ export async function classify(
     onBatch?.(done);
   };
   try {
-    for (const batch of lengthBatches(encoded, classifier.batchTokens, classifier.batchCost)) {
+    for (const batch of batchByLength(encoded, classifier.batchTokens, classifier.batchCost)) {
       const texts = batch.map((index) => encoded[index]!);
-      const values = classifier.probabilities(padBatch(texts, classifier.pad));
+      const values = classifier.probabilities(padBatch(texts, classifier.padId));
       // What goes wrong is told in its turn; until then nobody waits for it.
       values.catch(() => undefined);
       underWay.push({ batch, values });
@@ -120,35 +146,43 @@ export async function classify(
 }
 
 /** The fastest way to compute a model where it lies. */
-export function openClassifier(
-  model: Pick<Model, "shape" | "tokenizer">,
+export function createClassifier(
+  model: Pick<Model, "architecture" | "tokenizer">,
   weights: Weights,
-  placement: Placement = onCpu,
+  placement: DeviceConfig = cpuFloat32,
   expectedTokens?: number,
 ): Classifier {
-  if (placement.device === "cpu") return eagerClassifier(model, weights, placement, expectedTokens);
+  if (placement.device === "cpu") return createEagerClassifier(model, weights, placement, expectedTokens);
   // Before the first work on the weights: streams do not wait for each other.
   useRecordableStream(placement.device);
-  return graphClassifier(model, eagerClassifier(model, weights, placement, expectedTokens), placement.device);
+  return createGraphClassifier(
+    model,
+    createEagerClassifier(model, weights, placement, expectedTokens),
+    placement.device,
+  );
 }
 
 /**
  * Indices in batches of like length, longest first, so that too little memory shows at once. Texts of other lengths share a batch
  * only while the padding costs less than another batch: most batches have none, and then no bias and no mask either.
  */
-export function lengthBatches(encoded: readonly Encoded[], batchTokens: number, batchCost = Number.POSITIVE_INFINITY): number[][] {
-  const lengthOf = (index: number): number => encoded[index]!.ids.length;
-  const order = [...encoded.keys()].sort((a, b) => lengthOf(b) - lengthOf(a) || a - b);
+export function batchByLength(
+  encoded: readonly Encoding[],
+  batchTokens: number,
+  batchCost = Number.POSITIVE_INFINITY,
+): number[][] {
+  const getLength = (index: number): number => encoded[index]!.ids.length;
+  const order = [...encoded.keys()].sort((a, b) => getLength(b) - getLength(a) || a - b);
   const batches: number[][] = [];
   let batch: number[] = [];
   let longest = 0;
   let padding = 0;
   for (const index of order) {
-    const short = longest - lengthOf(index);
+    const short = longest - getLength(index);
     if (batch.length === 0 || (batch.length + 1) * longest > batchTokens || padding + short > batchCost) {
       batch = [];
       batches.push(batch);
-      longest = lengthOf(index);
+      longest = getLength(index);
       padding = 0;
     } else padding += short;
     batch.push(index);

@@ -25,25 +25,25 @@ export type ModelType = (typeof modelTypes)[number];
 /** What decides an encoder's computation, read from config.json. */
 export interface EncoderConfig {
   readonly modelType: ModelType;
-  readonly vocabularySize: number;
+  readonly vocabSize: number;
   readonly hiddenSize: number;
-  readonly layers: number;
-  readonly heads: number;
+  readonly numHiddenLayers: number;
+  readonly numAttentionHeads: number;
   readonly intermediateSize: number;
   readonly activation: Activation;
   /** Rows of the position table. */
-  readonly positions: number;
+  readonly maxPositionEmbeddings: number;
   /** The row of a text's first token: RoBERTa leaves the rows up to its padding token's id unused. */
   readonly positionOffset: number;
   /** Tokens a text may have: positions without the unused ones. */
   readonly maxLength: number;
-  readonly typeVocabularySize: number;
-  readonly layerNormEpsilon: number;
+  readonly typeVocabSize: number;
+  readonly layerNormEps: number;
   readonly hiddenDropout: number;
   readonly attentionDropout: number;
   /** Null: the head uses hiddenDropout. */
   readonly classifierDropout: number | null;
-  readonly padToken: number;
+  readonly padTokenId: number;
   readonly labels: readonly string[];
   readonly initializerRange: number;
   /** The object as it was read, with everything that we do not know. */
@@ -55,7 +55,7 @@ const count = z
   .int()
   .positive()
   .max(2 ** 31 - 1);
-const share = z.number().min(0).max(1);
+const probability = z.number().min(0).max(1);
 
 /** Defaults are those of transformers, which leaves out of a file what equals them. */
 const configSchema = z
@@ -70,9 +70,9 @@ const configSchema = z
     max_position_embeddings: count.default(512),
     type_vocab_size: count.default(2),
     layer_norm_eps: z.number().positive().default(1e-12),
-    hidden_dropout_prob: share.default(0.1),
-    attention_probs_dropout_prob: share.default(0.1),
-    classifier_dropout: share.nullish(),
+    hidden_dropout_prob: probability.default(0.1),
+    attention_probs_dropout_prob: probability.default(0.1),
+    classifier_dropout: probability.nullish(),
     pad_token_id: z.number().int().nonnegative().nullish(),
     initializer_range: z.number().nonnegative().default(0.02),
     position_embedding_type: z
@@ -90,57 +90,61 @@ const configSchema = z
   });
 
 /** What Temper adds to config.json: how a model it trained reads text and what its head is. */
-export const temperFactsSchema = z.object({
-  format: z.literal(1, { error: "expected 1: written by another version of Temper, update this one" }),
-  encoding: z.enum(["subword", "word"]),
+export const temperMetadataSchema = z.object({
+  format: z.literal(2, { error: "expected 2: written by another version of Temper, update this one" }),
+  tokenization: z.enum(["subword", "word"]),
   head: z.enum(["hf", "mlp"]),
-  feature: z.enum(["token", "pooler", "mean"]).default("token"),
+  pooling: z.enum(["cls", "pooler", "mean"]).default("cls"),
   /** Tokens a text was cut to in training, special tokens included. */
   maxLength: count,
   /** The task it was trained on; null where it has not been trained. */
   task: z.string().min(1).nullable(),
   labels: z.array(z.string()).min(1),
 });
-export type TemperFacts = z.output<typeof temperFactsSchema>;
+export type TemperMetadata = z.output<typeof temperMetadataSchema>;
 
 /** Reads a model folder's config.json. */
-export async function readConfig(folder: string): Promise<EncoderConfig> {
+export async function readModelConfig(folder: string): Promise<EncoderConfig> {
   const path = join(folder, "config.json");
-  return parseConfig(await readJson(path, "the model's config"), path);
+  return parseModelConfig(await readJson(path, "the model's config"), path);
 }
 
 /** Checks a config's content; `where` names it in messages. */
-export function parseConfig(data: unknown, where: string): EncoderConfig {
+export function parseModelConfig(data: unknown, where: string): EncoderConfig {
   checkModelType(data, where);
   const raw = validate(configSchema, data, where);
   const vocabularySize = raw.vocab_size ?? (raw.model_type === "bert" ? 30522 : 50265);
   const padToken = raw.pad_token_id ?? (raw.model_type === "bert" ? 0 : 1);
   if (padToken >= vocabularySize) {
-    throw new UserError(`${where}: pad_token_id: expected less than vocab_size (${vocabularySize}), received ${padToken}`);
+    throw new UserError(
+      `${where}: pad_token_id: expected less than vocab_size (${vocabularySize}), received ${padToken}`,
+    );
   }
   const positions = raw.max_position_embeddings;
   const positionOffset = raw.model_type === "bert" ? 0 : padToken + 1;
   if (positions <= positionOffset) {
-    throw new UserError(`${where}: max_position_embeddings: expected more than the ${positionOffset} unused ones, received ${positions}`);
+    throw new UserError(
+      `${where}: max_position_embeddings: expected more than the ${positionOffset} unused ones, received ${positions}`,
+    );
   }
   return {
     modelType: raw.model_type,
-    vocabularySize,
+    vocabSize: vocabularySize,
     hiddenSize: raw.hidden_size,
-    layers: raw.num_hidden_layers,
-    heads: raw.num_attention_heads,
+    numHiddenLayers: raw.num_hidden_layers,
+    numAttentionHeads: raw.num_attention_heads,
     intermediateSize: raw.intermediate_size,
     activation: activations[raw.hidden_act],
-    positions,
+    maxPositionEmbeddings: positions,
     positionOffset,
     maxLength: positions - positionOffset,
-    typeVocabularySize: raw.type_vocab_size,
-    layerNormEpsilon: raw.layer_norm_eps,
+    typeVocabSize: raw.type_vocab_size,
+    layerNormEps: raw.layer_norm_eps,
     hiddenDropout: raw.hidden_dropout_prob,
     attentionDropout: raw.attention_probs_dropout_prob,
     classifierDropout: raw.classifier_dropout ?? null,
-    padToken,
-    labels: labelsOf(raw.id2label, raw.num_labels, where),
+    padTokenId: padToken,
+    labels: readLabels(raw.id2label, raw.num_labels, where),
     initializerRange: raw.initializer_range,
     raw: data as Record<string, unknown>,
   };
@@ -148,25 +152,32 @@ export function parseConfig(data: unknown, where: string): EncoderConfig {
 
 /** The model's type comes first: with another architecture, nothing else in the file means anything. */
 function checkModelType(data: unknown, where: string): void {
-  if (typeof data !== "object" || data === null || Array.isArray(data)) throw new UserError(`${where}: expected a JSON object`);
+  if (typeof data !== "object" || data === null || Array.isArray(data))
+    throw new UserError(`${where}: expected a JSON object`);
   const type = "model_type" in data ? data.model_type : undefined;
   if (modelTypes.some((known) => known === type)) return;
   const received = type === undefined ? "nothing; is this a model's config?" : JSON.stringify(type);
   throw new UserError(`${where}: model_type: supported are ${modelTypes.join(", ")}, received ${received}`);
 }
 
-function labelsOf(byId: Record<string, string> | null | undefined, labelCount: number | null | undefined, where: string): string[] {
-  if (byId == null || Object.keys(byId).length === 0) return Array.from({ length: labelCount ?? 2 }, (_, id) => `LABEL_${id}`);
+function readLabels(
+  byId: Record<string, string> | null | undefined,
+  labelCount: number | null | undefined,
+  where: string,
+): string[] {
+  if (byId == null || Object.keys(byId).length === 0)
+    return Array.from({ length: labelCount ?? 2 }, (_, id) => `LABEL_${id}`);
   return Object.keys(byId).map((_, id) => {
     const label = byId[String(id)];
-    if (label === undefined) throw new UserError(`${where}: id2label: expected ids 0 to ${Object.keys(byId).length - 1}, ${id} is missing`);
+    if (label === undefined)
+      throw new UserError(`${where}: id2label: expected ids 0 to ${Object.keys(byId).length - 1}, ${id} is missing`);
     return label;
   });
 }
 
 /** Temper's own facts of a model, or null for a model that it did not train. */
-export function temperFacts(config: EncoderConfig, where: string): TemperFacts | null {
-  return config.raw.temper === undefined ? null : validate(temperFactsSchema, config.raw.temper, `${where}: temper`);
+export function readTemperMetadata(config: EncoderConfig, where: string): TemperMetadata | null {
+  return config.raw.temper === undefined ? null : validate(temperMetadataSchema, config.raw.temper, `${where}: temper`);
 }
 
 /**

@@ -4,7 +4,7 @@ import { hostname } from "node:os";
 import { basename, dirname, join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { UserError } from "../errors.js";
-import { codeOf, exists, fileError, hashFile } from "../files.js";
+import { createFileError, exists, getErrorCode, hashFile } from "../files.js";
 
 /** How far the download of one file has come, in bytes. */
 export interface DownloadProgress {
@@ -26,7 +26,7 @@ export interface Download {
 }
 
 /** An answer other than the file. */
-export class HttpFailure extends Error {
+export class HttpError extends Error {
   constructor(
     readonly status: number,
     url: string,
@@ -36,9 +36,9 @@ export class HttpFailure extends Error {
 }
 
 /** No byte for this long: the connection counts as lost. */
-const stallMilliseconds = 30_000;
+const stallTimeoutMs = 30_000;
 /** Tries in a row that bring nothing new. */
-const maximumTries = 4;
+const maxAttempts = 4;
 
 /**
  * Fetches a file, going on where an earlier try stopped. Each process writes a partial file of its own, so that two at once cost
@@ -50,28 +50,29 @@ export async function download(request: Download): Promise<void> {
   const partial = `${target}.temper-${hostname().replace(/\W/g, "_")}-${process.pid}-${randomUUID().slice(0, 8)}.incomplete`;
   try {
     await mkdir(dirname(target), { recursive: true });
-    const resumed = await adopt(target, partial);
+    const resumed = await adoptPartialFile(target, partial);
     await fetchAll(request, partial);
     if (!(await isIntact(request, partial))) {
       await unlink(partial);
-      if (!resumed) throw damagedOnTheWay(request);
+      if (!resumed) throw createHashMismatchError(request);
       await fetchAll(request, partial);
-      if (!(await isIntact(request, partial))) throw damagedOnTheWay(request);
+      if (!(await isIntact(request, partial))) throw createHashMismatchError(request);
     }
     await rename(partial, target);
   } catch (error) {
     // Without an owner in its name, anyone may go on with it.
     await rename(partial, `${target}.temper.incomplete`).catch(() => undefined);
-    throw codeOf(error) === null ? error : fileError(error, target, `store ${size} bytes in`);
+    throw getErrorCode(error) === null ? error : createFileError(error, target, `store ${size} bytes in`);
   }
 }
 
 async function isIntact({ hash, size }: Download, partial: string): Promise<boolean> {
-  const actual = hash.length === 64 ? await hashFile(partial, "sha256") : await hashFile(partial, "sha1", `blob ${size}\0`);
+  const actual =
+    hash.length === 64 ? await hashFile(partial, "sha256") : await hashFile(partial, "sha1", `blob ${size}\0`);
   return actual === hash;
 }
 
-function damagedOnTheWay({ file, url, hash }: Download): UserError {
+function createHashMismatchError({ file, url, hash }: Download): UserError {
   return new UserError(
     `${file}: what came from ${url} does not have the announced hash ${hash}; try again, or set HF_ENDPOINT to another server`,
   );
@@ -79,48 +80,52 @@ function damagedOnTheWay({ file, url, hash }: Download): UserError {
 
 async function fetchAll(request: Download, partial: string): Promise<void> {
   for (let tries = 0; ; ) {
-    const before = await sizeOf(partial);
+    const before = await getFileSize(partial);
     try {
-      return await fetchRest(request, partial, before);
+      return await fetchRemaining(request, partial, before);
     } catch (error) {
-      tries = (await sizeOf(partial)) > before ? 1 : tries + 1;
-      if (tries >= maximumTries || !isPassing(error)) throw error;
+      tries = (await getFileSize(partial)) > before ? 1 : tries + 1;
+      if (tries >= maxAttempts || !isTransient(error)) throw error;
       await delay(100 * 2 ** tries);
     }
   }
 }
 
-async function sizeOf(path: string): Promise<number> {
+async function getFileSize(path: string): Promise<number> {
   return (await exists(path)) ? (await stat(path)).size : 0;
 }
 
 /** Lost connections and overloaded servers are worth another try; refusals and a full disk are not. */
-function isPassing(error: unknown): boolean {
-  if (error instanceof HttpFailure) return error.status >= 500 || error.status === 408 || error.status === 429;
-  return !(error instanceof UserError) && codeOf(error) === null;
+function isTransient(error: unknown): boolean {
+  if (error instanceof HttpError) return error.status >= 500 || error.status === 408 || error.status === 429;
+  return !(error instanceof UserError) && getErrorCode(error) === null;
 }
 
 /** One request for what is missing from `offset` on. Resolves only when the file is whole. */
-async function fetchRest(request: Download, partial: string, offset: number): Promise<void> {
+async function fetchRemaining(request: Download, partial: string, offset: number): Promise<void> {
   const { url, size } = request;
   if (offset > size) {
     await unlink(partial);
-    return fetchRest(request, partial, 0);
+    return fetchRemaining(request, partial, 0);
   }
   if (offset === size && size > 0) return;
   const stalled = new AbortController();
-  const timer = setTimeout(() => stalled.abort(new Error(`no data from ${url} for ${stallMilliseconds / 1000} s`)), stallMilliseconds);
+  const timer = setTimeout(
+    () => stalled.abort(new Error(`no data from ${url} for ${stallTimeoutMs / 1000} s`)),
+    stallTimeoutMs,
+  );
   try {
     const headers = { "accept-encoding": "identity", ...(offset > 0 ? { range: `bytes=${offset}-` } : {}) };
     const response = await request.fetch(url, { headers, signal: stalled.signal });
     if (!response.ok) {
       await response.body?.cancel();
-      throw new HttpFailure(response.status, url);
+      throw new HttpError(response.status, url);
     }
-    const continues = response.status === 206 && response.headers.get("content-range")?.startsWith(`bytes ${offset}-`) === true;
+    const continues =
+      response.status === 206 && response.headers.get("content-range")?.startsWith(`bytes ${offset}-`) === true;
     const file = await open(partial, continues ? "a" : "w");
     try {
-      await store(request, response, file, continues ? offset : 0, () => timer.refresh());
+      await writeResponse(request, response, file, continues ? offset : 0, () => timer.refresh());
       await file.sync();
     } finally {
       await file.close();
@@ -130,14 +135,21 @@ async function fetchRest(request: Download, partial: string, offset: number): Pr
   }
 }
 
-async function store(request: Download, response: Response, file: FileHandle, offset: number, onData: () => void): Promise<void> {
+async function writeResponse(
+  request: Download,
+  response: Response,
+  file: FileHandle,
+  offset: number,
+  onData: () => void,
+): Promise<void> {
   const { url, size, onProgress } = request;
   let received = offset;
   onProgress?.({ file: request.file, received, total: size });
   for await (const chunk of response.body ?? []) {
     onData();
     received += chunk.length;
-    if (received > size) throw new UserError(`${request.file}: ${url} sends more than the announced ${size} bytes; try again later`);
+    if (received > size)
+      throw new UserError(`${request.file}: ${url} sends more than the announced ${size} bytes; try again later`);
     await file.writeFile(chunk);
     onProgress?.({ file: request.file, received, total: size });
   }
@@ -145,7 +157,7 @@ async function store(request: Download, response: Response, file: FileHandle, of
 }
 
 /** Takes over a partial file whose process is gone; false where there is none. */
-async function adopt(target: string, partial: string): Promise<boolean> {
+async function adoptPartialFile(target: string, partial: string): Promise<boolean> {
   const folder = dirname(target);
   for (const name of await readdir(folder)) {
     if (!name.startsWith(`${basename(target)}.temper`) || !name.endsWith(".incomplete")) continue;
@@ -156,7 +168,7 @@ async function adopt(target: string, partial: string): Promise<boolean> {
       return true;
     } catch (error) {
       // Another process took it, or finished with it, first.
-      if (codeOf(error) !== "ENOENT") throw error;
+      if (getErrorCode(error) !== "ENOENT") throw error;
     }
   }
   return false;
@@ -167,7 +179,7 @@ async function isAbandoned(path: string): Promise<boolean> {
   if (owner === null) return true;
   if (owner[1] === hostname().replace(/\W/g, "_") && !isAlive(Number(owner[2]))) return true;
   // Process ids repeat, and other machines' are unknown to us; but whoever writes nothing for so long has given up.
-  return Date.now() - (await stat(path)).mtimeMs > 4 * stallMilliseconds;
+  return Date.now() - (await stat(path)).mtimeMs > 4 * stallTimeoutMs;
 }
 
 function isAlive(pid: number): boolean {
@@ -175,6 +187,6 @@ function isAlive(pid: number): boolean {
     process.kill(pid, 0);
     return true;
   } catch (error) {
-    return codeOf(error) === "EPERM";
+    return getErrorCode(error) === "EPERM";
   }
 }

@@ -1,10 +1,10 @@
 import { UserError } from "../errors.js";
-import { evaluating } from "../nn/index.js";
+import { evalMode } from "../nn/index.js";
 import { noGrad, scope } from "../tensor/index.js";
 import { padBatch } from "../text/batch.js";
-import type { Encoded } from "../text/encoding.js";
-import { encodeFor, toInput } from "./input.js";
-import { featureOf, type Model } from "./model.js";
+import type { Encoding } from "../text/encoding.js";
+import { extractFeatures, type Model } from "./model.js";
+import { tokenizeFor, toModelInput } from "./model-input.js";
 
 /** A text (or pair) as the model sees it and what it makes of it. */
 export interface EncodedText<T> {
@@ -48,9 +48,9 @@ export async function* encodeTexts<T extends { readonly texts: readonly string[]
     done += texts;
     options.onProgress?.(done);
   };
-  let window: { input: T; encoded: Encoded }[] = [];
+  let window: { input: T; encoded: Encoding }[] = [];
   for await (const input of inputs) {
-    window.push({ input, encoded: encodeFor(model, input.texts) });
+    window.push({ input, encoded: tokenizeFor(model, input.texts) });
     if (window.length < windowBatches * batchSize) continue;
     yield* encodeWindow(model, window, batchSize, count);
     window = [];
@@ -60,16 +60,16 @@ export async function* encodeTexts<T extends { readonly texts: readonly string[]
 
 function* encodeWindow<T>(
   model: Model,
-  window: readonly { input: T; encoded: Encoded }[],
+  window: readonly { input: T; encoded: Encoding }[],
   batchSize: number,
   count: (texts: number) => void,
 ): Generator<EncodedText<T>, void, undefined> {
   const features: Float32Array[] = [];
-  for (const indices of batchesByLength(
+  for (const indices of groupByLength(
     window.map(({ encoded }) => encoded.ids.length),
     batchSize,
   )) {
-    const rows = tokenFeatures(
+    const rows = computeClsFeatures(
       model,
       indices.map((index) => window[index]!.encoded),
     );
@@ -80,12 +80,12 @@ function* encodeWindow<T>(
   }
   for (const [index, { input, encoded }] of window.entries()) {
     const { ids, truncated } = encoded;
-    yield { input, ids, tokens: model.tokenizer.tokens(ids), feature: features[index]!, truncated };
+    yield { input, ids, tokens: model.tokenizer.idsToTokens(ids), feature: features[index]!, truncated };
   }
 }
 
 /** Indices in batches of similar length: no text is padded to much more than twice its own length. */
-function batchesByLength(lengths: readonly number[], batchSize: number): number[][] {
+function groupByLength(lengths: readonly number[], batchSize: number): number[][] {
   const batches: number[][] = [];
   let longest = 0;
   for (const index of lengths.map((_, i) => i).sort((a, b) => lengths[a]! - lengths[b]!)) {
@@ -100,17 +100,24 @@ function batchesByLength(lengths: readonly number[], batchSize: number): number[
 }
 
 /** The classification token's last layer for a batch, whatever feature the model was trained with. */
-function tokenFeatures(model: Model, texts: readonly Encoded[]): Float32Array[] {
+function computeClsFeatures(model: Model, texts: readonly Encoding[]): Float32Array[] {
   const device = model.weights.values().next().value!.device;
-  const width = model.shape.config.hiddenSize;
+  const width = model.architecture.config.hiddenSize;
   const values = scope(() =>
     noGrad(() => {
-      const input = toInput(padBatch(texts, model.tokenizer.special.pad), device);
-      return featureOf({ ...model.shape, feature: "token" }, model.weights, input, evaluating).floats();
+      const input = toModelInput(padBatch(texts, model.tokenizer.special.padId), device);
+      return extractFeatures(
+        { ...model.architecture, pooling: "cls" },
+        model.weights,
+        input,
+        evalMode,
+      ).toFloat32Array();
     }),
   );
   if (!values.every(Number.isFinite)) {
-    throw new UserError(`${model.reference}: the model computes values that are not numbers; its weights are damaged: get them again`);
+    throw new UserError(
+      `${model.reference}: the model computes values that are not numbers; its weights are damaged: get them again`,
+    );
   }
   return texts.map((_, row) => values.slice(row * width, (row + 1) * width));
 }

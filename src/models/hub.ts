@@ -1,9 +1,9 @@
 import { mkdir, readdir, readFile, stat, symlink, unlink } from "node:fs/promises";
 import { dirname, join, relative, sep } from "node:path";
 import { UserError } from "../errors.js";
-import { codeOf, exists, fileError, writeFileAtomic } from "../files.js";
+import { createFileError, exists, getErrorCode, writeFileAtomic } from "../files.js";
 import { type DownloadProgress, download } from "./download.js";
-import { connection, type HubSettings, hubFetch, hubSettings } from "./hub-connection.js";
+import { createHubConnection, createHubFetch, type HubSettings, readHubSettings } from "./hub-connection.js";
 import { explainHubFailure, isUnreachable } from "./hub-errors.js";
 
 /** A repository on a hub; the revision is a branch, tag or commit ("main" where none is named). */
@@ -27,25 +27,32 @@ interface Snapshot {
 }
 
 /** The paths of a repository's files; of those in the cache where the hub cannot be reached. */
-export async function hubList(repo: HubRepo): Promise<string[]> {
+export async function listHubFiles(repo: HubRepo): Promise<string[]> {
   const snapshot = await openSnapshot(repo);
-  return snapshot.online ? (await remoteEntries(snapshot)).map((entry) => entry.path) : cachedPaths(snapshot);
+  return snapshot.online ? (await fetchEntries(snapshot)).map((entry) => entry.path) : listCachedPaths(snapshot);
 }
 
 /** The local path of one file of a repository, fetched first where the cache lacks it. */
-export async function hubFile(repo: HubRepo, path: string, options: HubOptions = {}): Promise<string> {
+export async function downloadHubFile(repo: HubRepo, path: string, options: HubOptions = {}): Promise<string> {
   checkFilePath(path);
   const snapshot = await openSnapshot(repo);
-  const pointer = join(snapshotFolder(snapshot), path);
+  const pointer = join(getSnapshotFolder(snapshot), path);
   if (await exists(pointer)) return pointer;
-  if (!snapshot.online) throw new UserError(notCached(snapshot.repo, snapshot.settings, path));
+  if (!snapshot.online) throw new UserError(describeNotCached(snapshot.repo, snapshot.settings, path));
   const { pathsInfo } = await import("@huggingface/hub");
-  const found = await asking(snapshot.repo, snapshot.settings, () =>
-    pathsInfo({ ...connection(snapshot.settings), repo: plain(repo), revision: snapshot.commit, paths: [path] }),
+  const found = await withHubErrors(snapshot.repo, snapshot.settings, () =>
+    pathsInfo({
+      ...createHubConnection(snapshot.settings),
+      repo: toRepoId(repo),
+      revision: snapshot.commit,
+      paths: [path],
+    }),
   );
   const entry = found.find((candidate) => candidate.path === path && candidate.type === "file");
   if (entry === undefined)
-    throw new UserError(`${repo.type} ${repo.name} has no file ${path} at revision ${repo.revision ?? "main"}; check the name`);
+    throw new UserError(
+      `${repo.type} ${repo.name} has no file ${path} at revision ${repo.revision ?? "main"}; check the name`,
+    );
   return fetchFile(snapshot, toBlob(entry), options);
 }
 
@@ -53,14 +60,18 @@ export async function hubFile(repo: HubRepo, path: string, options: HubOptions =
  * A folder with the files of a repository that `choose` picks from all its paths; fetched first where the cache lacks them. Where
  * the hub cannot be reached, it holds whatever the cache has.
  */
-export async function hubSnapshot(repo: HubRepo, choose: (paths: string[]) => string[], options: HubOptions = {}): Promise<string> {
+export async function downloadHubSnapshot(
+  repo: HubRepo,
+  choose: (paths: string[]) => string[],
+  options: HubOptions = {},
+): Promise<string> {
   const snapshot = await openSnapshot(repo);
-  const folder = snapshotFolder(snapshot);
+  const folder = getSnapshotFolder(snapshot);
   if (!snapshot.online) {
     if (await exists(folder)) return folder;
-    throw new UserError(notCached(repo, snapshot.settings));
+    throw new UserError(describeNotCached(repo, snapshot.settings));
   }
-  const entries = await remoteEntries(snapshot);
+  const entries = await fetchEntries(snapshot);
   const chosen = new Set(choose(entries.map((entry) => entry.path)));
   for (const entry of entries) if (chosen.has(entry.path)) await fetchFile(snapshot, entry, options);
   return folder;
@@ -68,7 +79,7 @@ export async function hubSnapshot(repo: HubRepo, choose: (paths: string[]) => st
 
 async function openSnapshot(repo: HubRepo): Promise<Snapshot> {
   checkRepo(repo);
-  const settings = hubSettings();
+  const settings = readHubSettings();
   const revision = repo.revision ?? "main";
   const storage = join(settings.cache, [`${repo.type}s`, ...repo.name.split("/")].join("--"));
   const snapshot = { repo, settings, storage };
@@ -79,43 +90,49 @@ async function openSnapshot(repo: HubRepo): Promise<Snapshot> {
     () => "",
   );
   if (settings.offline) {
-    if (!isCommit(known)) throw new UserError(notCached(repo, settings));
+    if (!isCommit(known)) throw new UserError(describeNotCached(repo, settings));
     return { ...snapshot, commit: known, online: false };
   }
   let commit: string;
   try {
-    commit = await remoteCommit(repo, settings, revision);
+    commit = await fetchCommit(repo, settings, revision);
   } catch (error) {
     if (isUnreachable(error) && isCommit(known)) return { ...snapshot, commit: known, online: false };
     throw explainHubFailure(error, repo, settings);
   }
   if (commit !== known) {
-    await makeFolder(dirname(reference));
+    await createFolder(dirname(reference));
     await writeFileAtomic(reference, commit);
   }
   return { ...snapshot, commit, online: true };
 }
 
-async function remoteCommit(repo: HubRepo, settings: HubSettings, revision: string): Promise<string> {
+async function fetchCommit(repo: HubRepo, settings: HubSettings, revision: string): Promise<string> {
   const { modelInfo, datasetInfo } = await import("@huggingface/hub");
-  const question = { ...connection(settings), name: repo.name, revision, additionalFields: ["sha" as const] };
+  const question = { ...createHubConnection(settings), name: repo.name, revision, additionalFields: ["sha" as const] };
   const { sha } = await (repo.type === "model" ? modelInfo(question) : datasetInfo(question));
-  if (!isCommit(sha)) throw new UserError(`${settings.endpoint} names no commit for ${repo.name} at ${revision}; is HF_ENDPOINT a hub?`);
+  if (!isCommit(sha))
+    throw new UserError(`${settings.endpoint} names no commit for ${repo.name} at ${revision}; is HF_ENDPOINT a hub?`);
   return sha;
 }
 
 /** A file as the hub describes it. */
-interface Blob {
+interface HubBlob {
   readonly path: string;
   readonly size: number;
   readonly hash: string;
 }
 
-async function remoteEntries({ repo, settings, commit }: Snapshot): Promise<Blob[]> {
+async function fetchEntries({ repo, settings, commit }: Snapshot): Promise<HubBlob[]> {
   const { listFiles } = await import("@huggingface/hub");
-  return asking(repo, settings, async () => {
-    const blobs: Blob[] = [];
-    for await (const entry of listFiles({ ...connection(settings), repo: plain(repo), revision: commit, recursive: true })) {
+  return withHubErrors(repo, settings, async () => {
+    const blobs: HubBlob[] = [];
+    for await (const entry of listFiles({
+      ...createHubConnection(settings),
+      repo: toRepoId(repo),
+      revision: commit,
+      recursive: true,
+    })) {
       if (entry.type === "file") blobs.push(toBlob(entry));
     }
     return blobs;
@@ -123,20 +140,24 @@ async function remoteEntries({ repo, settings, commit }: Snapshot): Promise<Blob
 }
 
 /** What comes from a server becomes a path in the cache here, so it is checked here. */
-function toBlob(entry: { path: string; size: number; oid?: string; lfs?: { oid: string; size: number } }): Blob {
+function toBlob(entry: { path: string; size: number; oid?: string; lfs?: { oid: string; size: number } }): HubBlob {
   checkFilePath(entry.path);
   const hash = entry.lfs?.oid ?? entry.oid ?? "";
   const size = entry.lfs?.size ?? entry.size;
   if (!/^([0-9a-f]{40}|[0-9a-f]{64})$/.test(hash) || !Number.isSafeInteger(size) || size < 0) {
-    throw new UserError(`${entry.path}: the hub gives hash ${JSON.stringify(hash)} and size ${size}; is HF_ENDPOINT a hub?`);
+    throw new UserError(
+      `${entry.path}: the hub gives hash ${JSON.stringify(hash)} and size ${size}; is HF_ENDPOINT a hub?`,
+    );
   }
   return { path: entry.path, size, hash };
 }
 
-async function cachedPaths(snapshot: Snapshot): Promise<string[]> {
-  const folder = snapshotFolder(snapshot);
+async function listCachedPaths(snapshot: Snapshot): Promise<string[]> {
+  const folder = getSnapshotFolder(snapshot);
   const names = await readdir(folder, { recursive: true }).catch((error: unknown) => {
-    throw codeOf(error) === "ENOENT" ? new UserError(notCached(snapshot.repo, snapshot.settings)) : fileError(error, folder, "read");
+    throw getErrorCode(error) === "ENOENT"
+      ? new UserError(describeNotCached(snapshot.repo, snapshot.settings))
+      : createFileError(error, folder, "read");
   });
   const isFile = await Promise.all(
     names.map((name) =>
@@ -152,16 +173,18 @@ async function cachedPaths(snapshot: Snapshot): Promise<string[]> {
     .sort();
 }
 
-async function fetchFile(snapshot: Snapshot, blob: Blob, { onProgress }: HubOptions): Promise<string> {
+async function fetchFile(snapshot: Snapshot, blob: HubBlob, { onProgress }: HubOptions): Promise<string> {
   const { repo, settings, storage, commit } = snapshot;
-  const pointer = join(snapshotFolder(snapshot), blob.path);
+  const pointer = join(getSnapshotFolder(snapshot), blob.path);
   if (await exists(pointer)) return pointer;
   const target = join(storage, "blobs", blob.hash);
   const path = blob.path.split("/").map(encodeURIComponent).join("/");
   const url = `${settings.endpoint}/${repo.type === "dataset" ? "datasets/" : ""}${repo.name}/resolve/${commit}/${path}`;
   const { hash, size } = blob;
-  await asking(repo, settings, () => download({ file: blob.path, url, fetch: hubFetch(settings), target, size, hash, onProgress }));
-  await makeFolder(dirname(pointer));
+  await withHubErrors(repo, settings, () =>
+    download({ file: blob.path, url, fetch: createHubFetch(settings), target, size, hash, onProgress }),
+  );
+  await createFolder(dirname(pointer));
   await link(target, pointer);
   return pointer;
 }
@@ -171,20 +194,24 @@ async function link(target: string, pointer: string): Promise<void> {
   try {
     await symlink(relative(dirname(pointer), target), pointer);
   } catch (error) {
-    if (codeOf(error) !== "EEXIST") throw fileError(error, pointer, "link");
+    if (getErrorCode(error) !== "EEXIST") throw createFileError(error, pointer, "link");
     if (await exists(pointer)) return;
     await unlink(pointer).catch(() => undefined);
     await link(target, pointer);
   }
 }
 
-async function makeFolder(path: string): Promise<void> {
+async function createFolder(path: string): Promise<void> {
   await mkdir(path, { recursive: true }).catch((error: unknown) => {
-    throw fileError(error, path, "create");
+    throw createFileError(error, path, "create");
   });
 }
 
-async function asking<Answer>(repo: HubRepo, settings: HubSettings, ask: () => Promise<Answer>): Promise<Answer> {
+async function withHubErrors<Answer>(
+  repo: HubRepo,
+  settings: HubSettings,
+  ask: () => Promise<Answer>,
+): Promise<Answer> {
   try {
     return await ask();
   } catch (error) {
@@ -192,11 +219,11 @@ async function asking<Answer>(repo: HubRepo, settings: HubSettings, ask: () => P
   }
 }
 
-function snapshotFolder({ storage, commit }: Snapshot): string {
+function getSnapshotFolder({ storage, commit }: Snapshot): string {
   return join(storage, "snapshots", commit);
 }
 
-function plain({ type, name }: HubRepo): { type: "model" | "dataset"; name: string } {
+function toRepoId({ type, name }: HubRepo): { type: "model" | "dataset"; name: string } {
   return { type, name };
 }
 
@@ -204,7 +231,7 @@ function isCommit(revision: unknown): revision is string {
   return typeof revision === "string" && /^[0-9a-f]{40}$/.test(revision);
 }
 
-function notCached(repo: HubRepo, settings: HubSettings, path?: string): string {
+function describeNotCached(repo: HubRepo, settings: HubSettings, path?: string): string {
   const what = `${path === undefined ? "" : `${path} of `}${repo.type} ${repo.name}${repo.revision === undefined ? "" : `@${repo.revision}`}`;
   const why = settings.offline ? "HF_HUB_OFFLINE is set" : `${settings.endpoint} cannot be reached`;
   return `${what} is not in the cache ${settings.cache}, and ${why}; get it once while online, or give a folder`;
@@ -216,11 +243,17 @@ function checkRepo({ name, revision }: HubRepo): void {
     throw new UserError(`expected a hub name like owner/name, received ${JSON.stringify(name)}`);
   }
   if (revision !== undefined && (!/^\w[\w./-]*$/.test(revision) || revision.includes("..") || revision.endsWith("/"))) {
-    throw new UserError(`expected a branch, tag or commit after the @ of ${name}, received ${JSON.stringify(revision)}`);
+    throw new UserError(
+      `expected a branch, tag or commit after the @ of ${name}, received ${JSON.stringify(revision)}`,
+    );
   }
 }
 
 function checkFilePath(path: string): void {
-  const isPlain = path !== "" && !/[\\:\0]/.test(path) && path.split("/").every((part) => part !== "" && part !== "." && part !== "..");
-  if (!isPlain) throw new UserError(`expected the path of a file inside a repository, received ${JSON.stringify(path)}`);
+  const isPlain =
+    path !== "" &&
+    !/[\\:\0]/.test(path) &&
+    path.split("/").every((part) => part !== "" && part !== "." && part !== "..");
+  if (!isPlain)
+    throw new UserError(`expected the path of a file inside a repository, received ${JSON.stringify(path)}`);
 }

@@ -1,11 +1,11 @@
 export * from "./classifier.js";
 export * from "./config.js";
 export * from "./encoder.js";
+export { fuseQkv as fuseProjections } from "./fused-qkv.js";
 export { hashModelFolder } from "./hash.js";
-export { type HeadName, pool } from "./heads.js";
-export * from "./input.js";
+export { applyPooler as pool, type HeadName } from "./heads.js";
 export * from "./load.js";
 export * from "./model.js";
-export { fuseProjections } from "./projections.js";
-export { resolveModel } from "./reference.js";
+export * from "./model-input.js";
+export { resolveModel } from "./resolve-model.js";
 export * from "./save.js";

@@ -1,7 +1,7 @@
 import { canPack, packWeight, type Weights } from "../nn/index.js";
 import { cat, keep, noGrad, scope, type Tensor } from "../tensor/index.js";
 import type { EncoderConfig } from "./config.js";
-import { fuseProjections } from "./projections.js";
+import { fuseQkv } from "./fused-qkv.js";
 
 const denseInLayer = /\.encoder\.layer\.\d+\..*\.(dense|query|key|value)\.weight$/;
 
@@ -10,8 +10,8 @@ const denseInLayer = /\.encoder\.layer\.\d+\..*\.(dense|query|key|value)\.weight
  * shared. The last layer's projections stay apart, since its query is asked for by one position alone. Null where nothing packs.
  */
 export function packForInference(config: EncoderConfig, weights: Weights): Map<string, Tensor> | null {
-  if ([...weights.values()].some(({ type }) => type !== "float32") || !canPack()) return null;
-  const last = `.layer.${config.layers - 1}.`;
+  if ([...weights.values()].some(({ dtype: type }) => type !== "float32") || !canPack()) return null;
+  const last = `.layer.${config.numHiddenLayers - 1}.`;
   const packed = new Map<string, Tensor>();
   const add = (name: string, tensor: Tensor): void => {
     if (denseInLayer.test(name) || name.endsWith(".projections.weight"))
@@ -19,14 +19,15 @@ export function packForInference(config: EncoderConfig, weights: Weights): Map<s
     else packed.set(name, tensor);
   };
   const packAll = (): void => {
-    for (const { name, parts } of fuseProjections(config, weights)) {
+    for (const { name, parts } of fuseQkv(config, weights)) {
       if (parts.length === 1) add(name, parts[0]!);
       else if (!name.includes(last)) {
         const whole = cat(parts, 0);
         add(name, name.endsWith(".bias") ? keep(whole) : whole);
       }
     }
-    for (const [name, tensor] of weights) if (name.includes(last) && name.includes(".attention.self.")) add(name, tensor);
+    for (const [name, tensor] of weights)
+      if (name.includes(last) && name.includes(".attention.self.")) add(name, tensor);
   };
   scope(() => noGrad(packAll));
   return packed;

@@ -1,12 +1,12 @@
 import { basename } from "node:path";
 
 /** PyTorch's own formats are all pickles (or archives of them), whatever they are called. */
-export function looksLikePickle(path: string): boolean {
+export function isPickleFile(path: string): boolean {
   return /\.(bin|pt|pth|ckpt|pkl|pickle)$/i.test(path);
 }
 
 /** Why a pickle is not read, and how to turn the model (a folder or hub name) into one that is. */
-export function pickleRefusal(files: readonly string[], model: string): string {
+export function explainPickleRejection(files: readonly string[], model: string): string {
   const names = files.map((file) => basename(file));
   const target = `${basename(model)}-safetensors`;
   const convert = [

@@ -22,12 +22,12 @@ export const elementSizes = {
   C64: 8,
 } as const;
 
-export type SafetensorsType = keyof typeof elementSizes;
+export type SafetensorsDType = keyof typeof elementSizes;
 
 /** What a file says of one tensor. */
 export interface SafetensorsEntry {
   readonly name: string;
-  readonly dtype: SafetensorsType;
+  readonly dtype: SafetensorsDType;
   readonly shape: readonly number[];
   /** Where its bytes lie, counted from the start of the file; end is exclusive. */
   readonly begin: number;
@@ -41,7 +41,7 @@ export interface SafetensorsHeader {
 }
 
 /** The end of every message about a file that contradicts itself. */
-export const damaged = "the file is damaged or incomplete: get it again";
+export const damagedFileHint = "the file is damaged or incomplete: get it again";
 
 /** Reads a header and proves it sound: every tensor's range fits its shape, and together they cover the data exactly. */
 export function parseHeader(text: string, path: string, dataStart: number, fileSize: number): SafetensorsHeader {
@@ -53,7 +53,7 @@ export function parseHeader(text: string, path: string, dataStart: number, fileS
     else entries.push(parseEntry(name, value, path, dataStart, fileSize));
   }
   entries.sort((a, b) => a.begin - b.begin || a.end - b.end);
-  checkCover(entries, path, dataStart, fileSize);
+  checkCoverage(entries, path, dataStart, fileSize);
   return { metadata, entries: new Map(entries.map((entry) => [entry.name, entry])) };
 }
 
@@ -62,68 +62,79 @@ function parseObject(text: string, path: string): Record<string, unknown> {
     const header = parseJson(text);
     if (text.startsWith("{") && isObject(header)) return header;
   } catch (error) {
-    if (error instanceof JsonError) throw new UserError(`${path}: its header is not valid JSON at ${error.message}; ${damaged}`);
+    if (error instanceof JsonError)
+      throw new UserError(`${path}: its header is not valid JSON at ${error.message}; ${damagedFileHint}`);
     throw error;
   }
-  throw new UserError(`${path}: expected its header to be a JSON object; ${damaged}`);
+  throw new UserError(`${path}: expected its header to be a JSON object; ${damagedFileHint}`);
 }
 
 function parseMetadata(value: unknown, path: string): Record<string, string> {
-  if (isObject(value) && Object.values(value).every((text) => typeof text === "string")) return value as Record<string, string>;
-  throw new UserError(`${path}: expected __metadata__ to map strings to strings; ${damaged}`);
+  if (isObject(value) && Object.values(value).every((text) => typeof text === "string"))
+    return value as Record<string, string>;
+  throw new UserError(`${path}: expected __metadata__ to map strings to strings; ${damagedFileHint}`);
 }
 
 function parseEntry(name: string, value: unknown, path: string, dataStart: number, fileSize: number): SafetensorsEntry {
-  const where = `${path}: tensor ${quote(name)}`;
-  if (!isObject(value)) throw new UserError(`${where}: expected an object with dtype, shape and data_offsets; ${damaged}`);
+  const where = `${path}: tensor ${quoteName(name)}`;
+  if (!isObject(value))
+    throw new UserError(`${where}: expected an object with dtype, shape and data_offsets; ${damagedFileHint}`);
   const { dtype, shape, data_offsets: offsets } = value;
-  if (typeof dtype !== "string" || !isKnownType(dtype)) {
+  if (typeof dtype !== "string" || !isKnownDType(dtype)) {
     const known = Object.keys(elementSizes).join(", ");
-    throw new UserError(`${where}: unknown type ${quote(JSON.stringify(dtype) ?? "nothing")}; known are ${known}`);
+    throw new UserError(`${where}: unknown type ${quoteName(JSON.stringify(dtype) ?? "nothing")}; known are ${known}`);
   }
-  if (!isSizes(shape)) throw new UserError(`${where}: expected its shape to be whole numbers from 0 to 2^53 - 1; ${damaged}`);
-  if (!isSizes(offsets) || offsets.length !== 2) {
-    throw new UserError(`${where}: expected data_offsets to be two whole numbers, [begin, end]; ${damaged}`);
+  if (!isShape(shape))
+    throw new UserError(`${where}: expected its shape to be whole numbers from 0 to 2^53 - 1; ${damagedFileHint}`);
+  if (!isShape(offsets) || offsets.length !== 2) {
+    throw new UserError(`${where}: expected data_offsets to be two whole numbers, [begin, end]; ${damagedFileHint}`);
   }
   const [begin, end] = offsets as [number, number];
   const dataSize = fileSize - dataStart;
-  const expected = byteLength(dtype, shape);
-  if (expected === null) throw new UserError(`${where}: its shape ${showShape(shape)} is larger than any file; ${damaged}`);
+  const expected = computeByteLength(dtype, shape);
+  if (expected === null)
+    throw new UserError(`${where}: its shape ${formatShape(shape)} is larger than any file; ${damagedFileHint}`);
   if (begin > end || end > dataSize) {
-    throw new UserError(`${where}: bytes ${begin} to ${end} do not lie within the ${dataSize} bytes of data; ${damaged}`);
+    throw new UserError(
+      `${where}: bytes ${begin} to ${end} do not lie within the ${dataSize} bytes of data; ${damagedFileHint}`,
+    );
   }
   if (end - begin !== expected) {
     throw new UserError(
-      `${where}: ${dtype} of shape ${showShape(shape)} needs ${expected} bytes, its range ${begin} to ${end} has ${end - begin}; ${damaged}`,
+      `${where}: ${dtype} of shape ${formatShape(shape)} needs ${expected} bytes, its range ${begin} to ${end} has ${end - begin}; ${damagedFileHint}`,
     );
   }
   return { name, dtype, shape, begin: dataStart + begin, end: dataStart + end };
 }
 
 /** The ranges, sorted, must follow each other: no overlap, no gap, nothing left over. */
-function checkCover(entries: readonly SafetensorsEntry[], path: string, dataStart: number, fileSize: number): void {
+function checkCoverage(entries: readonly SafetensorsEntry[], path: string, dataStart: number, fileSize: number): void {
   let covered = dataStart;
   let previous = "";
   for (const { name, begin, end } of entries) {
     const [from, to] = [begin - dataStart, covered - dataStart];
     if (begin < covered) {
       throw new UserError(
-        `${path}: tensor ${quote(name)} begins at byte ${from}, inside ${quote(previous)}, which ends at ${to}; ${damaged}`,
+        `${path}: tensor ${quoteName(name)} begins at byte ${from}, inside ${quoteName(previous)}, which ends at ${to}; ${damagedFileHint}`,
       );
     }
     if (begin > covered) {
-      throw new UserError(`${path}: bytes ${to} to ${from}, before tensor ${quote(name)}, belong to no tensor; ${damaged}`);
+      throw new UserError(
+        `${path}: bytes ${to} to ${from}, before tensor ${quoteName(name)}, belong to no tensor; ${damagedFileHint}`,
+      );
     }
     covered = end;
     previous = name;
   }
   if (covered < fileSize) {
-    throw new UserError(`${path}: ${fileSize - covered} bytes after the last tensor belong to no tensor; ${damaged}`);
+    throw new UserError(
+      `${path}: ${fileSize - covered} bytes after the last tensor belong to no tensor; ${damagedFileHint}`,
+    );
   }
 }
 
 /** Bytes of a tensor, or null where that is beyond what a number holds exactly. */
-export function byteLength(dtype: SafetensorsType, shape: readonly number[]): number | null {
+export function computeByteLength(dtype: SafetensorsDType, shape: readonly number[]): number | null {
   if (shape.includes(0)) return 0;
   const bytes = shape.reduce((product, extent) => product * extent, elementSizes[dtype]);
   return Number.isSafeInteger(bytes) ? bytes : null;
@@ -133,19 +144,19 @@ function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-function isKnownType(dtype: string): dtype is SafetensorsType {
+function isKnownDType(dtype: string): dtype is SafetensorsDType {
   return Object.hasOwn(elementSizes, dtype);
 }
 
-function isSizes(value: unknown): value is number[] {
+function isShape(value: unknown): value is number[] {
   return Array.isArray(value) && value.every((extent) => Number.isSafeInteger(extent) && extent >= 0);
 }
 
-function showShape(shape: readonly number[]): string {
+function formatShape(shape: readonly number[]): string {
   return shape.length > 16 ? `[${shape.slice(0, 16).join(", ")}, … ${shape.length} extents]` : `[${shape.join(", ")}]`;
 }
 
 /** A name from a file as it stands in a message: in quotes, and never a page long. */
-export function quote(text: string): string {
+export function quoteName(text: string): string {
   return JSON.stringify(text.length > 200 ? `${text.slice(0, 200)}…` : text);
 }

@@ -1,16 +1,16 @@
 import type { FileHandle } from "node:fs/promises";
 import { replaceFile } from "../files.js";
-import { byteLength, elementSizes, quote, type SafetensorsType } from "./safetensors-header.js";
+import { computeByteLength, elementSizes, quoteName, type SafetensorsDType } from "./safetensors-header.js";
 
 /** A tensor to be written: its bytes are asked for when its turn comes, so that one at a time is in memory. */
 export interface SafetensorsTensor {
   readonly name: string;
-  readonly dtype: SafetensorsType;
+  readonly dtype: SafetensorsDType;
   readonly shape: readonly number[];
   bytes(): Uint8Array;
 }
 
-interface Placed extends SafetensorsTensor {
+interface PlacedTensor extends SafetensorsTensor {
   readonly begin: number;
   readonly end: number;
 }
@@ -24,7 +24,7 @@ export async function writeSafetensors(
   tensors: Iterable<SafetensorsTensor>,
   metadata: Readonly<Record<string, string>> = { format: "pt" },
 ): Promise<void> {
-  const placed = place(tensors);
+  const placed = assignOffsets(tensors);
   const header = formatHeader(placed, metadata);
   await replaceFile(path, async (file) => {
     await writeFully(file, header);
@@ -32,7 +32,9 @@ export async function writeSafetensors(
       const bytes = tensor.bytes();
       if (bytes.byteLength !== tensor.end - tensor.begin) {
         const { name, dtype, shape, begin, end } = tensor;
-        throw new RangeError(`tensor ${quote(name)}: ${dtype} [${shape.join(", ")}] has ${end - begin} bytes, given ${bytes.byteLength}`);
+        throw new RangeError(
+          `tensor ${quoteName(name)}: ${dtype} [${shape.join(", ")}] has ${end - begin} bytes, given ${bytes.byteLength}`,
+        );
       }
       await writeFully(file, bytes);
     }
@@ -40,7 +42,7 @@ export async function writeSafetensors(
 }
 
 /** Wide types first keeps every tensor aligned to its own element; then by name, for the same bytes every time. */
-function place(tensors: Iterable<SafetensorsTensor>): Placed[] {
+function assignOffsets(tensors: Iterable<SafetensorsTensor>): PlacedTensor[] {
   const sorted = [...tensors].sort(
     (a, b) => elementSizes[b.dtype] - elementSizes[a.dtype] || (a.name < b.name ? -1 : Number(a.name > b.name)),
   );
@@ -48,11 +50,12 @@ function place(tensors: Iterable<SafetensorsTensor>): Placed[] {
   let begin = 0;
   return sorted.map((tensor) => {
     const { name, dtype, shape } = tensor;
-    if (name === "__metadata__" || names.has(name)) throw new Error(`tensor name ${quote(name)} is reserved or given twice`);
+    if (name === "__metadata__" || names.has(name))
+      throw new Error(`tensor name ${quoteName(name)} is reserved or given twice`);
     names.add(name);
-    const length = byteLength(dtype, shape);
+    const length = computeByteLength(dtype, shape);
     if (length === null || !shape.every((extent) => Number.isSafeInteger(extent) && extent >= 0)) {
-      throw new RangeError(`tensor ${quote(name)}: [${shape.join(", ")}] is no shape`);
+      throw new RangeError(`tensor ${quoteName(name)}: [${shape.join(", ")}] is no shape`);
     }
     const end = begin + length;
     const entry = { name, dtype, shape, bytes: () => tensor.bytes(), begin, end };
@@ -61,7 +64,7 @@ function place(tensors: Iterable<SafetensorsTensor>): Placed[] {
   });
 }
 
-function formatHeader(placed: readonly Placed[], metadata: Readonly<Record<string, string>>): Buffer {
+function formatHeader(placed: readonly PlacedTensor[], metadata: Readonly<Record<string, string>>): Buffer {
   const entries = placed.map(({ name, dtype, shape, begin, end }): [string, object] => [
     name,
     { dtype, shape, data_offsets: [begin, end] },

@@ -2,11 +2,17 @@ import { readSync } from "node:fs";
 import { type FileHandle, open, stat } from "node:fs/promises";
 import { dirname } from "node:path";
 import { UserError } from "../errors.js";
-import { fileError } from "../files.js";
-import { looksLikePickle, pickleRefusal } from "./pickle.js";
-import { damaged, parseHeader, quote, type SafetensorsEntry, type SafetensorsHeader } from "./safetensors-header.js";
+import { createFileError } from "../files.js";
+import { explainPickleRejection, isPickleFile } from "./pickle.js";
+import {
+  damagedFileHint,
+  parseHeader,
+  quoteName,
+  type SafetensorsEntry,
+  type SafetensorsHeader,
+} from "./safetensors-header.js";
 
-export type { SafetensorsEntry, SafetensorsType } from "./safetensors-header.js";
+export type { SafetensorsDType as SafetensorsType, SafetensorsEntry } from "./safetensors-header.js";
 
 /** An open file of tensors: its table is in memory and proven sound, its bytes are read on demand. */
 export interface SafetensorsFile extends SafetensorsHeader {
@@ -18,66 +24,72 @@ export interface SafetensorsFile extends SafetensorsHeader {
 }
 
 /** The format's own limit; it bounds what a hostile file can make us allocate. */
-const maximumHeaderBytes = 100_000_000;
+const maxHeaderBytes = 100_000_000;
 /** One system call cannot read 2 GiB. */
-const maximumReadBytes = 1 << 30;
+const maxReadBytes = 1 << 30;
 
 /** Opens a safetensors file and checks its whole header against the file's size. */
 export async function openSafetensors(path: string): Promise<SafetensorsFile> {
-  if (looksLikePickle(path)) throw new UserError(pickleRefusal([path], dirname(path)));
+  if (isPickleFile(path)) throw new UserError(explainPickleRejection([path], dirname(path)));
   const file = await openPlainFile(path);
   try {
     const { size } = await file.stat();
     const { text, dataStart } = await readHeader(file, path, size);
-    return fileOf(file, path, parseHeader(text, path, dataStart, size));
+    return createSafetensorsFile(file, path, parseHeader(text, path, dataStart, size));
   } catch (error) {
     await file.close();
-    throw fileError(error, path, "read");
+    throw createFileError(error, path, "read");
   }
 }
 
 async function openPlainFile(path: string): Promise<FileHandle> {
   try {
     // Asked before opening: opening a pipe would wait for its other end.
-    if (!(await stat(path)).isFile()) throw new UserError(`${path}: expected a safetensors file, found a folder or device`);
+    if (!(await stat(path)).isFile())
+      throw new UserError(`${path}: expected a safetensors file, found a folder or device`);
     return await open(path, "r");
   } catch (error) {
-    throw fileError(error, path, "open");
+    throw createFileError(error, path, "open");
   }
 }
 
 async function readHeader(file: FileHandle, path: string, size: number): Promise<{ text: string; dataStart: number }> {
-  if (size < 8) throw new UserError(`${path}: expected a safetensors file of at least 8 bytes, found ${size}; ${damaged}`);
+  if (size < 8)
+    throw new UserError(`${path}: expected a safetensors file of at least 8 bytes, found ${size}; ${damagedFileHint}`);
   const prefix = Buffer.alloc(8);
   await readFully(file, prefix, 0, path);
   const length = prefix.readBigUInt64LE();
-  if (length > BigInt(maximumHeaderBytes)) {
+  if (length > BigInt(maxHeaderBytes)) {
     const isPickle = prefix.toString("latin1").startsWith("PK\x03\x04") || prefix[0] === 0x80;
-    if (isPickle) throw new UserError(pickleRefusal([path], dirname(path)));
+    if (isPickle) throw new UserError(explainPickleRejection([path], dirname(path)));
     throw new UserError(
-      `${path}: its header claims ${length} bytes, the format allows ${maximumHeaderBytes}; not safetensors, or ${damaged}`,
+      `${path}: its header claims ${length} bytes, the format allows ${maxHeaderBytes}; not safetensors, or ${damagedFileHint}`,
     );
   }
   if (length > BigInt(size - 8)) {
-    throw new UserError(`${path}: its header claims ${length} bytes, but only ${size - 8} follow; ${damaged}`);
+    throw new UserError(`${path}: its header claims ${length} bytes, but only ${size - 8} follow; ${damagedFileHint}`);
   }
   const header = Buffer.alloc(Number(length));
   await readFully(file, header, 8, path);
   try {
-    return { text: new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(header), dataStart: 8 + header.length };
+    return {
+      text: new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(header),
+      dataStart: 8 + header.length,
+    };
   } catch (error) {
-    throw new UserError(`${path}: its header is not UTF-8; ${damaged}`, { cause: error });
+    throw new UserError(`${path}: its header is not UTF-8; ${damagedFileHint}`, { cause: error });
   }
 }
 
-function fileOf(file: FileHandle, path: string, header: SafetensorsHeader): SafetensorsFile {
+function createSafetensorsFile(file: FileHandle, path: string, header: SafetensorsHeader): SafetensorsFile {
   /** The tensor's place, and the caller's buffer or a new one for it. */
   function plan(name: string, into?: Uint8Array): { entry: SafetensorsEntry; target: Uint8Array } {
     const entry = header.entries.get(name);
-    if (entry === undefined) throw new UserError(`${path}: there is no tensor ${quote(name)} among its ${header.entries.size}`);
+    if (entry === undefined)
+      throw new UserError(`${path}: there is no tensor ${quoteName(name)} among its ${header.entries.size}`);
     const length = entry.end - entry.begin;
     if (into !== undefined && into.length !== length) {
-      throw new RangeError(`tensor ${quote(name)} has ${length} bytes, the buffer for it has ${into.length}`);
+      throw new RangeError(`tensor ${quoteName(name)} has ${length} bytes, the buffer for it has ${into.length}`);
     }
     return { entry, target: into ?? new Uint8Array(length) };
   }
@@ -100,11 +112,11 @@ function fileOf(file: FileHandle, path: string, header: SafetensorsHeader): Safe
 
 async function readFully(file: FileHandle, target: Uint8Array, position: number, path: string): Promise<void> {
   for (let done = 0; done < target.length; ) {
-    const length = Math.min(target.length - done, maximumReadBytes);
+    const length = Math.min(target.length - done, maxReadBytes);
     const { bytesRead } = await file.read(target, done, length, position + done).catch((error: unknown) => {
-      throw fileError(error, path, "read");
+      throw createFileError(error, path, "read");
     });
-    if (bytesRead === 0) throw shrunk(path);
+    if (bytesRead === 0) throw createTruncatedFileError(path);
     done += bytesRead;
   }
 }
@@ -113,15 +125,15 @@ function readFullySync(descriptor: number, target: Uint8Array, position: number,
   for (let done = 0; done < target.length; ) {
     let bytesRead: number;
     try {
-      bytesRead = readSync(descriptor, target, done, Math.min(target.length - done, maximumReadBytes), position + done);
+      bytesRead = readSync(descriptor, target, done, Math.min(target.length - done, maxReadBytes), position + done);
     } catch (error) {
-      throw fileError(error, path, "read");
+      throw createFileError(error, path, "read");
     }
-    if (bytesRead === 0) throw shrunk(path);
+    if (bytesRead === 0) throw createTruncatedFileError(path);
     done += bytesRead;
   }
 }
 
-function shrunk(path: string): UserError {
+function createTruncatedFileError(path: string): UserError {
   return new UserError(`${path}: the file became shorter while it was read; is something else writing it?`);
 }

@@ -13,15 +13,15 @@ import {
   zerosLike,
 } from "../tensor/index.js";
 
-type List = readonly Tensor[];
-const fused = operator<
+type TensorList = readonly Tensor[];
+const fusedAdamWOp = operator<
   (
-    parameters: List,
-    gradients: List,
-    first: List,
-    second: List,
-    maximum: List,
-    steps: List,
+    parameters: TensorList,
+    gradients: TensorList,
+    first: TensorList,
+    second: TensorList,
+    maximum: TensorList,
+    steps: TensorList,
     rate: Tensor,
     beta1: number,
     beta2: number,
@@ -38,35 +38,35 @@ export interface AdamWSettings {
   readonly epsilon: number;
 }
 
-export const usualAdamW: AdamWSettings = { beta1: 0.9, beta2: 0.999, epsilon: 1e-8 };
+export const defaultAdamW: AdamWSettings = { beta1: 0.9, beta2: 0.999, epsilon: 1e-8 };
 
 /** Parameters that share a weight decay and a learning rate. */
-export interface Group {
+export interface ParameterGroup {
   readonly names: readonly string[];
-  readonly decay: number;
+  readonly weightDecay: number;
   /** The highest rate, of which a schedule takes a part. */
-  readonly rate: number;
+  readonly learningRate: number;
 }
 
 /**
  * What an update does to one parameter: its gradient, and a gate on its final change (ROSE, Algorithm 1, line 13): one number, or
  * one for each element; null: all of it.
  */
-export interface Change {
+export interface ParameterUpdate {
   readonly gradient: Tensor;
-  readonly gate: Tensor | null;
+  readonly mask: Tensor | null;
 }
 
-interface Gated {
-  readonly slot: Slot;
+interface MaskedUpdate {
+  readonly state: ParameterState;
   readonly gradient: Tensor;
-  readonly gate: Tensor;
+  readonly mask: Tensor;
 }
 
-interface Slot {
+interface ParameterState {
   readonly parameter: Tensor;
-  readonly first: Tensor;
-  readonly second: Tensor;
+  readonly firstMoment: Tensor;
+  readonly secondMoment: Tensor;
 }
 
 /**
@@ -75,25 +75,29 @@ interface Slot {
  */
 export class AdamW {
   readonly settings: AdamWSettings;
-  readonly #groups: { group: Group; rate: Tensor }[];
-  readonly #slots: ReadonlyMap<string, Slot>;
+  readonly #groups: { group: ParameterGroup; rate: Tensor }[];
+  readonly #slots: ReadonlyMap<string, ParameterState>;
   /** Updates done, shared by all parameters. */
   readonly step: Tensor;
 
-  constructor(parameters: ReadonlyMap<string, Tensor>, groups: readonly Group[], settings: AdamWSettings = usualAdamW) {
+  constructor(
+    parameters: ReadonlyMap<string, Tensor>,
+    groups: readonly ParameterGroup[],
+    settings: AdamWSettings = defaultAdamW,
+  ) {
     this.settings = settings;
     const device = [...parameters.values()][0]?.device ?? "cpu";
     // Kept when all of it is made: memory may end in between.
     const { step, rates, moments } = noGrad(() =>
       scope(() => {
         const names = groups.flatMap((group) => group.names);
-        const made = names.map((name): [string, Slot] => {
+        const made = names.map((name): [string, ParameterState] => {
           const parameter = parameters.get(name);
           if (!parameter) throw new Error(`the optimiser was given no parameter ${name}`);
-          return [name, { parameter, first: zerosLike(parameter), second: zerosLike(parameter) }];
+          return [name, { parameter, firstMoment: zerosLike(parameter), secondMoment: zerosLike(parameter) }];
         });
         const rest = { step: zeros([], { device }), rates: groups.map(() => zeros([], { device })) };
-        keep([rest, made.map(([, { first, second }]) => [first, second])]);
+        keep([rest, made.map(([, { firstMoment: first, secondMoment: second }]) => [first, second])]);
         return { ...rest, moments: made };
       }),
     );
@@ -104,10 +108,10 @@ export class AdamW {
 
   /** The first moment m of a parameter, without bias correction: what ROSE's second-order risk compares the gradient with. */
   firstMoment(name: string): Tensor {
-    return this.#slot(name).first;
+    return this.#slot(name).firstMoment;
   }
 
-  #slot(name: string): Slot {
+  #slot(name: string): ParameterState {
     const slot = this.#slots.get(name);
     if (!slot) throw new Error(`the optimiser knows no parameter ${name}`);
     return slot;
@@ -117,8 +121,8 @@ export class AdamW {
   moments(): Map<string, Tensor> {
     return new Map(
       [...this.#slots].flatMap(([name, slot]): [string, Tensor][] => [
-        [`first.${name}`, slot.first],
-        [`second.${name}`, slot.second],
+        [`first.${name}`, slot.firstMoment],
+        [`second.${name}`, slot.secondMoment],
       ]),
     );
   }
@@ -129,27 +133,32 @@ export class AdamW {
   }
 
   /** Sets which part of each group's rate the updates to come have. */
-  setRate(part: number): void {
-    for (const { group, rate } of this.#groups) rate.fill_(part * group.rate);
+  setLearningRateFactor(factor: number): void {
+    for (const { group, rate } of this.#groups) rate.fill_(factor * group.learningRate);
   }
 
   /** One update. Parameters without a change are left alone, moments and all. */
-  update(changes: ReadonlyMap<string, Change>): void {
+  update(changes: ReadonlyMap<string, ParameterUpdate>): void {
     noGrad(() =>
       scope(() => {
         this.step.add_(1);
         for (const { group, rate } of this.#groups) {
           const names = group.names.filter((name) => changes.has(name));
-          if (names.length > 0) this.#updateGroup(names, changes, group.decay, rate);
+          if (names.length > 0) this.#updateGroup(names, changes, group.weightDecay, rate);
         }
       }),
     );
   }
 
-  #updateGroup(names: readonly string[], changes: ReadonlyMap<string, Change>, decay: number, rate: Tensor): void {
-    const gateOf = (name: string): Tensor | null => changes.get(name)?.gate ?? null;
-    const plain = names.filter((name) => !gateOf(name));
-    const gradient = (name: string): Tensor => (changes.get(name) as Change).gradient;
+  #updateGroup(
+    names: readonly string[],
+    changes: ReadonlyMap<string, ParameterUpdate>,
+    decay: number,
+    rate: Tensor,
+  ): void {
+    const getMask = (name: string): Tensor | null => changes.get(name)?.mask ?? null;
+    const plain = names.filter((name) => !getMask(name));
+    const gradient = (name: string): Tensor => (changes.get(name) as ParameterUpdate).gradient;
     if (plain.length > 0)
       this.#apply(
         plain.map((name) => this.#slot(name)),
@@ -158,10 +167,10 @@ export class AdamW {
         rate,
       );
     const gated = names.flatMap((name) => {
-      const gate = gateOf(name);
-      return gate ? [{ slot: this.#slot(name), gradient: gradient(name), gate }] : [];
+      const gate = getMask(name);
+      return gate ? [{ state: this.#slot(name), gradient: gradient(name), mask: gate }] : [];
     });
-    const isSingle = ({ gate }: Gated): boolean => gate.elements === 1;
+    const isSingle = ({ mask: gate }: MaskedUpdate): boolean => gate.numel === 1;
     this.#applyRates(gated.filter(isSingle), decay, rate);
     for (const each of gated) if (!isSingle(each)) this.#applyElements(each, decay, rate);
   }
@@ -170,13 +179,13 @@ export class AdamW {
    * One gate for all elements of a parameter: the whole change, decay included, is in proportion to the rate, so the gate is a rate of
    * the parameter's own. A gate of 1 is the plain update to the bit, a gate of 0 leaves the parameter as it was.
    */
-  #applyRates(gated: readonly Gated[], decay: number, rate: Tensor): void {
+  #applyRates(gated: readonly MaskedUpdate[], decay: number, rate: Tensor): void {
     if (gated.length === 0) return;
-    const gates = gated.map(({ gate }) => gate.reshape());
+    const gates = gated.map(({ mask: gate }) => gate.reshape());
     const rates = stack(gates, 0).mul(rate);
     sideBySide(
       rates.device,
-      gated.map(({ slot, gradient }, i) => {
+      gated.map(({ state: slot, gradient }, i) => {
         const own = rates.select(0, i);
         // Here, since what runs side by side must not take memory.
         const whole = gradient.contiguous();
@@ -186,7 +195,7 @@ export class AdamW {
   }
 
   /** A gate for each element. */
-  #applyElements({ slot, gradient, gate }: Gated, decay: number, rate: Tensor): void {
+  #applyElements({ state: slot, gradient, mask: gate }: MaskedUpdate, decay: number, rate: Tensor): void {
     scope(() => {
       const before = slot.parameter.clone();
       this.#apply([slot], [gradient], decay, rate);
@@ -195,17 +204,17 @@ export class AdamW {
     });
   }
 
-  #apply(slots: readonly Slot[], gradients: List, decay: number, rate: Tensor): void {
+  #apply(slots: readonly ParameterState[], gradients: TensorList, decay: number, rate: Tensor): void {
     const { beta1, beta2, epsilon } = this.settings;
-    const of = (pick: (slot: Slot) => Tensor): Tensor[] => slots.map(pick);
+    const pickAll = (pick: (slot: ParameterState) => Tensor): Tensor[] => slots.map(pick);
     if (hasOperator("_fused_adamw_", "tensor_lr")) {
       const steps = slots.map(() => this.step);
-      fused(
-        of((s) => s.parameter),
+      fusedAdamWOp(
+        pickAll((s) => s.parameter),
         // The fused kernel walks memory in order; a gradient may come transposed.
         gradients.map((gradient) => gradient.contiguous()),
-        of((s) => s.first),
-        of((s) => s.second),
+        pickAll((s) => s.firstMoment),
+        pickAll((s) => s.secondMoment),
         [],
         steps,
         rate,
@@ -217,18 +226,26 @@ export class AdamW {
         false,
       );
     } else {
-      for (const [i, slot] of slots.entries()) plainUpdate(slot, gradients[i] as Tensor, this.step, rate, decay, this.settings);
+      for (const [i, slot] of slots.entries())
+        unfusedUpdate(slot, gradients[i] as Tensor, this.step, rate, decay, this.settings);
     }
   }
 }
 
 /** The same arithmetic in plain operators, for a libtorch without the fused one. */
-function plainUpdate(slot: Slot, gradient: Tensor, step: Tensor, rate: Tensor, decay: number, settings: AdamWSettings): void {
+function unfusedUpdate(
+  slot: ParameterState,
+  gradient: Tensor,
+  step: Tensor,
+  rate: Tensor,
+  decay: number,
+  settings: AdamWSettings,
+): void {
   const { beta1, beta2, epsilon } = settings;
   const correction = (beta: number): Tensor => step.to("float64").mul(Math.log(beta)).exp().neg().add(1).to("float32");
   slot.parameter.mul_(rate.mul(-decay).add(1));
-  slot.first.mul_(beta1).add_(gradient.mul(1 - beta1));
-  slot.second.mul_(beta2).add_(gradient.square().mul(1 - beta2));
-  const scale = slot.second.div(correction(beta2)).sqrt().add(epsilon);
-  slot.parameter.sub_(slot.first.div(scale).mul(rate.div(correction(beta1))));
+  slot.firstMoment.mul_(beta1).add_(gradient.mul(1 - beta1));
+  slot.secondMoment.mul_(beta2).add_(gradient.square().mul(1 - beta2));
+  const scale = slot.secondMoment.div(correction(beta2)).sqrt().add(epsilon);
+  slot.parameter.sub_(slot.firstMoment.div(scale).mul(rate.div(correction(beta1))));
 }

@@ -1,8 +1,9 @@
-import { attention as fusedAttention, hasOperator, operator, type Tensor } from "../tensor/index.js";
-import { drop, type Mode } from "./layers.js";
+import { scaledDotProductAttentionOp as fusedAttention, hasOperator, operator, type Tensor } from "../tensor/index.js";
+import { dropout, type ForwardMode } from "./layers.js";
 
-const biasedProduct = operator<(bias: Tensor, query: Tensor, key: Tensor, beta: number, alpha: number) => Tensor>("baddbmm");
-const product = operator<(query: Tensor, key: Tensor) => Tensor>("bmm");
+const baddbmmOp =
+  operator<(bias: Tensor, query: Tensor, key: Tensor, beta: number, alpha: number) => Tensor>("baddbmm");
+const bmmOp = operator<(query: Tensor, key: Tensor) => Tensor>("bmm");
 
 /**
  * Scaled dot-product attention: query [batch, head, query, width], key and value [batch, head, key, width], bias null or
@@ -11,14 +12,28 @@ const product = operator<(query: Tensor, key: Tensor) => Tensor>("bmm");
  * libtorch's fused kernel is used where it is one: on a GPU always, on the CPU where no dropout is asked for (with dropout it falls
  * back to the same plain operators as below, and libtorch 1.13 has none).
  */
-export function attend(query: Tensor, key: Tensor, value: Tensor, bias: Tensor | null, share: number, mode: Mode): Tensor {
-  const dropped = mode.training ? share : 0;
+export function scaledDotProductAttention(
+  query: Tensor,
+  key: Tensor,
+  value: Tensor,
+  bias: Tensor | null,
+  dropoutP: number,
+  mode: ForwardMode,
+): Tensor {
+  const dropped = mode.training ? dropoutP : 0;
   const fused = hasOperator("scaled_dot_product_attention") && (dropped === 0 || query.device !== "cpu");
-  if (fused) return fusedAttention(query, key, value, bias?.to(query.type) ?? null, dropped, false);
-  return plainAttention(query, key, value, bias, share, mode);
+  if (fused) return fusedAttention(query, key, value, bias?.to(query.dtype) ?? null, dropped, false);
+  return unfusedAttention(query, key, value, bias, dropoutP, mode);
 }
 
-function plainAttention(query: Tensor, key: Tensor, value: Tensor, bias: Tensor | null, share: number, mode: Mode): Tensor {
+function unfusedAttention(
+  query: Tensor,
+  key: Tensor,
+  value: Tensor,
+  bias: Tensor | null,
+  dropoutP: number,
+  mode: ForwardMode,
+): Tensor {
   const [batch, heads, queries, width] = query.shape as [number, number, number, number];
   const keys = key.size(2);
   const flat = (tensor: Tensor, rows: number): Tensor => tensor.reshape(batch * heads, rows, width);
@@ -26,8 +41,8 @@ function plainAttention(query: Tensor, key: Tensor, value: Tensor, bias: Tensor 
   const flatKey = flat(key, keys).t();
   const scale = 1 / Math.sqrt(width);
   const scores = bias
-    ? biasedProduct(bias.expand(batch, heads, 1, keys).reshape(batch * heads, 1, keys), flatQuery, flatKey, 1, scale)
-    : product(flatQuery.mul(scale), flatKey); // [batch * head, query, key]
-  const shares = drop(scores.softmax(-1), share, mode);
-  return product(shares, flat(value, keys)).reshape(batch, heads, queries, width);
+    ? baddbmmOp(bias.expand(batch, heads, 1, keys).reshape(batch * heads, 1, keys), flatQuery, flatKey, 1, scale)
+    : bmmOp(flatQuery.mul(scale), flatKey); // [batch * head, query, key]
+  const attentionWeights = dropout(scores.softmax(-1), dropoutP, mode);
+  return bmmOp(attentionWeights, flat(value, keys)).reshape(batch, heads, queries, width);
 }

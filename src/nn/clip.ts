@@ -7,7 +7,7 @@ export function globalNorm(tensors: readonly Tensor[]): Tensor {
 }
 
 /** Scales the gradients in place so that their global norm is at most `limit`; returns the norm before. */
-export function clipGlobalNorm_(gradients: readonly Tensor[], limit: number): Tensor {
+export function clipGradNorm_(gradients: readonly Tensor[], limit: number): Tensor {
   const norm = globalNorm(gradients);
   // The same guard against division by zero as PyTorch's, so that results compare.
   scaleAll_(gradients, norm.add(1e-6).reciprocal().mul(limit).clamp(null, 1));

@@ -1,15 +1,15 @@
 import { crossEntropyLoss, type Tensor } from "../tensor/index.js";
 
 const meanReduction = 1;
-const noLabel = -100;
+const ignoreIndex = -100;
 
 /** Mean over the batch of -log p(label). */
 export function crossEntropy(logits: Tensor, labels: Tensor): Tensor {
-  return crossEntropyLoss(logits, labels, null, meanReduction, noLabel, 0);
+  return crossEntropyLoss(logits, labels, null, meanReduction, ignoreIndex, 0);
 }
 
 /** KL(p || q) of each example, from logits: [batch]. Gradients reach both sides. */
-export function divergences(p: Tensor, q: Tensor): Tensor {
+export function klDivergencePerExample(p: Tensor, q: Tensor): Tensor {
   const logP = p.logSoftmax(-1);
   return logP
     .exp()
@@ -18,12 +18,12 @@ export function divergences(p: Tensor, q: Tensor): Tensor {
 }
 
 /** Mean over the batch of KL(p || q). */
-export function divergence(p: Tensor, q: Tensor): Tensor {
-  return divergences(p, q).mean();
+export function klDivergence(p: Tensor, q: Tensor): Tensor {
+  return klDivergencePerExample(p, q).mean();
 }
 
 /** Mean over the batch of KL(p || q) + KL(q || p): the sum over classes of (p - q)(log p - log q). */
-export function symmetricDivergence(p: Tensor, q: Tensor): Tensor {
+export function symmetricKl(p: Tensor, q: Tensor): Tensor {
   const logP = p.logSoftmax(-1);
   const logQ = q.logSoftmax(-1);
   return logP.exp().sub(logQ.exp()).mul(logP.sub(logQ)).sum([-1]).mean();

@@ -4,10 +4,10 @@ export type Schedule = (update: number, updates: number, epoch: number) => numbe
 export const constant: Schedule = () => 1;
 
 /** Rises linearly from 0 over the first `warmup` share of updates, then follows `after` (given the whole run's counts). */
-export function warmedUp(warmup: number, after: Schedule): Schedule {
+export function withWarmup(warmup: number, after: Schedule): Schedule {
   return (update, updates, epoch) => {
-    const rising = Math.floor(warmup * updates);
-    return update < rising ? update / rising : after(update - rising, updates - rising, epoch);
+    const warmupSteps = Math.floor(warmup * updates);
+    return update < warmupSteps ? update / warmupSteps : after(update - warmupSteps, updates - warmupSteps, epoch);
   };
 }
 

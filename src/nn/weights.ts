@@ -4,7 +4,7 @@ import type { Tensor } from "../tensor/index.js";
 export type Weights = ReadonlyMap<string, Tensor>;
 
 /** The parameter of that name. */
-export function parameter(weights: Weights, name: string): Tensor {
+export function getParameter(weights: Weights, name: string): Tensor {
   const found = weights.get(name);
   if (!found) throw new Error(`the weights hold no ${name}`);
   return found;

@@ -1,19 +1,19 @@
 import { dirname } from "node:path";
 import type { JournalHeader } from "../attacks/journal.js";
-import { methodChoices, type RunConfig, runConfigSchema } from "../runs/config.js";
-import { commandLine } from "../shell.js";
+import { type RunConfig, runConfigSchema, toMethodSpecs } from "../runs/config.js";
+import { formatCommandLine } from "../shell.js";
 
 /** Settings with a flag of their own; `--set` reaches all others. */
 const flags: Readonly<Record<string, string>> = {
   model: "--model",
   task: "--task",
   data: "--data",
-  label: "--label",
-  encoding: "--encoding",
+  label: "--label-column",
+  encoding: "--tokenization",
   head: "--head",
-  feature: "--feature",
+  feature: "--pooling",
   maxLength: "--max-length",
-  limit: "--limit",
+  limit: "--max-train-samples",
   substitutions: "--substitutions",
   seed: "--seed",
   device: "--device",
@@ -25,9 +25,9 @@ const flags: Readonly<Record<string, string>> = {
 };
 
 /** The command that makes a run again: every setting that is not the default. */
-export function trainCommand(config: RunConfig, folder: string): string {
-  const { train, text, method, ...rest } = config;
-  const usual = runConfigSchema.parse({ model: config.model });
+export function formatTrainCommand(config: RunConfig, folder: string): string {
+  const { train, textColumn: text, methods: method, ...rest } = config;
+  const defaults = runConfigSchema.parse({ model: config.model });
   const words = ["temper", "train", "--model", config.model];
   const add = (key: string, value: unknown, before: unknown): void => {
     if (JSON.stringify(value) === JSON.stringify(before) || key === "model") return;
@@ -35,35 +35,44 @@ export function trainCommand(config: RunConfig, folder: string): string {
     if (flag && value !== null) words.push(flag, String(value));
     else words.push("--set", `${key}=${JSON.stringify(value)}`);
   };
-  for (const column of text) words.push("--text", column);
-  for (const [key, value] of Object.entries(rest)) add(key, value, usual[key as keyof typeof rest]);
-  for (const { name, options } of methodChoices(method)) words.push("--method", methodWord(name, options));
-  for (const [key, value] of Object.entries(train)) add(`train.${key}`, value, usual.train[key as keyof typeof train]);
-  return commandLine([...words, "--out", folder]);
+  for (const column of text) words.push("--text-column", column);
+  for (const [key, value] of Object.entries(rest)) add(key, value, defaults[key as keyof typeof rest]);
+  for (const { name, options } of toMethodSpecs(method)) words.push("--method", formatMethodSpec(name, options));
+  for (const [key, value] of Object.entries(train))
+    add(`train.${key}`, value, defaults.train[key as keyof typeof train]);
+  return formatCommandLine([...words, "--out", folder]);
 }
 
-function methodWord(name: string, options: Readonly<Record<string, unknown>>): string {
+function formatMethodSpec(name: string, options: Readonly<Record<string, unknown>>): string {
   const given = Object.entries(options).map(([key, value]) => `${key}=${value}`);
   return given.length > 0 ? `${name}:${given.join(",")}` : name;
 }
 
 /** The command of an attack, as its journal's header tells it; of its substitutions the header knows the hash only. */
-export function attackCommand(
+export function formatAttackCommand(
   { attack, options, settings, seed, examples }: JournalHeader,
   model: string,
   journal: string,
   substitutions: string | null,
 ): string {
   const { task, split, budget } = settings;
-  const words = ["temper", "attack", model, "--attack", methodWord(attack, (options ?? {}) as Record<string, unknown>)];
+  const words = [
+    "temper",
+    "attack",
+    model,
+    "--attack",
+    formatMethodSpec(attack, (options ?? {}) as Record<string, unknown>),
+  ];
   const given: [string, unknown][] = [
     ["--task", task],
     ["--split", split],
     ["--substitutions", substitutions],
-    ["--budget", budget],
-    ["--examples", examples],
+    ["--query-budget", budget],
+    ["--num-examples", examples],
     ["--seed", seed],
   ];
-  const flagged = given.flatMap(([flag, value]) => (typeof value === "string" || typeof value === "number" ? [flag, String(value)] : []));
-  return commandLine([...words, ...flagged, "--out", dirname(journal)]);
+  const flagged = given.flatMap(([flag, value]) =>
+    typeof value === "string" || typeof value === "number" ? [flag, String(value)] : [],
+  );
+  return formatCommandLine([...words, ...flagged, "--out", dirname(journal)]);
 }

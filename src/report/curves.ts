@@ -1,7 +1,7 @@
 import * as Plot from "@observablehq/plot";
+import { getColor } from "../analysis/colors.js";
 import { plotPanel } from "../analysis/figure.js";
-import { colorOf } from "../analysis/style.js";
-import { type Html, html, trusted } from "./html.js";
+import { type Html, html, trustHtml } from "./html.js";
 
 /** Points of a line on a chart. */
 export interface Series {
@@ -18,35 +18,41 @@ export interface ChartOptions {
   /** What the vertical axis shows. */
   readonly label: string;
   /** Shares are shown as percentages. */
-  readonly share?: boolean;
+  readonly percent?: boolean;
 }
 
 /** More points than this a chart cannot show. */
-const mostPoints = 240;
+const maxPoints = 240;
 
 /** A line chart over training steps. */
-export function lineChart(series: readonly Series[], { title, label, share = false }: ChartOptions): Html {
-  const drawn = series.map((one) => ({ ...one, points: thinned(one.points) }));
+export function renderLineChart(
+  series: readonly Series[],
+  { title, label, percent: asPercent = false }: ChartOptions,
+): Html {
+  const drawn = series.map((one) => ({ ...one, points: downsample(one.points) }));
   const at = { x: "step", y: "value" };
   const { content } = plotPanel(title, {
     width: 480,
     height: 240,
     x: { label: "step", zero: true },
-    y: { label, grid: true, nice: true, ...(share ? { percent: true } : {}) },
+    y: { label, grid: true, nice: true, ...(asPercent ? { percent: true } : {}) },
     marks: drawn.flatMap(({ points, color, dots }) => {
-      const stroke = colorOf(color);
-      return [Plot.lineY(points, { ...at, stroke, strokeWidth: 2 }), ...(dots ? [Plot.dot(points, { ...at, fill: stroke, r: 3 })] : [])];
+      const stroke = getColor(color);
+      return [
+        Plot.lineY(points, { ...at, stroke, strokeWidth: 2 }),
+        ...(dots ? [Plot.dot(points, { ...at, fill: stroke, r: 3 })] : []),
+      ];
     }),
   });
-  const heard = html`<span class="heard">: ${drawn.map(describe).join("; ")}</span>`;
+  const heard = html`<span class="heard">: ${drawn.map(describeSeries).join("; ")}</span>`;
   // Names inside the drawing are text nodes, which the drawing's own writer escapes.
-  const picture = html`<div aria-hidden="true">${trusted(content)}</div>`;
+  const picture = html`<div aria-hidden="true">${trustHtml(content)}</div>`;
   return html`<figure class="chart"><figcaption>${title}${heard}</figcaption>${picture}</figure>`;
 }
 
 /** Means of neighbours, where there are more points than the chart is wide. */
-function thinned(points: Series["points"]): Series["points"] {
-  const size = Math.ceil(points.length / mostPoints);
+function downsample(points: Series["points"]): Series["points"] {
+  const size = Math.ceil(points.length / maxPoints);
   if (size <= 1) return points;
   return Array.from({ length: Math.ceil(points.length / size) }, (_, i) => {
     const some = points.slice(i * size, (i + 1) * size);
@@ -55,7 +61,7 @@ function thinned(points: Series["points"]): Series["points"] {
 }
 
 /** A line in words, for those who cannot see it. */
-function describe({ name, points }: Series): string {
+function describeSeries({ name, points }: Series): string {
   const [first, last] = [points[0]!, points.at(-1)!];
   return `${name} from ${first.value.toPrecision(3)} to ${last.value.toPrecision(3)} at step ${last.step}`;
 }

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
-import { type Html, html, trusted } from "./html.js";
+import { type Html, html, trustHtml } from "./html.js";
 import { script } from "./script.js";
-import { style } from "./style.js";
+import { stylesheet } from "./stylesheet.js";
 
 export interface Section {
   readonly id: string;
@@ -29,7 +29,7 @@ export function renderPage({ title, lead, sections, footer }: Page): string {
 <meta name="color-scheme" content="light dark">
 <title>${title}</title>
 <link rel="icon" href="data:,">
-<style>${trusted(style)}</style>
+<style>${trustHtml(stylesheet)}</style>
 </head>
 <body>
 <a class="skip" href="#main">Skip to the results</a>
@@ -41,7 +41,7 @@ export function renderPage({ title, lead, sections, footer }: Page): string {
   )}
 </main>
 <footer>${footer}</footer>
-<script>${trusted(script)}</script>
+<script>${trustHtml(script)}</script>
 </body>
 </html>
 `;

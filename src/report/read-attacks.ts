@@ -1,28 +1,28 @@
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
-import { gradientAttacks } from "../attacks/index.js";
-import { readEntries } from "../attacks/journal.js";
-import { readTiming } from "../attacks/run.js";
-import { sanityFlags } from "../evaluation/attack-sanity.js";
-import { type EvaluationSummary, summarise } from "../evaluation/attack-summary.js";
-import { type JournalSummary, summariseJournal } from "../evaluation/journal-summary.js";
+import { whiteBoxAttacks } from "../attacks/index.js";
+import { readJournalEntries } from "../attacks/journal.js";
+import { readTiming } from "../attacks/run-attack.js";
+import { type AttackSuiteSummary, summarize } from "../evaluation/attack-summary.js";
+import { type JournalSummary, summarizeJournal } from "../evaluation/journal-summary.js";
+import { runSanityChecks } from "../evaluation/sanity-checks.js";
 import { exists, readJson } from "../files.js";
 import { validate } from "../validate.js";
 
 /** One attack on a model, without its texts. */
-export interface AttackRead extends JournalSummary {
+export interface AttackJournal extends JournalSummary {
   readonly path: string;
 }
 
 /** The attacks on a run's model, by name. */
 export interface RunAttacks {
-  readonly journals: ReadonlyMap<string, AttackRead>;
+  readonly journals: ReadonlyMap<string, AttackJournal>;
   /** All of them together; null where they did not see the same examples. */
-  readonly together: EvaluationSummary | null;
+  readonly combined: AttackSuiteSummary | null;
   readonly flags: readonly { readonly name: string; readonly message: string }[];
   /** The last command that attacked it, and the attacks it named; null where nobody wrote it down. */
-  readonly last: { readonly command: string; readonly attacks: readonly string[] } | null;
+  readonly lastCommand: { readonly command: string; readonly attacks: readonly string[] } | null;
 }
 
 /** What the attack verb leaves beside its journals; only what is needed here. */
@@ -33,34 +33,41 @@ const reportSchema = z.object({
 });
 
 /** Reads the attacks/ folder of a run; journals that have no result yet are left out. */
-export async function readAttacks(folder: string, trainedEncoding: string): Promise<RunAttacks> {
-  const paths = await journalsIn(folder);
-  const report = await readReport(join(folder, "report.json"));
+export async function readRunAttacks(folder: string, trainedEncoding: string): Promise<RunAttacks> {
+  const paths = await listJournals(folder);
+  const report = await readAttackReport(join(folder, "report.json"));
   const last = report?.command === undefined ? null : { command: report.command, attacks: Object.keys(report.attacks) };
-  const journals = new Map<string, AttackRead>();
+  const journals = new Map<string, AttackJournal>();
   for (const [name, path] of paths) {
-    if (await hasResults(path)) journals.set(name, { ...(await summariseJournal(path, await readTiming(path))), path });
+    if (await hasResults(path)) journals.set(name, { ...(await summarizeJournal(path, await readTiming(path))), path });
   }
   const reads = [...journals.values()];
   const [first] = reads;
-  if (!first || !reads.every((read) => sameExamples(read, first))) {
-    return { journals, together: null, flags: report?.sanity ?? [], last };
+  if (!first || !reads.every((read) => hasSameExamples(read, first))) {
+    return { journals, combined: null, flags: report?.sanity ?? [], lastCommand: last };
   }
-  const together = await summarise(Object.fromEntries([...journals].map(([name, { path }]) => [name, path])));
+  const together = await summarize(Object.fromEntries([...journals].map(([name, { path }]) => [name, path])));
   const { encoding } = first.header.settings;
-  const whiteBox = [...journals.keys()].filter((name) => gradientAttacks.has(name));
+  const whiteBox = [...journals.keys()].filter((name) => whiteBoxAttacks.has(name));
   const facts = { trainedEncoding, whiteBox, ...(typeof encoding === "string" ? { encoding } : {}) };
-  const flags = new Map([...sanityFlags(together, facts), ...(report?.sanity ?? [])].map((flag) => [flag.message, flag]));
-  return { journals, together, flags: [...flags.values()], last };
+  const flags = new Map(
+    [...runSanityChecks(together, facts), ...(report?.sanity ?? [])].map((flag) => [flag.message, flag]),
+  );
+  return { journals, combined: together, flags: [...flags.values()], lastCommand: last };
 }
 
 /** Whether two journals are about the same examples in the same order: only then can they be compared one by one. */
-export function sameExamples(first: Pick<JournalSummary, "results">, second: Pick<JournalSummary, "results">): boolean {
-  return first.results.length === second.results.length && first.results.every(({ id }, i) => id === second.results[i]!.id);
+export function hasSameExamples(
+  first: Pick<JournalSummary, "results">,
+  second: Pick<JournalSummary, "results">,
+): boolean {
+  return (
+    first.results.length === second.results.length && first.results.every(({ id }, i) => id === second.results[i]!.id)
+  );
 }
 
 /** Journals by the attack's name. */
-async function journalsIn(folder: string): Promise<ReadonlyMap<string, string>> {
+async function listJournals(folder: string): Promise<ReadonlyMap<string, string>> {
   const names = (await exists(folder)) ? await readdir(folder) : [];
   return new Map(
     names
@@ -70,11 +77,11 @@ async function journalsIn(folder: string): Promise<ReadonlyMap<string, string>> 
   );
 }
 
-async function readReport(path: string): Promise<z.output<typeof reportSchema> | null> {
+async function readAttackReport(path: string): Promise<z.output<typeof reportSchema> | null> {
   return (await exists(path)) ? validate(reportSchema, await readJson(path, "the attacks' report"), path) : null;
 }
 
 async function hasResults(path: string): Promise<boolean> {
-  for await (const { line, value } of readEntries(path)) if (line === 2) return value !== undefined;
+  for await (const { line, value } of readJournalEntries(path)) if (line === 2) return value !== undefined;
   return false;
 }

@@ -2,20 +2,26 @@ import { join, resolve } from "node:path";
 import { z } from "zod";
 import { UserError } from "../errors.js";
 import { exists, readJson, readText } from "../files.js";
-import { readConfig } from "../models/config.js";
+import { readModelConfig } from "../models/config.js";
 import { type RunConfig, runConfigSchema } from "../runs/config.js";
-import { type RunEvent, readEvents, readTimings } from "../runs/events.js";
-import { readStatus, runFiles } from "../runs/folder.js";
-import { listRuns } from "../runs/list.js";
+import { listRuns } from "../runs/list-runs.js";
 import { readYaml } from "../runs/read-config.js";
+import { type RunEvent, readEvents, readTimings } from "../runs/read-events.js";
 import { type Results, readResults } from "../runs/results.js";
+import { readStatus, runFiles } from "../runs/run-folder.js";
 import { validate } from "../validate.js";
-import { type Figure, readFigures } from "./figures.js";
-import { type RunAttacks, readAttacks } from "./read-attacks.js";
+import { readFigures, type SavedFigure } from "./figures.js";
+import { type RunAttacks, readRunAttacks } from "./read-attacks.js";
 
 /** Of a run's environment, what the report tells. */
 const environmentSchema = z.looseObject({
-  ...{ temper: z.string(), commit: z.string().nullable(), node: z.string(), libtorch: z.string(), platform: z.string() },
+  ...{
+    temper: z.string(),
+    commit: z.string().nullable(),
+    node: z.string(),
+    libtorch: z.string(),
+    platform: z.string(),
+  },
   ...{ device: z.string(), precision: z.string(), threads: z.number() },
   model: z.looseObject({ hash: z.string() }),
   data: z.looseObject({ train: z.string() }),
@@ -37,23 +43,25 @@ export interface ReportRun {
   /** Names of the classes, in the model's order; none before the model is saved. */
   readonly labels: readonly string[];
   readonly attacks: RunAttacks;
-  readonly figures: readonly Figure[];
+  readonly figures: readonly SavedFigure[];
 }
 
 /** The runs that folders name: a run each, or all those below. */
-export async function readRuns(folders: readonly string[]): Promise<ReportRun[]> {
+export async function readReportRuns(folders: readonly string[]): Promise<ReportRun[]> {
   // One run may be named by several paths; it is read once, by the first.
   const found = new Map<string, string>();
   for (const folder of folders) {
     const runs = await listRuns(folder);
     if (runs.length === 0)
-      throw new UserError(`${folder}: there is no run in it: expected a folder with ${runFiles.config}, as temper train writes it`);
+      throw new UserError(
+        `${folder}: there is no run in it: expected a folder with ${runFiles.config}, as temper train writes it`,
+      );
     for (const run of runs) if (!found.has(resolve(run.folder))) found.set(resolve(run.folder), run.folder);
   }
-  return Promise.all([...found.values()].map(readRun));
+  return Promise.all([...found.values()].map(readReportRun));
 }
 
-async function readRun(folder: string): Promise<ReportRun> {
+async function readReportRun(folder: string): Promise<ReportRun> {
   const path = join(folder, runFiles.config);
   const located = await readYaml(path);
   const config = validate(runConfigSchema, located.value, located.where);
@@ -63,7 +71,7 @@ async function readRun(folder: string): Promise<ReportRun> {
     readResults(folder),
     readStatus(folder),
     readEvents(folder),
-    readSeconds(folder),
+    readTrainingSeconds(folder),
     readLabels(folder),
     readFigures(join(folder, "analysis")),
   ]);
@@ -77,7 +85,7 @@ async function readRun(folder: string): Promise<ReportRun> {
     events,
     seconds,
     labels,
-    attacks: await readAttacks(join(folder, "attacks"), config.encoding),
+    attacks: await readRunAttacks(join(folder, "attacks"), config.tokenization),
     figures,
   };
 }
@@ -86,12 +94,12 @@ async function readEnvironment(path: string): Promise<z.output<typeof environmen
   return validate(environmentSchema, await readJson(path, "the run's environment"), path);
 }
 
-async function readSeconds(folder: string): Promise<number> {
+async function readTrainingSeconds(folder: string): Promise<number> {
   if (!(await exists(join(folder, runFiles.timings)))) return 0;
   return (await readTimings(folder)).reduce((sum, { seconds }) => sum + seconds, 0);
 }
 
 async function readLabels(folder: string): Promise<readonly string[]> {
   const model = join(folder, runFiles.model);
-  return (await exists(join(model, "config.json"))) ? (await readConfig(model)).labels : [];
+  return (await exists(join(model, "config.json"))) ? (await readModelConfig(model)).labels : [];
 }

@@ -1,33 +1,35 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import { z } from "zod";
-import { messageOf, UserError } from "../errors.js";
+import { getErrorMessage, UserError } from "../errors.js";
 import { validate } from "../validate.js";
 
 /** Milliseconds that a request may take to arrive: one that never ends must not hold the server when it is to stop. */
 const requestTimeout = 30_000;
 
 /** What answers for texts (one, or a pair as a list): one row of probabilities each. */
-export interface Answerer {
+export interface InferenceHandler {
   /** Facts for GET: name, labels, how a hidden word is written, … */
-  readonly facts: Readonly<Record<string, unknown>>;
-  answer(texts: readonly (readonly string[])[]): Promise<readonly ArrayLike<number>[]>;
+  readonly modelInfo: Readonly<Record<string, unknown>>;
+  predict(texts: readonly (readonly string[])[]): Promise<readonly ArrayLike<number>[]>;
 }
 
-export interface EndpointLimits {
+export interface ServerLimits {
   /** Texts of one request. */
-  readonly texts: number;
+  readonly maxTexts: number;
   /** Bytes of one request. */
-  readonly bytes: number;
+  readonly maxBytes: number;
   /** Texts that may wait; beyond them requests are told to come again. */
-  readonly waiting: number;
+  readonly maxQueuedTexts: number;
 }
 
-export const usualLimits: EndpointLimits = { texts: 4096, bytes: 16 << 20, waiting: 65_536 };
+export const defaultServerLimits: ServerLimits = { maxTexts: 4096, maxBytes: 16 << 20, maxQueuedTexts: 65_536 };
 
-const requestSchema = z.strictObject({ texts: z.array(z.union([z.string(), z.tuple([z.string()]), z.tuple([z.string(), z.string()])])) });
+const requestSchema = z.strictObject({
+  texts: z.array(z.union([z.string(), z.tuple([z.string()]), z.tuple([z.string(), z.string()])])),
+});
 
 /** An answer that is not 200. */
-class Refusal extends Error {
+class HttpError extends Error {
   constructor(
     readonly status: number,
     message: string,
@@ -37,7 +39,7 @@ class Refusal extends Error {
   }
 }
 
-interface Waiting {
+interface PendingRequest {
   readonly texts: readonly (readonly string[])[];
   resolve(rows: readonly ArrayLike<number>[]): void;
   reject(error: unknown): void;
@@ -47,35 +49,37 @@ interface Waiting {
  * An HTTP endpoint over something that answers: POST {"texts": […]} gives {"probabilities": [[…], …]}, GET its facts. Requests that
  * come while others are computed are answered together, in full batches.
  */
-export function createEndpoint(answerer: Answerer, limits: EndpointLimits = usualLimits): Server {
-  const queue: Waiting[] = [];
+export function createInferenceServer(answerer: InferenceHandler, limits: ServerLimits = defaultServerLimits): Server {
+  const queue: PendingRequest[] = [];
   let waiting = 0;
   let busy = false;
   async function drain(): Promise<void> {
     if (busy) return;
     busy = true;
     while (queue.length > 0) {
-      const taken = takeUpTo(queue, limits.texts);
+      const batch = takeBatch(queue, limits.maxTexts);
       try {
-        const rows = await answerer.answer(taken.flatMap(({ texts }) => texts));
+        const rows = await answerer.predict(batch.flatMap(({ texts }) => texts));
         let at = 0;
-        for (const { texts, resolve } of taken) {
+        for (const { texts, resolve } of batch) {
           resolve(rows.slice(at, at + texts.length));
           at += texts.length;
         }
       } catch (error) {
-        for (const { reject } of taken) reject(error);
+        for (const { reject } of batch) reject(error);
       }
-      waiting -= taken.reduce((sum, { texts }) => sum + texts.length, 0);
+      waiting -= batch.reduce((sum, { texts }) => sum + texts.length, 0);
     }
     busy = false;
   }
-  async function answer(request: IncomingMessage): Promise<unknown> {
-    if (request.method === "GET" || request.method === "HEAD") return answerer.facts;
-    if (request.method !== "POST") throw new Refusal(405, 'expected POST with {"texts": […]}', { allow: "GET, POST" });
-    const texts = readTexts(await readBody(request, limits.bytes), limits.texts);
+  async function handleRequest(request: IncomingMessage): Promise<unknown> {
+    if (request.method === "GET" || request.method === "HEAD") return answerer.modelInfo;
+    if (request.method !== "POST")
+      throw new HttpError(405, 'expected POST with {"texts": […]}', { allow: "GET, POST" });
+    const texts = parseTexts(await readBody(request, limits.maxBytes), limits.maxTexts);
     if (texts.length === 0) return { probabilities: [] };
-    if (waiting + texts.length > limits.waiting) throw new Refusal(503, "too many texts are waiting; come again", { "retry-after": "1" });
+    if (waiting + texts.length > limits.maxQueuedTexts)
+      throw new HttpError(503, "too many texts are waiting; come again", { "retry-after": "1" });
     waiting += texts.length;
     const rows = await new Promise<readonly ArrayLike<number>[]>((resolve, reject) => {
       queue.push({ texts, resolve, reject });
@@ -85,21 +89,22 @@ export function createEndpoint(answerer: Answerer, limits: EndpointLimits = usua
     return { probabilities: rows.map((row) => Array.from(row)) };
   }
   return createServer({ requestTimeout, connectionsCheckingInterval: 1000 }, (request, response) => {
-    answer(request).then(
-      (value) => send(response, 200, value),
+    handleRequest(request).then(
+      (value) => sendJson(response, 200, value),
       (error: unknown) => {
-        const refusal = error instanceof Refusal ? error : new Refusal(500, messageOf(error));
-        send(response, refusal.status, { error: refusal.message }, refusal.headers);
+        const refusal = error instanceof HttpError ? error : new HttpError(500, getErrorMessage(error));
+        sendJson(response, refusal.status, { error: refusal.message }, refusal.headers);
       },
     );
   });
 }
 
 /** Whole requests from the front of a queue, at least one. */
-function takeUpTo(queue: Waiting[], most: number): Waiting[] {
+function takeBatch(queue: PendingRequest[], most: number): PendingRequest[] {
   let count = 0;
   let end = 0;
-  while (end < queue.length && (end === 0 || count + queue[end]!.texts.length <= most)) count += queue[end++]!.texts.length;
+  while (end < queue.length && (end === 0 || count + queue[end]!.texts.length <= most))
+    count += queue[end++]!.texts.length;
   return queue.splice(0, end);
 }
 
@@ -111,29 +116,36 @@ async function readBody(request: IncomingMessage, most: number): Promise<string>
     // The rest is read and dropped, so that the sender hears the answer instead of a broken connection.
     if (size <= most) chunks.push(chunk);
   }
-  if (size > most) throw new Refusal(413, `expected at most ${most} bytes, received ${size}; send fewer texts a request`);
+  if (size > most)
+    throw new HttpError(413, `expected at most ${most} bytes, received ${size}; send fewer texts a request`);
   return Buffer.concat(chunks).toString("utf8");
 }
 
-function readTexts(body: string, most: number): (readonly string[])[] {
+function parseTexts(body: string, most: number): (readonly string[])[] {
   let data: unknown;
   try {
     data = JSON.parse(body);
   } catch {
-    throw new Refusal(400, 'expected JSON: {"texts": ["a text", ["a pair\'s first", "and second"]]}');
+    throw new HttpError(400, 'expected JSON: {"texts": ["a text", ["a pair\'s first", "and second"]]}');
   }
   // Counted before they are looked at: millions of wrong ones would each cost a message.
   const count = (data as { texts?: { length?: unknown } } | null)?.texts?.length;
-  if (typeof count === "number" && count > most) throw new Refusal(413, `expected at most ${most} texts a request, received ${count}`);
+  if (typeof count === "number" && count > most)
+    throw new HttpError(413, `expected at most ${most} texts a request, received ${count}`);
   try {
     const { texts } = validate(requestSchema, data, "request");
     return texts.map((text) => (typeof text === "string" ? [text] : text));
   } catch (error) {
-    throw error instanceof UserError ? new Refusal(400, error.message) : error;
+    throw error instanceof UserError ? new HttpError(400, error.message) : error;
   }
 }
 
-function send(response: ServerResponse, status: number, value: unknown, headers: Readonly<Record<string, string>> = {}): void {
+function sendJson(
+  response: ServerResponse,
+  status: number,
+  value: unknown,
+  headers: Readonly<Record<string, string>> = {},
+): void {
   // The asker may have gone away meanwhile.
   if (response.destroyed) return;
   response.writeHead(status, { "content-type": "application/json", ...headers });

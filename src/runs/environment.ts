@@ -7,7 +7,7 @@ import { hashModelFolder, type Model } from "../models/index.js";
 import type { Example } from "../tasks/task.js";
 import { gpuIndex } from "../tensor/index.js";
 import { native, packageRoot } from "../tensor/native.js";
-import type { Machine } from "./placement.js";
+import type { RuntimeConfig } from "./runtime-config.js";
 
 /** What a run ran on: enough to know whether another one can be compared with it. */
 export interface Environment {
@@ -29,7 +29,7 @@ export interface Environment {
 
 export async function describeEnvironment(
   model: Model,
-  machine: Machine,
+  machine: RuntimeConfig,
   train: readonly Example[],
   selection: readonly Example[] | null,
   substitutions: string | null,
@@ -37,7 +37,7 @@ export async function describeEnvironment(
   const { version } = JSON.parse(readFileSync(join(packageRoot, "package.json"), "utf8")) as { version: string };
   return {
     temper: version,
-    commit: commitOf(packageRoot),
+    commit: readGitCommit(packageRoot),
     node: process.version,
     libtorch: native().versions().libtorch,
     platform: `${process.platform} ${process.arch}`,
@@ -52,12 +52,14 @@ export async function describeEnvironment(
 }
 
 /** The commit of the checkout, where it is one; "-dirty" behind it where files differ from it. */
-function commitOf(folder: string): string | null {
+function readGitCommit(folder: string): string | null {
   const git = (...args: string[]): string =>
     execFileSync("git", ["-C", folder, ...args], { encoding: "utf8", stdio: ["ignore", "pipe", "ignore"] }).trim();
   try {
     // Installed as a package, the checkout around us is somebody else's.
-    return git("rev-parse", "--show-prefix") === "" ? git("describe", "--always", "--dirty", "--abbrev=40", "--exclude=*") : null;
+    return git("rev-parse", "--show-prefix") === ""
+      ? git("describe", "--always", "--dirty", "--abbrev=40", "--exclude=*")
+      : null;
   } catch {
     return null;
   }
@@ -67,7 +69,12 @@ function commitOf(folder: string): string | null {
  * Compares a run's environment with the one it is resumed in. Another model or other data is another run: an error. Another machine
  * goes on, but not to the bit.
  */
-export function compareEnvironments(folder: string, before: Environment, now: Environment, notice: (message: string) => void): void {
+export function compareEnvironments(
+  folder: string,
+  before: Environment,
+  now: Environment,
+  warn: (message: string) => void,
+): void {
   const facts = ({ model, tokenizer, data, substitutions }: Environment): Record<string, string | null> => ({
     model: model.hash,
     tokenizer,
@@ -76,14 +83,21 @@ export function compareEnvironments(folder: string, before: Environment, now: En
     substitutions,
   });
   // Runs of older versions do not tell their substitutions.
-  const old = facts({ ...before, substitutions: before.substitutions === undefined ? now.substitutions : before.substitutions });
+  const old = facts({
+    ...before,
+    substitutions: before.substitutions === undefined ? now.substitutions : before.substitutions,
+  });
   const changed = Object.entries(facts(now)).flatMap(([name, hash]) => (hash === old[name] ? [] : [name]));
   if (changed.length > 0)
-    throw new UserError(`${folder}: --resume: since the run began, its ${changed.join(" and ")} changed; start anew with another --out`);
-  const machine = (["temper", "libtorch", "device", "precision", "threads"] as const).filter((key) => before[key] !== now[key]);
+    throw new UserError(
+      `${folder}: --resume: since the run began, its ${changed.join(" and ")} changed; start anew with another --out`,
+    );
+  const machine = (["temper", "libtorch", "device", "precision", "threads"] as const).filter(
+    (key) => before[key] !== now[key],
+  );
   if (machine.length > 0) {
     const differences = machine.map((key) => `${key} ${before[key]}, now ${now[key]}`).join("; ");
-    notice(`the run began with other settings of the machine (${differences}): the rest will not be the same to the bit`);
+    warn(`the run began with other settings of the machine (${differences}): the rest will not be the same to the bit`);
   }
 }
 

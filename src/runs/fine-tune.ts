@@ -1,27 +1,27 @@
 import { join } from "node:path";
 import { stringify } from "yaml";
-import { messageOf, UserError } from "../errors.js";
+import { getErrorMessage, UserError } from "../errors.js";
 import { exists, readJson, writeFileAtomic } from "../files.js";
-import { type LoadOptions, saveModel } from "../models/index.js";
+import { type LoadModelOptions, saveModel } from "../models/index.js";
 import { free } from "../tensor/index.js";
-import { Interrupted, type Outcome, train, type Watcher } from "../train/index.js";
-import { methodChoices, type RunConfig } from "./config.js";
+import { Interrupted, type TrainingCallbacks, type TrainResult, train } from "../train/index.js";
+import { type RunConfig, toMethodSpecs } from "./config.js";
+import { checkSameConfig } from "./config-identity.js";
 import { compareEnvironments, describeEnvironment, type Environment } from "./environment.js";
 import { evaluateExamples } from "./evaluate.js";
-import { checkDiskSpace, forgetRun, lockRunFolder, runFiles, writeStatus } from "./folder.js";
-import { jobOf, type OpenedRun, openRunConfig } from "./open.js";
-import { type Results, readResults, resultsSchema, type SplitReport } from "./results.js";
-import { checkSameConfig } from "./same-config.js";
+import { createTrainingJob, type PreparedRun, prepareRun } from "./prepare-run.js";
+import { type EvaluationResult, type Results, readResults, resultsSchema } from "./results.js";
+import { checkDiskSpace, lockRunFolder, removeRunFiles, runFiles, writeStatus } from "./run-folder.js";
 
 export interface FineTuneOptions {
   /** The run folder. */
   readonly out: string;
   /** Go on with the run in the folder; one that has finished is only read. */
   readonly resume?: boolean;
-  readonly watch?: Watcher;
+  readonly callbacks?: TrainingCallbacks;
   /** Aborted: all is saved and `Interrupted` thrown. */
   readonly signal?: AbortSignal;
-  readonly onDownload?: LoadOptions["onProgress"];
+  readonly onDownload?: LoadModelOptions["onProgress"];
 }
 
 /** Runs a config into a folder: trains, saves the model, reports. */
@@ -32,27 +32,41 @@ export async function fineTune(config: RunConfig, options: FineTuneOptions): Pro
     if (resume) await checkSameConfig(out, config);
     const finished = resume ? await readResults(out) : null;
     if (finished) return finished;
-    const opened = await openRunConfig(config, (message) => options.watch?.onNotice?.(message), options.onDownload);
+    const preparedRun = await prepareRun(
+      config,
+      (message) => options.callbacks?.onWarning?.(message),
+      options.onDownload,
+    );
     try {
-      return await runOpened(opened, options, lock.wasEmpty);
+      return await trainPreparedRun(preparedRun, options, lock.wasEmpty);
     } finally {
-      free(opened.model.weights);
+      free(preparedRun.model.weights);
     }
   } finally {
     lock.release();
   }
 }
 
-async function runOpened(opened: OpenedRun, options: FineTuneOptions, folderWasEmpty: boolean): Promise<Results> {
-  const { out, resume = false, watch = {}, signal } = options;
-  const { config, model, machine, examples } = opened;
-  checkDiskSpace(out, neededBytes(opened, resume));
-  const table = await opened.substitutions?.();
-  const environment = await describeEnvironment(model, machine, examples.train, examples.selection, table?.hash ?? null);
-  await recordEnvironment(out, environment, resume, (message) => watch.onNotice?.(message));
+async function trainPreparedRun(
+  preparedRun: PreparedRun,
+  options: FineTuneOptions,
+  folderWasEmpty: boolean,
+): Promise<Results> {
+  const { out, resume = false, callbacks: watch = {}, signal } = options;
+  const { config, model, runtimeConfig, examples } = preparedRun;
+  checkDiskSpace(out, estimateDiskBytes(preparedRun, resume));
+  const table = await preparedRun.substitutions?.();
+  const environment = await describeEnvironment(
+    model,
+    runtimeConfig,
+    examples.train,
+    examples.selection,
+    table?.hash ?? null,
+  );
+  await recordEnvironment(out, environment, resume, (message) => watch.onWarning?.(message));
   await writeFileAtomic(join(out, runFiles.config), stringify(config));
   let steps = 0;
-  const watching: Watcher = {
+  const callbacks: TrainingCallbacks = {
     ...watch,
     async onStart(facts) {
       steps = facts.steps;
@@ -61,49 +75,68 @@ async function runOpened(opened: OpenedRun, options: FineTuneOptions, folderWasE
     },
   };
   try {
-    const outcome = await train(jobOf(opened, { folder: out, resume, watch: watching, ...(signal ? { signal } : {}) }));
+    const outcome = await train(
+      createTrainingJob(preparedRun, { folder: out, resume, callbacks: callbacks, ...(signal ? { signal } : {}) }),
+    );
     await saveModel(join(out, runFiles.model), model);
-    const report = await evaluateExamples(model, examples.report, opened.task.reportSplit, machine, (done, total) => {
-      if (signal?.aborted) throw new Interrupted("stopped before its report was done; all of the training is saved");
-      watch.onWork?.("report", done, total);
-    });
-    const results = resultsOf(opened, outcome, report);
+    const report = await evaluateExamples(
+      model,
+      examples.report,
+      preparedRun.task.reportSplit,
+      runtimeConfig,
+      (done, total) => {
+        if (signal?.aborted) throw new Interrupted("stopped before its report was done; all of the training is saved");
+        watch.onProgress?.("report", done, total);
+      },
+    );
+    const results = createResults(preparedRun, outcome, report);
     await writeFileAtomic(join(out, runFiles.results), `${JSON.stringify(results, null, 2)}\n`);
     return results;
   } catch (error) {
     // Settings that cannot work are told, not kept; what others laid there stays.
     const neverBegan = steps === 0 && error instanceof UserError;
-    if (neverBegan && folderWasEmpty) forgetRun(out);
+    if (neverBegan && folderWasEmpty) removeRunFiles(out);
     // A full disk may be the very failure: saying so must not hide it.
-    else if (!(error instanceof Interrupted)) await writeStatus(out, { steps, failure: messageOf(error) }).catch(() => undefined);
+    else if (!(error instanceof Interrupted))
+      await writeStatus(out, { steps, failure: getErrorMessage(error) }).catch(() => undefined);
     throw error;
   }
 }
 
 /** Weights and two moments a checkpoint, and the final model. Beside each that is kept lies its best and, for a moment, one more. */
-export function neededBytes({ model, config }: Pick<OpenedRun, "model" | "config">, resume: boolean): number {
-  const weights = [...model.weights.values()].reduce((sum, tensor) => sum + 4 * tensor.elements, 0);
-  const checkpoints = resume ? 1 : 2 * config.train.keepCheckpoints + 1;
+export function estimateDiskBytes({ model, config }: Pick<PreparedRun, "model" | "config">, resume: boolean): number {
+  const weights = [...model.weights.values()].reduce((sum, tensor) => sum + 4 * tensor.numel, 0);
+  const checkpoints = resume ? 1 : 2 * config.train.saveTotalLimit + 1;
   return 3 * weights * checkpoints + weights;
 }
 
-async function recordEnvironment(out: string, now: Environment, resume: boolean, notice: (message: string) => void): Promise<void> {
+async function recordEnvironment(
+  out: string,
+  now: Environment,
+  resume: boolean,
+  warn: (message: string) => void,
+): Promise<void> {
   const path = join(out, runFiles.environment);
-  if (resume && (await exists(path))) compareEnvironments(out, (await readJson(path, "the run's environment")) as Environment, now, notice);
+  if (resume && (await exists(path)))
+    compareEnvironments(out, (await readJson(path, "the run's environment")) as Environment, now, warn);
   await writeFileAtomic(path, `${JSON.stringify(now, null, 2)}\n`);
 }
 
-function resultsOf({ config, task, examples }: OpenedRun, outcome: Outcome, report: SplitReport): Results {
+function createResults(
+  { config, task, examples }: PreparedRun,
+  outcome: TrainResult,
+  report: EvaluationResult,
+): Results {
   return resultsSchema.parse({
     format: 1,
     model: config.model,
     task: task.name,
-    method: methodChoices(config.method),
+    method: toMethodSpecs(config.methods),
     seed: config.seed,
     steps: outcome.steps,
-    chosenStep: outcome.chosenStep,
+    chosenStep: outcome.bestStep,
     trainExamples: examples.train.length,
-    selection: outcome.selection,
+    selection: outcome.validation,
     report,
   });
 }

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from "node:timers/promises";
-import { encodeFor, type Model } from "../models/index.js";
-import { type Placement, probabilitiesOf } from "../train/index.js";
+import { type Model, tokenizeFor } from "../models/index.js";
+import { type Placement, predictProbabilities } from "../train/index.js";
 
 /** What a model says of a text (or pair). */
 export interface Prediction<T> {
@@ -14,23 +14,23 @@ export interface Prediction<T> {
 
 export interface PredictOptions {
   /** Answer what is there when no more comes for a moment, for a source that someone types or another program writes. */
-  readonly prompt?: boolean;
+  readonly flushWhenIdle?: boolean;
 }
 
 /** Texts that are sorted by length together: enough to spare most padding, few enough to stay small. */
 const windowSize = 512;
-const promptMilliseconds = 20;
+const idleMilliseconds = 20;
 
 /** Classifies texts in the order they come, however many there are. */
 export async function* predictTexts<T extends { readonly texts: readonly string[] }>(
   model: Model,
   inputs: AsyncIterable<T>,
-  placement: Placement,
+  deviceConfig: Placement,
   options: PredictOptions = {},
 ): AsyncGenerator<Prediction<T>> {
-  for await (const window of windowsOf(inputs, options.prompt === true)) {
-    const encoded = window.map((input) => encodeFor(model, input.texts));
-    const rows = await probabilitiesOf(model, model.weights, encoded, placement);
+  for await (const window of collectWindows(inputs, options.flushWhenIdle === true)) {
+    const encoded = window.map((input) => tokenizeFor(model, input.texts));
+    const rows = await predictProbabilities(model, model.weights, encoded, deviceConfig);
     for (const [i, input] of window.entries()) {
       const row = rows[i] as Float32Array;
       const probabilities = Object.fromEntries(model.labels.map((label, index) => [label, row[index] as number]));
@@ -42,7 +42,7 @@ export async function* predictTexts<T extends { readonly texts: readonly string[
 
 type Arrival<T> = IteratorResult<T> | { readonly done: true; readonly error: unknown };
 
-async function* windowsOf<T>(inputs: AsyncIterable<T>, prompt: boolean): AsyncGenerator<T[]> {
+async function* collectWindows<T>(inputs: AsyncIterable<T>, prompt: boolean): AsyncGenerator<T[]> {
   const source = inputs[Symbol.asyncIterator]();
   // It is asked ahead, so what goes wrong may come while a window is being answered: kept until its turn.
   const ask = (): Promise<Arrival<T>> => source.next().catch((error: unknown) => ({ done: true, error }));
@@ -53,7 +53,7 @@ async function* windowsOf<T>(inputs: AsyncIterable<T>, prompt: boolean): AsyncGe
     if (arrived && !arrived.done) {
       window.push(arrived.value);
       next = ask();
-      if (prompt) deadline ??= delay(promptMilliseconds, null);
+      if (prompt) deadline ??= delay(idleMilliseconds, null);
     }
     if (window.length === windowSize || (window.length > 0 && (!arrived || arrived.done))) {
       yield window;

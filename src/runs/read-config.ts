@@ -3,22 +3,22 @@ import { join, resolve } from "node:path";
 import { isMap, isNode, isPair, isSeq, LineCounter, parse, parseDocument } from "yaml";
 import { UserError } from "../errors.js";
 import { readText } from "../files.js";
-import { createLayers } from "../methods/index.js";
-import { dataRoots } from "../tasks/locate.js";
+import { createMethods } from "../methods/index.js";
+import { getDataRoots } from "../tasks/find-dataset.js";
 import { validate } from "../validate.js";
-import { methodChoices, type RunConfig, runConfigSchema } from "./config.js";
+import { type RunConfig, runConfigSchema, toMethodSpecs } from "./config.js";
 
-type Tree = Record<string, unknown>;
-type Path = readonly PropertyKey[];
+type ConfigObject = Record<string, unknown>;
+type KeyPath = readonly PropertyKey[];
 
 /** A YAML file's content, and where each part of it stands. */
-export interface Located {
+export interface LocatedYaml {
   readonly value: unknown;
-  readonly where: (path: Path) => string;
+  readonly where: (path: KeyPath) => string;
 }
 
 /** Reads a YAML file; a mistake in it is named by file:line:column. */
-export async function readYaml(path: string): Promise<Located> {
+export async function readYaml(path: string): Promise<LocatedYaml> {
   const lines = new LineCounter();
   const document = parseDocument(await readText(path, "the config"), { lineCounter: lines });
   const at = (offset: number): string => {
@@ -48,15 +48,16 @@ export async function readYaml(path: string): Promise<Located> {
 }
 
 /** Sets `a.b.c` in a tree of plain objects. */
-function setPath(tree: Tree, path: string, value: unknown): void {
+function setConfigValue(tree: ConfigObject, path: string, value: unknown): void {
   const parts = path.split(".");
   const last = parts.pop() as string;
   let at = tree;
   for (const part of parts) {
     const next = at[part] ?? {};
-    if (typeof next !== "object" || Array.isArray(next)) throw new UserError(`--set ${path}: ${part} holds a value, not keys`);
+    if (typeof next !== "object" || Array.isArray(next))
+      throw new UserError(`--set ${path}: ${part} holds a value, not keys`);
     at[part] = next;
-    at = next as Tree;
+    at = next as ConfigObject;
   }
   at[last] = value;
 }
@@ -85,18 +86,18 @@ export interface ConfigSources {
 /** The resolved config of a run. A mistake is named by the place it came from: the file's line, or the flag. */
 export async function readRunConfig({ file, flags = {}, set = [] }: ConfigSources): Promise<RunConfig> {
   const located = file === undefined ? { value: {}, where: () => "config" } : await readYaml(file);
-  const tree = asTree(located.value, file);
+  const tree = toConfigObject(located.value, file);
   const origins = new Map<string, string>();
   for (const [path, value] of Object.entries(flags)) {
     if (value === undefined) continue;
-    setPath(tree, path, value);
-    origins.set(path, flagOf(path));
+    setConfigValue(tree, path, value);
+    origins.set(path, toFlagName(path));
   }
   for (const [path, value] of set.map(parseAssignment)) {
-    setPath(tree, path, value);
+    setConfigValue(tree, path, value);
     origins.set(path, "--set");
   }
-  const where = (path: Path): string => {
+  const where = (path: KeyPath): string => {
     const prefixes = path.map((_, i) => path.slice(0, i + 1).join(".")).reverse();
     const origin = prefixes.find((prefix) => origins.has(prefix));
     return origin === undefined ? located.where(path) : (origins.get(origin) as string);
@@ -105,47 +106,50 @@ export async function readRunConfig({ file, flags = {}, set = [] }: ConfigSource
 }
 
 /** Checks the settings of a run, methods and their options included, and fills in the defaults. */
-export function resolveRunConfig(tree: unknown, where: (path: Path) => string): RunConfig {
+export function resolveRunConfig(tree: unknown, where: (path: KeyPath) => string): RunConfig {
   const config = validate(runConfigSchema, tree, where);
-  const layers = createLayers(
-    methodChoices(config.method),
+  const methods = createMethods(
+    toMethodSpecs(config.methods),
     (i, name, path = []) => `${where(["method", i, name, ...path])}: method[${i}] (${name})`,
   );
   // Clean accuracy would choose the least robust checkpoint of a robust run.
   const named = (tree as { train?: { selectBy?: unknown } }).train?.selectBy !== undefined;
-  const selectBy = (named ? undefined : layers.findLast((layer) => layer.selectBy)?.selectBy) ?? config.train.selectBy;
+  const selectBy =
+    (named ? undefined : methods.findLast((method) => method.bestModelMetric)?.bestModelMetric) ??
+    config.train.metricForBestModel;
   return {
     ...config,
-    train: { ...config.train, selectBy },
-    model: localPath(config.model),
-    data: localPath(config.data),
-    substitutions: tablePath(config.substitutions),
+    train: { ...config.train, metricForBestModel: selectBy },
+    model: resolveLocalPath(config.model),
+    data: resolveLocalPath(config.data),
+    substitutions: resolveTablePath(config.substitutions),
   };
 }
 
-function asTree(value: unknown, file: string | undefined): Tree {
-  if (typeof value === "object" && value !== null && !Array.isArray(value)) return structuredClone(value) as Tree;
+function toConfigObject(value: unknown, file: string | undefined): ConfigObject {
+  if (typeof value === "object" && value !== null && !Array.isArray(value))
+    return structuredClone(value) as ConfigObject;
   const received = value === null ? "nothing" : Array.isArray(value) ? "a list" : typeof value;
   throw new UserError(`${file}: expected a config (keys and values), received ${received}`);
 }
 
 /** The flag of a key: train.batchSize is --batch-size. */
-function flagOf(path: string): string {
+function toFlagName(path: string): string {
   const name = path.slice(path.lastIndexOf(".") + 1);
   return `--${name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
 }
 
 /** The path of a substitution table: as it stands, or by its name among the data (substitutions/NAME). */
-export function tablePath<T extends string | null>(path: T): T | string {
-  if (path === null || existsSync(path)) return localPath(path);
-  return localPath(
-    dataRoots()
+export function resolveTablePath<T extends string | null>(path: T): T | string {
+  if (path === null || existsSync(path)) return resolveLocalPath(path);
+  return resolveLocalPath(
+    getDataRoots()
       .map((root) => join(root, "substitutions", path))
       .find((found) => existsSync(found)) ?? path,
   );
 }
 
 /** A path that stays right when the config is read again from another folder; what is no path here is left as it is. */
-function localPath<T extends string | null>(path: T): T | string {
+function resolveLocalPath<T extends string | null>(path: T): T | string {
   return path !== null && existsSync(path) ? resolve(path) : path;
 }

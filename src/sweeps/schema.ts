@@ -2,12 +2,12 @@ import { z } from "zod";
 import { runConfigSchema } from "../runs/config.js";
 
 const count = z.number().int().positive();
-const tree = z.record(z.string(), z.unknown());
+const configObjectSchema = z.record(z.string(), z.unknown());
 
 /** A row or a column whose settings are all the sweep's own may be written without any. */
-const overrides = tree.nullable().transform((given) => given ?? {});
+const overridesSchema = configObjectSchema.nullable().transform((given) => given ?? {});
 
-/** Key -> the values that it takes: train.learningRate: [1e-5, 2e-5]; method.rose.keep: [0.4, 0.6]. */
+/** Key -> the values that it takes: train.learningRate: [1e-5, 2e-5]; methods.rose.updateRatio: [0.4, 0.6]. */
 const gridSchema = z.record(
   z.string(),
   z.array(z.unknown(), { error: "expected a list of values" }).min(1, { error: "expected at least one value" }),
@@ -19,7 +19,7 @@ const rowSchema = z
   .looseObject({
     title: z.string().optional(),
     grid: gridSchema.nullish(),
-    columns: z.record(z.string(), tree).optional(),
+    columns: z.record(z.string(), configObjectSchema).optional(),
   })
   .nullable()
   .transform((given) => given ?? {});
@@ -30,9 +30,17 @@ const columnSchema = z
   .transform((given) => given ?? {});
 
 /** The options of an attack, by its name; null: its defaults. */
-const attacksSchema = z.record(z.string(), overrides);
+const attacksSchema = z.record(z.string(), overridesSchema);
 
-export const analysisKinds = ["distance", "tradeoff", "ablation", "geometry", "landscape", "interpolation", "consistency"] as const;
+export const analysisKinds = [
+  "distance",
+  "tradeoff",
+  "ablation",
+  "geometry",
+  "landscape",
+  "interpolation",
+  "consistency",
+] as const;
 
 /** A figure over chosen rows, one a column: all of them where none is named. */
 const analysisSchema = z.strictObject({
@@ -76,10 +84,10 @@ const seedsSchema = z
   });
 
 /** What a sweep file holds beside the settings of a run. */
-export const sweepKeys = z.strictObject({
+export const sweepSettingsSchema = z.strictObject({
   title: z.string().default("Sweep"),
   /** Where the published numbers of this table stand in experiments/published.yaml. */
-  paper: z.string().nullable().default(null),
+  publishedTable: z.string().nullable().default(null),
   rows: z.record(z.string(), rowSchema).default({ all: {} }),
   columns: z.record(z.string(), columnSchema).default({ all: {} }),
   /** Means over columns: name -> columns. */
@@ -98,13 +106,13 @@ export const sweepKeys = z.strictObject({
   /** The row that others are tested against. */
   baseline: z.string().nullable().default(null),
   /** What the table shows of each run; null: accuracy, and all that `then` measures. */
-  measures: z.array(z.string()).min(1).nullable().default(null),
+  metrics: z.array(z.string()).min(1).nullable().default(null),
   // biome-ignore lint/suspicious/noThenProperty: the key of a file, never a function, so nothing takes it for a promise
-  then: z
+  evaluation: z
     .strictObject({
       attacks: attacksSchema.default({}),
       /** Examples that are attacked. */
-      examples: count.default(1000),
+      numExamples: count.default(1000),
       seed: z.number().int().nonnegative().default(0),
       /** Further options of `temper attack`, as flags without their dashes. */
       options: z.record(z.string(), z.union([z.string(), z.number(), z.boolean()])).default({}),
@@ -113,7 +121,7 @@ export const sweepKeys = z.strictObject({
     })
     .prefault({}),
   /** What stays on the disk of a run that has finished. */
-  keep: z
+  artifacts: z
     .strictObject({
       /** Checkpoints serve to go on; analyses over the course of training need them too. */
       checkpoints: z.boolean().default(false),
@@ -124,9 +132,11 @@ export const sweepKeys = z.strictObject({
   slurm: slurmSchema.prefault({}),
 });
 
-export type SweepSettings = z.output<typeof sweepKeys>;
+export type SweepSettings = z.output<typeof sweepSettingsSchema>;
 
 /** The keys of a sweep file that are a run's. They are checked where they are whole: in a run. */
-export const runKeys: readonly string[] = Object.keys(runConfigSchema.shape);
+export const runConfigKeys: readonly string[] = Object.keys(runConfigSchema.shape);
 
-export const sweepFileSchema = sweepKeys.extend(Object.fromEntries(runKeys.map((key) => [key, z.unknown().optional()])));
+export const sweepFileSchema = sweepSettingsSchema.extend(
+  Object.fromEntries(runConfigKeys.map((key) => [key, z.unknown().optional()])),
+);

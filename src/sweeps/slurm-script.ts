@@ -1,6 +1,6 @@
-import { quoted } from "../shell.js";
+import { shellQuote } from "../shell.js";
 import type { SlurmSettings } from "./schema.js";
-import { interruptedCode, temperProgram } from "./step.js";
+import { interruptedExitCode, temperProgram } from "./subprocess.js";
 
 /** Seconds before the time limit at which a job is told to save. */
 const warningSeconds = 60;
@@ -9,8 +9,8 @@ const warningSeconds = 60;
  * The script of an array: task i works on entry i of the list. The signal before the time limit reaches this shell, which tells the
  * worker; what has been saved is queued again and goes on from there.
  */
-export function jobScript(list: string): string {
-  const worker = [...temperProgram, "work", list].map(quoted).join(" ");
+export function createJobScript(list: string): string {
+  const worker = [...temperProgram, "work", list].map(shellQuote).join(" ");
   return `#!/bin/sh
 ${worker} "$SLURM_ARRAY_TASK_ID" &
 worker=$!
@@ -24,7 +24,7 @@ while kill -0 $worker 2>/dev/null; do
   wait $worker
   code=$?
 done
-if [ "$again" = yes ] && [ $code -ge ${interruptedCode} ]; then
+if [ "$again" = yes ] && [ $code -ge ${interruptedExitCode} ]; then
   scontrol requeue "$SLURM_JOB_ID"
   exit 0
 fi
@@ -33,7 +33,7 @@ exit $code
 }
 
 /** The options of sbatch for an array of so many tasks. */
-export function sbatchOptions(
+export function createSbatchOptions(
   settings: SlurmSettings,
   job: {
     readonly name: string;

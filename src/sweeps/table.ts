@@ -1,7 +1,14 @@
 import { normalQuantile, studentQuantile } from "../evaluation/special-functions.js";
-import { holm, type Interval, mean, pairedTTest, standardDeviation, wilson } from "../evaluation/statistics.js";
-import type { Measured } from "./measures.js";
-import { inconsistent } from "./then.js";
+import {
+  holmCorrection,
+  type Interval,
+  mean,
+  pairedTTest,
+  standardDeviation,
+  wilsonInterval,
+} from "../evaluation/statistics.js";
+import { inconsistencyPrefix } from "./evaluation-commands.js";
+import type { MetricValue } from "./metrics.js";
 
 /** One number of a table over the seeds. */
 export interface TableCell {
@@ -27,7 +34,7 @@ export interface TableRow {
 }
 
 /** A table as data: Markdown, CSV and the comparison with a paper are drawn from it. */
-export interface Table {
+export interface ResultsTable {
   readonly format: 1;
   readonly name: string;
   readonly title: string;
@@ -41,49 +48,56 @@ export interface Table {
 }
 
 /** Differences that a table marks are less likely than this by luck. */
-export const level = 0.05;
+export const significanceLevel = 0.05;
 
 /** Measures of which less is better. */
 export function isLowerBetter(measure: string): boolean {
-  return measure.startsWith(inconsistent) || /loss|error|^drop$/i.test(measure);
+  return measure.startsWith(inconsistencyPrefix) || /loss|error|^drop$/i.test(measure);
 }
 
 /** A cell from one measurement a seed. */
-export function cellOf(measured: readonly (Measured | null)[]): TableCell | null {
+export function computeCell(measured: readonly (MetricValue | null)[]): TableCell | null {
   const there = measured.filter((each) => each !== null);
   if (there.length === 0) return null;
   const values = there.map(({ value }) => value);
-  const centre = mean(values);
+  const center = mean(values);
   const examples = there[0]!.examples;
   return {
     values: measured.map((each) => each?.value ?? null),
-    mean: centre,
+    mean: center,
     deviation: values.length > 1 ? standardDeviation(values) : null,
-    interval: combined(centre, seedHalf(values), examples === null ? null : wilson(centre * examples, examples)),
+    interval: combineIntervals(
+      center,
+      computeSeedHalfWidth(values),
+      examples === null ? null : wilsonInterval(center * examples, examples),
+    ),
     examples,
     p: null,
   };
 }
 
 /** Half the 95 % interval of a mean over seeds; 0 of one seed, whose luck nobody knows. */
-function seedHalf(values: readonly number[]): number {
+function computeSeedHalfWidth(values: readonly number[]): number {
   if (values.length < 2) return 0;
   return studentQuantile(0.975, values.length - 1) * (standardDeviation(values) / Math.sqrt(values.length));
 }
 
 /** Seeds and examples are drawn apart from each other: their variances add up. */
-function combined(centre: number, half: number, test: Interval | null): Interval | null {
-  if (test === null) return half > 0 ? { low: centre - half, high: centre + half } : null;
-  return within({ low: centre - Math.hypot(half, centre - test.low), high: centre + Math.hypot(half, test.high - centre) });
+function combineIntervals(center: number, half: number, test: Interval | null): Interval | null {
+  if (test === null) return half > 0 ? { low: center - half, high: center + half } : null;
+  return clampInterval({
+    low: center - Math.hypot(half, center - test.low),
+    high: center + Math.hypot(half, test.high - center),
+  });
 }
 
 /** A share of examples lies between none and all. */
-function within({ low, high }: Interval): Interval {
+function clampInterval({ low, high }: Interval): Interval {
   return { low: Math.max(0, low), high: Math.min(1, high) };
 }
 
 /** The mean of several cells of a row, seed by seed. */
-export function averageOf(cells: readonly (TableCell | undefined)[]): TableCell | null {
+export function averageCells(cells: readonly (TableCell | undefined)[]): TableCell | null {
   const there = cells.filter((cell) => cell !== undefined);
   const [first] = there;
   if (!first || there.length < cells.length) return null;
@@ -93,44 +107,52 @@ export function averageOf(cells: readonly (TableCell | undefined)[]): TableCell 
   });
   const known = values.filter((value) => value !== null);
   if (known.length === 0) return null;
-  const centre = mean(known);
+  const center = mean(known);
   // Different test sets: the variances of their shares add up.
-  const variance = there.reduce((sum, cell) => sum + (cell.examples === null ? 0 : (cell.mean * (1 - cell.mean)) / cell.examples), 0);
-  const half = Math.hypot(seedHalf(known), (normalQuantile(0.975) * Math.sqrt(variance)) / there.length);
-  const around = { low: centre - half, high: centre + half };
-  const shares = there.every((cell) => cell.examples !== null);
+  const variance = there.reduce(
+    (sum, cell) => sum + (cell.examples === null ? 0 : (cell.mean * (1 - cell.mean)) / cell.examples),
+    0,
+  );
+  const half = Math.hypot(computeSeedHalfWidth(known), (normalQuantile(0.975) * Math.sqrt(variance)) / there.length);
+  const around = { low: center - half, high: center + half };
+  const areFractions = there.every((cell) => cell.examples !== null);
   return {
     values,
-    mean: centre,
+    mean: center,
     deviation: known.length > 1 ? standardDeviation(known) : null,
-    interval: half > 0 ? (shares ? within(around) : around) : null,
+    interval: half > 0 ? (areFractions ? clampInterval(around) : around) : null,
     examples: null,
     p: null,
   };
 }
 
 /** Tests every row against the baseline, each key ("column/measure") as a family of its own. */
-export function withTests(rows: readonly TableRow[], baseline: string | null): TableRow[] {
+export function addSignificanceTests(rows: readonly TableRow[], baseline: string | null): TableRow[] {
   const reference = rows.find(({ id }) => id === baseline);
   if (!reference) return [...rows];
   const tested = new Map<string, Map<string, number>>();
   for (const [key, base] of Object.entries(reference.cells)) {
     const others = rows.flatMap((row) => {
       const cell = row.cells[key];
-      const p = row === reference || !cell ? null : probability(cell, base, isLowerBetter(key.slice(key.lastIndexOf("/") + 1)));
+      const p =
+        row === reference || !cell
+          ? null
+          : computePValue(cell, base, isLowerBetter(key.slice(key.lastIndexOf("/") + 1)));
       return p === null ? [] : [{ id: row.id, p }];
     });
-    const adjusted = holm(others.map(({ p }) => p));
+    const adjusted = holmCorrection(others.map(({ p }) => p));
     tested.set(key, new Map(others.map(({ id }, i) => [id, adjusted[i]!])));
   }
   return rows.map((row) => ({
     ...row,
-    cells: Object.fromEntries(Object.entries(row.cells).map(([key, cell]) => [key, { ...cell, p: tested.get(key)?.get(row.id) ?? null }])),
+    cells: Object.fromEntries(
+      Object.entries(row.cells).map(([key, cell]) => [key, { ...cell, p: tested.get(key)?.get(row.id) ?? null }]),
+    ),
   }));
 }
 
 /** The same seeds in both, so pairs; seeds that one of them lacks are left out. */
-function probability(cell: TableCell, base: TableCell, lowerIsBetter: boolean): number | null {
+function computePValue(cell: TableCell, base: TableCell, lowerIsBetter: boolean): number | null {
   const pairs = cell.values.flatMap((value, i): [number, number][] => {
     const other = base.values[i] ?? null;
     return value === null || other === null ? [] : [lowerIsBetter ? [other, value] : [value, other]];

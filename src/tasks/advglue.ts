@@ -1,11 +1,11 @@
 import { join } from "node:path";
 import { UserError } from "../errors.js";
 import { readJson } from "../files.js";
-import { type ReadOptions, toExamples } from "./examples.js";
+import { findDatasetFolder } from "./find-dataset.js";
 import { type GlueName, glueSets } from "./glue.js";
-import { findFolder } from "./locate.js";
-import { makeTask } from "./make-task.js";
-import { keysOf, objectRow } from "./table.js";
+import { createTask } from "./make-task.js";
+import { parseExamples, type ReadOptions } from "./parse-examples.js";
+import { collectColumns, toObjectRow } from "./read-table.js";
 import type { Task } from "./task.js";
 
 /** Its columns: AdvGLUE names the texts of MNLI otherwise than GLUE's TSV does. */
@@ -21,31 +21,33 @@ const columns: Record<GlueName, readonly string[]> = {
 export const advglueParts = Object.keys(columns) as GlueName[];
 
 /** The parts of AdvGLUE's dev.json as tasks named `advglue:sst2` and so on, each with the labels of the GLUE task that it attacks. */
-export async function openAdvglue(data: string | undefined, options: ReadOptions): Promise<Task[]> {
+export async function loadAdvglueTasks(data: string | undefined, options: ReadOptions): Promise<Task[]> {
   const file = data?.endsWith(".json")
     ? data
     : join(
-        await findFolder(
+        await findDatasetFolder(
           {
             name: "advglue",
             folders: ["advglue", "AdvGLUE"],
-            signs: ["dev.json"],
-            remedy: "Expected AdvGLUE's dev.json (from adversarialglue.github.io).",
+            markerFiles: ["dev.json"],
+            instructions: "Expected AdvGLUE's dev.json (from adversarialglue.github.io).",
           },
           data,
         ),
         "dev.json",
       );
   const parts = checkParts(file, await readJson(file, "AdvGLUE"));
-  return advglueParts.filter((part) => part in parts).map((part) => makePart(part, file, parts[part], options));
+  return advglueParts.filter((part) => part in parts).map((part) => createPartTask(part, file, parts[part], options));
 }
 
 /** One part of AdvGLUE. */
-export async function openAdvgluePart(part: GlueName, data: string | undefined, options: ReadOptions): Promise<Task> {
-  const tasks = await openAdvglue(data, options);
+export async function loadAdvglueTask(part: GlueName, data: string | undefined, options: ReadOptions): Promise<Task> {
+  const tasks = await loadAdvglueTasks(data, options);
   const found = tasks.find((task) => task.name === `advglue:${part}`);
   if (found === undefined)
-    throw new UserError(`advglue: its dev.json has no part "${part}"; it has ${tasks.map((task) => task.name).join(", ")}`);
+    throw new UserError(
+      `advglue: its dev.json has no part "${part}"; it has ${tasks.map((task) => task.name).join(", ")}`,
+    );
   return found;
 }
 
@@ -59,22 +61,27 @@ function checkParts(file: string, value: unknown): Record<string, unknown> {
   return value as Record<string, unknown>;
 }
 
-function makePart(part: GlueName, file: string, items: unknown, options: ReadOptions): Task {
+function createPartTask(part: GlueName, file: string, items: unknown, options: ReadOptions): Task {
   const { labels, fields, ...set } = glueSets[part];
   // AdvGLUE writes labels as integers in GLUE's order, entailment 0 also for RTE and QNLI.
   const layout = { texts: columns[part], label: "label", values: labels.map((_, index) => String(index)) };
   const read = async () => {
-    const rows = Array.isArray(items) ? items.map((item: unknown, index) => objectRow(item, index + 1)) : [];
+    const rows = Array.isArray(items) ? items.map((item: unknown, index) => toObjectRow(item, index + 1)) : [];
     if (rows.length === 0) throw new UserError(`${file}: its part "${part}" is empty`);
-    return toExamples({ file: `${file} (${part})`, columns: keysOf(rows), unit: "row", rows }, layout, options, part);
+    return parseExamples(
+      { file: `${file} (${part})`, columns: collectColumns(rows), unit: "row", rows },
+      layout,
+      options,
+      part,
+    );
   };
-  return makeTask({
+  return createTask({
     name: `advglue:${part}`,
     labels,
     fields,
-    ...("openFields" in set && { openFields: set.openFields }),
+    ...("modifiableFields" in set && { modifiableFields: set.modifiableFields }),
     ...("metrics" in set && { metrics: set.metrics }),
     read: { dev: read },
-    onlyReports: `AdvGLUE only reports, train on ${part} instead`,
+    noTrainReason: `AdvGLUE only reports, train on ${part} instead`,
   });
 }

@@ -1,16 +1,16 @@
 import { join } from "node:path";
-import { type Layout, type ReadOptions, toExamples } from "./examples.js";
-import { findFolder } from "./locate.js";
-import { makeTask } from "./make-task.js";
-import { readTable } from "./table.js";
+import { findDatasetFolder } from "./find-dataset.js";
+import { createTask } from "./make-task.js";
+import { type ColumnMapping, parseExamples, type ReadOptions } from "./parse-examples.js";
+import { readTable } from "./read-table.js";
 import type { Task } from "./task.js";
 
 interface GlueSet {
   readonly folder: string;
   readonly fields: readonly string[];
   readonly labels: readonly string[];
-  readonly layout: Layout;
-  readonly openFields?: readonly number[];
+  readonly layout: ColumnMapping;
+  readonly modifiableFields?: readonly number[];
   readonly metrics?: readonly string[];
   /** Where it is not dev.tsv. */
   readonly devFile?: string;
@@ -26,7 +26,7 @@ const mnli: GlueSet = {
   fields: ["premise", "hypothesis"],
   labels: nli,
   layout: { texts: ["sentence1", "sentence2"], label: "gold_label", values: nli },
-  openFields: [1],
+  modifiableFields: [1],
   devFile: "dev_matched.tsv",
 };
 
@@ -43,7 +43,7 @@ export const glueSets = {
     fields: ["premise", "hypothesis"],
     labels: entailment,
     layout: { texts: ["sentence1", "sentence2"], label: "label", values: entailment },
-    openFields: [1],
+    modifiableFields: [1],
   },
   qnli: {
     folder: "QNLI",
@@ -68,24 +68,24 @@ export type GlueName = keyof typeof glueSets;
 export const glueNames = Object.keys(glueSets) as GlueName[];
 
 /** Opens a GLUE task. Its dev split only reports: `select` is cut from train. */
-export async function openGlue(name: GlueName, data: string | undefined, options: ReadOptions): Promise<Task> {
+export async function loadGlueTask(name: GlueName, data: string | undefined, options: ReadOptions): Promise<Task> {
   const set: GlueSet = glueSets[name];
-  const folder = await findFolder(
+  const folder = await findDatasetFolder(
     {
       name,
       folders: [set.folder, join("glue", set.folder), join("GLUE", set.folder)],
-      signs: ["train.tsv"],
-      remedy: `Expected GLUE's own layout, ${set.folder}/train.tsv and ${set.folder}/${set.devFile ?? "dev.tsv"} (from gluebenchmark.com/tasks).`,
+      markerFiles: ["train.tsv"],
+      instructions: `Expected GLUE's own layout, ${set.folder}/train.tsv and ${set.folder}/${set.devFile ?? "dev.tsv"} (from gluebenchmark.com/tasks).`,
     },
     data,
   );
   const reading = set.brokenAsPublished ? { ...options, skipBadRows: true } : options;
-  const read = async (file: string) => toExamples(await readTable(join(folder, file)), set.layout, reading, file);
-  return makeTask({
+  const read = async (file: string) => parseExamples(await readTable(join(folder, file)), set.layout, reading, file);
+  return createTask({
     name,
     labels: set.labels,
     fields: set.fields,
-    ...(set.openFields && { openFields: set.openFields }),
+    ...(set.modifiableFields && { modifiableFields: set.modifiableFields }),
     ...(set.metrics && { metrics: set.metrics }),
     read: { train: () => read("train.tsv"), dev: () => read(set.devFile ?? "dev.tsv") },
   });

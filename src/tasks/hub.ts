@@ -1,10 +1,10 @@
 import { readFile } from "node:fs/promises";
 import { posix } from "node:path";
 import { parse } from "yaml";
+import { didYouMean } from "../did-you-mean.js";
 import { UserError } from "../errors.js";
-import { hubFile, hubList } from "../models/hub.js";
-import { didYouMean } from "../near-miss.js";
-import { type OwnOptions, type SplitFiles, sortIntoSplits, taskOfFiles } from "./own.js";
+import { downloadHubFile, listHubFiles } from "../models/hub.js";
+import { type CustomTaskOptions, createTaskFromFiles, groupFilesBySplit, type SplitFiles } from "./custom-task.js";
 import type { Task } from "./task.js";
 
 /** Sets that are known by a short name without an owner. */
@@ -17,13 +17,13 @@ const shortNames: Record<string, string> = {
   ag_news: "fancyzhx/ag_news",
 };
 
-interface Reference {
+interface DatasetReference {
   readonly repo: { readonly type: "dataset"; readonly name: string; readonly revision?: string };
   readonly config: string | undefined;
 }
 
 /** Reads hf:OWNER/NAME[@REVISION][/CONFIG], or hf:glue/sst2 where the name is a known short one. */
-export function parseReference(reference: string): Reference {
+export function parseDatasetReference(reference: string): DatasetReference {
   const [first = "", ...rest] = reference.replace(/^hf:/, "").split("/");
   const [plain = "", revisionOfShort] = first.split("@");
   const owned = shortNames[plain];
@@ -31,24 +31,29 @@ export function parseReference(reference: string): Reference {
     owned === undefined
       ? [`${first}/${rest[0]?.split("@")[0] ?? ""}`, rest[0]?.split("@")[1], rest.slice(1).join("/")]
       : [owned, revisionOfShort, rest.join("/")];
-  if (!/^[\w.-]+\/[\w.-]+$/.test(name)) throw new UserError(`${reference}: expected hf:OWNER/NAME, hf:OWNER/NAME/CONFIG or hf:glue/sst2`);
+  if (!/^[\w.-]+\/[\w.-]+$/.test(name))
+    throw new UserError(`${reference}: expected hf:OWNER/NAME, hf:OWNER/NAME/CONFIG or hf:glue/sst2`);
   return { repo: { type: "dataset", name, ...(revision && { revision }) }, config: config || undefined };
 }
 
 /** Opens a data set of the hub that is stored as Parquet. */
-export async function openHubTask(reference: string, options: OwnOptions): Promise<Task> {
-  const { repo, config } = parseReference(reference);
-  const listed = await hubList(repo);
+export async function loadHubTask(reference: string, options: CustomTaskOptions): Promise<Task> {
+  const { repo, config } = parseDatasetReference(reference);
+  const listed = await listHubFiles(repo);
   const tables = listed.filter((path) => path.endsWith(".parquet"));
-  if (tables.length === 0) throw new UserError(`${reference}: it has no Parquet files; download it and name its folder with --data`);
-  const card = listed.includes("README.md") ? readCard(await readFile(await hubFile(repo, "README.md"), "utf8")) : {};
-  const splits = sortIntoSplits(filesOfConfig(reference, tables, config, card));
+  if (tables.length === 0)
+    throw new UserError(`${reference}: it has no Parquet files; download it and name its folder with --data`);
+  const card = listed.includes("README.md")
+    ? parseDatasetCard(await readFile(await downloadHubFile(repo, "README.md"), "utf8"))
+    : {};
+  const splits = groupFilesBySplit(selectConfigFiles(reference, tables, config, card));
   if (splits.train === undefined) throw new UserError(`${reference}: it has no train split among ${tables.join(", ")}`);
-  options.onNotice?.(`${reference}: getting what the cache lacks of ${Object.values(splits).flat().join(", ")}`);
+  options.onWarning?.(`${reference}: getting what the cache lacks of ${Object.values(splits).flat().join(", ")}`);
   const files: [string, readonly string[]][] = [];
-  for (const [split, paths] of Object.entries(splits)) files.push([split, await Promise.all(paths.map((path) => hubFile(repo, path)))]);
+  for (const [split, paths] of Object.entries(splits))
+    files.push([split, await Promise.all(paths.map((path) => downloadHubFile(repo, path)))]);
   const name = `hf:${repo.name}${config === undefined ? "" : `/${config}`}`;
-  return taskOfFiles(name, Object.fromEntries(files) as SplitFiles, options, classNamesOf(card, config));
+  return createTaskFromFiles(name, Object.fromEntries(files) as SplitFiles, options, readClassNames(card, config));
 }
 
 interface DatasetInfo {
@@ -60,7 +65,7 @@ interface DatasetInfo {
 }
 
 /** What a set says of itself in the YAML at the top of its README. */
-interface Card {
+interface DatasetCard {
   readonly configs?: readonly {
     readonly config_name: string;
     readonly data_files?: readonly { readonly path: string | readonly string[] }[];
@@ -68,11 +73,11 @@ interface Card {
   readonly dataset_info?: DatasetInfo | readonly DatasetInfo[];
 }
 
-function readCard(readme: string): Card {
+function parseDatasetCard(readme: string): DatasetCard {
   const front = /^---\r?\n([\s\S]*?)\r?\n---/.exec(readme)?.[1];
   if (front === undefined) return {};
   try {
-    return (parse(front) as Card | null) ?? {};
+    return (parse(front) as DatasetCard | null) ?? {};
   } catch {
     // The card only helps: without it the files' own names decide.
     return {};
@@ -80,24 +85,38 @@ function readCard(readme: string): Card {
 }
 
 /** The files of a configuration: those the card names, else those in the folder of its name. */
-function filesOfConfig(reference: string, tables: readonly string[], config: string | undefined, card: Card): readonly string[] {
+function selectConfigFiles(
+  reference: string,
+  tables: readonly string[],
+  config: string | undefined,
+  card: DatasetCard,
+): readonly string[] {
   const described = card.configs?.filter((entry) => entry.data_files !== undefined) ?? [];
   const names =
-    described.length > 0 ? described.map((entry) => entry.config_name) : [...new Set(tables.map((path) => posix.dirname(path)))];
-  const wanted = config ?? (names.length === 1 ? names[0] : names.find((name) => name === "default" || name === "plain_text"));
+    described.length > 0
+      ? described.map((entry) => entry.config_name)
+      : [...new Set(tables.map((path) => posix.dirname(path)))];
+  const wanted =
+    config ?? (names.length === 1 ? names[0] : names.find((name) => name === "default" || name === "plain_text"));
   if (wanted === undefined || !names.includes(wanted)) {
     const problem =
-      config === undefined ? "choose one of its configurations" : `it has no configuration "${config}"${didYouMean(config, names)}; choose`;
-    throw new UserError(`${reference}: ${problem}: ${names.map((name) => `${reference.replace(`/${config}`, "")}/${name}`).join(", ")}`);
+      config === undefined
+        ? "choose one of its configurations"
+        : `it has no configuration "${config}"${didYouMean(config, names)}; choose`;
+    throw new UserError(
+      `${reference}: ${problem}: ${names.map((name) => `${reference.replace(`/${config}`, "")}/${name}`).join(", ")}`,
+    );
   }
   const patterns = described.find((entry) => entry.config_name === wanted)?.data_files?.flatMap((files) => files.path);
   if (patterns === undefined) return tables.filter((path) => posix.dirname(path) === wanted);
-  const matchers = patterns.map((pattern) => new RegExp(`^${pattern.replace(/[.+?^${}()|[\]\\]/g, "\\$&").replace(/\*+/g, ".*")}$`));
+  const matchers = patterns.map(
+    (pattern) => new RegExp(`^${pattern.replace(/[.+?^${}()|[\]\\]/g, "\\$&").replace(/\*+/g, ".*")}$`),
+  );
   return tables.filter((path) => matchers.some((matcher) => matcher.test(path)));
 }
 
 /** Names of integer classes by column, from the card. */
-function classNamesOf(card: Card, config: string | undefined): Record<string, readonly string[]> {
+function readClassNames(card: DatasetCard, config: string | undefined): Record<string, readonly string[]> {
   const infos = [card.dataset_info ?? []].flat() as readonly DatasetInfo[];
   const info = infos.find((entry) => entry.config_name === config) ?? infos[0];
   return Object.fromEntries(

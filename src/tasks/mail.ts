@@ -2,13 +2,13 @@ import { parseHTML } from "linkedom";
 import PostalMime from "postal-mime";
 
 /** A mail's subject and the lines of its body, without what shows only how it came: see `cleanSubject` and `cleanLines`. */
-export interface CleanMail {
+export interface CleanEmail {
   readonly subject: string;
   readonly lines: readonly string[];
 }
 
 /** Decodes a raw mail (MIME, charsets, HTML) and cleans it. */
-export async function readMail(raw: Uint8Array): Promise<CleanMail> {
+export async function parseEmail(raw: Uint8Array): Promise<CleanEmail> {
   const mail = await PostalMime.parse(raw);
   const body = mail.text?.trim() ? mail.text : htmlToText(mail.html ?? "");
   // Some plain-text parts hold a page of HTML all the same.
@@ -34,7 +34,7 @@ export function htmlToText(html: string): string {
 
 /** Without list tags ([ILUG]) and the marks of answers and forwards: only lists and conversations have those. */
 export function cleanSubject(subject: string): string {
-  return withoutAddresses(subject.replace(/^(\s*(re|fwd?|aw|sv)\s*(\[\d+\])?:|\s*\[[^\]]{1,40}\])+/i, ""));
+  return removeAddresses(subject.replace(/^(\s*(re|fwd?|aw|sv)\s*(\[\d+\])?:|\s*\[[^\]]{1,40}\])+/i, ""));
 }
 
 /** Ends of what the sender wrote: a signature, the mail that is answered or forwarded, a PGP signature. */
@@ -59,8 +59,11 @@ export function cleanLines(text: string): string[] {
   return lines
     .slice(0, end < 0 ? undefined : end)
     .map((line) => line.trim())
-    .filter((line) => ![quoted, attribution, header, encoded].some((kind) => kind.test(line)) && !line.startsWith("-----BEGIN PGP"))
-    .map(withoutAddresses)
+    .filter(
+      (line) =>
+        ![quoted, attribution, header, encoded].some((kind) => kind.test(line)) && !line.startsWith("-----BEGIN PGP"),
+    )
+    .map(removeAddresses)
     .filter((line) => /[\p{L}\p{N}]/u.test(line));
 }
 
@@ -68,7 +71,7 @@ export function cleanLines(text: string): string[] {
  * Mail addresses, links and hosts name the lists and the sellers; zzzz, yyyy and xxxx stand for the corpus's own recipients. They go, and so
  * do the brackets around them and the rules drawn with punctuation.
  */
-function withoutAddresses(text: string): string {
+function removeAddresses(text: string): string {
   return text
     .replace(/\b(https?|ftp|mailto):\s*[^\s>]+/gi, " ")
     .replace(/[\w.+-]+@[\w-]+(\.[\w-]+)*/g, " ")

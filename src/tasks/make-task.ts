@@ -1,5 +1,5 @@
 import { UserError } from "../errors.js";
-import { cutParts } from "./split.js";
+import { splitExamples } from "./split-examples.js";
 import type { Example, Split, Task } from "./task.js";
 
 /** The parts that a data set itself comes in. */
@@ -10,18 +10,18 @@ export interface TaskSources {
   readonly labels: readonly string[];
   readonly fields: readonly string[];
   /** All fields where not given. */
-  readonly openFields?: readonly number[];
+  readonly modifiableFields?: readonly number[];
   readonly metrics?: readonly string[];
   readonly read: Partial<Record<SourceSplit, () => Promise<Example[]>>>;
   /** Why it has no train split, for those that only report. */
-  readonly onlyReports?: string;
+  readonly noTrainReason?: string;
   /** For a set that comes whole: how much of it is kept for the test, and what holds examples together besides their text. */
-  readonly testShare?: number;
-  readonly keyOf?: (example: Example) => string;
+  readonly testFraction?: number;
+  readonly getKey?: (example: Example) => string;
 }
 
 /** What selection takes from train where nothing else may select: a tenth, at most 2,000 examples. */
-const selectPart = { share: 0.1, atMost: 2000 };
+const validationPart = { fraction: 0.1, atMost: 2000 };
 
 /**
  * Makes a task of what a data set comes in, so that selection never sees what is reported:
@@ -30,20 +30,21 @@ const selectPart = { share: 0.1, atMost: 2000 };
  * - one part alone called train: cut into train, select and test;
  * - no train: it only reports.
  */
-export function makeTask(sources: TaskSources): Task {
+export function createTask(sources: TaskSources): Task {
   const { name, labels, fields, metrics = ["accuracy"] } = sources;
   const given = (["train", "dev", "test"] as const).filter((split) => sources.read[split] !== undefined);
   const loaders = new Map<Split, () => Promise<Example[]>>();
-  const once = new Map(given.map((split) => [split, remember(sources.read[split]!)]));
-  for (const [split, read] of once) loaders.set(split, read);
+  const readers = new Map(given.map((split) => [split, once(sources.read[split]!)]));
+  for (const [split, read] of readers) loaders.set(split, read);
 
-  const train = once.get("train");
+  const train = readers.get("train");
   if (train !== undefined && given.length < 3) {
-    const testPart = { share: sources.testShare ?? 0.1 };
-    const cut = remember(async () => {
+    const testPart = { fraction: sources.testFraction ?? 0.1 };
+    const cut = once(async () => {
       const examples = await train();
-      if (given.length === 2) return { ...cutParts(examples, { select: selectPart }, sources.keyOf), test: [] };
-      return cutParts(examples, { test: testPart, select: selectPart }, sources.keyOf);
+      if (given.length === 2)
+        return { ...splitExamples(examples, { select: validationPart }, sources.getKey), test: [] };
+      return splitExamples(examples, { test: testPart, select: validationPart }, sources.getKey);
     });
     loaders.set("train", async () => (await cut()).rest);
     loaders.set("select", async () => (await cut()).select);
@@ -55,7 +56,7 @@ export function makeTask(sources: TaskSources): Task {
     name,
     labels,
     fields,
-    openFields: sources.openFields ?? fields.map((_, index) => index),
+    modifiableFields: sources.modifiableFields ?? fields.map((_, index) => index),
     metrics,
     splits,
     selectSplit: given.length === 3 ? "dev" : "select",
@@ -63,14 +64,14 @@ export function makeTask(sources: TaskSources): Task {
     async load(split) {
       const loader = loaders.get(split);
       if (loader !== undefined) return [...(await loader())];
-      const reason = sources.onlyReports === undefined ? "" : `; ${sources.onlyReports}`;
+      const reason = sources.noTrainReason === undefined ? "" : `; ${sources.noTrainReason}`;
       throw new UserError(`${name} has no ${split} split: it has ${splits.join(", ")}${reason}`);
     },
   };
 }
 
 /** The same promise to everyone who asks: a file is read once however many splits are cut from it. */
-export function remember<T>(make: () => Promise<T>): () => Promise<T> {
+export function once<T>(make: () => Promise<T>): () => Promise<T> {
   let made: Promise<T> | undefined;
   return () => {
     made ??= make();

@@ -1,8 +1,8 @@
 import { join } from "node:path";
-import { type ReadOptions, toExamples } from "./examples.js";
-import { findFolder } from "./locate.js";
-import { makeTask } from "./make-task.js";
-import { readTable } from "./table.js";
+import { findDatasetFolder } from "./find-dataset.js";
+import { createTask } from "./make-task.js";
+import { parseExamples, type ReadOptions } from "./parse-examples.js";
+import { readTable } from "./read-table.js";
 import type { Example, Task } from "./task.js";
 
 /** The probes: a linguistic feature, named first, against a surface feature. */
@@ -33,14 +33,19 @@ const sources: Record<MsgsPart, { file: string; condition?: string }> = {
 };
 
 /** One part of a probe, labelled by its linguistic feature. */
-export async function loadMsgs(probe: MsgsProbe, part: MsgsPart, data: string | undefined, options: ReadOptions): Promise<Example[]> {
+export async function loadMsgsPart(
+  probe: MsgsProbe,
+  part: MsgsPart,
+  data: string | undefined,
+  options: ReadOptions,
+): Promise<Example[]> {
   return readPart(await findProbe(probe, data), part, options);
 }
 
 /** Opens a probe: the in-domain part selects, and the disambiguating part reports. */
-export async function openMsgs(probe: MsgsProbe, data: string | undefined, options: ReadOptions): Promise<Task> {
+export async function loadMsgsTask(probe: MsgsProbe, data: string | undefined, options: ReadOptions): Promise<Task> {
   const folder = await findProbe(probe, data);
-  return makeTask({
+  return createTask({
     name: `msgs:${probe}`,
     labels: probe.startsWith("control_raising") ? ["raising", "control"] : ["noun", "adjective"],
     fields: ["sentence"],
@@ -54,12 +59,12 @@ export async function openMsgs(probe: MsgsProbe, data: string | undefined, optio
 }
 
 function findProbe(probe: MsgsProbe, data: string | undefined): Promise<string> {
-  return findFolder(
+  return findDatasetFolder(
     {
       name: `msgs:${probe}`,
       folders: [probe, join("msgs", probe)],
-      signs: ["train.jsonl"],
-      remedy: `Expected ${probe}/train.jsonl, test.jsonl and inoculating.jsonl in the layout of MSGS (from github.com/nyu-mll/msgs).`,
+      markerFiles: ["train.jsonl"],
+      instructions: `Expected ${probe}/train.jsonl, test.jsonl and inoculating.jsonl in the layout of MSGS (from github.com/nyu-mll/msgs).`,
     },
     data,
   );
@@ -68,6 +73,13 @@ function findProbe(probe: MsgsProbe, data: string | undefined): Promise<string> 
 async function readPart(folder: string, part: MsgsPart, options: ReadOptions): Promise<Example[]> {
   const { file, condition } = sources[part];
   const table = await readTable(join(folder, file));
-  const rows = table.rows.filter((row) => condition === undefined || row.problem !== undefined || row.values.condition === condition);
-  return toExamples({ ...table, rows }, { texts: ["sentence"], label: "linguistic_feature_label", values: ["0", "1"] }, options, file);
+  const rows = table.rows.filter(
+    (row) => condition === undefined || row.problem !== undefined || row.values.condition === condition,
+  );
+  return parseExamples(
+    { ...table, rows },
+    { texts: ["sentence"], label: "linguistic_feature_label", values: ["0", "1"] },
+    options,
+    file,
+  );
 }

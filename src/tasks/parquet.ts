@@ -1,10 +1,16 @@
-import { type AsyncBuffer, asyncBufferFromFile, type FileMetaData, parquetMetadataAsync, parquetReadObjects } from "hyparquet";
+import {
+  type AsyncBuffer,
+  asyncBufferFromFile,
+  type FileMetaData,
+  parquetMetadataAsync,
+  parquetReadObjects,
+} from "hyparquet";
 import { compressors } from "hyparquet-compressors";
-import { messageOf, UserError } from "../errors.js";
-import type { Table } from "./table.js";
+import { getErrorMessage, UserError } from "../errors.js";
+import type { DataTable } from "./read-table.js";
 
 /** Reads a Parquet file whole. */
-export async function readParquet(path: string): Promise<Table> {
+export async function readParquet(path: string): Promise<DataTable> {
   let file: AsyncBuffer;
   let metadata: FileMetaData;
   let records: Record<string, unknown>[];
@@ -13,14 +19,20 @@ export async function readParquet(path: string): Promise<Table> {
     metadata = await parquetMetadataAsync(file);
     records = await parquetReadObjects({ file, metadata, compressors });
   } catch (error) {
-    throw new UserError(`cannot read ${path} as Parquet: ${messageOf(error)}`);
+    throw new UserError(`cannot read ${path} as Parquet: ${getErrorMessage(error)}`);
   }
   const rows = records.map((values, index) => ({ at: index + 1, values }));
-  return { file: path, columns: topLevelColumns(metadata), unit: "row", rows, classNames: classNamesOf(metadata) };
+  return {
+    file: path,
+    columns: listTopLevelColumns(metadata),
+    unit: "row",
+    rows,
+    classNames: readClassNames(metadata),
+  };
 }
 
 /** The schema lists the whole tree depth first: skip over the descendants of each column. */
-function topLevelColumns(metadata: FileMetaData): string[] {
+function listTopLevelColumns(metadata: FileMetaData): string[] {
   const columns: string[] = [];
   let inside = 0;
   for (const element of metadata.schema.slice(1)) {
@@ -32,7 +44,7 @@ function topLevelColumns(metadata: FileMetaData): string[] {
 }
 
 /** The datasets library keeps its own description, with the names of class labels, beside the schema. */
-function classNamesOf(metadata: FileMetaData): Record<string, readonly string[]> {
+function readClassNames(metadata: FileMetaData): Record<string, readonly string[]> {
   const text = metadata.key_value_metadata?.find((entry) => entry.key === "huggingface")?.value;
   if (text === undefined) return {};
   const description = JSON.parse(text) as { info?: { features?: Record<string, { names?: unknown; _type?: string }> } };

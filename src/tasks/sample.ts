@@ -1,15 +1,20 @@
 import { Rng } from "../tensor/random.js";
+import { computeDedupKey } from "./dedup-key.js";
 import type { Example } from "./task.js";
-import { textKey } from "./text-key.js";
 
 /**
  * A seeded sample of n examples, as evenly over the classes as they allow, in the file's order. A smaller sample of the same seed is
  * part of a larger one.
  */
-export function limitExamples(examples: readonly Example[], n: number, seed: number | string, classes: number): Example[] {
+export function sampleExamples(
+  examples: readonly Example[],
+  n: number,
+  seed: number | string,
+  numLabels: number,
+): Example[] {
   if (n >= examples.length) return [...examples];
   const rng = new Rng(seed);
-  const piles = Array.from({ length: classes }, (_, label) => {
+  const piles = Array.from({ length: numLabels }, (_, label) => {
     const positions = examples.flatMap((example, position) => (example.label === label ? [position] : []));
     return rng.fork("limit", label).shuffle(positions);
   });
@@ -28,6 +33,6 @@ export function limitExamples(examples: readonly Example[], n: number, seed: num
 
 /** How many evaluation examples also stand in train, but for case, punctuation and spacing. */
 export function countOverlap(train: readonly Example[], evaluation: readonly Example[]): number {
-  const seen = new Set(train.map((example) => textKey(example.texts)));
-  return evaluation.filter((example) => seen.has(textKey(example.texts))).length;
+  const seen = new Set(train.map((example) => computeDedupKey(example.texts)));
+  return evaluation.filter((example) => seen.has(computeDedupKey(example.texts))).length;
 }

@@ -18,7 +18,7 @@ export interface Task {
   /** Names of the text fields, one or two. */
   readonly fields: readonly string[];
   /** Indices of the fields whose words may be substituted (SNLI: the hypothesis only). */
-  readonly openFields: readonly number[];
+  readonly modifiableFields: readonly number[];
   /** Metrics reported for it, the first one decides where none is named. */
   readonly metrics: readonly string[];
   /** The splits that it has. Where dev only reports (GLUE), `select` is cut from train, and train comes without it. */

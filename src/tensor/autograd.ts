@@ -3,7 +3,7 @@ import { Tensor } from "./tensor.js";
 
 export interface GradOptions {
   /** d(loss)/d(output) for each output; ones where left out. */
-  outputGradients?: readonly Tensor[];
+  gradOutputs?: readonly Tensor[];
   /** Keep the graph for another backward pass over it. */
   retainGraph?: boolean;
   /** Record the backward pass itself, for second derivatives. */
@@ -11,16 +11,26 @@ export interface GradOptions {
 }
 
 /** Gradients of the outputs' sum with respect to chosen inputs; nothing is accumulated anywhere. Every input must take part. */
-export function grad(outputs: Tensor | readonly Tensor[], inputs: readonly Tensor[], options: GradOptions = {}): Tensor[] {
-  return gradients(outputs, inputs, options, false).map((handle) => new Tensor(handle as number));
+export function grad(
+  outputs: Tensor | readonly Tensor[],
+  inputs: readonly Tensor[],
+  options: GradOptions = {},
+): Tensor[] {
+  return computeGradients(outputs, inputs, options, false).map((handle) => new Tensor(handle as number));
 }
 
 /** The same; null for inputs that the outputs do not depend on. */
-export function gradOrNull(outputs: Tensor | readonly Tensor[], inputs: readonly Tensor[], options: GradOptions = {}): (Tensor | null)[] {
-  return gradients(outputs, inputs, options, true).map((handle) => (handle === null ? null : new Tensor(handle)));
+export function gradOrNull(
+  outputs: Tensor | readonly Tensor[],
+  inputs: readonly Tensor[],
+  options: GradOptions = {},
+): (Tensor | null)[] {
+  return computeGradients(outputs, inputs, options, true).map((handle) =>
+    handle === null ? null : new Tensor(handle),
+  );
 }
 
-function gradients(
+function computeGradients(
   outputs: Tensor | readonly Tensor[],
   inputs: readonly Tensor[],
   options: GradOptions,
@@ -30,7 +40,7 @@ function gradients(
   return native().grad(
     from.map((output) => output.handle),
     inputs.map((input) => input.handle),
-    options.outputGradients ? options.outputGradients.map((gradient) => gradient.handle) : null,
+    options.gradOutputs ? options.gradOutputs.map((gradient) => gradient.handle) : null,
     options.retainGraph ?? options.createGraph ?? false,
     options.createGraph ?? false,
     allowUnused,
@@ -46,7 +56,7 @@ export function backward(outputs: Tensor | readonly Tensor[], options: { retainG
   );
 }
 
-export function accumulatedGrad(leaf: Tensor): Tensor | null {
+export function getAccumulatedGrad(leaf: Tensor): Tensor | null {
   const handle = native().accumulated(leaf.handle);
   return handle === null ? null : new Tensor(handle);
 }
@@ -55,7 +65,7 @@ export function clearAccumulatedGrad(leaf: Tensor): void {
   native().clearAccumulated(leaf.handle);
 }
 
-function recording<T>(on: boolean, body: () => T): T {
+function withGradMode<T>(on: boolean, body: () => T): T {
   const before = native().setRecording(on);
   try {
     return body();
@@ -66,10 +76,10 @@ function recording<T>(on: boolean, body: () => T): T {
 
 /** Runs a synchronous body without recording gradients. */
 export function noGrad<T>(body: () => T): T {
-  return recording(false, body);
+  return withGradMode(false, body);
 }
 
 /** Records again inside a `noGrad` body. */
-export function withGrad<T>(body: () => T): T {
-  return recording(true, body);
+export function enableGrad<T>(body: () => T): T {
+  return withGradMode(true, body);
 }

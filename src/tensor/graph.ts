@@ -1,22 +1,21 @@
 import { UserError } from "../errors.js";
-import { operator } from "./door.js";
 import { nativeCuda } from "./native.js";
+import { operator } from "./operator.js";
 import { free } from "./scope.js";
 import type { Tensor } from "./tensor.js";
-import { type DataType, type Device, gpuIndex, typeCodes } from "./types.js";
+import { type Device, type DType, dtypeCodes, getGpuIndex } from "./types.js";
 
-const emptyPinned = operator<(shape: readonly number[], type: number, layout: undefined, device: "cpu", pinned: boolean) => Tensor>(
-  "empty",
-  "memory_format",
-);
+const emptyPinnedOp = operator<
+  (shape: readonly number[], type: number, layout: undefined, device: "cpu", pinned: boolean) => Tensor
+>("empty", "memory_format");
 
 /** An uninitialised CPU tensor in page-locked memory, which a GPU can copy from while the host goes on. */
-export function pinned(shape: readonly number[], type: DataType): Tensor {
-  return emptyPinned(shape, typeCodes[type], undefined, "cpu", true);
+export function allocatePinned(shape: readonly number[], type: DType): Tensor {
+  return emptyPinnedOp(shape, dtypeCodes[type], undefined, "cpu", true);
 }
 
 /** Work recorded once and replayed: all its launches in one. */
-export interface Graph {
+export interface CudaGraph {
   replay(): void;
   free(): void;
 }
@@ -25,7 +24,7 @@ export interface Graph {
  * Records the GPU work of `body` without doing it. The body must not wait for the device, and finds its inputs in tensors that keep
  * their place. `states` are the random states it enters. What it returns is filled by every replay.
  */
-export function capture<T>(states: readonly number[], body: () => T): { graph: Graph; result: T } {
+export function captureGraph<T>(states: readonly number[], body: () => T): { graph: CudaGraph; result: T } {
   const cuda = nativeCuda();
   cuda.graphBegin(states);
   let result: T;
@@ -46,19 +45,19 @@ export function capture<T>(states: readonly number[], body: () => T): { graph: G
 }
 
 /** Kernels over one tensor leave most of a GPU idle; more than this many at once gain nothing. */
-const branchCount = 16;
+const maxParallelStreams = 16;
 
 /**
  * Runs tasks that do not touch each other's tensors: side by side on a GPU, recorded or not, one after the other elsewhere. On a GPU
  * they must work in place, since memory that a branch takes is not known to the others.
  */
-export function sideBySide(device: string, tasks: readonly (() => void)[]): void {
+export function runOnParallelStreams(device: string, tasks: readonly (() => void)[]): void {
   if (device === "cpu" || tasks.length < 2) {
     for (const task of tasks) task();
     return;
   }
   const cuda = nativeCuda();
-  const count = Math.min(branchCount, tasks.length);
+  const count = Math.min(maxParallelStreams, tasks.length);
   cuda.branchesFork(count);
   try {
     for (const [i, task] of tasks.entries()) {
@@ -70,21 +69,21 @@ export function sideBySide(device: string, tasks: readonly (() => void)[]): void
   }
 }
 
-let streamed: number | null = null;
+let streamDevice: number | null = null;
 
 /**
  * Makes a GPU the process's own, with a stream that can be recorded; once is enough. Random states and recordings belong to the
  * current GPU, so a process that records has one.
  */
-export function useRecordableStream(device: Device): void {
-  const index = gpuIndex(device);
-  if (streamed === index) return;
-  if (streamed !== null)
+export function useCapturableStream(device: Device): void {
+  const index = getGpuIndex(device);
+  if (streamDevice === index) return;
+  if (streamDevice !== null)
     throw new UserError(
-      `device: this process works on cuda:${streamed} already, received ${device}; run what is for another GPU in a process of its own`,
+      `device: this process works on cuda:${streamDevice} already, received ${device}; run what is for another GPU in a process of its own`,
     );
   nativeCuda().useStream(index);
-  streamed = index;
+  streamDevice = index;
 }
 
 /** Waits until the GPU has done all it was given. */

@@ -2,7 +2,7 @@ import { existsSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
-import { messageOf, UserError } from "../errors.js";
+import { getErrorMessage, UserError } from "../errors.js";
 
 /** An operator as the addon gives it: handles in, handles out. `returns`: T a tensor, L a list of tensors, V a plain value. */
 export interface NativeOperator {
@@ -11,7 +11,7 @@ export interface NativeOperator {
   readonly schema: string;
 }
 
-export interface Memory {
+export interface MemoryStats {
   /** Live handles. */
   tensors: number;
   /** Bytes in CPU tensors, the most there ever were, those kept for reuse, and those still to be had from the machine. */
@@ -21,7 +21,7 @@ export interface Memory {
   availableBytes: number;
 }
 
-export interface DeviceFacts {
+export interface DeviceProperties {
   name: string;
   bytes: number;
   capability: string;
@@ -55,10 +55,10 @@ export interface Native {
   seed(device: string, seed: number): void;
   generatorState(device: string): number;
   setGeneratorState(device: string, handle: number): void;
-  fillDropoutMask(handle: number, share: number): void;
-  memory(): Memory;
+  fillDropoutMask(handle: number, p: number): void;
+  memory(): MemoryStats;
   dropCache(): void;
-  devices(): DeviceFacts[];
+  devices(): DeviceProperties[];
   /** Only where this build has CUDA. */
   readonly useStream?: unknown;
 }
@@ -67,7 +67,7 @@ export interface Native {
 export interface NativeCuda {
   useStream(device: number): void;
   synchronize(): void;
-  deviceMemory(device: number): Omit<Memory, "tensors"> & { readonly availableBytes: number };
+  deviceMemory(device: number): Omit<MemoryStats, "tensors"> & { readonly availableBytes: number };
   emptyCache(): void;
   allowTf32(on: boolean): void;
   enterRandom(state: number, seed: number): void;
@@ -88,7 +88,7 @@ export interface NativeCuda {
 export const packageRoot = resolve(dirname(fileURLToPath(import.meta.url)), "../..");
 
 /** Where set-up puts the addon and its facts; TEMPER_BUILD names another build, such as Debian's libtorch. */
-export function buildFolder(): string {
+export function getBuildFolder(): string {
   return resolve(packageRoot, process.env.TEMPER_BUILD ?? "build/native");
 }
 
@@ -97,9 +97,11 @@ let loaded: Native | undefined;
 /** The addon, loaded at first use. */
 export function native(): Native {
   if (loaded) return loaded;
-  const file = join(buildFolder(), "temper.node");
+  const file = join(getBuildFolder(), "temper.node");
   if (!existsSync(file))
-    throw new UserError(`the engine is not built: ${file} is missing. Run \`make setup\` in the checkout, or \`npx temper setup\`.`);
+    throw new UserError(
+      `the engine is not built: ${file} is missing. Run \`make setup\` in the checkout, or \`npx temper setup\`.`,
+    );
   // GNU OpenMP's threads wait for each other spinning, for milliseconds; on a machine that others use too they spin for one that is not
   // even running, and a pass takes several times as long. This many turns (some 20 us) bridge the gap to the next operator.
   process.env.GOMP_SPINCOUNT ??= "1000";
@@ -110,7 +112,7 @@ export function native(): Native {
     loaded = createRequire(import.meta.url)(file) as Native;
   } catch (error) {
     throw new UserError(
-      `the engine at ${file} does not load: ${messageOf(error)}. Run \`make setup\` (or \`npx temper setup\`) to build it again.`,
+      `the engine at ${file} does not load: ${getErrorMessage(error)}. Run \`make setup\` (or \`npx temper setup\`) to build it again.`,
     );
   }
   return loaded;
@@ -119,6 +121,7 @@ export function native(): Native {
 /** The addon's CUDA part; an error in a build without it. */
 export function nativeCuda(): NativeCuda {
   const engine = native();
-  if (!engine.useStream) throw new UserError("this engine was built without CUDA; run `temper doctor` for what is missing");
+  if (!engine.useStream)
+    throw new UserError("this engine was built without CUDA; run `temper doctor` for what is missing");
   return engine as unknown as NativeCuda;
 }

@@ -1,24 +1,24 @@
 import { UserError } from "../errors.js";
-import { type Memory, native, nativeCuda } from "./native.js";
+import { type MemoryStats, native, nativeCuda } from "./native.js";
 import { Tensor } from "./tensor.js";
 import type { Device } from "./types.js";
 
 /** Live tensors and bytes: a step that leaves more than it found leaks. */
-export function memory(): Memory {
+export function getMemoryStats(): MemoryStats {
   return native().memory();
 }
 
 /** Gives memory kept for reuse back to the system. */
-export function dropCachedMemory(): void {
+export function emptyCache(): void {
   native().dropCache();
 }
 
 /** Threads of libtorch and of its BLAS. */
-export function setThreads(count: number): void {
+export function setNumThreads(count: number): void {
   native().setThreads(count);
 }
 
-export function threads(): number {
+export function getNumThreads(): number {
   return native().threads();
 }
 
@@ -31,7 +31,7 @@ export function allowTf32(on: boolean): void {
 }
 
 /** What float32 means on this process's GPU: it decides numbers in the third digit, so caches must know. */
-export function allowsTf32(): boolean {
+export function isTf32Allowed(): boolean {
   return tf32;
 }
 
@@ -40,7 +40,7 @@ export function seedGenerator(device: Device, seed: number): void {
   native().seed(device, seed);
 }
 
-export function generatorState(device: Device): Tensor {
+export function getGeneratorState(device: Device): Tensor {
   return new Tensor(native().generatorState(device));
 }
 
@@ -55,8 +55,11 @@ export function chooseDevice(name?: string): Device {
   const match = /^(?:cpu|cuda(?::(\d+))?)$/.exec(name);
   if (!match) throw new UserError(`device: expected cpu, cuda or cuda:N, received "${name}"`);
   if (name !== "cpu" && Number(match[1] ?? 0) >= gpus) {
-    const there = gpus === 0 ? "no GPU" : `${gpus} GPU${gpus === 1 ? "" : "s"}, cuda:0${gpus === 1 ? "" : ` to cuda:${gpus - 1}`}`;
-    throw new UserError(`device: the engine has ${there}, received ${name}; \`temper doctor\` says what is there and what is missing`);
+    const there =
+      gpus === 0 ? "no GPU" : `${gpus} GPU${gpus === 1 ? "" : "s"}, cuda:0${gpus === 1 ? "" : ` to cuda:${gpus - 1}`}`;
+    throw new UserError(
+      `device: the engine has ${there}, received ${name}; \`temper doctor\` says what is there and what is missing`,
+    );
   }
   return name as Device;
 }

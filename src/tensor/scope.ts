@@ -5,7 +5,7 @@ import type { Tensor } from "./tensor.js";
 const scopes: Tensor[][] = [];
 
 /** Called for each new tensor: the innermost open scope owns it. Outside any scope it lives until `free`. */
-export function own(tensor: Tensor): void {
+export function registerInScope(tensor: Tensor): void {
   scopes[scopes.length - 1]?.push(tensor);
 }
 
@@ -15,7 +15,8 @@ export function visitTensors(value: unknown, found: (tensor: Tensor) => void): v
   if ("handle" in value && "detach" in value) found(value as Tensor);
   else if (Array.isArray(value)) for (const item of value) visitTensors(item, found);
   else if (value instanceof Map) for (const item of value.values()) visitTensors(item, found);
-  else if (Object.getPrototypeOf(value) === Object.prototype) for (const item of Object.values(value)) visitTensors(item, found);
+  else if (Object.getPrototypeOf(value) === Object.prototype)
+    for (const item of Object.values(value)) visitTensors(item, found);
 }
 
 /**
@@ -38,7 +39,7 @@ export function scope<T>(body: () => T): T {
     const dead: Tensor[] = [];
     for (const tensor of made) {
       if (tensor.kept || tensor.handle === 0) continue;
-      if (returned.has(tensor)) own(tensor);
+      if (returned.has(tensor)) registerInScope(tensor);
       else dead.push(tensor);
     }
     release(dead);

@@ -1,10 +1,10 @@
 import { noGrad } from "./autograd.js";
 import { empty } from "./create.js";
-import { pinned } from "./graph.js";
+import { allocatePinned } from "./graph.js";
 import { nativeCuda } from "./native.js";
 import { free, keep } from "./scope.js";
 import type { Tensor } from "./tensor.js";
-import type { DataType, Device } from "./types.js";
+import type { Device, DType } from "./types.js";
 
 /** Numbers on the host: a typed array and the shape it fills. Bytes are truth values. */
 export interface HostTensor {
@@ -13,39 +13,40 @@ export interface HostTensor {
 }
 
 /** How many batches may be on their way: the host fills one set of page-locked buffers while the device copies from the other. */
-const turns = 2;
+const bufferCount = 2;
 let events = 0;
 const idleEvents: number[] = [];
 
 /** A mark in the GPU's queue of work that the host can wait for. */
-export function newEvent(): number {
+export function acquireEvent(): number {
   return idleEvents.pop() ?? events++;
 }
 
 /** Gives marks back: every evaluation of a long run makes some. */
-export function freeEvents(given: readonly number[]): void {
+export function releaseEvents(given: readonly number[]): void {
   idleEvents.push(...given);
 }
 
 /** Device tensors that keep their place, for arrays of fixed shapes that come again and again. */
-export class Staging {
+export class StagingBuffers {
   readonly #places = new Map<string, { readonly device: Tensor; readonly buffers: readonly Tensor[] }>();
-  readonly #events = Array.from({ length: turns }, newEvent);
+  readonly #events = Array.from({ length: bufferCount }, acquireEvent);
   #turn = 0;
 
   constructor(arrays: ReadonlyMap<string, HostTensor>, device: Device) {
     noGrad(() => {
       for (const [name, { values, shape }] of arrays) {
-        const type: DataType = values instanceof Float32Array ? "float32" : values instanceof Int32Array ? "int64" : "bool";
-        const buffers = Array.from({ length: turns }, () => keep(pinned(shape, type)));
-        this.#places.set(name, { device: keep(empty(shape, { type, device })), buffers });
+        const type: DType =
+          values instanceof Float32Array ? "float32" : values instanceof Int32Array ? "int64" : "bool";
+        const buffers = Array.from({ length: bufferCount }, () => keep(allocatePinned(shape, type)));
+        this.#places.set(name, { device: keep(empty(shape, { dtype: type, device })), buffers });
       }
     });
   }
 
   /** Starts the copy of new values; the host does not wait for it. */
   fill(arrays: ReadonlyMap<string, HostTensor>): void {
-    const turn = this.#turn++ % turns;
+    const turn = this.#turn++ % bufferCount;
     const cuda = nativeCuda();
     cuda.eventWait(this.#events[turn] as number);
     for (const [name, { values }] of arrays) {
@@ -57,7 +58,7 @@ export class Staging {
   }
 
   /** The device tensor of a name, if there is one. */
-  at(name: string): Tensor | null {
+  get(name: string): Tensor | null {
     return this.#places.get(name)?.device ?? null;
   }
 
@@ -67,6 +68,6 @@ export class Staging {
 
   dispose(): void {
     free([...this.#places.values()].flatMap(({ device, buffers }) => [device, ...buffers]));
-    freeEvents(this.#events);
+    releaseEvents(this.#events);
   }
 }

@@ -1,5 +1,5 @@
 /** Data types by name, with libtorch's numbers for them. */
-export const typeCodes = {
+export const dtypeCodes = {
   uint8: 0,
   int32: 3,
   int64: 4,
@@ -10,17 +10,17 @@ export const typeCodes = {
   bfloat16: 15,
 } as const;
 
-export type DataType = keyof typeof typeCodes;
+export type DType = keyof typeof dtypeCodes;
 
-const names = new Map<number, DataType>(Object.entries(typeCodes).map(([name, code]) => [code, name as DataType]));
+const dtypeNames = new Map<number, DType>(Object.entries(dtypeCodes).map(([name, code]) => [code, name as DType]));
 
-export function typeName(code: number): DataType {
-  const name = names.get(code);
+export function getDTypeName(code: number): DType {
+  const name = dtypeNames.get(code);
   if (!name) throw new Error(`libtorch data type ${code} has no name here`);
   return name;
 }
 
-export const typeBytes: Record<DataType, number> = {
+export const dtypeSizes: Record<DType, number> = {
   uint8: 1,
   int32: 4,
   int64: 8,
@@ -35,11 +35,11 @@ export const typeBytes: Record<DataType, number> = {
 export type Device = "cpu" | "cuda" | `cuda:${number}`;
 
 /** Which of the GPUs a device is. */
-export function gpuIndex(device: Device): number {
+export function getGpuIndex(device: Device): number {
   return Number(device.split(":")[1] ?? 0);
 }
 
-export interface Options {
-  type?: DataType;
+export interface TensorOptions {
+  dtype?: DType;
   device?: Device;
 }

@@ -1,16 +1,16 @@
-import type { Encoded } from "./encoding.js";
+import type { Encoding } from "./encoding.js";
 
 /** Texts side by side, row by row, padded to one length. */
-export interface Padded {
-  readonly rows: number;
-  readonly length: number;
+export interface PaddedBatch {
+  readonly batchSize: number;
+  readonly sequenceLength: number;
   readonly ids: Int32Array; // [rows, length]
-  readonly types: Int32Array; // [rows, length]
+  readonly tokenTypeIds: Int32Array; // [rows, length]
   /** 1 where there is text, 0 where there is padding. */
-  readonly mask: Uint8Array; // [rows, length]
+  readonly attentionMask: Uint8Array; // [rows, length]
   readonly lengths: Int32Array; // [rows]
   /** How many of the rows * length tokens carry text. */
-  readonly tokens: number;
+  readonly numTokens: number;
 }
 
 /** A length rounded up to a multiple, but not beyond max. */
@@ -21,30 +21,39 @@ export function bucketLength(length: number, multiple = 8, max = Number.POSITIVE
 
 /** Pads to the longest text, rounded up to a multiple but not beyond `most`, or to a given length. */
 export function padBatch(
-  encoded: readonly Encoded[],
+  encoded: readonly Encoding[],
   pad: number,
   options: { multiple?: number; most?: number; length?: number } = {},
-): Padded {
+): PaddedBatch {
   const rows = encoded.length;
   if (rows === 0) throw new RangeError("a batch needs at least one text");
   const lengths = Int32Array.from(encoded, (text) => text.ids.length);
   const longest = lengths.reduce((most, length) => Math.max(most, length), 0);
   const length = options.length ?? bucketLength(longest, options.multiple ?? 1, options.most);
-  if (length < longest) throw new RangeError(`batch length: expected at least the longest text's ${longest}, received ${length}`);
+  if (length < longest)
+    throw new RangeError(`batch length: expected at least the longest text's ${longest}, received ${length}`);
   const ids = new Int32Array(rows * length).fill(pad);
   const types = new Int32Array(rows * length);
   const mask = new Uint8Array(rows * length);
   encoded.forEach((text, row) => {
     const start = row * length;
     ids.set(text.ids, start);
-    types.set(text.types, start);
+    types.set(text.tokenTypeIds, start);
     mask.fill(1, start, start + text.ids.length);
   });
-  return { rows, length, ids, types, mask, lengths, tokens: lengths.reduce((sum, size) => sum + size, 0) };
+  return {
+    batchSize: rows,
+    sequenceLength: length,
+    ids,
+    tokenTypeIds: types,
+    attentionMask: mask,
+    lengths,
+    numTokens: lengths.reduce((sum, size) => sum + size, 0),
+  };
 }
 
 /** How many batches are sorted together: more saves padding, fewer keeps the order closer to the shuffled one. */
-const WINDOW = 50;
+const WINDOW_BATCHES = 50;
 
 /**
  * Cuts a shuffled order of indices into batches of similar length: sorted by length within windows of some batches, then the
@@ -55,7 +64,7 @@ export function bucketBatches(
   batchSize: number,
   order: Int32Array,
   random: () => number,
-  window = WINDOW,
+  window = WINDOW_BATCHES,
 ): Int32Array[] {
   if (!(Number.isInteger(batchSize) && batchSize >= 1))
     throw new RangeError(`batch size: expected a whole number from 1, received ${batchSize}`);

@@ -1,13 +1,13 @@
-import { remember } from "./remember.js";
-import { flags, LETTER, NUMBER, SPACE, wellFormed } from "./unicode.js";
-import type { Tokenise } from "./wordpiece.js";
+import { memoize } from "./memoize.js";
+import { characterFlags, LETTER, NUMBER, SPACE, toWellFormed } from "./unicode.js";
+import type { TokenizeFunction } from "./wordpiece.js";
 
 export interface ByteBpeOptions {
   readonly vocabulary: ReadonlyMap<string, number>;
   /** In order of rank: the pair and what it becomes. */
   readonly merges: readonly { readonly left: number; readonly right: number; readonly merged: number }[];
   /** Stands for bytes the vocabulary lacks; null: they are dropped. */
-  readonly unknown: number | null;
+  readonly unkId: number | null;
   /** Consecutive unknown bytes become one token. */
   readonly fuseUnknown: boolean;
   /** A word that is in the vocabulary is taken as it is, whatever the merges say. */
@@ -16,7 +16,7 @@ export interface ByteBpeOptions {
 }
 
 /** A printable character for every byte: itself where it is visible Latin-1, else the next one from U+0100 on. */
-export function byteAlphabet(): readonly string[] {
+export function createByteAlphabet(): readonly string[] {
   let next = 0x100;
   return Array.from({ length: 256 }, (_, byte) => {
     const visible = (byte > 0x20 && byte < 0x7f) || (byte > 0xa0 && byte !== 0xad);
@@ -25,18 +25,18 @@ export function byteAlphabet(): readonly string[] {
 }
 
 const KINDS = LETTER | NUMBER | SPACE;
-const ending = /'(?:s|t|re|ve|m|ll|d)/y;
+const contractionEnding = /'(?:s|t|re|ve|m|ll|d)/y;
 
 /**
  * Where the piece ends that starts at `start`: an English ending, or a run of letters, of numbers or of other marks with the one
  * space before it, or white space up to the space that belongs to the next piece.
  */
-function pieceEnd(text: string, start: number): number {
+function findPieceEnd(text: string, start: number): number {
   if (text[start] === "'") {
-    ending.lastIndex = start;
-    if (ending.test(text)) return ending.lastIndex;
+    contractionEnding.lastIndex = start;
+    if (contractionEnding.test(text)) return contractionEnding.lastIndex;
   }
-  const kindAt = (index: number): number => flags[text.codePointAt(index)!]! & KINDS;
+  const kindAt = (index: number): number => characterFlags[text.codePointAt(index)!]! & KINDS;
   const from = text[start] === " " && start + 1 < text.length && kindAt(start + 1) !== SPACE ? start + 1 : start;
   const kind = kindAt(from);
   let end = from;
@@ -45,9 +45,9 @@ function pieceEnd(text: string, start: number): number {
 }
 
 /** Byte-level byte-pair encoding (GPT-2, RoBERTa). */
-export function byteBpe(options: ByteBpeOptions): Tokenise {
-  const { vocabulary, merges, unknown } = options;
-  const alphabet = byteAlphabet();
+export function createByteBpe(options: ByteBpeOptions): TokenizeFunction {
+  const { vocabulary, merges, unkId: unknown } = options;
+  const alphabet = createByteAlphabet();
   const byteIds = alphabet.map((character) => vocabulary.get(character) ?? -1);
   let width = 1;
   for (const { right } of merges) width = Math.max(width, right + 1);
@@ -71,7 +71,7 @@ export function byteBpe(options: ByteBpeOptions): Tokenise {
     return ids;
   }
 
-  const pieces = remember((text: string): readonly number[] => {
+  const pieces = memoize((text: string): readonly number[] => {
     const bytes = encoder.encode(text);
     if (options.ignoreMerges) {
       const whole = vocabulary.get(Array.from(bytes, (byte) => alphabet[byte]).join(""));
@@ -85,9 +85,9 @@ export function byteBpe(options: ByteBpeOptions): Tokenise {
   });
 
   return (text, ids, limit) => {
-    const whole = wellFormed(options.addPrefixSpace && !text.startsWith(" ") ? ` ${text}` : text);
+    const whole = toWellFormed(options.addPrefixSpace && !text.startsWith(" ") ? ` ${text}` : text);
     for (let start = 0, end = 0; start < whole.length; start = end) {
-      end = pieceEnd(whole, start);
+      end = findPieceEnd(whole, start);
       for (const id of pieces(whole.slice(start, end))) ids.push(id);
       if (ids.length >= limit) return false;
     }
@@ -98,8 +98,8 @@ export function byteBpe(options: ByteBpeOptions): Tokenise {
 /** Applies the merge of least rank, leftmost first, until none is left. A heap keeps very long words from costing their square. */
 function mergeSymbols(
   symbols: readonly number[],
-  rankOf: (left: number, right: number) => number | undefined,
-  mergedBy: (rank: number) => number,
+  getRank: (left: number, right: number) => number | undefined,
+  getMerged: (rank: number) => number,
 ): readonly number[] {
   const count = symbols.length;
   const ids = Int32Array.from(symbols);
@@ -109,7 +109,7 @@ function mergeSymbols(
   const heap: number[] = [];
   const pairRank = (index: number): number | undefined => {
     const right = next[index]!;
-    return ids[index]! < 0 || right >= count ? undefined : rankOf(ids[index]!, ids[right]!);
+    return ids[index]! < 0 || right >= count ? undefined : getRank(ids[index]!, ids[right]!);
   };
   const offer = (index: number): void => {
     const rank = index < 0 ? undefined : pairRank(index);
@@ -122,7 +122,7 @@ function mergeSymbols(
     const rank = (key - index) / count;
     if (pairRank(index) !== rank) continue;
     const right = next[index]!;
-    ids[index] = mergedBy(rank);
+    ids[index] = getMerged(rank);
     ids[right] = -1;
     next[index] = next[right]!;
     if (next[right]! < count) previous[next[right]!] = index;

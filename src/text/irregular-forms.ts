@@ -34,15 +34,17 @@ const nouns = `
 const adjectives =
   "good better best|well better best|bad worse worst|ill worse worst|far farther farthest|little less least|much more most|many more most";
 
-function rows(text: string): string[][] {
+function parseRows(text: string): string[][] {
   return text
     .trim()
     .split(/\s*[|\n]\s*/)
     .map((row) => row.split(" "));
 }
 
-export const irregularVerbs = new Map(rows(verbs).map(([base, past, participle]) => [base!, { past: past!, participle: participle! }]));
-export const irregularNouns = new Map(rows(nouns).map(([singular, plural]) => [singular!, plural!]));
+export const irregularVerbs = new Map(
+  parseRows(verbs).map(([base, past, participle]) => [base!, { past: past!, participle: participle! }]),
+);
+export const irregularNouns = new Map(parseRows(nouns).map(([singular, plural]) => [singular!, plural!]));
 export const irregularAdjectives = new Map(
-  rows(adjectives).map(([base, more, most]) => [base!, { comparative: more!, superlative: most! }]),
+  parseRows(adjectives).map(([base, more, most]) => [base!, { comparative: more!, superlative: most! }]),
 );

@@ -5,31 +5,34 @@ import { readJson } from "../files.js";
 import { validate } from "../validate.js";
 
 /** Swaps that a language model finds likely enough in their context, computed before and kept in a file. */
-export interface LanguageModelSwaps {
+export interface LmConstraint {
   readonly name: string;
   /** SHA-256 of the file's content. */
   readonly hash: string;
   /** How many texts it covers. */
   readonly size: number;
   /** The lower-case swaps allowed for each of the first words of a text; undefined where the text is not covered. */
-  of(text: string, words: readonly string[]): readonly (readonly string[])[] | undefined;
+  getAllowedSubstitutes(text: string, words: readonly string[]): readonly (readonly string[])[] | undefined;
 }
 
-const schema = z.record(z.string(), z.record(z.string().regex(/^\d+$/, "expected a word's position"), z.array(z.string())));
+const lmConstraintSchema = z.record(
+  z.string(),
+  z.record(z.string().regex(/^\d+$/, "expected a word's position"), z.array(z.string())),
+);
 
 /** Reads a swaps file: lower-cased text, cut into words by spaces -> position -> allowed swaps. */
-export async function loadLanguageModelSwaps(path: string): Promise<LanguageModelSwaps> {
-  const data = validate(schema, await readJson(path, "the language-model swaps"), path);
+export async function loadLmConstraint(path: string): Promise<LmConstraint> {
+  const data = validate(lmConstraintSchema, await readJson(path, "the language-model swaps"), path);
   const texts = Object.keys(data);
   for (const text of texts) checkPositions(text, data[text]!, path);
-  const byContent = new Map(texts.map((text) => [squeeze(text), text]));
+  const byContent = new Map(texts.map((text) => [toTextKey(text), text]));
   return {
     name: path,
     hash: createHash("sha256").update(JSON.stringify(data)).digest("hex"),
     size: texts.length,
-    of(text, words) {
-      const key = byContent.get(squeeze(text));
-      return key === undefined ? undefined : align(key, data[key]!, words);
+    getAllowedSubstitutes(text, words) {
+      const key = byContent.get(toTextKey(text));
+      return key === undefined ? undefined : alignSubstitutes(key, data[key]!, words);
     },
   };
 }
@@ -44,7 +47,7 @@ function checkPositions(text: string, swaps: Readonly<Record<string, string[]>>,
 }
 
 /** Tokenizers disagree on where words end and how line breaks are written, never on the letters: these make the key. */
-function squeeze(text: string): string {
+function toTextKey(text: string): string {
   return text
     .toLowerCase()
     .replace(/<br\s*\/?>/g, "")
@@ -52,7 +55,11 @@ function squeeze(text: string): string {
 }
 
 /** Finds each word in the file's own cutting by its characters; a word that is cut otherwise there has no swaps. */
-function align(text: string, swaps: Readonly<Record<string, string[]>>, words: readonly string[]): readonly (readonly string[])[] {
+function alignSubstitutes(
+  text: string,
+  swaps: Readonly<Record<string, string[]>>,
+  words: readonly string[],
+): readonly (readonly string[])[] {
   const tokenAt = new Map<number, number>();
   const tokens = text.split(" ");
   let end = 0;

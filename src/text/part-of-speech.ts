@@ -4,7 +4,12 @@ import type { PartOfSpeech as UniversalTag, WinkMethods } from "wink-nlp";
 /** The parts of speech that have synonyms; everything else (names, grammar words, numbers, signs) is "other". */
 export type PartOfSpeech = "noun" | "verb" | "adjective" | "adverb" | "other";
 
-const ofTag: Partial<Record<UniversalTag, PartOfSpeech>> = { NOUN: "noun", VERB: "verb", ADJ: "adjective", ADV: "adverb" };
+const partOfSpeechByTag: Partial<Record<UniversalTag, PartOfSpeech>> = {
+  NOUN: "noun",
+  VERB: "verb",
+  ADJ: "adjective",
+  ADV: "adverb",
+};
 
 let tagger: WinkMethods | undefined;
 
@@ -17,7 +22,7 @@ function loadTagger(): WinkMethods {
 }
 
 /** The part of speech of every word, judged in its context. */
-export function partsOfSpeech(words: readonly string[]): PartOfSpeech[] {
+export function tagPartsOfSpeech(words: readonly string[]): PartOfSpeech[] {
   const { readDoc, its } = loadTagger();
   const tokens = readDoc(words.join(" ")).tokens();
   const values = tokens.out(its.value) as string[];
@@ -35,6 +40,6 @@ export function partsOfSpeech(words: readonly string[]): PartOfSpeech[] {
   return words.map((word) => {
     const tag = tagAt.get(start);
     start += word.length + 1;
-    return (tag && ofTag[tag]) ?? "other";
+    return (tag && partOfSpeechByTag[tag]) ?? "other";
   });
 }

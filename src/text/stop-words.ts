@@ -1,5 +1,5 @@
 /** English words that carry grammar rather than meaning: pronouns, determiners, prepositions, conjunctions, auxiliaries, particles. */
-const list = `
+const stopWordList = `
   a an the this that these those each every either neither some any no none all both half few fewer many much more most less least several such own same other another
   i me my mine myself we us our ours ourselves you your yours yourself yourselves he him his himself she her hers herself it its itself they them their theirs themselves
   who whom whose which what whatever whoever whichever one ones someone somebody something anyone anybody anything everyone everybody everything nobody nothing
@@ -11,7 +11,7 @@ const list = `
   here there where when why how then now too very just only also even again ever never still already almost
 `;
 
-export const stopWords: ReadonlySet<string> = new Set(list.trim().split(/\s+/));
+export const stopWords: ReadonlySet<string> = new Set(stopWordList.trim().split(/\s+/));
 
 /** Whether a word, in any case, is a stop word. */
 export function isStopWord(word: string): boolean {

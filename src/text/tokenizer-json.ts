@@ -1,9 +1,15 @@
 import { z } from "zod";
 import { UserError } from "../errors.js";
 import { validate } from "../validate.js";
-import type { Layout, LayoutPart } from "./layout.js";
-import type { ByteBpeModel, TokenizerSpecification, WordPieceModel } from "./specification.js";
-import { bertLayout, finder, readMerge, readVocabulary, robertaLayout } from "./vocabulary-files.js";
+import type { LayoutPart, SequenceLayout } from "./layout.js";
+import type { ByteBpeModel, TokenizerSpec, WordPieceModel } from "./tokenizer-spec.js";
+import {
+  createBertLayout,
+  createRobertaLayout,
+  createTokenLookup,
+  readMerge,
+  readVocabulary,
+} from "./vocabulary-files.js";
 
 const id = z
   .int()
@@ -50,16 +56,19 @@ const bpeSchema = z.looseObject({
   merges: z.array(z.unknown()),
 });
 
-const normaliserSchema = z.object({
+const normalizerSchema = z.object({
   clean_text: z.boolean().default(true),
   handle_chinese_chars: z.boolean().default(true),
   strip_accents: z.boolean().nullish(),
   lowercase: z.boolean().default(true),
 });
 
-const byteLevelSchema = z.looseObject({ add_prefix_space: z.boolean().default(true), use_regex: z.boolean().default(true) });
+const byteLevelSchema = z.looseObject({
+  add_prefix_space: z.boolean().default(true),
+  use_regex: z.boolean().default(true),
+});
 
-const endsSchema = z.looseObject({ sep: z.tuple([z.string(), id]), cls: z.tuple([z.string(), id]) });
+const clsSepSchema = z.looseObject({ sep: z.tuple([z.string(), id]), cls: z.tuple([z.string(), id]) });
 
 const templatePart = z.union([
   z.object({ SpecialToken: z.object({ id: z.string(), type_id: id }) }),
@@ -72,23 +81,24 @@ const templateSchema = z.looseObject({
 });
 
 /** Reads the parsed tokenizer.json of a BERT or RoBERTa model. Its padding and truncation are ignored: the caller decides those. */
-export function readTokenizerJson(data: unknown, where: string): TokenizerSpecification {
+export function readTokenizerJson(data: unknown, where: string): TokenizerSpec {
   const file = validate(fileSchema, data, where);
   const vocabulary = readVocabulary(file.model.vocab, `${where}: model.vocab`);
   const type = file.model.type ?? ("merges" in file.model ? "BPE" : "WordPiece");
   const parts = {
-    normaliser: only(file.normalizer, "normalizers"),
-    preTokeniser: only(file.pre_tokenizer, "pretokenizers"),
-    postProcessor: only(file.post_processor, "processors", "ByteLevel"),
+    normaliser: unwrapSingle(file.normalizer, "normalizers"),
+    preTokeniser: unwrapSingle(file.pre_tokenizer, "pretokenizers"),
+    postProcessor: unwrapSingle(file.post_processor, "processors", "ByteLevel"),
   };
-  const preTokeniser = type === "WordPiece" ? "BertPreTokenizer" : "ByteLevel";
-  if (type !== "WordPiece" && type !== "BPE") throw unsupported(where, "model", type, "WordPiece and byte-level BPE");
-  if (parts.preTokeniser?.type !== preTokeniser) {
-    throw unsupported(where, "pre_tokenizer", parts.preTokeniser?.type, `${preTokeniser} (for ${type})`);
+  const preTokenizer = type === "WordPiece" ? "BertPreTokenizer" : "ByteLevel";
+  if (type !== "WordPiece" && type !== "BPE")
+    throw createUnsupportedError(where, "model", type, "WordPiece and byte-level BPE");
+  if (parts.preTokeniser?.type !== preTokenizer) {
+    throw createUnsupportedError(where, "pre_tokenizer", parts.preTokeniser?.type, `${preTokenizer} (for ${type})`);
   }
   return {
     vocabulary,
-    added: file.added_tokens,
+    addedTokens: file.added_tokens,
     layout: readLayout(parts.postProcessor, where),
     model:
       type === "WordPiece"
@@ -99,51 +109,60 @@ export function readTokenizerJson(data: unknown, where: string): TokenizerSpecif
 
 function readWordPiece(
   value: unknown,
-  normaliser: Component | null,
+  normalizer: Component | null,
   vocabulary: ReadonlyMap<string, number>,
   where: string,
 ): WordPieceModel {
   const model = validate(wordPieceSchema, value, `${where}: model`);
-  if (normaliser !== null && normaliser.type !== "BertNormalizer") {
-    throw unsupported(where, "normalizer", normaliser.type, "BertNormalizer or none (for WordPiece)");
+  if (normalizer !== null && normalizer.type !== "BertNormalizer") {
+    throw createUnsupportedError(where, "normalizer", normalizer.type, "BertNormalizer or none (for WordPiece)");
   }
-  finder(vocabulary, `${where}: model.vocab`)(model.unk_token);
-  const options = normaliser && validate(normaliserSchema, normaliser, `${where}: normalizer`);
+  createTokenLookup(vocabulary, `${where}: model.vocab`)(model.unk_token);
+  const options = normalizer && validate(normalizerSchema, normalizer, `${where}: normalizer`);
   return {
     kind: "wordpiece",
-    normaliser: options && { ...options, strip_accents: options.strip_accents ?? null },
-    unknown: model.unk_token,
+    normalizer: options && { ...options, strip_accents: options.strip_accents ?? null },
+    unkToken: model.unk_token,
     continuingPrefix: model.continuing_subword_prefix,
     maxCharacters: model.max_input_chars_per_word,
   };
 }
 
-function readBpe(value: unknown, normaliser: Component | null, preTokeniser: Component, where: string): ByteBpeModel {
+function readBpe(value: unknown, normalizer: Component | null, preTokenizer: Component, where: string): ByteBpeModel {
   const model = validate(bpeSchema, value, `${where}: model`);
-  const { add_prefix_space: addPrefixSpace, use_regex: regex } = validate(byteLevelSchema, preTokeniser, `${where}: pre_tokenizer`);
-  if (normaliser !== null) throw unsupported(where, "normalizer", normaliser.type, "none (for BPE)");
-  if (!regex) throw unsupported(where, "pre_tokenizer.use_regex", false, "true");
+  const { add_prefix_space: addPrefixSpace, use_regex: regex } = validate(
+    byteLevelSchema,
+    preTokenizer,
+    `${where}: pre_tokenizer`,
+  );
+  if (normalizer !== null) throw createUnsupportedError(where, "normalizer", normalizer.type, "none (for BPE)");
+  if (!regex) throw createUnsupportedError(where, "pre_tokenizer.use_regex", false, "true");
   for (const option of ["dropout", "continuing_subword_prefix", "end_of_word_suffix", "byte_fallback"] as const) {
-    if (model[option]) throw unsupported(where, `model.${option}`, model[option], "none");
+    if (model[option]) throw createUnsupportedError(where, `model.${option}`, model[option], "none");
   }
   return {
     kind: "byte-bpe",
     merges: model.merges.map((merge, rank) => readMerge(merge, `${where}: model.merges[${rank}]`)),
-    unknown: model.unk_token ?? null,
+    unkToken: model.unk_token ?? null,
     fuseUnknown: model.fuse_unk,
     ignoreMerges: model.ignore_merges,
     addPrefixSpace,
   };
 }
 
-function readLayout(processor: Component | null, where: string): Layout {
+function readLayout(processor: Component | null, where: string): SequenceLayout {
   const place = `${where}: post_processor`;
   if (processor?.type === "BertProcessing" || processor?.type === "RobertaProcessing") {
-    const { cls, sep } = validate(endsSchema, processor, place);
-    return processor.type === "BertProcessing" ? bertLayout(cls[1], sep[1]) : robertaLayout(cls[1], sep[1]);
+    const { cls, sep } = validate(clsSepSchema, processor, place);
+    return processor.type === "BertProcessing" ? createBertLayout(cls[1], sep[1]) : createRobertaLayout(cls[1], sep[1]);
   }
   if (processor?.type !== "TemplateProcessing") {
-    throw unsupported(where, "post_processor", processor?.type, "TemplateProcessing, BertProcessing and RobertaProcessing");
+    throw createUnsupportedError(
+      where,
+      "post_processor",
+      processor?.type,
+      "TemplateProcessing, BertProcessing and RobertaProcessing",
+    );
   }
   const template = validate(templateSchema, processor, place);
   const read = (name: "single" | "pair"): LayoutPart[] =>
@@ -151,7 +170,9 @@ function readLayout(processor: Component | null, where: string): Layout {
       if ("Sequence" in part) return [{ field: part.Sequence.id === "A" ? 0 : 1, type: part.Sequence.type_id }];
       const token = template.special_tokens[part.SpecialToken.id];
       if (token === undefined)
-        throw new UserError(`${place}.${name}: ${JSON.stringify(part.SpecialToken.id)} is not among its special_tokens`);
+        throw new UserError(
+          `${place}.${name}: ${JSON.stringify(part.SpecialToken.id)} is not among its special_tokens`,
+        );
       return token.ids.map((number) => ({ token: number, type: part.SpecialToken.type_id }));
     });
   const layout = { single: read("single"), pair: read("pair") };
@@ -171,7 +192,7 @@ function readLayout(processor: Component | null, where: string): Layout {
 }
 
 /** A sequence of one component is that component; those of the idle kind do nothing here. */
-function only(value: Component | null | undefined, list: string, idle?: string): Component | null {
+function unwrapSingle(value: Component | null | undefined, list: string, idle?: string): Component | null {
   if (value?.type !== "Sequence") return value ?? null;
   const inner = z
     .array(component)
@@ -180,7 +201,7 @@ function only(value: Component | null | undefined, list: string, idle?: string):
   return inner?.length === 1 ? inner[0]! : value;
 }
 
-function unsupported(where: string, name: string, received: unknown, supported: string): UserError {
+function createUnsupportedError(where: string, name: string, received: unknown, supported: string): UserError {
   return new UserError(
     `${where}: ${name}: ${received === undefined ? "none" : JSON.stringify(received)} is not supported here; supported: ${supported}. Use a BERT or RoBERTa tokenizer`,
   );

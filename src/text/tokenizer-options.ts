@@ -3,12 +3,12 @@ import { z } from "zod";
 import { readJson } from "../files.js";
 import { validate } from "../validate.js";
 import type { AddedToken } from "./added-tokens.js";
-import type { TokenizerSpecification } from "./specification.js";
+import type { TokenizerSpec } from "./tokenizer-spec.js";
 import { readVocabulary } from "./vocabulary-files.js";
 
-const OPTIONS = "tokenizer_config.json";
-const NUMBERS = "added_tokens.json";
-const SPECIALS = "special_tokens_map.json";
+const TOKENIZER_CONFIG = "tokenizer_config.json";
+const ADDED_TOKENS = "added_tokens.json";
+const SPECIAL_TOKENS_MAP = "special_tokens_map.json";
 const simple = { single_word: false, lstrip: false, rstrip: false };
 
 const specialsSchema = z.object({
@@ -34,57 +34,60 @@ const optionsSchema = specialsSchema.extend({
     )
     .nullish(),
 });
-type Options = z.output<typeof optionsSchema>;
+type TokenizerConfig = z.output<typeof optionsSchema>;
 
 /** Classes of transformers that take tokenizer.json as it is; those of BERT and RoBERTa let the options decide. */
-const plainClasses = ["PreTrainedTokenizerFast", "TokenizersBackend"];
+const genericTokenizerClasses = ["PreTrainedTokenizerFast", "TokenizersBackend"];
 
 /** The tokenizer as transformers makes it: by the options and added tokens in the files beside the vocabulary, too. */
-export async function withOptions(
-  specification: TokenizerSpecification,
+export async function applyTokenizerConfig(
+  specification: TokenizerSpec,
   folder: string,
   names: ReadonlySet<string>,
-): Promise<TokenizerSpecification> {
-  const read = async (name: string): Promise<unknown> => (names.has(name) ? readJson(join(folder, name), "the tokenizer's options") : {});
-  const options = validate(optionsSchema, await read(OPTIONS), join(folder, OPTIONS));
-  const plain = names.has("tokenizer.json") && plainClasses.includes(options.tokenizer_class ?? "");
-  const model = plain ? specification.model : modelWith(specification.model, options);
+): Promise<TokenizerSpec> {
+  const read = async (name: string): Promise<unknown> =>
+    names.has(name) ? readJson(join(folder, name), "the tokenizer's options") : {};
+  const options = validate(optionsSchema, await read(TOKENIZER_CONFIG), join(folder, TOKENIZER_CONFIG));
+  const plain = names.has("tokenizer.json") && genericTokenizerClasses.includes(options.tokenizer_class ?? "");
+  const model = plain ? specification.model : applyModelOptions(specification.model, options);
   const described = options.added_tokens_decoder;
-  const specials = contentsOf(options);
+  const specials = getTokenContents(options);
   if (described != null) {
     const tokens = Object.entries(described).map(([id, token]) => ({ ...token, id: Number(id) }));
-    return { ...specification, model, added: addedWith(specification, tokens, specials) };
+    return { ...specification, model, addedTokens: mergeAddedTokens(specification, tokens, specials) };
   }
   // Two files of the time before the options described the added tokens: transformers reads them only where the options do not.
-  const numbered = [...readVocabulary(await read(NUMBERS), join(folder, NUMBERS))];
+  const numbered = [...readVocabulary(await read(ADDED_TOKENS), join(folder, ADDED_TOKENS))];
   const tokens = numbered.map(([content, id]) => ({ ...simple, content, id, normalized: true }));
-  const more = contentsOf(validate(specialsSchema, await read(SPECIALS), join(folder, SPECIALS)));
-  return { ...specification, model, added: addedWith(specification, tokens, [...specials, ...more]) };
+  const more = getTokenContents(
+    validate(specialsSchema, await read(SPECIAL_TOKENS_MAP), join(folder, SPECIAL_TOKENS_MAP)),
+  );
+  return { ...specification, model, addedTokens: mergeAddedTokens(specification, tokens, [...specials, ...more]) };
 }
 
-function contentsOf({ additional_special_tokens: tokens }: z.output<typeof specialsSchema>): string[] {
+function getTokenContents({ additional_special_tokens: tokens }: z.output<typeof specialsSchema>): string[] {
   return (tokens ?? []).map((token) => (typeof token === "string" ? token : token.content));
 }
 
-function modelWith(model: TokenizerSpecification["model"], options: Options): TokenizerSpecification["model"] {
+function applyModelOptions(model: TokenizerSpec["model"], options: TokenizerConfig): TokenizerSpec["model"] {
   if (model.kind === "byte-bpe") return { ...model, addPrefixSpace: options.add_prefix_space ?? model.addPrefixSpace };
-  const { normaliser } = model;
-  if (normaliser === null) return model;
+  const { normalizer } = model;
+  if (normalizer === null) return model;
   return {
     ...model,
-    normaliser: {
-      ...normaliser,
-      lowercase: options.do_lower_case ?? normaliser.lowercase,
-      handle_chinese_chars: options.tokenize_chinese_chars ?? normaliser.handle_chinese_chars,
+    normalizer: {
+      ...normalizer,
+      lowercase: options.do_lower_case ?? normalizer.lowercase,
+      handle_chinese_chars: options.tokenize_chinese_chars ?? normalizer.handle_chinese_chars,
       // Here null is a setting of its own: as lower-casing has it.
-      strip_accents: options.strip_accents === undefined ? normaliser.strip_accents : options.strip_accents,
+      strip_accents: options.strip_accents === undefined ? normalizer.strip_accents : options.strip_accents,
     },
   };
 }
 
 /** The added tokens of the tokenizer's own file, and after them those that it does not know. */
-function addedWith(
-  { added, vocabulary }: TokenizerSpecification,
+function mergeAddedTokens(
+  { addedTokens: added, vocabulary }: TokenizerSpec,
   tokens: readonly AddedToken[],
   specials: readonly string[],
 ): AddedToken[] {
@@ -94,7 +97,8 @@ function addedWith(
   };
   tokens.forEach(add);
   // A special token without a number gets the next one.
-  let next = 1 + [...vocabulary.values(), ...[...all.values()].map(({ id }) => id)].reduce((most, id) => Math.max(most, id), -1);
+  let next =
+    1 + [...vocabulary.values(), ...[...all.values()].map(({ id }) => id)].reduce((max, id) => Math.max(max, id), -1);
   for (const content of specials) {
     add({ ...simple, content, id: next, normalized: false });
     if (all.get(content)!.id === next) next++;

@@ -1,7 +1,7 @@
 import { accents, ideographs, inert, letters, numbers, punctuation, removed, whiteSpace } from "./unicode-tables.js";
 
 /** First and last code point of every range of a packed class. */
-function ranges(packed: string): [number, number][] {
+function unpackRanges(packed: string): [number, number][] {
   let end = -1;
   return packed.split(/\s/).map((part) => {
     const [gap, more = "0"] = part.split("-");
@@ -20,7 +20,7 @@ export const LETTER = 32;
 export const NUMBER = 64;
 
 /** What the official rules say of every code point: a set of the flags above. */
-export const flags = new Uint8Array(0x110000);
+export const characterFlags = new Uint8Array(0x110000);
 for (const [packed, flag] of [
   [whiteSpace, SPACE],
   [punctuation, PUNCTUATION],
@@ -30,11 +30,12 @@ for (const [packed, flag] of [
   [letters, LETTER],
   [numbers, NUMBER],
 ] as const) {
-  for (const [first, last] of ranges(packed)) for (let code = first; code <= last; code++) flags[code]! |= flag;
+  for (const [first, last] of unpackRanges(packed))
+    for (let code = first; code <= last; code++) characterFlags[code]! |= flag;
 }
 
 const inertCharacter = new RegExp(
-  `([${ranges(inert)
+  `([${unpackRanges(inert)
     .map(([first, last]) => `\\u{${first.toString(16)}}-\\u{${last.toString(16)}}`)
     .join("")}])`,
   "u",
@@ -50,6 +51,6 @@ export function decompose(text: string): string {
 }
 
 /** Half a surrogate pair cannot be written in UTF-8: it becomes the replacement character, as it would on its way to a file. */
-export function wellFormed(text: string): string {
+export function toWellFormed(text: string): string {
   return text.replace(/\p{Surrogate}/gu, "\ufffd");
 }

@@ -2,10 +2,10 @@ import { join } from "node:path";
 import { UserError } from "../errors.js";
 import { readJson, readText } from "../files.js";
 import type { AddedToken } from "./added-tokens.js";
-import type { Layout } from "./layout.js";
-import type { TokenizerSpecification } from "./specification.js";
+import type { SequenceLayout } from "./layout.js";
+import type { TokenizerSpec } from "./tokenizer-spec.js";
 
-const LARGEST_ID = 1 << 24;
+const MAX_VOCAB_SIZE = 1 << 24;
 
 /** Checks a vocabulary object: token -> id. */
 export function readVocabulary(value: unknown, where: string): Map<string, number> {
@@ -14,9 +14,9 @@ export function readVocabulary(value: unknown, where: string): Map<string, numbe
   }
   const vocabulary = new Map<string, number>();
   for (const [token, id] of Object.entries(value)) {
-    if (!Number.isInteger(id) || id < 0 || id >= LARGEST_ID) {
+    if (!Number.isInteger(id) || id < 0 || id >= MAX_VOCAB_SIZE) {
       throw new UserError(
-        `${where}: the id of ${JSON.stringify(token)}: expected a whole number from 0 to ${LARGEST_ID - 1}, received ${JSON.stringify(id)}`,
+        `${where}: the id of ${JSON.stringify(token)}: expected a whole number from 0 to ${MAX_VOCAB_SIZE - 1}, received ${JSON.stringify(id)}`,
       );
     }
     vocabulary.set(token, id);
@@ -25,23 +25,23 @@ export function readVocabulary(value: unknown, where: string): Map<string, numbe
 }
 
 /** Reads BERT's vocab.txt: a token a line, its id the line's number from 0. */
-export async function readVocabTxt(folder: string): Promise<TokenizerSpecification> {
+export async function readVocabTxt(folder: string): Promise<TokenizerSpec> {
   const path = join(folder, "vocab.txt");
   const lines = (await readText(path, "the vocabulary")).split(/\r?\n/);
   if (lines.at(-1) === "") lines.pop();
   const vocabulary = new Map(lines.map((token, id) => [token, id]));
-  const idOf = finder(vocabulary, path);
-  const [start, end] = [idOf("[CLS]"), idOf("[SEP]")];
+  const getId = createTokenLookup(vocabulary, path);
+  const [start, end] = [getId("[CLS]"), getId("[SEP]")];
   return {
     vocabulary,
-    added: ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    addedTokens: ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
       .filter((token) => vocabulary.has(token))
-      .map((token) => special(token, idOf(token))),
-    layout: bertLayout(start, end),
+      .map((token) => createSpecialToken(token, getId(token))),
+    layout: createBertLayout(start, end),
     model: {
       kind: "wordpiece",
-      normaliser: { clean_text: true, handle_chinese_chars: true, strip_accents: null, lowercase: true },
-      unknown: "[UNK]",
+      normalizer: { clean_text: true, handle_chinese_chars: true, strip_accents: null, lowercase: true },
+      unkToken: "[UNK]",
       continuingPrefix: "##",
       maxCharacters: 100,
     },
@@ -49,7 +49,7 @@ export async function readVocabTxt(folder: string): Promise<TokenizerSpecificati
 }
 
 /** Reads RoBERTa's vocab.json and merges.txt. */
-export async function readVocabAndMerges(folder: string): Promise<TokenizerSpecification> {
+export async function readVocabAndMerges(folder: string): Promise<TokenizerSpec> {
   const path = join(folder, "vocab.json");
   const vocabulary = readVocabulary(await readJson(path, "the vocabulary"), path);
   const mergesPath = join(folder, "merges.txt");
@@ -57,18 +57,18 @@ export async function readVocabAndMerges(folder: string): Promise<TokenizerSpeci
     if (line === "" || (index === 0 && line.startsWith("#version"))) return [];
     return [readMerge(line, `${mergesPath}:${index + 1}`)];
   });
-  const idOf = finder(vocabulary, path);
-  const [start, end] = [idOf("<s>"), idOf("</s>")];
+  const getId = createTokenLookup(vocabulary, path);
+  const [start, end] = [getId("<s>"), getId("</s>")];
   return {
     vocabulary,
-    added: ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
+    addedTokens: ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
       .filter((token) => vocabulary.has(token))
-      .map((token) => ({ ...special(token, idOf(token)), lstrip: token === "<mask>" })),
-    layout: robertaLayout(start, end),
+      .map((token) => ({ ...createSpecialToken(token, getId(token)), lstrip: token === "<mask>" })),
+    layout: createRobertaLayout(start, end),
     model: {
       kind: "byte-bpe",
       merges,
-      unknown: null,
+      unkToken: null,
       fuseUnknown: false,
       ignoreMerges: false,
       addPrefixSpace: false,
@@ -86,19 +86,19 @@ export function readMerge(value: unknown, where: string): [string, string] {
 }
 
 /** [CLS] a [SEP] b [SEP], the second text of type 1. */
-export function bertLayout(start: number, end: number): Layout {
+export function createBertLayout(start: number, end: number): SequenceLayout {
   const single = [{ token: start, type: 0 }, { field: 0, type: 0 } as const, { token: end, type: 0 }];
   return { single, pair: [...single, { field: 1, type: 1 }, { token: end, type: 1 }] };
 }
 
 /** <s> a </s></s> b </s>, all of type 0. */
-export function robertaLayout(start: number, end: number): Layout {
+export function createRobertaLayout(start: number, end: number): SequenceLayout {
   const single = [{ token: start, type: 0 }, { field: 0, type: 0 } as const, { token: end, type: 0 }];
   return { single, pair: [...single, { token: end, type: 0 }, { field: 1, type: 0 }, { token: end, type: 0 }] };
 }
 
 /** The id of a token that must be there. */
-export function finder(vocabulary: ReadonlyMap<string, number>, where: string): (token: string) => number {
+export function createTokenLookup(vocabulary: ReadonlyMap<string, number>, where: string): (token: string) => number {
   return (token) => {
     const id = vocabulary.get(token);
     if (id === undefined)
@@ -109,6 +109,6 @@ export function finder(vocabulary: ReadonlyMap<string, number>, where: string): 
   };
 }
 
-function special(content: string, id: number): AddedToken {
+function createSpecialToken(content: string, id: number): AddedToken {
   return { id, content, single_word: false, lstrip: false, rstrip: false, normalized: false };
 }

@@ -1,8 +1,8 @@
-import { remember } from "./remember.js";
-import { ACCENT, decompose, flags, IDEOGRAPH, PUNCTUATION, REMOVED, SPACE, wellFormed } from "./unicode.js";
+import { memoize } from "./memoize.js";
+import { ACCENT, characterFlags, decompose, IDEOGRAPH, PUNCTUATION, REMOVED, SPACE, toWellFormed } from "./unicode.js";
 
 /** BERT's normaliser, by the options of tokenizer.json. */
-export interface BertNormaliserOptions {
+export interface BertNormalizerOptions {
   readonly clean_text: boolean;
   readonly handle_chinese_chars: boolean;
   /** null: stripped where lower-casing is on. */
@@ -12,7 +12,7 @@ export interface BertNormaliserOptions {
 
 export interface WordPieceOptions {
   readonly vocabulary: ReadonlyMap<string, number>;
-  readonly unknown: number;
+  readonly unkId: number;
   /** What a piece that continues a word begins with ("##"). */
   readonly continuingPrefix: string;
   /** Longer words are unknown without a search. */
@@ -20,18 +20,18 @@ export interface WordPieceOptions {
 }
 
 /** Appends the token ids of normalised text; false where it stopped early, at the word with which there are `limit` ids. */
-export type Tokenise = (text: string, ids: number[], limit: number) => boolean;
+export type TokenizeFunction = (text: string, ids: number[], limit: number) => boolean;
 
 const plainAscii = /^[ -~]*$/;
 
 /** Cleaning, ideographs set apart, accents stripped, lower case: in this order, each by its option. */
-export function bertNormaliser(options: BertNormaliserOptions): (text: string) => string {
+export function createBertNormalizer(options: BertNormalizerOptions): (text: string) => string {
   const { clean_text: clean, handle_chinese_chars: spaced, lowercase } = options;
   const strip = options.strip_accents ?? lowercase;
   const rewrite = (text: string): string => {
     let result = "";
     for (const character of text) {
-      const flag = flags[character.codePointAt(0)!]!;
+      const flag = characterFlags[character.codePointAt(0)!]!;
       // U+0000 is a control character; U+FFFD, which stands for broken text, goes with them.
       if (clean && flag & REMOVED) continue;
       if (clean && flag & SPACE) result += " ";
@@ -42,12 +42,13 @@ export function bertNormaliser(options: BertNormaliserOptions): (text: string) =
   };
   const withoutAccents = (text: string): string => {
     let result = "";
-    for (const character of decompose(text)) if (!(flags[character.codePointAt(0)!]! & ACCENT)) result += character;
+    for (const character of decompose(text))
+      if (!(characterFlags[character.codePointAt(0)!]! & ACCENT)) result += character;
     return result;
   };
   return (text) => {
     if (plainAscii.test(text)) return lowercase ? text.toLowerCase() : text;
-    let result = wellFormed(text);
+    let result = toWellFormed(text);
     if (clean || spaced) result = rewrite(result);
     if (strip) result = withoutAccents(result);
     // A capital sigma becomes the same letter everywhere: the official one looks at no neighbours, JavaScript does.
@@ -56,8 +57,8 @@ export function bertNormaliser(options: BertNormaliserOptions): (text: string) =
 }
 
 /** Words by white space and punctuation, then the longest pieces of each from the left. */
-export function wordPiece(options: WordPieceOptions): Tokenise {
-  const { vocabulary, unknown, continuingPrefix, maxCharacters } = options;
+export function createWordPiece(options: WordPieceOptions): TokenizeFunction {
+  const { vocabulary, unkId: unknown, continuingPrefix, maxCharacters } = options;
   const continuing = new Map<string, number>();
   let longest = 0;
   for (const [token, id] of vocabulary) {
@@ -68,7 +69,7 @@ export function wordPiece(options: WordPieceOptions): Tokenise {
   const tooLong = (word: string): boolean =>
     word.length > maxCharacters && (word.length > 2 * maxCharacters || [...word].length > maxCharacters);
 
-  const pieces = remember((word: string): readonly number[] => {
+  const pieces = memoize((word: string): readonly number[] => {
     if (tooLong(word)) return [unknown];
     const ids: number[] = [];
     for (let start = 0; start < word.length; ) {
@@ -99,7 +100,7 @@ export function wordPiece(options: WordPieceOptions): Tokenise {
     for (let index = 0; index < text.length; ) {
       const code = text.codePointAt(index)!;
       const next = index + (code > 0xffff ? 2 : 1);
-      const flag = flags[code]! & (SPACE | PUNCTUATION);
+      const flag = characterFlags[code]! & (SPACE | PUNCTUATION);
       if (flag) {
         if (index > start && append(text.slice(start, index), ids) >= limit) return false;
         if (flag & PUNCTUATION && append(text.slice(index, next), ids) >= limit) return false;

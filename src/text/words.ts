@@ -75,12 +75,12 @@ export function joinWords(words: readonly string[]): string {
 function joinChunk(chunk: readonly string[]): string {
   for (let end = chunk.length; end > 1; end--) {
     const head = chunk.slice(0, end);
-    if (!sameWords(splitWords(head.join("")), head)) continue;
+    if (!areSameWords(splitWords(head.join("")), head)) continue;
     return end === chunk.length ? head.join("") : `${head.join("")} ${joinChunk(chunk.slice(end))}`;
   }
   return chunk.length === 1 ? chunk[0]! : `${chunk[0]} ${joinChunk(chunk.slice(1))}`;
 }
 
-function sameWords(first: readonly string[], second: readonly string[]): boolean {
+function areSameWords(first: readonly string[], second: readonly string[]): boolean {
   return first.length === second.length && first.every((word, index) => word === second[index]);
 }

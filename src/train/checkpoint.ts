@@ -2,13 +2,13 @@ import { existsSync } from "node:fs";
 import { mkdir, readdir, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
-import { messageOf } from "../errors.js";
-import { codeOf, fileError, readJson, sha256File, syncFolder, writeFileAtomic } from "../files.js";
+import { getErrorMessage } from "../errors.js";
+import { createFileError, getErrorCode, readJson, sha256File, syncFolder, writeFileAtomic } from "../files.js";
 import { openSafetensors } from "../models/safetensors.js";
 import { writeSafetensors } from "../models/safetensors-writer.js";
 import { free, fromBytes, keep, noGrad, type Tensor } from "../tensor/index.js";
 import { validate } from "../validate.js";
-import type { Named } from "./layer.js";
+import type { NamedTensors } from "./training-method.js";
 
 const bestSchema = z.object({ step: z.number(), value: z.number(), metrics: z.record(z.string(), z.number()) });
 
@@ -33,39 +33,43 @@ export type CheckpointState = z.output<typeof stateSchema>;
 
 const fileSchema = z.object({ state: stateSchema, hashes: z.record(z.string(), z.string()) });
 
-const prefix = "step-";
+const checkpointPrefix = "step-";
 /** How a folder is called while it is filled. */
-const unfinished = ".writing-";
-const nameOf = (step: number): string => `${prefix}${String(step).padStart(8, "0")}`;
+const temporaryPrefix = ".writing-";
+const formatCheckpointName = (step: number): string => `${checkpointPrefix}${String(step).padStart(8, "0")}`;
 
 /** Checkpoints of a run, one folder each. A folder appears whole or not at all: it is filled under another name and renamed. */
-export class Checkpoints {
+export class CheckpointStore {
   readonly #folder: string;
 
   constructor(folder: string) {
     this.#folder = folder;
   }
 
-  path(step: number): string {
-    return join(this.#folder, nameOf(step));
+  getPath(step: number): string {
+    return join(this.#folder, formatCheckpointName(step));
   }
 
   /** Writes a checkpoint: groups of tensors, a file each, then the state with the files' hashes. One of the same step stays as it is. */
-  async save(state: CheckpointState, groups: Readonly<Record<string, Named>>): Promise<void> {
-    const target = this.path(state.step);
+  async save(state: CheckpointState, groups: Readonly<Record<string, NamedTensors>>): Promise<void> {
+    const target = this.getPath(state.step);
     if (existsSync(target)) return;
-    const temporary = join(this.#folder, `${unfinished}${process.pid}`);
+    const temporary = join(this.#folder, `${temporaryPrefix}${process.pid}`);
     try {
-      await this.#fill(temporary, state, groups);
+      await this.#writeFiles(temporary, state, groups);
       await rename(temporary, target);
       await syncFolder(this.#folder);
     } catch (error) {
       await rm(temporary, { recursive: true, force: true });
-      throw codeOf(error) === null ? error : fileError(error, target, "write the checkpoint");
+      throw getErrorCode(error) === null ? error : createFileError(error, target, "write the checkpoint");
     }
   }
 
-  async #fill(temporary: string, state: CheckpointState, groups: Readonly<Record<string, Named>>): Promise<void> {
+  async #writeFiles(
+    temporary: string,
+    state: CheckpointState,
+    groups: Readonly<Record<string, NamedTensors>>,
+  ): Promise<void> {
     await rm(temporary, { recursive: true, force: true });
     await mkdir(temporary, { recursive: true });
     const hashes: Record<string, string> = {};
@@ -73,18 +77,23 @@ export class Checkpoints {
       const file = `${group}.safetensors`;
       await writeSafetensors(
         join(temporary, file),
-        [...tensors].map(([name, tensor]) => ({ name, dtype: storedAs(tensor), shape: tensor.shape, bytes: () => tensor.bytes() })),
+        [...tensors].map(([name, tensor]) => ({
+          name,
+          dtype: toSafetensorsDtype(tensor),
+          shape: tensor.shape,
+          bytes: () => tensor.toBytes(),
+        })),
       );
       hashes[file] = await sha256File(join(temporary, file));
     }
     await writeFileAtomic(join(temporary, "state.json"), JSON.stringify({ state, hashes }));
   }
 
-  async steps(): Promise<number[]> {
+  async listSteps(): Promise<number[]> {
     const names = existsSync(this.#folder) ? await readdir(this.#folder) : [];
     return names
-      .filter((name) => name.startsWith(prefix))
-      .map((name) => Number(name.slice(prefix.length)))
+      .filter((name) => name.startsWith(checkpointPrefix))
+      .map((name) => Number(name.slice(checkpointPrefix.length)))
       .sort((a, b) => a - b);
   }
 
@@ -92,15 +101,15 @@ export class Checkpoints {
    * The newest checkpoint that is whole, the one of its best step too. Damaged ones are named and removed, as is all of them where
    * the run starts anew: what comes after will be written again.
    */
-  async newest(resume: boolean, notice: (message: string) => void): Promise<CheckpointState | null> {
+  async findNewest(resume: boolean, warn: (message: string) => void): Promise<CheckpointState | null> {
     await this.#removeUnfinished();
-    for (const step of (await this.steps()).reverse()) {
+    for (const step of (await this.listSteps()).reverse()) {
       try {
         if (resume) return await this.#verifyWithBest(step);
       } catch (error) {
-        notice(`the checkpoint of step ${step} is damaged and not used: ${messageOf(error)}`);
+        warn(`the checkpoint of step ${step} is damaged and not used: ${getErrorMessage(error)}`);
       }
-      await rm(this.path(step), { recursive: true, force: true });
+      await rm(this.getPath(step), { recursive: true, force: true });
     }
     return null;
   }
@@ -108,7 +117,7 @@ export class Checkpoints {
   /** What a killed process left half-written. */
   async #removeUnfinished(): Promise<void> {
     for (const name of await readdir(this.#folder))
-      if (name.startsWith(unfinished)) await rm(join(this.#folder, name), { recursive: true, force: true });
+      if (name.startsWith(temporaryPrefix)) await rm(join(this.#folder, name), { recursive: true, force: true });
   }
 
   async #verifyWithBest(step: number): Promise<CheckpointState> {
@@ -120,19 +129,20 @@ export class Checkpoints {
   async #verify(step: number): Promise<CheckpointState> {
     const { state, hashes } = await this.#readState(step);
     for (const [file, hash] of Object.entries(hashes)) {
-      if ((await sha256File(join(this.path(step), file))) !== hash) throw new Error(`${file} does not have the content that was written`);
+      if ((await sha256File(join(this.getPath(step), file))) !== hash)
+        throw new Error(`${file} does not have the content that was written`);
     }
     return state;
   }
 
   async #readState(step: number): Promise<z.output<typeof fileSchema>> {
-    const path = join(this.path(step), "state.json");
+    const path = join(this.getPath(step), "state.json");
     return validate(fileSchema, await readJson(path, "the checkpoint's state"), path);
   }
 
   /** The tensors of one group of a checkpoint, on the CPU. They live until freed. */
-  async read(step: number, group: string): Promise<Map<string, Tensor>> {
-    const file = await openSafetensors(join(this.path(step), `${group}.safetensors`));
+  async readTensors(step: number, group: string): Promise<Map<string, Tensor>> {
+    const file = await openSafetensors(join(this.getPath(step), `${group}.safetensors`));
     try {
       return new Map(
         [...file.entries.values()].map(({ name, shape, dtype }) => [
@@ -147,13 +157,14 @@ export class Checkpoints {
 
   /** Removes all but the newest `keepCount` and those that are the best of one of them: without it none of them is whole. */
   async prune(keepCount: number): Promise<void> {
-    const steps = await this.steps();
-    const bests = new Set(await Promise.all(steps.slice(-keepCount).map((step) => this.#bestOf(step))));
-    for (const step of steps.slice(0, -keepCount)) if (!bests.has(step)) await rm(this.path(step), { recursive: true, force: true });
+    const steps = await this.listSteps();
+    const bests = new Set(await Promise.all(steps.slice(-keepCount).map((step) => this.#readBestStep(step))));
+    for (const step of steps.slice(0, -keepCount))
+      if (!bests.has(step)) await rm(this.getPath(step), { recursive: true, force: true });
   }
 
   /** The best step that a checkpoint names; null where there is none, or its state cannot be read. */
-  async #bestOf(step: number): Promise<number | null> {
+  async #readBestStep(step: number): Promise<number | null> {
     return this.#readState(step).then(
       ({ state }) => state.best?.step ?? null,
       () => null,
@@ -162,13 +173,14 @@ export class Checkpoints {
 }
 
 /** Parameters and moments are float32, masks of elements bool. */
-function storedAs(tensor: Tensor): "F32" | "BOOL" {
-  if (tensor.type !== "float32" && tensor.type !== "bool") throw new Error(`a checkpoint holds float32 and bool, not ${tensor.type}`);
-  return tensor.type === "bool" ? "BOOL" : "F32";
+function toSafetensorsDtype(tensor: Tensor): "F32" | "BOOL" {
+  if (tensor.dtype !== "float32" && tensor.dtype !== "bool")
+    throw new Error(`a checkpoint holds float32 and bool, not ${tensor.dtype}`);
+  return tensor.dtype === "bool" ? "BOOL" : "F32";
 }
 
 /** Copies saved values into tensors of the same names; every name must be there. */
-export function restore(targets: Named, saved: Named, what: string): void {
+export function restoreTensors(targets: NamedTensors, saved: NamedTensors, what: string): void {
   noGrad(() => {
     for (const [name, target] of targets) {
       const value = saved.get(name);

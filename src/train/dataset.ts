@@ -1,37 +1,40 @@
-import { encodeFor, type Model } from "../models/index.js";
+import { type Model, tokenizeFor } from "../models/index.js";
 import type { Example } from "../tasks/task.js";
 import { bucketLength } from "../text/batch.js";
-import type { Encoded, WordEncoded } from "../text/encoding.js";
+import type { Encoding, WordLevelEncoding } from "../text/encoding.js";
 
 /** An example as the model reads it. */
-export interface Item {
+export interface TokenizedExample {
   readonly example: Example;
-  readonly encoded: Encoded | WordEncoded;
+  readonly encoding: Encoding | WordLevelEncoding;
 }
 
 /** Examples encoded once, with their lengths at hand. */
 export interface Dataset {
-  readonly items: readonly Item[];
+  readonly items: readonly TokenizedExample[];
   readonly lengths: Int32Array;
   /** How many texts were cut to the maximum length. */
-  readonly truncated: number;
+  readonly truncatedCount: number;
   /** Tokens that a batch may be long: no text is longer, and the model may have no more positions. */
-  readonly longest?: number;
+  readonly maxLength?: number;
 }
 
-export function toDataset(model: Pick<Model, "tokenizer" | "encoding" | "maxLength" | "shape">, examples: readonly Example[]): Dataset {
-  const items = examples.map((example) => ({ example, encoded: encodeFor(model, example.texts) }));
+export function toDataset(
+  model: Pick<Model, "tokenizer" | "tokenization" | "maxLength" | "architecture">,
+  examples: readonly Example[],
+): Dataset {
+  const items = examples.map((example) => ({ example, encoding: tokenizeFor(model, example.texts) }));
   return {
     items,
-    lengths: Int32Array.from(items, (item) => item.encoded.ids.length),
-    truncated: items.reduce((count, item) => count + (item.encoded.truncated ? 1 : 0), 0),
+    lengths: Int32Array.from(items, (item) => item.encoding.ids.length),
+    truncatedCount: items.reduce((count, item) => count + (item.encoding.truncated ? 1 : 0), 0),
     // In steps that a GPU reads at once.
-    longest: Math.min(bucketLength(model.maxLength, 8), model.shape.config.maxLength),
+    maxLength: Math.min(bucketLength(model.maxLength, 8), model.architecture.config.maxLength),
   };
 }
 
 /** The words of an item; an error where it was not read word by word. */
-export function wordsOf(item: Item): WordEncoded {
-  if (!("words" in item.encoded)) throw new Error("the text was not read with the word encoding");
-  return item.encoded;
+export function getWordLevelEncoding(item: TokenizedExample): WordLevelEncoding {
+  if (!("words" in item.encoding)) throw new Error("the text was not read with the word encoding");
+  return item.encoding;
 }

@@ -1,16 +1,16 @@
 import { copyAll_ } from "../nn/index.js";
 import { emptyLike, foreachAdd_, gradOrNull, noGrad, type Tensor, zerosLike } from "../tensor/index.js";
-import type { Named } from "./layer.js";
-import { copyOf } from "./shadow.js";
+import { getLowPrecisionCopy } from "./mixed-precision.js";
+import type { NamedTensors } from "./training-method.js";
 
 /**
  * Gradients of a loss by parameter, in the parameter's own type; zero where a parameter takes no part, so that every update changes
  * the same tensors. A parameter whose copy was read (shadow.ts) gets the copy's gradient.
  */
-export function gradientsOf(loss: Tensor, parameters: Named, retainGraph = false): Named {
+export function computeGradients(loss: Tensor, parameters: NamedTensors, retainGraph = false): NamedTensors {
   const names = [...parameters.keys()];
   const tensors = [...parameters.values()];
-  const copied = tensors.map(copyOf);
+  const copied = tensors.map(getLowPrecisionCopy);
   const leaves = [...new Set(copied.flatMap((copy) => (copy ? [copy.leaf] : [])))];
   const found = gradOrNull(loss, [...tensors, ...leaves], { retainGraph });
   const ofLeaf = new Map(leaves.map((leaf, i) => [leaf, found[tensors.length + i] ?? null]));
@@ -24,7 +24,7 @@ export function gradientsOf(loss: Tensor, parameters: Named, retainGraph = false
       if (!copy || !whole) return { direct: direct ?? zerosLike(tensor), target: null };
       const target = emptyLike(tensor);
       targets.push(target);
-      sources.push(copy.part(whole));
+      sources.push(copy.slice(whole));
       return { direct, target };
     });
     copyAll_(targets, sources);

@@ -1,11 +1,11 @@
-export { averaged, totalOf } from "./base.js";
-export { type BatchMode, epochBatches } from "./batches.js";
+export { type BatchSampler as BatchMode, createEpochBatches as epochBatches } from "./batches.js";
+export { benchmarkSteps as measureUpdates, type StepBenchmark as Measurement } from "./benchmark-steps.js";
 export * from "./dataset.js";
-export { gradientsOf } from "./gradients.js";
+export { computeGradients as gradientsOf } from "./gradients.js";
 export * from "./job.js";
-export type * from "./layer.js";
-export { type Measurement, measureUpdates } from "./measure.js";
+export { MethodStack as Stack } from "./method-stack.js";
 export * from "./predict.js";
 export { type TrainSettings, trainSettingsSchema } from "./settings.js";
-export { Stack } from "./stack.js";
+export { averageGradients as averaged, sumLosses as totalOf } from "./standard-fine-tuning.js";
 export { train } from "./trainer.js";
+export type * from "./training-method.js";

@@ -1,7 +1,7 @@
 import { closeSync, mkdirSync, openSync, writeSync } from "node:fs";
 import { hostname } from "node:os";
 import { join } from "node:path";
-import { fileError } from "../files.js";
+import { createFileError } from "../files.js";
 
 /** Writes scalars that TensorBoard reads: records of protocol buffers, framed by their length and two checksums. */
 export class TensorBoardWriter {
@@ -16,22 +16,28 @@ export class TensorBoardWriter {
       mkdirSync(folder, { recursive: true });
       this.#file = openSync(path, "w");
     } catch (error) {
-      throw fileError(error, path, "write");
+      throw createFileError(error, path, "write");
     }
-    this.#record(0, text(3, "brain.Event:2"));
-    this.#record(from + 1, message(7, varint(1, 1)));
+    this.#record(0, encodeStringField(3, "brain.Event:2"));
+    this.#record(from + 1, encodeMessageField(7, encodeVarintField(1, 1)));
   }
 
   /** The numbers of one of a run's events. */
-  event(event: Readonly<Record<string, unknown>>): void {
+  writeEvent(event: Readonly<Record<string, unknown>>): void {
     const { step, epoch: _epoch, evaluation, ...rest } = event;
-    this.scalars(Number(step), evaluation === undefined ? "train" : "select", (evaluation ?? rest) as Record<string, unknown>);
+    this.writeScalars(
+      Number(step),
+      evaluation === undefined ? "train" : "select",
+      (evaluation ?? rest) as Record<string, unknown>,
+    );
   }
 
-  scalars(step: number, group: string, values: Readonly<Record<string, unknown>>): void {
+  writeScalars(step: number, group: string, values: Readonly<Record<string, unknown>>): void {
     const numbers = Object.entries(values).filter((entry): entry is [string, number] => typeof entry[1] === "number");
-    const parts = numbers.map(([name, value]) => message(1, Buffer.concat([text(1, `${group}/${name}`), float(2, value)])));
-    if (parts.length > 0) this.#record(step, message(5, Buffer.concat(parts)));
+    const parts = numbers.map(([name, value]) =>
+      encodeMessageField(1, Buffer.concat([encodeStringField(1, `${group}/${name}`), encodeFloatField(2, value)])),
+    );
+    if (parts.length > 0) this.#record(step, encodeMessageField(5, Buffer.concat(parts)));
   }
 
   close(): void {
@@ -39,51 +45,51 @@ export class TensorBoardWriter {
   }
 
   #record(step: number, content: Buffer): void {
-    const data = Buffer.concat([double(1, this.#now()), varint(2, step), content]);
+    const data = Buffer.concat([encodeDoubleField(1, this.#now()), encodeVarintField(2, step), content]);
     const length = Buffer.alloc(8);
     length.writeBigUInt64LE(BigInt(data.length));
-    writeSync(this.#file, Buffer.concat([length, maskedChecksum(length), data, maskedChecksum(data)]));
+    writeSync(this.#file, Buffer.concat([length, computeMaskedChecksum(length), data, computeMaskedChecksum(data)]));
   }
 }
 
-function key(field: number, type: number): Buffer {
-  return variable((field << 3) | type);
+function encodeFieldKey(field: number, type: number): Buffer {
+  return encodeVarint((field << 3) | type);
 }
 
 /** Seven bits a byte, the lowest first; the high bit says that more follow. */
-function variable(value: number): Buffer {
+function encodeVarint(value: number): Buffer {
   const bytes: number[] = [];
   let rest = value;
   for (; rest >= 128; rest = Math.floor(rest / 128)) bytes.push((rest % 128) | 128);
   return Buffer.from([...bytes, rest]);
 }
 
-function varint(field: number, value: number): Buffer {
-  return Buffer.concat([key(field, 0), variable(value)]);
+function encodeVarintField(field: number, value: number): Buffer {
+  return Buffer.concat([encodeFieldKey(field, 0), encodeVarint(value)]);
 }
 
-function message(field: number, content: Buffer): Buffer {
-  return Buffer.concat([key(field, 2), variable(content.length), content]);
+function encodeMessageField(field: number, content: Buffer): Buffer {
+  return Buffer.concat([encodeFieldKey(field, 2), encodeVarint(content.length), content]);
 }
 
-function text(field: number, value: string): Buffer {
-  return message(field, Buffer.from(value));
+function encodeStringField(field: number, value: string): Buffer {
+  return encodeMessageField(field, Buffer.from(value));
 }
 
-function double(field: number, value: number): Buffer {
+function encodeDoubleField(field: number, value: number): Buffer {
   const bytes = Buffer.alloc(8);
   bytes.writeDoubleLE(value);
-  return Buffer.concat([key(field, 1), bytes]);
+  return Buffer.concat([encodeFieldKey(field, 1), bytes]);
 }
 
-function float(field: number, value: number): Buffer {
+function encodeFloatField(field: number, value: number): Buffer {
   const bytes = Buffer.alloc(4);
   bytes.writeFloatLE(value);
-  return Buffer.concat([key(field, 5), bytes]);
+  return Buffer.concat([encodeFieldKey(field, 5), bytes]);
 }
 
 /** CRC-32C by table, over the reflected Castagnoli polynomial. */
-const table = Uint32Array.from({ length: 256 }, (_, byte) => {
+const crcTable = Uint32Array.from({ length: 256 }, (_, byte) => {
   let rest = byte;
   for (let bit = 0; bit < 8; bit++) rest = rest & 1 ? (rest >>> 1) ^ 0x82f63b78 : rest >>> 1;
   return rest;
@@ -91,12 +97,12 @@ const table = Uint32Array.from({ length: 256 }, (_, byte) => {
 
 export function crc32c(data: Uint8Array): number {
   let rest = 0xffffffff;
-  for (const byte of data) rest = (table[(rest ^ byte) & 255] as number) ^ (rest >>> 8);
+  for (const byte of data) rest = (crcTable[(rest ^ byte) & 255] as number) ^ (rest >>> 8);
   return ~rest >>> 0;
 }
 
 /** The format turns and shifts checksums, so that data which holds checksums itself does not fool it. */
-function maskedChecksum(data: Uint8Array): Buffer {
+function computeMaskedChecksum(data: Uint8Array): Buffer {
   const sum = crc32c(data);
   const bytes = Buffer.alloc(4);
   bytes.writeUInt32LE((((sum >>> 15) | (sum << 17)) + 0xa282ead8) >>> 0);

@@ -1,21 +1,21 @@
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
-import { fileError } from "../files.js";
+import { createFileError } from "../files.js";
 import { free, keep, noGrad, type Tensor } from "../tensor/index.js";
-import { type CheckpointState, Checkpoints, restore } from "./checkpoint.js";
-import { relativeDistances } from "./distance.js";
-import { checkSelectBy, evaluateItems, isBetter, unknownMetric } from "./evaluate.js";
+import { type CheckpointState, CheckpointStore, restoreTensors } from "./checkpoint.js";
+import { checkBestModelMetric, createUnknownMetricError, evaluateModel, isBetter } from "./evaluate.js";
 import { toHostBatch } from "./host-batch.js";
-import { Interrupted, type Job, type Outcome } from "./job.js";
-import type { Named } from "./layer.js";
-import { openTraining, type Training } from "./open.js";
-import { Recorder } from "./recorder.js";
-import { ratePart } from "./schedule.js";
-import type { Stack } from "./stack.js";
+import { Interrupted, type TrainingJob, type TrainResult } from "./job.js";
+import type { MethodStack } from "./method-stack.js";
+import { type PreparedTraining, prepareTraining } from "./prepare-training.js";
+import { computeLearningRateFactor } from "./schedule.js";
+import { TrainingLogger } from "./training-logger.js";
+import type { NamedTensors } from "./training-method.js";
+import { computeRelativeDistances } from "./weight-distance.js";
 
 /** Fine-tunes a model in place: afterwards its weights are the chosen checkpoint's. */
-export async function train(job: Job): Promise<Outcome> {
-  const trainer = await Trainer.open(job);
+export async function train(job: TrainingJob): Promise<TrainResult> {
+  const trainer = await Trainer.create(job);
   try {
     return await trainer.run();
   } finally {
@@ -23,7 +23,7 @@ export async function train(job: Job): Promise<Outcome> {
   }
 }
 
-const startState: CheckpointState = {
+const initialState: CheckpointState = {
   format: 1,
   step: 0,
   epoch: 0,
@@ -36,37 +36,38 @@ const startState: CheckpointState = {
 };
 
 /** Reading an update's numbers waits for the device: a GPU is asked now and then only. */
-const gpuLogEvery = 20;
+const gpuLoggingSteps = 20;
 
 class Trainer {
-  readonly #job: Job;
-  readonly #training: Training;
-  readonly #checkpoints: Checkpoints | null;
-  readonly #recorder: Recorder;
+  readonly #job: TrainingJob;
+  readonly #training: PreparedTraining;
+  readonly #checkpoints: CheckpointStore | null;
+  readonly #logger: TrainingLogger;
   #state: CheckpointState;
   /** The batches of the epoch under way. */
   #updates: { epoch: number; batches: Int32Array[][] } | null = null;
   /** Without a folder the best weights wait in memory. */
-  #bestWeights: Named | null = null;
+  #bestWeights: NamedTensors | null = null;
 
-  static async open(job: Job): Promise<Trainer> {
-    if (job.selection)
-      checkSelectBy(
-        job.settings.selectBy,
-        job.layers.some((layer) => layer.evaluate),
+  static async create(job: TrainingJob): Promise<Trainer> {
+    if (job.validation)
+      checkBestModelMetric(
+        job.settings.metricForBestModel,
+        job.methods.some((layer) => layer.extraMetrics),
       );
-    const checkpoints = job.folder === null ? null : openCheckpoints(job.folder);
-    const state = (await checkpoints?.newest(job.resume, (message) => job.watch?.onNotice?.(message))) ?? startState;
-    const restored = state.step > 0 && checkpoints ? await checkpoints.read(state.step, "buffers") : null;
-    const training = await openTraining(job, restored);
+    const checkpoints = job.folder === null ? null : createCheckpointStore(job.folder);
+    const state =
+      (await checkpoints?.findNewest(job.resume, (message) => job.callbacks?.onWarning?.(message))) ?? initialState;
+    const restored = state.step > 0 && checkpoints ? await checkpoints.readTensors(state.step, "buffers") : null;
+    const training = await prepareTraining(job, restored);
     try {
       // Copied now: in a resumed run the weights are restored next.
-      if (job.selection && job.settings.logDistance) training.run.pretrained();
+      if (job.validation && job.settings.logWeightDistance) training.run.getPretrainedWeights();
       if (state.step > 0 && checkpoints) {
         const { run, context } = training;
-        restore(run.parameters, await checkpoints.read(state.step, "weights"), "parameter");
-        restore(context.optimizer.moments(), await checkpoints.read(state.step, "moments"), "moment");
-        restore(buffersOf(context.stack), restored ?? new Map(), "buffer");
+        restoreTensors(run.parameters, await checkpoints.readTensors(state.step, "weights"), "parameter");
+        restoreTensors(context.optimizer.moments(), await checkpoints.readTensors(state.step, "moments"), "moment");
+        restoreTensors(collectBuffers(context.stack), restored ?? new Map(), "buffer");
         noGrad(() => context.optimizer.step.fill_(state.step));
       }
       return new Trainer(job, training, checkpoints, state);
@@ -76,116 +77,149 @@ class Trainer {
     }
   }
 
-  private constructor(job: Job, training: Training, checkpoints: Checkpoints | null, state: CheckpointState) {
+  private constructor(
+    job: TrainingJob,
+    training: PreparedTraining,
+    checkpoints: CheckpointStore | null,
+    state: CheckpointState,
+  ) {
     this.#job = job;
     this.#training = training;
     this.#checkpoints = checkpoints;
     this.#state = state;
-    this.#recorder = new Recorder(job.folder, state, (event) => job.watch?.onEvent?.(event));
+    this.#logger = new TrainingLogger(job.folder, state, (event) => job.callbacks?.onEvent?.(event));
   }
 
-  async run(): Promise<Outcome> {
-    const { settings, signal, stopAfter, watch } = this.#job;
-    const { updates, parameters } = this.#training.run;
+  async run(): Promise<TrainResult> {
+    const { settings, signal, maxSteps: stopAfter, callbacks: watch } = this.#job;
+    const { totalSteps: updates, parameters } = this.#training.run;
     const total = Math.min(updates, stopAfter ?? Number.POSITIVE_INFINITY);
     const started = performance.now();
-    await watch?.onStart?.({ step: this.#state.step, steps: updates, parameters: sizeOf(parameters) });
+    await watch?.onStart?.({ step: this.#state.step, steps: updates, parameters: countParameters(parameters) });
     // A run that was stopped in the middle of an evaluation does it over.
     await this.#evaluateIfDue();
-    while (this.#state.step < total && !this.#outOfPatience()) {
-      this.#update();
+    while (this.#state.step < total && !this.#shouldStopEarly()) {
+      this.#runStep();
       // Signals, timers and sockets get their turn here; a Ctrl-C waits for one update at most.
       await new Promise(setImmediate);
       if (signal?.aborted) await this.#interrupt();
       await this.#evaluateIfDue();
-      if (this.#state.step % settings.checkpointEvery === 0) await this.#checkpoint();
+      if (this.#state.step % settings.saveSteps === 0) await this.#checkpoint();
     }
     await this.#checkpoint();
-    const chosenStep = await this.#loadChosen();
+    const bestStep = await this.#loadBest();
     const { step, epoch, best } = this.#state;
-    return { steps: step, epochs: epoch, chosenStep, selection: best?.metrics ?? null, seconds: (performance.now() - started) / 1000 };
+    return {
+      steps: step,
+      epochs: epoch,
+      bestStep,
+      validation: best?.metrics ?? null,
+      seconds: (performance.now() - started) / 1000,
+    };
   }
 
   /** One update, with its events and its place in the data. */
-  #update(): void {
-    const { settings, train, model, watch, placement } = this.#job;
+  #runStep(): void {
+    const { settings, train, model, callbacks: watch, deviceConfig: placement } = this.#job;
     const { epoch, inEpoch, step: done } = this.#state;
-    const { run, runner, context, updatesPerEpoch } = this.#training;
-    if (this.#updates?.epoch !== epoch) this.#updates = { epoch, batches: this.#training.updatesOf(epoch) };
-    const part = ratePart(settings, done, run.updates, epoch);
+    const { run, runner, context, stepsPerEpoch: updatesPerEpoch } = this.#training;
+    if (this.#updates?.epoch !== epoch) this.#updates = { epoch, batches: this.#training.getEpochBatches(epoch) };
+    const part = computeLearningRateFactor(settings, done, run.totalSteps, epoch);
     const rate = settings.learningRate * part;
     const started = performance.now();
     const indices = this.#updates.batches[inEpoch] as Int32Array[];
-    const hosts = indices.map((batch) => toHostBatch(train, batch, model.tokenizer.special.pad, placement.device));
-    context.optimizer.setRate(part);
-    const scalars = runner.update(done, hosts);
+    const hosts = indices.map((batch) => toHostBatch(train, batch, model.tokenizer.special.padId, placement.device));
+    context.optimizer.setLearningRateFactor(part);
+    const scalars = runner.runStep(done, hosts);
     const step = done + 1;
-    const waiting = this.#recorder.hold({ step, epoch, rate, scalars });
-    if (waiting >= (settings.logEvery ?? (placement.device === "cpu" ? 1 : gpuLogEvery))) this.#recorder.flush();
+    const waiting = this.#logger.enqueue({ step, epoch, rate, scalars });
+    if (waiting >= (settings.loggingSteps ?? (placement.device === "cpu" ? 1 : gpuLoggingSteps))) this.#logger.flush();
     const seconds = (performance.now() - started) / 1000;
-    const sum = (of: (host: (typeof hosts)[number]) => number): number => hosts.reduce((total, host) => total + of(host), 0);
-    const examples = sum((host) => host.padded.rows);
-    this.#recorder.time({
+    const sum = (of: (host: (typeof hosts)[number]) => number): number =>
+      hosts.reduce((total, host) => total + of(host), 0);
+    const examples = sum((host) => host.padded.batchSize);
+    this.#logger.writeTiming({
       step,
       seconds,
       examples,
-      tokens: sum((host) => host.padded.tokens),
-      computed: sum((host) => host.padded.rows * host.padded.length),
+      tokens: sum((host) => host.padded.numTokens),
+      computed: sum((host) => host.padded.batchSize * host.padded.sequenceLength),
     });
     const epochEnds = inEpoch + 1 === updatesPerEpoch;
     this.#state = { ...this.#state, step, epoch: epochEnds ? epoch + 1 : epoch, inEpoch: epochEnds ? 0 : inEpoch + 1 };
-    watch?.onStep?.({ step, steps: run.updates, epoch, examples, seconds, loss: this.#recorder.loss, rate });
+    watch?.onStep?.({
+      step,
+      totalSteps: run.totalSteps,
+      epoch,
+      examples,
+      seconds,
+      loss: this.#logger.loss,
+      learningRate: rate,
+    });
   }
 
   /** Evaluates on the selection split where the step calls for it, and once only. */
   async #evaluateIfDue(): Promise<void> {
-    const { selection, settings, watch, model, placement, signal } = this.#job;
+    const { validation: selection, settings, callbacks: watch, model, deviceConfig: placement, signal } = this.#job;
     const { step, best, evaluated, waited } = this.#state;
-    const every = settings.evaluateEvery ?? this.#training.updatesPerEpoch;
-    if (!selection || evaluated === step || (step % every !== 0 && step !== this.#training.run.updates)) return;
-    this.#recorder.flush();
-    const onProgress = (done: number, total: number): void => watch?.onWork?.("select", done, total);
-    const metrics = await evaluateItems(model, this.#training.context, selection.items, placement, { signal, onProgress }).catch((error) =>
-      error instanceof Interrupted ? this.#interrupt() : Promise.reject(error),
-    );
-    const value = metrics[settings.selectBy];
-    if (value === undefined) throw unknownMetric(settings.selectBy, Object.keys(metrics));
-    const better = best === null || isBetter(settings.selectBy, value, best.value);
-    this.#state = { ...this.#state, evaluated: step, best: better ? { step, value, metrics } : best, waited: better ? 0 : waited + 1 };
-    const distance = settings.logDistance ? { distance: relativeDistances(model.weights, this.#training.run.pretrained()) } : {};
-    this.#recorder.write({ step, evaluation: metrics, best: better, ...distance });
+    const every = settings.evalSteps ?? this.#training.stepsPerEpoch;
+    if (!selection || evaluated === step || (step % every !== 0 && step !== this.#training.run.totalSteps)) return;
+    this.#logger.flush();
+    const onProgress = (done: number, total: number): void => watch?.onProgress?.("select", done, total);
+    const metrics = await evaluateModel(model, this.#training.context, selection.items, placement, {
+      signal,
+      onProgress,
+    }).catch((error) => (error instanceof Interrupted ? this.#interrupt() : Promise.reject(error)));
+    const value = metrics[settings.metricForBestModel];
+    if (value === undefined) throw createUnknownMetricError(settings.metricForBestModel, Object.keys(metrics));
+    const better = best === null || isBetter(settings.metricForBestModel, value, best.value);
+    this.#state = {
+      ...this.#state,
+      evaluated: step,
+      best: better ? { step, value, metrics } : best,
+      waited: better ? 0 : waited + 1,
+    };
+    const distance = settings.logWeightDistance
+      ? { distance: computeRelativeDistances(model.weights, this.#training.run.getPretrainedWeights()) }
+      : {};
+    this.#logger.writeEvent({ step, evaluation: metrics, best: better, ...distance });
     watch?.onEvaluation?.(step, metrics, better);
     if (better) await this.#checkpoint();
   }
 
-  #outOfPatience(): boolean {
-    const { patience } = this.#job.settings;
+  #shouldStopEarly(): boolean {
+    const { earlyStoppingPatience: patience } = this.#job.settings;
     return patience !== null && this.#state.waited >= patience;
   }
 
   async #checkpoint(): Promise<void> {
-    this.#recorder.flush();
+    this.#logger.flush();
     if (!this.#checkpoints) return this.#rememberBest();
-    this.#state = { ...this.#state, ...this.#recorder.sync() };
+    this.#state = { ...this.#state, ...this.#logger.sync() };
     const { run, optimizer, stack } = this.#training.context;
-    await this.#checkpoints.save(this.#state, { weights: run.parameters, moments: optimizer.moments(), buffers: buffersOf(stack) });
-    await this.#checkpoints.prune(this.#job.settings.keepCheckpoints);
+    await this.#checkpoints.save(this.#state, {
+      weights: run.parameters,
+      moments: optimizer.moments(),
+      buffers: collectBuffers(stack),
+    });
+    await this.#checkpoints.prune(this.#job.settings.saveTotalLimit);
   }
 
   #rememberBest(): void {
     if (this.#state.best?.step !== this.#state.step) return;
     if (this.#bestWeights) free(this.#bestWeights);
     this.#bestWeights = noGrad(
-      () => new Map([...this.#job.model.weights].map(([name, tensor]): [string, Tensor] => [name, keep(tensor.clone())])),
+      () =>
+        new Map([...this.#job.model.weights].map(([name, tensor]): [string, Tensor] => [name, keep(tensor.clone())])),
     );
   }
 
   /** Puts the best weights into the model, where something was selected by. */
-  async #loadChosen(): Promise<number> {
+  async #loadBest(): Promise<number> {
     const { best, step } = this.#state;
     if (best === null || best.step === step) return step;
-    const saved = this.#checkpoints ? await this.#checkpoints.read(best.step, "weights") : this.#bestWeights;
-    if (saved) restore(this.#job.model.weights, saved, "parameter");
+    const saved = this.#checkpoints ? await this.#checkpoints.readTensors(best.step, "weights") : this.#bestWeights;
+    if (saved) restoreTensors(this.#job.model.weights, saved, "parameter");
     this.#bestWeights = null;
     return best.step;
   }
@@ -193,32 +227,32 @@ class Trainer {
   async #interrupt(): Promise<never> {
     await this.#checkpoint();
     const saved = this.#checkpoints ? "; all of it is saved" : "";
-    throw new Interrupted(`stopped after step ${this.#state.step} of ${this.#training.run.updates}${saved}`);
+    throw new Interrupted(`stopped after step ${this.#state.step} of ${this.#training.run.totalSteps}${saved}`);
   }
 
   close(): void {
     if (this.#bestWeights) free(this.#bestWeights);
-    this.#recorder.close();
+    this.#logger.close();
     this.#training.close();
   }
 }
 
-function openCheckpoints(folder: string): Checkpoints {
+function createCheckpointStore(folder: string): CheckpointStore {
   const path = join(folder, "checkpoints");
   try {
     mkdirSync(path, { recursive: true });
   } catch (error) {
-    throw fileError(error, path, "make the folder");
+    throw createFileError(error, path, "make the folder");
   }
-  return new Checkpoints(path);
+  return new CheckpointStore(path);
 }
 
 /** Buffers of all layers under their own names. */
-function buffersOf(stack: Stack): Named {
-  return new Map(stack.layers.flatMap((layer) => [...(layer.state?.().buffers ?? [])]));
+function collectBuffers(stack: MethodStack): NamedTensors {
+  return new Map(stack.methods.flatMap((layer) => [...(layer.state?.().buffers ?? [])]));
 }
 
 /** Numbers in all tensors together. */
-function sizeOf(named: Named): number {
-  return [...named.values()].reduce((sum, tensor) => sum + tensor.elements, 0);
+function countParameters(named: NamedTensors): number {
+  return [...named.values()].reduce((sum, tensor) => sum + tensor.numel, 0);
 }

@@ -3,13 +3,13 @@ import { existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } 
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { beforeAll, describe, expect, it } from "vitest";
-import { analyseGeometry } from "../../src/analysis/geometry-of-runs.js";
-import { analyseLandscape } from "../../src/analysis/landscape-of-runs.js";
-import { readFinishedRuns } from "../../src/analysis/runs.js";
+import { analyzeGeometry } from "../../src/analysis/geometry-of-runs.js";
+import { analyzeLandscape } from "../../src/analysis/landscape-of-runs.js";
+import { readFinishedRuns } from "../../src/analysis/load-runs.js";
 import { type JournalHeader, JournalWriter } from "../../src/attacks/journal.js";
 import type { AttackResult } from "../../src/attacks/result.js";
 import { fineTune } from "../../src/runs/fine-tune.js";
-import { memory } from "../../src/tensor/index.js";
+import { getMemoryStats } from "../../src/tensor/index.js";
 import { buildIfStale, main } from "../cli/built.js";
 import { invoke } from "../cli/invoke.js";
 import { temporaryFolder } from "../temporary.js";
@@ -25,8 +25,24 @@ async function writeJournal(run: string, attack: string, held: number, done = 10
   for (let i = 0; i < done; i++) {
     const outcome = i === 0 ? "skipped" : i <= held ? "failed" : "success";
     const result: AttackResult = {
-      ...{ id: String(i), label: i % 2, outcome, queries: 5, exhausted: false, nearTie: false, withoutLanguageModel: false },
-      ...{ before: [0.9, 0.1], after: [0.4, 0.6], edits: [], texts: ["a"], fieldSizes: [1], words: ["a"], final: ["a"] },
+      ...{
+        id: String(i),
+        label: i % 2,
+        outcome,
+        queries: 5,
+        exhausted: false,
+        nearTie: false,
+        withoutLanguageModel: false,
+      },
+      ...{
+        before: [0.9, 0.1],
+        after: [0.4, 0.6],
+        edits: [],
+        texts: ["a"],
+        fieldSizes: [1],
+        words: ["a"],
+        final: ["a"],
+      },
       space: { words: 1, openWords: 1, substitutes: 1, log10Combinations: 0.3 },
     };
     journal.append(result);
@@ -35,10 +51,10 @@ async function writeJournal(run: string, attack: string, held: number, done = 10
 }
 
 beforeAll(async () => {
-  const config = await tinyRun(folder, { selectionLimit: 10, train: { epochs: 1, evaluateEvery: 4 } });
-  await fineTune({ ...config, method: ["standard"] }, { out: runOf("standard") });
-  await fineTune({ ...config, method: ["r-drop:alpha=0.1"] }, { out: runOf("low") });
-  await fineTune({ ...config, method: ["r-drop:alpha=1"], seed: 1 }, { out: runOf("high") });
+  const config = await tinyRun(folder, { maxValidationSamples: 10, train: { epochs: 1, evalSteps: 4 } });
+  await fineTune({ ...config, methods: ["standard"] }, { out: runOf("standard") });
+  await fineTune({ ...config, methods: ["r-drop:alpha=0.1"] }, { out: runOf("low") });
+  await fineTune({ ...config, methods: ["r-drop:alpha=1"], seed: 1 }, { out: runOf("high") });
   await writeJournal(runOf("standard"), "pwws", 3);
   await writeJournal(runOf("standard"), "genetic", 4);
   await writeJournal(runOf("low"), "pwws", 6);
@@ -46,13 +62,15 @@ beforeAll(async () => {
 });
 
 /** Runs an analysis and reads what it wrote. */
-async function analyze(...argv: string[]): Promise<{ stdout: string; data: Record<string, unknown>; svg: string; out: string }> {
+async function analyze(
+  ...argv: string[]
+): Promise<{ stdout: string; data: Record<string, unknown>; svg: string; out: string }> {
   const out = join(folder, "out");
   rmSync(out, { recursive: true, force: true });
-  const before = memory().tensors;
+  const before = getMemoryStats().tensors;
   const { code, stdout, stderr } = await invoke(["analyze", ...argv, "--out", out, "--quiet"]);
   expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
-  expect(memory().tensors).toBe(before);
+  expect(getMemoryStats().tensors).toBe(before);
   const [name] = argv;
   return {
     stdout,
@@ -72,7 +90,14 @@ function expectFigure(svg: string, ...words: string[]): void {
 
 describe("temper analyze", () => {
   it("distance: logged over training, ending at the model that was kept", async () => {
-    const { data, svg, stdout } = await analyze("distance", runOf("standard"), runOf("low"), runOf("high"), "--by", "alpha");
+    const { data, svg, stdout } = await analyze(
+      "distance",
+      runOf("standard"),
+      runOf("low"),
+      runOf("high"),
+      "--by",
+      "alpha",
+    );
     const runs = data.runs as {
       label: string;
       option: number | null;
@@ -97,13 +122,18 @@ describe("temper analyze", () => {
   it("distance: from checkpoints where events do not tell", async () => {
     const events = join(runOf("low"), "events.jsonl");
     const before = readFileSync(events, "utf8");
-    const logged = ((await analyze("distance", runOf("low"))).data.runs as { curve: { step: number; distance: object }[] }[])[0]!.curve;
+    const logged = (
+      (await analyze("distance", runOf("low"))).data.runs as { curve: { step: number; distance: object }[] }[]
+    )[0]!.curve;
     writeFileSync(events, before.replace(/,"distance":\{[^}]*\}/g, ""));
-    const kept = ((await analyze("distance", runOf("low"))).data.runs as typeof logged extends infer C ? { curve: C }[] : never)[0]!.curve;
+    const kept = (
+      (await analyze("distance", runOf("low"))).data.runs as typeof logged extends infer C ? { curve: C }[] : never
+    )[0]!.curve;
     writeFileSync(events, before);
     expect(kept.length).toBeGreaterThan(1);
     expect(kept.length).toBeLessThan(logged.length);
-    for (const { step, distance } of kept) expect(distance).toEqual(logged.find((point) => point.step === step)!.distance);
+    for (const { step, distance } of kept)
+      expect(distance).toEqual(logged.find((point) => point.step === step)!.distance);
   });
 
   it("tradeoff and ablation: from the attacks in each run's folder", async () => {
@@ -128,8 +158,21 @@ describe("temper analyze", () => {
   });
 
   it("geometry: a panel before fine-tuning, and one a run", async () => {
-    const { data, svg } = await analyze("geometry", runOf("standard"), runOf("low"), "--examples", "12", "--iterations", "30");
-    const models = data.models as { label: string; overall: { alignment: number }; student: number[]; teacher: number[] | null }[];
+    const { data, svg } = await analyze(
+      "geometry",
+      runOf("standard"),
+      runOf("low"),
+      "--num-examples",
+      "12",
+      "--iterations",
+      "30",
+    );
+    const models = data.models as {
+      label: string;
+      overall: { alignment: number };
+      student: number[];
+      teacher: number[] | null;
+    }[];
     expect(models.map(({ label }) => label)).toEqual(["before fine-tuning", "standard", "r-drop"]);
     expect(models[0]).toMatchObject({ teacher: null, overall: { alignment: 0 } });
     for (const { student, teacher, overall } of models.slice(1)) {
@@ -140,14 +183,18 @@ describe("temper analyze", () => {
   });
 
   it("geometry: three examples of two classes are enough", async () => {
-    const { svg } = await analyze("geometry", runOf("standard"), "--examples", "3", "--iterations", "30");
+    const { svg } = await analyze("geometry", runOf("standard"), "--num-examples", "3", "--iterations", "30");
     expectFigure(svg, "uniformity");
   });
 
   it("landscape: resumed from its points, with a picture on request", async () => {
-    const argv = ["landscape", runOf("standard"), runOf("low"), "--pretrained", "--points", "5", "--examples", "8"];
+    const argv = ["landscape", runOf("standard"), runOf("low"), "--pretrained", "--points", "5", "--num-examples", "8"];
     const { data, svg, out, stdout } = await analyze(...argv, "--png");
-    expect((data.models as { label: string }[]).map(({ label }) => label)).toEqual(["pre-trained", "standard", "r-drop"]);
+    expect((data.models as { label: string }[]).map(({ label }) => label)).toEqual([
+      "pre-trained",
+      "standard",
+      "r-drop",
+    ]);
     expect(stdout).toMatch(/lies flattest/);
     expectFigure(svg, "alpha");
     expect([...readFileSync(join(out, "landscape.png")).subarray(1, 4)]).toEqual([...Buffer.from("PNG")]);
@@ -160,7 +207,7 @@ describe("temper analyze", () => {
   });
 
   it("landscape: points of other settings stay", async () => {
-    const argv = ["landscape", runOf("standard"), "--points", "5", "--examples", "8"];
+    const argv = ["landscape", runOf("standard"), "--points", "5", "--num-examples", "8"];
     const { out, data } = await analyze(...argv);
     const points = (): string => readFileSync(join(out, "landscape.points.jsonl"), "utf8");
     const before = points();
@@ -168,7 +215,7 @@ describe("temper analyze", () => {
     for (const other of [
       ["--points", "7"],
       ["--seed", "1"],
-      ["--examples", "6"],
+      ["--num-examples", "6"],
     ]) {
       const known = points();
       expect((await again(...other)).code).toBe(0);
@@ -185,7 +232,19 @@ describe("temper analyze", () => {
   it("landscape: Ctrl-C says how to go on", async () => {
     buildIfStale();
     const out = join(folder, "stopped");
-    const argv = ["analyze", "landscape", runOf("standard"), "--points", "501", "--examples", "8", "--device", "cpu", "--out", out];
+    const argv = [
+      "analyze",
+      "landscape",
+      runOf("standard"),
+      "--points",
+      "501",
+      "--num-examples",
+      "8",
+      "--device",
+      "cpu",
+      "--out",
+      out,
+    ];
     const child = spawn(process.execPath, [main, ...argv], { stdio: ["ignore", "ignore", "pipe"] });
     let stderr = "";
     child.stderr.on("data", (chunk: Buffer) => {
@@ -200,7 +259,15 @@ describe("temper analyze", () => {
   }, 120_000);
 
   it("interpolation: both ends are the models", async () => {
-    const { data, svg } = await analyze("interpolation", runOf("standard"), runOf("low"), "--points", "5", "--examples", "12");
+    const { data, svg } = await analyze(
+      "interpolation",
+      runOf("standard"),
+      runOf("low"),
+      "--points",
+      "5",
+      "--num-examples",
+      "12",
+    );
     expect((data.points as { alpha: number }[]).map(({ alpha }) => alpha)).toEqual([-0.5, 0, 0.5, 1, 1.5]);
     expectFigure(svg, "Between standard and r-drop");
   });
@@ -248,7 +315,11 @@ describe("temper analyze", () => {
     const { code, stdout } = await invoke(["analyze", "distance", runOf("high"), "--json"]);
     expect(code).toBe(0);
     const printed = JSON.parse(stdout) as { analysis: string; files: { svg: string } };
-    expect(printed).toMatchObject({ format: 1, analysis: "distance", files: { svg: join(runOf("high"), "analysis", "distance.svg") } });
+    expect(printed).toMatchObject({
+      format: 1,
+      analysis: "distance",
+      files: { svg: join(runOf("high"), "analysis", "distance.svg") },
+    });
     expect(existsSync(printed.files.svg)).toBe(true);
   });
 });
@@ -264,20 +335,32 @@ describe("bad input is told in plain words", () => {
     [["landscape", "RUN/standard", "--points", "4"], /odd number/],
     [["landscape", "RUN/standard", "--range", "0"], /number above 0/],
     [["landscape", "RUN/standard", "--range=-1"], /number above 0/],
-    [["geometry", "RUN/standard", "--examples", "2"], /whole number from 3/],
+    [["geometry", "RUN/standard", "--num-examples", "2"], /whole number from 3/],
     [["geometry", "RUN/standard", "--split", "dev"], /--split dev: .* has no such split; it has train/],
     [["interpolation", "RUN/standard", "RUN/standard"], /expected two runs, received 1/],
     [
       ["interpolation", "RUN/standard", "RUN/low", "--points", "2"],
       /--points 2: expected a point between the two models.* give more --points/,
     ],
-    [["interpolation", "RUN/standard", "RUN/low", "--from", "2", "--to", "3"], /none lies there; .* a range that holds 0 to 1/],
-    [["interpolation", "RUN/standard", "RUN/low", "--from", "2", "--to", "1"], /--from 2 --to 1: expected a line that ends beyond/],
-    [["interpolation", "RUN/standard", "RUN/low", "--from", "1", "--to", "1"], /--from 1 --to 1: expected a line that ends beyond/],
+    [
+      ["interpolation", "RUN/standard", "RUN/low", "--from", "2", "--to", "3"],
+      /none lies there; .* a range that holds 0 to 1/,
+    ],
+    [
+      ["interpolation", "RUN/standard", "RUN/low", "--from", "2", "--to", "1"],
+      /--from 2 --to 1: expected a line that ends beyond/,
+    ],
+    [
+      ["interpolation", "RUN/standard", "RUN/low", "--from", "1", "--to", "1"],
+      /--from 1 --to 1: expected a line that ends beyond/,
+    ],
     [["probe", "no-such-folder/model", "--method", "rosy"], /there is no such method/],
     [["consistency", "RUN/standard", "--steps", "many"], /numbers of steps/],
   ])("%j", async (argv, message) => {
-    const { code, stdout, stderr } = await invoke(["analyze", ...argv.map((word) => word.replace("RUN", join(folder, "runs")))]);
+    const { code, stdout, stderr } = await invoke([
+      "analyze",
+      ...argv.map((word) => word.replace("RUN", join(folder, "runs"))),
+    ]);
     expect({ code, stdout }).toEqual({ code: 2, stdout: "" });
     expect(stderr).toMatch(message);
     expect(stderr).not.toMatch(/ at .*\.ts:/);
@@ -286,9 +369,13 @@ describe("bad input is told in plain words", () => {
   it("to callers of the library too", async () => {
     const runs = await readFinishedRuns([runOf("standard")]);
     const options = { seed: 0, device: "cpu", out: join(folder, "out"), pretrained: false } as const;
-    await expect(analyseGeometry(runs, { ...options, examples: 2 })).rejects.toThrow(/--examples 2: expected two examples of one class/);
-    const landscape = (range: number, points: number) => analyseLandscape(runs, { ...options, examples: 8, range, points });
-    for (const range of [0, -1, Number.NaN]) await expect(landscape(range, 5)).rejects.toThrow(/--range: expected a number above 0/);
+    await expect(analyzeGeometry(runs, { ...options, examples: 2 })).rejects.toThrow(
+      /--num-examples 2: expected two examples of one class/,
+    );
+    const landscape = (range: number, points: number) =>
+      analyzeLandscape(runs, { ...options, examples: 8, range, points });
+    for (const range of [0, -1, Number.NaN])
+      await expect(landscape(range, 5)).rejects.toThrow(/--range: expected a number above 0/);
     await expect(landscape(0.25, 4)).rejects.toThrow(/--points: expected an odd number/);
   });
 });
@@ -297,9 +384,17 @@ describe("bad input is told in plain words", () => {
 function writeProbe(path: string): void {
   mkdirSync(path, { recursive: true });
   const line = (i: number, condition: string): string =>
-    JSON.stringify({ sentence: `${i % 2 ? "the" : "a"} film was ${i % 2 ? "good" : "bad"}`, linguistic_feature_label: i % 2, condition });
-  const lines = (count: number, condition: string): string[] => Array.from({ length: count }, (_, i) => line(i, condition));
+    JSON.stringify({
+      sentence: `${i % 2 ? "the" : "a"} film was ${i % 2 ? "good" : "bad"}`,
+      linguistic_feature_label: i % 2,
+      condition,
+    });
+  const lines = (count: number, condition: string): string[] =>
+    Array.from({ length: count }, (_, i) => line(i, condition));
   writeFileSync(join(path, "train.jsonl"), `${lines(16, "training").join("\n")}\n`);
   writeFileSync(join(path, "inoculating.jsonl"), `${lines(4, "training").join("\n")}\n`);
-  writeFileSync(join(path, "test.jsonl"), `${[...lines(8, "training"), ...lines(8, "test"), ...lines(8, "control")].join("\n")}\n`);
+  writeFileSync(
+    join(path, "test.jsonl"),
+    `${[...lines(8, "training"), ...lines(8, "test"), ...lines(8, "control")].join("\n")}\n`,
+  );
 }

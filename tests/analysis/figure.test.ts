@@ -1,43 +1,54 @@
 import * as Plot from "@observablehq/plot";
 import { describe, expect, it } from "vitest";
-import { drawFigure, drawPng, type Figure, plotPanel, shorten, textWidth, wrap } from "../../src/analysis/figure.js";
-import { contrast, heatColor, palette, themes, wheelColor } from "../../src/analysis/style.js";
-import { contourPanel, surfacePanel } from "../../src/analysis/surface.js";
+import { computeContrast, getHeatColor, getWheelColor, palette, themes } from "../../src/analysis/colors.js";
+import {
+  estimateTextWidth,
+  type Figure,
+  plotPanel,
+  renderFigure,
+  renderPng,
+  roundSvgNumbers,
+  wrapText,
+} from "../../src/analysis/figure.js";
+import { renderContourPanel, renderSurfacePanel } from "../../src/analysis/surface-plots.js";
 
 const hostile = `</title><script>alert("1")</script> & <img onerror=x>`;
 const figure = (label: string): Figure => ({
   title: label,
   caption: label,
-  keys: [{ label, color: palette[0], shape: "line" }],
-  panels: [plotPanel(label, { x: { label }, marks: [Plot.text([label], { x: 0, y: 0, text: (text: string) => text })] })],
+  legend: [{ label, color: palette[0], shape: "line" }],
+  panels: [
+    plotPanel(label, { x: { label }, marks: [Plot.text([label], { x: 0, y: 0, text: (text: string) => text })] }),
+  ],
   columns: 1,
 });
 
 describe("style", () => {
   it("colours stand out in both themes, and from one another", () => {
-    for (const color of palette) for (const { paper } of Object.values(themes)) expect(contrast(color, paper)).toBeGreaterThan(3);
+    for (const color of palette)
+      for (const { paper } of Object.values(themes)) expect(computeContrast(color, paper)).toBeGreaterThan(3);
     expect(new Set(palette).size).toBe(palette.length);
-    for (const { ink, paper } of Object.values(themes)) expect(contrast(ink, paper)).toBeGreaterThan(7);
-    expect(contrast("#000000", "#ffffff")).toBeCloseTo(21, 6);
+    for (const { ink, paper } of Object.values(themes)) expect(computeContrast(ink, paper)).toBeGreaterThan(7);
+    expect(computeContrast("#000000", "#ffffff")).toBeCloseTo(21, 6);
   });
 
   it("scales give colours for every share and turn", () => {
-    for (const value of [-1, 0, 0.3, 0.5, 0.999, 1, 2]) expect(heatColor(value)).toMatch(/^#[0-9a-f]{6}$/);
-    expect(heatColor(0)).toBe(heatColor(-1));
-    expect(contrast(heatColor(1), "#000000")).toBeGreaterThan(contrast(heatColor(0), "#000000"));
-    for (const turn of [0, 0.25, 0.5, 0.99]) expect(wheelColor(turn)).toMatch(/^#[0-9a-f]{6}$/);
+    for (const value of [-1, 0, 0.3, 0.5, 0.999, 1, 2]) expect(getHeatColor(value)).toMatch(/^#[0-9a-f]{6}$/);
+    expect(getHeatColor(0)).toBe(getHeatColor(-1));
+    expect(computeContrast(getHeatColor(1), "#000000")).toBeGreaterThan(computeContrast(getHeatColor(0), "#000000"));
+    for (const turn of [0, 0.25, 0.5, 0.99]) expect(getWheelColor(turn)).toMatch(/^#[0-9a-f]{6}$/);
   });
 });
 
 describe("a figure", () => {
   it("shows hostile text as text", () => {
-    const svg = drawFigure(figure(hostile));
+    const svg = renderFigure(figure(hostile));
     expect(svg).not.toMatch(/<script|<img/);
     expect(svg).toContain("&lt;script&gt;");
   });
 
   it("follows the reader's theme, and says what it shows", () => {
-    const svg = drawFigure(figure("loss"));
+    const svg = renderFigure(figure("loss"));
     expect(svg).toMatch(/prefers-color-scheme:dark/);
     expect(svg).toMatch(/role="img"/);
     expect(svg).toContain("<title>loss</title>");
@@ -46,21 +57,23 @@ describe("a figure", () => {
   });
 
   it("is drawn as a picture of its size", () => {
-    const svg = drawFigure(figure("loss"));
+    const svg = renderFigure(figure("loss"));
     const [, width, height] = /width="(\d+)" height="(\d+)"/.exec(svg)!;
-    const png = Buffer.from(drawPng(svg, 2));
+    const png = Buffer.from(renderPng(svg, 2));
     expect([png.readUInt32BE(16), png.readUInt32BE(20)]).toEqual([2 * Number(width), 2 * Number(height)]);
   });
 
   it("shortens coordinates, never what is read", () => {
-    expect(shorten('<text x="1.23456" d="M0.1234,5">0.12345</text>')).toBe('<text x="1.23" d="M0.12,5">0.12345</text>');
+    expect(roundSvgNumbers('<text x="1.23456" d="M0.1234,5">0.12345</text>')).toBe(
+      '<text x="1.23" d="M0.12,5">0.12345</text>',
+    );
   });
 
   it("breaks captions between words", () => {
-    const lines = wrap("one two three four five six seven eight", 80);
+    const lines = wrapText("one two three four five six seven eight", 80);
     expect(lines.join(" ")).toBe("one two three four five six seven eight");
     expect(lines.length).toBeGreaterThan(1);
-    for (const line of lines) expect(textWidth(line)).toBeLessThanOrEqual(80);
+    for (const line of lines) expect(estimateTextWidth(line)).toBeLessThanOrEqual(80);
   });
 });
 
@@ -70,14 +83,14 @@ describe("a surface", () => {
   const span = { low: 0, high: 2 };
 
   it("from above: an area for each level that is reached", () => {
-    const { content } = contourPanel("bowl", grid, [0.5, 1, 1.5], span);
+    const { content } = renderContourPanel("bowl", grid, [0.5, 1, 1.5], span);
     expect(content.match(/<path d="M[\d.]/g)!.length).toBeGreaterThanOrEqual(3);
     expect(content).not.toMatch(/NaN/);
   });
 
   it("from the side: a cell between any four points, and a flat one too", () => {
-    expect(surfacePanel("bowl", grid, span).content.match(/<path d="M[^"]+Z" fill="#/g)).toHaveLength(16);
+    expect(renderSurfacePanel("bowl", grid, span).content.match(/<path d="M[^"]+Z" fill="#/g)).toHaveLength(16);
     const flat = { axis, values: axis.map(() => axis.map(() => 1)) };
-    expect(surfacePanel("flat", flat, { low: 1, high: 1 }).content).not.toMatch(/NaN/);
+    expect(renderSurfacePanel("flat", flat, { low: 1, high: 1 }).content).not.toMatch(/NaN/);
   });
 });

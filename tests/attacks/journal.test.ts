@@ -4,12 +4,12 @@ import fc from "fast-check";
 import { beforeAll, describe, expect, test } from "vitest";
 import type { Attacker } from "../../src/attacks/attacker.js";
 import { JournalWriter, readJournal } from "../../src/attacks/journal.js";
-import { Pool, poolAttacker } from "../../src/attacks/pool.js";
+import { createPoolAttacker, SearchPool } from "../../src/attacks/pool.js";
 import type { AttackResult } from "../../src/attacks/result.js";
-import { type AttackRun, readTiming, runAttack } from "../../src/attacks/run.js";
+import { type RunAttackOptions, readTiming, runAttack } from "../../src/attacks/run-attack.js";
 import { verifyJournal } from "../../src/attacks/verify.js";
 import { UserError } from "../../src/errors.js";
-import { substitutionTable } from "../../src/text/substitutions.js";
+import { parseSubstitutionTable } from "../../src/text/substitutions.js";
 import { temporaryFolder } from "../temporary.js";
 import { attack, collect, hashed, type ScriptedInput, scriptedVictim, targetOfChoices } from "./scripted.js";
 
@@ -29,19 +29,19 @@ const targets = Array.from({ length: 14 }, (_, i) =>
 );
 const whole = join(folder, "whole.jsonl");
 
-async function evolve(pool: Pool<ScriptedInput>): Promise<Attacker> {
-  return poolAttacker(pool, await attack("genetic", { population: 4, iterations: 3 }));
+async function evolve(pool: SearchPool<ScriptedInput>): Promise<Attacker> {
+  return createPoolAttacker(pool, await attack("genetic", { population: 4, iterations: 3 }));
 }
 
-async function run(journal: string, change: Partial<AttackRun> = {}): Promise<void> {
+async function run(journal: string, change: Partial<RunAttackOptions> = {}): Promise<void> {
   await runAttack({
-    attacker: await evolve(new Pool(scriptedVictim(2, hashed(2)), { searches: 4 })),
-    targets,
-    examples: targets.length,
+    attacker: await evolve(new SearchPool(scriptedVictim(2, hashed(2)), { concurrency: 4 })),
+    attackExamples: targets,
+    numExamples: targets.length,
     seed: 3,
     hashes: { substitutions: "s" },
     settings: { task: "toy" },
-    journal,
+    journalPath: journal,
     ...change,
   });
 }
@@ -52,12 +52,19 @@ describe("the journal", () => {
   test("resumed after a cut at any byte is the same file", async () => {
     const bytes = readFileSync(whole);
     await fc.assert(
-      fc.asyncProperty(fc.integer({ min: 0, max: bytes.length }), fc.integer({ min: 1, max: 20 }), async (cut, searches) => {
-        const path = join(folder, "cut.jsonl");
-        writeFileSync(path, bytes.subarray(0, cut));
-        await run(path, { resume: true, attacker: await evolve(new Pool(scriptedVictim(2, hashed(2)), { searches })) });
-        expect(readFileSync(path).equals(bytes)).toBe(true);
-      }),
+      fc.asyncProperty(
+        fc.integer({ min: 0, max: bytes.length }),
+        fc.integer({ min: 1, max: 20 }),
+        async (cut, searches) => {
+          const path = join(folder, "cut.jsonl");
+          writeFileSync(path, bytes.subarray(0, cut));
+          await run(path, {
+            resume: true,
+            attacker: await evolve(new SearchPool(scriptedVictim(2, hashed(2)), { concurrency: searches })),
+          });
+          expect(readFileSync(path).equals(bytes)).toBe(true);
+        },
+      ),
       { numRuns: 40 },
     );
   });
@@ -78,7 +85,7 @@ describe("the journal", () => {
     copyFileSync(whole, path);
     await expect(run(path)).rejects.toThrow("--resume");
     const other = { ...scriptedVictim(2, hashed(2)), hashes: { model: "n", tokenizer: "t" } };
-    await expect(run(path, { resume: true, attacker: await evolve(new Pool(other)) })).rejects.toThrow(
+    await expect(run(path, { resume: true, attacker: await evolve(new SearchPool(other)) })).rejects.toThrow(
       'made with another model: "m" there, "n" now',
     );
     await expect(run(path, { resume: true, hashes: { substitutions: "z" } })).rejects.toThrow("another substitutions");
@@ -95,8 +102,10 @@ describe("the journal", () => {
 
   test("of texts without any substitute is refused before the work", async () => {
     const path = join(folder, "closed.jsonl");
-    const closed = targets.map((target) => ({ ...target, choices: target.words.map((word) => [word]) }));
-    await expect(run(path, { targets: closed })).rejects.toThrow("none of the words of 14 examples has a substitute");
+    const closed = targets.map((target) => ({ ...target, replacements: target.words.map((word) => [word]) }));
+    await expect(run(path, { attackExamples: closed })).rejects.toThrow(
+      "none of the words of 14 examples has a substitute",
+    );
   });
 });
 
@@ -184,7 +193,7 @@ describe("verify", () => {
       end: ["stop"],
       ...Object.fromEntries(targets.map((_, i) => [`wörd${i}`, ["xx"]])),
     };
-    const table = substitutionTable({ ...entries, end: [] }, "table");
+    const table = parseSubstitutionTable({ ...entries, end: [] }, "table");
     const path = join(folder, "table.jsonl");
     await run(path, { hashes: { substitutions: table.hash } });
     await expect(verifyJournal(path, victim, { substitutions: table })).rejects.toThrow(/is no substitute of/);

@@ -1,11 +1,11 @@
 import { createHash } from "node:crypto";
-import type { Attack } from "../../src/attacks/attack.js";
-import { openAttack } from "../../src/attacks/index.js";
-import type { Candidate, Problem, Score } from "../../src/attacks/search.js";
-import type { Target } from "../../src/attacks/target.js";
-import type { Prepared, Victim, VictimInput } from "../../src/attacks/victim.js";
+import type { Attack } from "../../src/attacks/attack-definition.js";
+import type { AttackExample } from "../../src/attacks/attack-space.js";
+import { loadAttack } from "../../src/attacks/index.js";
+import type { Candidate, Score, SearchProblem } from "../../src/attacks/search.js";
+import type { PreparedInput, Victim, VictimInput } from "../../src/attacks/victim.js";
 
-export interface ScriptedInput extends Prepared {
+export interface ScriptedInput extends PreparedInput {
   readonly input: VictimInput;
 }
 
@@ -19,11 +19,11 @@ export function scriptedVictim(
   return {
     calls,
     name: "script",
-    classes,
+    numLabels: classes,
     hash: "0".repeat(64),
     hashes: { model: "m", tokenizer: "t" },
-    stable: true,
-    capacity,
+    isDeterministic: true,
+    maxBatchSize: capacity,
     prepare: (input) => ({ input, content: input.texts("_").join("|"), length: input.words.length }),
     async probabilities(inputs) {
       calls.push(inputs.map(({ content }) => String(content)));
@@ -44,7 +44,12 @@ export function hashed(classes: number, salt = ""): (text: string) => number[] {
   };
 }
 
-export function targetOfChoices(id: string, choices: readonly (readonly string[])[], label = 0, maxChanged = choices.length): Target {
+export function targetOfChoices(
+  id: string,
+  choices: readonly (readonly string[])[],
+  label = 0,
+  maxChanged = choices.length,
+): AttackExample {
   const words = choices.map((slots) => slots[0]!);
   return {
     id,
@@ -52,20 +57,24 @@ export function targetOfChoices(id: string, choices: readonly (readonly string[]
     texts: [words.join(" ")],
     words,
     fields: new Uint8Array(words.length),
-    choices,
+    replacements: choices,
     maxChanged,
     withoutLanguageModel: false,
   };
 }
 
-export function problemOf(choices: readonly (readonly string[])[], original: readonly number[], maxChanged = choices.length): Problem {
+export function problemOf(
+  choices: readonly (readonly string[])[],
+  original: readonly number[],
+  maxChanged = choices.length,
+): SearchProblem {
   return {
     id: "0",
     words: choices.map((slots) => slots[0]!),
-    choices,
+    replacements: choices,
     label: 0,
-    classes: original.length,
-    original: { probabilities: original },
+    numLabels: original.length,
+    originalScore: { probabilities: original },
     maxChanged,
   };
 }
@@ -73,10 +82,11 @@ export function problemOf(choices: readonly (readonly string[])[], original: rea
 /** Runs a search by hand: every batch it asks is written down as text, and answered by a table of gold probabilities (two classes). */
 export function drive(
   generator: Generator<Candidate[], Candidate, Score[]>,
-  problem: Problem,
+  problem: SearchProblem,
   gold: (text: string) => number,
 ): { readonly asked: string[][]; readonly final: string } {
-  const text = ({ picks, mask }: Candidate) => problem.choices.map((slots, i) => (i === mask ? "_" : slots[picks[i]!]!)).join(" ");
+  const text = ({ replacementIndices: picks, mask }: Candidate) =>
+    problem.replacements.map((slots, i) => (i === mask ? "_" : slots[picks[i]!]!)).join(" ");
   const asked: string[][] = [];
   let step = generator.next();
   while (!step.done) {
@@ -88,7 +98,7 @@ export function drive(
 }
 
 export async function attack(name: string, options: unknown = {}): Promise<Attack> {
-  return openAttack(name, options);
+  return loadAttack(name, options);
 }
 
 export async function collect<T>(items: AsyncIterable<T>): Promise<T[]> {

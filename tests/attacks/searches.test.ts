@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { combinations } from "../../src/attacks/exhaustive.js";
-import { Pool } from "../../src/attacks/pool.js";
-import type { Problem } from "../../src/attacks/search.js";
+import { countCombinations } from "../../src/attacks/exhaustive.js";
+import { SearchPool } from "../../src/attacks/pool.js";
+import type { SearchProblem } from "../../src/attacks/search.js";
 import { Rng } from "../../src/tensor/random.js";
 import { attack, collect, drive, problemOf, scriptedVictim, targetOfChoices } from "./scripted.js";
 
@@ -64,11 +64,24 @@ describe("pwws", () => {
   test("adaptive, chooses each substitute on the text as it stands then, and leaves words where none hurts", async () => {
     const problem = problemOf(choices, [0.9, 0.1]);
     const then: Record<string, number> = { ...table, "the fine aged film": 0.45, "the nice aged film": 0.6 };
-    const { asked, final } = drive((await attack("pwws", { adaptive: true })).search(problem, new Rng(0)), problem, (text) => then[text]!);
+    const { asked, final } = drive(
+      (await attack("pwws", { adaptive: true })).search(problem, new Rng(0)),
+      problem,
+      (text) => then[text]!,
+    );
     expect(asked.slice(1)).toEqual([["the good aged film"], ["the fine aged film", "the nice aged film"]]);
     expect(final).toBe("the fine aged film");
-    const stubborn: Record<string, number> = { ...then, "the fine aged film": 0.76, "the nice aged film": 0.9, "the good aged movie": 0.3 };
-    const other = drive((await attack("pwws", { adaptive: true })).search(problem, new Rng(0)), problem, (text) => stubborn[text]!);
+    const stubborn: Record<string, number> = {
+      ...then,
+      "the fine aged film": 0.76,
+      "the nice aged film": 0.9,
+      "the good aged movie": 0.3,
+    };
+    const other = drive(
+      (await attack("pwws", { adaptive: true })).search(problem, new Rng(0)),
+      problem,
+      (text) => stubborn[text]!,
+    );
     expect(other.final).toBe("the good aged movie");
   });
 
@@ -78,7 +91,7 @@ describe("pwws", () => {
       const p = text === "the good aged film" ? 0.3 : text === "the good old film" ? 0.9 : (table[text] ?? 0.6);
       return [p, 1 - p];
     });
-    const pool = new Pool(victim);
+    const pool = new SearchPool(victim);
     const [result] = await collect(pool.run([targetOfChoices("a", choices)], await attack("pwws"), { seed: 1 }));
     expect(result).toMatchObject({ outcome: "success", queries: 9, edits: [{ position: 2, from: "old", to: "aged" }] });
     // The first prefix was scored as a substitute before: only the second is new.
@@ -91,9 +104,16 @@ describe("genetic", () => {
     ["a", "a1", "a2"],
     ["b", "b1"],
   ];
-  const table: Record<string, number> = { "a b": 0.9, "a1 b": 0.8, "a2 b": 0.7, "a b1": 0.85, "a2 b1": 0.4, "a1 b1": 0.6 };
+  const table: Record<string, number> = {
+    "a b": 0.9,
+    "a1 b": 0.8,
+    "a2 b": 0.7,
+    "a b1": 0.85,
+    "a2 b1": 0.4,
+    "a1 b1": 0.6,
+  };
   const gold = (text: string) => table[text]!;
-  const problem: Problem = problemOf(two, [0.9, 0.1]);
+  const problem: SearchProblem = problemOf(two, [0.9, 0.1]);
 
   test("mutates one random word to the best of all its choices, crosses parents, keeps the elite", async () => {
     const search = (await attack("genetic", { population: 2, iterations: 1 })).search;
@@ -115,7 +135,7 @@ describe("genetic", () => {
 
   test("draws parents by the sigmoid of the margin where there are three classes", async () => {
     const search = (await attack("genetic", { population: 2, iterations: 1 })).search;
-    const three = { ...problem, classes: 3, original: { probabilities: [0.8, 0.1, 0.1] } };
+    const three = { ...problem, numLabels: 3, originalScore: { probabilities: [0.8, 0.1, 0.1] } };
     const generator = search(three, dictated([0, 1, 1], [0.66, 0.67, 0.2, 0.2]));
     generator.next();
     // Margins: "a2 b" log(0.6/0.3) -> 1/3 + 1e-4; "a b1" log(0.75/0.15) -> 1/6 + 1e-4. The first has the share 0.66647.
@@ -126,9 +146,9 @@ describe("genetic", () => {
       [0.8, 0.1, 0.1],
       [0.75, 0.15, 0.1],
     ].map((probabilities) => ({ probabilities }));
-    const children = generator.next(scores).value as { picks: Int16Array }[];
+    const children = generator.next(scores).value as { replacementIndices: Int16Array }[];
     // Mother "a2 b" (0.66), father "a b1" (0.67); every differing word from the mother, then word 1 mutates.
-    expect(children.map(({ picks }) => [...picks])).toEqual([
+    expect(children.map(({ replacementIndices }) => [...replacementIndices])).toEqual([
       [2, 0],
       [2, 1],
     ]);
@@ -138,14 +158,21 @@ describe("genetic", () => {
     const wide = Array.from({ length: 6 }, (_, i) => [`w${i}`, `x${i}`, `y${i}`]);
     const limited = problemOf(wide, [0.9, 0.1], 2);
     const search = (await attack("genetic", { population: 8, iterations: 5 })).search;
-    const { asked } = drive(search(limited, new Rng(3)), limited, (text) => 0.9 - 0.001 * (text.match(/[xy]/g)?.length ?? 0));
+    const { asked } = drive(
+      search(limited, new Rng(3)),
+      limited,
+      (text) => 0.9 - 0.001 * (text.match(/[xy]/g)?.length ?? 0),
+    );
     const most = Math.max(...asked.flat().map((text) => text.match(/[xy]/g)?.length ?? 0));
     expect(most).toBe(2);
   });
 
   test("agrees with exhaustive on a two-word space of added effects", async () => {
     const effect = fc.array(fc.double({ min: -1, max: 1, noNaN: true }), { minLength: 3, maxLength: 3 });
-    const [evolve, all] = [(await attack("genetic", { population: 10, iterations: 10 })).search, (await attack("exhaustive")).search];
+    const [evolve, all] = [
+      (await attack("genetic", { population: 10, iterations: 10 })).search,
+      (await attack("exhaustive")).search,
+    ];
     const space = [
       ["a", "a1", "a2"],
       ["b", "b1", "b2"],
@@ -175,7 +202,11 @@ describe("greedy", () => {
       "the fine old movie": 0.4,
     };
     const problem = problemOf(choices, [0.9, 0.1]);
-    const { asked, final } = drive((await attack("greedy")).search(problem, new Rng(0)), problem, (text) => table[text]!);
+    const { asked, final } = drive(
+      (await attack("greedy")).search(problem, new Rng(0)),
+      problem,
+      (text) => table[text]!,
+    );
     expect(asked).toEqual([["the fine old film", "the nice old film"], ["the fine aged film"], ["the fine old movie"]]);
     expect(final).toBe("the fine old movie");
   });
@@ -200,14 +231,19 @@ describe("exhaustive", () => {
     const texts = asked.flat();
     expect(new Set(texts).size).toBe(texts.length);
     expect(texts).toHaveLength(3 * 2 * 2 - 1);
-    expect(texts).toHaveLength(combinations(problem));
-    expect(texts.slice(0, 4)).toEqual(["the fine old film", "the nice old film", "the good aged film", "the good old movie"]);
+    expect(texts).toHaveLength(countCombinations(problem));
+    expect(texts.slice(0, 4)).toEqual([
+      "the fine old film",
+      "the nice old film",
+      "the good aged film",
+      "the good old movie",
+    ]);
     expect(texts.at(-1)).toBe("the nice aged movie");
   });
 
   test("counts the space under a limit of changes, and says where it is only a bound", async () => {
     const problem = problemOf(choices, [0.9, 0.1], 1);
-    expect(combinations(problem)).toBe(4);
+    expect(countCombinations(problem)).toBe(4);
     const tight = await attack("exhaustive", { budget: 3 });
     const { asked } = drive(tight.search(problem, new Rng(0)), problem, () => 0.9);
     expect(asked.flat()).toHaveLength(3);

@@ -30,7 +30,11 @@ export interface TinyVictim {
 }
 
 /** Trains a tiny classifier and lays out what an attack on it needs. */
-export async function tinyVictim(folder: string, changes: Partial<Omit<RunConfig, "train">> = {}, count = 60): Promise<TinyVictim> {
+export async function tinyVictim(
+  folder: string,
+  changes: Partial<Omit<RunConfig, "train">> = {},
+  count = 60,
+): Promise<TinyVictim> {
   const substitutions = join(folder, "table.json");
   mkdirSync(folder, { recursive: true });
   writeFileSync(substitutions, JSON.stringify(table));

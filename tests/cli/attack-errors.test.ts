@@ -15,7 +15,7 @@ let out = "";
 beforeAll(async () => {
   vi.stubEnv("TEMPER_CACHE", join(folder, "cache"));
   victim = await tinyVictim(join(folder, "subword"));
-  word = await tinyVictim(join(folder, "word"), { encoding: "word", seed: 1 });
+  word = await tinyVictim(join(folder, "word"), { tokenization: "word", seed: 1 });
 }, 180_000);
 afterAll(() => void vi.unstubAllEnvs());
 beforeEach(({ task }) => {
@@ -23,7 +23,7 @@ beforeEach(({ task }) => {
 });
 
 const cpu = ["--device", "cpu", "--threads", "1", "--quiet"];
-const own = (made: TinyVictim): string[] => ["--data", made.data, "--text", "text", "--label", "label"];
+const own = (made: TinyVictim): string[] => ["--data", made.data, "--text-column", "text", "--label-column", "label"];
 
 describe("what temper attack is given in error", () => {
   const refused = async (message: string | RegExp, ...argv: string[]): Promise<void> => {
@@ -34,12 +34,30 @@ describe("what temper attack is given in error", () => {
 
   test("no table, one without the texts' words, one that is none", async () => {
     cpSync(join(victim.run, "model"), join(folder, "plain"), { recursive: true });
-    await refused(/does not say which words may stand for which: give --substitutions/, join(folder, "plain"), ...own(victim));
+    await refused(
+      /does not say which words may stand for which: give --substitutions/,
+      join(folder, "plain"),
+      ...own(victim),
+    );
     await refused(/expected a trained classifier/, join(victim.run, "..", "tiny-bert"), ...own(victim));
     const other = join(folder, "other.json");
     writeFileSync(other, JSON.stringify({ zebra: ["okapi"] }));
-    await refused(/none of the words of \d+ examples has a substitute/, victim.run, ...own(victim), "--substitutions", other, "--out", out);
-    await refused(/expected "wordnet" or the path of a \.json table/, victim.run, ...own(victim), "--substitutions", "synonyms.txt");
+    await refused(
+      /none of the words of \d+ examples has a substitute/,
+      victim.run,
+      ...own(victim),
+      "--substitutions",
+      other,
+      "--out",
+      out,
+    );
+    await refused(
+      /expected "wordnet" or the path of a \.json table/,
+      victim.run,
+      ...own(victim),
+      "--substitutions",
+      "synonyms.txt",
+    );
   });
 
   test("attacks and options that do not exist", async () => {
@@ -47,13 +65,31 @@ describe("what temper attack is given in error", () => {
     await refused(/attack genetic: population: expected/, victim.run, "--attack", "genetic:population=0", "--out", out);
     await refused(/--attack genetic:60: expected NAME:key=value/, victim.run, "--attack", "genetic:60", "--out", out);
     await refused(/--attack pwws is there twice/, victim.run, "--attack", "pwws", "--attack", "pwws", "--out", out);
-    await refused(/largestShare/, victim.run, "--largest-share", "1.5", "--out", out);
-    await refused(/attack ascc: expected a model that reads one token a word/, victim.run, "--attack", "ascc", "--out", out);
+    await refused(/largestShare/, victim.run, "--max-modification-rate", "1.5", "--out", out);
+    await refused(
+      /attack ascc: expected a model that reads one token a word/,
+      victim.run,
+      "--attack",
+      "ascc",
+      "--out",
+      out,
+    );
   });
 
   test("a journal of another model, or of other settings", async () => {
     expect(
-      await invoke(["attack", victim.run, ...own(victim), "--out", out, ...cpu, "--attack", "greedy", "--examples", "8"]),
+      await invoke([
+        "attack",
+        victim.run,
+        ...own(victim),
+        "--out",
+        out,
+        ...cpu,
+        "--attack",
+        "greedy",
+        "--num-examples",
+        "8",
+      ]),
     ).toMatchObject({ code: 0 });
     await refused(
       /made with another (encoding|model)/,
@@ -61,7 +97,7 @@ describe("what temper attack is given in error", () => {
       ...own(word),
       "--attack",
       "greedy",
-      "--examples",
+      "--num-examples",
       "8",
       "--out",
       out,
@@ -73,7 +109,7 @@ describe("what temper attack is given in error", () => {
       ...own(victim),
       "--attack",
       "greedy",
-      "--examples",
+      "--num-examples",
       "8",
       "--seed",
       "1",
@@ -86,7 +122,10 @@ describe("what temper attack is given in error", () => {
   test("an endpoint with the wrong shape, HTML, NaN, nothing, too few classes, or none there", async () => {
     const answers: [RegExp, (response: ServerResponse) => void][] = [
       [/expected a list of 1 rows of probabilities/, (response) => response.end("[[0.5, 0.5], [0.5, 0.5]]")],
-      [/received HTML \(is the address that of a page\?\)/, (response) => response.end("<html><body>Hello</body></html>")],
+      [
+        /received HTML \(is the address that of a page\?\)/,
+        (response) => response.end("<html><body>Hello</body></html>"),
+      ],
       [/received no JSON \(NaN and Infinity are none\)/, (response) => response.end("[[NaN, 0.5]]")],
       [/received an empty answer/, (response) => response.end("")],
       [/are these logits\? apply a softmax/, (response) => response.end("[[3.2, -1.5]]")],
@@ -97,7 +136,17 @@ describe("what temper attack is given in error", () => {
       const server = createServer((request, response) => void request.resume().on("end", () => answer(response)));
       await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
       const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
-      await refused(message, url, ...own(victim), "--substitutions", victim.substitutions, "--out", out, "--endpoint", "retries=0");
+      await refused(
+        message,
+        url,
+        ...own(victim),
+        "--substitutions",
+        victim.substitutions,
+        "--out",
+        out,
+        "--endpoint",
+        "retries=0",
+      );
       server.close();
       server.closeAllConnections();
     }
@@ -111,7 +160,8 @@ describe("what temper attack is given in error", () => {
       "retries=0",
     );
     await refused(/--endpoint: expected key=value/, "http://127.0.0.1:9/", "--endpoint", "quick");
-    const keys = /--endpoint bach=3: there is no such key \(did you mean "batch"\?\); the keys are batch, .*unknown, header\n/;
+    const keys =
+      /--endpoint bach=3: there is no such key \(did you mean "batch"\?\); the keys are batch, .*unknown, header\n/;
     await refused(keys, "http://127.0.0.1:9/", "--endpoint", "bach=3");
   });
 });

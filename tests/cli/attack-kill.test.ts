@@ -19,7 +19,18 @@ beforeAll(async () => {
 
 /** Starts the real process; each folder has a cache of its own, so that nobody profits from another's scores. */
 function start(out: string, ...more: string[]) {
-  const flags = ["--data", victim.data, "--text", "text", "--label", "label", "--examples", "150", "--pool", "8"];
+  const flags = [
+    "--data",
+    victim.data,
+    "--text-column",
+    "text",
+    "--label-column",
+    "label",
+    "--num-examples",
+    "150",
+    "--concurrency",
+    "8",
+  ];
   const attacks = ["--attack", "pwws", "--attack", "genetic:population=8,iterations=6"];
   const child = spawn(
     process.execPath,
@@ -73,7 +84,9 @@ test("killed 20 times at random and resumed, the journals are the same, and hold
   expect(kills).toBe(20);
   expect(journals(out)).toEqual(journals(whole));
   const paths = names.map((name) => join(out, `${name}.jsonl`));
-  const verify = spawn(process.execPath, [main, "verify", ...paths, "--model", victim.run, "--device", "cpu"], { stdio: "ignore" });
+  const verify = spawn(process.execPath, [main, "verify", ...paths, "--model", victim.run, "--device", "cpu"], {
+    stdio: "ignore",
+  });
   expect(await new Promise((resolve) => verify.once("exit", resolve))).toBe(0);
 }, 240_000);
 
@@ -97,7 +110,10 @@ test("two at once into one folder are refused", async () => {
   while (sizeOf(out) === 0) await delay(5);
   // Held, so that it is not done before the second begins.
   first.child.kill("SIGSTOP");
-  expect(await start(out, "--resume").ended).toMatchObject({ code: 2, stderr: expect.stringContaining("is writing there") });
+  expect(await start(out, "--resume").ended).toMatchObject({
+    code: 2,
+    stderr: expect.stringContaining("is writing there"),
+  });
   first.child.kill("SIGCONT");
   expect(await first.ended).toMatchObject({ code: 0 });
 }, 120_000);

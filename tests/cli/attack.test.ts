@@ -1,8 +1,8 @@
 import { cpSync, existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
-import type { AttackReport } from "../../src/runs/attack.js";
-import { memory } from "../../src/tensor/index.js";
+import type { AttackSuiteResult } from "../../src/runs/attack-suite.js";
+import { getMemoryStats } from "../../src/tensor/index.js";
 import { type TinyVictim, tinyVictim } from "../attacks/tiny-victim.js";
 import { temporaryFolder } from "../temporary.js";
 import { invoke } from "./invoke.js";
@@ -15,7 +15,7 @@ let count = 0;
 
 beforeAll(async () => {
   victim = await tinyVictim(join(folder, "subword"));
-  word = await tinyVictim(join(folder, "word"), { encoding: "word", seed: 1 });
+  word = await tinyVictim(join(folder, "word"), { tokenization: "word", seed: 1 });
 }, 180_000);
 beforeEach(() => {
   vi.stubEnv("TEMPER_CACHE", join(folder, "cache"));
@@ -25,27 +25,40 @@ afterEach(() => vi.unstubAllEnvs());
 
 const genetic = "genetic:population=6,iterations=4";
 const cpu = ["--device", "cpu", "--threads", "1", "--quiet"];
-const own = (made: TinyVictim): string[] => ["--data", made.data, "--text", "text", "--label", "label"];
+const own = (made: TinyVictim): string[] => ["--data", made.data, "--text-column", "text", "--label-column", "label"];
 
 async function attack(made: TinyVictim, ...more: string[]): Promise<{ code: number; stdout: string; stderr: string }> {
   return invoke(["attack", made.run, ...own(made), "--out", out, ...cpu, ...more]);
 }
 
-async function report(made: TinyVictim, ...more: string[]): Promise<AttackReport> {
+async function report(made: TinyVictim, ...more: string[]): Promise<AttackSuiteResult> {
   const { code, stdout, stderr } = await attack(made, "--json", ...more);
   expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
-  return JSON.parse(stdout) as AttackReport;
+  return JSON.parse(stdout) as AttackSuiteResult;
 }
 
 describe("temper attack", () => {
   test("runs all attacks into journals and reports them, with the worst case over them", async () => {
-    const before = memory().tensors;
-    const found = await report(victim, "--attack", "pwws", "--attack", genetic, "--attack", "random", "--examples", "40", "--csv");
-    expect(memory().tensors).toBe(before);
+    const before = getMemoryStats().tensors;
+    const found = await report(
+      victim,
+      "--attack",
+      "pwws",
+      "--attack",
+      genetic,
+      "--attack",
+      "random",
+      "--num-examples",
+      "40",
+      "--csv",
+    );
+    expect(getMemoryStats().tensors).toBe(before);
     expect(found).toMatchObject({ examples: 40, sanity: expect.any(Array) });
     expect(Object.keys(found.attacks)).toEqual(["pwws", "genetic", "random"]);
     for (const summary of Object.values(found.attacks)) {
-      expect(summary).toMatchObject({ queries: { mean: expect.any(Number), median: expect.any(Number), p95: expect.any(Number) } });
+      expect(summary).toMatchObject({
+        queries: { mean: expect.any(Number), median: expect.any(Number), p95: expect.any(Number) },
+      });
       expect(summary.accuracyUnderAttack).toBeLessThanOrEqual(found.clean);
       expect(found.worstCase).toBeLessThanOrEqual(summary.accuracyUnderAttack);
       expect(summary.queries.forwarded).toBeLessThanOrEqual(summary.queries.total + 2 * 40);
@@ -64,38 +77,55 @@ describe("temper attack", () => {
   });
 
   test("prints a table with both denominators, and is read again with --resume", async () => {
-    const first = await attack(victim, "--attack", "pwws", "--attack", "greedy", "--examples", "30");
+    const first = await attack(victim, "--attack", "pwws", "--attack", "greedy", "--num-examples", "30");
     expect(first).toMatchObject({ code: 0, stderr: "" });
     expect(first.stdout).toMatch(/accuracy under attack \(of 30\) +\d/);
     expect(first.stdout).toMatch(/success rate \(of \d+ right\) +\d/);
     expect(first.stdout).toContain("worst case");
     expect(first.stdout).toMatch(/of [\d.]+ words are open, [\d.]+ substitutes each: [\d.]+\^\d+ texts/);
     const journal = readFileSync(join(out, "pwws.jsonl"));
-    const again = await attack(victim, "--attack", "pwws", "--attack", "greedy", "--examples", "30", "--resume");
+    const again = await attack(victim, "--attack", "pwws", "--attack", "greedy", "--num-examples", "30", "--resume");
     expect(again.stdout).toBe(first.stdout);
     expect(readFileSync(join(out, "pwws.jsonl")).equals(journal)).toBe(true);
-    const third = await attack(victim, "--attack", "pwws", "--examples", "30");
-    expect(third).toMatchObject({ code: 2, stderr: expect.stringContaining("a journal is there already; continue it with --resume") });
+    const third = await attack(victim, "--attack", "pwws", "--num-examples", "30");
+    expect(third).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining("a journal is there already; continue it with --resume"),
+    });
   });
 
   test("sums up all attacks of its folder, whichever command ran them", async () => {
-    await report(victim, "--attack", "pwws", "--examples", "30");
-    const both = await report(victim, "--attack", "greedy", "--examples", "30", "--resume");
+    await report(victim, "--attack", "pwws", "--num-examples", "30");
+    const both = await report(victim, "--attack", "greedy", "--num-examples", "30", "--resume");
     expect(Object.keys(both.attacks)).toEqual(["greedy", "pwws"]);
-    expect(both.worstCase).toBeLessThanOrEqual(Math.min(...Object.values(both.attacks).map((found) => found.accuracyUnderAttack)));
-    expect(Object.keys((JSON.parse(readFileSync(join(out, "report.json"), "utf8")) as AttackReport).attacks)).toEqual(["greedy", "pwws"]);
+    expect(both.worstCase).toBeLessThanOrEqual(
+      Math.min(...Object.values(both.attacks).map((found) => found.accuracyUnderAttack)),
+    );
+    expect(
+      Object.keys((JSON.parse(readFileSync(join(out, "report.json"), "utf8")) as AttackSuiteResult).attacks),
+    ).toEqual(["greedy", "pwws"]);
     // Another space is another question.
-    const narrow = await report(victim, "--attack", "random", "--examples", "30", "--resume", "--keep-stop-words");
+    const narrow = await report(
+      victim,
+      "--attack",
+      "random",
+      "--num-examples",
+      "30",
+      "--resume",
+      "--protect-stop-words",
+    );
     expect(Object.keys(narrow.attacks)).toEqual(["random"]);
   });
 
   test("a search of one's own that fails is named with its example, and leaves nothing", async () => {
     const mine = join(folder, "failing.js");
     writeFileSync(mine, 'export default function* () { throw new Error("boom"); }\n');
-    const { code, stderr } = await attack(victim, "--attack", mine, "--examples", "10");
+    const { code, stderr } = await attack(victim, "--attack", mine, "--num-examples", "10");
     expect({ code, stderr }).toEqual({
       code: 2,
-      stderr: expect.stringMatching(/^temper: attack .*failing\.js: its search failed on example \S+: boom\n$/) as string,
+      stderr: expect.stringMatching(
+        /^temper: attack .*failing\.js: its search failed on example \S+: boom\n$/,
+      ) as string,
     });
     expect(readdirSync(out).filter((name) => name.endsWith(".jsonl"))).toEqual([]);
   });
@@ -107,7 +137,7 @@ describe("temper attack", () => {
   });
 
   test("takes the scores of a run before from the disk, unless it is told not to", async () => {
-    const flags = ["--attack", "greedy", "--examples", "20", "--seed", "3"];
+    const flags = ["--attack", "greedy", "--num-examples", "20", "--seed", "3"];
     const first = await report(victim, ...flags);
     rmSync(out, { recursive: true });
     const second = await report(victim, ...flags);
@@ -116,7 +146,10 @@ describe("temper attack", () => {
     const forwarded = [first, second, fresh].map(({ attacks }) => attacks.greedy!.queries.forwarded);
     expect(forwarded[1]).toBe(0);
     expect(forwarded[2]).toBeGreaterThan(0);
-    const plain = ({ attacks, ...rest }: AttackReport) => ({ ...rest, accuracy: attacks.greedy!.accuracyUnderAttack });
+    const plain = ({ attacks, ...rest }: AttackSuiteResult) => ({
+      ...rest,
+      accuracy: attacks.greedy!.accuracyUnderAttack,
+    });
     expect(plain(second)).toEqual(plain(first));
     expect(plain(fresh)).toEqual(plain(first));
   });
@@ -126,13 +159,13 @@ describe("temper attack", () => {
       victim,
       "--attack",
       "pwws",
-      "--examples",
+      "--num-examples",
       "20",
-      "--budget",
+      "--query-budget",
       "4",
-      "--largest-share",
+      "--max-modification-rate",
       "0.2",
-      "--keep-stop-words",
+      "--protect-stop-words",
     );
     expect(found.attacks.pwws!.queries.p95).toBeLessThanOrEqual(4);
     const lines = readFileSync(join(out, "pwws.jsonl"), "utf8").trim().split("\n").slice(1);
@@ -144,19 +177,22 @@ describe("temper attack", () => {
   });
 
   test("attacks white-box models with ascc, and tries texts of another model", async () => {
-    const found = await report(word, "--attack", "ascc", "--attack", "pwws", "--examples", "16");
+    const found = await report(word, "--attack", "ascc", "--attack", "pwws", "--num-examples", "16");
     expect(found.attacks.ascc!.accuracyUnderAttack).toBeLessThan(found.clean);
     // Its texts are made after the last step: that all successes come late is no sign of too few steps.
     expect(found.sanity.map(({ name }) => name)).not.toContain("not-converged");
     const journal = join(out, "pwws.jsonl");
     out = join(folder, `out-${count++}`);
-    const moved = await report(victim, "--attack", "pwws", "--transfer", journal, "--examples", "16");
+    const moved = await report(victim, "--attack", "pwws", "--transfer-from", journal, "--num-examples", "16");
     expect(Object.keys(moved.attacks)).toEqual(["pwws", "transfer-pwws"]);
     expect(moved.attacks["transfer-pwws"]!.queries.p95).toBeLessThanOrEqual(2);
     // What was never tried must not count as held.
     out = join(folder, `out-${count++}`);
-    const more = await attack(victim, "--attack", "pwws", "--transfer", journal, "--examples", "30");
-    expect(more).toMatchObject({ code: 2, stderr: expect.stringMatching(/it holds \d+ of the 30 examples; attack the same ones on both/) });
+    const more = await attack(victim, "--attack", "pwws", "--transfer-from", journal, "--num-examples", "30");
+    expect(more).toMatchObject({
+      code: 2,
+      stderr: expect.stringMatching(/it holds \d+ of the 30 examples; attack the same ones on both/),
+    });
   });
 
   test("genetic keeps to a language model's swaps where it has them, and says where it has none", async () => {
@@ -170,7 +206,7 @@ describe("temper attack", () => {
     const covered = texts.filter((_, i) => i % 2 === 0);
     const allowed = (text: string) => Object.fromEntries(text.split(" ").map((_, i) => [i, ["plot"]]));
     writeFileSync(swaps, JSON.stringify(Object.fromEntries(covered.map((text) => [text, allowed(text)]))));
-    const flags = ["--attack", genetic, "--attack", "greedy", "--examples", "60", "--language-model-swaps", swaps];
+    const flags = ["--attack", genetic, "--attack", "greedy", "--num-examples", "60", "--lm-constraint", swaps];
     const { code, stdout } = await attack(victim, ...flags);
     expect(code).toBe(0);
     expect(stdout).toMatch(/genetic: \d+ of 60 examples have no language-model swaps and were attacked without/);
@@ -196,14 +232,36 @@ describe("temper attack", () => {
   test("an encoding that is not the training's is told of, or refused where it is known", async () => {
     const foreign = join(folder, "foreign");
     cpSync(join(victim.run, "model"), foreign, { recursive: true });
-    const { temper: _, ...config } = JSON.parse(readFileSync(join(foreign, "config.json"), "utf8")) as Record<string, unknown>;
+    const { temper: _, ...config } = JSON.parse(readFileSync(join(foreign, "config.json"), "utf8")) as Record<
+      string,
+      unknown
+    >;
     writeFileSync(join(foreign, "config.json"), JSON.stringify(config));
-    const flags = [...own(victim), "--substitutions", victim.substitutions, "--attack", "greedy", "--examples", "10", "--out", out, ...cpu];
-    const { code, stdout } = await invoke(["attack", foreign, ...flags, "--encoding", "word", "--max-length", "10"]);
+    const flags = [
+      ...own(victim),
+      "--substitutions",
+      victim.substitutions,
+      "--attack",
+      "greedy",
+      "--num-examples",
+      "10",
+      "--out",
+      out,
+      ...cpu,
+    ];
+    const { code, stdout } = await invoke([
+      "attack",
+      foreign,
+      ...flags,
+      "--tokenization",
+      "word",
+      "--max-length",
+      "10",
+    ]);
     expect(code).toBe(0);
     expect(stdout).toContain("the model was trained with subword encoding and is attacked with word");
     expect(await invoke(["verify", join(out, "greedy.jsonl"), "--model", foreign, ...cpu])).toMatchObject({ code: 0 });
-    const wrong = await attack(victim, "--encoding", "word");
+    const wrong = await attack(victim, "--tokenization", "word");
     expect(wrong).toMatchObject({
       code: 2,
       stderr: expect.stringContaining("was trained with subword, received word; leave the option out"),
@@ -213,33 +271,39 @@ describe("temper attack", () => {
   test("leaves out substitutes that the model reads as unknown words, where that is wanted", async () => {
     const table = join(folder, "with-unknown.json");
     const known = JSON.parse(readFileSync(word.substitutions, "utf8")) as Record<string, string[]>;
-    writeFileSync(table, JSON.stringify(Object.fromEntries(Object.entries(known).map(([key, list]) => [key, ["xylophone", ...list]]))));
+    writeFileSync(
+      table,
+      JSON.stringify(Object.fromEntries(Object.entries(known).map(([key, list]) => [key, ["xylophone", ...list]]))),
+    );
     const finals = async (...flags: string[]): Promise<string[][]> => {
       const where = join(folder, `out-${count++}`);
       const journal = join(where, "greedy.jsonl");
-      const common = ["--attack", "greedy", "--examples", "20", "--out", where];
+      const common = ["--attack", "greedy", "--num-examples", "20", "--out", where];
       expect(await attack(word, ...common, ...flags)).toMatchObject({ code: 0 });
       const verified = await invoke([
         "verify",
         journal,
         "--model",
         word.run,
-        ...flags.filter((flag) => flag !== "--known-substitutes"),
+        ...flags.filter((flag) => flag !== "--in-vocab-substitutes"),
         ...cpu,
       ]);
       expect(verified).toMatchObject({ code: 0, stdout: expect.stringContaining("every edit from") });
-      expect(verified.stdout.includes("words that the model knows")).toBe(flags.includes("--known-substitutes"));
+      expect(verified.stdout.includes("words that the model knows")).toBe(flags.includes("--in-vocab-substitutes"));
       return readFileSync(journal, "utf8")
         .trimEnd()
         .split("\n")
         .slice(1)
         .map((line) => (JSON.parse(line) as { final: string[] }).final);
     };
-    const filtered = await finals("--substitutions", table, "--known-substitutes");
+    const filtered = await finals("--substitutions", table, "--in-vocab-substitutes");
     expect(filtered).toEqual(await finals("--substitutions", word.substitutions));
     expect((await finals("--substitutions", table)).flat()).toContain("xylophone");
-    const refused = await attack(victim, "--known-substitutes");
-    expect(refused).toMatchObject({ code: 2, stderr: expect.stringContaining("a model that reads subwords knows every word") });
+    const refused = await attack(victim, "--in-vocab-substitutes");
+    expect(refused).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining("a model that reads subwords knows every word"),
+    });
   });
 
   test("says what is odd about numbers", async () => {
@@ -253,9 +317,9 @@ describe("temper attack", () => {
       victim.run,
       "--data",
       labels,
-      "--text",
+      "--text-column",
       "text",
-      "--label",
+      "--label-column",
       "label",
       "--out",
       out,

@@ -26,7 +26,8 @@ async function refusal(argv: readonly string[], stdin: string | Uint8Array = "a 
 function copy(name: string, files: Readonly<Record<string, string | Uint8Array>>): string {
   const target = join(folder, name);
   mkdirSync(target, { recursive: true });
-  for (const file of ["config.json", "vocab.txt", "model.safetensors"]) copyFileSync(join(tiny, file), join(target, file));
+  for (const file of ["config.json", "vocab.txt", "model.safetensors"])
+    copyFileSync(join(tiny, file), join(target, file));
   for (const [file, content] of Object.entries(files)) writeFileSync(join(target, file), content);
   return target;
 }
@@ -34,7 +35,9 @@ function copy(name: string, files: Readonly<Record<string, string | Uint8Array>>
 const weights = (): Buffer => readFileSync(join(tiny, "model.safetensors"));
 
 /** The weights under a header that was changed, of the same data. */
-function lying(change: (header: Record<string, { dtype: string; shape: number[]; data_offsets: [number, number] }>) => void): Buffer {
+function lying(
+  change: (header: Record<string, { dtype: string; shape: number[]; data_offsets: [number, number] }>) => void,
+): Buffer {
   const bytes = weights();
   const length = Number(bytes.readBigUInt64LE());
   const header = JSON.parse(bytes.toString("utf8", 8, 8 + length)) as Parameters<typeof change>[0];
@@ -57,7 +60,10 @@ describe("models", () => {
 
   test("truncated weights", async () => {
     for (const kept of [0, 5, 200, weights().length - 1]) {
-      const message = await refusal(["encode", copy(`cut-${kept}`, { "model.safetensors": weights().subarray(0, kept) })]);
+      const message = await refusal([
+        "encode",
+        copy(`cut-${kept}`, { "model.safetensors": weights().subarray(0, kept) }),
+      ]);
       expect(message).toMatch(/model\.safetensors: .*(damaged or incomplete|empty)/s);
     }
   });
@@ -79,24 +85,33 @@ describe("models", () => {
   test("weights whose flipped bits are no numbers any more", async () => {
     const broken = await writeTinyModel(join(folder, "infinite"), (tensors) =>
       tensors.map((tensor) =>
-        tensor.name === scale ? { ...tensor, bytes: () => new Uint8Array(new Float32Array(8).fill(Infinity).buffer) } : tensor,
+        tensor.name === scale
+          ? { ...tensor, bytes: () => new Uint8Array(new Float32Array(8).fill(Infinity).buffer) }
+          : tensor,
       ),
     );
     expect(await refusal(["encode", broken])).toContain("values that are not numbers; its weights are damaged");
   });
 
   test.each<[string, Parameters<typeof lying>[0]]>([
-    ["sizes beyond the file", (header) => Object.assign(header[word]!, { shape: [1 << 20, 8], data_offsets: [0, 1 << 25] })],
+    [
+      "sizes beyond the file",
+      (header) => Object.assign(header[word]!, { shape: [1 << 20, 8], data_offsets: [0, 1 << 25] }),
+    ],
     [
       "overlapping ranges",
-      (header) => Object.assign(header[scale]!, { data_offsets: header["bert.embeddings.LayerNorm.bias"]!.data_offsets }),
+      (header) =>
+        Object.assign(header[scale]!, { data_offsets: header["bert.embeddings.LayerNorm.bias"]!.data_offsets }),
     ],
     ["a negative shape", (header) => Object.assign(header[word]!, { shape: [-10, 8] })],
     ["a huge shape", (header) => Object.assign(header[word]!, { shape: [2 ** 40, 2 ** 40] })],
     ["offsets that run backwards", (header) => header[word]!.data_offsets.reverse()],
     ["an unknown number type", (header) => Object.assign(header[word]!, { dtype: "F31" })],
   ])("a lying header: %s", async (name, change) => {
-    const message = await refusal(["encode", copy(`lying-${name.replaceAll(" ", "-")}`, { "model.safetensors": lying(change) })]);
+    const message = await refusal([
+      "encode",
+      copy(`lying-${name.replaceAll(" ", "-")}`, { "model.safetensors": lying(change) }),
+    ]);
     expect(message).toContain("model.safetensors");
   });
 
@@ -125,19 +140,25 @@ describe("models", () => {
     expect(await refusal(["encode", copy("gpt", { "config.json": config })])).toContain(
       'model_type: supported are bert, roberta, received "gpt2"',
     );
-    expect(await refusal(["encode", copy("no-json", { "config.json": '{"model_type": bert}' })])).toMatch(/config\.json:1:16: /);
+    expect(await refusal(["encode", copy("no-json", { "config.json": '{"model_type": bert}' })])).toMatch(
+      /config\.json:1:16: /,
+    );
   });
 
   test("a broken tokenizer", async () => {
-    expect(await refusal(["encode", copy("cut-tokenizer", { "tokenizer.json": '{"version": "1.0", "model": {' })])).toMatch(
-      /tokenizer\.json:1:\d+: /,
+    expect(
+      await refusal(["encode", copy("cut-tokenizer", { "tokenizer.json": '{"version": "1.0", "model": {' })]),
+    ).toMatch(/tokenizer\.json:1:\d+: /);
+    expect(await refusal(["encode", copy("empty-tokenizer", { "tokenizer.json": "{}" })])).toMatch(
+      /tokenizer\.json: .*expected/,
     );
-    expect(await refusal(["encode", copy("empty-tokenizer", { "tokenizer.json": "{}" })])).toMatch(/tokenizer\.json: .*expected/);
   });
 
   test("a tokenizer of another model", async () => {
     const vocabulary = `${readFileSync(join(tiny, "vocab.txt"), "utf8")}more\nwords\n`;
-    expect(await refusal(["encode", copy("foreign", { "vocab.txt": vocabulary })], "more words")).toMatch(/12 tokens.*vocab_size.*10/);
+    expect(await refusal(["encode", copy("foreign", { "vocab.txt": vocabulary })], "more words")).toMatch(
+      /12 tokens.*vocab_size.*10/,
+    );
   });
 });
 
@@ -145,7 +166,9 @@ describe("texts", () => {
   test("none", async () => {
     expect(await refusal(["encode", tiny, "--json"], "")).toContain("standard input: there is no text in it");
     expect(await refusal(["encode", tiny, "-"], "\n \n")).toContain("standard input: there is no text in it");
-    expect(await refusal(["encode", tiny, join(folder, "no-file.txt")])).toContain("no-file.txt: there is no such file");
+    expect(await refusal(["encode", tiny, join(folder, "no-file.txt")])).toContain(
+      "no-file.txt: there is no such file",
+    );
   });
 
   test("bytes that are not UTF-8, with their line", async () => {
@@ -168,7 +191,7 @@ describe("options", () => {
     [["--max-length", "13"], "reads 12 tokens at most, received 13"],
     [["--device", "gpu"], 'expected cpu, cuda or cuda:N, received "gpu"'],
     [["--device", "cuda:99"], "received cuda:99"],
-    [["--encoding", "words"], "Allowed choices are subword, word."],
+    [["--tokenization", "words"], "Allowed choices are subword, word."],
     [["--jsn"], "(Did you mean --json?)"],
   ])("%j", async (options, expected) => {
     expect(await refusal(["encode", tiny, ...options])).toContain(expected);
@@ -177,6 +200,8 @@ describe("options", () => {
   test("an encoding other than the one it was trained with", async () => {
     const facts = { format: 1, encoding: "subword", head: "hf", maxLength: 12, task: "spam", labels: ["ham", "spam"] };
     const trained = copy("trained", { "config.json": JSON.stringify({ ...tinyConfig, temper: facts }) });
-    expect(await refusal(["encode", trained, "--encoding", "word"])).toContain("was trained with subword, received word");
+    expect(await refusal(["encode", trained, "--tokenization", "word"])).toContain(
+      "was trained with subword, received word",
+    );
   });
 });

@@ -1,7 +1,7 @@
 import { cpSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeAll, beforeEach, expect, test, vi } from "vitest";
-import type { Comparison } from "../../src/evaluation/compare.js";
+import type { MetricComparison } from "../../src/evaluation/compare.js";
 import { type TinyVictim, tinyVictim } from "../attacks/tiny-victim.js";
 import { temporaryFolder } from "../temporary.js";
 import { invoke } from "./invoke.js";
@@ -14,35 +14,46 @@ async function attack(made: TinyVictim, out: string, examples = "60"): Promise<v
   const flags = [
     "--data",
     trained.data,
-    "--text",
+    "--text-column",
     "text",
-    "--label",
+    "--label-column",
     "label",
-    "--examples",
+    "--num-examples",
     examples,
     "--attack",
     "greedy",
     "--attack",
     "random",
   ];
-  const { code, stderr } = await invoke(["attack", made.run, ...flags, "--out", out, "--device", "cpu", "--threads", "1", "--quiet"]);
+  const { code, stderr } = await invoke([
+    "attack",
+    made.run,
+    ...flags,
+    "--out",
+    out,
+    "--device",
+    "cpu",
+    "--threads",
+    "1",
+    "--quiet",
+  ]);
   expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
 }
 
 beforeAll(async () => {
   vi.stubEnv("TEMPER_CACHE", join(folder, "cache"));
   trained = await tinyVictim(join(folder, "trained"));
-  untrained = await tinyVictim(join(folder, "untrained"), { limit: 2 });
+  untrained = await tinyVictim(join(folder, "untrained"), { maxTrainSamples: 2 });
   await attack(trained, join(trained.run, "attacks"));
   await attack(untrained, join(untrained.run, "attacks"));
 }, 180_000);
 beforeEach(() => vi.stubEnv("TEMPER_CACHE", join(folder, "cache")));
 afterEach(() => vi.unstubAllEnvs());
 
-const compare = async (...argv: string[]): Promise<Comparison[]> => {
+const compare = async (...argv: string[]): Promise<MetricComparison[]> => {
   const { code, stdout, stderr } = await invoke(["compare", ...argv, "--json"]);
   expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
-  return (JSON.parse(stdout) as { comparisons: Comparison[] }).comparisons;
+  return (JSON.parse(stdout) as { comparisons: MetricComparison[] }).comparisons;
 };
 
 test("a better model is called better, in a sentence", async () => {
@@ -68,14 +79,16 @@ test("runs are compared by their reports and journals; the order only turns the 
 test("a run is compared with a folder of journals by their attacks; what was measured on other examples is left out and named", async () => {
   const { code, stdout, stderr } = await invoke(["compare", trained.run, join(untrained.run, "attacks"), "--json"]);
   expect({ code, stderr }).toEqual({ code: 0, stderr: "left out, since no example is common to both sides: clean\n" });
-  const { comparisons } = JSON.parse(stdout) as { comparisons: Comparison[] };
+  const { comparisons } = JSON.parse(stdout) as { comparisons: MetricComparison[] };
   expect(comparisons.map(({ measure }) => measure)).toEqual(["greedy", "random", "worst case"]);
 });
 
 test("a model cannot be told from itself, and the set's power says from where on it could", async () => {
   const [clean] = await compare(join(trained.run, "attacks"), join(trained.run, "attacks"));
   expect(clean).toMatchObject({ difference: 0, better: null, p: { corrected: 1 } });
-  expect(clean!.verdict).toMatch(/cannot be told apart: .*with 60 examples, two models that differ by less than [\d.]+ points/);
+  expect(clean!.verdict).toMatch(
+    /cannot be told apart: .*with 60 examples, two models that differ by less than [\d.]+ points/,
+  );
 });
 
 test("folders of several runs are compared over seeds and examples", async () => {
@@ -83,9 +96,15 @@ test("folders of several runs are compared over seeds and examples", async () =>
     ["a", trained],
     ["b", untrained],
   ] as const)
-    for (const seed of ["1", "2"]) cpSync(join(made.run, "attacks"), join(folder, side, `seed${seed}`), { recursive: true });
+    for (const seed of ["1", "2"])
+      cpSync(join(made.run, "attacks"), join(folder, side, `seed${seed}`), { recursive: true });
   const [clean] = await compare(join(folder, "a"), join(folder, "b"));
-  expect(clean).toMatchObject({ seeds: 2, examples: 60, better: "first", p: { mcNemar: null, tTest: expect.any(Number) } });
+  expect(clean).toMatchObject({
+    seeds: 2,
+    examples: 60,
+    better: "first",
+    p: { mcNemar: null, tTest: expect.any(Number) },
+  });
   const { code, stderr } = await invoke(["compare", join(folder, "a"), trained.run]);
   expect({ code, stderr }).toMatchObject({ code: 2, stderr: expect.stringMatching(/has 2 run\(s\), .* has 1/) });
 });

@@ -13,7 +13,11 @@ test("tells what the engine runs on", async () => {
   const { code, stdout, stderr } = await invoke(["doctor", "--json"]);
   expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
   const facts = JSON.parse(stdout) as Diagnosis;
-  expect(facts).toMatchObject({ usable: true, node: process.versions.node, platform: `${process.platform} ${process.arch}` });
+  expect(facts).toMatchObject({
+    usable: true,
+    node: process.versions.node,
+    platform: `${process.platform} ${process.arch}`,
+  });
   expect(facts.engine?.libtorch).toMatch(/^\d+\.\d+\.\d+/);
   expect(facts.engine?.library).toMatch(/^\/.*libtorch_cpu/);
   expect(facts.engine?.blas).toMatch(/mkl|blas|blis/i);

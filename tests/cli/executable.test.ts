@@ -11,13 +11,18 @@ const folder = temporaryFolder();
 
 beforeAll(buildIfStale, 180_000);
 
-function temper(args: readonly string[], input: string | Buffer = ""): { status: number | null; stdout: string; stderr: string } {
+function temper(
+  args: readonly string[],
+  input: string | Buffer = "",
+): { status: number | null; stdout: string; stderr: string } {
   return spawnSync(process.execPath, [main, ...args], { encoding: "utf8", input });
 }
 
 test("npx finds it in the checkout", () => {
   const { version } = JSON.parse(readFileSync("package.json", "utf8")) as { version: string };
-  expect(execFileSync("npm", ["exec", "--offline", "--", "temper", "--version"], { encoding: "utf8" }).trim()).toBe(version);
+  expect(execFileSync("npm", ["exec", "--offline", "--", "temper", "--version"], { encoding: "utf8" }).trim()).toBe(
+    version,
+  );
 });
 
 test("exit codes and streams of the real process", async () => {
@@ -71,7 +76,7 @@ test("an output that cannot be written is told in a line", async () => {
 test("a run that nobody watches any more goes on to its end", async () => {
   const { model, data } = await tinyRun(join(folder, "unwatched"));
   const out = join(folder, "unwatched", "run");
-  const table = ["--data", data!, "--text", "text", "--label", "label"];
+  const table = ["--data", data!, "--text-column", "text", "--label-column", "label"];
   const settings = ["--epochs", "1", "--device", "cpu", "--threads", "1", "--out", out];
   const child = spawn(process.execPath, [main, "train", "--model", model, ...table, ...settings]);
   child.stderr.destroy();

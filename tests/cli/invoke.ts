@@ -2,7 +2,9 @@ import { Writable } from "node:stream";
 import { run } from "../../src/cli/main.js";
 
 /** A stream that remembers what was written to it. */
-export function memoryStream(terminal?: { columns: number }): Writable & { text: string; isTTY: boolean; columns: number } {
+export function memoryStream(terminal?: {
+  columns: number;
+}): Writable & { text: string; isTTY: boolean; columns: number } {
   const stream = new Writable({
     decodeStrings: false,
     write(chunk: string | Buffer, _encoding, done) {

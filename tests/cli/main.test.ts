@@ -6,7 +6,19 @@ import { invoke, memoryStream } from "./invoke.js";
 
 afterEach(() => vi.unstubAllEnvs());
 
-const verbs = ["setup", "doctor", "train", "evaluate", "predict", "attack", "verify", "compare", "serve", "runs", "encode"];
+const verbs = [
+  "setup",
+  "doctor",
+  "train",
+  "evaluate",
+  "predict",
+  "attack",
+  "verify",
+  "compare",
+  "serve",
+  "runs",
+  "encode",
+];
 
 test("help and version go to stdout, with code 0", async () => {
   const help = await invoke(["--help"]);
@@ -77,8 +89,16 @@ test("too little memory is no mistake of ours", async () => {
 // Loading an engine, a schema library and a hub client for --help would cost half a second.
 test("starting loads no verb", () => {
   const staticImports = (file: string): string[] =>
-    [...readFileSync(join("src/cli", file), "utf8").matchAll(/^import (?!type)[^;]*?from "([^"]+)"/gm)].map(([, path]) => path!);
-  expect(staticImports("main.ts")).toEqual(["node:fs", "node:url", "@commander-js/extra-typings", "../errors.js", "./verb.js"]);
+    [...readFileSync(join("src/cli", file), "utf8").matchAll(/^import (?!type)[^;]*?from "([^"]+)"/gm)].map(
+      ([, path]) => path!,
+    );
+  expect(staticImports("main.ts")).toEqual([
+    "node:fs",
+    "node:url",
+    "@commander-js/extra-typings",
+    "../errors.js",
+    "./verb.js",
+  ]);
   expect(staticImports("verb.ts")).toEqual([]);
   expect(staticImports("../errors.ts")).toEqual([]);
 });

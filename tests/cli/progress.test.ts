@@ -1,16 +1,22 @@
 import { Readable } from "node:stream";
 import { afterEach, describe, expect, test, vi } from "vitest";
-import { openProgress } from "../../src/cli/progress.js";
-import { watchTraining } from "../../src/cli/train-watch.js";
+import { createProgress } from "../../src/cli/progress.js";
+import { createTrainProgress } from "../../src/cli/train-progress.js";
 import { memoryStream } from "./invoke.js";
 
 afterEach(() => vi.unstubAllEnvs());
 
-function open(options: { terminal?: { columns: number }; total?: number; quiet?: boolean; start?: number; unit?: string }) {
+function open(options: {
+  terminal?: { columns: number };
+  total?: number;
+  quiet?: boolean;
+  start?: number;
+  unit?: string;
+}) {
   const clock = { time: 0 };
   const stream = memoryStream(options.terminal);
   const { total, quiet, start = 0, unit = "steps" } = options;
-  const progress = openProgress({ label: "train", total, unit, start, quiet, stream, now: () => clock.time });
+  const progress = createProgress({ label: "train", total, unit, start, quiet, stream, now: () => clock.time });
   return { clock, stream, progress };
 }
 
@@ -25,7 +31,9 @@ describe("on a terminal", () => {
     const frames = stream.text.split("\r\x1b[2K").slice(1);
     expect(frames.length).toBeGreaterThan(90);
     expect(frames.length).toBeLessThanOrEqual(100);
-    expect(frames[45]).toBe("train  ━━━━━━━━━━━━────────────  50 %  500 of 1,000 steps  100 steps/s  0:05 left  loss 0.3123");
+    expect(frames[45]).toBe(
+      "train  ━━━━━━━━━━━━────────────  50 %  500 of 1,000 steps  100 steps/s  0:05 left  loss 0.3123",
+    );
     progress.end();
     expect(stream.text.endsWith("\r\x1b[2Ktrain: 1,000 steps in 0:10\n")).toBe(true);
   });
@@ -35,7 +43,7 @@ describe("on a terminal", () => {
     const { clock, stream, progress } = open({ terminal: { columns: 50 }, total: 10 });
     clock.time = 1000;
     progress.update(5, { accuracy: 0.912, loss: 0.1 });
-    progress.note("saved");
+    progress.printLine("saved");
     const frames = stream.text.split("\r\x1b[2K");
     for (const frame of frames) expect(frame.length).toBeLessThan(50);
     expect(frames.slice(2)).toEqual(["saved\n", frames[1]]);
@@ -93,7 +101,7 @@ test("--quiet silences everything", () => {
   const { clock, stream, progress } = open({ total: 10, quiet: true });
   clock.time = 60_000;
   progress.update(5);
-  progress.note("saved");
+  progress.printLine("saved");
   progress.end();
   expect(stream.text).toBe("");
 });
@@ -101,11 +109,11 @@ test("--quiet silences everything", () => {
 test("a training's passes over the same texts are timed each on its own", () => {
   const clock = vi.spyOn(performance, "now");
   const stderr = memoryStream();
-  const { watch } = watchTraining({ stdin: Readable.from([]), stdout: memoryStream(), stderr }, {});
+  const { callbacks: watch } = createTrainProgress({ stdin: Readable.from([]), stdout: memoryStream(), stderr }, {});
   for (const start of [0, 1_000_000]) {
     for (let done = 1; done <= 10; done++) {
       clock.mockReturnValue(start + 3000 * done);
-      watch.onWork!("robust accuracy", done, 10);
+      watch.onProgress!("robust accuracy", done, 10);
     }
   }
   clock.mockRestore();

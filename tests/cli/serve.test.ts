@@ -5,9 +5,9 @@ import { request } from "node:http";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { loadModel } from "../../src/models/index.js";
-import { createEndpoint } from "../../src/runs/endpoint.js";
-import { serveModel } from "../../src/runs/serve.js";
-import { free, memory } from "../../src/tensor/index.js";
+import { createInferenceServer } from "../../src/runs/endpoint.js";
+import { serveModel } from "../../src/runs/inference-server.js";
+import { free, getMemoryStats } from "../../src/tensor/index.js";
 import { onCpu } from "../../src/train/index.js";
 import { type TinyVictim, tinyVictim } from "../attacks/tiny-victim.js";
 import { temporaryFolder } from "../temporary.js";
@@ -21,7 +21,8 @@ const children: ChildProcess[] = [];
 beforeAll(async () => {
   buildIfStale();
   vi.stubEnv("TEMPER_CACHE", join(folder, "cache"));
-  for (const encoding of ["subword", "word"] as const) victims[encoding] = await tinyVictim(join(folder, encoding), { encoding });
+  for (const encoding of ["subword", "word"] as const)
+    victims[encoding] = await tinyVictim(join(folder, encoding), { tokenization: encoding });
 }, 240_000);
 afterAll(() => {
   for (const child of children) child.kill("SIGKILL");
@@ -61,7 +62,19 @@ describe("temper serve", () => {
   test.each(["subword", "word"])("an attack through it is the attack itself (%s)", async (encoding) => {
     const { run, data, substitutions } = victims[encoding]!;
     const { url, child } = await serve(run);
-    const flags = ["--data", data, "--text", "text", "--label", "label", "--examples", "20", "--quiet", "--substitutions", substitutions];
+    const flags = [
+      "--data",
+      data,
+      "--text-column",
+      "text",
+      "--label-column",
+      "label",
+      "--num-examples",
+      "20",
+      "--quiet",
+      "--substitutions",
+      substitutions,
+    ];
     const attacks = ["--attack", "pwws", "--attack", "genetic:population=5,iterations=3"];
     const here = await invoke([
       "attack",
@@ -90,7 +103,11 @@ describe("temper serve", () => {
             after,
             ...rest
           } = JSON.parse(line) as Record<string, unknown> & { before: number[]; after: number[] };
-          return { ...rest, before: before.map((value) => value.toFixed(4)), after: after.map((value) => value.toFixed(4)) };
+          return {
+            ...rest,
+            before: before.map((value) => value.toFixed(4)),
+            after: after.map((value) => value.toFixed(4)),
+          };
         });
       });
       expect(results[1]).toEqual(results[0]);
@@ -103,7 +120,11 @@ describe("temper serve", () => {
 
   test("says which model it is, and what it does not take", async () => {
     const { url, child } = await serve(victims.subword!.run);
-    expect(await (await fetch(url)).json()).toMatchObject({ labels: ["negative", "positive"], encoding: "subword", unknown: "[UNK]" });
+    expect(await (await fetch(url)).json()).toMatchObject({
+      labels: ["negative", "positive"],
+      encoding: "subword",
+      unknown: "[UNK]",
+    });
     const answers: [string, number, RegExp][] = [
       ["hello", 400, /expected JSON/],
       ['{"text": "a"}', 400, /texts/],
@@ -115,11 +136,16 @@ describe("temper serve", () => {
     ];
     for (const [body, status, message] of answers) {
       const response = await post(url, body);
-      expect([response.status, ((await response.json()) as { error: string }).error]).toEqual([status, expect.stringMatching(message)]);
+      expect([response.status, ((await response.json()) as { error: string }).error]).toEqual([
+        status,
+        expect.stringMatching(message),
+      ]);
     }
     expect((await fetch(url, { method: "DELETE" })).status).toBe(405);
     expect(await (await post(url, '{"texts": []}')).json()).toEqual({ probabilities: [] });
-    const pair = (await (await post(url, '{"texts": ["the film was good", ["good", "bad"]]}')).json()) as { probabilities: number[][] };
+    const pair = (await (await post(url, '{"texts": ["the film was good", ["good", "bad"]]}')).json()) as {
+      probabilities: number[][];
+    };
     for (const row of pair.probabilities) expect(row[0]! + row[1]!).toBeCloseTo(1, 6);
     const taken = await invoke(["serve", victims.subword!.run, "--port", new URL(url).port, "--device", "cpu"]);
     expect(taken).toMatchObject({ code: 2, stderr: expect.stringContaining("another program listens there") });
@@ -135,9 +161,9 @@ describe("an endpoint", () => {
     const first = new Promise<void>((resolve) => {
       release = resolve;
     });
-    const server = createEndpoint({
-      facts: {},
-      async answer(texts) {
+    const server = createInferenceServer({
+      modelInfo: {},
+      async predict(texts) {
         batches.push(texts.length);
         if (batches.length === 1) await first;
         return texts.map(([text]) => [Number(text), 1 - Number(text)]);
@@ -169,21 +195,23 @@ describe("an endpoint", () => {
 
   test("turns away what it has no room for, survives askers that leave, and reports failures", async () => {
     let broken = false;
-    const server = createEndpoint(
+    const server = createInferenceServer(
       {
-        facts: {},
-        async answer(texts) {
+        modelInfo: {},
+        async predict(texts) {
           if (broken) throw new Error("no memory");
           await new Promise((resolve) => setTimeout(resolve, 30));
           return texts.map(() => [0.5, 0.5]);
         },
       },
-      { texts: 2, bytes: 1000, waiting: 3 },
+      { maxTexts: 2, maxBytes: 1000, maxQueuedTexts: 3 },
     );
     await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
     const { port } = server.address() as { port: number };
     const url = `http://127.0.0.1:${port}/`;
-    const statuses = await Promise.all(Array.from({ length: 4 }, () => post(url, '{"texts": ["a", "b"]}').then(({ status }) => status)));
+    const statuses = await Promise.all(
+      Array.from({ length: 4 }, () => post(url, '{"texts": ["a", "b"]}').then(({ status }) => status)),
+    );
     expect(statuses.filter((status) => status === 200).length).toBeGreaterThan(0);
     expect(statuses.filter((status) => status === 503).length).toBeGreaterThan(0);
     const leaving = request({ port, host: "127.0.0.1", method: "POST" }).on("error", () => undefined);
@@ -199,18 +227,19 @@ describe("an endpoint", () => {
   });
 
   test("over a model leaves no tensor behind", async () => {
-    const before = memory().tensors;
+    const before = getMemoryStats().tensors;
     const model = await loadModel(victims.word!.run);
     const { server, classifier } = serveModel(model, onCpu);
     await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-    const loaded = memory().tensors;
+    const loaded = getMemoryStats().tensors;
     const url = `http://127.0.0.1:${(server.address() as { port: number }).port}/`;
-    for (let i = 0; i < 5; i++) expect((await post(url, '{"texts": ["the film was good", "[UNK] bad"]}')).status).toBe(200);
-    expect(memory().tensors).toBe(loaded);
+    for (let i = 0; i < 5; i++)
+      expect((await post(url, '{"texts": ["the film was good", "[UNK] bad"]}')).status).toBe(200);
+    expect(getMemoryStats().tensors).toBe(loaded);
     server.close();
     server.closeAllConnections();
     classifier.close();
     free(model.weights);
-    expect(memory().tensors).toBe(before);
+    expect(getMemoryStats().tensors).toBe(before);
   });
 });

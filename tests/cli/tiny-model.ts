@@ -1,7 +1,7 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { parseConfig } from "../../src/models/config.js";
-import { encoderParameters } from "../../src/models/encoder.js";
+import { parseModelConfig } from "../../src/models/config.js";
+import { getEncoderParameterShapes } from "../../src/models/encoder.js";
 import { type SafetensorsTensor, writeSafetensors } from "../../src/models/safetensors-writer.js";
 import { Rng } from "../../src/tensor/random.js";
 
@@ -28,10 +28,15 @@ export async function writeTinyModel(
   writeFileSync(join(folder, "config.json"), JSON.stringify(config));
   writeFileSync(join(folder, "vocab.txt"), `${vocabulary.join("\n")}\n`);
   const rng = new Rng(1);
-  const tensors = [...encoderParameters(parseConfig(config, "tiny"))].map(([name, shape]): SafetensorsTensor => {
-    const values = Float32Array.from({ length: shape.reduce((product, size) => product * size, 1) }, () => rng.next() - 0.5);
-    return { name, dtype: "F32", shape, bytes: () => new Uint8Array(values.buffer) };
-  });
+  const tensors = [...getEncoderParameterShapes(parseModelConfig(config, "tiny"))].map(
+    ([name, shape]): SafetensorsTensor => {
+      const values = Float32Array.from(
+        { length: shape.reduce((product, size) => product * size, 1) },
+        () => rng.next() - 0.5,
+      );
+      return { name, dtype: "F32", shape, bytes: () => new Uint8Array(values.buffer) };
+    },
+  );
   await writeSafetensors(join(folder, "model.safetensors"), change(tensors));
   return folder;
 }

@@ -1,7 +1,7 @@
 import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
-import { memory } from "../../src/tensor/index.js";
+import { getMemoryStats } from "../../src/tensor/index.js";
 import { temporaryFolder } from "../temporary.js";
 import { reviews, writeReviews, writeTinyBert } from "../tiny-run.js";
 import { invoke } from "./invoke.js";
@@ -13,7 +13,20 @@ let flags: string[];
 beforeAll(async () => {
   const model = await writeTinyBert(join(folder, "tiny-bert"));
   const data = writeReviews(join(folder, "reviews.tsv"));
-  flags = ["--model", model, "--data", data, "--text", "text", "--label", "label", "--device", "cpu", "--threads", "1"];
+  flags = [
+    "--model",
+    model,
+    "--data",
+    data,
+    "--text-column",
+    "text",
+    "--label-column",
+    "label",
+    "--device",
+    "cpu",
+    "--threads",
+    "1",
+  ];
   flags.push("--batch-size", "8", "--learning-rate", "1e-2", "--set", "train.dropout=false");
   const trained = await invoke(["train", ...flags, "--epochs", "8", "--out", out, "--tensorboard"]);
   expect(trained.code).toBe(0);
@@ -24,7 +37,9 @@ let summary: { stdout: string; stderr: string };
 
 describe("train", () => {
   test("ends with a summary, and told each evaluation", () => {
-    expect(summary.stdout).toMatch(/^run +\S+runs\/reviews\nmethod +standard, seed 0\ntrained +96 steps on 96 examples/);
+    expect(summary.stdout).toMatch(
+      /^run +\S+runs\/reviews\nmethod +standard, seed 0\ntrained +96 steps on 96 examples/,
+    );
     expect(summary.stdout).toMatch(/time +0:\d\d, [\d,.]+ examples\/s\n/);
     expect(summary.stdout).toMatch(/reviews test: 12 examples\naccuracy +\d+\.\d %/);
     expect(summary.stderr.match(/^step \d+: accuracy /gm)).toHaveLength(8);
@@ -64,7 +79,11 @@ describe("train", () => {
     expect(stdout).toMatch(/steps +36, [\d.]+ s each\ntime +about 0:\d\d: /);
     expect(existsSync(nowhere)).toBe(false);
     const { stdout: json } = await invoke(["train", ...flags, "--dry-run", "--json"]);
-    expect(JSON.parse(json)).toMatchObject({ steps: 36, parameters: expect.any(Number) as number, config: { train: { dropout: false } } });
+    expect(JSON.parse(json)).toMatchObject({
+      steps: 36,
+      parameters: expect.any(Number) as number,
+      config: { train: { dropout: false } },
+    });
   });
 
   test.each<[string, string[], RegExp]>([
@@ -95,7 +114,12 @@ describe("train", () => {
     const good = reviews(60, "rows").map(({ text, label }) => `${text}\t${label}`);
 
     test.each<[string, string, string, RegExp]>([
-      ["a wrong column", "column.tsv", `sentence\tlabel\n${good.join("\n")}`, /has no column "text".*its columns are sentence, label/],
+      [
+        "a wrong column",
+        "column.tsv",
+        `sentence\tlabel\n${good.join("\n")}`,
+        /has no column "text".*its columns are sentence, label/,
+      ],
       ["an empty file", "empty.tsv", "", /holds no rows/],
       [
         "one label only",
@@ -137,53 +161,115 @@ describe("train", () => {
 describe("evaluate", () => {
   test("a table of one's own, as JSON and for people", async () => {
     const data = writeReviews(join(folder, "more.tsv"), 50, "more");
-    const args = ["evaluate", out, "--data", data, "--text", "text", "--label", "label", "--device", "cpu"];
+    const args = [
+      "evaluate",
+      out,
+      "--data",
+      data,
+      "--text-column",
+      "text",
+      "--label-column",
+      "label",
+      "--device",
+      "cpu",
+    ];
     const { code, stdout } = await invoke([...args, "--json"]);
     expect(code).toBe(0);
-    const report = JSON.parse(stdout) as { accuracy: number; interval: [number, number]; metrics: Record<string, number> };
+    const report = JSON.parse(stdout) as {
+      accuracy: number;
+      interval: [number, number];
+      metrics: Record<string, number>;
+    };
     expect(report).toMatchObject({ task: "more", split: "test", examples: 50, labels: ["negative", "positive"] });
     expect(report.interval[0]).toBeLessThan(report.accuracy);
     expect(report.interval[1]).toBeGreaterThanOrEqual(report.accuracy);
-    expect(Object.keys(report.metrics)).toEqual(["accuracy", "f1", "macro-f1", "matthews", "log-loss", "calibration-error"]);
+    expect(Object.keys(report.metrics)).toEqual([
+      "accuracy",
+      "f1",
+      "macro-f1",
+      "matthews",
+      "log-loss",
+      "calibration-error",
+    ]);
     const people = await invoke(args);
     expect(people.stdout).toMatch(/^more test: 50 examples\naccuracy +\d+\.\d %/);
     expect(people.stdout).toMatch(/label \\ predicted +negative +positive\nnegative +\d+ +\d+\npositive +\d+ +\d+\n$/);
-    const sample = await invoke([...args, "--limit", "10", "--json"]);
+    const sample = await invoke([...args, "--max-train-samples", "10", "--json"]);
     expect(JSON.parse(sample.stdout)).toMatchObject({ examples: 10 });
   });
 
   test("without a word more: the run's own task", async () => {
     const { stdout } = await invoke(["evaluate", out, "--json"]);
-    expect(JSON.parse(stdout)).toMatchObject((JSON.parse(readFileSync(join(out, "results.json"), "utf8")) as { report: object }).report);
+    expect(JSON.parse(stdout)).toMatchObject(
+      (JSON.parse(readFileSync(join(out, "results.json"), "utf8")) as { report: object }).report,
+    );
   });
 
   const shared = join(process.env.TEMPER_SHARED ?? join("..", "shared"), "data");
 
-  test.skipIf(!existsSync(join(shared, "advglue")))("AdvGLUE beside GLUE, and the drop (needs ../shared/data)", async () => {
-    const sst2 = join(folder, "sst2");
-    const args = ["--task", "sst2", "--data", shared, "--limit", "32", "--epochs", "1", "--set", "selectionLimit=20", "--out", sst2];
-    expect(await invoke(["train", "--model", join(folder, "tiny-bert"), "--device", "cpu", "--max-length", "12", ...args])).toMatchObject({
-      code: 0,
-    });
-    const { code, stdout } = await invoke(["evaluate", sst2, "--task", "advglue", "--data", shared]);
-    expect(code).toBe(0);
-    expect(stdout).toMatch(/^dev set +examples +accuracy +95 % interval\nGLUE sst2 +872 +\d+\.\d % +.*\nAdvGLUE sst2 +148 +\d+\.\d % /);
-    const json = JSON.parse((await invoke(["evaluate", sst2, "--task", "advglue", "--data", shared, "--json"])).stdout) as {
-      drop: number;
-      glue: { accuracy: number; task: string };
-      advglue: { accuracy: number; task: string };
-    };
-    expect(json).toMatchObject({ task: "advglue", glue: { task: "sst2" }, advglue: { task: "advglue:sst2" } });
-    expect(json.drop).toBeCloseTo(json.glue.accuracy - json.advglue.accuracy, 10);
-    // One part by its name is a task like any other.
-    const part = JSON.parse((await invoke(["evaluate", sst2, "--task", "advglue:sst2", "--data", shared, "--json"])).stdout) as object;
-    expect(part).toMatchObject({ task: "advglue:sst2", split: "dev", examples: 148, accuracy: json.advglue.accuracy });
-  });
+  test.skipIf(!existsSync(join(shared, "advglue")))(
+    "AdvGLUE beside GLUE, and the drop (needs ../shared/data)",
+    async () => {
+      const sst2 = join(folder, "sst2");
+      const args = [
+        "--task",
+        "sst2",
+        "--data",
+        shared,
+        "--max-train-samples",
+        "32",
+        "--epochs",
+        "1",
+        "--set",
+        "selectionLimit=20",
+        "--out",
+        sst2,
+      ];
+      expect(
+        await invoke(["train", "--model", join(folder, "tiny-bert"), "--device", "cpu", "--max-length", "12", ...args]),
+      ).toMatchObject({
+        code: 0,
+      });
+      const { code, stdout } = await invoke(["evaluate", sst2, "--task", "advglue", "--data", shared]);
+      expect(code).toBe(0);
+      expect(stdout).toMatch(
+        /^dev set +examples +accuracy +95 % interval\nGLUE sst2 +872 +\d+\.\d % +.*\nAdvGLUE sst2 +148 +\d+\.\d % /,
+      );
+      const json = JSON.parse(
+        (await invoke(["evaluate", sst2, "--task", "advglue", "--data", shared, "--json"])).stdout,
+      ) as {
+        drop: number;
+        glue: { accuracy: number; task: string };
+        advglue: { accuracy: number; task: string };
+      };
+      expect(json).toMatchObject({ task: "advglue", glue: { task: "sst2" }, advglue: { task: "advglue:sst2" } });
+      expect(json.drop).toBeCloseTo(json.glue.accuracy - json.advglue.accuracy, 10);
+      // One part by its name is a task like any other.
+      const part = JSON.parse(
+        (await invoke(["evaluate", sst2, "--task", "advglue:sst2", "--data", shared, "--json"])).stdout,
+      ) as object;
+      expect(part).toMatchObject({
+        task: "advglue:sst2",
+        split: "dev",
+        examples: 148,
+        accuracy: json.advglue.accuracy,
+      });
+    },
+  );
 
   test("labels that disagree are shown side by side", async () => {
     const data = join(folder, "stars.tsv");
     writeFileSync(data, "text\tlabel\na film\tone\nthe plot\ttwo\n");
-    const { code, stderr } = await invoke(["evaluate", out, "--data", data, "--text", "text", "--label", "label"]);
+    const { code, stderr } = await invoke([
+      "evaluate",
+      out,
+      "--data",
+      data,
+      "--text-column",
+      "text",
+      "--label-column",
+      "label",
+    ]);
     expect(code).toBe(2);
     expect(stderr).toMatch(/expected the labels negative, positive in "label", received one, two/);
     const spam = await invoke(["evaluate", out, "--task", "spam"]);
@@ -204,9 +290,9 @@ describe("evaluate", () => {
       out,
       "--data",
       join(folder, "more.tsv"),
-      "--text",
+      "--text-column",
       "text",
-      "--label",
+      "--label-column",
       "label",
       "--split",
       "dev",
@@ -275,9 +361,9 @@ describe("predict", () => {
   });
 
   test("frees what it made, and says what was cut", async () => {
-    const before = memory().tensors;
+    const before = getMemoryStats().tensors;
     const { stderr } = await invoke(["predict", out], `${"good ".repeat(30)}\nbad`);
-    expect(memory().tensors).toBe(before);
+    expect(getMemoryStats().tensors).toBe(before);
     expect(stderr).toBe("note: 1 text was longer than 12 tokens and cut there\n");
   });
 });

@@ -17,7 +17,17 @@ beforeAll(async () => {
   vi.stubEnv("TEMPER_CACHE", join(folder, "cache"));
   victim = await tinyVictim(join(folder, "one"));
   other = await tinyVictim(join(folder, "two"), { seed: 1 });
-  const flags = ["--data", victim.data, "--text", "text", "--label", "label", "--examples", "24", ...cpu];
+  const flags = [
+    "--data",
+    victim.data,
+    "--text-column",
+    "text",
+    "--label-column",
+    "label",
+    "--num-examples",
+    "24",
+    ...cpu,
+  ];
   expect(await invoke(["attack", victim.run, ...flags, "--attack", "pwws", "--out", out])).toMatchObject({ code: 0 });
 }, 180_000);
 beforeEach(() => vi.stubEnv("TEMPER_CACHE", join(folder, "cache")));
@@ -32,7 +42,9 @@ describe("temper verify", () => {
     expect(stdout).toMatch(
       /pwws\.jsonl: all 24 lines of pwws hold, every edit from .*table\.json \(\d+ fooled, \d+ held, \d+ wrong from the start\)/,
     );
-    expect(JSON.parse((await verify(journal, "--json")).stdout)).toMatchObject([{ journal, lines: 24, header: { attack: "pwws" } }]);
+    expect(JSON.parse((await verify(journal, "--json")).stdout)).toMatchObject([
+      { journal, lines: 24, header: { attack: "pwws" } },
+    ]);
   });
 
   test("rejects it after any single edit", async () => {
@@ -69,13 +81,21 @@ describe("temper verify", () => {
     };
     await rejects(`${lines.slice(0, -1).join("\n")}\n`, /expected 24 results, the journal ends after 23/);
     await rejects(`${lines.toSpliced(4, 1).join("\n")}\n`, /:5: this line does not match its checksum/);
-    await rejects(`${lines.with(2, lines[3]!).with(3, lines[2]!).join("\n")}\n`, /:3: this line does not match its checksum/);
+    await rejects(
+      `${lines.with(2, lines[3]!).with(3, lines[2]!).join("\n")}\n`,
+      /:3: this line does not match its checksum/,
+    );
     await rejects("", /the journal is empty/);
     await rejects("hello\n", /:1: expected the header of an attack journal/);
     const wrong = await invoke(["verify", journal, "--model", other.run, ...cpu]);
-    expect(wrong).toMatchObject({ code: 2, stderr: expect.stringContaining("the journal was made with another model") });
+    expect(wrong).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining("the journal was made with another model"),
+    });
     const table = join(folder, "table.json");
     writeFileSync(table, JSON.stringify({ good: ["bad"] }));
-    expect((await verify(journal, "--substitutions", table)).stderr).toContain("the journal was made with another substitutions");
+    expect((await verify(journal, "--substitutions", table)).stderr).toContain(
+      "the journal was made with another substitutions",
+    );
   });
 });

@@ -1,11 +1,11 @@
 import { join } from "node:path";
 import { parse } from "csv-parse/sync";
 import { beforeAll, describe, expect, test } from "vitest";
-import { Pool, poolAttacker } from "../../src/attacks/pool.js";
-import { readTiming, runAttack } from "../../src/attacks/run.js";
-import { journalCsv } from "../../src/evaluation/attack-csv.js";
-import { sanityFlags } from "../../src/evaluation/attack-sanity.js";
-import { type EvaluationSummary, summarise } from "../../src/evaluation/attack-summary.js";
+import { createPoolAttacker, SearchPool } from "../../src/attacks/pool.js";
+import { readTiming, runAttack } from "../../src/attacks/run-attack.js";
+import { formatJournalCsv } from "../../src/evaluation/attack-csv.js";
+import { type AttackSuiteSummary, summarize } from "../../src/evaluation/attack-summary.js";
+import { runSanityChecks } from "../../src/evaluation/sanity-checks.js";
 import { attack, collect, scriptedVictim, targetOfChoices } from "../attacks/scripted.js";
 import { temporaryFolder } from "../temporary.js";
 
@@ -23,23 +23,23 @@ const targets = ["wrong", "both", "later", "holds", "stays"].map((word, i) =>
 const paths = { greedy: join(folder, "greedy.jsonl"), random: join(folder, "random.jsonl") };
 
 async function run(name: "greedy" | "random", options: unknown, journal: string, list = targets): Promise<void> {
-  const attacker = poolAttacker(new Pool(victim), await attack(name, options));
+  const attacker = createPoolAttacker(new SearchPool(victim), await attack(name, options));
   await runAttack({
     attacker,
-    targets: list,
-    examples: list.length,
+    attackExamples: list,
+    numExamples: list.length,
     seed: 11,
     hashes: {},
     settings: {},
-    journal,
+    journalPath: journal,
   });
 }
 
-let summary: EvaluationSummary;
+let summary: AttackSuiteSummary;
 beforeAll(async () => {
   await run("greedy", {}, paths.greedy);
   await run("random", { samples: 1 }, paths.random);
-  summary = await summarise(paths, { greedy: await readTiming(paths.greedy) });
+  summary = await summarize(paths, { greedy: await readTiming(paths.greedy) });
 });
 
 describe("the summary", () => {
@@ -77,13 +77,16 @@ describe("the summary", () => {
   test("refuses journals of different examples", async () => {
     const other = join(folder, "other.jsonl");
     await run("greedy", {}, other, targets.slice(1));
-    await expect(summarise({ greedy: paths.greedy, other })).rejects.toThrow("its examples are not those of");
+    await expect(summarize({ greedy: paths.greedy, other })).rejects.toThrow("its examples are not those of");
   });
 });
 
 describe("the CSV export", () => {
   test("has the columns of TextAttack's log, changed words marked", async () => {
-    const rows = parse((await collect(journalCsv(paths.greedy))).join(""), { columns: true }) as Record<string, string>[];
+    const rows = parse((await collect(formatJournalCsv(paths.greedy))).join(""), { columns: true }) as Record<
+      string,
+      string
+    >[];
     expect(rows.map((row) => row.result_type)).toEqual(["Skipped", "Successful", "Successful", "Failed", "Failed"]);
     expect(rows[1]).toEqual({
       original_text: "both [[x]]",
@@ -102,18 +105,28 @@ describe("the CSV export", () => {
     const path = join(folder, "quotes.jsonl");
     const target = { ...targetOfChoices("1", [["a"], ["b", "c"]]), texts: ['say "a",\n', "b!"], fields: [0, 1] };
     await run("greedy", {}, path, [target]);
-    const [row] = parse((await collect(journalCsv(path))).join(""), { columns: true }) as Record<string, string>[];
+    const [row] = parse((await collect(formatJournalCsv(path))).join(""), { columns: true }) as Record<
+      string,
+      string
+    >[];
     expect(row!.original_text).toBe('say "a",<SPLIT><SPLIT>b!');
   });
 });
 
 describe("sanity flags", () => {
-  const names = (change: object, facts = {}) => sanityFlags({ ...summary, majority: 0.5, ...change }, facts).map((flag) => flag.name);
-  const attacked = (accuracyUnderAttack: number, more = {}) => ({ ...summary.attacks.greedy!, accuracyUnderAttack, ...more });
+  const names = (change: object, facts = {}) =>
+    runSanityChecks({ ...summary, majority: 0.5, ...change }, facts).map((flag) => flag.name);
+  const attacked = (accuracyUnderAttack: number, more = {}) => ({
+    ...summary.attacks.greedy!,
+    accuracyUnderAttack,
+    ...more,
+  });
 
   test("are silent where nothing is odd", () => {
     expect(names({})).toEqual([]);
-    expect(names({}, { trainedEncoding: "word", encoding: "word", dropoutOn: false, whiteBox: [], transfer: [] })).toEqual([]);
+    expect(
+      names({}, { trainedEncoding: "word", encoding: "word", dropoutOn: false, whiteBox: [], transfer: [] }),
+    ).toEqual([]);
   });
 
   test("show each oddity", () => {
@@ -126,7 +139,11 @@ describe("sanity flags", () => {
     expect(names(two, { whiteBox: ["pwws"] })).toEqual([]);
     expect(names(two, { transfer: ["pwws"] })).toEqual(["transfer-beats-adaptive"]);
     expect(names({ ...two, examples: 10 }, { whiteBox: ["ascc"] })).toEqual([]);
-    expect(names({ attacks: { genetic: attacked(0.5, { limited: true, lateSuccesses: 30, attacked: 800 }) } })).toEqual(["not-converged"]);
-    expect(names({ attacks: { genetic: attacked(0.5, { limited: true, lateSuccesses: 3, attacked: 800 }) } })).toEqual([]);
+    expect(names({ attacks: { genetic: attacked(0.5, { limited: true, lateSuccesses: 30, attacked: 800 }) } })).toEqual(
+      ["not-converged"],
+    );
+    expect(names({ attacks: { genetic: attacked(0.5, { limited: true, lateSuccesses: 3, attacked: 800 }) } })).toEqual(
+      [],
+    );
   });
 });

@@ -1,14 +1,14 @@
 import { describe, expect, test } from "vitest";
 import {
   accuracy,
-  calibrationError,
-  confusion,
+  confusionMatrix,
+  expectedCalibrationError,
   f1,
   logLoss,
   macroF1,
-  matthews,
+  matthewsCorrelation,
   metrics,
-  predictions,
+  toPredictions,
 } from "../../src/evaluation/metrics.js";
 
 const labels = [0, 1, 2, 2, 1, 0, 1, 2, 0, 1];
@@ -24,23 +24,23 @@ const probabilities = [
   [0.1, 0.6, 0.3],
   [0.25, 0.5, 0.25],
 ];
-const predicted = predictions(probabilities);
+const predicted = toPredictions(probabilities);
 
 // Expected values are scikit-learn's on the same lists.
 describe("metrics", () => {
   test("of three classes", () => {
     expect([...predicted]).toEqual([0, 1, 2, 0, 1, 0, 2, 2, 1, 1]);
     expect(accuracy(predicted, labels)).toBe(0.7);
-    expect(confusion(predicted, labels, 3)).toEqual([
+    expect(confusionMatrix(predicted, labels, 3)).toEqual([
       [2, 1, 0],
       [0, 3, 1],
       [1, 0, 2],
     ]);
     expect(macroF1(predicted, labels)).toBeCloseTo(0.6944444444444443, 13); // f1_score(average="macro")
     expect([0, 1, 2].map((label) => f1(predicted, labels, label))).toEqual([2 / 3, 0.75, 2 / 3]);
-    expect(matthews(predicted, labels)).toBeCloseTo(0.5454545454545454, 13); // matthews_corrcoef
+    expect(matthewsCorrelation(predicted, labels)).toBeCloseTo(0.5454545454545454, 13); // matthews_corrcoef
     expect(logLoss(probabilities, labels)).toBeCloseTo(0.8209120429316723, 12); // log_loss
-    expect(calibrationError(probabilities, labels, 10)).toBeCloseTo(0.15, 12); // bins of width 0.1, open below
+    expect(expectedCalibrationError(probabilities, labels, 10)).toBeCloseTo(0.15, 12); // bins of width 0.1, open below
   });
 
   test("of two classes", () => {
@@ -49,16 +49,16 @@ describe("metrics", () => {
       [0, 1, 0, 0, 1, 1, 1, 0],
     ];
     expect(f1(guess, gold)).toBe(0.75);
-    expect(matthews(guess, gold)).toBe(0.5);
+    expect(matthewsCorrelation(guess, gold)).toBe(0.5);
   });
 
   test("at their edges", () => {
     expect(f1([0, 0], [0, 0])).toBe(0);
-    expect(matthews([1, 1], [0, 1])).toBe(0);
-    expect(predictions([[0.5, 0.5]])[0]).toBe(0);
+    expect(matthewsCorrelation([1, 1], [0, 1])).toBe(0);
+    expect(toPredictions([[0.5, 0.5]])[0]).toBe(0);
     expect(logLoss([[1, 0]], [1])).toBeCloseTo(-Math.log(1e-15), 9);
     expect(
-      calibrationError(
+      expectedCalibrationError(
         [
           [1, 0],
           [0, 1],
@@ -67,7 +67,7 @@ describe("metrics", () => {
       ),
     ).toBe(0);
     expect(
-      calibrationError(
+      expectedCalibrationError(
         [
           [1, 0],
           [0, 1],
@@ -78,7 +78,9 @@ describe("metrics", () => {
   });
 
   test("are all found by the names that tasks use", () => {
-    const values = Object.fromEntries(Object.entries(metrics).map(([name, metric]) => [name, metric(probabilities, labels)]));
+    const values = Object.fromEntries(
+      Object.entries(metrics).map(([name, metric]) => [name, metric(probabilities, labels)]),
+    );
     expect(values).toMatchObject({
       accuracy: 0.7,
       f1: 0.75,

@@ -9,18 +9,18 @@ import {
   studentTail,
 } from "../../src/evaluation/special-functions.js";
 import {
-  detectableDifference,
-  holm,
+  describePower,
+  holmCorrection,
   mcNemar,
   mean,
   median,
+  minDetectableDifference,
   pairedBootstrap,
   pairedTTest,
-  powerLine,
   quantile,
   standardDeviation,
   welchTTest,
-  wilson,
+  wilsonInterval,
 } from "../../src/evaluation/statistics.js";
 import { Rng } from "../../src/tensor/random.js";
 
@@ -28,7 +28,9 @@ import { Rng } from "../../src/tensor/random.js";
 describe("special functions", () => {
   test("log gamma", () => {
     // special.gammaln([0.3, 1, 5.5, 200])
-    expect([0.3, 1, 5.5].map(logGamma)).toEqual([1.0957979948180756, 0, 3.9578139676187165].map((value) => expect.closeTo(value, 12)));
+    expect([0.3, 1, 5.5].map(logGamma)).toEqual(
+      [1.0957979948180756, 0, 3.9578139676187165].map((value) => expect.closeTo(value, 12)),
+    );
     expect(logGamma(200)).toBeCloseTo(857.9336698258574, 9);
   });
 
@@ -66,19 +68,22 @@ describe("simple statistics", () => {
 describe("wilson", () => {
   test("intervals", () => {
     // stats.binomtest(40, 100).proportion_ci(method="wilson")
-    expect(wilson(40, 100)).toEqual({ low: expect.closeTo(0.3094012864324589, 11), high: expect.closeTo(0.4979974132089382, 11) });
+    expect(wilsonInterval(40, 100)).toEqual({
+      low: expect.closeTo(0.3094012864324589, 11),
+      high: expect.closeTo(0.4979974132089382, 11),
+    });
     // stats.binomtest(0, 20).proportion_ci(method="wilson")
-    expect(wilson(0, 20)).toEqual({ low: 0, high: expect.closeTo(0.16112515805281935, 11) });
+    expect(wilsonInterval(0, 20)).toEqual({ low: 0, high: expect.closeTo(0.16112515805281935, 11) });
     // stats.binomtest(78, 78).proportion_ci(.99, "wilson")
-    expect(wilson(78, 78, 0.99)).toEqual({ low: expect.closeTo(0.9216056630600153, 11), high: 1 });
-    expect(wilson(0, 0)).toEqual({ low: 0, high: 1 });
+    expect(wilsonInterval(78, 78, 0.99)).toEqual({ low: expect.closeTo(0.9216056630600153, 11), high: 1 });
+    expect(wilsonInterval(0, 0)).toEqual({ low: 0, high: 1 });
   });
 
   test("hold the share and lie inside 0 and 1", () => {
     fc.assert(
       fc.property(fc.integer({ min: 1, max: 500 }), fc.double({ min: 0, max: 1, noNaN: true }), (count, share) => {
         const hits = Math.round(count * share);
-        const { low, high } = wilson(hits, count);
+        const { low, high } = wilsonInterval(hits, count);
         expect(low).toBeGreaterThanOrEqual(0);
         expect(high).toBeLessThanOrEqual(1);
         expect(low <= hits / count && hits / count <= high).toBe(true);
@@ -134,9 +139,11 @@ describe("tests of a difference", () => {
 
   test("Holm's correction keeps the order given", () => {
     // multipletests([.01, .04, .03, .005], method="holm") -> .03, .06, .06, .02
-    expect(holm([0.01, 0.04, 0.03, 0.005])).toEqual([0.03, 0.06, 0.06, 0.02].map((value) => expect.closeTo(value, 12)));
-    expect(holm([0.6, 0.9])).toEqual([1, 1]);
-    expect(holm([])).toEqual([]);
+    expect(holmCorrection([0.01, 0.04, 0.03, 0.005])).toEqual(
+      [0.03, 0.06, 0.06, 0.02].map((value) => expect.closeTo(value, 12)),
+    );
+    expect(holmCorrection([0.6, 0.9])).toEqual([1, 1]);
+    expect(holmCorrection([])).toEqual([]);
   });
 });
 
@@ -180,7 +187,9 @@ describe("the paired bootstrap", () => {
 
   test("is the same for the same seed, and wants pairs", () => {
     const [a, b] = [rows(2, 30, 0.5, new Rng(4)), rows(2, 30, 0.5, new Rng(5))];
-    expect(pairedBootstrap(a, b, new Rng(6), { samples: 100 })).toEqual(pairedBootstrap(a, b, new Rng(6), { samples: 100 }));
+    expect(pairedBootstrap(a, b, new Rng(6), { samples: 100 })).toEqual(
+      pairedBootstrap(a, b, new Rng(6), { samples: 100 }),
+    );
     expect(() => pairedBootstrap(a, b.slice(1), new Rng(6))).toThrow("expected the same seeds");
     expect(() => pairedBootstrap(a, [b[0]!, [1]], new Rng(6))).toThrow("expected the same seeds");
   });
@@ -189,15 +198,17 @@ describe("the paired bootstrap", () => {
 describe("power", () => {
   test("says which difference a set can show", () => {
     // (1.95996 + 0.84162) * sqrt(0.5 / 78) = 0.2243
-    expect(powerLine(78)).toBe("with 78 examples, two models that differ by less than 22.4 points cannot be told apart");
-    expect(detectableDifference(78, { discordant: 0.1 })).toBeCloseTo(2.801585218113 * Math.sqrt(0.1 / 78), 9);
-    expect(detectableDifference(1)).toBe(1);
+    expect(describePower(78)).toBe(
+      "with 78 examples, two models that differ by less than 22.4 points cannot be told apart",
+    );
+    expect(minDetectableDifference(78, { discordant: 0.1 })).toBeCloseTo(2.801585218113 * Math.sqrt(0.1 / 78), 9);
+    expect(minDetectableDifference(1)).toBe(1);
   });
 
   test("agrees with a simulation of McNemar's test", () => {
     const rng = new Rng(7);
     const [count, discordant] = [400, 0.2];
-    const gap = detectableDifference(count, { discordant });
+    const gap = minDetectableDifference(count, { discordant });
     let found = 0;
     for (let trial = 0; trial < 1000; trial++) {
       let [a, b] = [0, 0];

@@ -1,6 +1,6 @@
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { type Step, tensor } from "temper-nlp";
+import { type BatchContext, tensor } from "temper-nlp";
 import { beforeAll, expect, test, vi } from "vitest";
 import { attackRun } from "../../examples/attack.js";
 import { classify, fineTuneOnTable } from "../../examples/fine-tune.js";
@@ -37,7 +37,7 @@ test("attack: a run's model meets its own task", async () => {
 });
 
 test("a method of one's own adds its term, and trains", async () => {
-  const step = { pass: () => ({ logits: tensor(new Float32Array([0, 0, 3, 3]), [2, 2]) }) } as unknown as Step;
+  const step = { pass: () => ({ logits: tensor(new Float32Array([0, 0, 3, 3]), [2, 2]) }) } as unknown as BatchContext;
   const losses = confidencePenalty.create({ beta: 2 }).losses!(step, () => new Map());
   expect(losses.get("confidence")!.item()).toBeCloseTo(-2 * Math.log(2), 5);
   const flags = { model, data: table, text: ["text"], label: "label", "train.epochs": 1, "train.learningRate": 0.01 };

@@ -1,13 +1,13 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { drawKept } from "../../src/methods/kept.js";
-import { scope, seedGenerator, setThreads, type Tensor } from "../../src/tensor/index.js";
+import { sampleMask } from "../../src/methods/masks.js";
+import { scope, seedGenerator, setNumThreads, type Tensor } from "../../src/tensor/index.js";
 
 const draw = (part: number, seed: number, size = 40_000): Float32Array =>
   scope(() => {
     seedGenerator("cpu", seed);
-    const [kept] = drawKept([[size]], part, "cpu") as [Tensor];
-    return kept.mul(part).floats();
+    const [kept] = sampleMask([[size]], part, "cpu") as [Tensor];
+    return kept.mul(part).toFloat32Array();
   });
 
 describe("elements kept at random", () => {
@@ -25,9 +25,9 @@ describe("elements kept at random", () => {
   });
 
   test("hang on the seed alone, whatever the number of threads", () => {
-    setThreads(1);
+    setNumThreads(1);
     const one = draw(0.3, 7);
-    setThreads(2);
+    setNumThreads(2);
     expect(draw(0.3, 7)).toEqual(one);
     expect(draw(0.3, 8)).not.toEqual(one);
   });

@@ -1,20 +1,26 @@
-import { modelParameters, parseConfig } from "../../src/models/index.js";
+import { getParameterShapes, parseModelConfig } from "../../src/models/index.js";
 import type { Model } from "../../src/models/model.js";
 import type { Task } from "../../src/tasks/task.js";
 import { keep, Rng, type Tensor, tensor } from "../../src/tensor/index.js";
-import type { Tokenizer, WordEncoded } from "../../src/text/encoding.js";
-import { substitutionTable } from "../../src/text/substitutions.js";
-import { type Dataset, type Job, type Layer, onCpu, trainSettingsSchema } from "../../src/train/index.js";
+import type { Tokenizer, WordLevelEncoding } from "../../src/text/encoding.js";
+import { parseSubstitutionTable } from "../../src/text/substitutions.js";
+import {
+  type Dataset,
+  onCpu,
+  type TrainingJob,
+  type TrainingMethod,
+  trainSettingsSchema,
+} from "../../src/train/index.js";
 
 // Training at its smallest: words w4 to w15 are the tokens 4 to 15, 2 and 3 begin and end a text, 0 pads it.
-const special = { start: 2, end: 3, pad: 0, unknown: 1, mask: null };
+const special = { clsId: 2, sepId: 3, padId: 0, unkId: 1, maskId: null };
 
-function encodeWords(texts: readonly string[]): WordEncoded {
+function encodeWords(texts: readonly string[]): WordLevelEncoding {
   const words = texts.flatMap((text) => text.split(" "));
-  const ids = Int32Array.from([special.start, ...words.map((word) => Number(word.slice(1))), special.end]);
+  const ids = Int32Array.from([special.clsId, ...words.map((word) => Number(word.slice(1))), special.sepId]);
   return {
     ids,
-    types: new Int32Array(ids.length),
+    tokenTypeIds: new Int32Array(ids.length),
     truncated: false,
     words,
     fields: new Uint8Array(words.length),
@@ -24,13 +30,13 @@ function encodeWords(texts: readonly string[]): WordEncoded {
 
 const tokenizer: Tokenizer = {
   kind: "wordpiece",
-  vocabularySize: 16,
+  vocabSize: 16,
   special,
   hash: "tiny",
   encode: encodeWords,
   encodeWords,
-  wordToken: (word) => Number(word.slice(1)),
-  tokens: (ids) => Array.from(ids, (id) => `w${id}`),
+  wordToId: (word) => Number(word.slice(1)),
+  idsToTokens: (ids) => Array.from(ids, (id) => `w${id}`),
 };
 
 const usual = {
@@ -46,26 +52,32 @@ const usual = {
 /** A BERT of two narrow layers; its weights are drawn, or given. */
 export function tinyModel(config: object = usual, weights?: ReadonlyMap<string, Tensor>): Model {
   const rng = new Rng("tiny");
-  const shape = { config: parseConfig(config, "tiny"), head: "hf", feature: "token", classes: 3 } as const;
+  const shape = { config: parseModelConfig(config, "tiny"), head: "hf", pooling: "cls", numLabels: 3 } as const;
   const drawn = (name: string, size: readonly number[]): Tensor => {
     const stream = rng.fork(name);
     const middle = name.endsWith("LayerNorm.weight") ? 1 : 0;
-    const values = Float32Array.from({ length: size.reduce((all, each) => all * each, 1) }, () => middle + 0.3 * stream.normal());
+    const values = Float32Array.from(
+      { length: size.reduce((all, each) => all * each, 1) },
+      () => middle + 0.3 * stream.normal(),
+    );
     return tensor(values, size);
   };
   return {
-    shape,
+    architecture: shape,
     weights: new Map(
-      [...modelParameters(shape)].map(([name, size]) => [name, keep(weights?.get(name) ?? drawn(name, size)).requireGrad()]),
+      [...getParameterShapes(shape)].map(([name, size]) => [
+        name,
+        keep(weights?.get(name) ?? drawn(name, size)).requiresGrad_(),
+      ]),
     ),
     tokenizer,
-    encoding: "word",
+    tokenization: "word",
     maxLength: 12,
     labels: ["a", "b", "c"],
     task: null,
     folder: ".",
     reference: "tiny",
-    fresh: [],
+    newlyInitialized: [],
   };
 }
 
@@ -76,16 +88,16 @@ export function tinyDataset(texts: readonly { readonly ids: readonly number[]; r
       .slice(1, -1)
       .map((id) => `w${id}`)
       .join(" ");
-    return { example: { id: String(i), texts: [text], label }, encoded: encodeWords([text]) };
+    return { example: { id: String(i), texts: [text], label }, encoding: encodeWords([text]) };
   });
-  return { items, lengths: Int32Array.from(items, (item) => item.encoded.ids.length), truncated: 0 };
+  return { items, lengths: Int32Array.from(items, (item) => item.encoding.ids.length), truncatedCount: 0 };
 }
 
 const task: Task = {
   name: "tiny",
   labels: ["a", "b", "c"],
   fields: ["text"],
-  openFields: [0],
+  modifiableFields: [0],
   metrics: ["accuracy"],
   splits: ["train"],
   selectSplit: "select",
@@ -94,8 +106,10 @@ const task: Task = {
 };
 
 /** Every word may stand for the two after it. */
-const substitutions = substitutionTable(
-  Object.fromEntries(Array.from({ length: 12 }, (_, i) => [`w${i + 4}`, [`w${((i + 1) % 12) + 4}`, `w${((i + 2) % 12) + 4}`]])),
+const substitutions = parseSubstitutionTable(
+  Object.fromEntries(
+    Array.from({ length: 12 }, (_, i) => [`w${i + 4}`, [`w${((i + 1) % 12) + 4}`, `w${((i + 2) % 12) + 4}`]]),
+  ),
   "tiny table",
 );
 
@@ -103,33 +117,33 @@ const substitutions = substitutionTable(
 export const texts = Array.from({ length: 12 }, (_, i) => {
   const rng = new Rng(i);
   const words = Array.from({ length: 1 + rng.integer(6) }, () => 4 + rng.integer(12));
-  return { ids: [special.start, ...words, special.end], label: i % 3 };
+  return { ids: [special.clsId, ...words, special.sepId], label: i % 3 };
 });
 
 /** A run over them: four texts a batch, with dropout, at a rate that moves the weights. */
 export function tinyJob(
   model: Model,
-  layers: readonly Layer[],
-  changes: Partial<Job> & { train?: Dataset } = {},
+  layers: readonly TrainingMethod[],
+  changes: Partial<TrainingJob> & { train?: Dataset } = {},
   settings: object = {},
-): Job {
+): TrainingJob {
   return {
     model,
     task,
-    layers,
+    methods: layers,
     settings: trainSettingsSchema.parse({ epochs: 2, batchSize: 4, learningRate: 1e-2, ...settings }),
     train: tinyDataset(texts),
-    selection: null,
+    validation: null,
     seed: 5,
-    placement: onCpu,
+    deviceConfig: onCpu,
     folder: null,
     resume: false,
-    substitutions: async () => substitutions,
+    loadSubstitutions: async () => substitutions,
     ...changes,
   };
 }
 
 /** Every value of named tensors, to compare runs to the bit. */
 export function valuesOf(named: ReadonlyMap<string, Tensor>): Record<string, number[]> {
-  return Object.fromEntries([...named].map(([name, value]) => [name, [...value.floats()]]));
+  return Object.fromEntries([...named].map(([name, value]) => [name, [...value.toFloat32Array()]]));
 }

@@ -1,10 +1,10 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { lengthBatches } from "../../src/models/classifier.js";
-import type { Encoded } from "../../src/text/encoding.js";
+import { batchByLength } from "../../src/models/classifier.js";
+import type { Encoding } from "../../src/text/encoding.js";
 
-const textsOf = (lengths: readonly number[]): Encoded[] =>
-  lengths.map((length) => ({ ids: new Int32Array(length), types: new Int32Array(length), truncated: false }));
+const textsOf = (lengths: readonly number[]): Encoding[] =>
+  lengths.map((length) => ({ ids: new Int32Array(length), tokenTypeIds: new Int32Array(length), truncated: false }));
 
 test("batches hold every text once, keep to their tokens, and pad no more than another batch would cost", () => {
   fc.assert(
@@ -13,7 +13,7 @@ test("batches hold every text once, keep to their tokens, and pad no more than a
       fc.integer({ min: 1, max: 300 }),
       fc.integer({ min: 0, max: 50 }),
       (lengths, tokens, cost) => {
-        const batches = lengthBatches(textsOf(lengths), tokens, cost);
+        const batches = batchByLength(textsOf(lengths), tokens, cost);
         expect(batches.flat().sort((a, b) => a - b)).toEqual(lengths.map((_, i) => i));
         let before = Number.POSITIVE_INFINITY;
         for (const batch of batches) {
@@ -29,7 +29,7 @@ test("batches hold every text once, keep to their tokens, and pad no more than a
 });
 
 test("texts of one length share batches, others do not where padding is worth nothing", () => {
-  expect(lengthBatches(textsOf([3, 5, 3, 5, 5]), 10, 0)).toEqual([[1, 3], [4], [0, 2]]);
-  expect(lengthBatches(textsOf([3, 5, 3, 5, 5]), 100, 4)).toEqual([[1, 3, 4, 0, 2]]);
-  expect(lengthBatches([], 10)).toEqual([]);
+  expect(batchByLength(textsOf([3, 5, 3, 5, 5]), 10, 0)).toEqual([[1, 3], [4], [0, 2]]);
+  expect(batchByLength(textsOf([3, 5, 3, 5, 5]), 100, 4)).toEqual([[1, 3, 4, 0, 2]]);
+  expect(batchByLength([], 10)).toEqual([]);
 });

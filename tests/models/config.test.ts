@@ -3,7 +3,13 @@ import { join } from "node:path";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { UserError } from "../../src/errors.js";
-import { parseConfig, readConfig, temperFacts, temperFactsSchema, toConfigJson } from "../../src/models/config.js";
+import {
+  parseModelConfig,
+  readModelConfig,
+  readTemperMetadata,
+  temperMetadataSchema,
+  toConfigJson,
+} from "../../src/models/config.js";
 import { findPython, runPython } from "../python.js";
 import { temporaryFolder } from "../temporary.js";
 
@@ -29,23 +35,23 @@ const roberta = {
 };
 
 test("reads RoBERTa, whose first positions are unused", () => {
-  expect(parseConfig(roberta, "config.json")).toEqual({
+  expect(parseModelConfig(roberta, "config.json")).toEqual({
     modelType: "roberta",
-    vocabularySize: 50265,
+    vocabSize: 50265,
     hiddenSize: 768,
-    layers: 12,
-    heads: 12,
+    numHiddenLayers: 12,
+    numAttentionHeads: 12,
     intermediateSize: 3072,
     activation: "gelu",
-    positions: 514,
+    maxPositionEmbeddings: 514,
     positionOffset: 2,
     maxLength: 512,
-    typeVocabularySize: 1,
-    layerNormEpsilon: 1e-5,
+    typeVocabSize: 1,
+    layerNormEps: 1e-5,
     hiddenDropout: 0.1,
     attentionDropout: 0.1,
     classifierDropout: null,
-    padToken: 1,
+    padTokenId: 1,
     labels: ["LABEL_0", "LABEL_1"],
     initializerRange: 0.02,
     raw: roberta,
@@ -53,34 +59,50 @@ test("reads RoBERTa, whose first positions are unused", () => {
 });
 
 test("fills in what transformers leaves out", () => {
-  const bert = parseConfig({ model_type: "bert" }, "config.json");
+  const bert = parseModelConfig({ model_type: "bert" }, "config.json");
   expect(bert).toMatchObject({
-    vocabularySize: 30522,
-    positions: 512,
+    vocabSize: 30522,
+    maxPositionEmbeddings: 512,
     positionOffset: 0,
     maxLength: 512,
-    layerNormEpsilon: 1e-12,
-    padToken: 0,
+    layerNormEps: 1e-12,
+    padTokenId: 0,
   });
-  expect(parseConfig({ model_type: "bert", hidden_act: "gelu_pytorch_tanh" }, "config.json").activation).toBe("gelu_new");
-  expect(parseConfig({ model_type: "roberta", classifier_dropout: 0.3 }, "config.json").classifierDropout).toBe(0.3);
+  expect(parseModelConfig({ model_type: "bert", hidden_act: "gelu_pytorch_tanh" }, "config.json").activation).toBe(
+    "gelu_new",
+  );
+  expect(parseModelConfig({ model_type: "roberta", classifier_dropout: 0.3 }, "config.json").classifierDropout).toBe(
+    0.3,
+  );
 });
 
 test("orders labels by id", () => {
   const id2label = Object.fromEntries(Array.from({ length: 11 }, (_, id) => [String(10 - id), `label ${10 - id}`]));
-  expect(parseConfig({ model_type: "bert", id2label }, "config.json").labels[10]).toBe("label 10");
-  expect(parseConfig({ model_type: "bert", id2label: { 0: 1, 1: 5 } }, "config.json").labels).toEqual(["1", "5"]);
-  expect(parseConfig({ model_type: "bert", num_labels: 3 }, "config.json").labels).toEqual(["LABEL_0", "LABEL_1", "LABEL_2"]);
+  expect(parseModelConfig({ model_type: "bert", id2label }, "config.json").labels[10]).toBe("label 10");
+  expect(parseModelConfig({ model_type: "bert", id2label: { 0: 1, 1: 5 } }, "config.json").labels).toEqual(["1", "5"]);
+  expect(parseModelConfig({ model_type: "bert", num_labels: 3 }, "config.json").labels).toEqual([
+    "LABEL_0",
+    "LABEL_1",
+    "LABEL_2",
+  ]);
 });
 
 test.each<[string, unknown, RegExp]>([
-  ["another architecture", { model_type: "deberta-v2" }, /model_type: supported are bert, roberta, received "deberta-v2"/],
+  [
+    "another architecture",
+    { model_type: "deberta-v2" },
+    /model_type: supported are bert, roberta, received "deberta-v2"/,
+  ],
   ["no architecture", {}, /model_type: supported are bert, roberta, received nothing/],
   ["no object", [1], /expected a JSON object/],
   ["a negative size", { hidden_size: -3 }, /config.json: hidden_size: expected number to be >0, received -3/],
   ["a size that is text", { hidden_size: "768" }, /hidden_size: expected number, received "768"/],
   ["a huge number of labels", { num_labels: 1e15 }, /num_labels: .*received 1000000000000000/],
-  ["heads that do not divide", { num_attention_heads: 7 }, /num_attention_heads: expected a divisor of hidden_size, received 7/],
+  [
+    "heads that do not divide",
+    { num_attention_heads: 7 },
+    /num_attention_heads: expected a divisor of hidden_size, received 7/,
+  ],
   [
     "relative positions",
     { position_embedding_type: "relative_key" },
@@ -90,24 +112,40 @@ test.each<[string, unknown, RegExp]>([
   ["an unknown activation", { hidden_act: "mish" }, /hidden_act: expected one of "gelu".*received "mish"/],
   ["a dropout above 1", { hidden_dropout_prob: 10 }, /hidden_dropout_prob: .*<=1, received 10/],
   ["a missing label", { id2label: { 0: "a", 2: "b" } }, /id2label: expected ids 0 to 1, 1 is missing/],
-  ["a padding token outside the vocabulary", { pad_token_id: 30522 }, /pad_token_id: expected less than vocab_size \(30522\)/],
-  ["too few positions", { model_type: "roberta", max_position_embeddings: 2 }, /more than the 2 unused ones, received 2/],
+  [
+    "a padding token outside the vocabulary",
+    { pad_token_id: 30522 },
+    /pad_token_id: expected less than vocab_size \(30522\)/,
+  ],
+  [
+    "too few positions",
+    { model_type: "roberta", max_position_embeddings: 2 },
+    /more than the 2 unused ones, received 2/,
+  ],
 ])("refuses %s", (_, change, message) => {
   const data =
     typeof change === "object" && !Array.isArray(change) && Object.keys(change as object).length > 0
       ? { model_type: "bert", ...change }
       : change;
-  expect(() => parseConfig(data, "config.json")).toThrow(message);
-  expect(() => parseConfig(data, "config.json")).toThrow(UserError);
+  expect(() => parseModelConfig(data, "config.json")).toThrow(message);
+  expect(() => parseModelConfig(data, "config.json")).toThrow(UserError);
 });
 
 test("throws nothing but UserError, whatever the file says", () => {
-  const keys = ["hidden_size", "id2label", "num_labels", "pad_token_id", "max_position_embeddings", "hidden_act", "temper"];
+  const keys = [
+    "hidden_size",
+    "id2label",
+    "num_labels",
+    "pad_token_id",
+    "max_position_embeddings",
+    "hidden_act",
+    "temper",
+  ];
   const values = fc.dictionary(fc.constantFrom(...keys), fc.oneof(fc.jsonValue(), fc.integer(), fc.double()));
   fc.assert(
     fc.property(fc.constantFrom("bert", "roberta"), values, (type, value) => {
       try {
-        temperFacts(parseConfig({ model_type: type, ...value }, "config.json"), "config.json");
+        readTemperMetadata(parseModelConfig({ model_type: type, ...value }, "config.json"), "config.json");
       } catch (error) {
         expect(error).toBeInstanceOf(UserError);
       }
@@ -118,10 +156,12 @@ test("throws nothing but UserError, whatever the file says", () => {
 
 test("reads a folder's file and says where it is broken", async () => {
   writeFileSync(join(folder, "config.json"), JSON.stringify(roberta));
-  expect((await readConfig(folder)).layers).toBe(12);
+  expect((await readModelConfig(folder)).numHiddenLayers).toBe(12);
   writeFileSync(join(folder, "config.json"), '{\n "model_type": "bert",\n}');
-  await expect(readConfig(folder)).rejects.toThrow(/config.json:3:1: expected a key in double quotes, found "}"/);
-  await expect(readConfig(join(folder, "none"))).rejects.toThrow(/cannot read the model's config .*config.json: there is no such/);
+  await expect(readModelConfig(folder)).rejects.toThrow(/config.json:3:1: expected a key in double quotes, found "}"/);
+  await expect(readModelConfig(join(folder, "none"))).rejects.toThrow(
+    /cannot read the model's config .*config.json: there is no such/,
+  );
 });
 
 const facts = {
@@ -134,7 +174,10 @@ const facts = {
 };
 
 test("writes back what it read, with the new labels and Temper's facts", () => {
-  const config = parseConfig({ ...roberta, unknown: { deep: [1] }, num_labels: 5, problem_type: "regression" }, "config.json");
+  const config = parseModelConfig(
+    { ...roberta, unknown: { deep: [1] }, num_labels: 5, problem_type: "regression" },
+    "config.json",
+  );
   const written = toConfigJson(config, facts.labels, ["RobertaForSequenceClassification"], { temper: facts });
   expect(written).toMatchObject({
     unknown: { deep: [1] },
@@ -147,20 +190,22 @@ test("writes back what it read, with the new labels and Temper's facts", () => {
   expect(Object.keys(written)).not.toEqual(expect.arrayContaining(["torch_dtype"]));
   expect(Object.keys(written)).not.toEqual(expect.arrayContaining(["num_labels"]));
   expect(Object.keys(written)).not.toEqual(expect.arrayContaining(["problem_type"]));
-  const again = parseConfig(JSON.parse(JSON.stringify(written)), "config.json");
+  const again = parseModelConfig(JSON.parse(JSON.stringify(written)), "config.json");
   expect(again.labels).toEqual(facts.labels);
-  expect(temperFacts(again, "config.json")).toEqual(temperFactsSchema.parse(facts));
-  expect(temperFacts(config, "config.json")).toBeNull();
+  expect(readTemperMetadata(again, "config.json")).toEqual(temperMetadataSchema.parse(facts));
+  expect(readTemperMetadata(config, "config.json")).toBeNull();
 });
 
 test("refuses facts of another version", () => {
-  const config = parseConfig({ model_type: "bert", temper: { ...facts, format: 2 } }, "config.json");
-  expect(() => temperFacts(config, "config.json")).toThrow(/config.json: temper: format: expected 1: .*update this one, received 2/);
+  const config = parseModelConfig({ model_type: "bert", temper: { ...facts, format: 2 } }, "config.json");
+  expect(() => readTemperMetadata(config, "config.json")).toThrow(
+    /config.json: temper: format: expected 1: .*update this one, received 2/,
+  );
 });
 
 const python = findPython("transformers");
 test.skipIf(python === null)("is read by transformers (skipped without a Python with transformers)", () => {
-  const config = parseConfig(roberta, "config.json");
+  const config = parseModelConfig(roberta, "config.json");
   writeFileSync(
     join(folder, "config.json"),
     JSON.stringify(toConfigJson(config, facts.labels, ["RobertaForSequenceClassification"], { temper: facts })),
@@ -170,5 +215,11 @@ import json, sys
 from transformers import AutoConfig
 c = AutoConfig.from_pretrained(sys.argv[1])
 print(json.dumps([type(c).__name__, c.num_labels, c.id2label, c.layer_norm_eps, c.temper]))`;
-  expect(runPython(python!, program, folder)).toEqual(["RobertaConfig", 2, { 0: "negative", 1: "positive" }, 1e-5, facts]);
+  expect(runPython(python!, program, folder)).toEqual([
+    "RobertaConfig",
+    2,
+    { 0: "negative", 1: "positive" },
+    1e-5,
+    facts,
+  ]);
 });

@@ -1,27 +1,37 @@
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import {
+  applyEmbeddingLayer,
   embedInput,
-  embedLayer,
   embedWords,
-  encodeFor,
   encodeLayers,
-  featureOf,
+  extractFeatures,
   forward,
   loadModel,
   type Model,
   type TokenInput,
-  toInput,
+  tokenizeFor,
+  toModelInput,
 } from "../../src/models/index.js";
-import { crossEntropy, evaluating, training } from "../../src/nn/index.js";
-import { free, grad, memory, noGrad, scope, seedGenerator, type Tensor, tensor } from "../../src/tensor/index.js";
+import { crossEntropy, evalMode, trainMode } from "../../src/nn/index.js";
+import {
+  free,
+  getMemoryStats,
+  grad,
+  noGrad,
+  scope,
+  seedGenerator,
+  type Tensor,
+  tensor,
+} from "../../src/tensor/index.js";
 import { padBatch } from "../../src/text/batch.js";
 import { type Expected, expectedOf, folderOf, readTensors, tinyModels } from "./tiny.js";
 
 function expectClose(seen: ArrayLike<number>, expected: ArrayLike<number>, tolerance: number, where: string): void {
   expect(seen.length, where).toBe(expected.length);
   let worst = 0;
-  for (let i = 0; i < expected.length; i++) worst = Math.max(worst, Math.abs((seen[i] as number) - (expected[i] as number)));
+  for (let i = 0; i < expected.length; i++)
+    worst = Math.max(worst, Math.abs((seen[i] as number) - (expected[i] as number)));
   expect(worst, where).toBeLessThan(tolerance);
 }
 
@@ -36,16 +46,16 @@ describe.each(tinyModels)("%s beside transformers", (name) => {
   afterAll(() => free(model.weights));
 
   const inputOf = (expected: Expected, padding = 0): TokenInput => {
-    const encoded = expected.texts.map((texts) => encodeFor(model, texts));
+    const encoded = expected.texts.map((texts) => tokenizeFor(model, texts));
     const longest = Math.max(...encoded.map((text) => text.ids.length));
-    return toInput(padBatch(encoded, model.tokenizer.special.pad, { length: longest + padding }), "cpu");
+    return toModelInput(padBatch(encoded, model.tokenizer.special.padId, { length: longest + padding }), "cpu");
   };
 
   it("reads texts and pairs as the same tokens and types", () => {
     for (const expected of [singles, pairs]) {
-      const encoded = expected.texts.map((texts) => encodeFor(model, texts));
+      const encoded = expected.texts.map((texts) => tokenizeFor(model, texts));
       expect(encoded.map((text) => [...text.ids])).toEqual(expected.ids);
-      if (expected.types) expect(encoded.map((text) => [...text.types])).toEqual(expected.types);
+      if (expected.types) expect(encoded.map((text) => [...text.tokenTypeIds])).toEqual(expected.types);
     }
   });
 
@@ -54,17 +64,17 @@ describe.each(tinyModels)("%s beside transformers", (name) => {
       scope(() =>
         noGrad(() => {
           const input = inputOf(expected);
-          const { config } = model.shape;
-          const embedded = embedInput(config, model.weights, input, evaluating);
-          const hidden = encodeLayers(config, model.weights, embedded, input.bias, evaluating, "all");
+          const { config } = model.architecture;
+          const embedded = embedInput(config, model.weights, input, evalMode);
+          const hidden = encodeLayers(config, model.weights, embedded, input.attentionBias, evalMode, "all");
           for (const [row, values] of expected.hidden.entries()) {
             const text = hidden.select(0, row).narrow(0, 0, values.length / config.hiddenSize);
-            expectClose(text.floats(), values, 1e-5, `hidden states of text ${row}`);
+            expectClose(text.toFloat32Array(), values, 1e-5, `hidden states of text ${row}`);
           }
-          const { logits, feature } = forward(model.shape, model.weights, input, evaluating);
-          expectClose(logits.floats(), expected.logits, 1e-5, "logits");
+          const { logits, features: feature } = forward(model.architecture, model.weights, input, evalMode);
+          expectClose(logits.toFloat32Array(), expected.logits, 1e-5, "logits");
           expectClose(
-            feature.floats(),
+            feature.toFloat32Array(),
             expected.hidden.flatMap((values) => values.slice(0, config.hiddenSize)),
             1e-5,
             "feature",
@@ -77,7 +87,7 @@ describe.each(tinyModels)("%s beside transformers", (name) => {
     const expected = await readTensors(join(folderOf(name), "gradients.safetensors"));
     expect(new Set(expected.keys())).toEqual(new Set(model.weights.keys()));
     scope(() => {
-      const { logits } = forward(model.shape, model.weights, inputOf(pairs, 3), evaluating);
+      const { logits } = forward(model.architecture, model.weights, inputOf(pairs, 3), evalMode);
       const loss = crossEntropy(logits, tensor(Int32Array.from(pairs.labels)));
       expect(loss.item()).toBeCloseTo(pairs.loss, 5);
       const names = [...model.weights.keys()];
@@ -85,33 +95,49 @@ describe.each(tinyModels)("%s beside transformers", (name) => {
       for (const [i, parameter] of names.entries()) {
         const values = expected.get(parameter) as Float32Array;
         const largest = values.reduce((most, value) => Math.max(most, Math.abs(value)), 0);
-        expectClose((gradients[i] as Tensor).floats(), values, 1e-5 * Math.max(1, largest), parameter);
+        expectClose((gradients[i] as Tensor).toFloat32Array(), values, 1e-5 * Math.max(1, largest), parameter);
       }
       // A comparison of zeros would prove nothing.
-      expect(gradients.filter((gradient) => gradient.abs().sum().item() > 1e-3).length).toBeGreaterThan(names.length * 0.85);
+      expect(gradients.filter((gradient) => gradient.abs().sum().item() > 1e-3).length).toBeGreaterThan(
+        names.length * 0.85,
+      );
     });
   });
 
   it("computes the same from word embeddings and from the embedding layer's output", () =>
     scope(() => {
-      const { bias, types = null, ids } = inputOf(pairs);
-      const { shape, weights } = model;
+      const { attentionBias: bias, tokenTypeIds: types = null, inputIds: ids } = inputOf(pairs);
+      const { architecture: shape, weights } = model;
       const words = embedWords(shape.config, weights, ids);
-      const embedded = embedLayer(shape.config, weights, words, types, evaluating);
-      const expected = forward(shape, weights, { ids, types, bias }, evaluating).logits.floats();
-      expect(forward(shape, weights, { words, types, bias }, evaluating).logits.floats()).toEqual(expected);
-      expect(forward(shape, weights, { embedded, bias }, evaluating).logits.floats()).toEqual(expected);
+      const embedded = applyEmbeddingLayer(shape.config, weights, words, types, evalMode);
+      const expected = forward(
+        shape,
+        weights,
+        { inputIds: ids, tokenTypeIds: types, attentionBias: bias },
+        evalMode,
+      ).logits.toFloat32Array();
+      expect(
+        forward(
+          shape,
+          weights,
+          { wordEmbeddings: words, tokenTypeIds: types, attentionBias: bias },
+          evalMode,
+        ).logits.toFloat32Array(),
+      ).toEqual(expected);
+      expect(
+        forward(shape, weights, { embeddingOutput: embedded, attentionBias: bias }, evalMode).logits.toFloat32Array(),
+      ).toEqual(expected);
     }));
 
   it("gives gradients with respect to the embeddings, none of them at padding", () =>
     scope(() => {
       const input = inputOf(pairs);
-      const words = embedWords(model.shape.config, model.weights, input.ids).detach().requireGrad();
-      const { logits } = forward(model.shape, model.weights, { ...input, words }, evaluating);
+      const words = embedWords(model.architecture.config, model.weights, input.inputIds).detach().requiresGrad_();
+      const { logits } = forward(model.architecture, model.weights, { ...input, wordEmbeddings: words }, evalMode);
       const [gradient] = grad(logits.select(1, 0).sum(), [words]) as [Tensor];
       const norms = gradient.norm([-1]); // [row, position]
       for (const [row, ids] of pairs.ids.entries()) {
-        const seen = norms.select(0, row).floats();
+        const seen = norms.select(0, row).toFloat32Array();
         expect(seen.slice(0, ids.length).every((norm) => norm > 0)).toBe(true);
         expect(seen.slice(ids.length).every((norm) => norm === 0)).toBe(true);
       }
@@ -120,12 +146,12 @@ describe.each(tinyModels)("%s beside transformers", (name) => {
   it("the first position alone equals the first of all, values and gradients", () =>
     scope(() => {
       const input = inputOf(pairs);
-      const { config } = model.shape;
+      const { config } = model.architecture;
       const weights = [...model.weights].filter(([name]) => name.includes(".encoder.")).map(([, tensor]) => tensor);
       const run = (wanted: "first" | "all"): number[][] => {
-        const embedded = embedInput(config, model.weights, input, evaluating);
-        const first = encodeLayers(config, model.weights, embedded, input.bias, evaluating, wanted).select(1, 0);
-        return [first, ...grad(first.square().sum(), weights)].map((tensor) => [...tensor.floats()]);
+        const embedded = embedInput(config, model.weights, input, evalMode);
+        const first = encodeLayers(config, model.weights, embedded, input.attentionBias, evalMode, wanted).select(1, 0);
+        return [first, ...grad(first.square().sum(), weights)].map((tensor) => [...tensor.toFloat32Array()]);
       };
       const all = run("all");
       for (const [i, values] of run("first").entries()) {
@@ -138,10 +164,15 @@ describe.each(tinyModels)("%s beside transformers", (name) => {
     scope(() => {
       const alone = { ...singles, texts: singles.texts.slice(0, 1) };
       const input = inputOf(alone);
-      expect(input.bias).toBeNull();
-      const expected = forward(model.shape, model.weights, input, evaluating).logits.floats();
-      expectClose(forward(model.shape, model.weights, inputOf(alone, 9), evaluating).logits.floats(), expected, 1e-5, "padded");
-      const among = forward(model.shape, model.weights, inputOf(singles), evaluating).logits.floats();
+      expect(input.attentionBias).toBeNull();
+      const expected = forward(model.architecture, model.weights, input, evalMode).logits.toFloat32Array();
+      expectClose(
+        forward(model.architecture, model.weights, inputOf(alone, 9), evalMode).logits.toFloat32Array(),
+        expected,
+        1e-5,
+        "padded",
+      );
+      const among = forward(model.architecture, model.weights, inputOf(singles), evalMode).logits.toFloat32Array();
       expectClose(among.slice(0, expected.length), expected, 1e-5, "among others");
     }));
 
@@ -149,25 +180,30 @@ describe.each(tinyModels)("%s beside transformers", (name) => {
     scope(() => {
       const run = (seed: number): Float32Array => {
         seedGenerator("cpu", seed);
-        return forward(model.shape, model.weights, inputOf(singles), training).logits.floats();
+        return forward(model.architecture, model.weights, inputOf(singles), trainMode).logits.toFloat32Array();
       };
       expect(run(1)).toEqual(run(1));
       expect(run(1)).not.toEqual(run(2));
     }));
 
   it("leaves nothing behind", () => {
-    const before = memory().tensors;
+    const before = getMemoryStats().tensors;
     scope(() => {
-      const { logits } = forward(model.shape, model.weights, inputOf(pairs), training);
+      const { logits } = forward(model.architecture, model.weights, inputOf(pairs), trainMode);
       grad(logits.sum(), [...model.weights.values()]);
     });
-    expect(memory().tensors).toBe(before);
+    expect(getMemoryStats().tensors).toBe(before);
   });
 
   it("takes the mean over a text's own tokens as its feature, where that is asked for", () =>
     scope(() => {
-      const mean = featureOf({ ...model.shape, feature: "mean" }, model.weights, inputOf(pairs), evaluating).floats();
-      const width = model.shape.config.hiddenSize;
+      const mean = extractFeatures(
+        { ...model.architecture, pooling: "mean" },
+        model.weights,
+        inputOf(pairs),
+        evalMode,
+      ).toFloat32Array();
+      const width = model.architecture.config.hiddenSize;
       const expected = pairs.hidden.flatMap((values) =>
         Array.from({ length: width }, (_, k) => {
           const column = values.filter((_, i) => i % width === k);

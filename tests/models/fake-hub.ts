@@ -21,10 +21,16 @@ export interface FakeRepo {
 }
 
 /** Cut the connection after so many bytes; answer with a status; send elsewhere; ignore the range; change the content. */
-export type Mishap = { cutAfter: number } | { redirectTo: string } | { status: number } | { ignoreRange: true } | { corrupt: true };
+export type Mishap =
+  | { cutAfter: number }
+  | { redirectTo: string }
+  | { status: number }
+  | { ignoreRange: true }
+  | { corrupt: true };
 
 export const sha256 = (bytes: Buffer): string => createHash("sha256").update(bytes).digest("hex");
-export const gitHash = (bytes: Buffer): string => createHash("sha1").update(`blob ${bytes.length}\0`).update(bytes).digest("hex");
+export const gitHash = (bytes: Buffer): string =>
+  createHash("sha1").update(`blob ${bytes.length}\0`).update(bytes).digest("hex");
 const isLarge = (path: string): boolean => /\.(safetensors|parquet)$/.test(path);
 
 /** The name that the cache gives a file's content. */

@@ -1,13 +1,23 @@
 import { execFileSync } from "node:child_process";
-import { existsSync, lstatSync, mkdirSync, readdirSync, readFileSync, readlinkSync, rmSync, utimesSync, writeFileSync } from "node:fs";
+import {
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  rmSync,
+  utimesSync,
+  writeFileSync,
+} from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { hostname } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeEach, describe, expect, test, vi } from "vitest";
 import { UserError } from "../../src/errors.js";
-import { hubFile, hubList, hubSnapshot } from "../../src/models/hub.js";
-import { hubSettings } from "../../src/models/hub-connection.js";
+import { downloadHubFile, downloadHubSnapshot, listHubFiles } from "../../src/models/hub.js";
+import { readHubSettings } from "../../src/models/hub-connection.js";
 import { findPython, runPython } from "../python.js";
 import { temporaryFolder } from "../temporary.js";
 import { blobName, sha256, startFakeHub } from "./fake-hub.js";
@@ -29,12 +39,13 @@ const repo = { type: "model", name: "owner/name" } as const;
 const storage = join(cache, "models--owner--name");
 const blob = join(storage, "blobs", sha256(weights));
 const partials = (): string[] => readdirSync(join(storage, "blobs")).filter((name) => name.endsWith(".incomplete"));
-const getAll = (): Promise<string> => hubSnapshot(repo, (paths) => paths);
-const getWeights = (): Promise<string> => hubFile(repo, "model.safetensors");
+const getAll = (): Promise<string> => downloadHubSnapshot(repo, (paths) => paths);
+const getWeights = (): Promise<string> => downloadHubFile(repo, "model.safetensors");
 
 beforeEach(() => {
   vi.unstubAllEnvs();
-  for (const name of ["HF_TOKEN", "HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "HF_HUB_OFFLINE", "XDG_CACHE_HOME"]) vi.stubEnv(name, "");
+  for (const name of ["HF_TOKEN", "HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "HF_HUB_OFFLINE", "XDG_CACHE_HOME"])
+    vi.stubEnv(name, "");
   vi.stubEnv("HF_HOME", join(folder, "home"));
   vi.stubEnv("HF_ENDPOINT", `${hub.url}/`);
   rmSync(join(folder, "home"), { recursive: true, force: true });
@@ -54,22 +65,31 @@ describe("cache", () => {
       expect(lstatSync(join(snapshot, path)).isSymbolicLink()).toBe(true);
       expect(readFileSync(join(storage, "blobs", blobName(path, bytes))).equals(bytes)).toBe(true);
     }
-    expect(readlinkSync(join(snapshot, "1", "vocab é.txt"))).toBe(`../../../blobs/${blobName("1/vocab é.txt", files["1/vocab é.txt"])}`);
+    expect(readlinkSync(join(snapshot, "1", "vocab é.txt"))).toBe(
+      `../../../blobs/${blobName("1/vocab é.txt", files["1/vocab é.txt"])}`,
+    );
     expect(partials()).toEqual([]);
   });
 
   const python = findPython("huggingface_hub");
-  test.skipIf(python === null)("is read by Python's library (skipped without a Python with huggingface_hub)", async () => {
-    await getAll();
-    const program = `
+  test.skipIf(python === null)(
+    "is read by Python's library (skipped without a Python with huggingface_hub)",
+    async () => {
+      await getAll();
+      const program = `
 import json, sys
 from huggingface_hub import scan_cache_dir, snapshot_download
 info = scan_cache_dir(sys.argv[1])
 path = snapshot_download("owner/name", cache_dir=sys.argv[1], local_files_only=True)
 print(json.dumps([path, [str(w) for w in info.warnings], [[r.repo_id, r.nb_files, r.size_on_disk] for r in info.repos]]))`;
-    const size = Object.values(files).reduce((total, bytes) => total + bytes.length, 0);
-    expect(runPython(python!, program, cache)).toEqual([join(storage, "snapshots", commit), [], [["owner/name", 4, size]]]);
-  });
+      const size = Object.values(files).reduce((total, bytes) => total + bytes.length, 0);
+      expect(runPython(python!, program, cache)).toEqual([
+        join(storage, "snapshots", commit),
+        [],
+        [["owner/name", 4, size]],
+      ]);
+    },
+  );
 
   test("asks for content once, and follows a branch that moved", async () => {
     await getAll();
@@ -80,21 +100,23 @@ print(json.dumps([path, [str(w) for w in info.warnings], [[r.repo_id, r.nb_files
     hub.repos.set("models/owner/name", { commit: moved, files: { ...files, "config.json": Buffer.from("{}") } });
     const snapshot = await getAll();
     expect(snapshot).toBe(join(storage, "snapshots", moved));
-    expect(hub.requests.filter((request) => request.includes("/resolve/"))).toEqual([`GET /owner/name/resolve/${moved}/config.json`]);
+    expect(hub.requests.filter((request) => request.includes("/resolve/"))).toEqual([
+      `GET /owner/name/resolve/${moved}/config.json`,
+    ]);
     expect(readFileSync(join(storage, "refs", "main"), "utf8")).toBe(moved);
   });
 
   test("serves one file of a data set, and a commit without asking twice", async () => {
     hub.repos.set("datasets/glue", { commit, files: { "sst2/train.parquet": weights } });
     const sst2 = { type: "dataset", name: "glue", revision: commit } as const;
-    expect(await hubList(sst2)).toEqual(["sst2/train.parquet"]);
-    const path = await hubFile(sst2, "sst2/train.parquet");
+    expect(await listHubFiles(sst2)).toEqual(["sst2/train.parquet"]);
+    const path = await downloadHubFile(sst2, "sst2/train.parquet");
     expect(path).toBe(join(cache, "datasets--glue", "snapshots", commit, "sst2", "train.parquet"));
     expect(readFileSync(path).equals(weights)).toBe(true);
     hub.requests.length = 0;
-    await hubFile(sst2, "sst2/train.parquet");
+    await downloadHubFile(sst2, "sst2/train.parquet");
     expect(hub.requests).toEqual([]);
-    await expect(hubFile(sst2, "none.parquet")).rejects.toThrow(/dataset glue has no file none.parquet/);
+    await expect(downloadHubFile(sst2, "none.parquet")).rejects.toThrow(/dataset glue has no file none.parquet/);
   });
 
   test("mends a dangling link", async () => {
@@ -108,21 +130,26 @@ describe("download", () => {
   test("reports progress and goes on after a cut connection", async () => {
     hub.mishaps.push({ cutAfter: 100_000 }, { cutAfter: 50_000 });
     const seen: number[] = [];
-    const path = await hubFile(repo, "model.safetensors", {
+    const path = await downloadHubFile(repo, "model.safetensors", {
       onProgress: ({ file, received, total }) => {
         expect([file, total]).toEqual(["model.safetensors", weights.length]);
         seen.push(received);
       },
     });
     expect(readFileSync(path).equals(weights)).toBe(true);
-    expect(hub.requests.slice(-2).map((request) => request.split(" ").at(-1))).toEqual(["bytes=100000-", "bytes=150000-"]);
+    expect(hub.requests.slice(-2).map((request) => request.split(" ").at(-1))).toEqual([
+      "bytes=100000-",
+      "bytes=150000-",
+    ]);
     expect(seen).toEqual([...seen].sort((a, b) => a - b));
     expect(seen.at(-1)).toBe(weights.length);
   });
 
   test("keeps what came when it gives up, and goes on from there the next time", async () => {
     hub.mishaps.push({ cutAfter: 120_000 }, { cutAfter: 0 }, { cutAfter: 0 }, { cutAfter: 0 });
-    await expect(getWeights()).rejects.toThrow(/cannot get model owner\/name from http.*check the network.*what came so far is kept/);
+    await expect(getWeights()).rejects.toThrow(
+      /cannot get model owner\/name from http.*check the network.*what came so far is kept/,
+    );
     expect(partials()).toHaveLength(1);
     hub.requests.length = 0;
     expect(readFileSync(await getWeights()).equals(weights)).toBe(true);
@@ -145,7 +172,9 @@ describe("download", () => {
     leave(dead);
     await getWeights();
     expect(hub.requests.at(-1)).toMatch(/bytes=1000-$/);
-    expect(partials().sort()).toEqual([running, elsewhere].map((path) => path.slice(join(storage, "blobs").length + 1)).sort());
+    expect(partials().sort()).toEqual(
+      [running, elsewhere].map((path) => path.slice(join(storage, "blobs").length + 1)).sort(),
+    );
     rmSync(blob);
     rmSync(running);
     utimesSync(elsewhere, 0, 0);
@@ -173,10 +202,10 @@ describe("download", () => {
   });
 
   test("tries again when the server is overloaded", async () => {
-    await hubFile(repo, "config.json");
+    await downloadHubFile(repo, "config.json");
     const pinned = { ...repo, revision: commit };
     hub.mishaps.push({ status: 503 }, { status: 429 });
-    expect(readFileSync(await hubFile(pinned, "model.safetensors")).equals(weights)).toBe(true);
+    expect(readFileSync(await downloadHubFile(pinned, "model.safetensors")).equals(weights)).toBe(true);
   });
 
   test("two at once end with one good file", async () => {
@@ -184,7 +213,12 @@ describe("download", () => {
     vi.resetModules();
     const other = await import("../../src/models/hub.js");
     hub.mishaps.push({ cutAfter: 1000 }, { cutAfter: 2000 });
-    const paths = await Promise.all([getWeights(), other.hubFile(repo, "model.safetensors"), getAll(), other.hubFile(repo, "config.json")]);
+    const paths = await Promise.all([
+      getWeights(),
+      other.downloadHubFile(repo, "model.safetensors"),
+      getAll(),
+      other.downloadHubFile(repo, "config.json"),
+    ]);
     expect(readFileSync(paths[0]).equals(weights)).toBe(true);
     expect(paths[1]).toBe(paths[0]);
     expect(partials()).toEqual([]);
@@ -197,10 +231,12 @@ describe("offline", () => {
     hub.requests.length = 0;
     vi.stubEnv("HF_HUB_OFFLINE", "1");
     expect(await getAll()).toBe(join(storage, "snapshots", commit));
-    expect(await hubList(repo)).toEqual(["1/vocab é.txt", "config.json", "empty", "model.safetensors"]);
+    expect(await listHubFiles(repo)).toEqual(["1/vocab é.txt", "config.json", "empty", "model.safetensors"]);
     expect(readFileSync(await getWeights()).equals(weights)).toBe(true);
-    await expect(hubFile(repo, "other")).rejects.toThrow(/other of model owner\/name is not in the cache .*HF_HUB_OFFLINE is set/);
-    await expect(hubList({ ...repo, name: "other" })).rejects.toThrow(/model other is not in the cache/);
+    await expect(downloadHubFile(repo, "other")).rejects.toThrow(
+      /other of model owner\/name is not in the cache .*HF_HUB_OFFLINE is set/,
+    );
+    await expect(listHubFiles({ ...repo, name: "other" })).rejects.toThrow(/model other is not in the cache/);
     expect(hub.requests).toEqual([]);
   });
 
@@ -210,7 +246,9 @@ describe("offline", () => {
     expect(await getAll()).toBe(join(storage, "snapshots", commit));
     vi.stubEnv("HF_ENDPOINT", "http://127.0.0.1:9");
     expect(await getAll()).toBe(join(storage, "snapshots", commit));
-    await expect(hubList({ ...repo, name: "other" })).rejects.toThrow(/cannot get model other from http:.*check the network/);
+    await expect(listHubFiles({ ...repo, name: "other" })).rejects.toThrow(
+      /cannot get model other from http:.*check the network/,
+    );
   });
 });
 
@@ -218,13 +256,25 @@ describe("access", () => {
   test.each<[string, () => Promise<unknown>, RegExp]>([
     [
       "refuses an unknown name",
-      () => hubList({ type: "model", name: "no/such" }),
+      () => listHubFiles({ type: "model", name: "no/such" }),
       /access denied \(401\): there is no such repository, or it is private or gated/,
     ],
-    ["refuses an unknown revision", () => hubList({ ...repo, revision: "v9" }), /model owner\/name@v9 .*\(404\)/],
-    ["refuses a name that leaves the cache", () => hubList({ type: "model", name: "../x" }), /expected a hub name/],
-    ["refuses a revision that leaves the cache", () => hubList({ ...repo, revision: "a/../../../x" }), /expected a branch, tag or commit/],
-    ["refuses a path that leaves the cache", () => hubFile(repo, "a/../../../../x"), /path of a file inside a repository/],
+    ["refuses an unknown revision", () => listHubFiles({ ...repo, revision: "v9" }), /model owner\/name@v9 .*\(404\)/],
+    [
+      "refuses a name that leaves the cache",
+      () => listHubFiles({ type: "model", name: "../x" }),
+      /expected a hub name/,
+    ],
+    [
+      "refuses a revision that leaves the cache",
+      () => listHubFiles({ ...repo, revision: "a/../../../x" }),
+      /expected a branch, tag or commit/,
+    ],
+    [
+      "refuses a path that leaves the cache",
+      () => downloadHubFile(repo, "a/../../../../x"),
+      /path of a file inside a repository/,
+    ],
   ])("%s", async (_, ask, message) => {
     const asked = ask();
     await expect(asked).rejects.toThrow(message);
@@ -273,14 +323,19 @@ describe("access", () => {
 });
 
 test("settings follow the environment as Python's library does", () => {
-  expect(hubSettings()).toEqual({ endpoint: hub.url, cache, token: null, offline: false });
+  expect(readHubSettings()).toEqual({ endpoint: hub.url, cache, token: null, offline: false });
   vi.stubEnv("HF_HUB_CACHE", "/elsewhere");
   vi.stubEnv("HF_HUB_OFFLINE", "TRUE");
   vi.stubEnv("HF_ENDPOINT", "");
   vi.stubEnv("HF_TOKEN", " t\n");
-  expect(hubSettings()).toEqual({ endpoint: "https://huggingface.co", cache: "/elsewhere", token: "t", offline: true });
+  expect(readHubSettings()).toEqual({
+    endpoint: "https://huggingface.co",
+    cache: "/elsewhere",
+    token: "t",
+    offline: true,
+  });
   vi.stubEnv("HF_HUB_CACHE", "");
   vi.stubEnv("HF_HOME", "");
   vi.stubEnv("XDG_CACHE_HOME", "/caches");
-  expect(hubSettings().cache).toBe("/caches/huggingface/hub");
+  expect(readHubSettings().cache).toBe("/caches/huggingface/hub");
 });

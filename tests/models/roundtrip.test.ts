@@ -1,10 +1,18 @@
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { encodeFor, forward, type LoadOptions, loadModel, type Model, saveModel, toInput } from "../../src/models/index.js";
+import {
+  forward,
+  type LoadModelOptions,
+  loadModel,
+  type Model,
+  saveModel,
+  tokenizeFor,
+  toModelInput,
+} from "../../src/models/index.js";
 import { openSafetensors } from "../../src/models/safetensors.js";
-import { evaluating } from "../../src/nn/index.js";
-import { free, memory, noGrad, scope, type Tensor } from "../../src/tensor/index.js";
+import { evalMode } from "../../src/nn/index.js";
+import { free, getMemoryStats, noGrad, scope, type Tensor } from "../../src/tensor/index.js";
 import { padBatch } from "../../src/text/batch.js";
 import { findPython, runPython } from "../python.js";
 import { temporaryFolder } from "../temporary.js";
@@ -15,7 +23,7 @@ let folders = 0;
 const fresh = (): string => join(temporary, String(folders++));
 
 const loaded: Model[] = [];
-async function load(reference: string, options: LoadOptions = {}): Promise<Model> {
+async function load(reference: string, options: LoadModelOptions = {}): Promise<Model> {
   const model = await loadModel(reference, options);
   loaded.push(model);
   return model;
@@ -25,13 +33,17 @@ afterAll(() => free(loaded.map((model) => model.weights)));
 const texts = [["the film was a joy"], ["not bad", "a dull film"]];
 function logitsOf(model: Model): number[] {
   const padded = padBatch(
-    texts.map((text) => encodeFor(model, text)),
-    model.tokenizer.special.pad,
+    texts.map((text) => tokenizeFor(model, text)),
+    model.tokenizer.special.padId,
   );
-  return scope(() => noGrad(() => [...forward(model.shape, model.weights, toInput(padded, "cpu"), evaluating).logits.floats()]));
+  return scope(() =>
+    noGrad(() => [
+      ...forward(model.architecture, model.weights, toModelInput(padded, "cpu"), evalMode).logits.toFloat32Array(),
+    ]),
+  );
 }
 const bytesOf = (model: Model): Map<string, string> =>
-  new Map([...model.weights].map(([name, tensor]) => [name, Buffer.from(tensor.bytes()).toString("base64")]));
+  new Map([...model.weights].map(([name, tensor]) => [name, Buffer.from(tensor.toBytes()).toString("base64")]));
 const largestDifference = (a: readonly number[], b: readonly number[]): number =>
   a.reduce((most, value, i) => Math.max(most, Math.abs(value - (b[i] as number))), 0);
 
@@ -40,22 +52,38 @@ describe.each(tinyModels)("%s", (name) => {
 
   it.each(["hf", "mlp"] as const)("load, save, load is the same model (%s head)", async (head) => {
     const labels = head === "hf" ? {} : { labels: ["no", "yes"] };
-    const first = await load(folderOf(name), { head, maxLength: 20, encoding: "word", task: "sst-2", seed: 3, ...labels });
+    const first = await load(folderOf(name), {
+      head,
+      maxLength: 20,
+      tokenization: "word",
+      task: "sst-2",
+      seed: 3,
+      ...labels,
+    });
     const folder = fresh();
     await saveModel(folder, first);
     const second = await load(folder);
     expect(bytesOf(second)).toEqual(bytesOf(first));
     expect(logitsOf(second)).toEqual(logitsOf(first));
-    const { folder: _f, reference: _r, weights: _w, tokenizer: _t, fresh: _d, shape, ...facts } = first;
+    const {
+      folder: _f,
+      reference: _r,
+      weights: _w,
+      tokenizer: _t,
+      newlyInitialized: _d,
+      architecture: shape,
+      ...facts
+    } = first;
     expect(second).toMatchObject(facts);
-    expect(second.shape).toEqual({ ...shape, config: expect.anything() });
+    expect(second.architecture).toEqual({ ...shape, config: expect.anything() });
     expect(second.tokenizer.hash).toBe(first.tokenizer.hash);
-    expect(second.fresh).toEqual([]);
+    expect(second.newlyInitialized).toEqual([]);
     // A third time, the files are the same to the byte.
     const again = fresh();
     await saveModel(again, second);
     expect(await readdir(again)).toEqual(await readdir(folder));
-    for (const file of await readdir(folder)) expect(await readFile(join(again, file))).toEqual(await readFile(join(folder, file)));
+    for (const file of await readdir(folder))
+      expect(await readFile(join(again, file))).toEqual(await readFile(join(folder, file)));
   });
 
   it("saves the weights it is given in the model's place", async () => {
@@ -64,7 +92,7 @@ describe.each(tinyModels)("%s", (name) => {
     const doubled = scope(() => new Map([...model.weights].map(([key, tensor]) => [key, noGrad(() => tensor.mul(2))])));
     await saveModel(folder, model, doubled);
     const [key, values] = [...doubled][3] as [string, Tensor];
-    expect((await load(folder)).weights.get(key)?.floats()).toEqual(values.floats());
+    expect((await load(folder)).weights.get(key)?.toFloat32Array()).toEqual(values.toFloat32Array());
     free(doubled);
   });
 
@@ -74,18 +102,23 @@ describe.each(tinyModels)("%s", (name) => {
     const folder = await rewritten(name, fresh(), { rename: bare });
     const model = await load(folder, { labels: ["no", "yes"], seed: 5 });
     const whole = await load(folderOf(name));
-    expect(model.fresh.every((parameter) => parameter.startsWith("classifier."))).toBe(true);
-    expect(model.fresh.length).toBeGreaterThan(0);
+    expect(model.newlyInitialized.every((parameter) => parameter.startsWith("classifier."))).toBe(true);
+    expect(model.newlyInitialized.length).toBeGreaterThan(0);
     expect(model.labels).toEqual(["no", "yes"]);
     for (const [key, tensor] of model.weights)
-      if (!model.fresh.includes(key)) expect(tensor.floats()).toEqual(whole.weights.get(key)?.floats());
+      if (!model.newlyInitialized.includes(key))
+        expect(tensor.toFloat32Array()).toEqual(whole.weights.get(key)?.toFloat32Array());
   });
 
   it("draws a fresh head the same by seed, and another by another seed", async () => {
-    const folder = await rewritten(name, fresh(), { rename: (stored) => (stored.startsWith("classifier") ? null : stored) });
+    const folder = await rewritten(name, fresh(), {
+      rename: (stored) => (stored.startsWith("classifier") ? null : stored),
+    });
     const headOf = async (seed: number, head: "hf" | "mlp"): Promise<Record<string, number[]>> => {
       const model = await load(folder, { seed, head, labels: ["a", "b"] });
-      return Object.fromEntries(model.fresh.map((key) => [key, [...(model.weights.get(key) as Tensor).floats()]]));
+      return Object.fromEntries(
+        model.newlyInitialized.map((key) => [key, [...(model.weights.get(key) as Tensor).toFloat32Array()]]),
+      );
     };
     for (const head of ["hf", "mlp"] as const) {
       const one = await headOf(1, head);
@@ -112,7 +145,7 @@ describe.each(tinyModels)("%s", (name) => {
   ] as const)("reads %s checkpoints as float32", async (type, tolerance) => {
     const model = await load(await rewritten(name, fresh(), { type }));
     const whole = await load(folderOf(name));
-    expect([...model.weights.values()].every((tensor) => tensor.type === "float32" && tensor.requiresGrad)).toBe(true);
+    expect([...model.weights.values()].every((tensor) => tensor.dtype === "float32" && tensor.requiresGrad)).toBe(true);
     expect(logitsOf(model)).not.toEqual(logitsOf(whole));
     expect(largestDifference(logitsOf(model), logitsOf(whole))).toBeLessThan(tolerance);
   });
@@ -120,14 +153,16 @@ describe.each(tinyModels)("%s", (name) => {
   it("refuses a checkpoint that lacks a tensor, naming it and its shape, and leaves nothing in memory", async () => {
     const missing = `${prefix}encoder.layer.1.output.dense.weight`;
     const folder = await rewritten(name, fresh(), { rename: (stored) => (stored === missing ? null : stored) });
-    const before = memory().tensors;
+    const before = getMemoryStats().tensors;
     await expect(loadModel(folder)).rejects.toThrow(`the checkpoint lacks ${missing} [16,24]`);
-    expect(memory().tensors).toBe(before);
+    expect(getMemoryStats().tensors).toBe(before);
   });
 
   it("refuses a tensor of another shape, showing both", async () => {
     const turned = `${prefix}encoder.layer.0.intermediate.dense.weight`;
-    const folder = await rewritten(name, fresh(), { reshape: (stored, shape) => (stored === turned ? shape.toReversed() : shape) });
+    const folder = await rewritten(name, fresh(), {
+      reshape: (stored, shape) => (stored === turned ? shape.toReversed() : shape),
+    });
     await expect(loadModel(folder)).rejects.toThrow(`${turned} has shape [16,24], config.json asks for [24,16]`);
   });
 });
@@ -141,21 +176,36 @@ describe("labels", () => {
   });
 
   it("may differ in case, and be named where the checkpoint has none", async () => {
-    expect((await load(folderOf("bert-tiny"), { labels: ["Bad", "Mixed", "Good"] })).labels).toEqual(["Bad", "Mixed", "Good"]);
-    const nameless = await rewritten("bert-tiny", fresh(), { config: { id2label: { 0: "LABEL_0", 1: "LABEL_1", 2: "LABEL_2" } } });
+    expect((await load(folderOf("bert-tiny"), { labels: ["Bad", "Mixed", "Good"] })).labels).toEqual([
+      "Bad",
+      "Mixed",
+      "Good",
+    ]);
+    const nameless = await rewritten("bert-tiny", fresh(), {
+      config: { id2label: { 0: "LABEL_0", 1: "LABEL_1", 2: "LABEL_2" } },
+    });
     expect((await load(nameless, { labels: ["x", "y", "z"] })).labels).toEqual(["x", "y", "z"]);
-    await expect(loadModel(nameless, { labels: ["x", "y"] })).rejects.toThrow("the model has [LABEL_0, LABEL_1, LABEL_2]");
+    await expect(loadModel(nameless, { labels: ["x", "y"] })).rejects.toThrow(
+      "the model has [LABEL_0, LABEL_1, LABEL_2]",
+    );
   });
 
   it("are the task's where the head is another than the checkpoint's", async () => {
     const model = await load(folderOf("bert-tiny"), { head: "mlp", labels: ["no", "yes"] });
     expect(model.labels).toEqual(["no", "yes"]);
-    expect(model.fresh).toEqual(["head.dense.weight", "head.dense.bias", "head.out.weight", "head.out.bias"]);
+    expect(model.newlyInitialized).toEqual([
+      "head.dense.weight",
+      "head.dense.bias",
+      "head.out.weight",
+      "head.out.bias",
+    ]);
   });
 });
 
 it("a pooler is refused of a model that has none", async () => {
-  await expect(loadModel(folderOf("roberta-random"), { feature: "pooler" })).rejects.toThrow("a roberta encoder has no pooler");
+  await expect(loadModel(folderOf("roberta-random"), { pooling: "pooler" })).rejects.toThrow(
+    "a roberta encoder has no pooler",
+  );
 });
 
 it("the mlp head lies beside an encoder without prefix", async () => {
@@ -166,7 +216,12 @@ it("the mlp head lies beside an encoder without prefix", async () => {
     await open.close();
     return [...open.entries.keys()];
   };
-  expect((await namesIn("head.safetensors")).sort()).toEqual(["head.dense.bias", "head.dense.weight", "head.out.bias", "head.out.weight"]);
+  expect((await namesIn("head.safetensors")).sort()).toEqual([
+    "head.dense.bias",
+    "head.dense.weight",
+    "head.out.bias",
+    "head.out.weight",
+  ]);
   expect((await namesIn("model.safetensors")).every((key) => /^(embeddings|encoder)\./.test(key))).toBe(true);
 });
 
@@ -201,38 +256,41 @@ interface Answer {
   labels: Record<string, string>;
 }
 
-describe.skipIf(python === null)("saved by us, loaded in transformers (skipped without a Python that has it: set TEMPER_PYTHON)", () => {
-  const kinds = tinyModels.flatMap((name) => [{ name, head: "hf" } as const, { name, head: "mlp" } as const]);
-  const ours: number[][] = [];
-  let answers: Answer[] = [];
+describe.skipIf(python === null)(
+  "saved by us, loaded in transformers (skipped without a Python that has it: set TEMPER_PYTHON)",
+  () => {
+    const kinds = tinyModels.flatMap((name) => [{ name, head: "hf" } as const, { name, head: "mlp" } as const]);
+    const ours: number[][] = [];
+    let answers: Answer[] = [];
 
-  beforeAll(async () => {
-    const jobs: unknown[] = [];
-    for (const { name, head } of kinds) {
-      const { pairs } = await expectedOf(name);
-      const model = await load(folderOf(name), head === "mlp" ? { head, labels: ["no", "yes"] } : {});
-      const folder = fresh();
-      await saveModel(folder, model);
-      const encoded = pairs.texts.map((text) => encodeFor(model, text));
-      jobs.push({ folder, head, cases: encoded.map((text) => [[...text.ids], [...text.types]]) });
-      scope(() =>
-        noGrad(() => {
-          const input = toInput(padBatch(encoded, model.tokenizer.special.pad), "cpu");
-          const output = forward(model.shape, model.weights, input, evaluating);
-          ours.push([...(head === "hf" ? output.logits : output.feature).floats()]);
-        }),
-      );
-    }
-    answers = runPython(python as string, program, JSON.stringify(jobs)) as Answer[];
-  });
+    beforeAll(async () => {
+      const jobs: unknown[] = [];
+      for (const { name, head } of kinds) {
+        const { pairs } = await expectedOf(name);
+        const model = await load(folderOf(name), head === "mlp" ? { head, labels: ["no", "yes"] } : {});
+        const folder = fresh();
+        await saveModel(folder, model);
+        const encoded = pairs.texts.map((text) => tokenizeFor(model, text));
+        jobs.push({ folder, head, cases: encoded.map((text) => [[...text.ids], [...text.tokenTypeIds]]) });
+        scope(() =>
+          noGrad(() => {
+            const input = toModelInput(padBatch(encoded, model.tokenizer.special.padId), "cpu");
+            const output = forward(model.architecture, model.weights, input, evalMode);
+            ours.push([...(head === "hf" ? output.logits : output.features).toFloat32Array()]);
+          }),
+        );
+      }
+      answers = runPython(python as string, program, JSON.stringify(jobs)) as Answer[];
+    });
 
-  it.each(kinds.map((kind, i) => ({ ...kind, i })))("$name, $head head", ({ head, i }) => {
-    const { values, missing, unexpected, labels } = answers[i] as Answer;
-    expect(values).toHaveLength((ours[i] as number[]).length);
-    expect(largestDifference(ours[i] as number[], values)).toBeLessThan(1e-5);
-    expect(unexpected).toEqual([]);
-    // A plain BERT has a pooler, which the mlp head does not use.
-    expect(missing.filter((key) => !key.startsWith("pooler."))).toEqual([]);
-    if (head === "hf") expect(labels).toEqual({ "0": "bad", "1": "mixed", "2": "good" });
-  });
-});
+    it.each(kinds.map((kind, i) => ({ ...kind, i })))("$name, $head head", ({ head, i }) => {
+      const { values, missing, unexpected, labels } = answers[i] as Answer;
+      expect(values).toHaveLength((ours[i] as number[]).length);
+      expect(largestDifference(ours[i] as number[], values)).toBeLessThan(1e-5);
+      expect(unexpected).toEqual([]);
+      // A plain BERT has a pooler, which the mlp head does not use.
+      expect(missing.filter((key) => !key.startsWith("pooler."))).toEqual([]);
+      if (head === "hf") expect(labels).toEqual({ "0": "bad", "1": "mixed", "2": "good" });
+    });
+  },
+);

@@ -12,7 +12,8 @@ import { temporaryFolder } from "../temporary.js";
 
 const folder = temporaryFolder();
 const fixture = join(import.meta.dirname, "../fixtures/models/python.safetensors");
-const bytesOf = (values: ArrayBufferView): Uint8Array => new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
+const bytesOf = (values: ArrayBufferView): Uint8Array =>
+  new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
 
 const tensors: SafetensorsTensor[] = [
   { name: "b", dtype: "BF16", shape: [3], bytes: () => bytesOf(new Uint16Array([0x3f80, 0xbf00, 0])) },
@@ -24,7 +25,9 @@ const tensors: SafetensorsTensor[] = [
 
 /** A file of this header (bytes, text or value) and so many bytes of data. */
 function handMade(header: unknown, dataBytes: number, claimedLength?: bigint): string {
-  const text = Buffer.isBuffer(header) ? header : Buffer.from(typeof header === "string" ? header : JSON.stringify(header));
+  const text = Buffer.isBuffer(header)
+    ? header
+    : Buffer.from(typeof header === "string" ? header : JSON.stringify(header));
   const prefix = Buffer.alloc(8);
   prefix.writeBigUInt64LE(claimedLength ?? BigInt(text.length));
   const path = join(folder, "hand-made.safetensors");
@@ -55,7 +58,9 @@ describe("reader", () => {
       empty: ["F32", 0, 4],
       "größe 😀": ["U8", 1],
     });
-    expect([...new Float32Array((await file.read("encoder.weight")).buffer as ArrayBuffer)]).toEqual([0, 0.25, 0.5, 0.75, 1, 1.25]);
+    expect([...new Float32Array((await file.read("encoder.weight")).buffer as ArrayBuffer)]).toEqual([
+      0, 0.25, 0.5, 0.75, 1, 1.25,
+    ]);
     expect([...new Uint16Array(file.readSync("encoder.half").buffer as ArrayBuffer)]).toEqual([0x3c00, 0xc000, 0x7bff]);
     expect([...new BigInt64Array(file.readSync("ids").buffer as ArrayBuffer)]).toEqual([-1n, 2n ** 40n]);
     expect((await file.read("empty")).length).toBe(0);
@@ -67,9 +72,18 @@ describe("reader", () => {
     await file.close();
   });
 
-  const entry = (shape: unknown, begin: number, end: number, dtype = "F32"): object => ({ dtype, shape, data_offsets: [begin, end] });
+  const entry = (shape: unknown, begin: number, end: number, dtype = "F32"): object => ({
+    dtype,
+    shape,
+    data_offsets: [begin, end],
+  });
   test.each<[string, unknown, number, RegExp]>([
-    ["a range beyond the file", { w: entry([4], 0, 16) }, 8, /tensor "w": bytes 0 to 16 do not lie within the 8 bytes of data/],
+    [
+      "a range beyond the file",
+      { w: entry([4], 0, 16) },
+      8,
+      /tensor "w": bytes 0 to 16 do not lie within the 8 bytes of data/,
+    ],
     ["a range that ends before it begins", { w: entry([0], 4, 0) }, 4, /bytes 4 to 0/],
     [
       "a range that does not fit the shape",
@@ -77,7 +91,12 @@ describe("reader", () => {
       20,
       /F32 of shape \[2, 3\] needs 24 bytes, its range 0 to 20 has 20/,
     ],
-    ["overlapping ranges", { a: entry([2], 0, 8), b: entry([2], 4, 12) }, 12, /"b" begins at byte 4, inside "a", which ends at 8/],
+    [
+      "overlapping ranges",
+      { a: entry([2], 0, 8), b: entry([2], 4, 12) },
+      12,
+      /"b" begins at byte 4, inside "a", which ends at 8/,
+    ],
     ["a gap", { a: entry([1], 0, 4), b: entry([1], 8, 12) }, 12, /bytes 4 to 8, before tensor "b"/],
     ["a gap at the start", { a: entry([1], 4, 8) }, 8, /bytes 0 to 4, before tensor "a"/],
     ["bytes left over", { a: entry([1], 0, 4) }, 7, /3 bytes after the last tensor/],
@@ -107,7 +126,9 @@ describe("reader", () => {
 
   test("refuses impossible header sizes without allocating them", async () => {
     expect(await refusal(handMade("{}", 0, 99_000_000n))).toMatch(/claims 99000000 bytes, but only 2 follow/);
-    expect(await refusal(handMade("{}", 0, 2n ** 64n - 1n))).toMatch(/claims 18446744073709551615 bytes, the format allows 100000000/);
+    expect(await refusal(handMade("{}", 0, 2n ** 64n - 1n))).toMatch(
+      /claims 18446744073709551615 bytes, the format allows 100000000/,
+    );
     expect(await refusal(handMade(Buffer.from([0x7b, 0xff, 0x7d]), 0))).toMatch(/not UTF-8/);
   });
 
@@ -134,7 +155,10 @@ describe("reader", () => {
   test("survives any change of bytes: a sound table or a UserError, nothing else", async () => {
     const whole = readFileSync(fixture);
     const path = join(folder, "flipped.safetensors");
-    const flips = fc.array(fc.tuple(fc.nat(whole.length - 1), fc.integer({ min: 1, max: 255 })), { minLength: 1, maxLength: 4 });
+    const flips = fc.array(fc.tuple(fc.nat(whole.length - 1), fc.integer({ min: 1, max: 255 })), {
+      minLength: 1,
+      maxLength: 4,
+    });
     await fc.assert(
       fc.asyncProperty(flips, async (changes) => {
         const bytes = Buffer.from(whole);
@@ -169,7 +193,9 @@ describe("reader", () => {
     await fc.assert(
       fc.asyncProperty(header, fc.nat(64), async (value, dataBytes) => {
         const path = handMade(value, dataBytes);
-        const file = await openSafetensors(path).catch((error: unknown) => void expect(error).toBeInstanceOf(UserError));
+        const file = await openSafetensors(path).catch(
+          (error: unknown) => void expect(error).toBeInstanceOf(UserError),
+        );
         await file?.close();
       }),
       { numRuns: 1500 },
@@ -212,30 +238,33 @@ describe("writer", () => {
   });
 
   const python = findPython("torch", "safetensors");
-  test.skipIf(python === null)("is read by the official library (skipped without a Python with torch and safetensors)", async () => {
-    const path = join(folder, "for-python.safetensors");
-    await writeSafetensors(path, tensors);
-    const program = `
+  test.skipIf(python === null)(
+    "is read by the official library (skipped without a Python with torch and safetensors)",
+    async () => {
+      const path = join(folder, "for-python.safetensors");
+      await writeSafetensors(path, tensors);
+      const program = `
 import json, sys
 from safetensors import safe_open
 with safe_open(sys.argv[1], "pt") as f:
     print(json.dumps({"metadata": f.metadata(), **{k: [str(f.get_tensor(k).dtype), list(f.get_tensor(k).shape), f.get_tensor(k).tolist()] for k in f.keys()}}))`;
-    expect(runPython(python!, program, path)).toEqual({
-      metadata: { format: "pt" },
-      b: ["torch.bfloat16", [3], [1, -0.5, 0]],
-      "a.größe 😀": [
-        "torch.float32",
-        [2, 3],
-        [
-          [1, 2, 3],
-          [4, 5, 6.5],
+      expect(runPython(python!, program, path)).toEqual({
+        metadata: { format: "pt" },
+        b: ["torch.bfloat16", [3], [1, -0.5, 0]],
+        "a.größe 😀": [
+          "torch.float32",
+          [2, 3],
+          [
+            [1, 2, 3],
+            [4, 5, 6.5],
+          ],
         ],
-      ],
-      empty: ["torch.float32", [0, 4], []],
-      scalar: ["torch.int64", [], -5],
-      flag: ["torch.bool", [1], [true]],
-    });
-  });
+        empty: ["torch.float32", [0, 4], []],
+        scalar: ["torch.int64", [], -5],
+        flag: ["torch.bool", [1], [true]],
+      });
+    },
+  );
 });
 
 describe("checkpoint", () => {
@@ -244,7 +273,10 @@ describe("checkpoint", () => {
     mkdirSync(inside);
     await writeSafetensors(join(inside, "model-00001-of-00002.safetensors"), tensors.slice(0, 2));
     await writeSafetensors(join(inside, "model-00002-of-00002.safetensors"), tensors.slice(2));
-    writeFileSync(join(inside, "model.safetensors.index.json"), JSON.stringify({ metadata: { total_size: 1 }, weight_map: weightMap }));
+    writeFileSync(
+      join(inside, "model.safetensors.index.json"),
+      JSON.stringify({ metadata: { total_size: 1 }, weight_map: weightMap }),
+    );
     return inside;
   }
   const [first, second] = ["model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"];
@@ -287,15 +319,21 @@ describe("checkpoint", () => {
       writeFileSync(join(inside, name), "\x80\x02");
       const opened = openCheckpoint(inside);
       await expect(opened).rejects.toBeInstanceOf(UserError);
-      await expect(opened).rejects.toThrow(/is pickled: reading a pickle can run any code[\s\S]*python -c "import transformers/);
+      await expect(opened).rejects.toThrow(
+        /is pickled: reading a pickle can run any code[\s\S]*python -c "import transformers/,
+      );
       expect(await refusal(join(inside, name))).toMatch(/pickled/);
     }
   });
 
   test("says what is missing in a folder without weights", async () => {
-    await expect(openCheckpoint(join(folder, "nowhere"))).rejects.toThrow(/cannot open the model folder .*nowhere: there is no such/);
+    await expect(openCheckpoint(join(folder, "nowhere"))).rejects.toThrow(
+      /cannot open the model folder .*nowhere: there is no such/,
+    );
     mkdirSync(join(folder, "bare"));
     writeFileSync(join(folder, "bare", "config.json"), "{}");
-    await expect(openCheckpoint(join(folder, "bare"))).rejects.toThrow(/expected model.safetensors or .* found config.json/);
+    await expect(openCheckpoint(join(folder, "bare"))).rejects.toThrow(
+      /expected model.safetensors or .* found config.json/,
+    );
   });
 });

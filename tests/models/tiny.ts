@@ -23,14 +23,18 @@ export interface Expected {
 
 /** What transformers computes: single texts, and padded pairs, whose gradients are in gradients.safetensors. */
 export async function expectedOf(name: TinyModel): Promise<{ singles: Expected; pairs: Expected }> {
-  const { cases } = JSON.parse(await readFile(join(folderOf(name), "expected.json"), "utf8")) as { cases: [Expected, Expected] };
+  const { cases } = JSON.parse(await readFile(join(folderOf(name), "expected.json"), "utf8")) as {
+    cases: [Expected, Expected];
+  };
   return { singles: cases[0], pairs: cases[1] };
 }
 
 /** A file's tensors as float32 values. */
 export async function readTensors(path: string): Promise<Map<string, Float32Array>> {
   const file = await openSafetensors(path);
-  const values = new Map([...file.entries.keys()].map((name) => [name, new Float32Array(file.readSync(name).slice().buffer)]));
+  const values = new Map(
+    [...file.entries.keys()].map((name) => [name, new Float32Array(file.readSync(name).slice().buffer)]),
+  );
   await file.close();
   return values;
 }
@@ -57,7 +61,7 @@ export async function rewritten(name: TinyModel, folder: string, rewrite: Rewrit
     const renamed = rewrite.rename ? rewrite.rename(stored) : stored;
     if (renamed === null) return [];
     const bytes = (): Uint8Array =>
-      scope(() => fromBytes(file.readSync(stored), entry.shape, "float32", types[rewrite.type ?? "F32"]).bytes());
+      scope(() => fromBytes(file.readSync(stored), entry.shape, "float32", types[rewrite.type ?? "F32"]).toBytes());
     return [{ name: renamed, dtype, shape: rewrite.reshape?.(stored, entry.shape) ?? entry.shape, bytes }];
   });
   await writeSafetensors(join(folder, "model.safetensors"), tensors);

@@ -2,13 +2,14 @@ import { afterEach, describe, expect, it, vi } from "vitest";
 
 /** Operators that this test takes away, as an older libtorch would. */
 const lacking = vi.hoisted(() => new Set<string>());
-vi.mock("../../src/tensor/door.js", async (original) => {
-  const door = await original<typeof import("../../src/tensor/door.js")>();
-  const hasOperator: typeof door.hasOperator = (name, overload) => !lacking.has(name) && door.hasOperator(name, overload);
+vi.mock("../../src/tensor/operator.js", async (original) => {
+  const door = await original<typeof import("../../src/tensor/operator.js")>();
+  const hasOperator: typeof door.hasOperator = (name, overload) =>
+    !lacking.has(name) && door.hasOperator(name, overload);
   return { ...door, hasOperator };
 });
 
-import { attend, evaluating, training } from "../../src/nn/index.js";
+import { evalMode, scaledDotProductAttention, trainMode } from "../../src/nn/index.js";
 import { grad, scope, seedGenerator, type Tensor, tensor, zeros } from "../../src/tensor/index.js";
 import reference from "../fixtures/nn.json" with { type: "json" };
 import { checkGradients } from "./finite-difference.js";
@@ -18,9 +19,9 @@ const plain = (): unknown => lacking.add("scaled_dot_product_attention");
 
 const { query, key, value, bias, output } = reference.attention;
 const inputs = (): { query: Tensor; key: Tensor; value: Tensor; bias: Tensor } => ({
-  query: tensor(query, [2, 2, 3, 4]).requireGrad(),
-  key: tensor(key, [2, 2, 5, 4]).requireGrad(),
-  value: tensor(value, [2, 2, 5, 4]).requireGrad(),
+  query: tensor(query, [2, 2, 3, 4]).requiresGrad_(),
+  key: tensor(key, [2, 2, 5, 4]).requiresGrad_(),
+  value: tensor(value, [2, 2, 5, 4]).requiresGrad_(),
   bias: tensor(bias, [2, 1, 1, 5]),
 });
 
@@ -28,9 +29,16 @@ const inputs = (): { query: Tensor; key: Tensor; value: Tensor; bias: Tensor } =
 function run(withBias: boolean): number[][] {
   return scope(() => {
     const given = inputs();
-    const seen = attend(given.query, given.key, given.value, withBias ? given.bias : null, 0.1, evaluating);
+    const seen = scaledDotProductAttention(
+      given.query,
+      given.key,
+      given.value,
+      withBias ? given.bias : null,
+      0.1,
+      evalMode,
+    );
     const gradients = grad(seen.square().sum(), [given.query, given.key, given.value]);
-    return [seen, ...gradients].map((tensor) => [...tensor.floats()]);
+    return [seen, ...gradients].map((tensor) => [...tensor.toFloat32Array()]);
   });
 }
 
@@ -59,9 +67,9 @@ describe("attend", () => {
       [1, 2, 4, 3],
       [1, 2, 4, 3],
     ];
-    const padded = (): Tensor => tensor(new Float64Array([0, 0, 0, -30000]), [1, 1, 1, 4], { type: "float64" });
-    checkGradients(shapes, (q, k, v) => attend(q, k, v, null, 0, evaluating), 1e-6);
-    checkGradients(shapes, (q, k, v) => attend(q, k, v, padded(), 0, evaluating), 1e-6);
+    const padded = (): Tensor => tensor(new Float64Array([0, 0, 0, -30000]), [1, 1, 1, 4], { dtype: "float64" });
+    checkGradients(shapes, (q, k, v) => scaledDotProductAttention(q, k, v, null, 0, evalMode), 1e-6);
+    checkGradients(shapes, (q, k, v) => scaledDotProductAttention(q, k, v, padded(), 0, evalMode), 1e-6);
   });
 
   it("with dropout has the gradient of its finite differences, and drops what the seed says", () => {
@@ -74,7 +82,7 @@ describe("attend", () => {
       shapes,
       (q, k, v) => {
         seedGenerator("cpu", 11);
-        return attend(q, k, v, null, 0.5, training);
+        return scaledDotProductAttention(q, k, v, null, 0.5, trainMode);
       },
       1e-6,
     );
@@ -82,7 +90,9 @@ describe("attend", () => {
       scope(() => {
         seedGenerator("cpu", seed);
         const given = inputs();
-        return [...attend(given.query, given.key, given.value, null, 0.5, training).floats()];
+        return [
+          ...scaledDotProductAttention(given.query, given.key, given.value, null, 0.5, trainMode).toFloat32Array(),
+        ];
       });
     expect(dropped(1)).toEqual(dropped(1));
     expect(dropped(1)).not.toEqual(dropped(2));
@@ -91,10 +101,21 @@ describe("attend", () => {
   it("gives padding exactly no weight", () =>
     scope(() => {
       const given = inputs();
-      const before = attend(given.query, given.key, given.value, given.bias, 0, evaluating).floats();
+      const before = scaledDotProductAttention(
+        given.query,
+        given.key,
+        given.value,
+        given.bias,
+        0,
+        evalMode,
+      ).toFloat32Array();
       const elsewhere = given.value.detach().clone();
       elsewhere.narrow(0, 1, 1).narrow(2, 3, 2).add_(1000);
-      expect(attend(given.query, given.key, elsewhere, given.bias, 0, evaluating).floats()).toEqual(before);
-      expect(() => attend(given.query, zeros([2, 2, 5, 3]), given.value, null, 0, evaluating)).toThrow();
+      expect(
+        scaledDotProductAttention(given.query, given.key, elsewhere, given.bias, 0, evalMode).toFloat32Array(),
+      ).toEqual(before);
+      expect(() =>
+        scaledDotProductAttention(given.query, zeros([2, 2, 5, 3]), given.value, null, 0, evalMode),
+      ).toThrow();
     }));
 });

@@ -14,18 +14,22 @@ export function values(count: number, seed: string): Float64Array {
  * Compares the gradient of a scalar function of float64 tensors with central differences, element by element. The output is summed
  * with fixed weights, so that no gradient hides behind a constant sum.
  */
-export function checkGradients(shapes: readonly (readonly number[])[], compute: (...inputs: Tensor[]) => Tensor, tolerance = 1e-7): void {
+export function checkGradients(
+  shapes: readonly (readonly number[])[],
+  compute: (...inputs: Tensor[]) => Tensor,
+  tolerance = 1e-7,
+): void {
   const sizes = shapes.map((shape) => shape.reduce((product, size) => product * size, 1));
   const points = sizes.map((size, i) => values(size, `input ${i}`));
-  const double = { type: "float64" } as const;
+  const double = { dtype: "float64" } as const;
   const total = (inputs: Tensor[]): Tensor => {
     const output = compute(...inputs);
-    return output.mul(tensor(values(output.elements, "weights"), output.shape, double)).sum();
+    return output.mul(tensor(values(output.numel, "weights"), output.shape, double)).sum();
   };
   const inputs = (): Tensor[] => points.map((point, i) => tensor(point, shapes[i], double));
   const analytic = scope(() => {
-    const leaves = inputs().map((input) => input.requireGrad());
-    return grad(total(leaves), leaves).map((gradient) => new Float64Array(gradient.bytes().buffer));
+    const leaves = inputs().map((input) => input.requiresGrad_());
+    return grad(total(leaves), leaves).map((gradient) => new Float64Array(gradient.toBytes().buffer));
   });
   const step = 1e-5;
   for (const [i, point] of points.entries()) {

@@ -1,6 +1,24 @@
 import { describe, expect, it } from "vitest";
-import { type Activation, activate, dense, drop, embed, evaluating, normalize, training } from "../../src/nn/index.js";
-import { dropoutMask, ones, scope, seedGenerator, setThreads, type Tensor, tensor, threads } from "../../src/tensor/index.js";
+import {
+  type Activation,
+  activate,
+  dense,
+  dropout,
+  embed,
+  evalMode,
+  layerNorm,
+  trainMode,
+} from "../../src/nn/index.js";
+import {
+  dropoutMask,
+  getNumThreads,
+  ones,
+  scope,
+  seedGenerator,
+  setNumThreads,
+  type Tensor,
+  tensor,
+} from "../../src/tensor/index.js";
 import reference from "../fixtures/nn.json" with { type: "json" };
 import { checkGradients } from "./finite-difference.js";
 
@@ -22,13 +40,17 @@ describe("gradients by finite differences", () => {
   });
 
   it("normalize", () => {
-    checkGradients([[2, 3, 5], [5], [5]], (input, weight, bias) => normalize(layer(weight, bias), "x", input, 1e-5), 1e-6);
+    checkGradients(
+      [[2, 3, 5], [5], [5]],
+      (input, weight, bias) => layerNorm(layer(weight, bias), "x", input, 1e-5),
+      1e-6,
+    );
   });
 
   it("drop, with the same entries dropped each time", () => {
     checkGradients([[4, 5]], (input) => {
       seedGenerator("cpu", 3);
-      return drop(input, 0.4, training);
+      return dropout(input, 0.4, trainMode);
     });
   });
 
@@ -41,7 +63,7 @@ describe("values", () => {
   it("of activations equal PyTorch's", () => {
     const { x, ...expected } = reference.layers;
     for (const [name, values] of Object.entries(expected)) {
-      const seen = scope(() => activate(tensor(x), name as Activation).floats());
+      const seen = scope(() => activate(tensor(x), name as Activation).toFloat32Array());
       for (const [i, value] of values.entries()) expect(seen[i]).toBeCloseTo(value, 6);
     }
   });
@@ -49,14 +71,14 @@ describe("values", () => {
   it("drop keeps its input outside training and at a share of 0", () =>
     scope(() => {
       const input = ones([10]);
-      expect(drop(input, 0.5, evaluating)).toBe(input);
-      expect(drop(input, 0, training)).toBe(input);
+      expect(dropout(input, 0.5, evalMode)).toBe(input);
+      expect(dropout(input, 0, trainMode)).toBe(input);
     }));
 
   it.each([0.1, 0.5, 0.9])("drop zeroes about its share (%s) and scales the rest", (share) => {
     seedGenerator("cpu", 5);
     const count = 200_001;
-    const seen = scope(() => drop(ones([count]), share, training).floats());
+    const seen = scope(() => dropout(ones([count]), share, trainMode).toFloat32Array());
     const zeros = seen.filter((value) => value === 0).length;
     expect(Math.abs(zeros / count - share)).toBeLessThan(4 * Math.sqrt((share * (1 - share)) / count));
     expect(seen.every((value) => value === 0 || Math.abs(value - 1 / (1 - share)) < 1e-5)).toBe(true);
@@ -68,21 +90,21 @@ describe("values", () => {
   });
 
   it("drop at a share of 1 leaves nothing", () => {
-    expect(scope(() => [...drop(ones([5]), 1, training).floats()])).toEqual([0, 0, 0, 0, 0]);
+    expect(scope(() => [...dropout(ones([5]), 1, trainMode).toFloat32Array()])).toEqual([0, 0, 0, 0, 0]);
   });
 
   it("drop draws another mask each time, the same by seed, on any number of threads", () => {
-    const before = threads();
+    const before = getNumThreads();
     const masks = (count: number): Buffer[] => {
-      setThreads(count);
+      setNumThreads(count);
       seedGenerator("cpu", 6);
-      const mask = (): Buffer => Buffer.from(scope(() => drop(ones([300, 301]), 0.3, training).bytes()));
+      const mask = (): Buffer => Buffer.from(scope(() => dropout(ones([300, 301]), 0.3, trainMode).toBytes()));
       return [mask(), mask()];
     };
     const [first, second] = masks(1) as [Buffer, Buffer];
     expect(first.equals(second)).toBe(false);
     expect(masks(2).map((mask, i) => mask.equals(i === 0 ? first : second))).toEqual([true, true]);
-    setThreads(before);
+    setNumThreads(before);
     expect(() => dropoutMask([2], 1, "float32")).toThrow("expected a share in [0, 1), received 1");
     expect(() => dropoutMask([2], 0.5, "int64" as "float32")).toThrow("received Long");
   });

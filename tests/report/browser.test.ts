@@ -3,109 +3,123 @@ import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { type Browser, chromium, type Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { makeReport } from "../../src/report/index.js";
+import { createReport } from "../../src/report/index.js";
 import { temporaryFolder } from "../temporary.js";
 import { hostile, writeSample } from "./sample.js";
 
-const browserPath = [process.env.CHROMIUM, "/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"].find(
-  (path) => path && existsSync(path),
-);
+const browserPath = [
+  process.env.CHROMIUM,
+  "/usr/bin/chromium",
+  "/usr/bin/chromium-browser",
+  "/usr/bin/google-chrome",
+].find((path) => path && existsSync(path));
 const folder = temporaryFolder();
 const file = join(folder, "report.html");
 /** Where pictures of the page go, for whoever wants to look at it. */
 const pictures = process.env.TEMPER_PICTURES;
 
-describe.skipIf(!browserPath)(`in a browser${browserPath ? "" : " (there is none: install chromium, or name one in CHROMIUM)"}`, () => {
-  let browser: Browser;
+describe.skipIf(!browserPath)(
+  `in a browser${browserPath ? "" : " (there is none: install chromium, or name one in CHROMIUM)"}`,
+  () => {
+    let browser: Browser;
 
-  beforeAll(async () => {
-    browser = await chromium.launch({ executablePath: browserPath!, args: ["--no-sandbox", "--disable-gpu"] });
-    writeFileSync(file, (await makeReport(await writeSample(folder))).html);
-  });
-  afterAll(() => browser?.close());
-
-  async function open(options: { width: number; dark?: boolean; script?: boolean }) {
-    const context = await browser.newContext({
-      viewport: { width: options.width, height: 900 },
-      reducedMotion: "reduce",
-      colorScheme: options.dark ? "dark" : "light",
-      javaScriptEnabled: options.script ?? true,
+    beforeAll(async () => {
+      browser = await chromium.launch({ executablePath: browserPath!, args: ["--no-sandbox", "--disable-gpu"] });
+      writeFileSync(file, (await createReport(await writeSample(folder))).html);
     });
-    const page = await context.newPage();
-    const complaints: string[] = [];
-    const requests: string[] = [];
-    page.on("console", (message) => complaints.push(message.text()));
-    page.on("pageerror", (error) => complaints.push(error.message));
-    page.on("dialog", (dialog) => {
-      complaints.push(`dialog ${dialog.message()}`);
-      void dialog.dismiss();
-    });
-    page.on("request", (request) => requests.push(request.url()));
-    await page.goto(pathToFileURL(file).href);
-    return { page, complaints, requests: () => requests.filter((url) => !url.startsWith("data:")), close: () => context.close() };
-  }
+    afterAll(() => browser?.close());
 
-  /** The parts of a page; the whole of it would be taller than a picture can be. */
-  async function photograph(page: Page, name: string): Promise<void> {
-    await page.setViewportSize({ width: page.viewportSize()!.width, height: 1500 });
-    for (const part of ["comparison", "examples", "training", "runs"]) {
-      await page.evaluate(`document.querySelector("details.run").open = true; location.hash = "#${part}"`);
-      await page.screenshot({ path: join(pictures!, `report-${name}-${part}.png`) });
+    async function open(options: { width: number; dark?: boolean; script?: boolean }) {
+      const context = await browser.newContext({
+        viewport: { width: options.width, height: 900 },
+        reducedMotion: "reduce",
+        colorScheme: options.dark ? "dark" : "light",
+        javaScriptEnabled: options.script ?? true,
+      });
+      const page = await context.newPage();
+      const complaints: string[] = [];
+      const requests: string[] = [];
+      page.on("console", (message) => complaints.push(message.text()));
+      page.on("pageerror", (error) => complaints.push(error.message));
+      page.on("dialog", (dialog) => {
+        complaints.push(`dialog ${dialog.message()}`);
+        void dialog.dismiss();
+      });
+      page.on("request", (request) => requests.push(request.url()));
+      await page.goto(pathToFileURL(file).href);
+      return {
+        page,
+        complaints,
+        requests: () => requests.filter((url) => !url.startsWith("data:")),
+        close: () => context.close(),
+      };
     }
-  }
 
-  test("nothing is loaded, nothing complains, and hostile text is text", async () => {
-    const { page, complaints, requests, close } = await open({ width: 1280 });
-    expect(await page.textContent(".cards")).toContain(hostile.split(" ")[0]);
-    expect(await page.locator(".cards img, .cards script").count()).toBe(0);
-    expect(await page.locator("script").count()).toBe(1);
-    expect(await page.title()).toBe("Temper: spam");
-    expect({ complaints, requests: requests() }).toEqual({ complaints: [], requests: [pathToFileURL(file).href] });
-    await close();
-  });
+    /** The parts of a page; the whole of it would be taller than a picture can be. */
+    async function photograph(page: Page, name: string): Promise<void> {
+      await page.setViewportSize({ width: page.viewportSize()!.width, height: 1500 });
+      for (const part of ["comparison", "examples", "training", "runs"]) {
+        await page.evaluate(`document.querySelector("details.run").open = true; location.hash = "#${part}"`);
+        await page.screenshot({ path: join(pictures!, `report-${name}-${part}.png`) });
+      }
+    }
 
-  test("examples are filtered by outcome and attack, from the keyboard too", async () => {
-    const { page, close } = await open({ width: 1280 });
-    const shown = () => page.locator("article.example:visible").count();
-    const all = await shown();
-    await page.getByLabel("models differ").focus();
-    await page.keyboard.press("Space");
-    const differing = await shown();
-    expect(differing).toBeGreaterThan(0);
-    expect(differing).toBeLessThan(all);
-    for (const card of await page.locator("article.example:visible").all()) expect(await card.locator(".success").count()).toBe(1);
-    expect(await page.textContent("form.filters output")).toBe(`${differing} of ${all} examples`);
-    await page.selectOption("select[name=attack]", "pwws");
-    expect(await shown()).toBeLessThan(differing);
-    await close();
-  });
+    test("nothing is loaded, nothing complains, and hostile text is text", async () => {
+      const { page, complaints, requests, close } = await open({ width: 1280 });
+      expect(await page.textContent(".cards")).toContain(hostile.split(" ")[0]);
+      expect(await page.locator(".cards img, .cards script").count()).toBe(0);
+      expect(await page.locator("script").count()).toBe(1);
+      expect(await page.title()).toBe("Temper: spam");
+      expect({ complaints, requests: requests() }).toEqual({ complaints: [], requests: [pathToFileURL(file).href] });
+      await close();
+    });
 
-  test("without scripts everything is there, and no dead control", async () => {
-    const { page, close } = await open({ width: 1280, script: false });
-    expect(await page.locator("article.example:visible").count()).toBe(await page.locator("article.example").count());
-    expect(await page.locator("form.filters:visible").count()).toBe(0);
-    await close();
-  });
+    test("examples are filtered by outcome and attack, from the keyboard too", async () => {
+      const { page, close } = await open({ width: 1280 });
+      const shown = () => page.locator("article.example:visible").count();
+      const all = await shown();
+      await page.getByLabel("models differ").focus();
+      await page.keyboard.press("Space");
+      const differing = await shown();
+      expect(differing).toBeGreaterThan(0);
+      expect(differing).toBeLessThan(all);
+      for (const card of await page.locator("article.example:visible").all())
+        expect(await card.locator(".success").count()).toBe(1);
+      expect(await page.textContent("form.filters output")).toBe(`${differing} of ${all} examples`);
+      await page.selectOption("select[name=attack]", "pwws");
+      expect(await shown()).toBeLessThan(differing);
+      await close();
+    });
 
-  test.each([
-    { width: 1280, dark: false },
-    { width: 1280, dark: true },
-    { width: 390, dark: false },
-    { width: 390, dark: true },
-  ])("fits a screen of $width points, dark: $dark", async ({ width, dark }) => {
-    const { page, close } = await open({ width, dark });
-    expect(await page.evaluate("document.documentElement.scrollWidth")).toBeLessThanOrEqual(width);
-    expect(await page.evaluate("getComputedStyle(document.body).backgroundColor")).toBe(dark ? "rgb(18, 23, 31)" : "rgb(255, 255, 255)");
-    if (pictures) await photograph(page, `${width}-${dark ? "dark" : "light"}`);
-    await close();
-  });
+    test("without scripts everything is there, and no dead control", async () => {
+      const { page, close } = await open({ width: 1280, script: false });
+      expect(await page.locator("article.example:visible").count()).toBe(await page.locator("article.example").count());
+      expect(await page.locator("form.filters:visible").count()).toBe(0);
+      await close();
+    });
 
-  test("prints whole", async () => {
-    const { page, close } = await open({ width: 1280 });
-    const printed = await page.pdf({ format: "A4", ...(pictures ? { path: join(pictures, "report.pdf") } : {}) });
-    expect(printed.subarray(0, 5).toString()).toBe("%PDF-");
-    await page.emulateMedia({ media: "print" });
-    expect(await page.locator("nav:visible").count()).toBe(0);
-    await close();
-  });
-});
+    test.each([
+      { width: 1280, dark: false },
+      { width: 1280, dark: true },
+      { width: 390, dark: false },
+      { width: 390, dark: true },
+    ])("fits a screen of $width points, dark: $dark", async ({ width, dark }) => {
+      const { page, close } = await open({ width, dark });
+      expect(await page.evaluate("document.documentElement.scrollWidth")).toBeLessThanOrEqual(width);
+      expect(await page.evaluate("getComputedStyle(document.body).backgroundColor")).toBe(
+        dark ? "rgb(18, 23, 31)" : "rgb(255, 255, 255)",
+      );
+      if (pictures) await photograph(page, `${width}-${dark ? "dark" : "light"}`);
+      await close();
+    });
+
+    test("prints whole", async () => {
+      const { page, close } = await open({ width: 1280 });
+      const printed = await page.pdf({ format: "A4", ...(pictures ? { path: join(pictures, "report.pdf") } : {}) });
+      expect(printed.subarray(0, 5).toString()).toBe("%PDF-");
+      await page.emulateMedia({ media: "print" });
+      expect(await page.locator("nav:visible").count()).toBe(0);
+      await close();
+    });
+  },
+);

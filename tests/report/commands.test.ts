@@ -1,21 +1,30 @@
 import { Command } from "@commander-js/extra-typings";
 import { expect, test } from "vitest";
-import { addTrainOptions, configOf } from "../../src/cli/train-options.js";
-import { attackCommand, trainCommand } from "../../src/report/commands.js";
+import { addTrainOptions, readTrainConfig } from "../../src/cli/train-options.js";
+import { formatAttackCommand, formatTrainCommand } from "../../src/report/commands.js";
 import { runConfigSchema } from "../../src/runs/config.js";
-import { quoted } from "../../src/shell.js";
+import { shellQuote } from "../../src/shell.js";
 
 /** Words of a command line, as a shell would cut it. */
 function wordsOf(line: string): string[] {
-  return [...line.matchAll(/'((?:[^']|'\\'')*)'|\S+/g)].map(([whole, inner]) => inner?.replaceAll("'\\''", "'") ?? whole);
+  return [...line.matchAll(/'((?:[^']|'\\'')*)'|\S+/g)].map(
+    ([whole, inner]) => inner?.replaceAll("'\\''", "'") ?? whole,
+  );
 }
 
 test.each([
   { model: "tiny" },
   {
-    ...{ model: "it's a model", data: "my reviews.csv", text: ["title", "body text"], label: "stars", limit: 720, selectionLimit: null },
     ...{
-      method: ["ascc:beta=4,steps=3", { rift: { alpha: 0.1 } }],
+      model: "it's a model",
+      data: "my reviews.csv",
+      text: ["title", "body text"],
+      label: "stars",
+      limit: 720,
+      selectionLimit: null,
+    },
+    ...{
+      method: ["ascc:beta=4,innerSteps=3", { rift: { alpha: 0.1 } }],
       encoding: "word",
       substitutions: "wordnet",
       seed: 7,
@@ -25,19 +34,19 @@ test.each([
   },
 ])("the command of a run makes the same config: %j", async (settings) => {
   const config = runConfigSchema.parse(settings);
-  const line = trainCommand(config, "runs/a b");
+  const line = formatTrainCommand(config, "runs/a b");
   const [program, verb, ...args] = wordsOf(line);
   expect([program, verb]).toEqual(["temper", "train"]);
   const options = addTrainOptions(new Command().exitOverride()).parse(args, { from: "user" }).opts();
   expect(options.out).toBe("runs/a b");
-  const { method, ...made } = await configOf(options);
-  const { method: wanted, ...rest } = config;
+  const { methods: method, ...made } = await readTrainConfig(options);
+  const { methods: wanted, ...rest } = config;
   expect(made).toEqual(rest);
-  expect(method).toEqual(wanted.length > 0 ? ["ascc:beta=4,steps=3", "rift:alpha=0.1"] : []);
+  expect(method).toEqual(wanted.length > 0 ? ["ascc:beta=4,innerSteps=3", "rift:alpha=0.1"] : []);
 });
 
 test("words that a shell would take apart are quoted", () => {
-  expect(["plain/path.json", "two words", "it's", "$HOME", ""].map(quoted)).toEqual([
+  expect(["plain/path.json", "two words", "it's", "$HOME", ""].map(shellQuote)).toEqual([
     "plain/path.json",
     "'two words'",
     "'it'\\''s'",
@@ -55,7 +64,7 @@ test("the command of an attack tells what its journal does", () => {
     seed: 3,
     examples: 200,
   };
-  expect(attackCommand(header, "runs/a", "runs/a/attacks/genetic.jsonl", "wordnet")).toBe(
-    "temper attack runs/a --attack genetic:population=60 --task spam --split test --substitutions wordnet --budget 500 --examples 200 --seed 3 --out runs/a/attacks",
+  expect(formatAttackCommand(header, "runs/a", "runs/a/attacks/genetic.jsonl", "wordnet")).toBe(
+    "temper attack runs/a --attack genetic:population=60 --task spam --split test --substitutions wordnet --query-budget 500 --num-examples 200 --seed 3 --out runs/a/attacks",
   );
 });

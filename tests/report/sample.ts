@@ -1,5 +1,5 @@
 import { join } from "node:path";
-import type { AttackResult, Outcome } from "../../src/attacks/result.js";
+import type { AttackOutcome, AttackResult } from "../../src/attacks/result.js";
 import { attackResult, writeRun } from "./run-folder.js";
 
 export const hostile = "<script>alert(1)</script> \"><img src=x onerror=alert(2)> '; &amp; </style>";
@@ -22,17 +22,25 @@ const swaps: Readonly<Record<string, string>> = {
   offer: "proposal",
 };
 
-function resultOf(index: number, outcome: Outcome): AttackResult {
+function resultOf(index: number, outcome: AttackOutcome): AttackResult {
   const text = texts[index % texts.length]!;
   const changes = Object.fromEntries(
     text.split(/\s+/).flatMap((word, i) => (outcome !== "skipped" && swaps[word] ? [[i, swaps[word]]] : [])),
   ) as Record<number, string>;
-  return attackResult(`mail-${String(index).padStart(3, "0")}`, text, outcome, changes, text.startsWith("The meeting") ? 0 : 1);
+  return attackResult(
+    `mail-${String(index).padStart(3, "0")}`,
+    text,
+    outcome,
+    changes,
+    text.startsWith("The meeting") ? 0 : 1,
+  );
 }
 
 /** Outcomes of a model that holds on `held` of ten texts. */
 function journal(held: number, size = 60): AttackResult[] {
-  return Array.from({ length: size }, (_, i) => resultOf(i, i % 20 === 19 ? "skipped" : i % 10 < held ? "failed" : "success"));
+  return Array.from({ length: size }, (_, i) =>
+    resultOf(i, i % 20 === 19 ? "skipped" : i % 10 < held ? "failed" : "success"),
+  );
 }
 
 export const svg =
@@ -41,9 +49,12 @@ export const svg =
 /** Two methods on one task, attacked, with a figure: all that a report can hold. */
 export async function writeSample(folder: string): Promise<string[]> {
   return [
-    await writeRun(join(folder, "spam-standard-seed0"), { accuracy: 0.95, attacks: { pwws: journal(6), genetic: journal(5) } }),
+    await writeRun(join(folder, "spam-standard-seed0"), {
+      accuracy: 0.95,
+      attacks: { pwws: journal(6), genetic: journal(5) },
+    }),
     await writeRun(join(folder, "spam-ascc-seed0"), {
-      ...{ method: ["ascc:beta=4,steps=3"], accuracy: 0.93, attacks: { pwws: journal(9), genetic: journal(8) } },
+      ...{ method: ["ascc:beta=4,innerSteps=3"], accuracy: 0.93, attacks: { pwws: journal(9), genetic: journal(8) } },
       figures: { distance: { svg, meaning: `ascc ends 0.12 away from where it began ${hostile}` } },
     }),
   ];

@@ -2,9 +2,9 @@ import { join } from "node:path";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { afterEach, beforeAll, beforeEach, expect, test, vi } from "vitest";
-import { constraintOptions } from "../../src/attacks/constraints.js";
-import { type AttackPlan, runAttacks } from "../../src/runs/attack.js";
-import { openVictim } from "../../src/runs/victim.js";
+import { constraintsSchema } from "../../src/attacks/constraints.js";
+import { type AttackSuiteOptions, runAttackSuite } from "../../src/runs/attack-suite.js";
+import { loadVictim } from "../../src/runs/load-victim.js";
 import { loadSubstitutions } from "../../src/text/substitutions.js";
 import { reviewExamples, type TinyVictim, tinyVictim } from "../attacks/tiny-victim.js";
 import { temporaryFolder } from "../temporary.js";
@@ -18,15 +18,15 @@ beforeAll(async () => {
 beforeEach(() => vi.stubEnv("TEMPER_CACHE", join(folder, "cache")));
 afterEach(() => vi.unstubAllEnvs());
 
-async function planOf(out: string, count: number): Promise<AttackPlan> {
+async function planOf(out: string, count: number): Promise<AttackSuiteOptions> {
   return {
-    opened: await openVictim(made.run, { device: "cpu", threads: 1 }),
-    task: { name: "reviews", labels: ["negative", "positive"], openFields: [0] },
+    loadedVictim: await loadVictim(made.run, { device: "cpu", threads: 1 }),
+    task: { name: "reviews", labels: ["negative", "positive"], modifiableFields: [0] },
     split: "test",
     examples: reviewExamples(count),
     attacks: [{ name: "greedy", options: {} }],
     substitutions: await loadSubstitutions(made.substitutions),
-    constraints: constraintOptions.parse({}),
+    constraints: constraintsSchema.parse({}),
     seed: 0,
     out: join(folder, out),
   };
@@ -43,31 +43,33 @@ test("memory does not grow with the examples", async () => {
   // The same hundred texts again and again: the cache of scores, which has a bound of its own, is full of them at once.
   const examples = Array.from({ length: 4500 }, (_, i) => ({ ...plan.examples[i % 100]!, id: String(i) }));
   const sizes = new Map<number, number>();
-  await runAttacks({
+  await runAttackSuite({
     ...plan,
     examples,
-    watch: {
+    callbacks: {
       onResult(done) {
         if (done === 300 || done === 4500) sizes.set(done, heap());
       },
     },
   });
-  plan.opened.close();
+  plan.loadedVictim.close();
   // A result in full takes a kilobyte or two: 4,200 of them would be four megabytes and more.
   expect(sizes.get(4500)! - sizes.get(300)!).toBeLessThan(2_500_000);
 });
 
 test("a journal is not continued with other texts", async () => {
   const plan = await planOf("texts", 8);
-  await runAttacks(plan);
+  await runAttackSuite(plan);
   const other = plan.examples.map((example, i) => (i === 7 ? { ...example, texts: ["the very good scene"] } : example));
-  await expect(runAttacks({ ...plan, examples: other, resume: true })).rejects.toThrow("the journal was made with another data");
-  plan.opened.close();
+  await expect(runAttackSuite({ ...plan, examples: other, resume: true })).rejects.toThrow(
+    "the journal was made with another data",
+  );
+  plan.loadedVictim.close();
 });
 
 test("a victim that answers the same text in two ways is told of", async () => {
   const plan = await planOf("moody", 12);
-  const { victim } = plan.opened;
+  const { victim } = plan.loadedVictim;
   let calls = 0;
   const moody = {
     ...victim,
@@ -76,7 +78,11 @@ test("a victim that answers the same text in two ways is told of", async () => {
       return calls++ % 2 ? rows.map((row) => row.map((value, i) => 0.9 * value + (i === 0 ? 0.1 : 0))) : rows;
     },
   };
-  const { sanity } = await runAttacks({ ...plan, opened: { ...plan.opened, victim: moody }, cache: false });
-  plan.opened.close();
+  const { sanity } = await runAttackSuite({
+    ...plan,
+    loadedVictim: { ...plan.loadedVictim, victim: moody },
+    cache: false,
+  });
+  plan.loadedVictim.close();
   expect(sanity.map(({ name }) => name)).toContain("dropout");
 });

@@ -1,8 +1,8 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { describe, expect, test } from "vitest";
-import { methodChoices, parseMethod } from "../../src/runs/config.js";
-import { defaultRunFolder, methodName } from "../../src/runs/names.js";
+import { parseMethodSpec, toMethodSpecs } from "../../src/runs/config.js";
+import { getDefaultRunFolder, getMethodName } from "../../src/runs/names.js";
 import { readRunConfig } from "../../src/runs/read-config.js";
 import { temporaryFolder } from "../temporary.js";
 
@@ -25,7 +25,13 @@ test("a file, flags over it, --set over both, defaults beneath", async () => {
   const config = await readRunConfig({
     file,
     flags: { "train.epochs": 2, task: "rte", limit: undefined },
-    set: ["train.epochs=1.5", "train.schedule=[0.1, 0.55, 1]", "train.learningRate=3e-5", "train.clip=null", "train.dropout=false"],
+    set: [
+      "train.epochs=1.5",
+      "train.lrScheduler=[0.1, 0.55, 1]",
+      "train.learningRate=3e-5",
+      "train.maxGradNorm=null",
+      "train.dropout=false",
+    ],
   });
   expect(config).toMatchObject({ model: "some/model", task: "rte", seed: 4, limit: null, encoding: "subword" });
   expect(config.train).toMatchObject({
@@ -47,7 +53,10 @@ describe("mistakes are named by their place", () => {
     ["model: m\ntrain:\n  batchSize: big\n", /config\.yaml:3:3: train\.batchSize: expected number, received "big"/],
     ["model: m\nencoding: words\n", /config\.yaml:2:1: encoding: expected one of "subword"\|"word", received "words"/],
     ["task: sst2\n", /config\.yaml:1:1: model: expected a model \(--model\)/],
-    ["model: m\nmethod:\n  - rdrop\n", /config\.yaml:3:5: method\[0\] \(rdrop\): there is no such method \(did you mean "r-drop"\?\)/],
+    [
+      "model: m\nmethod:\n  - rdrop\n",
+      /config\.yaml:3:5: method\[0\] \(rdrop\): there is no such method \(did you mean "r-drop"\?\)/,
+    ],
     ["model: m\nmethod:\n  - r-drop\n  - rose:\n      keep: 60\n", /config\.yaml:5:7: method\[1\] \(rose\): keep: /],
     ["model: m\nmethod: [rose]\nmodel: n\n", /config\.yaml:3:1: Map keys must be unique/],
     ["- model\n", /config\.yaml: expected a config \(keys and values\), received a list/],
@@ -61,23 +70,27 @@ describe("mistakes are named by their place", () => {
     expect(await messageOf(readRunConfig({ file, flags: { "train.epochs": -1 } }))).toMatch(
       /^--epochs: train\.epochs: expected .*received -1/,
     );
-    expect(await messageOf(readRunConfig({ file, set: ["train.epocs=1"] }))).toMatch(/^--set: train\.epocs: there is no such key/);
-    expect(await messageOf(readRunConfig({ file, set: ["model.name=1"] }))).toBe("--set model.name: model holds a value, not keys");
+    expect(await messageOf(readRunConfig({ file, set: ["train.epocs=1"] }))).toMatch(
+      /^--set: train\.epocs: there is no such key/,
+    );
+    expect(await messageOf(readRunConfig({ file, set: ["model.name=1"] }))).toBe(
+      "--set model.name: model holds a value, not keys",
+    );
     expect(await messageOf(readRunConfig({ file, set: ["epochs"] }))).toContain("--set: expected KEY=VALUE");
-    expect(await messageOf(readRunConfig({ file, flags: { method: ["rose:keep=60"] } }))).toMatch(
+    expect(await messageOf(readRunConfig({ file, flags: { method: ["rose:updateRatio=60"] } }))).toMatch(
       /^--method: method\[0\] \(rose\): keep: /,
     );
   });
 });
 
 test("methods on a command line", () => {
-  expect(parseMethod("rose")).toEqual({ name: "rose", options: {} });
-  expect(parseMethod("rose:order=first,keep=0.6,ensemble=true")).toEqual({
+  expect(parseMethodSpec("rose")).toEqual({ name: "rose", options: {} });
+  expect(parseMethodSpec("rose:variant=first,updateRatio=0.6,ensemble=true")).toEqual({
     name: "rose",
     options: { order: "first", keep: 0.6, ensemble: true },
   });
-  expect(() => parseMethod("rose:first")).toThrow('received "first" without a value');
-  expect(methodChoices(["r-drop", { rose: { keep: 0.6 } }, { mixout: null }])).toEqual([
+  expect(() => parseMethodSpec("rose:first")).toThrow('received "first" without a value');
+  expect(toMethodSpecs(["r-drop", { rose: { updateRatio: 0.6 } }, { mixout: null }])).toEqual([
     { name: "r-drop", options: {} },
     { name: "rose", options: { keep: 0.6 } },
     { name: "mixout", options: {} },
@@ -86,11 +99,13 @@ test("methods on a command line", () => {
 
 test("names of runs", async () => {
   const config = (flags: Record<string, unknown>) => readRunConfig({ flags: { model: "m", ...flags } });
-  expect(defaultRunFolder(await config({ task: "sst2" }))).toBe("runs/sst2-standard-seed0");
-  expect(defaultRunFolder(await config({ task: "rte", seed: 3, method: ["r-drop", "rose"] }))).toBe("runs/rte-r-drop+rose-seed3");
-  expect(defaultRunFolder(await config({ data: "some/where/reviews.csv" }))).toBe("runs/reviews-standard-seed0");
-  expect(defaultRunFolder(await config({ data: "hf:glue/sst2" }))).toBe("runs/glue-sst2-standard-seed0");
-  expect(methodName({ method: ["standard"] })).toBe("standard");
+  expect(getDefaultRunFolder(await config({ task: "sst2" }))).toBe("runs/sst2-standard-seed0");
+  expect(getDefaultRunFolder(await config({ task: "rte", seed: 3, method: ["r-drop", "rose"] }))).toBe(
+    "runs/rte-r-drop+rose-seed3",
+  );
+  expect(getDefaultRunFolder(await config({ data: "some/where/reviews.csv" }))).toBe("runs/reviews-standard-seed0");
+  expect(getDefaultRunFolder(await config({ data: "hf:glue/sst2" }))).toBe("runs/glue-sst2-standard-seed0");
+  expect(getMethodName({ methods: ["standard"] })).toBe("standard");
 });
 
 test("paths stay right when the config is read from elsewhere", async () => {
@@ -103,7 +118,7 @@ test("paths stay right when the config is read from elsewhere", async () => {
 
 test("a run with an adversary is selected by robust accuracy, unless it names another metric", async () => {
   const flags = { model: "m", task: "sst2", method: ["ascc"] };
-  expect((await readRunConfig({ flags })).train.selectBy).toBe("robust-accuracy");
-  expect((await readRunConfig({ flags, set: ["train.selectBy=f1"] })).train.selectBy).toBe("f1");
-  expect((await readRunConfig({ flags: { ...flags, method: ["r-drop"] } })).train.selectBy).toBe("accuracy");
+  expect((await readRunConfig({ flags })).train.metricForBestModel).toBe("robust-accuracy");
+  expect((await readRunConfig({ flags, set: ["train.metricForBestModel=f1"] })).train.metricForBestModel).toBe("f1");
+  expect((await readRunConfig({ flags: { ...flags, method: ["r-drop"] } })).train.metricForBestModel).toBe("accuracy");
 });

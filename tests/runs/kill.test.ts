@@ -14,8 +14,22 @@ let flags: string[];
 beforeAll(async () => {
   buildIfStale();
   const { model, data } = await tinyRun(folder);
-  flags = ["--model", model, "--data", data!, "--text", "text", "--label", "label", "--device", "cpu", "--threads", "1", "--quiet"];
-  flags.push("--epochs", "12", "--batch-size", "8", "--learning-rate", "1e-2", "--set", "train.checkpointEvery=5");
+  flags = [
+    "--model",
+    model,
+    "--data",
+    data!,
+    "--text-column",
+    "text",
+    "--label-column",
+    "label",
+    "--device",
+    "cpu",
+    "--threads",
+    "1",
+    "--quiet",
+  ];
+  flags.push("--epochs", "12", "--batch-size", "8", "--learning-rate", "1e-2", "--set", "train.saveSteps=5");
 }, 180_000);
 
 interface Ended {
@@ -30,7 +44,10 @@ function start(args: readonly string[]): { child: ChildProcess; ended: Promise<E
   child.stderr!.on("data", (chunk: Buffer) => {
     stderr += chunk;
   });
-  return { child, ended: new Promise((resolve) => child.once("exit", (code, signal) => resolve({ code, signal, stderr }))) };
+  return {
+    child,
+    ended: new Promise((resolve) => child.once("exit", (code, signal) => resolve({ code, signal, stderr }))),
+  };
 }
 
 const size = (path: string): number => statSync(path, { throwIfNoEntry: false })?.size ?? 0;
@@ -79,22 +96,28 @@ test("killed 20 times, a run ends as if it had never been", { timeout: 240_000 }
   let total = 0;
   for (let round = 0; total < 20; round++) {
     const outs = [0, 1].map((lane) => join(folder, `killed-${round}-${lane}`));
-    const hits = await Promise.all(outs.map((out) => runUnderFire(out, Math.ceil((20 - total) / 2), new Rng(out.slice(-10)))));
+    const hits = await Promise.all(
+      outs.map((out) => runUnderFire(out, Math.ceil((20 - total) / 2), new Rng(out.slice(-10)))),
+    );
     for (const out of outs) expect(remains(out)).toEqual(expected);
     total += hits.reduce((sum, count) => sum + count, 0);
   }
 });
 
 // Ctrl-C, and a terminal that is closed.
-test.each(["SIGINT", "SIGHUP"] as const)("%s saves, says how to go on, and that goes on", { timeout: 60_000 }, async (signal) => {
-  const out = join(folder, `interrupted by ${signal}`);
-  const { child, ended } = start([...flags, "--out", out]);
-  while (size(join(out, "events.jsonl")) < 1000) await delay(2);
-  child.kill(signal);
-  const { code, stderr } = await ended;
-  expect(code).toBe(130);
-  expect(stderr).toMatch(/stopped after step \d+ of 144; all of it is saved/);
-  expect(stderr).toContain(`Go on with: temper train --resume --out '${out}'\n`);
-  expect(await start(["--resume", "--out", out, "--quiet"]).ended).toMatchObject({ code: 0, stderr: "" });
-  expect(remains(out)).toEqual(remains(join(folder, "whole")));
-});
+test.each(["SIGINT", "SIGHUP"] as const)(
+  "%s saves, says how to go on, and that goes on",
+  { timeout: 60_000 },
+  async (signal) => {
+    const out = join(folder, `interrupted by ${signal}`);
+    const { child, ended } = start([...flags, "--out", out]);
+    while (size(join(out, "events.jsonl")) < 1000) await delay(2);
+    child.kill(signal);
+    const { code, stderr } = await ended;
+    expect(code).toBe(130);
+    expect(stderr).toMatch(/stopped after step \d+ of 144; all of it is saved/);
+    expect(stderr).toContain(`Go on with: temper train --resume --out '${out}'\n`);
+    expect(await start(["--resume", "--out", out, "--quiet"]).ended).toMatchObject({ code: 0, stderr: "" });
+    expect(remains(out)).toEqual(remains(join(folder, "whole")));
+  },
+);

@@ -25,14 +25,17 @@ async function demo(...args: readonly string[]) {
     "people",
     "make",
   ]);
-  const small = [`model=${model}`, "limit=32", "maxLength=12", "selectionLimit=8", "train.epochs=1"].flatMap((assignment) => [
-    "--set",
-    assignment,
-  ]);
-  return spawnSync(process.execPath, ["scripts/demo.mjs", "--out", out, "--mails", "6", ...small, ...args], { encoding: "utf8" });
+  const small = [`model=${model}`, "limit=32", "maxLength=12", "selectionLimit=8", "train.epochs=1"].flatMap(
+    (assignment) => ["--set", assignment],
+  );
+  return spawnSync(process.execPath, ["scripts/demo.mjs", "--out", out, "--mails", "6", ...small, ...args], {
+    encoding: "utf8",
+  });
 }
 
-test("the demo trains, attacks, compares and reports; again, it only shows what is done", { timeout: 180_000 }, async () => {
+test("the demo trains, attacks, compares and reports; again, it only shows what is done", {
+  timeout: 180_000,
+}, async () => {
   const first = await demo();
   expect(first.stderr).not.toContain("temper: ");
   expect(first.status).toBe(0);

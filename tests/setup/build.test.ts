@@ -63,7 +63,13 @@ describe("whatToBuild", () => {
 describe("the build folder", () => {
   it("holds the facts of the libtorch that was used", () => {
     const { folder, path } = built();
-    expect(readJson(join(folder, "libtorch.json"))).toEqual({ path, version: "2.15.0", source: "target", cuda: false, cxx11Abi: true });
+    expect(readJson(join(folder, "libtorch.json"))).toEqual({
+      path,
+      version: "2.15.0",
+      source: "target",
+      cuda: false,
+      cxx11Abi: true,
+    });
   });
 
   it("is another one where TEMPER_BUILD says so", () => {
@@ -73,7 +79,9 @@ describe("the build folder", () => {
 
   it("is left alone when there are no tools to build with", () => {
     const { root, folder, libtorch } = built();
-    expect(() => buildAddon({ root, folder, libtorch: libtorch(), env, clean: true })).toThrow(/needs cmake and c\+\+ .*apt-get install/);
+    expect(() => buildAddon({ root, folder, libtorch: libtorch(), env, clean: true })).toThrow(
+      /needs cmake and c\+\+ .*apt-get install/,
+    );
     expect(whatToBuild(root, folder, libtorch())).toBe("nothing");
   });
 });

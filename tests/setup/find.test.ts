@@ -15,7 +15,10 @@ function machine() {
     python: putLibtorch(join(root, "site-packages/torch")),
     venv: putLibtorch(join(root, ".venv/lib/python3.11/site-packages/torch")),
     target: putLibtorch(join(root, ".torch/torch")),
-    system: putLibtorch(join(root, "usr"), { version: "1.13.1", lib: `lib/${process.arch === "arm64" ? "aarch64" : "x86_64"}-linux-gnu` }),
+    system: putLibtorch(join(root, "usr"), {
+      version: "1.13.1",
+      lib: `lib/${process.arch === "arm64" ? "aarch64" : "x86_64"}-linux-gnu`,
+    }),
   };
   putScript(join(root, "bin/python3"), `echo ${places.python}`);
   const env = environment(join(root, "bin"), { LIBTORCH: places.LIBTORCH });
@@ -31,7 +34,10 @@ describe("findLibtorch", () => {
       throw new Error("not this one");
     };
     const env = { ...options.env, LIBTORCH: undefined };
-    expect(findLibtorch({ ...options, probe: loads }).libtorch).toMatchObject({ source: "LIBTORCH", path: places.LIBTORCH });
+    expect(findLibtorch({ ...options, probe: loads }).libtorch).toMatchObject({
+      source: "LIBTORCH",
+      path: places.LIBTORCH,
+    });
     expect(findLibtorch({ ...options, env, probe }).libtorch).toBeUndefined();
     expect(found).toEqual(["python", "venv", "target", "system"]);
   });
@@ -48,7 +54,11 @@ describe("findLibtorch", () => {
 
   it("puts no other in the place of a LIBTORCH that is broken", () => {
     const options = machine();
-    const { libtorch, rejected } = findLibtorch({ ...options, env: { ...options.env, LIBTORCH: "/nowhere" }, probe: loads });
+    const { libtorch, rejected } = findLibtorch({
+      ...options,
+      env: { ...options.env, LIBTORCH: "/nowhere" },
+      probe: loads,
+    });
     expect(libtorch).toBeUndefined();
     expect(rejected).toEqual([{ source: "LIBTORCH", path: "/nowhere", reason: "there is no such folder" }]);
   });
@@ -64,10 +74,14 @@ describe("findLibtorch", () => {
     const { root, places, systemFolders } = machine();
     for (const script of ["echo", "exit 3"]) {
       putScript(join(root, "bin/python3"), script);
-      expect(findLibtorch({ root, env: environment(join(root, "bin")), probe: loads }).libtorch?.path).toBe(places.venv);
+      expect(findLibtorch({ root, env: environment(join(root, "bin")), probe: loads }).libtorch?.path).toBe(
+        places.venv,
+      );
     }
     const env = environment("/nowhere");
-    expect(findLibtorch({ root, env, systemFolders, only: ["python", "system"], probe: loads }).libtorch?.path).toBe(places.system);
+    expect(findLibtorch({ root, env, systemFolders, only: ["python", "system"], probe: loads }).libtorch?.path).toBe(
+      places.system,
+    );
   });
 
   it("calls an activated .venv by its own name", () => {
@@ -87,7 +101,10 @@ describe("findLibtorch", () => {
   it("finds nothing on a bare machine", () => {
     const root = temporaryFolder();
     put(join(root, ".venv/pyvenv.cfg"));
-    expect(findLibtorch({ root, env: environment("/nowhere"), systemFolders: [root] })).toEqual({ libtorch: undefined, rejected: [] });
+    expect(findLibtorch({ root, env: environment("/nowhere"), systemFolders: [root] })).toEqual({
+      libtorch: undefined,
+      rejected: [],
+    });
   });
 });
 
@@ -96,6 +113,8 @@ describe("setup --dry-run", () => {
     const root = temporaryFolder();
     const env = environment("/nowhere", { LIBTORCH: "/nope" });
     for (const dryRun of [true, false])
-      expect(() => setup({ root, env, log: () => {}, dryRun })).toThrow(/\/nope \(the LIBTORCH variable\): there is no such folder/);
+      expect(() => setup({ root, env, log: () => {}, dryRun })).toThrow(
+        /\/nope \(the LIBTORCH variable\): there is no such folder/,
+      );
   });
 });

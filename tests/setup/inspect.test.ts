@@ -12,8 +12,16 @@ describe("inspectLibtorch", () => {
     const root = temporaryFolder();
     const modern = putLibtorch(join(root, "new"), { symbols: `${OLD_ABI.slice(0, -4)}S2_\0${NEW_ABI}` });
     const old = putLibtorch(join(root, "old"), { version: "1.13.1", symbols: OLD_ABI });
-    expect(inspectLibtorch(modern, "LIBTORCH", env)).toMatchObject({ version: "2.15.0", cxx11Abi: true, cuda: undefined });
-    expect(inspectLibtorch(old, "LIBTORCH", env)).toMatchObject({ version: "1.13.1", cxx11Abi: false, libraryFolder: join(old, "lib") });
+    expect(inspectLibtorch(modern, "LIBTORCH", env)).toMatchObject({
+      version: "2.15.0",
+      cxx11Abi: true,
+      cuda: undefined,
+    });
+    expect(inspectLibtorch(old, "LIBTORCH", env)).toMatchObject({
+      version: "1.13.1",
+      cxx11Abi: false,
+      libraryFolder: join(old, "lib"),
+    });
   });
 
   it("compares versions by number", () => {

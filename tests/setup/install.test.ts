@@ -26,7 +26,8 @@ ${rules}
 esac`,
   );
   const lines: string[] = [];
-  const run = () => installLibtorch({ root, env: environment(join(root, "bin")), log: (line) => lines.push(line), probe: () => {} });
+  const run = () =>
+    installLibtorch({ root, env: environment(join(root, "bin")), log: (line) => lines.push(line), probe: () => {} });
   return { root, python, run, lines, calls: () => readFileSync(calls, "utf8").split("\n") };
 }
 
@@ -69,15 +70,23 @@ describe("installLibtorch", () => {
     const { run } = machine("*install*) exit 1;;");
     const { libtorch, attempts } = run();
     expect(libtorch).toBeUndefined();
-    expect(attempts.map(({ reason }) => reason)).toEqual([...Array(3).fill("pip failed; its lines are above"), "there is no apt-get here"]);
+    expect(attempts.map(({ reason }) => reason)).toEqual([
+      ...Array(3).fill("pip failed; its lines are above"),
+      "there is no apt-get here",
+    ]);
     const bare = installLibtorch({ root: temporaryFolder(), env: environment("/nowhere"), log: () => {} });
-    expect(bare.attempts.map(({ reason }) => reason)).toEqual(["there is no python3 on PATH", "there is no apt-get here"]);
+    expect(bare.attempts.map(({ reason }) => reason)).toEqual([
+      "there is no python3 on PATH",
+      "there is no apt-get here",
+    ]);
   });
 });
 
 describe("pipWays", () => {
   it("asks the CPU index once and briefly", () => {
-    expect(pipWays(environment(""))[0]?.args.join(" ")).toMatch(/--no-deps .*--retries 0 --timeout \d torch==2\.15\.0$/);
+    expect(pipWays(environment(""))[0]?.args.join(" ")).toMatch(
+      /--no-deps .*--retries 0 --timeout \d torch==2\.15\.0$/,
+    );
   });
 
   it("takes all of CUDA on a machine with a GPU, and another version where TEMPER_TORCH says so", () => {

@@ -6,13 +6,21 @@ import { put, temporaryFolder } from "./trees.js";
 
 const lock = (version: string, more = {}) =>
   JSON.stringify({
-    packages: { "": {}, "node_modules/zod": { version }, "node_modules/for-mac": { version: "1.0.0", optional: true }, ...more },
+    packages: {
+      "": {},
+      "node_modules/zod": { version },
+      "node_modules/for-mac": { version: "1.0.0", optional: true },
+      ...more,
+    },
   });
 
 function installed() {
   const root = temporaryFolder();
   put(join(root, "package-lock.json"), lock("4.6.7"));
-  put(join(root, "node_modules/.package-lock.json"), JSON.stringify({ packages: { "node_modules/zod": { version: "4.6.7" } } }));
+  put(
+    join(root, "node_modules/.package-lock.json"),
+    JSON.stringify({ packages: { "node_modules/zod": { version: "4.6.7" } } }),
+  );
   put(join(root, "node_modules/zod/package.json"));
   return root;
 }

@@ -9,7 +9,10 @@ if (process.argv[2] === "evaluate") {
 const folder = process.argv[process.argv.indexOf("--out") + 1] ?? "";
 const seed = Number(/^seed: (\d+)$/m.exec(readFileSync(join(folder, "config.yaml"), "utf8"))?.[1]);
 const { crashOnce, alwaysFail, slow, calls, selection } = JSON.parse(process.env.FAKE ?? "{}");
-appendFileSync(calls, `${JSON.stringify({ seed, gpu: process.env.CUDA_VISIBLE_DEVICES, threads: process.env.OMP_NUM_THREADS })}\n`);
+appendFileSync(
+  calls,
+  `${JSON.stringify({ seed, gpu: process.env.CUDA_VISIBLE_DEVICES, threads: process.env.OMP_NUM_THREADS })}\n`,
+);
 if (alwaysFail === seed) {
   console.error("temper: cannot write there: the disk is full; free some space and try again");
   process.exit(2);

@@ -14,7 +14,9 @@ let file: string;
 beforeAll(async () => {
   buildIfStale();
   file = await writeTinySweep(folder, { seeds: [0, 1] });
-  expect(temper(["sweep", file, "--out", join(folder, "whole"), "--jobs", "2", "--no-estimate", "--quiet"])).toMatchObject({
+  expect(
+    temper(["sweep", file, "--out", join(folder, "whole"), "--jobs", "2", "--no-estimate", "--quiet"]),
+  ).toMatchObject({
     status: 0,
     stderr: "",
   });
@@ -39,7 +41,17 @@ it("kill -9 of the sweep and of its runs at random moments, then --resume: the s
   const rng = new Rng("kills");
   const out = join(folder, "killed");
   for (const [round, victim] of ["sweep", "run", "sweep"].entries()) {
-    const args = ["sweep", file, "--out", out, "--jobs", "2", "--no-estimate", "--quiet", ...(existsSync(out) ? ["--resume"] : [])];
+    const args = [
+      "sweep",
+      file,
+      "--out",
+      out,
+      "--jobs",
+      "2",
+      "--no-estimate",
+      "--quiet",
+      ...(existsSync(out) ? ["--resume"] : []),
+    ];
     const running = startTemper(args);
     for (let i = 0; i < 100 && workers(out).length === 0; i++) await delay(50);
     await delay(rng.integer(400));
@@ -68,7 +80,8 @@ it("two sweeps at once over one cache: both end as one alone does", async () => 
     then: { attacks: { greedy: null }, examples: 10 },
   };
   const sweep = await writeTinySweep(join(folder, "sharing"), { ...changes, baseline: null });
-  const start = (name: string) => startTemper(["sweep", sweep, "--out", join(folder, name), "--no-estimate", "--quiet"], cache);
+  const start = (name: string) =>
+    startTemper(["sweep", sweep, "--out", join(folder, name), "--no-estimate", "--quiet"], cache);
   const both = [start("one"), start("two")];
   for (const { ended } of both) expect(await ended).toMatchObject({ status: 0, stderr: "" });
   // Whoever comes later finds whole entries.
@@ -78,13 +91,16 @@ it("two sweeps at once over one cache: both end as one alone does", async () => 
   expect([tableOf(join(folder, "one")), tableOf(join(folder, "two"))]).toEqual([alone, alone]);
   const kinds = readdirSync(join(folder, "cache"));
   expect(kinds).toContain("teacher");
-  expect(kinds.flatMap((kind) => readdirSync(join(folder, "cache", kind))).filter((name) => /\.(lock|tmp)/.test(name))).toEqual([]);
+  expect(
+    kinds.flatMap((kind) => readdirSync(join(folder, "cache", kind))).filter((name) => /\.(lock|tmp)/.test(name)),
+  ).toEqual([]);
 });
 
 it("a disk that fills up in the middle: said, and what is done stays done", async (context) => {
   const disk = join(folder, "disk");
   mkdirSync(disk);
-  if (spawnSync("mount", ["-t", "tmpfs", "-o", "size=4m", "tmpfs", disk]).status !== 0) context.skip("no small disk can be mounted here");
+  if (spawnSync("mount", ["-t", "tmpfs", "-o", "size=4m", "tmpfs", disk]).status !== 0)
+    context.skip("no small disk can be mounted here");
   try {
     const out = join(disk, "out");
     const small = await writeTinySweep(join(folder, "two"), { rows: { standard: null }, seeds: [0, 1] });
@@ -96,7 +112,10 @@ it("a disk that fills up in the middle: said, and what is done stays done", asyn
     expect(stderr).toMatch(/the disk is full|its disk has .* free/);
     expect(finished(out)).toBeGreaterThan(0);
     rmSync(join(disk, "filler"));
-    expect(temper(["sweep", small, "--out", out, "--resume", "--no-estimate", "--quiet"])).toMatchObject({ status: 0, stderr: "" });
+    expect(temper(["sweep", small, "--out", out, "--resume", "--no-estimate", "--quiet"])).toMatchObject({
+      status: 0,
+      stderr: "",
+    });
     expect(tableOf(out).rows[0]?.cells).toEqual(tableOf(join(folder, "whole")).rows[0]?.cells);
   } finally {
     spawnSync("umount", [disk]);
@@ -121,6 +140,12 @@ it("draws tables again from what is there", () => {
   const runs = temper(["table", join(out, "runs")]).stdout;
   expect(runs).toMatch(/\| standard \(dropout true\) \| \d/);
   expect(runs).toMatch(/\| standard \(dropout false\) \| \d/);
-  expect(temper(["table", out, "--paper"])).toMatchObject({ status: 2, stderr: expect.stringMatching(/belongs to no paper's table/) });
-  expect(temper(["table", join(folder, "nowhere")])).toMatchObject({ status: 2, stderr: expect.stringMatching(/nowhere/) });
+  expect(temper(["table", out, "--paper"])).toMatchObject({
+    status: 2,
+    stderr: expect.stringMatching(/belongs to no paper's table/),
+  });
+  expect(temper(["table", join(folder, "nowhere")])).toMatchObject({
+    status: 2,
+    stderr: expect.stringMatching(/nowhere/),
+  });
 });

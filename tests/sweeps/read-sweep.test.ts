@@ -2,8 +2,8 @@ import { existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { UserError } from "../../src/errors.js";
-import { countRuns, type Expansion, expandSweep } from "../../src/sweeps/expand.js";
-import { planSweep } from "../../src/sweeps/plan.js";
+import { countRuns, type ExpandedSweep, expandSweep } from "../../src/sweeps/expand.js";
+import { createSweepPlan } from "../../src/sweeps/plan.js";
 import { readSweep } from "../../src/sweeps/read-sweep.js";
 import { invoke } from "../cli/invoke.js";
 import { temporaryFolder } from "../temporary.js";
@@ -12,7 +12,7 @@ const folder = temporaryFolder();
 let number = 0;
 
 /** Writes a sweep file of these lines and reads it. */
-async function read(text: string, profile: string | null = null, set: readonly string[] = []): Promise<Expansion> {
+async function read(text: string, profile: string | null = null, set: readonly string[] = []): Promise<ExpandedSweep> {
   const file = join(folder, `sweep-${number++}.yaml`);
   writeFileSync(file, text);
   return expandSweep(await readSweep(file, profile, set));
@@ -30,7 +30,7 @@ select: {}
 columns: { a: null, b: { task: rte, train: { batchSize: 16 } } }
 rows:
   plain: null
-  rose: { title: ROSE, method: ["rose:order=first"], grid: { method.rose.keep: [0.4, 0.6] }, columns: { b: { maxLength: 64 } } }
+  rose: { title: ROSE, method: ["rose:variant=first"], grid: { methods.rose.updateRatio: [0.4, 0.6] }, columns: { b: { maxLength: 64 } } }
 `);
     expect(rows).toEqual([
       { id: "plain", title: "plain" },
@@ -44,12 +44,12 @@ rows:
     ]);
     expect(runs.size).toBe(24);
     const point = cells[3]!.points[3]!;
-    expect(point.values).toEqual({ "train.learningRate": 2e-5, "method.rose.keep": 0.6 });
+    expect(point.values).toEqual({ "train.learningRate": 2e-5, "methods.rose.updateRatio": 0.6 });
     expect(runs.get(point.runs[1]!)).toMatchObject({
       task: "rte",
       maxLength: 64,
       seed: 4,
-      method: [{ rose: { order: "first", keep: 0.6 } }],
+      method: [{ rose: { variant: "first", updateRatio: 0.6 } }],
       train: { batchSize: 16, learningRate: 2e-5 },
     });
   });
@@ -73,14 +73,16 @@ rows:
     const text = `${base}limit: 10
 grid: { train.learningRate: [1e-5, 2e-5] }
 columns: { a: { maxLength: 32 }, b: null }
-rows: { r: { method: [rose], grid: { method.rose.keep: [0.1, 0.2] }, columns: { b: { maxLength: 64 } } } }
+rows: { r: { method: [rose], grid: { methods.rose.updateRatio: [0.1, 0.2] }, columns: { b: { maxLength: 64 } } } }
 profiles:
   small: { limit: 5, grid: { train.learningRate: null }, columns: { b: null }, rows: { r: { grid: null } } }
 `;
     expect((await read(text)).runs.size).toBe(8);
     const small = await read(text, "small");
     expect([...small.runs.values()]).toMatchObject([{ limit: 5, maxLength: 32 }]);
-    await expect(read(text, "smal")).rejects.toThrow(/--profile smal: there is no such profile \(did you mean "small"\?\); it has small/);
+    await expect(read(text, "smal")).rejects.toThrow(
+      /--profile smal: there is no such profile \(did you mean "small"\?\); it has small/,
+    );
   });
 
   it("takes assignments of the command line over all", async () => {
@@ -90,7 +92,9 @@ profiles:
       { limit: 7, seed: 4, train: { epochs: 0.5 } },
       { limit: 7, seed: 5 },
     ]);
-    await expect(read(text, null, ["seeds=[4, 4]"])).rejects.toThrow(/^--set: seeds\[1\]: expected every seed once, received 4/);
+    await expect(read(text, null, ["seeds=[4, 4]"])).rejects.toThrow(
+      /^--set: seeds\[1\]: expected every seed once, received 4/,
+    );
     await expect(read(text, null, ["limit=many"])).rejects.toThrow(/^--set: limit: expected number, received "many"/);
   });
 
@@ -104,30 +108,54 @@ profiles:
     ["an empty list", "grid:\n  train.epochs: []\n", /:4:3: grid\.train\.epochs: expected at least one value/],
     ["no list at all", "grid: { train.epochs: 3 }\n", /:3:9: .*expected a list of values, received 3/],
     ["no seeds", "seeds: []\n", /:3:1: seeds: expected at least one seed/],
-    ["a seed that is there twice", "seeds: [0, 3, 0]\n", /sweep-\d+\.yaml:3:15: seeds\[2\]: expected every seed once, received 0/],
+    [
+      "a seed that is there twice",
+      "seeds: [0, 3, 0]\n",
+      /sweep-\d+\.yaml:3:15: seeds\[2\]: expected every seed once, received 0/,
+    ],
     [
       "a metric that is none",
       "grid: { train.epochs: [1, 2] }\nselect: { metric: acuracy }\n",
       /:4:11: select\.metric: expected one of .*\(accuracy, .*\), received acuracy \(did you mean "accuracy"\?\)/,
     ],
-    ["a metric that is none, with nothing to select", "select: { metric: acuracy }\n", /:3:11: select\.metric: .*received acuracy/],
+    [
+      "a metric that is none, with nothing to select",
+      "select: { metric: acuracy }\n",
+      /:3:11: select\.metric: .*received acuracy/,
+    ],
     [
       "a metric that one row's methods lack",
       "grid: { train.epochs: [1, 2] }\nselect: { metric: robust-accuracy }\nrows: { a: { method: [ascc] }, b: null }\n",
       /:4:11: select\.metric: expected one of those that row b in column all has \(accuracy, .*received robust-accuracy/,
     ],
-    ["an attack that is none", "then: { attacks: { pws: null } }\n", /:3:20: attack: expected one of pwws.*did you mean "pwws"/],
+    [
+      "an attack that is none",
+      "then: { attacks: { pws: null } }\n",
+      /:3:20: attack: expected one of pwws.*did you mean "pwws"/,
+    ],
     [
       "an option that an attack lacks",
       "then:\n  attacks:\n    genetic:\n      populaton: 3\n",
       /:6:7: attack genetic: populaton: there is no such key \(did you mean "population"\?\)/,
     ],
-    ["an option of ascc that is none", "then: { attacks: { ascc: { steps: -1 } } }\n", /:3:28: attack ascc: steps: expected/],
-    ["a search of one's own that is not there", "then: { attacks: { ./mine.js: null } }\n", /:3:20: attack \.\/mine\.js: cannot load it/],
-    ["a value that is none", "grid: { train.batchSize: [8, big] }\n", /:3:9: train\.batchSize: expected number, received "big"/],
+    [
+      "an option of ascc that is none",
+      "then: { attacks: { ascc: { innerSteps: -1 } } }\n",
+      /:3:28: attack ascc: steps: expected/,
+    ],
+    [
+      "a search of one's own that is not there",
+      "then: { attacks: { ./mine.js: null } }\n",
+      /:3:20: attack \.\/mine\.js: cannot load it/,
+    ],
+    [
+      "a value that is none",
+      "grid: { train.batchSize: [8, big] }\n",
+      /:3:9: train\.batchSize: expected number, received "big"/,
+    ],
     [
       "a method that is not in the list",
-      "grid: { method.rose.keep: [0.5] }\n",
+      "grid: { methods.rose.updateRatio: [0.5] }\n",
       /:3:9: method\.rose\.keep: expected method\.NAME\.OPTION.*which has none/,
     ],
     [
@@ -135,12 +163,24 @@ profiles:
       "method: [rose]\ngrid: { method.rose.kepe: [0.5] }\n",
       /:4:9: method\[0\] \(rose\): kepe: there is no such key.*keep/,
     ],
-    ["a method that is none", "rows: { r: { method: [rosé] } }\n", /:3:\d+: method\[0\] \(rosé\): there is no such method/],
+    [
+      "a method that is none",
+      "rows: { r: { method: [rosé] } }\n",
+      /:3:\d+: method\[0\] \(rosé\): there is no such method/,
+    ],
     ["a baseline that is no row", "rows: { a: null }\nbaseline: b\n", /:4:1: there is no row b.*the rows are a/],
-    ["a column that is none", "columns: { a: null }\nrows: { r: { columns: { c: { limit: 3 } } } }\n", /there is no column c/],
+    [
+      "a column that is none",
+      "columns: { a: null }\nrows: { r: { columns: { c: { limit: 3 } } } }\n",
+      /there is no column c/,
+    ],
     ["a measure that nothing gives", "measures: [pwws]\n", /measures\[0\]: expected one of accuracy, .*received pwws/],
     ["a time that Slurm does not know", "slurm: { time: soon }\n", /slurm\.time: expected a time as Slurm writes it/],
-    ["an analysis that is none", "then: { analyses: [{ kind: distanse }] }\n", /then\.analyses\[0\]\.kind: expected one of "distance"/],
+    [
+      "an analysis that is none",
+      "then: { analyses: [{ kind: distanse }] }\n",
+      /then\.analyses\[0\]\.kind: expected one of "distance"/,
+    ],
   ];
   it.each(mistakes)("names the place of %s", async (_, text, message) => {
     await expect(read(base + text)).rejects.toThrow(message);
@@ -151,7 +191,9 @@ profiles:
     const text = `${base}grid: { train.epochs: [1, 2] }\nselect: { metric: robust-accuracy }\nmethod: [ascc]\n`;
     expect((await read(text)).cells).toMatchObject([{ points: [{}, {}] }]);
     // A row of one combination has nothing to select.
-    expect((await read(`${text}rows: { a: null, b: { method: [], grid: { train.epochs: [1] } } }\n`)).cells).toHaveLength(2);
+    expect(
+      (await read(`${text}rows: { a: null, b: { method: [], grid: { train.epochs: [1] } } }\n`)).cells,
+    ).toHaveLength(2);
   });
 
   it("takes a search of one's own by its path", async () => {
@@ -172,7 +214,11 @@ profiles:
       /:3:20: budget: received none\. Expected a whole number from 1/,
     ],
     ["a switch with a value", "then: { options: { csv: 5 } }\n", /:3:20: csv: expected true or false, received 5/],
-    ["an option without its value", "then: { options: { budget: true } }\n", /:3:20: budget: expected a value \(--budget <queries>\)/],
+    [
+      "an option without its value",
+      "then: { options: { budget: true } }\n",
+      /:3:20: budget: expected a value \(--query-budget <queries>\)/,
+    ],
     [
       "an option that an analysis lacks",
       "then:\n  analyses:\n    - { kind: tradeoff }\n    - { kind: distance, options: { foo: 1 } }\n",
@@ -204,7 +250,7 @@ profiles:
     const { code, stderr } = await invoke(["sweep", file, "--out", out]);
     expect(code).toBe(2);
     expect(stderr).toMatch(/this sweep has 1,020 runs, more than 1,000; look at it with --dry-run, then give --yes/);
-    expect(Object.keys(planSweep(await readSweep(file)).runs)).toHaveLength(1020);
+    expect(Object.keys(createSweepPlan(await readSweep(file)).runs)).toHaveLength(1020);
   });
 
   it("says what it would run without running it", async () => {

@@ -1,12 +1,12 @@
 import { chmodSync, existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { delimiter, join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { planSweep, writePlan } from "../../src/sweeps/plan.js";
+import { createSweepPlan, writeSweepPlan } from "../../src/sweeps/plan.js";
 import { readSweep } from "../../src/sweeps/read-sweep.js";
 import { slurmSchema } from "../../src/sweeps/schema.js";
-import { readUnitList, submitSweep } from "../../src/sweeps/slurm.js";
-import { endOf } from "../../src/sweeps/slurm-commands.js";
-import { jobScript } from "../../src/sweeps/slurm-script.js";
+import { readWorkItemList, submitSweep } from "../../src/sweeps/slurm.js";
+import { readTaskState } from "../../src/sweeps/slurm-commands.js";
+import { createJobScript } from "../../src/sweeps/slurm-script.js";
 import { invoke } from "../cli/invoke.js";
 import { temporaryFolder } from "../temporary.js";
 import { writeTinySweep } from "./tiny-sweep.js";
@@ -42,8 +42,10 @@ afterEach(() => {
 
 async function open(changes: object = {}) {
   const out = join(folder, "out");
-  const plan = planSweep(await readSweep(await writeTinySweep(folder, { rows: { standard: null }, seeds: [0, 1, 2], ...changes })));
-  await writePlan(out, plan, false);
+  const plan = createSweepPlan(
+    await readSweep(await writeTinySweep(folder, { rows: { standard: null }, seeds: [0, 1, 2], ...changes })),
+  );
+  await writeSweepPlan(out, plan, false);
   return { out, plan };
 }
 const options = (settings: object = {}) => ({ settings: slurmSchema.parse(settings), jobs: null });
@@ -61,33 +63,61 @@ describe("a sweep on Slurm", () => {
     );
     expect(submitted[1]).toMatch(/--array=0-0%7/);
     expect(submitted[2]).toMatch(/--dependency=afterany:101:102/);
-    const list = await readUnitList(join(out, "slurm", "2.json"));
+    const list = await readWorkItemList(join(out, "slurm", "2.json"));
     expect(list).toMatchObject({ job: "102", units: [{ kind: "train", run: expect.stringMatching(/seed2/) }] });
-    expect(readFileSync(join(out, "slurm", "2.sh"), "utf8")).toBe(jobScript(join(out, "slurm", "2.json")));
+    expect(readFileSync(join(out, "slurm", "2.sh"), "utf8")).toBe(createJobScript(join(out, "slurm", "2.json")));
   });
 
   it("submits nothing twice: neither what waits in the queue nor what is done", async () => {
     const { out, plan } = await open();
     await submitSweep(out, plan, options());
     const [, name] = /--job-name=(\S+)/.exec(calls("sbatch")[0]!)!;
-    stand("squeue", `echo '101|0|${name}|RUNNING|None'; echo '101|1|${name}|PENDING|Resources'; echo '9|0|other|RUNNING|None'`);
+    stand(
+      "squeue",
+      `echo '101|0|${name}|RUNNING|None'; echo '101|1|${name}|PENDING|Resources'; echo '9|0|other|RUNNING|None'`,
+    );
     expect(await submitSweep(out, plan, options())).toBe(1);
-    expect(await readUnitList(join(out, "slurm", "3.json"))).toMatchObject({ units: [{ run: expect.stringMatching(/seed2/) }] });
+    expect(await readWorkItemList(join(out, "slurm", "3.json"))).toMatchObject({
+      units: [{ run: expect.stringMatching(/seed2/) }],
+    });
   });
 
   it("names the partitions where one is missing, before it writes or submits anything", async () => {
     const out = join(folder, "missing");
-    const { code, stderr } = await invoke(["sweep", await writeTinySweep(folder), "--out", out, "--on", "slurm", "--partition", "gpus"]);
+    const { code, stderr } = await invoke([
+      "sweep",
+      await writeTinySweep(folder),
+      "--out",
+      out,
+      "--backend",
+      "slurm",
+      "--partition",
+      "gpus",
+    ]);
     expect(code).toBe(2);
-    expect(stderr).toMatch(/--partition gpus: this cluster has no such partition \(did you mean "gpu"\?\); it has gpu, cpu/);
+    expect(stderr).toMatch(
+      /--partition gpus: this cluster has no such partition \(did you mean "gpu"\?\); it has gpu, cpu/,
+    );
     expect(existsSync(out)).toBe(false);
     expect(existsSync(join(folder, "sbatch.calls"))).toBe(false);
   });
 
   it("refuses settings that Slurm does not know before it writes anything", async () => {
     const out = join(folder, "never");
-    const refused = await invoke(["sweep", await writeTinySweep(folder), "--out", out, "--on", "slurm", "--time", "soon"]);
-    expect(refused).toMatchObject({ code: 2, stderr: expect.stringMatching(/--time: time: expected a time as Slurm writes it/) });
+    const refused = await invoke([
+      "sweep",
+      await writeTinySweep(folder),
+      "--out",
+      out,
+      "--backend",
+      "slurm",
+      "--time",
+      "soon",
+    ]);
+    expect(refused).toMatchObject({
+      code: 2,
+      stderr: expect.stringMatching(/--time: time: expected a time as Slurm writes it/),
+    });
     expect(existsSync(out)).toBe(false);
   });
 
@@ -102,21 +132,24 @@ describe("a sweep on Slurm", () => {
   it("says where Slurm is not, and when it does not answer, and leaves nothing that would block the next try", async () => {
     const file = await writeTinySweep(folder);
     stand("squeue", "echo 'slurm_load_jobs error: Unable to contact slurm controller' >&2; exit 1");
-    const silent = await invoke(["sweep", file, "--out", join(folder, "silent"), "--on", "slurm"]);
+    const silent = await invoke(["sweep", file, "--out", join(folder, "silent"), "--backend", "slurm"]);
     expect(silent).toMatchObject({ code: 2, stderr: expect.stringMatching(/squeue failed: .*Unable to contact/) });
     vi.stubEnv("PATH", "/nowhere");
-    const none = await invoke(["sweep", file, "--out", join(folder, "none"), "--on", "slurm"]);
-    expect(none).toMatchObject({ code: 2, stderr: expect.stringMatching(/there is no sinfo on this machine; run it on a login node/) });
+    const none = await invoke(["sweep", file, "--out", join(folder, "none"), "--backend", "slurm"]);
+    expect(none).toMatchObject({
+      code: 2,
+      stderr: expect.stringMatching(/there is no sinfo on this machine; run it on a login node/),
+    });
     for (const name of ["silent", "none"]) expect(existsSync(join(folder, name))).toBe(false);
   });
 
   it("asks the accounting how a task ended, and the controller where there is none", () => {
     stand("sacct", "echo 'TIMEOUT|0:15'");
-    expect(endOf("7", 3)).toBe("TIMEOUT, exit code 0:15");
+    expect(readTaskState("7", 3)).toBe("TIMEOUT, exit code 0:15");
     stand("sacct", "echo 'Slurm accounting storage is disabled' >&2; exit 1");
     stand("scontrol", "echo 'JobId=7 JobState=CANCELLED Reason=None Dependency=(null)'");
-    expect(endOf("7", 3)).toBe("CANCELLED");
+    expect(readTaskState("7", 3)).toBe("CANCELLED");
     stand("scontrol", "exit 1");
-    expect(endOf("7", 3)).toBeNull();
+    expect(readTaskState("7", 3)).toBeNull();
   });
 });

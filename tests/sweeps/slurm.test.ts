@@ -37,7 +37,7 @@ const finished = (out: string): number =>
 // `make test-slurm` brings a Slurm up first.
 describe.skipIf(!cluster)("sweeps on a real Slurm (make test-slurm)", () => {
   const folder = temporaryFolder();
-  const options = ["--on", "slurm", "--partition", "temper", "--time", "10", "--quiet"];
+  const options = ["--backend", "slurm", "--partition", "temper", "--time", "10", "--quiet"];
 
   it(
     "a cancelled job and a dead submitter cost nothing that --resume does not mend",
@@ -47,7 +47,10 @@ describe.skipIf(!cluster)("sweeps on a real Slurm (make test-slurm)", () => {
         // biome-ignore lint/suspicious/noThenProperty: a key of the sweep's file
         then: { attacks: { greedy: null }, examples: 10 },
       });
-      expect(temper(["sweep", file, "--out", join(folder, "local"), "--no-estimate", "--quiet"])).toMatchObject({ status: 0, stderr: "" });
+      expect(temper(["sweep", file, "--out", join(folder, "local"), "--no-estimate", "--quiet"])).toMatchObject({
+        status: 0,
+        stderr: "",
+      });
 
       const out = join(folder, "cluster");
       const submitter = startTemper(["sweep", file, "--out", out, ...options]);
@@ -81,7 +84,9 @@ describe.skipIf(!cluster)("sweeps on a real Slurm (make test-slurm)", () => {
       const [task] = tasks("RUNNING");
       // What Slurm sends a minute before the limit.
       slurm("scancel", "--batch", "--signal=USR1", task!);
-      await until("it has saved a checkpoint", () => readdirSync(join(run(), "checkpoints")).some((name) => name.startsWith("step-")));
+      await until("it has saved a checkpoint", () =>
+        readdirSync(join(run(), "checkpoints")).some((name) => name.startsWith("step-")),
+      );
       await until("it is queued again", () => /Restarts=1/.test(slurm("scontrol", "show", "job", task!)));
       // Slurm holds a job back for a while before it runs again; nobody here has to wait.
       spawnSync("scontrol", ["update", `JobId=${task}`, "StartTime=now"]);
@@ -94,10 +99,10 @@ describe.skipIf(!cluster)("sweeps on a real Slurm (make test-slurm)", () => {
   it("a missing partition and a refused job are told before and as they happen", async () => {
     const file = await writeTinySweep(join(folder, "bad"));
     const out = join(folder, "bad", "out");
-    const missing = temper(["sweep", file, "--out", out, "--on", "slurm", "--partition", "tempr"]);
+    const missing = temper(["sweep", file, "--out", out, "--backend", "slurm", "--partition", "tempr"]);
     expect(missing.status).toBe(2);
     expect(missing.stderr).toMatch(/--partition tempr: this cluster has no such partition.*did you mean "temper"/);
-    const refused = temper(["sweep", file, "--out", out, "--resume", "--on", "slurm", "--gpus", "1"]);
+    const refused = temper(["sweep", file, "--out", out, "--resume", "--backend", "slurm", "--gpus", "1"]);
     expect(refused.status).toBe(2);
     expect(refused.stderr).toMatch(/sbatch refused the job: .*generic resource/);
   });

@@ -2,17 +2,23 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { studentQuantile } from "../../src/evaluation/special-functions.js";
-import { wilson } from "../../src/evaluation/statistics.js";
-import { toCsv, toJson, toMarkdown } from "../../src/sweeps/draw.js";
-import { differs, publishedCell, readPublished } from "../../src/sweeps/published.js";
-import { averageOf, cellOf, isLowerBetter, type Table, withTests } from "../../src/sweeps/table.js";
+import { wilsonInterval } from "../../src/evaluation/statistics.js";
+import { getPublishedValue, hasDisjointIntervals, readPublishedTable } from "../../src/sweeps/published-results.js";
+import { toCsv, toMarkdown, toTableJson } from "../../src/sweeps/render-table.js";
+import {
+  addSignificanceTests,
+  averageCells,
+  computeCell,
+  isLowerBetter,
+  type ResultsTable,
+} from "../../src/sweeps/table.js";
 import { temporaryFolder } from "../temporary.js";
 
 const folder = temporaryFolder();
 const measured = (values: readonly (number | null)[], examples: number | null = null) =>
-  cellOf(values.map((value) => (value === null ? null : { value, examples })))!;
+  computeCell(values.map((value) => (value === null ? null : { value, examples })))!;
 
-const table = (rows: Table["rows"], rest: Partial<Table> = {}): Table => ({
+const table = (rows: ResultsTable["rows"], rest: Partial<ResultsTable> = {}): ResultsTable => ({
   format: 1,
   name: "t",
   title: "T",
@@ -25,11 +31,18 @@ const table = (rows: Table["rows"], rest: Partial<Table> = {}): Table => ({
   notes: [],
   ...rest,
 });
-const row = (id: string, cell: ReturnType<typeof measured>) => ({ id, title: id.toUpperCase(), cells: { "x/accuracy": cell }, chosen: {} });
+const row = (id: string, cell: ReturnType<typeof measured>) => ({
+  id,
+  title: id.toUpperCase(),
+  cells: { "x/accuracy": cell },
+  chosen: {},
+});
 
 describe("a table", () => {
   it("knows of which measures less is better", () => {
-    expect(["loss", "log-loss", "calibration-error", "drop", "inconsistent-200"].filter((name) => !isLowerBetter(name))).toEqual([]);
+    expect(
+      ["loss", "log-loss", "calibration-error", "drop", "inconsistent-200"].filter((name) => !isLowerBetter(name)),
+    ).toEqual([]);
     expect(["accuracy", "pwws", "advglue", "matthews", "robust-accuracy"].filter(isLowerBetter)).toEqual([]);
   });
 
@@ -41,35 +54,35 @@ describe("a table", () => {
     expect(seeds.deviation).toBeCloseTo(0.1, 12);
     expect(seeds.interval!.high).toBeCloseTo(0.9 + (4.30265273 * 0.1) / Math.sqrt(3), 8);
     const test = measured([0.4], 81);
-    expect(test.interval!.low).toBeCloseTo(wilson(32.4, 81).low, 12);
+    expect(test.interval!.low).toBeCloseTo(wilsonInterval(32.4, 81).low, 12);
     const both = measured([0.3, 0.4, 0.5], 81);
     const half = (4.30265273 * 0.1) / Math.sqrt(3);
-    expect(both.interval!.low).toBeCloseTo(0.4 - Math.hypot(half, 0.4 - wilson(32.4, 81).low), 8);
+    expect(both.interval!.low).toBeCloseTo(0.4 - Math.hypot(half, 0.4 - wilsonInterval(32.4, 81).low), 8);
     expect(measured([0.5]).interval).toBeNull();
-    expect(cellOf([null, null])).toBeNull();
+    expect(computeCell([null, null])).toBeNull();
   });
 
   it("keeps the interval of a share between none and all, and leaves other numbers theirs", () => {
     const few = measured([0.01, 0.02, 0.04], 200);
     expect(few.interval!.low).toBe(0);
     expect(measured([0.97, 0.99, 1], 200).interval!.high).toBe(1);
-    expect(averageOf([few, few])!.interval!.low).toBe(0);
+    expect(averageCells([few, few])!.interval!.low).toBe(0);
     expect(measured([0.1, 0.5, 0.1]).interval!.low).toBeLessThan(0);
   });
 
   it("averages columns seed by seed", () => {
-    const average = averageOf([measured([0.9, 0.8], 100), measured([0.3, 0.4], 100)])!;
+    const average = averageCells([measured([0.9, 0.8], 100), measured([0.3, 0.4], 100)])!;
     expect(average.values[0]).toBeCloseTo(0.6, 12);
     expect(average.values[1]).toBeCloseTo(0.6, 12);
     expect(average.deviation).toBeCloseTo(0, 12);
     const error = (1.959963985 * Math.sqrt((0.85 * 0.15) / 100 + (0.35 * 0.65) / 100)) / 2;
     expect(average.interval!.high - average.mean).toBeCloseTo(error, 6);
-    expect(averageOf([measured([0.9]), undefined])).toBeNull();
-    expect(averageOf([measured([0.9, null]), measured([0.7, 0.5])])!.values).toEqual([0.8, null]);
+    expect(averageCells([measured([0.9]), undefined])).toBeNull();
+    expect(averageCells([measured([0.9, null]), measured([0.7, 0.5])])!.values).toEqual([0.8, null]);
   });
 
   it("tests rows against the baseline, pair by pair and corrected", () => {
-    const rows = withTests(
+    const rows = addSignificanceTests(
       [row("a", measured([0.5, 0.6, 0.7])), row("b", measured([0.61, 0.7, 0.79])), row("c", measured([0.4, 0.7, 0.6]))],
       "a",
     );
@@ -84,7 +97,7 @@ describe("a table", () => {
 
   it("takes less for better where less is better", () => {
     const drop = (values: readonly number[]) => ({ "x/drop": measured(values) });
-    const rows = withTests(
+    const rows = addSignificanceTests(
       [
         { id: "a", title: "a", cells: drop([0.5, 0.6, 0.7]), chosen: {} },
         { id: "b", title: "b", cells: drop([0.4, 0.51, 0.59]), chosen: {} },
@@ -101,7 +114,9 @@ describe("a table", () => {
     expect(drawn).toMatch(/train\.learningRate 0\.00001[\s\S]*- x: no results yet/);
     expect(drawn).toMatch(/Profile small/);
     const cell = measured([0.25, 0.75], 4);
-    expect(toCsv(table([{ ...rows[0]!, cells: { "x/accuracy": cell } }])).split("\n")[1]).toMatch(/^"a,""b""",x,accuracy,2,0\.5,0\.35355/);
+    expect(toCsv(table([{ ...rows[0]!, cells: { "x/accuracy": cell } }])).split("\n")[1]).toMatch(
+      /^"a,""b""",x,accuracy,2,0\.5,0\.35355/,
+    );
   });
 
   it("puts a paper's numbers beside ours, with the interval that its test set allows", async () => {
@@ -110,16 +125,16 @@ describe("a table", () => {
       path,
       "t:\n  source: Paper\n  examples: { accuracy: 81 }\n  rows: { a: { x/accuracy: [40, 1] }, b: { x/accuracy: 95 } }\n",
     );
-    const published = await readPublished("t", path);
-    const cell = publishedCell(published, "a", "x/accuracy")!;
+    const published = await readPublishedTable("t", path);
+    const cell = getPublishedValue(published, "a", "x/accuracy")!;
     expect(cell).toMatchObject({ mean: 0.4, deviation: 0.01 });
     expect(cell.interval!.high - cell.interval!.low).toBeCloseTo(0.209, 2);
     const rows = [row("a", measured([0.45, 0.5, 0.55], 81)), row("b", measured([0.45, 0.5, 0.55], 81))];
-    expect(differs(rows[0]!.cells["x/accuracy"], cell)).toBe(false);
+    expect(hasDisjointIntervals(rows[0]!.cells["x/accuracy"], cell)).toBe(false);
     const drawn = toMarkdown(table(rows), published);
     expect(drawn).toMatch(/\| A \| 50\.0 .* \| 40\.0 ± 1\.0 \([\d.]+ to [\d.]+\) \|/);
     expect(drawn).toMatch(/\| B \| 50\.0 .* \| 95\.0 \([\d.]+ to [\d.]+\) ≠ \|/);
-    expect(toJson(table(rows), published)).toMatchObject({
+    expect(toTableJson(table(rows), published)).toMatchObject({
       source: "Paper",
       rows: [{}, { cells: { "x/accuracy": { published: { differs: true } } } }],
     });

@@ -2,14 +2,22 @@ import { spawn, spawnSync } from "node:child_process";
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { stringify } from "yaml";
-import type { Table } from "../../src/sweeps/table.js";
+import type { ResultsTable } from "../../src/sweeps/table.js";
 import { main } from "../cli/built.js";
 import { writeReviews, writeTinyBert } from "../tiny-run.js";
 
 type Tree = Record<string, unknown>;
 
 /** Words of the reviews, each with one that says the contrary. */
-const substitutions = { good: ["bad"], fine: ["dull"], bright: ["grey"], warm: ["cold"], bad: ["good"], dull: ["fine"], grey: ["bright"] };
+const substitutions = {
+  good: ["bad"],
+  fine: ["dull"],
+  bright: ["grey"],
+  warm: ["cold"],
+  bad: ["good"],
+  dull: ["fine"],
+  grey: ["bright"],
+};
 
 /** Writes a model, data and a sweep over them that takes a second or two a run; returns the sweep's file. */
 export async function writeTinySweep(folder: string, changes: Tree = {}): Promise<string> {
@@ -53,7 +61,10 @@ export function startTemper(
   args: readonly string[],
   env: Record<string, string> = {},
 ): { pid: number; kill(): void; ended: Promise<Ended> } {
-  const child = spawn(process.execPath, [main, ...args], { stdio: ["ignore", "pipe", "pipe"], env: { ...process.env, ...env } });
+  const child = spawn(process.execPath, [main, ...args], {
+    stdio: ["ignore", "pipe", "pipe"],
+    env: { ...process.env, ...env },
+  });
   let [stdout, stderr] = ["", ""];
   child.stdout.on("data", (chunk: Buffer) => (stdout += chunk));
   child.stderr.on("data", (chunk: Buffer) => (stderr += chunk));
@@ -62,6 +73,6 @@ export function startTemper(
 }
 
 /** The table that a sweep left. */
-export function tableOf(out: string): Table {
-  return JSON.parse(readFileSync(join(out, "table.json"), "utf8")) as Table;
+export function tableOf(out: string): ResultsTable {
+  return JSON.parse(readFileSync(join(out, "table.json"), "utf8")) as ResultsTable;
 }

@@ -3,8 +3,8 @@ import { readFileSync } from "node:fs";
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
-import { parseReference } from "../../src/tasks/hub.js";
-import { openTask } from "../../src/tasks/index.js";
+import { parseDatasetReference } from "../../src/tasks/hub.js";
+import { loadTask } from "../../src/tasks/index.js";
 import { temporaryFolder } from "../temporary.js";
 
 const commit = "0123456789abcdef0123456789abcdef01234567";
@@ -42,7 +42,10 @@ const repos: Record<string, Record<string, Buffer>> = {
     "sst2/validation-00000-of-00001.parquet": fixture("validation"),
     "plain/train-00000-of-00001.parquet": fixture("plain"),
   },
-  "someone/bare": { "data/train-00000-of-00001.parquet": fixture("train"), "data/test-00000-of-00001.parquet": fixture("validation") },
+  "someone/bare": {
+    "data/train-00000-of-00001.parquet": fixture("train"),
+    "data/test-00000-of-00001.parquet": fixture("validation"),
+  },
   "someone/lines": { "train.jsonl": Buffer.from("{}") },
 };
 
@@ -59,7 +62,8 @@ function answer(url: string, body: string): Buffer | object | undefined {
     return { type: "file", path, size: content.length, oid };
   };
   if (rest.startsWith("/tree/")) return Object.keys(files).map(entry);
-  if (rest.startsWith("/paths-info/")) return (JSON.parse(body) as { paths: string[] }).paths.filter((path) => path in files).map(entry);
+  if (rest.startsWith("/paths-info/"))
+    return (JSON.parse(body) as { paths: string[] }).paths.filter((path) => path in files).map(entry);
   if (rest.startsWith("/resolve/")) return files[decodeURIComponent(rest.split("/").slice(3).join("/"))];
   return {
     _id: "1",
@@ -75,13 +79,19 @@ function answer(url: string, body: string): Buffer | object | undefined {
 
 describe("parseReference", () => {
   it("reads owner, name, revision and configuration", () => {
-    expect(parseReference("hf:glue/sst2")).toEqual({ repo: { type: "dataset", name: "nyu-mll/glue" }, config: "sst2" });
-    expect(parseReference("hf:someone/set")).toEqual({ repo: { type: "dataset", name: "someone/set" }, config: undefined });
-    expect(parseReference("hf:someone/set@v2/part")).toEqual({
+    expect(parseDatasetReference("hf:glue/sst2")).toEqual({
+      repo: { type: "dataset", name: "nyu-mll/glue" },
+      config: "sst2",
+    });
+    expect(parseDatasetReference("hf:someone/set")).toEqual({
+      repo: { type: "dataset", name: "someone/set" },
+      config: undefined,
+    });
+    expect(parseDatasetReference("hf:someone/set@v2/part")).toEqual({
       repo: { type: "dataset", name: "someone/set", revision: "v2" },
       config: "part",
     });
-    expect(() => parseReference("hf:alone")).toThrow(/expected hf:OWNER\/NAME/);
+    expect(() => parseDatasetReference("hf:alone")).toThrow(/expected hf:OWNER\/NAME/);
   });
 });
 
@@ -114,28 +124,40 @@ describe("a data set of the hub", () => {
   });
 
   it("is read from its Parquet files, with the class names they carry", async () => {
-    const task = await openTask({ task: "hf:glue/sst2" });
-    expect(task).toMatchObject({ name: "hf:nyu-mll/glue/sst2", labels: ["negative", "positive"], splits: ["train", "select", "dev"] });
+    const task = await loadTask({ task: "hf:glue/sst2" });
+    expect(task).toMatchObject({
+      name: "hf:nyu-mll/glue/sst2",
+      labels: ["negative", "positive"],
+      splits: ["train", "select", "dev"],
+    });
     expect((await task.load("train")).length + (await task.load("select")).length).toBe(40);
-    expect((await task.load("dev"))[0]).toEqual({ id: "validation-00000-of-00001.parquet:1", texts: ["café fine"], label: 1 });
+    expect((await task.load("dev"))[0]).toEqual({
+      id: "validation-00000-of-00001.parquet:1",
+      texts: ["café fine"],
+      label: 1,
+    });
   });
 
   it("takes class names from its card where the files have none", async () => {
-    const task = await openTask({ task: "hf:nyu-mll/glue/plain", skipBadRows: true });
+    const task = await loadTask({ task: "hf:nyu-mll/glue/plain", skipBadRows: true });
     expect(task).toMatchObject({ labels: ["dull", "fine"], splits: ["train", "select", "test"] });
     expect((await task.load("train")).map((example) => example.label)).toContain(1);
   });
 
   it("is read without a card", async () => {
-    const task = await openTask({ data: "hf:someone/bare" });
+    const task = await loadTask({ data: "hf:someone/bare" });
     expect(task).toMatchObject({ name: "hf:someone/bare", splits: ["train", "select", "test"], reportSplit: "test" });
     expect(await task.load("test")).toHaveLength(3);
   });
 
   it("says what is wrong with a reference", async () => {
-    await expect(openTask({ task: "hf:glue" })).rejects.toThrow(/choose one of its configurations: hf:glue\/sst2, hf:glue\/plain/);
-    await expect(openTask({ task: "hf:glue/sst" })).rejects.toThrow(/no configuration "sst" \(did you mean "sst2"\?\)/);
-    await expect(openTask({ task: "hf:someone/lines" })).rejects.toThrow(/has no Parquet files/);
-    await expect(openTask({ task: "hf:someone/nothing" })).rejects.toThrow(expect.objectContaining({ name: "UserError" }));
+    await expect(loadTask({ task: "hf:glue" })).rejects.toThrow(
+      /choose one of its configurations: hf:glue\/sst2, hf:glue\/plain/,
+    );
+    await expect(loadTask({ task: "hf:glue/sst" })).rejects.toThrow(/no configuration "sst" \(did you mean "sst2"\?\)/);
+    await expect(loadTask({ task: "hf:someone/lines" })).rejects.toThrow(/has no Parquet files/);
+    await expect(loadTask({ task: "hf:someone/nothing" })).rejects.toThrow(
+      expect.objectContaining({ name: "UserError" }),
+    );
   });
 });

@@ -1,19 +1,22 @@
 import { join } from "node:path";
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { openAdvglue } from "../../src/tasks/advglue.js";
-import { openTask, taskNames } from "../../src/tasks/index.js";
-import { loadMsgs } from "../../src/tasks/msgs.js";
+import { loadAdvglueTasks } from "../../src/tasks/advglue.js";
+import { loadTask, taskNames } from "../../src/tasks/index.js";
+import { loadMsgsPart } from "../../src/tasks/msgs.js";
 import type { Task } from "../../src/tasks/task.js";
 import { jsonLines, makeFolder } from "./folder.js";
 
 afterEach(() => vi.unstubAllEnvs());
 
-const rows = (count: number, line: (index: number) => string) => Array.from({ length: count }, (_, index) => `${line(index)}\n`).join("");
+const rows = (count: number, line: (index: number) => string) =>
+  Array.from({ length: count }, (_, index) => `${line(index)}\n`).join("");
 const pairs = (count: number, labels: readonly string[]) =>
   `index\tsentence1\tsentence2\tlabel\n${rows(count, (i) => `${i}\tpremise ${i}\thypothesis ${i}\t${labels[i % labels.length]}`)}`;
 
 async function sizes(task: Task) {
-  return Object.fromEntries(await Promise.all(task.splits.map(async (split) => [split, (await task.load(split)).length])));
+  return Object.fromEntries(
+    await Promise.all(task.splits.map(async (split) => [split, (await task.load(split)).length])),
+  );
 }
 
 describe("GLUE", () => {
@@ -26,16 +29,21 @@ describe("GLUE", () => {
     const files = Object.fromEntries(Object.entries(sst2).map(([name, content]) => [`glue/SST-2/${name}`, content]));
     const root = await makeFolder(files);
     for (const data of [root, join(root, "glue"), join(root, "glue", "SST-2")]) {
-      const task = await openTask({ task: "sst2", data });
+      const task = await loadTask({ task: "sst2", data });
       expect(await sizes(task)).toEqual({ train: 54, select: 6, dev: 2 });
-      expect(task).toMatchObject({ labels: ["negative", "positive"], selectSplit: "select", reportSplit: "dev", openFields: [0] });
+      expect(task).toMatchObject({
+        labels: ["negative", "positive"],
+        selectSplit: "select",
+        reportSplit: "dev",
+        openFields: [0],
+      });
       expect(await task.load("dev")).toEqual([
         { id: "dev.tsv:2", texts: ["fine"], label: 1 },
         { id: "dev.tsv:3", texts: ["dull"], label: 0 },
       ]);
     }
     vi.stubEnv("TEMPER_DATA", root);
-    expect(await sizes(await openTask({ task: "SST-2" }))).toMatchObject({ dev: 2 });
+    expect(await sizes(await loadTask({ task: "SST-2" }))).toMatchObject({ dev: 2 });
   });
 
   it("keeps GLUE's order of labels", async () => {
@@ -44,13 +52,17 @@ describe("GLUE", () => {
     const root = await makeFolder({
       "RTE/train.tsv": pairs(20, ["not_entailment", "entailment"]),
       "RTE/dev.tsv": pairs(2, ["not_entailment", "entailment"]),
-      "QNLI/train.tsv": pairs(20, ["not_entailment", "entailment"]).replace("sentence1\tsentence2", "question\tsentence"),
+      "QNLI/train.tsv": pairs(20, ["not_entailment", "entailment"]).replace(
+        "sentence1\tsentence2",
+        "question\tsentence",
+      ),
       "QNLI/dev.tsv": pairs(2, ["not_entailment", "entailment"]).replace("sentence1\tsentence2", "question\tsentence"),
       "MNLI/train.tsv": mnli(30),
       "MNLI/dev_matched.tsv": mnli(3),
       "MNLI/dev_mismatched.tsv": mnli(6),
     });
-    const labels = async (task: string) => (await (await openTask({ task, data: root })).load("dev")).map((example) => example.label);
+    const labels = async (task: string) =>
+      (await (await loadTask({ task, data: root })).load("dev")).map((example) => example.label);
     expect(await labels("rte")).toEqual([1, 0]);
     expect(await labels("qnli")).toEqual([1, 0]);
     expect(await labels("mnli")).toEqual([1, 2, 0]);
@@ -62,13 +74,13 @@ describe("GLUE", () => {
     const train = `${header}${rows(20, (i) => `${i}\t1\t2\twhy ${i}\thow ${i}\t${i % 2}`)}21\t1\t2\tbroken\n`;
     const data = await makeFolder({ "train.tsv": train, "dev.tsv": `${header}0\t1\t2\ta\tb\t1\n` });
     const notices: string[] = [];
-    const task = await openTask({ task: "qqp", data, onNotice: (message) => notices.push(message) });
+    const task = await loadTask({ task: "qqp", data, onWarning: (message) => notices.push(message) });
     expect(await sizes(task)).toEqual({ train: 18, select: 2, dev: 1 });
     expect(notices).toEqual([expect.stringContaining("left out 1 of 21 rows")]);
   });
 
   it("lists the columns of another set's file", async () => {
-    const task = await openTask({ task: "rte", data: await makeFolder(sst2) });
+    const task = await loadTask({ task: "rte", data: await makeFolder(sst2) });
     await expect(task.load("dev")).rejects.toThrow(/no column "sentence1".*its columns are sentence, label/);
   });
 });
@@ -84,17 +96,28 @@ describe("AdvGLUE", () => {
 
   it("reports under the labels of the matching GLUE task, and trains nothing", async () => {
     const data = await makeFolder({ "advglue/dev.json": JSON.stringify(parts) });
-    const task = await openTask({ task: "advglue:mnli-mm", data });
-    expect(task).toMatchObject({ splits: ["dev"], reportSplit: "dev", labels: ["entailment", "neutral", "contradiction"] });
+    const task = await loadTask({ task: "advglue:mnli-mm", data });
+    expect(task).toMatchObject({
+      splits: ["dev"],
+      reportSplit: "dev",
+      labels: ["entailment", "neutral", "contradiction"],
+    });
     expect((await task.load("dev")).map((example) => example.label)).toEqual([2, 0]);
     await expect(task.load("train")).rejects.toThrow(/has no train split.*train on mnli-mm instead/);
-    expect((await openAdvglue(join(data, "advglue", "dev.json"), {})).map(({ name }) => name)).toEqual(["advglue:sst2", "advglue:mnli-mm"]);
-    await expect(openTask({ task: "advglue:rte", data })).rejects.toThrow(/no part "rte"/);
+    expect((await loadAdvglueTasks(join(data, "advglue", "dev.json"), {})).map(({ name }) => name)).toEqual([
+      "advglue:sst2",
+      "advglue:mnli-mm",
+    ]);
+    await expect(loadTask({ task: "advglue:rte", data })).rejects.toThrow(/no part "rte"/);
   });
 
   it("refuses a label outside of the task's", async () => {
-    const data = await makeFolder({ "dev.json": JSON.stringify({ sst2: [...parts.sst2, { sentence: "x", label: 2 }] }) });
-    await expect((await openTask({ task: "advglue:sst2", data })).load("dev")).rejects.toThrow(/the label "2", which is none of 0, 1/);
+    const data = await makeFolder({
+      "dev.json": JSON.stringify({ sst2: [...parts.sst2, { sentence: "x", label: 2 }] }),
+    });
+    await expect((await loadTask({ task: "advglue:sst2", data })).load("dev")).rejects.toThrow(
+      /the label "2", which is none of 0, 1/,
+    );
   });
 });
 
@@ -107,9 +130,16 @@ describe("SNLI", () => {
       pairID: `id-${index}`,
     });
     const lines = jsonLines([pair(0, "neutral"), pair(1, "-"), pair(2, "entailment"), pair(3, "contradiction")]);
-    const data = await makeFolder(Object.fromEntries(["train", "dev", "test"].map((split) => [`snli_1.0/snli_1.0_${split}.jsonl`, lines])));
-    const task = await openTask({ task: "snli", data });
-    expect(task).toMatchObject({ openFields: [1], selectSplit: "dev", reportSplit: "test", splits: ["train", "dev", "test"] });
+    const data = await makeFolder(
+      Object.fromEntries(["train", "dev", "test"].map((split) => [`snli_1.0/snli_1.0_${split}.jsonl`, lines])),
+    );
+    const task = await loadTask({ task: "snli", data });
+    expect(task).toMatchObject({
+      openFields: [1],
+      selectSplit: "dev",
+      reportSplit: "test",
+      splits: ["train", "dev", "test"],
+    });
     const examples = await task.load("test");
     expect(examples.map((example) => [example.id, example.label])).toEqual([
       ["id-0", 1],
@@ -131,16 +161,27 @@ describe("IMDB", () => {
       folders[`aclImdb/${split}/unsup/0_0.txt`] = "unlabelled";
     }
     const lines = jsonLines(
-      [0, 1].flatMap((label) => Array.from({ length: 12 }, (_, i) => ({ id: i, rating: 1, label, text: review(label, i) }))),
+      [0, 1].flatMap((label) =>
+        Array.from({ length: 12 }, (_, i) => ({ id: i, rating: 1, label, text: review(label, i) })),
+      ),
     );
-    const fromFolders = await openTask({ task: "imdb", data: await makeFolder(folders) });
-    const fromLines = await openTask({ task: "imdb", data: await makeFolder({ "train.jsonl": lines, "test.jsonl": lines }) });
+    const fromFolders = await loadTask({ task: "imdb", data: await makeFolder(folders) });
+    const fromLines = await loadTask({
+      task: "imdb",
+      data: await makeFolder({ "train.jsonl": lines, "test.jsonl": lines }),
+    });
     expect(await sizes(fromFolders)).toEqual({ train: 22, select: 2, test: 24 });
     for (const split of ["train", "select", "test"] as const) {
       const [one, other] = await Promise.all([fromFolders, fromLines].map(async (task) => task.load(split)));
-      expect(one!.map(({ texts, label }) => ({ texts, label }))).toEqual(other!.map(({ texts, label }) => ({ texts, label })));
+      expect(one!.map(({ texts, label }) => ({ texts, label }))).toEqual(
+        other!.map(({ texts, label }) => ({ texts, label })),
+      );
     }
-    expect((await fromFolders.load("test"))[0]).toEqual({ id: "test/neg/0_2.txt", texts: ["Review 00. Second line third."], label: 0 });
+    expect((await fromFolders.load("test"))[0]).toEqual({
+      id: "test/neg/0_2.txt",
+      texts: ["Review 00. Second line third."],
+      label: 0,
+    });
   });
 });
 
@@ -151,7 +192,7 @@ describe("MR", () => {
         rows(50, (i) => `caf\u00e9 ${word} ${i} `),
         "latin1",
       );
-    const task = await openTask({
+    const task = await loadTask({
       task: "mr",
       data: await makeFolder({ "rt-polarity.pos": text("good"), "rt-polarity.neg": text("bad") }),
     });
@@ -173,9 +214,13 @@ describe("MSGS", () => {
     const data = await makeFolder({
       "control_raising_length/train.jsonl": jsonLines([row("a", "training", 1, 1), row("b", "training", 0, 0)]),
       "control_raising_length/inoculating.jsonl": jsonLines([row("c", "control", 1, 0)]),
-      "control_raising_length/test.jsonl": jsonLines([row("d", "training", 1, 1), row("e", "test", 0, 1), row("f", "control", 0, 0)]),
+      "control_raising_length/test.jsonl": jsonLines([
+        row("d", "training", 1, 1),
+        row("e", "test", 0, 1),
+        row("f", "control", 0, 0),
+      ]),
     });
-    const task = await openTask({ task: "msgs:control_raising_length", data });
+    const task = await loadTask({ task: "msgs:control_raising_length", data });
     expect(task).toMatchObject({
       labels: ["raising", "control"],
       metrics: ["matthews", "accuracy"],
@@ -185,22 +230,24 @@ describe("MSGS", () => {
     expect((await task.load("test")).map(({ texts, label }) => [texts[0], label])).toEqual([["e", 0]]);
     expect((await task.load("dev")).map(({ texts }) => texts[0])).toEqual(["d"]);
     const part = async (name: "inoculating" | "control") =>
-      (await loadMsgs("control_raising_length", name, data, {})).map(({ texts }) => texts[0]);
+      (await loadMsgsPart("control_raising_length", name, data, {})).map(({ texts }) => texts[0]);
     expect([await part("inoculating"), await part("control")]).toEqual([["c"], ["f"]]);
   });
 });
 
 describe("openTask", () => {
   it("names the near miss and the list", async () => {
-    await expect(openTask({ task: "sts2" })).rejects.toThrow(/unknown task "sts2" \(did you mean "sst2"\?\).*advglue:sst2.*snli/);
-    await expect(openTask({})).rejects.toThrow(/expected a task/);
+    await expect(loadTask({ task: "sts2" })).rejects.toThrow(
+      /unknown task "sts2" \(did you mean "sst2"\?\).*advglue:sst2.*snli/,
+    );
+    await expect(loadTask({})).rejects.toThrow(/expected a task/);
   });
 
   it("says where a missing set comes from and how it must look", async () => {
     const empty = await makeFolder();
     for (const task of taskNames.filter((name) => name !== "spam")) {
-      await expect(openTask({ task, data: empty })).rejects.toThrow(/Expected .*from .*TEMPER_DATA/);
-      await expect(openTask({ task, data: join(empty, "nowhere") })).rejects.toThrow(/nowhere/);
+      await expect(loadTask({ task, data: empty })).rejects.toThrow(/Expected .*from .*TEMPER_DATA/);
+      await expect(loadTask({ task, data: join(empty, "nowhere") })).rejects.toThrow(/nowhere/);
     }
   });
 });

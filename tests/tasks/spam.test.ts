@@ -1,10 +1,10 @@
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
-import { openTask } from "../../src/tasks/index.js";
-import { cleanLines, cleanSubject, htmlToText, readMail } from "../../src/tasks/mail.js";
+import { normalizeText } from "../../src/tasks/dedup-key.js";
+import { loadTask } from "../../src/tasks/index.js";
+import { cleanLines, cleanSubject, htmlToText, parseEmail } from "../../src/tasks/mail.js";
 import { countOverlap } from "../../src/tasks/sample.js";
 import type { Example, Split, Task } from "../../src/tasks/task.js";
-import { normaliseText } from "../../src/tasks/text-key.js";
 
 describe("cleaning a mail", () => {
   it("takes list tags and answer marks from the subject", () => {
@@ -55,7 +55,7 @@ describe("cleaning a mail", () => {
       "<p>other</p>",
       "--x--",
     ].join("\r\n");
-    expect(await readMail(Buffer.from(raw))).toEqual({ subject: "Café €5", lines: ["Naïve offers, today only"] });
+    expect(await parseEmail(Buffer.from(raw))).toEqual({ subject: "Café €5", lines: ["Naïve offers, today only"] });
   });
 });
 
@@ -66,7 +66,7 @@ describe("the spam task", () => {
   beforeAll(async () => {
     // Decoding takes seconds: a run after the first finds the mails there, until the cleaning changes.
     vi.stubEnv("TEMPER_CACHE", join("node_modules", ".cache", "temper-tests"));
-    task = await openTask({ task: "spam" });
+    task = await loadTask({ task: "spam" });
     for (const split of task.splits) splits[split] = await task.load(split);
   }, 300_000);
   afterAll(() => {
@@ -82,7 +82,7 @@ describe("the spam task", () => {
       select: 510,
       test: 1026,
     });
-    expect(new Set(all().map((example) => normaliseText(example.texts[0]!))).size).toBe(all().length);
+    expect(new Set(all().map((example) => normalizeText(example.texts[0]!))).size).toBe(all().length);
     const subject = (example: Example) => ({ ...example, texts: [example.texts[0]!.split("\n", 1)[0]!] });
     expect(countOverlap(splits.train!.map(subject), [...splits.select!, ...splits.test!].map(subject))).toBe(0);
     for (const examples of Object.values(splits)) {
@@ -104,22 +104,35 @@ describe("the spam task", () => {
       }
     }
     const shares = (token: string) => (counts.get(token) ?? [0, 0]).map((count, label) => count / sizes[label]!);
-    for (const mark of ["listinfo", "mailman", "ilug", "zzzzteana", "sourceforge", "netnoteinc", "zzzz", "yyyy", "http", "nbsp"]) {
+    for (const mark of [
+      "listinfo",
+      "mailman",
+      "ilug",
+      "zzzzteana",
+      "sourceforge",
+      "netnoteinc",
+      "zzzz",
+      "yyyy",
+      "http",
+      "nbsp",
+    ]) {
       expect(Math.max(...shares(mark)), mark).toBeLessThan(0.01);
     }
     // Balanced accuracy of answering by whether the mail has the token; the best one is "!".
-    const best = Math.max(...[...counts.keys()].map((token) => 0.5 + Math.abs(shares(token)[0]! - shares(token)[1]!) / 2));
+    const best = Math.max(
+      ...[...counts.keys()].map((token) => 0.5 + Math.abs(shares(token)[0]! - shares(token)[1]!) / 2),
+    );
     expect(best).toBeLessThan(0.78);
   });
 
   it("comes from the cache the second time, the same", async () => {
     const notices: string[] = [];
-    const again = await openTask({ task: "spam", onNotice: (message) => notices.push(message) });
+    const again = await loadTask({ task: "spam", onWarning: (message) => notices.push(message) });
     expect(await again.load("test")).toEqual(splits.test);
     expect(notices).toEqual([]);
   });
 
   it("takes no folder", async () => {
-    await expect(openTask({ task: "spam", data: "." })).rejects.toThrow(/leave --data out/);
+    await expect(loadTask({ task: "spam", data: "." })).rejects.toThrow(/leave --data out/);
   });
 });

@@ -1,9 +1,9 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { countOverlap, limitExamples } from "../../src/tasks/sample.js";
-import { cutParts } from "../../src/tasks/split.js";
+import { computeDedupKey } from "../../src/tasks/dedup-key.js";
+import { countOverlap, sampleExamples } from "../../src/tasks/sample.js";
+import { splitExamples } from "../../src/tasks/split-examples.js";
 import type { Example } from "../../src/tasks/task.js";
-import { textKey } from "../../src/tasks/text-key.js";
 
 /** Few distinct words, so that duplicates (also by case and punctuation alone) are common. */
 const manyExamples = fc
@@ -14,10 +14,16 @@ const manyExamples = fc
     }),
     { maxLength: 120 },
   )
-  .map((items) => items.map(({ text, label }, index): Example => ({ id: String(index), texts: [text.join(" ")], label })));
+  .map((items) =>
+    items.map(({ text, label }, index): Example => ({ id: String(index), texts: [text.join(" ")], label })),
+  );
 
 const distinct = (count: number, classes: number): Example[] =>
-  Array.from({ length: count }, (_, index) => ({ id: String(index), texts: [`text number ${index}`], label: index % classes }));
+  Array.from({ length: count }, (_, index) => ({
+    id: String(index),
+    texts: [`text number ${index}`],
+    label: index % classes,
+  }));
 
 const ids = (examples: readonly Example[]) => examples.map((example) => Number(example.id));
 
@@ -25,12 +31,13 @@ describe("cutParts", () => {
   it("gives every example to one part, in order, and never parts duplicates", () => {
     fc.assert(
       fc.property(manyExamples, (examples) => {
-        const { test, select, rest } = cutParts(examples, { test: { share: 0.2 }, select: { share: 0.1 } });
+        const { test, select, rest } = splitExamples(examples, { test: { fraction: 0.2 }, select: { fraction: 0.1 } });
         expect(ids([...test, ...select, ...rest]).sort((a, b) => a - b)).toEqual(ids(examples));
         const homes = new Map<string, Set<number>>();
         for (const [index, part] of [test, select, rest].entries()) {
           expect(ids(part)).toEqual(ids(part).sort((a, b) => a - b));
-          for (const { texts } of part) homes.set(textKey(texts), (homes.get(textKey(texts)) ?? new Set()).add(index));
+          for (const { texts } of part)
+            homes.set(computeDedupKey(texts), (homes.get(computeDedupKey(texts)) ?? new Set()).add(index));
         }
         for (const home of homes.values()) expect(home.size).toBe(1);
       }),
@@ -40,24 +47,26 @@ describe("cutParts", () => {
   it("is the same whatever the order of the file, where no text is there twice", () => {
     fc.assert(
       fc.property(fc.shuffledSubarray(distinct(60, 3), { minLength: 60 }), (shuffled) => {
-        const parts = { select: { share: 0.1 } };
-        const inOrder = ids(cutParts(distinct(60, 3), parts).select);
-        expect(ids(cutParts(shuffled, parts).select).sort((a, b) => a - b)).toEqual(inOrder);
+        const parts = { select: { fraction: 0.1 } };
+        const inOrder = ids(splitExamples(distinct(60, 3), parts).select);
+        expect(ids(splitExamples(shuffled, parts).select).sort((a, b) => a - b)).toEqual(inOrder);
       }),
     );
   });
 
   it("keeps the classes' shares, and its upper bound", () => {
     const examples = distinct(3000, 4).map((example) => ({ ...example, label: Math.min(example.label, 1) }));
-    const { select } = cutParts(examples, { select: { share: 0.1 } });
+    const { select } = splitExamples(examples, { select: { fraction: 0.1 } });
     expect(select.filter((example) => example.label === 0)).toHaveLength(75);
     expect(select.filter((example) => example.label === 1)).toHaveLength(225);
-    expect(cutParts(examples, { select: { share: 0.1, atMost: 120 } }).select).toHaveLength(120);
+    expect(splitExamples(examples, { select: { fraction: 0.1, maxExamples: 120 } }).select).toHaveLength(120);
   });
 
   it("holds together what a given key holds together", () => {
     const examples = distinct(400, 2);
-    const { select } = cutParts(examples, { select: { share: 0.2 } }, (example) => String(Math.floor(Number(example.id) / 10)));
+    const { select } = splitExamples(examples, { select: { fraction: 0.2 } }, (example) =>
+      String(Math.floor(Number(example.id) / 10)),
+    );
     const tens = new Map<number, number>();
     for (const id of ids(select)) tens.set(Math.floor(id / 10), (tens.get(Math.floor(id / 10)) ?? 0) + 1);
     expect([...tens.values()].every((count) => count === 10)).toBe(true);
@@ -68,14 +77,14 @@ describe("limitExamples", () => {
   it("takes n in the file's order, each class as often as it can, nested by size", () => {
     fc.assert(
       fc.property(manyExamples, fc.nat(130), fc.integer(), (examples, n, seed) => {
-        const chosen = limitExamples(examples, n, seed, 3);
+        const chosen = sampleExamples(examples, n, seed, 3);
         expect(chosen).toHaveLength(Math.min(n, examples.length));
         expect(ids(chosen)).toEqual(ids(chosen).sort((a, b) => a - b));
         const had = [0, 1, 2].map((label) => examples.filter((example) => example.label === label).length);
         const got = [0, 1, 2].map((label) => chosen.filter((example) => example.label === label).length);
         const most = Math.max(...got);
         for (const label of [0, 1, 2]) expect(got[label]! >= most - 1 || got[label] === had[label]).toBe(true);
-        const larger = new Set(ids(limitExamples(examples, n + 7, seed, 3)));
+        const larger = new Set(ids(sampleExamples(examples, n + 7, seed, 3)));
         expect(ids(chosen).every((id) => larger.has(id))).toBe(true);
       }),
     );
@@ -83,8 +92,8 @@ describe("limitExamples", () => {
 
   it("draws by the seed", () => {
     const examples = distinct(200, 2);
-    expect(limitExamples(examples, 20, 1, 2)).toEqual(limitExamples(examples, 20, 1, 2));
-    expect(limitExamples(examples, 20, 1, 2)).not.toEqual(limitExamples(examples, 20, 2, 2));
+    expect(sampleExamples(examples, 20, 1, 2)).toEqual(sampleExamples(examples, 20, 1, 2));
+    expect(sampleExamples(examples, 20, 1, 2)).not.toEqual(sampleExamples(examples, 20, 2, 2));
   });
 });
 

@@ -1,15 +1,15 @@
 import { join } from "node:path";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { type ReadOptions, toExamples } from "../../src/tasks/examples.js";
-import { readTable } from "../../src/tasks/table.js";
+import { parseExamples, type ReadOptions } from "../../src/tasks/parse-examples.js";
+import { readTable } from "../../src/tasks/read-table.js";
 import { jsonLines, makeFolder } from "./folder.js";
 
 const layout = { texts: ["text"], label: "label", values: ["0", "1"] };
 
 async function read(name: string, content: string | Uint8Array, options: ReadOptions = {}) {
   const table = await readTable(join(await makeFolder({ [name]: content }), name));
-  return toExamples(table, layout, options, name);
+  return parseExamples(table, layout, options, name);
 }
 
 const words = fc.string({ unit: "grapheme", maxLength: 12 }).filter((text) => text.trim() !== "");
@@ -19,7 +19,10 @@ describe("readTable", () => {
     const quote = (text: string) => `"${text.replaceAll('"', '""')}"`;
     await fc.assert(
       fc.asyncProperty(fc.array(words, { minLength: 1, maxLength: 5 }), async (texts) => {
-        const examples = await read("a.csv", `label,text\r\n${texts.map((text, i) => `${i % 2},${quote(text)}\r\n`).join("")}`);
+        const examples = await read(
+          "a.csv",
+          `label,text\r\n${texts.map((text, i) => `${i % 2},${quote(text)}\r\n`).join("")}`,
+        );
         expect(examples.map((example) => example.texts[0])).toEqual(texts.map((text) => text.trim()));
       }),
       { numRuns: 30 },
@@ -77,7 +80,9 @@ describe("readTable", () => {
     }
     const plain = await readTable("tests/fixtures/tasks/plain.parquet");
     expect(plain.classNames).toEqual({});
-    expect(() => toExamples(plain, { ...layout, texts: ["sentence"] }, {}, "plain")).toThrow(/1 of 4 rows .*row 2 has no "sentence"/);
+    expect(() => parseExamples(plain, { ...layout, texts: ["sentence"] }, {}, "plain")).toThrow(
+      /1 of 4 rows .*row 2 has no "sentence"/,
+    );
   });
 });
 
@@ -85,9 +90,19 @@ describe("bad data", () => {
   const refusals: [string, string, string | Uint8Array, RegExp][] = [
     ["an empty file", "a.csv", "", /holds no rows/],
     ["a header alone", "a.tsv", "text\tlabel\n", /holds no rows/],
-    ["a wrong column", "a.csv", "texts,label\nx,1\n", /no column "text" \(did you mean "texts"\?\); its columns are texts, label/],
+    [
+      "a wrong column",
+      "a.csv",
+      "texts,label\nx,1\n",
+      /no column "text" \(did you mean "texts"\?\); its columns are texts, label/,
+    ],
     ["a column given twice", "a.csv", "text,label,text\nx,1,y\n", /has 2 columns "text"; expected one/],
-    ["an unknown label", "a.csv", "text,label\nx,1\ny,2\n", /1 of 2 rows .*line 3 has the label "2", which is none of 0, 1/],
+    [
+      "an unknown label",
+      "a.csv",
+      "text,label\nx,1\ny,2\n",
+      /1 of 2 rows .*line 3 has the label "2", which is none of 0, 1/,
+    ],
     ["an empty text", "a.csv", "text,label\nx,1\n ,0\n", /line 3 has no "text"/],
     ["a missing label", "a.jsonl", '{"text":"x","label":1}\n\n{"text":"y"}\n', /line 3 has no "label"/],
     ["a short row", "a.tsv", "text\tlabel\nx\t1\ny\n", /line 3 has 1 fields where the header has 2/],
@@ -108,7 +123,9 @@ describe("bad data", () => {
 
   it("counts many bad rows and names the first ones", async () => {
     const lines = Array.from({ length: 9 }, (_, index) => `text ${index},${index < 2 ? 1 : 5}\n`).join("");
-    await expect(read("a.csv", `text,label\n${lines}`)).rejects.toThrow(/7 of 9 rows .*line 4 .*line 8 .*and 2 more.*--skip-bad-rows/);
+    await expect(read("a.csv", `text,label\n${lines}`)).rejects.toThrow(
+      /7 of 9 rows .*line 4 .*line 8 .*and 2 more.*--skip-bad-rows/,
+    );
   });
 
   it("leaves bad rows out where that is wanted, and says so", async () => {
@@ -116,7 +133,9 @@ describe("bad data", () => {
     const options = { skipBadRows: true, onNotice: (message: string) => notices.push(message) };
     const examples = await read("a.csv", "text,label\nx,1\n,0\ny,0\nz,9\n", options);
     expect(examples.map((example) => example.id)).toEqual(["a.csv:2", "a.csv:4"]);
-    expect(notices).toEqual([expect.stringMatching(/left out 2 of 4 rows: line 3 has no "text"; line 5 has the label "9"/)]);
+    expect(notices).toEqual([
+      expect.stringMatching(/left out 2 of 4 rows: line 3 has no "text"; line 5 has the label "9"/),
+    ]);
     await expect(read("a.csv", "text,label\n,0\n", options)).rejects.toThrow(/no row can be used/);
   });
 });

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { arange, type DataType, empty, fromBytes, full, ones, scope, tensor, zeros } from "../../src/tensor/index.js";
 import { native } from "../../src/tensor/native.js";
-import { typeCodes } from "../../src/tensor/types.js";
+import { dtypeCodes } from "../../src/tensor/types.js";
 
 /** The bits of a float as float16 (numbers that it holds exactly). */
 const halfBits = { "0": 0x0000, "1": 0x3c00, "-2": 0xc000, "0.5": 0x3800, "65504": 0x7bff } as const;
@@ -10,10 +10,10 @@ const bfloatBits = { "0": 0x0000, "1": 0x3f80, "-2": 0xc000, "0.5": 0x3f00 } as 
 describe("typed arrays in and out", () => {
   const check = (values: ArrayBufferView, type: DataType | undefined, becomes: DataType, reads: number[]): void =>
     scope(() => {
-      const made = tensor(values, undefined, type ? { type } : {});
-      expect(made.type).toBe(becomes);
+      const made = tensor(values, undefined, type ? { dtype: type } : {});
+      expect(made.dtype).toBe(becomes);
       expect(made.shape).toEqual([reads.length]);
-      expect([...made.floats()]).toEqual(reads);
+      expect([...made.toFloat32Array()]).toEqual(reads);
     });
 
   it("floats of 32 and 64 bits become float32, or what is named", () => {
@@ -26,8 +26,8 @@ describe("typed arrays in and out", () => {
 
   it("float64 keeps all its bits", () =>
     scope(() => {
-      const made = tensor(new Float64Array([Math.PI, 1e-300]), [2], { type: "float64" });
-      expect([...new Float64Array(made.bytes().buffer)]).toEqual([Math.PI, 1e-300]);
+      const made = tensor(new Float64Array([Math.PI, 1e-300]), [2], { dtype: "float64" });
+      expect([...new Float64Array(made.toBytes().buffer)]).toEqual([Math.PI, 1e-300]);
     }));
 
   it("16-bit words are float16 or bfloat16, as named", () => {
@@ -39,40 +39,41 @@ describe("typed arrays in and out", () => {
   it("32-bit integers become int64, for indices", () =>
     scope(() => {
       const made = tensor(new Int32Array([-7, 0, 2 ** 31 - 1]));
-      expect(made.type).toBe("int64");
-      expect([...made.integers()]).toEqual([-7, 0, 2 ** 31 - 1]);
-      expect([...new BigInt64Array(made.bytes().buffer)]).toEqual([-7n, 0n, 2147483647n]);
+      expect(made.dtype).toBe("int64");
+      expect([...made.toInt32Array()]).toEqual([-7, 0, 2 ** 31 - 1]);
+      expect([...new BigInt64Array(made.toBytes().buffer)]).toEqual([-7n, 0n, 2147483647n]);
       expect(tensor(new BigInt64Array([2n ** 40n])).item()).toBe(2 ** 40);
     }));
 
   it("bytes become bool: anything but 0 is true", () =>
     scope(() => {
       const made = tensor(new Uint8Array([0, 1, 200]));
-      expect(made.type).toBe("bool");
-      expect([...made.bytes()]).toEqual([0, 1, 1]);
-      expect(tensor(new Uint8Array([200]), [1], { type: "uint8" }).item()).toBe(200);
+      expect(made.dtype).toBe("bool");
+      expect([...made.toBytes()]).toEqual([0, 1, 1]);
+      expect(tensor(new Uint8Array([200]), [1], { dtype: "uint8" }).item()).toBe(200);
     }));
 
-  it("plain numbers become float32", () => scope(() => expect([...tensor([1, 2, 3, 4], [2, 2]).floats()]).toEqual([1, 2, 3, 4])));
+  it("plain numbers become float32", () =>
+    scope(() => expect([...tensor([1, 2, 3, 4], [2, 2]).toFloat32Array()]).toEqual([1, 2, 3, 4])));
 
   it("a view into the middle of a buffer gives its own part", () =>
     scope(() => {
       const whole = Float32Array.from({ length: 10 }, (_, i) => i);
-      expect([...tensor(whole.subarray(3, 6)).floats()]).toEqual([3, 4, 5]);
-      expect([...fromBytes(new Uint8Array(whole.buffer, 8, 8), [2], "float32").floats()]).toEqual([2, 3]);
+      expect([...tensor(whole.subarray(3, 6)).toFloat32Array()]).toEqual([3, 4, 5]);
+      expect([...fromBytes(new Uint8Array(whole.buffer, 8, 8), [2], "float32").toFloat32Array()]).toEqual([2, 3]);
     }));
 
   it("what is read is a copy, in row-major order whatever the strides", () =>
     scope(() => {
       const made = tensor([1, 2, 3, 4, 5, 6], [2, 3]);
-      expect([...made.t().floats()]).toEqual([1, 4, 2, 5, 3, 6]);
-      made.floats()[0] = 99;
-      expect(made.floats()[0]).toBe(1);
+      expect([...made.t().toFloat32Array()]).toEqual([1, 4, 2, 5, 3, 6]);
+      made.toFloat32Array()[0] = 99;
+      expect(made.toFloat32Array()[0]).toBe(1);
     }));
 
   it("empty and zero-dimensional tensors pass both ways", () =>
     scope(() => {
-      expect([...tensor(new Float32Array(0)).floats()]).toEqual([]);
+      expect([...tensor(new Float32Array(0)).toFloat32Array()]).toEqual([]);
       expect(zeros([0, 5]).shape).toEqual([0, 5]);
       expect(tensor(new Float32Array([4]), []).item()).toBe(4);
     }));
@@ -92,30 +93,34 @@ describe("write", () => {
     scope(() => {
       const target = zeros([2, 2]);
       const address = native().address(target.handle);
-      expect([...target.write(new Float32Array([1, 2, 3, 4])).floats()]).toEqual([1, 2, 3, 4]);
+      expect([...target.write(new Float32Array([1, 2, 3, 4])).toFloat32Array()]).toEqual([1, 2, 3, 4]);
       expect(native().address(target.handle)).toBe(address);
       expect([
-        ...zeros([3], { type: "int64" })
+        ...zeros([3], { dtype: "int64" })
           .write(new Int32Array([5, -6, 7]))
-          .integers(),
+          .toInt32Array(),
       ]).toEqual([5, -6, 7]);
       expect([
-        ...zeros([1], { type: "float16" })
+        ...zeros([1], { dtype: "float16" })
           .write(new Uint16Array([0x3c00]))
-          .floats(),
+          .toFloat32Array(),
       ]).toEqual([1]);
       expect([
         ...zeros([1])
           .write(new Uint8Array([0, 0, 128, 63]))
-          .floats(),
+          .toFloat32Array(),
       ]).toEqual([1]);
     }));
 
   it("takes no array of another type or size, and no tensor that is not contiguous", () =>
     scope(() => {
       expect(() => zeros([2]).write(new Int32Array(2))).toThrow("cannot fill a tensor of type Float");
-      expect(() => zeros([2], { type: "int64" }).write(new Float32Array(2))).toThrow("cannot fill a tensor of type Long");
-      expect(() => zeros([2]).write(new Float32Array(3))).toThrow("expected 8 bytes for that shape and type, received 12");
+      expect(() => zeros([2], { dtype: "int64" }).write(new Float32Array(2))).toThrow(
+        "cannot fill a tensor of type Long",
+      );
+      expect(() => zeros([2]).write(new Float32Array(3))).toThrow(
+        "expected 8 bytes for that shape and type, received 12",
+      );
       expect(() => zeros([2, 3]).t().write(new Float32Array(6))).toThrow("only contiguous CPU tensors");
       expect(() => zeros([2]).write(new DataView(new ArrayBuffer(8)))).toThrow("expected a typed array");
     }));
@@ -135,15 +140,15 @@ describe("memory of tensors", () => {
 describe("factories", () => {
   it("fill with what they say, in the type that is asked for", () =>
     scope(() => {
-      expect([...ones([2]).floats()]).toEqual([1, 1]);
-      expect([...full([2], 2.5).floats()]).toEqual([2.5, 2.5]);
-      expect([...arange(3).integers()]).toEqual([0, 1, 2]);
-      for (const type of Object.keys(typeCodes) as DataType[]) expect(zeros([1], { type }).type).toBe(type);
+      expect([...ones([2]).toFloat32Array()]).toEqual([1, 1]);
+      expect([...full([2], 2.5).toFloat32Array()]).toEqual([2.5, 2.5]);
+      expect([...arange(3).toInt32Array()]).toEqual([0, 1, 2]);
+      for (const type of Object.keys(dtypeCodes) as DataType[]) expect(zeros([1], { dtype: type }).dtype).toBe(type);
     }));
 
   it("a whole number leaves an integer tensor an integer one, a fraction does not", () =>
     scope(() => {
-      expect(arange(3).mul(2).type).toBe("int64");
-      expect(arange(3).mul(0.5).type).toBe("float32");
+      expect(arange(3).mul(2).dtype).toBe("int64");
+      expect(arange(3).mul(0.5).dtype).toBe("float32");
     }));
 });

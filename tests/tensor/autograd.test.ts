@@ -1,9 +1,10 @@
 import { describe, expect, it } from "vitest";
 import {
-  accumulatedGrad,
   backward,
   clearAccumulatedGrad,
-  generatorState,
+  enableGrad,
+  getAccumulatedGrad,
+  getGeneratorState,
   grad,
   gradOrNull,
   noGrad,
@@ -13,10 +14,9 @@ import {
   setGeneratorState,
   type Tensor,
   tensor,
-  withGrad,
 } from "../../src/tensor/index.js";
 
-const leaf = (...values: number[]): Tensor => tensor(values).requireGrad();
+const leaf = (...values: number[]): Tensor => tensor(values).requiresGrad_();
 
 describe("grad", () => {
   it("gives the gradients of chosen inputs and accumulates nothing", () =>
@@ -24,18 +24,18 @@ describe("grad", () => {
       const a = leaf(1, 2);
       const b = leaf(3, 4);
       const [ofB, ofA] = grad(a.mul(a).mul(b).sum(), [b, a]) as [Tensor, Tensor];
-      expect([...ofA.floats()]).toEqual([6, 16]);
-      expect([...ofB.floats()]).toEqual([1, 4]);
-      expect(accumulatedGrad(a)).toBeNull();
+      expect([...ofA.toFloat32Array()]).toEqual([6, 16]);
+      expect([...ofB.toFloat32Array()]).toEqual([1, 4]);
+      expect(getAccumulatedGrad(a)).toBeNull();
     }));
 
   it("takes several outputs and their gradients", () =>
     scope(() => {
       const a = leaf(1, 2);
       const [both] = grad([a.sum(), a.mul(3).sum()], [a]) as [Tensor];
-      expect([...both.floats()]).toEqual([4, 4]);
-      const [weighted] = grad(a.square(), [a], { outputGradients: [tensor([10, 100])] }) as [Tensor];
-      expect([...weighted.floats()]).toEqual([20, 400]);
+      expect([...both.toFloat32Array()]).toEqual([4, 4]);
+      const [weighted] = grad(a.square(), [a], { gradOutputs: [tensor([10, 100])] }) as [Tensor];
+      expect([...weighted.toFloat32Array()]).toEqual([20, 400]);
     }));
 
   it("refuses an input that takes no part; gradOrNull gives null for it", () =>
@@ -44,7 +44,7 @@ describe("grad", () => {
       const apart = leaf(2);
       expect(() => grad(a.mul(2).sum(), [a, apart])).toThrow(/not have been used/);
       const [ofA, ofApart] = gradOrNull(a.mul(2).sum(), [a, apart]);
-      expect([...(ofA as Tensor).floats()]).toEqual([2]);
+      expect([...(ofA as Tensor).toFloat32Array()]).toEqual([2]);
       expect(ofApart).toBeNull();
     }));
 
@@ -80,9 +80,9 @@ describe("backward", () => {
       const loss = a.square().sum();
       backward(loss, { retainGraph: true });
       backward(loss);
-      expect([...(accumulatedGrad(a) as Tensor).floats()]).toEqual([4, 8]);
+      expect([...(getAccumulatedGrad(a) as Tensor).toFloat32Array()]).toEqual([4, 8]);
       clearAccumulatedGrad(a);
-      expect(accumulatedGrad(a)).toBeNull();
+      expect(getAccumulatedGrad(a)).toBeNull();
       expect(() => backward(loss)).toThrow(/second time/);
     }));
 });
@@ -92,7 +92,7 @@ describe("recording", () => {
     scope(() => {
       const a = leaf(1);
       expect(noGrad(() => a.mul(2)).requiresGrad).toBe(false);
-      expect(noGrad(() => withGrad(() => a.mul(2))).requiresGrad).toBe(true);
+      expect(noGrad(() => enableGrad(() => a.mul(2))).requiresGrad).toBe(true);
       expect(() =>
         noGrad(() => {
           throw new Error("mine");
@@ -107,21 +107,21 @@ describe("the generator", () => {
   it("gives the same numbers from the same seed, and from the same state", () =>
     scope(() => {
       seedGenerator("cpu", 7);
-      const first = randn([20]).floats();
-      const state = generatorState("cpu");
-      const second = randn([20]).floats();
+      const first = randn([20]).toFloat32Array();
+      const state = getGeneratorState("cpu");
+      const second = randn([20]).toFloat32Array();
       expect(second).not.toEqual(first);
       setGeneratorState("cpu", state);
-      expect(randn([20]).floats()).toEqual(second);
+      expect(randn([20]).toFloat32Array()).toEqual(second);
       seedGenerator("cpu", 7);
-      expect(randn([20]).floats()).toEqual(first);
+      expect(randn([20]).toFloat32Array()).toEqual(first);
       seedGenerator("cpu", 8);
-      expect(randn([20]).floats()).not.toEqual(first);
+      expect(randn([20]).toFloat32Array()).not.toEqual(first);
     }));
 
   it("refuses a state that is none", () =>
     scope(() => {
       expect(() => setGeneratorState("cpu", tensor([1, 2]))).toThrow();
-      expect(() => setGeneratorState("cpu", tensor(new Uint8Array(3), [3], { type: "uint8" }))).toThrow();
+      expect(() => setGeneratorState("cpu", tensor(new Uint8Array(3), [3], { dtype: "uint8" }))).toThrow();
     }));
 });

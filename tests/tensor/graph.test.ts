@@ -19,7 +19,9 @@ describe("the GPU of a process", () => {
     useRecordableStream("cuda:1");
     useRecordableStream("cuda:1");
     expect(useStream.mock.calls).toEqual([[1]]);
-    expect(() => useRecordableStream("cuda")).toThrow("works on cuda:1 already, received cuda; run what is for another GPU in a process");
+    expect(() => useRecordableStream("cuda")).toThrow(
+      "works on cuda:1 already, received cuda; run what is for another GPU in a process",
+    );
   });
 });
 
@@ -43,7 +45,7 @@ describe("work side by side", () => {
         order.push(i);
       }),
     );
-    expect(targets.map((target) => target.floats()[0])).toEqual([2, 3, 4]);
+    expect(targets.map((target) => target.toFloat32Array()[0])).toEqual([2, 3, 4]);
     expect(order).toEqual([0, 1, 2]);
     free([...targets, one]);
   });

@@ -1,19 +1,30 @@
 import { expect, it } from "vitest";
 import { AdamW, crossEntropy, dense, embed } from "../../src/nn/index.js";
-import { free, grad, keep, memory, randn, scope, seedGenerator, type Tensor, tensor, zeros } from "../../src/tensor/index.js";
+import {
+  free,
+  getMemoryStats,
+  grad,
+  keep,
+  randn,
+  scope,
+  seedGenerator,
+  type Tensor,
+  tensor,
+  zeros,
+} from "../../src/tensor/index.js";
 
 const [rows, length, vocabulary, width, classes] = [4, 6, 50, 8, 3];
 
 it("20,000 training steps leave no tensor behind and the process as large as it was", () => {
   seedGenerator("cpu", 1);
   const weights = new Map<string, Tensor>([
-    ["words.weight", keep(randn([vocabulary, width])).requireGrad()],
-    ["out.weight", keep(randn([classes, width])).requireGrad()],
-    ["out.bias", keep(zeros([classes])).requireGrad()],
+    ["words.weight", keep(randn([vocabulary, width])).requiresGrad_()],
+    ["out.weight", keep(randn([classes, width])).requiresGrad_()],
+    ["out.bias", keep(zeros([classes])).requiresGrad_()],
   ]);
   const names = [...weights.keys()];
-  const optimizer = new AdamW(weights, [{ names, decay: 0.01, rate: 1 }]);
-  optimizer.setRate(1e-3);
+  const optimizer = new AdamW(weights, [{ names, weightDecay: 0.01, learningRate: 1 }]);
+  optimizer.setLearningRateFactor(1e-3);
   const step = (i: number): number =>
     scope(() => {
       const ids = tensor(
@@ -24,20 +35,20 @@ it("20,000 training steps leave no tensor behind and the process as large as it 
       const logits = dense(weights, "out", embed(weights, "words", ids).mean([1]));
       const loss = crossEntropy(logits, labels);
       const gradients = grad(loss, [...weights.values()]);
-      optimizer.update(new Map(names.map((name, k) => [name, { gradient: gradients[k] as Tensor, gate: null }])));
+      optimizer.update(new Map(names.map((name, k) => [name, { gradient: gradients[k] as Tensor, mask: null }])));
       return i % 1000 === 0 ? loss.item() : 0;
     });
   const run = (steps: number): void => {
     for (let i = 0; i < steps; i++) step(i);
   };
   run(2000); // the JavaScript heap grows to its working size first
-  const before = memory();
+  const before = getMemoryStats();
   const grown = [0, 1].map(() => {
     const resident = process.memoryUsage().rss;
     run(10_000);
     return process.memoryUsage().rss - resident;
   });
-  const after = memory();
+  const after = getMemoryStats();
   expect(after.tensors).toBe(before.tensors);
   expect(after.bytes).toBe(before.bytes);
   // The counts see every tensor; this sees what libtorch keeps beside them: a kilobyte a step would be 10 MB, and again 10 MB. Once, the

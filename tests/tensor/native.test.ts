@@ -5,8 +5,8 @@ import { describe, expect, it, vi } from "vitest";
 
 /** Every operator that the source asks for, noted as the modules load. */
 const names = vi.hoisted(() => [] as [string, string][]);
-vi.mock("../../src/tensor/door.js", async (original) => {
-  const door = await original<typeof import("../../src/tensor/door.js")>();
+vi.mock("../../src/tensor/operator.js", async (original) => {
+  const door = await original<typeof import("../../src/tensor/operator.js")>();
   const operator: typeof door.operator = (name, overload = "") => {
     names.push([name, overload]);
     return door.operator(name, overload);
@@ -14,11 +14,11 @@ vi.mock("../../src/tensor/door.js", async (original) => {
   return { ...door, operator };
 });
 
-import { type AdamWSettings, usualAdamW } from "../../src/nn/index.js";
-import { buildFolder, native } from "../../src/tensor/native.js";
-import { typeCodes } from "../../src/tensor/types.js";
+import { type AdamWSettings, defaultAdamW } from "../../src/nn/index.js";
+import { getBuildFolder, native } from "../../src/tensor/native.js";
+import { dtypeCodes } from "../../src/tensor/types.js";
 
-const { float32, int64 } = typeCodes;
+const { float32, int64 } = dtypeCodes;
 const floats = (...shape: number[]): number =>
   native().create(new Float32Array(shape.reduce((product, size) => product * size, 1)), shape, float32, float32);
 
@@ -36,8 +36,13 @@ describe("a storm of bad calls", () => {
   it("ends no process, and each error names its operator without a C++ backtrace", () => {
     expect(names.length).toBeGreaterThan(100);
     const storm = fileURLToPath(new URL("storm.mjs", import.meta.url));
-    const result = spawnSync(process.execPath, [storm, join(buildFolder(), "temper.node"), JSON.stringify(names)], { encoding: "utf8" });
-    expect({ status: result.status, signal: result.signal }, result.stderr.slice(-2000)).toEqual({ status: 0, signal: null });
+    const result = spawnSync(process.execPath, [storm, join(getBuildFolder(), "temper.node"), JSON.stringify(names)], {
+      encoding: "utf8",
+    });
+    expect({ status: result.status, signal: result.signal }, result.stderr.slice(-2000)).toEqual({
+      status: 0,
+      signal: null,
+    });
     const seen = JSON.parse(result.stdout) as { calls: number; errors: number; bad: string[] };
     expect(seen.bad).toEqual([]);
     expect(seen.errors).toBeGreaterThan(5000);
@@ -62,12 +67,20 @@ describe("messages", () => {
   it("name the argument that could not be converted", () => {
     const tensor = floats(2);
     const add = native().op("aten::add", "Tensor");
-    expect(messageOf(() => add(tensor, null))).toBe("aten::add.Tensor: argument other: expected a tensor, received null");
-    expect(messageOf(() => add(tensor, "x"))).toBe("aten::add.Tensor: argument other: expected a tensor, received a string");
+    expect(messageOf(() => add(tensor, null))).toBe(
+      "aten::add.Tensor: argument other: expected a tensor, received null",
+    );
+    expect(messageOf(() => add(tensor, "x"))).toBe(
+      "aten::add.Tensor: argument other: expected a tensor, received a string",
+    );
     expect(messageOf(() => add(tensor))).toBe("aten::add.Tensor: argument other: missing");
     expect(messageOf(() => add(tensor, tensor, 1, 2))).toBe("aten::add.Tensor: takes 3 arguments, received 4");
-    expect(messageOf(() => native().op("aten::sum", "dim_IntList")(tensor, [0.5], false))).toContain("argument dim: expected an integer");
-    expect(messageOf(() => native().op("aten::zeros")([2], 99))).toMatch(/^aten::zeros: argument dtype: expected 0 to \d+, received 99$/);
+    expect(messageOf(() => native().op("aten::sum", "dim_IntList")(tensor, [0.5], false))).toContain(
+      "argument dim: expected an integer",
+    );
+    expect(messageOf(() => native().op("aten::zeros")([2], 99))).toMatch(
+      /^aten::zeros: argument dtype: expected 0 to \d+, received 99$/,
+    );
   });
 
   it("pass on what a getter inside an array throws", () => {
@@ -90,7 +103,8 @@ describe("messages", () => {
     const zeros = native().op("aten::zeros");
     expect(messageOf(() => zeros([2], float32, undefined, "toaster"))).toContain("toaster");
     expect(messageOf(() => zeros([2], float32, undefined, ""))).toContain("aten::zeros");
-    if (native().devices().length === 0) expect(messageOf(() => zeros([2], float32, undefined, "cuda"))).toMatch(/cuda/i);
+    if (native().devices().length === 0)
+      expect(messageOf(() => zeros([2], float32, undefined, "cuda"))).toMatch(/cuda/i);
     expect(messageOf(() => native().seed("toaster", 1))).toContain("toaster");
   });
 });
@@ -142,7 +156,9 @@ describe("sizes beyond the machine", () => {
     const bytes = before();
     const zeros = native().op("aten::zeros");
     const started = performance.now();
-    expect(messageOf(() => zeros([2 ** 20, 2 ** 20]))).toMatch(/a tensor of 4096\.0 GiB does not fit: [\d.]+ GiB of memory are free/);
+    expect(messageOf(() => zeros([2 ** 20, 2 ** 20]))).toMatch(
+      /a tensor of 4096\.0 GiB does not fit: [\d.]+ GiB of memory are free/,
+    );
     for (const shape of [[2 ** 53 - 1], [2 ** 40, 2 ** 40], [2 ** 31, 2 ** 31, 2 ** 31], [-1], [2, -3]])
       expect(messageOf(() => zeros(shape))).toContain("aten::zeros");
     expect(messageOf(() => native().op("aten::arange")(1e15, int64))).toContain("does not fit");
@@ -151,17 +167,21 @@ describe("sizes beyond the machine", () => {
   });
 
   it("of holes in an array are noticed at the first", () => {
-    expect(messageOf(() => native().op("aten::zeros")(new Array(2 ** 32 - 1)))).toContain("expected an integer, received undefined");
+    expect(messageOf(() => native().op("aten::zeros")(new Array(2 ** 32 - 1)))).toContain(
+      "expected an integer, received undefined",
+    );
   });
 });
 
 describe("the fused optimiser", () => {
-  const update = (sizes: number[][], settings: AdamWSettings = usualAdamW): string => {
+  const update = (sizes: number[][], settings: AdamWSettings = defaultAdamW): string => {
     const [parameters, gradients, first, second] = sizes.map((list) => list.map((size) => floats(size)));
     const steps = (sizes[0] as number[]).map(() => floats());
     const { beta1, beta2, epsilon } = settings;
     const call = native().op("aten::_fused_adamw_", "tensor_lr");
-    return messageOf(() => call(parameters, gradients, first, second, [], steps, floats(), beta1, beta2, 0, epsilon, false, false));
+    return messageOf(() =>
+      call(parameters, gradients, first, second, [], steps, floats(), beta1, beta2, 0, epsilon, false, false),
+    );
   };
   const there = (() => {
     try {
@@ -173,7 +193,9 @@ describe("the fused optimiser", () => {
 
   it.skipIf(!there)("never reads beyond a tensor's end (skipped where libtorch has none)", () => {
     const whole = 3_000_000;
-    expect(update([[whole], [2], [whole], [whole]])).toContain("expected contiguous tensors of the same shape, received [3000000] and [2]");
+    expect(update([[whole], [2], [whole], [whole]])).toContain(
+      "expected contiguous tensors of the same shape, received [3000000] and [2]",
+    );
     expect(update([[whole], [whole], [whole], [1]])).toContain("received [3000000] and [1]");
     expect(update([[3, 3], [3], [3, 3], [3, 3]])).toContain("expected lists of 2 tensors, received one of 1");
     expect(update([[3], [3], [3], []])).toContain("expected lists of 1 tensors, received one of 0");

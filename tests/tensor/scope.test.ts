@@ -1,18 +1,18 @@
 import { describe, expect, it } from "vitest";
 import {
-  accumulatedGrad,
   backward,
-  dropCachedMemory,
+  emptyCache,
   free,
+  getAccumulatedGrad,
+  getMemoryStats,
   keep,
-  memory,
   scope,
   type Tensor,
   tensor,
   zeros,
 } from "../../src/tensor/index.js";
 
-const live = (): number => memory().tensors;
+const live = (): number => getMemoryStats().tensors;
 
 describe("scope", () => {
   it("frees what was made inside, and passes on what is returned", () => {
@@ -22,7 +22,7 @@ describe("scope", () => {
       return a.add(1).mul(3);
     });
     expect(live()).toBe(before + 1);
-    expect([...result.floats()]).toEqual([3, 3]);
+    expect([...result.toFloat32Array()]).toEqual([3, 3]);
     free(result);
     expect(live()).toBe(before);
   });
@@ -44,7 +44,7 @@ describe("scope", () => {
     scope(() => {
       const inner = scope(() => scope(() => zeros([2])).add(1));
       expect(live()).toBe(before + 1);
-      expect([...inner.floats()]).toEqual([1, 1]);
+      expect([...inner.toFloat32Array()]).toEqual([1, 1]);
     });
     expect(live()).toBe(before);
   });
@@ -63,7 +63,7 @@ describe("scope", () => {
     expect(live()).toBe(before);
     // The scopes around are as they were: a new tensor belongs to nobody.
     const outside = zeros([1]);
-    expect(outside.floats()).toHaveLength(1);
+    expect(outside.toFloat32Array()).toHaveLength(1);
     free(outside);
   });
 
@@ -89,7 +89,7 @@ describe("scope", () => {
       escaped = zeros([2]);
     });
     const other = zeros([2]);
-    expect(() => escaped?.floats()).toThrow("not a tensor handle");
+    expect(() => escaped?.toFloat32Array()).toThrow("not a tensor handle");
     expect(() => escaped?.add(1)).toThrow("aten::add.Scalar: argument self");
     free(other);
   });
@@ -130,7 +130,7 @@ describe("keep and free", () => {
   });
 
   it("freeing what a graph needs does not break backward", () => {
-    const leaf = tensor([1, 2, 3]).requireGrad();
+    const leaf = tensor([1, 2, 3]).requiresGrad_();
     const loss = scope(() => {
       const middle = leaf.square();
       const sum = middle.mul(middle).sum();
@@ -139,7 +139,7 @@ describe("keep and free", () => {
     });
     scope(() => {
       backward(loss);
-      expect([...(accumulatedGrad(leaf) as Tensor).floats()]).toEqual([4, 32, 108]);
+      expect([...(getAccumulatedGrad(leaf) as Tensor).toFloat32Array()]).toEqual([4, 32, 108]);
     });
     free([leaf, loss]);
   });
@@ -147,20 +147,20 @@ describe("keep and free", () => {
 
 describe("memory", () => {
   it("counts live tensors and bytes, and what is kept for reuse", () => {
-    dropCachedMemory();
-    const before = memory();
+    emptyCache();
+    const before = getMemoryStats();
     const large = zeros([1 << 20]);
-    const during = memory();
+    const during = getMemoryStats();
     expect(during.tensors).toBe(before.tensors + 1);
     expect(during.bytes - before.bytes).toBeGreaterThanOrEqual(4 << 20);
     expect(during.bytes - before.bytes).toBeLessThan(5 << 20);
     expect(during.peakBytes).toBeGreaterThanOrEqual(during.bytes);
     expect(during.availableBytes).toBeGreaterThan(1 << 20);
     free(large);
-    const after = memory();
+    const after = getMemoryStats();
     expect(after.bytes).toBe(before.bytes);
     expect(after.cachedBytes).toBeGreaterThanOrEqual(4 << 20);
-    dropCachedMemory();
-    expect(memory().cachedBytes).toBe(0);
+    emptyCache();
+    expect(getMemoryStats().cachedBytes).toBe(0);
   });
 });

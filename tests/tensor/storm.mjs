@@ -48,7 +48,23 @@ native.op("aten::requires_grad_")(leaf, true);
 live.push(leaf);
 
 // No number here asks for some gigabytes: those would be tried. Beyond 2 ** 40 a tensor is refused, or holds nothing.
-const numbers = [-1, 0, 1, 2, 3, -2, 0.5, 7, 1e300, Number.NaN, Number.POSITIVE_INFINITY, 2 ** 40, 2 ** 53 - 1, -(2 ** 53), 2 ** 63];
+const numbers = [
+  -1,
+  0,
+  1,
+  2,
+  3,
+  -2,
+  0.5,
+  7,
+  1e300,
+  Number.NaN,
+  Number.POSITIVE_INFINITY,
+  2 ** 40,
+  2 ** 53 - 1,
+  -(2 ** 53),
+  2 ** 63,
+];
 const texts = ["", "cpu", "cuda", "cuda:7", "meta", "none", "tanh", "ij,jk->ik", "ii", "->", "nonsense", "mean"];
 const junk = [
   undefined,
@@ -90,7 +106,8 @@ function argument(type) {
   if (/\[\d*\]$/.test(type)) return several(() => argument(type.replace(/\[\d*\]$/, "")));
   if (type === "bool") return below(2) === 0;
   if (type === "str" || type === "Device") return pick(texts);
-  if (type === "ScalarType" || type === "Layout" || type === "MemoryFormat") return pick([0, 3, 4, 6, 7, 11, 46, 99, -1]);
+  if (type === "ScalarType" || type === "Layout" || type === "MemoryFormat")
+    return pick([0, 3, 4, 6, 7, 11, 46, 99, -1]);
   return pick(numbers);
 }
 
@@ -118,13 +135,17 @@ const bad = [];
  */
 function attempt(name, values, body) {
   calls++;
-  if (process.env.STORM_TRACE) process.stderr.write(`${name} ${inspect(values, { maxArrayLength: 9, breakLength: Infinity })}\n`);
+  if (process.env.STORM_TRACE)
+    process.stderr.write(`${name} ${inspect(values, { maxArrayLength: 9, breakLength: Infinity })}\n`);
   try {
     free(body());
   } catch (error) {
     errors++;
     const message = error instanceof Error ? error.message : String(error);
-    const plain = error instanceof Error && message.length > 0 && !/Exception raised from|frame #\d|\.cpp:\d+ \(most recent/.test(message);
+    const plain =
+      error instanceof Error &&
+      message.length > 0 &&
+      !/Exception raised from|frame #\d|\.cpp:\d+ \(most recent/.test(message);
     if (!plain || !message.includes(name)) bad.push(`${name}: ${message}`);
   }
 }
@@ -164,7 +185,9 @@ const functions = /** @type {(keyof Native)[]} */ (Object.keys(native)).filter(
 );
 for (const name of functions) {
   for (let i = 0; i < 60; i++) {
-    const values = several(() => pick([...junk, ...numbers, ...texts, tensor(), several(tensor), several(() => pick(numbers))]));
+    const values = several(() =>
+      pick([...junk, ...numbers, ...texts, tensor(), several(tensor), several(() => pick(numbers))]),
+    );
     attempt("", values, () => /** @type {(...args: unknown[]) => unknown} */ (native[name])(...values));
   }
 }

@@ -4,15 +4,18 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { Rng } from "../../src/tensor/random.js";
 import { bucketBatches, bucketLength, padBatch } from "../../src/text/batch.js";
-import type { Encoded } from "../../src/text/encoding.js";
+import type { Encoding } from "../../src/text/encoding.js";
 import { loadTokenizer } from "../../src/text/tokenizer.js";
 
-const encodedOf = (ids: readonly number[]): Encoded => ({
+const encodedOf = (ids: readonly number[]): Encoding => ({
   ids: Int32Array.from(ids),
-  types: new Int32Array(ids.length).fill(1),
+  tokenTypeIds: new Int32Array(ids.length).fill(1),
   truncated: false,
 });
-const lists = fc.array(fc.array(fc.integer({ min: 5, max: 900 }), { minLength: 1, maxLength: 40 }), { minLength: 1, maxLength: 20 });
+const lists = fc.array(fc.array(fc.integer({ min: 5, max: 900 }), { minLength: 1, maxLength: 40 }), {
+  minLength: 1,
+  maxLength: 20,
+});
 
 describe("padBatch", () => {
   it("keeps every token in its row and marks the rest", () => {
@@ -20,15 +23,21 @@ describe("padBatch", () => {
       fc.property(lists, fc.integer({ min: 1, max: 16 }), (rows, multiple) => {
         const batch = padBatch(rows.map(encodedOf), 3, { multiple });
         const longest = Math.max(...rows.map((row) => row.length));
-        expect(batch.length).toBe(Math.ceil(longest / multiple) * multiple);
-        expect(batch.tokens).toBe(rows.flat().length);
-        expect(batch.mask.reduce((sum, bit) => sum + bit, 0)).toBe(batch.tokens);
+        expect(batch.sequenceLength).toBe(Math.ceil(longest / multiple) * multiple);
+        expect(batch.numTokens).toBe(rows.flat().length);
+        expect(batch.attentionMask.reduce((sum, bit) => sum + bit, 0)).toBe(batch.numTokens);
         rows.forEach((row, index) => {
-          const [start, end] = [index * batch.length, (index + 1) * batch.length];
-          const padding = new Array<number>(batch.length - row.length).fill(3);
+          const [start, end] = [index * batch.sequenceLength, (index + 1) * batch.sequenceLength];
+          const padding = new Array<number>(batch.sequenceLength - row.length).fill(3);
           expect(Array.from(batch.ids.subarray(start, end))).toEqual([...row, ...padding]);
-          expect(Array.from(batch.types.subarray(start, end))).toEqual([...row.map(() => 1), ...padding.map(() => 0)]);
-          expect(Array.from(batch.mask.subarray(start, end))).toEqual([...row.map(() => 1), ...padding.map(() => 0)]);
+          expect(Array.from(batch.tokenTypeIds.subarray(start, end))).toEqual([
+            ...row.map(() => 1),
+            ...padding.map(() => 0),
+          ]);
+          expect(Array.from(batch.attentionMask.subarray(start, end))).toEqual([
+            ...row.map(() => 1),
+            ...padding.map(() => 0),
+          ]);
           expect(batch.lengths[index]).toBe(row.length);
         });
       }),
@@ -73,7 +82,12 @@ describe("bucketBatches", () => {
   });
 
   it("mixes lengths over the epoch: the batches are not sorted", () => {
-    const { batches } = run({ lengths: Array.from({ length: 640 }, (_, index) => index), size: 16, window: 50, seed: 1 });
+    const { batches } = run({
+      lengths: Array.from({ length: 640 }, (_, index) => index),
+      size: 16,
+      window: 50,
+      seed: 1,
+    });
     const firsts = batches.map((batch) => batch[0]!);
     expect(firsts).not.toEqual([...firsts].sort((a, b) => a - b));
     for (const batch of batches) expect(batch.at(-1)! - batch[0]!).toBe(15);
@@ -95,10 +109,10 @@ describe("bucketBatches", () => {
     for (const batch of bucketBatches(lengths, 32, rng.shuffle(Int32Array.from(lengths.keys())), () => rng.next())) {
       const padded = padBatch(
         Array.from(batch, (index) => encoded[index]!),
-        tokenizer.special.pad,
+        tokenizer.special.padId,
       );
-      processed += padded.rows * padded.length;
-      tokens += padded.tokens;
+      processed += padded.batchSize * padded.sequenceLength;
+      tokens += padded.numTokens;
     }
     expect(processed / tokens).toBeLessThan(1.1);
   });

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
-import { analyse, type Form, inflect } from "../../src/text/inflection.js";
+import { analyzeInflection, type InflectionForm, inflect } from "../../src/text/inflection.js";
 
 describe("inflection", () => {
-  test.each<[Form, string]>([
+  test.each<[InflectionForm, string]>([
     [
       "plural",
       "film films|church churches|story stories|day days|box boxes|knife knives|child children|series series|hero heroes|photo photos|quiz quizzes|analysis analyses",
@@ -17,7 +17,10 @@ describe("inflection", () => {
       "gerund",
       "make making|run running|die dying|see seeing|argue arguing|be being|begin beginning|open opening|panic panicking|dye dyeing|fix fixing|show showing",
     ],
-    ["comparative", "big bigger|happy happier|large larger|good better|grey greyer|new newer|bad worse|thin thinner|clean cleaner"],
+    [
+      "comparative",
+      "big bigger|happy happier|large larger|good better|grey greyer|new newer|bad worse|thin thinner|clean cleaner",
+    ],
     ["superlative", "big biggest|happy happiest|large largest|good best|sad saddest"],
   ])("makes the %s", (form, pairs) => {
     for (const pair of pairs.split("|")) {
@@ -42,5 +45,7 @@ describe("inflection", () => {
     ["better", "adjective", "good", "comparative"],
     ["happiest", "adjective", "happy", "superlative"],
     ["quickly", "adverb", "quickly", "base"],
-  ] as const)("reads %s as a %s: %s, %s", (word, part, lemma, form) => expect(analyse(word, part)).toEqual({ lemma, form }));
+  ] as const)("reads %s as a %s: %s, %s", (word, part, lemma, form) =>
+    expect(analyzeInflection(word, part)).toEqual({ lemma, form }),
+  );
 });

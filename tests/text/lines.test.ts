@@ -3,7 +3,7 @@ import { join } from "node:path";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { UserError } from "../../src/errors.js";
-import { readInputs, readLines } from "../../src/text/lines.js";
+import { readInputs, readLines } from "../../src/text/read-inputs.js";
 import { temporaryFolder } from "../temporary.js";
 
 const folder = temporaryFolder();
@@ -61,7 +61,9 @@ describe("readLines", () => {
   });
 
   it("says that a file is missing or a folder", async () => {
-    await expect(collect(readLines(join(folder, "nowhere.txt")))).rejects.toThrow(/nowhere\.txt: there is no such file/);
+    await expect(collect(readLines(join(folder, "nowhere.txt")))).rejects.toThrow(
+      /nowhere\.txt: there is no such file/,
+    );
     await expect(collect(readLines(folder))).rejects.toThrow("this is a folder, expected a file");
   });
 });
@@ -74,7 +76,9 @@ describe("readInputs", () => {
       { line: 1, texts: ["one"] },
       { line: 3, texts: ["a", "b"] },
     ]);
-    expect(await inputs("a.txt", '{"text":"known by its first line"}\n')).toEqual([{ line: 1, texts: ["known by its first line"] }]);
+    expect(await inputs("a.txt", '{"text":"known by its first line"}\n')).toEqual([
+      { line: 1, texts: ["known by its first line"] },
+    ]);
   });
 
   it("reads plain lines, whatever brackets they begin with", async () => {

@@ -15,7 +15,10 @@ export function official(json: string, maxLength?: number): Official {
 }
 
 /** Ids and types of many texts. */
-export async function encodeAll(tokenizer: Official, texts: readonly Texts[]): Promise<{ ids: number[]; types: number[] }[]> {
+export async function encodeAll(
+  tokenizer: Official,
+  texts: readonly Texts[],
+): Promise<{ ids: number[]; types: number[] }[]> {
   const singles = texts.every((item) => item.length === 1);
   // Its batches take single texts only.
   const encodings = singles

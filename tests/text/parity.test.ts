@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { Rng } from "../../src/tensor/random.js";
 import type { Tokenizer } from "../../src/text/encoding.js";
-import { makeTokenizer } from "../../src/text/tokenizer.js";
+import { createTokenizer } from "../../src/text/tokenizer.js";
 import { readTokenizerJson } from "../../src/text/tokenizer-json.js";
 import { encodeAll, official, type Texts } from "./official.js";
 import { strangeText } from "./strange-texts.js";
@@ -13,14 +13,15 @@ const roberta = "tests/fixtures/roberta-tiny/tokenizer.json";
 const gte = join(process.env.TEMPER_SHARED ?? "../shared", "models/gte-small/tokenizer.json");
 const unlimited = 1 << 20;
 
-const ours = (json: string): Tokenizer => makeTokenizer(readTokenizerJson(JSON.parse(json), "tokenizer.json"), "tokenizer.json");
+const ours = (json: string): Tokenizer =>
+  createTokenizer(readTokenizerJson(JSON.parse(json), "tokenizer.json"), "tokenizer.json");
 
 /** Compares every text and shows the first few that differ. */
 async function expectParity(json: string, texts: readonly Texts[], maxLength?: number): Promise<void> {
   const tokenizer = ours(json);
   const expected = await encodeAll(official(json, maxLength), texts);
   const different = texts.flatMap((item, index) => {
-    const { ids, types } = tokenizer.encode(item, maxLength ?? unlimited);
+    const { ids, tokenTypeIds: types } = tokenizer.encode(item, maxLength ?? unlimited);
     const found = JSON.stringify({ ids: Array.from(ids), types: Array.from(types) });
     const wanted = JSON.stringify(expected[index]);
     return found === wanted ? [] : [{ texts: item, found, wanted }];
@@ -154,14 +155,18 @@ describe("the official encoding", () => {
     await expectParity(json, measurable(json, strangePairs(`cut ${maxLength}`, 400), maxLength), maxLength);
     await expectParity(json, strangeTexts(`cut ${maxLength}`, 300), maxLength);
     const other = readFileSync(roberta, "utf8");
-    if (maxLength >= 4) await expectParity(other, measurable(other, strangePairs(`cut ${maxLength}`, 400), maxLength), maxLength);
+    if (maxLength >= 4)
+      await expectParity(other, measurable(other, strangePairs(`cut ${maxLength}`, 400), maxLength), maxLength);
   });
 
   it("cuts the longer of two long texts first, as tokenizers 0.22.2 and 0.23.3 do", () => {
     const tokenizer = ours(readFileSync(miniLm, "utf8"));
     const kept = (first: number, second: number): number[] => {
-      const { ids, types } = tokenizer.encode(["a ".repeat(first), "b ".repeat(second)], 8);
-      return [types.filter((type) => type === 0).length - 2, ids.length - types.filter((type) => type === 0).length - 1];
+      const { ids, tokenTypeIds: types } = tokenizer.encode(["a ".repeat(first), "b ".repeat(second)], 8);
+      return [
+        types.filter((type) => type === 0).length - 2,
+        ids.length - types.filter((type) => type === 0).length - 1,
+      ];
     };
     expect([kept(30, 20), kept(20, 30), kept(20, 20), kept(30, 2), kept(2, 30)]).toEqual([
       [3, 2],

@@ -3,13 +3,13 @@ import { join } from "node:path";
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { UserError } from "../../src/errors.js";
-import { knownSubstitutes } from "../../src/text/known-substitutes.js";
-import { loadLanguageModelSwaps } from "../../src/text/language-model-swaps.js";
-import { withCaseOf } from "../../src/text/letter-case.js";
-import { templateOf } from "../../src/text/rendering.js";
-import { slotsOf, spaceSize } from "../../src/text/slots.js";
+import { filterInVocabSubstitutes } from "../../src/text/known-substitutes.js";
+import { loadLmConstraint } from "../../src/text/language-model-swaps.js";
+import { matchCase } from "../../src/text/letter-case.js";
+import { buildAttackSpace, computeAttackSpaceSize } from "../../src/text/replacements.js";
 import { isStopWord } from "../../src/text/stop-words.js";
-import { loadSubstitutions, type Substitutions, substitutionTable } from "../../src/text/substitutions.js";
+import { loadSubstitutions, parseSubstitutionTable, type Substitutions } from "../../src/text/substitutions.js";
+import { createTextTemplate } from "../../src/text/text-template.js";
 import { loadTokenizer } from "../../src/text/tokenizer.js";
 import { temporaryFolder } from "../temporary.js";
 
@@ -33,21 +33,21 @@ describe("letter case", () => {
     ["Élan", "être", "Être"],
     ["DON'T", "no", "NO"],
     ["2ND", "third", "THIRD"],
-  ])("of %s makes %s %s", (pattern, word, expected) => expect(withCaseOf(pattern, word)).toBe(expected));
+  ])("of %s makes %s %s", (pattern, word, expected) => expect(matchCase(pattern, word)).toBe(expected));
 });
 
 describe("a table", () => {
   test("is looked up in lower case and answers in the word's case, never with the word itself", () => {
-    const table = substitutionTable({ good: ["great", "good", "Good", "great", "fine"], us: ["US"], x: [] }, "t");
-    expect(table.of("Good")).toEqual(["Great", "Fine"]);
-    expect(table.of("GOOD")).toEqual(["GREAT", "FINE"]);
-    expect(table.of("us")).toEqual([]);
-    expect(table.of("unknown")).toEqual([]);
-    expect(table.of("constructor")).toEqual([]);
+    const table = parseSubstitutionTable({ good: ["great", "good", "Good", "great", "fine"], us: ["US"], x: [] }, "t");
+    expect(table.getSubstitutes("Good")).toEqual(["Great", "Fine"]);
+    expect(table.getSubstitutes("GOOD")).toEqual(["GREAT", "FINE"]);
+    expect(table.getSubstitutes("us")).toEqual([]);
+    expect(table.getSubstitutes("unknown")).toEqual([]);
+    expect(table.getSubstitutes("constructor")).toEqual([]);
   });
 
   test("has a hash of its content, whatever the order of its keys", () => {
-    const hash = (data: unknown) => substitutionTable(data, "t").hash;
+    const hash = (data: unknown) => parseSubstitutionTable(data, "t").hash;
     expect(hash({ a: ["b"], c: ["d", "e"] })).toBe(hash({ c: ["d", "e"], a: ["b"] }));
     expect(hash({ a: ["b"], c: ["d", "e"] })).not.toBe(hash({ a: ["b"], c: ["e", "d"] }));
   });
@@ -59,12 +59,12 @@ describe("a table", () => {
       return loadTokenizer(join(folder, name));
     };
     const tokenizer = await tokenizerOf("few", "good", "great", "fine");
-    const table = substitutionTable({ good: ["great", "splendid", "fine"], x: ["splendid"] }, "t");
-    const known = knownSubstitutes(table, tokenizer);
-    expect(known.of("Good")).toEqual(["Great", "Fine"]);
-    expect(known.of("x")).toEqual([]);
-    const other = knownSubstitutes(table, await tokenizerOf("more", "good", "great", "fine", "splendid"));
-    expect(other.of("good")).toEqual(table.of("good"));
+    const table = parseSubstitutionTable({ good: ["great", "splendid", "fine"], x: ["splendid"] }, "t");
+    const known = filterInVocabSubstitutes(table, tokenizer);
+    expect(known.getSubstitutes("Good")).toEqual(["Great", "Fine"]);
+    expect(known.getSubstitutes("x")).toEqual([]);
+    const other = filterInVocabSubstitutes(table, await tokenizerOf("more", "good", "great", "fine", "splendid"));
+    expect(other.getSubstitutes("good")).toEqual(table.getSubstitutes("good"));
     expect(new Set([table.hash, known.hash, other.hash]).size).toBe(3);
   });
 
@@ -80,15 +80,15 @@ describe("a table", () => {
     ["nine substitutes", { good: [..."abcdefghi"] }, '"good": expected at most 8 substitutes'],
     ["one word in two cases", { good: [], Good: [] }, '"good" is there twice'],
   ])("that is or has %s is refused, by its key", (_, data, message) => {
-    expect(() => substitutionTable(data, "my.json")).toThrow(`my.json: ${message}`);
+    expect(() => parseSubstitutionTable(data, "my.json")).toThrow(`my.json: ${message}`);
   });
 
   test("of any JSON is read or refused with a UserError", () => {
     fc.assert(
       fc.property(fc.jsonValue(), (data) => {
         try {
-          const table = substitutionTable(data, "t");
-          for (const key of Object.keys(data as object)) expect(table.of(key)).not.toContain(key);
+          const table = parseSubstitutionTable(data, "t");
+          for (const key of Object.keys(data as object)) expect(table.getSubstitutes(key)).not.toContain(key);
         } catch (error) {
           expect(error).toBeInstanceOf(UserError);
         }
@@ -97,7 +97,9 @@ describe("a table", () => {
   });
 
   test("comes from a JSON file; anything else is refused", async () => {
-    expect((await loadSubstitutions(file("good.json", '{"good": ["great"]}'))).of("good")).toEqual(["great"]);
+    expect((await loadSubstitutions(file("good.json", '{"good": ["great"]}'))).getSubstitutes("good")).toEqual([
+      "great",
+    ]);
     await expect(loadSubstitutions(file("broken.json", '{"good": ["great"}'))).rejects.toThrow("broken.json:1:18");
     await expect(loadSubstitutions(join(folder, "none.json"))).rejects.toThrow("there is no such file");
     await expect(loadSubstitutions("synonyms")).rejects.toThrow('expected "wordnet" or the path of a .json table');
@@ -107,7 +109,7 @@ describe("a table", () => {
     const path = join(shared, "counterfitted_neighbors.json");
     if (!existsSync(path)) context.skip(`${path} is not there: set TEMPER_SHARED to the folder of shared data`);
     const table = await loadSubstitutions(path);
-    expect(table.of("Movie")).toEqual([
+    expect(table.getSubstitutes("Movie")).toEqual([
       "Film",
       "Filmmaking",
       "Films",
@@ -117,23 +119,28 @@ describe("a table", () => {
       "Cinematic",
       "Cinematography",
     ]);
-    expect(table.of("br")).toEqual([]);
+    expect(table.getSubstitutes("br")).toEqual([]);
   });
 });
 
 describe("slots", () => {
-  const table = substitutionTable({ good: ["great", "fine"], dog: ["hound"] }, "t");
+  const table = parseSubstitutionTable({ good: ["great", "fine"], dog: ["hound"] }, "t");
 
   test("start with the word itself and open only the open fields", () => {
-    const { choices } = slotsOf(["Good", "dog", "!", "good"], [0, 0, 0, 1], [1], table);
+    const { replacements: choices } = buildAttackSpace(["Good", "dog", "!", "good"], [0, 0, 0, 1], [1], table);
     expect(choices).toEqual([["Good"], ["dog"], ["!"], ["good", "great", "fine"]]);
-    expect(slotsOf(["Good"], [0], [0], table, { slots: 2 }).choices).toEqual([["Good", "Great"]]);
+    expect(buildAttackSpace(["Good"], [0], [0], table, { slots: 2 }).replacements).toEqual([["Good", "Great"]]);
   });
 
   test("are measured as open words, substitutes and combinations", () => {
-    const { choices } = slotsOf(["good", "dog", "!"], [0, 0, 0], [0], table);
-    expect(spaceSize(choices)).toEqual({ words: 3, openWords: 2, substitutes: 1.5, log10Combinations: expect.closeTo(Math.log10(6), 12) });
-    expect(spaceSize([["a"]])).toEqual({ words: 1, openWords: 0, substitutes: 0, log10Combinations: 0 });
+    const { replacements: choices } = buildAttackSpace(["good", "dog", "!"], [0, 0, 0], [0], table);
+    expect(computeAttackSpaceSize(choices)).toEqual({
+      words: 3,
+      openWords: 2,
+      substitutes: 1.5,
+      log10Combinations: expect.closeTo(Math.log10(6), 12),
+    });
+    expect(computeAttackSpaceSize([["a"]])).toEqual({ words: 1, openWords: 0, substitutes: 0, log10Combinations: 0 });
   });
 });
 
@@ -152,7 +159,7 @@ describe("a template", () => {
       fc.property(fc.array(fc.tuple(gap, word), { minLength: 1 }), gap, fc.nat(), (parts, tail, cut) => {
         const text = parts.map(([before, middle]) => before + middle).join("") + tail;
         const words = parts.map(([, middle]) => middle).slice(0, 1 + (cut % parts.length));
-        const template = templateOf(
+        const template = createTextTemplate(
           [text],
           words,
           words.map(() => 0),
@@ -163,19 +170,24 @@ describe("a template", () => {
   });
 
   test("puts a word in its own place, even if it occurs before as a part of another", () => {
-    const template = templateOf(["This is it."], ["This", "is", "it", "."], [0, 0, 0, 0]);
+    const template = createTextTemplate(["This is it."], ["This", "is", "it", "."], [0, 0, 0, 0]);
     expect(template.render(["This", "was", "it", "."])).toEqual(["This was it."]);
   });
 });
 
 describe("language-model swaps", () => {
-  let swaps: Awaited<ReturnType<typeof loadLanguageModelSwaps>>;
+  let swaps: Awaited<ReturnType<typeof loadLmConstraint>>;
   beforeAll(async () => {
-    swaps = await loadLanguageModelSwaps(
+    swaps = await loadLmConstraint(
       file(
         "lm.json",
         JSON.stringify({
-          "i do n't like the film - maker 's film .": { "3": ["love"], "5": ["movie"], "9": ["movie", "picture"], "10": [] },
+          "i do n't like the film - maker 's film .": {
+            "3": ["love"],
+            "5": ["movie"],
+            "9": ["movie", "picture"],
+            "10": [],
+          },
         }),
       ),
     );
@@ -184,32 +196,62 @@ describe("language-model swaps", () => {
   test("are found by the text's letters, and placed by characters where words are cut otherwise", () => {
     const text = "I don't like the film-maker's  FILM.";
     const words = ["I", "don", "'", "t", "like", "the", "film", "-", "maker", "'", "s", "FILM", "."];
-    const found = swaps.of(text, words)!;
-    expect(found.map((list) => list.join())).toEqual(["", "", "", "", "love", "", "movie", "", "", "", "", "movie,picture", ""]);
-  });
-
-  test("are found for a text that was cut off, and past left-over markup", () => {
-    expect(swaps.of("I don't<br /><br />like the film-maker's film.", ["I", "don't", "<", "br", "/", ">", "like"])?.at(-1)).toEqual([
+    const found = swaps.getAllowedSubstitutes(text, words)!;
+    expect(found.map((list) => list.join())).toEqual([
+      "",
+      "",
+      "",
+      "",
       "love",
+      "",
+      "movie",
+      "",
+      "",
+      "",
+      "",
+      "movie,picture",
+      "",
     ]);
   });
 
+  test("are found for a text that was cut off, and past left-over markup", () => {
+    expect(
+      swaps
+        .getAllowedSubstitutes("I don't<br /><br />like the film-maker's film.", [
+          "I",
+          "don't",
+          "<",
+          "br",
+          "/",
+          ">",
+          "like",
+        ])
+        ?.at(-1),
+    ).toEqual(["love"]);
+  });
+
   test("are unknown for another text", () => {
-    expect(swaps.of("I don't like it.", ["I"])).toBeUndefined();
+    expect(swaps.getAllowedSubstitutes("I don't like it.", ["I"])).toBeUndefined();
   });
 
   test("of a wrong shape are refused", async () => {
-    await expect(loadLanguageModelSwaps(file("a.json", '{"a b": {"x": []}}'))).rejects.toThrow(UserError);
-    await expect(loadLanguageModelSwaps(file("b.json", '{"a b": {"0": "c"}}'))).rejects.toThrow(UserError);
-    await expect(loadLanguageModelSwaps(file("c.json", '{"a b": {"2": []}}'))).rejects.toThrow("position 2 is past its 2 words");
+    await expect(loadLmConstraint(file("a.json", '{"a b": {"x": []}}'))).rejects.toThrow(UserError);
+    await expect(loadLmConstraint(file("b.json", '{"a b": {"0": "c"}}'))).rejects.toThrow(UserError);
+    await expect(loadLmConstraint(file("c.json", '{"a b": {"2": []}}'))).rejects.toThrow(
+      "position 2 is past its 2 words",
+    );
   });
 
   test("cover the SNLI hypotheses", async (context) => {
     const path = join(shared, "snli_test.lm.json");
     if (!existsSync(path)) context.skip(`${path} is not there: set TEMPER_SHARED to the folder of shared data`);
-    const all = await loadLanguageModelSwaps(path);
+    const all = await loadLmConstraint(path);
     expect(all.size).toBe(9632);
-    expect(all.of("The church is filled with song.", ["The", "church", "is"])).toEqual([[], ["cathedral", "parish", "chapel"], []]);
+    expect(all.getAllowedSubstitutes("The church is filled with song.", ["The", "church", "is"])).toEqual([
+      [],
+      ["cathedral", "parish", "chapel"],
+      [],
+    ]);
   });
 });
 
@@ -224,31 +266,31 @@ describe("WordNet", () => {
   });
 
   test("gives synonyms of the same part of speech, most frequent sense first", () => {
-    expect(wordnet.of("film", "noun")).toEqual(["movie", "picture", "pic", "flick", "cinema", "celluloid"]);
-    expect(wordnet.of("film", "verb")).toEqual(["shoot", "take"]);
-    expect(wordnet.of("film", "other")).toEqual([]);
+    expect(wordnet.getSubstitutes("film", "noun")).toEqual(["movie", "picture", "pic", "flick", "cinema", "celluloid"]);
+    expect(wordnet.getSubstitutes("film", "verb")).toEqual(["shoot", "take"]);
+    expect(wordnet.getSubstitutes("film", "other")).toEqual([]);
   });
 
   test("keeps case and inflection", () => {
-    expect(wordnet.of("Films", "noun").slice(0, 2)).toEqual(["Movies", "Pictures"]);
-    expect(wordnet.of("FILMS", "noun").slice(0, 2)).toEqual(["MOVIES", "PICTURES"]);
-    expect(wordnet.of("bigger", "adjective")).toContain("larger");
-    expect(wordnet.of("stopped", "verb")).toEqual(expect.arrayContaining(["halted", "ceased", "quit"]));
-    expect(wordnet.of("begins", "verb")).toEqual(expect.arrayContaining(["starts", "commences"]));
-    expect(wordnet.of("beginning", "verb")).toEqual(expect.arrayContaining(["starting", "commencing"]));
-    expect(wordnet.of("children", "noun")).toEqual(expect.arrayContaining(["kids", "youngsters"]));
+    expect(wordnet.getSubstitutes("Films", "noun").slice(0, 2)).toEqual(["Movies", "Pictures"]);
+    expect(wordnet.getSubstitutes("FILMS", "noun").slice(0, 2)).toEqual(["MOVIES", "PICTURES"]);
+    expect(wordnet.getSubstitutes("bigger", "adjective")).toContain("larger");
+    expect(wordnet.getSubstitutes("stopped", "verb")).toEqual(expect.arrayContaining(["halted", "ceased", "quit"]));
+    expect(wordnet.getSubstitutes("begins", "verb")).toEqual(expect.arrayContaining(["starts", "commences"]));
+    expect(wordnet.getSubstitutes("beginning", "verb")).toEqual(expect.arrayContaining(["starting", "commencing"]));
+    expect(wordnet.getSubstitutes("children", "noun")).toEqual(expect.arrayContaining(["kids", "youngsters"]));
   });
 
   test("without a tag takes the reading that is most frequent", () => {
-    expect(wordnet.of("saw")).toEqual(wordnet.of("saw", "verb"));
-    expect(wordnet.of("movies")).toEqual(wordnet.of("movies", "noun"));
-    expect(wordnet.of("the")).toEqual([]);
-    expect(wordnet.of("qwxz")).toEqual([]);
+    expect(wordnet.getSubstitutes("saw")).toEqual(wordnet.getSubstitutes("saw", "verb"));
+    expect(wordnet.getSubstitutes("movies")).toEqual(wordnet.getSubstitutes("movies", "noun"));
+    expect(wordnet.getSubstitutes("the")).toEqual([]);
+    expect(wordnet.getSubstitutes("qwxz")).toEqual([]);
   });
 
   test("always gives at most 8 plain words, and not the word", () => {
     for (const word of ["take", "run", "good", "line", "cut", "made", "greatest", "quickly"]) {
-      const found = wordnet.of(word);
+      const found = wordnet.getSubstitutes(word);
       expect(found.length).toBeLessThanOrEqual(8);
       expect(found).not.toContain(word);
       for (const other of found) expect(other).toMatch(/^[a-z]+$/);
@@ -257,20 +299,21 @@ describe("WordNet", () => {
 
   test("answers the same from its cache", async () => {
     const again = await loadSubstitutions("wordnet");
-    for (const word of ["films", "took", "happiest"]) expect(again.of(word)).toEqual(wordnet.of(word));
+    for (const word of ["films", "took", "happiest"])
+      expect(again.getSubstitutes(word)).toEqual(wordnet.getSubstitutes(word));
     expect(again.hash).toBe(wordnet.hash);
   });
 
   test("is asked with the part of speech that a word has in its text", () => {
     const text = ["They", "film", "the", "big", "play", "."];
-    const { choices } = slotsOf(
+    const { replacements: choices } = buildAttackSpace(
       text,
       text.map(() => 0),
       [0],
       wordnet,
     );
-    expect(choices[1]).toEqual(["film", ...wordnet.of("film", "verb")]);
-    expect(choices[4]).toEqual(["play", ...wordnet.of("play", "noun")]);
+    expect(choices[1]).toEqual(["film", ...wordnet.getSubstitutes("film", "verb")]);
+    expect(choices[4]).toEqual(["play", ...wordnet.getSubstitutes("play", "noun")]);
     expect(choices[2]).toEqual(["the"]);
   });
 });

@@ -48,14 +48,25 @@ describe("loadTokenizer", () => {
     const bert = await loadTokenizer(miniLm);
     expect(bert).toMatchObject({
       kind: "wordpiece",
-      vocabularySize: 30_522,
-      special: { start: 101, end: 102, pad: 0, unknown: 100, mask: 103 },
+      vocabSize: 30_522,
+      special: { clsId: 101, sepId: 102, padId: 0, unkId: 100, maskId: 103 },
     });
     const other = await loadTokenizer(roberta);
-    expect(other).toMatchObject({ kind: "byte-bpe", vocabularySize: 1004, special: { start: 0, end: 2, pad: 1, unknown: 3, mask: 1003 } });
-    expect(bert.tokens(bert.encode(["Unaffable?"], 16).ids)).toEqual(["[CLS]", "una", "##ffa", "##ble", "?", "[SEP]"]);
-    expect(other.tokens(other.encode(["a", "b"], 16).ids)).toEqual(["<s>", "a", "</s>", "</s>", "b", "</s>"]);
-    expect(() => bert.tokens([30_522])).toThrow("0 to 30521");
+    expect(other).toMatchObject({
+      kind: "byte-bpe",
+      vocabSize: 1004,
+      special: { clsId: 0, sepId: 2, padId: 1, unkId: 3, maskId: 1003 },
+    });
+    expect(bert.idsToTokens(bert.encode(["Unaffable?"], 16).ids)).toEqual([
+      "[CLS]",
+      "una",
+      "##ffa",
+      "##ble",
+      "?",
+      "[SEP]",
+    ]);
+    expect(other.idsToTokens(other.encode(["a", "b"], 16).ids)).toEqual(["<s>", "a", "</s>", "</s>", "b", "</s>"]);
+    expect(() => bert.idsToTokens([30_522])).toThrow("0 to 30521");
     expect(() => bert.encode([], 16)).toThrow("one text or a pair, received 0");
     expect(() => bert.encode(["a"], 1)).toThrow("at least 2");
   });
@@ -74,13 +85,18 @@ describe("loadTokenizer", () => {
     const { model } = read(roberta);
     const merges = (model!.merges as string[][]).map((merge) => merge.join(" "));
     // The published files list the mask with the others.
-    const files = { "vocab.json": { ...(model!.vocab as object), "<mask>": 1003 }, "merges.txt": `#version: 0.2\n${merges.join("\n")}\n` };
+    const files = {
+      "vocab.json": { ...(model!.vocab as object), "<mask>": 1003 },
+      "merges.txt": `#version: 0.2\n${merges.join("\n")}\n`,
+    };
     await expectSame(roberta, folderOf("merges", files));
     await expectSame(
       roberta,
       changed("strings", roberta, (file) => Object.assign(file.model!, { merges })),
     );
-    const prefixed = changed("prefix-json", roberta, (file) => Object.assign(file.pre_tokenizer!, { add_prefix_space: true }));
+    const prefixed = changed("prefix-json", roberta, (file) =>
+      Object.assign(file.pre_tokenizer!, { add_prefix_space: true }),
+    );
     await expectSame(prefixed, folderOf("prefix", { ...files, "tokenizer_config.json": { add_prefix_space: true } }));
   });
 
@@ -89,18 +105,28 @@ describe("loadTokenizer", () => {
     ["strip_accents", miniLm, { strip_accents: false }, { strip_accents: false }],
     ["tokenize_chinese_chars", miniLm, { tokenize_chinese_chars: false }, { handle_chinese_chars: false }],
     ["add_prefix_space", roberta, { add_prefix_space: true }, { add_prefix_space: true }],
-  ])("lets %s of the options decide over tokenizer.json, but for the class that has none", async (option, from, options, change) => {
-    const part = from === miniLm ? "normalizer" : "pre_tokenizer";
-    const meant = changed(`${option} meant`, from, (file) => Object.assign(file[part]!, change));
-    const files = { "tokenizer.json": read(from), "tokenizer_config.json": options };
-    await expectSame(meant, folderOf(`${option} beside`, files));
-    const plain = { ...options, tokenizer_class: "PreTrainedTokenizerFast" };
-    await expectSame(from, folderOf(`${option} plain`, { ...files, "tokenizer_config.json": plain }));
-  });
+  ])(
+    "lets %s of the options decide over tokenizer.json, but for the class that has none",
+    async (option, from, options, change) => {
+      const part = from === miniLm ? "normalizer" : "pre_tokenizer";
+      const meant = changed(`${option} meant`, from, (file) => Object.assign(file[part]!, change));
+      const files = { "tokenizer.json": read(from), "tokenizer_config.json": options };
+      await expectSame(meant, folderOf(`${option} beside`, files));
+      const plain = { ...options, tokenizer_class: "PreTrainedTokenizerFast" };
+      await expectSame(from, folderOf(`${option} plain`, { ...files, "tokenizer_config.json": plain }));
+    },
+  );
 
   it("finds the added tokens that stand in other files alone, with the numbers that transformers gives them", async () => {
     const lines = byId(read(miniLm).model!.vocab).map(([token]) => token);
-    const marker = { content: "[E2]", lstrip: true, rstrip: false, single_word: false, normalized: false, special: true };
+    const marker = {
+      content: "[E2]",
+      lstrip: true,
+      rstrip: false,
+      single_word: false,
+      normalized: false,
+      special: true,
+    };
     const legacy = {
       "added_tokens.json": { NEW: 30522 },
       "special_tokens_map.json": { additional_special_tokens: ["[unused7]", { content: "[X]" }] },
@@ -169,7 +195,12 @@ describe("a tokenizer that cannot be read", () => {
       (file) => Object.assign(file.normalizer!, { type: "NFKC" }),
       /normalizer: "NFKC" is not supported here; supported: BertNormalizer or none/,
     ],
-    ["a normaliser for BPE", roberta, (file) => Object.assign(file, { normalizer: { type: "NFC" } }), /normalizer: "NFC" is not supported/],
+    [
+      "a normaliser for BPE",
+      roberta,
+      (file) => Object.assign(file, { normalizer: { type: "NFC" } }),
+      /normalizer: "NFC" is not supported/,
+    ],
     [
       "no layout",
       miniLm,
@@ -182,7 +213,12 @@ describe("a tokenizer that cannot be read", () => {
       (file) => Object.assign(file.post_processor!, { single: [{ Sequence: { id: "A", type_id: 0 } }] }),
       /post_processor\.single: expected each text once, with a special token first and one last/,
     ],
-    ["dropout", roberta, (file) => Object.assign(file.model!, { dropout: 0.1 }), /model\.dropout: 0\.1 is not supported/],
+    [
+      "dropout",
+      roberta,
+      (file) => Object.assign(file.model!, { dropout: 0.1 }),
+      /model\.dropout: 0\.1 is not supported/,
+    ],
     [
       "no vocabulary",
       miniLm,
@@ -196,7 +232,12 @@ describe("a tokenizer that cannot be read", () => {
       /the id of "film": expected a whole number from 0 .*received -1/,
     ],
     ["a huge id", miniLm, (file) => Object.assign(file.model!.vocab!, { film: 2 ** 40 }), /the id of "film"/],
-    ["no unknown token", miniLm, (file) => Object.assign(file.model!, { unk_token: "[WHAT]" }), /the token "\[WHAT\]" is missing/],
+    [
+      "no unknown token",
+      miniLm,
+      (file) => Object.assign(file.model!, { unk_token: "[WHAT]" }),
+      /the token "\[WHAT\]" is missing/,
+    ],
     [
       "a merge of tokens it has not",
       roberta,
@@ -224,9 +265,17 @@ describe("a tokenizer that cannot be read", () => {
 
   it.each<[string, Record<string, unknown>, RegExp]>([
     ["broken JSON, with its place", { "tokenizer.json": '{\n  "model": {,' }, /tokenizer\.json:2:13/],
-    ["half a file", { "tokenizer.json": readFileSync(join(roberta, "tokenizer.json"), "utf8").slice(0, 5000) }, /tokenizer\.json:1:\d+/],
+    [
+      "half a file",
+      { "tokenizer.json": readFileSync(join(roberta, "tokenizer.json"), "utf8").slice(0, 5000) },
+      /tokenizer\.json:1:\d+/,
+    ],
     ["an empty file", { "tokenizer.json": "" }, /tokenizer\.json:1:1/],
-    ["an object of something else", { "tokenizer.json": { name: "x" } }, /tokenizer\.json: model: expected object, received nothing/],
+    [
+      "an object of something else",
+      { "tokenizer.json": { name: "x" } },
+      /tokenizer\.json: model: expected object, received nothing/,
+    ],
     ["a folder without one", { "config.json": "{}" }, /no tokenizer there; expected tokenizer\.json, or vocab\.txt/],
     ["a vocabulary without its specials", { "vocab.txt": "a\nb\n" }, /vocab\.txt: the token "\[CLS\]" is missing/],
     [

@@ -16,11 +16,22 @@ describe.each([
   it("has word i at token i + 1, one token each, between start and end", () => {
     fc.assert(
       fc.property(text, fc.integer({ min: 2, max: 30 }), (given, maxLength) => {
-        const { ids, types, words, fields, positions, truncated } = tokenizer.encodeWords([given], maxLength);
+        const {
+          ids,
+          tokenTypeIds: types,
+          words,
+          fields,
+          positions,
+          truncated,
+        } = tokenizer.encodeWords([given], maxLength);
         const all = splitWords(given);
         expect(words).toEqual(all.slice(0, maxLength - 2));
         expect(truncated).toBe(all.length > maxLength - 2);
-        expect(Array.from(ids)).toEqual([tokenizer.special.start, ...words.map(tokenizer.wordToken), tokenizer.special.end]);
+        expect(Array.from(ids)).toEqual([
+          tokenizer.special.clsId,
+          ...words.map(tokenizer.wordToId),
+          tokenizer.special.sepId,
+        ]);
         expect(Array.from(positions)).toEqual(words.map((__, index) => index + 1));
         expect(types.every((type) => type === 0) && types.length === ids.length).toBe(true);
         expect(fields.every((field) => field === 0) && fields.length === words.length).toBe(true);
@@ -32,29 +43,41 @@ describe.each([
   it("puts a pair into one sequence of type 0, cut longest first", () => {
     fc.assert(
       fc.property(text, text, fc.integer({ min: 3, max: 30 }), (first, second, maxLength) => {
-        const { ids, types, words, fields, positions, truncated } = tokenizer.encodeWords([first, second], maxLength);
+        const {
+          ids,
+          tokenTypeIds: types,
+          words,
+          fields,
+          positions,
+          truncated,
+        } = tokenizer.encodeWords([first, second], maxLength);
         const [left, right] = [splitWords(first), splitWords(second)];
         const kept = fields.reduce((count, field) => count + (field === 0 ? 1 : 0), 0);
         expect(words).toEqual([...left.slice(0, kept), ...right.slice(0, words.length - kept)]);
         expect(ids.length).toBe(Math.min(maxLength, left.length + right.length + 3));
         expect(truncated).toBe(left.length + right.length + 3 > maxLength);
-        expect([ids[0], ids[kept + 1], ids.at(-1)]).toEqual([tokenizer.special.start, tokenizer.special.end, tokenizer.special.end]);
+        expect([ids[0], ids[kept + 1], ids.at(-1)]).toEqual([
+          tokenizer.special.clsId,
+          tokenizer.special.sepId,
+          tokenizer.special.sepId,
+        ]);
         words.forEach((word, index) => {
-          expect(ids[positions[index]!]).toBe(tokenizer.wordToken(word));
+          expect(ids[positions[index]!]).toBe(tokenizer.wordToId(word));
         });
         expect(new Set(positions).size).toBe(words.length);
         expect(types.every((type) => type === 0)).toBe(true);
         // Where both are cut, neither is more than one word ahead.
-        if (kept < left.length && words.length - kept < right.length) expect(Math.abs(2 * kept - words.length)).toBeLessThanOrEqual(1);
+        if (kept < left.length && words.length - kept < right.length)
+          expect(Math.abs(2 * kept - words.length)).toBeLessThanOrEqual(1);
       }),
       { numRuns: 500 },
     );
   });
 
   it("never lets a text write a special token", () => {
-    const reserved = new Set(["start", "end", "pad", "mask"].map((name) => tokenizer.special[name as "start"]));
+    const reserved = new Set(["clsId", "sepId", "padId", "maskId"].map((name) => tokenizer.special[name as "clsId"]));
     for (const word of ["[CLS]", "[SEP]", "[PAD]", "[MASK]", "<s>", "</s>", "<pad>", "<mask>"]) {
-      expect(reserved.has(tokenizer.wordToken(word)), word).toBe(false);
+      expect(reserved.has(tokenizer.wordToId(word)), word).toBe(false);
       expect(
         Array.from(tokenizer.encodeWords([word], 64).ids)
           .slice(1, -1)
@@ -66,17 +89,28 @@ describe.each([
 });
 
 it("takes a whole word of WordPiece's vocabulary, normalised, or the unknown token", () => {
-  const tokens = (text: string) => bert.tokens(bert.encodeWords([text], 64).ids);
-  expect(tokens("A Café wasn't remarkably-good!")).toEqual(["[CLS]", "a", "cafe", "was", "[UNK]", "remarkably", "-", "good", "!", "[SEP]"]);
+  const tokens = (text: string) => bert.idsToTokens(bert.encodeWords([text], 64).ids);
+  expect(tokens("A Café wasn't remarkably-good!")).toEqual([
+    "[CLS]",
+    "a",
+    "cafe",
+    "was",
+    "[UNK]",
+    "remarkably",
+    "-",
+    "good",
+    "!",
+    "[SEP]",
+  ]);
   // In WordPiece's own pieces this one has two.
   expect(bert.encode(["moviegoer"], 64).ids.length).toBeGreaterThan(3);
-  expect(bert.wordToken("moviegoer")).toBe(bert.special.unknown);
+  expect(bert.wordToId("moviegoer")).toBe(bert.special.unkId);
 });
 
 it("takes the first piece after a space of a byte-level vocabulary", () => {
-  const pieces = (word: string) => roberta.tokens(roberta.encode([` ${word}`], 64).ids).slice(1, -1);
+  const pieces = (word: string) => roberta.idsToTokens(roberta.encode([` ${word}`], 64).ids).slice(1, -1);
   for (const word of ["film", "filmography", "n't", "'s", "...", "Zürich", "映画", "😀"]) {
-    expect(roberta.tokens([roberta.wordToken(word)]), word).toEqual([pieces(word)[0]]);
+    expect(roberta.idsToTokens([roberta.wordToId(word)]), word).toEqual([pieces(word)[0]]);
   }
   expect(pieces("filmography").length).toBeGreaterThan(1);
 });

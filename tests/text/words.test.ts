@@ -82,27 +82,30 @@ describe("splitWords", () => {
   it.for([
     ["imdb/test.jsonl", "imdb_test.lm.json", "text", 0.7, 0.99],
     ["snli_1.0/snli_1.0_test.jsonl", "snli_test.lm.json", "sentence2", 0.995, 0.999],
-  ] as const)("cuts %s as the published language-model scores do", ([file, scores, field, share, wordShare], context) => {
-    const path = join(shared, "data", file);
-    if (!existsSync(path)) context.skip(`${path} is not there: set TEMPER_SHARED to the folder of shared data`);
-    const published = Object.keys(JSON.parse(readFileSync(join(shared, "data/substitutions", scores), "utf8")));
-    const byLetters = new Map(published.map((words) => [words.replaceAll(" ", ""), words.split(" ")]));
-    let [texts, equal, words, found] = [0, 0, 0, 0];
-    for (const line of readFileSync(path, "utf8").trim().split("\n")) {
-      const plain = (JSON.parse(line)[field] as string).toLowerCase().replace(/<br\s*\/?>/g, " ");
-      const theirs = byLetters.get(plain.replace(/\s+/g, ""));
-      if (theirs === undefined) continue;
-      const ours = splitWords(plain);
-      const theirPlaces = places(theirs);
-      texts++;
-      if (ours.join(" ") === theirs.join(" ")) equal++;
-      words += ours.length;
-      found += [...places(ours)].filter((place) => theirPlaces.has(place)).length;
-    }
-    expect(texts).toBeGreaterThan(900);
-    expect(equal / texts).toBeGreaterThan(share);
-    expect(found / words).toBeGreaterThan(wordShare);
-  });
+  ] as const)(
+    "cuts %s as the published language-model scores do",
+    ([file, scores, field, share, wordShare], context) => {
+      const path = join(shared, "data", file);
+      if (!existsSync(path)) context.skip(`${path} is not there: set TEMPER_SHARED to the folder of shared data`);
+      const published = Object.keys(JSON.parse(readFileSync(join(shared, "data/substitutions", scores), "utf8")));
+      const byLetters = new Map(published.map((words) => [words.replaceAll(" ", ""), words.split(" ")]));
+      let [texts, equal, words, found] = [0, 0, 0, 0];
+      for (const line of readFileSync(path, "utf8").trim().split("\n")) {
+        const plain = (JSON.parse(line)[field] as string).toLowerCase().replace(/<br\s*\/?>/g, " ");
+        const theirs = byLetters.get(plain.replace(/\s+/g, ""));
+        if (theirs === undefined) continue;
+        const ours = splitWords(plain);
+        const theirPlaces = places(theirs);
+        texts++;
+        if (ours.join(" ") === theirs.join(" ")) equal++;
+        words += ours.length;
+        found += [...places(ours)].filter((place) => theirPlaces.has(place)).length;
+      }
+      expect(texts).toBeGreaterThan(900);
+      expect(equal / texts).toBeGreaterThan(share);
+      expect(found / words).toBeGreaterThan(wordShare);
+    },
+  );
 });
 
 /** Words with the place of their first letter. */

@@ -1,23 +1,24 @@
 import { expect, test } from "vitest";
 import { UserError } from "../../src/errors.js";
-import { createLayers } from "../../src/methods/index.js";
-import { parseMethod } from "../../src/runs/config.js";
-import { free, memory, tensor } from "../../src/tensor/index.js";
-import { halvingRunner } from "../../src/train/halving-runner.js";
+import { createMethods } from "../../src/methods/index.js";
+import { parseMethodSpec } from "../../src/runs/config.js";
+import { free, getMemoryStats, tensor } from "../../src/tensor/index.js";
 import { toHostBatch } from "../../src/train/host-batch.js";
-import type { Layer, Run } from "../../src/train/index.js";
-import { openTraining } from "../../src/train/open.js";
-import { eagerRunner, type Runner } from "../../src/train/runner.js";
+import type { TrainingContext, TrainingMethod } from "../../src/train/index.js";
+import { oomRetryRunner } from "../../src/train/oom-retry-runner.js";
+import { prepareTraining } from "../../src/train/prepare-training.js";
+import { eagerRunner, type StepRunner } from "../../src/train/runner.js";
 import { texts, tinyDataset, tinyJob, tinyModel, valuesOf } from "../methods/tiny.js";
 
 const dataset = tinyDataset(texts);
 const batch = toHostBatch(dataset, Int32Array.from([0, 1, 2, 3, 4, 5, 6, 7]), 0, "cpu");
 
 /** A runner whose memory holds batches of so many rows. */
-function runnerHolding(rows: number, seen: number[][]): Runner {
+function runnerHolding(rows: number, seen: number[][]): StepRunner {
   return {
-    update(_number, hosts) {
-      if (hosts.some((host) => host.padded.rows > rows)) throw new Error("CUDA out of memory. Tried to allocate 2.00 GiB");
+    runStep(_number, hosts) {
+      if (hosts.some((host) => host.padded.batchSize > rows))
+        throw new Error("CUDA out of memory. Tried to allocate 2.00 GiB");
       seen.push(hosts.flatMap((host) => [...host.indices]));
       return { names: [String(hosts.length)], values: tensor([0]) };
     },
@@ -25,21 +26,27 @@ function runnerHolding(rows: number, seen: number[][]): Runner {
   };
 }
 
-function runWith(layers: Partial<Layer>[], notices: string[]): Run {
-  return { dataset, model: tinyModel(), device: "cpu", layers, notice: (message: string) => notices.push(message) } as unknown as Run;
+function runWith(layers: Partial<TrainingMethod>[], notices: string[]): TrainingContext {
+  return {
+    dataset,
+    model: tinyModel(),
+    device: "cpu",
+    methods: layers,
+    warn: (message: string) => notices.push(message),
+  } as unknown as TrainingContext;
 }
 
 test("halves a batch until it fits, keeps every example, and says so", () => {
   const [seen, notices]: [number[][], string[]] = [[], []];
   const run = runWith([], notices);
-  const runner = halvingRunner(
+  const runner = oomRetryRunner(
     run,
     () => runnerHolding(2, seen),
     () => {},
   );
-  const first = runner.update(0, [batch]);
+  const first = runner.runStep(0, [batch]);
   expect(first.names).toEqual(["4"]);
-  expect(runner.update(1, [batch]).names).toEqual(["4"]);
+  expect(runner.runStep(1, [batch]).names).toEqual(["4"]);
   expect(seen).toEqual([
     [0, 1, 2, 3, 4, 5, 6, 7],
     [0, 1, 2, 3, 4, 5, 6, 7],
@@ -50,20 +57,20 @@ test("halves a batch until it fits, keeps every example, and says so", () => {
 });
 
 test("a loss over the whole batch is not halved: the error names the sizes and the method", () => {
-  const run = runWith([{ name: "rift", wholeBatch: "an example's negatives are the others of its batch" }], []);
-  const runner = halvingRunner(
+  const run = runWith([{ name: "rift", requiresFullBatch: "an example's negatives are the others of its batch" }], []);
+  const runner = oomRetryRunner(
     run,
     () => runnerHolding(2, []),
     () => {},
   );
-  expect(() => runner.update(0, [batch])).toThrow(UserError);
-  expect(() => runner.update(0, [batch])).toThrow(/8 texts of \d+ tokens, and rift needs them in one batch/);
+  expect(() => runner.runStep(0, [batch])).toThrow(UserError);
+  expect(() => runner.runStep(0, [batch])).toThrow(/8 texts of \d+ tokens, and rift needs them in one batch/);
   free(run.model.weights);
 });
 
 test("memory that ends while the weights change is an error: half an update cannot be done over", async () => {
   const model = tinyModel();
-  const training = await openTraining(tinyJob(model, [], {}, {}), null);
+  const training = await prepareTraining(tinyJob(model, [], {}, {}), null);
   const { optimizer } = training.context;
   const failing = Object.assign(Object.create(optimizer) as typeof optimizer, {
     update() {
@@ -71,7 +78,7 @@ test("memory that ends while the weights change is an error: half an update cann
     },
   });
   const opened: number[] = [];
-  const runner = halvingRunner(
+  const runner = oomRetryRunner(
     training.run,
     () => {
       opened.push(1);
@@ -80,7 +87,7 @@ test("memory that ends while the weights change is an error: half an update cann
     () => {},
   );
   const host = toHostBatch(training.run.dataset, Int32Array.of(0, 1, 2, 3), 0, "cpu");
-  expect(() => runner.update(0, [host])).toThrow(/used up while the weights were being changed.*Go on with --resume/);
+  expect(() => runner.runStep(0, [host])).toThrow(/used up while the weights were being changed.*Go on with --resume/);
   expect(opened).toHaveLength(1);
   training.close();
   free(model.weights);
@@ -88,20 +95,20 @@ test("memory that ends while the weights change is an error: half an update cann
 
 test("the passes of one batch end before the next batch of its update begins", async () => {
   const held: number[] = [];
-  const watcher: Layer = {
+  const watcher: TrainingMethod = {
     name: "watcher",
     losses(_step, next) {
-      held.push(memory().bytes);
+      held.push(getMemoryStats().bytes);
       return next();
     },
   };
   const model = tinyModel();
-  const layers = [...createLayers(["ptwd", "rose:order=first"].map((name) => parseMethod(name))), watcher];
-  const training = await openTraining(tinyJob(model, layers, {}, { accumulate: 4 }), null);
-  training.context.optimizer.setRate(1);
+  const layers = [...createMethods(["ptwd", "rose:variant=first"].map((name) => parseMethodSpec(name))), watcher];
+  const training = await prepareTraining(tinyJob(model, layers, {}, { accumulate: 4 }), null);
+  training.context.optimizer.setLearningRateFactor(1);
   const host = toHostBatch(training.run.dataset, Int32Array.of(0, 1, 2, 3), 0, "cpu");
-  free(training.runner.update(0, [host, host, host, host]).values);
-  const weights = [...model.weights.values()].reduce((sum, { elements }) => sum + 4 * elements, 0);
+  free(training.runner.runStep(0, [host, host, host, host]).values);
+  const weights = [...model.weights.values()].reduce((sum, { numel: elements }) => sum + 4 * elements, 0);
   expect(held).toHaveLength(4);
   expect(held[3]! - held[1]!).toBeLessThan(weights / 2);
   training.close();
@@ -109,72 +116,84 @@ test("the passes of one batch end before the next batch of its update begins", a
 });
 
 test("other errors pass through", () => {
-  const failing: Runner = {
-    update() {
+  const failing: StepRunner = {
+    runStep() {
       throw new Error("shapes cannot be multiplied");
     },
     dispose() {},
   };
   const run = runWith([], []);
-  expect(() => halvingRunner(run, () => failing).update(0, [batch])).toThrow("shapes cannot be multiplied");
+  expect(() => oomRetryRunner(run, () => failing).runStep(0, [batch])).toThrow("shapes cannot be multiplied");
   free(run.model.weights);
 });
 
-test.each(["standard", "ascc", "r-drop", "rose:order=first,refresh=2"])("%s in parts is the update of the whole batch", async (name) => {
-  const weightsAfter = async (holding: number): Promise<{ values: Record<string, number[]>; losses: number[]; notices: number }> => {
-    const model = tinyModel();
-    const layers = createLayers(name === "standard" ? [] : [parseMethod(name)]);
-    const training = await openTraining(tinyJob(model, layers, {}, { dropout: false }), null);
-    const { run, context } = training;
-    training.context.optimizer.setRate(0.1);
-    const notices: string[] = [];
-    const whole = eagerRunner(context);
-    const runner = halvingRunner(
-      { ...run, notice: (message) => notices.push(message) },
-      () => ({
-        update(number, hosts) {
-          if (hosts.some((host) => host.padded.rows > holding)) throw new Error("CUDA out of memory");
-          return whole.update(number, hosts);
-        },
-        dispose() {},
-      }),
-      () => {},
-    );
-    const losses: number[] = [];
-    for (let update = 0; update < 4; update++) {
-      // Seven rows fall into parts of two, two, two and one.
-      const { names, values } = runner.update(update, [toHostBatch(run.dataset, Int32Array.from([0, 1, 2, 3, 4, 5, 6]), 0, "cpu")]);
-      losses.push(values.floats()[names.indexOf("loss")]!);
-      free(values);
+test.each(["standard", "ascc", "r-drop", "rose:variant=first,maskInterval=2"])(
+  "%s in parts is the update of the whole batch",
+  async (name) => {
+    const weightsAfter = async (
+      holding: number,
+    ): Promise<{ values: Record<string, number[]>; losses: number[]; notices: number }> => {
+      const model = tinyModel();
+      const layers = createMethods(name === "standard" ? [] : [parseMethodSpec(name)]);
+      const training = await prepareTraining(tinyJob(model, layers, {}, { dropout: false }), null);
+      const { run, context } = training;
+      training.context.optimizer.setLearningRateFactor(0.1);
+      const notices: string[] = [];
+      const whole = eagerRunner(context);
+      const runner = oomRetryRunner(
+        { ...run, warn: (message) => notices.push(message) },
+        () => ({
+          runStep(number, hosts) {
+            if (hosts.some((host) => host.padded.batchSize > holding)) throw new Error("CUDA out of memory");
+            return whole.runStep(number, hosts);
+          },
+          dispose() {},
+        }),
+        () => {},
+      );
+      const losses: number[] = [];
+      for (let update = 0; update < 4; update++) {
+        // Seven rows fall into parts of two, two, two and one.
+        const { names, values } = runner.runStep(update, [
+          toHostBatch(run.dataset, Int32Array.from([0, 1, 2, 3, 4, 5, 6]), 0, "cpu"),
+        ]);
+        losses.push(values.toFloat32Array()[names.indexOf("loss")]!);
+        free(values);
+      }
+      const values = valuesOf(model.weights);
+      training.close();
+      free(model.weights);
+      return { values, losses, notices: notices.length };
+    };
+    const [whole, parts] = [await weightsAfter(100), await weightsAfter(2)];
+    expect([whole.notices, parts.notices]).toEqual([0, 2]);
+    // The adversary starts at random, in every part anew.
+    const digits = name === "ascc" ? 2 : 5;
+    parts.losses.forEach((loss, i) => {
+      expect(loss).toBeCloseTo(whole.losses[i]!, digits);
+    });
+    if (name === "ascc") return;
+    for (const [key, values] of Object.entries(whole.values)) {
+      // Attention does not depend on it: its gradient is rounding alone, which Adam makes a step of.
+      if (key.endsWith("key.bias")) continue;
+      for (const [i, value] of values.entries()) expect(parts.values[key]![i], key).toBeCloseTo(value, 4);
     }
-    const values = valuesOf(model.weights);
-    training.close();
-    free(model.weights);
-    return { values, losses, notices: notices.length };
-  };
-  const [whole, parts] = [await weightsAfter(100), await weightsAfter(2)];
-  expect([whole.notices, parts.notices]).toEqual([0, 2]);
-  // The adversary starts at random, in every part anew.
-  const digits = name === "ascc" ? 2 : 5;
-  parts.losses.forEach((loss, i) => {
-    expect(loss).toBeCloseTo(whole.losses[i]!, digits);
-  });
-  if (name === "ascc") return;
-  for (const [key, values] of Object.entries(whole.values)) {
-    // Attention does not depend on it: its gradient is rounding alone, which Adam makes a step of.
-    if (key.endsWith("key.bias")) continue;
-    for (const [i, value] of values.entries()) expect(parts.values[key]![i], key).toBeCloseTo(value, 4);
-  }
-});
+  },
+);
 
 test("parts draw from streams of their own, and the next update from others", async () => {
   const model = tinyModel();
   const entered: string[] = [];
-  const training = await openTraining(tinyJob(model, []), null);
-  const runner = eagerRunner({ ...training.context, streams: { enter: (step, names) => entered.push([step, ...names].join(" ")) } });
+  const training = await prepareTraining(tinyJob(model, []), null);
+  const runner = eagerRunner({
+    ...training.context,
+    streams: { enter: (step, names) => entered.push([step, ...names].join(" ")) },
+  });
   for (const update of [0, 1]) {
-    const parts = [0, 1].map((part) => toHostBatch(training.run.dataset, Int32Array.from([2 * part, 2 * part + 1]), 0, "cpu", part));
-    free(runner.update(update, parts).values);
+    const parts = [0, 1].map((part) =>
+      toHostBatch(training.run.dataset, Int32Array.from([2 * part, 2 * part + 1]), 0, "cpu", part),
+    );
+    free(runner.runStep(update, parts).values);
   }
   expect(entered).toEqual(["0 clean", "0 clean part 1", "1 clean", "1 clean part 1"]);
   training.close();

@@ -5,7 +5,7 @@ import { loadModel } from "../../src/models/index.js";
 import { openSafetensors } from "../../src/models/safetensors.js";
 import type { Task } from "../../src/tasks/task.js";
 import { free, type Tensor } from "../../src/tensor/index.js";
-import { type Layer, onCpu, toDataset, train, trainSettingsSchema } from "../../src/train/index.js";
+import { onCpu, type TrainingMethod, toDataset, train, trainSettingsSchema } from "../../src/train/index.js";
 
 const folder = join(import.meta.dirname, "../fixtures/train");
 const expected = JSON.parse(readFileSync(join(folder, "expected.json"), "utf8")) as {
@@ -30,7 +30,7 @@ function farthest(ours: ReadonlyMap<string, Tensor | Float32Array>, theirs: Read
   expect([...ours.keys()].sort()).toEqual([...theirs.keys()].sort());
   let most = 0;
   for (const [name, value] of ours) {
-    const [mine, other] = [value instanceof Float32Array ? value : value.floats(), theirs.get(name)!];
+    const [mine, other] = [value instanceof Float32Array ? value : value.toFloat32Array(), theirs.get(name)!];
     expect(mine).toHaveLength(other.length);
     for (let i = 0; i < mine.length; i++) most = Math.max(most, Math.abs(mine[i]! - other[i]!));
   }
@@ -47,10 +47,11 @@ async function trained(updates: number, changes: { batchSize?: number; accumulat
   );
   const events: Record<string, unknown>[] = [];
   const gradients = new Map<string, Float32Array>();
-  const watching: Layer = {
+  const watching: TrainingMethod = {
     name: "watching",
-    select(update, next) {
-      if (update.number === 0) for (const [name, gradient] of update.gradients) gradients.set(name, gradient.floats());
+    transformUpdates(update, next) {
+      if (update.stepIndex === 0)
+        for (const [name, gradient] of update.gradients) gradients.set(name, gradient.toFloat32Array());
       return next();
     },
   };
@@ -59,17 +60,17 @@ async function trained(updates: number, changes: { batchSize?: number; accumulat
     model,
     task,
     settings: trainSettingsSchema.parse({ ...settings, epochs: all, batchSize: 8, dropout: false, ...changes }),
-    layers: [watching],
+    methods: [watching],
     train: dataset,
-    selection: null,
+    validation: null,
     seed: 3,
-    placement: onCpu,
+    deviceConfig: onCpu,
     folder: null,
     resume: false,
-    watch: { onEvent: (event) => events.push(event) },
-    stopAfter: updates,
+    callbacks: { onEvent: (event) => events.push(event) },
+    maxSteps: updates,
   });
-  const weights = new Map([...model.weights].map(([name, tensor]) => [name, tensor.floats()]));
+  const weights = new Map([...model.weights].map(([name, tensor]) => [name, tensor.toFloat32Array()]));
   free(model.weights);
   return { weights, events, gradients };
 }
@@ -82,7 +83,9 @@ test("one update equals PyTorch's: loss, gradients before clipping, weights", as
   expect(farthest((await trained(1, { clip: null })).gradients, theirs)).toBeLessThan(1e-5);
   // Clipped, they are the same but for one factor.
   const factor = expected.settings.clip! / (expected.steps[0]!.gradientNorm + 1e-6);
-  expect(farthest(gradients, new Map([...theirs].map(([name, value]) => [name, value.map((x) => x * factor)])))).toBeLessThan(1e-5);
+  expect(
+    farthest(gradients, new Map([...theirs].map(([name, value]) => [name, value.map((x) => x * factor)]))),
+  ).toBeLessThan(1e-5);
   expect(farthest(weights, await readFloats("weights-1.safetensors"))).toBeLessThan(1e-5);
 });
 

@@ -1,12 +1,12 @@
 import { afterEach, expect, test, vi } from "vitest";
-import { createLayers } from "../../src/methods/index.js";
-import { parseMethod } from "../../src/runs/config.js";
-import { free, memory, noGrad, Rng, seedGenerator, type Tensor, zeros } from "../../src/tensor/index.js";
-import { graphRunner } from "../../src/train/graph-runner.js";
+import { createMethods } from "../../src/methods/index.js";
+import { parseMethodSpec } from "../../src/runs/config.js";
+import { free, getMemoryStats, noGrad, Rng, seedGenerator, type Tensor, zeros } from "../../src/tensor/index.js";
+import { cudaGraphRunner } from "../../src/train/cuda-graph-runner.js";
 import { toHostBatch } from "../../src/train/host-batch.js";
-import { openTraining, type Training } from "../../src/train/open.js";
-import { eagerRunner, type Runner } from "../../src/train/runner.js";
-import { StateStreams } from "../../src/train/streams.js";
+import { type PreparedTraining, prepareTraining } from "../../src/train/prepare-training.js";
+import { CudaRandomStreams } from "../../src/train/random-streams.js";
+import { eagerRunner, type StepRunner } from "../../src/train/runner.js";
 import { tinyJob, tinyModel } from "../methods/tiny.js";
 
 // There is no GPU here. What is recorded must change nothing, so its changes are taken back; at each replay it is done anew, with the
@@ -21,7 +21,7 @@ const gpu = vi.hoisted(() => ({
 }));
 vi.mock("../../src/tensor/graph.js", async (load) => ({
   ...(await load<typeof import("../../src/tensor/graph.js")>()),
-  pinned: (shape: readonly number[], type: "float32" | "bool") => zeros(shape, { type }),
+  pinned: (shape: readonly number[], type: "float32" | "bool") => zeros(shape, { dtype: type }),
   capture: (_states: readonly number[], body: () => { values: Tensor }) => {
     const before = noGrad(() => gpu.changing.map((tensor) => tensor.detach().clone()));
     const entered: number[] = [];
@@ -56,29 +56,34 @@ const generators = {
 };
 
 let tensors: number;
-afterEach(() => expect(memory().tensors).toBe(tensors));
+afterEach(() => expect(getMemoryStats().tensors).toBe(tensors));
 
 async function lossesOf(
   methods: readonly string[],
   settings: object,
-  open: (training: Training, seed: number) => Runner,
+  open: (training: PreparedTraining, seed: number) => StepRunner,
 ): Promise<number[][]> {
   const model = tinyModel();
-  const layers = createLayers(methods.map((name) => parseMethod(name)));
+  const layers = createMethods(methods.map((name) => parseMethodSpec(name)));
   const job = tinyJob(model, layers, {}, { epochs: 4, batchSize: 5, ...settings });
-  const training = await openTraining(job, null);
+  const training = await prepareTraining(job, null);
   const { run, context } = training;
   const buffers = layers.flatMap((layer) => [...(layer.state?.().buffers?.values() ?? [])]);
-  gpu.changing = [...run.parameters.values(), ...context.optimizer.moments().values(), context.optimizer.step, ...buffers];
+  gpu.changing = [
+    ...run.parameters.values(),
+    ...context.optimizer.moments().values(),
+    context.optimizer.step,
+    ...buffers,
+  ];
   const runner = open(training, job.seed);
   const losses: number[][] = [];
   for (let epoch = 0; epoch < 4; epoch++) {
-    for (const batches of training.updatesOf(epoch)) {
+    for (const batches of training.getEpochBatches(epoch)) {
       // The rate changes between replays.
-      context.optimizer.setRate(1 / (1 + losses.length));
+      context.optimizer.setLearningRateFactor(1 / (1 + losses.length));
       const hosts = batches.map((indices) => toHostBatch(run.dataset, indices, 0, "cpu"));
-      const { values } = runner.update(losses.length, hosts);
-      losses.push([...values.floats()]);
+      const { values } = runner.runStep(losses.length, hosts);
+      losses.push([...values.toFloat32Array()]);
       free(values);
     }
   }
@@ -91,9 +96,9 @@ async function lossesOf(
 const methods = [
   "standard",
   "r-drop",
-  "rose:order=first",
-  "rose:order=second",
-  "rose:refresh=2",
+  "rose:variant=first",
+  "rose:variant=second",
+  "rose:maskInterval=2",
   "child-tuning:variant=F",
   "child-tuning",
   "ascc",
@@ -113,12 +118,12 @@ test.each(
       ] as const,
   ),
 )("%s, %i batches an update: recorded updates are those run operator by operator", async (name, accumulate) => {
-  tensors = memory().tensors;
+  tensors = getMemoryStats().tensors;
   const list = name === "standard" ? [] : name.split("+");
   const eager = await lossesOf(list, { accumulate }, ({ context }) => eagerRunner(context));
   gpu.recordings = 0;
   const recorded = await lossesOf(list, { accumulate }, ({ context }, seed) =>
-    graphRunner({ ...context, streams: new StateStreams(new Rng(seed), generators) }),
+    cudaGraphRunner({ ...context, streams: new CudaRandomStreams(new Rng(seed), generators) }),
   );
   expect(gpu.recordings).toBeGreaterThan(0);
   expect(recorded).toEqual(eager);

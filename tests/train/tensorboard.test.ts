@@ -67,8 +67,8 @@ test("the checksum is CRC-32C", () => {
 
 test("events come back as scalars with their steps", () => {
   const writer = new TensorBoardWriter(folder, 0, () => 1_700_000_000.5);
-  writer.event({ step: 1, epoch: 0, rate: 0.5, loss: 0.25, "loss.task": 0.125 });
-  writer.event({ step: 300, evaluation: { accuracy: 0.75 }, best: true });
+  writer.writeEvent({ step: 1, epoch: 0, rate: 0.5, loss: 0.25, "loss.task": 0.125 });
+  writer.writeEvent({ step: 300, evaluation: { accuracy: 0.75 }, best: true });
   writer.close();
   const [file] = readdirSync(folder);
   expect(file).toMatch(/^events\.out\.tfevents\.1700000000\./);

@@ -1,10 +1,19 @@
-import { appendFileSync, cpSync, existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
+import {
+  appendFileSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
 import type { RunConfig } from "../../src/runs/config.js";
-import { jobOf, openRunConfig } from "../../src/runs/open.js";
-import { free, memory, Rng, type Tensor } from "../../src/tensor/index.js";
-import { Interrupted, type Job, type Layer, type Outcome, train } from "../../src/train/index.js";
+import { createTrainingJob, prepareRun } from "../../src/runs/prepare-run.js";
+import { free, getMemoryStats, Rng, type Tensor } from "../../src/tensor/index.js";
+import { Interrupted, type TrainingJob, type TrainingMethod, type TrainResult, train } from "../../src/train/index.js";
 import { temporaryFolder } from "../temporary.js";
 import { tinyRun } from "../tiny-run.js";
 
@@ -16,7 +25,7 @@ beforeAll(async () => {
 });
 
 interface Run {
-  outcome: Outcome | null;
+  outcome: TrainResult | null;
   error: unknown;
   events: string[];
   notices: string[];
@@ -24,26 +33,31 @@ interface Run {
 }
 
 /** Runs a job to its end or failure. */
-async function runJob(changes: Partial<RunConfig["train"]> & { seed?: number } = {}, rest: Partial<Job> = {}): Promise<Run> {
+async function runJob(
+  changes: Partial<RunConfig["train"]> & { seed?: number } = {},
+  rest: Partial<TrainingJob> = {},
+): Promise<Run> {
   const { seed = 0, ...settings } = changes;
-  const opened = await openRunConfig({ ...base, seed, train: { ...base.train, ...settings } }, () => undefined);
+  const opened = await prepareRun({ ...base, seed, train: { ...base.train, ...settings } }, () => undefined);
   const events: string[] = [];
   const notices: string[] = [];
   const watch = {
-    ...rest.watch,
+    ...rest.callbacks,
     onEvent(event: Record<string, unknown>) {
       events.push(JSON.stringify(event));
-      rest.watch?.onEvent?.(event);
+      rest.callbacks?.onEvent?.(event);
     },
-    onNotice: (message: string) => void notices.push(message),
+    onWarning: (message: string) => void notices.push(message),
   };
-  let [outcome, error]: [Outcome | null, unknown] = [null, null];
+  let [outcome, error]: [TrainResult | null, unknown] = [null, null];
   try {
-    outcome = await train(jobOf(opened, { folder: null, resume: false, ...rest, watch }));
+    outcome = await train(createTrainingJob(opened, { folder: null, resume: false, ...rest, callbacks: watch }));
   } catch (thrown) {
     error = thrown;
   }
-  const weights = new Map([...opened.model.weights].map(([name, tensor]): [string, Float32Array] => [name, tensor.floats()]));
+  const weights = new Map(
+    [...opened.model.weights].map(([name, tensor]): [string, Float32Array] => [name, tensor.toFloat32Array()]),
+  );
   free(opened.model.weights);
   return { outcome, error, events, notices, weights };
 }
@@ -52,7 +66,7 @@ const linesOf = (path: string): string[] => readFileSync(path, "utf8").trim().sp
 const stepsIn = (path: string): string[] => readdirSync(join(path, "checkpoints")).sort();
 
 test("a head can be trained alone, with a rate of its own", async () => {
-  const start = await runJob({}, { stopAfter: 0 });
+  const start = await runJob({}, { maxSteps: 0 });
   const probed = await runJob({ learningRate: 0, headLearningRate: 1e-2, weightDecay: 0 });
   for (const [name, values] of start.weights) {
     if (name.startsWith("classifier")) expect(probed.weights.get(name), name).not.toEqual(values);
@@ -72,13 +86,13 @@ describe("what decides a run", () => {
 
   test("it learns what can be learned", async () => {
     const { outcome } = await runJob({ epochs: 12, dropout: false });
-    expect(outcome!.selection!.accuracy).toBeGreaterThan(0.9);
+    expect(outcome!.validation!.accuracy).toBeGreaterThan(0.9);
   });
 
   test("how events are gathered and checkpoints are made changes nothing", async () => {
     const [plain, gathered] = [
       await runJob({}, { folder: join(folder, "plain") }),
-      await runJob({ logEvery: 7, checkpointEvery: 3 }, { folder: join(folder, "gathered") }),
+      await runJob({ loggingSteps: 7, saveSteps: 3 }, { folder: join(folder, "gathered") }),
     ];
     expect(gathered.events).toEqual(plain.events);
     expect(gathered.weights).toEqual(plain.weights);
@@ -88,7 +102,14 @@ describe("what decides a run", () => {
     const out = join(folder, "logs");
     const { events } = await runJob({}, { folder: out });
     expect(linesOf(join(out, "events.jsonl"))).toEqual(events);
-    expect(Object.keys(JSON.parse(events[0]!) as object)).toEqual(["step", "epoch", "rate", "loss", "loss.task", "gradientNorm"]);
+    expect(Object.keys(JSON.parse(events[0]!) as object)).toEqual([
+      "step",
+      "epoch",
+      "rate",
+      "loss",
+      "loss.task",
+      "gradientNorm",
+    ]);
     const timing = JSON.parse(linesOf(join(out, "timings.jsonl"))[0]!) as Record<string, number>;
     expect(timing).toMatchObject({ step: 1, examples: 8 });
     expect(timing.seconds).toBeGreaterThan(0);
@@ -98,43 +119,43 @@ describe("what decides a run", () => {
 
 describe("choosing", () => {
   /** A layer whose dev metric says what the test wants at each evaluation. */
-  function scripted(values: readonly number[]): Layer {
+  function scripted(values: readonly number[]): TrainingMethod {
     let at = 0;
-    return { name: "scripted", evaluate: async () => ({ scripted: values[at++] ?? 0 }) };
+    return { name: "scripted", extraMetrics: async () => ({ scripted: values[at++] ?? 0 }) };
   }
 
   test("the best evaluation's weights are the model's in the end", async () => {
     const settings = { epochs: 4, selectBy: "scripted" };
     const out = join(folder, "best");
-    const chosen = await runJob(settings, { layers: [scripted([0.1, 0.9, 0.5, 0.2])], folder: out });
+    const chosen = await runJob(settings, { methods: [scripted([0.1, 0.9, 0.5, 0.2])], folder: out });
     const perEpoch = chosen.outcome!.steps / 4;
-    expect(chosen.outcome).toMatchObject({ chosenStep: 2 * perEpoch, selection: { scripted: 0.9 } });
-    const inMemory = await runJob(settings, { layers: [scripted([0.1, 0.9, 0.5, 0.2])] });
+    expect(chosen.outcome).toMatchObject({ bestStep: 2 * perEpoch, validation: { scripted: 0.9 } });
+    const inMemory = await runJob(settings, { methods: [scripted([0.1, 0.9, 0.5, 0.2])] });
     expect(inMemory.weights).toEqual(chosen.weights);
-    const there = await runJob(settings, { layers: [scripted([0.1, 0.9])], stopAfter: 2 * perEpoch });
+    const there = await runJob(settings, { methods: [scripted([0.1, 0.9])], maxSteps: 2 * perEpoch });
     expect(there.weights).toEqual(chosen.weights);
     // The best stays beside the newest two; others are gone.
     expect(stepsIn(out).map((name) => Number(name.slice(5)) / perEpoch)).toEqual([2, 4]);
   });
 
   test("a loss is better when it falls", async () => {
-    const { outcome } = await runJob({ epochs: 8, dropout: false, selectBy: "log-loss" });
-    expect(outcome!.selection!["log-loss"]).toBeLessThan(0.4);
+    const { outcome } = await runJob({ epochs: 8, dropout: false, metricForBestModel: "log-loss" });
+    expect(outcome!.validation!["log-loss"]).toBeLessThan(0.4);
   });
 
   test("patience ends a run that no longer gets better", async () => {
     const { outcome, events } = await runJob(
-      { epochs: 9, patience: 2, selectBy: "scripted" },
-      { layers: [scripted([0.5, 0.6, 0.6, 0.4, 0.9])] },
+      { epochs: 9, earlyStoppingPatience: 2, metricForBestModel: "scripted" },
+      { methods: [scripted([0.5, 0.6, 0.6, 0.4, 0.9])] },
     );
     const evaluations = events.filter((line) => line.includes("evaluation"));
     expect(evaluations).toHaveLength(4);
     expect(outcome!.epochs).toBe(4);
-    expect(outcome!.selection!.scripted).toBe(0.6);
+    expect(outcome!.validation!.scripted).toBe(0.6);
   });
 
   test("evaluations come every so many steps, and at the end", async () => {
-    const { events, outcome } = await runJob({ epochs: 1, evaluateEvery: 5 });
+    const { events, outcome } = await runJob({ epochs: 1, evalSteps: 5 });
     const at = events
       .map((line) => JSON.parse(line) as { step: number; evaluation?: object })
       .flatMap((e) => (e.evaluation ? [e.step] : []));
@@ -143,16 +164,16 @@ describe("choosing", () => {
   });
 
   test("a metric that is not there is refused before training", async () => {
-    const { error, events } = await runJob({ selectBy: "acuracy" });
+    const { error, events } = await runJob({ metricForBestModel: "acuracy" });
     expect(String(error)).toContain(
-      'train.selectBy: expected one of accuracy, f1, macro-f1, matthews, log-loss, calibration-error, received acuracy (did you mean "accuracy"?)',
+      'train.metricForBestModel: expected one of accuracy, f1, macro-f1, matthews, log-loss, calibration-error, received acuracy (did you mean "accuracy"?)',
     );
     expect(events).toEqual([]);
   });
 });
 
 test("accumulation counts batches into updates, a short last one too", async () => {
-  const { outcome, events } = await runJob({ epochs: 1, batchSize: 8, accumulate: 5 });
+  const { outcome, events } = await runJob({ epochs: 1, batchSize: 8, gradientAccumulationSteps: 5 });
   // 96 training examples are 12 batches: updates of 5, 5 and 2.
   expect(outcome!.steps).toBe(3);
   expect(events.filter((line) => line.includes("loss.task"))).toHaveLength(3);
@@ -164,47 +185,63 @@ test("a fraction of an epoch ends in the middle of it", async () => {
 
 test("no step leaves a tensor behind", async () => {
   const living: number[] = [];
-  const before = memory().tensors;
-  await runJob({ logEvery: 1 }, { selection: null, watch: { onStep: () => void living.push(memory().tensors) } });
+  const before = getMemoryStats().tensors;
+  await runJob(
+    { loggingSteps: 1 },
+    { validation: null, callbacks: { onStep: () => void living.push(getMemoryStats().tensors) } },
+  );
   expect(new Set(living).size).toBe(1);
-  expect(memory().tensors).toBe(before);
+  expect(getMemoryStats().tensors).toBe(before);
 });
 
 describe("divergence", () => {
   /** Multiplies the loss so that it overflows at one step. */
-  function exploding(at: number, factor = Number.POSITIVE_INFINITY): Layer {
+  function exploding(at: number, factor = Number.POSITIVE_INFINITY): TrainingMethod {
     const spoil = (loss: Tensor, number: number): Tensor => (number === at ? loss.mul(factor) : loss);
-    return { name: "exploding", losses: (step, next) => new Map([...next()].map(([name, loss]) => [name, spoil(loss, step.number)])) };
+    return {
+      name: "exploding",
+      losses: (step, next) => new Map([...next()].map(([name, loss]) => [name, spoil(loss, step.batchIndex)])),
+    };
   }
 
-  test.each([1, 4])("stops at the step, with events gathered by %i, and keeps good checkpoints only", async (logEvery) => {
-    const out = join(folder, `diverged-${logEvery}`);
-    const { error, events } = await runJob({ checkpointEvery: 3, logEvery }, { layers: [exploding(7)], folder: out });
-    expect(String(error)).toMatch(/training diverged at step 8: loss Infinity.*Try a lower train\.learningRate/);
-    expect(events).toHaveLength(7);
-    expect(stepsIn(out)).toEqual(["step-00000003", "step-00000006"]);
-  });
+  test.each([1, 4])(
+    "stops at the step, with events gathered by %i, and keeps good checkpoints only",
+    async (logEvery) => {
+      const out = join(folder, `diverged-${logEvery}`);
+      const { error, events } = await runJob(
+        { saveSteps: 3, loggingSteps: logEvery },
+        { methods: [exploding(7)], folder: out },
+      );
+      expect(String(error)).toMatch(/training diverged at step 8: loss Infinity.*Try a lower train\.learningRate/);
+      expect(events).toHaveLength(7);
+      expect(stepsIn(out)).toEqual(["step-00000003", "step-00000006"]);
+    },
+  );
 
   test("a gradient that is no number stops before it spoils a checkpoint", async () => {
     const out = join(folder, "gradient");
     // The loss is still finite here; the norm of its gradient overflows.
-    const layer: Layer = {
+    const layer: TrainingMethod = {
       name: "steep",
-      losses: (step, next) => new Map([...next()].map(([name, loss]) => [name, step.number === 4 ? loss.mul(1e38) : loss])),
+      losses: (step, next) =>
+        new Map([...next()].map(([name, loss]) => [name, step.batchIndex === 4 ? loss.mul(1e38) : loss])),
     };
-    const { error } = await runJob({ checkpointEvery: 1 }, { layers: [layer], folder: out });
+    const { error } = await runJob({ saveSteps: 1 }, { methods: [layer], folder: out });
     expect(String(error)).toMatch(/training diverged at step 5: /);
     expect(stepsIn(out).at(-1)).toBe("step-00000004");
   });
 });
 
-test.skipIf(!existsSync("/dev/full"))("a disk that fills up ends the run with a word about it (needs /dev/full)", async () => {
-  const out = join(folder, "full");
-  mkdirSync(out);
-  symlinkSync("/dev/full", join(out, "events.jsonl"));
-  const { error } = await runJob({}, { folder: out });
-  expect(String(error)).toMatch(/cannot write .*events\.jsonl: the disk is full; free some space and try again/);
-});
+test.skipIf(!existsSync("/dev/full"))(
+  "a disk that fills up ends the run with a word about it (needs /dev/full)",
+  async () => {
+    const out = join(folder, "full");
+    mkdirSync(out);
+    symlinkSync("/dev/full", join(out, "events.jsonl"));
+    const { error } = await runJob({}, { folder: out });
+    expect(String(error)).toMatch(/cannot write .*events\.jsonl: the disk is full; free some space and try again/);
+  },
+);
 
 describe("resuming", () => {
   const settings = { checkpointEvery: 4, evaluateEvery: 5, epochs: 2 } as const;
@@ -221,7 +258,7 @@ describe("resuming", () => {
       cpSync(out, copy, { recursive: true });
       copies.push(copy);
     };
-    whole = await runJob(settings, { folder: out, watch: { onEvent: copyNowAndThen } });
+    whole = await runJob(settings, { folder: out, callbacks: { onEvent: copyNowAndThen } });
   });
 
   test("from 20 random moments: the same events, the same weights", async () => {
@@ -229,7 +266,7 @@ describe("resuming", () => {
     for (const copy of copies.slice(0, 20)) {
       const { error, weights, outcome } = await runJob(settings, { folder: copy, resume: true });
       expect(error).toBeNull();
-      expect(outcome).toMatchObject({ steps: whole.outcome!.steps, chosenStep: whole.outcome!.chosenStep });
+      expect(outcome).toMatchObject({ steps: whole.outcome!.steps, chosenStep: whole.outcome!.bestStep });
       expect(linesOf(join(copy, "events.jsonl"))).toEqual(whole.events);
       expect(weights).toEqual(whole.weights);
     }
@@ -252,7 +289,9 @@ describe("resuming", () => {
       damage(join(copy, "checkpoints", newest, "weights.safetensors"));
       const { weights, notices, error } = await runJob(settings, { folder: copy, resume: true });
       expect(error).toBeNull();
-      expect(notices.join("\n")).toContain(`the checkpoint of step ${Number(newest.slice(5))} is damaged and not used: `);
+      expect(notices.join("\n")).toContain(
+        `the checkpoint of step ${Number(newest.slice(5))} is damaged and not used: `,
+      );
       expect(linesOf(join(copy, "events.jsonl"))).toEqual(whole.events);
       expect(weights).toEqual(whole.weights);
     }
@@ -262,11 +301,11 @@ describe("resuming", () => {
     const own = join(folder, "bests");
     // The last evaluation is the best, so at the end the checkpoint before it names another.
     let evaluations = 0;
-    const rising: Layer = { name: "rising", evaluate: async () => ({ rising: ++evaluations }) };
-    const opened = await openRunConfig(base, () => undefined);
-    const more = { folder: own, resume: false, layers: [rising] };
+    const rising: TrainingMethod = { name: "rising", extraMetrics: async () => ({ rising: ++evaluations }) };
+    const opened = await prepareRun(base, () => undefined);
+    const more = { folder: own, resume: false, methods: [rising] };
     const changed = { ...base.train, selectBy: "rising", evaluateEvery: 5, checkpointEvery: 7, keepCheckpoints: 2 };
-    await train(jobOf({ ...opened, config: { ...opened.config, train: changed } }, more));
+    await train(createTrainingJob({ ...opened, config: { ...opened.config, train: changed } }, more));
     free(opened.model.weights);
     const steps = stepsIn(own);
     const bestOf = (step: string): string => {
@@ -290,7 +329,9 @@ describe("resuming", () => {
   test("what was left half-written goes", async () => {
     const copy = join(folder, "half-written");
     cpSync(copies.at(-1)!, copy, { recursive: true });
-    cpSync(join(copy, "checkpoints", stepsIn(copy)[0]!), join(copy, "checkpoints", ".writing-12345"), { recursive: true });
+    cpSync(join(copy, "checkpoints", stepsIn(copy)[0]!), join(copy, "checkpoints", ".writing-12345"), {
+      recursive: true,
+    });
     appendFileSync(join(copy, "events.jsonl"), '{"step": 99999, "lo');
     await runJob(settings, { folder: copy, resume: true });
     expect(existsSync(join(copy, "checkpoints", ".writing-12345"))).toBe(false);
@@ -314,9 +355,14 @@ describe("resuming", () => {
       const watch = {
         onStep: () => void (++steps === 4 && controller.abort()),
         // The first evaluation of every second process is cut off.
-        onWork: () => void (aborts % 2 === 0 && controller.abort()),
+        onProgress: () => void (aborts % 2 === 0 && controller.abort()),
       };
-      const { error, weights } = await runJob(settings, { folder: out, resume, signal: controller.signal, watch });
+      const { error, weights } = await runJob(settings, {
+        folder: out,
+        resume,
+        signal: controller.signal,
+        callbacks: watch,
+      });
       if (error === null) {
         expect(weights).toEqual(whole.weights);
         break;

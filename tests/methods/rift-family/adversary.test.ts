@@ -1,18 +1,18 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { adversaryStrength, shareBeaten } from "../../../src/analysis/adversary.js";
-import { asccAttacker } from "../../../src/attacks/ascc.js";
-import { constraintOptions } from "../../../src/attacks/constraints.js";
-import { hardestSlots, hullSchema, withSlots } from "../../../src/attacks/hardest-slots.js";
-import { openWords } from "../../../src/attacks/open-words.js";
+import { computeWinRate, measureAdversaryStrength } from "../../../src/analysis/adversary.js";
+import { createAsccAttacker } from "../../../src/attacks/ascc-attack.js";
+import { findWorstCaseSubstitutions, hullSchema, withReplacements } from "../../../src/attacks/ascc-search.js";
+import { type AttackExample, createAttackExample } from "../../../src/attacks/attack-space.js";
+import { constraintsSchema } from "../../../src/attacks/constraints.js";
+import { modifiableWords } from "../../../src/attacks/open-words.js";
 import type { AttackResult } from "../../../src/attacks/result.js";
-import { runAttack } from "../../../src/attacks/run.js";
-import { type Target, targetOf } from "../../../src/attacks/target.js";
+import { runAttack } from "../../../src/attacks/run-attack.js";
 import type { Model } from "../../../src/models/model.js";
-import { free, memory, Rng } from "../../../src/tensor/index.js";
-import { slotsOf } from "../../../src/text/slots.js";
-import { probabilitiesOf, train } from "../../../src/train/index.js";
+import { free, getMemoryStats, Rng } from "../../../src/tensor/index.js";
+import { buildAttackSpace } from "../../../src/text/replacements.js";
+import { predictProbabilities, train } from "../../../src/train/index.js";
 import { temporaryFolder } from "../../temporary.js";
 import { tinyDataset, tinyJob, tinyModel } from "../tiny.js";
 
@@ -26,21 +26,26 @@ const dataset = tinyDataset(
 );
 const { items } = dataset;
 let model: Model;
-let targets: Target[];
+let targets: AttackExample[];
 
 beforeAll(async () => {
   model = tinyModel();
   // Trained a little: the divergence of a model that is sure of everything is at its ceiling wherever one looks.
   const job = tinyJob(model, [], { train: dataset }, { epochs: 8, dropout: false, learningRate: 3e-3 });
   await train(job);
-  const substitutions = await job.substitutions!();
+  const substitutions = await job.loadSubstitutions!();
   const encode = (given: readonly string[]) => model.tokenizer.encodeWords(given, model.maxLength);
-  const options = { openFields: [0], substitutions, constraints: constraintOptions.parse({}), encode };
-  targets = items.map(({ example }) => targetOf(example, options));
+  const options = { modifiableFields: [0], substitutions, constraints: constraintsSchema.parse({}), encode };
+  targets = items.map(({ example }) => createAttackExample(example, options));
 });
 afterAll(() => free(model.weights));
 
-const victim = () => ({ model, weights: model.weights, device: "cpu" as const, hashes: { model: "m", tokenizer: "t" } });
+const victim = () => ({
+  model,
+  weights: model.weights,
+  device: "cpu" as const,
+  hashes: { model: "m", tokenizer: "t" },
+});
 
 async function attack(
   name: string,
@@ -50,13 +55,13 @@ async function attack(
   const journal = join(folder, `${name}.jsonl`);
   const results: AttackResult[] = [];
   await runAttack({
-    attacker: asccAttacker(victim(), options),
-    targets: targets.slice(0, rest.count ?? targets.length),
-    examples: targets.length,
+    attacker: createAsccAttacker(victim(), options),
+    attackExamples: targets.slice(0, rest.count ?? targets.length),
+    numExamples: targets.length,
     seed: 3,
     hashes: {},
     settings: {},
-    journal,
+    journalPath: journal,
     resume: rest.resume ?? false,
     ...(rest.budget !== undefined && { budget: rest.budget }),
     onResult: (result) => void results.push(result),
@@ -71,9 +76,9 @@ describe("the ascc attack on a finished model", () => {
     const outcomes = results.map((result) => result.outcome);
     expect(outcomes).toContain("success");
     const encoded = results.map((result) => model.tokenizer.encodeWords([result.final.join(" ")], model.maxLength));
-    const probabilities = await probabilitiesOf(model, model.weights, encoded);
+    const probabilities = await predictProbabilities(model, model.weights, encoded);
     for (const [i, result] of results.entries()) {
-      for (const [j, word] of result.final.entries()) expect(targets[i]!.choices[j]).toContain(word);
+      for (const [j, word] of result.final.entries()) expect(targets[i]!.replacements[j]).toContain(word);
       const gold = probabilities[i]![result.label]!;
       const isFooled = Math.max(...probabilities[i]!) > gold;
       expect(isFooled).toBe(result.outcome !== "failed");
@@ -96,52 +101,56 @@ describe("the ascc attack on a finished model", () => {
   it("keeps to its budget, and refuses one that holds no step", async () => {
     const results = await attack("budget", {}, { budget: 5 });
     expect(Math.max(...results.map(({ queries }) => queries))).toBe(5);
-    await expect(attack("no-budget", {}, { budget: 1 })).rejects.toThrow("expected a budget of at least 2 queries, received 1");
+    await expect(attack("no-budget", {}, { budget: 1 })).rejects.toThrow(
+      "expected a budget of at least 2 queries, received 1",
+    );
   });
 
   it("needs a model that reads words, and options that are there", () => {
     const subword = { ...victim(), model: { ...model, encoding: "subword" as const } };
-    expect(() => asccAttacker(subword)).toThrow("encoding: word");
-    expect(() => asccAttacker(victim(), { step: 3 })).toThrow('did you mean "steps"');
+    expect(() => createAsccAttacker(subword)).toThrow("encoding: word");
+    expect(() => createAsccAttacker(victim(), { step: 3 })).toThrow('did you mean "steps"');
   });
 });
 
 describe("the search in the convex hull", () => {
   const options = hullSchema.parse({});
   const open = () =>
-    items.map(({ encoded, example }, i) => ({
-      encoded,
-      open: openWords(
-        targets[i]!.choices,
+    items.map(({ encoding: encoded, example }, i) => ({
+      encoding: encoded,
+      modifiableWords: modifiableWords(
+        targets[i]!.replacements,
         Int32Array.from(targets[i]!.words.keys(), (j) => j + 1),
-        model.tokenizer.wordToken,
+        model.tokenizer.wordToId,
       ),
       label: example.label,
       rng: new Rng("hull").fork(i),
     }));
 
   it("moves predictions further than the best of ten random mixtures, on nearly every text", () => {
-    const before = memory().tensors;
-    const share = shareBeaten(adversaryStrength(victim(), open(), options));
+    const before = getMemoryStats().tensors;
+    const share = computeWinRate(measureAdversaryStrength(victim(), open(), options));
     expect(share).toBeGreaterThan(0.9);
-    expect(memory().tensors).toBe(before);
+    expect(getMemoryStats().tensors).toBe(before);
   });
 
   it("does not depend on what lies beside a text in its batch", () => {
-    const together = hardestSlots(victim(), open(), { ...options, steps: 3 });
-    const alone = open().map((text) => hardestSlots(victim(), [text], { ...options, steps: 3 })[0]!);
+    const together = findWorstCaseSubstitutions(victim(), open(), { ...options, innerSteps: 3 });
+    const alone = open().map((text) => findWorstCaseSubstitutions(victim(), [text], { ...options, innerSteps: 3 })[0]!);
     // The start depends on the padded length, the search on sums in another order: where one slot clearly leads, it is the same.
     for (const [i, picks] of together.entries())
-      for (const [j, share] of picks.shares.entries()) if (share > 0.7) expect(alone[i]!.slots[j]).toBe(picks.slots[j]);
+      for (const [j, share] of picks.mixtureWeights.entries())
+        if (share > 0.7) expect(alone[i]!.replacementIndices[j]).toBe(picks.replacementIndices[j]);
   });
 
   it("puts the slots' tokens into their places", () => {
     const [text] = open();
-    const slots = text!.open.tokens.map(() => 1);
-    const changed = withSlots(text!.encoded, text!.open, Int32Array.from(slots));
-    const words = slotsOf(targets[0]!.words, targets[0]!.fields, [], { of: () => [] } as never);
-    expect(words.choices.length).toBe(text!.open.tokens.length);
-    for (const [i, position] of text!.open.positions.entries()) expect(changed.ids[position]).toBe(text!.open.tokens[i]![1]);
-    expect(changed.ids[0]).toBe(text!.encoded.ids[0]);
+    const slots = text!.modifiableWords.candidateIds.map(() => 1);
+    const changed = withReplacements(text!.encoding, text!.modifiableWords, Int32Array.from(slots));
+    const words = buildAttackSpace(targets[0]!.words, targets[0]!.fields, [], { of: () => [] } as never);
+    expect(words.replacements.length).toBe(text!.modifiableWords.candidateIds.length);
+    for (const [i, position] of text!.modifiableWords.tokenPositions.entries())
+      expect(changed.ids[position]).toBe(text!.modifiableWords.candidateIds[i]![1]);
+    expect(changed.ids[0]).toBe(text!.encoding.ids[0]);
   });
 });

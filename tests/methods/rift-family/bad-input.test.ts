@@ -1,17 +1,21 @@
 import { describe, expect, it } from "vitest";
-import { createLayers } from "../../../src/methods/index.js";
+import { createMethods } from "../../../src/methods/index.js";
 import { free } from "../../../src/tensor/index.js";
-import { substitutionTable } from "../../../src/text/substitutions.js";
-import { type Job, train } from "../../../src/train/index.js";
+import { parseSubstitutionTable } from "../../../src/text/substitutions.js";
+import { type TrainingJob, train } from "../../../src/train/index.js";
 import { texts, tinyDataset, tinyJob, tinyModel } from "../tiny.js";
 
-const choose = (name: string, options: Record<string, unknown> = {}) => createLayers([{ name, options }]);
+const choose = (name: string, options: Record<string, unknown> = {}) => createMethods([{ name, options }]);
 
 /** What training says before its first update. */
-async function refused(names: readonly string[], change: (job: Job) => Partial<Job>, settings: object = {}): Promise<unknown> {
+async function refused(
+  names: readonly string[],
+  change: (job: TrainingJob) => Partial<TrainingJob>,
+  settings: object = {},
+): Promise<unknown> {
   const model = tinyModel();
-  const layers = createLayers(names.map((name) => ({ name, options: {} })));
-  const job = tinyJob(model, layers, { stopAfter: 1 }, settings);
+  const layers = createMethods(names.map((name) => ({ name, options: {} })));
+  const job = tinyJob(model, layers, { maxSteps: 1 }, settings);
   try {
     await train({ ...job, ...change(job) });
     return null;
@@ -23,13 +27,25 @@ async function refused(names: readonly string[], change: (job: Job) => Partial<J
 }
 
 describe("training says what is wrong before it starts", () => {
-  it.each<[string, string[], (job: Job) => Partial<Job>, object, string]>([
-    ["ascc on subwords", ["ascc"], ({ model }) => ({ model: { ...model, encoding: "subword" } }), {}, "set encoding: word"],
-    ["a task without open fields", ["ascc"], ({ task }) => ({ task: { ...task, openFields: [] } }), {}, "tiny has no open field"],
+  it.each<[string, string[], (job: TrainingJob) => Partial<TrainingJob>, object, string]>([
+    [
+      "ascc on subwords",
+      ["ascc"],
+      ({ model }) => ({ model: { ...model, tokenization: "subword" } }),
+      {},
+      "set encoding: word",
+    ],
+    [
+      "a task without open fields",
+      ["ascc"],
+      ({ task }) => ({ task: { ...task, modifiableFields: [] } }),
+      {},
+      "tiny has no open field",
+    ],
     [
       "a table that fits no word",
       ["ascc"],
-      () => ({ substitutions: async () => substitutionTable({ bonjour: ["salut"] }, "french.json") }),
+      () => ({ loadSubstitutions: async () => parseSubstitutionTable({ bonjour: ["salut"] }, "french.json") }),
       {},
       "none of the words of 12 examples has a substitute in french.json",
     ],
@@ -37,7 +53,7 @@ describe("training says what is wrong before it starts", () => {
       "balanced batches without a class",
       ["ascc"],
       () => ({ train: tinyDataset(texts.filter(({ label }) => label !== 1)) }),
-      { batches: "balanced", batchSize: 3 },
+      { batchSampler: "class-balanced", batchSize: 3 },
       "no example of class 1",
     ],
     ["two adversaries", ["ascc", "freelb"], () => ({}), {}, "leave one of them out"],
@@ -49,13 +65,22 @@ describe("training says what is wrong before it starts", () => {
   });
 
   it("ascc without a substitution set", async () => {
-    const error = await refused(["ascc"], ({ substitutions: _, ...job }) => ({ ...job, substitutions: undefined }) as unknown as Job);
+    const error = await refused(
+      ["ascc"],
+      ({ loadSubstitutions: _, ...job }) => ({ ...job, substitutions: undefined }) as unknown as TrainingJob,
+    );
     expect(error).toMatchObject({ name: "UserError", message: expect.stringContaining("needs a substitution set") });
   });
 });
 
-function withoutPooler({ model }: Job): Partial<Job> {
-  return { model: { ...model, shape: { ...model.shape, feature: "pooler" }, fresh: ["bert.pooler.dense.weight"] } };
+function withoutPooler({ model }: TrainingJob): Partial<TrainingJob> {
+  return {
+    model: {
+      ...model,
+      architecture: { ...model.architecture, pooling: "pooler" },
+      newlyInitialized: ["bert.pooler.dense.weight"],
+    },
+  };
 }
 
 describe("options are checked with their place", () => {

@@ -1,13 +1,24 @@
 import { describe, expect, it } from "vitest";
-import { initialDeviation, logShares, mixSlots, searchHull } from "../../../src/attacks/convex-hull.js";
-import { openWords, packHull } from "../../../src/attacks/open-words.js";
-import { informationLoss } from "../../../src/methods/information.js";
-import { MemoryQueue } from "../../../src/methods/memory-queue.js";
-import { mix, mixAll } from "../../../src/methods/mixout.js";
-import { project } from "../../../src/methods/projections.js";
-import { distance } from "../../../src/methods/ptwd.js";
-import { divergence, divergences } from "../../../src/nn/index.js";
-import { cat, free, grad, linear, memory, randn, scope, seedGenerator, type Tensor, tensor } from "../../../src/tensor/index.js";
+import { computeInitialStd, logMixtureWeights, mixEmbeddings, searchHull } from "../../../src/attacks/convex-hull.js";
+import { modifiableWords, packHull } from "../../../src/attacks/open-words.js";
+import { mix, mixTensors } from "../../../src/methods/mixout.js";
+import { computeWeightDistance } from "../../../src/methods/ptwd.js";
+import { infoNceLoss } from "../../../src/methods/rift/info-nce.js";
+import { MemoryQueue } from "../../../src/methods/rift/memory-queue.js";
+import { project } from "../../../src/methods/rift/projection-heads.js";
+import { klDivergence, klDivergencePerExample } from "../../../src/nn/index.js";
+import {
+  cat,
+  free,
+  getMemoryStats,
+  grad,
+  linear,
+  randn,
+  scope,
+  seedGenerator,
+  type Tensor,
+  tensor,
+} from "../../../src/tensor/index.js";
 import reference from "../../fixtures/methods/rift-family.json" with { type: "json" };
 import { expectClose, from } from "./values.js";
 
@@ -19,9 +30,9 @@ describe("equation 8: the convex hull", () => {
   function packed() {
     const host = packHull(
       counts.map((row) => ({
-        positions: Int32Array.from(row.keys()),
-        words: Int32Array.from(row.keys()),
-        tokens: row.map((count) => new Int32Array(count)),
+        tokenPositions: Int32Array.from(row.keys()),
+        wordIndices: Int32Array.from(row.keys()),
+        candidateIds: row.map((count) => new Int32Array(count)),
       })),
       length,
       slots,
@@ -30,11 +41,11 @@ describe("equation 8: the convex hull", () => {
     const words = (dense: Tensor): Tensor => cat([dense, dense], 0).narrow(0, 0, host.count);
     return {
       start: words(from(start).reshape(rows * length, slots)),
-      embedding: { text: all.select(2, 0), slots: words(all.reshape(rows * length, slots, all.size(-1))) },
+      embedding: { text: all.select(2, 0), candidates: words(all.reshape(rows * length, slots, all.size(-1))) },
       hull: {
-        tokens: tensor(host.tokens, [host.count, slots]),
-        open: tensor(host.open, [host.count, slots]),
-        places: tensor(host.places, [host.count, 1]),
+        candidateIds: tensor(host.candidateIds, [host.count, slots]),
+        candidateMask: tensor(host.candidateMask, [host.count, slots]),
+        positions: tensor(host.positions, [host.count, 1]),
         index: tensor(host.index, [rows * length]),
       },
     };
@@ -45,9 +56,9 @@ describe("equation 8: the convex hull", () => {
   it("makes shares by a softmax over the open slots and mixes the slots by them", () => {
     scope(() => {
       const { start, embedding, hull } = packed();
-      const ours = logShares(start, hull.open).exp();
+      const ours = logMixtureWeights(start, hull.candidateMask).exp();
       expectClose(dense(ours), shares);
-      expectClose(mixSlots(embedding, hull, ours), mixed);
+      expectClose(mixEmbeddings(embedding, hull, ours), mixed);
     });
   });
 
@@ -55,14 +66,20 @@ describe("equation 8: the convex hull", () => {
     scope(() => {
       const { start, embedding, hull } = packed();
       const clean = classify(embedding.text);
-      const found = searchHull(embedding, hull, start, (embedded) => divergences(clean, classify(embedded)).sum(), {
-        steps,
-        learningRate: 1,
-        decay,
-        entropy,
-      });
+      const found = searchHull(
+        embedding,
+        hull,
+        start,
+        (embedded) => klDivergencePerExample(clean, classify(embedded)).sum(),
+        {
+          steps,
+          learningRate: 1,
+          weightDecay: decay,
+          entropyWeight: entropy,
+        },
+      );
       expectClose(dense(found), after[String(steps) as "1" | "10"]);
-      const reached = divergences(clean, classify(mixSlots(embedding, hull, found)))
+      const reached = klDivergencePerExample(clean, classify(mixEmbeddings(embedding, hull, found)))
         .sum()
         .item();
       if (steps === 10) expect(reached).toBeCloseTo(gain.after, 5);
@@ -75,9 +92,14 @@ describe("equation 8: the convex hull", () => {
     scope(() => {
       const { start, embedding, hull } = packed();
       const run = (steps: number): number => {
-        const before = memory().tensors;
-        searchHull(embedding, hull, start, (embedded) => classify(embedded).sum(), { steps, learningRate: 1, decay, entropy });
-        return memory().tensors - before;
+        const before = getMemoryStats().tensors;
+        searchHull(embedding, hull, start, (embedded) => classify(embedded).sum(), {
+          steps,
+          learningRate: 1,
+          weightDecay: decay,
+          entropyWeight: entropy,
+        });
+        return getMemoryStats().tensors - before;
       };
       run(1);
       expect(run(20)).toBe(run(2));
@@ -87,9 +109,9 @@ describe("equation 8: the convex hull", () => {
   it("takes single slots where the entropy weighs enough", () => {
     scope(() => {
       const { start, embedding, hull } = packed();
-      const search = { steps: 30, learningRate: 1, decay: 0, entropy: 10 };
+      const search = { steps: 30, learningRate: 1, weightDecay: 0, entropyWeight: 10 };
       const sharp = searchHull(embedding, hull, start, (embedded) => classify(embedded).mul(0).sum(), search);
-      expect(Math.min(...sharp.amax([-1]).floats())).toBeGreaterThan(0.99);
+      expect(Math.min(...sharp.amax([-1]).toFloat32Array())).toBeGreaterThan(0.99);
     });
   });
 
@@ -100,18 +122,22 @@ describe("equation 8: the convex hull", () => {
       ["film", 12],
       ["a", 13],
     ]);
-    const open = openWords([["a"], ["good", "great"], ["film"]], [1, 2, 3], (word) => tokens.get(word) ?? -1);
-    expect(open).toEqual({ positions: Int32Array.of(2), words: Int32Array.of(1), tokens: [Int32Array.of(10, 11)] });
-    const none = { positions: new Int32Array(), words: new Int32Array(), tokens: [] };
+    const open = modifiableWords([["a"], ["good", "great"], ["film"]], [1, 2, 3], (word) => tokens.get(word) ?? -1);
+    expect(open).toEqual({
+      tokenPositions: Int32Array.of(2),
+      wordIndices: Int32Array.of(1),
+      candidateIds: [Int32Array.of(10, 11)],
+    });
+    const none = { tokenPositions: new Int32Array(), wordIndices: new Int32Array(), candidateIds: [] };
     const hull = packHull([none, open], 5, 3);
     expect(hull.count).toBe(3);
-    expect([...hull.tokens.slice(0, 3)]).toEqual([10, 11, 0]);
-    expect([...hull.open]).toEqual([1, 1, 0, 1, 0, 0, 1, 0, 0]);
+    expect([...hull.candidateIds.slice(0, 3)]).toEqual([10, 11, 0]);
+    expect([...hull.candidateMask]).toEqual([1, 1, 0, 1, 0, 0, 1, 0, 0]);
     expect([...hull.index]).toEqual([0, 1, 2, 3, 4, 5, 6, 10, 8, 9]);
   });
 
   it("starts almost uniform", () => {
-    expect(initialDeviation(300, 10)).toBeCloseTo(Math.sqrt(2 / 3000), 12);
+    expect(computeInitialStd(300, 10)).toBeCloseTo(Math.sqrt(2 / 3000), 12);
   });
 });
 
@@ -119,8 +145,8 @@ describe("equation 9: the divergence of the robust loss", () => {
   it("has PyTorch's value and gradients, through both sides", () => {
     const { p, q, value, gradients } = reference.divergence;
     scope(() => {
-      const sides = [from(p).requireGrad(), from(q).requireGrad()] as const;
-      const ours = divergence(...sides);
+      const sides = [from(p).requiresGrad_(), from(q).requiresGrad_()] as const;
+      const ours = klDivergence(...sides);
       expect(ours.item()).toBeCloseTo(value, 5);
       for (const [i, gradient] of grad(ours, sides).entries()) expectClose(gradient, gradients[i] as number[][]);
     });
@@ -130,29 +156,32 @@ describe("equation 9: the divergence of the robust loss", () => {
 describe("equation 10: the information loss", () => {
   const { tau, labels, student, teacher, parameters, queue, filled, cases } = reference.information;
 
-  it.each(cases.map((each) => [each.name, each] as const))("%s: value, and gradients of features and projections", (_name, expected) => {
-    scope(() => {
-      const weights = new Map(Object.entries(parameters).map(([name, value]) => [name, from(value).requireGrad()]));
-      const features = from(student).requireGrad();
-      const classes = expected.conditional ? from(labels, "integers") : from(labels, "integers").mul(0);
-      const students = project(weights, "student", features, classes);
-      const teachers = project(weights, "teacher", from(teacher), classes);
-      const entries = from(queue).reshape(6, 4);
-      const entryClasses = tensor(Int32Array.from(filled.flat(), (used, i) => (used ? Math.floor(i / 2) : -1)));
-      const candidates = expected.queue ? cat([teachers, entries], 0) : teachers;
-      const candidateClasses = expected.queue ? cat([classes, entryClasses], 0) : classes;
-      const score = (anchors: Tensor, others: Tensor): Tensor => anchors.matmul(others.t()).div(tau);
-      const loss =
-        expected.normalize === "teachers"
-          ? informationLoss(score(students, candidates), classes, candidateClasses)
-          : informationLoss(score(teachers, students), classes, classes);
-      expect(loss.item()).toBeCloseTo(expected.value, 5);
-      const [feature, ...rest] = grad(loss, [features, ...weights.values()]);
-      expectClose(feature as Tensor, expected.feature);
-      for (const [i, name] of [...weights.keys()].entries())
-        expectClose(rest[i] as Tensor, expected.parameters[name as keyof typeof expected.parameters]);
-    });
-  });
+  it.each(cases.map((each) => [each.name, each] as const))(
+    "%s: value, and gradients of features and projections",
+    (_name, expected) => {
+      scope(() => {
+        const weights = new Map(Object.entries(parameters).map(([name, value]) => [name, from(value).requiresGrad_()]));
+        const features = from(student).requiresGrad_();
+        const classes = expected.conditional ? from(labels, "integers") : from(labels, "integers").mul(0);
+        const students = project(weights, "student", features, classes);
+        const teachers = project(weights, "teacher", from(teacher), classes);
+        const entries = from(queue).reshape(6, 4);
+        const entryClasses = tensor(Int32Array.from(filled.flat(), (used, i) => (used ? Math.floor(i / 2) : -1)));
+        const candidates = expected.queue ? cat([teachers, entries], 0) : teachers;
+        const candidateClasses = expected.queue ? cat([classes, entryClasses], 0) : classes;
+        const score = (anchors: Tensor, others: Tensor): Tensor => anchors.matmul(others.t()).div(tau);
+        const loss =
+          expected.normalize === "teachers"
+            ? infoNceLoss(score(students, candidates), classes, candidateClasses)
+            : infoNceLoss(score(teachers, students), classes, classes);
+        expect(loss.item()).toBeCloseTo(expected.value, 5);
+        const [feature, ...rest] = grad(loss, [features, ...weights.values()]);
+        expectClose(feature as Tensor, expected.feature);
+        for (const [i, name] of [...weights.keys()].entries())
+          expectClose(rest[i] as Tensor, expected.parameters[name as keyof typeof expected.parameters]);
+      });
+    },
+  );
 
   it("agrees with two classes and three examples by hand", () => {
     scope(() => {
@@ -161,7 +190,7 @@ describe("equation 10: the information loss", () => {
       const classes = tensor(Int32Array.of(0, 1, 0));
       const class0 = (Math.log(Math.E + 1) - 1 + (Math.log(Math.exp(2) + Math.exp(4)) - 4)) / 2 - Math.log(2);
       // Alone in its class, example 1 finds itself: log e^5 - 5 - log 1 = 0.
-      expect(informationLoss(scores, classes, classes).item()).toBeCloseTo(class0 / 2, 6);
+      expect(infoNceLoss(scores, classes, classes).item()).toBeCloseTo(class0 / 2, 6);
     });
   });
 });
@@ -174,7 +203,7 @@ describe("the memory queue", () => {
     const contents = (): [number[], number[]] =>
       scope(() => {
         const { entries, classes } = memoryQueue.contents();
-        return [[...entries.floats()], [...classes.floats()]];
+        return [[...entries.toFloat32Array()], [...classes.toFloat32Array()]];
       });
     push([1, 2, 3], [0, 1, 0]);
     expect(contents()).toEqual([
@@ -193,7 +222,7 @@ describe("mixout", () => {
   it("mixes and differentiates as its definition does", () => {
     const { p, current, before, mask, input, mixed, loss, gradient } = reference.mixout;
     scope(() => {
-      const now = from(current).requireGrad();
+      const now = from(current).requiresGrad_();
       const ours = mix(now, from(before), from(mask).div(1 - p));
       expectClose(ours, mixed);
       const value = linear(from(input), ours, null).tanh().square().sum();
@@ -208,9 +237,9 @@ describe("mixout of several tensors at once", () => {
     const p = 0.6;
     scope(() => {
       seedGenerator("cpu", 5);
-      const current = [[3, 4], [50], []].map((shape) => randn(shape).requireGrad());
+      const current = [[3, 4], [50], []].map((shape) => randn(shape).requiresGrad_());
       const before = current.map((tensor) => randn(tensor.shape));
-      const pieces = mixAll(current, before, p);
+      const pieces = mixTensors(current, before, p);
       const gradients = grad(
         pieces.map((piece) => piece.sum()),
         current,
@@ -218,8 +247,8 @@ describe("mixout of several tensors at once", () => {
       let kept = 0;
       for (const [i, piece] of pieces.entries()) {
         expect(piece.shape).toEqual(current[i]?.shape);
-        const [now, then, slope] = [current, before, gradients].map((list) => (list[i] as Tensor).floats());
-        for (const [j, value] of piece.floats().entries()) {
+        const [now, then, slope] = [current, before, gradients].map((list) => (list[i] as Tensor).toFloat32Array());
+        for (const [j, value] of piece.toFloat32Array().entries()) {
           const is = slope?.[j] !== 0;
           kept += Number(is);
           const [w, u] = [now?.[j] as number, then?.[j] as number];
@@ -237,10 +266,13 @@ describe("mixout at its ends", () => {
   it("gives the fine-tuned weights to the bit for p = 0, and them on average for any p", () => {
     scope(() => {
       const [now, before] = [tensor([0.1, -0.7, 3]), tensor([0.3, 0.2, -1])];
-      expect(mix(now, before, tensor([1, 1, 1])).floats()).toEqual(now.floats());
+      expect(mix(now, before, tensor([1, 1, 1])).toFloat32Array()).toEqual(now.toFloat32Array());
       // Two masks of probability 0.5 each.
-      const [kept, dropped] = [2, 0].map((scale) => mix(now, before, tensor([scale, scale, scale]))) as [Tensor, Tensor];
-      expectClose(kept.add(dropped).div(2), [...now.floats()]);
+      const [kept, dropped] = [2, 0].map((scale) => mix(now, before, tensor([scale, scale, scale]))) as [
+        Tensor,
+        Tensor,
+      ];
+      expectClose(kept.add(dropped).div(2), [...now.toFloat32Array()]);
     });
   });
 });
@@ -249,8 +281,8 @@ describe("pre-trained weight decay", () => {
   it.each(["cpu", "cuda:0"])("is the norm of the difference, with PyTorch's gradient, grouped as for %s", (device) => {
     const { lambda, now, before, value, gradients } = reference.distance;
     scope(() => {
-      const leaves = now.map((each) => from(each).requireGrad());
-      const ours = distance(
+      const leaves = now.map((each) => from(each).requiresGrad_());
+      const ours = computeWeightDistance(
         leaves.map((leaf, i) => [leaf, from(before[i] as number[])] as const),
         device,
       ).mul(lambda);
@@ -261,9 +293,9 @@ describe("pre-trained weight decay", () => {
 
   it("has a finite slope at the pre-trained weights themselves", () => {
     scope(() => {
-      const leaf = tensor([1, 2]).requireGrad();
-      const [gradient] = grad(distance([[leaf, leaf.detach()]], "cpu"), [leaf]) as [Tensor];
-      expect([...gradient.floats()]).toEqual([0, 0]);
+      const leaf = tensor([1, 2]).requiresGrad_();
+      const [gradient] = grad(computeWeightDistance([[leaf, leaf.detach()]], "cpu"), [leaf]) as [Tensor];
+      expect([...gradient.toFloat32Array()]).toEqual([0, 0]);
     });
   });
 });

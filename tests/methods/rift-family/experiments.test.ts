@@ -1,8 +1,8 @@
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { createLayers } from "../../../src/methods/index.js";
-import { methodChoices } from "../../../src/runs/config.js";
+import { createMethods } from "../../../src/methods/index.js";
+import { toMethodSpecs } from "../../../src/runs/config.js";
 import { readRunConfig } from "../../../src/runs/read-config.js";
 
 const folder = "experiments/rift";
@@ -21,9 +21,9 @@ describe("the experiments of RIFT's tables", () => {
     const [config, reference] = await Promise.all(
       [file, `${file.slice(0, 4)}-bert-rift.yaml`].map((name) => readRunConfig({ file: join(folder, name) })),
     );
-    const layers = createLayers(methodChoices(config!.method));
-    const selectBy = layers.some((layer) => layer.evaluate) ? "robust-accuracy" : "accuracy";
-    const { method, model } = config!;
+    const layers = createMethods(toMethodSpecs(config!.methods));
+    const selectBy = layers.some((layer) => layer.extraMetrics) ? "robust-accuracy" : "accuracy";
+    const { methods: method, model } = config!;
     expect(config).toEqual({ ...reference, method, model, train: { ...reference!.train, selectBy } });
   });
 });

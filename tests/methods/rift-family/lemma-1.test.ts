@@ -1,13 +1,14 @@
 import { describe, expect, it } from "vitest";
-import { informationLoss } from "../../../src/methods/information.js";
+import { infoNceLoss } from "../../../src/methods/rift/info-nce.js";
 import { Rng, scope, type Tensor, tensor } from "../../../src/tensor/index.js";
 
-const classesOf = (count: number, classes: number): Int32Array => Int32Array.from({ length: count }, (_, i) => i % classes);
+const classesOf = (count: number, classes: number): Int32Array =>
+  Int32Array.from({ length: count }, (_, i) => i % classes);
 
 function lossOf(scores: Float32Array, classes: Int32Array): number {
   return scope(() => {
     const groups: Tensor = tensor(classes);
-    return informationLoss(tensor(scores, [classes.length, classes.length]), groups, groups).item();
+    return infoNceLoss(tensor(scores, [classes.length, classes.length]), groups, groups).item();
   });
 }
 
@@ -38,8 +39,10 @@ describe("Lemma 1", () => {
   const hit = (y: number): number => 1 - noise[y]! + noise[y]! / symbols;
   const miss = (y: number): number => noise[y]! / symbols;
   const information =
-    noise.reduce((sum, _, y) => sum + hit(y) * Math.log(hit(y) * symbols) + (symbols - 1) * miss(y) * Math.log(miss(y) * symbols), 0) /
-    noise.length;
+    noise.reduce(
+      (sum, _, y) => sum + hit(y) * Math.log(hit(y) * symbols) + (symbols - 1) * miss(y) * Math.log(miss(y) * symbols),
+      0,
+    ) / noise.length;
 
   function bound(n: number, batches: number): number {
     const rng = new Rng("joint").fork(n);

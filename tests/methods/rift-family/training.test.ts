@@ -1,9 +1,9 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { createLayers, type MethodChoice } from "../../../src/methods/index.js";
-import { free, memory } from "../../../src/tensor/index.js";
-import { type Job, train } from "../../../src/train/index.js";
+import { createMethods, type MethodSpec } from "../../../src/methods/index.js";
+import { free, getMemoryStats } from "../../../src/tensor/index.js";
+import { type TrainingJob, train } from "../../../src/train/index.js";
 import { temporaryFolder } from "../../temporary.js";
 import { texts, tinyDataset, tinyJob, tinyModel, valuesOf } from "../tiny.js";
 
@@ -19,7 +19,8 @@ afterAll(() => {
 });
 
 type Method = [string, Record<string, unknown>?];
-const layersOf = (methods: readonly Method[]) => createLayers(methods.map(([name, options = {}]): MethodChoice => ({ name, options })));
+const layersOf = (methods: readonly Method[]) =>
+  createMethods(methods.map(([name, options = {}]): MethodSpec => ({ name, options })));
 const small = { hidden: 6, out: 4 };
 
 interface Trained {
@@ -28,11 +29,17 @@ interface Trained {
 }
 
 /** Trains the tiny model for six updates; its weights and events. */
-async function run(methods: readonly Method[], settings: object = {}, changes: Partial<Job> = {}): Promise<Trained> {
+async function run(
+  methods: readonly Method[],
+  settings: object = {},
+  changes: Partial<TrainingJob> = {},
+): Promise<Trained> {
   const model = tinyModel();
   const events: Record<string, number>[] = [];
-  const watch = { onEvent: (event: Readonly<Record<string, unknown>>) => void events.push(event as Record<string, number>) };
-  await train(tinyJob(model, layersOf(methods), { watch, ...changes }, settings));
+  const watch = {
+    onEvent: (event: Readonly<Record<string, unknown>>) => void events.push(event as Record<string, number>),
+  };
+  await train(tinyJob(model, layersOf(methods), { callbacks: watch, ...changes }, settings));
   const weights = valuesOf(model.weights);
   free(model.weights);
   return { weights, events };
@@ -69,17 +76,28 @@ describe("mixout", () => {
     const layers = layersOf([["mixout", { p: 0.9 }]]);
     const watcher = {
       name: "watcher",
-      losses: (step: Parameters<NonNullable<(typeof layers)[0]["losses"]>>[0], next: () => ReadonlyMap<string, never>) => {
+      losses: (
+        step: Parameters<NonNullable<(typeof layers)[0]["losses"]>>[0],
+        next: () => ReadonlyMap<string, never>,
+      ) => {
         for (const pass of ["perturbed", "perturbed", "clean"])
-          seen.push(new Map([...step.weights(pass, { training: true })].map(([name, value]) => [name, [...value.floats()]])));
+          seen.push(
+            new Map(
+              [...step.weights(pass, { training: true })].map(([name, value]) => [name, [...value.toFloat32Array()]]),
+            ),
+          );
         expect(valuesOf(step.weights("search", { training: false }))).toEqual(valuesOf(step.run.model.weights));
         return next();
       },
     };
     const model = tinyModel();
     // Another start than the pre-trained weights shows where the mixture falls back.
-    await train(tinyJob(model, [...layers, watcher as never], { stopAfter: 2 }));
-    const [first, again, clean] = seen.slice(3) as [Map<string, number[]>, Map<string, number[]>, Map<string, number[]>];
+    await train(tinyJob(model, [...layers, watcher as never], { maxSteps: 2 }));
+    const [first, again, clean] = seen.slice(3) as [
+      Map<string, number[]>,
+      Map<string, number[]>,
+      Map<string, number[]>,
+    ];
     expect(again).toEqual(first);
     for (const [name, values] of first) {
       if (name.startsWith("classifier")) expect(clean.get(name)).toEqual(values);
@@ -95,17 +113,21 @@ describe("rift", () => {
       const notices: string[] = [];
       const events: Record<string, number>[] = [];
       const watch = {
-        onNotice: (message: string) => void notices.push(message),
+        onWarning: (message: string) => void notices.push(message),
         onEvent: (event: Readonly<Record<string, unknown>>) => void events.push(event as Record<string, number>),
       };
-      await run(methods, {}, { watch });
+      await run(methods, {}, { callbacks: watch });
       return [events[0]?.information, notices];
     };
     const [ascc, rift]: [Method, Method] = [
       ["ascc", { steps: 2 }],
       ["rift", small],
     ];
-    const [alone, beneath, over] = [await information(rift), await information(rift, ascc), await information(ascc, rift)];
+    const [alone, beneath, over] = [
+      await information(rift),
+      await information(rift, ascc),
+      await information(ascc, rift),
+    ];
     expect(beneath).toEqual([alone[0], [expect.stringContaining("write ascc before rift")]]);
     expect(over[0]).not.toBe(alone[0]);
     expect(over[1]).toEqual([]);
@@ -115,9 +137,14 @@ describe("rift", () => {
     const progress: number[] = [];
     const first = await run([["rift", small]]);
     const { readdirSync, statSync } = await import("node:fs");
-    const entries = () => readdirSync(join(cache, "teacher")).map((name) => [name, statSync(join(cache, "teacher", name)).mtimeMs]);
+    const entries = () =>
+      readdirSync(join(cache, "teacher")).map((name) => [name, statSync(join(cache, "teacher", name)).mtimeMs]);
     const before = entries();
-    const second = await run([["rift", small]], {}, { watch: { onWork: (_label, done) => void progress.push(done) } });
+    const second = await run(
+      [["rift", small]],
+      {},
+      { callbacks: { onProgress: (_label, done) => void progress.push(done) } },
+    );
     expect(entries()).toEqual(before);
     expect(before.length).toBeGreaterThan(0);
     expect(progress).toContain(texts.length);
@@ -125,14 +152,20 @@ describe("rift", () => {
   });
 
   it("is conditional or not, over teachers or students, with a queue or without: each another run", async () => {
-    const variants: Record<string, unknown>[] = [{}, { conditional: false }, { normalize: "students" }, { queue: 5 }, { tau: 1 }];
+    const variants: Record<string, unknown>[] = [
+      {},
+      { conditional: false },
+      { normalize: "students" },
+      { queue: 5 },
+      { tau: 1 },
+    ];
     const runs = await Promise.all(variants.map((options) => run([["rift", { alpha: 1, ...small, ...options }]])));
     expect(new Set(runs.map(({ weights }) => JSON.stringify(weights))).size).toBe(variants.length);
     for (const { events } of runs)
       for (const event of events) expect(event["loss.information"]).toBeCloseTo(-(event.information as number), 5);
   });
 
-  it.each(["shuffled", "balanced", "one-class"])("takes %s batches", async (batches) => {
+  it.each(["shuffled", "class-balanced", "single-class"])("takes %s batches", async (batches) => {
     const { events } = await run(
       [
         ["ascc", { steps: 1 }],
@@ -142,7 +175,7 @@ describe("rift", () => {
     );
     for (const event of events) expect(event.loss).toBeGreaterThan(-10);
     // One example of a class alone tells nothing.
-    if (batches === "balanced") for (const event of events) expect(event.information).toBeCloseTo(0, 6);
+    if (batches === "class-balanced") for (const event of events) expect(event.information).toBeCloseTo(0, 6);
   });
 
   it("killed and resumed, with its queue, writes the same events and weights", async () => {
@@ -153,7 +186,7 @@ describe("rift", () => {
     ];
     const settings = { checkpointEvery: 2 };
     const whole = await run(methods, settings, { folder: join(folder, "whole") });
-    await run(methods, settings, { folder: join(folder, "cut"), stopAfter: 3 });
+    await run(methods, settings, { folder: join(folder, "cut"), maxSteps: 3 });
     const resumed = await run(methods, settings, { folder: join(folder, "cut"), resume: true });
     expect(resumed.weights).toEqual(whole.weights);
     const events = (name: string) => readFileSync(join(folder, name, "events.jsonl"), "utf8");
@@ -161,24 +194,26 @@ describe("rift", () => {
   });
 
   it("leaves no tensor behind: neither a step nor a run with evaluations", async () => {
-    const started = memory().tensors;
+    const started = getMemoryStats().tensors;
     const counts: number[] = [];
-    const watch = { onStep: () => void counts.push(memory().tensors) };
+    const watch = { onStep: () => void counts.push(getMemoryStats().tensors) };
     const methods: Method[] = [["ascc", { steps: 2 }], ["rift", { ...small, queue: 3 }], ["ptwd"], ["mixout"]];
-    await run(methods, { epochs: 5, batchSize: 12 }, { watch });
+    await run(methods, { epochs: 5, batchSize: 12 }, { callbacks: watch });
     expect(counts.length).toBe(5);
     expect(new Set(counts.slice(1)).size).toBe(1);
-    await run(methods, { epochs: 2, batchSize: 12, selectBy: "robust-accuracy" }, { selection: tinyDataset(texts) });
-    expect(memory().tensors).toBe(started);
+    await run(methods, { epochs: 2, batchSize: 12, selectBy: "robust-accuracy" }, { validation: tinyDataset(texts) });
+    expect(getMemoryStats().tensors).toBe(started);
   });
 });
 
 describe("robust accuracy", () => {
   it("selects the checkpoint, and never exceeds the clean accuracy", async () => {
     const evaluations: Record<string, number>[] = [];
-    const watch = { onEvaluation: (_step: number, metrics: Readonly<Record<string, number>>) => void evaluations.push({ ...metrics }) };
+    const watch = {
+      onEvaluation: (_step: number, metrics: Readonly<Record<string, number>>) => void evaluations.push({ ...metrics }),
+    };
     const settings = { epochs: 12, batchSize: 12, evaluateEvery: 3, selectBy: "robust-accuracy", dropout: false };
-    await run([["ascc", { steps: 5, beta: 1 }]], settings, { watch, selection: tinyDataset(texts) });
+    await run([["ascc", { steps: 5, beta: 1 }]], settings, { callbacks: watch, validation: tinyDataset(texts) });
     expect(evaluations.length).toBe(4);
     for (const metrics of evaluations) {
       expect(metrics["robust-accuracy"]).toBeLessThanOrEqual(metrics.accuracy as number);

@@ -1,8 +1,8 @@
 import { expect, test, vi } from "vitest";
-import { createLayers } from "../../../src/methods/index.js";
+import { createMethods } from "../../../src/methods/index.js";
 import { crossEntropy } from "../../../src/nn/index.js";
 import { free } from "../../../src/tensor/index.js";
-import { type Layer, train } from "../../../src/train/index.js";
+import { type TrainingMethod, train } from "../../../src/train/index.js";
 import { temporaryFolder } from "../../temporary.js";
 import { tinyJob, tinyModel, valuesOf } from "../tiny.js";
 
@@ -17,40 +17,62 @@ interface Trained {
 }
 
 /** Six updates with dropout, decay and clipping; the weights and the events after them. */
-async function trained(methods: readonly Method[] | readonly Layer[], settings: object = {}): Promise<Trained> {
+async function trained(
+  methods: readonly Method[] | readonly TrainingMethod[],
+  settings: object = {},
+): Promise<Trained> {
   const layers = methods.flatMap((method) =>
-    Array.isArray(method) ? createLayers([{ name: method[0], options: method[1] ?? {} }]) : [method],
+    Array.isArray(method) ? createMethods([{ name: method[0], options: method[1] ?? {} }]) : [method],
   );
   const model = tinyModel();
   const events: Record<string, unknown>[] = [];
-  await train(tinyJob(model, layers as Layer[], { watch: { onEvent: (event) => void events.push(event) } }, settings));
+  await train(
+    tinyJob(
+      model,
+      layers as TrainingMethod[],
+      { callbacks: { onEvent: (event) => void events.push(event) } },
+      settings,
+    ),
+  );
   const weights = valuesOf(model.weights);
   free(model.weights);
   return { weights, events };
 }
 
-async function expectEqual(one: readonly Method[], other: readonly Method[] | readonly Layer[], settings: object = {}): Promise<void> {
-  const [first, second, start] = [await trained(one, settings), await trained(other, settings), valuesOf(tinyModel().weights)];
+async function expectEqual(
+  one: readonly Method[],
+  other: readonly Method[] | readonly TrainingMethod[],
+  settings: object = {},
+): Promise<void> {
+  const [first, second, start] = [
+    await trained(one, settings),
+    await trained(other, settings),
+    valuesOf(tinyModel().weights),
+  ];
   expect(first.weights).toEqual(second.weights);
   expect(first.weights, "training moves the weights").not.toEqual(start);
 }
 
 /** The mean cross-entropy of two dropout passes, written out. */
-const twoPasses: Layer = {
+const twoPasses: TrainingMethod = {
   name: "two passes",
   losses(step) {
-    const [first, second] = step.pair("clean", "again").map(({ logits }) => crossEntropy(logits, step.batch.labels));
+    const [first, second] = step
+      .passTwice("clean", "again")
+      .map(({ logits }) => crossEntropy(logits, step.batch.labels));
     return new Map([["task", first!.add(second!).mul(0.5)]]);
   },
 };
 
-test("R-Drop with alpha 0 is the mean cross-entropy of two passes", () => expectEqual([["r-drop", { alpha: 0 }]], [twoPasses]));
+test("R-Drop with alpha 0 is the mean cross-entropy of two passes", () =>
+  expectEqual([["r-drop", { alpha: 0 }]], [twoPasses]));
 
 test.each(["first", "ensemble"])("ROSE (%s) that keeps everything is its two-pass base", (order) =>
   expectEqual([["rose", { order, keep: 1 }]], [twoPasses]),
 );
 
-test("ROSE (second) that keeps everything is standard", () => expectEqual([["rose", { order: "second", keep: 1 }]], []));
+test("ROSE (second) that keeps everything is standard", () =>
+  expectEqual([["rose", { order: "second", keep: 1 }]], []));
 
 test("ROSE over single elements that keeps everything is its base", () =>
   expectEqual([["rose", { order: "ensemble", keep: 1, granularity: "element", eligible: "all" }]], [twoPasses]));
@@ -73,7 +95,8 @@ test("Child-Tuning with all elements is standard", async () => {
 
 test("SMART with lambda 0 and mu 0 is standard", () => expectEqual([["smart", { lambda: 0, mu: 0 }]], []));
 
-test("FreeLB with one step and no perturbation is standard", () => expectEqual([["freelb", { steps: 1, initial: 0, stepSize: 0 }]], []));
+test("FreeLB with one step and no perturbation is standard", () =>
+  expectEqual([["freelb", { steps: 1, initial: 0, stepSize: 0 }]], []));
 
 test("the ensemble with gamma 1 is first-order ROSE", () =>
   expectEqual([["rose", { order: "ensemble", gamma: 1 }]], [["rose", { order: "first" }]]));
@@ -96,7 +119,9 @@ test("a tensor that is frozen keeps its values, and the events tell how many wer
   }
   const frozen = await trained([["rose", { order: "first", keep: 1e-3 }]]);
   const start = valuesOf(tinyModel().weights);
-  const moved = Object.keys(start).filter((name) => JSON.stringify(start[name]) !== JSON.stringify(frozen.weights[name]));
+  const moved = Object.keys(start).filter(
+    (name) => JSON.stringify(start[name]) !== JSON.stringify(frozen.weights[name]),
+  );
   expect(moved.filter((name) => /\.layer\.\d+\..*\.weight$/.test(name))).toEqual([]);
   expect(moved).toContain("classifier.weight");
   expect(moved).toContain("bert.encoder.layer.0.output.dense.bias");
@@ -111,7 +136,7 @@ test("a mask that is held serves as many updates as refresh says", async () => {
 
 test("a base of two passes runs both as one batch, and nothing else", async () => {
   const passes: string[] = [];
-  const spy: Layer = {
+  const spy: TrainingMethod = {
     name: "spy",
     weights(pass, next) {
       passes.push(pass.name);
@@ -122,7 +147,7 @@ test("a base of two passes runs both as one batch, and nothing else", async () =
     { name: "r-drop", options: {} },
     { name: "rose", options: { order: "first", refresh: 2 } },
   ])
-    await trained([spy, ...createLayers([method])]);
+    await trained([spy, ...createMethods([method])]);
   expect(passes).toEqual(Array(12).fill("clean+again"));
 });
 
@@ -137,7 +162,7 @@ test("auto chooses shares within the grid, and a gamma", async () => {
 });
 
 test("options that cannot be say what was expected", () => {
-  const made = (options: Record<string, unknown>) => () => createLayers([{ name: "rose", options }]);
+  const made = (options: Record<string, unknown>) => () => createMethods([{ name: "rose", options }]);
   expect(made({ keep: 60 })).toThrow(/keep: expected a share in \(0, 1\], such as 0.6, received 60/);
   expect(made({ keep: "auto", granularity: "element" })).toThrow(/needs granularity: tensor/);
 });

@@ -1,7 +1,7 @@
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { methodChoices, type RunConfig } from "../../../src/runs/config.js";
+import { type RunConfig, toMethodSpecs } from "../../../src/runs/config.js";
 import { readRunConfig } from "../../../src/runs/read-config.js";
 
 const folder = "experiments/rose";
@@ -27,19 +27,30 @@ describe("the experiments of ROSE's tables", () => {
     expect(files.toSorted()).toEqual(expected.toSorted());
   });
 
-  test.each(files)("%s is a config that differs from its task's others in method, model and rate alone", async (file) => {
-    const [task, size] = file.split("-") as [string, string];
-    const [config, reference] = await Promise.all([file, `${task}-${size}-standard.yaml`].map(read));
-    const { method, train } = config!;
-    expect(config).toEqual({ ...reference, method, train: { ...reference!.train, learningRate: train.learningRate } });
-    expect(config).toMatchObject({ task, model: `FacebookAI/roberta-${size}`, train: { epochs: 10, batchSize: task === "rte" ? 16 : 32 } });
-    const choices = methodChoices(method);
-    const rose = choices.find(({ name }) => name === "rose");
-    if (!rose) return;
-    const [baseRate, baseKeep, largeRate, largeKeep] = published[String(rose.options.order)]?.[task] ?? [];
-    expect([1e5 * train.learningRate, 100 * Number(rose.options.keep)].map(Math.round)).toEqual(
-      size === "base" ? [baseRate, baseKeep] : [largeRate, largeKeep],
-    );
-    expect(choices.map(({ name }) => name)).toEqual(file.includes("r-drop") ? ["r-drop", "rose"] : ["rose"]);
-  });
+  test.each(files)(
+    "%s is a config that differs from its task's others in method, model and rate alone",
+    async (file) => {
+      const [task, size] = file.split("-") as [string, string];
+      const [config, reference] = await Promise.all([file, `${task}-${size}-standard.yaml`].map(read));
+      const { methods: method, train } = config!;
+      expect(config).toEqual({
+        ...reference,
+        method,
+        train: { ...reference!.train, learningRate: train.learningRate },
+      });
+      expect(config).toMatchObject({
+        task,
+        model: `FacebookAI/roberta-${size}`,
+        train: { epochs: 10, batchSize: task === "rte" ? 16 : 32 },
+      });
+      const choices = toMethodSpecs(method);
+      const rose = choices.find(({ name }) => name === "rose");
+      if (!rose) return;
+      const [baseRate, baseKeep, largeRate, largeKeep] = published[String(rose.options.order)]?.[task] ?? [];
+      expect([1e5 * train.learningRate, 100 * Number(rose.options.keep)].map(Math.round)).toEqual(
+        size === "base" ? [baseRate, baseKeep] : [largeRate, largeKeep],
+      );
+      expect(choices.map(({ name }) => name)).toEqual(file.includes("r-drop") ? ["r-drop", "rose"] : ["rose"]);
+    },
+  );
 });

@@ -62,7 +62,7 @@ export function toTensors(saved: Tensors): Map<string, Tensor> {
 
 /** Equal within 1e-5, relative to the largest value. */
 export function expectClose(actual: Tensor | undefined, expected: Saved, what = ""): void {
-  const values = [...(actual?.floats() ?? [])];
+  const values = [...(actual?.toFloat32Array() ?? [])];
   expect(values.length, what).toBe(expected.values.length);
   const largest = Math.max(1e-3, ...expected.values.map(Math.abs));
   const worst = Math.max(...values.map((value, i) => Math.abs(value - (expected.values[i] as number))));

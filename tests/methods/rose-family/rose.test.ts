@@ -1,11 +1,18 @@
 import { describe, expect, test } from "vitest";
 import { rDrop } from "../../../src/methods/r-drop.js";
-import { rose } from "../../../src/methods/rose.js";
-import { countWithin, elementMask, naturalCount, naturalGamma, separation, tensorMask } from "../../../src/methods/rose-mask.js";
-import { granularities, secondOrderRisks } from "../../../src/methods/rose-risk.js";
-import { AdamW, symmetricDivergence } from "../../../src/nn/index.js";
+import {
+  computeAutoGamma,
+  computeElementMask,
+  computeOtsuCount,
+  computeSeparation,
+  computeTensorMask,
+  countWithinFraction,
+} from "../../../src/methods/rose/mask.js";
+import { computeSecondOrderRisks, granularities } from "../../../src/methods/rose/risk.js";
+import { rose } from "../../../src/methods/rose/rose.js";
+import { AdamW, symmetricKl } from "../../../src/nn/index.js";
 import { noGrad, scope, type Tensor, tensor } from "../../../src/tensor/index.js";
-import { gradientsOf, type Named, type Step, type Update } from "../../../src/train/index.js";
+import { type BatchContext, gradientsOf, type NamedTensors, type OptimizerStep } from "../../../src/train/index.js";
 import { expectAllClose, expectClose, fixture, toTensor, toTensors } from "./fixture.js";
 
 describe("eq. 1 and 2", () => {
@@ -14,9 +21,12 @@ describe("eq. 1 and 2", () => {
   test("the divergence of two dropout passes and the norms of its gradients", () => {
     scope(() => {
       const inputs = toTensor(divergence.inputs);
-      const [first, second] = divergence.weights.map((saved) => toTensor(saved).requireGrad()) as [Tensor, Tensor];
-      const [p, q] = divergence.masks.map((mask) => inputs.mul(toTensor(mask)).matmul(first).tanh().matmul(second)) as [Tensor, Tensor];
-      const loss = symmetricDivergence(p, q).mul(inputs.size(0) / 4);
+      const [first, second] = divergence.weights.map((saved) => toTensor(saved).requiresGrad_()) as [Tensor, Tensor];
+      const [p, q] = divergence.masks.map((mask) => inputs.mul(toTensor(mask)).matmul(first).tanh().matmul(second)) as [
+        Tensor,
+        Tensor,
+      ];
+      const loss = symmetricKl(p, q).mul(inputs.size(0) / 4);
       expectClose(loss, divergence.divergence);
       const gradients = gradientsOf(
         loss,
@@ -25,18 +35,25 @@ describe("eq. 1 and 2", () => {
           ["second", second],
         ]),
       );
-      expectClose(granularities.tensor.norms([...gradients.values()]), divergence.norms);
+      expectClose(granularities.tensor.computeNorms([...gradients.values()]), divergence.norms);
     });
   });
 
   test.each(Object.keys(divergence.rDrop))("R-Drop's loss at alpha %s", (alpha) => {
     scope(() => {
       const [p, q] = divergence.logits.map((saved) => ({ logits: toTensor(saved) }));
-      const step = { log() {}, pair: () => [p, q], batch: { labels: tensor(Int32Array.from(divergence.labels)) } } as unknown as Step;
+      const step = {
+        log() {},
+        passTwice: () => [p, q],
+        batch: { labels: tensor(Int32Array.from(divergence.labels)) },
+      } as unknown as BatchContext;
       const layer = rDrop.create({ alpha: Number(alpha) });
       const losses = layer.losses?.(step, () => new Map()) as ReadonlyMap<string, Tensor>;
       expect([...losses.keys()]).toEqual(["task", "consistency"]);
-      expectClose((losses.get("task") as Tensor).add(losses.get("consistency") as Tensor), divergence.rDrop[alpha] as never);
+      expectClose(
+        (losses.get("task") as Tensor).add(losses.get("consistency") as Tensor),
+        divergence.rDrop[alpha] as never,
+      );
     });
   });
 });
@@ -45,8 +62,8 @@ describe("eq. 3", () => {
   test.each(fixture.masks)("$name risks, keep $keep", ({ risks, keep, rank, quantile }) => {
     scope(() => {
       const values = tensor(Float32Array.from(risks));
-      expect([...tensorMask(values, keep, "rank").floats()]).toEqual(rank.values);
-      expect([...tensorMask(values, keep, "quantile").floats()]).toEqual(quantile.values);
+      expect([...computeTensorMask(values, keep, "rank").toFloat32Array()]).toEqual(rank.values);
+      expect([...computeTensorMask(values, keep, "quantile").toFloat32Array()]).toEqual(quantile.values);
     });
   });
 
@@ -55,8 +72,8 @@ describe("eq. 3", () => {
       for (const { name, risks, keep, rank, quantile } of fixture.masks) {
         if (name === "ties" || name === "equal") continue;
         const values = tensor(Float32Array.from(risks));
-        expect([...elementMask(values, keep, "rank").floats()]).toEqual(rank.values);
-        expect([...elementMask(values, keep, "quantile").floats()]).toEqual(quantile.values);
+        expect([...computeElementMask(values, keep, "rank").toFloat32Array()]).toEqual(rank.values);
+        expect([...computeElementMask(values, keep, "quantile").toFloat32Array()]).toEqual(quantile.values);
       }
     });
   });
@@ -64,13 +81,15 @@ describe("eq. 3", () => {
   test("57 of 96 tensors at 60 % by rank, 58 by quantile", () => {
     const case96 = fixture.masks.find(({ name, keep }) => name === "ninetySix" && keep === 0.6);
     const count = (values: readonly number[] = []): number => values.reduce((sum, value) => sum + value, 0);
-    expect([countWithin(0.6, 96), count(case96?.rank.values), count(case96?.quantile.values)]).toEqual([57, 57, 58]);
+    expect([countWithinFraction(0.6, 96), count(case96?.rank.values), count(case96?.quantile.values)]).toEqual([
+      57, 57, 58,
+    ]);
   });
 });
 
 test("eq. 4: 1 where there is no average yet", () => {
   scope(() => {
-    const risks = secondOrderRisks(tensor([2, 2, 0]), tensor([0.1, 0, 0.5]), 0.1);
+    const risks = computeSecondOrderRisks(tensor([2, 2, 0]), tensor([0.1, 0, 0.5]), 0.1);
     expectClose(risks, { shape: [3], values: [1, 1, 1] });
   });
 });
@@ -78,22 +97,24 @@ test("eq. 4: 1 where there is no average yet", () => {
 describe("keep: auto and gamma: auto", () => {
   test("the count is where the logarithms fall into two groups", () => {
     scope(() => {
-      expect(naturalCount(tensor([1e-3, 5, 1.2e-3, 4, 0.9e-3, 1.1e-3, 6, 1e-3])).item()).toBe(5);
+      expect(computeOtsuCount(tensor([1e-3, 5, 1.2e-3, 4, 0.9e-3, 1.1e-3, 6, 1e-3])).item()).toBe(5);
       // Within the paper's grid: a single outlier of 20 is not all that is frozen.
-      expect(naturalCount(tensor(Array.from({ length: 20 }, (_, i) => (i === 0 ? 1e6 : 1 + i / 1000)))).item()).toBe(18);
-      expect(naturalCount(tensor([0.3])).item()).toBe(1);
+      expect(
+        computeOtsuCount(tensor(Array.from({ length: 20 }, (_, i) => (i === 0 ? 1e6 : 1 + i / 1000)))).item(),
+      ).toBe(18);
+      expect(computeOtsuCount(tensor([0.3])).item()).toBe(1);
     });
   });
 
   test("the clearer mask weighs more", () => {
     scope(() => {
-      const clear = separation(tensor([1, 1.01, 100, 101]), tensor([1, 1, 0, 0]));
-      const vague = separation(tensor([1, 2, 3, 4]), tensor([1, 1, 0, 0]));
-      const nothing = separation(tensor([1, 2, 3, 4]), tensor([1, 1, 1, 1]));
+      const clear = computeSeparation(tensor([1, 1.01, 100, 101]), tensor([1, 1, 0, 0]));
+      const vague = computeSeparation(tensor([1, 2, 3, 4]), tensor([1, 1, 0, 0]));
+      const nothing = computeSeparation(tensor([1, 2, 3, 4]), tensor([1, 1, 1, 1]));
       expect(clear.item()).toBeGreaterThan(0.99);
       expect(nothing.item()).toBeCloseTo(0, 6);
-      expect(naturalGamma(clear, vague).item()).toBeCloseTo(clear.item() / (clear.item() + vague.item()), 4);
-      expect(naturalGamma(nothing, nothing).item()).toBeCloseTo(0.5, 3);
+      expect(computeAutoGamma(clear, vague).item()).toBeCloseTo(clear.item() / (clear.item() + vague.item()), 4);
+      expect(computeAutoGamma(nothing, nothing).item()).toBeCloseTo(0.5, 3);
     });
   });
 });
@@ -106,43 +127,53 @@ describe("Algorithm 1", () => {
       const parameters = toTensors(start);
       const names = [...parameters.keys()];
       const { beta1, beta2, epsilon, decay, rate, keepFirst, keepSecond, gamma } = settings;
-      const optimizer = new AdamW(parameters, [{ names, decay, rate: 1 }], { beta1, beta2, epsilon });
-      optimizer.setRate(rate);
+      const optimizer = new AdamW(parameters, [{ names, weightDecay: decay, learningRate: 1 }], {
+        beta1,
+        beta2,
+        epsilon,
+      });
+      optimizer.setLearningRateFactor(rate);
       const layer = rose.create(rose.options.parse({ order: expected.order, keepFirst, keepSecond, gamma }));
       const logged = new Map<string, Tensor>();
       for (const [number, { g, kl }] of sequence.entries()) {
-        const gradients: Named = toTensors(g);
+        const gradients: NamedTensors = toTensors(g);
         const update = {
           run: { model: { weights: parameters } },
-          number,
+          stepIndex: number,
           gradients,
-          others: new Map([["rose.divergence", toTensors(kl)]]),
+          auxiliaryGradients: new Map([["rose.divergence", toTensors(kl)]]),
           optimizer,
           log: (name: string, value: Tensor) => void logged.set(name, value),
-        } as unknown as Update;
+        } as unknown as OptimizerStep;
         const moments = Object.keys(kl).map((name) => optimizer.firstMoment(name));
         expectClose(
-          secondOrderRisks(
-            granularities.tensor.norms(Object.keys(kl).map((name) => gradients.get(name) as Tensor)),
-            granularities.tensor.norms(moments),
+          computeSecondOrderRisks(
+            granularities.tensor.computeNorms(Object.keys(kl).map((name) => gradients.get(name) as Tensor)),
+            granularities.tensor.computeNorms(moments),
             1 - beta1,
           ),
           expected.risks[number]?.second as never,
           "line 6",
         );
-        expectClose(granularities.tensor.norms([...toTensors(kl).values()]), expected.risks[number]?.first as never, "line 5");
+        expectClose(
+          granularities.tensor.computeNorms([...toTensors(kl).values()]),
+          expected.risks[number]?.first as never,
+          "line 5",
+        );
         noGrad(() => {
-          const selected = layer.select?.(
+          const selected = layer.transformUpdates?.(
             update,
-            () => new Map([...gradients].map(([name, gradient]) => [name, { gradient, gate: null }])),
+            () => new Map([...gradients].map(([name, gradient]) => [name, { gradient, mask: null }])),
           );
-          const gates = Object.keys(kl).map((name) => selected?.get(name)?.gate?.item());
-          for (const [i, value] of (expected.masks[number]?.values ?? []).entries()) expect(gates[i], "line 7").toBeCloseTo(value, 6);
-          expect(selected?.get("classifier.weight")?.gate, "what is not eligible always trains").toBe(null);
+          const gates = Object.keys(kl).map((name) => selected?.get(name)?.mask?.item());
+          for (const [i, value] of (expected.masks[number]?.values ?? []).entries())
+            expect(gates[i], "line 7").toBeCloseTo(value, 6);
+          expect(selected?.get("classifier.weight")?.mask, "what is not eligible always trains").toBe(null);
           optimizer.update(selected ?? new Map());
         });
         const mask = expected.masks[number]?.values ?? [];
-        const mean = (values: readonly number[]): number => values.reduce((sum, value) => sum + value, 0) / values.length;
+        const mean = (values: readonly number[]): number =>
+          values.reduce((sum, value) => sum + value, 0) / values.length;
         expect(logged.get("rose.kept")?.item()).toBeCloseTo(mean(mask), 6);
         expect(logged.get("rose.kept.0")?.item()).toBeCloseTo(mean(mask.slice(0, 5)), 6);
         expect(logged.get("rose.kept.1")?.item()).toBeCloseTo(mean(mask.slice(5)), 6);

@@ -1,0 +1,38 @@
+import { spawn } from "node:child_process";
+import { join } from "node:path";
+import type { Command } from "@commander-js/extra-typings";
+import { packageRoot } from "../../tensor/native.js";
+import { ExitCode } from "../command.js";
+import { formatHelpExamples, jsonOption } from "../options.js";
+
+export function define(command: Command): void {
+  command
+    .option("--libtorch <folder>", "use the libtorch in this folder, as the variable LIBTORCH does")
+    .option("--system", "use the system's libtorch alone; installs Debian's packages where they are missing")
+    .option("--force", "build again even if nothing changed")
+    .option("--dry-run", "say what would be done, do nothing")
+    .addOption(jsonOption("print the result as JSON"))
+    .addHelpText(
+      "after",
+      formatHelpExamples("temper setup", "temper setup --dry-run", "LIBTORCH=/opt/libtorch temper setup --force"),
+    )
+    .action(({ libtorch, system, force, dryRun, json }) =>
+      runSetup([
+        ...(libtorch === undefined ? [] : ["--libtorch", libtorch]),
+        ...(system ? ["--system"] : []),
+        ...(force ? ["--force"] : []),
+        ...(dryRun ? ["--dry-run"] : []),
+        ...(json ? ["--json"] : []),
+      ]),
+    );
+}
+
+/** Set-up is a program of its own, since it must run before anything is installed or compiled. */
+async function runSetup(args: readonly string[]): Promise<void> {
+  const child = spawn(process.execPath, [join(packageRoot, "scripts/setup/setup.mjs"), ...args], { stdio: "inherit" });
+  const code = await new Promise<number | null>((resolve, reject) => {
+    child.once("error", reject);
+    child.once("exit", resolve);
+  });
+  if (code !== 0) throw new ExitCode(code ?? 1);
+}

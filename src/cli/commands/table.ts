@@ -1,0 +1,67 @@
+import { type Command, Option } from "@commander-js/extra-typings";
+import { UserError } from "../../errors.js";
+import { collectResults } from "../../sweeps/collect-results.js";
+import { readSweepPlan } from "../../sweeps/plan.js";
+import { type PublishedTable, readPublishedTable } from "../../sweeps/published-results.js";
+import { toCsv, toMarkdown, toTableJson } from "../../sweeps/render-table.js";
+import { createRunsTable } from "../../sweeps/runs-table.js";
+import type { ResultsTable } from "../../sweeps/table.js";
+import { type Io, write } from "../io.js";
+import { formatHelpExamples, jsonOption } from "../options.js";
+import { printJson } from "../output.js";
+
+interface TableCommandOptions {
+  paper?: true | undefined;
+  format: "markdown" | "csv";
+  json?: true | undefined;
+}
+
+export function define(command: Command, io: Io): void {
+  command
+    .argument("<folder...>", "folders of sweeps, or run folders, or folders of runs")
+    .option("--paper", "the published figures beside ours, with the interval that their test sets allow")
+    .addOption(
+      new Option("--format <name>", "how it is written")
+        .choices(["markdown", "csv"] as const)
+        .default("markdown" as const),
+    )
+    .addOption(jsonOption("print the tables as JSON"))
+    .addHelpText(
+      "after",
+      formatHelpExamples(
+        "temper table runs/rose-table-1-small --paper",
+        "temper table runs/sst2-standard-seed0 runs/sst2-rose-seed0",
+      ),
+    )
+    .action((folders, options) => printTables(io, folders, options));
+}
+
+async function printTables(io: Io, folders: readonly string[], options: TableCommandOptions): Promise<void> {
+  const drawn: { table: ResultsTable; published: PublishedTable | null }[] = [];
+  const others: string[] = [];
+  for (const folder of folders) {
+    const plan = await readSweepPlan(folder);
+    if (plan) drawn.push(await withPublishedTable(await collectResults(folder, plan), options));
+    else others.push(folder);
+  }
+  if (others.length > 0) drawn.push(await withPublishedTable(await createRunsTable(others), options));
+  if (options.json)
+    return printJson(
+      io,
+      drawn.map(({ table, published }) => toTableJson(table, published)),
+    );
+  const render = options.format === "csv" ? toCsv : toMarkdown;
+  await write(io.stdout, drawn.map(({ table, published }) => render(table, published)).join("\n"));
+}
+
+async function withPublishedTable(
+  table: ResultsTable,
+  { paper }: TableCommandOptions,
+): Promise<{ table: ResultsTable; published: PublishedTable | null }> {
+  if (!paper) return { table, published: null };
+  if (table.paper === null)
+    throw new UserError(
+      `--paper: ${table.title} belongs to no paper's table; sweeps of experiments/sweeps do, by their key paper`,
+    );
+  return { table, published: await readPublishedTable(table.paper) };
+}

@@ -1,0 +1,127 @@
+import { readdir, stat } from "node:fs/promises";
+import { createRequire } from "node:module";
+import { basename, join, resolve } from "node:path";
+import { UserError } from "../errors.js";
+import { exists } from "../files.js";
+import { describeMissingWeights, findWeightsFile } from "./checkpoint.js";
+import { downloadHubSnapshot, type HubOptions } from "./hub.js";
+
+/** A model's folder on this machine, with config.json and, beside it, weights and tokenizer. */
+export interface ModelFolder {
+  readonly folder: string;
+  /** For people: the folder's name, the package, or the hub's name. */
+  readonly name: string;
+  readonly source: "folder" | "npm" | "hub";
+}
+
+/** Finds the model that a user named: a folder (of a model or a finished run), npm:PACKAGE, or a hub name (name[@revision]). */
+export async function resolveModel(reference: string, options: HubOptions = {}): Promise<ModelFolder> {
+  if (reference.trim() === "")
+    throw new UserError("expected a model: a folder, npm:PACKAGE or a hub name such as roberta-base");
+  if (reference.startsWith("npm:")) return resolvePackage(reference.slice("npm:".length));
+  const kind = await getPathKind(reference);
+  if (kind === "folder") return resolveFolder(reference);
+  if (kind === "file")
+    throw new UserError(
+      `${reference}: expected a model's folder, found a file; give the folder that holds its config.json`,
+    );
+  if (await isPathLike(reference)) {
+    throw new UserError(
+      `${reference}: there is no such folder; a model is a folder, npm:PACKAGE or a hub name such as roberta-base`,
+    );
+  }
+  return resolveHubModel(reference, options);
+}
+
+async function resolveFolder(reference: string): Promise<ModelFolder> {
+  const folder = resolve(reference);
+  const found: ModelFolder = { folder, name: basename(folder), source: "folder" };
+  const inner = join(folder, "model");
+  if (await exists(join(inner, "config.json"))) return { ...found, folder: inner };
+  // A run writes its events from the first step and its model at the end.
+  if (await exists(join(folder, "events.jsonl"))) {
+    throw new UserError(
+      `${reference}: this run has not finished, so it has no model yet; resume it, or give another model`,
+    );
+  }
+  if (await exists(join(folder, "config.json"))) return found;
+  throw new UserError(
+    `${reference}: expected a model's folder with config.json, or a run's folder with model/config.json; found neither`,
+  );
+}
+
+async function resolvePackage(specifier: string): Promise<ModelFolder> {
+  const parts = /^((?:@[a-z0-9~-][\w.~-]*\/)?[a-z0-9~-][\w.~-]*)((?:\/[\w~-][\w.~-]*)*)$/i.exec(specifier);
+  if (parts === null) throw new UserError(`expected npm:PACKAGE or npm:PACKAGE/FOLDER, received "npm:${specifier}"`);
+  const [, name, inside] = parts as unknown as [string, string, string];
+  const root = await findPackage(name);
+  if (root === null) throw new UserError(`the package ${name} is not installed; install it with: npm install ${name}`);
+  const found = { name: specifier, source: "npm" as const };
+  const start = join(root, inside);
+  if (await exists(join(start, "config.json"))) return { ...found, folder: start };
+  const folders = (await readdir(start, { withFileTypes: true }).catch(() => [])).filter((entry) =>
+    entry.isDirectory(),
+  );
+  const models: string[] = [];
+  for (const { name: folder } of folders) if (await exists(join(start, folder, "config.json"))) models.push(folder);
+  if (models.length === 1) return { ...found, folder: join(start, models[0]!) };
+  if (models.length === 0)
+    throw new UserError(`npm:${specifier}: no config.json at ${start} or one folder down; is it a model package?`);
+  throw new UserError(
+    `npm:${specifier} holds several models; name one: ${models.map((model) => `npm:${specifier}/${model}`).join(", ")}`,
+  );
+}
+
+/** Looked up where Node would, from the user's folder and then from ours; by folder, since "exports" may hide every file. */
+async function findPackage(name: string): Promise<string | null> {
+  const starts = [join(process.cwd(), "index.js"), import.meta.url];
+  for (const folder of starts.flatMap((start) => createRequire(start).resolve.paths(name) ?? [])) {
+    if (await exists(join(folder, name, "package.json"))) return join(folder, name);
+  }
+  return null;
+}
+
+async function resolveHubModel(reference: string, options: HubOptions): Promise<ModelFolder> {
+  const [name = "", revision] = reference.split(/@(.*)/, 2);
+  const repo = { type: "model" as const, name, ...(revision === undefined ? {} : { revision }) };
+  const folder = await downloadHubSnapshot(repo, (paths) => selectNeededFiles(name, paths), options);
+  if (await exists(join(folder, "config.json"))) return { folder, name: reference, source: "hub" };
+  throw new UserError(`${reference}: the copy in the cache (${folder}) lacks config.json; get it again while online`);
+}
+
+const auxiliaryFiles = [
+  "config.json",
+  "tokenizer.json",
+  "tokenizer_config.json",
+  "special_tokens_map.json",
+  "added_tokens.json",
+  "vocab.txt",
+  "vocab.json",
+  "merges.txt",
+  "head.safetensors",
+];
+
+/** What we use of a model's repository: many hold the same weights in five formats. */
+function selectNeededFiles(name: string, paths: readonly string[]): string[] {
+  const top = paths.filter((path) => !path.includes("/"));
+  if (!top.includes("config.json"))
+    throw new UserError(`${name}: this repository has no config.json; is it a model for transformers?`);
+  const weights = findWeightsFile(top);
+  if (weights === null) throw new UserError(describeMissingWeights(name, top));
+  const isWeights = (path: string): boolean =>
+    path === weights.file || (weights.kind === "sharded" && /^model.*\.safetensors$/.test(path));
+  return top.filter((path) => auxiliaryFiles.includes(path) || isWeights(path));
+}
+
+async function getPathKind(path: string): Promise<"folder" | "file" | null> {
+  const found = await stat(path).catch(() => null);
+  if (found === null) return null;
+  return found.isDirectory() ? "folder" : "file";
+}
+
+/** Things that are no hub name, and names below a folder that is here. */
+async function isPathLike(reference: string): Promise<boolean> {
+  if (/^[./~]|\\|\/$|\/.*\//.test(reference.replace(/@.*/, ""))) return true;
+  const [first, second] = reference.split("/");
+  return second !== undefined && (await getPathKind(first!)) === "folder";
+}

@@ -1,0 +1,40 @@
+import type { Weights } from "../nn/index.js";
+import { noGrad, scope, stack, type Tensor } from "../tensor/index.js";
+
+/** Relative L2 distances, ||weights - origin|| / ||origin||: of the whole encoder (`all`) and of its parts. */
+export type Distances = Readonly<Record<string, number>>;
+
+/** The part of an encoder that a parameter belongs to; null for a head, BERT's pooler included. */
+function getEncoderPart(name: string): string | null {
+  const layer = /\.encoder\.layer\.(\d+)\./.exec(name);
+  if (layer) return `layer ${layer[1]}`;
+  return name.includes(".embeddings.") ? "embeddings" : null;
+}
+
+/** How far an encoder has moved from where it began (RIFT fig. 2). */
+export function computeRelativeDistances(weights: Weights, origin: Weights): Distances {
+  const names = [...origin.keys()].filter((name) => getEncoderPart(name) !== null);
+  const norms = scope(() =>
+    noGrad(() => {
+      const pairs = names.flatMap((name) => {
+        const before = origin.get(name) as Tensor;
+        const now = weights.get(name);
+        if (!now) throw new Error(`the weights hold no ${name}`);
+        return [now.detach().sub(before).norm(), before.norm()];
+      });
+      // Read once: each reading waits for the device.
+      return stack(pairs, 0).toFloat32Array();
+    }),
+  );
+  const sums = new Map<string, { moved: number; size: number }>([["all", { moved: 0, size: 0 }]]);
+  for (const [i, name] of names.entries()) {
+    for (const part of ["all", getEncoderPart(name) as string]) {
+      const sum = sums.get(part) ?? { moved: 0, size: 0 };
+      sums.set(part, {
+        moved: sum.moved + (norms[2 * i] as number) ** 2,
+        size: sum.size + (norms[2 * i + 1] as number) ** 2,
+      });
+    }
+  }
+  return Object.fromEntries([...sums].map(([part, { moved, size }]) => [part, Math.sqrt(moved / size)]));
+}
