@@ -53,8 +53,8 @@ export async function tinyRun(
   return runConfigSchema.parse({
     model: await writeTinyBert(join(folder, "tiny-bert")),
     data: writeReviews(join(folder, "reviews.tsv")),
-    text: ["text"],
-    label: "label",
+    textColumn: ["text"],
+    labelColumn: "label",
     device: "cpu",
     threads: 1,
     train: { epochs: 2, batchSize: 8, learningRate: 1e-2, ...train },

@@ -43,7 +43,7 @@ async function open(method, model) {
     };
   });
   const train = { items, lengths: new Int32Array(rows).fill(length), truncated: 0 };
-  const task = { name: "bench", labels: ["a", "b"], fields: ["text"], openFields: [0], metrics: ["accuracy"] };
+  const task = { name: "bench", labels: ["a", "b"], fields: ["text"], modifiableFields: [0], metrics: ["accuracy"] };
   const settings = trainSettingsSchema.parse({ batchSize: rows, epochs: 100 });
   const layers = method === null ? [] : createLayers([{ name: method[0], options: method[1] }]);
   const job = {

@@ -94,7 +94,7 @@ const host = toHostBatch(train, Int32Array.from(items.keys()), 0, "cpu");
 
 async function openUpdates(...names) {
   const layers = createLayers(names.map((name) => ({ name, options: {} })));
-  const task = { name: "bench", labels: ["a", "b"], fields: ["text"], openFields: [0] };
+  const task = { name: "bench", labels: ["a", "b"], fields: ["text"], modifiableFields: [0] };
   const settings = trainSettingsSchema.parse({ batchSize: rows });
   const rest = {
     selection: null,

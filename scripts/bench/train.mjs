@@ -47,7 +47,7 @@ async function openOurs(examples, seed) {
   const flags = { model, task: "sst2", data: options.data, limit: count, seed, threads: threads(), device: "cpu" };
   const settings = { "train.epochs": 1, "train.batchSize": 32, "train.learningRate": 1e-4 };
   const opened = await openRunConfig(
-    await readRunConfig({ flags: { ...flags, ...settings, selectionLimit: 1 } }),
+    await readRunConfig({ flags: { ...flags, ...settings, maxValidationSamples: 1 } }),
     () => {},
   );
   // Every seed trains on the same sample, as the other side does.

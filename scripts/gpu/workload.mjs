@@ -107,7 +107,7 @@ export async function openSteps(
     name: "bench",
     labels: ["0", "1"],
     fields: ["text"],
-    openFields: [0],
+    modifiableFields: [0],
     metrics: [],
     splits: [],
     selectSplit: "select",

@@ -101,7 +101,7 @@ describe("temper analyze", () => {
     const runs = data.runs as {
       label: string;
       option: number | null;
-      chosenStep: number;
+      bestStep: number;
       curve: { step: number; distance: { all: number } }[];
       final: { all: number };
     }[];
@@ -110,10 +110,10 @@ describe("temper analyze", () => {
       ["r-drop alpha 0.1 seed 0", 0.1],
       ["r-drop alpha 1 seed 1", 1],
     ]);
-    for (const { curve, chosenStep, final } of runs) {
+    for (const { curve, bestStep, final } of runs) {
       expect(curve[0]).toMatchObject({ step: 0, distance: { all: 0 } });
       expect(curve.length).toBeGreaterThan(3);
-      expect(curve.find(({ step }) => step === chosenStep)!.distance.all).toBeCloseTo(final.all, 5);
+      expect(curve.find(({ step }) => step === bestStep)!.distance.all).toBeCloseTo(final.all, 5);
     }
     expectFigure(svg, "against alpha", "over training");
     expect(stdout).toContain(data.meaning as string);

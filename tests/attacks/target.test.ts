@@ -49,7 +49,7 @@ describe("constraints", () => {
     expect(getMaxChangedWords(20, { ...free, maxModificationRate: 0.25 })).toBe(5);
     expect(getMaxChangedWords(3, { ...free, maxModificationRate: 0.3 })).toBe(0);
     expect(getMaxChangedWords(7, free)).toBe(7);
-    expect(constraintsSchema.safeParse({ largestShare: 0 }).success).toBe(false);
+    expect(constraintsSchema.safeParse({ maxModificationRate: 0 }).success).toBe(false);
   });
 
   test("keep what a language model allows, in any case", () => {

@@ -198,7 +198,7 @@ describe("options", () => {
   });
 
   test("an encoding other than the one it was trained with", async () => {
-    const facts = { format: 1, encoding: "subword", head: "hf", maxLength: 12, task: "spam", labels: ["ham", "spam"] };
+    const facts = { format: 1, tokenization: "subword", head: "hf", maxLength: 12, task: "spam", labels: ["ham", "spam"] };
     const trained = copy("trained", { "config.json": JSON.stringify({ ...tinyConfig, temper: facts }) });
     expect(await refusal(["encode", trained, "--tokenization", "word"])).toContain(
       "was trained with subword, received word",

@@ -122,7 +122,7 @@ describe("temper serve", () => {
     const { url, child } = await serve(victims.subword!.run);
     expect(await (await fetch(url)).json()).toMatchObject({
       labels: ["negative", "positive"],
-      encoding: "subword",
+      tokenization: "subword",
       unknown: "[UNK]",
     });
     const answers: [string, number, RegExp][] = [

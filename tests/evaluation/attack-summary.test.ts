@@ -125,14 +125,14 @@ describe("sanity flags", () => {
   test("are silent where nothing is odd", () => {
     expect(names({})).toEqual([]);
     expect(
-      names({}, { trainedEncoding: "word", encoding: "word", dropoutOn: false, whiteBox: [], transfer: [] }),
+      names({}, { trainedEncoding: "word", tokenization: "word", dropoutOn: false, whiteBox: [], transfer: [] }),
     ).toEqual([]);
   });
 
   test("show each oddity", () => {
     expect(names({ majority: 0.9 })).toEqual(["label-map"]);
     expect(names({}, { dropoutOn: true })).toEqual(["dropout"]);
-    expect(names({}, { trainedEncoding: "word", encoding: "subword" })).toEqual(["encoding"]);
+    expect(names({}, { trainedEncoding: "word", tokenization: "subword" })).toEqual(["encoding"]);
     expect(names({ space: { ...summary.space, words: 50, openWords: 2 } })).toEqual(["few-substitutes"]);
     const two = { examples: 1000, attacks: { pwws: attacked(0.2), ascc: attacked(0.5) } };
     expect(names(two, { whiteBox: ["ascc"] })).toEqual(["black-beats-white"]);

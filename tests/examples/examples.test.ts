@@ -20,7 +20,7 @@ beforeAll(async () => {
 
 test("fine-tune: a table becomes a run, the run classifies", async () => {
   const results = await fineTuneOnTable(model, table, run);
-  expect(results).toMatchObject({ method: [{ name: "r-drop" }], report: { accuracy: expect.any(Number) } });
+  expect(results).toMatchObject({ methods: [{ name: "r-drop" }], report: { accuracy: expect.any(Number) } });
   expect(existsSync(join(run, "model/model.safetensors"))).toBe(true);
   const labels = await classify(run, ["a good film", "the plot was dull"]);
   expect(labels.every((label) => ["positive", "negative"].includes(label))).toBe(true);
@@ -40,7 +40,7 @@ test("a method of one's own adds its term, and trains", async () => {
   const step = { pass: () => ({ logits: tensor(new Float32Array([0, 0, 3, 3]), [2, 2]) }) } as unknown as BatchContext;
   const losses = confidencePenalty.create({ beta: 2 }).losses!(step, () => new Map());
   expect(losses.get("confidence")!.item()).toBeCloseTo(-2 * Math.log(2), 5);
-  const flags = { model, data: table, text: ["text"], label: "label", "train.epochs": 1, "train.learningRate": 0.01 };
+  const flags = { model, data: table, textColumn: ["text"], labelColumn: "label", "train.epochs": 1, "train.learningRate": 0.01 };
   expect(await trainWithPenalty(flags, 0.1)).toBeGreaterThan(0.3);
 });
 

@@ -166,7 +166,7 @@ test("reads a folder's file and says where it is broken", async () => {
 
 const facts = {
   format: 1 as const,
-  encoding: "word" as const,
+  tokenization: "word" as const,
   head: "mlp" as const,
   maxLength: 128,
   task: "sst2",

@@ -18,19 +18,19 @@ test.each([
     ...{
       model: "it's a model",
       data: "my reviews.csv",
-      text: ["title", "body text"],
+      textColumn: ["title", "body text"],
       label: "stars",
-      limit: 720,
-      selectionLimit: null,
+      maxTrainSamples: 720,
+      maxValidationSamples: null,
     },
     ...{
-      method: ["ascc:beta=4,innerSteps=3", { rift: { alpha: 0.1 } }],
-      encoding: "word",
+      methods: ["ascc:beta=4,innerSteps=3", { rift: { alpha: 0.1 } }],
+      tokenization: "word",
       substitutions: "wordnet",
       seed: 7,
       skipBadRows: true,
     },
-    train: { epochs: 2, learningRate: 1e-4, clip: null, schedule: [1, 0.5], selectBy: "robust-accuracy" },
+    train: { epochs: 2, learningRate: 1e-4, maxGradNorm: null, lrScheduler: [1, 0.5], metricForBestModel: "robust-accuracy" },
   },
 ])("the command of a run makes the same config: %j", async (settings) => {
   const config = runConfigSchema.parse(settings);

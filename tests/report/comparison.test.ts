@@ -35,7 +35,7 @@ test("one seed: shares, Wilson's interval, McNemar's test on the same texts", as
   const [standard, robust] = [`${"s".repeat(12)}${"f".repeat(6)}kk`, `${"f".repeat(17)}skk`];
   const rows = await compareOne([
     { attacks: { pwws: journal(standard) } },
-    { method: ["ascc"], attacks: { pwws: journal(robust) } },
+    { methods: ["ascc"], attacks: { pwws: journal(robust) } },
   ]);
   const [plain, ascc] = rows;
   expect(plain).toMatchObject({ group: { name: "standard" } });
@@ -54,7 +54,7 @@ test("one seed: shares, Wilson's interval, McNemar's test on the same texts", as
 test("several seeds go together, and are compared by the bootstrap", async () => {
   const runs = [0, 1, 2].flatMap((seed) => [
     { seed, accuracy: 0.9 + seed / 100, attacks: { pwws: journal("ssssssssff") } },
-    { seed, method: ["rift"], attacks: { pwws: journal("ffffffffff") } },
+    { seed, methods: ["rift"], attacks: { pwws: journal("ffffffffff") } },
   ]);
   const rows = await compareOne(runs);
   expect(rows.map(({ group }) => [group.name, group.runs.length])).toEqual([
@@ -74,13 +74,13 @@ test("worst case over attacks: right only where every attack failed", async () =
 test("other texts are not compared", async () => {
   const rows = await compareOne([
     { attacks: { pwws: journal("ssff") } },
-    { method: ["rose"], attacks: { pwws: journal("ffff", "other") } },
+    { methods: ["rose"], attacks: { pwws: journal("ffff", "other") } },
   ]);
   expect(rows[1]!.measures.get("pwws")).toMatchObject({ value: 1, difference: null });
 });
 
 test("runs of the same methods are told apart by what differs, and tasks stand apart", async () => {
-  const tasks = await compare([{ method: ["ascc:beta=4"] }, { method: ["ascc:beta=10"] }, { task: "sst2" }]);
+  const tasks = await compare([{ methods: ["ascc:beta=4"] }, { methods: ["ascc:beta=10"] }, { task: "sst2" }]);
   expect(tasks.map(({ task }) => [task.task, task.groups.map(({ name }) => name), task.baseline.name])).toEqual([
     ["spam", ["ascc (ascc.beta 4)", "ascc (ascc.beta 10)"], "ascc (ascc.beta 4)"],
     ["sst2", ["standard"], "standard"],

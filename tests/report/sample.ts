@@ -54,7 +54,7 @@ export async function writeSample(folder: string): Promise<string[]> {
       attacks: { pwws: journal(6), genetic: journal(5) },
     }),
     await writeRun(join(folder, "spam-ascc-seed0"), {
-      ...{ method: ["ascc:beta=4,innerSteps=3"], accuracy: 0.93, attacks: { pwws: journal(9), genetic: journal(8) } },
+      ...{ methods: ["ascc:beta=4,innerSteps=3"], accuracy: 0.93, attacks: { pwws: journal(9), genetic: journal(8) } },
       figures: { distance: { svg, meaning: `ascc ends 0.12 away from where it began ${hostile}` } },
     }),
   ];

@@ -33,13 +33,13 @@ test("a file, flags over it, --set over both, defaults beneath", async () => {
       "train.dropout=false",
     ],
   });
-  expect(config).toMatchObject({ model: "some/model", task: "rte", seed: 4, limit: null, encoding: "subword" });
+  expect(config).toMatchObject({ model: "some/model", task: "rte", seed: 4, maxTrainSamples: null, tokenization: "subword" });
   expect(config.train).toMatchObject({
     epochs: 1.5,
     batchSize: 16,
-    schedule: [0.1, 0.55, 1],
+    lrScheduler: [0.1, 0.55, 1],
     learningRate: 3e-5,
-    clip: null,
+    maxGradNorm: null,
     dropout: false,
   });
 });
@@ -77,7 +77,7 @@ describe("mistakes are named by their place", () => {
       "--set model.name: model holds a value, not keys",
     );
     expect(await messageOf(readRunConfig({ file, set: ["epochs"] }))).toContain("--set: expected KEY=VALUE");
-    expect(await messageOf(readRunConfig({ file, flags: { method: ["rose:updateRatio=60"] } }))).toMatch(
+    expect(await messageOf(readRunConfig({ file, flags: { methods: ["rose:updateRatio=60"] } }))).toMatch(
       /^--method: method\[0\] \(rose\): keep: /,
     );
   });
@@ -87,7 +87,7 @@ test("methods on a command line", () => {
   expect(parseMethodSpec("rose")).toEqual({ name: "rose", options: {} });
   expect(parseMethodSpec("rose:variant=first,updateRatio=0.6,ensemble=true")).toEqual({
     name: "rose",
-    options: { order: "first", keep: 0.6, ensemble: true },
+    options: { variant: "first", keep: 0.6, ensemble: true },
   });
   expect(() => parseMethodSpec("rose:first")).toThrow('received "first" without a value');
   expect(toMethodSpecs(["r-drop", { rose: { updateRatio: 0.6 } }, { mixout: null }])).toEqual([
@@ -100,7 +100,7 @@ test("methods on a command line", () => {
 test("names of runs", async () => {
   const config = (flags: Record<string, unknown>) => readRunConfig({ flags: { model: "m", ...flags } });
   expect(getDefaultRunFolder(await config({ task: "sst2" }))).toBe("runs/sst2-standard-seed0");
-  expect(getDefaultRunFolder(await config({ task: "rte", seed: 3, method: ["r-drop", "rose"] }))).toBe(
+  expect(getDefaultRunFolder(await config({ task: "rte", seed: 3, methods: ["r-drop", "rose"] }))).toBe(
     "runs/rte-r-drop+rose-seed3",
   );
   expect(getDefaultRunFolder(await config({ data: "some/where/reviews.csv" }))).toBe("runs/reviews-standard-seed0");
@@ -117,8 +117,8 @@ test("paths stay right when the config is read from elsewhere", async () => {
 });
 
 test("a run with an adversary is selected by robust accuracy, unless it names another metric", async () => {
-  const flags = { model: "m", task: "sst2", method: ["ascc"] };
+  const flags = { model: "m", task: "sst2", methods: ["ascc"] };
   expect((await readRunConfig({ flags })).train.metricForBestModel).toBe("robust-accuracy");
   expect((await readRunConfig({ flags, set: ["train.metricForBestModel=f1"] })).train.metricForBestModel).toBe("f1");
-  expect((await readRunConfig({ flags: { ...flags, method: ["r-drop"] } })).train.metricForBestModel).toBe("accuracy");
+  expect((await readRunConfig({ flags: { ...flags, methods: ["r-drop"] } })).train.metricForBestModel).toBe("accuracy");
 });

@@ -68,9 +68,9 @@ describe("a run folder", () => {
     });
     expect(readJson(out, "model", "config.json").temper).toEqual({
       format: 1,
-      encoding: "subword",
+      tokenization: "subword",
       head: "hf",
-      feature: "token",
+      pooling: "cls",
       maxLength: 12,
       task: "reviews",
       labels: ["negative", "positive"],
@@ -191,7 +191,7 @@ describe("what cannot work is said before training", () => {
 
 test("a run that fails says so in the list, and can go on", async () => {
   const out = join(folder, "failing");
-  const bad = { ...config, train: { ...config.train, learningRate: 1e38, clip: null, epochs: 1 } };
+  const bad = { ...config, train: { ...config.train, learningRate: 1e38, maxGradNorm: null, epochs: 1 } };
   expect(await messageOf(fineTune(bad, { out }))).toMatch(/training diverged at step \d/);
   const [failed] = await listRuns(out);
   expect(failed).toMatchObject({
@@ -210,7 +210,7 @@ test("a run that was stopped is listed as such, with the best so far", async () 
   );
   expect(existsSync(join(out, "run.lock"))).toBe(false);
   expect(await listRuns(out)).toMatchObject([
-    { state: "stopped", step: 14, steps: 96, score: null, selectBy: "accuracy" },
+    { state: "stopped", step: 14, steps: 96, score: null, metricForBestModel: "accuracy" },
   ]);
   expect((await listRuns(out))[0]!.selected).toBeGreaterThanOrEqual(0.5);
   const seen: string[] = [];
@@ -237,7 +237,7 @@ test("data that changed since a run began is another run", async () => {
 test("substitutions that changed since a run began are another run", async () => {
   const table = join(folder, "substitutions.json");
   writeFileSync(table, JSON.stringify({ good: ["fine", "warm"], bad: ["dull"] }));
-  const own = { ...config, encoding: "word" as const, substitutions: table, method: ["ascc"] };
+  const own = { ...config, tokenization: "word" as const, substitutions: table, methods: ["ascc"] };
   const out = join(folder, "other-words");
   const controller = new AbortController();
   await fineTune(own, { out, signal: controller.signal, callbacks: { onStep: () => controller.abort() } }).catch(

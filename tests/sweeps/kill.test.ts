@@ -74,7 +74,7 @@ it("kill -9 of the sweep and of its runs at random moments, then --resume: the s
 it("two sweeps at once over one cache: both end as one alone does", async () => {
   const cache = { TEMPER_CACHE: join(folder, "cache") };
   const changes = {
-    rows: { rift: { method: ["rift"] } },
+    rows: { rift: { methods: ["rift"] } },
     seeds: [0],
     // biome-ignore lint/suspicious/noThenProperty: a key of the sweep's file
     then: { attacks: { greedy: null }, examples: 10 },

@@ -30,7 +30,7 @@ select: {}
 columns: { a: null, b: { task: rte, train: { batchSize: 16 } } }
 rows:
   plain: null
-  rose: { title: ROSE, method: ["rose:variant=first"], grid: { methods.rose.updateRatio: [0.4, 0.6] }, columns: { b: { maxLength: 64 } } }
+  rose: { title: ROSE, methods: ["rose:variant=first"], grid: { methods.rose.updateRatio: [0.4, 0.6] }, columns: { b: { maxLength: 64 } } }
 `);
     expect(rows).toEqual([
       { id: "plain", title: "plain" },
@@ -49,7 +49,7 @@ rows:
       task: "rte",
       maxLength: 64,
       seed: 4,
-      method: [{ rose: { variant: "first", updateRatio: 0.6 } }],
+      methods: [{ rose: { variant: "first", updateRatio: 0.6 } }],
       train: { batchSize: 16, learningRate: 2e-5 },
     });
   });
@@ -58,7 +58,7 @@ rows:
     const name = async (text: string): Promise<string[]> => [...(await read(`${base}${text}`)).runs.keys()];
     const [plain] = await name("");
     expect(plain).toMatch(/^sst2-standard-seed0-[0-9a-f]{10}$/);
-    expect(await name("rows: { x: null, y: { method: [] } }\ndevice: cpu\nthreads: 2\n")).toEqual([plain]);
+    expect(await name("rows: { x: null, y: { methods: [] } }\ndevice: cpu\nthreads: 2\n")).toEqual([plain]);
     expect(await name("train: { learningRate: 1e-5 }\n")).not.toEqual([plain]);
     expect(await name("seeds: [1]\n")).not.toEqual([plain]);
   });
@@ -70,27 +70,27 @@ rows:
   });
 
   it("takes a profile's settings over its own, and leaves out what the profile names with null", async () => {
-    const text = `${base}limit: 10
+    const text = `${base}maxTrainSamples: 10
 grid: { train.learningRate: [1e-5, 2e-5] }
 columns: { a: { maxLength: 32 }, b: null }
-rows: { r: { method: [rose], grid: { methods.rose.updateRatio: [0.1, 0.2] }, columns: { b: { maxLength: 64 } } } }
+rows: { r: { methods: [rose], grid: { methods.rose.updateRatio: [0.1, 0.2] }, columns: { b: { maxLength: 64 } } } }
 profiles:
-  small: { limit: 5, grid: { train.learningRate: null }, columns: { b: null }, rows: { r: { grid: null } } }
+  small: { maxTrainSamples: 5, grid: { train.learningRate: null }, columns: { b: null }, rows: { r: { grid: null } } }
 `;
     expect((await read(text)).runs.size).toBe(8);
     const small = await read(text, "small");
-    expect([...small.runs.values()]).toMatchObject([{ limit: 5, maxLength: 32 }]);
+    expect([...small.runs.values()]).toMatchObject([{ maxTrainSamples: 5, maxLength: 32 }]);
     await expect(read(text, "smal")).rejects.toThrow(
       /--profile smal: there is no such profile \(did you mean "small"\?\); it has small/,
     );
   });
 
   it("takes assignments of the command line over all", async () => {
-    const text = `${base}limit: 10\ncolumns: { a: null }\nprofiles: { small: { limit: 5 } }\n`;
+    const text = `${base}maxTrainSamples: 10\ncolumns: { a: null }\nprofiles: { small: { maxTrainSamples: 5 } }\n`;
     const { runs } = await read(text, "small", ["limit=7", "train.epochs=0.5", "seeds=[4, 5]"]);
     expect([...runs.values()]).toMatchObject([
-      { limit: 7, seed: 4, train: { epochs: 0.5 } },
-      { limit: 7, seed: 5 },
+      { maxTrainSamples: 7, seed: 4, train: { epochs: 0.5 } },
+      { maxTrainSamples: 7, seed: 5 },
     ]);
     await expect(read(text, null, ["seeds=[4, 4]"])).rejects.toThrow(
       /^--set: seeds\[1\]: expected every seed once, received 4/,
@@ -125,7 +125,7 @@ profiles:
     ],
     [
       "a metric that one row's methods lack",
-      "grid: { train.epochs: [1, 2] }\nselect: { metric: robust-accuracy }\nrows: { a: { method: [ascc] }, b: null }\n",
+      "grid: { train.epochs: [1, 2] }\nselect: { metric: robust-accuracy }\nrows: { a: { methods: [ascc] }, b: null }\n",
       /:4:11: select\.metric: expected one of those that row b in column all has \(accuracy, .*received robust-accuracy/,
     ],
     [
@@ -160,18 +160,18 @@ profiles:
     ],
     [
       "an option that a method lacks",
-      "method: [rose]\ngrid: { method.rose.kepe: [0.5] }\n",
+      "methods: [rose]\ngrid: { method.rose.kepe: [0.5] }\n",
       /:4:9: method\[0\] \(rose\): kepe: there is no such key.*keep/,
     ],
     [
       "a method that is none",
-      "rows: { r: { method: [rosé] } }\n",
+      "rows: { r: { methods: [rosé] } }\n",
       /:3:\d+: method\[0\] \(rosé\): there is no such method/,
     ],
     ["a baseline that is no row", "rows: { a: null }\nbaseline: b\n", /:4:1: there is no row b.*the rows are a/],
     [
       "a column that is none",
-      "columns: { a: null }\nrows: { r: { columns: { c: { limit: 3 } } } }\n",
+      "columns: { a: null }\nrows: { r: { columns: { c: { maxTrainSamples: 3 } } } }\n",
       /there is no column c/,
     ],
     ["a measure that nothing gives", "measures: [pwws]\n", /measures\[0\]: expected one of accuracy, .*received pwws/],
@@ -192,7 +192,7 @@ profiles:
     expect((await read(text)).cells).toMatchObject([{ points: [{}, {}] }]);
     // A row of one combination has nothing to select.
     expect(
-      (await read(`${text}rows: { a: null, b: { method: [], grid: { train.epochs: [1] } } }\n`)).cells,
+      (await read(`${text}rows: { a: null, b: { methods: [], grid: { train.epochs: [1] } } }\n`)).cells,
     ).toHaveLength(2);
   });
 

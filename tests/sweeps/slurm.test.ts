@@ -43,7 +43,7 @@ describe.skipIf(!cluster)("sweeps on a real Slurm (make test-slurm)", () => {
     "a cancelled job and a dead submitter cost nothing that --resume does not mend",
     async () => {
       const file = await writeTinySweep(folder, {
-        train: { epochs: 12, batchSize: 8, learningRate: 1e-2, checkpointEvery: 20 },
+        train: { epochs: 12, batchSize: 8, learningRate: 1e-2, saveSteps: 20 },
         // biome-ignore lint/suspicious/noThenProperty: a key of the sweep's file
         then: { attacks: { greedy: null }, examples: 10 },
       });
@@ -73,7 +73,7 @@ describe.skipIf(!cluster)("sweeps on a real Slurm (make test-slurm)", () => {
         rows: { standard: null },
         seeds: [7],
         // Long enough that the signal meets it, however fast the machine is.
-        train: { epochs: 400, batchSize: 8, learningRate: 1e-2, checkpointEvery: 100_000 },
+        train: { epochs: 400, batchSize: 8, learningRate: 1e-2, saveSteps: 100_000 },
       };
       const file = await writeTinySweep(join(folder, "limit"), changes);
       const out = join(folder, "limit", "out");

@@ -35,7 +35,7 @@ describe("GLUE", () => {
         labels: ["negative", "positive"],
         selectSplit: "select",
         reportSplit: "dev",
-        openFields: [0],
+        modifiableFields: [0],
       });
       expect(await task.load("dev")).toEqual([
         { id: "dev.tsv:2", texts: ["fine"], label: 1 },
@@ -135,7 +135,7 @@ describe("SNLI", () => {
     );
     const task = await loadTask({ task: "snli", data });
     expect(task).toMatchObject({
-      openFields: [1],
+      modifiableFields: [1],
       selectSplit: "dev",
       reportSplit: "test",
       splits: ["train", "dev", "test"],

@@ -5,7 +5,7 @@ import { makeFolder } from "./folder.js";
 
 const csv = (count: number, label: (index: number) => string | number) =>
   `review,stars\n${Array.from({ length: count }, (_, index) => `review number ${index},${label(index)}\n`).join("")}`;
-const columns = { text: ["review"], label: "stars" };
+const columns = { textColumn: ["review"], label: "stars" };
 const fixture = (name: string) => join("tests", "fixtures", "tasks", name);
 
 describe("a table of one's own", () => {
@@ -60,8 +60,8 @@ describe("a table of one's own", () => {
   it("reads pairs by two columns", async () => {
     const rows = Array.from({ length: 20 }, (_, i) => `a ${i}\tb ${i}\t${i % 2}\n`).join("");
     const data = join(await makeFolder({ "pairs.tsv": `left\tright\tsame\n${rows}` }), "pairs.tsv");
-    const task = await loadTask({ data, text: ["right", "left"], label: "same" });
-    expect(task).toMatchObject({ fields: ["right", "left"], openFields: [0, 1] });
+    const task = await loadTask({ data, textColumn: ["right", "left"], label: "same" });
+    expect(task).toMatchObject({ fields: ["right", "left"], modifiableFields: [0, 1] });
     expect((await task.load("train"))[0]!.texts).toEqual([expect.stringMatching(/^b /), expect.stringMatching(/^a /)]);
   });
 
@@ -74,13 +74,13 @@ describe("a table of one's own", () => {
   it("refuses columns that cannot be what they are said to be", async () => {
     const data = join(await makeFolder({ "reviews.csv": csv(80, (i) => i) }), "reviews.csv");
     await expect(loadTask({ data, ...columns })).rejects.toThrow(/80 different values in 80 rows; that is no label/);
-    await expect(loadTask({ data, text: ["reviw"], label: "stars" })).rejects.toThrow(
+    await expect(loadTask({ data, textColumn: ["reviw"], label: "stars" })).rejects.toThrow(
       /no column "reviw" \(did you mean "review"\?\)/,
     );
-    await expect(loadTask({ data, text: ["review"] })).rejects.toThrow(
+    await expect(loadTask({ data, textColumn: ["review"] })).rejects.toThrow(
       /--label-column COLUMN; its columns are review, stars/,
     );
-    await expect(loadTask({ data, text: ["stars"], label: "stars" })).rejects.toThrow(/text and label at once/);
+    await expect(loadTask({ data, textColumn: ["stars"], label: "stars" })).rejects.toThrow(/text and label at once/);
     await expect(loadTask({ data: `${data}x`, ...columns })).rejects.toThrow(/no such file/);
     const same = join(await makeFolder({ "same.csv": csv(9, () => 1) }), "same.csv");
     await expect(loadTask({ data: same, ...columns })).rejects.toThrow(/needs two labels or more/);

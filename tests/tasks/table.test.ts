@@ -5,7 +5,7 @@ import { parseExamples, type ReadOptions } from "../../src/tasks/parse-examples.
 import { readTable } from "../../src/tasks/read-table.js";
 import { jsonLines, makeFolder } from "./folder.js";
 
-const layout = { texts: ["text"], label: "label", values: ["0", "1"] };
+const layout = { texts: ["text"], labelColumn: "label", values: ["0", "1"] };
 
 async function read(name: string, content: string | Uint8Array, options: ReadOptions = {}) {
   const table = await readTable(join(await makeFolder({ [name]: content }), name));

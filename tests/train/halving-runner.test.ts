@@ -104,7 +104,7 @@ test("the passes of one batch end before the next batch of its update begins", a
   };
   const model = tinyModel();
   const layers = [...createMethods(["ptwd", "rose:variant=first"].map((name) => parseMethodSpec(name))), watcher];
-  const training = await prepareTraining(tinyJob(model, layers, {}, { accumulate: 4 }), null);
+  const training = await prepareTraining(tinyJob(model, layers, {}, { gradientAccumulationSteps: 4 }), null);
   training.context.optimizer.setLearningRateFactor(1);
   const host = toHostBatch(training.run.dataset, Int32Array.of(0, 1, 2, 3), 0, "cpu");
   free(training.runner.runStep(0, [host, host, host, host]).values);

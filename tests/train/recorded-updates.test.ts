@@ -117,12 +117,12 @@ test.each(
         [name, 2],
       ] as const,
   ),
-)("%s, %i batches an update: recorded updates are those run operator by operator", async (name, accumulate) => {
+)("%s, %i batches an update: recorded updates are those run operator by operator", async (name, gradientAccumulationSteps) => {
   tensors = getMemoryStats().tensors;
   const list = name === "standard" ? [] : name.split("+");
-  const eager = await lossesOf(list, { accumulate }, ({ context }) => eagerRunner(context));
+  const eager = await lossesOf(list, { gradientAccumulationSteps }, ({ context }) => eagerRunner(context));
   gpu.recordings = 0;
-  const recorded = await lossesOf(list, { accumulate }, ({ context }, seed) =>
+  const recorded = await lossesOf(list, { gradientAccumulationSteps }, ({ context }, seed) =>
     cudaGraphRunner({ ...context, streams: new CudaRandomStreams(new Rng(seed), generators) }),
   );
   expect(gpu.recordings).toBeGreaterThan(0);

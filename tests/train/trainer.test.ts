@@ -125,7 +125,7 @@ describe("choosing", () => {
   }
 
   test("the best evaluation's weights are the model's in the end", async () => {
-    const settings = { epochs: 4, selectBy: "scripted" };
+    const settings = { epochs: 4, metricForBestModel: "scripted" };
     const out = join(folder, "best");
     const chosen = await runJob(settings, { methods: [scripted([0.1, 0.9, 0.5, 0.2])], folder: out });
     const perEpoch = chosen.outcome!.steps / 4;
@@ -206,10 +206,10 @@ describe("divergence", () => {
 
   test.each([1, 4])(
     "stops at the step, with events gathered by %i, and keeps good checkpoints only",
-    async (logEvery) => {
-      const out = join(folder, `diverged-${logEvery}`);
+    async (loggingSteps) => {
+      const out = join(folder, `diverged-${loggingSteps}`);
       const { error, events } = await runJob(
-        { saveSteps: 3, loggingSteps: logEvery },
+        { saveSteps: 3, loggingSteps: loggingSteps },
         { methods: [exploding(7)], folder: out },
       );
       expect(String(error)).toMatch(/training diverged at step 8: loss Infinity.*Try a lower train\.learningRate/);
@@ -244,7 +244,7 @@ test.skipIf(!existsSync("/dev/full"))(
 );
 
 describe("resuming", () => {
-  const settings = { checkpointEvery: 4, evaluateEvery: 5, epochs: 2 } as const;
+  const settings = { saveSteps: 4, evalSteps: 5, epochs: 2 } as const;
   let whole: Run;
   const copies: string[] = [];
 
@@ -266,7 +266,7 @@ describe("resuming", () => {
     for (const copy of copies.slice(0, 20)) {
       const { error, weights, outcome } = await runJob(settings, { folder: copy, resume: true });
       expect(error).toBeNull();
-      expect(outcome).toMatchObject({ steps: whole.outcome!.steps, chosenStep: whole.outcome!.bestStep });
+      expect(outcome).toMatchObject({ steps: whole.outcome!.steps, bestStep: whole.outcome!.bestStep });
       expect(linesOf(join(copy, "events.jsonl"))).toEqual(whole.events);
       expect(weights).toEqual(whole.weights);
     }
@@ -304,7 +304,7 @@ describe("resuming", () => {
     const rising: TrainingMethod = { name: "rising", extraMetrics: async () => ({ rising: ++evaluations }) };
     const opened = await prepareRun(base, () => undefined);
     const more = { folder: own, resume: false, methods: [rising] };
-    const changed = { ...base.train, selectBy: "rising", evaluateEvery: 5, checkpointEvery: 7, keepCheckpoints: 2 };
+    const changed = { ...base.train, metricForBestModel: "rising", evalSteps: 5, saveSteps: 7, saveTotalLimit: 2 };
     await train(createTrainingJob({ ...opened, config: { ...opened.config, train: changed } }, more));
     free(opened.model.weights);
     const steps = stepsIn(own);

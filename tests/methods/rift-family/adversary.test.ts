@@ -107,7 +107,7 @@ describe("the ascc attack on a finished model", () => {
   });
 
   it("needs a model that reads words, and options that are there", () => {
-    const subword = { ...victim(), model: { ...model, encoding: "subword" as const } };
+    const subword = { ...victim(), model: { ...model, tokenization: "subword" as const } };
     expect(() => createAsccAttacker(subword)).toThrow("encoding: word");
     expect(() => createAsccAttacker(victim(), { step: 3 })).toThrow('did you mean "steps"');
   });

@@ -24,6 +24,6 @@ describe("the experiments of RIFT's tables", () => {
     const layers = createMethods(toMethodSpecs(config!.methods));
     const selectBy = layers.some((layer) => layer.extraMetrics) ? "robust-accuracy" : "accuracy";
     const { methods: method, model } = config!;
-    expect(config).toEqual({ ...reference, method, model, train: { ...reference!.train, selectBy } });
+    expect(config).toEqual({ ...reference, method, model, train: { ...reference!.train, metricForBestModel } });
   });
 });

@@ -48,7 +48,7 @@ async function run(
 describe("a degenerate method equals its base to the bit", () => {
   const ascc: Method = ["ascc", { steps: 2, beta: 4 }];
   // The layer's own parameters take part in the global norm, so clipping may round otherwise; RIFT does not clip.
-  const unclipped = { clip: null };
+  const unclipped = { maxGradNorm: null };
 
   it.each<[string, Method[], Method[]]>([
     ["rift with alpha 0 is ascc", [ascc, ["rift", { alpha: 0, ...small }]], [ascc]],
@@ -184,7 +184,7 @@ describe("rift", () => {
       ["rift", { ...small, queue: 6, alpha: 1 }],
       ["mixout", { p: 0.3 }],
     ];
-    const settings = { checkpointEvery: 2 };
+    const settings = { saveSteps: 2 };
     const whole = await run(methods, settings, { folder: join(folder, "whole") });
     await run(methods, settings, { folder: join(folder, "cut"), maxSteps: 3 });
     const resumed = await run(methods, settings, { folder: join(folder, "cut"), resume: true });
@@ -201,7 +201,7 @@ describe("rift", () => {
     await run(methods, { epochs: 5, batchSize: 12 }, { callbacks: watch });
     expect(counts.length).toBe(5);
     expect(new Set(counts.slice(1)).size).toBe(1);
-    await run(methods, { epochs: 2, batchSize: 12, selectBy: "robust-accuracy" }, { validation: tinyDataset(texts) });
+    await run(methods, { epochs: 2, batchSize: 12, metricForBestModel: "robust-accuracy" }, { validation: tinyDataset(texts) });
     expect(getMemoryStats().tensors).toBe(started);
   });
 });
@@ -212,7 +212,7 @@ describe("robust accuracy", () => {
     const watch = {
       onEvaluation: (_step: number, metrics: Readonly<Record<string, number>>) => void evaluations.push({ ...metrics }),
     };
-    const settings = { epochs: 12, batchSize: 12, evaluateEvery: 3, selectBy: "robust-accuracy", dropout: false };
+    const settings = { epochs: 12, batchSize: 12, evalSteps: 3, metricForBestModel: "robust-accuracy", dropout: false };
     await run([["ascc", { steps: 5, beta: 1 }]], settings, { callbacks: watch, validation: tinyDataset(texts) });
     expect(evaluations.length).toBe(4);
     for (const metrics of evaluations) {

@@ -72,21 +72,21 @@ test.each(["first", "ensemble"])("ROSE (%s) that keeps everything is its two-pas
 );
 
 test("ROSE (second) that keeps everything is standard", () =>
-  expectEqual([["rose", { order: "second", keep: 1 }]], []));
+  expectEqual([["rose", { variant: "second", keep: 1 }]], []));
 
 test("ROSE over single elements that keeps everything is its base", () =>
-  expectEqual([["rose", { order: "ensemble", keep: 1, granularity: "element", eligible: "all" }]], [twoPasses]));
+  expectEqual([["rose", { variant: "ensemble", keep: 1, granularity: "element", eligible: "all" }]], [twoPasses]));
 
 test.each(["first", "second", "ensemble"])("ROSE (%s) that keeps everything over R-Drop is R-Drop", (order) =>
   expectEqual([["r-drop"], ["rose", { order, keep: 1 }]], [["r-drop"]]),
 );
 
 test.each(["ptwd", "ascc", "rift", "freelb", "smart"])("ROSE that keeps everything over $0 is $0", (base) =>
-  expectEqual([[base], ["rose", { order: "ensemble", keep: 1 }]], [[base]]),
+  expectEqual([[base], ["rose", { variant: "ensemble", keep: 1 }]], [[base]]),
 );
 
 test("ROSE that keeps everything is its base with several batches an update and a mask that is held", () =>
-  expectEqual([["rose", { order: "first", keep: 1, refresh: 2 }]], [twoPasses], { accumulate: 2 }));
+  expectEqual([["rose", { variant: "first", keep: 1, refresh: 2 }]], [twoPasses], { gradientAccumulationSteps: 2 }));
 
 test("Child-Tuning with all elements is standard", async () => {
   await expectEqual([["child-tuning", { keep: 1 }]], []);
@@ -99,25 +99,25 @@ test("FreeLB with one step and no perturbation is standard", () =>
   expectEqual([["freelb", { steps: 1, initial: 0, stepSize: 0 }]], []));
 
 test("the ensemble with gamma 1 is first-order ROSE", () =>
-  expectEqual([["rose", { order: "ensemble", gamma: 1 }]], [["rose", { order: "first" }]]));
+  expectEqual([["rose", { variant: "ensemble", gamma: 1 }]], [["rose", { variant: "first" }]]));
 
 test("the ensemble with gamma 0 has second-order ROSE's masks", async () => {
   const [ensemble, second] = [
-    await trained([["r-drop"], ["rose", { order: "ensemble", gamma: 0 }]]),
-    await trained([["r-drop"], ["rose", { order: "second" }]]),
+    await trained([["r-drop"], ["rose", { variant: "ensemble", gamma: 0 }]]),
+    await trained([["r-drop"], ["rose", { variant: "second" }]]),
   ];
   expect(ensemble.weights).toEqual(second.weights);
 });
 
 test("a tensor that is frozen keeps its values, and the events tell how many were", async () => {
-  const { events } = await trained([["rose", { order: "first", keep: 0.6 }]]);
+  const { events } = await trained([["rose", { variant: "first", keep: 0.6 }]]);
   expect(events.map((event) => event["rose.kept"])).toEqual(Array(6).fill(Math.fround(9 / 16)));
   for (const event of events) {
     const layers = [event["rose.kept.0"], event["rose.kept.1"]] as number[];
     expect((layers[0]! + layers[1]!) / 2).toBeCloseTo(9 / 16, 6);
     expect(event["rose.divergence"]).toBeGreaterThan(0);
   }
-  const frozen = await trained([["rose", { order: "first", keep: 1e-3 }]]);
+  const frozen = await trained([["rose", { variant: "first", keep: 1e-3 }]]);
   const start = valuesOf(tinyModel().weights);
   const moved = Object.keys(start).filter(
     (name) => JSON.stringify(start[name]) !== JSON.stringify(frozen.weights[name]),
@@ -128,7 +128,7 @@ test("a tensor that is frozen keeps its values, and the events tell how many wer
 });
 
 test("a mask that is held serves as many updates as refresh says", async () => {
-  const { events } = await trained([["rose", { order: "first", keep: 0.4, refresh: 3 }]]);
+  const { events } = await trained([["rose", { variant: "first", keep: 0.4, refresh: 3 }]]);
   expect(events.map((event) => "rose.divergence" in event)).toEqual([true, false, false, true, false, false]);
   const kept = events.map((event) => event["rose.kept.0"]);
   expect([kept[1], kept[2]]).toEqual([kept[0], kept[0]]);
@@ -145,14 +145,14 @@ test("a base of two passes runs both as one batch, and nothing else", async () =
   };
   for (const method of [
     { name: "r-drop", options: {} },
-    { name: "rose", options: { order: "first", refresh: 2 } },
+    { name: "rose", options: { variant: "first", refresh: 2 } },
   ])
     await trained([spy, ...createMethods([method])]);
   expect(passes).toEqual(Array(12).fill("clean+again"));
 });
 
 test("auto chooses shares within the grid, and a gamma", async () => {
-  const { events } = await trained([["rose", { order: "ensemble", keep: "auto", gamma: "auto" }]]);
+  const { events } = await trained([["rose", { variant: "ensemble", keep: "auto", gamma: "auto" }]]);
   for (const event of events.slice(1)) {
     expect(event["rose.kept"]).toBeGreaterThanOrEqual(0.1);
     expect(event["rose.kept"]).toBeLessThanOrEqual(0.9);

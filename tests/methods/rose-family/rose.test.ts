@@ -126,14 +126,14 @@ describe("Algorithm 1", () => {
     scope(() => {
       const parameters = toTensors(start);
       const names = [...parameters.keys()];
-      const { beta1, beta2, epsilon, decay, rate, keepFirst, keepSecond, gamma } = settings;
+      const { beta1, beta2, epsilon, decay, rate, firstUpdateRatio, secondUpdateRatio, gamma } = settings;
       const optimizer = new AdamW(parameters, [{ names, weightDecay: decay, learningRate: 1 }], {
         beta1,
         beta2,
         epsilon,
       });
       optimizer.setLearningRateFactor(rate);
-      const layer = rose.create(rose.options.parse({ order: expected.order, keepFirst, keepSecond, gamma }));
+      const layer = rose.create(rose.options.parse({ order: expected.order, firstUpdateRatio, secondUpdateRatio, gamma }));
       const logged = new Map<string, Tensor>();
       for (const [number, { g, kl }] of sequence.entries()) {
         const gradients: NamedTensors = toTensors(g);
