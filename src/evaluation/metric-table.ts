@@ -1,0 +1,53 @@
+/** What the values of a metric are: a fraction of the examples, a score without such a count, or a loss in nats. */
+export type MetricUnit = "fraction" | "score" | "nats";
+
+/** What a number means. Every table, comparison and selection reads it from here. */
+export interface MetricDescription {
+  readonly id: string;
+  /** The name that people read. */
+  readonly title: string;
+  /** Which values are better. */
+  readonly direction: "higher" | "lower";
+  readonly unit: MetricUnit;
+}
+
+/** Prefix of the metric that counts how often two dropout passes disagree in the first N steps. */
+export const inconsistencyPrefix = "inconsistent-";
+
+const table: readonly MetricDescription[] = [
+  { id: "accuracy", title: "accuracy", direction: "higher", unit: "fraction" },
+  { id: "f1", title: "F1", direction: "higher", unit: "score" },
+  { id: "macro-f1", title: "macro F1", direction: "higher", unit: "score" },
+  { id: "matthews", title: "Matthews correlation", direction: "higher", unit: "score" },
+  { id: "log-loss", title: "log-loss", direction: "lower", unit: "nats" },
+  { id: "calibration-error", title: "calibration error", direction: "lower", unit: "score" },
+  { id: "robust-accuracy", title: "accuracy under the ASCC attack", direction: "higher", unit: "fraction" },
+  { id: "clean", title: "accuracy before the attack", direction: "higher", unit: "fraction" },
+  { id: "worst-case", title: "accuracy under all attacks", direction: "higher", unit: "fraction" },
+  { id: "advglue", title: "AdvGLUE accuracy", direction: "higher", unit: "fraction" },
+  { id: "drop", title: "drop from GLUE to AdvGLUE", direction: "lower", unit: "score" },
+];
+
+const byId = new Map(table.map((metric) => [metric.id, metric]));
+
+/** Describes a metric. An id that is not in the table is the accuracy under the attack of that name. */
+export function describeMetric(id: string): MetricDescription {
+  if (id.startsWith(inconsistencyPrefix))
+    return {
+      id,
+      title: `inconsistency, ${id.slice(inconsistencyPrefix.length)} steps`,
+      direction: "lower",
+      unit: "score",
+    };
+  return byId.get(id) ?? { id, title: `accuracy under ${id}`, direction: "higher", unit: "fraction" };
+}
+
+/** Whether one value of a metric is better than another. */
+export function isBetter(id: string, value: number, than: number): boolean {
+  return describeMetric(id).direction === "lower" ? value < than : value > than;
+}
+
+/** A metric's value as text: percent, or a loss with three decimals. */
+export function formatMetric(id: string, value: number): string {
+  return describeMetric(id).unit === "nats" ? value.toFixed(3) : (100 * value).toFixed(1);
+}
