@@ -1,95 +1,86 @@
 import { z } from "zod";
-import { UserError } from "../errors.js";
 import type { MethodSpec } from "../methods/index.js";
+import { parseSpec } from "../spec.js";
+import type { InMemoryExample } from "../tasks/index.js";
 import { trainSettingsSchema } from "../train/index.js";
+import { runtimeOptions } from "./runtime-config.js";
 
 const count = z.number().int().positive();
+const optionsSchema = z.record(z.string(), z.unknown());
 
-/** One method of a list: `rose`, `rose:variant=first,updateRatio=0.6`, or `{ rose: { variant: first, updateRatio: 0.6 } }`. */
-const methodSchema = z.union([z.string(), z.record(z.string(), z.record(z.string(), z.unknown()).nullable())], {
-  error: 'expected a method\'s name ("rose", "rose:variant=first,updateRatio=0.6") or { name: options }',
-});
+/** One method of a list: `rose`, `rose:variant=first`, `{ rose: { variant: first } }`, or `{ name, options }`. */
+const methodSchema = z
+  .union(
+    [
+      z.string(),
+      z.object({ name: z.string(), options: optionsSchema }),
+      z.record(z.string(), optionsSchema.nullable()),
+    ],
+    {
+      error: 'expected a method\'s name ("rose", "rose:variant=first,updateRatio=0.6") or { name: options }',
+    },
+  )
+  .transform((entry): MethodSpec[] => {
+    if (typeof entry === "string") return [parseSpec(entry, "--method")];
+    if (typeof entry.name === "string") return [entry as MethodSpec];
+    return Object.entries(entry as Record<string, MethodSpec["options"] | null>).map(([name, options]) => ({
+      name,
+      options: options ?? {},
+    }));
+  });
 
-/** Everything that decides a run; the defaults of what the trainer does stand in train/settings.ts. */
+/** Everything that decides a run. The defaults of the trainer are in train/settings.ts. */
 export const runConfigSchema = z.strictObject({
   model: z
-    .string({ error: "expected a model (--model): a folder, npm:PACKAGE or a hub name" })
+    .string({ error: "expected a model (--model): a folder, npm:PACKAGE or a Hugging Face model ID" })
     .min(1)
-    .describe("a folder, npm:PACKAGE or a hub name"),
-  task: z.string().nullable().default(null).describe("a task's name; none for a table of your own"),
+    .describe("a folder, npm:PACKAGE or a Hugging Face model ID"),
+  task: z.string().nullable().default(null).describe("name of a task; null for a file of your own"),
   data: z.string().nullable().default(null).describe("folder or file of the data"),
-  textColumn: z.array(z.string()).default([]).describe("columns of the text or the pair, for a table of your own"),
-  labelColumn: z.string().nullable().default(null).describe("column of the label, for a table of your own"),
-  skipBadRows: z.boolean().default(false).describe("leave out rows that cannot be read instead of stopping"),
+  textColumn: z.array(z.string()).default([]).describe("columns of the text or the pair, for a file of your own"),
+  labelColumn: z.string().nullable().default(null).describe("column of the label, for a file of your own"),
+  skipBadRows: z.boolean().default(false).describe("skip rows that cannot be read instead of stopping"),
   tokenization: z
     .enum(["subword", "word"])
     .default("subword")
-    .describe("how text becomes tokens; word: one token a word, for word substitution"),
+    .describe("how text becomes tokens; word: one token per word, for word substitution"),
   head: z.enum(["hf", "mlp"]).default("hf").describe("classification head: transformers' own, or RIFT's two layers"),
-  pooling: z.enum(["cls", "pooler", "mean"]).default("cls").describe("what a text's feature is"),
-  maxLength: count.default(128).describe("tokens a text is cut to"),
-  maxTrainSamples: count
-    .nullable()
-    .default(null)
-    .describe("train on a seeded, class-balanced sample of so many examples"),
-  maxValidationSamples: count.nullable().default(1000).describe("select by a sample of so many examples; null: all"),
-  maxTestSamples: count
-    .nullable()
-    .default(null)
-    .describe("report on a class-balanced sample of so many examples; null: all"),
-  substitutions: z.string().nullable().default(null).describe("wordnet, or a JSON table word -> words"),
-  inVocabSubstitutes: z
-    .boolean()
-    .default(false)
-    .describe("leave out substitutes that the word encoding makes [UNK] of"),
-  methods: z.array(methodSchema).default([]).describe("methods, innermost first; none is standard fine-tuning"),
+  pooling: z.enum(["cls", "pooler", "mean"]).default("cls").describe("how token states become a text embedding"),
+  maxLength: count.default(128).describe("maximum tokens per text; longer texts are truncated"),
+  maxTrainSamples: count.nullable().default(null).describe("train on a seeded, class-balanced sample; null: all"),
+  maxValidationSamples: count.nullable().default(1000).describe("validate on a class-balanced sample; null: all"),
+  maxTestSamples: count.nullable().default(null).describe("test on a class-balanced sample; null: all"),
+  substitutions: z.string().nullable().default(null).describe("wordnet, or a JSON file word -> words"),
+  inVocabSubstitutes: z.boolean().default(false).describe("drop substitutes that word tokenization maps to [UNK]"),
+  methods: z
+    .array(methodSchema)
+    .default([])
+    .transform((entries) => entries.flat())
+    .describe("methods, innermost first; none is standard fine-tuning"),
   train: trainSettingsSchema.prefault({}),
-  seed: z.number().int().nonnegative().default(0),
-  device: z
-    .string()
-    .regex(/^(auto|cpu|cuda(:\d+)?)$/, { error: "expected auto, cpu, cuda or cuda:N" })
-    .default("auto"),
-  precision: z
-    .enum(["bf16", "tf32", "fp32"])
-    .nullable()
-    .default(null)
-    .describe("null: bf16 on a GPU (smart: tf32), fp32 on a CPU"),
-  cudaGraphs: z
-    .boolean()
-    .default(true)
-    .describe("on a GPU, record whole updates and replay them; false runs operator by operator"),
-  threads: count.nullable().default(null).describe("CPU threads; null: all cores"),
+  seed: z.number().int().nonnegative().default(0).describe("random seed"),
+  ...runtimeOptions,
+  cudaGraphs: z.boolean().default(true).describe("on a GPU, capture optimizer steps as CUDA graphs"),
 });
 
+/** The settings of a run, checked and complete. */
 export type RunConfig = z.output<typeof runConfigSchema>;
 
-/** The methods of a config with their options apart. */
-export function toMethodSpecs(method: RunConfig["methods"]): MethodSpec[] {
-  return method.flatMap((entry) =>
-    typeof entry === "string"
-      ? [parseMethodSpec(entry)]
-      : Object.entries(entry).map(([name, options]) => ({ name, options: options ?? {} })),
-  );
-}
+/** The settings of a run as people write them: only `model` and the data are required. */
+export type RunConfigInput = Omit<z.input<typeof runConfigSchema>, "methods" | "data" | "textColumn"> & {
+  /** A file or folder, or the examples themselves: `[{ text, label }]`. */
+  readonly data?: string | null | readonly InMemoryExample[];
+  readonly textColumn?: string | readonly string[];
+  /** `ascc({ beta: 4 })`, `"ascc:beta=4"` or `{ ascc: { beta: 4 } }`, innermost first. */
+  readonly methods?: readonly (
+    | string
+    | MethodSpec
+    | Readonly<Record<string, Readonly<Record<string, unknown>> | null>>
+  )[];
+};
 
-/** NAME[:key=value,…] as it stands on a command line. Values are numbers, true, false, null or words. */
-export function parseMethodSpec(text: string, flag = "--method"): MethodSpec {
-  const colon = text.indexOf(":");
-  if (colon < 0) return { name: text, options: {} };
-  const options: Record<string, unknown> = {};
-  for (const part of text.slice(colon + 1).split(",")) {
-    const equals = part.indexOf("=");
-    if (equals < 0)
-      throw new UserError(`${flag} ${text}: expected NAME:key=value,…, received "${part}" without a value`);
-    options[part.slice(0, equals)] = parseScalar(part.slice(equals + 1));
-  }
-  return { name: text.slice(0, colon), options };
-}
-
-/** A value as it stands on a command line. */
-export function parseScalar(text: string): unknown {
-  if (text === "true" || text === "false") return text === "true";
-  if (text === "null") return null;
-  const number = Number(text);
-  return text.trim() !== "" && !Number.isNaN(number) ? number : text;
+/** The methods of a run in one word: `r-drop+rose`, or `standard` if there are none. */
+export function formatMethodNames({ methods }: Pick<RunConfig, "methods">): string {
+  const names = methods.map(({ name }) => name).filter((name) => name !== "standard");
+  return names.join("+") || "standard";
 }

@@ -1,88 +1,89 @@
-import type { LoadModelOptions } from "../models/index.js";
+import { predictProbabilities } from "../models/index.js";
 import { free, gpuIndex } from "../tensor/index.js";
 import { nativeCuda } from "../tensor/native.js";
-import { measureUpdates, predictProbabilities, toDataset } from "../train/index.js";
+import { benchmarkSteps, toDataset } from "../train/index.js";
+import type { Callbacks } from "./callbacks.js";
 import type { RunConfig } from "./config.js";
 import { estimateDiskBytes } from "./fine-tune.js";
-import { createTrainingJob, type PreparedRun, prepareRun } from "./prepare-run.js";
+import { type PreparedRun, prepareRun } from "./prepare-run.js";
 
-/** What a run would be and cost, measured on a few real updates; nothing is written. */
+/** What a run will cost, measured on a few real optimizer steps. */
 export interface RunEstimate {
   readonly config: RunConfig;
   readonly device: string;
   readonly precision: string;
   readonly threads: number;
-  readonly examples: { readonly train: number; readonly selection: number; readonly report: number };
-  /** Numbers that are trained. */
+  readonly examples: { readonly train: number; readonly validation: number; readonly test: number };
+  /** Trained parameters. */
   readonly parameters: number;
   readonly steps: number;
   readonly evaluations: number;
-  /** The most that the device needs, or the process on a CPU. */
+  /** Peak memory of the device, or of the process on a CPU. */
   readonly memoryBytes: number;
   readonly diskBytes: number;
   readonly secondsPerStep: number;
   readonly seconds: { readonly prepare: number; readonly train: number; readonly evaluate: number };
 }
 
-export async function estimateRun(
-  config: RunConfig,
-  warn: (message: string) => void,
-  onDownload?: LoadModelOptions["onProgress"],
-): Promise<RunEstimate> {
-  const preparedRun = await prepareRun(config, warn, onDownload);
+/** Estimates time, memory and disk space of a run. Nothing is written. */
+export async function estimateRun(config: RunConfig, callbacks: Callbacks = {}): Promise<RunEstimate> {
+  const prepared = await prepareRun(config, callbacks);
+  const { runtime, examples, job } = prepared;
   try {
-    const { runtimeConfig, examples, model } = preparedRun;
-    const measured = await measureUpdates(
-      createTrainingJob(preparedRun, { folder: null, resume: false, callbacks: { onWarning: warn } }),
-    );
-    const every = config.train.evalSteps ?? measured.stepsPerEpoch;
-    const evaluations = examples.selection === null ? 0 : Math.ceil(measured.steps / every);
-    const evaluated = (examples.selection?.length ?? 0) * evaluations + examples.report.length;
+    const benchmark = await benchmarkSteps({
+      ...job,
+      folder: null,
+      resume: false,
+      callbacks: { ...(callbacks.onWarning && { onWarning: callbacks.onWarning }) },
+    });
+    const evalSteps = config.train.evalSteps ?? benchmark.stepsPerEpoch;
+    const evaluations = examples.validation === null ? 0 : Math.ceil(benchmark.steps / evalSteps);
+    const evaluated = (examples.validation?.length ?? 0) * evaluations + examples.test.length;
     return {
       config,
-      device: runtimeConfig.device,
-      precision: runtimeConfig.precision,
-      threads: runtimeConfig.threads,
+      device: runtime.device,
+      precision: runtime.precision,
+      threads: runtime.threads,
       examples: {
         train: examples.train.length,
-        selection: examples.selection?.length ?? 0,
-        report: examples.report.length,
+        validation: examples.validation?.length ?? 0,
+        test: examples.test.length,
       },
-      parameters: measured.trainableParameters,
-      steps: measured.steps,
+      parameters: benchmark.parameters,
+      steps: benchmark.steps,
       evaluations,
       memoryBytes:
-        runtimeConfig.device === "cpu"
+        runtime.device === "cpu"
           ? process.resourceUsage().maxRSS * 1024
-          : nativeCuda().deviceMemory(gpuIndex(runtimeConfig.device)).peakBytes,
-      diskBytes: estimateDiskBytes({ model, config }, false),
-      secondsPerStep: measured.secondsPerStep,
+          : nativeCuda().deviceMemory(gpuIndex(runtime.device)).peakBytes,
+      diskBytes: estimateDiskBytes(prepared, false),
+      secondsPerStep: benchmark.secondsPerStep,
       seconds: {
-        prepare: measured.prepareSeconds,
-        train: measured.secondsPerStep * measured.steps,
-        evaluate: (await measureSecondsPerText(preparedRun)) * evaluated,
+        prepare: benchmark.prepareSeconds,
+        train: benchmark.secondsPerStep * benchmark.steps,
+        evaluate: (await measureSecondsPerText(prepared)) * evaluated,
       },
     };
   } finally {
-    free(preparedRun.model.weights);
+    free(job.model.weights);
   }
 }
 
-/** Texts that are classified to see how long one takes. */
-const benchmarkTexts = 64;
+/** Texts classified to measure the time per text. */
+const sampledTexts = 64;
 
-async function measureSecondsPerText({ model, examples, runtimeConfig }: PreparedRun): Promise<number> {
-  const stride = Math.ceil(examples.report.length / benchmarkTexts);
+async function measureSecondsPerText({ job: { model }, examples, runtime }: PreparedRun): Promise<number> {
+  const stride = Math.ceil(examples.test.length / sampledTexts);
   const { items } = toDataset(
     model,
-    examples.report.filter((_, i) => i % stride === 0),
+    examples.test.filter((_, i) => i % stride === 0),
   );
   const started = performance.now();
   await predictProbabilities(
     model,
     model.weights,
     items.map((item) => item.encoding),
-    runtimeConfig,
+    runtime,
   );
   return (performance.now() - started) / 1000 / items.length;
 }

@@ -1,48 +1,116 @@
+import { z } from "zod";
 import { UserError } from "../errors.js";
-import { confusionMatrix, metrics as measures, toPredictions } from "../evaluation/metrics.js";
+import { confusion, metrics, predictions } from "../evaluation/metrics.js";
 import { wilsonInterval } from "../evaluation/statistics.js";
-import { checkLabels, type Model } from "../models/index.js";
-import { sampleExamples } from "../tasks/sample.js";
-import type { Example, Split, Task } from "../tasks/task.js";
-import { type Placement, predictProbabilities, toDataset } from "../train/index.js";
+import { checkLabels, type DeviceConfig, type Model, predictProbabilities } from "../models/index.js";
+import {
+  advglueParts,
+  type Example,
+  formatSplit,
+  loadTask,
+  type Split,
+  sampleExamples,
+  type Task,
+} from "../tasks/index.js";
+import { toDataset } from "../train/index.js";
+import { validate } from "../validate.js";
+import type { Callbacks } from "./callbacks.js";
 import { hashExamples } from "./environment.js";
-import type { EvaluationResult } from "./results.js";
+import { dataOptions, loadRequestedTask } from "./requested-task.js";
+import type { AdvglueResult, EvaluationResult } from "./results.js";
+import { Run } from "./run.js";
+import { runtimeOptions } from "./runtime-config.js";
+import { loadClassifier } from "./text-classifier.js";
 
-export interface EvaluateSplitOptions {
-  /** Evaluate on a seeded, class-balanced sample of so many examples. */
-  readonly maxSamples?: number | undefined;
-  readonly seed?: number | undefined;
-  readonly onProgress?: ((done: number, total: number) => void) | undefined;
+/** Evaluates a model on a split of a task. */
+export const evaluateRequestSchema = z.strictObject({
+  model: z.string().describe("a run folder, a model folder, npm:PACKAGE or a Hugging Face model ID"),
+  ...dataOptions,
+  split: z.enum(["train", "validation", "test"]).default("test").describe("dataset split to use"),
+  maxSamples: z.number().int().positive().nullable().default(null).describe("evaluate on a class-balanced sample"),
+  seed: z.number().int().nonnegative().default(0).describe("random seed of the sample"),
+  ...runtimeOptions,
+});
+export type EvaluateRequest = z.input<typeof evaluateRequestSchema>;
+/** An evaluation of a model that is already known. */
+export type EvaluateOptions = Omit<EvaluateRequest, "model">;
+
+/**
+ * Evaluates a model on a split of a task.
+ *
+ *     const { accuracy, interval } = await evaluate({ model: "runs/sst2-rose-seed0", task: "sst2" });
+ */
+export async function evaluate(request: EvaluateRequest, callbacks: Callbacks = {}): Promise<EvaluationResult> {
+  const parsed = validate(evaluateRequestSchema, request, "evaluate");
+  const { model: reference, device, precision, threads, split, maxSamples, seed } = parsed;
+  await using classifier = await loadClassifier(reference, { device, precision, threads, ...pickDownload(callbacks) });
+  const { model, runtime } = classifier;
+  const warn = (message: string): void => callbacks.onWarning?.(message);
+  const task = await loadRequestedTask(parsed, model, await Run.containing(model.folder), warn);
+  return evaluateSplit(model, task, split, runtime, { maxSamples, seed }, callbacks);
 }
 
-/** Evaluates a model on a split of a task whose labels it has. */
-export async function evaluateSplit(
+/** Evaluates a model that was trained on a GLUE task on that task and on its adversarial counterpart in AdvGLUE. */
+export async function evaluateAdvglue(
+  request: Omit<EvaluateRequest, "task" | "split">,
+  callbacks: Callbacks = {},
+): Promise<AdvglueResult> {
+  const {
+    model: reference,
+    data,
+    device,
+    precision,
+    threads,
+    maxSamples,
+    seed,
+  } = validate(evaluateRequestSchema, request, "evaluate");
+  await using classifier = await loadClassifier(reference, { device, precision, threads, ...pickDownload(callbacks) });
+  const { model, runtime } = classifier;
+  const part = advglueParts.find((name) => name === model.task);
+  if (part === undefined)
+    throw new UserError(
+      `advglue: expected a model trained on one of ${advglueParts.join(", ")}, ` +
+        `received one ${model.task ? `trained on ${model.task}` : "of an unknown task"}. Name a part: --task advglue:sst2.`,
+    );
+  // A file can only be AdvGLUE's; GLUE is then searched in the default folders.
+  const glueTask = await loadTask({ task: part, ...(data !== null && !data.endsWith(".json") && { data }) });
+  const advglueTask = await loadTask({ task: `advglue:${part}`, ...(data !== null && { data }) });
+  const glue = await evaluateSplit(model, glueTask, "test", runtime, { maxSamples, seed }, callbacks);
+  const advglue = await evaluateSplit(model, advglueTask, "test", runtime, { maxSamples, seed }, callbacks);
+  return { task: "advglue", part, drop: glue.accuracy - advglue.accuracy, glue, advglue };
+}
+
+function pickDownload({ onDownload }: Callbacks): Pick<Callbacks, "onDownload"> {
+  return onDownload ? { onDownload } : {};
+}
+
+async function evaluateSplit(
   model: Model,
   task: Task,
   split: Split,
-  deviceConfig: Placement,
-  options: EvaluateSplitOptions = {},
+  deviceConfig: DeviceConfig,
+  { maxSamples, seed }: { readonly maxSamples: number | null; readonly seed: number },
+  { onProgress }: Callbacks,
 ): Promise<EvaluationResult> {
   checkLabels(model.reference, model.labels, task.labels, task.name);
-  if (!task.splits.includes(split))
-    throw new UserError(`${task.name} has no ${split} split with labels; it has ${task.splits.join(", ")}`);
   const all = await task.load(split);
   const examples =
-    options.maxSamples && options.maxSamples < all.length
-      ? sampleExamples(all, options.maxSamples, options.seed ?? 0, task.labels.length)
-      : all;
-  return evaluateExamples(model, examples, split, deviceConfig, options.onProgress);
+    maxSamples !== null && maxSamples < all.length ? sampleExamples(all, maxSamples, seed, task.labels.length) : all;
+  return evaluateExamples(model, task, examples, split, deviceConfig, (done, total) =>
+    onProgress?.({ stage: "evaluate", done, total }),
+  );
 }
 
 /** Evaluates a model on examples whose labels are in the model's order. */
 export async function evaluateExamples(
   model: Model,
+  task: Pick<Task, "name" | "sourceNames" | "labels">,
   examples: readonly Example[],
-  split: string,
-  deviceConfig: Placement,
+  split: Split,
+  deviceConfig: DeviceConfig,
   onProgress?: (done: number, total: number) => void,
 ): Promise<EvaluationResult> {
-  if (examples.length === 0) throw new UserError(`the ${split} split is empty`);
+  if (examples.length === 0) throw new UserError(`${formatSplit(task, split)} is empty.`);
   const { items } = toDataset(model, examples);
   const probabilities = await predictProbabilities(
     model,
@@ -52,19 +120,19 @@ export async function evaluateExamples(
     (done) => onProgress?.(done, items.length),
   );
   const labels = items.map((item) => item.example.label);
-  const predicted = toPredictions(probabilities);
-  const right = labels.map((label, i) => Number(predicted[i] === label)).join("");
-  const count = right.replaceAll("0", "").length;
+  const predicted = predictions(probabilities);
+  const correct = labels.map((label, i) => Number(predicted[i] === label)).join("");
+  const count = correct.replaceAll("0", "").length;
   const { low, high } = wilsonInterval(count, labels.length);
   return {
+    task: task.name,
     split,
     examples: labels.length,
     accuracy: count / labels.length,
     interval: [low, high],
-    metrics: Object.fromEntries(
-      Object.entries(measures).map(([name, measure]) => [name, measure(probabilities, labels)]),
-    ),
-    confusionMatrix: confusionMatrix(predicted, labels, model.labels.length),
-    outcomes: { examples: hashExamples(examples), correct: right },
+    metrics: Object.fromEntries(Object.entries(metrics).map(([id, compute]) => [id, compute(probabilities, labels)])),
+    confusionMatrix: confusion(predicted, labels, model.labels.length),
+    labels: [...model.labels],
+    outcomes: { examples: hashExamples(examples), correct },
   };
 }

@@ -1,142 +1,156 @@
-import { join } from "node:path";
-import { stringify } from "yaml";
+import { resolve } from "node:path";
 import { getErrorMessage, UserError } from "../errors.js";
-import { exists, readJson, writeFileAtomic } from "../files.js";
-import { type LoadModelOptions, saveModel } from "../models/index.js";
+import type { MethodSpec } from "../methods/index.js";
+import { saveModel } from "../models/index.js";
 import { free } from "../tensor/index.js";
-import { Interrupted, type TrainingCallbacks, type TrainResult, train } from "../train/index.js";
-import { type RunConfig, toMethodSpecs } from "./config.js";
+import { Interrupted, type TrainingCallbacks, train } from "../train/index.js";
+import type { Callbacks } from "./callbacks.js";
+import type { RunConfig, RunConfigInput } from "./config.js";
 import { checkSameConfig } from "./config-identity.js";
-import { compareEnvironments, describeEnvironment, type Environment } from "./environment.js";
+import { compareEnvironments, describeEnvironment } from "./environment.js";
 import { evaluateExamples } from "./evaluate.js";
-import { createTrainingJob, type PreparedRun, prepareRun } from "./prepare-run.js";
-import { type EvaluationResult, type Results, readResults, resultsSchema } from "./results.js";
-import { checkDiskSpace, lockRunFolder, removeRunFiles, runFiles, writeStatus } from "./run-folder.js";
+import { type PreparedRun, prepareRun } from "./prepare-run.js";
+import { resolveRunConfig } from "./read-config.js";
+import { type Results, resultsSchema } from "./results.js";
+import { getDefaultRunFolder, Run, RunWriter } from "./run.js";
 
-export interface FineTuneOptions {
-  /** The run folder. */
-  readonly out: string;
-  /** Go on with the run in the folder; one that has finished is only read. */
+/** Where a run goes and who hears about it. */
+export interface FineTuneOptions extends Callbacks {
+  /** The run folder. Default: runs/TASK-METHOD-seedN. */
+  readonly out?: string | undefined;
+  /** Continue the run in the folder. A finished run is only read. */
   readonly resume?: boolean;
+  /** Every step, evaluation and event, for progress displays and trackers. */
   readonly callbacks?: TrainingCallbacks;
-  /** Aborted: all is saved and `Interrupted` thrown. */
-  readonly signal?: AbortSignal;
-  readonly onDownload?: LoadModelOptions["onProgress"];
 }
 
-/** Runs a config into a folder: trains, saves the model, reports. */
-export async function fineTune(config: RunConfig, options: FineTuneOptions): Promise<Results> {
-  const { out, resume = false } = options;
-  const lock = lockRunFolder(out, resume);
+/**
+ * Fine-tunes a model, evaluates it on the test split and stores everything in a run folder.
+ *
+ *     const run = await fineTune({ model: "roberta-base", task: "sst2", methods: [rose()] }, { out: "runs/rose" });
+ *     console.log((await run.results())?.test.accuracy);
+ */
+export async function fineTune(input: RunConfigInput, options: FineTuneOptions = {}): Promise<Run> {
+  const { resume = false } = options;
+  const examples = typeof input.data === "object" ? input.data : null;
+  const definitions = (input.methods ?? []).filter((entry) => typeof entry === "object" && "definition" in entry);
+  const tree = { ...input, ...(examples && { data: null }), ...normalizeInput(input) };
+  const config = await resolveRunConfig(tree, () => "config", definitions as MethodSpec[]);
+  const out = options.out ?? getDefaultRunFolder(config);
+  const writer = new RunWriter(out, resume);
   try {
-    if (resume) await checkSameConfig(out, config);
-    const finished = resume ? await readResults(out) : null;
-    if (finished) return finished;
-    const preparedRun = await prepareRun(
-      config,
-      (message) => options.callbacks?.onWarning?.(message),
-      options.onDownload,
-    );
+    const complete = examples ? { ...config, data: resolve(writer.path("data")) } : config;
+    const before = resume ? await writer.read() : null;
+    if (before) checkSameConfig(out, before.config, complete);
+    if (await before?.results()) return before!;
+    if (examples) await writer.writeData(examples);
+    const prepared = await prepareRun(complete, options, definitions as MethodSpec[]).catch((error: unknown) => {
+      if (writer.wasEmpty) writer.removeAll();
+      throw error;
+    });
     try {
-      return await trainPreparedRun(preparedRun, options, lock.wasEmpty);
+      await trainPreparedRun(prepared, writer, before, options);
     } finally {
-      free(preparedRun.model.weights);
+      free(prepared.job.model.weights);
     }
+    return await Run.open(out);
   } finally {
-    lock.release();
+    writer.release();
   }
 }
 
+/** What the schema cannot read from a program: methods with their definitions, and a single text column. */
+function normalizeInput({ methods, textColumn }: RunConfigInput): Record<string, unknown> {
+  return {
+    ...(methods && {
+      methods: methods.map((entry) =>
+        typeof entry === "object" && "definition" in entry ? { name: entry.name, options: entry.options } : entry,
+      ),
+    }),
+    ...(textColumn !== undefined && { textColumn: [textColumn].flat() }),
+  };
+}
+
 async function trainPreparedRun(
-  preparedRun: PreparedRun,
+  prepared: PreparedRun,
+  writer: RunWriter,
+  before: Run | null,
   options: FineTuneOptions,
-  folderWasEmpty: boolean,
-): Promise<Results> {
-  const { out, resume = false, callbacks: watch = {}, signal } = options;
-  const { config, model, runtimeConfig, examples } = preparedRun;
-  checkDiskSpace(out, estimateDiskBytes(preparedRun, resume));
-  const table = await preparedRun.substitutions?.();
+): Promise<void> {
+  const { onProgress, onWarning, signal, callbacks = {} } = options;
+  const { config, runtime, examples, job } = prepared;
+  const { model, task } = job;
+  const warn = (message: string): void => (callbacks.onWarning ?? onWarning)?.(message);
+  writer.checkDiskSpace(estimateDiskBytes(prepared, before !== null));
+  const table = await job.loadSubstitutions?.();
   const environment = await describeEnvironment(
     model,
-    runtimeConfig,
+    runtime,
     examples.train,
-    examples.selection,
+    examples.validation,
     table?.hash ?? null,
   );
-  await recordEnvironment(out, environment, resume, (message) => watch.onWarning?.(message));
-  await writeFileAtomic(join(out, runFiles.config), stringify(config));
+  const earlier = await before?.environment();
+  if (earlier) compareEnvironments(writer.folder, earlier, environment, warn);
+  await writer.writeEnvironment(environment);
+  await writer.writeConfig(config);
   let steps = 0;
-  const callbacks: TrainingCallbacks = {
-    ...watch,
+  const watched: TrainingCallbacks = {
+    ...callbacks,
+    onWarning: warn,
     async onStart(facts) {
-      steps = facts.steps;
-      await writeStatus(out, { steps, failure: null });
-      await watch.onStart?.(facts);
+      steps = facts.totalSteps;
+      await writer.writeStatus({ steps, failure: null });
+      await callbacks.onStart?.(facts);
+    },
+    onStep(report) {
+      callbacks.onStep?.(report);
+      onProgress?.({ stage: "train", done: report.step, total: report.steps, loss: report.loss });
+    },
+    onProgress(stage, done, total) {
+      callbacks.onProgress?.(stage, done, total);
+      onProgress?.({ stage, done, total });
     },
   };
   try {
-    const outcome = await train(
-      createTrainingJob(preparedRun, { folder: out, resume, callbacks: callbacks, ...(signal ? { signal } : {}) }),
-    );
-    await saveModel(join(out, runFiles.model), model);
-    const report = await evaluateExamples(
-      model,
-      examples.report,
-      preparedRun.task.reportSplit,
-      runtimeConfig,
-      (done, total) => {
-        if (signal?.aborted) throw new Interrupted("stopped before its report was done; all of the training is saved");
-        watch.onProgress?.("report", done, total);
-      },
-    );
-    const results = createResults(preparedRun, outcome, report);
-    await writeFileAtomic(join(out, runFiles.results), `${JSON.stringify(results, null, 2)}\n`);
-    return results;
+    const outcome = await train({
+      ...job,
+      folder: writer.folder,
+      resume: before !== null,
+      callbacks: watched,
+      ...(signal && { signal }),
+    });
+    await saveModel(writer.path("model"), model);
+    const test = await evaluateExamples(model, task, examples.test, "test", runtime, (done, total) => {
+      if (signal?.aborted) throw new Interrupted("Stopped during the test evaluation. All of the training is saved.");
+      watched.onProgress?.("test", done, total);
+    });
+    const results: Results = {
+      format: 2,
+      model: config.model,
+      task: task.name,
+      methods: config.methods.map(({ name, options: given }) => ({ name, options: given })),
+      seed: config.seed,
+      steps: outcome.steps,
+      bestStep: outcome.bestStep,
+      trainExamples: examples.train.length,
+      validation: outcome.validation && { ...outcome.validation },
+      test,
+    };
+    await writer.writeResults(resultsSchema.parse(results));
   } catch (error) {
-    // Settings that cannot work are told, not kept; what others laid there stays.
-    const neverBegan = steps === 0 && error instanceof UserError;
-    if (neverBegan && folderWasEmpty) removeRunFiles(out);
-    // A full disk may be the very failure: saying so must not hide it.
+    // Settings that cannot work leave nothing behind, unless the folder had other content.
+    if (steps === 0 && error instanceof UserError && writer.wasEmpty) writer.removeAll();
+    // A full disk may be the failure itself: recording it must not hide it.
     else if (!(error instanceof Interrupted))
-      await writeStatus(out, { steps, failure: getErrorMessage(error) }).catch(() => undefined);
+      await writer.writeStatus({ steps, failure: getErrorMessage(error) }).catch(() => undefined);
     throw error;
   }
 }
 
-/** Weights and two moments a checkpoint, and the final model. Beside each that is kept lies its best and, for a moment, one more. */
-export function estimateDiskBytes({ model, config }: Pick<PreparedRun, "model" | "config">, resume: boolean): number {
-  const weights = [...model.weights.values()].reduce((sum, tensor) => sum + 4 * tensor.numel, 0);
-  const checkpoints = resume ? 1 : 2 * config.train.saveTotalLimit + 1;
+/** Disk space of a run: weights and two moments per checkpoint, the best of each kept one and one more in progress. */
+export function estimateDiskBytes({ job, config }: PreparedRun, isResumed: boolean): number {
+  const weights = [...job.model.weights.values()].reduce((sum, tensor) => sum + 4 * tensor.numel, 0);
+  const checkpoints = isResumed ? 1 : 2 * config.train.saveTotalLimit + 1;
   return 3 * weights * checkpoints + weights;
-}
-
-async function recordEnvironment(
-  out: string,
-  now: Environment,
-  resume: boolean,
-  warn: (message: string) => void,
-): Promise<void> {
-  const path = join(out, runFiles.environment);
-  if (resume && (await exists(path)))
-    compareEnvironments(out, (await readJson(path, "the run's environment")) as Environment, now, warn);
-  await writeFileAtomic(path, `${JSON.stringify(now, null, 2)}\n`);
-}
-
-function createResults(
-  { config, task, examples }: PreparedRun,
-  outcome: TrainResult,
-  report: EvaluationResult,
-): Results {
-  return resultsSchema.parse({
-    format: 1,
-    model: config.model,
-    task: task.name,
-    method: toMethodSpecs(config.methods),
-    seed: config.seed,
-    steps: outcome.steps,
-    chosenStep: outcome.bestStep,
-    trainExamples: examples.train.length,
-    selection: outcome.validation,
-    report,
-  });
 }

@@ -1,19 +1,18 @@
 import { UserError } from "../errors.js";
 import type { Model } from "../models/index.js";
-import { filterInVocabSubstitutes } from "../text/known-substitutes.js";
-import { loadSubstitutions, type Substitutions } from "../text/substitutions.js";
+import { filterInVocabSubstitutes, loadSubstitutions, type Substitutions } from "../text/substitutions.js";
 
-/** Opens a substitution set for a model; an endpoint has none at hand. */
+/** Loads substitutions for a model, all or only those in its vocabulary. `model` is null for an endpoint. */
 export async function loadSubstitutionsForModel(
-  spec: string,
-  known: boolean,
+  source: string,
+  inVocabOnly: boolean,
   model: Model | null,
 ): Promise<Substitutions> {
-  const table = await loadSubstitutions(spec);
-  if (!known) return table;
+  const table = await loadSubstitutions(source);
+  if (!inVocabOnly) return table;
   if (model?.tokenization === "word") return filterInVocabSubstitutes(table, model.tokenizer);
-  const reader = model
-    ? "a model that reads subwords knows every word"
-    : "which words an endpoint knows cannot be seen";
-  throw new UserError(`--in-vocab-substitutes: ${reader}; leave it out, or take a model with --tokenization word`);
+  const reason = model
+    ? "A model with subword tokenization knows every word."
+    : "The vocabulary of an endpoint is unknown.";
+  throw new UserError(`--in-vocab-substitutes: ${reason} Leave it out, or use a model with --tokenization word.`);
 }

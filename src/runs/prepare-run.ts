@@ -1,44 +1,41 @@
 import { UserError } from "../errors.js";
-import { createMethods } from "../methods/index.js";
-import { type LoadModelOptions, loadModel, type Model } from "../models/index.js";
-import { loadTask } from "../tasks/index.js";
-import { countOverlap, sampleExamples } from "../tasks/sample.js";
-import type { Example, Task } from "../tasks/task.js";
+import { createMethods, loadMethods, type MethodSpec } from "../methods/index.js";
+import { loadModel } from "../models/index.js";
+import { countOverlap, type Example, formatSplit, loadTask, sampleExamples, type Task } from "../tasks/index.js";
 import type { Substitutions } from "../text/substitutions.js";
-import { type Dataset, type TrainingJob, type TrainingMethod, toDataset } from "../train/index.js";
-import { type RunConfig, toMethodSpecs } from "./config.js";
+import { type TrainingJob, toDataset } from "../train/index.js";
+import type { Callbacks } from "./callbacks.js";
+import type { RunConfig } from "./config.js";
 import { loadSubstitutionsForModel } from "./load-substitutions.js";
-import { configureRuntime, type RuntimeConfig } from "./runtime-config.js";
+import { attachDefinitions } from "./read-config.js";
+import { applyRuntime, type RuntimeConfig, resolveRuntime } from "./runtime-config.js";
 
-/** Everything a config stands for, opened. */
+/** A config made concrete: the training job without its folder, and what else a run needs. */
 export interface PreparedRun {
   readonly config: RunConfig;
-  readonly runtimeConfig: RuntimeConfig;
-  readonly task: Task;
-  readonly model: Model;
-  readonly methods: TrainingMethod[];
+  readonly runtime: RuntimeConfig;
   readonly examples: {
     readonly train: readonly Example[];
-    readonly selection: readonly Example[] | null;
-    readonly report: readonly Example[];
+    readonly validation: readonly Example[] | null;
+    readonly test: readonly Example[];
   };
-  readonly datasets: { readonly train: Dataset; readonly selection: Dataset | null };
-  readonly substitutions: (() => Promise<Substitutions>) | undefined;
+  readonly job: Omit<TrainingJob, "folder" | "resume">;
 }
 
-/** Opens what a config names: data, model and methods; nothing is written. The caller frees the model's weights. */
+/** Loads the data, the model and the methods of a config. Nothing is written. The caller frees the model's weights. */
 export async function prepareRun(
   config: RunConfig,
-  warn: (message: string) => void,
-  onDownload?: LoadModelOptions["onProgress"],
+  { onWarning, onDownload }: Pick<Callbacks, "onWarning" | "onDownload"> = {},
+  definitions: readonly MethodSpec[] = [],
 ): Promise<PreparedRun> {
-  const methods = createMethods(toMethodSpecs(config.methods));
-  const fine = methods.find((method) => method.requiresFloat32);
-  const runtimeConfig = configureRuntime(config, fine !== undefined);
-  if (fine && runtimeConfig.precision === "tf32" && config.precision === null)
-    warn(`${fine.name} runs in tf32 where bf16 is usual: ${fine.requiresFloat32}`);
-  const task = await loadTaskFromConfig(config, warn);
-  // Data comes before the model: it is quickly read, and most mistakes are in it.
+  const warn = (message: string): void => onWarning?.(message);
+  const methods = createMethods(await loadMethods(attachDefinitions(config.methods, definitions)));
+  const precise = methods.find((method) => method.traits?.requiresFloat32);
+  const runtime = applyRuntime(resolveRuntime(config, precise !== undefined));
+  if (precise && runtime.precision === "tf32" && config.precision === null)
+    warn(`${precise.name} runs in tf32 instead of bf16: ${precise.traits?.requiresFloat32}.`);
+  const task = await loadConfiguredTask(config, warn);
+  // The data is read first: it is quick, and most mistakes are in it.
   const examples = await loadExamples(config, task, warn);
   const model = await loadModel(config.model, {
     labels: task.labels,
@@ -47,83 +44,75 @@ export async function prepareRun(
     pooling: config.pooling,
     tokenization: config.tokenization,
     maxLength: config.maxLength,
-    device: runtimeConfig.device,
+    device: runtime.device,
     seed: config.seed,
-    ...(onDownload ? { onProgress: onDownload } : {}),
+    ...(onDownload && { onProgress: onDownload }),
   });
-  const datasets = {
-    train: toDataset(model, examples.train),
-    selection: examples.selection && toDataset(model, examples.selection),
-  };
-  if (datasets.train.truncatedCount > 0)
+  const train = toDataset(model, examples.train);
+  if (train.truncatedCount > 0)
     warn(
-      `${datasets.train.truncatedCount} of ${examples.train.length} training texts were cut to ${model.maxLength} tokens`,
+      `${train.truncatedCount} of ${examples.train.length} training texts were truncated to ${model.maxLength} tokens.`,
     );
+  const { substitutions } = config;
   let table: Promise<Substitutions> | undefined;
-  const named = config.substitutions;
-  const substitutions =
-    named === null ? undefined : () => (table ??= loadSubstitutionsForModel(named, config.inVocabSubstitutes, model));
-  return { config, runtimeConfig: runtimeConfig, task, model, methods: methods, examples, datasets, substitutions };
+  return {
+    config,
+    runtime,
+    examples,
+    job: {
+      model,
+      task,
+      settings: config.train,
+      methods,
+      train,
+      validation: examples.validation && toDataset(model, examples.validation),
+      seed: config.seed,
+      deviceConfig: runtime,
+      cudaGraphs: config.cudaGraphs,
+      ...(substitutions !== null && {
+        loadSubstitutions: () => (table ??= loadSubstitutionsForModel(substitutions, config.inVocabSubstitutes, model)),
+      }),
+    },
+  };
 }
 
-/** The task that a config names. */
-export function loadTaskFromConfig(config: RunConfig, warn: (message: string) => void): Promise<Task> {
+/** Loads the task that a config names. */
+export function loadConfiguredTask(config: RunConfig, onWarning: (message: string) => void): Promise<Task> {
+  const { task, data, textColumn, labelColumn, skipBadRows } = config;
   return loadTask({
-    task: config.task ?? undefined,
-    data: config.data ?? undefined,
-    text: config.textColumn.length > 0 ? config.textColumn : undefined,
-    label: config.labelColumn ?? undefined,
-    skipBadRows: config.skipBadRows,
-    onWarning: warn,
+    ...(task !== null && { task }),
+    ...(data !== null && { data }),
+    ...(textColumn.length > 0 && { textColumn }),
+    ...(labelColumn !== null && { labelColumn }),
+    skipBadRows,
+    onWarning,
   });
 }
 
-/** The examples that train, select and report. All are read now, so that a broken file does not show after hours of training. */
+/** Loads all splits at once, so that a broken file does not show up after hours of training. */
 async function loadExamples(
   config: RunConfig,
   task: Task,
   warn: (message: string) => void,
 ): Promise<PreparedRun["examples"]> {
-  const sample = (examples: readonly Example[], limit: number | null, seed: number): readonly Example[] =>
-    limit === null || limit >= examples.length ? examples : sampleExamples(examples, limit, seed, task.labels.length);
+  const sample = (examples: readonly Example[], count: number | null, seed: number): readonly Example[] =>
+    count === null || count >= examples.length ? examples : sampleExamples(examples, count, seed, task.labels.length);
   const train = sample(await task.load("train"), config.maxTrainSamples, config.seed);
-  if (train.length === 0) throw new UserError(`${task.name}: its training data is empty`);
-  // The same selection sample for every seed: runs that are compared are selected by the same texts.
-  const selection = task.splits.includes(task.selectSplit)
-    ? sample(await task.load(task.selectSplit), config.maxValidationSamples, 0)
+  if (train.length === 0) throw new UserError(`${task.name}: the training data is empty.`);
+  // Every seed validates on the same sample, so that the runs of a comparison are selected by the same texts.
+  const validation = task.splits.includes("validation")
+    ? sample(await task.load("validation"), config.maxValidationSamples, 0)
     : null;
-  const report = sample(await task.load(task.reportSplit), config.maxTestSamples, 0);
-  const evaluations: [string, readonly Example[]][] = [[task.reportSplit, report]];
-  if (selection) evaluations.push([task.selectSplit, selection]);
-  for (const [split, examples] of evaluations) {
+  const test = sample(await task.load("test"), config.maxTestSamples, 0);
+  for (const [split, examples] of Object.entries({ test, validation })) {
+    if (!examples) continue;
+    const name = formatSplit(task, split as "test" | "validation");
     if (examples.length === 0)
       throw new UserError(
-        `${task.name}: its ${split} split is empty: expected at least 3 rows of a label to cut one, or a file of its own (train, dev and test)`,
+        `${name} is empty. Provide at least 3 rows per label to hold one out, or separate train, dev and test files.`,
       );
     const overlap = countOverlap(train, examples);
-    if (overlap > 0)
-      warn(`${overlap} of the ${examples.length} texts of the ${split} split also stand in the training data`);
+    if (overlap > 0) warn(`${overlap} of the ${examples.length} texts of ${name} are in the training data, too.`);
   }
-  return { train, selection, report };
-}
-
-/** The training job of an opened run. */
-export function createTrainingJob(
-  preparedRun: PreparedRun,
-  rest: Pick<TrainingJob, "folder" | "resume"> & Partial<TrainingJob>,
-): TrainingJob {
-  const { config, task, model, methods, datasets, runtimeConfig, substitutions } = preparedRun;
-  return {
-    model,
-    task,
-    settings: config.train,
-    methods: methods,
-    train: datasets.train,
-    validation: datasets.selection,
-    seed: config.seed,
-    deviceConfig: runtimeConfig,
-    cudaGraphs: config.cudaGraphs,
-    ...(substitutions ? { loadSubstitutions: substitutions } : {}),
-    ...rest,
-  };
+  return { train, validation, test };
 }

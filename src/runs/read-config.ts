@@ -3,21 +3,22 @@ import { join, resolve } from "node:path";
 import { isMap, isNode, isPair, isSeq, LineCounter, parse, parseDocument } from "yaml";
 import { UserError } from "../errors.js";
 import { readText } from "../files.js";
-import { createMethods } from "../methods/index.js";
+import { loadMethods, type MethodSpec, resolveMethods } from "../methods/index.js";
 import { getDataRoots } from "../tasks/find-dataset.js";
 import { validate } from "../validate.js";
-import { type RunConfig, runConfigSchema, toMethodSpecs } from "./config.js";
+import { type RunConfig, runConfigSchema } from "./config.js";
 
-type ConfigObject = Record<string, unknown>;
-type KeyPath = readonly PropertyKey[];
+/** A tree of settings. */
+export type ConfigObject = Record<string, unknown>;
+export type KeyPath = readonly PropertyKey[];
 
-/** A YAML file's content, and where each part of it stands. */
+/** A YAML file's content, and the file:line:column of each part. */
 export interface LocatedYaml {
   readonly value: unknown;
-  readonly where: (path: KeyPath) => string;
+  readonly locate: (path: KeyPath) => string;
 }
 
-/** Reads a YAML file; a mistake in it is named by file:line:column. */
+/** Reads a YAML file. Syntax errors are reported with file:line:column. */
 export async function readYaml(path: string): Promise<LocatedYaml> {
   const lines = new LineCounter();
   const document = parseDocument(await readText(path, "the config"), { lineCounter: lines });
@@ -29,7 +30,7 @@ export async function readYaml(path: string): Promise<LocatedYaml> {
   if (error) throw new UserError(`${at(error.pos[0])}: ${error.message.split("\n")[0]}`);
   return {
     value: document.toJS() as unknown,
-    where(wanted) {
+    locate(wanted) {
       let node: unknown = document.contents;
       let offset = 0;
       for (const part of wanted) {
@@ -55,17 +56,17 @@ function setConfigValue(tree: ConfigObject, path: string, value: unknown): void 
   for (const part of parts) {
     const next = at[part] ?? {};
     if (typeof next !== "object" || Array.isArray(next))
-      throw new UserError(`--set ${path}: ${part} holds a value, not keys`);
+      throw new UserError(`--set ${path}: ${part} is a value, not a group of keys.`);
     at[part] = next;
     at = next as ConfigObject;
   }
   at[last] = value;
 }
 
-/** KEY=VALUE with a value as YAML has it: 3e-5, true, null, [1, 0.5]. */
+/** Parses KEY=VALUE with a YAML value: 3e-5, true, null, [1, 0.5]. */
 export function parseAssignment(assignment: string): [string, unknown] {
   const equals = assignment.indexOf("=");
-  if (equals < 1) throw new UserError(`--set: expected KEY=VALUE (train.learningRate=3e-5), received ${assignment}`);
+  if (equals < 1) throw new UserError(`--set: expected KEY=VALUE (train.learningRate=3e-5), received ${assignment}.`);
   const [path, text] = [assignment.slice(0, equals), assignment.slice(equals + 1)];
   try {
     return [path, parse(text) as unknown];
@@ -74,18 +75,18 @@ export function parseAssignment(assignment: string): [string, unknown] {
   }
 }
 
+/** Where the settings of a run come from. Later sources override earlier ones. */
 export interface ConfigSources {
-  /** A YAML file, if any. */
   readonly file?: string | undefined;
-  /** Values from flags by their keys (train.batchSize), over the file's. */
+  /** Values by key (`train.batchSize`), each from the flag of the same name. */
   readonly flags?: Readonly<Record<string, unknown>>;
-  /** `--set` assignments, over both. */
+  /** `--set` assignments. */
   readonly set?: readonly string[];
 }
 
-/** The resolved config of a run. A mistake is named by the place it came from: the file's line, or the flag. */
+/** Reads the settings of a run from a file and flags. Mistakes are reported with the file's line or the flag. */
 export async function readRunConfig({ file, flags = {}, set = [] }: ConfigSources): Promise<RunConfig> {
-  const located = file === undefined ? { value: {}, where: () => "config" } : await readYaml(file);
+  const located = file === undefined ? { value: {}, locate: () => "config" } : await readYaml(file);
   const tree = toConfigObject(located.value, file);
   const origins = new Map<string, string>();
   for (const [path, value] of Object.entries(flags)) {
@@ -97,59 +98,75 @@ export async function readRunConfig({ file, flags = {}, set = [] }: ConfigSource
     setConfigValue(tree, path, value);
     origins.set(path, "--set");
   }
-  const where = (path: KeyPath): string => {
+  return resolveRunConfig(tree, (path) => {
     const prefixes = path.map((_, i) => path.slice(0, i + 1).join(".")).reverse();
     const origin = prefixes.find((prefix) => origins.has(prefix));
-    return origin === undefined ? located.where(path) : (origins.get(origin) as string);
-  };
-  return resolveRunConfig(tree, where);
+    return origin === undefined ? located.locate(path) : (origins.get(origin) as string);
+  });
+}
+
+/** Reads the config of a run folder as it was written: complete, with methods that need not be known here. */
+export async function readConfigFile(path: string): Promise<RunConfig> {
+  const { value, locate } = await readYaml(path);
+  return validate(runConfigSchema, value, locate);
 }
 
 /** Checks the settings of a run, methods and their options included, and fills in the defaults. */
-export function resolveRunConfig(tree: unknown, where: (path: KeyPath) => string): RunConfig {
-  const config = validate(runConfigSchema, tree, where);
-  const methods = createMethods(
-    toMethodSpecs(config.methods),
-    (i, name, path = []) => `${where(["method", i, name, ...path])}: method[${i}] (${name})`,
+export async function resolveRunConfig(
+  tree: unknown,
+  locate: (path: KeyPath) => string,
+  definitions: readonly MethodSpec[] = [],
+): Promise<RunConfig> {
+  const config = validate(runConfigSchema, tree, locate);
+  const specs = await loadMethods(attachDefinitions(config.methods, definitions));
+  const methods = resolveMethods(
+    specs,
+    (i, name, path = []) => `${locate(["methods", i, name, ...path])}: methods[${i}] (${name})`,
   );
   // Clean accuracy would choose the least robust checkpoint of a robust run.
-  const named = (tree as { train?: { selectBy?: unknown } }).train?.selectBy !== undefined;
-  const selectBy =
-    (named ? undefined : methods.findLast((method) => method.bestModelMetric)?.bestModelMetric) ??
-    config.train.metricForBestModel;
+  const isNamed = (tree as { train?: { metricForBestModel?: unknown } }).train?.metricForBestModel !== undefined;
+  const preferred = methods.findLast(({ definition }) => definition.bestModelMetric)?.definition.bestModelMetric;
+  const metricForBestModel = (isNamed ? undefined : preferred) ?? config.train.metricForBestModel;
   return {
     ...config,
-    train: { ...config.train, metricForBestModel: selectBy },
+    train: { ...config.train, metricForBestModel },
     model: resolveLocalPath(config.model),
     data: resolveLocalPath(config.data),
     substitutions: resolveTablePath(config.substitutions),
   };
 }
 
+/** Gives methods that are named in a config the definitions that a program passed along. */
+export function attachDefinitions(specs: readonly MethodSpec[], given: readonly MethodSpec[]): MethodSpec[] {
+  return specs.map((spec) => {
+    const definition = given.find(({ name }) => name === spec.name)?.definition;
+    return definition ? { ...spec, definition } : spec;
+  });
+}
+
 function toConfigObject(value: unknown, file: string | undefined): ConfigObject {
   if (typeof value === "object" && value !== null && !Array.isArray(value))
     return structuredClone(value) as ConfigObject;
   const received = value === null ? "nothing" : Array.isArray(value) ? "a list" : typeof value;
-  throw new UserError(`${file}: expected a config (keys and values), received ${received}`);
+  throw new UserError(`${file}: expected a config (keys and values), received ${received}.`);
 }
 
 /** The flag of a key: train.batchSize is --batch-size. */
 function toFlagName(path: string): string {
-  const name = path.slice(path.lastIndexOf(".") + 1);
+  const name = path === "methods" ? "method" : path.slice(path.lastIndexOf(".") + 1);
   return `--${name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
 }
 
-/** The path of a substitution table: as it stands, or by its name among the data (substitutions/NAME). */
+/** The path of a substitutions file: as given, or by its name in a data folder (substitutions/NAME). */
 export function resolveTablePath<T extends string | null>(path: T): T | string {
   if (path === null || existsSync(path)) return resolveLocalPath(path);
-  return resolveLocalPath(
-    getDataRoots()
-      .map((root) => join(root, "substitutions", path))
-      .find((found) => existsSync(found)) ?? path,
-  );
+  const found = getDataRoots()
+    .map((root) => join(root, "substitutions", path))
+    .find((candidate) => existsSync(candidate));
+  return resolveLocalPath(found ?? path);
 }
 
-/** A path that stays right when the config is read again from another folder; what is no path here is left as it is. */
+/** An absolute path, so that the config can be read from another folder. What is not a path here stays as it is. */
 function resolveLocalPath<T extends string | null>(path: T): T | string {
   return path !== null && existsSync(path) ? resolve(path) : path;
 }

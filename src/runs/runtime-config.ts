@@ -1,38 +1,61 @@
 import { availableParallelism } from "node:os";
+import { z } from "zod";
 import { UserError } from "../errors.js";
+import type { DeviceConfig } from "../models/index.js";
 import { allowTf32, chooseDevice, setNumThreads } from "../tensor/index.js";
-import type { Placement } from "../train/index.js";
-import type { RunConfig } from "./config.js";
 
-/** Where and how precisely a model is computed. */
-export interface RuntimeConfig extends Placement {
+/** The keys of every request that computes something: where, how precisely and with how many threads. */
+export const runtimeOptions = {
+  device: z
+    .string()
+    .regex(/^(auto|cpu|cuda(:\d+)?)$/, { error: "expected auto, cpu, cuda or cuda:N" })
+    .default("auto"),
+  precision: z
+    .enum(["bf16", "tf32", "fp32"])
+    .nullable()
+    .default(null)
+    .describe("null: bf16 on a GPU (smart: tf32), fp32 on a CPU"),
+  threads: z.number().int().positive().nullable().default(null).describe("CPU threads; null: all cores"),
+};
+
+const runtimeSchema = z.object(runtimeOptions);
+
+/** Where a model is computed, as a request says it. */
+export type RuntimeOptions = z.input<typeof runtimeSchema>;
+
+/** Where a model is computed, how precisely and with how many threads, with every choice made. */
+export interface RuntimeConfig extends DeviceConfig {
   readonly precision: "bf16" | "tf32" | "fp32";
   readonly threads: number;
 }
 
-export type RuntimeOptions = Pick<RunConfig, "device" | "precision" | "threads">;
-
-/** What a GPU computes in where nothing is said: bf16, unless that would be too coarse for what it is to do. */
+/** The precision of a GPU if none is named: bf16, unless a method needs more. */
 export function chooseGpuPrecision(
   wanted: RuntimeConfig["precision"] | null,
-  needsFloat32: boolean,
+  requiresFloat32: boolean,
 ): RuntimeConfig["precision"] {
-  return wanted ?? (needsFloat32 ? "tf32" : "bf16");
+  return wanted ?? (requiresFloat32 ? "tf32" : "bf16");
 }
 
-/** Chooses the device, and sets threads and precision for the process. */
-export function configureRuntime({ device, precision, threads }: RuntimeOptions, needsFloat32 = false): RuntimeConfig {
-  const count = threads ?? (Number(process.env.OMP_NUM_THREADS) || availableParallelism());
-  setNumThreads(count);
-  const chosen = chooseDevice(device === "auto" ? undefined : device);
-  if (chosen === "cpu") {
+/** Resolves device, precision and threads. It changes nothing: `applyRuntime` does. */
+export function resolveRuntime(options: RuntimeOptions = {}, requiresFloat32 = false): RuntimeConfig {
+  const { device: wanted = "auto", precision = null, threads: wantedThreads = null } = options;
+  const threads = wantedThreads ?? (Number(process.env.OMP_NUM_THREADS) || availableParallelism());
+  const device = chooseDevice(wanted === "auto" ? undefined : wanted);
+  if (device === "cpu") {
     if (precision !== null && precision !== "fp32")
       throw new UserError(
-        `precision: expected fp32 on a CPU, received ${precision}; leave it out, or use --device cuda`,
+        `precision: expected fp32 on a CPU, received ${precision}. Leave it out, or use --device cuda.`,
       );
-    return { device: "cpu", computeDtype: "float32", precision: "fp32", threads: count };
+    return { device, computeDtype: "float32", precision: "fp32", threads };
   }
-  const used = chooseGpuPrecision(precision, needsFloat32);
-  allowTf32(used === "tf32");
-  return { device: chosen, computeDtype: used === "bf16" ? "bfloat16" : "float32", precision: used, threads: count };
+  const used = chooseGpuPrecision(precision, requiresFloat32);
+  return { device, computeDtype: used === "bf16" ? "bfloat16" : "float32", precision: used, threads };
+}
+
+/** Sets the threads and TF32 of the process, which libtorch keeps per process, as a runtime config says. */
+export function applyRuntime<T extends RuntimeConfig>(runtime: T): T {
+  setNumThreads(runtime.threads);
+  if (runtime.device !== "cpu") allowTf32(runtime.precision === "tf32");
+  return runtime;
 }

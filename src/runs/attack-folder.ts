@@ -1,0 +1,113 @@
+import { mkdirSync } from "node:fs";
+import { readdir } from "node:fs/promises";
+import { basename, join } from "node:path";
+import { z } from "zod";
+import { parseHeader, readJournalEntries } from "../attacks/index.js";
+import { UserError } from "../errors.js";
+import {
+  type AttackSuiteSummary,
+  attackSuiteSummarySchema,
+  hasSameExamples,
+  type JournalSummary,
+  summarizeAttacks,
+  summarizeJournal,
+} from "../evaluation/attack-summary.js";
+import { sanityWarningSchema } from "../evaluation/sanity-checks.js";
+import { createFileError, exists, readJson, writeFileAtomic } from "../files.js";
+import { acquireLock } from "../lock.js";
+import { validate } from "../validate.js";
+
+const files = { report: "report.json", lock: "attack.lock" } as const;
+const journalSuffix = ".jsonl";
+
+/** report.json: what attacks did to a model, what looks odd, and the request that asked for them. */
+export const attackReportSchema = attackSuiteSummarySchema.extend({
+  format: z.literal(2),
+  sanity: z.array(sanityWarningSchema),
+  request: z.record(z.string(), z.unknown()),
+});
+
+/** What attacks did to a model, and which of the numbers look odd. */
+export type AttackReport = z.output<typeof attackReportSchema>;
+
+/** A folder of attack journals, of a run or of any other model. */
+export interface AttackFolder {
+  readonly folder: string;
+  /** The journals that have at least one result, by attack. */
+  readonly journals: ReadonlyMap<string, JournalSummary>;
+  /** All attacks together; null if there are none or they saw different examples. */
+  readonly summary: AttackSuiteSummary | null;
+  /** The report of the last `attack` call; null if there is none. */
+  readonly report: AttackReport | null;
+}
+
+/** Path of an attack's journal. */
+export function getJournalPath(folder: string, attack: string): string {
+  return join(folder, `${attack}${journalSuffix}`);
+}
+
+/** The journals in a folder, by attack, whether they have results or not. Other files are skipped. */
+export async function findJournals(folder: string): Promise<string[]> {
+  if (!(await exists(folder))) return [];
+  const entries = await readdir(folder).catch((error: unknown) => {
+    throw createFileError(error, folder, "read the folder");
+  });
+  const found: string[] = [];
+  for (const name of entries.sort())
+    if (name.endsWith(journalSuffix) && (await isJournal(join(folder, name))))
+      found.push(basename(name, journalSuffix));
+  return found;
+}
+
+/** Reads the journals and the report of a folder. */
+export async function readAttackFolder(folder: string): Promise<AttackFolder> {
+  const journals = new Map<string, JournalSummary>();
+  for (const attack of await findJournals(folder)) {
+    const path = getJournalPath(folder, attack);
+    if (await hasResults(path)) journals.set(attack, await summarizeJournal(path));
+  }
+  const all = [...journals.values()];
+  const isComparable = all.length > 0 && all.every((journal) => hasSameExamples(journal, all[0]!));
+  const report = join(folder, files.report);
+  return {
+    folder,
+    journals,
+    summary: isComparable ? summarizeAttacks(journals) : null,
+    report: (await exists(report))
+      ? validate(attackReportSchema, await readJson(report, "the attack report"), report)
+      : null,
+  };
+}
+
+/** Writes the report of an `attack` call. */
+export async function writeAttackReport(folder: string, report: AttackReport): Promise<void> {
+  await writeFileAtomic(join(folder, files.report), `${JSON.stringify(report, null, 2)}\n`);
+}
+
+/** Creates a folder for journals and keeps other processes out until the returned function is called. */
+export function lockAttackFolder(folder: string): () => void {
+  try {
+    mkdirSync(folder, { recursive: true });
+  } catch (error) {
+    throw createFileError(error, folder, "create the folder of the journals");
+  }
+  return acquireLock(
+    join(folder, files.lock),
+    (owner) => new UserError(`${folder}: ${owner} is writing there. Wait for it, or choose a different --out.`),
+  );
+}
+
+async function isJournal(path: string): Promise<boolean> {
+  try {
+    for await (const entry of readJournalEntries(path)) return parseHeader(entry, path) !== null;
+    return false;
+  } catch (error) {
+    if (error instanceof UserError) return false;
+    throw error;
+  }
+}
+
+async function hasResults(path: string): Promise<boolean> {
+  for await (const { line, value } of readJournalEntries(path)) if (line === 2) return value !== undefined;
+  return false;
+}

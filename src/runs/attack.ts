@@ -1,0 +1,332 @@
+import { createWriteStream } from "node:fs";
+import { join } from "node:path";
+import { pipeline } from "node:stream/promises";
+import { z } from "zod";
+import { type AttackExample, createAttackExample, createInputBuilder } from "../attacks/attack-space.js";
+import { constraintsSchema } from "../attacks/constraints.js";
+import { httpVictimSchema } from "../attacks/http-victim.js";
+import { attackSpecSchema, loadAttack, whiteBoxAttacks } from "../attacks/load-attack.js";
+import { createPoolAttacker, SearchPool } from "../attacks/pool.js";
+import { type Attacker, type QueryCounters, runAttack } from "../attacks/run-attack.js";
+import { openScoreCache, ScoreCache } from "../attacks/score-cache.js";
+import { createUnchangedCandidate } from "../attacks/search.js";
+import { createTransferAttack } from "../attacks/transfer.js";
+import type { PreparedInput } from "../attacks/victim.js";
+import { UserError } from "../errors.js";
+import { formatJournalCsv } from "../evaluation/attack-csv.js";
+import { type JournalSummary, summarizeAttacks, summarizeJournal } from "../evaluation/attack-summary.js";
+import { runSanityChecks } from "../evaluation/sanity-checks.js";
+import { checkLabels } from "../models/index.js";
+import { type Example, formatSplit, sampleExamples, type Task } from "../tasks/index.js";
+import { type LmConstraint, loadLmConstraint } from "../text/language-model-swaps.js";
+import type { Substitutions } from "../text/substitutions.js";
+import { validate } from "../validate.js";
+import {
+  type AttackReport,
+  findJournals,
+  getJournalPath,
+  lockAttackFolder,
+  writeAttackReport,
+} from "./attack-folder.js";
+import type { Callbacks } from "./callbacks.js";
+import { hashExamples } from "./environment.js";
+import { loadSubstitutionsForModel } from "./load-substitutions.js";
+import { type LoadedVictim, loadVictim } from "./load-victim.js";
+import { resolveTablePath } from "./read-config.js";
+import { dataOptions, loadRequestedTask } from "./requested-task.js";
+import type { Run } from "./run.js";
+import { runtimeOptions } from "./runtime-config.js";
+
+const count = z.number().int().positive();
+
+/** Attacks a model or an endpoint. */
+export const attackRequestSchema = z.strictObject({
+  model: z
+    .string()
+    .describe("a run folder, a model folder, npm:PACKAGE, a Hugging Face model ID or the URL of an endpoint"),
+  attacks: z
+    .array(attackSpecSchema)
+    .min(1)
+    .prefault(["pwws"])
+    .describe('attacks, such as "pwws" or "genetic:population=20"'),
+  transferFrom: z.array(z.string()).default([]).describe("journals of other models whose final texts are tried"),
+  substitutions: z
+    .string()
+    .nullable()
+    .default(null)
+    .describe('word substitutions: "wordnet" or a JSON file; null: those of the model\'s run'),
+  inVocabSubstitutes: z
+    .boolean()
+    .nullable()
+    .default(null)
+    .describe("drop substitutes that the model reads as unknown words; null: as in training"),
+  lmConstraint: z.string().nullable().default(null).describe("file of the substitutes that a language model allows"),
+  ...dataOptions,
+  split: z.enum(["train", "validation", "test"]).default("test").describe("dataset split to use"),
+  numExamples: count.default(1000).describe("attack a seeded, class-balanced sample"),
+  seed: z.number().int().nonnegative().default(0).describe("random seed"),
+  queryBudget: count.nullable().default(null).describe("maximum queries per example"),
+  ...constraintsSchema.shape,
+  concurrency: count
+    .max(100_000)
+    .nullable()
+    .default(null)
+    .describe("concurrent searches; null: what keeps the model busy"),
+  cache: z.boolean().default(true).describe("read and store scores on disk"),
+  out: z.string().nullable().default(null).describe("folder of the journals; null: attacks/ of the run"),
+  resume: z.boolean().default(false).describe("continue the journals in the folder"),
+  csv: z.boolean().default(false).describe("write OUT/NAME.csv as well, in TextAttack's format"),
+  tokenization: z.enum(["subword", "word"]).nullable().default(null).describe("for models not trained by Temper"),
+  maxLength: count.nullable().default(null).describe("for models not trained by Temper"),
+  endpoint: httpVictimSchema.prefault({}),
+  ...runtimeOptions,
+});
+export type AttackRequest = z.input<typeof attackRequestSchema>;
+type ParsedRequest = z.output<typeof attackRequestSchema>;
+
+/** What happens during an attack. */
+export interface AttackCallbacks extends Callbacks {
+  /** Called before the first example of an attack; `counters` are updated while it runs. */
+  onAttackStart?(attack: string, done: number, total: number, counters: QueryCounters): void;
+}
+
+/** The options of `run.attack`: the request without the model and the attacks, and callbacks. */
+export type AttackOptions = Omit<AttackRequest, "model" | "attacks"> & Callbacks;
+
+export type { AttackReport };
+
+/** Everything an attack request names, loaded. */
+interface PreparedAttack {
+  readonly request: ParsedRequest;
+  readonly victim: LoadedVictim;
+  readonly task: Task;
+  readonly examples: readonly Example[];
+  readonly substitutions: Substitutions;
+  readonly lmConstraint: LmConstraint | null;
+  readonly out: string;
+}
+
+interface PlannedAttacker {
+  readonly attacker: Attacker;
+  readonly lmConstraint: LmConstraint | null;
+}
+
+/**
+ * Attacks a model over the same examples with one or more attacks. Each attack has its journal OUT/NAME.jsonl, and
+ * OUT/report.json has the result.
+ *
+ *     const { clean, attacks } = await attack({ model: "runs/reviews", attacks: ["pwws"], numExamples: 100 });
+ *     console.log(clean, attacks.pwws?.accuracyUnderAttack);
+ */
+export async function attack(request: AttackRequest, callbacks: AttackCallbacks = {}): Promise<AttackReport> {
+  const parsed = validate(attackRequestSchema, request, "attack");
+  const victim = await loadVictim(parsed.model, {
+    ...parsed,
+    ...(callbacks.onDownload && { onDownload: callbacks.onDownload }),
+  });
+  try {
+    return await runAttacks(await prepareAttack(parsed, victim, callbacks), callbacks);
+  } finally {
+    victim.close();
+  }
+}
+
+async function prepareAttack(
+  request: ParsedRequest,
+  victim: LoadedVictim,
+  { onWarning }: Callbacks,
+): Promise<PreparedAttack> {
+  const { model: reference, split, numExamples, seed } = request;
+  const model = victim.local?.model ?? null;
+  const run = victim.local?.run ?? null;
+  const substitutions = await loadAttackSubstitutions(request, victim);
+  const task = await loadRequestedTask(request, model, run, (message) => onWarning?.(message));
+  if (model) checkLabels(reference, model.labels, task.labels, task.name);
+  if (victim.victim.numLabels !== task.labels.length)
+    throw new UserError(
+      `${victim.victim.name} returns ${victim.victim.numLabels} probabilities, but ${task.name} has ` +
+        `${task.labels.length} labels (${task.labels.join(", ")}). Use a model of this task.`,
+    );
+  const examples = sampleExamples(await task.load(split), numExamples, seed, task.labels.length);
+  if (examples.length === 0) throw new UserError(`${formatSplit(task, split)} is empty.`);
+  const lmConstraint = request.lmConstraint && (await loadLmConstraint(resolveTablePath(request.lmConstraint)));
+  return {
+    request,
+    victim,
+    task,
+    examples,
+    substitutions,
+    lmConstraint: lmConstraint || null,
+    out: request.out ?? getDefaultFolder(reference, run),
+  };
+}
+
+async function loadAttackSubstitutions(request: ParsedRequest, { local }: LoadedVictim): Promise<Substitutions> {
+  const trained = local?.run?.config;
+  const source = request.substitutions ?? trained?.substitutions;
+  if (!source)
+    throw new UserError(
+      `No substitutions found for ${request.model}. Pass --substitutions wordnet, or a JSON file such as {"good": ["great"]}.`,
+    );
+  const inVocab = request.inVocabSubstitutes ?? trained?.inVocabSubstitutes ?? false;
+  return loadSubstitutionsForModel(resolveTablePath(source), inVocab, local?.model ?? null);
+}
+
+/** attacks/ in the run of the model, or a folder named after the model. */
+function getDefaultFolder(reference: string, run: Run | null): string {
+  if (run) return run.path("attacks");
+  const name = reference
+    .replace(/^(https?:\/\/|npm:)/, "")
+    .replace(/[^\w.-]+/g, "-")
+    .replace(/^[-.]+|-+$/g, "");
+  return join("attacks", name);
+}
+
+async function runAttacks(prepared: PreparedAttack, callbacks: AttackCallbacks): Promise<AttackReport> {
+  const { request, victim, out } = prepared;
+  const cache = request.cache ? openScoreCache(victim.victim) : new ScoreCache(victim.victim.numLabels);
+  const pool = new SearchPool(victim.victim, { concurrency: request.concurrency ?? victim.concurrency, cache });
+  const planned = await planAttackers(prepared, pool, callbacks);
+  const release = lockAttackFolder(out);
+  try {
+    const dropoutOn = await isNondeterministic(prepared);
+    for (const each of planned) await runPlannedAttack(prepared, each, callbacks);
+    const journals = new Map<string, JournalSummary>();
+    for (const { attacker } of planned)
+      journals.set(attacker.name, await summarizeJournal(getJournalPath(out, attacker.name)));
+    for (const [name, journal] of await findEarlierJournals(prepared, journals)) journals.set(name, journal);
+    const summary = summarizeAttacks(journals);
+    const names = [...journals.keys()];
+    const sanity = runSanityChecks(summary, {
+      ...victim.facts,
+      dropoutOn,
+      whiteBox: names.filter((name) => whiteBoxAttacks.has(name)),
+      transfer: names.filter((name) => name.startsWith("transfer-")),
+    });
+    const report: AttackReport = { format: 2, ...summary, sanity, request: { ...request } };
+    await writeAttackReport(out, report);
+    if (request.csv)
+      for (const name of names)
+        await pipeline(formatJournalCsv(getJournalPath(out, name)), createWriteStream(join(out, `${name}.csv`)));
+    return report;
+  } finally {
+    cache.close();
+    release();
+  }
+}
+
+/** Journals that earlier calls finished on the same victim, examples and space: the worst case includes them. */
+async function findEarlierJournals(
+  prepared: PreparedAttack,
+  own: ReadonlyMap<string, JournalSummary>,
+): Promise<Map<string, JournalSummary>> {
+  const wanted = Object.entries({
+    ...prepared.victim.victim.hashes,
+    ...computeInputHashes(prepared),
+    ...getJournalSettings(prepared),
+  });
+  const found = new Map<string, JournalSummary>();
+  for (const name of await findJournals(prepared.out)) {
+    if (own.has(name)) continue;
+    const journal = await summarizeJournal(getJournalPath(prepared.out, name)).catch((error: unknown) => {
+      if (error instanceof UserError) return null;
+      throw error;
+    });
+    const recorded: Record<string, unknown> = { ...journal?.header.hashes, ...journal?.header.settings };
+    const isSame = wanted.every(([key, value]) => JSON.stringify(recorded[key]) === JSON.stringify(value));
+    if (journal?.finished && isSame) found.set(name, journal);
+  }
+  return found;
+}
+
+function computeInputHashes({ examples, substitutions }: PreparedAttack): Record<string, string> {
+  return { data: hashExamples(examples), substitutions: substitutions.hash };
+}
+
+function getJournalSettings({ task, request, victim }: PreparedAttack): Record<string, unknown> {
+  const { split, maxModificationRate, protectStopWords, matchPartOfSpeech } = request;
+  return { task: task.name, split, ...victim.settings, maxModificationRate, protectStopWords, matchPartOfSpeech };
+}
+
+async function planAttackers(
+  prepared: PreparedAttack,
+  pool: SearchPool<PreparedInput>,
+  { onWarning }: Callbacks,
+): Promise<PlannedAttacker[]> {
+  const { request, victim, lmConstraint, examples } = prepared;
+  const planned: PlannedAttacker[] = [];
+  const add = (attacker: Attacker, constraint: LmConstraint | null = null): void => {
+    if (planned.some((other) => other.attacker.name === attacker.name))
+      throw new UserError(
+        `--attack ${attacker.name} is given twice, and both would write ${attacker.name}.jsonl. Use another --out for one.`,
+      );
+    planned.push({ attacker, lmConstraint: constraint });
+  };
+  for (const { name, options } of request.attacks) {
+    const whiteBox = whiteBoxAttacks.get(name);
+    if (whiteBox) {
+      if (!victim.local)
+        throw new UserError(
+          `attack ${name} needs the model's gradients, which an endpoint does not give. Use pwws or genetic.`,
+        );
+      add(whiteBox.createAttacker(victim.local.gradient, options));
+      continue;
+    }
+    const loaded = await loadAttack(name, options);
+    if (loaded.usesLanguageModel && !lmConstraint)
+      onWarning?.(`${loaded.name} runs without its language-model constraint. Pass --lm-constraint FILE to use one.`);
+    add(createPoolAttacker(pool, loaded), loaded.usesLanguageModel ? lmConstraint : null);
+  }
+  for (const journal of request.transferFrom)
+    add(createPoolAttacker(pool, await createTransferAttack(journal, examples)));
+  return planned;
+}
+
+async function runPlannedAttack(
+  prepared: PreparedAttack,
+  { attacker, lmConstraint }: PlannedAttacker,
+  callbacks: AttackCallbacks,
+): Promise<void> {
+  const { request, examples, out } = prepared;
+  const total = examples.length;
+  await runAttack({
+    attacker,
+    attackExamples: createAttackExamples(prepared, examples, lmConstraint),
+    numExamples: total,
+    seed: request.seed,
+    ...(request.queryBudget !== null && { budget: request.queryBudget }),
+    hashes: { ...computeInputHashes(prepared), ...(lmConstraint && { languageModel: lmConstraint.hash }) },
+    settings: getJournalSettings(prepared),
+    journalPath: getJournalPath(out, attacker.name),
+    resume: request.resume,
+    onStart: (done) => callbacks.onAttackStart?.(attacker.name, done, total, attacker.counters),
+    onResult: (_, done) => callbacks.onProgress?.({ stage: `attack ${attacker.name}`, done, total }),
+  });
+}
+
+/** Examples are prepared when they are needed, so that memory does not grow with their number. */
+function* createAttackExamples(
+  { victim, task, substitutions, request }: PreparedAttack,
+  examples: readonly Example[],
+  lmConstraint: LmConstraint | null,
+): Generator<AttackExample> {
+  const { maxModificationRate, protectStopWords, matchPartOfSpeech } = request;
+  const options = {
+    modifiableFields: task.modifiableFields,
+    substitutions,
+    constraints: { maxModificationRate, protectStopWords, matchPartOfSpeech },
+    encode: victim.encode,
+    ...(lmConstraint && { languageModel: lmConstraint }),
+  };
+  for (const example of examples) yield createAttackExample(example, options);
+}
+
+/** Queries a few texts twice: a victim whose answers differ has dropout on, or is not what it seems. */
+async function isNondeterministic(prepared: PreparedAttack): Promise<boolean> {
+  const { victim } = prepared.victim;
+  const inputs = [...createAttackExamples(prepared, prepared.examples.slice(0, 4), null)]
+    .map((example) => victim.prepare(createInputBuilder(example)(createUnchangedCandidate(example))))
+    .sort((a, b) => a.length - b.length);
+  const [first, second] = [await victim.probabilities(inputs), await victim.probabilities(inputs)];
+  return first.some((row, i) => row.some((value, k) => Math.abs(value - second[i]![k]!) > 1e-3));
+}

@@ -1,0 +1,20 @@
+import type { DownloadProgress } from "../models/download.js";
+
+/** How far a long action is. */
+export interface Progress {
+  /** What is being done: "train", "evaluate", "attack pwws", … */
+  readonly stage: string;
+  readonly done: number;
+  readonly total: number;
+  /** While training: the loss of the last optimizer step that was read from the device. */
+  readonly loss?: number;
+}
+
+/** What every action of the library accepts besides its request. */
+export interface Callbacks {
+  onProgress?(progress: Progress): void;
+  onWarning?(message: string): void;
+  onDownload?(progress: DownloadProgress): void;
+  /** Abort it to stop the action after it has saved its work; it then throws `Interrupted`. */
+  readonly signal?: AbortSignal | undefined;
+}

@@ -1,0 +1,452 @@
+import { accessSync, constants, existsSync, mkdirSync, readdirSync, rmdirSync, rmSync, statfsSync } from "node:fs";
+import { readdir, readFile, rm } from "node:fs/promises";
+import { basename, dirname, extname, join, resolve } from "node:path";
+import { stringify } from "yaml";
+import { z } from "zod";
+import { UserError } from "../errors.js";
+import { createFileError, exists, readJson, readText, writeFileAtomic } from "../files.js";
+import { readJsonLines } from "../json-lines.js";
+import { acquireLock, findLivingOwner } from "../lock.js";
+import { readModelConfig } from "../models/config.js";
+import type { InMemoryExample } from "../tasks/index.js";
+import { writeExamplesFile } from "../tasks/index.js";
+import { validate } from "../validate.js";
+import type { AttackOptions, AttackReport } from "./attack.js";
+import { type AttackFolder, readAttackFolder } from "./attack-folder.js";
+import { formatMethodNames, type RunConfig } from "./config.js";
+import { type Environment, environmentSchema } from "./environment.js";
+import type { EvaluateOptions } from "./evaluate.js";
+import { readConfigFile } from "./read-config.js";
+import { type EvaluationResult, type Results, resultsSchema } from "./results.js";
+import { type MetricValue, readMetrics } from "./run-metrics.js";
+import type { LoadClassifierOptions, TextClassifier } from "./text-classifier.js";
+
+/** The files and folders of a run folder. Nothing outside this file knows their names. */
+const files = {
+  config: "config.yaml",
+  data: "data.jsonl",
+  environment: "environment.json",
+  status: "status.json",
+  events: "events.jsonl",
+  timings: "timings.jsonl",
+  checkpoints: "checkpoints",
+  model: "model",
+  results: "results.json",
+  advglue: "advglue.json",
+  attacks: "attacks",
+  analysis: "analysis",
+  tensorboard: "tensorboard",
+  log: "log.txt",
+  lock: "run.lock",
+} as const;
+
+/** What a run folder contains, by a stable name. */
+export type RunFile = keyof typeof files;
+
+const statusSchema = z.object({ steps: z.number().int().nonnegative(), failure: z.string().nullable() });
+
+/** What the other files do not say: how many steps the run will have, and why it failed, if it did. */
+export type RunStatus = z.output<typeof statusSchema>;
+
+export type RunState = "running" | "stopped" | "finished" | "failed";
+
+/** One line of a run's events: an optimizer step with its numbers, or an evaluation. */
+export interface RunEvent {
+  readonly step: number;
+  readonly best?: boolean;
+  readonly evaluation?: Readonly<Record<string, number>>;
+  readonly [key: string]: unknown;
+}
+
+const eventSchema = z.looseObject({ step: z.number() });
+const timingSchema = z.object({ step: z.number(), seconds: z.number(), examples: z.number().optional() });
+
+/** A figure that an analysis wrote into the run folder. */
+export interface SavedFigure {
+  readonly name: string;
+  readonly svg: Buffer;
+  /** What the analysis says about it; null if its data cannot be read. */
+  readonly summary: string | null;
+}
+
+/** Depth of the search for runs: runs/TASK/METHOD/seed0. */
+const maxSearchDepth = 3;
+
+/**
+ * A run: one folder with a config, a trained model and everything measured on it. This class is the only code that
+ * knows the files of that folder.
+ *
+ *     const run = await Run.open("runs/sst2-rose-seed0");
+ *     console.log((await run.results())?.test.accuracy);
+ *     await run.attack("pwws", { numExamples: 100 });
+ */
+export class Run {
+  readonly folder: string;
+  readonly config: RunConfig;
+
+  private constructor(folder: string, config: RunConfig) {
+    this.folder = folder;
+    this.config = config;
+  }
+
+  /** Opens a run folder, finished or not. */
+  static async open(folder: string): Promise<Run> {
+    const path = join(folder, files.config);
+    if (!(await exists(path)))
+      throw new UserError(
+        `${folder} is not a run: it has no ${files.config}. Expected a folder written by temper train.`,
+      );
+    const config = await readConfigFile(path);
+    return new Run(folder, config.data === files.data ? { ...config, data: resolve(folder, files.data) } : config);
+  }
+
+  /** The run whose model a folder contains: the run folder itself, or its model/. Null if the model has no run. */
+  static async containing(folder: string): Promise<Run | null> {
+    const outer = basename(folder) === files.model ? dirname(folder) : folder;
+    return (await exists(join(outer, files.config))) ? Run.open(outer) : null;
+  }
+
+  /** Every run at or below the folders, each once, sorted by path. */
+  static async find(folders: string | readonly string[]): Promise<Run[]> {
+    const found = new Map<string, string>();
+    for (const folder of [folders].flat()) {
+      const inside = await findRunFolders(folder);
+      if (inside.length === 0)
+        throw new UserError(
+          `${folder}: no run found. Expected a folder with ${files.config}, as temper train writes it.`,
+        );
+      for (const each of inside) if (!found.has(resolve(each))) found.set(resolve(each), each);
+    }
+    return Promise.all([...found.values()].map(Run.open));
+  }
+
+  /** Every finished run at or below the folders. */
+  static async findFinished(folders: string | readonly string[]): Promise<{ run: Run; results: Results }[]> {
+    const finished: { run: Run; results: Results }[] = [];
+    for (const folder of [folders].flat()) {
+      const runs = await Run.find(folder);
+      const before = finished.length;
+      for (const run of runs) {
+        const results = await run.results();
+        if (results && !finished.some((other) => other.run.folder === run.folder)) finished.push({ run, results });
+      }
+      if (finished.length === before && !runs.some((run) => finished.some((other) => other.run.folder === run.folder)))
+        throw new UserError(
+          `${folder}: no run in it has finished. Continue with: temper train --resume --out ${runs[0]!.folder}`,
+        );
+    }
+    return finished;
+  }
+
+  /** The path of one of the run's files. */
+  path(file: RunFile): string {
+    return join(this.folder, files[file]);
+  }
+
+  /** The methods in one word, for tables and file names. */
+  get method(): string {
+    return formatMethodNames(this.config);
+  }
+
+  /** The task in one word, for tables and file names. */
+  get task(): string {
+    return formatTaskName(this.config);
+  }
+
+  /** config.yaml as it is on disk. */
+  configText(): Promise<string> {
+    return readText(this.path("config"), "the run's config");
+  }
+
+  async state(): Promise<RunState> {
+    if (await this.results()) return "finished";
+    if (findLivingOwner(this.path("lock")) !== null) return "running";
+    return (await this.status())?.failure ? "failed" : "stopped";
+  }
+
+  async status(): Promise<RunStatus | null> {
+    return this.#readJson("status", statusSchema, "the run's status");
+  }
+
+  /** What the run ran on. Null before it has started. */
+  environment(): Promise<Environment | null> {
+    return this.#readJson("environment", environmentSchema, "the run's environment");
+  }
+
+  /** The results of a finished run; null before. */
+  results(): Promise<Results | null> {
+    return this.#readJson("results", resultsSchema, "the run's results");
+  }
+
+  async events(): Promise<RunEvent[]> {
+    return (await this.#readLines("events", eventSchema, "the run's events")) as RunEvent[];
+  }
+
+  /** How long each optimizer step took, and over how many examples. */
+  timings(): Promise<z.output<typeof timingSchema>[]> {
+    return this.#readLines("timings", timingSchema, "the run's timings");
+  }
+
+  /** The class names in the model's order; empty before the model is saved. */
+  async labels(): Promise<readonly string[]> {
+    const model = this.path("model");
+    return (await exists(join(model, "config.json"))) ? (await readModelConfig(model)).labels : [];
+  }
+
+  /** The attacks on the run's model. */
+  attacks(): Promise<AttackFolder> {
+    return readAttackFolder(this.path("attacks"));
+  }
+
+  /** The figures that analyses wrote, in this folder and in those inside it. */
+  async figures(): Promise<SavedFigure[]> {
+    const folder = this.path("analysis");
+    if (!(await exists(folder))) return [];
+    const names = (await readdir(folder, { recursive: true })).filter((name) => name.endsWith(".svg")).sort();
+    return Promise.all(
+      names.map(async (name) => ({
+        name: basename(name, ".svg"),
+        svg: await readFile(join(folder, name)),
+        summary: await readSummary(join(folder, name.replace(/svg$/, "json"))),
+      })),
+    );
+  }
+
+  /** Every number measured on the run, by metric id. */
+  metrics(): Promise<ReadonlyMap<string, MetricValue>> {
+    return readMetrics(this);
+  }
+
+  /** Loads the run's model. Free it with `await using` or `close()`. */
+  async loadModel(options: LoadClassifierOptions = {}): Promise<TextClassifier> {
+    const { loadClassifier } = await import("./text-classifier.js");
+    return loadClassifier(this.folder, options);
+  }
+
+  /** Evaluates the run's model, by default on the test split of its task. */
+  async evaluate(options: EvaluateOptions = {}): Promise<EvaluationResult> {
+    const { evaluate } = await import("./evaluate.js");
+    return evaluate({ ...options, model: this.folder });
+  }
+
+  /** Attacks the run's model and stores the journals and the report in the run folder. */
+  async attack(attacks: string | readonly string[], options: AttackOptions = {}): Promise<AttackReport> {
+    const { attack } = await import("./attack.js");
+    const { onProgress, onWarning, onDownload, signal, ...request } = options;
+    return attack(
+      { ...request, model: this.folder, attacks: [attacks].flat() },
+      { onProgress, onWarning, onDownload, signal },
+    );
+  }
+
+  async #readJson<Schema extends z.ZodType>(
+    file: RunFile,
+    schema: Schema,
+    what: string,
+  ): Promise<z.output<Schema> | null> {
+    const path = this.path(file);
+    return (await exists(path)) ? validate(schema, await readJson(path, what), path) : null;
+  }
+
+  async #readLines<Schema extends z.ZodType>(file: RunFile, schema: Schema, what: string): Promise<z.output<Schema>[]> {
+    const path = this.path(file);
+    return (await exists(path)) ? readJsonLines(path, schema, what) : [];
+  }
+}
+
+/** The writing side of a run folder: one process at a time. */
+export class RunWriter {
+  readonly folder: string;
+  /** True if the folder had no content when it was locked. */
+  readonly wasEmpty: boolean;
+  readonly #unlock: () => void;
+
+  /** Locks the folder. Two processes in one folder are rejected, as is a folder that already contains a run. */
+  constructor(folder: string, resume: boolean) {
+    this.folder = folder;
+    if (!resume && existsSync(this.path("events")))
+      throw new UserError(
+        `${folder} already contains a run. Pass --resume to continue it, or choose a different --out.`,
+      );
+    try {
+      mkdirSync(folder, { recursive: true });
+      accessSync(folder, constants.W_OK);
+    } catch (error) {
+      throw createFileError(error, folder, "write the run folder");
+    }
+    this.#unlock = acquireLock(
+      this.path("lock"),
+      (owner) => new UserError(`${folder}: ${owner} is writing there. Wait for it, or choose a different --out.`),
+    );
+    // A killed process may leave files that it had not yet renamed into place.
+    for (const name of readdirSync(folder)) if (/^\..*\.tmp$/.test(name)) rmSync(join(folder, name), { force: true });
+    this.wasEmpty = this.#contents().length === 0;
+  }
+
+  path(file: RunFile): string {
+    return join(this.folder, files[file]);
+  }
+
+  /** The run as it is on disk; null before its config is written. */
+  async read(): Promise<Run | null> {
+    return (await exists(this.path("config"))) ? Run.open(this.folder) : null;
+  }
+
+  /** Stores the examples of a run that was trained on an array. */
+  writeData(examples: readonly InMemoryExample[]): Promise<void> {
+    return writeExamplesFile(this.path("data"), examples);
+  }
+
+  async writeConfig(config: RunConfig): Promise<void> {
+    await writeFileAtomic(this.path("config"), formatConfig(this.folder, config));
+  }
+
+  async writeEnvironment(environment: Environment): Promise<void> {
+    await writeFileAtomic(this.path("environment"), `${JSON.stringify(environment, null, 2)}\n`);
+  }
+
+  async writeStatus(status: RunStatus): Promise<void> {
+    await writeFileAtomic(this.path("status"), `${JSON.stringify(status)}\n`);
+  }
+
+  async writeResults(results: Results): Promise<void> {
+    await writeFileAtomic(this.path("results"), `${JSON.stringify(results, null, 2)}\n`);
+  }
+
+  /** Rejects a run that the disk cannot hold, before any time is spent on it. */
+  checkDiskSpace(neededBytes: number): void {
+    const { bavail, bsize } = statfsSync(this.folder);
+    const available = bavail * bsize;
+    if (available >= neededBytes) return;
+    const gigabytes = (bytes: number): string => `${(bytes / 1e9).toFixed(1)} GB`;
+    throw new UserError(
+      `${this.folder}: the disk has ${gigabytes(available)} free, the run needs about ${gigabytes(neededBytes)}. ` +
+        "Free some space, keep fewer checkpoints (--save-total-limit 1), or choose a different --out.",
+    );
+  }
+
+  /** Removes what a run wrote into an empty folder before it could start. */
+  removeAll(): void {
+    for (const name of this.#contents()) rmSync(join(this.folder, name), { recursive: true, force: true });
+  }
+
+  /** Unlocks the folder. A run that could not start leaves no folder. */
+  release(): void {
+    this.#unlock();
+    if (readdirSync(this.folder).length === 0) rmdirSync(this.folder);
+  }
+
+  #contents(): string[] {
+    return readdirSync(this.folder).filter((name) => name !== files.lock);
+  }
+}
+
+/** Writes the config of a run that a sweep plans, unless the folder has one. */
+export async function planRun(folder: string, config: RunConfig): Promise<void> {
+  if (await exists(join(folder, files.config))) return;
+  try {
+    mkdirSync(folder, { recursive: true });
+  } catch (error) {
+    throw createFileError(error, folder, "create the folder");
+  }
+  await writeFileAtomic(join(folder, files.config), formatConfig(folder, config));
+}
+
+/** Removes parts of a finished run to save disk space. */
+export async function removeRunFiles(folder: string, parts: readonly ("checkpoints" | "model")[]): Promise<void> {
+  for (const part of parts) await rm(join(folder, files[part]), { recursive: true, force: true });
+}
+
+/** A run as a list shows it. Of a damaged run only the folder and the reason are known. */
+export interface RunSummary {
+  readonly folder: string;
+  readonly task: string | null;
+  readonly method: string | null;
+  readonly seed: number | null;
+  readonly state: RunState | "damaged";
+  readonly step: number;
+  readonly steps: number | null;
+  /** Accuracy on the test split; null before the run has finished. */
+  readonly accuracy: number | null;
+  /** The best validation value so far, and its metric. */
+  readonly bestValidation: number | null;
+  readonly metricForBestModel: string | null;
+  /** Why it failed, or what is damaged. */
+  readonly failure: string | null;
+}
+
+/** The runs at or below a folder, sorted by path. A run that cannot be read does not hide the others. */
+export async function listRuns(folder: string): Promise<RunSummary[]> {
+  return Promise.all(
+    (await findRunFolders(folder)).map((run) => summarizeRun(run).catch((error) => describeDamage(run, error))),
+  );
+}
+
+async function summarizeRun(folder: string): Promise<RunSummary> {
+  const run = await Run.open(folder);
+  const { metricForBestModel } = run.config.train;
+  const [results, status, events, state] = await Promise.all([run.results(), run.status(), run.events(), run.state()]);
+  return {
+    folder,
+    task: results?.task ?? run.task,
+    method: run.method,
+    seed: run.config.seed,
+    state,
+    step: results?.steps ?? events.at(-1)?.step ?? 0,
+    steps: status?.steps ?? null,
+    accuracy: results?.test.accuracy ?? null,
+    bestValidation: events.findLast((event) => event.best === true)?.evaluation?.[metricForBestModel] ?? null,
+    metricForBestModel,
+    failure: state === "failed" ? (status?.failure ?? null) : null,
+  };
+}
+
+function describeDamage(folder: string, error: unknown): RunSummary {
+  if (!(error instanceof UserError)) throw error;
+  return {
+    ...{ folder, task: null, method: null, seed: null, state: "damaged", step: 0, steps: null },
+    ...{ accuracy: null, bestValidation: null, metricForBestModel: null, failure: error.message },
+  };
+}
+
+async function findRunFolders(folder: string, depth = maxSearchDepth): Promise<string[]> {
+  if ((await exists(join(folder, files.config))) && (await exists(join(folder, files.environment)))) return [folder];
+  if (depth === 0) return [];
+  const entries = await readdir(folder, { withFileTypes: true }).catch((error: unknown) => {
+    throw createFileError(error, folder, "read");
+  });
+  const inner = entries.filter((entry) => entry.isDirectory() && !entry.name.startsWith("."));
+  return (await Promise.all(inner.map((entry) => findRunFolders(join(folder, entry.name), depth - 1)))).flat().sort();
+}
+
+/** A task's name that is safe in a path; for a file of the user's, the file's name. */
+export function formatTaskName({ task, data }: Pick<RunConfig, "task" | "data">): string {
+  const isFile = task === null && data !== null && !data.startsWith("hf:");
+  const name = isFile ? basename(data, extname(data)) : (task ?? data ?? "task").replace(/^hf:/, "");
+  return name.replace(/[^\w.-]+/g, "-");
+}
+
+/** The folder of a run if none is named. */
+export function getDefaultRunFolder(config: RunConfig): string {
+  return join("runs", `${formatTaskName(config)}-${formatMethodNames(config)}-seed${config.seed}`);
+}
+
+/** A config as YAML: methods as `name: options`, and data inside the folder by its name, so that the folder can move. */
+function formatConfig(folder: string, { methods, data, ...rest }: RunConfig): string {
+  const isInside = data !== null && resolve(data) === resolve(folder, files.data);
+  return stringify({
+    ...rest,
+    data: isInside ? files.data : data,
+    methods: methods.map(({ name, options }) => ({ [name]: options })),
+  });
+}
+
+/** Damaged data loses its sentence, not the report. */
+async function readSummary(path: string): Promise<string | null> {
+  try {
+    const { summary } = JSON.parse(await readFile(path, "utf8")) as { summary?: unknown };
+    return typeof summary === "string" ? summary : null;
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,132 @@
+import { setTimeout as delay } from "node:timers/promises";
+import { UserError } from "../errors.js";
+import {
+  type DeviceConfig,
+  isHeadParameter,
+  loadModel,
+  type Model,
+  predictProbabilities,
+  tokenizeFor,
+} from "../models/index.js";
+import { free } from "../tensor/index.js";
+import type { Callbacks } from "./callbacks.js";
+import { applyRuntime, type RuntimeConfig, type RuntimeOptions, resolveRuntime } from "./runtime-config.js";
+
+/** What a model says about a text or a pair. */
+export interface Prediction {
+  readonly label: string;
+  /** By label, in the model's order. */
+  readonly probabilities: Readonly<Record<string, number>>;
+  /** True if the end of the text was cut off. */
+  readonly truncated: boolean;
+}
+
+export type LoadClassifierOptions = RuntimeOptions & Pick<Callbacks, "onDownload">;
+
+/** Texts that are sorted by length together: enough to avoid most padding, few enough to stay small. */
+const windowSize = 512;
+const idleMilliseconds = 20;
+
+/**
+ * A model with a classification head, ready to classify. Free it with `await using` or `close()`.
+ *
+ *     await using model = await loadClassifier("runs/reviews");
+ *     const [first] = await model.classify(["a quiet film"]);
+ *     console.log(first.label, first.probabilities);
+ */
+export class TextClassifier implements AsyncDisposable {
+  readonly model: Model;
+  readonly runtime: RuntimeConfig;
+
+  constructor(model: Model, runtime: RuntimeConfig) {
+    this.model = model;
+    this.runtime = runtime;
+  }
+
+  /** The class names in the model's order. */
+  get labels(): readonly string[] {
+    return this.model.labels;
+  }
+
+  /** Classifies texts or pairs of texts. Row i of the result belongs to text i. */
+  async classify(texts: readonly (string | readonly [string, string])[]): Promise<Prediction[]> {
+    const inputs = texts.map((text) => (typeof text === "string" ? [text] : text));
+    return classifyTexts(this.model, inputs, this.runtime);
+  }
+
+  /** Classifies a stream of texts in order, in batches. */
+  async *stream<T extends { readonly texts: readonly string[] }>(
+    inputs: AsyncIterable<T>,
+    options: { readonly flushWhenIdle?: boolean } = {},
+  ): AsyncGenerator<Prediction & { readonly input: T }> {
+    for await (const window of collectWindows(inputs, options.flushWhenIdle === true)) {
+      const predictions = await classifyTexts(
+        this.model,
+        window.map(({ texts }) => texts),
+        this.runtime,
+      );
+      for (const [i, input] of window.entries()) yield { input, ...predictions[i]! };
+    }
+  }
+
+  /** Frees the weights. */
+  close(): void {
+    free(this.model.weights);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.close();
+  }
+}
+
+/** Loads a classifier from a run folder, a model folder, npm:PACKAGE or a Hugging Face model ID. */
+export async function loadClassifier(reference: string, options: LoadClassifierOptions = {}): Promise<TextClassifier> {
+  const { onDownload, ...runtimeOptions } = options;
+  const runtime = applyRuntime(resolveRuntime(runtimeOptions));
+  const model = await loadModel(reference, { device: runtime.device, ...(onDownload && { onProgress: onDownload }) });
+  if (!model.newlyInitialized.some(isHeadParameter)) return new TextClassifier(model, runtime);
+  free(model.weights);
+  throw new UserError(
+    `${reference} has no classification head. Train one first: temper train --model ${reference} --task …`,
+  );
+}
+
+async function classifyTexts(
+  model: Model,
+  inputs: readonly (readonly string[])[],
+  deviceConfig: DeviceConfig,
+): Promise<Prediction[]> {
+  const encodings = inputs.map((texts) => tokenizeFor(model, texts));
+  const rows = await predictProbabilities(model, model.weights, encodings, deviceConfig);
+  return rows.map((row, i) => ({
+    label: model.labels[row.indexOf(Math.max(...row))] as string,
+    probabilities: Object.fromEntries(model.labels.map((label, index) => [label, row[index] as number])),
+    truncated: encodings[i]!.truncated,
+  }));
+}
+
+type Arrival<T> = IteratorResult<T> | { readonly done: true; readonly error: unknown };
+
+/** Groups a stream into windows. With `flushWhenIdle`, a window ends when no more input arrives for a moment. */
+async function* collectWindows<T>(inputs: AsyncIterable<T>, flushWhenIdle: boolean): AsyncGenerator<T[]> {
+  const source = inputs[Symbol.asyncIterator]();
+  // The next input is requested ahead, so an error may arrive while a window is classified: it waits for its turn.
+  const readNext = (): Promise<Arrival<T>> => source.next().catch((error: unknown) => ({ done: true, error }));
+  let window: T[] = [];
+  let deadline: Promise<null> | null = null;
+  for (let next = readNext(); ; ) {
+    const arrived: Arrival<T> | null = await (deadline ? Promise.race([next, deadline]) : next);
+    if (arrived && !arrived.done) {
+      window.push(arrived.value);
+      next = readNext();
+      if (flushWhenIdle) deadline ??= delay(idleMilliseconds, null);
+    }
+    if (window.length === windowSize || (window.length > 0 && (!arrived || arrived.done))) {
+      yield window;
+      window = [];
+      deadline = null;
+    }
+    if (arrived && "error" in arrived) throw arrived.error;
+    if (arrived?.done) return;
+  }
+}
