@@ -132,7 +132,7 @@ export {
   type AttackSuiteResult as AttackReport,
   runAttackSuite as runAttacks,
 } from "./runs/attack-suite.js";
-export { parseMethodSpec as parseMethod, type RunConfig, runConfigSchema } from "./runs/config.js";
+export { type RunConfig, runConfigSchema } from "./runs/config.js";
 export {
   createInferenceServer as createEndpoint,
   type InferenceHandler as Answerer,

@@ -1,7 +1,8 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { describe, expect, test } from "vitest";
-import { parseMethodSpec, toMethodSpecs } from "../../src/runs/config.js";
+import { toMethodSpecs } from "../../src/runs/config.js";
+import { parseSpec } from "../../src/spec.js";
 import { getDefaultRunFolder, getMethodName } from "../../src/runs/names.js";
 import { readRunConfig } from "../../src/runs/read-config.js";
 import { temporaryFolder } from "../temporary.js";
@@ -84,12 +85,12 @@ describe("mistakes are named by their place", () => {
 });
 
 test("methods on a command line", () => {
-  expect(parseMethodSpec("rose")).toEqual({ name: "rose", options: {} });
-  expect(parseMethodSpec("rose:variant=first,updateRatio=0.6,ensemble=true")).toEqual({
+  expect(parseSpec("rose", "--method")).toEqual({ name: "rose", options: {} });
+  expect(parseSpec("rose:variant=first,updateRatio=0.6,ensemble=true", "--method")).toEqual({
     name: "rose",
     options: { variant: "first", keep: 0.6, ensemble: true },
   });
-  expect(() => parseMethodSpec("rose:first")).toThrow('received "first" without a value');
+  expect(() => parseSpec("rose:first", "--method")).toThrow('received "first" without a value');
   expect(toMethodSpecs(["r-drop", { rose: { updateRatio: 0.6 } }, { mixout: null }])).toEqual([
     { name: "r-drop", options: {} },
     { name: "rose", options: { keep: 0.6 } },

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { UserError } from "../../src/errors.js";
 import { createMethods } from "../../src/methods/index.js";
-import { parseMethodSpec } from "../../src/runs/config.js";
+import { parseSpec } from "../../src/spec.js";
 import { free, getMemoryStats, tensor } from "../../src/tensor/index.js";
 import { toHostBatch } from "../../src/train/host-batch.js";
 import type { TrainingContext, TrainingMethod } from "../../src/train/index.js";
@@ -103,7 +103,7 @@ test("the passes of one batch end before the next batch of its update begins", a
     },
   };
   const model = tinyModel();
-  const layers = [...createMethods(["ptwd", "rose:variant=first"].map((name) => parseMethodSpec(name))), watcher];
+  const layers = [...createMethods(["ptwd", "rose:variant=first"].map((name) => parseSpec(name, "--method"))), watcher];
   const training = await prepareTraining(tinyJob(model, layers, {}, { gradientAccumulationSteps: 4 }), null);
   training.context.optimizer.setLearningRateFactor(1);
   const host = toHostBatch(training.run.dataset, Int32Array.of(0, 1, 2, 3), 0, "cpu");
@@ -134,7 +134,7 @@ test.each(["standard", "ascc", "r-drop", "rose:variant=first,maskInterval=2"])(
       holding: number,
     ): Promise<{ values: Record<string, number[]>; losses: number[]; notices: number }> => {
       const model = tinyModel();
-      const layers = createMethods(name === "standard" ? [] : [parseMethodSpec(name)]);
+      const layers = createMethods(name === "standard" ? [] : [parseSpec(name, "--method")]);
       const training = await prepareTraining(tinyJob(model, layers, {}, { dropout: false }), null);
       const { run, context } = training;
       training.context.optimizer.setLearningRateFactor(0.1);

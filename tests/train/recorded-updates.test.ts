@@ -1,6 +1,6 @@
 import { afterEach, expect, test, vi } from "vitest";
 import { createMethods } from "../../src/methods/index.js";
-import { parseMethodSpec } from "../../src/runs/config.js";
+import { parseSpec } from "../../src/spec.js";
 import { free, getMemoryStats, noGrad, Rng, seedGenerator, type Tensor, zeros } from "../../src/tensor/index.js";
 import { cudaGraphRunner } from "../../src/train/cuda-graph-runner.js";
 import { toHostBatch } from "../../src/train/host-batch.js";
@@ -64,7 +64,7 @@ async function lossesOf(
   open: (training: PreparedTraining, seed: number) => StepRunner,
 ): Promise<number[][]> {
   const model = tinyModel();
-  const layers = createMethods(methods.map((name) => parseMethodSpec(name)));
+  const layers = createMethods(methods.map((name) => parseSpec(name, "--method")));
   const job = tinyJob(model, layers, {}, { epochs: 4, batchSize: 5, ...settings });
   const training = await prepareTraining(job, null);
   const { run, context } = training;

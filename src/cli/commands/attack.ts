@@ -9,7 +9,7 @@ import { formatJournalCsv } from "../../evaluation/attack-csv.js";
 import { writeFileAtomic } from "../../files.js";
 import { checkLabels } from "../../models/load.js";
 import { type AttackSuiteResult, getJournalPath, runAttackSuite } from "../../runs/attack-suite.js";
-import { parseMethodSpec } from "../../runs/config.js";
+import { parseSpec } from "../../spec.js";
 import { loadSubstitutionsForModel } from "../../runs/load-substitutions.js";
 import { type LoadedVictim, loadVictim } from "../../runs/load-victim.js";
 import { resolveTablePath } from "../../runs/read-config.js";
@@ -181,7 +181,7 @@ async function attack(io: Io, reference: string, options: AttackCommandOptions):
         task,
         split,
         examples: sampleExamples(all, options.numExamples, options.seed, task.labels.length),
-        attacks: (options.attack ?? [defaultAttack]).map((text) => parseMethodSpec(text, "--attack")),
+        attacks: (options.attack ?? [defaultAttack]).map((text) => parseSpec(text, "--attack")),
         transferFrom: options.transferFrom ?? [],
         substitutions,
         languageModel:
