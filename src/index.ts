@@ -28,16 +28,15 @@ export { analyzeTradeoff as analyseTradeoff } from "./analysis/tradeoff.js";
 export { tsne } from "./analysis/tsne.js";
 export { type Analysis, writeAnalysis } from "./analysis/write-analysis.js";
 // Attacks: searches over word substitutions, and their journals.
-export type { AttackDefinition } from "./attacks/attack-definition.js";
 export {
   type AttackExample as Target,
   type AttackSpaceOptions as TargetOptions,
   createAttackExample as targetOf,
 } from "./attacks/attack-space.js";
 export { type Constraints, constraintsSchema as constraintOptions } from "./attacks/constraints.js";
-export { createHttpVictim as openHttpVictim, type HttpVictimOptions } from "./attacks/http-victim.js";
-export { attackNames, loadAttack as openAttack } from "./attacks/index.js";
+export { connectHttpVictim as openHttpVictim, type HttpVictimOptions } from "./attacks/http-victim.js";
 export { type JournalHeader, readJournal } from "./attacks/journal.js";
+export { attackNames, loadAttack as openAttack } from "./attacks/load-attack.js";
 export { createModelVictim as modelVictim } from "./attacks/model-victim.js";
 export {
   createPoolAttacker as poolAttacker,
@@ -46,7 +45,7 @@ export {
 } from "./attacks/pool.js";
 export type { AttackOutcome, AttackResult, Edit } from "./attacks/result.js";
 export { type RunAttackOptions as AttackRun, runAttack } from "./attacks/run-attack.js";
-export type { Candidate, Score, Search, SearchProblem as Problem } from "./attacks/search.js";
+export type { AttackDefinition, Candidate, Score, Search, SearchProblem as Problem } from "./attacks/search.js";
 export { createTransferAttack as transferAttack } from "./attacks/transfer.js";
 export { type JournalVerification as Verification, verifyJournal } from "./attacks/verify.js";
 export type { PreparedInput as Prepared, Victim, VictimInput } from "./attacks/victim.js";
@@ -54,7 +53,10 @@ export type { PreparedInput as Prepared, Victim, VictimInput } from "./attacks/v
 export { UserError } from "./errors.js";
 // Evaluation: what attacks did to a model, and what a difference is worth.
 export { formatJournalCsv as journalCsv } from "./evaluation/attack-csv.js";
-export { type AttackSuiteSummary as EvaluationSummary, summarize as summarise } from "./evaluation/attack-summary.js";
+export {
+  type AttackSuiteSummary as EvaluationSummary,
+  summarizeAttacks as summarise,
+} from "./evaluation/attack-summary.js";
 export {
   compareModels as compareSides,
   type MetricComparison as Comparison,

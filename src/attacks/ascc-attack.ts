@@ -13,13 +13,12 @@ import {
   type LocalModel,
   withReplacements,
 } from "./ascc-search.js";
-import { nearTieMargin } from "./attack-example.js";
 import type { AttackExample } from "./attack-space.js";
-import type { Attacker, QueryCounters } from "./attacker.js";
 import { modifiableWords } from "./open-words.js";
 import { splitIntoChunks } from "./pool.js";
 import { type AttackResult, createAttackResult } from "./result.js";
-import { isMisclassified, margin, type Score } from "./search.js";
+import { type Attacker, createCounters } from "./run-attack.js";
+import { isMisclassified, margin, nearTieMargin, type Score } from "./search.js";
 
 /** A model at hand, whose gradients can be taken. */
 export interface GradientVictim extends LocalModel {
@@ -42,7 +41,7 @@ export function createAsccAttacker(victim: GradientVictim, raw: unknown = {}): A
     throw new UserError(
       `attack ascc: expected a model that reads one token a word (encoding: word), received one trained with encoding: ${encoding}; use pwws or genetic`,
     );
-  const counters: QueryCounters = { asked: 0, askedTokens: 0, forwarded: 0, forwardedTokens: 0 };
+  const counters = createCounters();
   return {
     name: "ascc",
     options,
@@ -59,10 +58,10 @@ export function createAsccAttacker(victim: GradientVictim, raw: unknown = {}): A
       for await (const batch of splitIntoChunks(targets, batchSize)) {
         const results = position + batch.length <= skip ? [] : attackBatch(victim, batch, seeds, within);
         for (const [i, result] of results.entries()) {
-          counters.asked += result.queries;
-          counters.askedTokens += result.queries * result.words.length;
-          counters.forwarded = counters.asked;
-          counters.forwardedTokens = counters.askedTokens;
+          counters.queries += result.queries;
+          counters.queryTokens += result.queries * result.words.length;
+          counters.evaluations = counters.queries;
+          counters.evaluatedTokens = counters.queryTokens;
           if (position + i >= skip) yield result;
         }
         position += batch.length;

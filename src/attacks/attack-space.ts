@@ -7,97 +7,93 @@ import { applyConstraints, type Constraints, getMaxChangedWords, keepLanguageMod
 import type { Candidate } from "./search.js";
 import type { VictimInput } from "./victim.js";
 
-/** One example made ready for attack. */
+/** An example with its attack space. */
 export interface AttackExample {
   readonly id: string;
   readonly label: number;
   readonly texts: readonly string[];
   readonly words: readonly string[];
   readonly fields: ArrayLike<number>;
-  /** The attack space: slot 0 is the word itself. */
+  /** The attack space: the replacements of each word. Index 0 is the word itself. */
   readonly replacements: readonly (readonly string[])[];
   readonly maxChanged: number;
-  /** True where language-model swaps were asked for and the text is not among them: it is attacked without. */
+  /** True if the language-model constraint has no entry for this text and is not applied. */
   readonly withoutLanguageModel: boolean;
 }
 
-/** What decides an example's attack space. */
+/** What determines an example's attack space. */
 export interface AttackSpaceOptions {
   /** Indices of the fields whose words may change. */
   readonly modifiableFields: readonly number[];
   readonly substitutions: Substitutions;
   readonly constraints: Constraints;
   readonly languageModel?: LmConstraint;
-  /** The words as the victim reads them (`tokenizer.encodeWords`, or `splitWords` for a victim without a tokenizer of ours). */
+  /** Splits texts into the words that the victim reads: `tokenizer.encodeWords`, or `splitWords`. */
   encode(texts: readonly string[]): { readonly words: readonly string[]; readonly fields: ArrayLike<number> };
 }
 
-/** Makes an example ready for attack. */
-export function createAttackExample(example: Example, options: AttackSpaceOptions): AttackExample {
-  const { id, label, texts } = example;
+/** Computes the attack space of an example. */
+export function createAttackExample({ id, label, texts }: Example, options: AttackSpaceOptions): AttackExample {
+  const { constraints, languageModel, modifiableFields, substitutions } = options;
   const { words, fields } = options.encode(texts);
-  let { replacements: choices } = buildAttackSpace(words, fields, options.modifiableFields, options.substitutions);
-  let withoutLanguageModel = false;
-  if (options.languageModel) {
-    const swaps = findLanguageModelSubstitutes(texts, words, fields, options.modifiableFields, options.languageModel);
-    if (swaps) choices = keepLanguageModelSubstitutes(choices, swaps);
-    else withoutLanguageModel = true;
-  }
-  choices = applyConstraints(choices, options.constraints);
+  let { replacements } = buildAttackSpace(words, fields, modifiableFields, substitutions);
+  const allowed = languageModel && findAllowedSubstitutes(texts, words, fields, modifiableFields, languageModel);
+  if (allowed) replacements = keepLanguageModelSubstitutes(replacements, allowed);
   return {
     id,
     label,
     texts,
     words,
     fields,
-    replacements: choices,
-    maxChanged: getMaxChangedWords(words.length, options.constraints),
-    withoutLanguageModel,
+    replacements: applyConstraints(replacements, constraints),
+    maxChanged: getMaxChangedWords(words.length, constraints),
+    withoutLanguageModel: languageModel !== undefined && allowed === undefined,
   };
 }
 
-/** Each open field is looked up on its own; closed words have no choices and need no swaps. */
-function findLanguageModelSubstitutes(
+/** Looks up each modifiable field. Words of other fields have no substitutes. */
+function findAllowedSubstitutes(
   texts: readonly string[],
   words: readonly string[],
   fields: ArrayLike<number>,
   modifiableFields: readonly number[],
   languageModel: LmConstraint,
 ): readonly (readonly string[])[] | undefined {
-  const swaps: (readonly string[])[] = words.map(() => []);
+  const allowed: (readonly string[])[] = words.map(() => []);
   for (const field of modifiableFields) {
     const positions = words.flatMap((_, i) => (fields[i] === field ? [i] : []));
-    const found = languageModel.getAllowedSubstitutes(
-      texts[field] ?? "",
-      positions.map((i) => words[i]!),
-    );
+    const fieldWords = positions.map((position) => words[position]!);
+    const found = languageModel.getAllowedSubstitutes(texts[field] ?? "", fieldWords);
     if (!found) return undefined;
     positions.forEach((position, i) => {
-      swaps[position] = found[i]!;
+      allowed[position] = found[i]!;
     });
   }
-  return swaps;
+  return allowed;
 }
 
-/** The words of a candidate. */
-export function applyReplacements(target: Pick<AttackExample, "replacements">, picks: Int16Array): string[] {
-  return target.replacements.map((slots, i) => slots[picks[i]!]!);
+/** Returns the words of a candidate. */
+export function applyReplacements(
+  { replacements }: Pick<AttackExample, "replacements">,
+  replacementIndices: Int16Array,
+): string[] {
+  return replacements.map((words, i) => words[replacementIndices[i]!]!);
 }
 
-/** Turns a target's candidates into what a victim reads. */
-export function createInputBuilder(target: AttackExample): (candidate: Candidate) => VictimInput {
-  const template = createTextTemplate(target.texts, target.words, target.fields);
-  return ({ replacementIndices: picks, mask }) =>
-    createVictimInput(applyReplacements(target, picks), target.fields, template, mask);
+/** Returns a function that converts candidates into victim inputs. */
+export function createInputBuilder(example: AttackExample): (candidate: Candidate) => VictimInput {
+  const template = createTextTemplate(example.texts, example.words, example.fields);
+  return ({ replacementIndices, mask }) =>
+    createVictimInput(applyReplacements(example, replacementIndices), example.fields, template, mask);
 }
 
-/** A victim's input from its words. */
+/** Creates a victim input from words. */
 export function createVictimInput(
   words: readonly string[],
   fields: ArrayLike<number>,
   template: TextTemplate,
   mask?: number,
 ): VictimInput {
-  const texts = (unknown: string) => template.render(mask === undefined ? words : words.with(mask, unknown));
+  const texts = (unkToken: string) => template.render(mask === undefined ? words : words.with(mask, unkToken));
   return { words, fields, fieldCount: template.numTexts, texts, ...(mask !== undefined && { mask }) };
 }

@@ -1,66 +1,61 @@
 import { z } from "zod";
-import { type PartOfSpeech, tagPartsOfSpeech } from "../text/part-of-speech.js";
+import { tagPartsOfSpeech } from "../text/part-of-speech.js";
 import { isStopWord } from "../text/stop-words.js";
 
-/** What every attack can be held to. */
+/** Constraints that apply to every attack. */
 export const constraintsSchema = z.strictObject({
-  maxModificationRate: z.number().gt(0).max(1).default(1).describe("largest share of a text's words that may change"),
-  protectStopWords: z.boolean().default(false).describe("never change a stop word, nor put one in"),
+  maxModificationRate: z.number().gt(0).max(1).default(1).describe("maximum fraction of words to change per text"),
+  protectStopWords: z.boolean().default(false).describe("never change or insert a stop word"),
   matchPartOfSpeech: z
     .boolean()
     .default(false)
-    .describe("a substitute must have the part of speech of the word, in its context"),
+    .describe("a substitute must have the same part of speech as the word, in context"),
 });
 export type Constraints = z.output<typeof constraintsSchema>;
 
 type Replacements = readonly (readonly string[])[];
 
-/** The choices that the constraints leave; slot 0 always stays. */
+/** Removes the replacements that violate a constraint. Index 0, the word itself, always stays. */
 export function applyConstraints(replacements: Replacements, constraints: Constraints): Replacements {
-  let left = replacements;
-  if (constraints.protectStopWords) left = removeStopWords(left);
-  if (constraints.matchPartOfSpeech) left = keepSamePartOfSpeech(left);
-  return left;
+  let remaining = replacements;
+  if (constraints.protectStopWords) remaining = removeStopWords(remaining);
+  if (constraints.matchPartOfSpeech) remaining = keepSamePartOfSpeech(remaining);
+  return remaining;
 }
 
-/** The most words of a text that may change. */
-export function getMaxChangedWords(words: number, constraints: Constraints): number {
-  return Math.floor(words * constraints.maxModificationRate);
+/** Returns the maximum number of words of a text that may change. */
+export function getMaxChangedWords(numWords: number, { maxModificationRate }: Constraints): number {
+  return Math.floor(numWords * maxModificationRate);
 }
 
-/** The choices that a language model allows: `swaps` has the lower-case swaps of every word. */
-export function keepLanguageModelSubstitutes(
-  replacements: Replacements,
-  swaps: readonly (readonly string[])[],
-): Replacements {
-  return replacements.map((slots, i) =>
-    filterReplacements(slots, (word) => swaps[i]?.includes(word.toLowerCase()) ?? false),
+/** Keeps the replacements that a language model allows. `allowed` has lower-case words per position. */
+export function keepLanguageModelSubstitutes(replacements: Replacements, allowed: Replacements): Replacements {
+  return replacements.map((words, i) =>
+    filterSubstitutes(words, (word) => allowed[i]?.includes(word.toLowerCase()) ?? false),
   );
 }
 
-function filterReplacements(slots: readonly string[], allowed: (word: string) => boolean): readonly string[] {
-  return slots.filter((word, slot) => slot === 0 || allowed(word));
+function filterSubstitutes(words: readonly string[], isAllowed: (word: string) => boolean): readonly string[] {
+  return words.filter((word, index) => index === 0 || isAllowed(word));
 }
 
 function removeStopWords(replacements: Replacements): Replacements {
-  return replacements.map((slots) =>
-    isStopWord(slots[0]!) ? slots.slice(0, 1) : filterReplacements(slots, (word) => !isStopWord(word)),
+  return replacements.map((words) =>
+    isStopWord(words[0]!) ? words.slice(0, 1) : filterSubstitutes(words, (word) => !isStopWord(word)),
   );
 }
 
-/** Words either side that the tagger sees: enough to decide, and short enough to try every substitute. */
-const window = 6;
+/** Context words on each side for the tagger. A short context makes it cheap to tag every substitute. */
+const contextSize = 6;
 
 function keepSamePartOfSpeech(replacements: Replacements): Replacements {
-  const words = replacements.map((slots) => slots[0]!);
-  const getTagAt = (position: number, word: string): PartOfSpeech => {
-    const start = Math.max(0, position - window);
-    const context = [...words.slice(start, position), word, ...words.slice(position + 1, position + 1 + window)];
-    return tagPartsOfSpeech(context)[position - start]!;
-  };
-  return replacements.map((slots, position) => {
-    if (slots.length === 1) return slots;
-    const tag = getTagAt(position, slots[0]!);
-    return filterReplacements(slots, (word) => getTagAt(position, word) === tag);
+  const text = replacements.map((words) => words[0]!);
+  return replacements.map((words, position) => {
+    if (words.length === 1) return words;
+    const start = Math.max(0, position - contextSize);
+    const [left, right] = [text.slice(start, position), text.slice(position + 1, position + 1 + contextSize)];
+    const tag = (word: string) => tagPartsOfSpeech([...left, word, ...right])[position - start]!;
+    const originalTag = tag(words[0]!);
+    return filterSubstitutes(words, (word) => tag(word) === originalTag);
   });
 }

@@ -1,11 +1,11 @@
 import { z } from "zod";
-import type { AttackDefinition } from "./attack-definition.js";
 import {
+  type AttackDefinition,
   type Candidate,
+  type CandidateGenerator,
   createUnchangedCandidate,
   firstMisclassified,
   modifiablePositions,
-  type Score,
   type SearchProblem,
   withReplacement,
 } from "./search.js";
@@ -15,65 +15,65 @@ const options = z.strictObject({
     .int()
     .min(1)
     .default(20_000)
-    .describe("combinations tried an example; a larger space gives a bound only"),
+    .describe("combinations to try per example; for a larger space, accuracy is an upper bound"),
 });
-type Options = z.output<typeof options>;
 
 /**
- * Every combination, those with the fewest changes first. Where the space is at most the budget the verdict is exact; elsewhere
- * a failure proves nothing, and accuracy under attack is an upper bound.
+ * Tries every combination, those with the fewest changes first. If the space has at most
+ * `maxCandidates` texts, the result is exact. Otherwise a failure proves nothing, and accuracy
+ * under attack is an upper bound.
  */
-export const exhaustive: AttackDefinition<Options> = {
+export const exhaustive: AttackDefinition<z.output<typeof options>> = {
   name: "exhaustive",
   options,
-  // Where the budget did not suffice, `exact` says so example by example.
+  // `exact` reports for each example whether maxCandidates was large enough.
   hasBudget: false,
   search: (settings) => (problem) => searchExhaustively(problem, settings.maxCandidates),
   exact: (settings) => (problem) => countCombinations(problem) <= settings.maxCandidates,
 };
 
-/** How many texts other than the original the space holds. */
+/** Returns the number of texts in the space, without the original. */
 export function countCombinations(problem: Pick<SearchProblem, "replacements" | "maxChanged">): number {
-  // counts[k]: texts with exactly k words changed, over the words so far
+  // counts[k] is the number of texts with exactly k changed words, over the words so far.
   const counts = [1];
-  for (const slots of problem.replacements) {
-    if (slots.length === 1) continue;
+  for (const words of problem.replacements) {
+    if (words.length === 1) continue;
     const maxCount = Math.min(counts.length, problem.maxChanged);
-    for (let k = maxCount; k > 0; k--) counts[k] = (counts[k] ?? 0) + counts[k - 1]! * (slots.length - 1);
+    for (let k = maxCount; k > 0; k--) counts[k] = (counts[k] ?? 0) + counts[k - 1]! * (words.length - 1);
   }
   return counts.reduce((sum, count) => sum + count, 0) - 1;
 }
 
-function* searchExhaustively(problem: SearchProblem, budget: number): Generator<Candidate[], Candidate, Score[]> {
-  return (
-    (yield* firstMisclassified(take(enumerateCandidates(problem), budget), problem, 64)) ??
-    createUnchangedCandidate(problem)
-  );
+function* searchExhaustively(problem: SearchProblem, maxCandidates: number): CandidateGenerator {
+  const candidates = take(enumerateCandidates(problem), maxCandidates);
+  return (yield* firstMisclassified(candidates, problem, 64)) ?? createUnchangedCandidate(problem);
 }
 
 function* enumerateCandidates(problem: SearchProblem): Generator<Candidate> {
-  const open = modifiablePositions(problem);
-  const maxCount = Math.min(open.length, problem.maxChanged);
+  const positions = modifiablePositions(problem);
+  const { replacementIndices } = createUnchangedCandidate(problem);
+  const maxCount = Math.min(positions.length, problem.maxChanged);
   for (let count = 1; count <= maxCount; count++)
-    yield* enumerateChanges(problem, open, createUnchangedCandidate(problem).replacementIndices, 0, count);
+    yield* enumerateChanges(problem, positions, replacementIndices, 0, count);
 }
 
-/** All ways to change exactly `count` more words, from the open word number `from` on. */
+/** Yields all ways to change exactly `count` more words, starting at positions[from]. */
 function* enumerateChanges(
   problem: SearchProblem,
-  open: readonly number[],
-  picks: Int16Array,
+  positions: readonly number[],
+  replacementIndices: Int16Array,
   from: number,
   count: number,
 ): Generator<Candidate> {
   if (count === 0) {
-    yield { replacementIndices: picks };
+    yield { replacementIndices };
     return;
   }
-  for (let i = from; i <= open.length - count; i++) {
-    const position = open[i]!;
-    for (let slot = 1; slot < problem.replacements[position]!.length; slot++) {
-      yield* enumerateChanges(problem, open, withReplacement(picks, position, slot), i + 1, count - 1);
+  for (let i = from; i <= positions.length - count; i++) {
+    const position = positions[i]!;
+    for (let index = 1; index < problem.replacements[position]!.length; index++) {
+      const changed = withReplacement(replacementIndices, position, index);
+      yield* enumerateChanges(problem, positions, changed, i + 1, count - 1);
     }
   }
 }

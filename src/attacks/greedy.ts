@@ -1,17 +1,19 @@
 import { z } from "zod";
-import type { AttackDefinition } from "./attack-definition.js";
 import {
-  type Candidate,
+  type AttackDefinition,
+  type CandidateGenerator,
   createUnchangedCandidate,
   getGoldProbability,
   isMisclassified,
   modifiablePositions,
-  type Score,
   type SearchProblem,
   withReplacement,
 } from "./search.js";
 
-/** One pass over the text from left to right: each word takes the choice that hurts the gold label most, given the words before it. */
+/**
+ * One pass over the text from left to right. Each word takes the replacement that lowers the gold
+ * label's probability most, given the words before it.
+ */
 export const greedy: AttackDefinition<Record<string, never>> = {
   name: "greedy",
   options: z.strictObject({}),
@@ -19,13 +21,14 @@ export const greedy: AttackDefinition<Record<string, never>> = {
   search: () => searchGreedy,
 };
 
-function* searchGreedy(problem: SearchProblem): Generator<Candidate[], Candidate, Score[]> {
-  let picks = createUnchangedCandidate(problem).replacementIndices;
+function* searchGreedy(problem: SearchProblem): CandidateGenerator {
+  let { replacementIndices } = createUnchangedCandidate(problem);
   let lowest = getGoldProbability(problem.originalScore, problem);
   let changed = 0;
   for (const position of modifiablePositions(problem)) {
     if (changed >= problem.maxChanged) break;
-    const trials = problem.replacements[position]!.slice(1).map((_, i) => withReplacement(picks, position, i + 1));
+    const substitutes = problem.replacements[position]!.slice(1);
+    const trials = substitutes.map((_, i) => withReplacement(replacementIndices, position, i + 1));
     const scores = yield trials.map((trial) => ({ replacementIndices: trial }));
     const fooling = scores.findIndex((score) => isMisclassified(score, problem.label));
     if (fooling !== -1) return { replacementIndices: trials[fooling]! };
@@ -33,9 +36,9 @@ function* searchGreedy(problem: SearchProblem): Generator<Candidate[], Candidate
       const gold = getGoldProbability(score, problem);
       if (gold >= lowest) return;
       lowest = gold;
-      if (picks[position] === 0) changed++;
-      picks = trials[i]!;
+      if (replacementIndices[position] === 0) changed++;
+      replacementIndices = trials[i]!;
     });
   }
-  return { replacementIndices: picks };
+  return { replacementIndices };
 }

@@ -6,25 +6,27 @@ import { validate } from "../validate.js";
 import type { PreparedInput, Victim, VictimInput } from "./victim.js";
 
 export const httpVictimSchema = z.strictObject({
-  batchSize: z.int().min(1).default(32).describe("texts a request"),
-  maxConcurrentRequests: z.int().min(1).default(4).describe("requests at once"),
-  timeout: z.number().positive().default(30).describe("seconds to wait for an answer"),
-  retries: z.int().min(0).default(4).describe("times a failed request is tried again"),
+  batchSize: z.int().min(1).default(32).describe("texts per request"),
+  maxConcurrentRequests: z.int().min(1).default(4).describe("maximum number of concurrent requests"),
+  timeout: z.number().positive().default(30).describe("seconds to wait for a response"),
+  retries: z.int().min(0).default(4).describe("how often to retry a failed request"),
   retryDelay: z.number().min(0).default(0.5).describe("seconds before the first retry; doubled each time"),
   requestsPerSecond: z.number().positive().optional().describe("rate limit"),
-  unkToken: z.string().default("[UNK]").describe("what stands for a hidden word"),
-  headers: z.record(z.string(), z.string()).default({}).describe("headers of every request (authorisation, say)"),
+  unkToken: z.string().default("[UNK]").describe("replaces a masked word"),
+  headers: z.record(z.string(), z.string()).default({}).describe("headers of every request, e.g. authorization"),
 });
 export type HttpVictimOptions = z.input<typeof httpVictimSchema>;
 type Options = z.output<typeof httpVictimSchema>;
 
+/** One text, or the two texts of a pair. */
+type HttpText = string | readonly string[];
+
 interface PreparedText extends PreparedInput {
   readonly content: string;
-  /** One text, or a pair as a list. */
-  readonly text: string | readonly string[];
+  readonly text: HttpText;
 }
 
-/** A failure that may pass: the network, a time-out, a busy server. */
+/** A failure that a retry may fix: the network, a timeout, a busy server. */
 class TransientError extends Error {
   constructor(
     message: string,
@@ -34,46 +36,55 @@ class TransientError extends Error {
   }
 }
 
-/** Any HTTP endpoint that takes {"texts": […]} and returns one row of probabilities a text ([[…]] or {"probabilities": [[…]]}). */
-export async function createHttpVictim(url: string, raw: HttpVictimOptions = {}): Promise<Victim<PreparedText>> {
-  const options = validate(httpVictimSchema, raw, "endpoint");
+/**
+ * Connects to an HTTP endpoint that accepts `{"texts": […]}` and returns one row of class
+ * probabilities per text, as `[[…]]` or `{"probabilities": [[…]]}`.
+ *
+ * @example const victim = await connectHttpVictim("http://127.0.0.1:8080/predict", { batchSize: 16 });
+ */
+export async function connectHttpVictim(
+  url: string,
+  rawOptions: HttpVictimOptions = {},
+): Promise<Victim<PreparedText>> {
+  const options = validate(httpVictimSchema, rawOptions, "endpoint");
   if (!/^https?:\/\//.test(url) || !URL.canParse(url))
-    throw new UserError(`endpoint: expected an address like http://127.0.0.1:8080/predict, received "${url}"`);
+    throw new UserError(`endpoint: expected a URL like http://127.0.0.1:8080/predict, received "${url}"`);
   const waitForTurn = createRateLimiter(options.requestsPerSecond);
-  const ask = (texts: readonly (string | readonly string[])[], classes?: number) =>
-    postWithRetries(url, options, waitForTurn, texts, classes);
-  // One question shows at once whether anyone answers, and how many classes there are.
-  const [probe] = await ask(["hello"]);
+  const query = (texts: readonly HttpText[], numLabels?: number) =>
+    postWithRetries(url, options, waitForTurn, texts, numLabels);
+  // One request shows whether the endpoint responds, and how many classes it has.
+  const [probe] = await query(["hello"]);
+  const numLabels = probe!.length;
   const hash = createHash("sha256").update(`http ${url}`).digest("hex");
   return {
     name: url,
-    numLabels: probe!.length,
+    numLabels,
     hash,
     hashes: { model: hash },
     isDeterministic: false,
     maxBatchSize: options.batchSize * options.maxConcurrentRequests,
     prepare(input: VictimInput) {
       const texts = input.texts(options.unkToken);
-      return {
-        content: JSON.stringify(texts),
-        text: texts.length === 1 ? texts[0]! : texts,
-        length: input.words.length,
-      };
+      const text = texts.length === 1 ? texts[0]! : texts;
+      return { content: JSON.stringify(texts), text, length: input.words.length };
     },
     async probabilities(inputs) {
-      const starts = Array.from(
-        { length: Math.ceil(inputs.length / options.batchSize) },
-        (_, i) => i * options.batchSize,
-      );
-      const texts = inputs.map(({ text }) => text);
-      return (
-        await Promise.all(starts.map((start) => ask(texts.slice(start, start + options.batchSize), probe!.length)))
-      ).flat();
+      const requests: Promise<Float32Array[]>[] = [];
+      for (let start = 0; start < inputs.length; start += options.batchSize) {
+        const batch = inputs.slice(start, start + options.batchSize);
+        requests.push(
+          query(
+            batch.map(({ text }) => text),
+            numLabels,
+          ),
+        );
+      }
+      return (await Promise.all(requests)).flat();
     },
   };
 }
 
-/** Requests start at least 1/rate seconds apart. */
+/** Returns a function that waits so that requests start at least 1 / rate seconds apart. */
 function createRateLimiter(perSecond: number | undefined): () => Promise<void> {
   let next = 0;
   return async () => {
@@ -89,29 +100,25 @@ async function postWithRetries(
   url: string,
   options: Options,
   waitForTurn: () => Promise<void>,
-  texts: readonly (string | readonly string[])[],
-  classes: number | undefined,
+  texts: readonly HttpText[],
+  numLabels: number | undefined,
 ): Promise<Float32Array[]> {
   for (let attempt = 0; ; attempt++) {
     await waitForTurn();
     try {
-      return parseRows(await post(url, options, texts), texts.length, classes, url);
+      return parseRows(await post(url, options, texts), texts.length, numLabels, url);
     } catch (error) {
       if (!(error instanceof TransientError)) throw error;
       if (attempt === options.retries) {
-        throw new UserError(
-          `${url}: ${error.message}, ${attempt + 1} times in a row; check that the endpoint runs and is reachable`,
-          {
-            cause: error,
-          },
-        );
+        const message = `${url} failed ${attempt + 1} times in a row (${error.message}). Check that the endpoint is running and reachable.`;
+        throw new UserError(message, { cause: error });
       }
       await sleep(1000 * Math.max(error.waitSeconds, options.retryDelay * 2 ** attempt));
     }
   }
 }
 
-async function post(url: string, options: Options, texts: readonly (string | readonly string[])[]): Promise<string> {
+async function post(url: string, options: Options, texts: readonly HttpText[]): Promise<string> {
   let response: Response;
   let body: string;
   try {
@@ -119,66 +126,66 @@ async function post(url: string, options: Options, texts: readonly (string | rea
       method: "POST",
       headers: { "content-type": "application/json", ...options.headers },
       body: JSON.stringify({ texts }),
-      // Followed, most redirections would ask again by GET, without the texts, and take the headers to another host.
+      // Most redirects would repeat the request as GET without the texts, and leak the headers to another host.
       redirect: "manual",
       signal: AbortSignal.timeout(1000 * options.timeout),
     });
     body = await response.text();
   } catch (error) {
     if (error instanceof Error && error.name === "TimeoutError")
-      throw new TransientError(`no answer within ${options.timeout} s`);
+      throw new TransientError(`no response within ${options.timeout} s`);
     const cause = error instanceof Error && error.cause !== undefined ? getErrorMessage(error.cause) : "";
     throw new TransientError(`${getErrorMessage(error)}${cause && ` (${cause})`}`);
   }
-  if (response.status === 429 || response.status >= 500)
-    throw new TransientError(`status ${response.status}`, parseRetryAfter(response));
-  const elsewhere = response.headers.get("location");
-  if (response.status >= 300 && response.status < 400 && elsewhere !== null)
-    throw new UserError(`${url}: this address redirects to ${new URL(elsewhere, url)}; give the one that answers`);
-  if (!response.ok)
-    throw new UserError(`${url}: expected status 200, received ${response.status}: ${truncateText(body)}`);
+  const { status } = response;
+  if (status === 429 || status >= 500) throw new TransientError(`status ${status}`, parseRetryAfter(response));
+  const location = response.headers.get("location");
+  if (status >= 300 && status < 400 && location !== null)
+    throw new UserError(`${url} redirects to ${new URL(location, url)}. Use that URL instead.`);
+  if (!response.ok) throw new UserError(`${url}: expected status 200, received ${status}: ${truncateText(body)}`);
   return body;
 }
 
-/** Seconds that a busy server asks for, as such or by a date; never more than a minute. */
+/** Parses the Retry-After header (seconds or a date). Returns at most one minute. */
 function parseRetryAfter(response: Response): number {
-  const asked = response.headers.get("retry-after") ?? "";
-  const seconds = /^\s*\d/.test(asked) ? Number(asked) : (Date.parse(asked) - Date.now()) / 1000;
+  const header = response.headers.get("retry-after") ?? "";
+  const seconds = /^\s*\d/.test(header) ? Number(header) : (Date.parse(header) - Date.now()) / 1000;
   return Number.isFinite(seconds) ? Math.min(60, Math.max(0, seconds)) : 0;
 }
 
-function parseRows(body: string, count: number, classes: number | undefined, url: string): Float32Array[] {
-  const wanted = `expected a list of ${count} rows of probabilities ([[0.1, 0.9], …] or {"probabilities": [[0.1, 0.9], …]})`;
-  if (body.trim() === "") throw new UserError(`${url}: ${wanted}, received an empty answer`);
+function parseRows(body: string, count: number, numLabels: number | undefined, url: string): Float32Array[] {
+  const fail = (received: string): never => {
+    throw new UserError(
+      `${url}: expected a list of ${count} rows of probabilities ([[0.1, 0.9], …] or {"probabilities": [[0.1, 0.9], …]}), received ${received}`,
+    );
+  };
+  if (body.trim() === "") fail("an empty response");
   let data: unknown;
   try {
     data = JSON.parse(body);
   } catch {
-    const kind = /^\s*</.test(body) ? "HTML (is the address that of a page?)" : "no JSON (NaN and Infinity are none)";
-    throw new UserError(`${url}: ${wanted}, received ${kind}: ${truncateText(body)}`);
+    const kind = /^\s*</.test(body)
+      ? "HTML (is this the URL of a web page?)"
+      : "invalid JSON (NaN and Infinity are not JSON)";
+    fail(`${kind}: ${truncateText(body)}`);
   }
   const rows = typeof data === "object" && data !== null && "probabilities" in data ? data.probabilities : data;
-  if (!Array.isArray(rows) || rows.length !== count)
-    throw new UserError(`${url}: ${wanted}, received ${truncateText(body)}`);
-  return rows.map((row, i) =>
-    parseRow(row, classes ?? (Array.isArray(rows[0]) ? rows[0].length : 0), `${url}: row ${i}`),
-  );
+  if (!Array.isArray(rows) || rows.length !== count) return fail(truncateText(body));
+  const width = numLabels ?? (Array.isArray(rows[0]) ? rows[0].length : 0);
+  return rows.map((row, i) => parseRow(row, width, `${url}: row ${i}`));
 }
 
-function parseRow(row: unknown, classes: number, where: string): Float32Array {
+function parseRow(row: unknown, numLabels: number, location: string): Float32Array {
+  const fail = (expected: string, hint = ""): never => {
+    throw new UserError(`${location}: expected ${expected}, received ${truncateText(JSON.stringify(row))}${hint}`);
+  };
   const isRow =
-    Array.isArray(row) && row.length === classes && row.length >= 2 && row.every((value) => typeof value === "number");
-  if (!isRow)
-    throw new UserError(
-      `${where}: expected ${Math.max(2, classes)} probabilities, received ${truncateText(JSON.stringify(row))}`,
-    );
+    Array.isArray(row) && row.length === numLabels && numLabels >= 2 && row.every((value) => typeof value === "number");
+  if (!isRow) return fail(`${Math.max(2, numLabels)} probabilities`);
   const values = row as number[];
   const total = values.reduce((sum, value) => sum + value, 0);
-  if (values.some((value) => value < -1e-6 || value > 1 + 1e-6) || Math.abs(total - 1) > 0.01) {
-    throw new UserError(
-      `${where}: expected probabilities that sum to 1, received ${truncateText(JSON.stringify(row))}; are these logits? apply a softmax`,
-    );
-  }
+  if (values.some((value) => value < -1e-6 || value > 1 + 1e-6) || Math.abs(total - 1) > 0.01)
+    fail("probabilities that sum to 1", ". If these are logits, apply a softmax.");
   return Float32Array.from(values);
 }
 

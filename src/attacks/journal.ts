@@ -15,72 +15,72 @@ import { UserError } from "../errors.js";
 import { createFileError } from "../files.js";
 import type { AttackResult } from "./result.js";
 
-/** What a journal was made with: a resumed run must have the same. */
+/** Everything that determines the results of a journal. A resumed run must have the same header. */
 export interface JournalHeader {
   readonly attack: string;
   readonly options: unknown;
   /** SHA-256 of model, tokenizer, substitutions, …, by name. */
   readonly hashes: Readonly<Record<string, string>>;
-  /** Whatever else decides the results (task, constraints, budget, …). */
+  /** Everything else that determines the results (task, constraints, budget, …). */
   readonly settings: Readonly<Record<string, unknown>>;
   readonly seed: number | string;
-  /** How many examples the run has. */
+  /** Number of examples to attack. */
   readonly examples: number;
 }
 
-const journalFormat = { format: "temper attack journal", version: 1 };
+const journalFormat = { format: "temper attack journal", version: 2 };
 const checksumPrefix = ',"checksum":"';
 const checksumLength = 32;
 const suffixLength = checksumPrefix.length + checksumLength + 2;
 
-/** A line's sum covers its bytes and the sum before it, so that no line can be changed, dropped or moved unseen. */
+/** Chains checksums: each covers its line and the previous checksum, so every edit is detected. */
 function computeChecksum(previous: string, body: Buffer): string {
   return createHash("sha256").update(previous).update(body).digest("hex").slice(0, checksumLength);
 }
 
-/** Puts the checksum at the end of a JSON object's text. */
-function appendChecksum(value: object, previous: string): { readonly line: string; readonly sum: string } {
+/** Serializes an object with the checksum as its last key. */
+function appendChecksum(value: object, previous: string): { readonly line: string; readonly checksum: string } {
   const body = JSON.stringify(value).slice(0, -1);
-  const sum = computeChecksum(previous, Buffer.from(body));
-  return { line: `${body}${checksumPrefix}${sum}"}\n`, sum };
+  const checksum = computeChecksum(previous, Buffer.from(body));
+  return { line: `${body}${checksumPrefix}${checksum}"}\n`, checksum };
 }
 
-/** The sealed object of a line, or undefined where anything in it was changed. */
-function verifyChecksum(line: Buffer, previous: string): { readonly value: unknown; readonly sum: string } | undefined {
+/** Parses a line, or returns undefined if it does not match its checksum. */
+function parseLine(line: Buffer, previous: string): { readonly value: unknown; readonly checksum: string } | undefined {
   const body = line.subarray(0, -suffixLength);
-  const sum = computeChecksum(previous, body);
-  if (line.toString("latin1", body.length) !== `${checksumPrefix}${sum}"}`) return undefined;
-  return { value: JSON.parse(`${body.toString()}}`), sum };
+  const checksum = computeChecksum(previous, body);
+  if (line.toString("latin1", body.length) !== `${checksumPrefix}${checksum}"}`) return undefined;
+  return { value: JSON.parse(`${body.toString()}}`), checksum };
 }
 
-/** One line of a journal file: where it stands, and its content unless it is damaged. */
+/** One line of a journal file. */
 export interface JournalEntry {
-  /** From 1; the header is line 1. */
+  /** Line number, starting at 1. The header is line 1. */
   readonly line: number;
-  /** Bytes up to its end. */
+  /** Offset of its end in bytes. */
   readonly endOffset: number;
   readonly checksum: string;
-  /** The header for line 1, else a result; undefined where the line is torn or was edited. */
+  /** The header for line 1, otherwise a result. Undefined if the line is incomplete or was changed. */
   readonly value: unknown;
 }
 
-/** Reads a journal line by line in constant memory; after a damaged line it stops. */
+/** Reads a journal line by line in constant memory. It stops after a damaged line. */
 export async function* readJournalEntries(path: string): AsyncGenerator<JournalEntry> {
-  let sum = "";
-  let end = 0;
+  let checksum = "";
+  let endOffset = 0;
   let line = 0;
   for await (const bytes of splitLines(path)) {
-    end += bytes.length;
+    endOffset += bytes.length;
     line++;
-    const isWhole = bytes.at(-1) === 0x0a;
-    const opened = isWhole ? verifyChecksum(bytes.subarray(0, -1), sum) : undefined;
-    yield { line, endOffset: end, checksum: opened?.sum ?? sum, value: opened?.value };
-    if (!opened) return;
-    sum = opened.sum;
+    const isComplete = bytes.at(-1) === 0x0a;
+    const parsed = isComplete ? parseLine(bytes.subarray(0, -1), checksum) : undefined;
+    checksum = parsed?.checksum ?? checksum;
+    yield { line, endOffset, checksum, value: parsed?.value };
+    if (!parsed) return;
   }
 }
 
-/** Pieces that end with a line feed; the last may lack it. */
+/** Yields lines with their line feed. The last line may lack it. */
 async function* splitLines(path: string): AsyncGenerator<Buffer> {
   let rest: Buffer[] = [];
   try {
@@ -99,17 +99,24 @@ async function* splitLines(path: string): AsyncGenerator<Buffer> {
   if (rest.length > 0) yield Buffer.concat(rest);
 }
 
-/** Checks that a journal's first line is the header of one. */
+/** Returns the header of a journal from its first line. */
 export function parseHeader(entry: JournalEntry, path: string): JournalHeader {
   const value = entry.value as (JournalHeader & typeof journalFormat) | undefined;
   if (entry.line === 1 && value?.format === journalFormat.format && value.version === journalFormat.version)
     return value;
   throw new UserError(
-    `${path}:1: expected the header of an attack journal (version ${journalFormat.version}); the file is something else, or its first line was changed`,
+    `${path}:1: expected the header of an attack journal, version ${journalFormat.version}. Run the attack again with this version, or restore the file.`,
   );
 }
 
-/** A journal's header and results in order; any damage is a UserError with the line. */
+/**
+ * Reads the attack log (journal) of an attack: one result per example, in order. Every line is
+ * checked against its checksum. An incomplete or changed line raises a UserError.
+ *
+ * @example
+ * for await (const { result } of readJournal("runs/reviews/attacks/pwws.jsonl"))
+ *   if (result.outcome === "success") console.log(result.id, result.edits);
+ */
 export async function* readJournal(
   path: string,
 ): AsyncGenerator<{ readonly header: JournalHeader; readonly line: number; readonly result: AttackResult }> {
@@ -121,46 +128,46 @@ export async function* readJournal(
     }
     if (entry.value === undefined) {
       throw new UserError(
-        `${path}:${entry.line}: this line does not match its checksum: it was changed, or cut off by a crash (then --resume mends it)`,
+        `${path}:${entry.line}: the line does not match its checksum. If a crash truncated it, pass --resume; otherwise restore the file.`,
       );
     }
     yield { header, line: entry.line, result: entry.value as AttackResult };
   }
-  if (!header) throw new UserError(`${path}: the journal is empty; run the attack again`);
+  if (!header) throw new UserError(`${path}: the journal is empty. Run the attack again.`);
 }
 
-/** Appends results, each on the disk before the next; opened again it continues where a killed run stopped. */
+/** Appends results to a journal. Each result is on disk before the next one is written. */
 export class JournalWriter {
   readonly #file: number;
-  #sum: string;
+  #checksum: string;
 
   private constructor(
     readonly path: string,
     file: number,
-    sum: string,
-    /** Results that were there when it was opened. */
+    checksum: string,
+    /** Number of results in the file when it was opened. */
     readonly count: number,
   ) {
     this.#file = file;
-    this.#sum = sum;
+    this.#checksum = checksum;
   }
 
-  /** Starts a journal, or with `resume` continues one of the same header; a torn last line is dropped. */
+  /** Starts a journal, or with `resume` continues one with the same header. It drops an incomplete last line. */
   static async open(
     path: string,
     header: JournalHeader,
     options: { readonly resume?: boolean } = {},
   ): Promise<JournalWriter> {
-    const isThere = existsSync(path) && statSync(path).size > 0;
-    if (isThere && !options.resume)
-      throw new UserError(`${path}: a journal is there already; continue it with --resume, or choose another --out`);
-    const found = isThere ? await findResumePoint(path, header) : { end: 0, sum: "", count: 0 };
+    const hasContent = existsSync(path) && statSync(path).size > 0;
+    if (hasContent && !options.resume)
+      throw new UserError(`${path} already exists. Pass --resume to continue it, or choose a different --out.`);
+    const { endOffset, checksum, count } = hasContent ? await findResumePoint(path, header) : emptyFile;
     try {
       mkdirSync(dirname(path), { recursive: true });
       const file = openSync(path, "a");
-      ftruncateSync(file, found.end);
-      const writer = new JournalWriter(path, file, found.sum, found.count);
-      if (found.end === 0) writer.#write({ ...journalFormat, ...header });
+      ftruncateSync(file, endOffset);
+      const writer = new JournalWriter(path, file, checksum, count);
+      if (endOffset === 0) writer.#write({ ...journalFormat, ...header });
       return writer;
     } catch (error) {
       throw createFileError(error, path, "write the journal");
@@ -176,52 +183,51 @@ export class JournalWriter {
   }
 
   #write(value: object): void {
-    const { line, sum } = appendChecksum(value, this.#sum);
+    const { line, checksum } = appendChecksum(value, this.#checksum);
     try {
       appendFileSync(this.#file, line);
       fsyncSync(this.#file);
     } catch (error) {
       throw createFileError(error, this.path, "write the journal");
     }
-    this.#sum = sum;
+    this.#checksum = checksum;
   }
 }
 
-/** Where to continue. Only the last line can be torn by a crash: damage before it is not ours to mend. */
-async function findResumePoint(
-  path: string,
-  header: JournalHeader,
-): Promise<{ end: number; sum: string; count: number }> {
-  let good = { end: 0, sum: "", count: 0 };
-  for await (const entry of readJournalEntries(path)) {
-    if (entry.value === undefined) {
-      if (entry.endOffset === statSync(path).size) return good;
+const emptyFile = { endOffset: 0, checksum: "", count: 0 };
+
+/** Finds where to continue. A crash can only truncate the last line, so other damage is an error. */
+async function findResumePoint(path: string, header: JournalHeader): Promise<typeof emptyFile> {
+  let last = emptyFile;
+  for await (const { line, endOffset, checksum, value } of readJournalEntries(path)) {
+    if (value === undefined) {
+      if (endOffset === statSync(path).size) return last;
       throw new UserError(
-        `${path}:${entry.line}: this line was changed: it does not match its checksum; restore the file, or choose another --out`,
+        `${path}:${line}: the line does not match its checksum. Restore the file, or choose a different --out.`,
       );
     }
-    if (entry.line === 1) checkSameHeader(parseHeader(entry, path), header, path);
-    good = { end: entry.endOffset, sum: entry.checksum, count: entry.line - 1 };
+    if (line === 1) checkSameHeader(parseHeader({ line, endOffset, checksum, value }, path), header, path);
+    last = { endOffset, checksum, count: line - 1 };
   }
-  return good;
+  return last;
 }
 
-/** A journal of another model, table or option must not be continued: the first difference is named. */
-function checkSameHeader(found: JournalHeader, wanted: JournalHeader, path: string): void {
-  const flat = (header: JournalHeader) => ({
-    attack: header.attack,
-    options: header.options,
-    seed: header.seed,
-    examples: header.examples,
-    ...header.settings,
-    ...header.hashes,
+/** Rejects a journal of a different model, substitution table or option, and names the first difference. */
+function checkSameHeader(found: JournalHeader, expected: JournalHeader, path: string): void {
+  const flatten = ({ attack, options, seed, examples, settings, hashes }: JournalHeader): Record<string, unknown> => ({
+    attack,
+    options,
+    seed,
+    examples,
+    ...settings,
+    ...hashes,
   });
-  const [theirs, ours] = [flat(found), flat(wanted)] as [Record<string, unknown>, Record<string, unknown>];
-  for (const name of new Set([...Object.keys(theirs), ...Object.keys(ours)])) {
-    const [was, is] = [JSON.stringify(theirs[name]) ?? "nothing", JSON.stringify(ours[name]) ?? "nothing"];
+  const [before, now] = [flatten(found), flatten(expected)];
+  for (const name of Object.keys({ ...before, ...now })) {
+    const [was, is] = [before, now].map((values) => JSON.stringify(values[name]) ?? "none");
     if (was !== is)
       throw new UserError(
-        `${path}: the journal was made with another ${name}: ${was} there, ${is} now; use the same, or choose another --out`,
+        `${path} was written with a different ${name}: ${was}, now ${is}. Use the same ${name}, or choose a different --out.`,
       );
   }
 }

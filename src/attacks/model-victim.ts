@@ -14,34 +14,34 @@ import type { Encoding } from "../text/encoding.js";
 import { buildWordSequence } from "../text/word-encoding.js";
 import type { PreparedInput, Victim, VictimInput } from "./victim.js";
 
-/** A text as the model reads it: its bytes are its content. */
+/** A tokenized text. Its bytes are its content. */
 export interface EncodedInput extends PreparedInput {
   readonly content: Uint8Array;
   readonly encoding: Encoding;
 }
 
-/** Texts a call may bring: batches are cut from them, so more of them means fuller ones of one length. */
+/** Texts per call. The model splits them into batches; more texts give fuller batches of equal length. */
 const maxBatchSize = 4096;
 
-/** A model of ours, or any sequence classifier, as a victim. */
+/** Creates a victim from a loaded sequence classifier. */
 export async function createModelVictim(
   model: Model,
   classifier: Classifier,
-  placement: DeviceConfig,
+  deviceConfig: DeviceConfig,
 ): Promise<Victim<EncodedInput>> {
-  const fresh = model.newlyInitialized.filter(isHeadParameter);
-  if (fresh.length > 0)
+  const newlyInitialized = model.newlyInitialized.find(isHeadParameter);
+  if (newlyInitialized !== undefined)
     throw new UserError(
-      `${model.reference}: expected a trained classifier, but the checkpoint lacks ${fresh[0]}; fine-tune it first (temper train)`,
+      `${model.reference} is not a trained classifier: the checkpoint has no ${newlyInitialized}. Fine-tune it first (temper train).`,
     );
   const hashes = { model: await hashModelFolder(model.folder), tokenizer: model.tokenizer.hash };
   const { libtorch } = native().versions();
-  const decisive = [
+  const identity = [
     hashes,
     model.tokenization,
     model.maxLength,
-    placement.computeDtype,
-    placement.device.replace(/:.*/, ""),
+    deviceConfig.computeDtype,
+    deviceConfig.device.replace(/:.*/, ""),
     libtorch,
     isTf32Allowed(),
   ];
@@ -49,23 +49,22 @@ export async function createModelVictim(
   return {
     name: model.reference,
     numLabels: model.architecture.numLabels,
-    hash: createHash("sha256").update(JSON.stringify(decisive)).digest("hex"),
+    hash: createHash("sha256").update(JSON.stringify(identity)).digest("hex"),
     hashes,
     isDeterministic: true,
     maxBatchSize,
     prepare(input) {
-      const encoded = encode(input);
-      return { encoding: encoded, content: getContentBytes(encoded), length: encoded.ids.length };
+      const encoding = encode(input);
+      return { encoding, content: getContentBytes(encoding), length: encoding.ids.length };
     },
-    probabilities: (inputs) =>
-      classify(
-        classifier,
-        inputs.map(({ encoding: encoded }) => encoded),
-      ),
+    probabilities: (inputs) => {
+      const encodings = inputs.map(({ encoding }) => encoding);
+      return classify(classifier, encodings);
+    },
   };
 }
 
-/** One token a word, each looked up in the tokenizer's memory; a hidden word is the unknown token itself. */
+/** Encodes one token per word. A masked word becomes the unknown token. */
 function createWordEncoder({ tokenizer, maxLength }: Model): (input: VictimInput) => Encoding {
   return ({ words, fields, fieldCount, mask }) => {
     const tokens = Array.from({ length: fieldCount }, (): number[] => []);
@@ -76,15 +75,15 @@ function createWordEncoder({ tokenizer, maxLength }: Model): (input: VictimInput
   };
 }
 
-/** The text as it would be typed: what the tokenizer makes of it is what counts, whatever the words were. */
+/** Encodes the rendered text, so the tokenizer sees exactly what a user would type. */
 function createSubwordEncoder({ tokenizer, maxLength }: Model): (input: VictimInput) => Encoding {
-  const [unknown] = tokenizer.idsToTokens([tokenizer.special.unkId]);
-  return ({ texts }) => tokenizer.encode(texts(unknown!), maxLength);
+  const [unkToken] = tokenizer.idsToTokens([tokenizer.special.unkId]);
+  return ({ texts }) => tokenizer.encode(texts(unkToken!), maxLength);
 }
 
-/** The ids, and the types where there are any: a pair is not the text that spells its separator. */
-function getContentBytes({ ids, tokenTypeIds: types }: Encoding): Uint8Array {
-  const bytes = new Uint8Array(ids.buffer, ids.byteOffset, ids.byteLength);
-  if (types.every((type) => type === 0)) return bytes;
-  return Buffer.concat([bytes, new Uint8Array(types.buffer, types.byteOffset, types.byteLength)]);
+/** Returns the token IDs, followed by the token types of a pair. Types tell a pair from one text with a separator. */
+function getContentBytes({ ids, tokenTypeIds }: Encoding): Uint8Array {
+  const toBytes = (values: Encoding["ids"] | Encoding["tokenTypeIds"]) =>
+    new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
+  return tokenTypeIds.every((type) => type === 0) ? toBytes(ids) : Buffer.concat([ids, tokenTypeIds].map(toBytes));
 }

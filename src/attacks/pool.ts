@@ -1,31 +1,29 @@
 import { UserError } from "../errors.js";
 import { Rng } from "../tensor/random.js";
-import type { Attack } from "./attack-definition.js";
-import { runSearch } from "./attack-example.js";
 import { type AttackExample, createInputBuilder } from "./attack-space.js";
-import type { Attacker, AttackerRunOptions, QueryCounters } from "./attacker.js";
 import type { AttackResult } from "./result.js";
+import { type Attacker, type AttackerRunOptions, createCounters } from "./run-attack.js";
 import { computeContentKey, ScoreCache } from "./score-cache.js";
-import type { Candidate, Score } from "./search.js";
+import { type Attack, type Candidate, type CandidateGenerator, runSearch, type Score } from "./search.js";
 import type { PreparedInput, Victim, VictimInput } from "./victim.js";
 
 export interface SearchPoolOptions {
-  /** Searches that run at once. */
+  /** Number of concurrent searches. */
   readonly concurrency?: number;
-  /** Texts that are gathered, at most, before the victim is called: it bounds memory. */
+  /** Maximum number of texts to collect before the victim is called. It bounds memory. */
   readonly maxPendingTexts?: number;
-  /** Scores by content; shared between attacks on one victim. */
+  /** Scores by content. Attacks on the same victim can use the same cache. */
   readonly cache?: ScoreCache;
 }
 
-/** One running example: its generator, what it asks, and the answers so far. */
+/** The search on one example, with the scores received so far. */
 interface RunningSearch {
-  readonly course: Generator<Candidate[], AttackResult, Score[]>;
+  readonly generator: CandidateGenerator<AttackResult>;
   readonly toInput: (candidate: Candidate) => VictimInput;
-  /** What this search has learnt already: it asks for the same texts again and again, and then they need not even be written out. */
+  /** Scores of this search. It often repeats a query, which then needs no rendering. */
   known: Map<string, KnownScore>;
-  asked: Candidate[];
-  answers: Score[];
+  candidates: Candidate[];
+  scores: Score[];
   result?: AttackResult;
 }
 
@@ -37,137 +35,139 @@ interface KnownScore {
 /** Candidates that a search remembers: a few generations of the genetic attack. */
 const maxKnownScores = 4096;
 
-/** A text that waits for the victim, and everyone who asked for it. */
-interface PendingText<Ready> {
-  readonly ready: Ready;
+/** A text that waits for the victim, and the searches that requested it. */
+interface PendingText<Prepared> {
+  readonly prepared: Prepared;
   readonly requesters: { readonly running: RunningSearch; readonly index: number; readonly name: string }[];
 }
 
 /**
- * Runs hundreds of searches at once over one victim. They go in waves of fixed size, a wave in rounds: each round gathers what all
- * searches ask, scores every distinct text once in batches of like length, and hands out the answers. A wave depends on nothing
- * but its examples, so a run that was cut off and resumed meets the same batches, and writes the same journal.
+ * Runs hundreds of searches concurrently against one victim. Searches run in waves of fixed size,
+ * and each wave runs in rounds. A round collects the candidates of all searches, scores every
+ * distinct text once in batches of similar length, and returns the scores. A wave depends only on
+ * its examples, so a resumed run forms the same batches and writes the same journal.
+ *
+ * @example
+ * const pool = new SearchPool(await connectHttpVictim("http://127.0.0.1:8080/predict"));
+ * for await (const result of pool.run(examples, await loadAttack("pwws"), { seed: 0 })) console.log(result.outcome);
  */
-export class SearchPool<Ready extends PreparedInput> {
-  readonly counters: QueryCounters = { asked: 0, askedTokens: 0, forwarded: 0, forwardedTokens: 0 };
-  readonly #searches: number;
-  readonly #limit: number;
+export class SearchPool<Prepared extends PreparedInput> {
+  readonly counters = createCounters();
+  readonly #concurrency: number;
+  readonly #maxPendingTexts: number;
   readonly #cache: ScoreCache;
 
   constructor(
-    readonly victim: Victim<Ready>,
+    readonly victim: Victim<Prepared>,
     options: SearchPoolOptions = {},
   ) {
-    this.#searches = options.concurrency ?? 256;
-    this.#limit = options.maxPendingTexts ?? 8192;
+    this.#concurrency = options.concurrency ?? 256;
+    this.#maxPendingTexts = options.maxPendingTexts ?? 8192;
     this.#cache = options.cache ?? new ScoreCache(victim.numLabels);
   }
 
-  /** Attacks every target; results come in the targets' order, as soon as those before them are there. */
+  /** Attacks every example and yields the results in order. */
   async *run(
-    targets: Iterable<AttackExample> | AsyncIterable<AttackExample>,
+    examples: Iterable<AttackExample> | AsyncIterable<AttackExample>,
     attack: Attack,
     options: AttackerRunOptions,
   ): AsyncGenerator<AttackResult> {
-    const seeds = new Rng(options.seed).fork("attack", attack.name);
-    const skip = options.skip ?? 0;
-    let index = 0;
-    for await (const wave of splitIntoChunks(targets, this.#searches)) {
-      const first = index;
-      index += wave.length;
-      if (index <= skip) continue;
-      const runnings = wave.map((target) => {
-        const course = runSearch(target, attack, seeds.fork(target.id), this.victim.numLabels, options.budget);
-        return {
-          course,
-          toInput: createInputBuilder(target),
-          known: new Map(),
-          asked: course.next().value as Candidate[],
-          answers: [],
-        };
+    const { seed, skip = 0, budget } = options;
+    const rng = new Rng(seed).fork("attack", attack.name);
+    let end = 0;
+    for await (const wave of splitIntoChunks(examples, this.#concurrency)) {
+      let position = end;
+      end += wave.length;
+      if (end <= skip) continue;
+      const searches = wave.map((example): RunningSearch => {
+        const generator = runSearch(example, attack, rng.fork(example.id), this.victim.numLabels, budget);
+        const candidates = generator.next().value as Candidate[];
+        return { generator, toInput: createInputBuilder(example), known: new Map(), candidates, scores: [] };
       });
-      let position = first;
-      for await (const result of this.#wave(runnings)) if (position++ >= skip) yield result;
+      for await (const result of this.#runWave(searches)) if (position++ >= skip) yield result;
     }
   }
 
-  async *#wave(runnings: RunningSearch[]): AsyncGenerator<AttackResult> {
+  async *#runWave(searches: RunningSearch[]): AsyncGenerator<AttackResult> {
     let reported = 0;
-    while (reported < runnings.length) {
-      await this.#round(runnings.filter((running) => running.result === undefined));
-      // Only now, so that a run that is killed meets the same round again.
+    while (reported < searches.length) {
+      await this.#runRound(searches.filter((running) => running.result === undefined));
+      // Flushing after the round makes a killed run repeat the same round.
       this.#cache.flush();
-      for (let next = runnings[reported]; next?.result !== undefined; next = runnings[++reported]) yield next.result;
+      for (let next = searches[reported]; next?.result !== undefined; next = searches[++reported]) yield next.result;
     }
   }
 
-  /** Every search gets one answer. */
-  async #round(runnings: readonly RunningSearch[]): Promise<void> {
-    let waiting = new Map<string, PendingText<Ready>>();
-    for (const running of runnings) {
-      this.#gather(running, waiting);
-      if (waiting.size < this.#limit) continue;
-      await this.#forward([...waiting.values()], [...waiting.keys()]);
-      waiting = new Map();
+  /** Scores the current candidates of every search and advances it by one step. */
+  async #runRound(searches: readonly RunningSearch[]): Promise<void> {
+    const pending = new Map<string, PendingText<Prepared>>();
+    for (const running of searches) {
+      this.#collect(running, pending);
+      if (pending.size >= this.#maxPendingTexts) await this.#score(pending);
     }
-    await this.#forward([...waiting.values()], [...waiting.keys()]);
-    for (const running of runnings) advanceSearch(running);
+    await this.#score(pending);
+    for (const running of searches) advanceSearch(running);
   }
 
-  /** Answers what the cache knows and queues the rest, each distinct text once. */
-  #gather(running: RunningSearch, waiting: Map<string, PendingText<Ready>>): void {
-    running.answers = new Array<Score>(running.asked.length);
+  /** Answers candidates from the caches and queues the others, each distinct text once. */
+  #collect(running: RunningSearch, pending: Map<string, PendingText<Prepared>>): void {
+    running.scores = new Array<Score>(running.candidates.length);
     if (running.known.size > maxKnownScores) running.known.clear();
-    running.asked.forEach((candidate, index) => {
-      this.counters.asked++;
+    running.candidates.forEach((candidate, index) => {
+      this.counters.queries++;
       const name = getCandidateKey(candidate);
-      const before = running.known.get(name);
-      if (before) {
-        this.counters.askedTokens += before.length;
-        running.answers[index] = before.score;
+      const known = running.known.get(name);
+      if (known) {
+        this.counters.queryTokens += known.length;
+        running.scores[index] = known.score;
         return;
       }
-      const ready = this.victim.prepare(running.toInput(candidate));
-      this.counters.askedTokens += ready.length;
-      const key = computeContentKey(ready.content);
+      const prepared = this.victim.prepare(running.toInput(candidate));
+      this.counters.queryTokens += prepared.length;
+      const key = computeContentKey(prepared.content);
       const cached = this.#cache.get(key);
       if (cached) {
-        recordScore(running, index, name, cached, ready.length);
+        recordScore(running, index, name, cached, prepared.length);
         return;
       }
-      const entry = waiting.get(key) ?? { ready, requesters: [] };
+      const entry = pending.get(key) ?? { prepared, requesters: [] };
       entry.requesters.push({ running, index, name });
-      waiting.set(key, entry);
+      pending.set(key, entry);
     });
   }
 
-  async #forward(entries: readonly PendingText<Ready>[], keys: readonly string[]): Promise<void> {
-    const order = [...entries.keys()].sort((a, b) => entries[a]!.ready.length - entries[b]!.ready.length || a - b);
-    for (let start = 0; start < order.length; start += this.victim.maxBatchSize) {
-      const batch = order.slice(start, start + this.victim.maxBatchSize);
-      const rows = await this.victim.probabilities(batch.map((i) => entries[i]!.ready));
+  /** Scores the pending texts, shortest first, and empties the queue. */
+  async #score(pending: Map<string, PendingText<Prepared>>): Promise<void> {
+    // Sorting is stable, so texts of equal length stay in the order of the queue.
+    const entries = [...pending].sort(([, a], [, b]) => a.prepared.length - b.prepared.length);
+    pending.clear();
+    for (let start = 0; start < entries.length; start += this.victim.maxBatchSize) {
+      const batch = entries.slice(start, start + this.victim.maxBatchSize);
+      const rows = await this.victim.probabilities(batch.map(([, { prepared }]) => prepared));
       checkRows(rows, batch.length, this.victim);
-      batch.forEach((entry, i) => {
-        const { ready, requesters: askers } = entries[entry]!;
-        this.counters.forwarded++;
-        this.counters.forwardedTokens += ready.length;
-        this.#cache.set(keys[entry]!, rows[i]!);
-        for (const { running, index, name } of askers) recordScore(running, index, name, rows[i]!, ready.length);
+      batch.forEach(([key, { prepared, requesters }], i) => {
+        this.counters.evaluations++;
+        this.counters.evaluatedTokens += prepared.length;
+        this.#cache.set(key, rows[i]!);
+        for (const { running, index, name } of requesters) recordScore(running, index, name, rows[i]!, prepared.length);
       });
     }
   }
 }
 
-/** A search over a pool as an attacker. */
-export function createPoolAttacker<Ready extends PreparedInput>(pool: SearchPool<Ready>, attack: Attack): Attacker {
-  const { name, options, hasBudget: limited, source } = attack;
+/** Creates an attacker that runs a search in a pool. */
+export function createPoolAttacker<Prepared extends PreparedInput>(
+  pool: SearchPool<Prepared>,
+  attack: Attack,
+): Attacker {
+  const { name, options, hasBudget, source } = attack;
   return {
     name,
     options,
-    hasBudget: limited,
+    hasBudget,
     hashes: { ...pool.victim.hashes, ...(source !== undefined && { search: source }) },
     counters: pool.counters,
-    run: (targets, settings) => pool.run(targets, attack, settings),
+    run: (examples, settings) => pool.run(examples, attack, settings),
   };
 }
 
@@ -179,35 +179,33 @@ function recordScore(
   length: number,
 ): void {
   const score = { probabilities };
-  running.answers[index] = score;
+  running.scores[index] = score;
   running.known.set(name, { score, length });
 }
 
-/** A candidate as a string: two characters a word, and which word is hidden. */
-function getCandidateKey({ replacementIndices: picks, mask }: Candidate): string {
-  return Buffer.from(picks.buffer, picks.byteOffset, picks.byteLength).toString("latin1") + (mask ?? "");
+/** Returns a candidate as a string: two characters per word, then the masked position. */
+function getCandidateKey({ replacementIndices: { buffer, byteOffset, byteLength }, mask }: Candidate): string {
+  return Buffer.from(buffer, byteOffset, byteLength).toString("latin1") + (mask ?? "");
 }
 
 function advanceSearch(running: RunningSearch): void {
-  const step = running.course.next(running.answers);
+  const step = running.generator.next(running.scores);
   if (step.done) {
     running.result = step.value;
     running.known.clear();
-  } else running.asked = step.value;
+  } else running.candidates = step.value;
 }
 
-function checkRows(rows: readonly Float32Array[], count: number, victim: Victim): void {
+function checkRows(rows: readonly Float32Array[], count: number, { name, numLabels }: Victim): void {
   if (rows.length !== count)
-    throw new UserError(`${victim.name}: expected ${count} rows of probabilities, received ${rows.length}`);
-  const wrong = rows.find((row) => row.length !== victim.numLabels || row.some((value) => !Number.isFinite(value)));
-  if (wrong) {
-    throw new UserError(
-      `${victim.name}: expected ${victim.numLabels} finite probabilities a text, received [${[...wrong].slice(0, 8).join(", ")}]`,
-    );
-  }
+    throw new UserError(`${name}: expected ${count} rows of probabilities, received ${rows.length}`);
+  const invalid = rows.find((row) => row.length !== numLabels || row.some((value) => !Number.isFinite(value)));
+  if (!invalid) return;
+  const received = [...invalid].slice(0, 8).join(", ");
+  throw new UserError(`${name}: expected ${numLabels} finite probabilities per text, received [${received}]`);
 }
 
-/** Items in groups of a fixed size; the last may be smaller. */
+/** Yields items in groups of a fixed size. The last group may be smaller. */
 export async function* splitIntoChunks<T>(items: Iterable<T> | AsyncIterable<T>, size: number): AsyncGenerator<T[]> {
   let chunk: T[] = [];
   for await (const item of items) {

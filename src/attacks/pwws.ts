@@ -1,13 +1,13 @@
 import { z } from "zod";
-import type { AttackDefinition } from "./attack-definition.js";
 import {
+  type AttackDefinition,
   type Candidate,
+  type CandidateGenerator,
   createUnchangedCandidate,
   firstMisclassified,
   getGoldProbability,
   isMisclassified,
   modifiablePositions,
-  type Score,
   type SearchProblem,
   withReplacement,
 } from "./search.js";
@@ -16,14 +16,13 @@ const options = z.strictObject({
   adaptive: z
     .boolean()
     .default(false)
-    .describe(
-      "choose each word's substitute anew on the text as it stands then (TextAttack), not once on the original (the paper, RIFT)",
-    ),
+    .describe("choose each substitute on the current text (TextAttack), not on the original text (PWWS paper, RIFT)"),
 });
 
 /**
- * Probability-weighted word saliency (Ren et al. 2019) as RIFT evaluates it: a word's best substitute on the original text, weighted
- * by how much the victim misses the word, decides the order; substitutions add up in that order until the label flips.
+ * Probability-weighted word saliency (Ren et al. 2019), as evaluated in RIFT. Each word's best
+ * substitute on the original text, weighted by the word's saliency, determines the order.
+ * Substitutions accumulate in that order until the label flips.
  */
 export const pwws: AttackDefinition<z.output<typeof options>> = {
   name: "pwws",
@@ -32,52 +31,52 @@ export const pwws: AttackDefinition<z.output<typeof options>> = {
   search: (settings) => (problem) => searchPwws(problem, settings.adaptive),
 };
 
-function* searchPwws(problem: SearchProblem, adaptive: boolean): Generator<Candidate[], Candidate, Score[]> {
-  const open = modifiablePositions(problem);
-  if (open.length === 0 || problem.maxChanged < 1) return createUnchangedCandidate(problem);
-  const none = createUnchangedCandidate(problem).replacementIndices;
-  const swaps = open.flatMap((position) =>
-    problem.replacements[position]!.slice(1).map((_, i) => ({ position, slot: i + 1 })),
+function* searchPwws(problem: SearchProblem, adaptive: boolean): CandidateGenerator {
+  const positions = modifiablePositions(problem);
+  if (positions.length === 0 || problem.maxChanged < 1) return createUnchangedCandidate(problem);
+  const { replacementIndices: unchanged } = createUnchangedCandidate(problem);
+  const substitutions = positions.flatMap((position) =>
+    problem.replacements[position]!.slice(1).map((_, i) => ({ position, index: i + 1 })),
   );
-  // Closed words are not hidden: their saliencies only enter the softmax's common denominator, which changes no order.
+  // Fixed words are not masked. Their saliency only enters the softmax's common denominator,
+  // which does not affect the order.
   const scores = yield [
-    ...open.map((position) => ({ replacementIndices: none, mask: position })),
-    ...swaps.map(({ position, slot }) => ({ replacementIndices: withReplacement(none, position, slot) })),
+    ...positions.map((position) => ({ replacementIndices: unchanged, mask: position })),
+    ...substitutions.map(({ position, index }) => ({
+      replacementIndices: withReplacement(unchanged, position, index),
+    })),
   ];
   const before = getGoldProbability(problem.originalScore, problem);
-  const saliency = softmax(open.map((_, i) => before - getGoldProbability(scores[i]!, problem)));
-  const best = new Map<number, { slot: number; drop: number }>();
-  swaps.forEach(({ position, slot }, i) => {
-    const drop = before - getGoldProbability(scores[open.length + i]!, problem);
-    if (drop > (best.get(position)?.drop ?? Number.NEGATIVE_INFINITY)) best.set(position, { slot, drop });
+  const saliency = softmax(positions.map((_, i) => before - getGoldProbability(scores[i]!, problem)));
+  const best = new Map<number, { index: number; drop: number }>();
+  substitutions.forEach(({ position, index }, i) => {
+    const drop = before - getGoldProbability(scores[positions.length + i]!, problem);
+    if (drop > (best.get(position)?.drop ?? Number.NEGATIVE_INFINITY)) best.set(position, { index, drop });
   });
-  const order = open
-    .map((position, i) => ({
-      position,
-      slot: best.get(position)!.slot,
-      score: best.get(position)!.drop * saliency[i]!,
-    }))
+  const order = positions
+    .map((position, i) => {
+      const { index, drop } = best.get(position)!;
+      return { position, index, score: drop * saliency[i]! };
+    })
     .sort((a, b) => b.score - a.score || a.position - b.position);
   if (adaptive) {
-    return yield* searchAdaptively(
-      problem,
-      order.map(({ position }) => position),
-    );
+    const sorted = order.map(({ position }) => position);
+    return yield* searchAdaptively(problem, sorted);
   }
   const prefixes: Candidate[] = [];
-  let picks = none;
-  for (const { position, slot } of order.slice(0, problem.maxChanged)) {
-    picks = withReplacement(picks, position, slot);
-    prefixes.push({ replacementIndices: picks });
+  let replacementIndices = unchanged;
+  for (const { position, index } of order.slice(0, problem.maxChanged)) {
+    replacementIndices = withReplacement(replacementIndices, position, index);
+    prefixes.push({ replacementIndices });
   }
   return (yield* firstMisclassified(prefixes, problem)) ?? prefixes.at(-1)!;
 }
 
-/** Word by word in the order given, the substitute that hurts most in the text so far; none where none hurts. */
-function* searchAdaptively(
-  problem: SearchProblem,
-  positions: readonly number[],
-): Generator<Candidate[], Candidate, Score[]> {
+/**
+ * Visits the positions in order. Each word takes the substitute that lowers the gold label's
+ * probability most in the current text, or stays if none lowers it.
+ */
+function* searchAdaptively(problem: SearchProblem, positions: readonly number[]): CandidateGenerator {
   let current: Candidate = createUnchangedCandidate(problem);
   let lowest = getGoldProbability(problem.originalScore, problem);
   let changed = 0;

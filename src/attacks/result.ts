@@ -9,70 +9,73 @@ export interface Edit {
   readonly to: string;
 }
 
-/** skipped: wrong before any change, an error in accuracy under attack; success: the victim was fooled; failed: it held. */
+/**
+ * - skipped: the original text was misclassified. It counts as an error in accuracy under attack.
+ * - success: the attack fooled the victim.
+ * - failed: the victim resisted.
+ */
 export type AttackOutcome = "skipped" | "success" | "failed";
 
-/** What became of one example; a line of the journal. */
+/** The result of an attack on one example. The journal has one line per result. */
 export interface AttackResult {
   readonly id: string;
   readonly label: number;
   readonly outcome: AttackOutcome;
-  /** Texts scored as the sequential algorithm asks them, the original included. */
+  /** Texts that the sequential algorithm would score, including the original. */
   readonly queries: number;
-  /** True where the query budget ended the search. */
+  /** True if the query budget ended the search. */
   readonly exhausted: boolean;
-  /** Whether a failure proves that no substitution works; only from searches that can tell. */
+  /** Whether a failure proves that no substitution works. Only some searches can tell. */
   readonly exact?: boolean;
-  /** True where some decision hung on a lead under 1e-4, which another batch shape may turn. */
+  /** True if a margin below 1e-4 decided a prediction. Another batch shape may change it. */
   readonly nearTie: boolean;
-  /** True where language-model swaps were wanted but the text has none. */
+  /** True if the language-model constraint has no entry for this text. */
   readonly withoutLanguageModel: boolean;
-  /** Probabilities a class of the original and of the final text, to six digits. */
+  /** Class probabilities of the original text, rounded to six digits. */
   readonly before: readonly number[];
+  /** Class probabilities of the final text, rounded to six digits. */
   readonly after: readonly number[];
   readonly edits: readonly Edit[];
   readonly space: AttackSpaceSize;
   readonly texts: readonly string[];
-  /** How many words each field has. */
+  /** Number of words per field. */
   readonly fieldSizes: readonly number[];
+  /** The original words of all fields. */
   readonly words: readonly string[];
+  /** The words after the attack. */
   readonly final: readonly string[];
 }
 
-/** What an attack found out about a target. */
-export interface SearchOutcome {
-  readonly outcome: AttackOutcome;
+/** What an attack found for one example. */
+export interface SearchOutcome extends Pick<AttackResult, "outcome" | "queries" | "nearTie" | "exact"> {
   readonly replacementIndices: Int16Array;
-  readonly queries: number;
   readonly before: Score;
   readonly after: Score;
-  readonly nearTie: boolean;
   readonly exhausted?: boolean;
-  readonly exact?: boolean;
 }
 
-/** Writes a finding out in full. */
-export function createAttackResult(target: AttackExample, finding: SearchOutcome): AttackResult {
-  const { words } = target;
-  const final = applyReplacements(target, finding.replacementIndices);
-  const edits = words.flatMap((from, position) =>
-    final[position] === from ? [] : [{ position, from, to: final[position]! }],
-  );
+/** Creates the journal line for a search outcome. */
+export function createAttackResult(example: AttackExample, found: SearchOutcome): AttackResult {
+  const { id, label, withoutLanguageModel, replacements, texts, words } = example;
+  const { outcome, queries, exhausted = false, exact, nearTie } = found;
+  const final = applyReplacements(example, found.replacementIndices);
   return {
-    id: target.id,
-    label: target.label,
-    outcome: finding.outcome,
-    queries: finding.queries,
-    exhausted: finding.exhausted ?? false,
-    ...(finding.exact !== undefined && { exact: finding.exact }),
-    nearTie: finding.nearTie,
-    withoutLanguageModel: target.withoutLanguageModel,
-    before: roundProbabilities(finding.before),
-    after: roundProbabilities(finding.after),
-    edits,
-    space: computeAttackSpaceSize(target.replacements),
-    texts: target.texts,
-    fieldSizes: target.texts.map((_, field) => Array.from(target.fields).filter((other) => other === field).length),
+    id,
+    label,
+    outcome,
+    queries,
+    exhausted,
+    ...(exact !== undefined && { exact }),
+    nearTie,
+    withoutLanguageModel,
+    before: roundProbabilities(found.before),
+    after: roundProbabilities(found.after),
+    edits: words.flatMap((from, position) =>
+      final[position] === from ? [] : [{ position, from, to: final[position]! }],
+    ),
+    space: computeAttackSpaceSize(replacements),
+    texts,
+    fieldSizes: texts.map((_, field) => Array.from(example.fields).filter((other) => other === field).length),
     words,
     final,
   };
@@ -80,4 +83,9 @@ export function createAttackResult(target: AttackExample, finding: SearchOutcome
 
 function roundProbabilities(score: Score): number[] {
   return Array.from(score.probabilities, (value) => Math.round(value * 1e6) / 1e6);
+}
+
+/** Returns the field index of each word. */
+export function getWordFields({ fieldSizes }: AttackResult): Uint8Array {
+  return Uint8Array.from(fieldSizes.flatMap((size, field) => new Array<number>(size).fill(field)));
 }

@@ -3,132 +3,164 @@ import { z } from "zod";
 import { UserError } from "../errors.js";
 import { writeFileAtomic } from "../files.js";
 import type { AttackExample } from "./attack-space.js";
-import type { Attacker, QueryCounters } from "./attacker.js";
 import { type JournalHeader, JournalWriter } from "./journal.js";
 import type { AttackResult } from "./result.js";
 import { modifiablePositions } from "./search.js";
 
-/** What a run cost. It depends on batches and caches, so it lives beside the journal, never in it. */
-export interface AttackTiming extends QueryCounters {
-  seconds: number;
+/** Texts queried and texts evaluated by the victim. Deduplication and the cache save the difference. */
+export interface QueryCounters {
+  queries: number;
+  queryTokens: number;
+  evaluations: number;
+  evaluatedTokens: number;
 }
 
+export function createCounters(): QueryCounters {
+  return { queries: 0, queryTokens: 0, evaluations: 0, evaluatedTokens: 0 };
+}
+
+export interface AttackerRunOptions {
+  readonly seed: number | string;
+  /** Maximum number of queries per example. */
+  readonly budget?: number;
+  /** Number of examples at the start whose results are already known. */
+  readonly skip?: number;
+}
+
+/** Attacks examples in order: a search in a pool, or a white-box attack that uses gradients. */
+export interface Attacker {
+  readonly name: string;
+  /** The validated options, for the journal. */
+  readonly options: unknown;
+  /** True if the attack has its own budget. Many late successes then mean that a larger budget would find more. */
+  readonly hasBudget: boolean;
+  /** SHA-256 of the parts of the victim ({ model, tokenizer }). */
+  readonly hashes: Readonly<Record<string, string>>;
+  /** Totals so far. */
+  readonly counters: QueryCounters;
+  /** Yields one result per example, in order, without the first `skip`. */
+  run(examples: AsyncIterable<AttackExample>, options: AttackerRunOptions): AsyncIterable<AttackResult>;
+}
+
+/** The cost of an attack. It depends on batches and caches, so it is stored next to the journal. */
 const timingSchema = z.object({
   seconds: z.number(),
-  asked: z.number(),
-  askedTokens: z.number(),
-  forwarded: z.number(),
-  forwardedTokens: z.number(),
+  queries: z.number(),
+  queryTokens: z.number(),
+  evaluations: z.number(),
+  evaluatedTokens: z.number(),
 });
-const zeroTiming: AttackTiming = { seconds: 0, asked: 0, askedTokens: 0, forwarded: 0, forwardedTokens: 0 };
+type AttackTiming = z.output<typeof timingSchema>;
+const zeroTiming: AttackTiming = { seconds: 0, ...createCounters() };
 
 export interface RunAttackOptions {
   readonly attacker: Attacker;
-  /** The examples in order; lazily made, so that memory does not grow with them. */
+  /** The examples in order. A lazy iterable keeps memory constant. */
   readonly attackExamples: Iterable<AttackExample> | AsyncIterable<AttackExample>;
   readonly numExamples: number;
   readonly seed: number | string;
-  /** The most queries an example may cost. */
+  /** Maximum number of queries per example. */
   readonly budget?: number;
-  /** Hashes of all that decides the space beside the victim's own ({ substitutions, languageModel }). */
+  /** SHA-256 of what determines the attack space ({ substitutions, languageModel }). */
   readonly hashes: Readonly<Record<string, string>>;
-  /** Whatever else decides the results (task, split, constraints). */
+  /** Everything else that determines the results (task, split, constraints). */
   readonly settings: Readonly<Record<string, unknown>>;
-  /** Path of the journal. */
   readonly journalPath: string;
   readonly resume?: boolean;
-  /** Told before the first example how many are done already. */
+  /** Called before the first example with the number of finished ones. */
   onStart?(done: number): void;
   onResult?(result: AttackResult, done: number): void;
 }
 
-/** Runs one attack over all examples into its journal, continuing where a killed run stopped. */
-export async function runAttack(run: RunAttackOptions): Promise<void> {
-  const { attacker } = run;
+/** Runs one attack on all examples and writes its journal. With `resume`, it continues a stopped run. */
+export async function runAttack(options: RunAttackOptions): Promise<void> {
+  const { attacker, seed, numExamples, journalPath, resume = false } = options;
+  const budget = options.budget === undefined ? {} : { budget: options.budget };
   const header: JournalHeader = {
     attack: attacker.name,
     options: attacker.options,
-    hashes: { ...attacker.hashes, ...run.hashes },
-    settings: { ...run.settings, limited: attacker.hasBudget, ...(run.budget !== undefined && { budget: run.budget }) },
-    seed: run.seed,
-    examples: run.numExamples,
+    hashes: { ...attacker.hashes, ...options.hashes },
+    settings: { ...options.settings, hasBudget: attacker.hasBudget, ...budget },
+    seed,
+    examples: numExamples,
   };
-  const journal = await JournalWriter.open(run.journalPath, header, { resume: run.resume ?? false });
-  const before = run.resume ? await readTiming(run.journalPath) : zeroTiming;
-  const start = { ...attacker.counters };
-  const started = performance.now();
-  const saveTiming = () =>
-    writeFileAtomic(
-      getTimingPath(run.journalPath),
-      `${JSON.stringify(addTiming(before, start, attacker.counters, started))}\n`,
-    );
-  let saved = started;
+  const journal = await JournalWriter.open(journalPath, header, { resume });
+  const saveTiming = createTimingWriter(
+    journalPath,
+    attacker.counters,
+    resume ? await readTiming(journalPath) : zeroTiming,
+  );
+  let saved = performance.now();
   let done = journal.count;
   try {
-    run.onStart?.(done);
-    if (done === run.numExamples) return;
-    const options = { seed: run.seed, skip: done, ...(run.budget !== undefined && { budget: run.budget }) };
-    for await (const result of attacker.run(requireModifiableWords(run.attackExamples), options)) {
+    options.onStart?.(done);
+    if (done === numExamples) return;
+    const examples = requireModifiableWords(options.attackExamples);
+    for await (const result of attacker.run(examples, { seed, skip: done, ...budget })) {
       journal.append(result);
-      run.onResult?.(result, ++done);
+      options.onResult?.(result, ++done);
       if (performance.now() - saved < 5000) continue;
       await saveTiming();
       saved = performance.now();
     }
     await saveTiming();
   } catch (error) {
-    // Without a result there is nothing to go on from, and a journal would stand in the next try's way.
-    if (done === 0) await rm(run.journalPath, { force: true });
+    // A journal without results cannot be resumed and would only block the next attempt.
+    if (done === 0) await rm(journalPath, { force: true });
     throw error;
   } finally {
     journal.close();
   }
 }
 
-function getTimingPath(journal: string): string {
-  return `${journal.replace(/\.jsonl$/, "")}.timing.json`;
+function getTimingPath(journalPath: string): string {
+  return `${journalPath.replace(/\.jsonl$/, "")}.timing.json`;
 }
 
-/** What the runs of a journal cost together; nothing where that was never written. */
-export async function readTiming(journal: string): Promise<AttackTiming> {
-  const text = await readFile(getTimingPath(journal), "utf8").catch(() => undefined);
-  if (text === undefined) return zeroTiming;
+/** Reads the total cost of the runs that wrote a journal; zeros if it was never recorded. */
+export async function readTiming(journalPath: string): Promise<AttackTiming> {
   try {
-    return timingSchema.parse(JSON.parse(text));
+    return timingSchema.parse(JSON.parse(await readFile(getTimingPath(journalPath), "utf8")));
   } catch {
     return zeroTiming;
   }
 }
 
-function addTiming(before: AttackTiming, start: QueryCounters, now: QueryCounters, started: number): AttackTiming {
-  return {
-    seconds: before.seconds + (performance.now() - started) / 1000,
-    asked: before.asked + now.asked - start.asked,
-    askedTokens: before.askedTokens + now.askedTokens - start.askedTokens,
-    forwarded: before.forwarded + now.forwarded - start.forwarded,
-    forwardedTokens: before.forwardedTokens + now.forwardedTokens - start.forwardedTokens,
+/** Returns a function that adds the cost since now to `before` and writes the total. */
+function createTimingWriter(journalPath: string, counters: QueryCounters, before: AttackTiming): () => Promise<void> {
+  const [startCounters, startTime] = [{ ...counters }, performance.now()];
+  const total = (key: keyof QueryCounters) => before[key] + counters[key] - startCounters[key];
+  return () => {
+    const timing: AttackTiming = {
+      seconds: before.seconds + (performance.now() - startTime) / 1000,
+      queries: total("queries"),
+      queryTokens: total("queryTokens"),
+      evaluations: total("evaluations"),
+      evaluatedTokens: total("evaluatedTokens"),
+    };
+    return writeFileAtomic(getTimingPath(journalPath), `${JSON.stringify(timing)}\n`);
   };
 }
 
-/** Examples without a single open word among the first show a table that does not fit the texts: better said before the work. */
+/** If none of the first examples has a modifiable word, the substitutions do not fit the texts. */
 const checkedExamples = 200;
 
 async function* requireModifiableWords(
-  targets: Iterable<AttackExample> | AsyncIterable<AttackExample>,
+  examples: Iterable<AttackExample> | AsyncIterable<AttackExample>,
 ): AsyncGenerator<AttackExample> {
   let count = 0;
-  let open = 0;
+  let modifiable = 0;
   const check = () => {
-    if (open > 0 || count === 0) return;
+    if (modifiable > 0 || count === 0) return;
     throw new UserError(
-      `attack: none of the words of ${count} examples has a substitute; check that the substitution table fits the texts' language, and the constraints`,
+      `attack: no word of ${count} examples has a substitute. Check the language of the substitutions, and the constraints.`,
     );
   };
-  for await (const target of targets) {
+  for await (const example of examples) {
     count++;
-    open += modifiablePositions(target).length;
+    modifiable += modifiablePositions(example).length;
     if (count === checkedExamples) check();
-    yield target;
+    yield example;
   }
   check();
 }

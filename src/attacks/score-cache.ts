@@ -6,21 +6,21 @@ import { UserError } from "../errors.js";
 import { createFileError } from "../files.js";
 import type { Victim } from "./victim.js";
 
-/** Bytes of a key: half a SHA-256, far beyond any chance of two texts sharing one. */
+/** Bytes per key: half a SHA-256, which makes collisions practically impossible. */
 const keyBytes = 16;
 const checksumBytes = 4;
 
-/** The key of a text's content. */
+/** Returns the key of a text's content. */
 export function computeContentKey(content: string | Uint8Array): string {
   return sha256(content).slice(0, keyBytes);
 }
 
-/** In one call where Node has it (from 20.12 on): a hash object a text would be most of the garbage that an attack makes. */
+/** crypto.hash (Node 20.12 or later) avoids one hash object per text, which is most of an attack's garbage. */
 const sha256: (content: string | Uint8Array) => string = crypto.hash
   ? (content) => crypto.hash("sha256", content, "binary")
   : (content) => crypto.createHash("sha256").update(content).digest("binary");
 
-/** Rows of scores by key, in one block of numbers: small enough to hold a million. */
+/** Scores by key in one array, compact enough for a million entries. */
 class CacheGeneration {
   readonly rows = new Map<string, number>();
   readonly values: Float32Array;
@@ -33,15 +33,16 @@ class CacheGeneration {
 }
 
 /**
- * Scores by content, in bounded memory: two generations, the older dropped when the newer is full, which keeps what was used
- * lately. With a path, every new score is also appended to a file that later runs read. A record there is key, scores and a sum
- * over both, so that a torn or damaged one is left out.
+ * Scores by content, in bounded memory. There are two generations. When the newer one is full, the
+ * older one is dropped, which keeps recently used scores. With a path, every new score is also
+ * appended to a file that later runs read. A record there has a key, scores and a checksum, so
+ * damaged records are ignored.
  */
 export class ScoreCache {
   #young: CacheGeneration;
   #old: CacheGeneration;
   #file: number | undefined;
-  #waiting: Buffer[] = [];
+  #unsaved: Buffer[] = [];
 
   constructor(
     readonly numLabels: number,
@@ -55,43 +56,43 @@ export class ScoreCache {
 
   get(key: string): Float32Array | undefined {
     const young = this.#young.rows.get(key);
-    if (young !== undefined) return this.#row(this.#young, young);
+    if (young !== undefined) return this.#getRow(this.#young, young);
     const old = this.#old.rows.get(key);
     if (old === undefined) return undefined;
-    const scores = this.#row(this.#old, old);
-    this.#remember(key, scores);
+    const scores = this.#getRow(this.#old, old);
+    this.#insert(key, scores);
     return scores;
   }
 
   set(key: string, scores: ArrayLike<number>): void {
-    this.#remember(key, scores);
-    if (this.#file !== undefined) this.#waiting.push(this.#encode(key, scores));
+    this.#insert(key, scores);
+    if (this.#file !== undefined) this.#unsaved.push(this.#encode(key, scores));
   }
 
-  /** Writes what is new to the file. */
+  /** Writes new scores to the file. */
   flush(): void {
-    if (this.#file === undefined || this.#waiting.length === 0) return;
-    const records = Buffer.concat(this.#waiting);
-    this.#waiting = [];
+    if (this.#file === undefined || this.#unsaved.length === 0) return;
+    const records = Buffer.concat(this.#unsaved);
+    this.#unsaved = [];
     try {
       writeSync(this.#file, records);
     } catch {
-      // A disk that is full costs later runs time, not this one its result.
-      this.#leaveFile();
+      // If the disk is full, later runs take longer, but this run still gets its result.
+      this.#closeFile();
     }
   }
 
   close(): void {
     this.flush();
-    this.#leaveFile();
+    this.#closeFile();
   }
 
-  #leaveFile(): void {
+  #closeFile(): void {
     if (this.#file !== undefined) closeSync(this.#file);
     this.#file = undefined;
   }
 
-  #remember(key: string, scores: ArrayLike<number>): void {
+  #insert(key: string, scores: ArrayLike<number>): void {
     if (this.#young.rows.size >= this.#young.capacity) {
       this.#old = this.#young;
       this.#young = new CacheGeneration(this.#old.capacity, this.numLabels);
@@ -101,7 +102,7 @@ export class ScoreCache {
     this.#young.values.set(scores, row * this.numLabels);
   }
 
-  #row(generation: CacheGeneration, row: number): Float32Array {
+  #getRow(generation: CacheGeneration, row: number): Float32Array {
     return generation.values.slice(row * this.numLabels, (row + 1) * this.numLabels);
   }
 
@@ -117,7 +118,7 @@ export class ScoreCache {
     return record;
   }
 
-  /** Reads the newest records that memory holds, and leaves the file open for more. */
+  /** Reads as many of the newest records as fit in memory, and keeps the file open for appending. */
   #open(path: string): void {
     try {
       mkdirSync(dirname(path), { recursive: true });
@@ -127,7 +128,7 @@ export class ScoreCache {
     }
     const size = this.#recordBytes;
     const length = fstatSync(this.#file).size;
-    // A torn record at the end, of a process that was killed, is filled up: the records stay aligned, and its sum is wrong.
+    // Pad the incomplete last record of a killed process. Records stay aligned, and its checksum fails.
     if (length % size !== 0) writeSync(this.#file, Buffer.alloc(size - (length % size)));
     const count = Math.floor(length / size);
     const first = Math.max(0, count - this.#young.capacity);
@@ -135,33 +136,33 @@ export class ScoreCache {
     for (let record = first; record < count; ) {
       const bytes = readSync(this.#file, block, 0, Math.min(block.length, (count - record) * size), record * size);
       if (bytes < size)
-        throw new UserError(`${path}: the score cache became shorter while it was read; delete it and try again`);
-      for (let at = 0; at + size <= bytes; at += size) this.#read(block.subarray(at, at + size));
+        throw new UserError(`${path}: the score cache was truncated while it was read. Delete it and try again.`);
+      for (let at = 0; at + size <= bytes; at += size) this.#readRecord(block.subarray(at, at + size));
       record += Math.floor(bytes / size);
     }
   }
 
-  #read(record: Buffer): void {
+  #readRecord(record: Buffer): void {
     if (computeChecksum(record.subarray(0, -checksumBytes)) !== record.readUInt32LE(record.length - checksumBytes))
       return;
     const scores = Array.from({ length: this.numLabels }, (_, i) => record.readFloatLE(keyBytes + 4 * i));
-    this.#remember(record.toString("latin1", 0, keyBytes), scores);
+    this.#insert(record.toString("latin1", 0, keyBytes), scores);
   }
 }
 
-/** The cache of a victim: on disk, shared by attacks and later runs, where its answers stay true; else in memory only. */
+/** Opens the score cache of a victim: on disk if its answers are deterministic, otherwise in memory. */
 export function openScoreCache(victim: Pick<Victim, "numLabels" | "hash" | "isDeterministic">): ScoreCache {
   if (!victim.isDeterministic) return new ScoreCache(victim.numLabels);
   try {
     return new ScoreCache(victim.numLabels, { path: join(getCacheFolder(), "scores", victim.hash) });
   } catch (error) {
-    // A folder that cannot be written costs time, not the result.
+    // Without a writable folder, later runs take longer, but this run still gets its result.
     if (error instanceof UserError) return new ScoreCache(victim.numLabels);
     throw error;
   }
 }
 
-/** FNV-1a, 32 bits. */
+/** Computes the 32-bit FNV-1a checksum. */
 function computeChecksum(bytes: Uint8Array): number {
   let sum = 0x811c9dc5;
   for (const byte of bytes) sum = Math.imul(sum ^ byte, 0x01000193);

@@ -1,94 +1,148 @@
+import type { z } from "zod";
+import { UserError } from "../errors.js";
 import type { Rng } from "../tensor/random.js";
+import type { AttackExample } from "./attack-space.js";
+import { type AttackResult, createAttackResult } from "./result.js";
 
-/** What the victim said of one text. */
+/** The victim's answer for one text. */
 export interface Score {
-  /** One probability a class. */
+  /** One probability per class. */
   readonly probabilities: ArrayLike<number>;
 }
 
-/** One text to be scored: which slot each word takes, and at most one word read as the unknown token. */
+/** One text to score, described by the replacement of each word. */
 export interface Candidate {
-  /** For each word the index into its choices; 0 leaves it as it is. */
+  /** One index per word into its replacements. Index 0 is the word itself. */
   readonly replacementIndices: Int16Array;
-  /** Index of a word to be hidden behind the unknown token (PWWS's saliency). */
+  /** Position of a word to replace by the unknown token, as PWWS does to compute word saliency. */
   readonly mask?: number;
   /**
-   * Set on candidates that the algorithm asks one after the other until one fools the victim. They may be yielded together, which
-   * fills batches; those after the first that fools are not counted as queries.
+   * Set this if the algorithm would query the candidates one by one and stop at the first
+   * misclassified one. Yielding them together fills batches. Later ones do not count as queries.
    */
   readonly sequential?: boolean;
 }
 
-/** One example as a search sees it: no text, no model, no batches. */
+/** One example as a search sees it, without text, model or batches. */
 export interface SearchProblem {
-  /** The example's id. */
+  /** ID of the example. */
   readonly id: string;
   readonly words: readonly string[];
-  /** The words that may stand at each place; slot 0 is the word itself, and a list of length 1 is closed. */
+  /** The replacements of each word. Index 0 is the word itself; a word with no others is fixed. */
   readonly replacements: readonly (readonly string[])[];
-  /** The gold label; the original text is classified as it. */
+  /** The gold label, which is also the prediction for the original text. */
   readonly label: number;
   readonly numLabels: number;
-  /** The score of the original text. */
   readonly originalScore: Score;
-  /** The most words that may differ from the original. */
+  /** Maximum number of words that may change. */
   readonly maxChanged: number;
 }
 
-/** Yields candidates, receives their scores in the same order, returns the one it settles on. Pure but for its own random stream. */
-export type Search = (problem: SearchProblem, rng: Rng) => Generator<Candidate[], Candidate, Score[]>;
+/** Yields candidates, receives their scores in the same order, and returns a result. */
+export type CandidateGenerator<Result = Candidate> = Generator<Candidate[], Result, Score[]>;
 
-/** How far the gold label leads: its probability less the best other one's. Below 0 the victim is fooled. */
-export function margin(score: Score, label: number): number {
-  const { probabilities } = score;
+/**
+ * An attack's algorithm: a generator that returns the candidate it decides on.
+ * It must be deterministic, except for draws from its random stream.
+ *
+ * @example
+ * const firstSubstitute: Search = function* (problem) {
+ *   const [position] = modifiablePositions(problem);
+ *   const original = createUnchangedCandidate(problem);
+ *   if (position === undefined) return original;
+ *   const candidate = { replacementIndices: withReplacement(original.replacementIndices, position, 1) };
+ *   const [score] = yield [candidate];
+ *   return isMisclassified(score!, problem.label) ? candidate : original;
+ * };
+ */
+export type Search = (problem: SearchProblem, rng: Rng) => CandidateGenerator;
+
+/**
+ * A search with its name and the schema of its options. Each attack in this folder exports one.
+ * A custom attack file may export one as its default export.
+ *
+ * @example
+ * const options = z.strictObject({ samples: z.int().min(1).default(100) });
+ * export default { options, search: ({ samples }) => (problem, rng) => sampleTexts(problem, rng, samples) };
+ */
+export interface AttackDefinition<Options = unknown> {
+  readonly name: string;
+  readonly options: z.ZodType<Options>;
+  /** True if the search has its own budget. Many late successes then mean that a larger budget would find more. */
+  readonly hasBudget: boolean;
+  /** True if the search honors the language-model constraint, when there is one. */
+  readonly usesLanguageModel?: boolean;
+  search(options: Options): Search;
+  /** Returns whether a failure on a problem proves that no substitution fools the victim. */
+  exact?(options: Options): (problem: SearchProblem) => boolean;
+}
+
+/** An attack that is ready to run, with validated options. */
+export interface Attack {
+  readonly name: string;
+  /** The validated options, for the journal. */
+  readonly options: unknown;
+  /** SHA-256 of the file of a custom attack. Built-in attacks have none. */
+  readonly source?: string;
+  readonly hasBudget: boolean;
+  readonly usesLanguageModel?: boolean;
+  readonly search: Search;
+  readonly exact?: (problem: SearchProblem) => boolean;
+}
+
+/** The classification margin: the gold label's probability minus the highest other one. */
+export function margin({ probabilities }: Score, label: number): number {
   let other = Number.NEGATIVE_INFINITY;
   for (let i = 0; i < probabilities.length; i++) if (i !== label) other = Math.max(other, probabilities[i]!);
   return probabilities[label]! - other;
 }
 
-/** Whether another class than the gold label wins; a tie fools nobody. */
+/** Returns whether the margin is negative. A tie is not a misclassification. */
 export function isMisclassified(score: Score, label: number): boolean {
   return margin(score, label) < 0;
 }
 
-/** The probability of the gold label. */
+/** Returns the probability of the gold label. */
 export function getGoldProbability(score: Score, problem: SearchProblem): number {
   return score.probabilities[problem.label]!;
 }
 
-/** The original text as a candidate. */
+/** Returns the original text as a candidate. */
 export function createUnchangedCandidate(problem: Pick<SearchProblem, "words">): Candidate {
   return { replacementIndices: new Int16Array(problem.words.length) };
 }
 
-/** A copy of `picks` with one word in another slot. */
-export function withReplacement(picks: Int16Array, position: number, slot: number): Int16Array {
-  const copy = picks.slice();
-  copy[position] = slot;
+/** Returns a copy of `replacementIndices` with a different replacement at one position. */
+export function withReplacement(replacementIndices: Int16Array, position: number, index: number): Int16Array {
+  const copy = replacementIndices.slice();
+  copy[position] = index;
   return copy;
 }
 
-/** How many words differ from the original. */
-export function countChangedWords(picks: Int16Array): number {
+/** Returns how many words differ from the original. */
+export function countChangedWords(replacementIndices: Int16Array): number {
   let count = 0;
-  for (const slot of picks) if (slot !== 0) count++;
+  for (const index of replacementIndices) if (index !== 0) count++;
   return count;
 }
 
-/** Positions of the words that have a substitute. */
+/** Returns the positions of the words that have a substitute. */
 export function modifiablePositions(problem: Pick<SearchProblem, "replacements">): number[] {
-  return problem.replacements.flatMap((slots, position) => (slots.length > 1 ? [position] : []));
+  return problem.replacements.flatMap((words, position) => (words.length > 1 ? [position] : []));
 }
 
-/** Asks `candidates` one after the other in growing groups: the first that fools, or undefined. */
+/**
+ * Queries `candidates` in order, in groups of growing size, and returns the first misclassified
+ * one. Use it as `yield* firstMisclassified(…)`.
+ */
 export function* firstMisclassified(
   candidates: Iterable<Candidate>,
   problem: SearchProblem,
-  firstGroup = 2,
-): Generator<Candidate[], Candidate | undefined, Score[]> {
-  let size = firstGroup;
+  firstGroupSize = 2,
+): CandidateGenerator<Candidate | undefined> {
+  let size = firstGroupSize;
   let group: Candidate[] = [];
-  function* ask(): Generator<Candidate[], Candidate | undefined, Score[]> {
+  function* scoreGroup(): CandidateGenerator<Candidate | undefined> {
     if (group.length === 0) return undefined;
     const scores = yield group.map((candidate) => ({ ...candidate, sequential: true }));
     return group[scores.findIndex((score) => isMisclassified(score, problem.label))];
@@ -96,11 +150,111 @@ export function* firstMisclassified(
   for (const candidate of candidates) {
     group.push(candidate);
     if (group.length < size) continue;
-    const found = yield* ask();
+    const found = yield* scoreGroup();
     if (found) return found;
-    // Doubling wastes at most as many texts as were needed, and a long list still takes few rounds.
+    // Doubling wastes at most as many texts as were needed, and a long list takes few rounds.
     size = Math.min(size * 2, 64);
     group = [];
   }
-  return yield* ask();
+  return yield* scoreGroup();
+}
+
+/** Below this margin, the summation order within a batch may decide the prediction. */
+export const nearTieMargin = 1e-4;
+
+/**
+ * Attacks one example: scores the original text, runs the search within the query budget, and
+ * scores the final text. It is a generator too, so it does not depend on pools and batches.
+ */
+export function* runSearch(
+  example: AttackExample,
+  attack: Attack,
+  rng: Rng,
+  numLabels: number,
+  budget = Number.POSITIVE_INFINITY,
+): CandidateGenerator<AttackResult> {
+  const { id, words, replacements, label, maxChanged } = example;
+  const original = createUnchangedCandidate(example);
+  const [before] = (yield [original]) as [Score];
+  const tally = new QueryTally(label);
+  tally.add([original], [before]);
+  if (isMisclassified(before, label))
+    return createAttackResult(example, { ...tally.counts, ...original, outcome: "skipped", before, after: before });
+
+  const problem = { id, words, replacements, label, numLabels, originalScore: before, maxChanged };
+  const search = attack.search(problem, rng);
+  let step = search.next();
+  let exhausted = false;
+  while (!step.done && !exhausted) {
+    const candidates = step.value;
+    for (const candidate of candidates) checkCandidate(candidate, problem, attack.name);
+    const affordable = candidates.slice(0, budget - tally.queries);
+    const scores = affordable.length > 0 ? yield affordable : [];
+    tally.add(affordable, scores);
+    exhausted = affordable.length < candidates.length;
+    if (!exhausted) step = search.next(scores);
+  }
+  const { replacementIndices } = step.done ? step.value : tally.best;
+  checkCandidate({ replacementIndices }, problem, attack.name);
+  // This is not counted as a query because the algorithm has already scored this text.
+  const [after] = (yield [{ replacementIndices }]) as [Score];
+  const outcome = isMisclassified(after, label) ? "success" : "failed";
+  const exact = attack.exact ? { exact: !exhausted && attack.exact(problem) } : {};
+  return createAttackResult(example, {
+    ...tally.counts,
+    ...exact,
+    exhausted,
+    outcome,
+    replacementIndices,
+    before,
+    after,
+  });
+}
+
+/** Counts queries as the sequential algorithm would, and keeps the candidate with the lowest margin. */
+class QueryTally {
+  queries = 0;
+  best: Candidate = { replacementIndices: new Int16Array() };
+  #lowestMargin = Number.POSITIVE_INFINITY;
+  #nearTie = false;
+
+  constructor(readonly label: number) {}
+
+  get counts(): { queries: number; nearTie: boolean } {
+    return { queries: this.queries, nearTie: this.#nearTie };
+  }
+
+  add(candidates: readonly Candidate[], scores: readonly Score[]): void {
+    let fooled = false;
+    candidates.forEach((candidate, i) => {
+      if (candidate.sequential && fooled) return;
+      this.queries++;
+      if (candidate.mask !== undefined) return;
+      const gap = margin(scores[i]!, this.label);
+      fooled ||= gap < 0;
+      this.#nearTie ||= Math.abs(gap) < nearTieMargin;
+      if (gap >= this.#lowestMargin) return;
+      this.#lowestMargin = gap;
+      this.best = candidate;
+    });
+  }
+}
+
+/** Rejects a candidate outside the attack space, so that errors in a custom search are easy to find. */
+function checkCandidate({ replacementIndices, mask }: Candidate, problem: SearchProblem, name: string): void {
+  const { replacements, maxChanged } = problem;
+  const fail = (message: string): never => {
+    throw new UserError(`attack ${name}: ${message}`);
+  };
+  if (!(replacementIndices instanceof Int16Array) || replacementIndices.length !== replacements.length)
+    fail(`expected replacementIndices, an Int16Array with one index for each of ${replacements.length} words`);
+  const invalid = replacementIndices.findIndex((index, i) => index < 0 || index >= replacements[i]!.length);
+  if (invalid !== -1) {
+    const count = replacements[invalid]!.length;
+    fail(`word ${invalid} has ${count} replacements, but a candidate uses index ${replacementIndices[invalid]}`);
+  }
+  const changed = countChangedWords(replacementIndices);
+  if (changed > maxChanged) fail(`at most ${maxChanged} words may change, but a candidate changes ${changed}`);
+  if (mask !== undefined && (mask < 0 || mask >= replacementIndices.length))
+    fail(`a candidate masks word ${mask}, but the text has ${replacementIndices.length} words`);
 }

@@ -4,18 +4,17 @@ import { buildAttackSpace } from "../text/replacements.js";
 import type { Substitutions } from "../text/substitutions.js";
 import { createTextTemplate } from "../text/text-template.js";
 import { validate } from "../validate.js";
-import { nearTieMargin } from "./attack-example.js";
 import { createVictimInput } from "./attack-space.js";
 import { type JournalHeader, readJournal } from "./journal.js";
-import type { AttackResult } from "./result.js";
-import { margin } from "./search.js";
+import { type AttackResult, getWordFields } from "./result.js";
+import { margin, nearTieMargin } from "./search.js";
 import type { PreparedInput, Victim } from "./victim.js";
 
-/** Probabilities may differ by this much between machines and batch shapes. */
+/** Probabilities may differ by this much between hosts and batch shapes. */
 const defaultTolerance = 1e-3;
 const linesPerBatch = 256;
 
-/** What a replay reads of a line: who writes a journal anew can give any line a checksum that fits. */
+/** The keys that a replay reads. Checksums prove nothing here: a forged journal can have valid ones. */
 const lineSchema = z
   .object({
     id: z.string(),
@@ -32,163 +31,154 @@ const lineSchema = z
   .refine(({ label, before }) => label < before.length, { path: ["label"], error: "expected one of the classes" })
   .refine(({ fieldSizes, words }) => fieldSizes.reduce((sum, size) => sum + size, 0) === words.length, {
     path: ["fieldSizes"],
-    error: "expected the words of each field",
+    error: "expected the number of words per field",
   });
 
-/** What a verified journal holds. */
+/** The content of a verified journal. */
 export interface JournalVerification {
   readonly header: JournalHeader;
   readonly lines: number;
   readonly outcomes: Readonly<Record<AttackResult["outcome"], number>>;
 }
 
-/** Replays every line of a journal against a victim; a UserError names the first line that does not hold. */
-export async function verifyJournal<Ready extends PreparedInput>(
+interface JournalLine {
+  readonly location: string;
+  readonly result: AttackResult;
+}
+
+/** Replays every line of a journal against a victim. A UserError names the first line that is not confirmed. */
+export async function verifyJournal<Prepared extends PreparedInput>(
   path: string,
-  victim: Victim<Ready>,
+  victim: Victim<Prepared>,
   options: {
     readonly substitutions?: Substitutions | undefined;
-    /** How far probabilities may lie apart, where the journal was computed in another precision. */
+    /** Maximum difference of probabilities. Increase it if the journal was computed in another precision. */
     readonly tolerance?: number | undefined;
   } = {},
 ): Promise<JournalVerification> {
-  const { tolerance = defaultTolerance } = options;
+  const { substitutions, tolerance = defaultTolerance } = options;
+  const hashes = { ...victim.hashes, ...(substitutions && { substitutions: substitutions.hash }) };
   const outcomes = { skipped: 0, success: 0, failed: 0 };
   let header: JournalHeader | undefined;
-  let batch: { line: number; result: AttackResult }[] = [];
-  let lines = 0;
+  let batch: JournalLine[] = [];
   const ids = new Set<string>();
-  for await (const entry of readJournal(path)) {
-    if (!header) {
-      header = entry.header;
-      checkHashes(
-        header,
-        { ...victim.hashes, ...(options.substitutions && { substitutions: options.substitutions.hash }) },
-        path,
-      );
-    }
-    lines++;
-    const { id } = validate(lineSchema, entry.result, `${path}:${entry.line}`);
+  for await (const { header: found, line, result } of readJournal(path)) {
+    if (!header) checkHashes(found, hashes, path);
+    header = found;
+    const location = `${path}:${line}`;
+    const { id } = validate(lineSchema, result, location);
     if (ids.has(id))
-      throw new UserError(`${path}:${entry.line}: the example ${id} was attacked in a line before; expected each once`);
+      throw new UserError(`${location}: example ${id} occurs in an earlier line. Expected each example once.`);
     ids.add(id);
-    outcomes[entry.result.outcome]++;
-    checkEdits(entry.result, options.substitutions, `${path}:${entry.line}`);
-    batch.push(entry);
+    outcomes[result.outcome]++;
+    checkEdits(result, substitutions, location);
+    batch.push({ location, result });
     if (batch.length === linesPerBatch) {
-      await replay(batch, victim, path, tolerance);
+      await replay(batch, victim, tolerance);
       batch = [];
     }
   }
-  await replay(batch, victim, path, tolerance);
-  if (!header) throw new UserError(`${path}: the journal has no results yet; continue it with --resume`);
-  if (lines !== header.examples) {
+  await replay(batch, victim, tolerance);
+  const lines = ids.size;
+  if (!header) throw new UserError(`${path}: the journal has no results yet. Continue it with --resume.`);
+  if (lines !== header.examples)
     throw new UserError(
-      `${path}:${lines + 1}: expected ${header.examples} results, the journal ends after ${lines}; continue it with --resume`,
+      `${path}:${lines + 1}: expected ${header.examples} results, but the journal ends after ${lines}. Continue it with --resume.`,
     );
-  }
   return { header, lines, outcomes };
 }
 
-function checkHashes(header: JournalHeader, known: Readonly<Record<string, string>>, path: string): void {
-  for (const [name, hash] of Object.entries(known)) {
-    if (header.hashes[name] === hash) continue;
-    throw new UserError(
-      `${path}: the journal was made with another ${name} (${header.hashes[name]?.slice(0, 12) ?? "none"}…, not ${hash.slice(0, 12)}…); give the same one`,
-    );
+function checkHashes(header: JournalHeader, expected: Readonly<Record<string, string>>, path: string): void {
+  const shorten = (hash: string | undefined) => (hash === undefined ? "none" : `${hash.slice(0, 12)}…`);
+  for (const [name, hash] of Object.entries(expected)) {
+    const found = header.hashes[name];
+    if (found !== hash)
+      throw new UserError(
+        `${path} was written with a different ${name} (${shorten(found)}, now ${shorten(hash)}). Pass the same ${name}.`,
+      );
   }
 }
 
-/** The edits must lead from the original words to the final ones, with words of the table where one is given. */
-function checkEdits(result: AttackResult, substitutions: Substitutions | undefined, where: string): void {
+/** The edits must turn the original words into the final ones, using words from the substitution table. */
+function checkEdits(result: AttackResult, substitutions: Substitutions | undefined, location: string): void {
   const { words, final, edits } = result;
-  const replayed = [...words];
+  const edited = [...words];
   for (const { position, from, to } of edits) {
     if (words[position] !== from)
       throw new UserError(
-        `${where}: edit at word ${position}: expected "${words[position]}", the edit changes "${from}"`,
+        `${location}: the edit at word ${position} replaces "${from}", but the word is "${words[position]}"`,
       );
-    replayed[position] = to;
+    edited[position] = to;
   }
-  const wrong = replayed.findIndex((word, i) => word !== final[i]);
-  if (wrong !== -1 || replayed.length !== final.length)
-    throw new UserError(`${where}: the edits do not lead to the final text (word ${wrong})`);
+  const different = edited.findIndex((word, i) => word !== final[i]);
+  if (different !== -1 || edited.length !== final.length)
+    throw new UserError(`${location}: the edits do not produce the final text (word ${different})`);
   if (!substitutions || edits.length === 0) return;
-  const { replacements: choices } = buildAttackSpace(words, getWordFields(result), [0, 1], substitutions);
-  const outside = edits.find(({ position, to }) => !choices[position]!.includes(to));
+  const { replacements } = buildAttackSpace(words, getWordFields(result), [0, 1], substitutions);
+  const outside = edits.find(({ position, to }) => !replacements[position]!.includes(to));
   if (outside)
-    throw new UserError(`${where}: "${outside.to}" is no substitute of "${outside.from}" in ${substitutions.name}`);
+    throw new UserError(
+      `${location}: "${outside.to}" is not a substitute for "${outside.from}" in ${substitutions.name}`,
+    );
 }
 
-async function replay<Ready extends PreparedInput>(
-  batch: readonly { line: number; result: AttackResult }[],
-  victim: Victim<Ready>,
-  path: string,
+async function replay<Prepared extends PreparedInput>(
+  batch: readonly JournalLine[],
+  victim: Victim<Prepared>,
   tolerance: number,
 ): Promise<void> {
   const inputs = batch.flatMap(({ result }) => {
-    const template = createTextTemplate(result.texts, result.words, getWordFields(result));
-    return [result.words, result.final].map((words) =>
-      victim.prepare(createVictimInput(words, getWordFields(result), template)),
-    );
+    const fields = getWordFields(result);
+    const template = createTextTemplate(result.texts, result.words, fields);
+    return [result.words, result.final].map((words) => victim.prepare(createVictimInput(words, fields, template)));
   });
-  // The victim wants inputs of like length together; the answers go back to their places.
+  // The victim expects inputs of similar length together, so sort them and restore the order of the answers.
   const order = [...inputs.keys()].sort((a, b) => inputs[a]!.length - inputs[b]!.length || a - b);
   const rows = new Array<Float32Array>(inputs.length);
   for (let start = 0; start < order.length; start += victim.maxBatchSize) {
-    const part = order.slice(start, start + victim.maxBatchSize);
-    const answers = await victim.probabilities(part.map((i) => inputs[i]!));
-    part.forEach((input, i) => {
+    const chunk = order.slice(start, start + victim.maxBatchSize);
+    const answers = await victim.probabilities(chunk.map((i) => inputs[i]!));
+    chunk.forEach((input, i) => {
       rows[input] = answers[i]!;
     });
   }
-  batch.forEach(({ line, result }, i) => {
-    const where = `${path}:${line}`;
-    checkProbabilities(result.before, rows[2 * i]!, tolerance, "original", where);
-    checkProbabilities(result.after, rows[2 * i + 1]!, tolerance, "final", where);
-    checkOutcome(
-      result,
-      rows[2 * i]!,
-      rows[2 * i + 1]!,
-      tolerance > defaultTolerance ? 2 * tolerance : nearTieMargin,
-      where,
-    );
+  const minMargin = tolerance > defaultTolerance ? 2 * tolerance : nearTieMargin;
+  batch.forEach(({ location, result }, i) => {
+    const [before, after] = [rows[2 * i]!, rows[2 * i + 1]!];
+    checkProbabilities(result.before, before, tolerance, "original", location);
+    checkProbabilities(result.after, after, tolerance, "final", location);
+    checkPrediction(result, before, result.outcome === "skipped", "original", minMargin, location);
+    checkPrediction(result, after, result.outcome !== "failed", "final", minMargin, location);
   });
 }
 
 function checkProbabilities(
-  journal: readonly number[],
-  replayed: ArrayLike<number>,
+  recorded: readonly number[],
+  replayed: Float32Array,
   tolerance: number,
   which: string,
-  where: string,
+  location: string,
 ): void {
-  if (journal.length === replayed.length && journal.every((value, i) => Math.abs(value - replayed[i]!) <= tolerance))
+  if (recorded.length === replayed.length && recorded.every((value, i) => Math.abs(value - replayed[i]!) <= tolerance))
     return;
-  const now = Array.from(replayed, (value) => value.toFixed(4)).join(", ");
+  const computed = Array.from(replayed, (value) => value.toFixed(4)).join(", ");
   throw new UserError(
-    `${where}: the ${which} text has probabilities [${journal.join(", ")}] in the journal, the model gives [${now}]`,
+    `${location}: the journal records probabilities [${recorded.join(", ")}] for the ${which} text, but the model returns [${computed}]`,
   );
 }
 
-function checkOutcome(
+function checkPrediction(
   { outcome, label }: AttackResult,
-  before: Float32Array,
-  after: Float32Array,
+  probabilities: Float32Array,
+  isFooled: boolean,
+  which: string,
   minMargin: number,
-  where: string,
+  location: string,
 ): void {
-  const expect = (probabilities: Float32Array, fooled: boolean, which: string) => {
-    const gap = margin({ probabilities }, label);
-    if (gap < 0 === fooled || Math.abs(gap) < minMargin) return;
-    throw new UserError(
-      `${where}: the journal says "${outcome}", but the model classifies the ${which} text ${fooled ? "rightly" : "wrongly"}`,
-    );
-  };
-  expect(before, outcome === "skipped", "original");
-  expect(after, outcome !== "failed", "final");
-}
-
-function getWordFields(result: AttackResult): Uint8Array {
-  return Uint8Array.from(result.fieldSizes.flatMap((size, field) => new Array<number>(size).fill(field)));
+  const gap = margin({ probabilities }, label);
+  if (gap < 0 === isFooled || Math.abs(gap) < minMargin) return;
+  const prediction = isFooled ? "correctly" : "incorrectly";
+  throw new UserError(
+    `${location}: the journal records "${outcome}", but the model classifies the ${which} text ${prediction}`,
+  );
 }

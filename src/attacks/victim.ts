@@ -1,38 +1,38 @@
-/** One text as an attack hands it over. */
+/** One text as an attack passes it to a victim. */
 export interface VictimInput {
-  /** The words of all fields one after the other, substitutions made. */
+  /** The words of all fields, after substitution. */
   readonly words: readonly string[];
-  /** For each word, the field it belongs to. */
+  /** The field index of each word. */
   readonly fields: ArrayLike<number>;
-  /** How many fields there are; the last may have no words. */
+  /** Number of fields. The last ones may have no words. */
   readonly fieldCount: number;
-  /** Index of a word to be read as the unknown token. */
+  /** Position of a word to read as the unknown token. */
   readonly mask?: number;
-  /** The same as text, one string a field, in the original's spacing; the masked word is written as `unknown`. */
-  texts(unknown: string): string[];
+  /** Returns one string per field in the original spacing, with the masked word written as `unkToken`. */
+  texts(unkToken: string): string[];
 }
 
-/** An input made ready for its victim, once: what decides the answer, and how much work it is. */
+/** An input that a victim has prepared, usually by tokenizing it. */
 export interface PreparedInput {
-  /** All that decides the answer (token ids, or the text): inputs of the same content are scored once. */
+  /** Everything that determines the answer, such as token IDs. Equal contents are scored once. */
   readonly content: string | Uint8Array;
-  /** Tokens or words; batches are filled with inputs of like length. */
+  /** Number of tokens or words. Batches contain inputs of similar length. */
   readonly length: number;
 }
 
-/** Anything that gives class probabilities for texts: a model, an endpoint, a script in a test. */
-export interface Victim<Ready extends PreparedInput = PreparedInput> {
+/** Anything that returns class probabilities for texts: a model, an HTTP endpoint, a function in a test. */
+export interface Victim<Prepared extends PreparedInput = PreparedInput> {
   readonly name: string;
   readonly numLabels: number;
-  /** SHA-256 of all that decides its answers beside the text (weights, encoding, length, dtype, engine). */
+  /** SHA-256 of everything besides the text that determines the answers (weights, dtype, engine, …). */
   readonly hash: string;
-  /** Hashes of its parts for the journal ({ model, tokenizer }). */
+  /** SHA-256 of its parts for the journal ({ model, tokenizer }). */
   readonly hashes: Readonly<Record<string, string>>;
-  /** False where answers may change behind the same hash (an endpoint): then nothing is cached on disk. */
+  /** False if answers may change for the same hash, as for an endpoint. Nothing is cached on disk then. */
   readonly isDeterministic: boolean;
-  /** The most inputs of one call. They come sorted by length, so a victim may cut them into smaller batches itself. */
+  /** Maximum number of inputs per call. They arrive sorted by length, so a victim may split them. */
   readonly maxBatchSize: number;
-  prepare(input: VictimInput): Ready;
-  /** One row of probabilities an input, in the same order. */
-  probabilities(inputs: readonly Ready[]): Promise<Float32Array[]>;
+  prepare(input: VictimInput): Prepared;
+  /** Returns one row of probabilities per input, in the same order. */
+  probabilities(inputs: readonly Prepared[]): Promise<Float32Array[]>;
 }

@@ -1,9 +1,9 @@
 import { readJournal } from "../attacks/journal.js";
-import type { AttackResult } from "../attacks/result.js";
+import { type AttackResult, getWordFields } from "../attacks/result.js";
 import { createTextTemplate } from "../text/text-template.js";
 import { toPredictions } from "./metrics.js";
 
-/** The columns of TextAttack's attack log, so that its users' scripts read ours. */
+/** The columns of TextAttack's attack log, so scripts written for TextAttack can read the file. */
 const columns = [
   "original_text",
   "perturbed_text",
@@ -14,46 +14,33 @@ const columns = [
   "ground_truth_output",
   "num_queries",
   "result_type",
-] as const;
+];
 
 const resultTypes = { skipped: "Skipped", success: "Successful", failed: "Failed" } as const;
 
-/** A journal in TextAttack's log columns, line by line: changed words in [[ ]], fields and line breaks as <SPLIT>. */
+/** Converts a journal to CSV with TextAttack's columns. Changed words are in [[ ]]; <SPLIT> separates fields and lines. */
 export async function* formatJournalCsv(path: string): AsyncGenerator<string> {
-  yield `${columns.map(quoteCsv).join(",")}\n`;
-  for await (const { result } of readJournal(path)) yield `${formatRow(result).map(formatCell).join(",")}\n`;
+  yield formatLine(columns);
+  for await (const { result } of readJournal(path)) yield formatLine(createRow(result));
 }
 
-function formatRow(result: AttackResult): (string | number)[] {
-  const { words, final, before, after, label } = result;
+function createRow(result: AttackResult): (string | number)[] {
+  const { texts, words, final, before, after, label, queries, outcome } = result;
   const changed = new Set(result.edits.map(({ position }) => position));
-  const fields = result.fieldSizes.flatMap((size, field) => new Array<number>(size).fill(field));
-  const template = createTextTemplate(result.texts, words, fields);
-  const marked = (list: readonly string[]) =>
+  const template = createTextTemplate(texts, words, getWordFields(result));
+  const render = (list: readonly string[]) =>
     template
       .render(list.map((word, i) => (changed.has(i) ? `[[${word}]]` : word)))
       .join("<SPLIT>")
       .replaceAll("\n", "<SPLIT>");
-  const [first, last] = toPredictions([before, after]);
-  // Its score is the goal's: how far the gold label's probability has fallen from 1.
+  // TextAttack's score is 1 minus the gold label's probability.
   const score = (probabilities: readonly number[]) => Math.round(1e6 * (1 - probabilities[label]!)) / 1e6;
-  return [
-    marked(words),
-    marked(final),
-    score(before),
-    score(after),
-    first!,
-    last!,
-    label,
-    result.queries,
-    resultTypes[result.outcome],
-  ];
+  const predictions = toPredictions([before, after]);
+  const scores = [score(before), score(after)];
+  return [render(words), render(final), ...scores, ...predictions, label, queries, resultTypes[outcome]];
 }
 
-function formatCell(value: string | number): string {
-  return typeof value === "number" ? String(value) : quoteCsv(value);
-}
-
-function quoteCsv(text: string): string {
-  return `"${text.replaceAll('"', '""')}"`;
+function formatLine(cells: readonly (string | number)[]): string {
+  const quote = (text: string) => `"${text.replaceAll('"', '""')}"`;
+  return `${cells.map((cell) => (typeof cell === "number" ? String(cell) : quote(cell))).join(",")}\n`;
 }

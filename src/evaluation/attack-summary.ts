@@ -1,63 +1,229 @@
-import type { AttackTiming } from "../attacks/run-attack.js";
+import { z } from "zod";
+import { type JournalHeader, readJournal } from "../attacks/journal.js";
+import type { AttackResult } from "../attacks/result.js";
+import { readTiming } from "../attacks/run-attack.js";
 import { UserError } from "../errors.js";
-import {
-  type AttackSpaceSummary,
-  type AttackSummary,
-  type JournalSummary,
-  safeRatio,
-  summarizeJournal,
-} from "./journal-summary.js";
-import { type Interval, wilsonInterval } from "./statistics.js";
+import type { ExampleOutcomes } from "./compare.js";
+import { mean, median, quantile, wilsonInterval } from "./statistics.js";
 
-/** Several attacks on one model, over the same examples. */
-export interface AttackSuiteSummary {
-  readonly examples: number;
+const intervalSchema = z.object({ low: z.number(), high: z.number() });
+
+/** The result of one attack on one model. Rates are between 0 and 1. */
+const attackSummarySchema = z.object({
+  /** Fraction of all examples that stay correct. Examples misclassified before the attack count as errors. */
+  accuracyUnderAttack: z.number(),
+  interval: intervalSchema,
+  /** Fraction of the attacked examples that were fooled. */
+  successRate: z.number(),
+  /** Number of examples that were classified correctly before the attack. */
+  attacked: z.number(),
+  /** Mean fraction of changed words, over the successes. */
+  wordsChanged: z.number(),
+  /** Queries per attacked example; `total` is over all examples, `evaluated` excludes cached texts. */
+  queries: z.object({
+    mean: z.number(),
+    median: z.number(),
+    p95: z.number(),
+    total: z.number(),
+    evaluated: z.number(),
+  }),
+  tokens: z.object({ queried: z.number(), evaluated: z.number() }),
+  seconds: z.number(),
+  /** True if the attack or the user limited the number of queries. */
+  hasBudget: z.boolean(),
+  /** Successes in the last 10% of the budget. If there are many, a larger budget would find more. */
+  lateSuccesses: z.number(),
+  /** Examples whose outcome is proven. If it is less than all, accuracy under attack is an upper bound. */
+  exact: z.number().optional(),
+  /** IDs of the examples for which a margin below 1e-4 decided a prediction. */
+  nearTies: z.array(z.string()),
+  /** Examples for which the language-model constraint has no entry. */
+  withoutLanguageModel: z.number(),
+});
+export type AttackSummary = z.output<typeof attackSummarySchema>;
+
+/** The attack space as RIFT 3.3 states it: replacements per word ^ modifiable words. */
+const attackSpaceSchema = z.object({
+  /** Mean number of words per example. */
+  words: z.number(),
+  /** Mean number of words that have substitutes. */
+  modifiableWords: z.number(),
+  /** Mean number of substitutes per modifiable word. */
+  substitutes: z.number(),
+  log10Combinations: z.number(),
+  /** For example "6.5^4". */
+  combinations: z.string(),
+});
+
+/** The result of several attacks on one model, over the same examples. */
+export const attackSuiteSummarySchema = z.object({
+  examples: z.number(),
   /** Accuracy before any attack. */
-  readonly clean: number;
-  readonly cleanInterval: Interval;
-  /** Share of the most frequent gold label. */
-  readonly majority: number;
-  readonly attacks: Readonly<Record<string, AttackSummary>>;
-  /** Accuracy over all attacks: an example survives only if every one of them fails. */
-  readonly worstCase: number;
-  readonly worstCaseInterval: Interval;
-  readonly space: AttackSpaceSummary;
+  clean: z.number(),
+  cleanInterval: intervalSchema,
+  /** Fraction of the most frequent gold label. */
+  majority: z.number(),
+  attacks: z.record(z.string(), attackSummarySchema),
+  /** Fraction of the examples that stay correct under every attack. */
+  worstCase: z.number(),
+  worstCaseInterval: intervalSchema,
+  space: attackSpaceSchema,
+});
+export type AttackSuiteSummary = z.output<typeof attackSuiteSummarySchema>;
+
+type ExampleResult = Pick<AttackResult, "id" | "label" | "outcome">;
+
+/** A journal without its texts. */
+export interface JournalSummary {
+  readonly path: string;
+  readonly header: JournalHeader;
+  /** True if every example has a result. */
+  readonly finished: boolean;
+  readonly results: readonly ExampleResult[];
+  readonly summary: AttackSummary;
+  readonly space: AttackSuiteSummary["space"];
 }
 
-/** Summarises journals (attack name -> path) of the same examples. */
-export async function summarize(
-  journals: Readonly<Record<string, string>>,
-  timings: Readonly<Record<string, AttackTiming>> = {},
-): Promise<AttackSuiteSummary> {
-  const names = Object.keys(journals);
-  const reads: JournalSummary[] = [];
-  for (const name of names) reads.push(await summarizeJournal(journals[name]!, timings[name]));
-  const [first] = reads;
-  if (!first) throw new UserError("summary: expected at least one journal");
-  const { results } = first;
-  for (const [i, read] of reads.entries()) {
-    if (read.results.length === results.length && read.results.every((result, k) => result.id === results[k]!.id))
-      continue;
-    throw new UserError(
-      `${journals[names[i]!]}: its examples are not those of ${journals[names[0]!]}; run the attacks on the same examples`,
-    );
+/** Reads a journal once and summarizes it. */
+export async function summarizeJournal(path: string): Promise<JournalSummary> {
+  let header: JournalHeader | undefined;
+  const results: ExampleResult[] = [];
+  const queries: Record<AttackResult["outcome"], number[]> = { skipped: [], success: [], failed: [] };
+  const changed: number[] = [];
+  const nearTies: string[] = [];
+  const sums = { words: 0, modifiable: 0, substitutes: 0, log10: 0, exact: 0, withoutLanguageModel: 0 };
+  let knowsExact = false;
+  for await (const entry of readJournal(path)) {
+    const { id, label, outcome, space, ...result } = entry.result;
+    header = entry.header;
+    results.push({ id, label, outcome });
+    queries[outcome].push(result.queries);
+    if (outcome === "success") changed.push(result.edits.length / result.words.length);
+    if (result.nearTie) nearTies.push(id);
+    sums.words += space.words;
+    sums.modifiable += space.modifiableWords;
+    sums.substitutes += space.substitutes * space.modifiableWords;
+    sums.log10 += space.log10Combinations;
+    sums.withoutLanguageModel += Number(result.withoutLanguageModel);
+    knowsExact ||= result.exact !== undefined;
+    sums.exact += Number(outcome !== "failed" || result.exact === true);
   }
+  if (!header) throw new UserError(`${path}: the journal has no results yet. Continue it with --resume.`);
+  const timing = await readTiming(path);
   const count = results.length;
-  const clean = results.filter((result) => result.outcome !== "skipped").length;
-  const held = results.filter((_, k) => reads.every((read) => read.results[k]!.outcome === "failed")).length;
-  const labelCounts = new Map<number, number>();
-  for (const { label } of results) labelCounts.set(label, (labelCounts.get(label) ?? 0) + 1);
+  const attacked = [...queries.success, ...queries.failed];
+  const total = [...attacked, ...queries.skipped].reduce((sum, value) => sum + value, 0);
+  const { budget, hasBudget: searchHasBudget } = header.settings;
+  const hasBudget = searchHasBudget === true || typeof budget === "number";
+  const limit = typeof budget === "number" ? budget : median(queries.failed);
+  const substitutes = safeRatio(sums.substitutes, sums.modifiable);
+  const modifiableWords = safeRatio(sums.modifiable, count);
   return {
-    examples: count,
-    clean: safeRatio(clean, count),
-    cleanInterval: wilsonInterval(clean, count),
-    majority: safeRatio(Math.max(0, ...labelCounts.values()), count),
-    attacks: Object.fromEntries(names.map((name, i) => [name, reads[i]!.summary])),
-    worstCase: safeRatio(held, count),
-    worstCaseInterval: wilsonInterval(held, count),
-    // The widest: a language model narrows the space of those that keep to it.
-    space: reads
-      .map(({ space }) => space)
-      .reduce((widest, space) => (space.log10Combinations > widest.log10Combinations ? space : widest)),
+    path,
+    header,
+    finished: count === header.examples,
+    results,
+    space: {
+      words: safeRatio(sums.words, count),
+      modifiableWords,
+      substitutes,
+      log10Combinations: safeRatio(sums.log10, count),
+      combinations: `${(substitutes + 1).toFixed(1)}^${Math.round(modifiableWords)}`,
+    },
+    summary: {
+      accuracyUnderAttack: safeRatio(queries.failed.length, count),
+      interval: wilsonInterval(queries.failed.length, count),
+      successRate: safeRatio(queries.success.length, attacked.length),
+      attacked: attacked.length,
+      wordsChanged: changed.length > 0 ? mean(changed) : 0,
+      queries: {
+        mean: attacked.length > 0 ? mean(attacked) : 0,
+        median: attacked.length > 0 ? median(attacked) : 0,
+        p95: attacked.length > 0 ? quantile(attacked, 0.95) : 0,
+        total,
+        evaluated: timing.evaluations,
+      },
+      tokens: { queried: timing.queryTokens, evaluated: timing.evaluatedTokens },
+      seconds: timing.seconds,
+      hasBudget,
+      lateSuccesses: hasBudget ? queries.success.filter((value) => value > 0.9 * limit).length : 0,
+      ...(knowsExact && { exact: sums.exact }),
+      nearTies,
+      withoutLanguageModel: sums.withoutLanguageModel,
+    },
   };
+}
+
+/** Summarizes several attacks (by name) on the same examples. */
+export function summarizeAttacks(journals: ReadonlyMap<string, JournalSummary>): AttackSuiteSummary {
+  const [first, ...others] = journals.values();
+  if (!first) throw new UserError("expected at least one attack to summarize");
+  const different = others.find((other) => !hasSameExamples(first, other));
+  if (different)
+    throw new UserError(
+      `${different.path} and ${first.path} have different examples. Run all attacks on the same examples.`,
+    );
+  const outcomes = computeOutcomes(journals);
+  // One attack is its own worst case.
+  const [clean, worstCase] = [outcomes.get("clean")!, [...outcomes.values()].at(-1)!].map(countCorrect) as [
+    number,
+    number,
+  ];
+  const examples = first.results.length;
+  const labelCounts = new Map<number, number>();
+  for (const { label } of first.results) labelCounts.set(label, (labelCounts.get(label) ?? 0) + 1);
+  return {
+    examples,
+    clean: safeRatio(clean, examples),
+    cleanInterval: wilsonInterval(clean, examples),
+    majority: safeRatio(Math.max(0, ...labelCounts.values()), examples),
+    attacks: Object.fromEntries([...journals].map(([name, { summary }]) => [name, summary])),
+    worstCase: safeRatio(worstCase, examples),
+    worstCaseInterval: wilsonInterval(worstCase, examples),
+    // Use the largest space. A language model makes it smaller for some attacks.
+    space: [first, ...others]
+      .map(({ space }) => space)
+      .reduce((largest, space) => (space.log10Combinations > largest.log10Combinations ? space : largest)),
+  };
+}
+
+/**
+ * Returns whether each example is classified correctly, by metric ID: "clean" before any attack,
+ * each attack's name, and "worst-case" under all attacks if there are several. The worst case is
+ * over the examples that all journals have.
+ */
+export function computeOutcomes(
+  journals: ReadonlyMap<string, Pick<JournalSummary, "results">>,
+): Map<string, ExampleOutcomes> {
+  const [first] = journals.values();
+  if (!first) return new Map();
+  const clean = new Map(first.results.map(({ id, outcome }) => [id, outcome !== "skipped"]));
+  const attacks = [...journals].map(
+    ([name, { results }]) => [name, new Map(results.map(({ id, outcome }) => [id, outcome === "failed"]))] as const,
+  );
+  const outcomes = new Map<string, ExampleOutcomes>([["clean", clean], ...attacks]);
+  if (attacks.length > 1) {
+    const ids = [...clean.keys()].filter((id) => attacks.every(([, robust]) => robust.has(id)));
+    outcomes.set("worst-case", new Map(ids.map((id) => [id, attacks.every(([, robust]) => robust.get(id))])));
+  }
+  return outcomes;
+}
+
+/** Returns whether two journals have the same examples in the same order. */
+export function hasSameExamples(
+  first: Pick<JournalSummary, "results">,
+  second: Pick<JournalSummary, "results">,
+): boolean {
+  return (
+    first.results.length === second.results.length && first.results.every(({ id }, i) => id === second.results[i]!.id)
+  );
+}
+
+function countCorrect(outcomes: ExampleOutcomes): number {
+  return [...outcomes.values()].filter(Boolean).length;
+}
+
+/** Returns part / whole, or 0 if there is nothing to count. */
+function safeRatio(part: number, whole: number): number {
+  return whole === 0 ? 0 : part / whole;
 }

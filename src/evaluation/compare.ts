@@ -1,131 +1,163 @@
+import { z } from "zod";
 import { UserError } from "../errors.js";
+import { formatPercent } from "../format.js";
 import { Rng } from "../tensor/random.js";
 import { describePower, holmCorrection, mcNemar, mean, pairedBootstrap, pairedTTest } from "./statistics.js";
 
-/** Whether a model was right on each example, by the example's id. */
+/** Whether a model classified each example correctly, by the example's ID. */
 export type ExampleOutcomes = ReadonlyMap<string, boolean>;
 
-/** One side of a comparison: a name, and for every seed what was measured (clean, or an attack's name). */
+/** The outcomes of one model: for every seed, the outcomes by metric ("clean", an attack's name, …). */
 export interface ModelOutcomes {
   readonly name: string;
   readonly outcomesPerSeed: readonly ReadonlyMap<string, ExampleOutcomes>[];
-  /** Which seeds these are, where that is known. */
+  /** The seeds, if they are known. */
   readonly seeds?: readonly number[];
 }
 
-/** Two models on one measure. */
-export interface MetricComparison {
-  readonly measure: string;
-  readonly examples: number;
-  readonly seeds: number;
-  /** Accuracies, means over the seeds. */
-  readonly first: number;
-  readonly second: number;
-  /** The first's lead and its 95 % interval, by a paired bootstrap over seeds and examples. */
-  readonly difference: number;
-  readonly low: number;
-  readonly high: number;
-  readonly p: {
-    readonly bootstrap: number;
-    /** The exact test on the examples that only one of two gets right; one seed only. */
-    readonly mcNemar: number | null;
-    /** One-tailed, that the better one's accuracy is larger over the seeds; several seeds only. */
-    readonly tTest: number | null;
-    /** What decides: McNemar's with one seed, else the bootstrap's, corrected for the number of measures (Holm). */
-    readonly corrected: number;
-  };
-  readonly better: "first" | "second" | null;
-  /** The finding in a sentence. */
-  readonly verdict: string;
+/** Two models on one metric. */
+export const metricComparisonSchema = z.object({
+  metric: z.string(),
+  firstName: z.string(),
+  secondName: z.string(),
+  examples: z.number(),
+  seeds: z.number(),
+  /** Accuracy of the first model, averaged over the seeds. */
+  first: z.number(),
+  /** Accuracy of the second model, averaged over the seeds. */
+  second: z.number(),
+  /** First minus second, with the 95% CI of a paired bootstrap over seeds and examples. */
+  difference: z.number(),
+  low: z.number(),
+  high: z.number(),
+  p: z.object({
+    bootstrap: z.number(),
+    /** The exact test on the examples that only one model classifies correctly. One seed only. */
+    mcNemar: z.number().nullable(),
+    /** One-tailed paired t-test over the seeds that the better model is better. Several seeds only. */
+    tTest: z.number().nullable(),
+    /** McNemar's p for one seed, otherwise the bootstrap's p, with Holm's correction over all tests. */
+    corrected: z.number(),
+  }),
+  better: z.enum(["first", "second"]).nullable(),
+  /** The result in one sentence. */
+  verdict: z.string(),
+});
+export type MetricComparison = z.output<typeof metricComparisonSchema>;
+type UncorrectedComparison = Omit<MetricComparison, "better" | "verdict" | "p"> & {
+  readonly p: Omit<MetricComparison["p"], "corrected">;
+};
+
+export interface CompareOptions {
+  /** Seed of the bootstrap. */
+  readonly seed?: number;
+  /** Names of random streams that differ from the metric's ID. */
+  readonly streamNames?: Readonly<Record<string, string>>;
+  /** Called for seeds and metrics that cannot be compared. */
+  onWarning?(message: string): void;
 }
 
 const significanceLevel = 0.05;
 
-/** The runs of both sides by the seeds that both have, and the seeds that only one has. A single run each is compared as it is. */
-export function alignSeeds(
-  first: ModelOutcomes,
-  second: ModelOutcomes,
-): { first: ModelOutcomes; second: ModelOutcomes; leftOut: number[] } {
-  const [ours, theirs] = [first.seeds, second.seeds];
-  if (!ours || !theirs || (ours.length === 1 && theirs.length === 1)) return { first, second, leftOut: [] };
-  const shared = ours.filter((number) => theirs.includes(number));
-  if (shared.length === 0)
-    throw new UserError(
-      `${first.name} has seeds ${ours.join(", ")}, ${second.name} has ${theirs.join(", ")}: none in common; train both with the same seeds`,
-    );
-  const pickSeeds = (side: ModelOutcomes, numbers: readonly number[]): ModelOutcomes => ({
-    name: side.name,
-    outcomesPerSeed: shared.map((number) => side.outcomesPerSeed[numbers.indexOf(number)]!),
-    seeds: shared,
-  });
-  const leftOut = [...new Set([...ours, ...theirs])].filter((number) => !shared.includes(number)).sort((a, b) => a - b);
-  return { first: pickSeeds(first, ours), second: pickSeeds(second, theirs), leftOut };
-}
+/** Random streams of renamed metrics. The name of a stream is part of the results. */
+const defaultStreamNames: Readonly<Record<string, string>> = { accuracy: "clean", "worst-case": "worst case" };
 
-/** Compares two models on every measure that both have on the same examples, seed by seed and example by example. */
-export function compareModels(first: ModelOutcomes, second: ModelOutcomes, seed = 0): MetricComparison[] {
-  if (first.outcomesPerSeed.length !== second.outcomesPerSeed.length)
-    throw new UserError(
-      `${first.name} has ${first.outcomesPerSeed.length} run(s), ${second.name} has ${second.outcomesPerSeed.length}; compare as many of one as of the other`,
+/**
+ * Compares each of the other models with the first one, on every metric and all examples that both
+ * have. P-values are corrected for all tests of the call (Holm).
+ */
+export function compareModels(models: readonly ModelOutcomes[], options: CompareOptions = {}): MetricComparison[] {
+  const [first, ...others] = models;
+  if (!first || others.length === 0)
+    throw new UserError(`compare: expected two or more models, received ${models.length}`);
+  const rng = new Rng(options.seed ?? 0);
+  const streamNames = { ...defaultStreamNames, ...options.streamNames };
+  const comparisons = others.flatMap((other) => {
+    const pair = alignSeeds(first, other, options.onWarning);
+    return selectMetrics(pair, options.onWarning).map((metric) =>
+      compareMetric(metric, pair, rng.fork("compare", streamNames[metric] ?? metric)),
     );
-  const shared = listSharedMetrics(first, second);
-  const apart = metricsWithoutCommonExamples(first, second);
-  const measures = apart.length < shared.length ? shared.filter((measure) => !apart.includes(measure)) : shared;
-  const rng = new Rng(seed);
-  const measured = measures.map((measure) => compareMetric(measure, first, second, rng.fork("compare", measure)));
-  const corrected = holmCorrection(measured.map(({ p }) => p.mcNemar ?? p.bootstrap));
-  return measured.map((comparison, i) => {
+  });
+  const corrected = holmCorrection(comparisons.map(({ p }) => p.mcNemar ?? p.bootstrap));
+  return comparisons.map((comparison, i) => {
     const p = { ...comparison.p, corrected: corrected[i]! };
     const better = p.corrected >= significanceLevel ? null : comparison.difference > 0 ? "first" : "second";
-    return { ...comparison, p, better, verdict: formatVerdict({ ...comparison, p, better }, first.name, second.name) };
+    return { ...comparison, p, better, verdict: formatVerdict({ ...comparison, p, better }) };
   });
 }
 
-/** Measures that both sides have, but on other examples, as a run's report and another's journals: they say nothing together. */
-export function metricsWithoutCommonExamples(first: ModelOutcomes, second: ModelOutcomes): string[] {
-  return listSharedMetrics(first, second).filter((measure) => findCommonExamples(measure, first, second).length === 0);
-}
+type Pair = readonly [ModelOutcomes, ModelOutcomes];
 
-function findCommonExamples(measure: string, first: ModelOutcomes, second: ModelOutcomes): string[] {
-  const [one, ...others] = [...first.outcomesPerSeed, ...second.outcomesPerSeed].map(
-    (outcomes) => outcomes.get(measure)!,
-  );
-  return [...one!.keys()].filter((id) => others.every((table) => table.has(id)));
-}
-
-function listSharedMetrics(first: ModelOutcomes, second: ModelOutcomes): string[] {
-  const has = (side: ModelOutcomes, measure: string) => side.outcomesPerSeed.every((outcomes) => outcomes.has(measure));
-  const names = [...new Set(first.outcomesPerSeed.flatMap((outcomes) => [...outcomes.keys()]))];
-  const shared = names.filter((measure) => has(first, measure) && has(second, measure));
-  if (shared.length > 0) return shared;
-  const list = (side: ModelOutcomes) =>
-    [...new Set(side.outcomesPerSeed.flatMap((outcomes) => [...outcomes.keys()]))].join(", ") || "nothing";
-  throw new UserError(
-    `nothing was measured on both: ${first.name} has ${list(first)}, ${second.name} has ${list(second)}; run the same attacks on both`,
-  );
-}
-
-function compareMetric(
-  measure: string,
-  first: ModelOutcomes,
-  second: ModelOutcomes,
-  rng: Rng,
-): Omit<MetricComparison, "better" | "verdict" | "p"> & { p: Omit<MetricComparison["p"], "corrected"> } {
-  const ids = findCommonExamples(measure, first, second);
-  if (ids.length === 0)
+/** Keeps the seeds that both models have. Two single runs are compared whatever their seeds are. */
+function alignSeeds(first: ModelOutcomes, second: ModelOutcomes, onWarning: CompareOptions["onWarning"]): Pair {
+  const [{ seeds: ours }, { seeds: theirs }] = [first, second];
+  const [numOurs, numTheirs] = [first.outcomesPerSeed.length, second.outcomesPerSeed.length];
+  if (!ours || !theirs || (numOurs === 1 && numTheirs === 1)) {
+    if (numOurs === numTheirs) return [first, second];
     throw new UserError(
-      `${measure}: ${first.name} and ${second.name} have no example in common; use the same --task, --num-examples and --seed`,
+      `${first.name} has ${numOurs} run(s), but ${second.name} has ${numTheirs}. Compare the same number of runs.`,
     );
-  const rows = (side: ModelOutcomes) =>
-    side.outcomesPerSeed.map((outcomes) => Uint8Array.from(ids, (id) => Number(outcomes.get(measure)!.get(id))));
-  const [ours, theirs] = [rows(first), rows(second)];
+  }
+  const common = ours.filter((seed) => theirs.includes(seed));
+  if (common.length === 0)
+    throw new UserError(
+      `${first.name} has seeds ${ours.join(", ")}, but ${second.name} has ${theirs.join(", ")}. Train both with the same seeds.`,
+    );
+  const omitted = [...new Set([...ours, ...theirs])].filter((seed) => !common.includes(seed)).sort((a, b) => a - b);
+  if (omitted.length > 0)
+    onWarning?.(`Skipped seeds ${omitted.join(", ")}: only one of ${first.name} and ${second.name} has them.`);
+  const pickSeeds = (model: ModelOutcomes, seeds: readonly number[]): ModelOutcomes => ({
+    name: model.name,
+    outcomesPerSeed: common.map((seed) => model.outcomesPerSeed[seeds.indexOf(seed)]!),
+    seeds: common,
+  });
+  return [pickSeeds(first, ours), pickSeeds(second, theirs)];
+}
+
+/** Returns the metrics that both models have on common examples. */
+function selectMetrics(pair: Pair, onWarning: CompareOptions["onWarning"]): string[] {
+  const [ours, theirs] = pair.map(({ outcomesPerSeed }) => [
+    ...new Set(outcomesPerSeed.flatMap((seed) => [...seed.keys()])),
+  ]);
+  const all = pair.flatMap(({ outcomesPerSeed }) => outcomesPerSeed);
+  const metrics = ours!.filter((metric) => all.every((outcomes) => outcomes.has(metric)));
+  const [first, second] = pair.map(({ name }) => name);
+  if (metrics.length === 0) {
+    const list = (names: readonly string[]) => names.join(", ") || "none";
+    throw new UserError(
+      `${first} and ${second} have no metric in common (${list(ours!)}; ${list(theirs!)}). Run the same attacks on both.`,
+    );
+  }
+  const usable = metrics.filter((metric) => findCommonExamples(metric, pair).length > 0);
+  if (usable.length === 0)
+    throw new UserError(
+      `${metrics[0]}: ${first} and ${second} have no examples in common. Use the same --task, --num-examples and --seed.`,
+    );
+  const omitted = metrics.filter((metric) => !usable.includes(metric));
+  if (omitted.length > 0)
+    onWarning?.(`Skipped ${omitted.join(", ")}: ${first} and ${second} have no examples in common.`);
+  return usable;
+}
+
+function findCommonExamples(metric: string, pair: Pair): string[] {
+  const [one, ...others] = pair.flatMap(({ outcomesPerSeed }) => outcomesPerSeed.map((seed) => seed.get(metric)!));
+  return [...one!.keys()].filter((id) => others.every((outcomes) => outcomes.has(id)));
+}
+
+function compareMetric(metric: string, pair: Pair, rng: Rng): UncorrectedComparison {
+  const ids = findCommonExamples(metric, pair);
+  const [ours, theirs] = pair.map(({ outcomesPerSeed }) =>
+    outcomesPerSeed.map((outcomes) => Uint8Array.from(ids, (id) => Number(outcomes.get(metric)!.get(id)))),
+  ) as [Uint8Array[], Uint8Array[]];
   const { difference, low, high, p } = pairedBootstrap(ours, theirs, rng);
   const [scores, others] = [ours.map(mean), theirs.map(mean)];
-  const only = (a: Uint8Array, b: Uint8Array) => a.filter((value, i) => value > b[i]!).length;
-  const single = ours.length === 1;
+  const countOnly = (a: Uint8Array, b: Uint8Array) => a.filter((value, i) => value > b[i]!).length;
+  const isSingle = ours.length === 1;
   const [higher, lower] = difference >= 0 ? [scores, others] : [others, scores];
   return {
-    measure,
+    metric,
+    firstName: pair[0].name,
+    secondName: pair[1].name,
     examples: ids.length,
     seeds: ours.length,
     first: mean(scores),
@@ -135,36 +167,38 @@ function compareMetric(
     high,
     p: {
       bootstrap: p,
-      mcNemar: single ? mcNemar(only(ours[0]!, theirs[0]!), only(theirs[0]!, ours[0]!)).exact : null,
-      tTest: single ? null : pairedTTest(higher, lower).p,
+      mcNemar: isSingle ? mcNemar(countOnly(ours[0]!, theirs[0]!), countOnly(theirs[0]!, ours[0]!)).exact : null,
+      tTest: isSingle ? null : pairedTTest(higher, lower).p,
     },
   };
 }
 
-function formatVerdict(comparison: Omit<MetricComparison, "verdict">, firstName: string, secondName: string): string {
-  const { measure, examples, seeds, first, second, difference, low, high, p, better } = comparison;
-  const percent = (value: number) => `${(100 * value).toFixed(1)} %`;
+function formatVerdict(comparison: Omit<MetricComparison, "verdict">): string {
+  const { metric, firstName, secondName, examples, seeds, first, second, difference, low, high, p, better } =
+    comparison;
   const points = (value: number) => (100 * value).toFixed(1);
-  const on = `on ${examples} examples${seeds > 1 ? ` and ${seeds} seeds` : ""}`;
-  const numbers = `${percent(first)} against ${percent(second)} ${on}, ${points(difference)} points (95 %: ${points(low)} to ${points(high)}; p ${formatPValue(p.corrected)})`;
-  if (better === null) {
-    const discordant = estimateDiscordantFraction(comparison);
-    return `${measure}: ${firstName} and ${secondName} cannot be told apart: ${numbers}; ${describePower(examples, { discordant })}`;
+  const sample = `${examples} examples${seeds > 1 ? ` and ${seeds} seeds` : ""}`;
+  const interval = `95% CI ${points(low)} to ${points(high)}`;
+  const numbers = `${formatPercent(first)} vs. ${formatPercent(second)} on ${sample}, ${points(difference)} points (${interval}; p ${formatPValue(p.corrected)})`;
+  if (better !== null) {
+    const [winner, loser] = better === "first" ? [firstName, secondName] : [secondName, firstName];
+    return `${metric}: ${winner} is better than ${loser}: ${numbers}.`;
   }
-  const [winner, loser] = better === "first" ? [firstName, secondName] : [secondName, firstName];
-  return `${measure}: ${winner} is better than ${loser}: ${numbers}`;
+  const power = describePower(examples, { discordant: estimateDiscordantFraction(comparison) });
+  return `${metric}: the difference between ${firstName} and ${secondName} is not statistically significant: ${numbers}. ${power}`;
 }
 
-/** The share of examples that only one gets right, as the width of the interval tells it; never so small that nothing is left to find. */
+/** Estimates the fraction of examples that only one model classifies correctly, from the width of the CI. */
 function estimateDiscordantFraction({
   examples,
   low,
   high,
 }: Pick<MetricComparison, "examples" | "low" | "high">): number {
   const error = (high - low) / (2 * 1.96);
+  // At least one example keeps the detectable difference above zero.
   return Math.max(1 / examples, Math.min(1, error * error * examples));
 }
 
 function formatPValue(p: number): string {
-  return p < 0.001 ? "< 0.001" : p.toFixed(3);
+  return p < 0.001 ? "< 0.001" : `= ${p.toFixed(3)}`;
 }

@@ -1,4 +1,4 @@
-/** Logarithm of the gamma function for x > 0 (Lanczos, 15 digits). */
+/** Logarithm of the gamma function for x > 0 (Lanczos approximation, 15 digits). */
 export function logGamma(x: number): number {
   const terms = [
     676.5203681218851, -1259.1392167224028, 771.3234287776531, -176.6150291621406, 12.507343278686905,
@@ -11,11 +11,11 @@ export function logGamma(x: number): number {
   return 0.5 * Math.log(2 * Math.PI) + (shifted + 0.5) * Math.log(base) - base + Math.log(sum);
 }
 
-/** The regularised incomplete beta function I_x(a, b), by its continued fraction (Lentz). */
+/** The regularized incomplete beta function I_x(a, b), by its continued fraction (Lentz's method). */
 export function incompleteBeta(x: number, a: number, b: number): number {
   if (x <= 0) return 0;
   if (x >= 1) return 1;
-  // The fraction converges fast below the mean; above it the mirrored one does.
+  // The fraction converges quickly below the mean. Above the mean, use the symmetry of the function.
   if (x > (a + 1) / (a + b + 2)) return 1 - incompleteBeta(1 - x, b, a);
   const front = Math.exp(logGamma(a + b) - logGamma(a) - logGamma(b) + a * Math.log(x) + b * Math.log1p(-x)) / a;
   const tiny = 1e-300;
@@ -41,25 +41,25 @@ function nonZero(value: number, tiny: number): number {
   return Math.abs(value) < tiny ? tiny : value;
 }
 
-/** P(T > t) of Student's t with this many degrees of freedom. */
+/** P(T > t) for Student's t distribution. */
 export function studentTail(t: number, degrees: number): number {
   const half = incompleteBeta(degrees / (degrees + t * t), degrees / 2, 0.5) / 2;
   return t >= 0 ? half : 1 - half;
 }
 
-/** P(Z > z) of the standard normal, by the incomplete gamma function's series or continued fraction. */
+/** P(Z > z) for the standard normal distribution. */
 export function normalTail(z: number): number {
   if (z < 0) return 1 - normalTail(-z);
   return chiSquareTail(z * z, 1) / 2;
 }
 
-/** P(X > x) of chi squared. */
+/** P(X > x) for the chi-squared distribution. */
 export function chiSquareTail(x: number, degrees: number): number {
   if (x <= 0) return 1;
   return upperGamma(degrees / 2, x / 2);
 }
 
-/** The regularised upper incomplete gamma function Q(a, x). */
+/** The regularized upper incomplete gamma function Q(a, x), by its series or continued fraction. */
 function upperGamma(a: number, x: number): number {
   const front = Math.exp(a * Math.log(x) - x - logGamma(a));
   if (x < a + 1) {
@@ -86,19 +86,19 @@ function upperGamma(a: number, x: number): number {
   return front * fraction;
 }
 
-/** The z that a standard normal exceeds with probability 1 - p. */
+/** The p-quantile of the standard normal distribution. */
 export function normalQuantile(p: number): number {
   return invertTail(normalTail, p);
 }
 
-/** The t that Student's t with this many degrees of freedom exceeds with probability 1 - p. */
+/** The p-quantile of Student's t distribution. */
 export function studentQuantile(p: number, degrees: number): number {
   return invertTail((t) => studentTail(t, degrees), p);
 }
 
-/** By bisection; of one degree of freedom, tails are heavy. */
+/** Inverts a tail function by bisection. The wide range covers the heavy tails of one degree of freedom. */
 function invertTail(tail: (value: number) => number, p: number): number {
-  if (p <= 0 || p >= 1) throw new RangeError(`expected a probability inside (0, 1), received ${p}`);
+  if (p <= 0 || p >= 1) throw new RangeError(`expected a probability between 0 and 1 (exclusive), received ${p}`);
   let [low, high] = [-1e6, 1e6];
   while (high - low > 1e-13 * Math.max(1, Math.abs(low))) {
     const middle = (low + high) / 2;

@@ -12,7 +12,7 @@ export function mean(values: ArrayLike<number>): number {
   return sum / values.length;
 }
 
-/** Variance with n - 1 in the denominator. */
+/** Unbiased sample variance (n - 1 in the denominator). */
 export function variance(values: ArrayLike<number>): number {
   const center = mean(values);
   let sum = 0;
@@ -20,38 +20,41 @@ export function variance(values: ArrayLike<number>): number {
   return sum / (values.length - 1);
 }
 
-/** Standard deviation with n - 1 in the denominator. */
+/** Sample standard deviation (n - 1 in the denominator). */
 export function standardDeviation(values: ArrayLike<number>): number {
   return Math.sqrt(variance(values));
 }
 
-/** The q-quantile, interpolated linearly between order statistics; NaN of nothing. */
+/** The q-quantile with linear interpolation, or NaN for no values. */
 export function quantile(values: ArrayLike<number>, q: number): number {
   if (values.length === 0) return Number.NaN;
   const sorted = Float64Array.from(values).sort();
-  const place = q * (sorted.length - 1);
-  const below = Math.floor(place);
+  const position = q * (sorted.length - 1);
+  const below = Math.floor(position);
   const above = Math.min(below + 1, sorted.length - 1);
-  return sorted[below]! + (place - below) * (sorted[above]! - sorted[below]!);
+  return sorted[below]! + (position - below) * (sorted[above]! - sorted[below]!);
 }
 
 export function median(values: ArrayLike<number>): number {
   return quantile(values, 0.5);
 }
 
-/** Wilson's interval of a share: `hits` of `count`. */
-export function wilsonInterval(hits: number, count: number, confidence = 0.95): Interval {
+/** Wilson score interval of a proportion: `successes` of `count`. */
+export function wilsonInterval(successes: number, count: number, confidence = 0.95): Interval {
   if (count === 0) return { low: 0, high: 1 };
   const z = normalQuantile(0.5 + confidence / 2);
-  const proportion = hits / count;
+  const proportion = successes / count;
   const scale = 1 + (z * z) / count;
   const center = (proportion + (z * z) / (2 * count)) / scale;
   const half = (z / scale) * Math.sqrt((proportion * (1 - proportion)) / count + (z * z) / (4 * count * count));
-  // At the ends the exact bound is 0 or 1; sums of floats miss it by a hair.
-  return { low: hits === 0 ? 0 : center - half, high: hits === count ? 1 : center + half };
+  // At the ends the exact bound is 0 or 1, which rounding would miss.
+  return { low: successes === 0 ? 0 : center - half, high: successes === count ? 1 : center + half };
 }
 
-/** McNemar's test on the examples that only one of two models got right: the exact binomial test, and chi squared with the continuity correction. */
+/**
+ * McNemar's test on the examples that only one of two models classifies correctly: the exact
+ * binomial test, and the chi-squared test with continuity correction.
+ */
 export function mcNemar(
   onlyFirst: number,
   onlySecond: number,
@@ -69,46 +72,41 @@ export function mcNemar(
 export interface TTestResult {
   readonly t: number;
   readonly degrees: number;
-  /** One-tailed: how likely so large a lead of the first over the second is, were there none. */
+  /** One-tailed: the probability of such a difference if the first were not larger. */
   readonly p: number;
 }
 
-/** One-tailed paired t-test that the first is larger (the same seeds in the same order). */
+/** One-tailed paired t-test that the first is larger. Both have the same seeds in the same order. */
 export function pairedTTest(first: readonly number[], second: readonly number[]): TTestResult {
   if (first.length !== second.length)
     throw new RangeError(`expected pairs, received ${first.length} and ${second.length} values`);
   const differences = first.map((value, i) => value - second[i]!);
-  const degrees = differences.length - 1;
-  return tTest(
-    mean(differences),
-    standardDeviation(differences) / Math.sqrt(differences.length),
-    degrees,
-    differences.length,
-  );
+  const count = differences.length;
+  return tTest(mean(differences), standardDeviation(differences) / Math.sqrt(count), count - 1, count);
 }
 
-/** Welch's one-tailed t-test that the first is larger (independent samples, variances of their own). */
+/** Welch's one-tailed t-test that the first is larger (independent samples, unequal variances). */
 export function welchTTest(first: readonly number[], second: readonly number[]): TTestResult {
   const [a, b] = [variance(first) / first.length, variance(second) / second.length];
   const degrees = (a + b) ** 2 / (a ** 2 / (first.length - 1) + b ** 2 / (second.length - 1));
   return tTest(mean(first) - mean(second), Math.sqrt(a + b), degrees, Math.min(first.length, second.length));
 }
 
-/** Spreads below this part of a difference are rounding. */
+/** A standard error below this fraction of the difference is a rounding error. */
 const roundingTolerance = 1e-9;
 
-/** Without any spread t would call the difference certain, were there two seeds only: then the signs alone decide. */
+/** Without any variance, t is infinite even for two seeds. The sign test then gives the p-value. */
 function tTest(difference: number, error: number, degrees: number, count: number): TTestResult {
   if (error <= roundingTolerance * Math.abs(difference)) {
-    const luck = 0.5 ** count;
+    const p = 0.5 ** count;
     if (difference === 0) return { t: 0, degrees, p: 0.5 };
-    return { t: Math.sign(difference) * Number.POSITIVE_INFINITY, degrees, p: difference > 0 ? luck : 1 - luck };
+    return { t: Math.sign(difference) * Number.POSITIVE_INFINITY, degrees, p: difference > 0 ? p : 1 - p };
   }
   const t = difference / error;
   return { t, degrees, p: studentTail(t, degrees) };
 }
 
-/** Holm's correction of p-values for several tests, in the order given. */
+/** Holm's correction of p-values for multiple tests. */
 export function holmCorrection(values: readonly number[]): number[] {
   const order = [...values.keys()].sort((a, b) => values[a]! - values[b]!);
   const adjusted = new Array<number>(values.length);
@@ -121,15 +119,16 @@ export function holmCorrection(values: readonly number[]): number[] {
 }
 
 export interface BootstrapResult extends Interval {
-  /** Mean of the first less mean of the second. */
+  /** Mean of the first minus mean of the second. */
   readonly difference: number;
-  /** Two-tailed: twice the smaller share of resamples on one side of no difference. */
+  /** Two-tailed: twice the smaller fraction of resamples on one side of zero. */
   readonly p: number;
 }
 
 /**
- * Paired bootstrap of a difference over seeds x examples: rows are seeds, columns examples, entries what was scored (1 right, 0
- * wrong). Both are drawn anew with replacement, the same for both models, so that both kinds of luck count.
+ * Paired bootstrap of a difference in accuracy. Rows are seeds, columns are examples, and entries
+ * are 1 (correct) or 0. It resamples seeds and examples with replacement, the same for both models,
+ * so the interval covers the random variation of both.
  */
 export function pairedBootstrap(
   first: readonly ArrayLike<number>[],
@@ -141,7 +140,7 @@ export function pairedBootstrap(
   const examples = first[0]?.length ?? 0;
   const isPaired =
     second.length === seeds && examples > 0 && [...first, ...second].every((row) => row.length === examples);
-  if (!isPaired) throw new RangeError("expected the same seeds and the same examples of both models");
+  if (!isPaired) throw new RangeError("expected the same seeds and examples for both models");
   const gaps = first.map((row, seed) => Float64Array.from(row, (value, i) => value - second[seed]![i]!));
   const samples = options.samples ?? 10_000;
   const perExample = new Float64Array(examples);
@@ -168,26 +167,25 @@ export function pairedBootstrap(
   };
 }
 
-/**
- * The smallest difference in accuracy that a paired comparison on `count` examples finds with the given power at the 5 % level.
- * `discordant` is the share of examples that only one of two models gets right; where it is unknown, independent models of
- * accuracy `share` are assumed.
- */
-export function minDetectableDifference(
-  count: number,
-  options: { readonly share?: number; readonly discordant?: number; readonly power?: number } = {},
-): number {
-  const proportion = options.share ?? 0.5;
-  const discordant = options.discordant ?? 2 * proportion * (1 - proportion);
-  const reach = normalQuantile(0.975) + normalQuantile(options.power ?? 0.8);
-  return Math.min(1, reach * Math.sqrt(discordant / count));
+interface PowerOptions {
+  /** Accuracy of both models. It is used if `discordant` is unknown, and assumes independent errors. */
+  readonly accuracy?: number;
+  /** Fraction of examples that only one of the models classifies correctly. */
+  readonly discordant?: number;
 }
 
-/** The power of a set in a sentence. */
-export function describePower(
+/** Computes the smallest difference that a paired test at the 5% level detects with the given power. */
+export function minDetectableDifference(
   count: number,
-  options: { readonly share?: number; readonly discordant?: number } = {},
-): string {
+  options: PowerOptions & { readonly power?: number } = {},
+): number {
+  const { accuracy = 0.5, discordant = 2 * accuracy * (1 - accuracy), power = 0.8 } = options;
+  const standardErrors = normalQuantile(0.975) + normalQuantile(power);
+  return Math.min(1, standardErrors * Math.sqrt(discordant / count));
+}
+
+/** Describes in one sentence which differences `count` examples can show. */
+export function describePower(count: number, options: PowerOptions = {}): string {
   const points = (100 * minDetectableDifference(count, options)).toFixed(1);
-  return `with ${count} examples, two models that differ by less than ${points} points cannot be told apart`;
+  return `With ${count} examples, differences below ${points} points cannot be detected reliably (80% power at the 5% level).`;
 }

@@ -1,7 +1,7 @@
 import { readJournal } from "../attacks/journal.js";
 import type { AttackResult } from "../attacks/result.js";
+import type { JournalSummary } from "../evaluation/attack-summary.js";
 import type { RunGroup, TaskGroups } from "./groups.js";
-import type { AttackJournal } from "./read-attacks.js";
 
 /** What one model made of an attacked example. */
 export interface ModelAttackResult {
@@ -46,7 +46,7 @@ export async function selectExamples({ groups }: TaskGroups): Promise<AttackedEx
 }
 
 /** Some of every kind, those first on which the models differ: they show what robustness buys. */
-function selectExampleIds(reads: readonly AttackJournal[]): Set<string> {
+function selectExampleIds(reads: readonly JournalSummary[]): Set<string> {
   const outcomes = new Map<string, Set<AttackResult["outcome"]>>();
   for (const { results } of reads) {
     for (const { id, outcome } of results) outcomes.set(id, (outcomes.get(id) ?? new Set()).add(outcome));

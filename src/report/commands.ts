@@ -9,7 +9,7 @@ const flags: Readonly<Record<string, string>> = {
   task: "--task",
   data: "--data",
   label: "--label-column",
-  encoding: "--tokenization",
+  tokenization: "--tokenization",
   head: "--head",
   feature: "--pooling",
   maxLength: "--max-length",

@@ -1,4 +1,5 @@
 import { UserError } from "../errors.js";
+import { computeOutcomes } from "../evaluation/attack-summary.js";
 import { compareModels, type ExampleOutcomes, type ModelOutcomes } from "../evaluation/compare.js";
 import {
   holmCorrection,
@@ -72,23 +73,15 @@ export function compareGroups({ groups, baseline }: TaskGroups): ComparisonRow[]
 /** What was measured in a run, text by text. */
 function collectOutcomes({
   results,
-  attacks: { journals, combined: together },
+  attacks: { journals, combined },
 }: ReportRun): ReadonlyMap<string, ExampleOutcomes> {
-  const reads = [...journals];
-  const outcomes = (isRight: (index: number) => boolean): ExampleOutcomes =>
-    new Map(reads[0]![1].results.map(({ id }, i) => [id, isRight(i)]));
   const own = results && parseOutcomes(results.test);
+  const attacked = computeOutcomes(journals);
+  if (!combined) attacked.delete("worst-case");
+  const names: Readonly<Record<string, string>> = { clean: beforeAttackMetric, "worst-case": worstCaseMetric };
   return new Map<string, ExampleOutcomes>([
     ...(own ? [[reportedMetric, own] as const] : []),
-    ...(reads.length > 0
-      ? [[beforeAttackMetric, outcomes((i) => reads[0]![1].results[i]!.outcome !== "skipped")] as const]
-      : []),
-    ...reads.map(
-      ([name, read]) => [name, new Map(read.results.map(({ id, outcome }) => [id, outcome === "failed"]))] as const,
-    ),
-    ...(reads.length > 1 && together
-      ? [[worstCaseMetric, outcomes((i) => reads.every(([, read]) => read.results[i]!.outcome === "failed"))] as const]
-      : []),
+    ...[...attacked].map(([id, outcomes]) => [names[id] ?? id, outcomes] as const),
   ]);
 }
 
@@ -151,7 +144,7 @@ function compareToBaseline(
   });
   if (seeds.length === 0) return null;
   try {
-    const [{ difference, low, high, p }] = compareModels(toModelOutcomes(group), toModelOutcomes(baseline)) as [
+    const [{ difference, low, high, p }] = compareModels([toModelOutcomes(group), toModelOutcomes(baseline)]) as [
       ReturnType<typeof compareModels>[number],
     ];
     return {

@@ -1,23 +1,22 @@
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
-import { whiteBoxAttacks } from "../attacks/index.js";
 import { readJournalEntries } from "../attacks/journal.js";
-import { readTiming } from "../attacks/run-attack.js";
-import { type AttackSuiteSummary, summarize } from "../evaluation/attack-summary.js";
-import { type JournalSummary, summarizeJournal } from "../evaluation/journal-summary.js";
+import { whiteBoxAttacks } from "../attacks/load-attack.js";
+import {
+  type AttackSuiteSummary,
+  hasSameExamples,
+  type JournalSummary,
+  summarizeAttacks,
+  summarizeJournal,
+} from "../evaluation/attack-summary.js";
 import { runSanityChecks } from "../evaluation/sanity-checks.js";
 import { exists, readJson } from "../files.js";
 import { validate } from "../validate.js";
 
-/** One attack on a model, without its texts. */
-export interface AttackJournal extends JournalSummary {
-  readonly path: string;
-}
-
 /** The attacks on a run's model, by name. */
 export interface RunAttacks {
-  readonly journals: ReadonlyMap<string, AttackJournal>;
+  readonly journals: ReadonlyMap<string, JournalSummary>;
   /** All of them together; null where they did not see the same examples. */
   readonly combined: AttackSuiteSummary | null;
   readonly flags: readonly { readonly name: string; readonly message: string }[];
@@ -33,37 +32,27 @@ const reportSchema = z.object({
 });
 
 /** Reads the attacks/ folder of a run; journals that have no result yet are left out. */
-export async function readRunAttacks(folder: string, trainedEncoding: string): Promise<RunAttacks> {
+export async function readRunAttacks(folder: string, trainedTokenization: string): Promise<RunAttacks> {
   const paths = await listJournals(folder);
   const report = await readAttackReport(join(folder, "report.json"));
   const last = report?.command === undefined ? null : { command: report.command, attacks: Object.keys(report.attacks) };
-  const journals = new Map<string, AttackJournal>();
+  const journals = new Map<string, JournalSummary>();
   for (const [name, path] of paths) {
-    if (await hasResults(path)) journals.set(name, { ...(await summarizeJournal(path, await readTiming(path))), path });
+    if (await hasResults(path)) journals.set(name, await summarizeJournal(path));
   }
   const reads = [...journals.values()];
   const [first] = reads;
   if (!first || !reads.every((read) => hasSameExamples(read, first))) {
     return { journals, combined: null, flags: report?.sanity ?? [], lastCommand: last };
   }
-  const together = await summarize(Object.fromEntries([...journals].map(([name, { path }]) => [name, path])));
-  const { encoding } = first.header.settings;
+  const together = summarizeAttacks(journals);
+  const { tokenization } = first.header.settings;
   const whiteBox = [...journals.keys()].filter((name) => whiteBoxAttacks.has(name));
-  const facts = { trainedEncoding, whiteBox, ...(typeof encoding === "string" ? { encoding } : {}) };
+  const facts = { trainedTokenization, whiteBox, ...(typeof tokenization === "string" ? { tokenization } : {}) };
   const flags = new Map(
     [...runSanityChecks(together, facts), ...(report?.sanity ?? [])].map((flag) => [flag.message, flag]),
   );
   return { journals, combined: together, flags: [...flags.values()], lastCommand: last };
-}
-
-/** Whether two journals are about the same examples in the same order: only then can they be compared one by one. */
-export function hasSameExamples(
-  first: Pick<JournalSummary, "results">,
-  second: Pick<JournalSummary, "results">,
-): boolean {
-  return (
-    first.results.length === second.results.length && first.results.every(({ id }, i) => id === second.results[i]!.id)
-  );
 }
 
 /** Journals by the attack's name. */

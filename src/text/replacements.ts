@@ -27,7 +27,7 @@ export function buildAttackSpace(
 /** How large an attack space is (RIFT 3.3): words that can change, substitutes each has on average, log10 of the combinations. */
 export interface AttackSpaceSize {
   readonly words: number;
-  readonly openWords: number;
+  readonly modifiableWords: number;
   readonly substitutes: number;
   readonly log10Combinations: number;
 }
@@ -38,7 +38,7 @@ export function computeAttackSpaceSize(choices: readonly (readonly string[])[]):
   const total = open.reduce((sum, slots) => sum + slots.length - 1, 0);
   return {
     words: choices.length,
-    openWords: open.length,
+    modifiableWords: open.length,
     substitutes: open.length === 0 ? 0 : total / open.length,
     log10Combinations: open.reduce((sum, slots) => sum + Math.log10(slots.length), 0),
   };

@@ -43,7 +43,7 @@ async function writeJournal(run: string, attack: string, held: number, done = 10
         words: ["a"],
         final: ["a"],
       },
-      space: { words: 1, openWords: 1, substitutes: 1, log10Combinations: 0.3 },
+      space: { words: 1, modifiableWords: 1, substitutes: 1, log10Combinations: 0.3 },
     };
     journal.append(result);
   }

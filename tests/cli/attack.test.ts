@@ -61,7 +61,7 @@ describe("temper attack", () => {
       });
       expect(summary.accuracyUnderAttack).toBeLessThanOrEqual(found.clean);
       expect(found.worstCase).toBeLessThanOrEqual(summary.accuracyUnderAttack);
-      expect(summary.queries.forwarded).toBeLessThanOrEqual(summary.queries.total + 2 * 40);
+      expect(summary.queries.evaluated).toBeLessThanOrEqual(summary.queries.total + 2 * 40);
       expect(summary.seconds).toBeGreaterThan(0);
     }
     expect(found.clean).toBeGreaterThan(0.8);
@@ -143,7 +143,7 @@ describe("temper attack", () => {
     const second = await report(victim, ...flags);
     rmSync(out, { recursive: true });
     const fresh = await report(victim, ...flags, "--no-cache");
-    const forwarded = [first, second, fresh].map(({ attacks }) => attacks.greedy!.queries.forwarded);
+    const forwarded = [first, second, fresh].map(({ attacks }) => attacks.greedy!.queries.evaluated);
     expect(forwarded[1]).toBe(0);
     expect(forwarded[2]).toBeGreaterThan(0);
     const plain = ({ attacks, ...rest }: AttackSuiteResult) => ({

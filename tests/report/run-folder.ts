@@ -148,7 +148,7 @@ export function attackResult(
     ),
     space: {
       words: words.length,
-      openWords: Math.ceil(words.length / 2),
+      modifiableWords: Math.ceil(words.length / 2),
       substitutes: 4,
       log10Combinations: words.length / 3,
     },

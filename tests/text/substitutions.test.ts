@@ -136,11 +136,16 @@ describe("slots", () => {
     const { replacements: choices } = buildAttackSpace(["good", "dog", "!"], [0, 0, 0], [0], table);
     expect(computeAttackSpaceSize(choices)).toEqual({
       words: 3,
-      openWords: 2,
+      modifiableWords: 2,
       substitutes: 1.5,
       log10Combinations: expect.closeTo(Math.log10(6), 12),
     });
-    expect(computeAttackSpaceSize([["a"]])).toEqual({ words: 1, openWords: 0, substitutes: 0, log10Combinations: 0 });
+    expect(computeAttackSpaceSize([["a"]])).toEqual({
+      words: 1,
+      modifiableWords: 0,
+      substitutes: 0,
+      log10Combinations: 0,
+    });
   });
 });
 

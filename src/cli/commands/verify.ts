@@ -89,14 +89,14 @@ async function loadAttackedVictim(
   options: VerifyCommandOptions,
 ): Promise<LoadedVictim> {
   const downloads = createDownloadProgress(io, options.quiet);
-  const { encoding, maxLength } = settings;
+  const { tokenization, maxLength } = settings;
   return loadVictim(options.model, {
     device: options.device ?? "auto",
     precision: options.precision ?? null,
     threads: options.threads ?? null,
     endpoint: parseEndpointOptions(options.endpoint),
     onDownload: downloads.onProgress,
-    ...((encoding === "word" || encoding === "subword") && { encoding }),
+    ...((tokenization === "word" || tokenization === "subword") && { tokenization }),
     ...(typeof maxLength === "number" && { maxLength }),
   }).finally(downloads.end);
 }

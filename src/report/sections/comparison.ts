@@ -107,7 +107,7 @@ function formatVerdict(
   const numbers = `Under ${attack}, ${method} is right on ${formatPercent(value)} of the texts and ${baseline} on ${formatPercent(other)} (${facts})`;
   if (p < significanceLevel) return `${numbers}, so it holds ${lead > 0 ? "better" : "worse"}.`;
   // A difference that was not found may be one that could not be.
-  return `${numbers}, which chance explains well enough; ${describePower(examples, { share: other })}.`;
+  return `${numbers}, which chance explains well enough. ${describePower(examples, { accuracy: other })}`;
 }
 
 function formatPValue(p: number): string {

@@ -1,0 +1,124 @@
+import { basename, extname, resolve } from "node:path";
+import { pathToFileURL } from "node:url";
+import { z } from "zod";
+import { didYouMean } from "../did-you-mean.js";
+import { getErrorMessage, UserError } from "../errors.js";
+import { sha256File } from "../files.js";
+import { parseSpec } from "../spec.js";
+import { type SourceLocation, validate } from "../validate.js";
+import { createAsccAttacker, type GradientVictim } from "./ascc-attack.js";
+import { hullSchema } from "./ascc-search.js";
+import { exhaustive } from "./exhaustive.js";
+import { genetic } from "./genetic.js";
+import { greedy } from "./greedy.js";
+import { pwws } from "./pwws.js";
+import { random } from "./random.js";
+import type { Attacker } from "./run-attack.js";
+import type { Attack, AttackDefinition, Search } from "./search.js";
+
+// The compiler has checked each definition against its own options, so the cast is safe.
+const definitions = [pwws, genetic, greedy, random, exhaustive] as unknown as readonly AttackDefinition[];
+
+interface WhiteBoxAttack {
+  readonly options: z.ZodType;
+  createAttacker(victim: GradientVictim, options: unknown): Attacker;
+}
+
+/** White-box attacks by name. They need gradients, so they cannot attack an HTTP endpoint. */
+export const whiteBoxAttacks: ReadonlyMap<string, WhiteBoxAttack> = new Map([
+  ["ascc", { options: hullSchema, createAttacker: createAsccAttacker }],
+]);
+
+/** The names of the built-in attacks. */
+export const attackNames: readonly string[] = [...definitions.map(({ name }) => name), ...whiteBoxAttacks.keys()];
+
+/**
+ * One attack as data: `"pwws"`, `"genetic:population=20"` or `{ name, options }`. The name may be the
+ * path of a custom attack (.js). It is normalized to `{ name, options }`.
+ *
+ * @example attackSpecSchema.parse("genetic:population=20") // { name: "genetic", options: { population: 20 } }
+ */
+export const attackSpecSchema = z
+  .union(
+    [
+      z.string().min(1),
+      z.strictObject({ name: z.string().min(1), options: z.record(z.string(), z.unknown()).default({}) }),
+    ],
+    { error: 'expected an attack ("pwws", "genetic:population=20") or { name, options }' },
+  )
+  .transform((spec, context) => {
+    if (typeof spec !== "string") return spec;
+    try {
+      return parseSpec(spec, "attack");
+    } catch (error) {
+      context.addIssue(getErrorMessage(error));
+      return z.NEVER;
+    }
+  });
+export type AttackSpec = z.output<typeof attackSpecSchema>;
+
+/**
+ * Loads an attack by name, or a custom attack by the path of its file. The default export of the
+ * file is a search or a definition.
+ *
+ * @example const attack = await loadAttack("genetic", { population: 20 });
+ * @example const attack = await loadAttack("./my-attack.js");
+ */
+export async function loadAttack(name: string, options: unknown = {}): Promise<Attack> {
+  const builtIn = definitions.find((definition) => definition.name === name);
+  if (builtIn) return createAttack(builtIn, options, name);
+  if (!/\.[cm]?[jt]s$/.test(name))
+    throw new UserError(
+      `attack: expected ${attackNames.join(", ")} or the path of a custom attack (.js), received "${name}"${didYouMean(name, attackNames)}`,
+    );
+  const custom = createAttack(await importDefinition(name), options, name);
+  return { ...custom, search: wrapSearchErrors(custom.search, name), source: await sha256File(name) };
+}
+
+/** Rejects an unknown attack or invalid options before a victim is loaded. `locate` names the source of each key. */
+export async function checkAttack(
+  name: string,
+  options: unknown,
+  locate: Exclude<SourceLocation, string>,
+): Promise<void> {
+  const schema = (whiteBoxAttacks.get(name) ?? definitions.find((definition) => definition.name === name))?.options;
+  if (schema) return void validate(schema, options, (path) => `${locate(path)}: attack ${name}`);
+  await loadAttack(name, options).catch((error: unknown) => {
+    throw new UserError(`${locate([])}: ${getErrorMessage(error)}`, { cause: error });
+  });
+}
+
+/** Adds the file and the example to errors that a custom search throws. */
+function wrapSearchErrors(search: Search, path: string): Search {
+  return function* (problem, rng) {
+    try {
+      return yield* search(problem, rng);
+    } catch (error) {
+      const message = `attack ${path}: the search failed on example ${problem.id}: ${getErrorMessage(error)}`;
+      throw new UserError(message, { cause: error });
+    }
+  };
+}
+
+function createAttack(definition: AttackDefinition, rawOptions: unknown, location: string): Attack {
+  const options = validate(definition.options, rawOptions, `attack ${location}`);
+  const { name, hasBudget, usesLanguageModel = false } = definition;
+  const exact = definition.exact?.(options);
+  const search = definition.search(options);
+  return { name, options, hasBudget, usesLanguageModel, search, ...(exact && { exact }) };
+}
+
+async function importDefinition(path: string): Promise<AttackDefinition> {
+  const module = (await import(pathToFileURL(resolve(path)).href).catch((error: unknown) => {
+    throw new UserError(`attack ${path}: cannot load the file: ${getErrorMessage(error)}`, { cause: error });
+  })) as { default?: unknown };
+  const exported = module.default;
+  const defaults = { name: basename(path, extname(path)), hasBudget: false };
+  if (typeof exported === "function")
+    return { ...defaults, options: z.strictObject({}), search: () => exported as Search };
+  if (typeof exported === "object" && exported !== null && "search" in exported && "options" in exported)
+    return { ...defaults, ...(exported as Omit<AttackDefinition, "name" | "hasBudget">), name: defaults.name };
+  throw new UserError(
+    `attack ${path}: expected a default export that is a search (a generator function) or { options, search }, received ${typeof exported}`,
+  );
+}
