@@ -50,8 +50,21 @@ export async function connectHttpVictim(
   if (!/^https?:\/\//.test(url) || !URL.canParse(url))
     throw new UserError(`endpoint: expected a URL like http://127.0.0.1:8080/predict, received "${url}"`);
   const waitForTurn = createRateLimiter(options.requestsPerSecond);
-  const query = (texts: readonly HttpText[], numLabels?: number) =>
-    postWithRetries(url, options, waitForTurn, texts, numLabels);
+  const query = async (texts: readonly HttpText[], numLabels?: number): Promise<Float32Array[]> => {
+    for (let attempt = 0; ; attempt++) {
+      await waitForTurn();
+      try {
+        return parseRows(await post(url, options, texts), texts.length, numLabels, url);
+      } catch (error) {
+        if (!(error instanceof TransientError)) throw error;
+        if (attempt === options.retries) {
+          const message = `${url} failed ${attempt + 1} times in a row (${error.message}). Check that the endpoint is running and reachable.`;
+          throw new UserError(message, { cause: error });
+        }
+        await sleep(1000 * Math.max(error.waitSeconds, options.retryDelay * 2 ** attempt));
+      }
+    }
+  };
   // One request shows whether the endpoint responds, and how many classes it has.
   const [probe] = await query(["hello"]);
   const numLabels = probe!.length;
@@ -69,16 +82,10 @@ export async function connectHttpVictim(
       return { content: JSON.stringify(texts), text, length: input.words.length };
     },
     async probabilities(inputs) {
+      const texts = inputs.map(({ text }) => text);
       const requests: Promise<Float32Array[]>[] = [];
-      for (let start = 0; start < inputs.length; start += options.batchSize) {
-        const batch = inputs.slice(start, start + options.batchSize);
-        requests.push(
-          query(
-            batch.map(({ text }) => text),
-            numLabels,
-          ),
-        );
-      }
+      for (let start = 0; start < texts.length; start += options.batchSize)
+        requests.push(query(texts.slice(start, start + options.batchSize), numLabels));
       return (await Promise.all(requests)).flat();
     },
   };
@@ -94,28 +101,6 @@ function createRateLimiter(perSecond: number | undefined): () => Promise<void> {
     next = start + 1000 / perSecond;
     if (start > now) await sleep(start - now);
   };
-}
-
-async function postWithRetries(
-  url: string,
-  options: Options,
-  waitForTurn: () => Promise<void>,
-  texts: readonly HttpText[],
-  numLabels: number | undefined,
-): Promise<Float32Array[]> {
-  for (let attempt = 0; ; attempt++) {
-    await waitForTurn();
-    try {
-      return parseRows(await post(url, options, texts), texts.length, numLabels, url);
-    } catch (error) {
-      if (!(error instanceof TransientError)) throw error;
-      if (attempt === options.retries) {
-        const message = `${url} failed ${attempt + 1} times in a row (${error.message}). Check that the endpoint is running and reachable.`;
-        throw new UserError(message, { cause: error });
-      }
-      await sleep(1000 * Math.max(error.waitSeconds, options.retryDelay * 2 ** attempt));
-    }
-  }
 }
 
 async function post(url: string, options: Options, texts: readonly HttpText[]): Promise<string> {

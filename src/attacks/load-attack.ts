@@ -38,23 +38,13 @@ export const attackNames: readonly string[] = [...definitions.map(({ name }) => 
  *
  * @example attackSpecSchema.parse("genetic:population=20") // { name: "genetic", options: { population: 20 } }
  */
-export const attackSpecSchema = z
-  .union(
-    [
-      z.string().min(1),
-      z.strictObject({ name: z.string().min(1), options: z.record(z.string(), z.unknown()).default({}) }),
-    ],
-    { error: 'expected an attack ("pwws", "genetic:population=20") or { name, options }' },
-  )
-  .transform((spec, context) => {
-    if (typeof spec !== "string") return spec;
-    try {
-      return parseSpec(spec, "attack");
-    } catch (error) {
-      context.addIssue(getErrorMessage(error));
-      return z.NEVER;
-    }
-  });
+export const attackSpecSchema = z.union(
+  [
+    z.string().transform((text) => parseSpec(text, "--attack")),
+    z.strictObject({ name: z.string(), options: z.record(z.string(), z.unknown()).default({}) }),
+  ],
+  { error: 'expected an attack ("pwws", "genetic:population=20") or { name, options }' },
+);
 export type AttackSpec = z.output<typeof attackSpecSchema>;
 
 /**

@@ -27,7 +27,7 @@ const maxBatchSize = 4096;
 export async function createModelVictim(
   model: Model,
   classifier: Classifier,
-  deviceConfig: DeviceConfig,
+  { device, computeDtype }: DeviceConfig,
 ): Promise<Victim<EncodedInput>> {
   const newlyInitialized = model.newlyInitialized.find(isHeadParameter);
   if (newlyInitialized !== undefined)
@@ -36,16 +36,10 @@ export async function createModelVictim(
     );
   const hashes = { model: await hashModelFolder(model.folder), tokenizer: model.tokenizer.hash };
   const { libtorch } = native().versions();
-  const identity = [
-    hashes,
-    model.tokenization,
-    model.maxLength,
-    deviceConfig.computeDtype,
-    deviceConfig.device.replace(/:.*/, ""),
-    libtorch,
-    isTf32Allowed(),
-  ];
-  const encode = model.tokenization === "word" ? createWordEncoder(model) : createSubwordEncoder(model);
+  const { tokenization, maxLength } = model;
+  const deviceType = device.replace(/:.*/, "");
+  const identity = [hashes, tokenization, maxLength, computeDtype, deviceType, libtorch, isTf32Allowed()];
+  const encode = tokenization === "word" ? createWordEncoder(model) : createSubwordEncoder(model);
   return {
     name: model.reference,
     numLabels: model.architecture.numLabels,

@@ -21,24 +21,26 @@ interface RunningSearch {
   readonly generator: CandidateGenerator<AttackResult>;
   readonly toInput: (candidate: Candidate) => VictimInput;
   /** Scores of this search. It often repeats a query, which then needs no rendering. */
-  known: Map<string, KnownScore>;
+  readonly known: Map<string, { readonly score: Score; readonly length: number }>;
   candidates: Candidate[];
   scores: Score[];
   result?: AttackResult;
 }
 
-interface KnownScore {
-  readonly score: Score;
-  readonly length: number;
-}
-
 /** Candidates that a search remembers: a few generations of the genetic attack. */
 const maxKnownScores = 4096;
+
+/** A candidate of a search: its index in `candidates` and its name in `known`. */
+interface Requester {
+  readonly running: RunningSearch;
+  readonly index: number;
+  readonly name: string;
+}
 
 /** A text that waits for the victim, and the searches that requested it. */
 interface PendingText<Prepared> {
   readonly prepared: Prepared;
-  readonly requesters: { readonly running: RunningSearch; readonly index: number; readonly name: string }[];
+  readonly requesters: Requester[];
 }
 
 /**
@@ -127,7 +129,7 @@ export class SearchPool<Prepared extends PreparedInput> {
       const key = computeContentKey(prepared.content);
       const cached = this.#cache.get(key);
       if (cached) {
-        recordScore(running, index, name, cached, prepared.length);
+        recordScore({ running, index, name }, cached, prepared.length);
         return;
       }
       const entry = pending.get(key) ?? { prepared, requesters: [] };
@@ -149,7 +151,7 @@ export class SearchPool<Prepared extends PreparedInput> {
         this.counters.evaluations++;
         this.counters.evaluatedTokens += prepared.length;
         this.#cache.set(key, rows[i]!);
-        for (const { running, index, name } of requesters) recordScore(running, index, name, rows[i]!, prepared.length);
+        for (const requester of requesters) recordScore(requester, rows[i]!, prepared.length);
       });
     }
   }
@@ -171,13 +173,7 @@ export function createPoolAttacker<Prepared extends PreparedInput>(
   };
 }
 
-function recordScore(
-  running: RunningSearch,
-  index: number,
-  name: string,
-  probabilities: Float32Array,
-  length: number,
-): void {
+function recordScore({ running, index, name }: Requester, probabilities: Float32Array, length: number): void {
   const score = { probabilities };
   running.scores[index] = score;
   running.known.set(name, { score, length });

@@ -7,22 +7,24 @@ import { type JournalHeader, JournalWriter } from "./journal.js";
 import type { AttackResult } from "./result.js";
 import { modifiablePositions } from "./search.js";
 
+const count = z.number();
+const countersSchema = z.object({ queries: count, queryTokens: count, evaluations: count, evaluatedTokens: count });
+
 /** Texts queried and texts evaluated by the victim. Deduplication and the cache save the difference. */
-export interface QueryCounters {
-  queries: number;
-  queryTokens: number;
-  evaluations: number;
-  evaluatedTokens: number;
-}
+export type QueryCounters = z.output<typeof countersSchema>;
 
 export function createCounters(): QueryCounters {
   return { queries: 0, queryTokens: 0, evaluations: 0, evaluatedTokens: 0 };
 }
 
+/** The cost of an attack. It depends on batches and caches, so it is stored next to the journal. */
+const timingSchema = countersSchema.extend({ seconds: count });
+type AttackTiming = z.output<typeof timingSchema>;
+
 export interface AttackerRunOptions {
   readonly seed: number | string;
   /** Maximum number of queries per example. */
-  readonly budget?: number;
+  readonly budget?: number | undefined;
   /** Number of examples at the start whose results are already known. */
   readonly skip?: number;
 }
@@ -42,17 +44,6 @@ export interface Attacker {
   run(examples: AsyncIterable<AttackExample>, options: AttackerRunOptions): AsyncIterable<AttackResult>;
 }
 
-/** The cost of an attack. It depends on batches and caches, so it is stored next to the journal. */
-const timingSchema = z.object({
-  seconds: z.number(),
-  queries: z.number(),
-  queryTokens: z.number(),
-  evaluations: z.number(),
-  evaluatedTokens: z.number(),
-});
-type AttackTiming = z.output<typeof timingSchema>;
-const zeroTiming: AttackTiming = { seconds: 0, ...createCounters() };
-
 export interface RunAttackOptions {
   readonly attacker: Attacker;
   /** The examples in order. A lazy iterable keeps memory constant. */
@@ -60,7 +51,7 @@ export interface RunAttackOptions {
   readonly numExamples: number;
   readonly seed: number | string;
   /** Maximum number of queries per example. */
-  readonly budget?: number;
+  readonly budget?: number | undefined;
   /** SHA-256 of what determines the attack space ({ substitutions, languageModel }). */
   readonly hashes: Readonly<Record<string, string>>;
   /** Everything else that determines the results (task, split, constraints). */
@@ -74,13 +65,12 @@ export interface RunAttackOptions {
 
 /** Runs one attack on all examples and writes its journal. With `resume`, it continues a stopped run. */
 export async function runAttack(options: RunAttackOptions): Promise<void> {
-  const { attacker, seed, numExamples, journalPath, resume = false } = options;
-  const budget = options.budget === undefined ? {} : { budget: options.budget };
+  const { attacker, seed, budget, numExamples, journalPath, resume = false } = options;
   const header: JournalHeader = {
     attack: attacker.name,
     options: attacker.options,
     hashes: { ...attacker.hashes, ...options.hashes },
-    settings: { ...options.settings, hasBudget: attacker.hasBudget, ...budget },
+    settings: { ...options.settings, hasBudget: attacker.hasBudget, budget },
     seed,
     examples: numExamples,
   };
@@ -96,7 +86,7 @@ export async function runAttack(options: RunAttackOptions): Promise<void> {
     options.onStart?.(done);
     if (done === numExamples) return;
     const examples = requireModifiableWords(options.attackExamples);
-    for await (const result of attacker.run(examples, { seed, skip: done, ...budget })) {
+    for await (const result of attacker.run(examples, { seed, skip: done, budget })) {
       journal.append(result);
       options.onResult?.(result, ++done);
       if (performance.now() - saved < 5000) continue;
@@ -117,6 +107,8 @@ function getTimingPath(journalPath: string): string {
   return `${journalPath.replace(/\.jsonl$/, "")}.timing.json`;
 }
 
+const zeroTiming: AttackTiming = { ...createCounters(), seconds: 0 };
+
 /** Reads the total cost of the runs that wrote a journal; zeros if it was never recorded. */
 export async function readTiming(journalPath: string): Promise<AttackTiming> {
   try {
@@ -126,18 +118,12 @@ export async function readTiming(journalPath: string): Promise<AttackTiming> {
   }
 }
 
-/** Returns a function that adds the cost since now to `before` and writes the total. */
-function createTimingWriter(journalPath: string, counters: QueryCounters, before: AttackTiming): () => Promise<void> {
+/** Returns a function that adds the cost since now to `spent` and writes the total. */
+function createTimingWriter(journalPath: string, counters: QueryCounters, spent: AttackTiming): () => Promise<void> {
   const [startCounters, startTime] = [{ ...counters }, performance.now()];
-  const total = (key: keyof QueryCounters) => before[key] + counters[key] - startCounters[key];
   return () => {
-    const timing: AttackTiming = {
-      seconds: before.seconds + (performance.now() - startTime) / 1000,
-      queries: total("queries"),
-      queryTokens: total("queryTokens"),
-      evaluations: total("evaluations"),
-      evaluatedTokens: total("evaluatedTokens"),
-    };
+    const timing = { ...spent, seconds: spent.seconds + (performance.now() - startTime) / 1000 };
+    for (const key of countersSchema.keyof().options) timing[key] += counters[key] - startCounters[key];
     return writeFileAtomic(getTimingPath(journalPath), `${JSON.stringify(timing)}\n`);
   };
 }

@@ -78,14 +78,11 @@ export interface AttackDefinition<Options = unknown> {
 }
 
 /** An attack that is ready to run, with validated options. */
-export interface Attack {
-  readonly name: string;
+export interface Attack extends Pick<AttackDefinition, "name" | "hasBudget" | "usesLanguageModel"> {
   /** The validated options, for the journal. */
   readonly options: unknown;
   /** SHA-256 of the file of a custom attack. Built-in attacks have none. */
   readonly source?: string;
-  readonly hasBudget: boolean;
-  readonly usesLanguageModel?: boolean;
   readonly search: Search;
   readonly exact?: (problem: SearchProblem) => boolean;
 }
@@ -200,15 +197,8 @@ export function* runSearch(
   const [after] = (yield [{ replacementIndices }]) as [Score];
   const outcome = isMisclassified(after, label) ? "success" : "failed";
   const exact = attack.exact ? { exact: !exhausted && attack.exact(problem) } : {};
-  return createAttackResult(example, {
-    ...tally.counts,
-    ...exact,
-    exhausted,
-    outcome,
-    replacementIndices,
-    before,
-    after,
-  });
+  const found = { ...tally.counts, ...exact, exhausted, outcome, replacementIndices, before, after } as const;
+  return createAttackResult(example, found);
 }
 
 /** Counts queries as the sequential algorithm would, and keeps the candidate with the lowest margin. */

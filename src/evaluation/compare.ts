@@ -184,19 +184,12 @@ function formatVerdict(comparison: Omit<MetricComparison, "verdict">): string {
     const [winner, loser] = better === "first" ? [firstName, secondName] : [secondName, firstName];
     return `${metric}: ${winner} is better than ${loser}: ${numbers}.`;
   }
-  const power = describePower(examples, { discordant: estimateDiscordantFraction(comparison) });
-  return `${metric}: the difference between ${firstName} and ${secondName} is not statistically significant: ${numbers}. ${power}`;
-}
-
-/** Estimates the fraction of examples that only one model classifies correctly, from the width of the CI. */
-function estimateDiscordantFraction({
-  examples,
-  low,
-  high,
-}: Pick<MetricComparison, "examples" | "low" | "high">): number {
-  const error = (high - low) / (2 * 1.96);
+  // The width of the CI gives the fraction of examples that only one model classifies correctly.
   // At least one example keeps the detectable difference above zero.
-  return Math.max(1 / examples, Math.min(1, error * error * examples));
+  const error = (high - low) / (2 * 1.96);
+  const discordant = Math.max(1 / examples, Math.min(1, error * error * examples));
+  const power = describePower(examples, { discordant });
+  return `${metric}: the difference between ${firstName} and ${secondName} is not statistically significant: ${numbers}. ${power}`;
 }
 
 function formatPValue(p: number): string {

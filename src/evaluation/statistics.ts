@@ -155,15 +155,13 @@ export function pairedBootstrap(
     return sum / (seeds * examples);
   });
   const confidence = options.confidence ?? 0.95;
-  const [countAtMostZero, countAtLeastZero] = [
-    means.filter((value) => value <= 0).length,
-    means.filter((value) => value >= 0).length,
-  ];
+  const atMostZero = means.filter((value) => value <= 0).length;
+  const atLeastZero = means.filter((value) => value >= 0).length;
   return {
     difference: mean(gaps.map(mean)),
     low: quantile(means, (1 - confidence) / 2),
     high: quantile(means, (1 + confidence) / 2),
-    p: Math.min(1, (2 * (Math.min(countAtMostZero, countAtLeastZero) + 1)) / (samples + 1)),
+    p: Math.min(1, (2 * (Math.min(atMostZero, atLeastZero) + 1)) / (samples + 1)),
   };
 }
 

@@ -2,21 +2,21 @@ import { copyFileSync, existsSync, readFileSync, truncateSync, writeFileSync } f
 import { join } from "node:path";
 import fc from "fast-check";
 import { beforeAll, describe, expect, test } from "vitest";
-import type { Attacker } from "../../src/attacks/attacker.js";
 import { JournalWriter, readJournal } from "../../src/attacks/journal.js";
+import { loadAttack } from "../../src/attacks/load-attack.js";
 import { createPoolAttacker, SearchPool } from "../../src/attacks/pool.js";
 import type { AttackResult } from "../../src/attacks/result.js";
-import { type RunAttackOptions, readTiming, runAttack } from "../../src/attacks/run-attack.js";
+import { type Attacker, type RunAttackOptions, readTiming, runAttack } from "../../src/attacks/run-attack.js";
 import { verifyJournal } from "../../src/attacks/verify.js";
 import { UserError } from "../../src/errors.js";
 import { parseSubstitutionTable } from "../../src/text/substitutions.js";
 import { temporaryFolder } from "../temporary.js";
-import { attack, collect, hashed, type ScriptedInput, scriptedVictim, targetOfChoices } from "./scripted.js";
+import { collect, createExample, hashed, type ScriptedInput, scriptedVictim } from "./scripted.js";
 
 const folder = temporaryFolder();
 
-const targets = Array.from({ length: 14 }, (_, i) =>
-  targetOfChoices(
+const examples = Array.from({ length: 14 }, (_, i) =>
+  createExample(
     `id ${i}`,
     [
       ["Good", "Great", "Fine"],
@@ -27,17 +27,17 @@ const targets = Array.from({ length: 14 }, (_, i) =>
     i % 2,
   ),
 );
-const whole = join(folder, "whole.jsonl");
+const complete = join(folder, "complete.jsonl");
 
-async function evolve(pool: SearchPool<ScriptedInput>): Promise<Attacker> {
-  return createPoolAttacker(pool, await attack("genetic", { population: 4, iterations: 3 }));
+async function createGeneticAttacker(pool: SearchPool<ScriptedInput>): Promise<Attacker> {
+  return createPoolAttacker(pool, await loadAttack("genetic", { population: 4, iterations: 3 }));
 }
 
 async function run(journal: string, change: Partial<RunAttackOptions> = {}): Promise<void> {
   await runAttack({
-    attacker: await evolve(new SearchPool(scriptedVictim(2, hashed(2)), { concurrency: 4 })),
-    attackExamples: targets,
-    numExamples: targets.length,
+    attacker: await createGeneticAttacker(new SearchPool(scriptedVictim(2, hashed(2)), { concurrency: 4 })),
+    attackExamples: examples,
+    numExamples: examples.length,
     seed: 3,
     hashes: { substitutions: "s" },
     settings: { task: "toy" },
@@ -46,21 +46,21 @@ async function run(journal: string, change: Partial<RunAttackOptions> = {}): Pro
   });
 }
 
-beforeAll(() => run(whole));
+beforeAll(() => run(complete));
 
-describe("the journal", () => {
-  test("resumed after a cut at any byte is the same file", async () => {
-    const bytes = readFileSync(whole);
+describe("a journal", () => {
+  test("truncated at any byte and resumed is the same file", async () => {
+    const bytes = readFileSync(complete);
     await fc.assert(
       fc.asyncProperty(
         fc.integer({ min: 0, max: bytes.length }),
         fc.integer({ min: 1, max: 20 }),
-        async (cut, searches) => {
-          const path = join(folder, "cut.jsonl");
-          writeFileSync(path, bytes.subarray(0, cut));
+        async (length, concurrency) => {
+          const path = join(folder, "truncated.jsonl");
+          writeFileSync(path, bytes.subarray(0, length));
           await run(path, {
             resume: true,
-            attacker: await evolve(new SearchPool(scriptedVictim(2, hashed(2)), { concurrency: searches })),
+            attacker: await createGeneticAttacker(new SearchPool(scriptedVictim(2, hashed(2)), { concurrency })),
           });
           expect(readFileSync(path).equals(bytes)).toBe(true);
         },
@@ -71,57 +71,59 @@ describe("the journal", () => {
 
   test("reports only the new results of a resumed run", async () => {
     const path = join(folder, "partial.jsonl");
-    const lines = readFileSync(whole, "utf8").split(/(?<=\n)/);
+    const lines = readFileSync(complete, "utf8").split(/(?<=\n)/);
     writeFileSync(path, lines.slice(0, 7).join(""));
     const seen: string[] = [];
     await run(path, { resume: true, onResult: (result, done) => seen.push(`${done} ${result.id}`) });
     expect(seen[0]).toBe("7 id 6");
     expect(seen).toHaveLength(8);
-    expect(await readTiming(path)).toMatchObject({ forwarded: expect.any(Number) });
+    expect(await readTiming(path)).toMatchObject({ evaluations: expect.any(Number) });
   });
 
-  test("is not overwritten without resume, nor continued with another model, table, seed or option", async () => {
+  test("is neither overwritten without resume nor continued with a different model, table, seed or option", async () => {
     const path = join(folder, "other.jsonl");
-    copyFileSync(whole, path);
+    copyFileSync(complete, path);
     await expect(run(path)).rejects.toThrow("--resume");
     const other = { ...scriptedVictim(2, hashed(2)), hashes: { model: "n", tokenizer: "t" } };
-    await expect(run(path, { resume: true, attacker: await evolve(new SearchPool(other)) })).rejects.toThrow(
-      'made with another model: "m" there, "n" now',
+    await expect(
+      run(path, { resume: true, attacker: await createGeneticAttacker(new SearchPool(other)) }),
+    ).rejects.toThrow('written with a different model: "m", now "n"');
+    await expect(run(path, { resume: true, hashes: { substitutions: "z" } })).rejects.toThrow(
+      "a different substitutions",
     );
-    await expect(run(path, { resume: true, hashes: { substitutions: "z" } })).rejects.toThrow("another substitutions");
-    await expect(run(path, { resume: true, seed: 4 })).rejects.toThrow("another seed");
-    await expect(run(path, { resume: true, budget: 4 })).rejects.toThrow("another budget");
-    expect(readFileSync(path).equals(readFileSync(whole))).toBe(true);
+    await expect(run(path, { resume: true, seed: 4 })).rejects.toThrow("a different seed");
+    await expect(run(path, { resume: true, budget: 4 })).rejects.toThrow("a different budget: none, now 4");
+    expect(readFileSync(path).equals(readFileSync(complete))).toBe(true);
   });
 
-  test("with a damaged line in the middle is not continued", async () => {
+  test("with a changed line is not continued", async () => {
     const path = join(folder, "damaged.jsonl");
-    writeFileSync(path, readFileSync(whole, "utf8").replace("wörd3", "word3"));
-    await expect(run(path, { resume: true })).rejects.toThrow(/damaged.jsonl:5: this line was changed/);
+    writeFileSync(path, readFileSync(complete, "utf8").replace("wörd3", "word3"));
+    await expect(run(path, { resume: true })).rejects.toThrow(
+      /damaged.jsonl:5: the line does not match its checksum. Restore the file/,
+    );
   });
 
-  test("of texts without any substitute is refused before the work", async () => {
-    const path = join(folder, "closed.jsonl");
-    const closed = targets.map((target) => ({ ...target, replacements: target.words.map((word) => [word]) }));
-    await expect(run(path, { attackExamples: closed })).rejects.toThrow(
-      "none of the words of 14 examples has a substitute",
-    );
+  test("is not started for texts without any substitute", async () => {
+    const path = join(folder, "fixed.jsonl");
+    const fixed = examples.map((example) => ({ ...example, replacements: example.words.map((word) => [word]) }));
+    await expect(run(path, { attackExamples: fixed })).rejects.toThrow("no word of 14 examples has a substitute");
   });
 });
 
-describe("verify", () => {
+describe("verifyJournal", () => {
   const victim = scriptedVictim(2, hashed(2));
 
-  test("confirms a whole journal", async () => {
-    const { lines, outcomes } = await verifyJournal(whole, victim);
+  test("confirms a complete journal", async () => {
+    const { lines, outcomes } = await verifyJournal(complete, victim);
     expect(lines).toBe(14);
     expect(outcomes.success).toBeGreaterThan(0);
     expect(outcomes.skipped).toBeGreaterThan(0);
     expect(outcomes.skipped + outcomes.success + outcomes.failed).toBe(14);
   });
 
-  test("rejects it after any single edit of a byte, inserted, removed or changed", async () => {
-    const bytes = readFileSync(whole);
+  test("rejects a journal in which any byte was inserted, removed or changed", async () => {
+    const bytes = readFileSync(complete);
     const path = join(folder, "edited.jsonl");
     const edit = fc.record({
       at: fc.integer({ min: 0, max: bytes.length - 1 }),
@@ -130,8 +132,12 @@ describe("verify", () => {
     });
     await fc.assert(
       fc.asyncProperty(edit, async ({ at, byte, kind }) => {
-        const put = kind === "remove" ? Buffer.alloc(0) : Buffer.of(byte);
-        const edited = Buffer.concat([bytes.subarray(0, at), put, bytes.subarray(kind === "insert" ? at : at + 1)]);
+        const inserted = kind === "remove" ? Buffer.alloc(0) : Buffer.of(byte);
+        const edited = Buffer.concat([
+          bytes.subarray(0, at),
+          inserted,
+          bytes.subarray(kind === "insert" ? at : at + 1),
+        ]);
         fc.pre(!edited.equals(bytes));
         writeFileSync(path, edited);
         await expect(verifyJournal(path, victim)).rejects.toThrow(UserError);
@@ -140,8 +146,8 @@ describe("verify", () => {
     );
   });
 
-  test("rejects lines dropped, repeated or exchanged, and names the line", async () => {
-    const lines = readFileSync(whole, "utf8").split(/(?<=\n)/);
+  test("rejects missing, repeated and swapped lines, and names the line", async () => {
+    const lines = readFileSync(complete, "utf8").split(/(?<=\n)/);
     const path = join(folder, "moved.jsonl");
     const variants: [string[], number][] = [
       [lines.toSpliced(4, 1), 5],
@@ -155,17 +161,17 @@ describe("verify", () => {
     }
   });
 
-  test("rejects what another victim does not confirm, and another model's journal", async () => {
-    await expect(verifyJournal(whole, scriptedVictim(2, hashed(2, "salt")))).rejects.toThrow(
-      /whole.jsonl:2: the original text has probabilities/,
+  test("rejects a journal that the victim does not confirm, and one of a different model", async () => {
+    await expect(verifyJournal(complete, scriptedVictim(2, hashed(2, "salt")))).rejects.toThrow(
+      /complete.jsonl:2: the journal records probabilities .* for the original text/,
     );
-    await expect(verifyJournal(whole, { ...victim, hashes: { model: "n" } })).rejects.toThrow("another model");
+    await expect(verifyJournal(complete, { ...victim, hashes: { model: "n" } })).rejects.toThrow("a different model");
   });
 
-  test("rejects a line that was written anew with a checksum that fits", async () => {
+  test("rejects a forged line with a valid checksum", async () => {
     const path = join(folder, "forged.jsonl");
     const forge = async (change: (result: AttackResult, before: AttackResult) => object): Promise<void> => {
-      const entries = await collect(readJournal(whole));
+      const entries = await collect(readJournal(complete));
       writeFileSync(path, "");
       const writer = await JournalWriter.open(path, entries[0]!.header);
       entries.forEach(({ result }, i) => {
@@ -177,8 +183,8 @@ describe("verify", () => {
       [() => ({ outcome: "undecided" }), "outcome: "],
       [() => ({ before: undefined }), "before: expected array"],
       [() => ({ label: 7 }), "label: expected one of the classes, received 7"],
-      [({ words }) => ({ fieldSizes: [words.length + 1] }), "fieldSizes: expected the words of each field"],
-      [(_, { id }) => ({ id }), "the example id 2 was attacked in a line before; expected each once"],
+      [({ words }) => ({ fieldSizes: [words.length + 1] }), "fieldSizes: expected the number of words per field"],
+      [(_, { id }) => ({ id }), "example id 2 occurs in an earlier line"],
     ];
     for (const [change, message] of forgeries) {
       await forge(change);
@@ -186,20 +192,20 @@ describe("verify", () => {
     }
   });
 
-  test("holds the edits to the table where one is given", async () => {
+  test("checks the edits against the substitution table", async () => {
     const entries = {
       good: ["great", "fine"],
       "\\ufffd\ufffd": ['quote"'],
       end: ["stop"],
-      ...Object.fromEntries(targets.map((_, i) => [`wörd${i}`, ["xx"]])),
+      ...Object.fromEntries(examples.map((_, i) => [`wörd${i}`, ["xx"]])),
     };
     const table = parseSubstitutionTable({ ...entries, end: [] }, "table");
     const path = join(folder, "table.jsonl");
     await run(path, { hashes: { substitutions: table.hash } });
-    await expect(verifyJournal(path, victim, { substitutions: table })).rejects.toThrow(/is no substitute of/);
+    await expect(verifyJournal(path, victim, { substitutions: table })).rejects.toThrow(/is not a substitute for/);
   });
 
-  test("says what is wrong with a file that is no journal", async () => {
+  test("describes what is wrong with a file that is not a journal", async () => {
     const path = join(folder, "none.jsonl");
     await expect(verifyJournal(path, victim)).rejects.toThrow("there is no such file");
     for (const text of ["hello\n", "{}\n", '{"a":1}\n{"b":2}\n']) {

@@ -2,6 +2,7 @@ import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
 import { createAttackExample, createInputBuilder } from "../../src/attacks/attack-space.js";
 import { constraintsSchema } from "../../src/attacks/constraints.js";
+import { loadAttack } from "../../src/attacks/load-attack.js";
 import { createModelVictim, type EncodedInput } from "../../src/attacks/model-victim.js";
 import { SearchPool } from "../../src/attacks/pool.js";
 import type { AttackResult } from "../../src/attacks/result.js";
@@ -18,7 +19,7 @@ import { free, getMemoryStats, Rng } from "../../src/tensor/index.js";
 import { loadSubstitutions, type Substitutions } from "../../src/text/substitutions.js";
 import { predictProbabilities } from "../../src/train/index.js";
 import { temporaryFolder } from "../temporary.js";
-import { attack, collect } from "./scripted.js";
+import { collect } from "./scripted.js";
 import { reviewExamples, tinyVictim } from "./tiny-victim.js";
 
 const folder = temporaryFolder();
@@ -26,103 +27,105 @@ const models: Record<"subword" | "word", Model> = {} as never;
 let substitutions: Substitutions;
 
 beforeAll(async () => {
-  for (const encoding of ["subword", "word"] as const) {
-    const made = await tinyVictim(join(folder, encoding), { tokenization: encoding });
-    models[encoding] = await loadModel(made.run);
-    substitutions = await loadSubstitutions(made.substitutions);
+  for (const tokenization of ["subword", "word"] as const) {
+    const victim = await tinyVictim(join(folder, tokenization), { tokenization });
+    models[tokenization] = await loadModel(victim.run);
+    substitutions = await loadSubstitutions(victim.substitutions);
   }
 });
 
-const open = (
+const createVictim = (
   model: Model,
   classifier: Classifier = createEagerClassifier(model, model.weights),
 ): Promise<Victim<EncodedInput>> => createModelVictim(model, classifier, cpuFloat32);
 
-function targetsOf(model: Model, count: number) {
+function createExamples(model: Model, count: number) {
   const encode = (texts: readonly string[]) => model.tokenizer.encodeWords(texts, model.maxLength);
   const options = { modifiableFields: [0], substitutions, constraints: constraintsSchema.parse({}), encode };
   return reviewExamples(count).map((example) => createAttackExample(example, options));
 }
 
-describe.each(["subword", "word"] as const)("a model with encoding %s", (encoding) => {
-  test("is given what its tokenizer makes of the changed text", async () => {
-    const model = models[encoding];
-    const victim = await open(model);
+describe.each(["subword", "word"] as const)("a model with %s tokenization", (tokenization) => {
+  test("receives the tokens of the changed text", async () => {
+    const model = models[tokenization];
+    const victim = await createVictim(model);
     const rng = new Rng("picks");
-    const [unknown] = model.tokenizer.idsToTokens([model.tokenizer.special.unkId]);
-    for (const target of targetsOf(model, 40)) {
-      const picks = Int16Array.from(target.replacements, (slots) => rng.integer(slots.length));
-      const toInput = createInputBuilder(target);
-      const changed = toInput({ replacementIndices: picks });
+    const [unkToken] = model.tokenizer.idsToTokens([model.tokenizer.special.unkId]);
+    for (const example of createExamples(model, 40)) {
+      const replacementIndices = Int16Array.from(example.replacements, (words) => rng.integer(words.length));
+      const toInput = createInputBuilder(example);
+      const changed = toInput({ replacementIndices });
       expect(victim.prepare(changed).encoding.ids).toEqual(tokenizeFor(model, changed.texts("")).ids);
-      const mask = rng.integer(target.words.length);
-      const hidden = Array.from(victim.prepare(toInput({ replacementIndices: picks, mask })).encoding.ids);
-      if (encoding === "subword")
-        expect(hidden).toEqual(
-          Array.from(tokenizeFor(model, toInput({ replacementIndices: picks, mask }).texts(unknown!)).ids),
+      const mask = rng.integer(example.words.length);
+      const masked = Array.from(victim.prepare(toInput({ replacementIndices, mask })).encoding.ids);
+      if (tokenization === "subword")
+        expect(masked).toEqual(
+          Array.from(tokenizeFor(model, toInput({ replacementIndices, mask }).texts(unkToken!)).ids),
         );
       else
-        expect(hidden).toEqual(
+        expect(masked).toEqual(
           Array.from(victim.prepare(changed).encoding.ids).with(mask + 1, model.tokenizer.special.unkId),
         );
     }
   });
 
-  test("reads pairs, also with an empty second text", async () => {
-    const model = models[encoding];
-    const victim = await open(model);
+  test("reads pairs, also with an empty text", async () => {
+    const model = models[tokenization];
+    const victim = await createVictim(model);
     for (const texts of [
       ["the film", "was good"],
       ["the film", ""],
       ["", "bad"],
     ]) {
       const encode = (pair: readonly string[]) => model.tokenizer.encodeWords(pair, model.maxLength);
-      const target = createAttackExample(
+      const example = createAttackExample(
         { id: "1", label: 0, texts },
         { modifiableFields: [0, 1], substitutions, constraints: constraintsSchema.parse({}), encode },
       );
       const prepared = victim.prepare(
-        createInputBuilder(target)({ replacementIndices: new Int16Array(target.words.length) }),
+        createInputBuilder(example)({ replacementIndices: new Int16Array(example.words.length) }),
       );
       expect(prepared.encoding.ids).toEqual(tokenizeFor(model, texts).ids);
       expect(prepared.encoding.tokenTypeIds).toEqual(tokenizeFor(model, texts).tokenTypeIds);
     }
   });
 
-  test("answers as it does in evaluation, and leaves no tensor behind", async () => {
-    const model = models[encoding];
-    const victim = await open(model);
-    const inputs = targetsOf(model, 50).map((target) =>
-      victim.prepare(createInputBuilder(target)({ replacementIndices: new Int16Array(target.words.length) })),
+  test("returns the same probabilities as evaluation, and leaks no tensor", async () => {
+    const model = models[tokenization];
+    const victim = await createVictim(model);
+    const inputs = createExamples(model, 50).map((example) =>
+      victim.prepare(createInputBuilder(example)({ replacementIndices: new Int16Array(example.words.length) })),
     );
     const before = getMemoryStats().tensors;
     const rows = await victim.probabilities(inputs);
     expect(getMemoryStats().tensors).toBe(before);
-    for (const [i, { encoding: encoded }] of inputs.entries()) {
-      const [alone] = await predictProbabilities(model, model.weights, [encoded]);
+    for (const [i, { encoding }] of inputs.entries()) {
+      const [alone] = await predictProbabilities(model, model.weights, [encoding]);
       for (const [k, value] of alone!.entries()) expect(rows[i]![k]).toBeCloseTo(value, 6);
     }
   });
 
   test.each(["pwws", "genetic"])(
-    "%s finds the same whatever the pool and the batches; near-ties alone may turn",
+    "%s: results do not depend on concurrency and batches, except for near ties",
     async (name) => {
-      const model = models[encoding];
-      const search = await attack(name, name === "genetic" ? { population: 6, iterations: 4 } : {});
-      const run = async (searches: number, batchTokens: number, batchCost: number): Promise<AttackResult[]> => {
-        const victim = await open(model, { ...createEagerClassifier(model, model.weights), batchTokens, batchCost });
-        return collect(
-          new SearchPool(victim, { concurrency: searches }).run(targetsOf(model, 40), search, { seed: 5 }),
-        );
+      const model = models[tokenization];
+      const attack = await loadAttack(name, name === "genetic" ? { population: 6, iterations: 4 } : {});
+      const run = async (concurrency: number, batchTokens: number, batchCost: number): Promise<AttackResult[]> => {
+        const victim = await createVictim(model, {
+          ...createEagerClassifier(model, model.weights),
+          batchTokens,
+          batchCost,
+        });
+        return collect(new SearchPool(victim, { concurrency }).run(createExamples(model, 40), attack, { seed: 5 }));
       };
       const expected = await run(1, 8, 0);
       expect(new Set(expected.map(({ outcome }) => outcome))).toContain("success");
-      for (const [searches, tokens, cost] of [
+      for (const [concurrency, tokens, cost] of [
         [7, 64, 0],
         [40, 2048, 32],
         [16, 300, 1000],
       ] as const) {
-        const found = await run(searches, tokens, cost);
+        const found = await run(concurrency, tokens, cost);
         for (const [i, result] of found.entries()) {
           if (result.nearTie || expected[i]!.nearTie) continue;
           const { before, after, ...rest } = result;
@@ -136,11 +139,11 @@ describe.each(["subword", "word"] as const)("a model with encoding %s", (encodin
   );
 });
 
-test("the hash says what decides the answers", async () => {
+test("the hash covers everything that determines the answers", async () => {
   const model = models.subword;
   const classifier = createEagerClassifier(model, model.weights);
-  const hash = async (changed: Model, compute: "float32" | "bfloat16" = "float32") =>
-    (await createModelVictim(changed, classifier, { device: "cpu", computeDtype: compute })).hash;
+  const hash = async (changed: Model, computeDtype: "float32" | "bfloat16" = "float32") =>
+    (await createModelVictim(changed, classifier, { device: "cpu", computeDtype })).hash;
   const hashes = [
     await hash(model),
     await hash({ ...model, tokenization: "word" }),
@@ -152,8 +155,8 @@ test("the hash says what decides the answers", async () => {
   expect(await hash(model)).toBe(hashes[0]);
 });
 
-test("a text that spells a separator is not a pair", async () => {
-  const victim = await open(models.subword);
+test("a text that contains a separator differs from a pair", async () => {
+  const victim = await createVictim(models.subword);
   const contents = [["good [SEP] bad"], ["good", "bad"]].map((texts) => {
     const input = { words: [], fields: [], fieldCount: texts.length, texts: () => texts };
     return Buffer.from(victim.prepare(input).content).toString("hex");
@@ -161,8 +164,10 @@ test("a text that spells a separator is not a pair", async () => {
   expect(contents[0]).not.toBe(contents[1]);
 });
 
-test("a model without a trained head is refused", async () => {
+test("rejects a model without a trained head", async () => {
   const bare = await loadModel(join(folder, "subword", "tiny-bert"), { labels: ["a", "b"] });
-  await expect(open(bare)).rejects.toThrow("expected a trained classifier, but the checkpoint lacks classifier.weight");
+  await expect(createVictim(bare)).rejects.toThrow(
+    "is not a trained classifier: the checkpoint has no classifier.weight",
+  );
   free(bare.weights);
 });

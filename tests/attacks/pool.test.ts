@@ -2,21 +2,22 @@ import { appendFileSync, statSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import type { Attack } from "../../src/attacks/attack-definition.js";
 import type { AttackExample } from "../../src/attacks/attack-space.js";
+import { loadAttack } from "../../src/attacks/load-attack.js";
 import { SearchPool } from "../../src/attacks/pool.js";
 import { computeContentKey, openScoreCache, ScoreCache } from "../../src/attacks/score-cache.js";
+import type { Attack } from "../../src/attacks/search.js";
 import { temporaryFolder } from "../temporary.js";
-import { attack, collect, hashed, scriptedVictim, targetOfChoices } from "./scripted.js";
+import { collect, createExample, hashed, scriptedVictim } from "./scripted.js";
 
 const folder = temporaryFolder();
 
-/** Texts over few words, so that examples share candidates and the cache has work. */
-const targetsArbitrary = fc
+/** Texts with a small vocabulary, so that examples have candidates in common and use the cache. */
+const examplesArbitrary = fc
   .array(fc.array(fc.integer({ min: 0, max: 5 }), { minLength: 1, maxLength: 5 }), { minLength: 1, maxLength: 9 })
   .map((texts) =>
     texts.map((words, i) =>
-      targetOfChoices(
+      createExample(
         `example ${i}`,
         words.map((word) => [`w${word}`, ...Array.from({ length: word % 4 }, (_, k) => `s${word}${k}`)]),
         i % 2,
@@ -24,57 +25,45 @@ const targetsArbitrary = fc
     ),
   );
 
-async function attacks(): Promise<Attack[]> {
+async function loadAttacks(): Promise<Attack[]> {
   return [
-    await attack("pwws"),
-    await attack("genetic", { population: 4, iterations: 3 }),
-    await attack("greedy"),
-    await attack("random", { samples: 9 }),
-    await attack("exhaustive", { budget: 50 }),
+    await loadAttack("pwws"),
+    await loadAttack("genetic", { population: 4, iterations: 3 }),
+    await loadAttack("greedy"),
+    await loadAttack("random", { samples: 9 }),
+    await loadAttack("exhaustive", { maxCandidates: 50 }),
   ];
 }
 
-describe("the pool", () => {
-  test("gives the same results at any pool size, batch size, memory and order", async () => {
-    const searches = await attacks();
+describe("SearchPool", () => {
+  test("results do not depend on concurrency, batch size, cache size or order", async () => {
+    const attacks = await loadAttacks();
     const run = (
-      targets: AttackExample[],
-      which: Attack,
-      options: { searches: number; waiting: number; capacity: number; entries: number; budget: number },
+      examples: AttackExample[],
+      attack: Attack,
+      budget: number,
+      sizes: { concurrency: number; maxPendingTexts: number; batchSize: number; entries: number },
     ) => {
-      const pool = new SearchPool(scriptedVictim(2, hashed(2), options.capacity), {
-        ...options,
-        cache: new ScoreCache(2, { entries: options.entries }),
-      });
-      return collect(pool.run(targets, which, { seed: 7, budget: options.budget }));
+      const cache = new ScoreCache(2, { entries: sizes.entries });
+      const pool = new SearchPool(scriptedVictim(2, hashed(2), sizes.batchSize), { ...sizes, cache });
+      return collect(pool.run(examples, attack, { seed: 7, budget }));
     };
     const size = (max: number) => fc.integer({ min: 1, max });
     await fc.assert(
       fc.asyncProperty(
-        targetsArbitrary,
+        examplesArbitrary,
         size(8),
         size(20),
         size(9),
         size(30),
         size(60),
-        async (targets, pool, waiting, capacity, entries, budget) => {
-          for (const which of searches) {
-            const expected = await run(targets, which, {
-              searches: 1,
-              waiting: 1,
-              capacity: 1,
-              entries: 10_000,
-              budget,
-            });
-            const found = await run(targets, which, { searches: pool, waiting, capacity, entries, budget });
-            const reversed = await run([...targets].reverse(), which, {
-              searches: pool,
-              waiting,
-              capacity,
-              entries,
-              budget,
-            });
-            expect(found).toEqual(expected);
+        async (examples, concurrency, maxPendingTexts, batchSize, entries, budget) => {
+          const sizes = { concurrency, maxPendingTexts, batchSize, entries };
+          const smallest = { concurrency: 1, maxPendingTexts: 1, batchSize: 1, entries: 10_000 };
+          for (const attack of attacks) {
+            const expected = await run(examples, attack, budget, smallest);
+            const reversed = await run([...examples].reverse(), attack, budget, sizes);
+            expect(await run(examples, attack, budget, sizes)).toEqual(expected);
             expect(reversed.reverse()).toEqual(expected);
             expect(Math.max(...expected.map((result) => result.queries))).toBeLessThanOrEqual(budget);
           }
@@ -84,29 +73,29 @@ describe("the pool", () => {
     );
   });
 
-  test("scores every distinct text once, in batches of like length", async () => {
+  test("scores every distinct text once, in batches of similar length", async () => {
     const victim = scriptedVictim(2, () => [0.9, 0.1], 4);
-    const targets = [5, 1, 3, 1, 5, 3].map((length, i) =>
-      targetOfChoices(
+    const examples = [5, 1, 3, 1, 5, 3].map((length, i) =>
+      createExample(
         `${i}`,
         Array.from({ length }, () => ["a", "b"]),
       ),
     );
     const pool = new SearchPool(victim);
-    await collect(pool.run(targets, await attack("exhaustive"), { seed: 1 }));
+    await collect(pool.run(examples, await loadAttack("exhaustive"), { seed: 1 }));
     const texts = victim.calls.flat();
     expect(new Set(texts).size).toBe(texts.length);
-    expect(pool.counters.forwarded).toBe(2 + 8 + 32);
+    expect(pool.counters.evaluations).toBe(2 + 8 + 32);
     for (const call of victim.calls) expect(call.length).toBeLessThanOrEqual(4);
-    // The first round: three distinct originals, shortest first.
+    // The first round has three distinct original texts, shortest first.
     expect(victim.calls[0]).toEqual(["a", "a a a", "a a a a a"]);
   });
 
-  test("skips what was wrong from the start, and holds a tie to be right", async () => {
+  test("skips misclassified examples, and counts a tie as correct", async () => {
     const answers: Record<string, number[]> = { a: [0.4, 0.6], b: [0.5, 0.5], c: [0.50001, 0.49999] };
-    const targets = Object.keys(answers).map((word) => targetOfChoices(word, [[word]]));
+    const examples = Object.keys(answers).map((word) => createExample(word, [[word]]));
     const results = await collect(
-      new SearchPool(scriptedVictim(2, (text) => answers[text]!)).run(targets, await attack("pwws"), { seed: 1 }),
+      new SearchPool(scriptedVictim(2, (text) => answers[text]!)).run(examples, await loadAttack("pwws"), { seed: 1 }),
     );
     expect(results.map(({ outcome, nearTie, queries }) => ({ outcome, nearTie, queries }))).toEqual([
       { outcome: "skipped", nearTie: false, queries: 1 },
@@ -115,8 +104,8 @@ describe("the pool", () => {
     ]);
   });
 
-  test("ends a search at its budget with the best text so far", async () => {
-    const choices = [
+  test("stops a search at its query budget with the best text so far", async () => {
+    const replacements = [
       ["a", "x", "y"],
       ["b", "z"],
     ];
@@ -125,7 +114,7 @@ describe("the pool", () => {
       const victim = scriptedVictim(2, (text) => [gold[text] ?? 0.1, 1 - (gold[text] ?? 0.1)]);
       return (
         await collect(
-          new SearchPool(victim).run([targetOfChoices("1", choices)], await attack("pwws"), { seed: 1, budget }),
+          new SearchPool(victim).run([createExample("1", replacements)], await loadAttack("pwws"), { seed: 1, budget }),
         )
       )[0]!;
     };
@@ -140,8 +129,8 @@ describe("the pool", () => {
     expect(await run(100)).toMatchObject({ outcome: "success", exhausted: false, queries: 7, final: ["a", "z"] });
   });
 
-  test("refuses candidates outside the space", async () => {
-    const wrong: Attack = {
+  test("rejects candidates outside the attack space", async () => {
+    const invalid: Attack = {
       name: "mine",
       options: {},
       hasBudget: false,
@@ -151,59 +140,59 @@ describe("the pool", () => {
       },
     };
     const run = collect(
-      new SearchPool(scriptedVictim(2, () => [0.9, 0.1])).run([targetOfChoices("1", [["a", "b"]])], wrong, { seed: 1 }),
+      new SearchPool(scriptedVictim(2, () => [0.9, 0.1])).run([createExample("1", [["a", "b"]])], invalid, { seed: 1 }),
     );
-    await expect(run).rejects.toThrow("attack mine: word 0 has 2 choices, a candidate picks number 2");
+    await expect(run).rejects.toThrow("attack mine: word 0 has 2 replacements, but a candidate uses index 2");
   });
 
-  test("refuses a victim that gives rows of the wrong shape or NaN", async () => {
+  test("rejects probabilities of the wrong shape, and NaN", async () => {
     for (const row of [[0.1, 0.2, 0.7], [Number.NaN, 1], []]) {
       const run = new SearchPool(scriptedVictim(2, () => row)).run(
-        [targetOfChoices("1", [["a", "b"]])],
-        await attack("greedy"),
+        [createExample("1", [["a", "b"]])],
+        await loadAttack("greedy"),
         { seed: 1 },
       );
-      await expect(collect(run)).rejects.toThrow("script: expected 2 finite probabilities a text");
+      await expect(collect(run)).rejects.toThrow("script: expected 2 finite probabilities per text");
     }
   });
 
   test("memory does not grow with the number of examples", async () => {
     let alive = 0;
-    let most = 0;
+    let maxAlive = 0;
     function* stream(): Generator<AttackExample> {
       for (let i = 0; i < 500; i++) {
-        most = Math.max(most, ++alive);
-        yield targetOfChoices(`${i}`, [["a", "b"], [`w${i}`]]);
+        maxAlive = Math.max(maxAlive, ++alive);
+        yield createExample(`${i}`, [["a", "b"], [`w${i}`]]);
       }
     }
     const pool = new SearchPool(scriptedVictim(2, hashed(2)), {
       concurrency: 16,
       cache: new ScoreCache(2, { entries: 100 }),
     });
-    for await (const _ of pool.run(stream(), await attack("greedy"), { seed: 1 })) alive--;
-    expect(most).toBe(16);
+    for await (const _ of pool.run(stream(), await loadAttack("greedy"), { seed: 1 })) alive--;
+    expect(maxAlive).toBe(16);
   });
 });
 
-describe("the score cache", () => {
-  test("lies on disk only where a victim's answers stay true, and is missing quietly where it cannot be written", async () => {
+describe("ScoreCache", () => {
+  test("is on disk only for deterministic victims, and in memory if the folder is not writable", async () => {
     const before = process.env.TEMPER_CACHE;
-    const scores = async (cache: string, stable: boolean) => {
+    const reopen = async (cache: string, isDeterministic: boolean) => {
       process.env.TEMPER_CACHE = cache;
-      const opened = openScoreCache({ numLabels: 2, hash: "h", isDeterministic: stable });
-      opened.set("k".repeat(16), [0.25, 0.75]);
-      opened.close();
-      return openScoreCache({ numLabels: 2, hash: "h", isDeterministic: stable }).get("k".repeat(16));
+      const scoreCache = openScoreCache({ numLabels: 2, hash: "h", isDeterministic });
+      scoreCache.set("k".repeat(16), [0.25, 0.75]);
+      scoreCache.close();
+      return openScoreCache({ numLabels: 2, hash: "h", isDeterministic }).get("k".repeat(16));
     };
-    expect(await scores(join(folder, "one"), true)).toEqual(Float32Array.of(0.25, 0.75));
-    expect(await scores(join(folder, "two"), false)).toBeUndefined();
+    expect(await reopen(join(folder, "one"), true)).toEqual(Float32Array.of(0.25, 0.75));
+    expect(await reopen(join(folder, "two"), false)).toBeUndefined();
     writeFileSync(join(folder, "file"), "");
-    expect(await scores(join(folder, "file"), true)).toBeUndefined();
+    expect(await reopen(join(folder, "file"), true)).toBeUndefined();
     if (before === undefined) delete process.env.TEMPER_CACHE;
     else process.env.TEMPER_CACHE = before;
   });
 
-  test("goes on in memory where the disk is full", () => {
+  test("continues in memory if the disk is full", () => {
     const cache = new ScoreCache(2, { path: "/dev/full" });
     cache.set("a".repeat(16), [0.25, 0.75]);
     cache.flush();
@@ -211,10 +200,10 @@ describe("the score cache", () => {
     expect([...cache.get("a".repeat(16))!]).toEqual([0.25, 0.75]);
   });
 
-  test("serves a second run from disk, and survives a torn and a damaged record", async () => {
+  test("serves a second run from disk, and ignores incomplete and damaged records", async () => {
     const path = join(folder, "scores");
-    const targets = Array.from({ length: 20 }, (_, i) =>
-      targetOfChoices(`${i}`, [
+    const examples = Array.from({ length: 20 }, (_, i) =>
+      createExample(`${i}`, [
         ["a", "b"],
         [`w${i}`, "x"],
       ]),
@@ -222,21 +211,20 @@ describe("the score cache", () => {
     const run = async () => {
       const cache = new ScoreCache(2, { path });
       const pool = new SearchPool(scriptedVictim(2, hashed(2)), { cache });
-      const results = await collect(pool.run(targets, await attack("greedy"), { seed: 1 }));
+      const results = await collect(pool.run(examples, await loadAttack("greedy"), { seed: 1 }));
       cache.close();
-      return { results, forwarded: pool.counters.forwarded };
+      return { results, evaluations: pool.counters.evaluations };
     };
     const first = await run();
-    expect(first.forwarded).toBeGreaterThan(20);
-    expect(await run()).toEqual({ results: first.results, forwarded: 0 });
+    expect(first.evaluations).toBeGreaterThan(20);
+    expect(await run()).toEqual({ results: first.results, evaluations: 0 });
     truncateSync(path, statSync(path).size - 5);
-    const torn = await run();
-    expect(torn).toEqual({ results: first.results, forwarded: 1 });
+    expect(await run()).toEqual({ results: first.results, evaluations: 1 });
     appendFileSync(path, Buffer.alloc(28, 7));
-    expect(await run()).toEqual({ results: first.results, forwarded: 0 });
+    expect(await run()).toEqual({ results: first.results, evaluations: 0 });
   });
 
-  test("keeps what was used lately within its bound", () => {
+  test("keeps recently used scores when it is full", () => {
     const cache = new ScoreCache(1, { entries: 4 });
     const key = (i: number) => computeContentKey(`text ${i}`);
     for (let i = 0; i < 100; i++) {

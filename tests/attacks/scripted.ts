@@ -1,7 +1,5 @@
 import { createHash } from "node:crypto";
-import type { Attack } from "../../src/attacks/attack-definition.js";
 import type { AttackExample } from "../../src/attacks/attack-space.js";
-import { loadAttack } from "../../src/attacks/index.js";
 import type { Candidate, Score, SearchProblem } from "../../src/attacks/search.js";
 import type { PreparedInput, Victim, VictimInput } from "../../src/attacks/victim.js";
 
@@ -9,21 +7,21 @@ export interface ScriptedInput extends PreparedInput {
   readonly input: VictimInput;
 }
 
-/** A victim that answers by a function of the text ("_" for a masked word), and remembers what it was asked. */
+/** A victim that answers with a function of the text ("_" for a masked word), and records its calls. */
 export function scriptedVictim(
-  classes: number,
+  numLabels: number,
   answer: (text: string) => readonly number[],
-  capacity = 8,
+  maxBatchSize = 8,
 ): Victim<ScriptedInput> & { readonly calls: string[][] } {
   const calls: string[][] = [];
   return {
     calls,
     name: "script",
-    numLabels: classes,
+    numLabels,
     hash: "0".repeat(64),
     hashes: { model: "m", tokenizer: "t" },
     isDeterministic: true,
-    maxBatchSize: capacity,
+    maxBatchSize,
     prepare: (input) => ({ input, content: input.texts("_").join("|"), length: input.words.length }),
     async probabilities(inputs) {
       calls.push(inputs.map(({ content }) => String(content)));
@@ -32,46 +30,46 @@ export function scriptedVictim(
   };
 }
 
-/** Pseudo-random probabilities decided by the text alone. */
-export function hashed(classes: number, salt = ""): (text: string) => number[] {
+/** Pseudo-random probabilities that depend only on the text. */
+export function hashed(numLabels: number, salt = ""): (text: string) => number[] {
   return (text) => {
     const digest = createHash("sha256")
       .update(salt + text)
       .digest();
-    const weights = Array.from({ length: classes }, (_, i) => 0.01 + digest.readUInt32LE(4 * i) / 2 ** 32);
+    const weights = Array.from({ length: numLabels }, (_, i) => 0.01 + digest.readUInt32LE(4 * i) / 2 ** 32);
     const total = weights.reduce((a, b) => a + b, 0);
     return weights.map((weight) => weight / total);
   };
 }
 
-export function targetOfChoices(
+export function createExample(
   id: string,
-  choices: readonly (readonly string[])[],
+  replacements: readonly (readonly string[])[],
   label = 0,
-  maxChanged = choices.length,
+  maxChanged = replacements.length,
 ): AttackExample {
-  const words = choices.map((slots) => slots[0]!);
+  const words = replacements.map(([word]) => word!);
   return {
     id,
     label,
     texts: [words.join(" ")],
     words,
     fields: new Uint8Array(words.length),
-    replacements: choices,
+    replacements,
     maxChanged,
     withoutLanguageModel: false,
   };
 }
 
-export function problemOf(
-  choices: readonly (readonly string[])[],
+export function createProblem(
+  replacements: readonly (readonly string[])[],
   original: readonly number[],
-  maxChanged = choices.length,
+  maxChanged = replacements.length,
 ): SearchProblem {
   return {
     id: "0",
-    words: choices.map((slots) => slots[0]!),
-    replacements: choices,
+    words: replacements.map(([word]) => word!),
+    replacements,
     label: 0,
     numLabels: original.length,
     originalScore: { probabilities: original },
@@ -79,26 +77,22 @@ export function problemOf(
   };
 }
 
-/** Runs a search by hand: every batch it asks is written down as text, and answered by a table of gold probabilities (two classes). */
+/** Runs a search by hand. It records every batch as text and answers with gold probabilities (two classes). */
 export function drive(
   generator: Generator<Candidate[], Candidate, Score[]>,
   problem: SearchProblem,
   gold: (text: string) => number,
-): { readonly asked: string[][]; readonly final: string } {
-  const text = ({ replacementIndices: picks, mask }: Candidate) =>
-    problem.replacements.map((slots, i) => (i === mask ? "_" : slots[picks[i]!]!)).join(" ");
-  const asked: string[][] = [];
+): { readonly queries: string[][]; readonly final: string } {
+  const text = ({ replacementIndices, mask }: Candidate) =>
+    problem.replacements.map((words, i) => (i === mask ? "_" : words[replacementIndices[i]!]!)).join(" ");
+  const queries: string[][] = [];
   let step = generator.next();
   while (!step.done) {
     const texts = step.value.map(text);
-    asked.push(texts);
+    queries.push(texts);
     step = generator.next(texts.map((line) => ({ probabilities: [gold(line), 1 - gold(line)] })));
   }
-  return { asked, final: text(step.value) };
-}
-
-export async function attack(name: string, options: unknown = {}): Promise<Attack> {
-  return loadAttack(name, options);
+  return { queries, final: text(step.value) };
 }
 
 export async function collect<T>(items: AsyncIterable<T>): Promise<T[]> {

@@ -1,18 +1,19 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { countCombinations } from "../../src/attacks/exhaustive.js";
+import { loadAttack } from "../../src/attacks/load-attack.js";
 import { SearchPool } from "../../src/attacks/pool.js";
 import type { SearchProblem } from "../../src/attacks/search.js";
 import { Rng } from "../../src/tensor/random.js";
-import { attack, collect, drive, problemOf, scriptedVictim, targetOfChoices } from "./scripted.js";
+import { collect, createExample, createProblem, drive, scriptedVictim } from "./scripted.js";
 
-const choices = [["the"], ["good", "fine", "nice"], ["old", "aged"], ["film", "movie"]];
+const replacements = [["the"], ["good", "fine", "nice"], ["old", "aged"], ["film", "movie"]];
 
-/** Draws from lists written down beforehand, and fails when more is drawn than the test foresaw. */
-function dictated(integers: number[], nexts: number[]): Rng {
+/** Returns fixed values instead of random ones, and fails if a search draws more of them. */
+function fixedRng(integers: number[], nexts: number[]): Rng {
   const take = (list: number[]) => {
     const value = list.shift();
-    if (value === undefined) throw new Error("more draws than dictated");
+    if (value === undefined) throw new Error("more draws than expected");
     return value;
   };
   return { integer: () => take(integers), next: () => take(nexts) } as unknown as Rng;
@@ -35,10 +36,10 @@ describe("pwws", () => {
   };
   const gold = (text: string) => table[text]!;
 
-  test("asks the saliencies, the substitutes, then the prefixes in the order of drop times saliency", async () => {
-    const problem = problemOf(choices, [0.9, 0.1]);
-    const { asked, final } = drive((await attack("pwws")).search(problem, new Rng(0)), problem, gold);
-    expect(asked).toEqual([
+  test("queries masked words, substitutes, then prefixes in the order of drop times saliency", async () => {
+    const problem = createProblem(replacements, [0.9, 0.1]);
+    const { queries, final } = drive((await loadAttack("pwws")).search(problem, new Rng(0)), problem, gold);
+    expect(queries).toEqual([
       [
         "the _ old film",
         "the good _ film",
@@ -54,48 +55,48 @@ describe("pwws", () => {
     expect(final).toBe("the nice aged movie");
   });
 
-  test("stops at the largest number of changes", async () => {
-    const problem = problemOf(choices, [0.9, 0.1], 2);
-    const { asked, final } = drive((await attack("pwws")).search(problem, new Rng(0)), problem, gold);
-    expect(asked.flat()).not.toContain("the nice aged movie");
+  test("never changes more words than allowed", async () => {
+    const problem = createProblem(replacements, [0.9, 0.1], 2);
+    const { queries, final } = drive((await loadAttack("pwws")).search(problem, new Rng(0)), problem, gold);
+    expect(queries.flat()).not.toContain("the nice aged movie");
     expect(final).toBe("the nice aged film");
   });
 
-  test("adaptive, chooses each substitute on the text as it stands then, and leaves words where none hurts", async () => {
-    const problem = problemOf(choices, [0.9, 0.1]);
-    const then: Record<string, number> = { ...table, "the fine aged film": 0.45, "the nice aged film": 0.6 };
-    const { asked, final } = drive(
-      (await attack("pwws", { adaptive: true })).search(problem, new Rng(0)),
+  test("adaptive: chooses each substitute on the current text, and keeps words that no substitute beats", async () => {
+    const problem = createProblem(replacements, [0.9, 0.1]);
+    const changed: Record<string, number> = { ...table, "the fine aged film": 0.45, "the nice aged film": 0.6 };
+    const { queries, final } = drive(
+      (await loadAttack("pwws", { adaptive: true })).search(problem, new Rng(0)),
       problem,
-      (text) => then[text]!,
+      (text) => changed[text]!,
     );
-    expect(asked.slice(1)).toEqual([["the good aged film"], ["the fine aged film", "the nice aged film"]]);
+    expect(queries.slice(1)).toEqual([["the good aged film"], ["the fine aged film", "the nice aged film"]]);
     expect(final).toBe("the fine aged film");
     const stubborn: Record<string, number> = {
-      ...then,
+      ...changed,
       "the fine aged film": 0.76,
       "the nice aged film": 0.9,
       "the good aged movie": 0.3,
     };
     const other = drive(
-      (await attack("pwws", { adaptive: true })).search(problem, new Rng(0)),
+      (await loadAttack("pwws", { adaptive: true })).search(problem, new Rng(0)),
       problem,
       (text) => stubborn[text]!,
     );
     expect(other.final).toBe("the good aged movie");
   });
 
-  test("counts a speculative prefix only if the sequential algorithm had asked it", async () => {
-    // "aged" alone fools: the second prefix of the group goes to the victim, but is no query. 1 + 7 + 1.
+  test("counts a prefix as a query only if the sequential algorithm would reach it", async () => {
+    // "aged" alone fools the victim. It also scores the second prefix, which is not a query: 1 + 7 + 1.
     const victim = scriptedVictim(2, (text) => {
       const p = text === "the good aged film" ? 0.3 : text === "the good old film" ? 0.9 : (table[text] ?? 0.6);
       return [p, 1 - p];
     });
     const pool = new SearchPool(victim);
-    const [result] = await collect(pool.run([targetOfChoices("a", choices)], await attack("pwws"), { seed: 1 }));
+    const [result] = await collect(pool.run([createExample("a", replacements)], await loadAttack("pwws"), { seed: 1 }));
     expect(result).toMatchObject({ outcome: "success", queries: 9, edits: [{ position: 2, from: "old", to: "aged" }] });
-    // The first prefix was scored as a substitute before: only the second is new.
-    expect(pool.counters).toMatchObject({ forwarded: 9, asked: 11 });
+    // The first prefix was already scored as a substitute, so only the second is new.
+    expect(pool.counters).toMatchObject({ evaluations: 9, queries: 11 });
   });
 });
 
@@ -113,32 +114,34 @@ describe("genetic", () => {
     "a1 b1": 0.6,
   };
   const gold = (text: string) => table[text]!;
-  const problem: SearchProblem = problemOf(two, [0.9, 0.1]);
+  const problem: SearchProblem = createProblem(two, [0.9, 0.1]);
 
-  test("mutates one random word to the best of all its choices, crosses parents, keeps the elite", async () => {
-    const search = (await attack("genetic", { population: 2, iterations: 1 })).search;
-    // Positions 0 and 1 mutate. Weights 0.3 and 0.15: 0.1 draws the first, 0.9 the second. 0.7 takes the father's word, 0.2 the mother's.
-    const { asked, final } = drive(search(problem, dictated([0, 1, 1], [0.1, 0.9, 0.7, 0.2])), problem, gold);
-    expect(asked).toEqual([
+  test("mutates one random word to its best replacement, crosses parents, and keeps the best member", async () => {
+    const search = (await loadAttack("genetic", { population: 2, iterations: 1 })).search;
+    // Positions 0 and 1 mutate. With weights 0.3 and 0.15, 0.1 selects the first parent and 0.9 the
+    // second. 0.7 takes the father's word, 0.2 the mother's.
+    const { queries, final } = drive(search(problem, fixedRng([0, 1, 1], [0.1, 0.9, 0.7, 0.2])), problem, gold);
+    expect(queries).toEqual([
       ["a b", "a1 b", "a2 b", "a b", "a b1"],
       ["a b", "a b1"],
     ]);
     expect(final).toBe("a2 b");
   });
 
-  test("checks its last generation", async () => {
-    const search = (await attack("genetic", { population: 2, iterations: 1 })).search;
-    const { asked, final } = drive(search(problem, dictated([0, 1, 1], [0.1, 0.9, 0.2, 0.2])), problem, gold);
-    expect(asked[1]).toEqual(["a2 b", "a2 b1"]);
+  test("checks the last generation", async () => {
+    const search = (await loadAttack("genetic", { population: 2, iterations: 1 })).search;
+    const { queries, final } = drive(search(problem, fixedRng([0, 1, 1], [0.1, 0.9, 0.2, 0.2])), problem, gold);
+    expect(queries[1]).toEqual(["a2 b", "a2 b1"]);
     expect(final).toBe("a2 b1");
   });
 
-  test("draws parents by the sigmoid of the margin where there are three classes", async () => {
-    const search = (await attack("genetic", { population: 2, iterations: 1 })).search;
+  test("selects parents by the sigmoid of the negative margin for three classes", async () => {
+    const search = (await loadAttack("genetic", { population: 2, iterations: 1 })).search;
     const three = { ...problem, numLabels: 3, originalScore: { probabilities: [0.8, 0.1, 0.1] } };
-    const generator = search(three, dictated([0, 1, 1], [0.66, 0.67, 0.2, 0.2]));
+    const generator = search(three, fixedRng([0, 1, 1], [0.66, 0.67, 0.2, 0.2]));
     generator.next();
-    // Margins: "a2 b" log(0.6/0.3) -> 1/3 + 1e-4; "a b1" log(0.75/0.15) -> 1/6 + 1e-4. The first has the share 0.66647.
+    // Margins: "a2 b" log(0.6/0.3) -> 1/3 + 1e-4; "a b1" log(0.75/0.15) -> 1/6 + 1e-4.
+    // The first is selected with probability 0.66647.
     const scores = [
       [0.8, 0.1, 0.1],
       [0.7, 0.2, 0.1],
@@ -147,7 +150,7 @@ describe("genetic", () => {
       [0.75, 0.15, 0.1],
     ].map((probabilities) => ({ probabilities }));
     const children = generator.next(scores).value as { replacementIndices: Int16Array }[];
-    // Mother "a2 b" (0.66), father "a b1" (0.67); every differing word from the mother, then word 1 mutates.
+    // Mother "a2 b" (0.66), father "a b1" (0.67). Words that differ come from the mother; word 1 mutates.
     expect(children.map(({ replacementIndices }) => [...replacementIndices])).toEqual([
       [2, 0],
       [2, 1],
@@ -156,22 +159,22 @@ describe("genetic", () => {
 
   test("never changes more words than allowed", async () => {
     const wide = Array.from({ length: 6 }, (_, i) => [`w${i}`, `x${i}`, `y${i}`]);
-    const limited = problemOf(wide, [0.9, 0.1], 2);
-    const search = (await attack("genetic", { population: 8, iterations: 5 })).search;
-    const { asked } = drive(
-      search(limited, new Rng(3)),
-      limited,
+    const constrained = createProblem(wide, [0.9, 0.1], 2);
+    const search = (await loadAttack("genetic", { population: 8, iterations: 5 })).search;
+    const { queries } = drive(
+      search(constrained, new Rng(3)),
+      constrained,
       (text) => 0.9 - 0.001 * (text.match(/[xy]/g)?.length ?? 0),
     );
-    const most = Math.max(...asked.flat().map((text) => text.match(/[xy]/g)?.length ?? 0));
-    expect(most).toBe(2);
+    const maxChanged = Math.max(...queries.flat().map((text) => text.match(/[xy]/g)?.length ?? 0));
+    expect(maxChanged).toBe(2);
   });
 
-  test("agrees with exhaustive on a two-word space of added effects", async () => {
+  test("agrees with exhaustive search on two words with additive effects", async () => {
     const effect = fc.array(fc.double({ min: -1, max: 1, noNaN: true }), { minLength: 3, maxLength: 3 });
     const [evolve, all] = [
-      (await attack("genetic", { population: 10, iterations: 10 })).search,
-      (await attack("exhaustive")).search,
+      (await loadAttack("genetic", { population: 10, iterations: 10 })).search,
+      (await loadAttack("exhaustive")).search,
     ];
     const space = [
       ["a", "a1", "a2"],
@@ -184,7 +187,7 @@ describe("genetic", () => {
           const [a, b] = text.split(" ") as [string, string];
           return 1 / (1 + Math.exp(-(bias + first[space[0]!.indexOf(a)]! + second[space[1]!.indexOf(b)]!)));
         };
-        const both = problemOf(space, [gold("a b"), 1 - gold("a b")]);
+        const both = createProblem(space, [gold("a b"), 1 - gold("a b")]);
         const fooled = [evolve, all].map((search) => gold(drive(search(both, new Rng(seed)), both, gold).final) < 0.5);
         expect(fooled[0]).toBe(fooled[1]);
       }),
@@ -194,41 +197,49 @@ describe("genetic", () => {
 });
 
 describe("greedy", () => {
-  test("takes the best choice of each word given those before it, and stops when the label flips", async () => {
+  test("takes the best replacement of each word in order, and stops when the label flips", async () => {
     const table: Record<string, number> = {
       "the fine old film": 0.8,
       "the nice old film": 0.95,
       "the fine aged film": 0.82,
       "the fine old movie": 0.4,
     };
-    const problem = problemOf(choices, [0.9, 0.1]);
-    const { asked, final } = drive(
-      (await attack("greedy")).search(problem, new Rng(0)),
+    const problem = createProblem(replacements, [0.9, 0.1]);
+    const { queries, final } = drive(
+      (await loadAttack("greedy")).search(problem, new Rng(0)),
       problem,
       (text) => table[text]!,
     );
-    expect(asked).toEqual([["the fine old film", "the nice old film"], ["the fine aged film"], ["the fine old movie"]]);
+    expect(queries).toEqual([
+      ["the fine old film", "the nice old film"],
+      ["the fine aged film"],
+      ["the fine old movie"],
+    ]);
     expect(final).toBe("the fine old movie");
   });
 });
 
 describe("random", () => {
-  test("tries as many texts as it is told, all inside the space", async () => {
-    const problem = problemOf(choices, [0.9, 0.1], 2);
-    const { asked } = drive((await attack("random", { samples: 30 })).search(problem, new Rng(5)), problem, () => 0.9);
-    expect(asked.flat()).toHaveLength(30);
-    for (const text of asked.flat()) {
-      const changed = text.split(" ").filter((word, i) => word !== choices[i]![0]);
+  test("tries the given number of texts, all within the attack space", async () => {
+    const problem = createProblem(replacements, [0.9, 0.1], 2);
+    const { queries } = drive(
+      (await loadAttack("random", { samples: 30 })).search(problem, new Rng(5)),
+      problem,
+      () => 0.9,
+    );
+    expect(queries.flat()).toHaveLength(30);
+    for (const text of queries.flat()) {
+      const changed = text.split(" ").filter((word, i) => word !== replacements[i]![0]);
       expect(changed.length).toBeLessThanOrEqual(2);
     }
   });
 });
 
 describe("exhaustive", () => {
-  test("tries every text once, fewest changes first", async () => {
-    const problem = problemOf(choices, [0.9, 0.1]);
-    const { asked } = drive((await attack("exhaustive")).search(problem, new Rng(0)), problem, () => 0.9);
-    const texts = asked.flat();
+  test("tries every text once, those with the fewest changes first", async () => {
+    const problem = createProblem(replacements, [0.9, 0.1]);
+    const { queries } = drive((await loadAttack("exhaustive")).search(problem, new Rng(0)), problem, () => 0.9);
+    const texts = queries.flat();
     expect(new Set(texts).size).toBe(texts.length);
     expect(texts).toHaveLength(3 * 2 * 2 - 1);
     expect(texts).toHaveLength(countCombinations(problem));
@@ -241,13 +252,13 @@ describe("exhaustive", () => {
     expect(texts.at(-1)).toBe("the nice aged movie");
   });
 
-  test("counts the space under a limit of changes, and says where it is only a bound", async () => {
-    const problem = problemOf(choices, [0.9, 0.1], 1);
+  test("counts the texts within maxChanged, and reports whether the result is exact", async () => {
+    const problem = createProblem(replacements, [0.9, 0.1], 1);
     expect(countCombinations(problem)).toBe(4);
-    const tight = await attack("exhaustive", { budget: 3 });
-    const { asked } = drive(tight.search(problem, new Rng(0)), problem, () => 0.9);
-    expect(asked.flat()).toHaveLength(3);
-    expect(tight.exact!(problem)).toBe(false);
-    expect((await attack("exhaustive", { budget: 4 })).exact!(problem)).toBe(true);
+    const limited = await loadAttack("exhaustive", { maxCandidates: 3 });
+    const { queries } = drive(limited.search(problem, new Rng(0)), problem, () => 0.9);
+    expect(queries.flat()).toHaveLength(3);
+    expect(limited.exact!(problem)).toBe(false);
+    expect((await loadAttack("exhaustive", { maxCandidates: 4 })).exact!(problem)).toBe(true);
   });
 });

@@ -4,7 +4,7 @@ import type { RunConfig } from "../../src/runs/config.js";
 import { fineTune } from "../../src/runs/fine-tune.js";
 import { reviews, tinyRun, writeReviews } from "../tiny-run.js";
 
-/** Words of the reviews that may stand for one another: some change the label's telling word for its opposite. */
+/** Substitutes for words of the reviews. Some replace the word that determines the label by its opposite. */
 const table = {
   good: ["fine", "grey", "dull"],
   fine: ["good", "cold"],
@@ -21,15 +21,15 @@ const table = {
 };
 
 export interface TinyVictim {
-  /** The run's folder. */
+  /** The run folder. */
   readonly run: string;
   readonly config: RunConfig;
   readonly substitutions: string;
-  /** A table of more reviews, to be attacked. */
+  /** A file with more reviews to attack. */
   readonly data: string;
 }
 
-/** Trains a tiny classifier and lays out what an attack on it needs. */
+/** Trains a tiny classifier and writes the files that an attack on it needs. */
 export async function tinyVictim(
   folder: string,
   changes: Partial<Omit<RunConfig, "train">> = {},
@@ -44,7 +44,7 @@ export async function tinyVictim(
   return { run, config, substitutions, data: writeReviews(join(folder, "more.tsv"), count, "more") };
 }
 
-/** Reviews as the examples of a task. */
+/** Returns reviews as examples of a task. */
 export function reviewExamples(count: number): { id: string; texts: string[]; label: number }[] {
   return reviews(count, "examples").map(({ text, label }, i) => ({
     id: `review ${i}`,

@@ -1,29 +1,37 @@
 import { join } from "node:path";
 import { parse } from "csv-parse/sync";
 import { beforeAll, describe, expect, test } from "vitest";
+import { loadAttack } from "../../src/attacks/load-attack.js";
 import { createPoolAttacker, SearchPool } from "../../src/attacks/pool.js";
-import { readTiming, runAttack } from "../../src/attacks/run-attack.js";
+import { runAttack } from "../../src/attacks/run-attack.js";
 import { formatJournalCsv } from "../../src/evaluation/attack-csv.js";
-import { type AttackSuiteSummary, summarize } from "../../src/evaluation/attack-summary.js";
+import {
+  type AttackSuiteSummary,
+  attackSuiteSummarySchema,
+  computeOutcomes,
+  type JournalSummary,
+  summarizeAttacks,
+  summarizeJournal,
+} from "../../src/evaluation/attack-summary.js";
 import { runSanityChecks } from "../../src/evaluation/sanity-checks.js";
-import { attack, collect, scriptedVictim, targetOfChoices } from "../attacks/scripted.js";
+import { collect, createExample, scriptedVictim } from "../attacks/scripted.js";
 import { temporaryFolder } from "../temporary.js";
 
 const folder = temporaryFolder();
 
-// Five texts: one wrong from the start, one that falls to either attack, one to greedy only, two that hold.
+// Five texts: one is misclassified, one is fooled by both attacks, one by greedy only, two resist.
 const gold: Record<string, number> = { "wrong x": 0.2, "both y": 0.3, "later y": 0.4 };
 const victim = scriptedVictim(2, (text) => {
   const p = gold[text] ?? 0.9;
   return [p, 1 - p];
 });
-const targets = ["wrong", "both", "later", "holds", "stays"].map((word, i) =>
-  targetOfChoices(word, word === "stays" ? [[word], ["x"]] : [[word], ["x", "z", "y"]], 0, i),
+const examples = ["wrong", "both", "later", "robust", "fixed"].map((word, i) =>
+  createExample(word, word === "fixed" ? [[word], ["x"]] : [[word], ["x", "z", "y"]], 0, i),
 );
 const paths = { greedy: join(folder, "greedy.jsonl"), random: join(folder, "random.jsonl") };
 
-async function run(name: "greedy" | "random", options: unknown, journal: string, list = targets): Promise<void> {
-  const attacker = createPoolAttacker(new SearchPool(victim), await attack(name, options));
+async function run(name: "greedy" | "random", options: unknown, journal: string, list = examples): Promise<void> {
+  const attacker = createPoolAttacker(new SearchPool(victim), await loadAttack(name, options));
   await runAttack({
     attacker,
     attackExamples: list,
@@ -35,54 +43,89 @@ async function run(name: "greedy" | "random", options: unknown, journal: string,
   });
 }
 
+/** Summarizes journals by attack name. */
+async function readJournals(journals: Readonly<Record<string, string>>): Promise<Map<string, JournalSummary>> {
+  const summaries = new Map<string, JournalSummary>();
+  for (const [name, path] of Object.entries(journals)) summaries.set(name, await summarizeJournal(path));
+  return summaries;
+}
+
 let summary: AttackSuiteSummary;
 beforeAll(async () => {
   await run("greedy", {}, paths.greedy);
   await run("random", { samples: 1 }, paths.random);
-  summary = await summarize(paths, { greedy: await readTiming(paths.greedy) });
+  summary = summarizeAttacks(await readJournals(paths));
 });
 
-describe("the summary", () => {
-  test("counts by both denominators", () => {
+describe("summarizeAttacks", () => {
+  test("counts accuracy over all examples and success over the attacked ones", () => {
+    expect(attackSuiteSummarySchema.parse(summary)).toEqual(summary);
     expect(summary).toMatchObject({ examples: 5, clean: 0.8, majority: 1 });
     expect(summary.attacks.greedy).toMatchObject({
       accuracyUnderAttack: 0.4,
       successRate: 0.5,
       attacked: 4,
       wordsChanged: 0.5,
-      limited: false,
+      hasBudget: false,
     });
-    // Per attacked example: the original, and two substitutes where there are any: 3, 3, 3, 1; the skipped one costs 1.
-    expect(summary.attacks.greedy!.queries).toMatchObject({ mean: 2.5, median: 3, p95: 3, total: 11, forwarded: 11 });
+    // Each attacked example takes the original and its two substitutes, if any: 3, 3, 3, 1. The skipped one takes 1.
+    expect(summary.attacks.greedy!.queries).toMatchObject({ mean: 2.5, median: 3, p95: 3, total: 11, evaluated: 11 });
     expect(summary.attacks.greedy!.interval.low).toBeLessThan(0.4);
   });
 
-  test("takes the worst case over attacks for each example", () => {
+  test("computes the worst case per example", () => {
     const { greedy, random } = summary.attacks;
     expect(summary.worstCase).toBe(0.4);
     expect(summary.worstCase).toBeLessThanOrEqual(Math.min(greedy!.accuracyUnderAttack, random!.accuracyUnderAttack));
   });
 
-  test("states the attack space", () => {
-    // Four texts with one open word of two substitutes, one with none.
+  test("describes the attack space", () => {
+    // Four texts have one modifiable word with two substitutes; one text has none.
     expect(summary.space).toEqual({
       words: 2,
-      openWords: 0.8,
+      modifiableWords: 0.8,
       substitutes: 2,
       log10Combinations: expect.closeTo(0.8 * Math.log10(3), 12),
       combinations: "3.0^1",
     });
   });
 
-  test("refuses journals of different examples", async () => {
+  test("rejects journals with different examples", async () => {
     const other = join(folder, "other.jsonl");
-    await run("greedy", {}, other, targets.slice(1));
-    await expect(summarize({ greedy: paths.greedy, other })).rejects.toThrow("its examples are not those of");
+    await run("greedy", {}, other, examples.slice(1));
+    const journals = await readJournals({ greedy: paths.greedy, other });
+    expect(() => summarizeAttacks(journals)).toThrow("have different examples");
   });
 });
 
-describe("the CSV export", () => {
-  test("has the columns of TextAttack's log, changed words marked", async () => {
+describe("computeOutcomes", () => {
+  test("gives the correctness of each example before, under each and under all attacks", async () => {
+    const outcomes = computeOutcomes(await readJournals(paths));
+    expect([...outcomes.keys()]).toEqual(["clean", "greedy", "random", "worst-case"]);
+    expect([...outcomes.get("clean")!]).toEqual([
+      ["wrong", false],
+      ["both", true],
+      ["later", true],
+      ["robust", true],
+      ["fixed", true],
+    ]);
+    expect([...outcomes.get("greedy")!.values()]).toEqual([false, false, false, true, true]);
+    const [greedy, random] = [outcomes.get("greedy")!, outcomes.get("random")!];
+    for (const [id, correct] of outcomes.get("worst-case")!) expect(correct).toBe(greedy.get(id) && random.get(id));
+  });
+
+  test("has no worst case for one attack, and takes it over common examples for several", async () => {
+    const journals = await readJournals({ greedy: paths.greedy });
+    expect([...computeOutcomes(journals).keys()]).toEqual(["clean", "greedy"]);
+    const { results } = journals.get("greedy")!;
+    const part = computeOutcomes(journals.set("part", { ...journals.get("greedy")!, results: results.slice(3) }));
+    expect([...part.get("worst-case")!.keys()]).toEqual(["robust", "fixed"]);
+    expect(computeOutcomes(new Map())).toEqual(new Map());
+  });
+});
+
+describe("formatJournalCsv", () => {
+  test("has the columns of TextAttack's log, with changed words in brackets", async () => {
     const rows = parse((await collect(formatJournalCsv(paths.greedy))).join(""), { columns: true }) as Record<
       string,
       string
@@ -101,10 +144,10 @@ describe("the CSV export", () => {
     });
   });
 
-  test("quotes what needs it and joins fields and lines", async () => {
+  test("quotes text, and joins fields and lines", async () => {
     const path = join(folder, "quotes.jsonl");
-    const target = { ...targetOfChoices("1", [["a"], ["b", "c"]]), texts: ['say "a",\n', "b!"], fields: [0, 1] };
-    await run("greedy", {}, path, [target]);
+    const example = { ...createExample("1", [["a"], ["b", "c"]]), texts: ['say "a",\n', "b!"], fields: [0, 1] };
+    await run("greedy", {}, path, [example]);
     const [row] = parse((await collect(formatJournalCsv(path))).join(""), { columns: true }) as Record<
       string,
       string
@@ -113,37 +156,37 @@ describe("the CSV export", () => {
   });
 });
 
-describe("sanity flags", () => {
+describe("runSanityChecks", () => {
   const names = (change: object, facts = {}) =>
-    runSanityChecks({ ...summary, majority: 0.5, ...change }, facts).map((flag) => flag.name);
+    runSanityChecks({ ...summary, majority: 0.5, ...change }, facts).map((warning) => warning.name);
   const attacked = (accuracyUnderAttack: number, more = {}) => ({
     ...summary.attacks.greedy!,
     accuracyUnderAttack,
     ...more,
   });
 
-  test("are silent where nothing is odd", () => {
+  test("returns nothing for plausible numbers", () => {
     expect(names({})).toEqual([]);
     expect(
-      names({}, { trainedEncoding: "word", tokenization: "word", dropoutOn: false, whiteBox: [], transfer: [] }),
+      names({}, { trainedTokenization: "word", tokenization: "word", dropoutOn: false, whiteBox: [], transfer: [] }),
     ).toEqual([]);
   });
 
-  test("show each oddity", () => {
+  test("warns of each problem", () => {
     expect(names({ majority: 0.9 })).toEqual(["label-map"]);
     expect(names({}, { dropoutOn: true })).toEqual(["dropout"]);
-    expect(names({}, { trainedEncoding: "word", tokenization: "subword" })).toEqual(["encoding"]);
-    expect(names({ space: { ...summary.space, words: 50, openWords: 2 } })).toEqual(["few-substitutes"]);
+    expect(names({}, { trainedTokenization: "word", tokenization: "subword" })).toEqual(["tokenization"]);
+    expect(names({ space: { ...summary.space, words: 50, modifiableWords: 2 } })).toEqual(["few-substitutes"]);
     const two = { examples: 1000, attacks: { pwws: attacked(0.2), ascc: attacked(0.5) } };
     expect(names(two, { whiteBox: ["ascc"] })).toEqual(["black-beats-white"]);
     expect(names(two, { whiteBox: ["pwws"] })).toEqual([]);
     expect(names(two, { transfer: ["pwws"] })).toEqual(["transfer-beats-adaptive"]);
     expect(names({ ...two, examples: 10 }, { whiteBox: ["ascc"] })).toEqual([]);
-    expect(names({ attacks: { genetic: attacked(0.5, { limited: true, lateSuccesses: 30, attacked: 800 }) } })).toEqual(
-      ["not-converged"],
-    );
-    expect(names({ attacks: { genetic: attacked(0.5, { limited: true, lateSuccesses: 3, attacked: 800 }) } })).toEqual(
-      [],
-    );
+    expect(
+      names({ attacks: { genetic: attacked(0.5, { hasBudget: true, lateSuccesses: 30, attacked: 800 }) } }),
+    ).toEqual(["not-converged"]);
+    expect(
+      names({ attacks: { genetic: attacked(0.5, { hasBudget: true, lateSuccesses: 3, attacked: 800 }) } }),
+    ).toEqual([]);
   });
 });

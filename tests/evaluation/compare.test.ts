@@ -1,90 +1,147 @@
 import { describe, expect, test } from "vitest";
-import { alignSeeds, compareModels, type ExampleOutcomes, type ModelOutcomes } from "../../src/evaluation/compare.js";
+import {
+  type CompareOptions,
+  compareModels,
+  type ExampleOutcomes,
+  type MetricComparison,
+  type ModelOutcomes,
+  metricComparisonSchema,
+} from "../../src/evaluation/compare.js";
+import { holmCorrection } from "../../src/evaluation/statistics.js";
+import { formatPercent } from "../../src/format.js";
 
-/** "1101" as outcomes of examples 0, 1, …. */
+/** Returns outcomes of examples 0, 1, … from a string such as "1101". */
 const outcomes = (bits: string, from = 0): ExampleOutcomes =>
   new Map([...bits].map((bit, i) => [`e${from + i}`, bit === "1"]));
-const side = (name: string, ...seeds: Record<string, ExampleOutcomes>[]): ModelOutcomes => ({
+const model = (name: string, ...seeds: Record<string, ExampleOutcomes>[]): ModelOutcomes => ({
   name,
   outcomesPerSeed: seeds.map((seed) => new Map(Object.entries(seed))),
 });
+const compareWithWarnings = (
+  models: readonly ModelOutcomes[],
+  options: CompareOptions = {},
+): { comparisons: MetricComparison[]; warnings: string[] } => {
+  const warnings: string[] = [];
+  const comparisons = compareModels(models, { ...options, onWarning: (message) => warnings.push(message) });
+  return { comparisons, warnings };
+};
 
-describe("a comparison", () => {
-  test("has McNemar's exact p with one run each", () => {
-    // 10 examples only the first gets right, 2 only the second: 2 * P(X <= 2 of 12) = 0.03857.
-    const first = side("A", { clean: outcomes(`${"1".repeat(10)}00${"1".repeat(20)}`) });
-    const second = side("B", { clean: outcomes(`${"0".repeat(10)}11${"1".repeat(20)}`) });
-    const [found] = compareModels(first, second);
-    expect(found).toMatchObject({ measure: "clean", examples: 32, seeds: 1, better: "first" });
+describe("compareModels", () => {
+  test("uses McNemar's exact test for one run per model", () => {
+    // Only the first is correct on 10 examples, only the second on 2: 2 * P(X <= 2 of 12) = 0.03857.
+    const first = model("A", { clean: outcomes(`${"1".repeat(10)}00${"1".repeat(20)}`) });
+    const second = model("B", { clean: outcomes(`${"0".repeat(10)}11${"1".repeat(20)}`) });
+    const [found] = compareModels([first, second]);
+    expect(metricComparisonSchema.parse(found)).toEqual(found);
+    expect(found).toMatchObject({ metric: "clean", firstName: "A", secondName: "B", examples: 32, seeds: 1 });
+    expect(found!.better).toBe("first");
     expect(found!.difference).toBeCloseTo(8 / 32, 10);
     expect(found!.p.mcNemar).toBeCloseTo(0.03857, 5);
+    const interval = `95% CI ${(100 * found!.low).toFixed(1)} to ${(100 * found!.high).toFixed(1)}`;
     expect(found!.verdict).toBe(
-      `clean: A is better than B: 93.8 % against 68.8 % on 32 examples, 25.0 points (95 %: ${(100 * found!.low).toFixed(1)} to ${(100 * found!.high).toFixed(1)}; p 0.039)`,
+      `clean: A is better than B: ${formatPercent(0.9375)} vs. ${formatPercent(0.6875)} on 32 examples, 25.0 points (${interval}; p = 0.039).`,
     );
-    expect(compareModels(second, first)[0]).toMatchObject({ better: "second" });
+    expect(compareModels([second, first])[0]).toMatchObject({ better: "second" });
   });
 
-  test("is corrected for the number of measures", () => {
+  test("corrects for the number of metrics", () => {
     const first = outcomes(`${"1".repeat(10)}00`);
     const second = outcomes(`${"0".repeat(10)}11`);
-    const found = compareModels(side("A", { clean: first, pwws: first }), side("B", { clean: second, pwws: second }));
+    const found = compareModels([
+      model("A", { clean: first, pwws: first }),
+      model("B", { clean: second, pwws: second }),
+    ]);
     expect(found.map(({ p }) => p.corrected)).toEqual([expect.closeTo(0.07715, 4), expect.closeTo(0.07715, 4)]);
     expect(found.map(({ better }) => better)).toEqual([null, null]);
-    expect(found[0]!.verdict).toContain("A and B cannot be told apart");
-    expect(found[0]!.verdict).toContain("with 12 examples, two models that differ by less than");
+    expect(found[0]!.verdict).toContain("the difference between A and B is not statistically significant");
+    expect(found[0]!.verdict).toMatch(/With 12 examples, differences below [\d.]+ points cannot be detected reliably/);
   });
 
-  test("is over seeds and examples with several runs, with ROSE's t-test beside", () => {
+  test("compares every other model with the first, and corrects over all pairs", () => {
+    const better = model("A", { clean: outcomes(`${"1".repeat(10)}00`), pwws: outcomes("111111111111") });
+    const worse = model("B", { clean: outcomes(`${"0".repeat(10)}11`) });
+    const third = model("C", { clean: outcomes("101010101010"), pwws: outcomes("000000111111") });
+    const found = compareModels([better, worse, third]);
+    expect(found.map(({ firstName, secondName, metric }) => [firstName, secondName, metric])).toEqual([
+      ["A", "B", "clean"],
+      ["A", "C", "clean"],
+      ["A", "C", "pwws"],
+    ]);
+    // Except for Holm's correction, a pair has the same numbers as in a comparison of two models.
+    const [alone] = compareModels([better, worse]);
+    expect({ ...found[0]!.p, corrected: null }).toEqual({ ...alone!.p, corrected: null });
+    expect([found[0]!.low, found[0]!.high]).toEqual([alone!.low, alone!.high]);
+    expect(found.map(({ p }) => p.corrected)).toEqual(holmCorrection(found.map(({ p }) => p.mcNemar!)));
+    expect(() => compareModels([better])).toThrow("expected two or more models, received 1");
+  });
+
+  test("bootstraps over seeds and examples for several runs, and adds the paired t-test", () => {
     const weak = ["1100110011001100", "1010101010101010"].map((bits) => ({ clean: outcomes(bits) }));
     const strong = ["1111111111111110", "1111111111111100"].map((bits) => ({ clean: outcomes(bits) }));
-    const [found] = compareModels(side("weak", ...weak), side("strong", ...strong));
+    const [found] = compareModels([model("weak", ...weak), model("strong", ...strong)]);
     expect(found).toMatchObject({ seeds: 2, better: "second", p: { mcNemar: null } });
     expect(found!.p.tTest).toBeGreaterThan(0);
     expect(found!.p.tTest).toBeLessThan(0.1);
   });
 
-  test("pairs runs by their seeds, not by their places", () => {
+  test("renamed metrics keep their random stream", () => {
+    const [a, b] = [outcomes("110111010110"), outcomes("011010110011")];
+    const interval = (metric: string, options?: CompareOptions) => {
+      const [{ low, high, p }] = compareModels([model("A", { [metric]: a }), model("B", { [metric]: b })], options) as [
+        MetricComparison,
+      ];
+      return [low, high, p.bootstrap];
+    };
+    expect(interval("accuracy")).toEqual(interval("clean"));
+    expect(interval("worst-case")).toEqual(interval("worst case"));
+    expect(interval("accuracy", { streamNames: { accuracy: "reported" } })).toEqual(interval("reported"));
+    expect(interval("pwws")).not.toEqual(interval("clean"));
+  });
+
+  test("pairs runs by seed, and warns of seeds that only one model has", () => {
     const [low, middle, high, top] = ["1100000000", "1111000000", "1111110000", "1111111100"].map((bits) => ({
       clean: outcomes(bits),
     }));
-    const first = { ...side("A", low!, middle!, high!), seeds: [0, 1, 2] };
-    const second = { ...side("B", low!, middle!, top!), seeds: [1, 2, 3] };
-    const paired = alignSeeds(first, second);
-    expect(paired.leftOut).toEqual([0, 3]);
-    expect(compareModels(paired.first, paired.second)[0]).toMatchObject({
-      seeds: 2,
-      first: 0.5,
-      second: expect.closeTo(0.3, 10),
-    });
-    expect(() => alignSeeds(first, { ...second, seeds: [7, 8, 9] })).toThrow(
-      "A has seeds 0, 1, 2, B has 7, 8, 9: none in common",
+    const first = { ...model("A", low!, middle!, high!), seeds: [0, 1, 2] };
+    const second = { ...model("B", low!, middle!, top!), seeds: [1, 2, 3] };
+    const { comparisons, warnings } = compareWithWarnings([first, second]);
+    expect(warnings).toEqual(["Skipped seeds 0, 3: only one of A and B has them."]);
+    expect(comparisons[0]).toMatchObject({ seeds: 2, first: 0.5, second: expect.closeTo(0.3, 10) });
+    expect(() => compareModels([first, { ...second, seeds: [7, 8, 9] }])).toThrow(
+      "A has seeds 0, 1, 2, but B has 7, 8, 9. Train both with the same seeds.",
     );
-    // A run each is a run each, whatever their seeds.
-    const [one, other] = [
-      { ...side("A", low!), seeds: [0] },
-      { ...side("B", top!), seeds: [5] },
-    ];
-    expect(alignSeeds(one, other)).toEqual({ first: one, second: other, leftOut: [] });
+    // Single runs are compared whatever their seeds are.
+    const single = compareWithWarnings([
+      { ...model("A", low!), seeds: [0] },
+      { ...model("B", top!), seeds: [5] },
+    ]);
+    expect(single.warnings).toEqual([]);
+    expect(single.comparisons[0]).toMatchObject({ seeds: 1, first: 0.2, second: 0.8 });
   });
 
-  test("takes the examples that both have, and refuses where there are none", () => {
-    const first = side("A", { clean: outcomes("11111") });
-    expect(compareModels(first, side("B", { clean: outcomes("00000", 3) }))[0]).toMatchObject({
+  test("uses the examples that both have, and rejects models without common examples or metrics", () => {
+    const first = model("A", { clean: outcomes("11111") });
+    expect(compareModels([first, model("B", { clean: outcomes("00000", 3) })])[0]).toMatchObject({
       examples: 2,
       first: 1,
       second: 0,
     });
-    expect(() => compareModels(first, side("B", { clean: outcomes("1", 9) }))).toThrow(
-      "A and B have no example in common",
+    expect(() => compareModels([first, model("B", { clean: outcomes("1", 9) })])).toThrow(
+      "clean: A and B have no examples in common",
     );
-    expect(() => compareModels(first, side("B", { pwws: outcomes("1") }))).toThrow(
-      "nothing was measured on both: A has clean, B has pwws",
+    expect(() => compareModels([first, model("B", { pwws: outcomes("1") })])).toThrow(
+      "A and B have no metric in common (clean; pwws)",
     );
-    expect(() =>
-      compareModels(
-        first,
-        side("B", ...first.outcomesPerSeed.map(() => ({ clean: outcomes("1") })), { clean: outcomes("1") }),
-      ),
-    ).toThrow("A has 1 run(s), B has 2");
+    expect(() => compareModels([first, model("B", { clean: outcomes("1") }, { clean: outcomes("1") })])).toThrow(
+      "A has 1 run(s), but B has 2",
+    );
+  });
+
+  test("skips a metric without common examples, with a warning", () => {
+    const first = model("A", { clean: outcomes("111"), pwws: outcomes("110") });
+    const second = model("B", { clean: outcomes("111", 9), pwws: outcomes("100") });
+    const { comparisons, warnings } = compareWithWarnings([first, second]);
+    expect(comparisons.map(({ metric }) => metric)).toEqual(["pwws"]);
+    expect(warnings).toEqual(["Skipped clean: A and B have no examples in common."]);
   });
 });

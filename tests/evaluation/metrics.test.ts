@@ -26,9 +26,9 @@ const probabilities = [
 ];
 const predicted = toPredictions(probabilities);
 
-// Expected values are scikit-learn's on the same lists.
+// Expected values are from scikit-learn.
 describe("metrics", () => {
-  test("of three classes", () => {
+  test("three classes", () => {
     expect([...predicted]).toEqual([0, 1, 2, 0, 1, 0, 2, 2, 1, 1]);
     expect(accuracy(predicted, labels)).toBe(0.7);
     expect(confusionMatrix(predicted, labels, 3)).toEqual([
@@ -43,7 +43,7 @@ describe("metrics", () => {
     expect(expectedCalibrationError(probabilities, labels, 10)).toBeCloseTo(0.15, 12); // bins of width 0.1, open below
   });
 
-  test("of two classes", () => {
+  test("two classes", () => {
     const [gold, guess] = [
       [0, 1, 1, 0, 1, 1, 0, 0],
       [0, 1, 0, 0, 1, 1, 1, 0],
@@ -52,7 +52,7 @@ describe("metrics", () => {
     expect(matthewsCorrelation(guess, gold)).toBe(0.5);
   });
 
-  test("at their edges", () => {
+  test("edge cases", () => {
     expect(f1([0, 0], [0, 0])).toBe(0);
     expect(matthewsCorrelation([1, 1], [0, 1])).toBe(0);
     expect(toPredictions([[0.5, 0.5]])[0]).toBe(0);
@@ -77,7 +77,7 @@ describe("metrics", () => {
     ).toBe(1);
   });
 
-  test("are all found by the names that tasks use", () => {
+  test("are available under the names that tasks use", () => {
     const values = Object.fromEntries(
       Object.entries(metrics).map(([name, metric]) => [name, metric(probabilities, labels)]),
     );

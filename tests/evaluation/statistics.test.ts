@@ -24,7 +24,7 @@ import {
 } from "../../src/evaluation/statistics.js";
 import { Rng } from "../../src/tensor/random.js";
 
-// Expected values are scipy's (1.x); the expression stands beside each.
+// Expected values are from SciPy 1.x; the comment next to each has the expression.
 describe("special functions", () => {
   test("log gamma", () => {
     // special.gammaln([0.3, 1, 5.5, 200])
@@ -55,7 +55,7 @@ describe("special functions", () => {
 
 describe("simple statistics", () => {
   const values = [3, 1, 4, 1, 5, 9, 2, 6];
-  test("of a list", () => {
+  test("mean, standard deviation, median and quantile", () => {
     expect(mean(values)).toBe(3.875);
     expect(standardDeviation(values)).toBeCloseTo(2.748376143938713, 13); // np.std(values, ddof=1)
     expect(median(values)).toBe(3.5); // np.quantile(values, .5)
@@ -65,8 +65,8 @@ describe("simple statistics", () => {
   });
 });
 
-describe("wilson", () => {
-  test("intervals", () => {
+describe("wilsonInterval", () => {
+  test("matches SciPy", () => {
     // stats.binomtest(40, 100).proportion_ci(method="wilson")
     expect(wilsonInterval(40, 100)).toEqual({
       low: expect.closeTo(0.3094012864324589, 11),
@@ -79,24 +79,24 @@ describe("wilson", () => {
     expect(wilsonInterval(0, 0)).toEqual({ low: 0, high: 1 });
   });
 
-  test("hold the share and lie inside 0 and 1", () => {
+  test("contains the proportion and stays within 0 and 1", () => {
     fc.assert(
-      fc.property(fc.integer({ min: 1, max: 500 }), fc.double({ min: 0, max: 1, noNaN: true }), (count, share) => {
-        const hits = Math.round(count * share);
-        const { low, high } = wilsonInterval(hits, count);
+      fc.property(fc.integer({ min: 1, max: 500 }), fc.double({ min: 0, max: 1, noNaN: true }), (count, proportion) => {
+        const successes = Math.round(count * proportion);
+        const { low, high } = wilsonInterval(successes, count);
         expect(low).toBeGreaterThanOrEqual(0);
         expect(high).toBeLessThanOrEqual(1);
-        expect(low <= hits / count && hits / count <= high).toBe(true);
+        expect(low <= successes / count && successes / count <= high).toBe(true);
       }),
     );
   });
 });
 
-describe("tests of a difference", () => {
+describe("significance tests", () => {
   const first = [91.2, 90.8, 92.1, 91.5, 90.9];
   const second = [90.1, 90.9, 91.0, 90.7, 90.2];
 
-  test("paired t", () => {
+  test("paired t-test", () => {
     // stats.ttest_rel(first, second, alternative="greater")
     expect(pairedTTest(first, second)).toEqual({
       t: expect.closeTo(3.272727272727241, 9),
@@ -107,7 +107,7 @@ describe("tests of a difference", () => {
     expect(() => pairedTTest([1], [1, 2])).toThrow("expected pairs");
   });
 
-  test("Welch's t", () => {
+  test("Welch's t-test", () => {
     // stats.ttest_ind(first, second, equal_var=False, alternative="greater")
     const { t, degrees, p } = welchTTest(first, second);
     expect(t).toBeCloseTo(2.4216220583867236, 10);
@@ -115,16 +115,16 @@ describe("tests of a difference", () => {
     expect(p).toBeCloseTo(0.021752818855188115, 12);
   });
 
-  test("t without any spread", () => {
-    // As the sign test has it: two seeds that agree to the digit prove little.
+  test("a t-test without variance is a sign test", () => {
+    // Two seeds with exactly the same difference are weak evidence.
     expect(pairedTTest([2, 2], [1, 1]).p).toBe(0.25);
     expect(pairedTTest([1, 1], [2, 2]).p).toBe(0.75);
-    // Equal but for rounding: 0.901 - 0.9 is not 0.801 - 0.8.
+    // Equal except for rounding errors: 0.901 - 0.9 is not 0.801 - 0.8.
     expect(pairedTTest([0.901, 0.801], [0.9, 0.8]).p).toBe(0.25);
     expect(pairedTTest([1, 2], [1, 2])).toMatchObject({ t: 0, p: 0.5 });
   });
 
-  test("McNemar", () => {
+  test("McNemar's test", () => {
     // stats.binomtest(5, 20, .5).pvalue; (|5 - 15| - 1)^2 / 20; stats.chi2.sf(4.05, 1)
     expect(mcNemar(5, 15)).toEqual({
       exact: expect.closeTo(0.04138946533203125, 12),
@@ -137,7 +137,7 @@ describe("tests of a difference", () => {
     expect(mcNemar(7, 7).exact).toBe(1);
   });
 
-  test("Holm's correction keeps the order given", () => {
+  test("Holm's correction keeps the order of the p-values", () => {
     // multipletests([.01, .04, .03, .005], method="holm") -> .03, .06, .06, .02
     expect(holmCorrection([0.01, 0.04, 0.03, 0.005])).toEqual(
       [0.03, 0.06, 0.06, 0.02].map((value) => expect.closeTo(value, 12)),
@@ -147,11 +147,11 @@ describe("tests of a difference", () => {
   });
 });
 
-describe("the paired bootstrap", () => {
-  const rows = (seeds: number, examples: number, chance: number, rng: Rng) =>
-    Array.from({ length: seeds }, () => Array.from({ length: examples }, () => Number(rng.next() < chance)));
+describe("pairedBootstrap", () => {
+  const rows = (seeds: number, examples: number, accuracy: number, rng: Rng) =>
+    Array.from({ length: seeds }, () => Array.from({ length: examples }, () => Number(rng.next() < accuracy)));
 
-  test("of one example set has the interval of the normal approximation", () => {
+  test("matches the normal approximation for one seed", () => {
     // Differences: 60 times +1, 40 times 0: mean 0.6, standard error sqrt(0.24 / 100) = 0.049.
     const first = [Array.from({ length: 100 }, (_, i) => Number(i < 60))];
     const second = [new Array<number>(100).fill(0)];
@@ -162,7 +162,7 @@ describe("the paired bootstrap", () => {
     expect(found.p).toBeLessThan(0.001);
   });
 
-  test("sees the luck of the seeds: models that differ by seed alone cannot be told apart", () => {
+  test("covers the random variation of the seeds", () => {
     const seeds = [1, 0, 1, 0, 1, 0].map((value) => new Array<number>(50).fill(value));
     const found = pairedBootstrap(
       seeds,
@@ -175,7 +175,7 @@ describe("the paired bootstrap", () => {
     expect(found.high - found.low).toBeGreaterThan(0.5);
   });
 
-  test("covers the truth about as often as it says", () => {
+  test("has about the nominal coverage", () => {
     const rng = new Rng(3);
     let covered = 0;
     for (let trial = 0; trial < 200; trial++) {
@@ -185,7 +185,7 @@ describe("the paired bootstrap", () => {
     expect(covered).toBeGreaterThan(180);
   });
 
-  test("is the same for the same seed, and wants pairs", () => {
+  test("is deterministic for a seed, and requires pairs", () => {
     const [a, b] = [rows(2, 30, 0.5, new Rng(4)), rows(2, 30, 0.5, new Rng(5))];
     expect(pairedBootstrap(a, b, new Rng(6), { samples: 100 })).toEqual(
       pairedBootstrap(a, b, new Rng(6), { samples: 100 }),
@@ -195,11 +195,11 @@ describe("the paired bootstrap", () => {
   });
 });
 
-describe("power", () => {
-  test("says which difference a set can show", () => {
+describe("statistical power", () => {
+  test("describePower names the smallest detectable difference", () => {
     // (1.95996 + 0.84162) * sqrt(0.5 / 78) = 0.2243
     expect(describePower(78)).toBe(
-      "with 78 examples, two models that differ by less than 22.4 points cannot be told apart",
+      "With 78 examples, differences below 22.4 points cannot be detected reliably (80% power at the 5% level).",
     );
     expect(minDetectableDifference(78, { discordant: 0.1 })).toBeCloseTo(2.801585218113 * Math.sqrt(0.1 / 78), 9);
     expect(minDetectableDifference(1)).toBe(1);

@@ -17,26 +17,26 @@ const encode = (texts: readonly string[]) => {
   const lists = texts.map((text) => text.match(/\w+|[^\w\s]/g) ?? []);
   return { words: lists.flat(), fields: lists.flatMap((list, field) => list.map(() => field)) };
 };
-const free = constraintsSchema.parse({});
+const unconstrained = constraintsSchema.parse({});
 
 describe("constraints", () => {
-  const choices = [
+  const replacements = [
     ["The", "Thee"],
     ["dog", "hound"],
     ["runs", "dashes", "the"],
   ];
 
-  test("keep stop words, and put none in", () => {
-    expect(applyConstraints(choices, { ...free, protectStopWords: true })).toEqual([
+  test("protectStopWords neither changes nor inserts stop words", () => {
+    expect(applyConstraints(replacements, { ...unconstrained, protectStopWords: true })).toEqual([
       ["The"],
       ["dog", "hound"],
       ["runs", "dashes"],
     ]);
   });
 
-  test("keep the part of speech", () => {
+  test("matchPartOfSpeech keeps substitutes with the same part of speech", () => {
     const text = [["The"], ["big", "large", "quickly"], ["dog", "hound", "ran"], ["slept"], ["."]];
-    expect(applyConstraints(text, { ...free, matchPartOfSpeech: true })).toEqual([
+    expect(applyConstraints(text, { ...unconstrained, matchPartOfSpeech: true })).toEqual([
       ["The"],
       ["big", "large"],
       ["dog", "hound"],
@@ -45,15 +45,15 @@ describe("constraints", () => {
     ]);
   });
 
-  test("bound the share of words", () => {
-    expect(getMaxChangedWords(20, { ...free, maxModificationRate: 0.25 })).toBe(5);
-    expect(getMaxChangedWords(3, { ...free, maxModificationRate: 0.3 })).toBe(0);
-    expect(getMaxChangedWords(7, free)).toBe(7);
+  test("maxModificationRate limits the number of changed words", () => {
+    expect(getMaxChangedWords(20, { ...unconstrained, maxModificationRate: 0.25 })).toBe(5);
+    expect(getMaxChangedWords(3, { ...unconstrained, maxModificationRate: 0.3 })).toBe(0);
+    expect(getMaxChangedWords(7, unconstrained)).toBe(7);
     expect(constraintsSchema.safeParse({ maxModificationRate: 0 }).success).toBe(false);
   });
 
-  test("keep what a language model allows, in any case", () => {
-    expect(keepLanguageModelSubstitutes(choices, [["thee"], [], ["dashes"]])).toEqual([
+  test("keepLanguageModelSubstitutes ignores letter case", () => {
+    expect(keepLanguageModelSubstitutes(replacements, [["thee"], [], ["dashes"]])).toEqual([
       ["The", "Thee"],
       ["dog"],
       ["runs", "dashes"],
@@ -61,52 +61,57 @@ describe("constraints", () => {
   });
 });
 
-describe("a target", () => {
+describe("createAttackExample", () => {
   const example = { id: "1", label: 0, texts: ["The dog sleeps.", "A dog  runs (fast)!"] };
 
-  test("opens only the open fields", () => {
-    const target = createAttackExample(example, {
+  test("adds substitutes only in modifiable fields", () => {
+    const attackExample = createAttackExample(example, {
       modifiableFields: [1],
       substitutions: table,
-      constraints: free,
+      constraints: unconstrained,
       encode,
     });
-    const open = target.replacements.filter((slots) => slots.length > 1);
-    expect(open).toEqual([
+    expect(attackExample.replacements.filter((words) => words.length > 1)).toEqual([
       ["dog", "hound", "canine"],
       ["runs", "dashes", "the"],
       ["fast", "quickly", "quick"],
     ]);
   });
 
-  test("is written back in its own spacing, a masked word as the unknown token", () => {
-    const target = createAttackExample(example, {
+  test("inputs keep the original spacing and show a masked word as the unknown token", () => {
+    const attackExample = createAttackExample(example, {
       modifiableFields: [0, 1],
       substitutions: table,
-      constraints: free,
+      constraints: unconstrained,
       encode,
     });
-    const picks = new Int16Array(target.words.length);
-    picks[5] = 1;
-    const input = createInputBuilder(target)({ replacementIndices: picks, mask: 8 });
+    const replacementIndices = new Int16Array(attackExample.words.length);
+    replacementIndices[5] = 1;
+    const input = createInputBuilder(attackExample)({ replacementIndices, mask: 8 });
     expect(input.texts("[UNK]")).toEqual(["The dog sleeps.", "A hound  runs ([UNK])!"]);
     expect(input.words).toEqual(["The", "dog", "sleeps", ".", "A", "hound", "runs", "(", "fast", ")", "!"]);
   });
 
-  test("runs without a language model that does not know its text, and says so", () => {
+  test("ignores a language-model constraint without an entry for the text, and records that", () => {
     const known: LmConstraint = {
-      name: "swaps",
+      name: "lm",
       hash: "h",
       size: 1,
       getAllowedSubstitutes: (text, words) =>
         text === example.texts[1] ? words.map((word) => (word === "dog" ? ["canine"] : [])) : undefined,
     };
-    const options = { modifiableFields: [1], substitutions: table, constraints: free, encode, languageModel: known };
+    const options = {
+      modifiableFields: [1],
+      substitutions: table,
+      constraints: unconstrained,
+      encode,
+      languageModel: known,
+    };
     const covered = createAttackExample(example, options);
     expect(covered.withoutLanguageModel).toBe(false);
-    expect(covered.replacements.filter((slots) => slots.length > 1)).toEqual([["dog", "canine"]]);
+    expect(covered.replacements.filter((words) => words.length > 1)).toEqual([["dog", "canine"]]);
     const other = createAttackExample({ ...example, texts: ["The dog sleeps.", "Dogs run fast."] }, options);
     expect(other.withoutLanguageModel).toBe(true);
-    expect(other.replacements.filter((slots) => slots.length > 1)).toEqual([["fast", "quickly", "quick"]]);
+    expect(other.replacements.filter((words) => words.length > 1)).toEqual([["fast", "quickly", "quick"]]);
   });
 });
