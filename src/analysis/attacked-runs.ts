@@ -1,6 +1,6 @@
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
-import { summarizeJournal } from "../evaluation/attack-summary.js";
+import { summarizeJournal } from "../evaluation/journal-summary.js";
 import { exists } from "../files.js";
 import type { AnalyzedRun } from "./load-runs.js";
 
@@ -23,8 +23,8 @@ export async function readAttackedRun(run: AnalyzedRun, warn: (message: string) 
   const files = (await exists(folder)) ? (await readdir(folder)).filter((name) => name.endsWith(".jsonl")).sort() : [];
   const attacks = new Map<string, { accuracy: number; low: number; high: number; examples: number }>();
   for (const file of files) {
-    const { header, finished, results, summary } = await summarizeJournal(join(folder, file));
-    if (!finished) {
+    const { header, results, summary } = await summarizeJournal(join(folder, file), undefined);
+    if (results.length < header.examples) {
       warn(
         `${join(folder, file)}: ${results.length} of ${header.examples} examples are done, so it is left out; go on with temper attack --resume`,
       );

@@ -33,7 +33,7 @@ export function createAttackProgress(
       unlisten = onStopSignals(onSignal);
       if (start > 0 && !options.quiet)
         io.stderr.write(`${name}: ${formatCount(start)} of ${formatCount(total)} examples are done already\n`);
-      const before = { at: performance.now(), evaluations: counters.evaluations };
+      const before = { at: performance.now(), forwarded: counters.forwarded };
       let done = start;
       progress = createProgress({
         label: name,
@@ -45,7 +45,7 @@ export function createAttackProgress(
       });
       refresh = () => {
         const seconds = (performance.now() - before.at) / 1000;
-        progress?.update(done, { "texts/s": formatNumber((counters.evaluations - before.evaluations) / seconds, 3) });
+        progress?.update(done, { "texts/s": formatNumber((counters.forwarded - before.forwarded) / seconds, 3) });
       };
       this.onResult = (count) => {
         done = count;

@@ -2,7 +2,7 @@ import { Option } from "@commander-js/extra-typings";
 import { type HttpVictimOptions, httpVictimSchema } from "../attacks/http-victim.js";
 import { didYouMean } from "../did-you-mean.js";
 import { UserError } from "../errors.js";
-import { parseScalar } from "../spec.js";
+import { parseScalar } from "../runs/config.js";
 import { appendValue } from "./options.js";
 
 const { headers: _, ...settings } = httpVictimSchema.shape;
@@ -27,7 +27,7 @@ export function parseEndpointOptions(assignments: readonly string[] = []): HttpV
       throw new UserError(
         `--endpoint ${assignment}: there is no such key${didYouMean(key, endpointKeys)}; the keys are ${endpointKeys.join(", ")}`,
       );
-    if (key !== "header") given[key] = key === "unkToken" ? value : parseScalar(value);
+    if (key !== "header") given[key] = key === "unknown" ? value : parseScalar(value);
     else {
       const [, name, content] = /^([\w-]+):\s*(.*)$/.exec(value) ?? [];
       if (name === undefined)

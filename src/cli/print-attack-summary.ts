@@ -1,4 +1,4 @@
-import type { AttackSummary } from "../evaluation/attack-summary.js";
+import type { AttackSummary } from "../evaluation/journal-summary.js";
 import type { Interval } from "../evaluation/statistics.js";
 import { describePower } from "../evaluation/statistics.js";
 import { formatCount, formatDuration, formatNumber, formatPercent } from "../format.js";
@@ -23,7 +23,7 @@ export async function printAttackSummary(
     ["clean accuracy", `${formatPercent(clean)}  (95 %: ${formatConfidenceInterval(cleanInterval)})`],
     [
       "attack space",
-      `${formatNumber(space.modifiableWords, 3)} of ${formatNumber(space.words, 3)} words are modifiable, ${formatNumber(space.substitutes, 3)} substitutes each: ${space.combinations} texts`,
+      `${formatNumber(space.openWords, 3)} of ${formatNumber(space.words, 3)} words are open, ${formatNumber(space.substitutes, 3)} substitutes each: ${space.combinations} texts`,
     ],
     ["journals", about.out],
   ];
@@ -67,8 +67,8 @@ function formatAttackTable(
     row("  median", (summary) => formatNumber(summary.queries.median)),
     row("  95th percentile", (summary) => formatNumber(summary.queries.p95)),
     row("  total", (summary) => formatCount(summary.queries.total)),
-    row("texts evaluated", (summary) => formatCount(summary.queries.evaluated)),
-    row("tokens evaluated of queried", (summary) => formatFraction(summary.tokens.evaluated, summary.tokens.queried)),
+    row("texts forwarded", (summary) => formatCount(summary.queries.forwarded)),
+    row("tokens forwarded of asked", (summary) => formatFraction(summary.tokens.forwarded, summary.tokens.asked)),
     row("time", (summary) => (summary.seconds > 0 ? formatDuration(1000 * summary.seconds) : "–")),
     row("queries/s", (summary) =>
       summary.seconds > 0 ? formatNumber(summary.queries.total / summary.seconds, 3) : "–",
@@ -82,7 +82,7 @@ function formatAttackTable(
 
 function formatNotes({ attacks, examples, worstCase }: AttackSuiteResult): string[] {
   return [
-    describePower(examples, { accuracy: worstCase }),
+    describePower(examples, { share: worstCase }),
     ...Object.entries(attacks).flatMap(([name, { exact, nearTies, withoutLanguageModel }]) => [
       ...(exact !== undefined && exact < examples
         ? [

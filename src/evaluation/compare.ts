@@ -54,7 +54,7 @@ export interface CompareOptions {
   /** Names of random streams that differ from the metric's ID. */
   readonly streamNames?: Readonly<Record<string, string>>;
   /** Called for seeds and metrics that cannot be compared. */
-  onWarning?(message: string): void;
+  readonly onWarning?: ((message: string) => void) | undefined;
 }
 
 const significanceLevel = 0.05;

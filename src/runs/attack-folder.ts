@@ -2,7 +2,7 @@ import { mkdirSync } from "node:fs";
 import { readdir } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { z } from "zod";
-import { parseHeader, readJournalEntries } from "../attacks/index.js";
+import { parseHeader, readJournalEntries } from "../attacks/journal.js";
 import { UserError } from "../errors.js";
 import {
   type AttackSuiteSummary,

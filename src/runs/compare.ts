@@ -52,7 +52,7 @@ export async function compareRuns(
   const { runs, seed } = validate(compareRequestSchema, request, "compare");
   const models: ModelOutcomes[] = [];
   for (const folder of runs) models.push(await readModelOutcomes(folder));
-  return { runs, comparisons: compareModels(models, { seed, ...(onWarning && { onWarning }) }) };
+  return { runs, comparisons: compareModels(models, { seed, onWarning }) };
 }
 
 /** Reads what was measured in a folder: a run, journals, or several of either, one per seed. */

@@ -1,5 +1,5 @@
 import { basename, extname } from "node:path";
-import { checkAttack } from "../attacks/load-attack.js";
+import { checkAttack } from "../attacks/index.js";
 import { didYouMean } from "../did-you-mean.js";
 import { UserError } from "../errors.js";
 import { parseAssignment, readYaml } from "../runs/read-config.js";

@@ -3,17 +3,17 @@ import { join } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { type Command, Option } from "@commander-js/extra-typings";
 import { constraintsSchema } from "../../attacks/constraints.js";
-import { attackNames } from "../../attacks/load-attack.js";
+import { attackNames } from "../../attacks/index.js";
 import { UserError } from "../../errors.js";
 import { formatJournalCsv } from "../../evaluation/attack-csv.js";
 import { writeFileAtomic } from "../../files.js";
 import { checkLabels } from "../../models/load.js";
 import { type AttackSuiteResult, getJournalPath, runAttackSuite } from "../../runs/attack-suite.js";
+import { parseMethodSpec } from "../../runs/config.js";
 import { loadSubstitutionsForModel } from "../../runs/load-substitutions.js";
 import { type LoadedVictim, loadVictim } from "../../runs/load-victim.js";
 import { resolveTablePath } from "../../runs/read-config.js";
 import { formatCommandLine } from "../../shell.js";
-import { parseSpec } from "../../spec.js";
 import { sampleExamples } from "../../tasks/sample.js";
 import type { Split } from "../../tasks/task.js";
 import { loadLmConstraint } from "../../text/language-model-swaps.js";
@@ -181,7 +181,7 @@ async function attack(io: Io, reference: string, options: AttackCommandOptions):
         task,
         split,
         examples: sampleExamples(all, options.numExamples, options.seed, task.labels.length),
-        attacks: (options.attack ?? [defaultAttack]).map((text) => parseSpec(text, "--attack")),
+        attacks: (options.attack ?? [defaultAttack]).map((text) => parseMethodSpec(text, "--attack")),
         transferFrom: options.transferFrom ?? [],
         substitutions,
         languageModel:

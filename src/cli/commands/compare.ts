@@ -1,5 +1,10 @@
 import type { Command } from "@commander-js/extra-typings";
-import { compareModels, type MetricComparison } from "../../evaluation/compare.js";
+import {
+  alignSeeds,
+  compareModels,
+  type MetricComparison,
+  metricsWithoutCommonExamples,
+} from "../../evaluation/compare.js";
 import { formatCount, formatPercent } from "../../format.js";
 import { readModelOutcomes } from "../../runs/read-outcomes.js";
 import { type Io, write } from "../io.js";
@@ -20,10 +25,13 @@ export function define(command: Command, io: Io): void {
       )}`,
     )
     .action(async (first, second, { seed, json }) => {
-      const warnings: string[] = [];
-      const models = [await readModelOutcomes(first), await readModelOutcomes(second)];
-      const comparisons = compareModels(models, { seed, onWarning: (message) => warnings.push(message) });
-      for (const message of warnings) await write(io.stderr, `warning: ${message}\n`);
+      const sides = alignSeeds(await readModelOutcomes(first), await readModelOutcomes(second));
+      if (sides.leftOut.length > 0)
+        await write(io.stderr, `left out, since only one side has them: seeds ${sides.leftOut.join(", ")}\n`);
+      const comparisons = compareModels(sides.first, sides.second, seed);
+      const apart = metricsWithoutCommonExamples(sides.first, sides.second);
+      if (apart.length > 0)
+        await write(io.stderr, `left out, since no example is common to both sides: ${apart.join(", ")}\n`);
       await (json ? printJson(io, { first, second, comparisons }) : printComparisons(io, comparisons, first, second));
     });
 }
@@ -35,8 +43,8 @@ async function printComparisons(
   second: string,
 ): Promise<void> {
   const rows = comparisons.map(
-    ({ metric, examples: count, seeds, first: one, second: other, difference, low, high, p }) => [
-      metric,
+    ({ measure, examples: count, seeds, first: one, second: other, difference, low, high, p }) => [
+      measure,
       formatCount(count),
       formatCount(seeds),
       formatPercent(one),
@@ -46,8 +54,8 @@ async function printComparisons(
       p.corrected.toFixed(4),
     ],
   );
-  const head = ["", "examples", "seeds", first, second, "points", "95% CI", "p"];
-  const lines = comparisons.map(({ verdict }) => `${verdict}\n`);
+  const head = ["", "examples", "seeds", first, second, "points", "95 % interval", "p"];
+  const lines = comparisons.map(({ verdict }) => `${verdict}.\n`);
   await write(
     io.stdout,
     `${lines.join("")}\n${formatTable(io.stdout, rows, { head, numeric: [1, 2, 3, 4, 5, 6, 7] })}\n`,

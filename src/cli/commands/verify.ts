@@ -89,14 +89,14 @@ async function loadAttackedVictim(
   options: VerifyCommandOptions,
 ): Promise<LoadedVictim> {
   const downloads = createDownloadProgress(io, options.quiet);
-  const { tokenization, maxLength } = settings;
+  const { encoding, maxLength } = settings;
   return loadVictim(options.model, {
     device: options.device ?? "auto",
     precision: options.precision ?? null,
     threads: options.threads ?? null,
     endpoint: parseEndpointOptions(options.endpoint),
     onDownload: downloads.onProgress,
-    ...((tokenization === "word" || tokenization === "subword") && { tokenization }),
+    ...((encoding === "word" || encoding === "subword") && { encoding }),
     ...(typeof maxLength === "number" && { maxLength }),
   }).finally(downloads.end);
 }
