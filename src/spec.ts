@@ -10,7 +10,9 @@ export interface Spec {
  * Parses `NAME` or `NAME:key=value,…`. Values are numbers, true, false, null or strings.
  *
  * @param flag the option that the text comes from, for error messages
- * @example parseSpec("genetic:population=20", "--attack") // { name: "genetic", options: { population: 20 } }
+ * @example
+ * parseSpec("genetic:population=20", "--attack");
+ * // { name: "genetic", options: { population: 20 } }
  */
 export function parseSpec(text: string, flag: string): Spec {
   const colon = text.indexOf(":");

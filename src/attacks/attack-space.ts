@@ -28,7 +28,9 @@ export interface AttackSpaceOptions {
   readonly substitutions: Substitutions;
   readonly constraints: Constraints;
   readonly languageModel?: LmConstraint;
-  /** Splits texts into the words that the victim reads: `tokenizer.encodeWords`, or `splitWords`. */
+  /**
+   * Splits texts into the words that the victim reads: `tokenizer.encodeWords`, or `splitWords`.
+   */
   encode(texts: readonly string[]): { readonly words: readonly string[]; readonly fields: ArrayLike<number> };
 }
 

@@ -28,7 +28,9 @@ export function getMaxChangedWords(numWords: number, { maxModificationRate }: Co
   return Math.floor(numWords * maxModificationRate);
 }
 
-/** Keeps the replacements that a language model allows. `allowed` has lower-case words per position. */
+/**
+ * Keeps the replacements that a language model allows. `allowed` has lower-case words per position.
+ */
 export function keepLanguageModelSubstitutes(replacements: Replacements, allowed: Replacements): Replacements {
   return replacements.map((words, i) =>
     filterSubstitutes(words, (word) => allowed[i]?.includes(word.toLowerCase()) ?? false),
@@ -45,7 +47,10 @@ function removeStopWords(replacements: Replacements): Replacements {
   );
 }
 
-/** Context words on each side for the tagger. A short context makes it cheap to tag every substitute. */
+/**
+ * Context words on each side for the tagger. A short context makes it cheap to tag every
+ * substitute.
+ */
 const contextSize = 6;
 
 function keepSamePartOfSpeech(replacements: Replacements): Replacements {

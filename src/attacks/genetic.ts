@@ -96,7 +96,10 @@ function* mutate(
   });
 }
 
-/** Takes each word from either parent with equal probability, then reverts random words above the limit. */
+/**
+ * Takes each word from either parent with equal probability, then reverts random words above the
+ * limit.
+ */
 function crossover(mother: Int16Array, father: Int16Array, maxChanged: number, rng: Rng): Int16Array {
   const child = mother.map((index, i) => (index === father[i] || rng.next() < 0.5 ? index : father[i]!));
   const excess = countChangedWords(child) - maxChanged;

@@ -40,7 +40,8 @@ class TransientError extends Error {
  * Connects to an HTTP endpoint that accepts `{"texts": […]}` and returns one row of class
  * probabilities per text, as `[[…]]` or `{"probabilities": [[…]]}`.
  *
- * @example const victim = await connectHttpVictim("http://127.0.0.1:8080/predict", { batchSize: 16 });
+ * @example
+ * const victim = await connectHttpVictim("http://127.0.0.1:8080/predict", { batchSize: 16 });
  */
 export async function connectHttpVictim(
   url: string,
@@ -58,8 +59,8 @@ export async function connectHttpVictim(
       } catch (error) {
         if (!(error instanceof TransientError)) throw error;
         if (attempt === options.retries) {
-          const message = `${url} failed ${attempt + 1} times in a row (${error.message}). Check that the endpoint is running and reachable.`;
-          throw new UserError(message, { cause: error });
+          const failure = `${url} failed ${attempt + 1} times in a row (${error.message})`;
+          throw new UserError(`${failure}. Check that the endpoint is running and reachable.`, { cause: error });
         }
         await sleep(1000 * Math.max(error.waitSeconds, options.retryDelay * 2 ** attempt));
       }
@@ -111,7 +112,8 @@ async function post(url: string, options: Options, texts: readonly HttpText[]): 
       method: "POST",
       headers: { "content-type": "application/json", ...options.headers },
       body: JSON.stringify({ texts }),
-      // Most redirects would repeat the request as GET without the texts, and leak the headers to another host.
+      // Most redirects would repeat the request as GET without the texts, and leak the headers to
+      // another host.
       redirect: "manual",
       signal: AbortSignal.timeout(1000 * options.timeout),
     });
@@ -141,7 +143,8 @@ function parseRetryAfter(response: Response): number {
 function parseRows(body: string, count: number, numLabels: number | undefined, url: string): Float32Array[] {
   const fail = (received: string): never => {
     throw new UserError(
-      `${url}: expected a list of ${count} rows of probabilities ([[0.1, 0.9], …] or {"probabilities": [[0.1, 0.9], …]}), received ${received}`,
+      `${url}: expected a list of ${count} rows of probabilities ([[0.1, 0.9], …] or ` +
+        `{"probabilities": [[0.1, 0.9], …]}), received ${received}`,
     );
   };
   if (body.trim() === "") fail("an empty response");

@@ -1,5 +1,6 @@
 /**
- * `temper-nlp/attacks`: write a custom attack, run attacks on a custom victim, and read attack logs (journals).
+ * `temper-nlp/attacks`: write a custom attack, run attacks on a custom victim, and read attack logs
+ * (journals).
  *
  * @module attacks
  */

@@ -60,7 +60,9 @@ export interface JournalEntry {
   /** Offset of its end in bytes. */
   readonly endOffset: number;
   readonly checksum: string;
-  /** The header for line 1, otherwise a result. Undefined if the line is incomplete or was changed. */
+  /**
+   * The header for line 1, otherwise a result. Undefined if the line is incomplete or was changed.
+   */
   readonly value: unknown;
 }
 
@@ -105,7 +107,8 @@ export function parseHeader(entry: JournalEntry, path: string): JournalHeader {
   if (entry.line === 1 && value?.format === journalFormat.format && value.version === journalFormat.version)
     return value;
   throw new UserError(
-    `${path}:1: expected the header of an attack journal, version ${journalFormat.version}. Run the attack again with this version, or restore the file.`,
+    `${path}:1: expected the header of an attack journal, version ${journalFormat.version}. Run the attack again ` +
+      "with this version, or restore the file.",
   );
 }
 
@@ -128,7 +131,8 @@ export async function* readJournal(
     }
     if (entry.value === undefined) {
       throw new UserError(
-        `${path}:${entry.line}: the line does not match its checksum. If a crash truncated it, pass --resume; otherwise restore the file.`,
+        `${path}:${entry.line}: the line does not match its checksum. If a crash truncated it, pass --resume; ` +
+          "otherwise restore the file.",
       );
     }
     yield { header, line: entry.line, result: entry.value as AttackResult };
@@ -152,7 +156,10 @@ export class JournalWriter {
     this.#checksum = checksum;
   }
 
-  /** Starts a journal, or with `resume` continues one with the same header. It drops an incomplete last line. */
+  /**
+   * Starts a journal, or with `resume` continues one with the same header. It drops an incomplete
+   * last line.
+   */
   static async open(
     path: string,
     header: JournalHeader,
@@ -196,7 +203,9 @@ export class JournalWriter {
 
 const emptyFile = { endOffset: 0, checksum: "", count: 0 };
 
-/** Finds where to continue. A crash can only truncate the last line, so other damage is an error. */
+/**
+ * Finds where to continue. A crash can only truncate the last line, so other damage is an error.
+ */
 async function findResumePoint(path: string, header: JournalHeader): Promise<typeof emptyFile> {
   let last = emptyFile;
   for await (const { line, endOffset, checksum, value } of readJournalEntries(path)) {
@@ -212,7 +221,10 @@ async function findResumePoint(path: string, header: JournalHeader): Promise<typ
   return last;
 }
 
-/** Rejects a journal of a different model, substitution table or option, and names the first difference. */
+/**
+ * Rejects a journal of a different model, substitution table or option, and names the first
+ * difference.
+ */
 function checkSameHeader(found: JournalHeader, expected: JournalHeader, path: string): void {
   const flatten = ({ attack, options, seed, examples, settings, hashes }: JournalHeader): Record<string, unknown> => ({
     attack,
@@ -227,7 +239,8 @@ function checkSameHeader(found: JournalHeader, expected: JournalHeader, path: st
     const [was, is] = [before, now].map((values) => JSON.stringify(values[name]) ?? "none");
     if (was !== is)
       throw new UserError(
-        `${path} was written with a different ${name}: ${was}, now ${is}. Use the same ${name}, or choose a different --out.`,
+        `${path} was written with a different ${name}: ${was}, now ${is}. Use the same ${name}, or choose a ` +
+          "different --out.",
       );
   }
 }

@@ -33,10 +33,12 @@ export const whiteBoxAttacks: ReadonlyMap<string, WhiteBoxAttack> = new Map([
 export const attackNames: readonly string[] = [...definitions.map(({ name }) => name), ...whiteBoxAttacks.keys()];
 
 /**
- * One attack as data: `"pwws"`, `"genetic:population=20"` or `{ name, options }`. The name may be the
- * path of a custom attack (.js). It is normalized to `{ name, options }`.
+ * One attack as data: `"pwws"`, `"genetic:population=20"` or `{ name, options }`. The name may be
+ * the path of a custom attack (.js). It is normalized to `{ name, options }`.
  *
- * @example attackSpecSchema.parse("genetic:population=20") // { name: "genetic", options: { population: 20 } }
+ * @example
+ * attackSpecSchema.parse("genetic:population=20");
+ * // { name: "genetic", options: { population: 20 } }
  */
 export const attackSpecSchema = z.union(
   [
@@ -51,21 +53,26 @@ export type AttackSpec = z.output<typeof attackSpecSchema>;
  * Loads an attack by name, or a custom attack by the path of its file. The default export of the
  * file is a search or a definition.
  *
- * @example const attack = await loadAttack("genetic", { population: 20 });
- * @example const attack = await loadAttack("./my-attack.js");
+ * @example
+ * const genetic = await loadAttack("genetic", { population: 20 });
+ * const custom = await loadAttack("./my-attack.js");
  */
 export async function loadAttack(name: string, options: unknown = {}): Promise<Attack> {
   const builtIn = definitions.find((definition) => definition.name === name);
   if (builtIn) return createAttack(builtIn, options, name);
   if (!/\.[cm]?[jt]s$/.test(name))
     throw new UserError(
-      `attack: expected ${attackNames.join(", ")} or the path of a custom attack (.js), received "${name}"${didYouMean(name, attackNames)}`,
+      `attack: expected ${attackNames.join(", ")} or the path of a custom attack (.js), received ` +
+        `"${name}"${didYouMean(name, attackNames)}`,
     );
   const custom = createAttack(await importDefinition(name), options, name);
   return { ...custom, search: wrapSearchErrors(custom.search, name), source: await sha256File(name) };
 }
 
-/** Rejects an unknown attack or invalid options before a victim is loaded. `locate` names the source of each key. */
+/**
+ * Rejects an unknown attack or invalid options before a victim is loaded. `locate` names the source
+ * of each key.
+ */
 export async function checkAttack(
   name: string,
   options: unknown,
@@ -109,6 +116,7 @@ async function importDefinition(path: string): Promise<AttackDefinition> {
   if (typeof exported === "object" && exported !== null && "search" in exported && "options" in exported)
     return { ...defaults, ...(exported as Omit<AttackDefinition, "name" | "hasBudget">), name: defaults.name };
   throw new UserError(
-    `attack ${path}: expected a default export that is a search (a generator function) or { options, search }, received ${typeof exported}`,
+    `attack ${path}: expected a default export that is a search (a generator function) or { options, search }, ` +
+      `received ${typeof exported}`,
   );
 }

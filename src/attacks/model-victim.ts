@@ -20,7 +20,10 @@ export interface EncodedInput extends PreparedInput {
   readonly encoding: Encoding;
 }
 
-/** Texts per call. The model splits them into batches; more texts give fuller batches of equal length. */
+/**
+ * Texts per call. The model splits them into batches; more texts give fuller batches of equal
+ * length.
+ */
 const maxBatchSize = 4096;
 
 /** Creates a victim from a loaded sequence classifier. */
@@ -32,7 +35,8 @@ export async function createModelVictim(
   const newlyInitialized = model.newlyInitialized.find(isHeadParameter);
   if (newlyInitialized !== undefined)
     throw new UserError(
-      `${model.reference} is not a trained classifier: the checkpoint has no ${newlyInitialized}. Fine-tune it first (temper train).`,
+      `${model.reference} is not a trained classifier: the checkpoint has no ${newlyInitialized}. Fine-tune it first ` +
+        "(temper train).",
     );
   const hashes = { model: await hashModelFolder(model.folder), tokenizer: model.tokenizer.hash };
   const { libtorch } = native().versions();
@@ -75,7 +79,10 @@ function createSubwordEncoder({ tokenizer, maxLength }: Model): (input: VictimIn
   return ({ texts }) => tokenizer.encode(texts(unkToken!), maxLength);
 }
 
-/** Returns the token IDs, followed by the token types of a pair. Types tell a pair from one text with a separator. */
+/**
+ * Returns the token IDs, followed by the token types of a pair. Types tell a pair from one text
+ * with a separator.
+ */
 function getContentBytes({ ids, tokenTypeIds }: Encoding): Uint8Array {
   const toBytes = (values: Encoding["ids"] | Encoding["tokenTypeIds"]) =>
     new Uint8Array(values.buffer, values.byteOffset, values.byteLength);

@@ -51,7 +51,8 @@ interface PendingText<Prepared> {
  *
  * @example
  * const pool = new SearchPool(await connectHttpVictim("http://127.0.0.1:8080/predict"));
- * for await (const result of pool.run(examples, await loadAttack("pwws"), { seed: 0 })) console.log(result.outcome);
+ * const attack = await loadAttack("pwws");
+ * for await (const result of pool.run(examples, attack, { seed: 0 })) console.log(result.outcome);
  */
 export class SearchPool<Prepared extends PreparedInput> {
   readonly counters = createCounters();

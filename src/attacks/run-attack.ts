@@ -10,7 +10,9 @@ import { modifiablePositions } from "./search.js";
 const count = z.number();
 const countersSchema = z.object({ queries: count, queryTokens: count, evaluations: count, evaluatedTokens: count });
 
-/** Texts queried and texts evaluated by the victim. Deduplication and the cache save the difference. */
+/**
+ * Texts queried and texts evaluated by the victim. Deduplication and the cache save the difference.
+ */
 export type QueryCounters = z.output<typeof countersSchema>;
 
 export function createCounters(): QueryCounters {
@@ -34,7 +36,10 @@ export interface Attacker {
   readonly name: string;
   /** The validated options, for the journal. */
   readonly options: unknown;
-  /** True if the attack has its own budget. Many late successes then mean that a larger budget would find more. */
+  /**
+   * True if the attack has its own budget. Many late successes then mean that a larger budget would
+   * find more.
+   */
   readonly hasBudget: boolean;
   /** SHA-256 of the parts of the victim ({ model, tokenizer }). */
   readonly hashes: Readonly<Record<string, string>>;
@@ -63,7 +68,10 @@ export interface RunAttackOptions {
   onResult?(result: AttackResult, done: number): void;
 }
 
-/** Runs one attack on all examples and writes its journal. With `resume`, it continues a stopped run. */
+/**
+ * Runs one attack on all examples and writes its journal. With `resume`, it continues a stopped
+ * run.
+ */
 export async function runAttack(options: RunAttackOptions): Promise<void> {
   const { attacker, seed, budget, numExamples, journalPath, resume = false } = options;
   const header: JournalHeader = {
@@ -139,7 +147,8 @@ async function* requireModifiableWords(
   const check = () => {
     if (modifiable > 0 || count === 0) return;
     throw new UserError(
-      `attack: no word of ${count} examples has a substitute. Check the language of the substitutions, and the constraints.`,
+      `attack: no word of ${count} examples has a substitute. Check the language of the substitutions, and the ` +
+        "constraints.",
     );
   };
   for await (const example of examples) {

@@ -15,7 +15,10 @@ export function computeContentKey(content: string | Uint8Array): string {
   return sha256(content).slice(0, keyBytes);
 }
 
-/** crypto.hash (Node 20.12 or later) avoids one hash object per text, which is most of an attack's garbage. */
+/**
+ * crypto.hash (Node 20.12 or later) avoids one hash object per text, which is most of an attack's
+ * garbage.
+ */
 const sha256: (content: string | Uint8Array) => string = crypto.hash
   ? (content) => crypto.hash("sha256", content, "binary")
   : (content) => crypto.createHash("sha256").update(content).digest("binary");
@@ -118,7 +121,9 @@ export class ScoreCache {
     return record;
   }
 
-  /** Reads as many of the newest records as fit in memory, and keeps the file open for appending. */
+  /**
+   * Reads as many of the newest records as fit in memory, and keeps the file open for appending.
+   */
   #open(path: string): void {
     try {
       mkdirSync(dirname(path), { recursive: true });
@@ -128,7 +133,8 @@ export class ScoreCache {
     }
     const size = this.#recordBytes;
     const length = fstatSync(this.#file).size;
-    // Pad the incomplete last record of a killed process. Records stay aligned, and its checksum fails.
+    // Pad the incomplete last record of a killed process. Records stay aligned, and its checksum
+    // fails.
     if (length % size !== 0) writeSync(this.#file, Buffer.alloc(size - (length % size)));
     const count = Math.floor(length / size);
     const first = Math.max(0, count - this.#young.capacity);
@@ -150,7 +156,9 @@ export class ScoreCache {
   }
 }
 
-/** Opens the score cache of a victim: on disk if its answers are deterministic, otherwise in memory. */
+/**
+ * Opens the score cache of a victim: on disk if its answers are deterministic, otherwise in memory.
+ */
 export function openScoreCache(victim: Pick<Victim, "numLabels" | "hash" | "isDeterministic">): ScoreCache {
   if (!victim.isDeterministic) return new ScoreCache(victim.numLabels);
   try {

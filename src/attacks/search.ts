@@ -50,7 +50,8 @@ export type CandidateGenerator<Result = Candidate> = Generator<Candidate[], Resu
  *   const [position] = modifiablePositions(problem);
  *   const original = createUnchangedCandidate(problem);
  *   if (position === undefined) return original;
- *   const candidate = { replacementIndices: withReplacement(original.replacementIndices, position, 1) };
+ *   const replacementIndices = withReplacement(original.replacementIndices, position, 1);
+ *   const candidate = { replacementIndices };
  *   const [score] = yield [candidate];
  *   return isMisclassified(score!, problem.label) ? candidate : original;
  * };
@@ -63,12 +64,16 @@ export type Search = (problem: SearchProblem, rng: Rng) => CandidateGenerator;
  *
  * @example
  * const options = z.strictObject({ samples: z.int().min(1).default(100) });
- * export default { options, search: ({ samples }) => (problem, rng) => sampleTexts(problem, rng, samples) };
+ * const search = ({ samples }) => (problem, rng) => sampleTexts(problem, rng, samples);
+ * export default { options, search };
  */
 export interface AttackDefinition<Options = unknown> {
   readonly name: string;
   readonly options: z.ZodType<Options>;
-  /** True if the search has its own budget. Many late successes then mean that a larger budget would find more. */
+  /**
+   * True if the search has its own budget. Many late successes then mean that a larger budget would
+   * find more.
+   */
   readonly hasBudget: boolean;
   /** True if the search honors the language-model constraint, when there is one. */
   readonly usesLanguageModel?: boolean;
@@ -201,7 +206,9 @@ export function* runSearch(
   return createAttackResult(example, found);
 }
 
-/** Counts queries as the sequential algorithm would, and keeps the candidate with the lowest margin. */
+/**
+ * Counts queries as the sequential algorithm would, and keeps the candidate with the lowest margin.
+ */
 class QueryTally {
   queries = 0;
   best: Candidate = { replacementIndices: new Int16Array() };
@@ -230,7 +237,9 @@ class QueryTally {
   }
 }
 
-/** Rejects a candidate outside the attack space, so that errors in a custom search are easy to find. */
+/**
+ * Rejects a candidate outside the attack space, so that errors in a custom search are easy to find.
+ */
 function checkCandidate({ replacementIndices, mask }: Candidate, problem: SearchProblem, name: string): void {
   const { replacements, maxChanged } = problem;
   const fail = (message: string): never => {

@@ -29,7 +29,8 @@ export async function createTransferAttack(
   // An example without a transferred text would count as robust.
   if (covered < examples.length)
     throw new UserError(
-      `--transfer-from ${journal} covers only ${covered} of ${examples.length} examples. Attack both models with the same --task, --split, --num-examples and --seed.`,
+      `--transfer-from ${journal} covers only ${covered} of ${examples.length} examples. Attack both models with the ` +
+        "same --task, --split, --num-examples and --seed.",
     );
   return {
     name: `transfer-${basename(journal, ".jsonl")}`,
@@ -50,7 +51,8 @@ function* searchTransfer(
   const different = problem.words.slice(0, length).findIndex((word, i) => word !== words[i]);
   if (different >= 0)
     throw new UserError(
-      `--transfer-from ${journal}: example ${problem.id} has "${words[different]}" there, but "${problem.words[different]}" here. Use the same data and --max-length for both models.`,
+      `--transfer-from ${journal}: example ${problem.id} has "${words[different]}" there, but ` +
+        `"${problem.words[different]}" here. Use the same data and --max-length for both models.`,
     );
   const replacementIndices = Int16Array.from(problem.replacements, (replacements, i) =>
     i < length ? Math.max(0, replacements.indexOf(final[i]!)) : 0,

@@ -14,7 +14,9 @@ import type { PreparedInput, Victim } from "./victim.js";
 const defaultTolerance = 1e-3;
 const linesPerBatch = 256;
 
-/** The keys that a replay reads. Checksums prove nothing here: a forged journal can have valid ones. */
+/**
+ * The keys that a replay reads. Checksums prove nothing here: a forged journal can have valid ones.
+ */
 const lineSchema = z
   .object({
     id: z.string(),
@@ -46,13 +48,19 @@ interface JournalLine {
   readonly result: AttackResult;
 }
 
-/** Replays every line of a journal against a victim. A UserError names the first line that is not confirmed. */
+/**
+ * Replays every line of a journal against a victim. A UserError names the first line that is not
+ * confirmed.
+ */
 export async function verifyJournal<Prepared extends PreparedInput>(
   path: string,
   victim: Victim<Prepared>,
   options: {
     readonly substitutions?: Substitutions | undefined;
-    /** Maximum difference of probabilities. Increase it if the journal was computed in another precision. */
+    /**
+     * Maximum difference of probabilities. Increase it if the journal was computed in another
+     * precision.
+     */
     readonly tolerance?: number | undefined;
   } = {},
 ): Promise<JournalVerification> {
@@ -83,7 +91,8 @@ export async function verifyJournal<Prepared extends PreparedInput>(
   if (!header) throw new UserError(`${path}: the journal has no results yet. Continue it with --resume.`);
   if (lines !== header.examples)
     throw new UserError(
-      `${path}:${lines + 1}: expected ${header.examples} results, but the journal ends after ${lines}. Continue it with --resume.`,
+      `${path}:${lines + 1}: expected ${header.examples} results, but the journal ends after ${lines}. Continue it ` +
+        "with --resume.",
     );
   return { header, lines, outcomes };
 }
@@ -94,12 +103,16 @@ function checkHashes(header: JournalHeader, expected: Readonly<Record<string, st
     const found = header.hashes[name];
     if (found !== hash)
       throw new UserError(
-        `${path} was written with a different ${name} (${shorten(found)}, now ${shorten(hash)}). Pass the same ${name}.`,
+        `${path} was written with a different ${name} (${shorten(found)}, now ${shorten(hash)}). Pass the same ` +
+          `${name}.`,
       );
   }
 }
 
-/** The edits must turn the original words into the final ones, using words from the substitution table. */
+/**
+ * The edits must turn the original words into the final ones, using words from the substitution
+ * table.
+ */
 function checkEdits(result: AttackResult, substitutions: Substitutions | undefined, location: string): void {
   const { words, final, edits } = result;
   const edited = [...words];
@@ -132,7 +145,8 @@ async function replay<Prepared extends PreparedInput>(
     const template = createTextTemplate(result.texts, result.words, fields);
     return [result.words, result.final].map((words) => victim.prepare(createVictimInput(words, fields, template)));
   });
-  // The victim expects inputs of similar length together, so sort them and restore the order of the answers.
+  // The victim expects inputs of similar length together, so sort them and restore the order of the
+  // answers.
   const order = [...inputs.keys()].sort((a, b) => inputs[a]!.length - inputs[b]!.length || a - b);
   const rows = new Array<Float32Array>(inputs.length);
   for (let start = 0; start < order.length; start += victim.maxBatchSize) {
@@ -163,7 +177,8 @@ function checkProbabilities(
     return;
   const computed = Array.from(replayed, (value) => value.toFixed(4)).join(", ");
   throw new UserError(
-    `${location}: the journal records probabilities [${recorded.join(", ")}] for the ${which} text, but the model returns [${computed}]`,
+    `${location}: the journal records probabilities [${recorded.join(", ")}] for the ${which} text, but the model ` +
+      `returns [${computed}]`,
   );
 }
 

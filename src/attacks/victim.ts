@@ -8,7 +8,10 @@ export interface VictimInput {
   readonly fieldCount: number;
   /** Position of a word to read as the unknown token. */
   readonly mask?: number;
-  /** Returns one string per field in the original spacing, with the masked word written as `unkToken`. */
+  /**
+   * Returns one string per field in the original spacing, with the masked word written as
+   * `unkToken`.
+   */
   texts(unkToken: string): string[];
 }
 
@@ -20,17 +23,27 @@ export interface PreparedInput {
   readonly length: number;
 }
 
-/** Anything that returns class probabilities for texts: a model, an HTTP endpoint, a function in a test. */
+/**
+ * Anything that returns class probabilities for texts: a model, an HTTP endpoint, a function in a
+ * test.
+ */
 export interface Victim<Prepared extends PreparedInput = PreparedInput> {
   readonly name: string;
   readonly numLabels: number;
-  /** SHA-256 of everything besides the text that determines the answers (weights, dtype, engine, …). */
+  /**
+   * SHA-256 of everything besides the text that determines the answers (weights, dtype, engine, …).
+   */
   readonly hash: string;
   /** SHA-256 of its parts for the journal ({ model, tokenizer }). */
   readonly hashes: Readonly<Record<string, string>>;
-  /** False if answers may change for the same hash, as for an endpoint. Nothing is cached on disk then. */
+  /**
+   * False if answers may change for the same hash, as for an endpoint. Nothing is cached on disk
+   * then.
+   */
   readonly isDeterministic: boolean;
-  /** Maximum number of inputs per call. They arrive sorted by length, so a victim may split them. */
+  /**
+   * Maximum number of inputs per call. They arrive sorted by length, so a victim may split them.
+   */
   readonly maxBatchSize: number;
   prepare(input: VictimInput): Prepared;
   /** Returns one row of probabilities per input, in the same order. */

@@ -18,7 +18,10 @@ const columns = [
 
 const resultTypes = { skipped: "Skipped", success: "Successful", failed: "Failed" } as const;
 
-/** Converts a journal to CSV with TextAttack's columns. Changed words are in [[ ]]; <SPLIT> separates fields and lines. */
+/**
+ * Converts a journal to CSV with TextAttack's columns. Changed words are in [[ ]]; <SPLIT>
+ * separates fields and lines.
+ */
 export async function* formatJournalCsv(path: string): AsyncGenerator<string> {
   yield formatLine(columns);
   for await (const { result } of readJournal(path)) yield formatLine(createRow(result));

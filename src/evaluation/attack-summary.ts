@@ -6,66 +6,71 @@ import { UserError } from "../errors.js";
 import type { ExampleOutcomes } from "./compare.js";
 import { mean, median, quantile, wilsonInterval } from "./statistics.js";
 
-const intervalSchema = z.object({ low: z.number(), high: z.number() });
+const number = z.number();
+const intervalSchema = z.object({ low: number, high: number });
 
 /** The result of one attack on one model. Rates are between 0 and 1. */
 const attackSummarySchema = z.object({
-  /** Fraction of all examples that stay correct. Examples misclassified before the attack count as errors. */
-  accuracyUnderAttack: z.number(),
+  /**
+   * Fraction of all examples that stay correct. Examples misclassified before the attack count as
+   * errors.
+   */
+  accuracyUnderAttack: number,
   interval: intervalSchema,
   /** Fraction of the attacked examples that were fooled. */
-  successRate: z.number(),
+  successRate: number,
   /** Number of examples that were classified correctly before the attack. */
-  attacked: z.number(),
+  attacked: number,
   /** Mean fraction of changed words, over the successes. */
-  wordsChanged: z.number(),
-  /** Queries per attacked example; `total` is over all examples, `evaluated` excludes cached texts. */
-  queries: z.object({
-    mean: z.number(),
-    median: z.number(),
-    p95: z.number(),
-    total: z.number(),
-    evaluated: z.number(),
-  }),
-  tokens: z.object({ queried: z.number(), evaluated: z.number() }),
-  seconds: z.number(),
+  wordsChanged: number,
+  /**
+   * Queries per attacked example; `total` is over all examples, `evaluated` excludes cached texts.
+   */
+  queries: z.object({ mean: number, median: number, p95: number, total: number, evaluated: number }),
+  tokens: z.object({ queried: number, evaluated: number }),
+  seconds: number,
   /** True if the attack or the user limited the number of queries. */
   hasBudget: z.boolean(),
-  /** Successes in the last 10% of the budget. If there are many, a larger budget would find more. */
-  lateSuccesses: z.number(),
-  /** Examples whose outcome is proven. If it is less than all, accuracy under attack is an upper bound. */
-  exact: z.number().optional(),
+  /**
+   * Successes in the last 10% of the budget. If there are many, a larger budget would find more.
+   */
+  lateSuccesses: number,
+  /**
+   * Examples whose outcome is proven. If it is less than all, accuracy under attack is an upper
+   * bound.
+   */
+  exact: number.optional(),
   /** IDs of the examples for which a margin below 1e-4 decided a prediction. */
   nearTies: z.array(z.string()),
   /** Examples for which the language-model constraint has no entry. */
-  withoutLanguageModel: z.number(),
+  withoutLanguageModel: number,
 });
 export type AttackSummary = z.output<typeof attackSummarySchema>;
 
 /** The attack space as RIFT 3.3 states it: replacements per word ^ modifiable words. */
 const attackSpaceSchema = z.object({
   /** Mean number of words per example. */
-  words: z.number(),
+  words: number,
   /** Mean number of words that have substitutes. */
-  modifiableWords: z.number(),
+  modifiableWords: number,
   /** Mean number of substitutes per modifiable word. */
-  substitutes: z.number(),
-  log10Combinations: z.number(),
+  substitutes: number,
+  log10Combinations: number,
   /** For example "6.5^4". */
   combinations: z.string(),
 });
 
 /** The result of several attacks on one model, over the same examples. */
 export const attackSuiteSummarySchema = z.object({
-  examples: z.number(),
+  examples: number,
   /** Accuracy before any attack. */
-  clean: z.number(),
+  clean: number,
   cleanInterval: intervalSchema,
   /** Fraction of the most frequent gold label. */
-  majority: z.number(),
+  majority: number,
   attacks: z.record(z.string(), attackSummarySchema),
   /** Fraction of the examples that stay correct under every attack. */
-  worstCase: z.number(),
+  worstCase: number,
   worstCaseInterval: intervalSchema,
   space: attackSpaceSchema,
 });

@@ -7,7 +7,9 @@ import { describePower, holmCorrection, mcNemar, mean, pairedBootstrap, pairedTT
 /** Whether a model classified each example correctly, by the example's ID. */
 export type ExampleOutcomes = ReadonlyMap<string, boolean>;
 
-/** The outcomes of one model: for every seed, the outcomes by metric ("clean", an attack's name, …). */
+/**
+ * The outcomes of one model: for every seed, the outcomes by metric ("clean", an attack's name, …).
+ */
 export interface ModelOutcomes {
   readonly name: string;
   readonly outcomesPerSeed: readonly ReadonlyMap<string, ExampleOutcomes>[];
@@ -34,9 +36,13 @@ export const metricComparisonSchema = z.object({
     bootstrap: z.number(),
     /** The exact test on the examples that only one model classifies correctly. One seed only. */
     mcNemar: z.number().nullable(),
-    /** One-tailed paired t-test over the seeds that the better model is better. Several seeds only. */
+    /**
+     * One-tailed paired t-test over the seeds that the better model is better. Several seeds only.
+     */
     tTest: z.number().nullable(),
-    /** McNemar's p for one seed, otherwise the bootstrap's p, with Holm's correction over all tests. */
+    /**
+     * McNemar's p for one seed, otherwise the bootstrap's p, with Holm's correction over all tests.
+     */
     corrected: z.number(),
   }),
   better: z.enum(["first", "second"]).nullable(),
@@ -101,7 +107,8 @@ function alignSeeds(first: ModelOutcomes, second: ModelOutcomes, onWarning: Comp
   const common = ours.filter((seed) => theirs.includes(seed));
   if (common.length === 0)
     throw new UserError(
-      `${first.name} has seeds ${ours.join(", ")}, but ${second.name} has ${theirs.join(", ")}. Train both with the same seeds.`,
+      `${first.name} has seeds ${ours.join(", ")}, but ${second.name} has ${theirs.join(", ")}. Train both with the ` +
+        "same seeds.",
     );
   const omitted = [...new Set([...ours, ...theirs])].filter((seed) => !common.includes(seed)).sort((a, b) => a - b);
   if (omitted.length > 0)
@@ -125,13 +132,15 @@ function selectMetrics(pair: Pair, onWarning: CompareOptions["onWarning"]): stri
   if (metrics.length === 0) {
     const list = (names: readonly string[]) => names.join(", ") || "none";
     throw new UserError(
-      `${first} and ${second} have no metric in common (${list(ours!)}; ${list(theirs!)}). Run the same attacks on both.`,
+      `${first} and ${second} have no metric in common (${list(ours!)}; ${list(theirs!)}). Run the same attacks on ` +
+        "both.",
     );
   }
   const usable = metrics.filter((metric) => findCommonExamples(metric, pair).length > 0);
   if (usable.length === 0)
     throw new UserError(
-      `${metrics[0]}: ${first} and ${second} have no examples in common. Use the same --task, --num-examples and --seed.`,
+      `${metrics[0]}: ${first} and ${second} have no examples in common. Use the same --task, --num-examples and ` +
+        "--seed.",
     );
   const omitted = metrics.filter((metric) => !usable.includes(metric));
   if (omitted.length > 0)
@@ -179,7 +188,8 @@ function formatVerdict(comparison: Omit<MetricComparison, "verdict">): string {
   const points = (value: number) => (100 * value).toFixed(1);
   const sample = `${examples} examples${seeds > 1 ? ` and ${seeds} seeds` : ""}`;
   const interval = `95% CI ${points(low)} to ${points(high)}`;
-  const numbers = `${formatPercent(first)} vs. ${formatPercent(second)} on ${sample}, ${points(difference)} points (${interval}; p ${formatPValue(p.corrected)})`;
+  const accuracies = `${formatPercent(first)} vs. ${formatPercent(second)} on ${sample}`;
+  const numbers = `${accuracies}, ${points(difference)} points (${interval}; p ${formatPValue(p.corrected)})`;
   if (better !== null) {
     const [winner, loser] = better === "first" ? [firstName, secondName] : [secondName, firstName];
     return `${metric}: ${winner} is better than ${loser}: ${numbers}.`;
@@ -189,7 +199,8 @@ function formatVerdict(comparison: Omit<MetricComparison, "verdict">): string {
   const error = (high - low) / (2 * 1.96);
   const discordant = Math.max(1 / examples, Math.min(1, error * error * examples));
   const power = describePower(examples, { discordant });
-  return `${metric}: the difference between ${firstName} and ${secondName} is not statistically significant: ${numbers}. ${power}`;
+  const subject = `the difference between ${firstName} and ${secondName}`;
+  return `${metric}: ${subject} is not statistically significant: ${numbers}. ${power}`;
 }
 
 function formatPValue(p: number): string {

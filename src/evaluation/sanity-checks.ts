@@ -32,7 +32,8 @@ export function runSanityChecks(summary: AttackSuiteSummary, facts: SanityFacts 
   if (clean < majority)
     warn(
       "label-map",
-      `Clean accuracy (${formatPercent(clean)}) is below the frequency of the most common label (${formatPercent(majority)}). Check the order of the labels.`,
+      `Clean accuracy (${formatPercent(clean)}) is below the frequency of the most common label ` +
+        `(${formatPercent(majority)}). Check the order of the labels.`,
     );
   if (facts.dropoutOn)
     warn("dropout", "The victim returned different answers for the same text. Check that dropout is off.");
@@ -41,25 +42,29 @@ export function runSanityChecks(summary: AttackSuiteSummary, facts: SanityFacts 
   if (black && white && isClearlyLower(black.accuracy, white.accuracy, summary.examples))
     warn(
       "black-beats-white",
-      `${black.label} is stronger than the white-box attack ${white.label}. Its gradients may be masked, or it needs more steps.`,
+      `${black.label} is stronger than the white-box attack ${white.label}. Its gradients may be masked, or it needs ` +
+        "more steps.",
     );
   for (const [name, { hasBudget, lateSuccesses, attacked }] of Object.entries(attacks))
     if (hasBudget && lateSuccesses > Math.max(1, 0.01 * attacked))
       warn(
         "not-converged",
-        `${name} may not have converged: ${lateSuccesses} of ${attacked} examples were fooled in the last 10% of the budget. Increase the budget.`,
+        `${name} may not have converged: ${lateSuccesses} of ${attacked} examples were fooled in the last 10% of the ` +
+          "budget. Increase the budget.",
       );
   const [transferred, adaptive] = findStrongest(summary, (name) => transfer.includes(name));
   if (transferred && adaptive && isClearlyLower(transferred.accuracy, adaptive.accuracy, summary.examples))
     warn(
       "transfer-beats-adaptive",
-      `${transferred.label}, with texts from another model, is stronger than ${adaptive.label}. The adaptive attack is too weak.`,
+      `${transferred.label}, with texts from another model, is stronger than ${adaptive.label}. The adaptive attack ` +
+        "is too weak.",
     );
 
   if (space.modifiableWords < 0.1 * space.words)
     warn(
       "few-substitutes",
-      `Only ${space.modifiableWords.toFixed(1)} of ${space.words.toFixed(1)} words per text have substitutes, so the attack space is small.`,
+      `Only ${space.modifiableWords.toFixed(1)} of ${space.words.toFixed(1)} words per text have substitutes, so the ` +
+        "attack space is small.",
     );
   if (trainedTokenization !== undefined && tokenization !== undefined && trainedTokenization !== tokenization)
     warn(
@@ -69,16 +74,8 @@ export function runSanityChecks(summary: AttackSuiteSummary, facts: SanityFacts 
   return warnings;
 }
 
-interface StrongestAttack {
-  readonly label: string;
-  readonly accuracy: number;
-}
-
 /** Returns the strongest attack that matches, and the strongest that does not. */
-function findStrongest(
-  { attacks }: AttackSuiteSummary,
-  matches: (name: string) => boolean,
-): (StrongestAttack | undefined)[] {
+function findStrongest({ attacks }: AttackSuiteSummary, matches: (name: string) => boolean) {
   const sorted = Object.entries(attacks)
     .map(([name, { accuracyUnderAttack: accuracy }]) => ({
       name,

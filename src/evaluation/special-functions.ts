@@ -11,11 +11,14 @@ export function logGamma(x: number): number {
   return 0.5 * Math.log(2 * Math.PI) + (shifted + 0.5) * Math.log(base) - base + Math.log(sum);
 }
 
-/** The regularized incomplete beta function I_x(a, b), by its continued fraction (Lentz's method). */
+/**
+ * The regularized incomplete beta function I_x(a, b), by its continued fraction (Lentz's method).
+ */
 export function incompleteBeta(x: number, a: number, b: number): number {
   if (x <= 0) return 0;
   if (x >= 1) return 1;
-  // The fraction converges quickly below the mean. Above the mean, use the symmetry of the function.
+  // The fraction converges quickly below the mean. Above the mean, use the symmetry of the
+  // function.
   if (x > (a + 1) / (a + b + 2)) return 1 - incompleteBeta(1 - x, b, a);
   const front = Math.exp(logGamma(a + b) - logGamma(a) - logGamma(b) + a * Math.log(x) + b * Math.log1p(-x)) / a;
   const tiny = 1e-300;
@@ -96,7 +99,10 @@ export function studentQuantile(p: number, degrees: number): number {
   return invertTail((t) => studentTail(t, degrees), p);
 }
 
-/** Inverts a tail function by bisection. The wide range covers the heavy tails of one degree of freedom. */
+/**
+ * Inverts a tail function by bisection. The wide range covers the heavy tails of one degree of
+ * freedom.
+ */
 function invertTail(tail: (value: number) => number, p: number): number {
   if (p <= 0 || p >= 1) throw new RangeError(`expected a probability between 0 and 1 (exclusive), received ${p}`);
   let [low, high] = [-1e6, 1e6];

@@ -76,7 +76,9 @@ export interface TTestResult {
   readonly p: number;
 }
 
-/** One-tailed paired t-test that the first is larger. Both have the same seeds in the same order. */
+/**
+ * One-tailed paired t-test that the first is larger. Both have the same seeds in the same order.
+ */
 export function pairedTTest(first: readonly number[], second: readonly number[]): TTestResult {
   if (first.length !== second.length)
     throw new RangeError(`expected pairs, received ${first.length} and ${second.length} values`);
@@ -166,13 +168,17 @@ export function pairedBootstrap(
 }
 
 interface PowerOptions {
-  /** Accuracy of both models. It is used if `discordant` is unknown, and assumes independent errors. */
+  /**
+   * Accuracy of both models. It is used if `discordant` is unknown, and assumes independent errors.
+   */
   readonly accuracy?: number;
   /** Fraction of examples that only one of the models classifies correctly. */
   readonly discordant?: number;
 }
 
-/** Computes the smallest difference that a paired test at the 5% level detects with the given power. */
+/**
+ * Computes the smallest difference that a paired test at the 5% level detects with the given power.
+ */
 export function minDetectableDifference(
   count: number,
   options: PowerOptions & { readonly power?: number } = {},
@@ -185,5 +191,6 @@ export function minDetectableDifference(
 /** Describes in one sentence which differences `count` examples can show. */
 export function describePower(count: number, options: PowerOptions = {}): string {
   const points = (100 * minDetectableDifference(count, options)).toFixed(1);
-  return `With ${count} examples, differences below ${points} points cannot be detected reliably (80% power at the 5% level).`;
+  const limit = `With ${count} examples, differences below ${points} points cannot be detected reliably`;
+  return `${limit} (80% power at the 5% level).`;
 }

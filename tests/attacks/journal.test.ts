@@ -80,7 +80,7 @@ describe("a journal", () => {
     expect(await readTiming(path)).toMatchObject({ evaluations: expect.any(Number) });
   });
 
-  test("is neither overwritten without resume nor continued with a different model, table, seed or option", async () => {
+  test("is not overwritten without resume, nor continued with a different model, table, seed or option", async () => {
     const path = join(folder, "other.jsonl");
     copyFileSync(complete, path);
     await expect(run(path)).rejects.toThrow("--resume");

@@ -7,7 +7,9 @@ export interface ScriptedInput extends PreparedInput {
   readonly input: VictimInput;
 }
 
-/** A victim that answers with a function of the text ("_" for a masked word), and records its calls. */
+/**
+ * A victim that answers with a function of the text ("_" for a masked word), and records its calls.
+ */
 export function scriptedVictim(
   numLabels: number,
   answer: (text: string) => readonly number[],
@@ -77,7 +79,10 @@ export function createProblem(
   };
 }
 
-/** Runs a search by hand. It records every batch as text and answers with gold probabilities (two classes). */
+/**
+ * Runs a search by hand. It records every batch as text and answers with gold probabilities (two
+ * classes).
+ */
 export function drive(
   generator: Generator<Candidate[], Candidate, Score[]>,
   problem: SearchProblem,

@@ -22,7 +22,8 @@ function fixedRng(integers: number[], nexts: number[]): Rng {
 describe("pwws", () => {
   // Original 0.9. Saliency: good 0.9-0.5 = 0.4, old 0.9-0.8 = 0.1, film 0.9-0.7 = 0.2.
   // Drops: fine 0.05, nice 0.10 -> nice; aged 0.15; movie 0.12.
-  // Scores are drop * exp(saliency) / Z: nice 0.10*1.4918 = 0.1492, aged 0.15*1.1052 = 0.1658, movie 0.12*1.2214 = 0.1466.
+  // Scores are drop * exp(saliency) / Z: nice 0.10*1.4918 = 0.1492, aged 0.15*1.1052 = 0.1658,
+  // movie 0.12*1.2214 = 0.1466.
   const table: Record<string, number> = {
     "the _ old film": 0.5,
     "the good _ film": 0.8,
@@ -87,7 +88,8 @@ describe("pwws", () => {
   });
 
   test("counts a prefix as a query only if the sequential algorithm would reach it", async () => {
-    // "aged" alone fools the victim. It also scores the second prefix, which is not a query: 1 + 7 + 1.
+    // "aged" alone fools the victim. It also scores the second prefix, which is not a query: 1 + 7
+    // + 1.
     const victim = scriptedVictim(2, (text) => {
       const p = text === "the good aged film" ? 0.3 : text === "the good old film" ? 0.9 : (table[text] ?? 0.6);
       return [p, 1 - p];
@@ -150,7 +152,8 @@ describe("genetic", () => {
       [0.75, 0.15, 0.1],
     ].map((probabilities) => ({ probabilities }));
     const children = generator.next(scores).value as { replacementIndices: Int16Array }[];
-    // Mother "a2 b" (0.66), father "a b1" (0.67). Words that differ come from the mother; word 1 mutates.
+    // Mother "a2 b" (0.66), father "a b1" (0.67). Words that differ come from the mother; word 1
+    // mutates.
     expect(children.map(({ replacementIndices }) => [...replacementIndices])).toEqual([
       [2, 0],
       [2, 1],

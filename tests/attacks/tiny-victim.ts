@@ -4,7 +4,10 @@ import type { RunConfig } from "../../src/runs/config.js";
 import { fineTune } from "../../src/runs/fine-tune.js";
 import { reviews, tinyRun, writeReviews } from "../tiny-run.js";
 
-/** Substitutes for words of the reviews. Some replace the word that determines the label by its opposite. */
+/**
+ * Substitutes for words of the reviews. Some replace the word that determines the label by its
+ * opposite.
+ */
 const table = {
   good: ["fine", "grey", "dull"],
   fine: ["good", "cold"],

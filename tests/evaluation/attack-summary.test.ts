@@ -68,7 +68,8 @@ describe("summarizeAttacks", () => {
       wordsChanged: 0.5,
       hasBudget: false,
     });
-    // Each attacked example takes the original and its two substitutes, if any: 3, 3, 3, 1. The skipped one takes 1.
+    // Each attacked example takes the original and its two substitutes, if any: 3, 3, 3, 1. The
+    // skipped one takes 1.
     expect(summary.attacks.greedy!.queries).toMatchObject({ mean: 2.5, median: 3, p95: 3, total: 11, evaluated: 11 });
     expect(summary.attacks.greedy!.interval.low).toBeLessThan(0.4);
   });

@@ -28,7 +28,8 @@ const compareWithWarnings = (
 
 describe("compareModels", () => {
   test("uses McNemar's exact test for one run per model", () => {
-    // Only the first is correct on 10 examples, only the second on 2: 2 * P(X <= 2 of 12) = 0.03857.
+    // Only the first is correct on 10 examples, only the second on 2: 2 * P(X <= 2 of 12) =
+    // 0.03857.
     const first = model("A", { clean: outcomes(`${"1".repeat(10)}00${"1".repeat(20)}`) });
     const second = model("B", { clean: outcomes(`${"0".repeat(10)}11${"1".repeat(20)}`) });
     const [found] = compareModels([first, second]);
@@ -39,7 +40,8 @@ describe("compareModels", () => {
     expect(found!.p.mcNemar).toBeCloseTo(0.03857, 5);
     const interval = `95% CI ${(100 * found!.low).toFixed(1)} to ${(100 * found!.high).toFixed(1)}`;
     expect(found!.verdict).toBe(
-      `clean: A is better than B: ${formatPercent(0.9375)} vs. ${formatPercent(0.6875)} on 32 examples, 25.0 points (${interval}; p = 0.039).`,
+      `clean: A is better than B: ${formatPercent(0.9375)} vs. ${formatPercent(0.6875)} on 32 examples, 25.0 points ` +
+        `(${interval}; p = 0.039).`,
     );
     expect(compareModels([second, first])[0]).toMatchObject({ better: "second" });
   });
