@@ -72,8 +72,12 @@ function readTestOutcomes({ outcomes }: EvaluationResult): ExampleOutcomes {
 /** The numbers of finished journals: clean, each attack and the worst case over all of them. */
 export function readAttackMetrics({ journals }: AttackFolder): [string, MetricValue][] {
   const finished = new Map([...journals].filter(([, journal]) => journal.finished));
-  return [...computeOutcomes(finished)].map(([id, outcomes]) => [
+  const metrics = [...computeOutcomes(finished)].map(([id, outcomes]): [string, MetricValue] => [
     id,
     { value: mean(Array.from(outcomes.values(), Number)), examples: outcomes.size, outcomes },
   ]);
+  // One attack is its own worst case. It has no outcomes of its own, so that no comparison tests it twice.
+  const [only] = finished.size === 1 ? finished.keys() : [];
+  const single = metrics.find(([id]) => id === only);
+  return single ? [...metrics, ["worst-case", { ...single[1], outcomes: null }]] : metrics;
 }
