@@ -1,15 +1,15 @@
-// Gradients: of chosen inputs, or accumulated into leaves.
+// Gradients with respect to chosen inputs, or accumulated into leaf tensors.
 #include <ATen/core/Tensor.h>
 #include <c10/core/GradMode.h>
 #include <torch/csrc/autograd/autograd.h>
 
-#include "door.h"
+#include "exports.h"
 #include "slots.h"
 
 namespace temper {
 namespace {
 
-/** A list that may hold nulls (a missing output gradient means ones). */
+/** Converts a list that may contain nulls. A missing output gradient means ones. */
 std::vector<at::Tensor> toOptionalTensors(napi_env env, napi_value value) {
   if (isNothing(env, value)) return {};
   uint32_t length = arrayLength(env, value, "an array of tensors");
@@ -21,43 +21,42 @@ std::vector<at::Tensor> toOptionalTensors(napi_env env, napi_value value) {
   return tensors;
 }
 
-/** grad(outputs, inputs, outputGradients | null, retainGraph, createGraph, allowUnused): a handle or null for each input. */
+/**
+ * grad(outputs, inputs, outputGradients | null, retainGraph, createGraph, allowUnused).
+ * Returns a handle or null per input.
+ */
 napi_value gradients(const Call& call) {
   napi_env env = call.env;
-  auto results = torch::autograd::grad(toTensors(env, call.at(0)), toTensors(env, call.at(1)), toOptionalTensors(env, call.at(2)),
-                                       toBoolean(env, call.at(3)), toBoolean(env, call.at(4)), toBoolean(env, call.at(5)));
+  auto results = torch::autograd::grad(toTensors(env, call.at(0)), toTensors(env, call.at(1)),
+                                       toOptionalTensors(env, call.at(2)), toBoolean(env, call.at(3)),
+                                       toBoolean(env, call.at(4)), toBoolean(env, call.at(5)));
   napi_value array;
   napi_create_array_with_length(env, results.size(), &array);
   for (size_t i = 0; i < results.size(); i++) {
-    napi_value item;
-    if (results[i].defined()) item = fromDouble(env, keepTensor(results[i]));
-    else napi_get_null(env, &item);
-    napi_set_element(env, array, i, item);
+    napi_set_element(env, array, i, results[i].defined() ? fromDouble(env, keepTensor(results[i])) : fromNull(env));
   }
   return array;
 }
 
-/** backward(outputs, retainGraph): adds to each leaf's accumulated gradient. */
+/** backward(outputs, retainGraph): adds to the accumulated gradient of each leaf. */
 napi_value backward(const Call& call) {
   torch::autograd::backward(toTensors(call.env, call.at(0)), {}, toBoolean(call.env, call.at(1)));
   return nullptr;
 }
 
-napi_value accumulated(const Call& call) {
+napi_value accumulatedGrad(const Call& call) {
   const auto& gradient = toTensor(call.env, call.at(0)).grad();
-  napi_value nothing;
-  napi_get_null(call.env, &nothing);
-  return gradient.defined() ? fromDouble(call.env, keepTensor(gradient)) : nothing;
+  return gradient.defined() ? fromDouble(call.env, keepTensor(gradient)) : fromNull(call.env);
 }
 
-napi_value clearAccumulated(const Call& call) {
+napi_value clearAccumulatedGrad(const Call& call) {
   at::Tensor tensor = toTensor(call.env, call.at(0));
   tensor.mutable_grad() = at::Tensor();
   return nullptr;
 }
 
-/** Sets gradient recording and returns what it was. */
-napi_value setRecording(const Call& call) {
+/** setGradEnabled(on): turns gradient recording on or off and returns the previous setting. */
+napi_value setGradEnabled(const Call& call) {
   bool before = c10::GradMode::is_enabled();
   c10::GradMode::set_enabled(toBoolean(call.env, call.at(0)));
   return fromBoolean(call.env, before);
@@ -68,9 +67,9 @@ napi_value setRecording(const Call& call) {
 void defineAutograd(napi_env env, napi_value exports) {
   define<gradients>(env, exports, "grad");
   define<backward>(env, exports, "backward");
-  define<accumulated>(env, exports, "accumulated");
-  define<clearAccumulated>(env, exports, "clearAccumulated");
-  define<setRecording>(env, exports, "setRecording");
+  define<accumulatedGrad>(env, exports, "accumulatedGrad");
+  define<clearAccumulatedGrad>(env, exports, "clearAccumulatedGrad");
+  define<setGradEnabled>(env, exports, "setGradEnabled");
 }
 
 }  // namespace temper

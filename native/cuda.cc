@@ -1,5 +1,6 @@
-// The GPU, where this build has one: streams, graphs, memory. Without CUDA only `devices` answers, with none.
-#include "door.h"
+// CUDA streams, graphs and memory. A build without CUDA exports only `devices`, which returns an
+// empty list.
+#include "exports.h"
 #include "slots.h"
 
 #ifdef TEMPER_CUDA
@@ -32,7 +33,8 @@ napi_value devices(const Call& call) {
     napi_value device = newObject(call.env);
     set(call.env, device, "name", fromText(call.env, properties.name));
     set(call.env, device, "bytes", fromDouble(call.env, static_cast<double>(properties.totalGlobalMem)));
-    set(call.env, device, "capability", fromText(call.env, std::to_string(properties.major) + "." + std::to_string(properties.minor)));
+    auto capability = std::to_string(properties.major) + "." + std::to_string(properties.minor);
+    set(call.env, device, "capability", fromText(call.env, capability));
     napi_set_element(call.env, array, i, device);
   }
 #endif
@@ -41,7 +43,10 @@ napi_value devices(const Call& call) {
 
 #ifdef TEMPER_CUDA
 
-/** useStream(device): makes a GPU the current one. Work leaves its default stream: a graph can only be captured on another one. */
+/**
+ * useStream(device): selects a GPU and a stream other than the default one.
+ * A graph cannot be captured on the default stream.
+ */
 napi_value useStream(const Call& call) {
   auto device = static_cast<c10::DeviceIndex>(toInteger(call.env, call.at(0)));
   c10::cuda::set_device(device);
@@ -56,9 +61,10 @@ napi_value synchronize(const Call&) {
 
 napi_value deviceMemory(const Call& call) {
   auto device = static_cast<c10::DeviceIndex>(toInteger(call.env, call.at(0)));
-  // Before the first tensor the allocator knows no device.
+  // The allocator has no statistics before the first tensor.
   decltype(c10::cuda::CUDACachingAllocator::getDeviceStats(device)) statistics;
-  if (c10::cuda::CUDACachingAllocator::get()->initialized()) statistics = c10::cuda::CUDACachingAllocator::getDeviceStats(device);
+  if (c10::cuda::CUDACachingAllocator::get()->initialized())
+    statistics = c10::cuda::CUDACachingAllocator::getDeviceStats(device);
   size_t available = 0, total = 0;
   c10::cuda::CUDAGuard guard(device);
   cudaMemGetInfo(&available, &total);
@@ -75,7 +81,7 @@ napi_value emptyCache(const Call&) {
   return nullptr;
 }
 
-/** Whether float32 products may round their inputs to TF32. */
+/** allowTf32(on): whether float32 matrix products may round their inputs to TF32. */
 napi_value allowTf32(const Call& call) {
   bool allowed = toBoolean(call.env, call.at(0));
   at::globalContext().setAllowTF32CuBLAS(allowed);
@@ -83,53 +89,65 @@ napi_value allowTf32(const Call& call) {
   return nullptr;
 }
 
-// Random states. Operators draw from the default generator only; its state can be swapped, inside a capture too, and a replay reads
-// each state's seed from the device. So every named part of a step has a state of its own, and its seed decides it.
+napi_value isTf32Allowed(const Call& call) { return fromBoolean(call.env, at::globalContext().allowTF32CuBLAS()); }
+
+// Random states. Operators use only the default generator. Its state can be swapped, also during a
+// capture, and a replay reads the seed of each state from the device. So every named part of a step
+// has its own state, and the seed of that state determines its random numbers.
 
 template <typename T>
 std::vector<T>& table() {
-  static auto* values = new std::vector<T>();  // never destroyed: CUDA may be gone before our statics
+  static auto* values = new std::vector<T>();  // never destroyed: CUDA may shut down before our statics
   return *values;
 }
 
 at::Generator& randomState(int64_t index) {
   auto& states = table<at::Generator>();
-  if (index < 0 || index > 65536) throw std::invalid_argument("random state " + std::to_string(index) + " is out of range");
+  if (index < 0 || index > 65536)
+    throw std::invalid_argument("random state " + std::to_string(index) + " is out of range");
   while (static_cast<int64_t>(states.size()) <= index) states.push_back(at::cuda::detail::createCUDAGenerator());
   return states[index];
 }
 
-bool capturing() { return c10::cuda::currentStreamCaptureStatusMayInitCtx() != c10::cuda::CaptureStatus::None; }
+bool isCapturing() { return c10::cuda::currentStreamCaptureStatusMayInitCtx() != c10::cuda::CaptureStatus::None; }
 
 void seedState(at::Generator& generator, int64_t seed) {
   std::lock_guard<std::mutex> lock(generator.mutex());
   generator.set_current_seed(static_cast<uint64_t>(seed));
 }
 
-/** enterRandom(state, seed): what is drawn next comes from that state. Inside a capture the seed is the replay's affair. */
+/**
+ * enterRandom(state, seed): the next random numbers come from that state.
+ * During a capture the seed is ignored, because the replay sets it.
+ */
 napi_value enterRandom(const Call& call) {
-  at::Generator& own = randomState(toInteger(call.env, call.at(0)));
-  if (!capturing()) seedState(own, toInteger(call.env, call.at(1)));
+  at::Generator& state = randomState(toInteger(call.env, call.at(0)));
+  if (!isCapturing()) seedState(state, toInteger(call.env, call.at(1)));
   at::Generator generator = at::cuda::detail::getDefaultCUDAGenerator();
   std::lock_guard<std::mutex> lock(generator.mutex());
-  generator.graphsafe_set_state(own.graphsafe_get_state());
+  generator.graphsafe_set_state(state.graphsafe_get_state());
   return nullptr;
 }
 
+/** seedRandom(state, seed): sets the seed that the next replay reads. */
 napi_value seedRandom(const Call& call) {
   seedState(randomState(toInteger(call.env, call.at(0))), toInteger(call.env, call.at(1)));
   return nullptr;
 }
 
-// Graphs: the work between begin and end is recorded, not done, and done again at each replay. All share one pool of memory.
+// Graphs: the work between begin and end is captured but not run. Each replay runs it. All graphs
+// share one memory pool.
 
 using Graph = std::unique_ptr<at::cuda::CUDAGraph>;
-Graph& recording() {
+Graph& activeCapture() {
   static auto* graph = new Graph();
   return *graph;
 }
 
-/** The pool of all living graphs; libtorch forgets a pool with its last graph, so the next graph then starts another. */
+/**
+ * The memory pool of all live graphs. libtorch drops a pool with its last graph, so then a new one
+ * starts.
+ */
 at::cuda::MempoolId_t& sharedPool() {
   static at::cuda::MempoolId_t pool{0, 0};
   bool used = false;
@@ -138,14 +156,19 @@ at::cuda::MempoolId_t& sharedPool() {
   return pool;
 }
 
-/** Newer libtorch registers a state when it is first used in a capture; older ones want it before. */
+/**
+ * Newer libtorch registers a state on first use in a capture; older versions need it beforehand.
+ */
 template <typename G>
 void registerState(G& graph, const at::Generator& state) {
   if constexpr (requires { graph.register_generator_state(state); }) graph.register_generator_state(state);
 }
 
-/** What ran operator by operator left its memory in a cache that a graph's pool cannot use: where little else is free, it goes back. */
-void makeRoom() {
+/**
+ * Releases memory cached by eager execution, which a graph pool cannot use, if little other memory
+ * is free.
+ */
+void freeCacheIfNeeded() {
   size_t available = 0, total = 0;
   cudaMemGetInfo(&available, &total);
   auto statistics = c10::cuda::CUDACachingAllocator::getDeviceStats(c10::cuda::current_device());
@@ -153,55 +176,61 @@ void makeRoom() {
   if (static_cast<int64_t>(available) < 2 * unused) c10::cuda::CUDACachingAllocator::emptyCache();
 }
 
-/** graphBegin(states): the random states that the work will enter. */
+/**
+ * graphBegin(states): starts a capture; `states` are the random states that the work will enter.
+ */
 napi_value graphBegin(const Call& call) {
-  if (recording()) throw std::runtime_error("a graph is being recorded already");
+  if (activeCapture()) throw std::runtime_error("another graph capture is already in progress");
   c10::cuda::device_synchronize();
-  makeRoom();
-  recording() = std::make_unique<at::cuda::CUDAGraph>();
+  freeCacheIfNeeded();
+  activeCapture() = std::make_unique<at::cuda::CUDAGraph>();
   try {
-    for (int64_t index : toIntegers(call.env, call.at(0))) registerState(*recording(), randomState(index).graphsafe_get_state());
-    recording()->capture_begin(sharedPool());
+    for (int64_t index : toIntegers(call.env, call.at(0)))
+      registerState(*activeCapture(), randomState(index).graphsafe_get_state());
+    activeCapture()->capture_begin(sharedPool());
   } catch (...) {
-    recording().reset();
+    activeCapture().reset();
     throw;
   }
   return nullptr;
 }
 
 napi_value graphEnd(const Call& call) {
-  if (!recording()) throw std::runtime_error("no graph is being recorded");
-  Graph graph = std::move(recording());
+  if (!activeCapture()) throw std::runtime_error("no graph capture is in progress");
+  Graph graph = std::move(activeCapture());
   graph->capture_end();
   table<Graph>().push_back(std::move(graph));
   return fromDouble(call.env, static_cast<double>(table<Graph>().size() - 1));
 }
 
-/** graphAbort(): ends a recording whose work failed. */
+/** graphAbort(): ends a capture whose work failed. */
 napi_value graphAbort(const Call&) {
-  Graph graph = std::move(recording());
+  Graph graph = std::move(activeCapture());
   if (graph) try { graph->capture_end(); } catch (...) {}
   return nullptr;
 }
 
-Graph& graphOf(const Call& call) {
+Graph& getGraph(const Call& call) {
   auto index = toInteger(call.env, call.at(0));
-  if (index < 0 || index >= static_cast<int64_t>(table<Graph>().size()) || !table<Graph>()[index]) throw std::invalid_argument("no such graph");
+  if (index < 0 || index >= static_cast<int64_t>(table<Graph>().size()) || !table<Graph>()[index])
+    throw std::invalid_argument("no such graph");
   return table<Graph>()[index];
 }
 
 napi_value graphReplay(const Call& call) {
-  graphOf(call)->replay();
+  getGraph(call)->replay();
   return nullptr;
 }
 
 napi_value graphFree(const Call& call) {
-  graphOf(call).reset();
+  getGraph(call).reset();
   return nullptr;
 }
 
-/** eventRecord(id): marks this point of the stream; eventWait(id) lets the host wait until the device has passed it. */
-at::cuda::CUDAEvent& eventOf(const Call& call) {
+// Events: eventRecord(id) marks this point of the stream. eventWait(id) blocks the host until the
+// device passes it.
+
+at::cuda::CUDAEvent& getEvent(const Call& call) {
   auto& events = table<std::unique_ptr<at::cuda::CUDAEvent>>();
   auto index = toInteger(call.env, call.at(0));
   if (index < 0 || index > 65536) throw std::invalid_argument("event out of range");
@@ -210,57 +239,60 @@ at::cuda::CUDAEvent& eventOf(const Call& call) {
 }
 
 napi_value eventRecord(const Call& call) {
-  eventOf(call).record();
+  getEvent(call).record();
   return nullptr;
 }
 
 napi_value eventWait(const Call& call) {
-  if (eventOf(call).isCreated()) eventOf(call).synchronize();
+  if (getEvent(call).isCreated()) getEvent(call).synchronize();
   return nullptr;
 }
 
-// Branches: small pieces of work side by side on streams of their own, between fork and join. What they use was allocated before the fork
-// and is freed after the join, so the allocator need not know of them.
+// Branches: small tasks that run in parallel on separate streams between fork and join. Their
+// tensors are allocated before the fork and freed after the join, so the allocator does not need to
+// know the streams.
 
-std::optional<c10::cuda::CUDAStream>& home() {
+std::optional<c10::cuda::CUDAStream>& mainStream() {
   static std::optional<c10::cuda::CUDAStream> stream;
   return stream;
 }
 
 c10::cuda::CUDAStream branchStream(int64_t index) {
   auto& streams = table<c10::cuda::CUDAStream>();
-  if (index < 0 || index >= 32) throw std::invalid_argument("branch out of range");  // libtorch's pool has 32
-  while (static_cast<int64_t>(streams.size()) <= index) streams.push_back(c10::cuda::getStreamFromPool(false, home()->device_index()));
+  // libtorch has 32 streams in its pool.
+  if (index < 0 || index >= 32) throw std::invalid_argument("branch out of range");
+  while (static_cast<int64_t>(streams.size()) <= index)
+    streams.push_back(c10::cuda::getStreamFromPool(false, mainStream()->device_index()));
   return streams[index];
 }
 
-/** branchesFork(count): branches start where the current stream is. */
+/** branchesFork(count): the branches wait for the work already queued on the current stream. */
 napi_value branchesFork(const Call& call) {
-  if (home()) throw std::runtime_error("branches are open already");
-  home() = c10::cuda::getCurrentCUDAStream();
+  if (mainStream()) throw std::runtime_error("branches are already open");
+  mainStream() = c10::cuda::getCurrentCUDAStream();
   at::cuda::CUDAEvent start;
-  start.record(*home());
+  start.record(*mainStream());
   for (int64_t i = 0; i < toInteger(call.env, call.at(0)); i++) start.block(branchStream(i));
   return nullptr;
 }
 
 napi_value branchEnter(const Call& call) {
-  if (!home()) throw std::runtime_error("no branches are open");
+  if (!mainStream()) throw std::runtime_error("no branches are open");
   c10::cuda::setCurrentCUDAStream(branchStream(toInteger(call.env, call.at(0))));
   return nullptr;
 }
 
-/** branchesJoin(count): the stream that forked goes on when all of them are done. */
+/** branchesJoin(count): the main stream continues when all branches are done. */
 napi_value branchesJoin(const Call& call) {
-  if (!home()) throw std::runtime_error("no branches are open");
-  c10::cuda::CUDAStream stream = *home();
+  if (!mainStream()) throw std::runtime_error("no branches are open");
+  c10::cuda::CUDAStream stream = *mainStream();
   for (int64_t i = 0; i < toInteger(call.env, call.at(0)); i++) {
     at::cuda::CUDAEvent end;
     end.record(branchStream(i));
     end.block(stream);
   }
   c10::cuda::setCurrentCUDAStream(stream);
-  home().reset();
+  mainStream().reset();
   return nullptr;
 }
 
@@ -276,6 +308,7 @@ void defineCuda(napi_env env, napi_value exports) {
   define<deviceMemory>(env, exports, "deviceMemory");
   define<emptyCache>(env, exports, "emptyCache");
   define<allowTf32>(env, exports, "allowTf32");
+  define<isTf32Allowed>(env, exports, "isTf32Allowed");
   define<enterRandom>(env, exports, "enterRandom");
   define<seedRandom>(env, exports, "seedRandom");
   define<graphBegin>(env, exports, "graphBegin");

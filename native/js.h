@@ -1,4 +1,5 @@
-// Small helpers over Node's C API: every entry point runs inside `guarded`, so that no C++ exception can leave the addon.
+// Helpers over Node's C API. Every entry point runs inside `guarded`, so no C++ exception leaves
+// the addon.
 #pragma once
 #define NAPI_VERSION 8
 #include <node_api.h>
@@ -14,8 +15,11 @@
 
 namespace temper {
 
-/** What libtorch says, without its C++ backtrace and without the lists of registered kernels that follow the first paragraph. */
-inline std::string plainMessage(const std::string& text) {
+/**
+ * Shortens a libtorch message: no C++ backtrace, and no lists of registered kernels after the first
+ * paragraph.
+ */
+inline std::string shortenMessage(const std::string& text) {
   std::string message = text.substr(0, text.find("\nException raised from"));
   message = message.substr(0, message.find("\n\n"));
   message = message.substr(0, message.find("(Could this error message be improved?"));
@@ -23,18 +27,20 @@ inline std::string plainMessage(const std::string& text) {
   return message.size() > 2000 ? message.substr(0, 2000) + " …" : message;
 }
 
+/** The message of the exception that is being handled. */
 inline std::string currentMessage() {
   try {
     throw;
   } catch (const c10::Error& error) {
-    return plainMessage(error.what_without_backtrace());
+    return shortenMessage(error.what_without_backtrace());
   } catch (const std::exception& error) {
-    return plainMessage(error.what());
+    return shortenMessage(error.what());
   } catch (...) {
     return "unknown native error";
   }
 }
 
+/** The arguments of a call from JavaScript. */
 struct Call {
   napi_env env;
   size_t count = 0;
@@ -54,17 +60,17 @@ struct Call {
   }
 };
 
-inline napi_valuetype kindOf(napi_env env, napi_value value) {
+inline napi_valuetype getKind(napi_env env, napi_value value) {
   napi_valuetype kind = napi_undefined;
   napi_typeof(env, value, &kind);
   return kind;
 }
 
-inline const char* kindName(napi_env env, napi_value value) {
+inline const char* getKindName(napi_env env, napi_value value) {
   bool array = false;
   napi_is_array(env, value, &array);
   if (array) return "an array";
-  switch (kindOf(env, value)) {
+  switch (getKind(env, value)) {
     case napi_undefined: return "undefined";
     case napi_null: return "null";
     case napi_boolean: return "a boolean";
@@ -77,18 +83,19 @@ inline const char* kindName(napi_env env, napi_value value) {
   }
 }
 
-[[noreturn]] inline void mismatch(napi_env env, napi_value value, const std::string& expected) {
-  throw std::invalid_argument("expected " + expected + ", received " + kindName(env, value));
+[[noreturn]] inline void throwMismatch(napi_env env, napi_value value, const std::string& expected) {
+  throw std::invalid_argument("expected " + expected + ", received " + getKindName(env, value));
 }
 
+/** True for undefined and null. */
 inline bool isNothing(napi_env env, napi_value value) {
-  auto kind = kindOf(env, value);
+  auto kind = getKind(env, value);
   return kind == napi_undefined || kind == napi_null;
 }
 
 inline double toDouble(napi_env env, napi_value value, const char* expected = "a number") {
   double number = 0;
-  if (napi_get_value_double(env, value, &number) != napi_ok) mismatch(env, value, expected);
+  if (napi_get_value_double(env, value, &number) != napi_ok) throwMismatch(env, value, expected);
   return number;
 }
 
@@ -100,14 +107,14 @@ inline int64_t toInteger(napi_env env, napi_value value, const char* expected = 
 }
 
 inline bool toBoolean(napi_env env, napi_value value) {
-  bool truth = false;
-  if (napi_get_value_bool(env, value, &truth) != napi_ok) mismatch(env, value, "a boolean");
-  return truth;
+  bool result = false;
+  if (napi_get_value_bool(env, value, &result) != napi_ok) throwMismatch(env, value, "a boolean");
+  return result;
 }
 
 inline std::string toText(napi_env env, napi_value value) {
   size_t length = 0;
-  if (napi_get_value_string_utf8(env, value, nullptr, 0, &length) != napi_ok) mismatch(env, value, "a string");
+  if (napi_get_value_string_utf8(env, value, nullptr, 0, &length) != napi_ok) throwMismatch(env, value, "a string");
   std::string text(length, '\0');
   napi_get_value_string_utf8(env, value, text.data(), length + 1, &length);
   return text;
@@ -116,7 +123,7 @@ inline std::string toText(napi_env env, napi_value value) {
 inline uint32_t arrayLength(napi_env env, napi_value value, const char* expected) {
   bool array = false;
   napi_is_array(env, value, &array);
-  if (!array) mismatch(env, value, expected);
+  if (!array) throwMismatch(env, value, expected);
   uint32_t length = 0;
   napi_get_array_length(env, value, &length);
   return length;
@@ -124,14 +131,15 @@ inline uint32_t arrayLength(napi_env env, napi_value value, const char* expected
 
 inline napi_value element(napi_env env, napi_value array, uint32_t index) {
   napi_value value;
-  // An element may be a getter, and that may throw; its own error is the one to show.
-  if (napi_get_element(env, array, index, &value) != napi_ok) throw std::runtime_error("element " + std::to_string(index) + " could not be read");
+  // An element may be a getter that throws. JavaScript then sees the error of the getter.
+  if (napi_get_element(env, array, index, &value) != napi_ok)
+    throw std::runtime_error("element " + std::to_string(index) + " could not be read");
   return value;
 }
 
 inline std::vector<int64_t> toIntegers(napi_env env, napi_value value) {
   uint32_t length = arrayLength(env, value, "an array of integers");
-  std::vector<int64_t> numbers;  // grows as it is filled: an array's length may be a lie of four thousand million holes
+  std::vector<int64_t> numbers;  // not reserved: a sparse array may claim four billion elements
   for (uint32_t i = 0; i < length; i++) numbers.push_back(toInteger(env, element(env, value, i)));
   return numbers;
 }
@@ -142,9 +150,9 @@ inline napi_value fromDouble(napi_env env, double number) {
   return value;
 }
 
-inline napi_value fromBoolean(napi_env env, bool truth) {
+inline napi_value fromBoolean(napi_env env, bool boolean) {
   napi_value value;
-  napi_get_boolean(env, truth, &value);
+  napi_get_boolean(env, boolean, &value);
   return value;
 }
 
@@ -160,9 +168,17 @@ inline napi_value newObject(napi_env env) {
   return value;
 }
 
-inline void set(napi_env env, napi_value object, const char* name, napi_value value) { napi_set_named_property(env, object, name, value); }
+inline napi_value fromNull(napi_env env) {
+  napi_value value;
+  napi_get_null(env, &value);
+  return value;
+}
 
-/** Runs `body` and turns whatever it throws into a JavaScript error. */
+inline void set(napi_env env, napi_value object, const char* name, napi_value value) {
+  napi_set_named_property(env, object, name, value);
+}
+
+/** Runs `body` and turns any exception into a JavaScript error. */
 template <typename Body>
 napi_value guarded(napi_env env, Body&& body) {
   try {
@@ -175,12 +191,13 @@ napi_value guarded(napi_env env, Body&& body) {
   }
 }
 
-/** The napi callback of a function `napi_value (const Call&)`. */
+/** The Node-API callback for a function `napi_value (const Call&)`. */
 template <napi_value (*function)(const Call&)>
 napi_value entry(napi_env env, napi_callback_info info) {
   return guarded(env, [&] { return function(Call(env, info)); });
 }
 
+/** Exports a function under a name. */
 template <napi_value (*function)(const Call&)>
 void define(napi_env env, napi_value exports, const char* name) {
   napi_value value;

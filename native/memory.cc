@@ -21,16 +21,16 @@
 namespace temper {
 namespace {
 
-// A training step makes and drops the same few hundred sizes again and again. Handing a block straight back spares the page
-// faults of fresh memory, and the heap cannot fragment.
+// A training step allocates and frees the same few hundred sizes again and again. Reusing a block
+// avoids the page faults of fresh memory and heap fragmentation.
 constexpr size_t kAlignment = 64;
-constexpr size_t kSmall = 64 << 10;           // below this malloc is as good
-constexpr size_t kHuge = 4 << 20;             // from here on ask for huge pages
-constexpr size_t kChecked = 64 << 20;         // from here on look whether the machine has it
+constexpr size_t kSmall = 64 << 10;           // malloc is as fast below this size
+constexpr size_t kHuge = 4 << 20;             // request huge pages from this size on
+constexpr size_t kChecked = 64 << 20;         // check the available memory from this size on
 constexpr size_t kCacheLimit = size_t(2) << 30;
 
 std::mutex mutex;
-std::unordered_map<size_t, std::vector<void*>> kept;
+std::unordered_map<size_t, std::vector<void*>> cachedBlocks;
 MemoryCounts counts{0, 0, 0};
 
 size_t readNumber(const char* path) {
@@ -40,8 +40,8 @@ size_t readNumber(const char* path) {
   return std::strtoull(word.c_str(), nullptr, 10);
 }
 
-/** What a control group holds of files: the kernel gives it up when memory is wanted. */
-size_t reclaimable(const char* path) {
+/** File memory of a control group, which the kernel reclaims when other memory is needed. */
+size_t readReclaimableBytes(const char* path) {
   std::ifstream file(path);
   size_t sum = 0, value = 0;
   for (std::string key; file >> key >> value;)
@@ -49,8 +49,11 @@ size_t reclaimable(const char* path) {
   return sum;
 }
 
-/** Blocks come in steps of an eighth of their power of two, so that a batch a little longer finds the last one's blocks. */
-size_t blockSize(size_t bytes) {
+/**
+ * Rounds up to an eighth of the power of two, so that a slightly longer batch can reuse the same
+ * blocks.
+ */
+size_t roundBlockSize(size_t bytes) {
   size_t wanted = bytes + kAlignment;
   if (wanted < kSmall) return wanted;
   size_t step = size_t(1) << (63 - __builtin_clzll(wanted) - 3);
@@ -66,7 +69,7 @@ void releaseBlock(void* data) {
     std::lock_guard<std::mutex> lock(mutex);
     counts.live -= size;
     if (size >= kSmall && counts.cached + size <= kCacheLimit) {
-      kept[size].push_back(base);
+      cachedBlocks[size].push_back(base);
       counts.cached += size;
       return;
     }
@@ -74,36 +77,39 @@ void releaseBlock(void* data) {
   std::free(base);
 }
 
-void* takeBlock(size_t bytes) {
-  size_t size = blockSize(bytes);
+void* allocateBlock(size_t bytes) {
+  size_t size = roundBlockSize(bytes);
   {
     std::lock_guard<std::mutex> lock(mutex);
     counts.live += size;
     if (counts.live > counts.peak) counts.peak = counts.live;
-    auto found = kept.find(size);
-    if (found != kept.end() && !found->second.empty()) {
+    auto found = cachedBlocks.find(size);
+    if (found != cachedBlocks.end() && !found->second.empty()) {
       char* base = static_cast<char*>(found->second.back());
       found->second.pop_back();
       counts.cached -= size;
       return base + kAlignment;
     }
   }
-  auto refuse = [&](const std::string& message) {
+  auto fail = [&](const std::string& message) {
     std::lock_guard<std::mutex> lock(mutex);
     counts.live -= size;
     TORCH_CHECK(false, message);
   };
-  auto gibibytes = [](size_t n) {
+  auto formatGiB = [](size_t n) {
     char text[32];
     std::snprintf(text, sizeof text, "%.1f GiB", static_cast<double>(n) / (size_t(1) << 30));
     return std::string(text);
   };
   if (size >= kChecked && size > availableMemory()) {
-    dropCachedMemory();
-    if (size > availableMemory()) refuse("a tensor of " + gibibytes(bytes) + " does not fit: " + gibibytes(availableMemory()) + " of memory are free");
+    emptyCpuCache();
+    if (size > availableMemory())
+      fail("a tensor of " + formatGiB(bytes) + " does not fit: " + formatGiB(availableMemory()) +
+           " of memory are free");
   }
   void* base = nullptr;
-  if (posix_memalign(&base, size >= kHuge ? size_t(2) << 20 : kAlignment, size) != 0) refuse("no memory for a tensor of " + gibibytes(bytes));
+  if (posix_memalign(&base, size >= kHuge ? size_t(2) << 20 : kAlignment, size) != 0)
+    fail("no memory for a tensor of " + formatGiB(bytes));
   if (size >= kHuge) madvise(base, size, MADV_HUGEPAGE);
   std::memcpy(base, &size, sizeof size);
   return static_cast<char*>(base) + kAlignment;
@@ -117,12 +123,14 @@ struct CountingAllocator final : c10::Allocator {
 #endif
     if (bytes == 0) return {nullptr, nullptr, &releaseBlock, at::Device(at::kCPU)};
     TORCH_CHECK(bytes < (size_t(1) << 60), "a tensor of ", bytes, " bytes does not fit");
-    void* data = takeBlock(bytes);
+    void* data = allocateBlock(bytes);
     return {data, data, &releaseBlock, at::Device(at::kCPU)};
   }
   c10::DeleterFnPtr raw_deleter() const override { return &releaseBlock; }
 #if TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 3)
-  void copy_data(void* target, const void* source, std::size_t count) const override { std::memcpy(target, source, count); }
+  void copy_data(void* target, const void* source, std::size_t count) const override {
+    std::memcpy(target, source, count);
+  }
 #endif
 };
 
@@ -139,11 +147,11 @@ MemoryCounts memoryCounts() {
   return counts;
 }
 
-void dropCachedMemory() {
+void emptyCpuCache() {
   std::lock_guard<std::mutex> lock(mutex);
-  for (auto& [size, blocks] : kept)
+  for (auto& [size, blocks] : cachedBlocks)
     for (void* base : blocks) std::free(base);
-  kept.clear();
+  cachedBlocks.clear();
   counts.cached = 0;
 }
 
@@ -162,7 +170,7 @@ size_t availableMemory() {
   size_t limit = readNumber("/sys/fs/cgroup/memory.max");
   if (limit != std::numeric_limits<size_t>::max()) {
     size_t used = readNumber("/sys/fs/cgroup/memory.current");
-    size_t left = (limit > used ? limit - used : 0) + reclaimable("/sys/fs/cgroup/memory.stat");
+    size_t left = (limit > used ? limit - used : 0) + readReclaimableBytes("/sys/fs/cgroup/memory.stat");
     if (left < available) available = left;
   }
   return available;

@@ -1,4 +1,5 @@
-// Memory of CPU tensors: counted, refused beyond what the machine has, and kept for the next tensor of its size.
+// The allocator of CPU tensors. It counts bytes, rejects sizes that exceed the available memory,
+// and caches freed blocks for the next tensor of the same size.
 #pragma once
 #include <cstddef>
 
@@ -6,17 +7,17 @@ namespace temper {
 
 struct MemoryCounts {
   size_t live;    // bytes in tensors
-  size_t peak;    // the most there ever were
-  size_t cached;  // bytes kept for reuse
+  size_t peak;    // highest value of live
+  size_t cached;  // bytes cached for reuse
 };
 
 void installAllocator();
 MemoryCounts memoryCounts();
 
-/** Gives the cache back to the system. */
-void dropCachedMemory();
+/** Returns cached memory to the system. */
+void emptyCpuCache();
 
-/** Bytes that can still be had: the machine's, or the control group's where that is less. */
+/** Bytes that can still be allocated: the smaller of the host's and the control group's. */
 size_t availableMemory();
 
 }  // namespace temper

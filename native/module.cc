@@ -1,8 +1,8 @@
-#include "door.h"
+#include "exports.h"
 
-static napi_value initialise(napi_env env, napi_value exports) {
+static napi_value initialize(napi_env env, napi_value exports) {
   return temper::guarded(env, [&] {
-    temper::defineDoor(env, exports);
+    temper::defineDispatch(env, exports);
     temper::defineTensors(env, exports);
     temper::defineAutograd(env, exports);
     temper::defineRuntime(env, exports);
@@ -12,4 +12,4 @@ static napi_value initialise(napi_env env, napi_value exports) {
   });
 }
 
-NAPI_MODULE(temper, initialise)
+NAPI_MODULE(temper, initialize)

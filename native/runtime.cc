@@ -1,11 +1,11 @@
-// The machine: threads, generators, memory, devices, versions.
+// Process-wide settings and statistics: threads, random generators, memory, versions.
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <ATen/Version.h>
 #include <dlfcn.h>
 #include <torch/version.h>
 
-#include "door.h"
+#include "exports.h"
 #include "memory.h"
 #include "slots.h"
 
@@ -17,29 +17,31 @@ napi_value versions(const Call& call) {
   set(call.env, object, "libtorch", fromText(call.env, TORCH_VERSION));
   set(call.env, object, "configuration", fromText(call.env, at::show_config()));
   Dl_info info;
-  // Any function of libtorch_cpu tells which library was really loaded.
+  // The address of any libtorch_cpu function tells which library file was loaded.
   bool found = dladdr(reinterpret_cast<void*>(&at::show_config), &info) != 0;
   set(call.env, object, "library", fromText(call.env, found && info.dli_fname ? info.dli_fname : ""));
   return object;
 }
 
-napi_value setThreads(const Call& call) {
+napi_value setNumThreads(const Call& call) {
   auto count = toInteger(call.env, call.at(0));
-  if (count < 1 || count > 1024) throw std::invalid_argument("expected 1 to 1024 threads, received " + std::to_string(count));
+  if (count < 1 || count > 1024)
+    throw std::invalid_argument("expected 1 to 1024 threads, received " + std::to_string(count));
   at::set_num_threads(static_cast<int>(count));
-  // Debian's OpenBLAS keeps a pool of its own.
-  if (auto* set = reinterpret_cast<void (*)(int)>(dlsym(RTLD_DEFAULT, "openblas_set_num_threads"))) set(static_cast<int>(count));
+  // Debian's OpenBLAS has a separate thread pool.
+  if (auto* set = reinterpret_cast<void (*)(int)>(dlsym(RTLD_DEFAULT, "openblas_set_num_threads")))
+    set(static_cast<int>(count));
   return nullptr;
 }
 
-napi_value threads(const Call& call) { return fromDouble(call.env, at::get_num_threads()); }
+napi_value getNumThreads(const Call& call) { return fromDouble(call.env, at::get_num_threads()); }
 
-at::Generator generatorOf(const Call& call) {
+at::Generator getGenerator(const Call& call) {
   return at::globalContext().defaultGenerator(at::Device(toText(call.env, call.at(0))));
 }
 
 napi_value seed(const Call& call) {
-  auto generator = generatorOf(call);
+  auto generator = getGenerator(call);
   auto number = toInteger(call.env, call.at(1));
   std::lock_guard<std::mutex> lock(generator.mutex());
   generator.set_current_seed(static_cast<uint64_t>(number));
@@ -47,20 +49,20 @@ napi_value seed(const Call& call) {
 }
 
 napi_value generatorState(const Call& call) {
-  auto generator = generatorOf(call);
+  auto generator = getGenerator(call);
   std::lock_guard<std::mutex> lock(generator.mutex());
   return fromDouble(call.env, keepTensor(generator.get_state()));
 }
 
 napi_value setGeneratorState(const Call& call) {
-  auto generator = generatorOf(call);
+  auto generator = getGenerator(call);
   at::Tensor state = toTensor(call.env, call.at(1));
   std::lock_guard<std::mutex> lock(generator.mutex());
   generator.set_state(state);
   return nullptr;
 }
 
-napi_value memory(const Call& call) {
+napi_value memoryStats(const Call& call) {
   MemoryCounts counts = memoryCounts();
   napi_value object = newObject(call.env);
   set(call.env, object, "tensors", fromDouble(call.env, static_cast<double>(liveTensors())));
@@ -71,8 +73,8 @@ napi_value memory(const Call& call) {
   return object;
 }
 
-napi_value dropCache(const Call&) {
-  dropCachedMemory();
+napi_value emptyCache(const Call&) {
+  emptyCpuCache();
   return nullptr;
 }
 
@@ -81,13 +83,13 @@ napi_value dropCache(const Call&) {
 void defineRuntime(napi_env env, napi_value exports) {
   installAllocator();
   define<versions>(env, exports, "versions");
-  define<setThreads>(env, exports, "setThreads");
-  define<threads>(env, exports, "threads");
+  define<setNumThreads>(env, exports, "setNumThreads");
+  define<getNumThreads>(env, exports, "getNumThreads");
   define<seed>(env, exports, "seed");
   define<generatorState>(env, exports, "generatorState");
   define<setGeneratorState>(env, exports, "setGeneratorState");
-  define<memory>(env, exports, "memory");
-  define<dropCache>(env, exports, "dropCache");
+  define<memoryStats>(env, exports, "memoryStats");
+  define<emptyCache>(env, exports, "emptyCpuCache");
 }
 
 }  // namespace temper

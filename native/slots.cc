@@ -9,10 +9,11 @@ struct Slot {
   bool live = false;
 };
 
-constexpr double kGenerationUnit = 4294967296.0;   // handle = generation * 2^32 + index: exact in a double up to generation 2^20
+// handle = generation * 2^32 + index, which is exact in a double up to generation 2^20
+constexpr double kGenerationUnit = 4294967296.0;
 constexpr uint32_t kGenerations = 1u << 20;
 
-// Never destroyed: at process exit libtorch's own statics may be gone before ours.
+// Never destroyed: at process exit libtorch's statics may be destroyed before ours.
 std::vector<Slot>& slots() {
   static auto* table = new std::vector<Slot>();
   return *table;
@@ -23,14 +24,15 @@ std::vector<uint32_t>& freeSlots() {
 }
 size_t live = 0;
 
-Slot& slotOf(double handle) {
+Slot& getSlot(double handle) {
   if (!(handle >= kGenerationUnit) || handle >= kGenerationUnit * kGenerations || handle != std::floor(handle))
     throw std::invalid_argument("not a tensor handle");
   auto generation = static_cast<uint32_t>(handle / kGenerationUnit);
   auto index = static_cast<uint32_t>(handle - generation * kGenerationUnit);
   if (index >= slots().size()) throw std::invalid_argument("not a tensor handle");
   Slot& slot = slots()[index];
-  if (!slot.live || slot.generation != generation) throw std::invalid_argument("the tensor was freed: it was used outside the scope that made it");
+  if (!slot.live || slot.generation != generation)
+    throw std::invalid_argument("the tensor was freed. Use it inside the scope that created it, or keep() it.");
   return slot;
 }
 
@@ -52,9 +54,9 @@ double keepTensor(at::Tensor tensor) {
   return slot.generation * kGenerationUnit + index;
 }
 
-const at::Tensor& tensorOf(double handle) { return slotOf(handle).tensor; }
+const at::Tensor& getTensor(double handle) { return getSlot(handle).tensor; }
 
-const at::Tensor& toTensor(napi_env env, napi_value value) { return tensorOf(toDouble(env, value, "a tensor")); }
+const at::Tensor& toTensor(napi_env env, napi_value value) { return getTensor(toDouble(env, value, "a tensor")); }
 
 std::vector<at::Tensor> toTensors(napi_env env, napi_value value) {
   uint32_t length = arrayLength(env, value, "an array of tensors");
@@ -64,7 +66,7 @@ std::vector<at::Tensor> toTensors(napi_env env, napi_value value) {
 }
 
 void freeTensor(double handle) {
-  Slot& slot = slotOf(handle);
+  Slot& slot = getSlot(handle);
   at::Tensor released = std::move(slot.tensor);
   slot.tensor = at::Tensor();
   slot.live = false;

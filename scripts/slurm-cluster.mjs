@@ -6,7 +6,7 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "nod
 import { hostname, tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-import { onPath } from "./setup/process.mjs";
+import { findOnPath } from "./setup/process.mjs";
 
 const packages = ["slurm-wlm", "munge"];
 const programs = ["sbatch", "squeue", "slurmctld", "slurmd", "munged"];
@@ -19,7 +19,7 @@ function fail(message) {
 }
 
 function install() {
-  const isThere = () => programs.every((program) => onPath(program, process.env));
+  const isThere = () => programs.every((program) => findOnPath(program, process.env));
   if (isThere()) return;
   if (process.getuid?.() !== 0)
     fail(`installing ${packages.join(" and ")} needs root: run it as root, or install them first`);

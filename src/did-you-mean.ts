@@ -1,28 +1,28 @@
-/** Edits (insert, delete, replace, swap of neighbours) between two words, by dynamic programming over two rows. */
+/** Counts the edits (insert, delete, replace, swap of neighbors) between two words. */
 function editDistance(a: string, b: string): number {
-  let beforeLast: number[] = [];
-  let last = Array.from({ length: b.length + 1 }, (_, j) => j);
+  let beforePrevious: number[] = [];
+  let previous = Array.from({ length: b.length + 1 }, (_, j) => j);
   for (let i = 1; i <= a.length; i++) {
     const row = [i];
     for (let j = 1; j <= b.length; j++) {
-      const replaced = last[j - 1]! + (a[i - 1] === b[j - 1] ? 0 : 1);
-      row[j] = Math.min(replaced, last[j]! + 1, row[j - 1]! + 1);
+      const replaced = previous[j - 1]! + (a[i - 1] === b[j - 1] ? 0 : 1);
+      row[j] = Math.min(replaced, previous[j]! + 1, row[j - 1]! + 1);
       if (i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1])
-        row[j] = Math.min(row[j]!, beforeLast[j - 2]! + 1);
+        row[j] = Math.min(row[j]!, beforePrevious[j - 2]! + 1);
     }
-    beforeLast = last;
-    last = row;
+    beforePrevious = previous;
+    previous = row;
   }
-  return last[b.length]!;
+  return previous[b.length]!;
 }
 
-/** The candidate that a mistyped name most likely meant, if one is near enough. */
+/** Returns the candidate that is closest to a mistyped name, if one is close enough. */
 export function findNearMatch(name: string, candidates: Iterable<string>): string | undefined {
-  const wanted = name.toLowerCase();
+  const lowerCase = name.toLowerCase();
   let best: string | undefined;
-  let bestDistance = Math.max(1, Math.floor(wanted.length / 3)) + 1;
+  let bestDistance = Math.max(1, Math.floor(lowerCase.length / 3)) + 1;
   for (const candidate of candidates) {
-    const distance = editDistance(wanted, candidate.toLowerCase());
+    const distance = editDistance(lowerCase, candidate.toLowerCase());
     if (distance < bestDistance) {
       best = candidate;
       bestDistance = distance;
@@ -31,8 +31,8 @@ export function findNearMatch(name: string, candidates: Iterable<string>): strin
   return best;
 }
 
-/** ` (did you mean "x"?)`, or nothing: to stand behind a name in an error message. */
+/** Returns ` (did you mean "x"?)` or an empty string, to follow a name in an error message. */
 export function didYouMean(name: string, candidates: Iterable<string>): string {
-  const near = findNearMatch(name, candidates);
-  return near === undefined ? "" : ` (did you mean "${near}"?)`;
+  const match = findNearMatch(name, candidates);
+  return match === undefined ? "" : ` (did you mean "${match}"?)`;
 }

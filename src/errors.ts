@@ -1,17 +1,20 @@
 /**
- * A mistake in what the user gave us: a path, an option, a file's content. The message says what was expected, what came and
- * what to do. The command line prints it without a stack trace and exits with code 2.
+ * An error in the user's input: a path, an option, the content of a file. The message says what is
+ * wrong and what to do. The command line prints it without a stack trace and exits with code 2.
+ *
+ * @example
+ * if (error instanceof UserError) console.error(error.message);
  */
 export class UserError extends Error {
   override name = "UserError";
 }
 
-/** The message of anything that was thrown. */
+/** Returns the message of a thrown value. */
 export function getErrorMessage(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
-/** Whether a GPU, or its library of products, says that its memory is used up. */
+/** Whether an error means that CUDA or cuBLAS is out of memory. */
 export function isCudaOutOfMemory(error: unknown): boolean {
   return /out of memory|ALLOC_FAILED/i.test(getErrorMessage(error));
 }

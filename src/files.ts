@@ -9,32 +9,32 @@ const errorExplanations: Readonly<Record<string, string>> = {
   ENOENT: "there is no such file or folder; check the path",
   ENOTDIR: "a part of the path is a file, not a folder; check the path",
   EISDIR: "this is a folder, expected a file",
-  EACCES: "permission denied; check who may read and write it",
-  EPERM: "not permitted; check who may read and write it",
-  EROFS: "the file system is read-only; choose another place",
+  EACCES: "permission denied; check the permissions",
+  EPERM: "operation not permitted; check the permissions",
+  EROFS: "the file system is read-only; choose another folder",
   ENOSPC: "the disk is full; free some space and try again",
-  EDQUOT: "your disk quota is used up; free some space and try again",
+  EDQUOT: "the disk quota is exceeded; free some space and try again",
   EMFILE: "too many files are open",
-  ELOOP: "its symbolic links run in a circle",
+  ELOOP: "too many symbolic links",
   ENAMETOOLONG: "the name is too long",
 };
 
-/** The system's error code (ENOENT, …) of anything that was thrown, or null. */
+/** Returns the system error code (ENOENT, …) of a thrown value, or null. */
 export function getErrorCode(error: unknown): string | null {
   const code = error instanceof Error && "code" in error ? error.code : null;
   return typeof code === "string" ? code : null;
 }
 
-/** A file system failure in plain words: what we were doing, on which path, what to do. */
-export function createFileError(error: unknown, path: string, doing: string): UserError {
+/** Explains a file system error. `action` is a verb such as "read". */
+export function createFileError(error: unknown, path: string, action: string): UserError {
   if (error instanceof UserError) return error;
   return new UserError(
-    `cannot ${doing} ${path}: ${errorExplanations[getErrorCode(error) ?? ""] ?? getErrorMessage(error)}`,
+    `cannot ${action} ${path}: ${errorExplanations[getErrorCode(error) ?? ""] ?? getErrorMessage(error)}`,
     { cause: error },
   );
 }
 
-/** True where the path leads to something; a dangling link leads nowhere. */
+/** Whether a path exists. A dangling link does not. */
 export async function exists(path: string): Promise<boolean> {
   return access(path).then(
     () => true,
@@ -43,8 +43,8 @@ export async function exists(path: string): Promise<boolean> {
 }
 
 /**
- * Writes a file so that, whatever happens, the path holds the old content or the whole new one: into a temporary file beside it,
- * to the disk, then renamed.
+ * Writes a file atomically: into a temporary file in the same folder, synced to disk, then renamed.
+ * The path always has either the old or the complete new content.
  */
 export async function replaceFile(path: string, write: (file: FileHandle) => Promise<void>): Promise<void> {
   const temporary = join(
@@ -63,17 +63,19 @@ export async function replaceFile(path: string, write: (file: FileHandle) => Pro
     await syncFolder(dirname(path));
   } catch (error) {
     await unlink(temporary).catch(() => undefined);
-    // Only the system's failures are the user's to mend; a mistake of the writer's caller stays what it is.
+    // Explain only system errors. Errors of the caller's `write` function pass through.
     throw getErrorCode(error) === null ? error : createFileError(error, path, "write");
   }
 }
 
-/** replaceFile for content that is already in memory. */
+/** Like `replaceFile`, for content in memory. */
 export async function writeFileAtomic(path: string, data: string | Uint8Array): Promise<void> {
   await replaceFile(path, (file) => file.writeFile(data));
 }
 
-/** A rename is durable only once its folder is on the disk (Windows cannot open folders and needs no such thing). */
+/**
+ * Syncs a folder, which makes a rename durable. Windows cannot open folders and does not need this.
+ */
 export async function syncFolder(folder: string): Promise<void> {
   if (process.platform === "win32") return;
   const handle = await open(folder, "r");
@@ -84,12 +86,12 @@ export async function syncFolder(folder: string): Promise<void> {
   }
 }
 
-/** SHA-256 of a file's content in hex, streamed. */
+/** Computes the SHA-256 of a file in hex. */
 export async function sha256File(path: string): Promise<string> {
   return hashFile(path, "sha256");
 }
 
-/** Hash in hex of `prefix` and a file's content, streamed. */
+/** Computes the hash of `prefix` and the content of a file in hex. */
 export async function hashFile(path: string, algorithm: "sha1" | "sha256", prefix = ""): Promise<string> {
   const hash = createHash(algorithm).update(prefix);
   try {
@@ -100,7 +102,9 @@ export async function hashFile(path: string, algorithm: "sha1" | "sha256", prefi
   return hash.digest("hex");
 }
 
-/** Reads a whole UTF-8 text file; `what` names it in messages ("the model's config"). A byte order mark is dropped. */
+/**
+ * Reads a UTF-8 text file without its byte order mark. `what` names it in messages ("the config").
+ */
 export async function readText(path: string, what: string): Promise<string> {
   const bytes = await readFile(path).catch((error: unknown) => {
     throw createFileError(error, path, `read ${what}`);
@@ -108,24 +112,24 @@ export async function readText(path: string, what: string): Promise<string> {
   try {
     return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
   } catch (error) {
-    throw new UserError(`${path}: ${what} is not UTF-8 text; save it as UTF-8`, { cause: error });
+    throw new UserError(`${path}: ${what} is not UTF-8 text. Save it as UTF-8.`, { cause: error });
   }
 }
 
-/** Reads a JSON file; `what` names it in messages. Broken JSON is reported as file:line:column. */
+/** Reads a JSON file. `what` names it in messages. Errors have the form file:line:column. */
 export async function readJson(path: string, what: string): Promise<unknown> {
   const text = await readText(path, what);
   try {
     return JSON.parse(text);
   } catch (error) {
     throw new UserError(
-      `${path}:${locateJsonError(text)} (${what} must be JSON; it may be cut off or damaged: get it again)`,
+      `${path}:${locateJsonError(text)} (${what} must be JSON; the file may be truncated or damaged)`,
       { cause: error },
     );
   }
 }
 
-/** The platform's parser is fast but often silent on the place; ours reads the text again to find it. */
+/** JSON.parse is fast but often does not report the position, so our parser finds it. */
 function locateJsonError(text: string): string {
   try {
     parseJson(text);

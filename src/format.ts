@@ -1,9 +1,12 @@
-/** A whole number with its thousands apart: 12,345. */
+/** Formats an integer with thousands separators: 12,345. */
 export function formatCount(value: number): string {
   return Math.round(value).toLocaleString("en-US");
 }
 
-/** A number for people: four significant digits, without an exponent where it is of a usual size. */
+/**
+ * Formats a number with four significant digits, without an exponent unless it is very large or
+ * small.
+ */
 export function formatNumber(value: number, digits = 4): string {
   if (!Number.isFinite(value) || value === 0) return String(value);
   const size = Math.abs(value);
@@ -12,22 +15,22 @@ export function formatNumber(value: number, digits = 4): string {
   return value.toLocaleString("en-US", { maximumFractionDigits: decimals });
 }
 
-/** A share as a percentage: 0.4231 is 42.3 %. */
+/** Formats a fraction as a percentage: 0.4231 becomes 42.3%. */
 export function formatPercent(fraction: number, decimals = 1): string {
-  return `${(fraction * 100).toFixed(decimals)} %`;
+  return `${(fraction * 100).toFixed(decimals)}%`;
 }
 
-/** Bytes in the powers of ten that disks and networks use. */
+/** Formats bytes in powers of ten: 1.5 GB. */
 export function formatBytes(bytes: number): string {
   const units = ["bytes", "kB", "MB", "GB", "TB"];
   const power = Math.min(units.length - 1, Math.max(0, Math.floor(Math.log10(Math.max(1, bytes)) / 3)));
   return power === 0 ? `${bytes} bytes` : `${(bytes / 1000 ** power).toFixed(1)} ${units[power]}`;
 }
 
-/** A duration as a clock shows it: 0:07, 12:40, 3:05:00. */
+/** Formats a duration like a clock: 0:07, 12:40, 3:05:00. */
 export function formatDuration(milliseconds: number): string {
   const seconds = Math.round(milliseconds / 1000);
-  const two = (value: number): string => String(value).padStart(2, "0");
+  const pad = (value: number): string => String(value).padStart(2, "0");
   const [hours, minutes, rest] = [Math.floor(seconds / 3600), Math.floor(seconds / 60) % 60, seconds % 60];
-  return hours > 0 ? `${hours}:${two(minutes)}:${two(rest)}` : `${minutes}:${two(rest)}`;
+  return hours > 0 ? `${hours}:${pad(minutes)}:${pad(rest)}` : `${minutes}:${pad(rest)}`;
 }

@@ -119,7 +119,6 @@ export {
   openSafetensors,
   type SafetensorsEntry,
   type SafetensorsFile,
-  type SafetensorsType,
 } from "./models/safetensors.js";
 export { type SafetensorsTensor, writeSafetensors } from "./models/safetensors-writer.js";
 export { saveModel } from "./models/save.js";

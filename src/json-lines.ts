@@ -4,8 +4,9 @@ import { readText } from "./files.js";
 import { validate } from "./validate.js";
 
 /**
- * Reads a file of JSON, a line a value; `what` names it in messages. A last line that has no end yet is left out: it is being
- * written, or was when its writer died. Any other line that is not as it should be is named as file:line.
+ * Reads a JSON Lines file. `what` names it in messages. A last line without a line break is
+ * skipped, because its writer has not finished or was killed. Other invalid lines are reported as
+ * file:line.
  */
 export async function readJsonLines<Schema extends z.ZodType>(
   path: string,
@@ -16,16 +17,14 @@ export async function readJsonLines<Schema extends z.ZodType>(
   return lines.map((line, i) => validate(schema, parseLine(line, `${path}:${i + 1}`, what), `${path}:${i + 1}`));
 }
 
-function parseLine(line: string, where: string, what: string): unknown {
+function parseLine(line: string, location: string, what: string): unknown {
   try {
     return JSON.parse(line);
   } catch (error) {
     const shown = line.length > 60 ? `${line.slice(0, 57)}…` : line;
     throw new UserError(
-      `${where}: expected a line of JSON (${what}), received "${shown}"; it is damaged: take the line out`,
-      {
-        cause: error,
-      },
+      `${location}: expected a line of JSON (${what}), received "${shown}". The line is damaged; remove it.`,
+      { cause: error },
     );
   }
 }

@@ -1,4 +1,4 @@
-/** Where a JSON text stops being JSON: the platform's parser often does not say. */
+/** A syntax error with its position, which JSON.parse often does not report. */
 export class JsonError extends Error {
   override name = "JsonError";
   constructor(
@@ -10,7 +10,7 @@ export class JsonError extends Error {
   }
 }
 
-/** Deep enough for any real file; a bound keeps a hostile one from exhausting the stack. */
+/** Deep enough for any real file. The limit keeps a malicious one from exhausting the stack. */
 const maxDepth = 256;
 const escapes: Readonly<Record<string, string>> = {
   '"': '"',
@@ -30,7 +30,10 @@ const literals = new Map<string, unknown>([
   ["null", null],
 ]);
 
-/** Strict JSON with the position of every mistake; a key given twice in one object is a mistake too. Throws JsonError. */
+/**
+ * Parses strict JSON. Throws a JsonError with the position of the error. Duplicate keys are errors
+ * too.
+ */
 export function parseJson(text: string): unknown {
   let at = 0;
 
@@ -79,21 +82,21 @@ export function parseJson(text: string): unknown {
       value += parseEscape();
       chunk = at + 1;
     }
-    return fail("this string has no end", start);
+    return fail("unterminated string", start);
   }
 
-  /** Leaves `at` on the escape's last character. */
+  /** Leaves `at` at the last character of the escape sequence. */
   function parseEscape(): string {
     const letter = text[at] ?? "";
     const simple = Object.hasOwn(escapes, letter) ? escapes[letter] : undefined;
     if (simple !== undefined) return simple;
     const digits = text.slice(at + 1, at + 5);
-    if (letter !== "u" || !/^[0-9a-fA-F]{4}$/.test(digits)) fail("unknown escape in a string", at - 1);
+    if (letter !== "u" || !/^[0-9a-fA-F]{4}$/.test(digits)) fail("invalid escape sequence in a string", at - 1);
     at += 4;
     return String.fromCharCode(Number.parseInt(digits, 16));
   }
 
-  /** Reads `item`s up to the closing character, with a comma between any two. */
+  /** Parses comma-separated items up to the closing character. */
   function parseList(close: string, item: () => void): void {
     at++;
     skipSpace();
@@ -118,12 +121,12 @@ export function parseJson(text: string): unknown {
       if (text[at] !== '"') fail(`expected a key in double quotes, found ${describePosition()}`);
       const start = at;
       const key = parseString();
-      if (Object.hasOwn(object, key)) fail(`the key ${JSON.stringify(key.slice(0, 200))} is there twice`, start);
+      if (Object.hasOwn(object, key)) fail(`duplicate key ${JSON.stringify(key.slice(0, 200))}`, start);
       skipSpace();
       if (text[at] !== ":") fail(`expected ":", found ${describePosition()}`);
       at++;
       const value = parseValue(depth);
-      // Plain assignment to this one name would change the prototype.
+      // Assigning to __proto__ would change the prototype.
       if (key === "__proto__")
         Object.defineProperty(object, key, { value, enumerable: true, writable: true, configurable: true });
       else object[key] = value;
@@ -133,7 +136,7 @@ export function parseJson(text: string): unknown {
 
   function parseValue(depth: number): unknown {
     skipSpace();
-    if (depth > maxDepth) fail(`nested more than ${maxDepth} deep`);
+    if (depth > maxDepth) fail(`nested more than ${maxDepth} levels deep`);
     const first = text[at];
     if (first === '"') return parseString();
     if (first === "{") return parseObject(depth + 1);
@@ -151,6 +154,6 @@ export function parseJson(text: string): unknown {
 
   const value = parseValue(0);
   skipSpace();
-  if (at < text.length) fail(`expected nothing after the value, found ${describePosition()}`);
+  if (at < text.length) fail(`expected the end of the text, found ${describePosition()}`);
   return value;
 }

@@ -7,25 +7,28 @@ import { createFileError, getErrorCode } from "./files.js";
 const ownerSchema = z.object({ pid: z.number().int().positive(), host: z.string(), started: z.string().nullable() });
 type LockOwner = z.output<typeof ownerSchema>;
 
-/** How often a holder shows that it lives, and how long after that others believe it: only asked across machines. */
+/** How often an owner on another host touches its lock, and when the lock counts as stale. */
 const heartbeatMilliseconds = 15_000;
 const staleMilliseconds = 120_000;
 
-/** Takes a lock file, or throws what `refuse` makes of its living owner. The lock of a dead process is no lock. */
-export function acquireLock(path: string, refuse: (owner: string) => Error): () => void {
-  const release = tryLock(path);
-  if (typeof release === "function") return release;
-  throw refuse(`process ${release.pid}${release.host === hostname() ? "" : ` on ${release.host}`}`);
+/**
+ * Acquires a lock file and returns a function that releases it. If a running process owns the lock,
+ * throws the error that `createError` returns. The lock of a dead process is removed.
+ */
+export function acquireLock(path: string, createError: (owner: string) => Error): () => void {
+  const result = tryLock(path);
+  if (typeof result === "function") return result;
+  throw createError(`process ${result.pid}${result.host === hostname() ? "" : ` on ${result.host}`}`);
 }
 
-/** Takes a lock file and returns what releases it, or returns who holds it. */
+/** Acquires a lock file and returns a function that releases it, or returns the owner. */
 export function tryLock(path: string): (() => void) | LockOwner {
-  const me: LockOwner = { pid: process.pid, host: hostname(), started: readStartTime(process.pid) };
-  // The file appears with its content: nobody can find it empty and think its owner dead.
-  const ready = `${path}.${randomUUID().slice(0, 8)}`;
+  const self: LockOwner = { pid: process.pid, host: hostname(), started: readStartTime(process.pid) };
+  // A link creates the lock with its content. An empty lock would look like that of a dead process.
+  const prepared = `${path}.${randomUUID().slice(0, 8)}`;
   try {
-    writeFileSync(ready, JSON.stringify(me));
-    while (!tryLink(ready, path)) {
+    writeFileSync(prepared, JSON.stringify(self));
+    while (!tryLink(prepared, path)) {
       const owner = findLivingOwner(path);
       if (owner) return owner;
       removeStaleLock(path);
@@ -33,11 +36,11 @@ export function tryLock(path: string): (() => void) | LockOwner {
   } catch (error) {
     throw createFileError(error, path, "write the lock");
   } finally {
-    rmSync(ready, { force: true });
+    rmSync(prepared, { force: true });
   }
-  const beat = setInterval(() => touch(path), heartbeatMilliseconds).unref();
+  const heartbeat = setInterval(() => touch(path), heartbeatMilliseconds).unref();
   return () => {
-    clearInterval(beat);
+    clearInterval(heartbeat);
     rmSync(path, { force: true });
   };
 }
@@ -52,7 +55,10 @@ function tryLink(from: string, path: string): boolean {
   }
 }
 
-/** Others may see the same dead owner: whoever moves a living one's lock away instead puts it back. */
+/**
+ * Removes the lock of a dead process. Another process may do the same and create a new lock in
+ * between. If that lock was moved away by mistake, it is put back.
+ */
 function removeStaleLock(path: string): void {
   const aside = `${path}.${randomUUID().slice(0, 8)}`;
   try {
@@ -69,23 +75,24 @@ function touch(path: string): void {
   try {
     utimesSync(path, new Date(), new Date());
   } catch {
-    // Its folder may have been removed under us: the work itself will say so.
+    // The folder may have been removed. The next write reports that.
   }
 }
 
-/** Who holds a lock, if it still runs. */
+/** Returns the owner of a lock if it is still running. */
 export function findLivingOwner(path: string): LockOwner | null {
   try {
     const owner = ownerSchema.parse(JSON.parse(readFileSync(path, "utf8")));
     if (owner.host !== hostname()) return Date.now() - statSync(path).mtimeMs < staleMilliseconds ? owner : null;
-    // A number alone may by now belong to another process.
+    // Process IDs are reused, so compare the start time too.
     return isAlive(owner.pid) && readStartTime(owner.pid) === owner.started ? owner : null;
   } catch {
     return null;
   }
 }
 
-function isAlive(pid: number): boolean {
+/** Whether a process with this ID runs on this host. */
+export function isAlive(pid: number): boolean {
   try {
     process.kill(pid, 0);
     return true;
@@ -94,10 +101,10 @@ function isAlive(pid: number): boolean {
   }
 }
 
-/** When a process was started, as the system counts it; null where it does not say. */
+/** Reads the start time of a process in system ticks, or null if it is not available. */
 function readStartTime(pid: number): string | null {
   try {
-    // The name of the program stands in parentheses and may hold spaces: what counts comes after them.
+    // Skip the program name, which is in parentheses and may contain spaces.
     const fields = readFileSync(`/proc/${pid}/stat`, "utf8")
       .replace(/^.*\)\s/s, "")
       .split(" ");

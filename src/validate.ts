@@ -2,13 +2,42 @@ import { z } from "zod";
 import { didYouMean } from "./did-you-mean.js";
 import { UserError } from "./errors.js";
 
-/** Names where data came from: one name for all of it, or the place of each part (file:line:column). */
+/** Where data comes from: one name for all of it, or a function that locates each key. */
 export type SourceLocation = string | ((path: readonly PropertyKey[]) => string);
 
-/** Who gets a page of problems reads none of them. */
+/** Report at most 20 problems; nobody reads a longer list. */
 const maxProblems = 20;
 
-/** Checks data from outside against a schema; a UserError names the place, what was expected and what came. */
+/**
+ * Renamed keys of configs, train settings, method and attack options and sweeps, as old:new. They are
+ * used only in the error message. If a key has several new names, the one in the schema applies.
+ */
+const renamedKeys = `
+  limit:maxTrainSamples limit:maxSamples selectionLimit:maxValidationSamples reportLimit:maxTestSamples
+  method:methods feature:pooling encoding:tokenization text:textColumn label:labelColumn graph:cudaGraphs
+  knownSubstitutes:inVocabSubstitutes
+  batches:batchSampler accumulate:gradientAccumulationSteps clip:maxGradNorm warmup:warmupRatio
+  schedule:lrScheduler beta1:adamBeta1 beta2:adamBeta2 epsilon:adamEpsilon selectBy:metricForBestModel
+  patience:earlyStoppingPatience evaluateEvery:evalSteps logEvery:loggingSteps checkpointEvery:saveSteps
+  keepCheckpoints:saveTotalLimit logDistance:logWeightDistance
+  order:variant keep:updateRatio keepFirst:firstUpdateRatio keepSecond:secondUpdateRatio
+  eligible:maskedParameters refresh:maskInterval threshold:thresholdRule
+  steps:innerSteps stepSize:innerLearningRate stepDecay:innerWeightDecay entropy:entropyWeight
+  slots:candidatesPerWord queue:queueSize hidden:projectionHiddenSize out:projectionSize
+  normalize:negatives initial:initMagnitude radius:maxNorm beta:emaDecay laterBeta:lateEmaDecay sigma:noiseStd
+  budget:maxCandidates budget:queryBudget largestShare:maxModificationRate keepStopWords:protectStopWords
+  keepPartOfSpeech:matchPartOfSpeech languageModelSwaps:lmConstraint transfer:transferFrom pool:concurrency
+  batch:batchSize parallel:maxConcurrentRequests backOff:retryDelay unknown:unkToken
+  then:evaluation keep:artifacts measures:metrics paper:publishedTable examples:numExamples
+`
+  .trim()
+  .split(/\s+/)
+  .map((pair) => pair.split(":"));
+
+/**
+ * Validates data against a schema. The UserError names the location, the expected and the actual
+ * value.
+ */
 export function validate<Schema extends z.ZodType>(
   schema: Schema,
   data: unknown,
@@ -23,19 +52,24 @@ export function validate<Schema extends z.ZodType>(
       const known = listKeysAt(schema, issue.path);
       return issue.keys.map((key) => {
         const path = [...issue.path, key];
-        return `${locate(path)}: ${formatPath(path)}: there is no such key${didYouMean(key, known)}; the keys are ${known.join(", ")}`;
+        return `${locate(path)}: unknown key ${formatPath(path)}${suggestKey(key, known)}`;
       });
     }
     const path = formatPath(issue.path);
-    return [
-      `${locate(issue.path)}: ${path === "" ? "" : `${path}: `}${describeIssue(issue)}, received ${formatValue(getValueAt(data, issue.path))}`,
-    ];
+    const problem = `${describeIssue(issue)}, received ${formatValue(getValueAt(data, issue.path))}`;
+    return [`${locate(issue.path)}: ${path === "" ? "" : `${path}: `}${problem}`];
   });
   const more = issues.length - maxProblems;
-  throw new UserError([...problems, ...(more > 0 ? [`and ${more} more like these`] : [])].join("\n"));
+  throw new UserError([...problems, ...(more > 0 ? [`and ${more} more`] : [])].join("\n"));
 }
 
-/** The keys that an object schema has at a path. */
+function suggestKey(key: string, known: readonly string[]): string {
+  const renamed = renamedKeys.find(([before, after = ""]) => before === key && known.includes(after));
+  if (renamed) return `; it is now ${renamed[1]}`;
+  return `${didYouMean(key, known)}; expected one of ${known.join(", ")}`;
+}
+
+/** Lists the keys that an object schema has at a path. */
 function listKeysAt(schema: z.ZodType, path: readonly PropertyKey[]): string[] {
   let at: unknown = schema;
   const unwrap = (): void => {
@@ -55,7 +89,7 @@ function listKeysAt(schema: z.ZodType, path: readonly PropertyKey[]): string[] {
   return at instanceof z.ZodObject ? Object.keys(at.shape) : [];
 }
 
-/** zod's own words without its "Invalid input:" lead and its "received" tail, which names only the type. */
+/** Returns zod's message without "Invalid input:" at its start and the received type at its end. */
 function describeIssue(issue: z.core.$ZodIssue): string {
   return issue.message
     .replace(/^(Invalid input|Invalid option|Too small|Too big): /, "")
@@ -78,7 +112,7 @@ function getValueAt(data: unknown, path: readonly PropertyKey[]): unknown {
   return value;
 }
 
-/** A value as it stands in the message: short, and never a page of JSON. */
+/** Formats a value for a message, shortened. */
 function formatValue(value: unknown): string {
   if (value === undefined) return "nothing";
   const text = JSON.stringify(value) ?? String(value);

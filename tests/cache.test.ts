@@ -17,13 +17,13 @@ afterEach(() => {
   vi.unstubAllEnvs();
 });
 
-/** Counts how often a value is made. */
-function maker<T>(value: T) {
+/** A mock that returns a value and counts the calls. */
+function mockCompute<T>(value: T) {
   return vi.fn(async () => value);
 }
 
 describe("the cache", () => {
-  it("lies where it is told to, or in the user's cache folder", () => {
+  it("is in TEMPER_CACHE or the user's cache folder", () => {
     expect(getCacheFolder()).toBe(folder);
     vi.stubEnv("TEMPER_CACHE", "");
     vi.stubEnv("XDG_CACHE_HOME", "/somewhere");
@@ -32,56 +32,56 @@ describe("the cache", () => {
     expect(getCacheFolder()).toBe(join(homedir(), ".cache", "temper"));
   });
 
-  it("makes a value once for each key", async () => {
-    const make = maker({ text: "café", numbers: [1, 2] });
+  it("computes a value once per key", async () => {
+    const compute = mockCompute({ text: "café", numbers: [1, 2] });
     for (let i = 0; i < 3; i++)
-      expect(await getCached("kind", ["a", 1], make)).toEqual({ text: "café", numbers: [1, 2] });
-    expect(make).toHaveBeenCalledTimes(1);
-    await getCached("kind", ["a1"], make);
-    await getCached("kind", ["a", "1"], make);
-    await getCached("other", ["a", 1], make);
-    expect(make).toHaveBeenCalledTimes(4);
+      expect(await getCached("kind", ["a", 1], compute)).toEqual({ text: "café", numbers: [1, 2] });
+    expect(compute).toHaveBeenCalledTimes(1);
+    await getCached("kind", ["a1"], compute);
+    await getCached("kind", ["a", "1"], compute);
+    await getCached("other", ["a", 1], compute);
+    expect(compute).toHaveBeenCalledTimes(4);
   });
 
-  it("keeps bytes, also none", async () => {
+  it("stores bytes, also an empty array", async () => {
     for (const bytes of [new Uint8Array([0, 255, 10]), new Uint8Array()]) {
-      const make = maker(bytes);
-      await getCachedBytes("bytes", [bytes.length], make);
-      expect(new Uint8Array(await getCachedBytes("bytes", [bytes.length], make))).toEqual(bytes);
-      expect(make).toHaveBeenCalledTimes(1);
+      const compute = mockCompute(bytes);
+      await getCachedBytes("bytes", [bytes.length], compute);
+      expect(new Uint8Array(await getCachedBytes("bytes", [bytes.length], compute))).toEqual(bytes);
+      expect(compute).toHaveBeenCalledTimes(1);
     }
   });
 
-  it("makes a damaged entry again", async () => {
-    const make = maker([1, 2, 3]);
-    await getCached("kind", ["key"], make);
+  it("recomputes a damaged entry", async () => {
+    const compute = mockCompute([1, 2, 3]);
+    await getCached("kind", ["key"], compute);
     const path = join(folder, "kind", (await readdir(join(folder, "kind")))[0]!);
-    const whole = await readFile(path);
-    const flipped = Buffer.from(whole);
+    const intact = await readFile(path);
+    const flipped = Buffer.from(intact);
     flipped[65]! ^= 1;
-    for (const damaged of [flipped, whole.subarray(0, -1), whole.subarray(0, 10), Buffer.alloc(0)]) {
+    for (const damaged of [flipped, intact.subarray(0, -1), intact.subarray(0, 10), Buffer.alloc(0)]) {
       await writeFile(path, damaged);
-      expect(await getCached("kind", ["key"], make)).toEqual([1, 2, 3]);
-      expect(await readFile(path)).toEqual(whole);
+      expect(await getCached("kind", ["key"], compute)).toEqual([1, 2, 3]);
+      expect(await readFile(path)).toEqual(intact);
     }
-    expect(make).toHaveBeenCalledTimes(5);
+    expect(compute).toHaveBeenCalledTimes(5);
   });
 
-  it("gives the value where nothing can be written", async () => {
+  it("returns the value if the folder is not writable", async () => {
     vi.stubEnv("TEMPER_CACHE", join(folder, "file", "below"));
     await writeFile(join(folder, "file"), "");
-    expect(await getCached("kind", ["key"], maker("value"))).toBe("value");
+    expect(await getCached("kind", ["key"], mockCompute("value"))).toBe("value");
   });
 
-  it("is made by one and waited for by the others when many ask at once", async () => {
-    const make = maker("x".repeat(100_000));
-    const values = await Promise.all(Array.from({ length: 20 }, () => getCached("kind", ["key"], make)));
+  it("computes once for concurrent requests", async () => {
+    const compute = mockCompute("x".repeat(100_000));
+    const values = await Promise.all(Array.from({ length: 20 }, () => getCached("kind", ["key"], compute)));
     expect(new Set(values).size).toBe(1);
-    expect(make).toHaveBeenCalledTimes(1);
+    expect(compute).toHaveBeenCalledTimes(1);
     expect(await readdir(join(folder, "kind"))).toHaveLength(1);
   });
 
-  it("is made by another where its maker failed or died", async () => {
+  it("recomputes if another process failed or died", async () => {
     const failing = vi.fn(async () => Promise.reject(new Error("no")));
     await expect(getCached("kind", ["key"], failing)).rejects.toThrow("no");
     await mkdir(join(folder, "kind"), { recursive: true });
@@ -89,16 +89,16 @@ describe("the cache", () => {
       createHash("sha256")
         .update(JSON.stringify([name]))
         .digest("hex");
-    // The lock of a process that is no more.
+    // The lock of a dead process.
     await writeFile(
       join(folder, "kind", `${entry("dead")}.lock`),
       JSON.stringify({ pid: 4_000_000, host: hostname(), started: "1" }),
     );
-    expect(await getCached("kind", ["dead"], maker("made"))).toBe("made");
+    expect(await getCached("kind", ["dead"], mockCompute("made"))).toBe("made");
     expect((await readdir(join(folder, "kind"))).filter((name) => name.includes("lock"))).toEqual([]);
   });
 
-  it("lets several append scores to one file: whoever reads it later finds all of them", () => {
+  it("several score caches can append to one file", () => {
     const path = join(folder, "scores");
     const both = [new ScoreCache(2, { path }), new ScoreCache(2, { path })];
     for (let i = 0; i < 500; i++) {

@@ -8,7 +8,7 @@ import { temporaryFolder } from "./temporary.js";
 
 const folder = temporaryFolder();
 
-test("writes whole files and leaves nothing else behind", async () => {
+test("writes files atomically and leaves no temporary files", async () => {
   const inside = join(folder, "atomic");
   mkdirSync(inside);
   const path = join(inside, "file.txt");
@@ -26,7 +26,7 @@ test("writes whole files and leaves nothing else behind", async () => {
   expect(readdirSync(inside)).toEqual(["file.txt"]);
 });
 
-test("says why a file cannot be written or read", async () => {
+test("explains why a file cannot be written or read", async () => {
   await expect(writeFileAtomic(join(folder, "none", "file"), "x")).rejects.toThrow(
     /cannot write .*none.file: there is no such file or folder/,
   );
@@ -34,13 +34,13 @@ test("says why a file cannot be written or read", async () => {
   await expect(sha256File(join(folder, "none"))).rejects.toBeInstanceOf(UserError);
 });
 
-test("hashes a file as it is", async () => {
+test("computes the hash of a file", async () => {
   const bytes = Buffer.alloc(3_000_000, "temper");
   writeFileSync(join(folder, "bytes"), bytes);
   expect(await sha256File(join(folder, "bytes"))).toBe(createHash("sha256").update(bytes).digest("hex"));
 });
 
-test("reads JSON and says where it breaks", async () => {
+test("reads JSON and locates syntax errors", async () => {
   const path = join(folder, "some.json");
   writeFileSync(path, '\ufeff{"a": [1, 2]}');
   expect(await readJson(path, "the settings")).toEqual({ a: [1, 2] });

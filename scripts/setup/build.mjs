@@ -1,12 +1,12 @@
-// Building the addon with CMake, and proving that it works.
+// Builds the addon with CMake and verifies it.
 import { existsSync, mkdirSync, realpathSync, rmSync } from "node:fs";
 import { createRequire } from "node:module";
 import { availableParallelism, freemem } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { isAtLeast } from "./inspect.mjs";
-import { capture, onPath, SetupError, stream } from "./process.mjs";
-import { makeStamp, readJson, writeJson } from "./stamp.mjs";
+import { capture, findOnPath, SetupError, stream } from "./process.mjs";
+import { computeStamp, readJson, writeJson } from "./stamp.mjs";
 
 /** @typedef {import("./process.mjs").Environment} Environment */
 /** @typedef {import("./inspect.mjs").Libtorch} Libtorch */
@@ -15,40 +15,43 @@ import { makeStamp, readJson, writeJson } from "./stamp.mjs";
 const STAMP = "stamp.json";
 
 /**
- * Where the addon is built; TEMPER_BUILD names another folder than build/native.
+ * Returns the build folder: TEMPER_BUILD, or build/native.
  * @param {string} root
  * @param {Environment} env
  */
-export function buildFolder(root, env) {
+export function getBuildFolder(root, env) {
   return resolve(root, env.TEMPER_BUILD || "build/native");
 }
 
 /**
- * What must be built: nothing, what changed (sources), or everything (another libtorch, a half-done build).
+ * Decides what to build: nothing, only changed sources, or everything (another libtorch, an
+ * interrupted build).
  * @param {string} root
  * @param {string} folder
  * @param {Libtorch} libtorch
  * @returns {"nothing" | "sources" | "everything"}
  */
-export function whatToBuild(root, folder, libtorch) {
+export function decideWhatToBuild(root, folder, libtorch) {
   const before = /** @type {Stamp | undefined} */ (readJson(join(folder, STAMP)));
-  const now = makeStamp(root, libtorch);
+  const now = computeStamp(root, libtorch);
   if (before?.libtorch !== now.libtorch) return "everything";
   return before.sources === now.sources && existsSync(join(folder, "temper.node")) ? "nothing" : "sources";
 }
 
 /**
- * Builds temper.node in a folder; marks it as whole only with `completeBuild`.
+ * Builds temper.node in a folder. `completeBuild` marks the build as complete.
  * @param {{ root: string, folder: string, libtorch: Libtorch, env: Environment, clean: boolean }} options
  */
 export function buildAddon({ root, folder, libtorch, env, clean }) {
-  const tools = ["cmake", env.CXX?.split(" ")[0] || "c++"].filter((name) => !existsSync(name) && !onPath(name, env));
+  const tools = ["cmake", env.CXX?.split(" ")[0] || "c++"].filter(
+    (name) => !existsSync(name) && !findOnPath(name, env),
+  );
   if (tools.length > 0) {
     throw new SetupError(
-      `the addon needs ${tools.join(" and ")} to be built. On Debian or Ubuntu: apt-get install cmake make g++`,
+      `Building the addon needs ${tools.join(" and ")}. On Debian or Ubuntu: apt-get install cmake make g++`,
     );
   }
-  const nodeApi = nodeHeaders(root);
+  const nodeApi = findNodeHeaders(root);
   rmSync(clean ? folder : join(folder, "temper.node"), { recursive: true, force: true });
   mkdirSync(folder, { recursive: true });
   const cuda = libtorch.cuda;
@@ -61,35 +64,35 @@ export function buildAddon({ root, folder, libtorch, env, clean }) {
     ...(cuda && { TEMPER_CUDA: "ON", CUDA_INCLUDES: cuda.includes.join(";"), CUDA_RUNTIME: cuda.runtime }),
   };
   const flags = Object.entries(definitions).map(([name, value]) => `-D${name}=${value}`);
-  // A compiler takes about 1.5 GB for one of these files.
+  // The compiler needs about 1.5 GB per file.
   const jobs = Math.max(1, Math.min(availableParallelism(), Math.floor(freemem() / 1.5e9)));
   const built =
     stream("cmake", ["-S", join(root, "native"), "-B", folder, "-Wno-dev", ...flags], { env }) &&
     stream("cmake", ["--build", folder, "--parallel", String(jobs)], { env });
   if (!built)
     throw new SetupError(
-      `the addon could not be built against libtorch ${libtorch.version} (${libtorch.path}); the lines above say why`,
+      `The addon could not be built against libtorch ${libtorch.version} (${libtorch.path}). See the messages above.`,
     );
 }
 
-/** The folder of Node's C headers, wherever npm has put them. @param {string} root */
-function nodeHeaders(root) {
+/** Returns the folder of Node's C headers. @param {string} root */
+function findNodeHeaders(root) {
   try {
     return join(dirname(createRequire(join(root, "package.json")).resolve("node-api-headers/package.json")), "include");
   } catch {
     throw new SetupError(
-      "the npm package node-api-headers is missing: run `npm ci` in the checkout, or install temper-nlp again",
+      "The npm package node-api-headers is missing. Run `npm ci` in a checkout, or install temper-nlp again.",
     );
   }
 }
 
 /**
- * Loads the addon in a fresh process and computes a sum with it. A libtorch other than the one whose headers were used would
- * load as well, and fail later in strange ways: so both the library's place and its version are compared.
+ * Loads the addon in a new process and computes a sum. A libtorch that does not match the headers
+ * may load and fail later, so this compares the path and the version of the library too.
  * @param {string} folder
  * @param {Libtorch} libtorch
  * @param {Environment} env
- * @returns {string | undefined} why it does not work
+ * @returns {string | undefined} the reason if it does not work
  */
 export function verifyAddon(folder, libtorch, env) {
   const program = join(dirname(fileURLToPath(import.meta.url)), "verify.cjs");
@@ -100,12 +103,13 @@ export function verifyAddon(folder, libtorch, env) {
   );
   const expected = realpathSync(join(libtorch.libraryFolder, "libtorch_cpu.so"));
   if (realpathSync(library) !== expected) return `it loads ${library} instead of ${expected}`;
-  if (version !== libtorch.version) return `its headers are of libtorch ${libtorch.version}, its library is ${version}`;
+  if (version !== libtorch.version)
+    return `its headers have version ${libtorch.version}, but its library has ${version}`;
   return sum === 6 ? undefined : `1 + 2 + 3 gave ${sum}`;
 }
 
 /**
- * Marks a verified build as whole, and leaves the facts `temper doctor` tells.
+ * Marks a verified build as complete, and writes the information for `temper doctor`.
  * @param {string} root
  * @param {string} folder
  * @param {Libtorch} libtorch
@@ -113,5 +117,5 @@ export function verifyAddon(folder, libtorch, env) {
 export function completeBuild(root, folder, libtorch) {
   const { path, version, source, cxx11Abi } = libtorch;
   writeJson(join(folder, "libtorch.json"), { path, version, source, cuda: libtorch.cuda !== undefined, cxx11Abi });
-  writeJson(join(folder, STAMP), makeStamp(root, libtorch));
+  writeJson(join(folder, STAMP), computeStamp(root, libtorch));
 }

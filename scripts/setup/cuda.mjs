@@ -1,4 +1,5 @@
-// Whether a libtorch can be built against for a GPU: its CUDA libraries, a CUDA runtime and CUDA's headers must all be there.
+// Checks whether a libtorch supports a GPU build. That needs its CUDA libraries, a CUDA runtime and
+// CUDA's headers.
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { capture } from "./process.mjs";
@@ -10,14 +11,14 @@ import { capture } from "./process.mjs";
  * @property {string} runtime path of libcudart
  */
 
-/** The pip package of the headers that torch's own requirements leave out. */
+/** The pip package with the headers that torch's dependencies do not include. */
 export const CUDA_HEADERS = "cuda-toolkit[cccl,crt]";
 
-/** What libtorch's CUDA headers include, one for each package they come from. */
+/** Headers that libtorch's CUDA headers include, one per package. */
 const HEADERS = ["cuda_runtime_api.h", "crt/host_defines.h", "nv/target", "cublas_v2.h", "cusparse.h", "cusolverDn.h"];
 
 /**
- * Whether to build for a GPU: TEMPER_CUDA=1 or 0 decides, else whether one is visible.
+ * Whether to build for a GPU: by TEMPER_CUDA=1 or 0, or else if a GPU is visible.
  * @param {Environment} env
  */
 export function wantsCuda(env) {
@@ -27,7 +28,7 @@ export function wantsCuda(env) {
 }
 
 /**
- * @param {string} path the libtorch's folder
+ * @param {string} path the folder of libtorch
  * @param {string} libraryFolder
  * @param {Environment} env
  * @returns {{ cuda: Cuda | undefined, missing: string | undefined }}
@@ -36,7 +37,7 @@ export function inspectCuda(path, libraryFolder, env) {
   if (!wantsCuda(env)) return { cuda: undefined, missing: undefined };
   const found = findCuda(path, libraryFolder, env);
   if (typeof found !== "string") return { cuda: found, missing: undefined };
-  if (env.TEMPER_CUDA === "1") throw new Error(`TEMPER_CUDA=1 asks for a GPU build, but ${found}`);
+  if (env.TEMPER_CUDA === "1") throw new Error(`TEMPER_CUDA=1 requests a GPU build, but ${found}`);
   return { cuda: undefined, missing: found };
 }
 
@@ -44,13 +45,14 @@ export function inspectCuda(path, libraryFolder, env) {
  * @param {string} path
  * @param {string} libraryFolder
  * @param {Environment} env
- * @returns {Cuda | string} or what is missing
+ * @returns {Cuda | string} the CUDA files, or what is missing
  */
 function findCuda(path, libraryFolder, env) {
   const absent = ["libtorch_cuda.so", "libc10_cuda.so"].find((name) => !existsSync(join(libraryFolder, name)));
-  if (absent) return `this libtorch is built for the CPU alone (no ${absent})`;
-  // pip's packages nvidia-* lie beside torch, one folder each (CUDA 12) or all in one (CUDA 13).
-  const packages = entries(join(dirname(path), "nvidia")).map((name) => join(dirname(path), "nvidia", name));
+  if (absent) return `this libtorch is built for the CPU only (no ${absent})`;
+  // The nvidia-* packages of pip are next to torch, in one folder each (CUDA 12) or all in one
+  // (CUDA 13).
+  const packages = listEntries(join(dirname(path), "nvidia")).map((name) => join(dirname(path), "nvidia", name));
   const toolkit = env.CUDA_HOME || env.CUDA_PATH || "/usr/local/cuda";
   const runtime = findRuntime([
     ...packages.map((folder) => join(folder, "lib")),
@@ -59,14 +61,16 @@ function findCuda(path, libraryFolder, env) {
     join(toolkit, "lib"),
   ]);
   if (!runtime) return "CUDA's runtime (libcudart.so) was not found";
-  const includes = [packages, [toolkit]].map(includeFolders).find((folders) => headersFit(folders, runtime));
+  const includes = [packages, [toolkit]].map(listIncludeFolders).find((folders) => doHeadersMatch(folders, runtime));
   return includes
     ? { includes, runtime }
-    : `CUDA's headers were not found; pip install "${CUDA_HEADERS}" beside torch, or a CUDA toolkit, brings them`;
+    : `CUDA's headers were not found; run pip install "${CUDA_HEADERS}" in the environment of torch, or install a CUDA toolkit`;
 }
 
-/** CUDA 13 keeps the headers that nvcc finds by itself in a folder of their own. @param {string[]} folders */
-function includeFolders(folders) {
+/**
+ * CUDA 13 has a separate folder for headers that nvcc finds by itself. @param {string[]} folders
+ */
+function listIncludeFolders(folders) {
   return folders
     .flatMap((folder) => [join(folder, "include"), join(folder, "include/cccl")])
     .filter((folder) => existsSync(folder));
@@ -75,18 +79,18 @@ function includeFolders(folders) {
 /** @param {string[]} folders */
 function findRuntime(folders) {
   for (const folder of folders) {
-    const name = entries(folder).find((entry) => /^libcudart(-\w+)?\.so\.\d+/.test(entry));
+    const name = listEntries(folder).find((entry) => /^libcudart(-\w+)?\.so\.\d+/.test(entry));
     if (name) return join(folder, name);
   }
   return undefined;
 }
 
 /**
- * Headers of another major version than the runtime's compile, and then fail at run time.
+ * Compares the major versions. Other headers would compile, but fail at run time.
  * @param {string[]} folders
  * @param {string} runtime
  */
-function headersFit(folders, runtime) {
+function doHeadersMatch(folders, runtime) {
   const [header, ...others] = HEADERS.map((name) =>
     folders.map((folder) => join(folder, name)).find((file) => existsSync(file)),
   );
@@ -96,6 +100,6 @@ function headersFit(folders, runtime) {
 }
 
 /** @param {string} folder */
-function entries(folder) {
+function listEntries(folder) {
   return existsSync(folder) ? readdirSync(folder).sort() : [];
 }

@@ -1,6 +1,6 @@
-"""Downloads pip's own wheel for a Python that came without pip (Debian's): `python pip.whl/pip` runs it, nothing is installed.
+"""Downloads the wheel of pip for a Python without pip, such as Debian's. `python pip.whl/pip` runs it without installing it.
 
-Usage: fetch_pip.py FOLDER; prints the wheel's path. Takes the package index from PIP_INDEX_URL, as pip does.
+Usage: fetch_pip.py FOLDER. Prints the path of the wheel. Uses the package index in PIP_INDEX_URL, like pip.
 """
 
 import hashlib
@@ -16,8 +16,8 @@ context = ssl.create_default_context(cafile=os.environ.get("PIP_CERT"))
 
 
 def get(url):
-    with urllib.request.urlopen(url, timeout=30, context=context) as answer:
-        return answer.read()
+    with urllib.request.urlopen(url, timeout=30, context=context) as response:
+        return response.read()
 
 
 def python_is_new_enough(link):
@@ -37,7 +37,7 @@ if not wheels:
 _, address, checksum = max(wheels)
 content = get(address)
 if hashlib.sha256(content).hexdigest() != checksum:
-    sys.exit(f"{address} arrived broken: its checksum is wrong")
+    sys.exit(f"{address} is damaged: its checksum is wrong")
 path = os.path.join(sys.argv[1], address.rsplit("/", 1)[1])
 os.makedirs(sys.argv[1], exist_ok=True)
 with open(path, "wb") as file:

@@ -1,9 +1,9 @@
-// Where a libtorch may lie, in the order in which they are tried.
+// Finds libtorch in the places where it may be installed, in order.
 import { existsSync, readdirSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { inspectLibtorch } from "./inspect.mjs";
 import { probeLibtorch } from "./probe.mjs";
-import { capture, messageOf, onPath } from "./process.mjs";
+import { capture, findOnPath, getErrorMessage } from "./process.mjs";
 
 /** @typedef {import("./process.mjs").Environment} Environment */
 /** @typedef {import("./inspect.mjs").Libtorch} Libtorch */
@@ -12,15 +12,15 @@ import { capture, messageOf, onPath } from "./process.mjs";
 /** @typedef {Candidate & { reason: string }} Rejected */
 /**
  * @typedef {object} FindOptions
- * @property {string} root the package's folder, where .venv and .torch lie
+ * @property {string} root the folder of the package, with .venv and .torch
  * @property {Environment} env
- * @property {Source[]} [only] look at these sources alone
- * @property {(libtorch: Libtorch) => boolean} [trusted] true: known to load, so no need to try
- * @property {(libtorch: Libtorch) => void} [probe] throws the reason when a libtorch does not load
+ * @property {Source[]} [only] use only these sources
+ * @property {(libtorch: Libtorch) => boolean} [trusted] true if it is known to load, so it is not probed
+ * @property {(libtorch: Libtorch) => void} [probe] throws if a libtorch does not load
  * @property {string[]} [systemFolders]
  */
 
-/** How each source is called in messages. @type {Record<Source, string>} */
+/** The names of the sources in messages. @type {Record<Source, string>} */
 export const SOURCE_NAMES = {
   LIBTORCH: "the LIBTORCH variable",
   python: "the Python on PATH",
@@ -30,8 +30,8 @@ export const SOURCE_NAMES = {
 };
 
 /**
- * The first libtorch that is whole and loads, and why those before it were passed over. A libtorch named by LIBTORCH is the
- * user's choice: when it is broken, no other takes its place.
+ * Returns the first libtorch that is complete and loads, and why others were rejected. LIBTORCH is
+ * the user's choice, so no other libtorch replaces it if it is broken.
  * @param {FindOptions} options
  * @returns {{ libtorch: Libtorch | undefined, rejected: Rejected[] }}
  */
@@ -45,7 +45,7 @@ export function findLibtorch(options) {
       if (!trusted(libtorch)) probe(libtorch);
       return { libtorch, rejected };
     } catch (error) {
-      rejected.push({ ...candidate, reason: messageOf(error) });
+      rejected.push({ ...candidate, reason: getErrorMessage(error) });
       if (candidate.source === "LIBTORCH") break;
     }
   }
@@ -53,52 +53,58 @@ export function findLibtorch(options) {
 }
 
 /**
- * Lazily, since asking Python takes a while.
+ * Lists the candidates lazily, because querying Python is slow.
  * @param {FindOptions} options
  * @returns {Generator<Candidate>}
  */
 export function* listCandidates({ root, env, only, systemFolders = ["/usr/local", "/usr"] }) {
-  const wanted = (/** @type {Source} */ source) => !only || only.includes(source);
-  if (env.LIBTORCH && wanted("LIBTORCH")) yield { path: unwrap(resolve(env.LIBTORCH)), source: "LIBTORCH" };
-  const venv = venvTorch(root);
-  const python = wanted("python") ? pythonTorch(env) : undefined;
+  const isIncluded = (/** @type {Source} */ source) => !only || only.includes(source);
+  if (env.LIBTORCH && isIncluded("LIBTORCH")) yield { path: findInside(resolve(env.LIBTORCH)), source: "LIBTORCH" };
+  const venv = findVenvTorch(root);
+  const python = isIncluded("python") ? findPythonTorch(env) : undefined;
   if (python && python !== venv) yield { path: python, source: "python" };
-  if (venv && wanted("venv")) yield { path: venv, source: "venv" };
+  if (venv && isIncluded("venv")) yield { path: venv, source: "venv" };
   const target = join(root, ".torch/torch");
-  if (existsSync(target) && wanted("target")) yield { path: target, source: "target" };
+  if (existsSync(target) && isIncluded("target")) yield { path: target, source: "target" };
   for (const path of systemFolders) {
-    if (existsSync(join(path, "include/ATen/ATen.h")) && wanted("system")) yield { path, source: "system" };
+    if (existsSync(join(path, "include/ATen/ATen.h")) && isIncluded("system")) yield { path, source: "system" };
   }
 }
 
-/** LIBTORCH may also name a folder with libtorch/ (the downloaded archive) or torch/ (site-packages) in it. @param {string} folder */
-function unwrap(folder) {
+/**
+ * Accepts a folder that contains libtorch/ (a downloaded archive) or torch/ (site-packages). @param
+ * {string} folder
+ */
+function findInside(folder) {
   const inner = ["", "libtorch", "torch"].map((name) => join(folder, name));
   return inner.find((path) => existsSync(join(path, "include/ATen/ATen.h"))) ?? folder;
 }
 
-/** The torch of the project's own virtual environment. @param {string} root */
-function venvTorch(root) {
+/** Finds torch in the virtual environment of the project. @param {string} root */
+function findVenvTorch(root) {
   const lib = join(root, ".venv/lib");
   const versions = existsSync(lib) ? readdirSync(lib).filter((name) => name.startsWith("python")) : [];
   return versions.map((name) => join(lib, name, "site-packages/torch")).find((path) => existsSync(path));
 }
 
 /**
- * The name of the Python on PATH.
+ * Returns the name of the Python on PATH.
  * @param {Environment} env
  */
 export function findPython(env) {
-  return ["python3", "python"].find((name) => onPath(name, env));
+  return ["python3", "python"].find((name) => findOnPath(name, env));
 }
 
-/** Asks where torch lies without importing it, which takes seconds. @param {Environment} env */
-function pythonTorch(env) {
+/**
+ * Asks Python for the folder of torch without importing it, which takes seconds. @param
+ * {Environment} env
+ */
+function findPythonTorch(env) {
   const python = findPython(env);
   if (!python) return undefined;
-  const question =
+  const query =
     "import importlib.util as u; s = u.find_spec('torch'); print(next(iter(s.submodule_search_locations), '') if s else '')";
-  // From the root folder, since Python also looks for modules where it is started.
-  const answer = capture(/** @type {string} */ (onPath(python, env)), ["-c", question], { env, cwd: "/" });
-  return answer.ok && answer.output ? answer.output : undefined;
+  // Python also looks for modules in its working directory, so run it in the root folder.
+  const result = capture(/** @type {string} */ (findOnPath(python, env)), ["-c", query], { env, cwd: "/" });
+  return result.ok && result.output ? result.output : undefined;
 }

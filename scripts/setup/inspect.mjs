@@ -1,4 +1,5 @@
-// What a folder that should hold a libtorch really holds: its version, its C++ ABI, where headers and libraries lie.
+// Inspects a libtorch folder: its version, its C++ ABI, and the folders of its headers and
+// libraries.
 import { existsSync, readdirSync, readFileSync, realpathSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { inspectCuda } from "./cuda.mjs";
@@ -8,23 +9,23 @@ import { inspectCuda } from "./cuda.mjs";
 /**
  * A libtorch to build against.
  * @typedef {object} Libtorch
- * @property {string} path the folder that holds include/ and lib/
+ * @property {string} path the folder with include/ and lib/
  * @property {Source} source how it was found
- * @property {string} version such as 2.15.0, as its headers say
- * @property {boolean} cxx11Abi whether its std::string is the new one of libstdc++
- * @property {string[]} includes the folders to include from
+ * @property {string} version such as 2.15.0, from its headers
+ * @property {boolean} cxx11Abi whether it uses the new std::string of libstdc++
+ * @property {string[]} includes the include folders
  * @property {string} libraryFolder
- * @property {import("./cuda.mjs").Cuda | undefined} cuda what a build for a GPU needs; undefined: build for the CPU alone
- * @property {string | undefined} withoutCuda why there is no GPU build although a GPU is there
+ * @property {import("./cuda.mjs").Cuda | undefined} cuda the CUDA files for a GPU build; undefined for a CPU build
+ * @property {string | undefined} withoutCuda why there is no GPU build although there is a GPU
  */
 
-/** The oldest libtorch the engine builds against. */
+/** The oldest supported libtorch. */
 export const OLDEST = "1.13";
 
 const VERSION_HEADERS = ["torch/headeronly/version.h", "torch/csrc/api/include/torch/version.h"];
 
 /**
- * Reads a candidate folder; throws the reason when it is no usable libtorch.
+ * Inspects a candidate folder. Throws if it is not a usable libtorch.
  * @param {string} path
  * @param {Source} source
  * @param {Environment} env
@@ -36,7 +37,7 @@ export function inspectLibtorch(path, source, env) {
   if (!existsSync(join(include, "ATen/ATen.h"))) throw new Error("its C++ headers are missing (include/ATen/ATen.h)");
   const libraryFolder = findLibraryFolder(path);
   const version = readVersion(include);
-  if (!isAtLeast(version, OLDEST)) throw new Error(`it is version ${version}; ${OLDEST} or newer is needed`);
+  if (!isAtLeast(version, OLDEST)) throw new Error(`it is version ${version}; ${OLDEST} or newer is required`);
   const { cuda, missing } = inspectCuda(path, libraryFolder, env);
   return {
     path: realpathSync(path),
@@ -50,7 +51,7 @@ export function inspectLibtorch(path, source, env) {
   };
 }
 
-/** A wheel has lib/, Debian has lib/x86_64-linux-gnu/. @param {string} path */
+/** Finds lib/ (a wheel) or lib/x86_64-linux-gnu/ (Debian). @param {string} path */
 function findLibraryFolder(path) {
   const architecture = process.arch === "arm64" ? "aarch64" : "x86_64";
   const folders = ["lib", "lib64", `lib/${architecture}-linux-gnu`].map((folder) => join(path, folder));
@@ -68,34 +69,34 @@ function readVersion(include) {
   const parts = ["MAJOR", "MINOR", "PATCH"].map(
     (part) => text.match(new RegExp(`define TORCH_VERSION_${part} +(\\d+)`))?.[1],
   );
-  if (parts.includes(undefined)) throw new Error("its headers do not say which version it is (torch/version.h)");
+  if (parts.includes(undefined)) throw new Error("its headers do not contain a version (torch/version.h)");
   return parts.join(".");
 }
 
 /**
- * Whether a version such as 2.15.0 is as new as another.
+ * Whether a version such as 2.15.0 is at least a minimum.
  * @param {string} version
- * @param {string} wanted
+ * @param {string} minimum
  */
-export function isAtLeast(version, wanted) {
-  return version.localeCompare(wanted, "en", { numeric: true }) >= 0;
+export function isAtLeast(version, minimum) {
+  return version.localeCompare(minimum, "en", { numeric: true }) >= 0;
 }
 
 /**
- * Old wheels were built with the old std::string. The mangled name of a function that takes one tells.
+ * Old wheels were built with the old std::string, which shows in the mangled name of a function.
  * @param {string} library path of libc10.so
  */
 export function readCxx11Abi(library) {
   const names = readFileSync(library, "latin1").match(/torchCheckFail\w*/g);
-  if (!names) throw new Error("libc10.so is broken: it lacks symbols every libtorch has");
+  if (!names) throw new Error("libc10.so is damaged: it lacks symbols that every libtorch has");
   return names.some((name) => name.includes("__cxx11"));
 }
 
 /**
- * The pip record of a wheel's torch folder, if it has one: an interrupted installation has none.
+ * Finds the pip record of a torch folder. An interrupted installation has none.
  * @param {string} path
  */
-export function wheelRecord(path) {
+export function findWheelRecord(path) {
   const site = dirname(path);
   const info = readdirSync(site).find((name) => /^torch-\d.*\.dist-info$/.test(name));
   const record = info && join(site, info, "RECORD");

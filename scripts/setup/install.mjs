@@ -1,4 +1,4 @@
-// Getting a libtorch where none is there: PyTorch's Python package holds one. Root is needed for Debian's package only.
+// Installs libtorch, which is part of PyTorch's Python package. Only Debian's package needs root.
 import { existsSync, renameSync, rmSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -11,64 +11,69 @@ import { capture, stream } from "./process.mjs";
 /** @typedef {import("./inspect.mjs").Libtorch} Libtorch */
 /** @typedef {(line: string) => void} Log */
 /** @typedef {{ what: string, reason: string }} Attempt */
-/** @typedef {{ root: string, env: Environment, log: Log, probe?: (libtorch: Libtorch) => void }} InstallOptions */
-/** @typedef {{ what: string, args: string[] }} Way */
-/** @typedef {{ source: "venv" | "target", command: string[] }} Pip how to call pip, and where its packages go */
+/**
+ *  @typedef {{ root: string, env: Environment, log: Log, probe?: (libtorch: Libtorch) => void }} InstallOptions
+ */
+/** @typedef {{ what: string, args: string[] }} PipInstallation */
+/**
+ *  @typedef {{ source: "venv" | "target", command: string[] }} Pip the command of pip and the target of its packages
+ */
 
-/** The PyTorch that Temper is tested with; TEMPER_TORCH names another version. */
+/** The PyTorch version that Temper is tested with. TEMPER_TORCH selects another one. */
 export const TORCH_VERSION = "2.15.0";
 const CPU_INDEX = "https://download.pytorch.org/whl/cpu";
 
 /**
- * Installs a libtorch by the first way that gives one that loads.
+ * Installs libtorch in the first way that works.
  * @param {InstallOptions} options
- * @returns {{ libtorch: Libtorch | undefined, attempts: Attempt[] }} attempts: the ways that failed, and why
+ * @returns {{ libtorch: Libtorch | undefined, attempts: Attempt[] }} attempts: the failures and their reasons
  */
 export function installLibtorch(options) {
   const { env, log } = options;
   /** @type {Attempt[]} */
   const attempts = [];
-  log("No usable libtorch was found. It is the engine Temper computes with; PyTorch's Python package holds it.");
+  log("No usable libtorch was found. Temper installs PyTorch's Python package, which contains it.");
   const pip = preparePip(options, attempts);
-  for (const way of pip ? pipWays(env) : []) {
+  for (const installation of pip ? listPipInstallations(env) : []) {
     const place = pip?.source === "venv" ? ".venv" : ".torch";
-    log(`Installing ${way.what} into ${place}`);
-    if (!runPip(options, /** @type {Pip} */ (pip), way)) {
-      log("pip could not get that: trying the next way.");
-      attempts.push({ what: way.what, reason: "pip failed; its lines are above" });
+    log(`Installing ${installation.what} into ${place}`);
+    if (!runPip(options, /** @type {Pip} */ (pip), installation)) {
+      log("pip failed. Trying the next option.");
+      attempts.push({ what: installation.what, reason: "pip failed; see its messages above" });
       continue;
     }
     const { libtorch, rejected } = findLibtorch({ ...options, only: ["venv", "target"] });
     if (libtorch) return { libtorch, attempts };
-    attempts.push({ what: way.what, reason: rejected.at(-1)?.reason ?? "pip left no torch behind" });
+    attempts.push({ what: installation.what, reason: rejected.at(-1)?.reason ?? "pip installed no torch" });
   }
   return installDebian(options, attempts);
 }
 
 /**
- * Small downloads first. Without a GPU, the CUDA libraries that libtorch's CPU part never calls are left out.
+ * Lists installations, small downloads first. Without a GPU, most CUDA libraries are omitted.
  * @param {Environment} env
- * @returns {Way[]}
+ * @returns {PipInstallation[]}
  */
-export function pipWays(env) {
+export function listPipInstallations(env) {
   const torch = `torch==${env.TEMPER_TORCH || TORCH_VERSION}`;
-  const whole = { what: `${torch} with all it asks for (about 3 GB to download)`, args: [torch] };
-  if (wantsCuda(env)) return [{ what: `${whole.what}, for the GPU`, args: [torch, CUDA_HEADERS] }, whole];
+  const complete = { what: `${torch} with all dependencies (3 GB download)`, args: [torch] };
+  if (wantsCuda(env)) return [{ what: `${complete.what}, for the GPU`, args: [torch, CUDA_HEADERS] }, complete];
   return [
     {
-      what: `${torch} for the CPU alone (about 200 MB to download, 1 GB on disk)`,
+      what: `${torch} for the CPU only (200 MB download, 1 GB on disk)`,
       args: ["--no-deps", "--index-url", CPU_INDEX, "--retries", "0", "--timeout", "8", torch],
     },
     {
-      what: `${torch} with the two CUDA libraries it cannot be loaded without (about 600 MB to download, 1.4 GB on disk; no GPU is used)`,
+      what: `${torch} with the two CUDA libraries that it needs to load (600 MB download, 1.4 GB on disk; no GPU is used)`,
       args: ["--no-deps", torch, "nvidia-cuda-runtime==13.*", "nvidia-cuda-cupti==13.*"],
     },
-    whole,
+    complete,
   ];
 }
 
 /**
- * A pip that can install: the .venv's (made if need be), or the system's into .torch where Python comes without venv.
+ * Finds a working pip: that of .venv (created if necessary), or that of the system with .torch as
+ * target.
  * @param {InstallOptions} options
  * @param {Attempt[]} attempts
  * @returns {Pip | undefined}
@@ -77,27 +82,27 @@ function preparePip({ root, env, log }, attempts) {
   const venvPython = join(root, ".venv/bin/python");
   const hasPip = (/** @type {string[]} */ command) =>
     capture(/** @type {string} */ (command[0]), [...command.slice(1), "--version"], { env }).ok;
-  const own = [venvPython, "-m", "pip"];
-  if (hasPip(own)) return { source: "venv", command: own };
+  const venvPip = [venvPython, "-m", "pip"];
+  if (hasPip(venvPip)) return { source: "venv", command: venvPip };
   const python = findPython(env);
   if (!python) {
-    attempts.push({ what: "PyTorch by pip", reason: "there is no python3 on PATH" });
+    attempts.push({ what: "PyTorch from pip", reason: "python3 is not on PATH" });
     return undefined;
   }
-  // A .venv whose Python runs was made without pip by someone else: leave it alone.
+  // A .venv with a working Python but without pip belongs to the user, so do not change it.
   if (!capture(venvPython, ["--version"], { env }).ok) {
-    const made = capture(python, ["-m", "venv", "--clear", join(root, ".venv")], { env });
-    if (made.ok && hasPip(own)) return { source: "venv", command: own };
+    const created = capture(python, ["-m", "venv", "--clear", join(root, ".venv")], { env });
+    if (created.ok && hasPip(venvPip)) return { source: "venv", command: venvPip };
     rmSync(join(root, ".venv"), { recursive: true, force: true });
-    log("This Python makes no virtual environments: using pip's --target instead.");
+    log("This Python cannot create virtual environments. Using pip --target instead.");
   }
   if (hasPip([python, "-m", "pip"])) return { source: "target", command: [python, "-m", "pip"] };
-  log("This Python has no pip: downloading pip's own wheel (2 MB) into build/pip, to run it from there.");
+  log("This Python has no pip. Downloading the wheel of pip (2 MB) into build/pip.");
   const program = join(dirname(fileURLToPath(import.meta.url)), "fetch_pip.py");
   const wheel = capture(python, [program, join(root, "build/pip")], { env });
   if (wheel.ok) return { source: "target", command: [python, `${wheel.output}/pip`] };
   attempts.push({
-    what: "PyTorch by pip",
+    what: "PyTorch from pip",
     reason: `this Python has no pip, and pip could not be downloaded (${wheel.reason})`,
   });
   return undefined;
@@ -106,19 +111,19 @@ function preparePip({ root, env, log }, attempts) {
 /**
  * @param {InstallOptions} options
  * @param {Pip} pip
- * @param {Way} way
+ * @param {PipInstallation} installation
  */
-function runPip({ root, env: given }, { source, command }, way) {
-  // Nothing outside this folder is touched, so pip need not warn of being run by root.
-  const env = { ...given, PIP_ROOT_USER_ACTION: "ignore" };
+function runPip({ root, env }, { source, command }, installation) {
+  // Only this folder changes, so pip need not warn about running as root.
+  const options = { env: { ...env, PIP_ROOT_USER_ACTION: "ignore" } };
   const [program = "", ...first] = command;
   const install = [...first, "install", "--disable-pip-version-check", "--no-warn-script-location"];
-  // What is there is broken, or we would not be here; pip trusts it unless told otherwise.
-  if (source === "venv") return stream(program, [...install, "--force-reinstall", ...way.args], { env });
-  // pip's --target fills a folder piece by piece: only a whole one gets its name.
+  // An existing installation is broken, but pip would keep it without --force-reinstall.
+  if (source === "venv") return stream(program, [...install, "--force-reinstall", ...installation.args], options);
+  // pip --target fills a folder step by step, so rename it only when it is complete.
   const [partial, target] = [join(root, "build/torch.partial"), join(root, ".torch")];
   rmSync(partial, { recursive: true, force: true });
-  if (!stream(program, [...install, "--target", partial, ...way.args], { env })) return false;
+  if (!stream(program, [...install, "--target", partial, ...installation.args], options)) return false;
   rmSync(target, { recursive: true, force: true });
   renameSync(partial, target);
   return existsSync(target);

@@ -1,27 +1,27 @@
-// Trying things out in a fresh process, so that a broken library can only end that one.
+// Loads libraries in a separate process, because a broken library may crash it.
 import { readFileSync, statSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { wheelRecord } from "./inspect.mjs";
+import { findWheelRecord } from "./inspect.mjs";
 import { capture } from "./process.mjs";
 
 /** @typedef {import("./inspect.mjs").Libtorch} Libtorch */
 
 /**
- * Throws the reason when a libtorch is incomplete or cannot be loaded: files that an interrupted pip left out, libraries cut
- * short, libraries it needs that are not there (a CUDA wheel without CUDA's runtime).
+ * Throws if a libtorch is incomplete or cannot be loaded: missing files, truncated libraries, or
+ * missing dependencies (a CUDA wheel without CUDA's runtime).
  * @param {Libtorch} libtorch
  */
 export function probeLibtorch(libtorch) {
   checkRecord(libtorch);
   for (const name of libtorch.cuda ? ["libtorch_cpu.so", "libtorch_cuda.so"] : ["libtorch_cpu.so"]) {
-    const reason = loadFailure(join(libtorch.libraryFolder, name));
+    const reason = getLoadFailure(join(libtorch.libraryFolder, name));
     if (reason) throw new Error(`${name} does not load: ${reason}`);
   }
 }
 
-/** Compares headers and libraries with the list pip wrote of them. @param {Libtorch} libtorch */
+/** Compares headers and libraries with pip's list of installed files. @param {Libtorch} libtorch */
 function checkRecord({ path, source }) {
-  const record = wheelRecord(path);
+  const record = findWheelRecord(path);
   if (!record) {
     if (source === "venv" || source === "target") throw new Error("its installation was interrupted");
     return;
@@ -37,11 +37,11 @@ function checkRecord({ path, source }) {
 }
 
 /**
- * Why a shared library cannot be loaded. Node loads any library; one that is no addon it then refuses in these words.
+ * Explains why a shared library cannot be loaded. If it can, Node reports that it is not an addon.
  * @param {string} library
  * @returns {string | undefined}
  */
-export function loadFailure(library) {
+export function getLoadFailure(library) {
   const program =
     "try { process.dlopen({ exports: {} }, process.argv[1]) } catch (error) { console.log(error.message) }";
   const result = capture(process.execPath, ["-e", program, library]);

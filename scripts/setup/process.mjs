@@ -1,9 +1,9 @@
-// Running other programs during set-up. Everything is synchronous: set-up does one thing after the other.
+// Runs other programs during setup, synchronously.
 import { spawnSync } from "node:child_process";
 import { accessSync, constants, statSync } from "node:fs";
 import { delimiter, join } from "node:path";
 
-/** Set-up cannot go on; the message says what to do. Printed without a stack trace. */
+/** Setup cannot continue. The message says what to do and is printed without a stack trace. */
 export class SetupError extends Error {
   /** @override */
   name = "SetupError";
@@ -11,22 +11,22 @@ export class SetupError extends Error {
 
 /** @typedef {Record<string, string | undefined>} Environment */
 
-/** The message of anything that was thrown. @param {unknown} error */
-export function messageOf(error) {
+/** Returns the message of a thrown value. @param {unknown} error */
+export function getErrorMessage(error) {
   return error instanceof Error ? error.message : String(error);
 }
 
 /**
- * Runs a program and keeps what it prints.
+ * Runs a program and captures its output.
  * @param {string} command
  * @param {string[]} args
  * @param {{ env?: Environment, cwd?: string, timeout?: number }} [options]
- * @returns {{ ok: boolean, output: string, reason: string }} output: its stdout; reason: why it failed
+ * @returns {{ ok: boolean, output: string, reason: string }} output: stdout; reason: why it failed
  */
 export function capture(command, args, options = {}) {
   const result = spawnSync(command, args, { ...options, encoding: "utf8", maxBuffer: 1 << 26 });
   const lines = (result.stderr ?? "").trim().split("\n");
-  const reason = result.error?.message ?? (result.signal ? `it was ended by ${result.signal}` : (lines.at(-1) ?? ""));
+  const reason = result.error?.message ?? (result.signal ? `it was killed by ${result.signal}` : (lines.at(-1) ?? ""));
   return {
     ok: result.status === 0,
     output: (result.stdout ?? "").trim(),
@@ -35,7 +35,7 @@ export function capture(command, args, options = {}) {
 }
 
 /**
- * Runs a program whose output the user sees, on stderr: stdout belongs to set-up's own result.
+ * Runs a program and shows its output on stderr, because stdout is for the result of setup.
  * @param {string} command
  * @param {string[]} args
  * @param {{ env?: Environment, cwd?: string }} [options]
@@ -46,11 +46,11 @@ export function stream(command, args, options = {}) {
 }
 
 /**
- * Where a program lies on PATH, if it does.
+ * Finds a program on PATH.
  * @param {string} name
  * @param {Environment} env
  */
-export function onPath(name, env) {
+export function findOnPath(name, env) {
   for (const folder of (env.PATH ?? "").split(delimiter)) {
     const path = join(folder, name);
     try {

@@ -1,4 +1,5 @@
-// What was built from what: a stamp is written last and in one piece, so an interrupted build has none.
+// Records the inputs of a build. The stamp is written last and atomically, so an interrupted build
+// has none.
 import { createHash } from "node:crypto";
 import { mkdirSync, readdirSync, readFileSync, renameSync, statSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -6,17 +7,17 @@ import { dirname, join } from "node:path";
 /** @typedef {import("./inspect.mjs").Libtorch} Libtorch */
 /**
  * @typedef {object} Stamp
- * @property {string} libtorch hash of the libtorch (place, version, libraries), the Node and the checkout's place
+ * @property {string} libtorch hash of libtorch (path, version, libraries), Node and the path of the checkout
  * @property {string} sources hash of native/
  */
 
 /**
- * The stamp a build from these inputs gets.
+ * Computes the stamp of a build from these inputs.
  * @param {string} root
  * @param {Libtorch} libtorch
  * @returns {Stamp}
  */
-export function makeStamp(root, libtorch) {
+export function computeStamp(root, libtorch) {
   const { withoutCuda: _, ...inputs } = libtorch;
   const names = ["libc10.so", "libtorch_cpu.so", ...(libtorch.cuda ? ["libc10_cuda.so", "libtorch_cuda.so"] : [])];
   const libraries = names.map((name) => {
@@ -46,7 +47,7 @@ function hash(parts) {
 }
 
 /**
- * What a JSON file holds; undefined when it is missing or broken.
+ * Reads a JSON file. Returns undefined if it is missing or broken.
  * @param {string} file
  * @returns {unknown}
  */
@@ -59,7 +60,7 @@ export function readJson(file) {
 }
 
 /**
- * Writes a JSON file in one piece.
+ * Writes a JSON file atomically.
  * @param {string} file
  * @param {unknown} value
  */

@@ -1,5 +1,5 @@
-// Run in a process of its own by build.mjs: loads the addon named on the command line, adds three numbers, and prints
-// what it got and which libtorch it got it from.
+// Run by build.mjs in a separate process: loads the addon named on the command line, adds three
+// numbers, and prints the sum and the libtorch that computed it.
 const FLOAT32 = 6; // c10::ScalarType::Float
 try {
   const addon = require(/** @type {string} */ (process.argv[2]));

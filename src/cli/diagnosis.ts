@@ -104,7 +104,7 @@ function readEngineFacts(): EngineFacts {
     cuda: built?.cuda ?? engine.useStream !== undefined,
     blas: findBlasName(configuration),
     capability: /CPU capability usage: (\S+)/.exec(configuration)?.[1] ?? null,
-    threads: engine.threads(),
+    threads: engine.getNumThreads(),
     gpus: engine.devices(),
   };
 }

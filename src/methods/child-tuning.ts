@@ -7,7 +7,7 @@ import {
   keep,
   noGrad,
   scope,
-  sideBySide,
+  runOnParallelStreams,
   type Tensor,
   zeros,
   zerosLike,
@@ -92,7 +92,7 @@ function createChildTuningD(part: number): TrainingMethod {
           () =>
             void selected.get(name)?.gradient.mul_(mask),
       );
-      sideBySide(update.run.device, tasks);
+      runOnParallelStreams(update.run.device, tasks);
       return selected;
     },
   };

@@ -1,26 +1,32 @@
+import { createHash } from "node:crypto";
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
 import { UserError } from "../errors.js";
-import { createFileError, readJson } from "../files.js";
+import { createFileError, readJson, sha256File } from "../files.js";
 import { validate } from "../validate.js";
-import { explainPickleRejection, isPickleFile } from "./pickle.js";
-import { openSafetensors, type SafetensorsEntry, type SafetensorsFile } from "./safetensors.js";
+import {
+  explainPickleRejection,
+  isPickleFile,
+  openSafetensors,
+  type SafetensorsEntry,
+  type SafetensorsFile,
+} from "./safetensors.js";
 import { quoteName } from "./safetensors-header.js";
 
 const singleName = "model.safetensors";
 const indexName = "model.safetensors.index.json";
 
-/** Which of a folder's files hold the weights; null where none does. */
+/** Finds the file with the weights among the files of a folder, or returns null. */
 export function findWeightsFile(names: readonly string[]): { kind: "single" | "sharded"; file: string } | null {
   if (names.includes(singleName)) return { kind: "single", file: singleName };
   if (names.includes(indexName)) return { kind: "sharded", file: indexName };
-  // Some publish under a name of their own (model.fp16.safetensors): good where there is no choice.
+  // Some models use another name, such as model.fp16.safetensors. Accept it if it is the only one.
   const others = names.filter((name) => /^model.*\.safetensors$/.test(name));
   return others.length === 1 ? { kind: "single", file: others[0]! } : null;
 }
 
-/** Opens a model folder's weights: one file, or the shards of an index, behind one interface. */
+/** Opens the weights of a model folder: one file, or all shards of an index. */
 export async function openCheckpoint(folder: string): Promise<SafetensorsFile> {
   const names = await readdir(folder).catch((error: unknown) => {
     throw createFileError(error, folder, "open the model folder");
@@ -31,12 +37,12 @@ export async function openCheckpoint(folder: string): Promise<SafetensorsFile> {
   return weights.kind === "single" ? openSafetensors(path) : openShards(folder, path);
 }
 
-/** Why a folder or repository with these files has no weights that we read. */
+/** Explains why a folder or repository with these files has no usable weights. */
 export function describeMissingWeights(model: string, names: readonly string[]): string {
   const pickles = names.filter(isPickleFile);
   if (pickles.length > 0) return explainPickleRejection(pickles, model);
   const found = names.length > 0 ? names.slice(0, 8).join(", ") : "nothing";
-  return `${model}: expected ${singleName} or ${indexName}, found ${found}; give a model's folder, or get the model again`;
+  return `${model}: expected ${singleName} or ${indexName}, found ${found}. Pass a model folder, or download it again.`;
 }
 
 const indexSchema = z.object({ weight_map: z.record(z.string(), z.string()) });
@@ -44,11 +50,12 @@ const indexSchema = z.object({ weight_map: z.record(z.string(), z.string()) });
 async function openShards(folder: string, indexPath: string): Promise<SafetensorsFile> {
   const { weight_map: weightMap } = validate(
     indexSchema,
-    await readJson(indexPath, "the index of the model's shards"),
+    await readJson(indexPath, "the index of the model shards"),
     indexPath,
   );
   const fileNames = [...new Set(Object.values(weightMap))].sort();
-  if (fileNames.length === 0) throw new UserError(`${indexPath}: weight_map names no tensor; get the file again`);
+  if (fileNames.length === 0)
+    throw new UserError(`${indexPath}: weight_map contains no tensor. Download the file again.`);
   for (const name of fileNames) checkShardName(name, indexPath);
   const shards = new Map<string, SafetensorsFile>();
   const closeAll = async (): Promise<void> =>
@@ -56,29 +63,26 @@ async function openShards(folder: string, indexPath: string): Promise<Safetensor
   try {
     for (const name of fileNames) shards.set(name, await openSafetensors(join(folder, name)));
     const entries = new Map<string, SafetensorsEntry>();
-    const owners = new Map<string, SafetensorsFile>();
+    const shardByTensor = new Map<string, SafetensorsFile>();
     for (const [tensor, name] of Object.entries(weightMap)) {
       const shard = shards.get(name)!;
       const entry = shard.entries.get(tensor);
       if (entry === undefined)
-        throw new UserError(
-          `${indexPath}: tensor ${quoteName(tensor)} should be in ${name}, which lacks it; get both again`,
-        );
+        throw new UserError(`${indexPath}: ${name} lacks the tensor ${quoteName(tensor)}. Download both files again.`);
       entries.set(tensor, entry);
-      owners.set(tensor, shard);
+      shardByTensor.set(tensor, shard);
     }
-    const owner = (tensor: string): SafetensorsFile => {
-      const shard = owners.get(tensor);
+    const getShard = (tensor: string): SafetensorsFile => {
+      const shard = shardByTensor.get(tensor);
       if (shard === undefined)
-        throw new UserError(`${indexPath}: there is no tensor ${quoteName(tensor)} among its ${entries.size}`);
+        throw new UserError(`${indexPath} has no tensor ${quoteName(tensor)} among its ${entries.size}`);
       return shard;
     };
     return {
       path: indexPath,
       entries,
       metadata: shards.get(fileNames[0]!)!.metadata,
-      read: async (tensor, into) => owner(tensor).read(tensor, into),
-      readSync: (tensor, into) => owner(tensor).readSync(tensor, into),
+      readSync: (tensor) => getShard(tensor).readSync(tensor),
       close: closeAll,
     };
   } catch (error) {
@@ -87,10 +91,26 @@ async function openShards(folder: string, indexPath: string): Promise<Safetensor
   }
 }
 
-/** A shard is a plain file beside its index: an index from elsewhere must not make us read other places. */
+/**
+ * Accepts only file names in the folder of the index, because an untrusted index could name any
+ * path.
+ */
 function checkShardName(name: string, indexPath: string): void {
   if (/^[^/\\:\0]+\.safetensors$/.test(name)) return;
   throw new UserError(
-    `${indexPath}: weight_map names ${quoteName(name)}; expected the plain name of a .safetensors file in the same folder`,
+    `${indexPath}: weight_map: expected a .safetensors file in the same folder, received ${quoteName(name)}`,
   );
+}
+
+/**
+ * SHA-256 over the weights and the config of a model. Models with the same hash compute the same.
+ */
+export async function hashModelFolder(folder: string): Promise<string> {
+  const names = (await readdir(folder)).filter((name) => name.endsWith(".safetensors") || name === "config.json");
+  const weights = findWeightsFile(names)?.file;
+  const isUsed = (name: string): boolean =>
+    name === "config.json" || name === "head.safetensors" || name === weights || /-of-\d+\.safetensors$/.test(name);
+  const hash = createHash("sha256");
+  for (const name of names.filter(isUsed).sort()) hash.update(`${name} ${await sha256File(join(folder, name))}\n`);
+  return hash.digest("hex");
 }

@@ -1,45 +1,48 @@
 import { evalMode, mapWeights, type Weights } from "../nn/index.js";
 import {
-  type DataType,
   type Device,
+  type DType,
   emptyCache,
   free,
   getMemoryStats,
   keep,
   noGrad,
   scope,
-  useRecordableStream,
+  useCapturableStream,
 } from "../tensor/index.js";
 import { type PaddedBatch, padBatch } from "../text/batch.js";
 import type { Encoding } from "../text/encoding.js";
 import type { EncoderConfig } from "./config.js";
+import { packForInference } from "./fused-weights.js";
 import { createGraphClassifier } from "./graph-classifier.js";
-import { packForInference } from "./inference-weights.js";
 import { forward, type Model } from "./model.js";
 import { toModelInput } from "./model-input.js";
 
-/** Where and in which type a model is computed. */
+/** The device and the dtype that a model computes with. */
 export interface DeviceConfig {
   readonly device: Device;
-  readonly computeDtype: DataType;
+  readonly computeDtype: DType;
 }
 
+/** float32 on the CPU. */
 export const cpuFloat32: DeviceConfig = { device: "cpu", computeDtype: "float32" };
 
-/** Computes one batch after the other: operator by operator, or as a captured graph. */
+/** Classifies batches, eagerly or with captured CUDA graphs. */
 export interface Classifier {
   readonly numLabels: number;
-  /** The token that fills rows up. */
+  /** The padding token. */
   readonly padId: number;
-  /** Tokens a batch holds at most, padding included: enough to fill the machine, little enough to stay in its cache. */
+  /**
+   * Maximum tokens per batch, padding included: enough to use all cores, few enough for the cache.
+   */
   readonly batchTokens: number;
-  /** Tokens of padding that cost as much as one batch more. */
+  /** The number of padding tokens that cost as much as one more batch. */
   readonly batchCost: number;
-  /** Batches that may be under way at once; 1 where left out. */
+  /** The number of batches that may run concurrently. Default: 1. */
   readonly depth?: number;
-  /** Class probabilities, row by row. The work starts with the call. */
+  /** Computes class probabilities, row by row. The work starts immediately. */
   probabilities(batch: PaddedBatch): Promise<Float32Array>;
-  /** Frees what it holds beside the weights it was given. */
+  /** Frees everything except the weights that the caller passed. */
   close(): void;
 }
 
@@ -48,34 +51,31 @@ const batchSizes = {
   gpu: { batchTokens: 65_536, batchCost: 4096 },
 };
 
-/** Batches come in hundreds of sizes: beyond so much and the weights' own size, memory kept for the next batch is given back. */
+/** Batches have hundreds of sizes. A cache larger than this plus the weights is emptied. */
 const maxCachedBytes = 256e6;
 
-/** Computes operator by operator, with weights that others may share. */
+/** A classifier that runs eagerly, with weights that other classifiers may share. */
 export interface EagerClassifier extends Classifier {
   readonly weights: Weights;
 }
 
-/** From so many tokens on, what packed weights save is more than the packing takes. */
+/** From this number of tokens on, packing the weights saves more time than it takes. */
 const minTokensForPacking = 8192;
 
 /**
- * A model as a classifier: no gradients, no dropout, its weights in the form it computes with. `expectedTokens`: what it will be asked
- * for, where that is known.
+ * Creates a classifier that runs eagerly, without gradients and dropout. `expectedTokens` is the
+ * number of tokens it will process, if known.
  */
 export function createEagerClassifier(
   model: Pick<Model, "architecture" | "tokenizer">,
   weights: Weights,
-  { device, computeDtype: compute }: DeviceConfig = cpuFloat32,
+  deviceConfig: DeviceConfig = cpuFloat32,
   expectedTokens = Number.POSITIVE_INFINITY,
 ): EagerClassifier {
-  const preparedWeights = prepareWeights(
-    model.architecture.config,
-    weights,
-    { device, computeDtype: compute },
-    expectedTokens >= minTokensForPacking,
-  );
-  const maxKept = maxCachedBytes + [...weights.values()].reduce((sum, { numel: elements }) => sum + 4 * elements, 0);
+  const { device } = deviceConfig;
+  const shouldPack = expectedTokens >= minTokensForPacking;
+  const preparedWeights = prepareWeights(model.architecture.config, weights, deviceConfig, shouldPack);
+  const cacheLimit = maxCachedBytes + [...weights.values()].reduce((sum, { numel }) => sum + 4 * numel, 0);
   return {
     weights: preparedWeights,
     numLabels: model.architecture.numLabels,
@@ -89,7 +89,7 @@ export function createEagerClassifier(
             .toFloat32Array(),
         ),
       );
-      if (device === "cpu" && getMemoryStats().cachedBytes > maxKept) emptyCache();
+      if (device === "cpu" && getMemoryStats().cachedBytes > cacheLimit) emptyCache();
       return values;
     },
     close() {
@@ -99,92 +99,98 @@ export function createEagerClassifier(
   };
 }
 
-/** The weights in the form that they are computed with; what needs no change is shared. */
+/** Converts or packs the weights for inference. Tensors that need no change are shared. */
 function prepareWeights(
   config: EncoderConfig,
   weights: Weights,
-  { device, computeDtype: compute }: DeviceConfig,
-  pack: boolean,
+  { device, computeDtype }: DeviceConfig,
+  shouldPack: boolean,
 ): Weights {
-  if (compute !== "float32") return noGrad(() => keep(mapWeights(weights, (tensor) => tensor.to(compute))));
-  return pack && device === "cpu" ? (packForInference(config, weights) ?? weights) : weights;
+  if (computeDtype !== "float32") return noGrad(() => keep(mapWeights(weights, (tensor) => tensor.to(computeDtype))));
+  return shouldPack && device === "cpu" ? (packForInference(config, weights) ?? weights) : weights;
 }
 
-/** Class probabilities of encoded texts, in their order; the event loop gets a turn after each batch. */
+/**
+ * Computes class probabilities of tokenized texts, in order. Yields to the event loop after each
+ * batch.
+ */
 export async function classify(
   classifier: Classifier,
-  encoded: readonly Encoding[],
+  encodings: readonly Encoding[],
   onBatch?: (done: number) => void,
 ): Promise<Float32Array[]> {
-  const { numLabels: classes, depth = 1 } = classifier;
-  const rows = new Array<Float32Array>(encoded.length);
+  const { numLabels, depth = 1 } = classifier;
+  const rows = new Array<Float32Array>(encodings.length);
   let done = 0;
-  const underWay: { batch: readonly number[]; values: Promise<Float32Array> }[] = [];
+  const pending: { batch: readonly number[]; values: Promise<Float32Array> }[] = [];
   const finish = async (): Promise<void> => {
-    const { batch, values } = underWay.shift()!;
-    const found = await values;
-    for (const [row, index] of batch.entries()) rows[index] = found.slice(row * classes, (row + 1) * classes);
+    const { batch, values } = pending.shift()!;
+    const probabilities = await values;
+    for (const [row, index] of batch.entries())
+      rows[index] = probabilities.slice(row * numLabels, (row + 1) * numLabels);
     done += batch.length;
     onBatch?.(done);
   };
   try {
-    for (const batch of batchByLength(encoded, classifier.batchTokens, classifier.batchCost)) {
-      const texts = batch.map((index) => encoded[index]!);
+    for (const batch of batchByLength(encodings, classifier.batchTokens, classifier.batchCost)) {
+      const texts = batch.map((index) => encodings[index]!);
       const values = classifier.probabilities(padBatch(texts, classifier.padId));
-      // What goes wrong is told in its turn; until then nobody waits for it.
+      // finish() reports a failure later. Until then nobody awaits the promise.
       values.catch(() => undefined);
-      underWay.push({ batch, values });
-      if (underWay.length >= depth) await finish();
+      pending.push({ batch, values });
+      if (pending.length >= depth) await finish();
       await new Promise(setImmediate);
     }
-    while (underWay.length > 0) await finish();
+    while (pending.length > 0) await finish();
     return rows;
   } finally {
-    // Who is told of a failure may close the classifier at once.
-    await Promise.allSettled(underWay.map(({ values }) => values));
+    // After a failure, the caller may close the classifier immediately.
+    await Promise.allSettled(pending.map(({ values }) => values));
   }
 }
 
-/** The fastest way to compute a model where it lies. */
+/** Creates the fastest classifier for a device. */
 export function createClassifier(
   model: Pick<Model, "architecture" | "tokenizer">,
   weights: Weights,
-  placement: DeviceConfig = cpuFloat32,
+  deviceConfig: DeviceConfig = cpuFloat32,
   expectedTokens?: number,
 ): Classifier {
-  if (placement.device === "cpu") return createEagerClassifier(model, weights, placement, expectedTokens);
-  // Before the first work on the weights: streams do not wait for each other.
-  useRecordableStream(placement.device);
+  if (deviceConfig.device === "cpu") return createEagerClassifier(model, weights, deviceConfig, expectedTokens);
+  // Select the stream before the first work on the weights, because streams do not wait for each
+  // other.
+  useCapturableStream(deviceConfig.device);
   return createGraphClassifier(
     model,
-    createEagerClassifier(model, weights, placement, expectedTokens),
-    placement.device,
+    createEagerClassifier(model, weights, deviceConfig, expectedTokens),
+    deviceConfig.device,
   );
 }
 
 /**
- * Indices in batches of like length, longest first, so that too little memory shows at once. Texts of other lengths share a batch
- * only while the padding costs less than another batch: most batches have none, and then no bias and no mask either.
+ * Groups the indices of texts into batches of similar length, longest first, so that a lack of
+ * memory shows immediately. A batch contains different lengths only if the padding costs less than
+ * another batch. Most batches have no padding, and thus need no attention bias.
  */
 export function batchByLength(
-  encoded: readonly Encoding[],
+  encodings: readonly Encoding[],
   batchTokens: number,
   batchCost = Number.POSITIVE_INFINITY,
 ): number[][] {
-  const getLength = (index: number): number => encoded[index]!.ids.length;
-  const order = [...encoded.keys()].sort((a, b) => getLength(b) - getLength(a) || a - b);
+  const getLength = (index: number): number => encodings[index]!.ids.length;
+  const order = [...encodings.keys()].sort((a, b) => getLength(b) - getLength(a) || a - b);
   const batches: number[][] = [];
   let batch: number[] = [];
   let longest = 0;
   let padding = 0;
   for (const index of order) {
-    const short = longest - getLength(index);
-    if (batch.length === 0 || (batch.length + 1) * longest > batchTokens || padding + short > batchCost) {
+    const missing = longest - getLength(index);
+    if (batch.length === 0 || (batch.length + 1) * longest > batchTokens || padding + missing > batchCost) {
       batch = [];
       batches.push(batch);
       longest = getLength(index);
       padding = 0;
-    } else padding += short;
+    } else padding += missing;
     batch.push(index);
   }
   return batches;

@@ -5,7 +5,7 @@ import { readJson } from "../files.js";
 import type { Activation } from "../nn/index.js";
 import { validate } from "../validate.js";
 
-/** The tanh form of GELU goes by three names, and so on: what is computed decides, not what it is called. */
+/** Names of activations in config files. The tanh form of GELU, for example, has three names. */
 const activations = {
   gelu: "gelu",
   gelu_python: "gelu",
@@ -18,11 +18,12 @@ const activations = {
   tanh: "tanh",
 } as const satisfies Record<string, Activation>;
 
-/** Families whose encoder we compute; the rest of the differences are in the numbers below. */
+/** The supported model types of Hugging Face configs. */
 export const modelTypes = ["bert", "roberta"] as const;
+/** A supported model type. */
 export type ModelType = (typeof modelTypes)[number];
 
-/** What decides an encoder's computation, read from config.json. */
+/** The architecture of an encoder, from config.json. */
 export interface EncoderConfig {
   readonly modelType: ModelType;
   readonly vocabSize: number;
@@ -31,22 +32,24 @@ export interface EncoderConfig {
   readonly numAttentionHeads: number;
   readonly intermediateSize: number;
   readonly activation: Activation;
-  /** Rows of the position table. */
+  /** Rows of the position embedding table. */
   readonly maxPositionEmbeddings: number;
-  /** The row of a text's first token: RoBERTa leaves the rows up to its padding token's id unused. */
+  /**
+   * The row of the first token. RoBERTa does not use the rows up to the ID of its padding token.
+   */
   readonly positionOffset: number;
-  /** Tokens a text may have: positions without the unused ones. */
+  /** Maximum tokens per text: the positions without the unused ones. */
   readonly maxLength: number;
   readonly typeVocabSize: number;
   readonly layerNormEps: number;
   readonly hiddenDropout: number;
   readonly attentionDropout: number;
-  /** Null: the head uses hiddenDropout. */
+  /** Null if the head uses hiddenDropout. */
   readonly classifierDropout: number | null;
   readonly padTokenId: number;
   readonly labels: readonly string[];
   readonly initializerRange: number;
-  /** The object as it was read, with everything that we do not know. */
+  /** The complete object from the file, including unknown keys. */
   readonly raw: Readonly<Record<string, unknown>>;
 }
 
@@ -57,7 +60,7 @@ const count = z
   .max(2 ** 31 - 1);
 const probability = z.number().min(0).max(1);
 
-/** Defaults are those of transformers, which leaves out of a file what equals them. */
+/** The defaults are those of transformers, which omits default values when it saves a config. */
 const configSchema = z
   .looseObject({
     model_type: z.enum(modelTypes),
@@ -80,7 +83,7 @@ const configSchema = z
       .default("absolute"),
     is_decoder: z.literal(false, { error: "expected false: only encoders are supported" }).default(false),
     add_cross_attention: z.literal(false, { error: "expected false: only encoders are supported" }).default(false),
-    // Labels that are numbers in the data often stand here as such.
+    // Some configs contain numbers as labels.
     id2label: z.record(z.string().regex(/^\d+$/), z.union([z.string(), z.number().transform(String)])).nullish(),
     num_labels: count.max(100_000).nullish(),
   })
@@ -89,47 +92,50 @@ const configSchema = z
     error: "expected a divisor of hidden_size",
   });
 
-/** What Temper adds to config.json: how a model it trained reads text and what its head is. */
+/**
+ * The block that Temper adds to config.json: how to tokenize text, and which head the model has.
+ */
 export const temperMetadataSchema = z.object({
-  format: z.literal(2, { error: "expected 2: written by another version of Temper, update this one" }),
+  format: z.literal(2, { error: "expected 2; another version of Temper wrote this file. Update Temper." }),
   tokenization: z.enum(["subword", "word"]),
   head: z.enum(["hf", "mlp"]),
   pooling: z.enum(["cls", "pooler", "mean"]).default("cls"),
-  /** Tokens a text was cut to in training, special tokens included. */
+  /** Texts were truncated to this many tokens in training, special tokens included. */
   maxLength: count,
-  /** The task it was trained on; null where it has not been trained. */
+  /** The task that the model was trained on, or null. */
   task: z.string().min(1).nullable(),
   labels: z.array(z.string()).min(1),
 });
+/** The block that Temper adds to config.json. */
 export type TemperMetadata = z.output<typeof temperMetadataSchema>;
 
-/** Reads a model folder's config.json. */
+/** Reads config.json of a model folder. */
 export async function readModelConfig(folder: string): Promise<EncoderConfig> {
   const path = join(folder, "config.json");
-  return parseModelConfig(await readJson(path, "the model's config"), path);
+  return parseModelConfig(await readJson(path, "the model config"), path);
 }
 
-/** Checks a config's content; `where` names it in messages. */
-export function parseModelConfig(data: unknown, where: string): EncoderConfig {
-  checkModelType(data, where);
-  const raw = validate(configSchema, data, where);
-  const vocabularySize = raw.vocab_size ?? (raw.model_type === "bert" ? 30522 : 50265);
-  const padToken = raw.pad_token_id ?? (raw.model_type === "bert" ? 0 : 1);
-  if (padToken >= vocabularySize) {
+/** Validates the content of a config file. `location` names it in error messages. */
+export function parseModelConfig(data: unknown, location: string): EncoderConfig {
+  checkModelType(data, location);
+  const raw = validate(configSchema, data, location);
+  const vocabSize = raw.vocab_size ?? (raw.model_type === "bert" ? 30522 : 50265);
+  const padTokenId = raw.pad_token_id ?? (raw.model_type === "bert" ? 0 : 1);
+  if (padTokenId >= vocabSize) {
     throw new UserError(
-      `${where}: pad_token_id: expected less than vocab_size (${vocabularySize}), received ${padToken}`,
+      `${location}: pad_token_id: expected less than vocab_size (${vocabSize}), received ${padTokenId}`,
     );
   }
   const positions = raw.max_position_embeddings;
-  const positionOffset = raw.model_type === "bert" ? 0 : padToken + 1;
+  const positionOffset = raw.model_type === "bert" ? 0 : padTokenId + 1;
   if (positions <= positionOffset) {
     throw new UserError(
-      `${where}: max_position_embeddings: expected more than the ${positionOffset} unused ones, received ${positions}`,
+      `${location}: max_position_embeddings: expected more than ${positionOffset}, received ${positions}`,
     );
   }
   return {
     modelType: raw.model_type,
-    vocabSize: vocabularySize,
+    vocabSize,
     hiddenSize: raw.hidden_size,
     numHiddenLayers: raw.num_hidden_layers,
     numAttentionHeads: raw.num_attention_heads,
@@ -143,46 +149,49 @@ export function parseModelConfig(data: unknown, where: string): EncoderConfig {
     hiddenDropout: raw.hidden_dropout_prob,
     attentionDropout: raw.attention_probs_dropout_prob,
     classifierDropout: raw.classifier_dropout ?? null,
-    padTokenId: padToken,
-    labels: readLabels(raw.id2label, raw.num_labels, where),
+    padTokenId,
+    labels: readLabels(raw.id2label, raw.num_labels, location),
     initializerRange: raw.initializer_range,
     raw: data as Record<string, unknown>,
   };
 }
 
-/** The model's type comes first: with another architecture, nothing else in the file means anything. */
-function checkModelType(data: unknown, where: string): void {
+/** Checks the model type first, because the other keys depend on it. */
+function checkModelType(data: unknown, location: string): void {
   if (typeof data !== "object" || data === null || Array.isArray(data))
-    throw new UserError(`${where}: expected a JSON object`);
+    throw new UserError(`${location}: expected a JSON object`);
   const type = "model_type" in data ? data.model_type : undefined;
   if (modelTypes.some((known) => known === type)) return;
-  const received = type === undefined ? "nothing; is this a model's config?" : JSON.stringify(type);
-  throw new UserError(`${where}: model_type: supported are ${modelTypes.join(", ")}, received ${received}`);
+  const received = type === undefined ? "nothing. Is this a model config?" : JSON.stringify(type);
+  throw new UserError(`${location}: model_type: expected ${modelTypes.join(" or ")}, received ${received}`);
 }
 
 function readLabels(
   byId: Record<string, string> | null | undefined,
   labelCount: number | null | undefined,
-  where: string,
+  location: string,
 ): string[] {
   if (byId == null || Object.keys(byId).length === 0)
     return Array.from({ length: labelCount ?? 2 }, (_, id) => `LABEL_${id}`);
   return Object.keys(byId).map((_, id) => {
     const label = byId[String(id)];
     if (label === undefined)
-      throw new UserError(`${where}: id2label: expected ids 0 to ${Object.keys(byId).length - 1}, ${id} is missing`);
+      throw new UserError(`${location}: id2label: expected ids 0 to ${Object.keys(byId).length - 1}, ${id} is missing`);
     return label;
   });
 }
 
-/** Temper's own facts of a model, or null for a model that it did not train. */
-export function readTemperMetadata(config: EncoderConfig, where: string): TemperMetadata | null {
-  return config.raw.temper === undefined ? null : validate(temperMetadataSchema, config.raw.temper, `${where}: temper`);
+/** Reads the block that Temper added to a config, or null if Temper did not train the model. */
+export function readTemperMetadata(config: EncoderConfig, location: string): TemperMetadata | null {
+  return config.raw.temper === undefined
+    ? null
+    : validate(temperMetadataSchema, config.raw.temper, `${location}: temper`);
 }
 
 /**
- * The config.json of a model with these labels, for transformers to read too: everything that was there stays, except the number
- * type, which is the weights' own affair now, and the kind of problem: whatever it was, one label of these is right now.
+ * Builds the config.json of a model with these labels, readable by transformers. Other keys stay,
+ * except the dtype, which the weights file states, and the problem type, because the model now is a
+ * single-label classifier.
  */
 export function toConfigJson(
   config: EncoderConfig,
@@ -190,9 +199,9 @@ export function toConfigJson(
   architectures: readonly string[],
   extra: Readonly<Record<string, unknown>> = {},
 ): Record<string, unknown> {
-  const { torch_dtype: _torchType, dtype: _type, num_labels: _count, problem_type: _problem, ...kept } = config.raw;
+  const { torch_dtype: _torchDtype, dtype: _dtype, num_labels: _count, problem_type: _problem, ...rest } = config.raw;
   return {
-    ...kept,
+    ...rest,
     architectures: [...architectures],
     id2label: Object.fromEntries(labels.map((label, id) => [String(id), label])),
     label2id: Object.fromEntries(labels.map((label, id) => [label, id])),

@@ -5,27 +5,28 @@ import { basename, dirname, join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { UserError } from "../errors.js";
 import { createFileError, exists, getErrorCode, hashFile } from "../files.js";
+import { isAlive } from "../lock.js";
 
-/** How far the download of one file has come, in bytes. */
+/** The progress of the download of one file, in bytes. */
 export interface DownloadProgress {
   readonly file: string;
   readonly received: number;
   readonly total: number;
 }
 
-/** One file to be fetched into the cache. */
+/** A file to download into the cache. */
 export interface Download {
   readonly file: string;
   readonly url: string;
   readonly fetch: typeof fetch;
   readonly target: string;
   readonly size: number;
-  /** SHA-256 of the content (large files) or git's SHA-1 of it (the others), as the hub names its blobs. */
+  /** The hash by which the hub names the blob: SHA-256 for large files, git's SHA-1 for others. */
   readonly hash: string;
   readonly onProgress?: ((progress: DownloadProgress) => void) | undefined;
 }
 
-/** An answer other than the file. */
+/** An HTTP error status. */
 export class HttpError extends Error {
   constructor(
     readonly status: number,
@@ -35,19 +36,21 @@ export class HttpError extends Error {
   }
 }
 
-/** No byte for this long: the connection counts as lost. */
+/** The connection counts as lost if no byte arrives for this long. */
 const stallTimeoutMs = 30_000;
-/** Tries in a row that bring nothing new. */
+/** Consecutive attempts without any new byte. */
 const maxAttempts = 4;
 
 /**
- * Fetches a file, going on where an earlier try stopped. Each process writes a partial file of its own, so that two at once cost
- * traffic but never the file; a partial file left by a process that is gone is taken over (a rename: one taker wins).
+ * Downloads a file and resumes an earlier attempt. Each process writes a separate partial file, so
+ * two concurrent downloads never damage the result. A partial file of a dead process is adopted
+ * with a rename, which only one process can win.
  */
 export async function download(request: Download): Promise<void> {
   const { target, size } = request;
   if (await exists(target)) return;
-  const partial = `${target}.temper-${hostname().replace(/\W/g, "_")}-${process.pid}-${randomUUID().slice(0, 8)}.incomplete`;
+  const owner = `${getHostLabel()}-${process.pid}-${randomUUID().slice(0, 8)}`;
+  const partial = `${target}.temper-${owner}.incomplete`;
   try {
     await mkdir(dirname(target), { recursive: true });
     const resumed = await adoptPartialFile(target, partial);
@@ -60,11 +63,14 @@ export async function download(request: Download): Promise<void> {
     }
     await rename(partial, target);
   } catch (error) {
-    // Without an owner in its name, anyone may go on with it.
+    // Without an owner in its name, any process can resume it.
     await rename(partial, `${target}.temper.incomplete`).catch(() => undefined);
     throw getErrorCode(error) === null ? error : createFileError(error, target, `store ${size} bytes in`);
   }
 }
+
+/** The host name as it appears in the names of partial files. */
+const getHostLabel = (): string => hostname().replace(/\W/g, "_");
 
 async function isIntact({ hash, size }: Download, partial: string): Promise<boolean> {
   const actual =
@@ -74,19 +80,19 @@ async function isIntact({ hash, size }: Download, partial: string): Promise<bool
 
 function createHashMismatchError({ file, url, hash }: Download): UserError {
   return new UserError(
-    `${file}: what came from ${url} does not have the announced hash ${hash}; try again, or set HF_ENDPOINT to another server`,
+    `${file}: the content from ${url} does not match its hash ${hash}. Try again, or set HF_ENDPOINT.`,
   );
 }
 
 async function fetchAll(request: Download, partial: string): Promise<void> {
-  for (let tries = 0; ; ) {
+  for (let attempts = 0; ; ) {
     const before = await getFileSize(partial);
     try {
       return await fetchRemaining(request, partial, before);
     } catch (error) {
-      tries = (await getFileSize(partial)) > before ? 1 : tries + 1;
-      if (tries >= maxAttempts || !isTransient(error)) throw error;
-      await delay(100 * 2 ** tries);
+      attempts = (await getFileSize(partial)) > before ? 1 : attempts + 1;
+      if (attempts >= maxAttempts || !isTransient(error)) throw error;
+      await delay(100 * 2 ** attempts);
     }
   }
 }
@@ -95,13 +101,16 @@ async function getFileSize(path: string): Promise<number> {
   return (await exists(path)) ? (await stat(path)).size : 0;
 }
 
-/** Lost connections and overloaded servers are worth another try; refusals and a full disk are not. */
+/**
+ * Lost connections and overloaded servers deserve another attempt; denied access and a full disk do
+ * not.
+ */
 function isTransient(error: unknown): boolean {
   if (error instanceof HttpError) return error.status >= 500 || error.status === 408 || error.status === 429;
   return !(error instanceof UserError) && getErrorCode(error) === null;
 }
 
-/** One request for what is missing from `offset` on. Resolves only when the file is whole. */
+/** Requests the bytes from `offset` on. Resolves only when the file is complete. */
 async function fetchRemaining(request: Download, partial: string, offset: number): Promise<void> {
   const { url, size } = request;
   if (offset > size) {
@@ -149,14 +158,14 @@ async function writeResponse(
     onData();
     received += chunk.length;
     if (received > size)
-      throw new UserError(`${request.file}: ${url} sends more than the announced ${size} bytes; try again later`);
+      throw new UserError(`${request.file}: ${url} sends more than the expected ${size} bytes. Try again later.`);
     await file.writeFile(chunk);
     onProgress?.({ file: request.file, received, total: size });
   }
   if (received < size) throw new Error(`${url} ended after ${received} of ${size} bytes`);
 }
 
-/** Takes over a partial file whose process is gone; false where there is none. */
+/** Adopts a partial file of a dead process. Returns false if there is none. */
 async function adoptPartialFile(target: string, partial: string): Promise<boolean> {
   const folder = dirname(target);
   for (const name of await readdir(folder)) {
@@ -167,7 +176,7 @@ async function adoptPartialFile(target: string, partial: string): Promise<boolea
       await rename(path, partial);
       return true;
     } catch (error) {
-      // Another process took it, or finished with it, first.
+      // Another process adopted or finished it first.
       if (getErrorCode(error) !== "ENOENT") throw error;
     }
   }
@@ -177,16 +186,8 @@ async function adoptPartialFile(target: string, partial: string): Promise<boolea
 async function isAbandoned(path: string): Promise<boolean> {
   const owner = /\.temper-(\w+)-(\d+)-[0-9a-f]{8}\.incomplete$/.exec(path);
   if (owner === null) return true;
-  if (owner[1] === hostname().replace(/\W/g, "_") && !isAlive(Number(owner[2]))) return true;
-  // Process ids repeat, and other machines' are unknown to us; but whoever writes nothing for so long has given up.
+  if (owner[1] === getHostLabel() && !isAlive(Number(owner[2]))) return true;
+  // Process IDs repeat, and those of other hosts are unknown. A file without writes for this long
+  // is abandoned.
   return Date.now() - (await stat(path)).mtimeMs > 4 * stallTimeoutMs;
-}
-
-function isAlive(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch (error) {
-    return getErrorCode(error) === "EPERM";
-  }
 }

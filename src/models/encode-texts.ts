@@ -6,33 +6,36 @@ import type { Encoding } from "../text/encoding.js";
 import { extractFeatures, type Model } from "./model.js";
 import { tokenizeFor, toModelInput } from "./model-input.js";
 
-/** A text (or pair) as the model sees it and what it makes of it. */
+/** A text (or pair) with its tokens and its features. */
 export interface EncodedText<T> {
   readonly input: T;
   readonly ids: Int32Array;
   readonly tokens: readonly string[];
-  /** The classification token's last-layer vector. */
+  /** The hidden state of the classification token in the last layer. */
   readonly feature: Float32Array;
-  /** True where the text was longer than the model's maximum length and its end was cut. */
+  /** True if the text was truncated to the maximum length of the model. */
   readonly truncated: boolean;
 }
 
+/** Options of `encodeTexts`. */
 export interface EncodeOptions {
-  /** Texts in one forward pass. */
+  /** Texts per forward pass. */
   readonly batchSize?: number;
-  /** Told after each pass how many texts are done; they are given out when their window is. */
+  /** Called after each forward pass with the number of finished texts. */
   readonly onProgress?: (done: number) => void;
 }
 
-/** Batches that are sorted by length together: enough to spare most padding, few enough to stay small. */
+/**
+ * Batches that are sorted by length together: enough to avoid most padding, few enough for memory.
+ */
 const windowBatches = 16;
 
-/** Up to here padding costs less than another pass. */
+/** Up to this length, padding costs less than another forward pass. */
 const shortLength = 32;
 
 /**
- * Features of texts, in the order they came. Memory is bounded however many there are: texts are read in windows, sorted by
- * length inside a window so that little is padded, and given out in the old order.
+ * Computes features of texts, in order. Texts are read in windows and sorted by length inside a
+ * window, so memory is bounded and there is little padding.
  */
 export async function* encodeTexts<T extends { readonly texts: readonly string[] }>(
   model: Model,
@@ -41,50 +44,53 @@ export async function* encodeTexts<T extends { readonly texts: readonly string[]
 ): AsyncGenerator<EncodedText<T>> {
   const batchSize = options.batchSize ?? 32;
   if (!(Number.isInteger(batchSize) && batchSize >= 1)) {
-    throw new RangeError(`batchSize: expected a whole number from 1, received ${batchSize}`);
+    throw new RangeError(`batchSize: expected a positive integer, received ${batchSize}`);
   }
   let done = 0;
-  const count = (texts: number): void => {
+  const reportDone = (texts: number): void => {
     done += texts;
     options.onProgress?.(done);
   };
-  let window: { input: T; encoded: Encoding }[] = [];
+  let window: { input: T; encoding: Encoding }[] = [];
   for await (const input of inputs) {
-    window.push({ input, encoded: tokenizeFor(model, input.texts) });
+    window.push({ input, encoding: tokenizeFor(model, input.texts) });
     if (window.length < windowBatches * batchSize) continue;
-    yield* encodeWindow(model, window, batchSize, count);
+    yield* encodeWindow(model, window, batchSize, reportDone);
     window = [];
   }
-  yield* encodeWindow(model, window, batchSize, count);
+  yield* encodeWindow(model, window, batchSize, reportDone);
 }
 
 function* encodeWindow<T>(
   model: Model,
-  window: readonly { input: T; encoded: Encoding }[],
+  window: readonly { input: T; encoding: Encoding }[],
   batchSize: number,
-  count: (texts: number) => void,
+  reportDone: (texts: number) => void,
 ): Generator<EncodedText<T>, void, undefined> {
   const features: Float32Array[] = [];
   for (const indices of groupByLength(
-    window.map(({ encoded }) => encoded.ids.length),
+    window.map(({ encoding }) => encoding.ids.length),
     batchSize,
   )) {
     const rows = computeClsFeatures(
       model,
-      indices.map((index) => window[index]!.encoded),
+      indices.map((index) => window[index]!.encoding),
     );
     rows.forEach((row, i) => {
       features[indices[i]!] = row;
     });
-    count(indices.length);
+    reportDone(indices.length);
   }
-  for (const [index, { input, encoded }] of window.entries()) {
-    const { ids, truncated } = encoded;
+  for (const [index, { input, encoding }] of window.entries()) {
+    const { ids, truncated } = encoding;
     yield { input, ids, tokens: model.tokenizer.idsToTokens(ids), feature: features[index]!, truncated };
   }
 }
 
-/** Indices in batches of similar length: no text is padded to much more than twice its own length. */
+/**
+ * Groups indices into batches of similar length. No text is padded to more than about twice its
+ * length.
+ */
 function groupByLength(lengths: readonly number[], batchSize: number): number[][] {
   const batches: number[][] = [];
   let longest = 0;
@@ -99,7 +105,7 @@ function groupByLength(lengths: readonly number[], batchSize: number): number[][
   return batches;
 }
 
-/** The classification token's last layer for a batch, whatever feature the model was trained with. */
+/** Computes the last hidden state of the classification token, whichever pooling the model uses. */
 function computeClsFeatures(model: Model, texts: readonly Encoding[]): Float32Array[] {
   const device = model.weights.values().next().value!.device;
   const width = model.architecture.config.hiddenSize;
@@ -116,7 +122,7 @@ function computeClsFeatures(model: Model, texts: readonly Encoding[]): Float32Ar
   );
   if (!values.every(Number.isFinite)) {
     throw new UserError(
-      `${model.reference}: the model computes values that are not numbers; its weights are damaged: get them again`,
+      `${model.reference}: the model computes NaN or infinity, so its weights are damaged. Download it again.`,
     );
   }
   return texts.map((_, row) => values.slice(row * width, (row + 1) * width));

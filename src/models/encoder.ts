@@ -11,57 +11,65 @@ import {
 } from "../nn/index.js";
 import { scope, type Tensor } from "../tensor/index.js";
 import type { EncoderConfig } from "./config.js";
-import { projectQkv } from "./fused-qkv.js";
+import { projectQkv } from "./fused-weights.js";
 
-/** What the encoder reads, at one of three depths: an attack on a later one leaves the earlier ones out. */
+/**
+ * The input of the encoder, at one of three depths. Attacks on a later one skip the earlier ones.
+ */
 export type EncoderInput = {
-  /** [batch, 1, 1, length]: 0 at text, a large negative number at padding; null where nothing is padded. */
+  /**
+   * [batch, 1, 1, length]: 0 at tokens, a large negative number at padding. Null without padding.
+   */
   readonly attentionBias: Tensor | null;
-  /** Token type ids [batch, length]; null: all 0. */
+  /** Token type IDs [batch, length]. Null if all are 0. */
   readonly tokenTypeIds?: Tensor | null;
 } & (
-  | { /** Token ids [batch, length]. */ readonly inputIds: Tensor }
-  | { /** Word embeddings [batch, length, hidden] (FreeLB and SMART perturb these). */ readonly wordEmbeddings: Tensor }
-  | {
-      /** The embedding layer's output [batch, length, hidden] (ASCC perturbs this). */ readonly embeddingOutput: Tensor;
-    }
+  | { /** Token IDs [batch, length]. */ readonly inputIds: Tensor }
+  | { /** Word embeddings [batch, length, hidden]; FreeLB and SMART perturb these. */ readonly wordEmbeddings: Tensor }
+  | { /** Output of the embedding layer [batch, length, hidden]; ASCC perturbs it. */ readonly embeddingOutput: Tensor }
 );
 
-/** The names' prefix in a checkpoint with a head. */
+/** Returns the prefix of the encoder's parameter names in a checkpoint with a head. */
 export function getParameterPrefix(config: EncoderConfig): string {
   return `${config.modelType}.`;
 }
 
-/** Word embeddings of token ids: [..., length] -> [..., length, hidden]. */
+/** Looks up word embeddings: token IDs [..., length] -> [..., length, hidden]. */
 export function embedWords(config: EncoderConfig, weights: Weights, ids: Tensor): Tensor {
   return embed(weights, `${getParameterPrefix(config)}embeddings.word_embeddings`, ids);
 }
 
-/** The embedding layer over word embeddings [..., length, hidden]: position and type added, normalised, dropped out. */
+/**
+ * Applies the embedding layer to word embeddings [..., length, hidden]: adds position and type
+ * embeddings, then layer normalization and dropout.
+ */
 export function applyEmbeddingLayer(
   config: EncoderConfig,
   weights: Weights,
-  words: Tensor,
-  types: Tensor | null,
+  wordEmbeddings: Tensor,
+  tokenTypeIds: Tensor | null,
   mode: ForwardMode,
 ): Tensor {
   const table = getParameter(weights, `${getParameterPrefix(config)}embeddings.position_embeddings.weight`);
-  const positions = table.narrow(0, config.positionOffset, words.size(-2)); // [length, hidden]
-  return sumEmbeddings(config, weights, words, positions, types, mode);
+  const positions = table.narrow(0, config.positionOffset, wordEmbeddings.size(-2)); // [length, hidden]
+  return sumEmbeddings(config, weights, wordEmbeddings, positions, tokenTypeIds, mode);
 }
 
-/** The embedding layer's output for single tokens of type 0 at given places of a text: ids [...], places broadcast to them. */
+/**
+ * Computes the output of the embedding layer for single tokens of type 0 at given positions. The
+ * positions are broadcast to the shape of the IDs.
+ */
 export function embedTokensAt(
   config: EncoderConfig,
   weights: Weights,
   ids: Tensor,
-  places: Tensor,
+  positionIds: Tensor,
   mode: ForwardMode,
 ): Tensor {
   const positions = embed(
     weights,
     `${getParameterPrefix(config)}embeddings.position_embeddings`,
-    places.add(config.positionOffset),
+    positionIds.add(config.positionOffset),
   );
   return sumEmbeddings(config, weights, embedWords(config, weights, ids), positions, null, mode);
 }
@@ -69,49 +77,49 @@ export function embedTokensAt(
 function sumEmbeddings(
   config: EncoderConfig,
   weights: Weights,
-  words: Tensor,
+  wordEmbeddings: Tensor,
   positions: Tensor,
-  types: Tensor | null,
+  tokenTypeIds: Tensor | null,
   mode: ForwardMode,
 ): Tensor {
   const name = `${getParameterPrefix(config)}embeddings`;
-  const typed = types
-    ? embed(weights, `${name}.token_type_embeddings`, types)
+  const types = tokenTypeIds
+    ? embed(weights, `${name}.token_type_embeddings`, tokenTypeIds)
     : getParameter(weights, `${name}.token_type_embeddings.weight`).select(0, 0); // [hidden]
-  const sum = words.add(typed).add(positions);
+  const sum = wordEmbeddings.add(types).add(positions);
   return dropout(layerNorm(weights, `${name}.LayerNorm`, sum, config.layerNormEps), config.hiddenDropout, mode);
 }
 
-/** The embedding layer's output for any input. */
+/** Computes the output of the embedding layer for any input. */
 export function embedInput(config: EncoderConfig, weights: Weights, input: EncoderInput, mode: ForwardMode): Tensor {
   if ("embeddingOutput" in input) return input.embeddingOutput;
   const words = "wordEmbeddings" in input ? input.wordEmbeddings : embedWords(config, weights, input.inputIds);
   return applyEmbeddingLayer(config, weights, words, input.tokenTypeIds ?? null, mode);
 }
 
-/** Which positions of the last layer are wanted: a classifier reads the first alone, which spares most of that layer's work. */
+/** The positions to compute in the last layer. A classifier needs only the first one. */
 export type OutputPositions = "first" | "all";
 
 /**
- * The transformer layers over the embedding layer's output: [batch, length, hidden], or [batch, 1, hidden] where only the first
- * position is wanted.
+ * Applies the transformer layers to the output of the embedding layer. Returns
+ * [batch, length, hidden], or [batch, 1, hidden] for the first position only.
  */
 export function encodeLayers(
   config: EncoderConfig,
   weights: Weights,
-  embedded: Tensor,
-  bias: Tensor | null,
+  embeddingOutput: Tensor,
+  attentionBias: Tensor | null,
   mode: ForwardMode,
-  wanted: OutputPositions,
+  positions: OutputPositions,
 ): Tensor {
-  let hidden = embedded;
+  let hidden = embeddingOutput;
   for (let layer = 0; layer < config.numHiddenLayers; layer++) {
-    const first = wanted === "first" && layer === config.numHiddenLayers - 1;
-    const below = hidden;
-    // What a layer made goes with it, unless a gradient needs it: the next one finds that memory in the cache.
-    hidden = scope(() =>
-      encodeLayer(config, weights, `${getParameterPrefix(config)}encoder.layer.${layer}`, below, bias, mode, first),
-    );
+    const firstOnly = positions === "first" && layer === config.numHiddenLayers - 1;
+    const input = hidden;
+    const name = `${getParameterPrefix(config)}encoder.layer.${layer}`;
+    // Without gradients, the scope frees the tensors of a layer, and the next one reuses cached
+    // memory.
+    hidden = scope(() => encodeLayer(config, weights, name, input, attentionBias, mode, firstOnly));
   }
   return hidden;
 }
@@ -121,37 +129,34 @@ function encodeLayer(
   weights: Weights,
   name: string,
   hidden: Tensor,
-  bias: Tensor | null,
+  attentionBias: Tensor | null,
   mode: ForwardMode,
-  first: boolean,
+  firstOnly: boolean,
 ): Tensor {
   const width = config.hiddenSize / config.numAttentionHeads;
-  const split = (tensor: Tensor): Tensor =>
-    tensor.reshape(tensor.size(0), tensor.size(1), config.numAttentionHeads, width).transpose(1, 2); // [batch, head, length, width]
-  const asking = first ? hidden.narrow(1, 0, 1) : hidden;
-  const [query, key, value] = projectQkv(weights, `${name}.attention.self`, hidden, first).map(split) as [
-    Tensor,
-    Tensor,
-    Tensor,
-  ];
-  const attended = scaledDotProductAttention(query, key, value, bias, config.attentionDropout, mode).transpose(1, 2);
-  const context = attended.reshape(asking.size(0), asking.size(1), config.hiddenSize);
-  const output = (part: string, input: Tensor, residual: Tensor): Tensor =>
+  // [batch, length, hidden] -> [batch, head, length, width]
+  const splitHeads = (tensor: Tensor): Tensor =>
+    tensor.reshape(tensor.size(0), tensor.size(1), config.numAttentionHeads, width).transpose(1, 2);
+  const residual = firstOnly ? hidden.narrow(1, 0, 1) : hidden;
+  const qkv = projectQkv(weights, `${name}.attention.self`, hidden, firstOnly).map(splitHeads);
+  const [query, key, value] = qkv as [Tensor, Tensor, Tensor];
+  const attention = scaledDotProductAttention(query, key, value, attentionBias, config.attentionDropout, mode);
+  const context = attention.transpose(1, 2).reshape(residual.size(0), residual.size(1), config.hiddenSize);
+  const output = (part: string, input: Tensor, shortcut: Tensor): Tensor =>
     layerNorm(
       weights,
       `${name}.${part}.LayerNorm`,
-      dropout(dense(weights, `${name}.${part}.dense`, input), config.hiddenDropout, mode).add(residual),
+      dropout(dense(weights, `${name}.${part}.dense`, input), config.hiddenDropout, mode).add(shortcut),
       config.layerNormEps,
     );
-  const middle = output("attention.output", context, asking);
-  return output(
-    "output",
-    denseWithActivation(weights, `${name}.intermediate.dense`, middle, config.activation),
-    middle,
-  );
+  const attended = output("attention.output", context, residual);
+  const intermediate = denseWithActivation(weights, `${name}.intermediate.dense`, attended, config.activation);
+  return output("output", intermediate, attended);
 }
 
-/** Every parameter of an encoder with its shape, in checkpoint order. The pooler is BERT's own head and stands in heads.ts. */
+/**
+ * Returns the shape of every encoder parameter, in checkpoint order. BERT's pooler is in heads.ts.
+ */
 export function getEncoderParameterShapes(config: EncoderConfig): Map<string, readonly number[]> {
   const shapes = new Map<string, readonly number[]>();
   const prefix = getParameterPrefix(config);
@@ -159,23 +164,22 @@ export function getEncoderParameterShapes(config: EncoderConfig): Map<string, re
   const add = (name: string, ...shape: number[]): void => {
     shapes.set(`${prefix}${name}`, shape);
   };
-  const both = (name: string, rows: number, columns?: number): void => {
-    if (columns === undefined) add(`${name}.weight`, rows);
-    else add(`${name}.weight`, rows, columns);
+  const addWithBias = (name: string, rows: number, ...columns: number[]): void => {
+    add(`${name}.weight`, rows, ...columns);
     add(`${name}.bias`, rows);
   };
   add("embeddings.word_embeddings.weight", config.vocabSize, hidden);
   add("embeddings.position_embeddings.weight", config.maxPositionEmbeddings, hidden);
   add("embeddings.token_type_embeddings.weight", config.typeVocabSize, hidden);
-  both("embeddings.LayerNorm", hidden);
+  addWithBias("embeddings.LayerNorm", hidden);
   for (let i = 0; i < config.numHiddenLayers; i++) {
     const layer = `encoder.layer.${i}`;
-    for (const part of ["query", "key", "value"]) both(`${layer}.attention.self.${part}`, hidden, hidden);
-    both(`${layer}.attention.output.dense`, hidden, hidden);
-    both(`${layer}.attention.output.LayerNorm`, hidden);
-    both(`${layer}.intermediate.dense`, intermediate, hidden);
-    both(`${layer}.output.dense`, hidden, intermediate);
-    both(`${layer}.output.LayerNorm`, hidden);
+    for (const part of ["query", "key", "value"]) addWithBias(`${layer}.attention.self.${part}`, hidden, hidden);
+    addWithBias(`${layer}.attention.output.dense`, hidden, hidden);
+    addWithBias(`${layer}.attention.output.LayerNorm`, hidden);
+    addWithBias(`${layer}.intermediate.dense`, intermediate, hidden);
+    addWithBias(`${layer}.output.dense`, hidden, intermediate);
+    addWithBias(`${layer}.output.LayerNorm`, hidden);
   }
   return shapes;
 }

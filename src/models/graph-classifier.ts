@@ -1,16 +1,16 @@
 import { evalMode } from "../nn/index.js";
 import {
-  capture,
+  acquireEvent,
+  allocatePinned,
+  type CudaGraph,
+  captureGraph,
   type Device,
   free,
-  freeEvents,
-  type Graph,
   type HostTensor,
   keep,
-  newEvent,
   noGrad,
-  pinned,
-  Staging,
+  releaseEvents,
+  StagingBuffers,
   scope,
   type Tensor,
 } from "../tensor/index.js";
@@ -20,131 +20,140 @@ import type { Classifier, EagerClassifier } from "./classifier.js";
 import { forward, type Model } from "./model.js";
 import { readStagedInput, toNamedArrays } from "./model-input.js";
 
-/** A shape that batches are filled up to, with its work once it is recorded. */
+/** A shape that batches are padded to, with its captured graph. */
 interface Bucket {
-  readonly staging: Staging;
-  captured: { readonly graph: Graph; readonly output: Tensor } | null;
+  readonly staging: StagingBuffers;
+  captured: { readonly graph: CudaGraph; readonly output: Tensor } | null;
   seen: boolean;
-  /** Places for results on their way back that no batch is using. */
-  readonly idle: ResultBuffer[];
+  /** Result buffers that no batch is using. */
+  readonly idleBuffers: ResultBuffer[];
 }
 
-/** Where a batch's results come to, and the mark that tells when they are there. */
+/** A pinned buffer for the results of a batch, and the event that signals their arrival. */
 interface ResultBuffer {
   readonly values: Tensor;
   readonly event: number;
 }
 
-/** Few lengths and row counts, so that few graphs serve all batches. */
-const lengthStep = 8;
+/** Lengths are rounded up to multiples of this, so that few graphs serve all batches. */
+const lengthMultiple = 8;
 const minRows = 8;
-/** Beyond so many tokens a batch keeps the GPU busy by itself, and filling it up would cost more than launching its operators. */
+/**
+ * A larger batch keeps the GPU busy, and its padding would cost more than launching its kernels.
+ */
 const maxGraphTokens = 8192;
-/** Batches under way: one is computed while the next is packed. */
+/** Concurrent batches: the GPU computes one while the host prepares the next. */
 const depth = 2;
 
 /**
- * A model as a classifier on a GPU: small batches are filled up to a few shapes, and each shape's work is recorded once and replayed.
- * The results of one batch come back while the next is being packed. Large batches go to the classifier it stands on.
+ * Creates a classifier for a GPU. Small batches are padded to a few shapes; each shape is captured
+ * once as a CUDA graph and replayed. Results return while the host prepares the next batch. Large
+ * batches go to the eager classifier.
  */
 export function createGraphClassifier(
   model: Pick<Model, "architecture" | "tokenizer">,
-  large: EagerClassifier,
+  eager: EagerClassifier,
   device: Device,
 ): Classifier {
-  const { padId: pad } = model.tokenizer.special;
-  const { numLabels: classes, config } = model.architecture;
+  const { padId } = model.tokenizer.special;
+  const { numLabels, config } = model.architecture;
   const buckets = new Map<string, Bucket>();
 
   function getBucket(arrays: ReadonlyMap<string, HostTensor>): Bucket {
     const key = JSON.stringify([...arrays].map(([name, { shape }]) => [name, shape]));
     const known = buckets.get(key);
     if (known) return known;
-    const bucket: Bucket = { staging: new Staging(arrays, device), captured: null, seen: false, idle: [] };
+    const bucket: Bucket = {
+      staging: new StagingBuffers(arrays, device),
+      captured: null,
+      seen: false,
+      idleBuffers: [],
+    };
     buckets.set(key, bucket);
     return bucket;
   }
 
-  const work = (bucket: Bucket): Tensor =>
+  const compute = (bucket: Bucket): Tensor =>
     noGrad(() =>
       scope(() =>
-        forward(model.architecture, large.weights, readStagedInput(bucket.staging), evalMode).logits.softmax(-1),
+        forward(model.architecture, eager.weights, readStagedInput(bucket.staging), evalMode).logits.softmax(-1),
       ),
     );
 
-  /** Starts a batch; its results will come to the place. */
-  function start(filled: PaddedBatch): { bucket: Bucket; place: ResultBuffer } {
-    const arrays = toNamedArrays(filled);
+  /** Starts a batch and returns the buffer that will receive the results. */
+  function start(batch: PaddedBatch): { bucket: Bucket; buffer: ResultBuffer } {
+    const arrays = toNamedArrays(batch);
     const bucket = getBucket(arrays);
     bucket.staging.fill(arrays);
-    const place = bucket.idle.pop() ?? {
-      values: keep(pinned([filled.batchSize, classes], "float32")),
-      event: newEvent(),
+    const buffer = bucket.idleBuffers.pop() ?? {
+      values: keep(allocatePinned([batch.batchSize, numLabels], "float32")),
+      event: acquireEvent(),
     };
     scope(() => {
       if (bucket.seen && !bucket.captured) {
-        const { graph, result: output } = capture([], () => keep(work(bucket)));
+        const { graph, result: output } = captureGraph([], () => keep(compute(bucket)));
         bucket.captured = { graph, output };
       }
       bucket.captured?.graph.replay();
-      place.values.copy_(bucket.captured?.output ?? work(bucket), true);
+      buffer.values.copy_(bucket.captured?.output ?? compute(bucket), true);
     });
     bucket.seen = true;
-    nativeCuda().eventRecord(place.event);
-    return { bucket, place };
+    nativeCuda().eventRecord(buffer.event);
+    return { bucket, buffer };
   }
 
   return {
-    numLabels: classes,
-    padId: pad,
-    batchTokens: large.batchTokens,
-    batchCost: large.batchCost,
+    numLabels,
+    padId,
+    batchTokens: eager.batchTokens,
+    batchCost: eager.batchCost,
     depth,
     async probabilities(batch) {
-      if (batch.batchSize * batch.sequenceLength > maxGraphTokens) return large.probabilities(batch);
-      const { bucket, place } = start(padToBucket(batch, pad, config.maxLength));
+      if (batch.batchSize * batch.sequenceLength > maxGraphTokens) return eager.probabilities(batch);
+      const { bucket, buffer } = start(padToBucket(batch, padId, config.maxLength));
       await new Promise(setImmediate);
-      nativeCuda().eventWait(place.event);
-      const values = place.values.toFloat32Array();
-      bucket.idle.push(place);
-      return values.subarray(0, batch.batchSize * classes);
+      nativeCuda().eventWait(buffer.event);
+      const values = buffer.values.toFloat32Array();
+      bucket.idleBuffers.push(buffer);
+      return values.subarray(0, batch.batchSize * numLabels);
     },
     close() {
-      for (const { staging, captured: recorded, idle } of buckets.values()) {
-        recorded?.graph.free();
-        free([recorded?.output, idle.map(({ values }) => values)]);
-        freeEvents(idle.map(({ event }) => event));
+      for (const { staging, captured, idleBuffers } of buckets.values()) {
+        captured?.graph.free();
+        free([captured?.output, idleBuffers.map(({ values }) => values)]);
+        releaseEvents(idleBuffers.map(({ event }) => event));
         staging.dispose();
       }
-      large.close();
+      eager.close();
     },
   };
 }
 
 /**
- * A batch with padding and copies of its first row, so that its shape is one of few; with some padding, so that all have a bias, but for
- * texts as long as the model can read.
+ * Extends a batch with padding and copies of its first row to one of a few shapes. There is always
+ * some padding, so that all batches have a bias, except for texts of the maximum length.
  */
-export function padToBucket(batch: PaddedBatch, pad: number, maxLength: number): PaddedBatch {
-  const rows = Math.max(minRows, 2 ** Math.ceil(Math.log2(batch.batchSize)));
-  const length = Math.min(bucketLength(batch.sequenceLength + 1, lengthStep), maxLength);
-  const ids = new Int32Array(rows * length).fill(pad);
-  const types = new Int32Array(rows * length);
-  const mask = new Uint8Array(rows * length);
-  const lengths = new Int32Array(rows);
-  for (let row = 0; row < rows; row++) {
-    const from = (row < batch.batchSize ? row : 0) * batch.sequenceLength;
-    ids.set(batch.ids.subarray(from, from + batch.sequenceLength), row * length);
-    types.set(batch.tokenTypeIds.subarray(from, from + batch.sequenceLength), row * length);
-    mask.set(batch.attentionMask.subarray(from, from + batch.sequenceLength), row * length);
-    lengths[row] = batch.lengths[row < batch.batchSize ? row : 0] as number;
+export function padToBucket(batch: PaddedBatch, padId: number, maxLength: number): PaddedBatch {
+  const batchSize = Math.max(minRows, 2 ** Math.ceil(Math.log2(batch.batchSize)));
+  const sequenceLength = Math.min(bucketLength(batch.sequenceLength + 1, lengthMultiple), maxLength);
+  const ids = new Int32Array(batchSize * sequenceLength).fill(padId);
+  const tokenTypeIds = new Int32Array(batchSize * sequenceLength);
+  const attentionMask = new Uint8Array(batchSize * sequenceLength);
+  const lengths = new Int32Array(batchSize);
+  for (let row = 0; row < batchSize; row++) {
+    const source = row < batch.batchSize ? row : 0;
+    const [start, end] = [source * batch.sequenceLength, (source + 1) * batch.sequenceLength];
+    ids.set(batch.ids.subarray(start, end), row * sequenceLength);
+    tokenTypeIds.set(batch.tokenTypeIds.subarray(start, end), row * sequenceLength);
+    attentionMask.set(batch.attentionMask.subarray(start, end), row * sequenceLength);
+    lengths[row] = batch.lengths[source] as number;
   }
   return {
-    batchSize: rows,
-    sequenceLength: length,
+    batchSize,
+    sequenceLength,
     ids,
-    tokenTypeIds: types,
-    attentionMask: mask,
+    tokenTypeIds,
+    attentionMask,
     lengths,
     numTokens: lengths.reduce((sum, size) => sum + size, 0),
   };

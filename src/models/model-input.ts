@@ -1,62 +1,67 @@
-import { type Device, type HostTensor, type Staging, scope, type Tensor, tensor } from "../tensor/index.js";
+import { type Device, type HostTensor, type StagingBuffers, scope, type Tensor, tensor } from "../tensor/index.js";
 import type { PaddedBatch } from "../text/batch.js";
 import type { Encoding, Tokenizer } from "../text/encoding.js";
 import type { EncoderInput } from "./encoder.js";
 import type { Model } from "./model.js";
 
-/** Large enough to vanish in a softmax, small enough for float16 and bfloat16. */
+/** Large enough for a weight of 0 after the softmax, small enough for float16 and bfloat16. */
 const paddingBias = -30000;
 
+/** An input of token IDs. */
 export type TokenInput = EncoderInput & { readonly inputIds: Tensor };
 
-/** The numbers of a padded batch, before they are tensors. */
-export interface InputArrays {
+/** The arrays of a padded batch. */
+interface InputArrays {
   readonly inputIds: Int32Array; // [rows, length]
   readonly tokenTypeIds: Int32Array | null; // [rows, length]
   readonly attentionBias: Float32Array | null; // [rows, 1, 1, length]
 }
 
-/** What the encoder reads of a batch. Where nothing is padded there is no bias, and where all types are 0 no types: both spare work. */
-export function toInputArrays(padded: PaddedBatch): InputArrays {
+/**
+ * Converts a batch to arrays. The bias is null without padding, and the types if all are 0, to save
+ * work.
+ */
+function toInputArrays(padded: PaddedBatch): InputArrays {
   return {
     inputIds: padded.ids,
     tokenTypeIds: padded.tokenTypeIds.some((type) => type !== 0) ? padded.tokenTypeIds : null,
     attentionBias:
       padded.numTokens === padded.batchSize * padded.sequenceLength
         ? null
-        : Float32Array.from(padded.attentionMask, (text) => (text ? 0 : paddingBias)),
+        : Float32Array.from(padded.attentionMask, (isToken) => (isToken ? 0 : paddingBias)),
   };
 }
 
-/** The same by name, with shapes, for buffers that keep their place. */
+/** Converts a batch to named arrays with shapes, for staging buffers. */
 export function toNamedArrays(padded: PaddedBatch): Map<string, HostTensor> {
-  const { batchSize: rows, sequenceLength: length } = padded;
-  const { inputIds: ids, tokenTypeIds: types, attentionBias: bias } = toInputArrays(padded);
-  const arrays = new Map<string, HostTensor>([["ids", { values: ids, shape: [rows, length] }]]);
-  if (types) arrays.set("types", { values: types, shape: [rows, length] });
-  if (bias) arrays.set("bias", { values: bias, shape: [rows, 1, 1, length] });
+  const { batchSize, sequenceLength } = padded;
+  const { inputIds, tokenTypeIds, attentionBias } = toInputArrays(padded);
+  const shape = [batchSize, sequenceLength];
+  const arrays = new Map<string, HostTensor>([["inputIds", { values: inputIds, shape }]]);
+  if (tokenTypeIds) arrays.set("tokenTypeIds", { values: tokenTypeIds, shape });
+  if (attentionBias) arrays.set("attentionBias", { values: attentionBias, shape: [batchSize, 1, 1, sequenceLength] });
   return arrays;
 }
 
-/** The input that lies in such buffers. */
-export function readStagedInput(staging: Staging): TokenInput {
-  const ids = staging.get("ids");
-  if (!ids) throw new Error("the buffers hold no ids");
-  return { inputIds: ids, tokenTypeIds: staging.get("types"), attentionBias: staging.get("bias") };
+/** Returns the input in staging buffers that were filled with `toNamedArrays`. */
+export function readStagedInput(staging: StagingBuffers): TokenInput {
+  const inputIds = staging.get("inputIds");
+  if (!inputIds) throw new Error("the staging buffers have no inputIds");
+  return { inputIds, tokenTypeIds: staging.get("tokenTypeIds"), attentionBias: staging.get("attentionBias") };
 }
 
-/** A padded batch as tensors. */
+/** Converts a padded batch to tensors. */
 export function toModelInput(padded: PaddedBatch, device: Device): TokenInput {
-  const { batchSize: rows, sequenceLength: length } = padded;
-  const { inputIds: ids, tokenTypeIds: types, attentionBias: bias } = toInputArrays(padded);
+  const { batchSize, sequenceLength } = padded;
+  const { inputIds, tokenTypeIds, attentionBias } = toInputArrays(padded);
   return scope(() => ({
-    inputIds: tensor(ids, [rows, length], { device }),
-    tokenTypeIds: types && tensor(types, [rows, length], { device }),
-    attentionBias: bias && tensor(bias, [rows, 1, 1, length], { device }),
+    inputIds: tensor(inputIds, [batchSize, sequenceLength], { device }),
+    tokenTypeIds: tokenTypeIds && tensor(tokenTypeIds, [batchSize, sequenceLength], { device }),
+    attentionBias: attentionBias && tensor(attentionBias, [batchSize, 1, 1, sequenceLength], { device }),
   }));
 }
 
-/** A text or pair as the model was trained to read it. */
+/** Tokenizes a text or pair for a model. */
 export function tokenizeFor(
   model: { tokenizer: Tokenizer; tokenization: Model["tokenization"]; maxLength: number },
   texts: readonly string[],

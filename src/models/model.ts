@@ -12,10 +12,13 @@ import {
   type HeadName,
 } from "./heads.js";
 
-/** What a text's feature is: the classification token's last layer (RIFT's paper), BERT's pooler over it (its code), or the mean over all tokens. */
+/**
+ * How token states become a text embedding: the last hidden state of the classification token
+ * (RIFT's paper), BERT's pooler on top of it (RIFT's code), or the mean over all tokens.
+ */
 export type PoolingMode = "cls" | "pooler" | "mean";
 
-/** Which function a model is; the weights are its argument. */
+/** The function that a model computes. The weights are its argument. */
 export interface Architecture {
   readonly config: EncoderConfig;
   readonly head: HeadName;
@@ -23,82 +26,99 @@ export interface Architecture {
   readonly numLabels: number;
 }
 
+/** The output of a forward pass. */
 export interface ModelOutput {
-  /** Class scores in float32: [batch, class]. */
+  /** Logits in float32: [batch, label]. */
   readonly logits: Tensor;
-  /** [batch, hidden]. */
+  /** Text embeddings: [batch, hidden]. */
   readonly features: Tensor;
 }
 
-/** The classifier: a pure function of its weights and an input. */
-export function forward(shape: Architecture, weights: Weights, input: EncoderInput, mode: ForwardMode): ModelOutput {
-  const { first, feature } = computeFeatures(shape, weights, input, mode);
-  const logits =
-    shape.head === "mlp" ? applyMlpHead(weights, feature) : applyHfHead(shape.config, weights, first, mode);
-  return { logits: logits.to("float32"), features: feature };
-}
-
-/** The feature alone: what a teacher is asked for. */
-export function extractFeatures(shape: Architecture, weights: Weights, input: EncoderInput, mode: ForwardMode): Tensor {
-  return computeFeatures(shape, weights, input, mode).feature;
-}
-
-function computeFeatures(
-  shape: Architecture,
+/**
+ * Computes logits and features. It is a pure function of the weights and the input.
+ *
+ * @example
+ * const { logits } = forward(model.architecture, model.weights, input, evalMode);
+ */
+export function forward(
+  architecture: Architecture,
   weights: Weights,
   input: EncoderInput,
   mode: ForwardMode,
-): { first: Tensor; feature: Tensor } {
-  const embedded = embedInput(shape.config, weights, input, mode);
-  const wanted = shape.pooling === "mean" ? "all" : "first";
-  const hidden = encodeLayers(shape.config, weights, embedded, input.attentionBias, mode, wanted);
-  const first = hidden.select(1, 0);
-  if (shape.pooling === "cls") return { first, feature: first };
-  return {
-    first,
-    feature: shape.pooling === "pooler" ? applyPooler(weights, first) : meanPool(hidden, input.attentionBias),
-  };
+): ModelOutput {
+  const { cls, features } = computeFeatures(architecture, weights, input, mode);
+  const logits =
+    architecture.head === "mlp"
+      ? applyMlpHead(weights, features)
+      : applyHfHead(architecture.config, weights, cls, mode);
+  return { logits: logits.to("float32"), features };
 }
 
-/** The mean over the positions that carry text: [batch, length, hidden] -> [batch, hidden]. */
-function meanPool(hidden: Tensor, bias: Tensor | null): Tensor {
-  if (!bias) return hidden.mean([1]);
-  const text = bias.reshape(bias.size(0), bias.size(-1), 1).eq(0).to(hidden.dtype); // [batch, length, 1]
+/** Computes only the features, for example of a teacher. */
+export function extractFeatures(
+  architecture: Architecture,
+  weights: Weights,
+  input: EncoderInput,
+  mode: ForwardMode,
+): Tensor {
+  return computeFeatures(architecture, weights, input, mode).features;
+}
+
+function computeFeatures(
+  { config, pooling }: Architecture,
+  weights: Weights,
+  input: EncoderInput,
+  mode: ForwardMode,
+): { cls: Tensor; features: Tensor } {
+  const embeddingOutput = embedInput(config, weights, input, mode);
+  const positions = pooling === "mean" ? "all" : "first";
+  const hidden = encodeLayers(config, weights, embeddingOutput, input.attentionBias, mode, positions);
+  const cls = hidden.select(1, 0);
+  if (pooling === "cls") return { cls, features: cls };
+  return { cls, features: pooling === "pooler" ? applyPooler(weights, cls) : meanPool(hidden, input.attentionBias) };
+}
+
+/** Averages over the tokens, without padding: [batch, length, hidden] -> [batch, hidden]. */
+function meanPool(hidden: Tensor, attentionBias: Tensor | null): Tensor {
+  if (!attentionBias) return hidden.mean([1]);
+  const [rows, length] = [attentionBias.size(0), attentionBias.size(-1)];
+  const mask = attentionBias.reshape(rows, length, 1).eq(0).to(hidden.dtype); // [batch, length, 1]
   return hidden
-    .mul(text)
+    .mul(mask)
     .sum([1])
-    .div(text.sum([1]));
+    .div(mask.sum([1]));
 }
 
-/** Every parameter of a model with its shape: encoder first, then the head. */
-export function getParameterShapes(shape: Architecture): Map<string, readonly number[]> {
-  const pooled = shape.config.modelType === "bert" && (shape.head === "hf" || shape.pooling === "pooler");
+/** Returns the shape of every parameter of a model: the encoder first, then the head. */
+export function getParameterShapes({ config, head, pooling, numLabels }: Architecture): Map<string, readonly number[]> {
+  const usesPooler = config.modelType === "bert" && (head === "hf" || pooling === "pooler");
   return new Map([
-    ...getEncoderParameterShapes(shape.config),
-    ...getHeadParameterShapes(shape.config, shape.head, shape.numLabels, pooled),
+    ...getEncoderParameterShapes(config),
+    ...getHeadParameterShapes(config, head, numLabels, usesPooler),
   ]);
 }
 
-/** Whether a parameter belongs to the head: trained from scratch, with a decay and a rate of its own. */
+/** Whether a parameter belongs to the head, which is trained from scratch. */
 export function isHeadParameter(name: string): boolean {
   return name.startsWith(getHeadPrefix("hf")) || name.startsWith(getHeadPrefix("mlp"));
 }
 
-/** A model in memory: its function, its weights, and how it reads text. */
+/** A model in memory: its architecture, its weights and its tokenizer. */
 export interface Model {
   readonly architecture: Architecture;
-  /** Leaves in float32 that live until `free`. */
+  /** Leaf tensors in float32 that live until `free`. */
   readonly weights: Weights;
   readonly tokenizer: Tokenizer;
   readonly tokenization: Tokenization;
-  /** Tokens a text is cut to, special tokens included. */
+  /** Texts are truncated to this many tokens, special tokens included. */
   readonly maxLength: number;
   readonly labels: readonly string[];
-  /** The task it was trained on; null where Temper did not train it. */
+  /** The task that the model was trained on, or null if Temper did not train it. */
   readonly task: string | null;
-  /** Where it came from: the folder, and the reference it was asked for by. */
+  /** The local folder of the model. */
   readonly folder: string;
+  /** The reference that was passed to `loadModel`. */
   readonly reference: string;
-  /** Parameters that the checkpoint did not hold and that were drawn anew. */
+  /** Parameters that were not in the checkpoint and were initialized randomly. */
   readonly newlyInitialized: readonly string[];
 }

@@ -6,28 +6,31 @@ import { exists } from "../files.js";
 import { describeMissingWeights, findWeightsFile } from "./checkpoint.js";
 import { downloadHubSnapshot, type HubOptions } from "./hub.js";
 
-/** A model's folder on this machine, with config.json and, beside it, weights and tokenizer. */
+/** A local model folder with config.json, weights and tokenizer. */
 export interface ModelFolder {
   readonly folder: string;
-  /** For people: the folder's name, the package, or the hub's name. */
+  /** The display name: the name of the folder, the package, or the Hugging Face model ID. */
   readonly name: string;
   readonly source: "folder" | "npm" | "hub";
 }
 
-/** Finds the model that a user named: a folder (of a model or a finished run), npm:PACKAGE, or a hub name (name[@revision]). */
+/**
+ * Finds a model: a folder (of a model or a finished run), npm:PACKAGE, or a Hugging Face model ID
+ * (name[@revision]).
+ */
 export async function resolveModel(reference: string, options: HubOptions = {}): Promise<ModelFolder> {
   if (reference.trim() === "")
-    throw new UserError("expected a model: a folder, npm:PACKAGE or a hub name such as roberta-base");
+    throw new UserError("expected a model: a folder, npm:PACKAGE or a Hugging Face model ID such as roberta-base");
   if (reference.startsWith("npm:")) return resolvePackage(reference.slice("npm:".length));
   const kind = await getPathKind(reference);
   if (kind === "folder") return resolveFolder(reference);
   if (kind === "file")
     throw new UserError(
-      `${reference}: expected a model's folder, found a file; give the folder that holds its config.json`,
+      `${reference}: expected a model folder, found a file. Pass the folder that contains config.json.`,
     );
   if (await isPathLike(reference)) {
     throw new UserError(
-      `${reference}: there is no such folder; a model is a folder, npm:PACKAGE or a hub name such as roberta-base`,
+      `${reference}: no such folder. Pass a folder, npm:PACKAGE or a Hugging Face model ID such as roberta-base.`,
     );
   }
   return resolveHubModel(reference, options);
@@ -38,15 +41,15 @@ async function resolveFolder(reference: string): Promise<ModelFolder> {
   const found: ModelFolder = { folder, name: basename(folder), source: "folder" };
   const inner = join(folder, "model");
   if (await exists(join(inner, "config.json"))) return { ...found, folder: inner };
-  // A run writes its events from the first step and its model at the end.
+  // A run writes events.jsonl from the first step and the model at the end.
   if (await exists(join(folder, "events.jsonl"))) {
     throw new UserError(
-      `${reference}: this run has not finished, so it has no model yet; resume it, or give another model`,
+      `${reference}: this run has not finished, so it has no model yet. Resume it, or use another model.`,
     );
   }
   if (await exists(join(folder, "config.json"))) return found;
   throw new UserError(
-    `${reference}: expected a model's folder with config.json, or a run's folder with model/config.json; found neither`,
+    `${reference}: expected config.json (a model folder) or model/config.json (a run folder); found neither`,
   );
 }
 
@@ -55,7 +58,7 @@ async function resolvePackage(specifier: string): Promise<ModelFolder> {
   if (parts === null) throw new UserError(`expected npm:PACKAGE or npm:PACKAGE/FOLDER, received "npm:${specifier}"`);
   const [, name, inside] = parts as unknown as [string, string, string];
   const root = await findPackage(name);
-  if (root === null) throw new UserError(`the package ${name} is not installed; install it with: npm install ${name}`);
+  if (root === null) throw new UserError(`The package ${name} is not installed. Install it with: npm install ${name}`);
   const found = { name: specifier, source: "npm" as const };
   const start = join(root, inside);
   if (await exists(join(start, "config.json"))) return { ...found, folder: start };
@@ -66,13 +69,15 @@ async function resolvePackage(specifier: string): Promise<ModelFolder> {
   for (const { name: folder } of folders) if (await exists(join(start, folder, "config.json"))) models.push(folder);
   if (models.length === 1) return { ...found, folder: join(start, models[0]!) };
   if (models.length === 0)
-    throw new UserError(`npm:${specifier}: no config.json at ${start} or one folder down; is it a model package?`);
-  throw new UserError(
-    `npm:${specifier} holds several models; name one: ${models.map((model) => `npm:${specifier}/${model}`).join(", ")}`,
-  );
+    throw new UserError(`npm:${specifier}: no config.json in ${start} or its subfolders. Is it a model package?`);
+  const choices = models.map((model) => `npm:${specifier}/${model}`).join(", ");
+  throw new UserError(`npm:${specifier} contains several models. Choose one: ${choices}`);
 }
 
-/** Looked up where Node would, from the user's folder and then from ours; by folder, since "exports" may hide every file. */
+/**
+ * Finds the folder of a package where Node would, from the current folder and then from ours. It
+ * looks for the folder, because "exports" may hide its files.
+ */
 async function findPackage(name: string): Promise<string | null> {
   const starts = [join(process.cwd(), "index.js"), import.meta.url];
   for (const folder of starts.flatMap((start) => createRequire(start).resolve.paths(name) ?? [])) {
@@ -86,7 +91,7 @@ async function resolveHubModel(reference: string, options: HubOptions): Promise<
   const repo = { type: "model" as const, name, ...(revision === undefined ? {} : { revision }) };
   const folder = await downloadHubSnapshot(repo, (paths) => selectNeededFiles(name, paths), options);
   if (await exists(join(folder, "config.json"))) return { folder, name: reference, source: "hub" };
-  throw new UserError(`${reference}: the copy in the cache (${folder}) lacks config.json; get it again while online`);
+  throw new UserError(`${reference}: the cached copy (${folder}) lacks config.json. Download it again while online.`);
 }
 
 const auxiliaryFiles = [
@@ -101,11 +106,13 @@ const auxiliaryFiles = [
   "head.safetensors",
 ];
 
-/** What we use of a model's repository: many hold the same weights in five formats. */
+/**
+ * Selects the files that we need. Many repositories contain the same weights in several formats.
+ */
 function selectNeededFiles(name: string, paths: readonly string[]): string[] {
   const top = paths.filter((path) => !path.includes("/"));
   if (!top.includes("config.json"))
-    throw new UserError(`${name}: this repository has no config.json; is it a model for transformers?`);
+    throw new UserError(`${name}: this repository has no config.json. Is it a transformers model?`);
   const weights = findWeightsFile(top);
   if (weights === null) throw new UserError(describeMissingWeights(name, top));
   const isWeights = (path: string): boolean =>
@@ -119,7 +126,7 @@ async function getPathKind(path: string): Promise<"folder" | "file" | null> {
   return found.isDirectory() ? "folder" : "file";
 }
 
-/** Things that are no hub name, and names below a folder that is here. */
+/** True if a reference is not a valid model ID, or if its first part is an existing folder. */
 async function isPathLike(reference: string): Promise<boolean> {
   if (/^[./~]|\\|\/$|\/.*\//.test(reference.replace(/@.*/, ""))) return true;
   const [first, second] = reference.split("/");

@@ -1,7 +1,7 @@
 import { UserError } from "../errors.js";
 import { JsonError, parseJson } from "../json.js";
 
-/** Bytes of one element, by the format's names. */
+/** Bytes per element, by the dtype names of the format. */
 export const elementSizes = {
   BOOL: 1,
   U8: 1,
@@ -22,28 +22,32 @@ export const elementSizes = {
   C64: 8,
 } as const;
 
+/** A dtype name of the safetensors format. */
 export type SafetensorsDType = keyof typeof elementSizes;
 
-/** What a file says of one tensor. */
+/** The header entry of one tensor. */
 export interface SafetensorsEntry {
   readonly name: string;
   readonly dtype: SafetensorsDType;
   readonly shape: readonly number[];
-  /** Where its bytes lie, counted from the start of the file; end is exclusive. */
+  /** The byte range, counted from the start of the file. The end is exclusive. */
   readonly begin: number;
   readonly end: number;
 }
 
+/** The header of a safetensors file. */
 export interface SafetensorsHeader {
-  /** By name, in the order of their bytes. */
+  /** Entries by name, in the order of their bytes. */
   readonly entries: ReadonlyMap<string, SafetensorsEntry>;
   readonly metadata: Readonly<Record<string, string>>;
 }
 
-/** The end of every message about a file that contradicts itself. */
-export const damagedFileHint = "the file is damaged or incomplete: get it again";
+/** The end of every message about an inconsistent file. */
+export const damagedFileHint = "The file is damaged or incomplete. Download it again.";
 
-/** Reads a header and proves it sound: every tensor's range fits its shape, and together they cover the data exactly. */
+/**
+ * Parses and checks a header: every range fits its shape, and together they cover the data exactly.
+ */
 export function parseHeader(text: string, path: string, dataStart: number, fileSize: number): SafetensorsHeader {
   const header = parseObject(text, path);
   let metadata: Record<string, string> = {};
@@ -63,77 +67,79 @@ function parseObject(text: string, path: string): Record<string, unknown> {
     if (text.startsWith("{") && isObject(header)) return header;
   } catch (error) {
     if (error instanceof JsonError)
-      throw new UserError(`${path}: its header is not valid JSON at ${error.message}; ${damagedFileHint}`);
+      throw new UserError(`${path}: the header is not valid JSON at ${error.message}. ${damagedFileHint}`);
     throw error;
   }
-  throw new UserError(`${path}: expected its header to be a JSON object; ${damagedFileHint}`);
+  throw new UserError(`${path}: expected a JSON object as header. ${damagedFileHint}`);
 }
 
 function parseMetadata(value: unknown, path: string): Record<string, string> {
   if (isObject(value) && Object.values(value).every((text) => typeof text === "string"))
     return value as Record<string, string>;
-  throw new UserError(`${path}: expected __metadata__ to map strings to strings; ${damagedFileHint}`);
+  throw new UserError(`${path}: expected __metadata__ to map strings to strings. ${damagedFileHint}`);
 }
 
 function parseEntry(name: string, value: unknown, path: string, dataStart: number, fileSize: number): SafetensorsEntry {
-  const where = `${path}: tensor ${quoteName(name)}`;
+  const location = `${path}: tensor ${quoteName(name)}`;
   if (!isObject(value))
-    throw new UserError(`${where}: expected an object with dtype, shape and data_offsets; ${damagedFileHint}`);
+    throw new UserError(`${location}: expected an object with dtype, shape and data_offsets. ${damagedFileHint}`);
   const { dtype, shape, data_offsets: offsets } = value;
   if (typeof dtype !== "string" || !isKnownDType(dtype)) {
     const known = Object.keys(elementSizes).join(", ");
-    throw new UserError(`${where}: unknown type ${quoteName(JSON.stringify(dtype) ?? "nothing")}; known are ${known}`);
+    throw new UserError(
+      `${location}: unknown dtype ${quoteName(JSON.stringify(dtype) ?? "nothing")}; expected one of ${known}`,
+    );
   }
   if (!isShape(shape))
-    throw new UserError(`${where}: expected its shape to be whole numbers from 0 to 2^53 - 1; ${damagedFileHint}`);
+    throw new UserError(`${location}: expected a shape of integers from 0 to 2^53 - 1. ${damagedFileHint}`);
   if (!isShape(offsets) || offsets.length !== 2) {
-    throw new UserError(`${where}: expected data_offsets to be two whole numbers, [begin, end]; ${damagedFileHint}`);
+    throw new UserError(`${location}: expected data_offsets to be two integers, [begin, end]. ${damagedFileHint}`);
   }
   const [begin, end] = offsets as [number, number];
   const dataSize = fileSize - dataStart;
   const expected = computeByteLength(dtype, shape);
   if (expected === null)
-    throw new UserError(`${where}: its shape ${formatShape(shape)} is larger than any file; ${damagedFileHint}`);
+    throw new UserError(`${location}: the shape ${formatShape(shape)} is too large. ${damagedFileHint}`);
   if (begin > end || end > dataSize) {
     throw new UserError(
-      `${where}: bytes ${begin} to ${end} do not lie within the ${dataSize} bytes of data; ${damagedFileHint}`,
+      `${location}: bytes ${begin} to ${end} are outside the ${dataSize} bytes of data. ${damagedFileHint}`,
     );
   }
   if (end - begin !== expected) {
     throw new UserError(
-      `${where}: ${dtype} of shape ${formatShape(shape)} needs ${expected} bytes, its range ${begin} to ${end} has ${end - begin}; ${damagedFileHint}`,
+      `${location}: ${dtype} of shape ${formatShape(shape)} needs ${expected} bytes, ` +
+        `but the range ${begin} to ${end} has ${end - begin}. ${damagedFileHint}`,
     );
   }
   return { name, dtype, shape, begin: dataStart + begin, end: dataStart + end };
 }
 
-/** The ranges, sorted, must follow each other: no overlap, no gap, nothing left over. */
+/** Checks that the sorted ranges have no overlap and no gap, and reach the end of the file. */
 function checkCoverage(entries: readonly SafetensorsEntry[], path: string, dataStart: number, fileSize: number): void {
   let covered = dataStart;
   let previous = "";
   for (const { name, begin, end } of entries) {
-    const [from, to] = [begin - dataStart, covered - dataStart];
+    const [from, previousEnd] = [begin - dataStart, covered - dataStart];
     if (begin < covered) {
       throw new UserError(
-        `${path}: tensor ${quoteName(name)} begins at byte ${from}, inside ${quoteName(previous)}, which ends at ${to}; ${damagedFileHint}`,
+        `${path}: tensor ${quoteName(name)} begins at byte ${from}, inside ${quoteName(previous)}, ` +
+          `which ends at ${previousEnd}. ${damagedFileHint}`,
       );
     }
     if (begin > covered) {
       throw new UserError(
-        `${path}: bytes ${to} to ${from}, before tensor ${quoteName(name)}, belong to no tensor; ${damagedFileHint}`,
+        `${path}: bytes ${previousEnd} to ${from} before tensor ${quoteName(name)} are unused. ${damagedFileHint}`,
       );
     }
     covered = end;
     previous = name;
   }
   if (covered < fileSize) {
-    throw new UserError(
-      `${path}: ${fileSize - covered} bytes after the last tensor belong to no tensor; ${damagedFileHint}`,
-    );
+    throw new UserError(`${path}: ${fileSize - covered} bytes after the last tensor are unused. ${damagedFileHint}`);
   }
 }
 
-/** Bytes of a tensor, or null where that is beyond what a number holds exactly. */
+/** The number of bytes of a tensor, or null if it exceeds the safe integers. */
 export function computeByteLength(dtype: SafetensorsDType, shape: readonly number[]): number | null {
   if (shape.includes(0)) return 0;
   const bytes = shape.reduce((product, extent) => product * extent, elementSizes[dtype]);
@@ -153,10 +159,12 @@ function isShape(value: unknown): value is number[] {
 }
 
 function formatShape(shape: readonly number[]): string {
-  return shape.length > 16 ? `[${shape.slice(0, 16).join(", ")}, … ${shape.length} extents]` : `[${shape.join(", ")}]`;
+  return shape.length > 16
+    ? `[${shape.slice(0, 16).join(", ")}, … ${shape.length} dimensions]`
+    : `[${shape.join(", ")}]`;
 }
 
-/** A name from a file as it stands in a message: in quotes, and never a page long. */
+/** Quotes a name from a file for a message, and shortens it. */
 export function quoteName(text: string): string {
   return JSON.stringify(text.length > 200 ? `${text.slice(0, 200)}…` : text);
 }

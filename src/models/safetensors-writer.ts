@@ -2,7 +2,10 @@ import type { FileHandle } from "node:fs/promises";
 import { replaceFile } from "../files.js";
 import { computeByteLength, elementSizes, quoteName, type SafetensorsDType } from "./safetensors-header.js";
 
-/** A tensor to be written: its bytes are asked for when its turn comes, so that one at a time is in memory. */
+/**
+ * A tensor to write. `bytes` is called when the tensor is written, so only one is in memory at a
+ * time.
+ */
 export interface SafetensorsTensor {
   readonly name: string;
   readonly dtype: SafetensorsDType;
@@ -16,8 +19,8 @@ interface PlacedTensor extends SafetensorsTensor {
 }
 
 /**
- * Writes a safetensors file: all of it or nothing. The same tensors and metadata give the same bytes, whatever their order. The
- * header says what wrote it ("format": "pt"), without which transformers refuses a file.
+ * Writes a safetensors file atomically. The same tensors and metadata give the same bytes, in any
+ * order. The header contains "format": "pt", because transformers rejects files without it.
  */
 export async function writeSafetensors(
   path: string,
@@ -33,7 +36,7 @@ export async function writeSafetensors(
       if (bytes.byteLength !== tensor.end - tensor.begin) {
         const { name, dtype, shape, begin, end } = tensor;
         throw new RangeError(
-          `tensor ${quoteName(name)}: ${dtype} [${shape.join(", ")}] has ${end - begin} bytes, given ${bytes.byteLength}`,
+          `tensor ${quoteName(name)}: ${dtype} [${shape}] needs ${end - begin} bytes, received ${bytes.byteLength}`,
         );
       }
       await writeFully(file, bytes);
@@ -41,7 +44,9 @@ export async function writeSafetensors(
   });
 }
 
-/** Wide types first keeps every tensor aligned to its own element; then by name, for the same bytes every time. */
+/**
+ * Sorts wide dtypes first, which keeps every tensor aligned, then by name, for reproducible bytes.
+ */
 function assignOffsets(tensors: Iterable<SafetensorsTensor>): PlacedTensor[] {
   const sorted = [...tensors].sort(
     (a, b) => elementSizes[b.dtype] - elementSizes[a.dtype] || (a.name < b.name ? -1 : Number(a.name > b.name)),
@@ -51,11 +56,11 @@ function assignOffsets(tensors: Iterable<SafetensorsTensor>): PlacedTensor[] {
   return sorted.map((tensor) => {
     const { name, dtype, shape } = tensor;
     if (name === "__metadata__" || names.has(name))
-      throw new Error(`tensor name ${quoteName(name)} is reserved or given twice`);
+      throw new Error(`tensor name ${quoteName(name)} is reserved or used twice`);
     names.add(name);
     const length = computeByteLength(dtype, shape);
     if (length === null || !shape.every((extent) => Number.isSafeInteger(extent) && extent >= 0)) {
-      throw new RangeError(`tensor ${quoteName(name)}: [${shape.join(", ")}] is no shape`);
+      throw new RangeError(`tensor ${quoteName(name)}: [${shape}] is not a valid shape`);
     }
     const end = begin + length;
     const entry = { name, dtype, shape, bytes: () => tensor.bytes(), begin, end };

@@ -1,40 +1,34 @@
 import { readSync } from "node:fs";
 import { type FileHandle, open, stat } from "node:fs/promises";
-import { dirname } from "node:path";
+import { basename, dirname } from "node:path";
 import { UserError } from "../errors.js";
 import { createFileError } from "../files.js";
-import { explainPickleRejection, isPickleFile } from "./pickle.js";
-import {
-  damagedFileHint,
-  parseHeader,
-  quoteName,
-  type SafetensorsEntry,
-  type SafetensorsHeader,
-} from "./safetensors-header.js";
+import { damagedFileHint, parseHeader, quoteName, type SafetensorsHeader } from "./safetensors-header.js";
 
-export type { SafetensorsDType as SafetensorsType, SafetensorsEntry } from "./safetensors-header.js";
+export type { SafetensorsEntry } from "./safetensors-header.js";
 
-/** An open file of tensors: its table is in memory and proven sound, its bytes are read on demand. */
+/**
+ * An open safetensors file. The header is in memory and checked; the tensors are read on demand.
+ */
 export interface SafetensorsFile extends SafetensorsHeader {
   readonly path: string;
-  /** A tensor's bytes (little endian, row-major), in a buffer of their own or in `into`, which must be exactly as long. */
-  read(name: string, into?: Uint8Array): Promise<Uint8Array>;
-  readSync(name: string, into?: Uint8Array): Uint8Array;
+  /** Reads the bytes of a tensor (little endian, row-major). */
+  readSync(name: string): Uint8Array;
   close(): Promise<void>;
 }
 
-/** The format's own limit; it bounds what a hostile file can make us allocate. */
+/** The limit of the format. It bounds the memory that a malicious file can make us allocate. */
 const maxHeaderBytes = 100_000_000;
-/** One system call cannot read 2 GiB. */
+/** A system call cannot read 2 GiB at once. */
 const maxReadBytes = 1 << 30;
 
-/** Opens a safetensors file and checks its whole header against the file's size. */
+/** Opens a safetensors file and checks its header against the size of the file. */
 export async function openSafetensors(path: string): Promise<SafetensorsFile> {
   if (isPickleFile(path)) throw new UserError(explainPickleRejection([path], dirname(path)));
   const file = await openPlainFile(path);
   try {
     const { size } = await file.stat();
-    const { text, dataStart } = await readHeader(file, path, size);
+    const { text, dataStart } = readHeader(file, path, size);
     return createSafetensorsFile(file, path, parseHeader(text, path, dataStart, size));
   } catch (error) {
     await file.close();
@@ -44,7 +38,7 @@ export async function openSafetensors(path: string): Promise<SafetensorsFile> {
 
 async function openPlainFile(path: string): Promise<FileHandle> {
   try {
-    // Asked before opening: opening a pipe would wait for its other end.
+    // Check before opening, because opening a pipe would block.
     if (!(await stat(path)).isFile())
       throw new UserError(`${path}: expected a safetensors file, found a folder or device`);
     return await open(path, "r");
@@ -53,87 +47,80 @@ async function openPlainFile(path: string): Promise<FileHandle> {
   }
 }
 
-async function readHeader(file: FileHandle, path: string, size: number): Promise<{ text: string; dataStart: number }> {
+function readHeader(file: FileHandle, path: string, size: number): { text: string; dataStart: number } {
   if (size < 8)
-    throw new UserError(`${path}: expected a safetensors file of at least 8 bytes, found ${size}; ${damagedFileHint}`);
-  const prefix = Buffer.alloc(8);
-  await readFully(file, prefix, 0, path);
+    throw new UserError(`${path}: expected a safetensors file of at least 8 bytes, found ${size}. ${damagedFileHint}`);
+  const prefix = Buffer.from(readFully(file, 0, 8, path).buffer);
   const length = prefix.readBigUInt64LE();
   if (length > BigInt(maxHeaderBytes)) {
     const isPickle = prefix.toString("latin1").startsWith("PK\x03\x04") || prefix[0] === 0x80;
     if (isPickle) throw new UserError(explainPickleRejection([path], dirname(path)));
     throw new UserError(
-      `${path}: its header claims ${length} bytes, the format allows ${maxHeaderBytes}; not safetensors, or ${damagedFileHint}`,
+      `${path}: the header claims ${length} bytes, but the format allows ${maxHeaderBytes}. ${damagedFileHint}`,
     );
   }
   if (length > BigInt(size - 8)) {
-    throw new UserError(`${path}: its header claims ${length} bytes, but only ${size - 8} follow; ${damagedFileHint}`);
+    throw new UserError(`${path}: the header claims ${length} bytes, but only ${size - 8} follow. ${damagedFileHint}`);
   }
-  const header = Buffer.alloc(Number(length));
-  await readFully(file, header, 8, path);
+  const header = readFully(file, 8, Number(length), path);
   try {
     return {
       text: new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(header),
       dataStart: 8 + header.length,
     };
   } catch (error) {
-    throw new UserError(`${path}: its header is not UTF-8; ${damagedFileHint}`, { cause: error });
+    throw new UserError(`${path}: the header is not UTF-8. ${damagedFileHint}`, { cause: error });
   }
 }
 
 function createSafetensorsFile(file: FileHandle, path: string, header: SafetensorsHeader): SafetensorsFile {
-  /** The tensor's place, and the caller's buffer or a new one for it. */
-  function plan(name: string, into?: Uint8Array): { entry: SafetensorsEntry; target: Uint8Array } {
-    const entry = header.entries.get(name);
-    if (entry === undefined)
-      throw new UserError(`${path}: there is no tensor ${quoteName(name)} among its ${header.entries.size}`);
-    const length = entry.end - entry.begin;
-    if (into !== undefined && into.length !== length) {
-      throw new RangeError(`tensor ${quoteName(name)} has ${length} bytes, the buffer for it has ${into.length}`);
-    }
-    return { entry, target: into ?? new Uint8Array(length) };
-  }
   return {
     ...header,
     path,
-    async read(name, into) {
-      const { entry, target } = plan(name, into);
-      await readFully(file, target, entry.begin, path);
-      return target;
-    },
-    readSync(name, into) {
-      const { entry, target } = plan(name, into);
-      readFullySync(file.fd, target, entry.begin, path);
-      return target;
+    readSync(name) {
+      const entry = header.entries.get(name);
+      if (entry === undefined)
+        throw new UserError(`${path} has no tensor ${quoteName(name)} among its ${header.entries.size}`);
+      return readFully(file, entry.begin, entry.end - entry.begin, path);
     },
     close: () => file.close(),
   };
 }
 
-async function readFully(file: FileHandle, target: Uint8Array, position: number, path: string): Promise<void> {
-  for (let done = 0; done < target.length; ) {
-    const length = Math.min(target.length - done, maxReadBytes);
-    const { bytesRead } = await file.read(target, done, length, position + done).catch((error: unknown) => {
-      throw createFileError(error, path, "read");
-    });
-    if (bytesRead === 0) throw createTruncatedFileError(path);
-    done += bytesRead;
-  }
-}
-
-function readFullySync(descriptor: number, target: Uint8Array, position: number, path: string): void {
-  for (let done = 0; done < target.length; ) {
+function readFully(file: FileHandle, position: number, length: number, path: string): Uint8Array<ArrayBuffer> {
+  const target = new Uint8Array(length);
+  for (let done = 0; done < length; ) {
     let bytesRead: number;
     try {
-      bytesRead = readSync(descriptor, target, done, Math.min(target.length - done, maxReadBytes), position + done);
+      bytesRead = readSync(file.fd, target, done, Math.min(length - done, maxReadBytes), position + done);
     } catch (error) {
       throw createFileError(error, path, "read");
     }
-    if (bytesRead === 0) throw createTruncatedFileError(path);
+    if (bytesRead === 0)
+      throw new UserError(`${path}: the file became shorter while it was read. Is another program writing it?`);
     done += bytesRead;
   }
+  return target;
 }
 
-function createTruncatedFileError(path: string): UserError {
-  return new UserError(`${path}: the file became shorter while it was read; is something else writing it?`);
+/** PyTorch's other formats are all pickles, or archives of them. */
+export function isPickleFile(path: string): boolean {
+  return /\.(bin|pt|pth|ckpt|pkl|pickle)$/i.test(path);
+}
+
+/** Explains why pickles are rejected, and how to convert a model (a folder or model ID). */
+export function explainPickleRejection(files: readonly string[], model: string): string {
+  const names = files.map((file) => basename(file));
+  const target = `${basename(model)}-safetensors`;
+  const convert = [
+    "import transformers as t",
+    `c = t.AutoConfig.from_pretrained('${model}')`,
+    `getattr(t, c.architectures[0]).from_pretrained('${model}').save_pretrained('${target}')`,
+    `t.AutoTokenizer.from_pretrained('${model}').save_pretrained('${target}')`,
+  ].join("; ");
+  return [
+    `${model}: ${names.slice(0, 3).join(", ")} is a pickle, which can run code. Temper reads only safetensors.`,
+    `If you trust the file, convert it once and use ${target}:`,
+    `  python -c "${convert}"`,
+  ].join("\n");
 }

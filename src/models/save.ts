@@ -7,46 +7,48 @@ import { getParameterPrefix } from "./encoder.js";
 import { isHeadParameter, type Model } from "./model.js";
 import { type SafetensorsTensor, writeSafetensors } from "./safetensors-writer.js";
 
-/** The files that make a tokenizer, in any of its forms. */
+/** The files of a tokenizer, in any format. */
 const tokenizerFiles =
   /^(tokenizer.*\.json|special_tokens_map\.json|added_tokens\.json|vocab\.(txt|json)|merges\.txt)$/;
 
 /**
- * Writes a model folder that transformers reads: with the hf head as a sequence classifier, with the mlp head as a plain encoder
- * with the head beside it in head.safetensors. config.json is written last: a folder without it is not a model.
+ * Writes a model folder that transformers can load. With the hf head it is a sequence classifier.
+ * With the mlp head it is an encoder, and head.safetensors contains the head. config.json is
+ * written last, because a folder without it is not a model.
  */
 export async function saveModel(folder: string, model: Model, weights: Weights = model.weights): Promise<void> {
   await mkdir(folder, { recursive: true });
-  const { architecture: shape } = model;
-  const plain = shape.head === "mlp";
-  const prefix = getParameterPrefix(shape.config);
-  const inFile = (name: string): string => (plain && name.startsWith(prefix) ? name.slice(prefix.length) : name);
-  const tensors = (heads: boolean): SafetensorsTensor[] =>
+  const { config, head, pooling } = model.architecture;
+  const hasSeparateHead = head === "mlp";
+  const prefix = getParameterPrefix(config);
+  const getStoredName = (name: string): string =>
+    hasSeparateHead && name.startsWith(prefix) ? name.slice(prefix.length) : name;
+  const listTensors = (isHead: boolean): SafetensorsTensor[] =>
     [...weights]
-      .filter(([name]) => !plain || isHeadParameter(name) === heads)
+      .filter(([name]) => !hasSeparateHead || isHeadParameter(name) === isHead)
       .map(([name, tensor]) => ({
-        name: inFile(name),
+        name: getStoredName(name),
         dtype: "F32",
         shape: tensor.shape,
         bytes: () => tensor.toBytes(),
       }));
-  await writeSafetensors(join(folder, "model.safetensors"), tensors(false), { format: "pt" });
-  if (plain) await writeSafetensors(join(folder, "head.safetensors"), tensors(true), { format: "pt" });
+  await writeSafetensors(join(folder, "model.safetensors"), listTensors(false));
+  if (hasSeparateHead) await writeSafetensors(join(folder, "head.safetensors"), listTensors(true));
   for (const file of await readdir(model.folder)) {
     if (tokenizerFiles.test(file) && model.folder !== folder)
       await copyFile(join(model.folder, file), join(folder, file));
   }
-  const facts: TemperMetadata = {
+  const temper: TemperMetadata = {
     format: 2,
     tokenization: model.tokenization,
-    head: shape.head,
-    pooling: shape.pooling,
+    head,
+    pooling,
     maxLength: model.maxLength,
     task: model.task,
     labels: [...model.labels],
   };
-  const family = shape.config.modelType === "bert" ? "Bert" : "Roberta";
-  const architecture = `${family}${plain ? "Model" : "ForSequenceClassification"}`;
-  const config = toConfigJson(shape.config, model.labels, [architecture], { temper: facts });
-  await writeFileAtomic(join(folder, "config.json"), `${JSON.stringify(config, null, 2)}\n`);
+  const family = config.modelType === "bert" ? "Bert" : "Roberta";
+  const architecture = `${family}${hasSeparateHead ? "Model" : "ForSequenceClassification"}`;
+  const json = toConfigJson(config, model.labels, [architecture], { temper });
+  await writeFileAtomic(join(folder, "config.json"), `${JSON.stringify(json, null, 2)}\n`);
 }

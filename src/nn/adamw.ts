@@ -5,8 +5,8 @@ import {
   lerp,
   noGrad,
   operator,
+  runOnParallelStreams,
   scope,
-  sideBySide,
   stack,
   type Tensor,
   zeros,
@@ -22,45 +22,42 @@ const fusedAdamWOp = operator<
     second: TensorList,
     maximum: TensorList,
     steps: TensorList,
-    rate: Tensor,
+    learningRate: Tensor,
     beta1: number,
     beta2: number,
-    decay: number,
+    weightDecay: number,
     epsilon: number,
     amsgrad: boolean,
     maximize: boolean,
   ) => void
 >("_fused_adamw_", "tensor_lr");
 
+/** The constants of AdamW, with PyTorch's names and defaults. */
 export interface AdamWSettings {
   readonly beta1: number;
   readonly beta2: number;
   readonly epsilon: number;
 }
 
+/** PyTorch's default constants. */
 export const defaultAdamW: AdamWSettings = { beta1: 0.9, beta2: 0.999, epsilon: 1e-8 };
 
-/** Parameters that share a weight decay and a learning rate. */
+/** Parameters with the same weight decay and learning rate. */
 export interface ParameterGroup {
   readonly names: readonly string[];
   readonly weightDecay: number;
-  /** The highest rate, of which a schedule takes a part. */
+  /** The peak learning rate, which a schedule multiplies by a factor. */
   readonly learningRate: number;
 }
 
 /**
- * What an update does to one parameter: its gradient, and a gate on its final change (ROSE, Algorithm 1, line 13): one number, or
- * one for each element; null: all of it.
+ * The update of one parameter: its gradient, and a mask that multiplies the final change (ROSE,
+ * Algorithm 1, line 13). The mask has one element, or one per element of the parameter. Null means
+ * that nothing is masked.
  */
 export interface ParameterUpdate {
   readonly gradient: Tensor;
   readonly mask: Tensor | null;
-}
-
-interface MaskedUpdate {
-  readonly state: ParameterState;
-  readonly gradient: Tensor;
-  readonly mask: Tensor;
 }
 
 interface ParameterState {
@@ -69,15 +66,27 @@ interface ParameterState {
   readonly secondMoment: Tensor;
 }
 
+interface MaskedUpdate {
+  readonly state: ParameterState;
+  readonly gradient: Tensor;
+  readonly mask: Tensor;
+}
+
 /**
- * AdamW with decoupled decay. The learning rate and the step count are tensors, so that a captured step can be replayed with
- * other values. Its moments are named after the parameters, for checkpoints.
+ * AdamW with decoupled weight decay. The learning rate and the step count are tensors, so that a
+ * captured step can be replayed with other values.
+ *
+ * @example
+ * const group = { names: [...weights.keys()], weightDecay: 0.01, learningRate: 1e-4 };
+ * const optimizer = new AdamW(weights, [group]);
+ * optimizer.setLearningRateFactor(1);
+ * optimizer.update(new Map([["classifier.weight", { gradient, mask: null }]]));
  */
 export class AdamW {
   readonly settings: AdamWSettings;
-  readonly #groups: { group: ParameterGroup; rate: Tensor }[];
-  readonly #slots: ReadonlyMap<string, ParameterState>;
-  /** Updates done, shared by all parameters. */
+  readonly #groups: { group: ParameterGroup; learningRate: Tensor }[];
+  readonly #states: ReadonlyMap<string, ParameterState>;
+  /** The number of steps so far, shared by all parameters. */
   readonly step: Tensor;
 
   constructor(
@@ -87,64 +96,66 @@ export class AdamW {
   ) {
     this.settings = settings;
     const device = [...parameters.values()][0]?.device ?? "cpu";
-    // Kept when all of it is made: memory may end in between.
-    const { step, rates, moments } = noGrad(() =>
+    // Everything is kept only after all of it is created, because memory may run out in between.
+    const { step, learningRates, states } = noGrad(() =>
       scope(() => {
         const names = groups.flatMap((group) => group.names);
-        const made = names.map((name): [string, ParameterState] => {
+        const created = names.map((name): [string, ParameterState] => {
           const parameter = parameters.get(name);
-          if (!parameter) throw new Error(`the optimiser was given no parameter ${name}`);
+          if (!parameter) throw new Error(`the optimizer received no parameter ${name}`);
           return [name, { parameter, firstMoment: zerosLike(parameter), secondMoment: zerosLike(parameter) }];
         });
-        const rest = { step: zeros([], { device }), rates: groups.map(() => zeros([], { device })) };
-        keep([rest, made.map(([, { firstMoment: first, secondMoment: second }]) => [first, second])]);
-        return { ...rest, moments: made };
+        const rest = { step: zeros([], { device }), learningRates: groups.map(() => zeros([], { device })) };
+        keep([rest, created.map(([, { firstMoment, secondMoment }]) => [firstMoment, secondMoment])]);
+        return { ...rest, states: created };
       }),
     );
     this.step = step;
-    this.#groups = groups.map((group, i) => ({ group, rate: rates[i]! }));
-    this.#slots = new Map(moments);
+    this.#groups = groups.map((group, i) => ({ group, learningRate: learningRates[i]! }));
+    this.#states = new Map(states);
   }
 
-  /** The first moment m of a parameter, without bias correction: what ROSE's second-order risk compares the gradient with. */
+  /**
+   * The first moment m of a parameter, without bias correction. ROSE's second-order risk uses it.
+   */
   firstMoment(name: string): Tensor {
-    return this.#slot(name).firstMoment;
+    return this.#getState(name).firstMoment;
   }
 
-  #slot(name: string): ParameterState {
-    const slot = this.#slots.get(name);
-    if (!slot) throw new Error(`the optimiser knows no parameter ${name}`);
-    return slot;
+  #getState(name: string): ParameterState {
+    const state = this.#states.get(name);
+    if (!state) throw new Error(`the optimizer has no parameter ${name}`);
+    return state;
   }
 
-  /** Both moments by parameter, for checkpoints. */
+  /** Both moments of every parameter, named after it, for checkpoints. */
   moments(): Map<string, Tensor> {
     return new Map(
-      [...this.#slots].flatMap(([name, slot]): [string, Tensor][] => [
-        [`first.${name}`, slot.firstMoment],
-        [`second.${name}`, slot.secondMoment],
+      [...this.#states].flatMap(([name, state]): [string, Tensor][] => [
+        [`first.${name}`, state.firstMoment],
+        [`second.${name}`, state.secondMoment],
       ]),
     );
   }
 
-  /** Frees what the optimiser made; the parameters are their owner's. */
+  /** Frees the tensors that the optimizer created. The parameters belong to the caller. */
   dispose(): void {
-    free([this.step, ...this.#groups.map((entry) => entry.rate), ...this.moments().values()]);
+    free([this.step, ...this.#groups.map((entry) => entry.learningRate), ...this.moments().values()]);
   }
 
-  /** Sets which part of each group's rate the updates to come have. */
+  /** Sets the learning rate of the next steps to the peak rate of each group times a factor. */
   setLearningRateFactor(factor: number): void {
-    for (const { group, rate } of this.#groups) rate.fill_(factor * group.learningRate);
+    for (const { group, learningRate } of this.#groups) learningRate.fill_(factor * group.learningRate);
   }
 
-  /** One update. Parameters without a change are left alone, moments and all. */
-  update(changes: ReadonlyMap<string, ParameterUpdate>): void {
+  /** Does one step. Parameters without an update keep their values and moments. */
+  update(updates: ReadonlyMap<string, ParameterUpdate>): void {
     noGrad(() =>
       scope(() => {
         this.step.add_(1);
-        for (const { group, rate } of this.#groups) {
-          const names = group.names.filter((name) => changes.has(name));
-          if (names.length > 0) this.#updateGroup(names, changes, group.weightDecay, rate);
+        for (const { group, learningRate } of this.#groups) {
+          const names = group.names.filter((name) => updates.has(name));
+          if (names.length > 0) this.#updateGroup(names, updates, group.weightDecay, learningRate);
         }
       }),
     );
@@ -152,100 +163,91 @@ export class AdamW {
 
   #updateGroup(
     names: readonly string[],
-    changes: ReadonlyMap<string, ParameterUpdate>,
-    decay: number,
-    rate: Tensor,
+    updates: ReadonlyMap<string, ParameterUpdate>,
+    weightDecay: number,
+    learningRate: Tensor,
   ): void {
-    const getMask = (name: string): Tensor | null => changes.get(name)?.mask ?? null;
-    const plain = names.filter((name) => !getMask(name));
-    const gradient = (name: string): Tensor => (changes.get(name) as ParameterUpdate).gradient;
-    if (plain.length > 0)
-      this.#apply(
-        plain.map((name) => this.#slot(name)),
-        plain.map(gradient),
-        decay,
-        rate,
-      );
-    const gated = names.flatMap((name) => {
-      const gate = getMask(name);
-      return gate ? [{ state: this.#slot(name), gradient: gradient(name), mask: gate }] : [];
-    });
-    const isSingle = ({ mask: gate }: MaskedUpdate): boolean => gate.numel === 1;
-    this.#applyRates(gated.filter(isSingle), decay, rate);
-    for (const each of gated) if (!isSingle(each)) this.#applyElements(each, decay, rate);
+    const all = names.map((name) => ({ state: this.#getState(name), ...(updates.get(name) as ParameterUpdate) }));
+    const unmasked = all.filter(({ mask }) => mask === null);
+    const states = unmasked.map(({ state }) => state);
+    const gradients = unmasked.map(({ gradient }) => gradient);
+    if (unmasked.length > 0) this.#apply(states, gradients, weightDecay, learningRate);
+    const masked = all.filter((update): update is MaskedUpdate => update.mask !== null);
+    const isSingle = ({ mask }: MaskedUpdate): boolean => mask.numel === 1;
+    this.#applySingleMasks(masked.filter(isSingle), weightDecay, learningRate);
+    for (const update of masked) if (!isSingle(update)) this.#applyElementMask(update, weightDecay, learningRate);
   }
 
   /**
-   * One gate for all elements of a parameter: the whole change, decay included, is in proportion to the rate, so the gate is a rate of
-   * the parameter's own. A gate of 1 is the plain update to the bit, a gate of 0 leaves the parameter as it was.
+   * Updates parameters whose mask has one element. The complete change, including weight decay, is
+   * proportional to the learning rate, so the mask scales the rate. A mask of 1 is bitwise
+   * identical to no mask, and a mask of 0 leaves the parameter unchanged.
    */
-  #applyRates(gated: readonly MaskedUpdate[], decay: number, rate: Tensor): void {
-    if (gated.length === 0) return;
-    const gates = gated.map(({ mask: gate }) => gate.reshape());
-    const rates = stack(gates, 0).mul(rate);
-    sideBySide(
-      rates.device,
-      gated.map(({ state: slot, gradient }, i) => {
-        const own = rates.select(0, i);
-        // Here, since what runs side by side must not take memory.
-        const whole = gradient.contiguous();
-        return () => this.#apply([slot], [whole], decay, own);
+  #applySingleMasks(updates: readonly MaskedUpdate[], weightDecay: number, learningRate: Tensor): void {
+    if (updates.length === 0) return;
+    const masks = updates.map(({ mask }) => mask.reshape());
+    const learningRates = stack(masks, 0).mul(learningRate);
+    runOnParallelStreams(
+      learningRates.device,
+      updates.map(({ state, gradient }, i) => {
+        const maskedRate = learningRates.select(0, i);
+        // Created here, because tasks on parallel streams must not allocate memory.
+        const contiguous = gradient.contiguous();
+        return () => this.#apply([state], [contiguous], weightDecay, maskedRate);
       }),
     );
   }
 
-  /** A gate for each element. */
-  #applyElements({ state: slot, gradient, mask: gate }: MaskedUpdate, decay: number, rate: Tensor): void {
+  /** Updates a parameter whose mask has one element per element of the parameter. */
+  #applyElementMask({ state, gradient, mask }: MaskedUpdate, weightDecay: number, learningRate: Tensor): void {
     scope(() => {
-      const before = slot.parameter.clone();
-      this.#apply([slot], [gradient], decay, rate);
+      const before = state.parameter.clone();
+      this.#apply([state], [gradient], weightDecay, learningRate);
       // lerp is exact at both ends.
-      slot.parameter.copy_(lerp(before, slot.parameter, gate));
+      state.parameter.copy_(lerp(before, state.parameter, mask));
     });
   }
 
-  #apply(slots: readonly ParameterState[], gradients: TensorList, decay: number, rate: Tensor): void {
+  #apply(states: readonly ParameterState[], gradients: TensorList, weightDecay: number, learningRate: Tensor): void {
     const { beta1, beta2, epsilon } = this.settings;
-    const pickAll = (pick: (slot: ParameterState) => Tensor): Tensor[] => slots.map(pick);
-    if (hasOperator("_fused_adamw_", "tensor_lr")) {
-      const steps = slots.map(() => this.step);
-      fusedAdamWOp(
-        pickAll((s) => s.parameter),
-        // The fused kernel walks memory in order; a gradient may come transposed.
-        gradients.map((gradient) => gradient.contiguous()),
-        pickAll((s) => s.firstMoment),
-        pickAll((s) => s.secondMoment),
-        [],
-        steps,
-        rate,
-        beta1,
-        beta2,
-        decay,
-        epsilon,
-        false,
-        false,
-      );
-    } else {
-      for (const [i, slot] of slots.entries())
-        unfusedUpdate(slot, gradients[i] as Tensor, this.step, rate, decay, this.settings);
+    if (!hasOperator("_fused_adamw_", "tensor_lr")) {
+      for (const [i, state] of states.entries())
+        unfusedUpdate(state, gradients[i] as Tensor, this.step, learningRate, weightDecay, this.settings);
+      return;
     }
+    fusedAdamWOp(
+      states.map((state) => state.parameter),
+      // The fused kernel reads memory in order, but a gradient may be transposed.
+      gradients.map((gradient) => gradient.contiguous()),
+      states.map((state) => state.firstMoment),
+      states.map((state) => state.secondMoment),
+      [],
+      states.map(() => this.step),
+      learningRate,
+      beta1,
+      beta2,
+      weightDecay,
+      epsilon,
+      false,
+      false,
+    );
   }
 }
 
 /** The same arithmetic in plain operators, for a libtorch without the fused one. */
 function unfusedUpdate(
-  slot: ParameterState,
+  { parameter, firstMoment, secondMoment }: ParameterState,
   gradient: Tensor,
   step: Tensor,
-  rate: Tensor,
-  decay: number,
-  settings: AdamWSettings,
+  learningRate: Tensor,
+  weightDecay: number,
+  { beta1, beta2, epsilon }: AdamWSettings,
 ): void {
-  const { beta1, beta2, epsilon } = settings;
-  const correction = (beta: number): Tensor => step.to("float64").mul(Math.log(beta)).exp().neg().add(1).to("float32");
-  slot.parameter.mul_(rate.mul(-decay).add(1));
-  slot.firstMoment.mul_(beta1).add_(gradient.mul(1 - beta1));
-  slot.secondMoment.mul_(beta2).add_(gradient.square().mul(1 - beta2));
-  const scale = slot.secondMoment.div(correction(beta2)).sqrt().add(epsilon);
-  slot.parameter.sub_(slot.firstMoment.div(scale).mul(rate.div(correction(beta1))));
+  const biasCorrection = (beta: number): Tensor =>
+    step.to("float64").mul(Math.log(beta)).exp().neg().add(1).to("float32");
+  parameter.mul_(learningRate.mul(-weightDecay).add(1));
+  firstMoment.mul_(beta1).add_(gradient.mul(1 - beta1));
+  secondMoment.mul_(beta2).add_(gradient.square().mul(1 - beta2));
+  const scale = secondMoment.div(biasCorrection(beta2)).sqrt().add(epsilon);
+  parameter.sub_(firstMoment.div(scale).mul(learningRate.div(biasCorrection(beta1))));
 }

@@ -1,24 +1,27 @@
 import { cat, splitWithSizes, type Tensor } from "../tensor/index.js";
 
 /**
- * What to work on at once: all of them on a GPU, where a kernel over one tensor is mostly launch, one by one on a CPU, whose caches
- * and memory that spares.
+ * Groups tensors that one kernel should process together: all of them on a GPU, where a kernel over
+ * one tensor is mostly launch overhead; one by one on a CPU, where that fits the cache better.
  */
 export function groupForDevice<T>(device: string, items: readonly T[]): (readonly T[])[] {
   return device === "cpu" ? items.map((item) => [item]) : [items];
 }
 
-/** Tensors end to end, as one flat tensor; autograd goes through it, and through `apart`, in a launch or two. */
+/**
+ * Concatenates tensors into one flat tensor. Autograd works through it with few kernel launches.
+ */
 export function flattenTensors(tensors: readonly Tensor[]): Tensor {
   const flat = tensors.map((tensor) => tensor.reshape(-1));
   return flat.length === 1 ? (flat[0] as Tensor) : cat(flat, 0);
 }
 
-export const getNumel = (shape: readonly number[]): number => shape.reduce((size, side) => size * side, 1);
+/** Returns the number of elements of a shape. */
+export const getNumel = (shape: readonly number[]): number => shape.reduce((product, size) => product * size, 1);
 
-/** A flat tensor's pieces in these shapes. */
+/** Splits a flat tensor into tensors of the given shapes. */
 export function unflattenTensors(flat: Tensor, shapes: readonly (readonly number[])[]): Tensor[] {
-  return splitWithSizes(flat, shapes.map(getNumel), 0).map((piece, i) =>
-    piece.reshape(...(shapes[i] as readonly number[])),
+  return splitWithSizes(flat, shapes.map(getNumel), 0).map((part, i) =>
+    part.reshape(...(shapes[i] as readonly number[])),
   );
 }

@@ -1,18 +1,40 @@
-import { hasOperator, operator, type Tensor } from "../tensor/index.js";
+import { foreachNorm, hasOperator, operator, stack, type Tensor } from "../tensor/index.js";
 
 const foreachMulTensorOp = operator<(self: readonly Tensor[], factor: Tensor) => void>("_foreach_mul_", "Tensor");
 
-/** Multiplies every tensor by a one-element tensor, in one call where this libtorch has it. */
-export function scaleAll_(tensors: readonly Tensor[], factor: Tensor): void {
+/** Multiplies every tensor by a one-element tensor, in one call if this libtorch supports it. */
+function scaleAll_(tensors: readonly Tensor[], factor: Tensor): void {
   if (hasOperator("_foreach_mul_", "Tensor")) foreachMulTensorOp(tensors, factor);
   else for (const tensor of tensors) tensor.mul_(factor);
 }
 
 const foreachCopyOp = operator<(targets: readonly Tensor[], sources: readonly Tensor[]) => void>("_foreach_copy_");
 
-/** Copies every source into its target, whatever their types, in one call where this libtorch has it. */
+/**
+ * Copies every source into its target, also across dtypes, in one call if this libtorch supports
+ * it.
+ */
 export function copyAll_(targets: readonly Tensor[], sources: readonly Tensor[]): void {
   if (targets.length === 0) return;
   if (hasOperator("_foreach_copy_")) foreachCopyOp(targets, sources);
   else for (const [i, target] of targets.entries()) target.copy_(sources[i] as Tensor);
+}
+
+/**
+ * Computes the L2 norm over all tensors together. The result is a tensor, so nothing waits for the
+ * GPU.
+ */
+export function globalNorm(tensors: readonly Tensor[]): Tensor {
+  return stack(foreachNorm(tensors, 2), 0).norm();
+}
+
+/**
+ * Scales gradients in place so that their global norm is at most `maxNorm`. Returns the norm
+ * before.
+ */
+export function clipGradNorm_(gradients: readonly Tensor[], maxNorm: number): Tensor {
+  const norm = globalNorm(gradients);
+  // PyTorch adds the same constant against division by zero, so the results match.
+  scaleAll_(gradients, norm.add(1e-6).reciprocal().mul(maxNorm).clamp(null, 1));
+  return norm;
 }

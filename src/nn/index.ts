@@ -1,10 +1,16 @@
+/**
+ * Layers, losses, AdamW, learning-rate schedules and operations over lists of tensors.
+ *
+ * @example
+ * import { crossEntropy, dense } from "temper-nlp/nn";
+ * const loss = crossEntropy(dense(weights, "classifier", features), labels);
+ *
+ * @module
+ */
 export * from "./adamw.js";
-export * from "./attention.js";
-export * from "./clip.js";
 export * from "./flatten.js";
-export { copyAll_ } from "./foreach.js";
+export * from "./foreach.js";
 export * from "./layers.js";
 export * from "./losses.js";
 export { canPack, packWeight } from "./packed-linear.js";
 export * as schedules from "./schedules.js";
-export * from "./weights.js";

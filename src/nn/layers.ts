@@ -1,45 +1,79 @@
-import { dropoutMask, dropoutOp, embedding, gelu, layerNormOp, linear, type Tensor } from "../tensor/index.js";
+import {
+  dropoutMask,
+  dropoutOp,
+  embedding,
+  gelu,
+  hasOperator,
+  layerNormOp,
+  linear,
+  operator,
+  scaledDotProductAttentionOp,
+  type Tensor,
+} from "../tensor/index.js";
 import { packedDense } from "./packed-linear.js";
-import { getParameter, type Weights } from "./weights.js";
 
-/** How a pass is run: dropout on in training. */
+/**
+ * The parameters of a model by checkpoint name. A model is a pure function of these and an input.
+ */
+export type Weights = ReadonlyMap<string, Tensor>;
+
+/** Returns the parameter with a name. Throws if it is missing. */
+export function getParameter(weights: Weights, name: string): Tensor {
+  const parameter = weights.get(name);
+  if (!parameter) throw new Error(`there is no parameter ${name} in the weights`);
+  return parameter;
+}
+
+/** Returns the same names with each tensor replaced. */
+export function mapWeights(weights: Weights, replace: (tensor: Tensor, name: string) => Tensor): Map<string, Tensor> {
+  return new Map([...weights].map(([name, tensor]) => [name, replace(tensor, name)]));
+}
+
+/** Whether a forward pass is in training mode, with dropout. */
 export interface ForwardMode {
   readonly training: boolean;
 }
 
+/** Evaluation: no dropout. */
 export const evalMode: ForwardMode = { training: false };
+/** Training: dropout is active. */
 export const trainMode: ForwardMode = { training: true };
 
-/** x W^T + b, with the weights `name.weight` (or `name.packed`) and `name.bias`. */
+/** x Wᵀ + b with the weights `name.weight` (or `name.packed`) and `name.bias`. */
 export function dense(weights: Weights, name: string, input: Tensor): Tensor {
   const packed = weights.get(`${name}.packed`);
   if (packed) return packedDense(input, packed, getParameter(weights, `${name}.bias`));
   return linear(input, getParameter(weights, `${name}.weight`), getParameter(weights, `${name}.bias`));
 }
 
-/** Rows of `name.weight`. */
+/** Looks up rows of `name.weight`. */
 export function embed(weights: Weights, name: string, ids: Tensor): Tensor {
   return embedding(getParameter(weights, `${name}.weight`), ids);
 }
 
-/** Normalises the last dimension, with the weights `name.weight` and `name.bias`. */
+/** Layer normalization of the last dimension with the weights `name.weight` and `name.bias`. */
 export function layerNorm(weights: Weights, name: string, input: Tensor, epsilon: number): Tensor {
   const weight = getParameter(weights, `${name}.weight`);
   return layerNormOp(input, weight.shape, weight, getParameter(weights, `${name}.bias`), epsilon);
 }
 
-/** Zeroes a share of the entries and scales the rest up; the input itself outside training. */
+/**
+ * Zeroes each element with probability p and scales the rest by 1 / (1 - p). Identity in eval mode.
+ */
 export function dropout(input: Tensor, p: number, mode: ForwardMode): Tensor {
   if (!mode.training || p === 0) return input;
-  const { device, dtype: type } = input;
-  // libtorch's own draws with one thread on the CPU; ours gives the same on any number of them.
-  if (device === "cpu" && (type === "float32" || type === "float64") && p < 1)
-    return input.mul(dropoutMask(input.shape, p, type));
+  const { device, dtype } = input;
+  // libtorch samples on one CPU thread. Our mask uses all threads and does not depend on their
+  // number.
+  if (device === "cpu" && (dtype === "float32" || dtype === "float64") && p < 1)
+    return input.mul(dropoutMask(input.shape, p, dtype));
   return dropoutOp(input, p, true);
 }
 
+/** The activation functions of the supported encoders. `gelu_new` is GELU's tanh approximation. */
 export type Activation = "gelu" | "gelu_new" | "relu" | "silu" | "tanh";
 
+/** Applies an activation function. */
 export function activate(input: Tensor, activation: Activation): Tensor {
   if (activation === "relu") return input.relu();
   if (activation === "tanh") return input.tanh();
@@ -47,10 +81,44 @@ export function activate(input: Tensor, activation: Activation): Tensor {
   return gelu(input, activation === "gelu" ? "none" : "tanh");
 }
 
-/** A dense layer and its activation: in one where its weight is packed. */
+/** Applies a dense layer and an activation, in one kernel if the weight is packed. */
 export function denseWithActivation(weights: Weights, name: string, input: Tensor, activation: Activation): Tensor {
   const packed = weights.get(`${name}.packed`);
   if (packed && (activation === "gelu" || activation === "gelu_new"))
     return packedDense(input, packed, getParameter(weights, `${name}.bias`), activation);
   return activate(dense(weights, name, input), activation);
+}
+
+const baddbmmOp =
+  operator<(bias: Tensor, query: Tensor, key: Tensor, beta: number, alpha: number) => Tensor>("baddbmm");
+const bmmOp = operator<(query: Tensor, key: Tensor) => Tensor>("bmm");
+
+/**
+ * Scaled dot-product attention. Shapes: query [batch, head, query, width], key and value
+ * [batch, head, key, width]. The bias is null or [batch, 1, 1, key] with a large negative number at
+ * padding.
+ */
+export function scaledDotProductAttention(
+  query: Tensor,
+  key: Tensor,
+  value: Tensor,
+  bias: Tensor | null,
+  dropoutP: number,
+  mode: ForwardMode,
+): Tensor {
+  const p = mode.training ? dropoutP : 0;
+  // With dropout on a CPU, libtorch's kernel is not fused, and libtorch 1.13 does not have it.
+  if (hasOperator("scaled_dot_product_attention") && (p === 0 || query.device !== "cpu"))
+    return scaledDotProductAttentionOp(query, key, value, bias?.to(query.dtype) ?? null, p, false);
+  const [batch, heads, queries, width] = query.shape as [number, number, number, number];
+  const keys = key.size(2);
+  const flatten = (tensor: Tensor, rows: number): Tensor => tensor.reshape(batch * heads, rows, width);
+  const flatQuery = flatten(query, queries);
+  const flatKey = flatten(key, keys).t();
+  const scale = 1 / Math.sqrt(width);
+  const scores = bias
+    ? baddbmmOp(bias.expand(batch, heads, 1, keys).reshape(batch * heads, 1, keys), flatQuery, flatKey, 1, scale)
+    : bmmOp(flatQuery.mul(scale), flatKey); // [batch * head, query, key]
+  const attentionWeights = dropout(scores.softmax(-1), dropoutP, mode);
+  return bmmOp(attentionWeights, flatten(value, keys)).reshape(batch, heads, queries, width);
 }

@@ -3,12 +3,12 @@ import { crossEntropyLoss, type Tensor } from "../tensor/index.js";
 const meanReduction = 1;
 const ignoreIndex = -100;
 
-/** Mean over the batch of -log p(label). */
+/** The mean over the batch of -log p(label), from logits [batch, class]. */
 export function crossEntropy(logits: Tensor, labels: Tensor): Tensor {
   return crossEntropyLoss(logits, labels, null, meanReduction, ignoreIndex, 0);
 }
 
-/** KL(p || q) of each example, from logits: [batch]. Gradients reach both sides. */
+/** KL(p || q) per example, from logits: [batch]. Gradients flow to both arguments. */
 export function klDivergencePerExample(p: Tensor, q: Tensor): Tensor {
   const logP = p.logSoftmax(-1);
   return logP
@@ -17,12 +17,15 @@ export function klDivergencePerExample(p: Tensor, q: Tensor): Tensor {
     .sum([-1]);
 }
 
-/** Mean over the batch of KL(p || q). */
+/** The mean over the batch of KL(p || q), from logits. */
 export function klDivergence(p: Tensor, q: Tensor): Tensor {
   return klDivergencePerExample(p, q).mean();
 }
 
-/** Mean over the batch of KL(p || q) + KL(q || p): the sum over classes of (p - q)(log p - log q). */
+/**
+ * The mean over the batch of KL(p || q) + KL(q || p), from logits. It equals the sum over classes
+ * of (p - q)(log p - log q).
+ */
 export function symmetricKl(p: Tensor, q: Tensor): Tensor {
   const logP = p.logSoftmax(-1);
   const logQ = q.logSoftmax(-1);

@@ -4,7 +4,7 @@ type PackedLinear = (
   input: Tensor,
   packed: Tensor,
   bias: Tensor,
-  after: string,
+  activation: string,
   scalars: never[],
   algorithm: string,
 ) => Tensor;
@@ -13,12 +13,14 @@ const packedLinearOp = operator<PackedLinear>(packedLinearName);
 const packWeightName = "mkldnn::_reorder_linear_weight";
 const packWeightOp = operator<(weight: Tensor, rows: number) => Tensor>(packWeightName);
 
-/** Rows that packed weights are laid out for; with others they are as right, and hardly slower. */
-const defaultRows = 2048;
+/** The number of rows that packed weights are optimized for. Other numbers are hardly slower. */
+const expectedRows = 2048;
 
 let packingSupported: boolean | undefined;
 
-/** Whether this libtorch packs weights: it has the operators, and was built with oneDNN for this processor. */
+/**
+ * Whether this libtorch can pack weights: it has the operators, and oneDNN supports this processor.
+ */
 export function canPack(): boolean {
   packingSupported ??= hasOperator(packedLinearName) && hasOperator(packWeightName) && isPackingSupported();
   return packingSupported;
@@ -34,14 +36,14 @@ function isPackingSupported(): boolean {
 }
 
 /**
- * A dense layer's weight in the layout that oneDNN multiplies in, laid out once instead of at every product: an eighth of the time on
- * a CPU. It is good for nothing but `packedDense`, and knows no gradients.
+ * Converts the weight of a dense layer to oneDNN's layout once instead of at every product, which
+ * saves an eighth of the time on a CPU. Only `packedDense` can use the result. It has no gradients.
  */
 export function packWeight(weight: Tensor): Tensor {
-  return packWeightOp(weight, defaultRows);
+  return packWeightOp(weight, expectedRows);
 }
 
-/** x W^T + b, and GELU over it while it is still in the cache. */
+/** x Wᵀ + b, optionally followed by GELU in the same kernel. */
 export function packedDense(input: Tensor, packed: Tensor, bias: Tensor, activation?: "gelu" | "gelu_new"): Tensor {
   if (!activation) return packedLinearOp(input, packed, bias, "none", [], "");
   return packedLinearOp(input, packed, bias, "gelu", [], activation === "gelu" ? "none" : "tanh");

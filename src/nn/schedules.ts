@@ -1,20 +1,23 @@
-/** A learning-rate schedule: the factor on the base rate at an update (from 0) of so many, in an epoch (from 0). */
-export type Schedule = (update: number, updates: number, epoch: number) => number;
+/**
+ * A learning-rate schedule: the factor on the peak rate at a step (from 0) and an epoch (from 0).
+ */
+export type Schedule = (step: number, totalSteps: number, epoch: number) => number;
 
+/** A constant learning rate. */
 export const constant: Schedule = () => 1;
 
-/** Rises linearly from 0 over the first `warmup` share of updates, then follows `after` (given the whole run's counts). */
-export function withWarmup(warmup: number, after: Schedule): Schedule {
-  return (update, updates, epoch) => {
-    const warmupSteps = Math.floor(warmup * updates);
-    return update < warmupSteps ? update / warmupSteps : after(update - warmupSteps, updates - warmupSteps, epoch);
+/** Rises linearly from 0 over the fraction `warmupRatio` of all steps, then follows `after`. */
+export function withWarmup(warmupRatio: number, after: Schedule): Schedule {
+  return (step, totalSteps, epoch) => {
+    const warmupSteps = Math.floor(warmupRatio * totalSteps);
+    return step < warmupSteps ? step / warmupSteps : after(step - warmupSteps, totalSteps - warmupSteps, epoch);
   };
 }
 
-/** Falls linearly to 0 at the end. */
-export const linear: Schedule = (update, updates) => Math.max(0, (updates - update) / Math.max(1, updates));
+/** Falls linearly to 0 at the last step. */
+export const linear: Schedule = (step, totalSteps) => Math.max(0, (totalSteps - step) / Math.max(1, totalSteps));
 
-/** One factor an epoch; the last one holds on (RIFT: 0.1, 0.55, 1). */
+/** One factor per epoch; later epochs use the last factor (RIFT: 0.1, 0.55, 1). */
 export function epochFactors(factors: readonly number[]): Schedule {
-  return (_update, _updates, epoch) => factors[Math.min(epoch, factors.length - 1)] ?? 1;
+  return (_step, _totalSteps, epoch) => factors[Math.min(epoch, factors.length - 1)] ?? 1;
 }

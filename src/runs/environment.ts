@@ -6,7 +6,7 @@ import { z } from "zod";
 import { UserError } from "../errors.js";
 import { hashModelFolder, type Model } from "../models/index.js";
 import type { Example } from "../tasks/task.js";
-import { gpuIndex } from "../tensor/index.js";
+import { getGpuIndex } from "../tensor/index.js";
 import { native, packageRoot } from "../tensor/native.js";
 import type { RuntimeConfig } from "./runtime-config.js";
 
@@ -43,7 +43,7 @@ export async function describeEnvironment(
     node: process.version,
     libtorch: native().versions().libtorch,
     platform: `${process.platform} ${process.arch}`,
-    device: runtime.device === "cpu" ? "cpu" : (native().devices()[gpuIndex(runtime.device)]?.name ?? runtime.device),
+    device: runtime.device === "cpu" ? "cpu" : (native().devices()[getGpuIndex(runtime.device)]?.name ?? runtime.device),
     precision: runtime.precision,
     threads: runtime.threads,
     model: { reference: model.reference, hash: await hashModelFolder(model.folder) },

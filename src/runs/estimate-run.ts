@@ -1,5 +1,5 @@
 import { predictProbabilities } from "../models/index.js";
-import { free, gpuIndex } from "../tensor/index.js";
+import { free, getGpuIndex } from "../tensor/index.js";
 import { nativeCuda } from "../tensor/native.js";
 import { benchmarkSteps, toDataset } from "../train/index.js";
 import type { Callbacks } from "./callbacks.js";
@@ -55,7 +55,7 @@ export async function estimateRun(config: RunConfig, callbacks: Callbacks = {}):
       memoryBytes:
         runtime.device === "cpu"
           ? process.resourceUsage().maxRSS * 1024
-          : nativeCuda().deviceMemory(gpuIndex(runtime.device)).peakBytes,
+          : nativeCuda().deviceMemory(getGpuIndex(runtime.device)).peakBytes,
       diskBytes: estimateDiskBytes(prepared, false),
       secondsPerStep: benchmark.secondsPerStep,
       seconds: {

@@ -1,85 +1,98 @@
 import { native } from "./native.js";
 import { Tensor } from "./tensor.js";
 
+/** Options of `grad` and `gradOrNull`. */
 export interface GradOptions {
-  /** d(loss)/d(output) for each output; ones where left out. */
+  /** d(loss)/d(output) per output. Default: ones. */
   gradOutputs?: readonly Tensor[];
-  /** Keep the graph for another backward pass over it. */
+  /** Keep the graph for another backward pass. */
   retainGraph?: boolean;
   /** Record the backward pass itself, for second derivatives. */
   createGraph?: boolean;
 }
 
-/** Gradients of the outputs' sum with respect to chosen inputs; nothing is accumulated anywhere. Every input must take part. */
+/**
+ * Computes the gradients of the sum of the outputs with respect to the inputs, like PyTorch's
+ * `autograd.grad`. Nothing is accumulated. The outputs must depend on every input.
+ *
+ * @example
+ * const x = tensor([3]).requiresGrad_();
+ * const [gradient] = grad(x.square(), [x]); // 6
+ */
 export function grad(
   outputs: Tensor | readonly Tensor[],
   inputs: readonly Tensor[],
   options: GradOptions = {},
 ): Tensor[] {
-  return computeGradients(outputs, inputs, options, false).map((handle) => new Tensor(handle as number));
+  return computeGradients(outputs, inputs, options, false) as Tensor[];
 }
 
-/** The same; null for inputs that the outputs do not depend on. */
+/** Like `grad`, but returns null for inputs that the outputs do not depend on. */
 export function gradOrNull(
   outputs: Tensor | readonly Tensor[],
   inputs: readonly Tensor[],
   options: GradOptions = {},
 ): (Tensor | null)[] {
-  return computeGradients(outputs, inputs, options, true).map((handle) =>
-    handle === null ? null : new Tensor(handle),
-  );
+  return computeGradients(outputs, inputs, options, true);
 }
 
 function computeGradients(
   outputs: Tensor | readonly Tensor[],
   inputs: readonly Tensor[],
-  options: GradOptions,
+  { gradOutputs, createGraph = false, retainGraph = createGraph }: GradOptions,
   allowUnused: boolean,
-): (number | null)[] {
-  const from = outputs instanceof Tensor ? [outputs] : outputs;
-  return native().grad(
-    from.map((output) => output.handle),
-    inputs.map((input) => input.handle),
-    options.gradOutputs ? options.gradOutputs.map((gradient) => gradient.handle) : null,
-    options.retainGraph ?? options.createGraph ?? false,
-    options.createGraph ?? false,
+): (Tensor | null)[] {
+  const gradients = native().grad(
+    getHandles(outputs),
+    getHandles(inputs),
+    gradOutputs ? getHandles(gradOutputs) : null,
+    retainGraph,
+    createGraph,
     allowUnused,
   );
+  return gradients.map((handle) => (handle === null ? null : new Tensor(handle)));
 }
 
-/** Adds gradients to the leaves themselves, PyTorch's way; read them with `accumulatedGrad`. */
+function getHandles(tensors: Tensor | readonly Tensor[]): number[] {
+  return (tensors instanceof Tensor ? [tensors] : tensors).map((tensor) => tensor.handle);
+}
+
+/** Accumulates gradients in the leaf tensors, like PyTorch's `backward`. */
 export function backward(outputs: Tensor | readonly Tensor[], options: { retainGraph?: boolean } = {}): void {
-  const from = outputs instanceof Tensor ? [outputs] : outputs;
-  native().backward(
-    from.map((output) => output.handle),
-    options.retainGraph ?? false,
-  );
+  native().backward(getHandles(outputs), options.retainGraph ?? false);
 }
 
+/** Returns the gradient that `backward` accumulated in a leaf tensor, or null. */
 export function getAccumulatedGrad(leaf: Tensor): Tensor | null {
-  const handle = native().accumulated(leaf.handle);
+  const handle = native().accumulatedGrad(leaf.handle);
   return handle === null ? null : new Tensor(handle);
 }
 
+/** Clears the gradient that `backward` accumulated in a leaf tensor. */
 export function clearAccumulatedGrad(leaf: Tensor): void {
-  native().clearAccumulated(leaf.handle);
+  native().clearAccumulatedGrad(leaf.handle);
 }
 
-function withGradMode<T>(on: boolean, body: () => T): T {
-  const before = native().setRecording(on);
+function withGradMode<T>(enabled: boolean, body: () => T): T {
+  const before = native().setGradEnabled(enabled);
   try {
     return body();
   } finally {
-    native().setRecording(before);
+    native().setGradEnabled(before);
   }
 }
 
-/** Runs a synchronous body without recording gradients. */
+/**
+ * Runs a synchronous function without recording gradients.
+ *
+ * @example
+ * const probabilities = noGrad(() => logits.softmax(-1));
+ */
 export function noGrad<T>(body: () => T): T {
   return withGradMode(false, body);
 }
 
-/** Records again inside a `noGrad` body. */
+/** Records gradients again inside `noGrad`. */
 export function enableGrad<T>(body: () => T): T {
   return withGradMode(true, body);
 }

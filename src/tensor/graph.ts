@@ -6,23 +6,27 @@ import type { Tensor } from "./tensor.js";
 import { type Device, type DType, dtypeCodes, getGpuIndex } from "./types.js";
 
 const emptyPinnedOp = operator<
-  (shape: readonly number[], type: number, layout: undefined, device: "cpu", pinned: boolean) => Tensor
+  (shape: readonly number[], dtype: number, layout: undefined, device: "cpu", pinned: boolean) => Tensor
 >("empty", "memory_format");
 
-/** An uninitialised CPU tensor in page-locked memory, which a GPU can copy from while the host goes on. */
-export function allocatePinned(shape: readonly number[], type: DType): Tensor {
-  return emptyPinnedOp(shape, dtypeCodes[type], undefined, "cpu", true);
+/**
+ * Allocates an uninitialized CPU tensor in page-locked memory. A GPU can copy from it while the
+ * host continues.
+ */
+export function allocatePinned(shape: readonly number[], dtype: DType): Tensor {
+  return emptyPinnedOp(shape, dtypeCodes[dtype], undefined, "cpu", true);
 }
 
-/** Work recorded once and replayed: all its launches in one. */
+/** GPU work that was captured once and can be replayed with a single launch. */
 export interface CudaGraph {
   replay(): void;
   free(): void;
 }
 
 /**
- * Records the GPU work of `body` without doing it. The body must not wait for the device, and finds its inputs in tensors that keep
- * their place. `states` are the random states it enters. What it returns is filled by every replay.
+ * Captures the GPU work of `body` without running it. The body must not wait for the device, and
+ * its inputs must be tensors that stay at the same address. `states` are the random states that it
+ * enters. Every replay fills the returned result.
  */
 export function captureGraph<T>(states: readonly number[], body: () => T): { graph: CudaGraph; result: T } {
   const cuda = nativeCuda();
@@ -44,12 +48,13 @@ export function captureGraph<T>(states: readonly number[], body: () => T): { gra
   return { graph: { replay: () => cuda.graphReplay(id), free: () => cuda.graphFree(id) }, result };
 }
 
-/** Kernels over one tensor leave most of a GPU idle; more than this many at once gain nothing. */
+/** A kernel over one tensor leaves most of a GPU idle, but more than 16 at once are not faster. */
 const maxParallelStreams = 16;
 
 /**
- * Runs tasks that do not touch each other's tensors: side by side on a GPU, recorded or not, one after the other elsewhere. On a GPU
- * they must work in place, since memory that a branch takes is not known to the others.
+ * Runs tasks that do not touch each other's tensors: on parallel streams of a GPU (captured or
+ * not), one after the other on a CPU. On a GPU the tasks must work in place, because the streams do
+ * not know each other's allocations.
  */
 export function runOnParallelStreams(device: string, tasks: readonly (() => void)[]): void {
   if (device === "cpu" || tasks.length < 2) {
@@ -69,24 +74,26 @@ export function runOnParallelStreams(device: string, tasks: readonly (() => void
   }
 }
 
+/** The GPU whose stream this process uses. CUDA itself has one current device per process. */
 let streamDevice: number | null = null;
 
 /**
- * Makes a GPU the process's own, with a stream that can be recorded; once is enough. Random states and recordings belong to the
- * current GPU, so a process that records has one.
+ * Selects the GPU of this process and a stream that graphs can be captured on. Repeated calls with
+ * the same device do nothing. A process can use only one GPU, because random states and graphs
+ * belong to the current GPU.
  */
 export function useCapturableStream(device: Device): void {
   const index = getGpuIndex(device);
   if (streamDevice === index) return;
   if (streamDevice !== null)
     throw new UserError(
-      `device: this process works on cuda:${streamDevice} already, received ${device}; run what is for another GPU in a process of its own`,
+      `device: this process already uses cuda:${streamDevice}, received ${device}. Use a separate process per GPU.`,
     );
   nativeCuda().useStream(index);
   streamDevice = index;
 }
 
-/** Waits until the GPU has done all it was given. */
+/** Waits until the GPU has finished all queued work. */
 export function synchronize(): void {
   nativeCuda().synchronize();
 }

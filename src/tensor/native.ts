@@ -4,36 +4,44 @@ import { dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { getErrorMessage, UserError } from "../errors.js";
 
-/** An operator as the addon gives it: handles in, handles out. `returns`: T a tensor, L a list of tensors, V a plain value. */
+/**
+ * An operator of the addon. Tensors are passed as handles. `returns` has one letter per result:
+ * T for a tensor, L for a list of tensors, V for a plain value.
+ */
 export interface NativeOperator {
   (...args: unknown[]): unknown;
   readonly returns: string;
   readonly schema: string;
 }
 
+/** Memory of CPU tensors. */
 export interface MemoryStats {
-  /** Live handles. */
+  /** Live tensor handles. */
   tensors: number;
-  /** Bytes in CPU tensors, the most there ever were, those kept for reuse, and those still to be had from the machine. */
+  /** Bytes in CPU tensors. */
   bytes: number;
+  /** Highest value of `bytes` so far. */
   peakBytes: number;
+  /** Bytes cached for reuse. */
   cachedBytes: number;
+  /** Bytes that the host can still provide. */
   availableBytes: number;
 }
 
+/** A GPU. */
 export interface DeviceProperties {
   name: string;
   bytes: number;
   capability: string;
 }
 
-/** What native/ exports; docs/engine.md tells why it is shaped so. */
+/** The functions that native/ exports. docs/engine.md explains the design. */
 export interface Native {
   op(name: string, overload?: string): NativeOperator;
-  create(data: ArrayBufferView, shape: readonly number[], given: number, wanted: number): number;
+  create(data: ArrayBufferView, shape: readonly number[], storedDType: number, dtype: number): number;
   write(handle: number, data: ArrayBufferView): void;
-  read(handle: number, type: number): ArrayBuffer;
-  facts(handle: number): number[];
+  read(handle: number, dtype: number): ArrayBuffer;
+  describe(handle: number): number[];
   address(handle: number): number;
   alias(handle: number): number;
   release(handles: readonly number[]): void;
@@ -46,30 +54,31 @@ export interface Native {
     allowUnused: boolean,
   ): (number | null)[];
   backward(outputs: readonly number[], retainGraph: boolean): void;
-  accumulated(handle: number): number | null;
-  clearAccumulated(handle: number): void;
-  setRecording(on: boolean): boolean;
+  accumulatedGrad(handle: number): number | null;
+  clearAccumulatedGrad(handle: number): void;
+  setGradEnabled(enabled: boolean): boolean;
   versions(): { libtorch: string; configuration: string; library: string };
-  setThreads(count: number): void;
-  threads(): number;
+  setNumThreads(count: number): void;
+  getNumThreads(): number;
   seed(device: string, seed: number): void;
   generatorState(device: string): number;
   setGeneratorState(device: string, handle: number): void;
   fillDropoutMask(handle: number, p: number): void;
-  memory(): MemoryStats;
-  dropCache(): void;
+  memoryStats(): MemoryStats;
+  emptyCpuCache(): void;
   devices(): DeviceProperties[];
-  /** Only where this build has CUDA. */
+  /** Present only in a build with CUDA. */
   readonly useStream?: unknown;
 }
 
-/** What the addon adds where it was built with CUDA. */
+/** The additional functions of a build with CUDA. */
 export interface NativeCuda {
   useStream(device: number): void;
   synchronize(): void;
-  deviceMemory(device: number): Omit<MemoryStats, "tensors"> & { readonly availableBytes: number };
+  deviceMemory(device: number): Omit<MemoryStats, "tensors">;
   emptyCache(): void;
-  allowTf32(on: boolean): void;
+  allowTf32(allowed: boolean): void;
+  isTf32Allowed(): boolean;
   enterRandom(state: number, seed: number): void;
   seedRandom(state: number, seed: number): void;
   graphBegin(states: readonly number[]): void;
@@ -84,44 +93,48 @@ export interface NativeCuda {
   branchesJoin(count: number): void;
 }
 
-/** The folder that holds package.json, from src/ as from dist/. */
+/** The folder of package.json. It is the same from src/ and from dist/. */
 export const packageRoot = resolve(dirname(fileURLToPath(import.meta.url)), "../..");
 
-/** Where set-up puts the addon and its facts; TEMPER_BUILD names another build, such as Debian's libtorch. */
+/**
+ * Returns the folder of the addon. TEMPER_BUILD selects another build, such as Debian's libtorch.
+ */
 export function getBuildFolder(): string {
   return resolve(packageRoot, process.env.TEMPER_BUILD ?? "build/native");
 }
 
 let loaded: Native | undefined;
 
-/** The addon, loaded at first use. */
+/** Returns the addon. The first call loads it. */
 export function native(): Native {
   if (loaded) return loaded;
   const file = join(getBuildFolder(), "temper.node");
   if (!existsSync(file))
     throw new UserError(
-      `the engine is not built: ${file} is missing. Run \`make setup\` in the checkout, or \`npx temper setup\`.`,
+      `The native addon is not built: ${file} is missing. Run \`make setup\` in a checkout, or \`npx temper setup\`.`,
     );
-  // GNU OpenMP's threads wait for each other spinning, for milliseconds; on a machine that others use too they spin for one that is not
-  // even running, and a pass takes several times as long. This many turns (some 20 us) bridge the gap to the next operator.
+  // GNU OpenMP threads spin for milliseconds while they wait for each other. On a shared host they
+  // may spin for a thread that is not running, and a forward pass takes several times as long. A
+  // count of 1000 (about 20 us) bridges the gap to the next operator.
   process.env.GOMP_SPINCOUNT ??= "1000";
-  // oneDNN keeps a thousand compiled products, one a shape, and an attack meets a thousand shapes: half a gigabyte that saves no time.
+  // oneDNN caches 1000 compiled products by default, one per shape. An attack has about 1000
+  // shapes, so the cache would use half a gigabyte without saving time.
   process.env.ONEDNN_PRIMITIVE_CACHE_CAPACITY ??= "64";
   process.env.LRU_CACHE_CAPACITY ??= "64";
   try {
     loaded = createRequire(import.meta.url)(file) as Native;
   } catch (error) {
     throw new UserError(
-      `the engine at ${file} does not load: ${getErrorMessage(error)}. Run \`make setup\` (or \`npx temper setup\`) to build it again.`,
+      `The native addon ${file} does not load: ${getErrorMessage(error)}. Run \`make setup\` or \`npx temper setup\`.`,
     );
   }
   return loaded;
 }
 
-/** The addon's CUDA part; an error in a build without it. */
+/** Returns the CUDA functions of the addon. Throws in a build without CUDA. */
 export function nativeCuda(): NativeCuda {
-  const engine = native();
-  if (!engine.useStream)
-    throw new UserError("this engine was built without CUDA; run `temper doctor` for what is missing");
-  return engine as unknown as NativeCuda;
+  const addon = native();
+  if (!addon.useStream)
+    throw new UserError("The native addon was built without CUDA. Run `temper doctor` to see what is missing.");
+  return addon as unknown as NativeCuda;
 }

@@ -1,8 +1,8 @@
 import { type NativeOperator, native } from "./native.js";
 import { Tensor } from "./tensor.js";
 
-function qualifyName(name: string): string {
-  return name.includes("::") ? name : `aten::${name}`;
+function findOperator(name: string, overload: string): NativeOperator {
+  return native().op(name.includes("::") ? name : `aten::${name}`, overload);
 }
 
 function toNative(value: unknown): unknown {
@@ -18,13 +18,18 @@ function fromNative(kind: string | undefined, value: unknown): unknown {
 }
 
 /**
- * A typed function for an operator of ATen, or of the library that its name begins with (mkldnn::…). The operator is looked up at its first call, so one that an older libtorch lacks is
- * missed only by those who use it. Operators that write their first argument return nothing.
+ * Returns a typed function for a libtorch operator. The name may carry a namespace (`mkldnn::…`);
+ * the default is `aten`. The lookup happens on the first call, so an operator missing from an older
+ * libtorch fails only when it is used. Operators that write into their first argument return
+ * nothing.
+ *
+ * @example
+ * const cumsum = operator<(self: Tensor, dim: number) => Tensor>("cumsum");
  */
 export function operator<F extends (...args: never[]) => unknown>(name: string, overload = ""): F {
   let found: NativeOperator | undefined;
   const call = (...args: unknown[]): unknown => {
-    found ??= native().op(qualifyName(name), overload);
+    found ??= findOperator(name, overload);
     for (let i = 0; i < args.length; i++) args[i] = toNative(args[i]);
     const result = found(...args);
     const kinds = found.returns;
@@ -37,18 +42,18 @@ export function operator<F extends (...args: never[]) => unknown>(name: string, 
 
 const operatorAvailability = new Map<string, boolean>();
 
-/** Whether this libtorch has the operator. */
+/** Whether this libtorch has an operator. */
 export function hasOperator(name: string, overload = ""): boolean {
   const key = `${name}.${overload}`;
-  let there = operatorAvailability.get(key);
-  if (there === undefined) {
+  let available = operatorAvailability.get(key);
+  if (available === undefined) {
     try {
-      native().op(qualifyName(name), overload);
-      there = true;
+      findOperator(name, overload);
+      available = true;
     } catch {
-      there = false;
+      available = false;
     }
-    operatorAvailability.set(key, there);
+    operatorAvailability.set(key, available);
   }
-  return there;
+  return available;
 }

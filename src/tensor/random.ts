@@ -1,8 +1,11 @@
 import { createHash } from "node:crypto";
 
 /**
- * The one source of randomness. A stream is decided by its seed and the names it was forked by, never by what else was drawn:
- * `new Rng(7).fork("step", 12, "clean")` is the same stream whoever asks for it, and whenever.
+ * A source of random numbers. The seed and the fork names determine a stream; other draws never
+ * affect it.
+ *
+ * @example
+ * new Rng(7).fork("step", 12, "clean").next(); // the same number in every program
  */
 export class Rng {
   readonly #key: string;
@@ -14,7 +17,10 @@ export class Rng {
     for (let i = 0; i < 4; i++) this.#state[i] = digest.readUInt32LE(4 * i);
   }
 
-  /** A stream of its own, independent of this one's position. Names are length-prefixed, so that ("ab", "c") is not ("a", "bc"). */
+  /**
+   * Creates a stream that does not depend on the position of this one. Names are length-prefixed,
+   * so that ("ab", "c") differs from ("a", "bc").
+   */
   fork(...names: (string | number)[]): Rng {
     return new Rng(names.reduce<string>((key, name) => `${key}/${String(name).length}:${name}`, this.#key));
   }
@@ -30,17 +36,17 @@ export class Rng {
     return sum;
   }
 
-  /** Uniform in [0, 1), 53 bits. */
+  /** A uniform number in [0, 1) with 53 bits. */
   next(): number {
     return ((this.bits() >>> 5) * 67108864 + (this.bits() >>> 6)) / 9007199254740992;
   }
 
-  /** Uniform integer in [0, n). */
+  /** A uniform integer in [0, n). */
   integer(n: number): number {
     return Math.floor(this.next() * n);
   }
 
-  /** Standard normal. */
+  /** A standard normal number. */
   normal(): number {
     // 1 - next() is never 0, so the logarithm is finite.
     return Math.sqrt(-2 * Math.log(1 - this.next())) * Math.cos(2 * Math.PI * this.next());
@@ -50,19 +56,19 @@ export class Rng {
   shuffle<T extends unknown[] | Int32Array | Float64Array>(items: T): T {
     for (let i = items.length - 1; i > 0; i--) {
       const j = this.integer(i + 1);
-      const held = items[i];
+      const item = items[i];
       items[i] = items[j] as never;
-      items[j] = held as never;
+      items[j] = item as never;
     }
     return items;
   }
 
-  /** A seed for a generator outside (libtorch's): 53 bits of this stream. */
+  /** A 53-bit seed for another generator, such as libtorch's. */
   seed(): number {
     return Math.floor(this.next() * Number.MAX_SAFE_INTEGER);
   }
 
-  /** The four words of state, to save a stream in the middle. */
+  /** The state as four words, to save a stream at its current position. */
   get state(): number[] {
     return [...this.#state];
   }

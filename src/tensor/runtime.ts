@@ -3,63 +3,64 @@ import { type MemoryStats, native, nativeCuda } from "./native.js";
 import { Tensor } from "./tensor.js";
 import type { Device } from "./types.js";
 
-/** Live tensors and bytes: a step that leaves more than it found leaks. */
+/** Returns the number of live tensors and the bytes in CPU tensors, for example to find a leak. */
 export function getMemoryStats(): MemoryStats {
-  return native().memory();
+  return native().memoryStats();
 }
 
-/** Gives memory kept for reuse back to the system. */
+/** Returns cached CPU memory to the system. */
 export function emptyCache(): void {
-  native().dropCache();
+  native().emptyCpuCache();
 }
 
-/** Threads of libtorch and of its BLAS. */
+/** Sets the number of threads of libtorch and its BLAS for this process. */
 export function setNumThreads(count: number): void {
-  native().setThreads(count);
+  native().setNumThreads(count);
 }
 
+/** Returns the number of threads of libtorch. */
 export function getNumThreads(): number {
-  return native().threads();
+  return native().getNumThreads();
 }
 
-let tf32 = false;
-
-/** Whether a GPU's float32 products may round what they multiply to TF32. */
-export function allowTf32(on: boolean): void {
-  nativeCuda().allowTf32(on);
-  tf32 = on;
+/**
+ * Sets whether float32 matrix products on a GPU may round their inputs to TF32, for this process.
+ */
+export function allowTf32(allowed: boolean): void {
+  nativeCuda().allowTf32(allowed);
 }
 
-/** What float32 means on this process's GPU: it decides numbers in the third digit, so caches must know. */
+/** Whether float32 products on a GPU may use TF32. It changes results, so cache keys contain it. */
 export function isTf32Allowed(): boolean {
-  return tf32;
+  return native().useStream !== undefined && nativeCuda().isTf32Allowed();
 }
 
-/** Seeds the default generator of a device: dropout and fused attention draw from no other. */
+/** Seeds the default generator of a device, which dropout and fused attention use. */
 export function seedGenerator(device: Device, seed: number): void {
   native().seed(device, seed);
 }
 
+/** Returns the state of the default generator of a device. */
 export function getGeneratorState(device: Device): Tensor {
   return new Tensor(native().generatorState(device));
 }
 
+/** Restores the state of the default generator of a device. */
 export function setGeneratorState(device: Device, state: Tensor): void {
   native().setGeneratorState(device, state.handle);
 }
 
-/** The device a user named, if the engine can use it; where none was named, the first GPU, or else the CPU. */
+/**
+ * Checks that a device exists. Without a name, returns the first GPU, or the CPU if there is none.
+ */
 export function chooseDevice(name?: string): Device {
   const gpus = native().devices().length;
   if (name === undefined) return gpus > 0 ? "cuda" : "cpu";
   const match = /^(?:cpu|cuda(?::(\d+))?)$/.exec(name);
   if (!match) throw new UserError(`device: expected cpu, cuda or cuda:N, received "${name}"`);
   if (name !== "cpu" && Number(match[1] ?? 0) >= gpus) {
-    const there =
-      gpus === 0 ? "no GPU" : `${gpus} GPU${gpus === 1 ? "" : "s"}, cuda:0${gpus === 1 ? "" : ` to cuda:${gpus - 1}`}`;
-    throw new UserError(
-      `device: the engine has ${there}, received ${name}; \`temper doctor\` says what is there and what is missing`,
-    );
+    const available = gpus === 0 ? "no GPU" : gpus === 1 ? "only cuda:0" : `only cuda:0 to cuda:${gpus - 1}`;
+    throw new UserError(`device: ${name} is not available; found ${available}. Run \`temper doctor\` for details.`);
   }
   return name as Device;
 }

@@ -1,52 +1,59 @@
 import { native } from "./native.js";
 import type { Tensor } from "./tensor.js";
 
-// Finalizers cannot manage tensor memory (a synchronous loop never lets them run), so every tensor belongs to the scope that made it.
+// Finalizers cannot manage tensor memory, because they never run during a synchronous loop. So
+// every tensor belongs to the scope that created it.
 const scopes: Tensor[][] = [];
 
-/** Called for each new tensor: the innermost open scope owns it. Outside any scope it lives until `free`. */
+/** Adds a new tensor to the innermost open scope. Outside any scope it lives until `free`. */
 export function registerInScope(tensor: Tensor): void {
   scopes[scopes.length - 1]?.push(tensor);
 }
 
-/** Calls `found` for every tensor inside arrays, maps and plain objects. */
-export function visitTensors(value: unknown, found: (tensor: Tensor) => void): void {
+/**
+ * Calls `visit` for every tensor in a value: a tensor, or nested arrays, maps and plain objects.
+ */
+function visitTensors(value: unknown, visit: (tensor: Tensor) => void): void {
   if (value === null || typeof value !== "object") return;
-  if ("handle" in value && "detach" in value) found(value as Tensor);
-  else if (Array.isArray(value)) for (const item of value) visitTensors(item, found);
-  else if (value instanceof Map) for (const item of value.values()) visitTensors(item, found);
+  if ("handle" in value && "detach" in value) visit(value as Tensor);
+  else if (Array.isArray(value)) for (const item of value) visitTensors(item, visit);
+  else if (value instanceof Map) for (const item of value.values()) visitTensors(item, visit);
   else if (Object.getPrototypeOf(value) === Object.prototype)
-    for (const item of Object.values(value)) visitTensors(item, found);
+    for (const item of Object.values(value)) visitTensors(item, visit);
 }
 
 /**
- * Runs `body` and frees every tensor made inside it, except those it returns (in arrays, maps and plain objects too), which
- * pass to the scope around. Synchronous bodies only: an interleaved scope would own another's tensors.
+ * Runs `body` and frees every tensor created inside it, except those that it returns (also in
+ * arrays, maps and plain objects). Those move to the outer scope. The body must be synchronous,
+ * because interleaved scopes would own each other's tensors.
+ *
+ * @example
+ * const norm = scope(() => x.square().sum().sqrt()); // frees the square and the sum
  */
 export function scope<T>(body: () => T): T {
-  const made: Tensor[] = [];
-  const depth = scopes.push(made);
+  const created: Tensor[] = [];
+  const depth = scopes.push(created);
   let result: T | undefined;
   try {
     result = body();
     if (result instanceof Promise)
-      throw new TypeError("scope() takes a synchronous body: an asynchronous one would free tensors of others");
+      throw new TypeError("scope() expects a synchronous function. An async one would free tensors of other scopes.");
     return result;
   } finally {
     scopes.length = depth - 1;
     const returned = new Set<Tensor>();
     visitTensors(result, (tensor) => returned.add(tensor));
-    const dead: Tensor[] = [];
-    for (const tensor of made) {
+    const unused: Tensor[] = [];
+    for (const tensor of created) {
       if (tensor.kept || tensor.handle === 0) continue;
       if (returned.has(tensor)) registerInScope(tensor);
-      else dead.push(tensor);
+      else unused.push(tensor);
     }
-    release(dead);
+    release(unused);
   }
 }
 
-/** Takes a tensor (or all inside a value) out of its scope: it lives until `free`. */
+/** Removes a tensor, or all tensors in a value, from their scope. They live until `free`. */
 export function keep<T>(value: T): T {
   visitTensors(value, (tensor) => {
     tensor.kept = true;
@@ -54,13 +61,13 @@ export function keep<T>(value: T): T {
   return value;
 }
 
-/** Frees a tensor, or all inside a value, now. What backward still needs of it stays alive in the graph. */
+/** Frees a tensor, or all tensors in a value. Data that backward still needs stays in the graph. */
 export function free(value: unknown): void {
-  const dead: Tensor[] = [];
+  const live: Tensor[] = [];
   visitTensors(value, (tensor) => {
-    if (tensor.handle !== 0) dead.push(tensor);
+    if (tensor.handle !== 0) live.push(tensor);
   });
-  release(dead);
+  release(live);
 }
 
 function release(tensors: readonly Tensor[]): void {

@@ -6,68 +6,74 @@ import { free, keep } from "./scope.js";
 import type { Tensor } from "./tensor.js";
 import type { Device, DType } from "./types.js";
 
-/** Numbers on the host: a typed array and the shape it fills. Bytes are truth values. */
+/** Numbers on the host: a typed array and its shape. Bytes are booleans. */
 export interface HostTensor {
   readonly values: Float32Array | Int32Array | Uint8Array;
   readonly shape: readonly number[];
 }
 
-/** How many batches may be on their way: the host fills one set of page-locked buffers while the device copies from the other. */
+/** The host fills one set of pinned buffers while the device copies from the other. */
 const bufferCount = 2;
-let events = 0;
+let eventCount = 0;
 const idleEvents: number[] = [];
 
-/** A mark in the GPU's queue of work that the host can wait for. */
+/**
+ * Returns the ID of a CUDA event, which marks a point in the GPU's queue that the host can wait
+ * for.
+ */
 export function acquireEvent(): number {
-  return idleEvents.pop() ?? events++;
+  return idleEvents.pop() ?? eventCount++;
 }
 
-/** Gives marks back: every evaluation of a long run makes some. */
-export function releaseEvents(given: readonly number[]): void {
-  idleEvents.push(...given);
+/**
+ * Returns CUDA events for reuse. Without reuse, a long run would exceed the maximum number of
+ * events.
+ */
+export function releaseEvents(events: readonly number[]): void {
+  idleEvents.push(...events);
 }
 
-/** Device tensors that keep their place, for arrays of fixed shapes that come again and again. */
+/** Device tensors at fixed addresses, with pinned host buffers, for arrays of the same shapes. */
 export class StagingBuffers {
-  readonly #places = new Map<string, { readonly device: Tensor; readonly buffers: readonly Tensor[] }>();
+  readonly #entries = new Map<string, { readonly device: Tensor; readonly buffers: readonly Tensor[] }>();
   readonly #events = Array.from({ length: bufferCount }, acquireEvent);
-  #turn = 0;
+  #fillCount = 0;
 
   constructor(arrays: ReadonlyMap<string, HostTensor>, device: Device) {
     noGrad(() => {
       for (const [name, { values, shape }] of arrays) {
-        const type: DType =
+        const dtype: DType =
           values instanceof Float32Array ? "float32" : values instanceof Int32Array ? "int64" : "bool";
-        const buffers = Array.from({ length: bufferCount }, () => keep(allocatePinned(shape, type)));
-        this.#places.set(name, { device: keep(empty(shape, { dtype: type, device })), buffers });
+        const buffers = Array.from({ length: bufferCount }, () => keep(allocatePinned(shape, dtype)));
+        this.#entries.set(name, { device: keep(empty(shape, { dtype, device })), buffers });
       }
     });
   }
 
-  /** Starts the copy of new values; the host does not wait for it. */
+  /** Starts copying new values to the device. The host does not wait. */
   fill(arrays: ReadonlyMap<string, HostTensor>): void {
-    const turn = this.#turn++ % bufferCount;
+    const index = this.#fillCount++ % bufferCount;
     const cuda = nativeCuda();
-    cuda.eventWait(this.#events[turn] as number);
+    cuda.eventWait(this.#events[index] as number);
     for (const [name, { values }] of arrays) {
-      const place = this.#places.get(name);
-      if (!place) throw new Error(`no place was made for ${name}`);
-      place.device.copy_((place.buffers[turn] as Tensor).write(values), true);
+      const entry = this.#entries.get(name);
+      if (!entry) throw new Error(`there is no staging buffer for ${name}`);
+      entry.device.copy_((entry.buffers[index] as Tensor).write(values), true);
     }
-    cuda.eventRecord(this.#events[turn] as number);
+    cuda.eventRecord(this.#events[index] as number);
   }
 
-  /** The device tensor of a name, if there is one. */
+  /** Returns the device tensor of a name, or null. */
   get(name: string): Tensor | null {
-    return this.#places.get(name)?.device ?? null;
+    return this.#entries.get(name)?.device ?? null;
   }
 
   get names(): IterableIterator<string> {
-    return this.#places.keys();
+    return this.#entries.keys();
   }
 
   dispose(): void {
-    free([...this.#places.values()].flatMap(({ device, buffers }) => [device, ...buffers]));
+    free([...this.#entries.values()].flatMap(({ device, buffers }) => [device, ...buffers]));
     releaseEvents(this.#events);
   }
 }

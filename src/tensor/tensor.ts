@@ -6,19 +6,12 @@ import { type Device, type DType, dtypeCodes, getDTypeName } from "./types.js";
 type Unary = (self: Tensor) => Tensor;
 type Binary = (self: Tensor, other: Tensor) => Tensor;
 type TensorScalar = (self: Tensor, other: number) => Tensor;
-type Reduction = (self: Tensor, dims: readonly number[] | null, keepDimension: boolean) => Tensor;
+type Reduction = (self: Tensor, dims: readonly number[] | null, keepDim: boolean) => Tensor;
 
-/** An operator with a tensor and a number form. */
-function tensorOrScalarOp(name: string): (self: Tensor, other: Tensor | number) => Tensor {
-  const withTensor = operator<Binary>(name, "Tensor");
-  const withNumber = operator<TensorScalar>(name, "Scalar");
-  return (self, other) => (typeof other === "number" ? withNumber(self, other) : withTensor(self, other));
-}
-
-/** The same, writing into its first argument. */
-function inPlaceTensorOrScalarOp(name: string): (self: Tensor, other: Tensor | number) => void {
-  const withTensor = operator<(self: Tensor, other: Tensor) => void>(name, "Tensor");
-  const withNumber = operator<(self: Tensor, other: number) => void>(name, "Scalar");
+/** An operator whose second argument is a tensor or a number. In-place operators return nothing. */
+function tensorOrScalarOp<Result = Tensor>(name: string): (self: Tensor, other: Tensor | number) => Result {
+  const withTensor = operator<(self: Tensor, other: Tensor) => Result>(name, "Tensor");
+  const withNumber = operator<(self: Tensor, other: number) => Result>(name, "Scalar");
   return (self, other) => (typeof other === "number" ? withNumber(self, other) : withTensor(self, other));
 }
 
@@ -33,13 +26,13 @@ const ops = {
   le: tensorOrScalarOp("le"),
   gt: tensorOrScalarOp("gt"),
   ge: tensorOrScalarOp("ge"),
-  addInto: inPlaceTensorOrScalarOp("add_"),
-  subInto: inPlaceTensorOrScalarOp("sub_"),
-  mulInto: inPlaceTensorOrScalarOp("mul_"),
-  divInto: inPlaceTensorOrScalarOp("div_"),
-  copyInto: operator<(self: Tensor, source: Tensor, nonBlocking: boolean) => void>("copy_"),
-  fillInto: operator<(self: Tensor, value: number) => void>("fill_", "Scalar"),
-  lerpInto: operator<(self: Tensor, end: Tensor, weight: Tensor) => void>("lerp_", "Tensor"),
+  add_: tensorOrScalarOp<void>("add_"),
+  sub_: tensorOrScalarOp<void>("sub_"),
+  mul_: tensorOrScalarOp<void>("mul_"),
+  div_: tensorOrScalarOp<void>("div_"),
+  copy_: operator<(self: Tensor, source: Tensor, nonBlocking: boolean) => void>("copy_"),
+  fill_: operator<(self: Tensor, value: number) => void>("fill_", "Scalar"),
+  lerp_: operator<(self: Tensor, end: Tensor, weight: Tensor) => void>("lerp_", "Tensor"),
   pow: operator<TensorScalar>("pow", "Tensor_Scalar"),
   neg: operator<Unary>("neg"),
   abs: operator<Unary>("abs"),
@@ -67,68 +60,74 @@ const ops = {
   gather: operator<(self: Tensor, dim: number, index: Tensor) => Tensor>("gather"),
   sum: operator<Reduction>("sum", "dim_IntList"),
   mean: operator<Reduction>("mean", "dim"),
-  norm: operator<(self: Tensor, order: number, dims: readonly number[] | null, keepDimension: boolean) => Tensor>(
+  norm: operator<(self: Tensor, order: number, dims: readonly number[] | null, keepDim: boolean) => Tensor>(
     "linalg_vector_norm",
   ),
   amax: operator<Reduction>("amax"),
-  argmax: operator<(self: Tensor, dim: number | null, keepDimension: boolean) => Tensor>("argmax"),
+  argmax: operator<(self: Tensor, dim: number | null, keepDim: boolean) => Tensor>("argmax"),
   all: operator<Unary>("all"),
-  softmax: operator<(self: Tensor, dim: number, type?: number) => Tensor>("softmax", "int"),
-  logSoftmax: operator<(self: Tensor, dim: number, type?: number) => Tensor>("log_softmax", "int"),
+  softmax: operator<(self: Tensor, dim: number) => Tensor>("softmax", "int"),
+  logSoftmax: operator<(self: Tensor, dim: number) => Tensor>("log_softmax", "int"),
   logsumexp: operator<(self: Tensor, dims: readonly number[]) => Tensor>("logsumexp"),
   maskedFill: operator<(self: Tensor, mask: Tensor, value: number) => Tensor>("masked_fill", "Scalar"),
-  toType: operator<(self: Tensor, type: number, nonBlocking: boolean, copy: boolean) => Tensor>("to", "dtype"),
-  toDevice: operator<(self: Tensor, device: string, type: number, nonBlocking: boolean) => Tensor>("to", "device"),
+  toDType: operator<(self: Tensor, dtype: number, nonBlocking: boolean, copy: boolean) => Tensor>("to", "dtype"),
+  toDevice: operator<(self: Tensor, device: string, dtype: number, nonBlocking: boolean) => Tensor>("to", "device"),
   detach: operator<Unary>("detach"),
   clone: operator<Unary>("clone"),
   contiguous: operator<Unary>("contiguous"),
-  requireGrad: operator<(self: Tensor, on: boolean) => void>("requires_grad_"),
+  requiresGrad_: operator<(self: Tensor, on: boolean) => void>("requires_grad_"),
   item: operator<(self: Tensor) => number>("item"),
 };
 
 /**
- * A handle on a libtorch tensor. It belongs to the `scope` that made it. Names follow PyTorch's; a trailing `_` writes in place
- * and returns the tensor itself.
+ * A handle to a libtorch tensor. It belongs to the `scope` that created it. The names of the
+ * methods are PyTorch's. A trailing `_` means that the method works in place and returns the tensor
+ * itself.
+ *
+ * @example
+ * const y = x.mul(2).add(1); // new tensors
+ * x.mul_(2); // changes x
  */
 export class Tensor {
-  /** 0 once freed. */
+  /** 0 after the tensor is freed. */
   handle: number;
-  /** True where `keep` took it out of its scope. */
+  /** True after `keep` removed the tensor from its scope. */
   kept = false;
-  #facts: { shape: readonly number[]; dtype: DType; device: Device } | undefined;
+  #metadata: { shape: readonly number[]; dtype: DType; device: Device } | undefined;
 
   constructor(handle: number) {
     this.handle = handle;
     registerInScope(this);
   }
 
-  #read(): { shape: readonly number[]; dtype: DType; device: Device } {
-    if (!this.#facts) {
-      const [type, , device, ...shape] = native().facts(this.handle) as [number, number, number, ...number[]];
-      this.#facts = { shape, dtype: getDTypeName(type), device: device < 0 ? "cpu" : `cuda:${device}` };
+  #getMetadata(): { shape: readonly number[]; dtype: DType; device: Device } {
+    if (!this.#metadata) {
+      const [dtype, , device, ...shape] = native().describe(this.handle) as [number, number, number, ...number[]];
+      this.#metadata = { shape, dtype: getDTypeName(dtype), device: device < 0 ? "cpu" : `cuda:${device}` };
     }
-    return this.#facts;
+    return this.#metadata;
   }
   get shape(): readonly number[] {
-    return this.#read().shape;
+    return this.#getMetadata().shape;
   }
   get dtype(): DType {
-    return this.#read().dtype;
+    return this.#getMetadata().dtype;
   }
   get device(): Device {
-    return this.#read().device;
+    return this.#getMetadata().device;
   }
-  /** Size of one dimension; negative ones count from the end. */
+  /** The size of a dimension. Negative dimensions count from the end. */
   size(dim: number): number {
     const size = this.shape.at(dim);
-    if (size === undefined) throw new RangeError(`dimension ${dim} of a tensor of shape [${this.shape}]`);
+    if (size === undefined) throw new RangeError(`a tensor of shape [${this.shape}] has no dimension ${dim}`);
     return size;
   }
+  /** The number of elements. */
   get numel(): number {
     return this.shape.reduce((product, size) => product * size, 1);
   }
   get requiresGrad(): boolean {
-    return native().facts(this.handle)[1] === 1;
+    return native().describe(this.handle)[1] === 1;
   }
 
   add(other: Tensor | number): Tensor {
@@ -185,7 +184,7 @@ export class Tensor {
   clamp(low: number | null, high: number | null = null): Tensor {
     return ops.clamp(this, low, high);
   }
-  /** True where neither infinite nor NaN. */
+  /** False at elements that are infinite or NaN. */
   isFinite(): Tensor {
     return ops.isfinite(this);
   }
@@ -212,7 +211,7 @@ export class Tensor {
     return ops.ge(this, other);
   }
 
-  /** The last two dimensions swapped. */
+  /** Swaps the last two dimensions. */
   t(): Tensor {
     return ops.transpose(this, -2, -1);
   }
@@ -244,22 +243,22 @@ export class Tensor {
     return ops.gather(this, dim, index);
   }
 
-  /** Over the given dimensions, or over all. */
-  sum(dims: readonly number[] | null = null, keepDimension = false): Tensor {
-    return ops.sum(this, dims, keepDimension);
+  /** The sum over the given dimensions, or over all of them. */
+  sum(dims: readonly number[] | null = null, keepDim = false): Tensor {
+    return ops.sum(this, dims, keepDim);
   }
-  mean(dims: readonly number[] | null = null, keepDimension = false): Tensor {
-    return ops.mean(this, dims, keepDimension);
+  mean(dims: readonly number[] | null = null, keepDim = false): Tensor {
+    return ops.mean(this, dims, keepDim);
   }
-  /** L2 norm, or of another order (Infinity: the largest absolute value). */
-  norm(dims: readonly number[] | null = null, keepDimension = false, order = 2): Tensor {
-    return ops.norm(this, order, dims, keepDimension);
+  /** The L2 norm, or a norm of another order. Infinity gives the largest absolute value. */
+  norm(dims: readonly number[] | null = null, keepDim = false, order = 2): Tensor {
+    return ops.norm(this, order, dims, keepDim);
   }
-  amax(dims: readonly number[], keepDimension = false): Tensor {
-    return ops.amax(this, dims, keepDimension);
+  amax(dims: readonly number[], keepDim = false): Tensor {
+    return ops.amax(this, dims, keepDim);
   }
-  argmax(dim: number | null = null, keepDimension = false): Tensor {
-    return ops.argmax(this, dim, keepDimension);
+  argmax(dim: number | null = null, keepDim = false): Tensor {
+    return ops.argmax(this, dim, keepDim);
   }
   all(): Tensor {
     return ops.all(this);
@@ -278,42 +277,42 @@ export class Tensor {
   }
 
   add_(other: Tensor | number): this {
-    ops.addInto(this, other);
+    ops.add_(this, other);
     return this;
   }
   sub_(other: Tensor | number): this {
-    ops.subInto(this, other);
+    ops.sub_(this, other);
     return this;
   }
   mul_(other: Tensor | number): this {
-    ops.mulInto(this, other);
+    ops.mul_(this, other);
     return this;
   }
   div_(other: Tensor | number): this {
-    ops.divInto(this, other);
+    ops.div_(this, other);
     return this;
   }
   copy_(source: Tensor, nonBlocking = false): this {
-    ops.copyInto(this, source, nonBlocking);
+    ops.copy_(this, source, nonBlocking);
     return this;
   }
   fill_(value: number): this {
-    ops.fillInto(this, value);
+    ops.fill_(this, value);
     return this;
   }
   lerp_(end: Tensor, weight: Tensor): this {
-    ops.lerpInto(this, end, weight);
+    ops.lerp_(this, end, weight);
     return this;
   }
 
-  /** Converted; itself where it is of that type already. */
+  /** Converts to another dtype. Returns the tensor itself if it already has that dtype. */
   to(dtype: DType): Tensor {
-    return dtype === this.dtype ? this : ops.toType(this, dtypeCodes[dtype], false, false);
+    return dtype === this.dtype ? this : ops.toDType(this, dtypeCodes[dtype], false, false);
   }
   toDevice(device: Device, nonBlocking = false): Tensor {
     return ops.toDevice(this, device, dtypeCodes[this.dtype], nonBlocking);
   }
-  /** The same values without their history. */
+  /** The same values without gradient history. */
   detach(): Tensor {
     return ops.detach(this);
   }
@@ -323,13 +322,13 @@ export class Tensor {
   contiguous(): Tensor {
     return ops.contiguous(this);
   }
-  /** Makes it a leaf whose gradient can be asked for. */
+  /** Makes the tensor a leaf with a gradient. */
   requiresGrad_(on = true): this {
-    ops.requireGrad(this, on);
+    ops.requiresGrad_(this, on);
     return this;
   }
 
-  /** The one value of a one-element tensor; on a GPU this waits for it. */
+  /** The value of a one-element tensor. Waits for the GPU. */
   item(): number {
     return ops.item(this);
   }
@@ -341,11 +340,11 @@ export class Tensor {
   toInt32Array(): Int32Array {
     return new Int32Array(native().read(this.handle, dtypeCodes.int32));
   }
-  /** The values' bytes in the tensor's own type, row-major. */
+  /** The bytes of the values in the dtype of the tensor, row-major. */
   toBytes(): Uint8Array {
     return new Uint8Array(native().read(this.handle, dtypeCodes[this.dtype]));
   }
-  /** Overwrites a contiguous CPU tensor's values. */
+  /** Overwrites the values of a contiguous CPU tensor. */
   write(values: ArrayBufferView): this {
     native().write(this.handle, values);
     return this;

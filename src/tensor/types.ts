@@ -1,4 +1,4 @@
-/** Data types by name, with libtorch's numbers for them. */
+/** libtorch's numbers of the supported data types. */
 export const dtypeCodes = {
   uint8: 0,
   int32: 3,
@@ -10,16 +10,10 @@ export const dtypeCodes = {
   bfloat16: 15,
 } as const;
 
+/** The data type of a tensor. */
 export type DType = keyof typeof dtypeCodes;
 
-const dtypeNames = new Map<number, DType>(Object.entries(dtypeCodes).map(([name, code]) => [code, name as DType]));
-
-export function getDTypeName(code: number): DType {
-  const name = dtypeNames.get(code);
-  if (!name) throw new Error(`libtorch data type ${code} has no name here`);
-  return name;
-}
-
+/** Bytes per element. */
 export const dtypeSizes: Record<DType, number> = {
   uint8: 1,
   int32: 4,
@@ -31,14 +25,24 @@ export const dtypeSizes: Record<DType, number> = {
   bfloat16: 2,
 };
 
-/** "cpu", "cuda" or "cuda:N". */
+const dtypeNames = new Map<number, DType>(Object.entries(dtypeCodes).map(([name, code]) => [code, name as DType]));
+
+/** Returns the data type with a libtorch number. */
+export function getDTypeName(code: number): DType {
+  const name = dtypeNames.get(code);
+  if (!name) throw new Error(`unsupported libtorch data type ${code}`);
+  return name;
+}
+
+/** A device: "cpu", "cuda" or "cuda:N". */
 export type Device = "cpu" | "cuda" | `cuda:${number}`;
 
-/** Which of the GPUs a device is. */
+/** Returns the index of a GPU: 1 for "cuda:1", 0 for "cuda". */
 export function getGpuIndex(device: Device): number {
   return Number(device.split(":")[1] ?? 0);
 }
 
+/** Options of the functions that create tensors. */
 export interface TensorOptions {
   dtype?: DType;
   device?: Device;

@@ -1,6 +1,6 @@
 import { type EncoderInput, forward, type ModelOutput } from "../models/index.js";
 import { type ForwardMode, trainMode, type Weights } from "../nn/index.js";
-import { cat, type DataType, scope, type Tensor } from "../tensor/index.js";
+import { cat, type DType, scope, type Tensor } from "../tensor/index.js";
 import { castWeights } from "./cast.js";
 import type { MethodStack } from "./method-stack.js";
 import type { RandomStreams } from "./random-streams.js";
@@ -19,7 +19,7 @@ export interface BatchContextDependencies {
   readonly stack: MethodStack;
   readonly streams: RandomStreams;
   /** The type that matrices are multiplied in; the leaves stay float32. */
-  readonly computeDtype: DataType;
+  readonly computeDtype: DType;
   log(name: string, value: Tensor): void;
 }
 

@@ -1,5 +1,5 @@
 import { readStagedInput, toNamedArrays } from "../models/index.js";
-import { type Device, type HostTensor, Staging, type Tensor } from "../tensor/index.js";
+import { type Device, type HostTensor, StagingBuffers, type Tensor } from "../tensor/index.js";
 import type { MethodStack } from "./method-stack.js";
 import { collateExtras, createBatch, getLabels } from "./runner.js";
 import type { Batch, HostBatch } from "./training-method.js";
@@ -16,11 +16,11 @@ export function collectHostArrays(host: HostBatch, stack: MethodStack): Map<stri
 
 /** Device tensors that keep their place, for batches of one shape. */
 export class DeviceBuffers {
-  readonly #staging: Staging;
+  readonly #staging: StagingBuffers;
   readonly #extras: ReadonlyMap<string, Tensor>;
 
   constructor(arrays: ReadonlyMap<string, HostTensor>, device: Device) {
-    const staging = new Staging(arrays, device);
+    const staging = new StagingBuffers(arrays, device);
     const names = [...staging.names].filter((name) => name.startsWith(extraPrefix));
     this.#extras = new Map(names.map((name) => [name.slice(extraPrefix.length), staging.get(name) as Tensor]));
     this.#staging = staging;

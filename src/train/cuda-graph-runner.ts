@@ -1,4 +1,4 @@
-import { capture, free, type Graph, keep, noGrad, scope } from "../tensor/index.js";
+import { captureGraph, free, type CudaGraph, keep, noGrad, scope } from "../tensor/index.js";
 import { collectHostArrays, DeviceBuffers } from "./batch-transfer.js";
 import type { CudaRandomStreams, Entered } from "./random-streams.js";
 import {
@@ -16,7 +16,7 @@ interface GraphBucket {
   readonly buffers: readonly DeviceBuffers[];
   /** The random streams that its work enters; null before its first update. */
   enteredStreams: readonly Entered[] | null;
-  captured: { readonly graph: Graph; readonly output: StepScalars } | null;
+  captured: { readonly graph: CudaGraph; readonly output: StepScalars } | null;
 }
 
 /** What is recorded changes nothing yet: where memory ends, it can be done over. */
@@ -68,7 +68,7 @@ export function cudaGraphRunner(context: RunnerContext & { readonly streams: Cud
         if (!shape.captured) {
           const states = shape.enteredStreams.map(({ state }) => state);
           const { graph, result } = streams.recordEntered(base, () =>
-            capture(states, () => keep(scope(() => work(applyDuringCapture)))),
+            captureGraph(states, () => keep(scope(() => work(applyDuringCapture)))),
           ).result;
           shape.captured = { graph, output: result };
         }

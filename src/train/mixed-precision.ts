@@ -1,6 +1,6 @@
-import { fuseProjections, type Model } from "../models/index.js";
+import { fuseQkv, type Model } from "../models/index.js";
 import { copyAll_, type Weights } from "../nn/index.js";
-import { type DataType, empty, free, keep, noGrad, scope, type Tensor } from "../tensor/index.js";
+import { type DType, empty, free, keep, noGrad, scope, type Tensor } from "../tensor/index.js";
 
 /** Where a parameter's copy lies: rows of a leaf that passes read. */
 interface LowPrecisionCopy {
@@ -26,11 +26,11 @@ export class LowPrecisionWeights {
   readonly #parameters: Tensor[] = [];
   readonly #places: Tensor[] = [];
 
-  constructor(model: Pick<Model, "architecture" | "weights">, type: DataType) {
+  constructor(model: Pick<Model, "architecture" | "weights">, type: DType) {
     this.weights = noGrad(() =>
       scope(() => {
         const made = new Map<string, Tensor>();
-        for (const { name, parts, shape } of fuseProjections(model.architecture.config, model.weights)) {
+        for (const { name, parts, shape } of fuseQkv(model.architecture.config, model.weights)) {
           const leaf = keep(empty(shape, { dtype: type, device: (parts[0] as Tensor).device })).requiresGrad_();
           let start = 0;
           for (const parameter of parts) {

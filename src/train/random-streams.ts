@@ -1,4 +1,4 @@
-import { type Device, type Rng, seedGenerator, useRecordableStream } from "../tensor/index.js";
+import { type Device, type Rng, seedGenerator, useCapturableStream } from "../tensor/index.js";
 import { type NativeCuda, nativeCuda } from "../tensor/native.js";
 
 /**
@@ -11,7 +11,7 @@ export interface RandomStreams {
 
 export function createRandomStreams(rng: Rng, device: Device): RandomStreams {
   if (device === "cpu") return { enter: (step, names) => seedGenerator(device, computeStreamSeed(rng, step, names)) };
-  useRecordableStream(device);
+  useCapturableStream(device);
   return new CudaRandomStreams(rng);
 }
 

@@ -1,7 +1,7 @@
 import { isCudaOutOfMemory, UserError } from "../errors.js";
 import { toModelInput } from "../models/index.js";
 import { type AdamW, clipGradNorm_, globalNorm } from "../nn/index.js";
-import { type DataType, keep, noGrad, scope, stack as stackTensors, type Tensor, tensor } from "../tensor/index.js";
+import { type DType, keep, noGrad, scope, stack as stackTensors, type Tensor, tensor } from "../tensor/index.js";
 import { createBatchContext } from "./batch-context.js";
 import type { MethodStack } from "./method-stack.js";
 import type { RandomStreams } from "./random-streams.js";
@@ -34,7 +34,7 @@ export interface RunnerContext {
   readonly stack: MethodStack;
   readonly streams: RandomStreams;
   readonly optimizer: AdamW;
-  readonly computeDtype: DataType;
+  readonly computeDtype: DType;
 }
 
 /** Does what cannot be done over: changes the weights. */

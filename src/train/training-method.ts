@@ -2,7 +2,7 @@ import type { EncoderInput, TokenInput } from "../models/index.js";
 import type { Model, ModelOutput } from "../models/model.js";
 import type { AdamW, ForwardMode, ParameterUpdate, Weights } from "../nn/index.js";
 import type { Task } from "../tasks/task.js";
-import type { DataType, Device, HostTensor, Rng, Tensor } from "../tensor/index.js";
+import type { DType, Device, HostTensor, Rng, Tensor } from "../tensor/index.js";
 import type { PaddedBatch } from "../text/batch.js";
 import type { Substitutions } from "../text/substitutions.js";
 import type { Dataset, TokenizedExample } from "./dataset.js";
@@ -41,7 +41,7 @@ export interface TrainingContext {
   readonly settings: TrainSettings;
   readonly device: Device;
   /** The type that matrices are multiplied in. */
-  readonly computeDtype: DataType;
+  readonly computeDtype: DType;
   /** The weights in that type, refreshed before each update; null where it is the weights' own. */
   readonly lowPrecisionWeights: LowPrecisionWeights | null;
   readonly rng: Rng;

@@ -139,7 +139,7 @@ describe("temper analyze", () => {
   it("tradeoff and ablation: from the attacks in each run's folder", async () => {
     const { data, svg } = await analyze("tradeoff", join(folder, "runs"));
     expect(data.attacks).toEqual(["genetic", "pwws"]);
-    expect(data.meaning).toMatch(/under pwws r-drop alpha 1 seed 1 holds best \(80\.0 %/);
+    expect(data.meaning).toMatch(/under pwws r-drop alpha 1 seed 1 holds best \(80\.0%/);
     expectFigure(svg, "under genetic", "under pwws");
     const ablation = await analyze("ablation", join(folder, "runs"), "--by", "alpha");
     expect(ablation.data.values).toMatchObject([

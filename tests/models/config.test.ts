@@ -34,7 +34,7 @@ const roberta = {
   vocab_size: 50265,
 };
 
-test("reads RoBERTa, whose first positions are unused", () => {
+test("reads RoBERTa, which does not use its first positions", () => {
   expect(parseModelConfig(roberta, "config.json")).toEqual({
     modelType: "roberta",
     vocabSize: 50265,
@@ -58,7 +58,7 @@ test("reads RoBERTa, whose first positions are unused", () => {
   });
 });
 
-test("fills in what transformers leaves out", () => {
+test("uses the defaults of transformers for omitted keys", () => {
   const bert = parseModelConfig({ model_type: "bert" }, "config.json");
   expect(bert).toMatchObject({
     vocabSize: 30522,
@@ -76,7 +76,7 @@ test("fills in what transformers leaves out", () => {
   );
 });
 
-test("orders labels by id", () => {
+test("sorts labels by ID", () => {
   const id2label = Object.fromEntries(Array.from({ length: 11 }, (_, id) => [String(10 - id), `label ${10 - id}`]));
   expect(parseModelConfig({ model_type: "bert", id2label }, "config.json").labels[10]).toBe("label 10");
   expect(parseModelConfig({ model_type: "bert", id2label: { 0: 1, 1: 5 } }, "config.json").labels).toEqual(["1", "5"]);
@@ -89,22 +89,22 @@ test("orders labels by id", () => {
 
 test.each<[string, unknown, RegExp]>([
   [
-    "another architecture",
+    "an unsupported model type",
     { model_type: "deberta-v2" },
-    /model_type: supported are bert, roberta, received "deberta-v2"/,
+    /model_type: expected bert or roberta, received "deberta-v2"/,
   ],
-  ["no architecture", {}, /model_type: supported are bert, roberta, received nothing/],
-  ["no object", [1], /expected a JSON object/],
+  ["no model type", {}, /model_type: expected bert or roberta, received nothing/],
+  ["an array", [1], /expected a JSON object/],
   ["a negative size", { hidden_size: -3 }, /config.json: hidden_size: expected number to be >0, received -3/],
-  ["a size that is text", { hidden_size: "768" }, /hidden_size: expected number, received "768"/],
+  ["a string as a size", { hidden_size: "768" }, /hidden_size: expected number, received "768"/],
   ["a huge number of labels", { num_labels: 1e15 }, /num_labels: .*received 1000000000000000/],
   [
-    "heads that do not divide",
+    "a number of heads that does not divide the hidden size",
     { num_attention_heads: 7 },
     /num_attention_heads: expected a divisor of hidden_size, received 7/,
   ],
   [
-    "relative positions",
+    "relative position embeddings",
     { position_embedding_type: "relative_key" },
     /"absolute": relative position embeddings are not supported, received "relative_key"/,
   ],
@@ -117,12 +117,8 @@ test.each<[string, unknown, RegExp]>([
     { pad_token_id: 30522 },
     /pad_token_id: expected less than vocab_size \(30522\)/,
   ],
-  [
-    "too few positions",
-    { model_type: "roberta", max_position_embeddings: 2 },
-    /more than the 2 unused ones, received 2/,
-  ],
-])("refuses %s", (_, change, message) => {
+  ["too few positions", { model_type: "roberta", max_position_embeddings: 2 }, /expected more than 2, received 2/],
+])("rejects %s", (_, change, message) => {
   const data =
     typeof change === "object" && !Array.isArray(change) && Object.keys(change as object).length > 0
       ? { model_type: "bert", ...change }
@@ -131,7 +127,7 @@ test.each<[string, unknown, RegExp]>([
   expect(() => parseModelConfig(data, "config.json")).toThrow(UserError);
 });
 
-test("throws nothing but UserError, whatever the file says", () => {
+test("throws only UserError for any content", () => {
   const keys = [
     "hidden_size",
     "id2label",
@@ -154,18 +150,18 @@ test("throws nothing but UserError, whatever the file says", () => {
   );
 });
 
-test("reads a folder's file and says where it is broken", async () => {
+test("reads config.json and locates syntax errors", async () => {
   writeFileSync(join(folder, "config.json"), JSON.stringify(roberta));
   expect((await readModelConfig(folder)).numHiddenLayers).toBe(12);
   writeFileSync(join(folder, "config.json"), '{\n "model_type": "bert",\n}');
   await expect(readModelConfig(folder)).rejects.toThrow(/config.json:3:1: expected a key in double quotes, found "}"/);
   await expect(readModelConfig(join(folder, "none"))).rejects.toThrow(
-    /cannot read the model's config .*config.json: there is no such/,
+    /cannot read the model config .*config.json: there is no such/,
   );
 });
 
-const facts = {
-  format: 1 as const,
+const metadata = {
+  format: 2 as const,
   tokenization: "word" as const,
   head: "mlp" as const,
   maxLength: 128,
@@ -173,12 +169,12 @@ const facts = {
   labels: ["negative", "positive"],
 };
 
-test("writes back what it read, with the new labels and Temper's facts", () => {
+test("keeps unknown keys, and adds the labels and Temper's block", () => {
   const config = parseModelConfig(
     { ...roberta, unknown: { deep: [1] }, num_labels: 5, problem_type: "regression" },
     "config.json",
   );
-  const written = toConfigJson(config, facts.labels, ["RobertaForSequenceClassification"], { temper: facts });
+  const written = toConfigJson(config, metadata.labels, ["RobertaForSequenceClassification"], { temper: metadata });
   expect(written).toMatchObject({
     unknown: { deep: [1] },
     layer_norm_eps: 1e-5,
@@ -186,29 +182,30 @@ test("writes back what it read, with the new labels and Temper's facts", () => {
     id2label: { 0: "negative", 1: "positive" },
     label2id: { negative: 0, positive: 1 },
   });
-  // The weights are float32 by now, the labels speak for their number, and transformers would compute a regression's loss and scores.
+  // The weights are float32, the labels determine their number, and with problem_type "regression"
+  // transformers would compute a regression loss.
   expect(Object.keys(written)).not.toEqual(expect.arrayContaining(["torch_dtype"]));
   expect(Object.keys(written)).not.toEqual(expect.arrayContaining(["num_labels"]));
   expect(Object.keys(written)).not.toEqual(expect.arrayContaining(["problem_type"]));
   const again = parseModelConfig(JSON.parse(JSON.stringify(written)), "config.json");
-  expect(again.labels).toEqual(facts.labels);
-  expect(readTemperMetadata(again, "config.json")).toEqual(temperMetadataSchema.parse(facts));
+  expect(again.labels).toEqual(metadata.labels);
+  expect(readTemperMetadata(again, "config.json")).toEqual(temperMetadataSchema.parse(metadata));
   expect(readTemperMetadata(config, "config.json")).toBeNull();
 });
 
-test("refuses facts of another version", () => {
-  const config = parseModelConfig({ model_type: "bert", temper: { ...facts, format: 2 } }, "config.json");
+test("rejects the block of another version", () => {
+  const config = parseModelConfig({ model_type: "bert", temper: { ...metadata, format: 1 } }, "config.json");
   expect(() => readTemperMetadata(config, "config.json")).toThrow(
-    /config.json: temper: format: expected 1: .*update this one, received 2/,
+    /config.json: temper: format: expected 2; .*Update Temper\., received 1/,
   );
 });
 
 const python = findPython("transformers");
-test.skipIf(python === null)("is read by transformers (skipped without a Python with transformers)", () => {
+test.skipIf(python === null)("transformers can read it (skipped without a Python with transformers)", () => {
   const config = parseModelConfig(roberta, "config.json");
   writeFileSync(
     join(folder, "config.json"),
-    JSON.stringify(toConfigJson(config, facts.labels, ["RobertaForSequenceClassification"], { temper: facts })),
+    JSON.stringify(toConfigJson(config, metadata.labels, ["RobertaForSequenceClassification"], { temper: metadata })),
   );
   const program = `
 import json, sys
@@ -220,6 +217,6 @@ print(json.dumps([type(c).__name__, c.num_labels, c.id2label, c.layer_norm_eps, 
     2,
     { 0: "negative", 1: "positive" },
     1e-5,
-    facts,
+    metadata,
   ]);
 });

@@ -2,6 +2,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import {
   applyEmbeddingLayer,
+  type EncoderInput,
   embedInput,
   embedWords,
   encodeLayers,
@@ -25,33 +26,33 @@ import {
   tensor,
 } from "../../src/tensor/index.js";
 import { padBatch } from "../../src/text/batch.js";
-import { type Expected, expectedOf, folderOf, readTensors, tinyModels } from "./tiny.js";
+import { type Expected, getFixtureFolder, readExpected, readTensors, tinyModels } from "./tiny.js";
 
-function expectClose(seen: ArrayLike<number>, expected: ArrayLike<number>, tolerance: number, where: string): void {
-  expect(seen.length, where).toBe(expected.length);
+function expectClose(actual: ArrayLike<number>, expected: ArrayLike<number>, tolerance: number, label: string): void {
+  expect(actual.length, label).toBe(expected.length);
   let worst = 0;
   for (let i = 0; i < expected.length; i++)
-    worst = Math.max(worst, Math.abs((seen[i] as number) - (expected[i] as number)));
-  expect(worst, where).toBeLessThan(tolerance);
+    worst = Math.max(worst, Math.abs((actual[i] as number) - (expected[i] as number)));
+  expect(worst, label).toBeLessThan(tolerance);
 }
 
-describe.each(tinyModels)("%s beside transformers", (name) => {
+describe.each(tinyModels)("%s compared with transformers", (name) => {
   let model: Model;
   let singles: Expected;
   let pairs: Expected;
   beforeAll(async () => {
-    model = await loadModel(folderOf(name));
-    ({ singles, pairs } = await expectedOf(name));
+    model = await loadModel(getFixtureFolder(name));
+    ({ singles, pairs } = await readExpected(name));
   });
   afterAll(() => free(model.weights));
 
-  const inputOf = (expected: Expected, padding = 0): TokenInput => {
+  const createInput = (expected: Expected, padding = 0): TokenInput => {
     const encoded = expected.texts.map((texts) => tokenizeFor(model, texts));
     const longest = Math.max(...encoded.map((text) => text.ids.length));
     return toModelInput(padBatch(encoded, model.tokenizer.special.padId, { length: longest + padding }), "cpu");
   };
 
-  it("reads texts and pairs as the same tokens and types", () => {
+  it("tokenizes texts and pairs into the same tokens and types", () => {
     for (const expected of [singles, pairs]) {
       const encoded = expected.texts.map((texts) => tokenizeFor(model, texts));
       expect(encoded.map((text) => [...text.ids])).toEqual(expected.ids);
@@ -59,148 +60,143 @@ describe.each(tinyModels)("%s beside transformers", (name) => {
     }
   });
 
-  it("gives the same hidden states and logits to 1e-5", () => {
+  it("has the same hidden states and logits within 1e-5", () => {
     for (const expected of [singles, pairs])
       scope(() =>
         noGrad(() => {
-          const input = inputOf(expected);
+          const input = createInput(expected);
           const { config } = model.architecture;
-          const embedded = embedInput(config, model.weights, input, evalMode);
-          const hidden = encodeLayers(config, model.weights, embedded, input.attentionBias, evalMode, "all");
+          const embeddingOutput = embedInput(config, model.weights, input, evalMode);
+          const hidden = encodeLayers(config, model.weights, embeddingOutput, input.attentionBias, evalMode, "all");
           for (const [row, values] of expected.hidden.entries()) {
             const text = hidden.select(0, row).narrow(0, 0, values.length / config.hiddenSize);
             expectClose(text.toFloat32Array(), values, 1e-5, `hidden states of text ${row}`);
           }
-          const { logits, features: feature } = forward(model.architecture, model.weights, input, evalMode);
+          const { logits, features } = forward(model.architecture, model.weights, input, evalMode);
           expectClose(logits.toFloat32Array(), expected.logits, 1e-5, "logits");
           expectClose(
-            feature.toFloat32Array(),
+            features.toFloat32Array(),
             expected.hidden.flatMap((values) => values.slice(0, config.hiddenSize)),
             1e-5,
-            "feature",
+            "features",
           );
         }),
       );
   });
 
-  it("gives the same loss and the same gradient of every parameter to 1e-5", async () => {
-    const expected = await readTensors(join(folderOf(name), "gradients.safetensors"));
+  it("has the same loss and the same gradient of every parameter within 1e-5", async () => {
+    const expected = await readTensors(join(getFixtureFolder(name), "gradients.safetensors"));
     expect(new Set(expected.keys())).toEqual(new Set(model.weights.keys()));
     scope(() => {
-      const { logits } = forward(model.architecture, model.weights, inputOf(pairs, 3), evalMode);
+      const { logits } = forward(model.architecture, model.weights, createInput(pairs, 3), evalMode);
       const loss = crossEntropy(logits, tensor(Int32Array.from(pairs.labels)));
       expect(loss.item()).toBeCloseTo(pairs.loss, 5);
       const names = [...model.weights.keys()];
       const gradients = grad(loss, [...model.weights.values()]);
       for (const [i, parameter] of names.entries()) {
         const values = expected.get(parameter) as Float32Array;
-        const largest = values.reduce((most, value) => Math.max(most, Math.abs(value)), 0);
+        const largest = values.reduce((max, value) => Math.max(max, Math.abs(value)), 0);
         expectClose((gradients[i] as Tensor).toFloat32Array(), values, 1e-5 * Math.max(1, largest), parameter);
       }
-      // A comparison of zeros would prove nothing.
+      // Comparing only zeros would be meaningless.
       expect(gradients.filter((gradient) => gradient.abs().sum().item() > 1e-3).length).toBeGreaterThan(
         names.length * 0.85,
       );
     });
   });
 
-  it("computes the same from word embeddings and from the embedding layer's output", () =>
+  it("computes the same from word embeddings and from the embedding output", () =>
     scope(() => {
-      const { attentionBias: bias, tokenTypeIds: types = null, inputIds: ids } = inputOf(pairs);
-      const { architecture: shape, weights } = model;
-      const words = embedWords(shape.config, weights, ids);
-      const embedded = applyEmbeddingLayer(shape.config, weights, words, types, evalMode);
-      const expected = forward(
-        shape,
-        weights,
-        { inputIds: ids, tokenTypeIds: types, attentionBias: bias },
-        evalMode,
-      ).logits.toFloat32Array();
-      expect(
-        forward(
-          shape,
-          weights,
-          { wordEmbeddings: words, tokenTypeIds: types, attentionBias: bias },
-          evalMode,
-        ).logits.toFloat32Array(),
-      ).toEqual(expected);
-      expect(
-        forward(shape, weights, { embeddingOutput: embedded, attentionBias: bias }, evalMode).logits.toFloat32Array(),
-      ).toEqual(expected);
+      const { attentionBias, tokenTypeIds = null, inputIds } = createInput(pairs);
+      const { architecture, weights } = model;
+      const wordEmbeddings = embedWords(architecture.config, weights, inputIds);
+      const embeddingOutput = applyEmbeddingLayer(architecture.config, weights, wordEmbeddings, tokenTypeIds, evalMode);
+      const run = (input: EncoderInput): Float32Array =>
+        forward(architecture, weights, input, evalMode).logits.toFloat32Array();
+      const expected = run({ inputIds, tokenTypeIds, attentionBias });
+      expect(run({ wordEmbeddings, tokenTypeIds, attentionBias })).toEqual(expected);
+      expect(run({ embeddingOutput, attentionBias })).toEqual(expected);
     }));
 
-  it("gives gradients with respect to the embeddings, none of them at padding", () =>
+  it("has gradients for the embeddings, which are 0 at padding", () =>
     scope(() => {
-      const input = inputOf(pairs);
+      const input = createInput(pairs);
       const words = embedWords(model.architecture.config, model.weights, input.inputIds).detach().requiresGrad_();
       const { logits } = forward(model.architecture, model.weights, { ...input, wordEmbeddings: words }, evalMode);
       const [gradient] = grad(logits.select(1, 0).sum(), [words]) as [Tensor];
       const norms = gradient.norm([-1]); // [row, position]
       for (const [row, ids] of pairs.ids.entries()) {
-        const seen = norms.select(0, row).toFloat32Array();
-        expect(seen.slice(0, ids.length).every((norm) => norm > 0)).toBe(true);
-        expect(seen.slice(ids.length).every((norm) => norm === 0)).toBe(true);
+        const rowNorms = norms.select(0, row).toFloat32Array();
+        expect(rowNorms.slice(0, ids.length).every((norm) => norm > 0)).toBe(true);
+        expect(rowNorms.slice(ids.length).every((norm) => norm === 0)).toBe(true);
       }
     }));
 
-  it("the first position alone equals the first of all, values and gradients", () =>
+  it("computing only the first position gives the same values and gradients", () =>
     scope(() => {
-      const input = inputOf(pairs);
+      const input = createInput(pairs);
       const { config } = model.architecture;
       const weights = [...model.weights].filter(([name]) => name.includes(".encoder.")).map(([, tensor]) => tensor);
-      const run = (wanted: "first" | "all"): number[][] => {
-        const embedded = embedInput(config, model.weights, input, evalMode);
-        const first = encodeLayers(config, model.weights, embedded, input.attentionBias, evalMode, wanted).select(1, 0);
+      const run = (positions: "first" | "all"): number[][] => {
+        const embeddingOutput = embedInput(config, model.weights, input, evalMode);
+        const { attentionBias } = input;
+        const hidden = encodeLayers(config, model.weights, embeddingOutput, attentionBias, evalMode, positions);
+        const first = hidden.select(1, 0);
         return [first, ...grad(first.square().sum(), weights)].map((tensor) => [...tensor.toFloat32Array()]);
       };
       const all = run("all");
       for (const [i, values] of run("first").entries()) {
-        const largest = (all[i] as number[]).reduce((most, value) => Math.max(most, Math.abs(value)), 1);
+        const largest = (all[i] as number[]).reduce((max, value) => Math.max(max, Math.abs(value)), 1);
         expectClose(values, all[i] as number[], 1e-5 * largest, `tensor ${i}`);
       }
     }));
 
-  it("does not mind padding, nor the company of other texts", () =>
+  it("does not depend on padding or other texts in the batch", () =>
     scope(() => {
       const alone = { ...singles, texts: singles.texts.slice(0, 1) };
-      const input = inputOf(alone);
+      const input = createInput(alone);
       expect(input.attentionBias).toBeNull();
       const expected = forward(model.architecture, model.weights, input, evalMode).logits.toFloat32Array();
       expectClose(
-        forward(model.architecture, model.weights, inputOf(alone, 9), evalMode).logits.toFloat32Array(),
+        forward(model.architecture, model.weights, createInput(alone, 9), evalMode).logits.toFloat32Array(),
         expected,
         1e-5,
         "padded",
       );
-      const among = forward(model.architecture, model.weights, inputOf(singles), evalMode).logits.toFloat32Array();
-      expectClose(among.slice(0, expected.length), expected, 1e-5, "among others");
+      const inBatch = forward(
+        model.architecture,
+        model.weights,
+        createInput(singles),
+        evalMode,
+      ).logits.toFloat32Array();
+      expectClose(inBatch.slice(0, expected.length), expected, 1e-5, "in a batch");
     }));
 
-  it("drops out in training: the same by seed, something else by another", () =>
+  it("the seed determines dropout in training mode", () =>
     scope(() => {
       const run = (seed: number): Float32Array => {
         seedGenerator("cpu", seed);
-        return forward(model.architecture, model.weights, inputOf(singles), trainMode).logits.toFloat32Array();
+        return forward(model.architecture, model.weights, createInput(singles), trainMode).logits.toFloat32Array();
       };
       expect(run(1)).toEqual(run(1));
       expect(run(1)).not.toEqual(run(2));
     }));
 
-  it("leaves nothing behind", () => {
+  it("leaks no tensors", () => {
     const before = getMemoryStats().tensors;
     scope(() => {
-      const { logits } = forward(model.architecture, model.weights, inputOf(pairs), trainMode);
+      const { logits } = forward(model.architecture, model.weights, createInput(pairs), trainMode);
       grad(logits.sum(), [...model.weights.values()]);
     });
     expect(getMemoryStats().tensors).toBe(before);
   });
 
-  it("takes the mean over a text's own tokens as its feature, where that is asked for", () =>
+  it("mean pooling averages over the tokens without padding", () =>
     scope(() => {
       const mean = extractFeatures(
         { ...model.architecture, pooling: "mean" },
         model.weights,
-        inputOf(pairs),
+        createInput(pairs),
         evalMode,
       ).toFloat32Array();
       const width = model.architecture.config.hiddenSize;

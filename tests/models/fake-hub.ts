@@ -2,14 +2,14 @@ import { createHash } from "node:crypto";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 
-/** A hub in this process: the API calls and file addresses that we use, and the ways in which they fail. */
+/** A hub in this process with the API calls and file URLs that we use, and simulated faults. */
 export interface FakeHub {
   readonly url: string;
-  /** "METHOD path [range]" of every request since it was last emptied. */
+  /** "METHOD path [range]" of every request since the list was cleared. */
   readonly requests: string[];
-  /** What the next requests for a file do instead of answering well, first one first. */
-  readonly mishaps: Mishap[];
-  /** Repositories by "models/NAME" or "datasets/NAME"; with a token, they are private. */
+  /** Faults of the next file requests, in order. */
+  readonly faults: Fault[];
+  /** Repositories by "models/NAME" or "datasets/NAME". Those with a token are private. */
   readonly repos: Map<string, FakeRepo>;
   close(): Promise<void>;
 }
@@ -20,8 +20,11 @@ export interface FakeRepo {
   files: Record<string, Buffer>;
 }
 
-/** Cut the connection after so many bytes; answer with a status; send elsewhere; ignore the range; change the content. */
-export type Mishap =
+/**
+ * A fault: a connection lost after N bytes, an error status, a redirect, an ignored range, wrong
+ * content.
+ */
+export type Fault =
   | { cutAfter: number }
   | { redirectTo: string }
   | { status: number }
@@ -33,7 +36,7 @@ export const gitHash = (bytes: Buffer): string =>
   createHash("sha1").update(`blob ${bytes.length}\0`).update(bytes).digest("hex");
 const isLarge = (path: string): boolean => /\.(safetensors|parquet)$/.test(path);
 
-/** The name that the cache gives a file's content. */
+/** The name of a file's content in the cache. */
 export const blobName = (path: string, bytes: Buffer): string => (isLarge(path) ? sha256(bytes) : gitHash(bytes));
 
 function describe(path: string, bytes: Buffer): { path: string } & Record<string, unknown> {
@@ -51,17 +54,17 @@ function reply(response: ServerResponse, status: number, value: unknown): void {
   response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(value));
 }
 
-function inform(question: string, repo: FakeRepo, body: string): unknown {
-  if (question === "revision") return { _id: "1", id: "name", sha: repo.commit, lastModified: "2024-01-01T00:00:00Z" };
+function describeRepo(query: string, repo: FakeRepo, body: string): unknown {
+  if (query === "revision") return { _id: "1", id: "name", sha: repo.commit, lastModified: "2024-01-01T00:00:00Z" };
   const all = Object.entries(repo.files).map(([name, bytes]) => describe(name, bytes));
-  if (question === "tree") return all;
+  if (query === "tree") return all;
   const { paths } = JSON.parse(body) as { paths: string[] };
   return all.filter(({ path }) => paths.includes(path));
 }
 
 export async function startFakeHub(): Promise<FakeHub> {
   const requests: string[] = [];
-  const mishaps: Mishap[] = [];
+  const faults: Fault[] = [];
   const repos = new Map<string, FakeRepo>();
 
   function answer(request: IncomingMessage, response: ServerResponse, body: string): void {
@@ -70,15 +73,15 @@ export async function startFakeHub(): Promise<FakeHub> {
     const api = /^\/api\/(models|datasets)\/(.+?)\/(revision|tree|paths-info)\/([^/]+)$/.exec(path);
     const file = /^\/(datasets\/)?(.+?)\/resolve\/([^/]+)\/(.+)$/.exec(path);
     const repo = repos.get(api ? `${api[1]}/${api[2]}` : file ? `${file[1] ? "datasets" : "models"}/${file[2]}` : "");
-    // Like the real one: a stranger is not told what exists.
+    // Like the real hub, do not reveal which private repositories exist.
     if (repo === undefined || (repo.token !== undefined && request.headers.authorization !== `Bearer ${repo.token}`)) {
       reply(response, 401, { error: "Repository Not Found" });
-    } else if (mishaps[0] && "status" in mishaps[0] && (file || api?.[3] === "revision")) {
-      reply(response, (mishaps.shift() as { status: number }).status, {});
+    } else if (faults[0] && "status" in faults[0] && (file || api?.[3] === "revision")) {
+      reply(response, (faults.shift() as { status: number }).status, {});
     } else if (!["main", repo.commit].includes(api?.[4] ?? file?.[3] ?? "")) {
       reply(response, 404, { error: "Revision Not Found" });
     } else if (api) {
-      reply(response, 200, inform(api[3] ?? "", repo, body));
+      reply(response, 200, describeRepo(api[3] ?? "", repo, body));
     } else {
       const name = file?.[4] ?? "";
       const bytes = repo.files[name];
@@ -88,14 +91,14 @@ export async function startFakeHub(): Promise<FakeHub> {
   }
 
   function send(request: IncomingMessage, response: ServerResponse, name: string, bytes: Buffer, commit: string): void {
-    const mishap = mishaps.shift();
-    if (mishap && "redirectTo" in mishap) {
-      response.writeHead(302, { location: mishap.redirectTo }).end();
+    const fault = faults.shift();
+    if (fault && "redirectTo" in fault) {
+      response.writeHead(302, { location: fault.redirectTo }).end();
       return;
     }
-    const range = mishap && "ignoreRange" in mishap ? null : /^bytes=(\d+)-$/.exec(request.headers.range ?? "");
+    const range = fault && "ignoreRange" in fault ? null : /^bytes=(\d+)-$/.exec(request.headers.range ?? "");
     const start = Number(range?.[1] ?? 0);
-    const content = mishap && "corrupt" in mishap ? Buffer.alloc(bytes.length, "x") : bytes;
+    const content = fault && "corrupt" in fault ? Buffer.alloc(bytes.length, "x") : bytes;
     response.writeHead(range ? 206 : 200, {
       "content-length": bytes.length - start,
       "x-repo-commit": commit,
@@ -103,8 +106,8 @@ export async function startFakeHub(): Promise<FakeHub> {
       ...(isLarge(name) ? { "x-linked-size": bytes.length, "x-linked-etag": `"${sha256(bytes)}"` } : {}),
       ...(range ? { "content-range": `bytes ${start}-${bytes.length - 1}/${bytes.length}` } : {}),
     });
-    if (mishap && "cutAfter" in mishap) {
-      response.write(content.subarray(start, start + mishap.cutAfter), () => setTimeout(() => response.destroy(), 30));
+    if (fault && "cutAfter" in fault) {
+      response.write(content.subarray(start, start + fault.cutAfter), () => setTimeout(() => response.destroy(), 30));
     } else {
       response.end(content.subarray(start));
     }
@@ -123,5 +126,5 @@ export async function startFakeHub(): Promise<FakeHub> {
     server.closeAllConnections();
     await new Promise((resolve) => server.close(resolve));
   };
-  return { url, requests, mishaps, repos, close };
+  return { url, requests, faults, repos, close };
 }

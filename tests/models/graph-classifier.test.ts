@@ -10,7 +10,7 @@ const text = fc.array(fc.integer({ min: 4, max: 99 }), { minLength: 1, maxLength
   truncated: false,
 }));
 
-test("a batch is never filled up beyond what the model can read", () => {
+test("padToBucket never exceeds the maximum length of the model", () => {
   for (const length of [508, 511, 512]) {
     const ids = new Int32Array(length).fill(5);
     expect(
@@ -19,13 +19,13 @@ test("a batch is never filled up beyond what the model can read", () => {
   }
 });
 
-test("a failure or a stop is the caller's to catch, and comes when nothing is under way any more", async () => {
-  const encoded = (length: number) => ({
+test("classify rejects only after all pending batches have finished", async () => {
+  const createEncoding = (length: number) => ({
     ids: new Int32Array(length).fill(5),
     tokenTypeIds: new Int32Array(length),
     truncated: false,
   });
-  let underWay = 0;
+  let pending = 0;
   const classifier = (failing: number): Classifier => ({
     numLabels: 1,
     padId: 0,
@@ -33,39 +33,39 @@ test("a failure or a stop is the caller's to catch, and comes when nothing is un
     batchCost: 0,
     depth: 2,
     async probabilities(batch) {
-      underWay++;
+      pending++;
       await new Promise((resolve) => setTimeout(resolve, batch.sequenceLength === failing ? 0 : 20));
-      underWay--;
+      pending--;
       if (batch.sequenceLength === failing) throw new Error("no memory");
       return new Float32Array(batch.batchSize);
     },
     close() {},
   });
-  const texts = [30, 20, 10].map(encoded);
+  const texts = [30, 20, 10].map(createEncoding);
   for (const failing of [30, 20, 10]) {
     await expect(classify(classifier(failing), texts)).rejects.toThrow("no memory");
-    expect(underWay).toBe(0);
+    expect(pending).toBe(0);
   }
   const stop = (): void => {
     throw new Error("stopped");
   };
   await expect(classify(classifier(0), texts, stop)).rejects.toThrow("stopped");
-  expect(underWay).toBe(0);
+  expect(pending).toBe(0);
 });
 
-test("a batch filled up to a recordable shape holds the same texts, and always some padding", () => {
+test("padToBucket keeps the texts and always adds some padding", () => {
   fc.assert(
     fc.property(fc.array(text, { minLength: 1, maxLength: 40 }), (texts) => {
       const batch = padBatch(texts, 0);
-      const filled = padToBucket(batch, 0, 512);
-      expect(Math.log2(filled.batchSize) % 1).toBe(0);
-      expect(filled.sequenceLength % 8).toBe(0);
-      expect(filled.numTokens).toBeLessThan(filled.batchSize * filled.sequenceLength);
+      const bucket = padToBucket(batch, 0, 512);
+      expect(Math.log2(bucket.batchSize) % 1).toBe(0);
+      expect(bucket.sequenceLength % 8).toBe(0);
+      expect(bucket.numTokens).toBeLessThan(bucket.batchSize * bucket.sequenceLength);
       for (const [row, { ids }] of texts.entries()) {
-        const start = row * filled.sequenceLength;
-        expect(filled.ids.subarray(start, start + ids.length)).toEqual(ids);
+        const start = row * bucket.sequenceLength;
+        expect(bucket.ids.subarray(start, start + ids.length)).toEqual(ids);
         expect(
-          filled.attentionMask.subarray(start, start + filled.sequenceLength).reduce((sum, bit) => sum + bit, 0),
+          bucket.attentionMask.subarray(start, start + bucket.sequenceLength).reduce((sum, bit) => sum + bit, 0),
         ).toBe(ids.length);
       }
     }),

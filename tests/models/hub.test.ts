@@ -50,13 +50,13 @@ beforeEach(() => {
   vi.stubEnv("HF_ENDPOINT", `${hub.url}/`);
   rmSync(join(folder, "home"), { recursive: true, force: true });
   hub.requests.length = 0;
-  hub.mishaps.length = 0;
+  hub.faults.length = 0;
   hub.repos.clear();
   hub.repos.set("models/owner/name", { commit, files });
 });
 
 describe("cache", () => {
-  test("holds blobs, a reference and relative links, as Python's does", async () => {
+  test("has blobs, a reference and relative links, like huggingface_hub", async () => {
     const snapshot = await getAll();
     expect(snapshot).toBe(join(storage, "snapshots", commit));
     expect(readFileSync(join(storage, "refs", "main"), "utf8")).toBe(commit);
@@ -72,26 +72,23 @@ describe("cache", () => {
   });
 
   const python = findPython("huggingface_hub");
-  test.skipIf(python === null)(
-    "is read by Python's library (skipped without a Python with huggingface_hub)",
-    async () => {
-      await getAll();
-      const program = `
+  test.skipIf(python === null)("huggingface_hub can read it (skipped without a Python that has it)", async () => {
+    await getAll();
+    const program = `
 import json, sys
 from huggingface_hub import scan_cache_dir, snapshot_download
 info = scan_cache_dir(sys.argv[1])
 path = snapshot_download("owner/name", cache_dir=sys.argv[1], local_files_only=True)
 print(json.dumps([path, [str(w) for w in info.warnings], [[r.repo_id, r.nb_files, r.size_on_disk] for r in info.repos]]))`;
-      const size = Object.values(files).reduce((total, bytes) => total + bytes.length, 0);
-      expect(runPython(python!, program, cache)).toEqual([
-        join(storage, "snapshots", commit),
-        [],
-        [["owner/name", 4, size]],
-      ]);
-    },
-  );
+    const size = Object.values(files).reduce((total, bytes) => total + bytes.length, 0);
+    expect(runPython(python!, program, cache)).toEqual([
+      join(storage, "snapshots", commit),
+      [],
+      [["owner/name", 4, size]],
+    ]);
+  });
 
-  test("asks for content once, and follows a branch that moved", async () => {
+  test("downloads content once, and follows a branch that moved", async () => {
     await getAll();
     hub.requests.length = 0;
     await getAll();
@@ -106,7 +103,7 @@ print(json.dumps([path, [str(w) for w in info.warnings], [[r.repo_id, r.nb_files
     expect(readFileSync(join(storage, "refs", "main"), "utf8")).toBe(moved);
   });
 
-  test("serves one file of a data set, and a commit without asking twice", async () => {
+  test("returns one file of a dataset, and needs no request for a cached commit", async () => {
     hub.repos.set("datasets/glue", { commit, files: { "sst2/train.parquet": weights } });
     const sst2 = { type: "dataset", name: "glue", revision: commit } as const;
     expect(await listHubFiles(sst2)).toEqual(["sst2/train.parquet"]);
@@ -119,7 +116,7 @@ print(json.dumps([path, [str(w) for w in info.warnings], [[r.repo_id, r.nb_files
     await expect(downloadHubFile(sst2, "none.parquet")).rejects.toThrow(/dataset glue has no file none.parquet/);
   });
 
-  test("mends a dangling link", async () => {
+  test("repairs a dangling link", async () => {
     await getAll();
     rmSync(blob);
     expect(readFileSync(await getWeights()).equals(weights)).toBe(true);
@@ -127,8 +124,8 @@ print(json.dumps([path, [str(w) for w in info.warnings], [[r.repo_id, r.nb_files
 });
 
 describe("download", () => {
-  test("reports progress and goes on after a cut connection", async () => {
-    hub.mishaps.push({ cutAfter: 100_000 }, { cutAfter: 50_000 });
+  test("reports progress and resumes after a lost connection", async () => {
+    hub.faults.push({ cutAfter: 100_000 }, { cutAfter: 50_000 });
     const seen: number[] = [];
     const path = await downloadHubFile(repo, "model.safetensors", {
       onProgress: ({ file, received, total }) => {
@@ -145,10 +142,10 @@ describe("download", () => {
     expect(seen.at(-1)).toBe(weights.length);
   });
 
-  test("keeps what came when it gives up, and goes on from there the next time", async () => {
-    hub.mishaps.push({ cutAfter: 120_000 }, { cutAfter: 0 }, { cutAfter: 0 }, { cutAfter: 0 });
+  test("keeps a partial download and resumes it the next time", async () => {
+    hub.faults.push({ cutAfter: 120_000 }, { cutAfter: 0 }, { cutAfter: 0 }, { cutAfter: 0 });
     await expect(getWeights()).rejects.toThrow(
-      /cannot get model owner\/name from http.*check the network.*what came so far is kept/,
+      /cannot download model owner\/name from http.*Check the network.*Downloaded data is kept/,
     );
     expect(partials()).toHaveLength(1);
     hub.requests.length = 0;
@@ -158,18 +155,18 @@ describe("download", () => {
   });
 
   const host = hostname().replace(/\W/g, "_");
-  function leave(pid: number, machine = host): string {
+  function createPartial(pid: number, ownerHost = host): string {
     mkdirSync(join(storage, "blobs"), { recursive: true });
-    const path = `${blob}.temper-${machine}-${pid}-00000000.incomplete`;
+    const path = `${blob}.temper-${ownerHost}-${pid}-00000000.incomplete`;
     writeFileSync(path, weights.subarray(0, 1000));
     return path;
   }
 
-  test("takes over from a process that was killed, not from one that runs", async () => {
+  test("adopts the partial file of a dead process, not of a running one", async () => {
     const dead = Number(execFileSync("sh", ["-c", "echo $$"], { encoding: "utf8" }));
-    const running = leave(process.pid);
-    const elsewhere = leave(dead, "another_machine");
-    leave(dead);
+    const running = createPartial(process.pid);
+    const elsewhere = createPartial(dead, "another_host");
+    createPartial(dead);
     await getWeights();
     expect(hub.requests.at(-1)).toMatch(/bytes=1000-$/);
     expect(partials().sort()).toEqual(
@@ -182,8 +179,8 @@ describe("download", () => {
     expect(hub.requests.at(-1)).toMatch(/bytes=1000-$/);
   });
 
-  test("starts anew where the server knows no ranges, or the part was wrong", async () => {
-    hub.mishaps.push({ ignoreRange: true });
+  test("starts over if the server does not support ranges or the partial file is wrong", async () => {
+    hub.faults.push({ ignoreRange: true });
     mkdirSync(join(storage, "blobs"), { recursive: true });
     writeFileSync(`${blob}.temper.incomplete`, weights.subarray(0, 500));
     expect(readFileSync(await getWeights()).equals(weights)).toBe(true);
@@ -194,25 +191,25 @@ describe("download", () => {
     }
   });
 
-  test("refuses damaged content and never lets it into the cache", async () => {
-    hub.mishaps.push({ corrupt: true });
-    await expect(getWeights()).rejects.toThrow(/does not have the announced hash/);
+  test("rejects damaged content and never caches it", async () => {
+    hub.faults.push({ corrupt: true });
+    await expect(getWeights()).rejects.toThrow(/does not match its hash/);
     expect(existsSync(blob)).toBe(false);
     expect(readFileSync(await getWeights()).equals(weights)).toBe(true);
   });
 
-  test("tries again when the server is overloaded", async () => {
+  test("retries if the server is overloaded", async () => {
     await downloadHubFile(repo, "config.json");
     const pinned = { ...repo, revision: commit };
-    hub.mishaps.push({ status: 503 }, { status: 429 });
+    hub.faults.push({ status: 503 }, { status: 429 });
     expect(readFileSync(await downloadHubFile(pinned, "model.safetensors")).equals(weights)).toBe(true);
   });
 
-  test("two at once end with one good file", async () => {
-    // A second copy of the module is as good as a second process: they share nothing but the disk.
+  test("concurrent downloads produce one correct file", async () => {
+    // A second copy of the module acts like a second process, because they share only the disk.
     vi.resetModules();
     const other = await import("../../src/models/hub.js");
-    hub.mishaps.push({ cutAfter: 1000 }, { cutAfter: 2000 });
+    hub.faults.push({ cutAfter: 1000 }, { cutAfter: 2000 });
     const paths = await Promise.all([
       getWeights(),
       other.downloadHubFile(repo, "model.safetensors"),
@@ -226,7 +223,7 @@ describe("download", () => {
 });
 
 describe("offline", () => {
-  test("uses what the cache has, without a request", async () => {
+  test("uses the cache without a request", async () => {
     await getAll();
     hub.requests.length = 0;
     vi.stubEnv("HF_HUB_OFFLINE", "1");
@@ -240,14 +237,14 @@ describe("offline", () => {
     expect(hub.requests).toEqual([]);
   });
 
-  test("falls back to the cache where the hub fails or is not there", async () => {
+  test("falls back to the cache if the hub fails or is not reachable", async () => {
     await getAll();
-    hub.mishaps.push({ status: 502 });
+    hub.faults.push({ status: 502 });
     expect(await getAll()).toBe(join(storage, "snapshots", commit));
     vi.stubEnv("HF_ENDPOINT", "http://127.0.0.1:9");
     expect(await getAll()).toBe(join(storage, "snapshots", commit));
     await expect(listHubFiles({ ...repo, name: "other" })).rejects.toThrow(
-      /cannot get model other from http:.*check the network/,
+      /cannot download model other from http:.*Check the network/,
     );
   });
 });
@@ -255,40 +252,40 @@ describe("offline", () => {
 describe("access", () => {
   test.each<[string, () => Promise<unknown>, RegExp]>([
     [
-      "refuses an unknown name",
+      "rejects an unknown name",
       () => listHubFiles({ type: "model", name: "no/such" }),
-      /access denied \(401\): there is no such repository, or it is private or gated/,
+      /access denied \(401\)\. The repository does not exist, or it is private or gated/,
     ],
-    ["refuses an unknown revision", () => listHubFiles({ ...repo, revision: "v9" }), /model owner\/name@v9 .*\(404\)/],
+    ["rejects an unknown revision", () => listHubFiles({ ...repo, revision: "v9" }), /model owner\/name@v9 .*\(404\)/],
     [
-      "refuses a name that leaves the cache",
+      "rejects a name that leaves the cache",
       () => listHubFiles({ type: "model", name: "../x" }),
-      /expected a hub name/,
+      /expected a Hugging Face ID/,
     ],
     [
-      "refuses a revision that leaves the cache",
+      "rejects a revision that leaves the cache",
       () => listHubFiles({ ...repo, revision: "a/../../../x" }),
       /expected a branch, tag or commit/,
     ],
     [
-      "refuses a path that leaves the cache",
+      "rejects a path that leaves the cache",
       () => downloadHubFile(repo, "a/../../../../x"),
-      /path of a file inside a repository/,
+      /file path inside a repository/,
     ],
-  ])("%s", async (_, ask, message) => {
-    const asked = ask();
-    await expect(asked).rejects.toThrow(message);
-    await expect(asked).rejects.toBeInstanceOf(UserError);
+  ])("%s", async (_, request, message) => {
+    const response = request();
+    await expect(response).rejects.toThrow(message);
+    await expect(response).rejects.toBeInstanceOf(UserError);
   });
 
-  test("refuses a server that names files outside the repository, or blobs that are none", async () => {
+  test("rejects a server that returns paths outside the repository, or invalid commits", async () => {
     hub.repos.set("models/owner/name", { commit, files: { "../../../evil": Buffer.from("x") } });
-    await expect(getAll()).rejects.toThrow(/path of a file inside a repository, received "..\/..\/..\/evil"/);
+    await expect(getAll()).rejects.toThrow(/file path inside a repository, received "..\/..\/..\/evil"/);
     hub.repos.set("models/owner/name", { commit: "not a commit", files });
-    await expect(getAll()).rejects.toThrow(/names no commit/);
+    await expect(getAll()).rejects.toThrow(/returned no commit/);
   });
 
-  test("refuses a missing or wrong token, takes the right one", async () => {
+  test("rejects a missing or wrong token and accepts the right one", async () => {
     hub.repos.set("models/owner/name", { commit, files, token: "secret" });
     await expect(getAll()).rejects.toThrow(/set HF_TOKEN/);
     vi.stubEnv("HF_TOKEN", "wrong");
@@ -297,7 +294,7 @@ describe("access", () => {
     expect(readFileSync(join(await getAll(), "config.json"), "utf8")).toContain("bert");
   });
 
-  test("keeps the token from other servers", async () => {
+  test("does not send the token to other servers", async () => {
     const seen: (string | undefined)[] = [];
     const elsewhere = createServer((request, response) => {
       seen.push(request.headers.authorization);
@@ -307,7 +304,7 @@ describe("access", () => {
     try {
       hub.repos.set("models/owner/name", { commit, files, token: "secret" });
       vi.stubEnv("HF_TOKEN", "secret");
-      hub.mishaps.push({ redirectTo: `http://127.0.0.1:${(elsewhere.address() as AddressInfo).port}/` });
+      hub.faults.push({ redirectTo: `http://127.0.0.1:${(elsewhere.address() as AddressInfo).port}/` });
       expect(readFileSync(await getWeights()).equals(weights)).toBe(true);
       expect(seen).toEqual([undefined]);
     } finally {
@@ -316,13 +313,13 @@ describe("access", () => {
     }
   });
 
-  test("refuses an address that is none", async () => {
+  test("rejects an invalid URL", async () => {
     vi.stubEnv("HF_ENDPOINT", "huggingface.co");
-    await expect(getAll()).rejects.toThrow(/HF_ENDPOINT: expected an address/);
+    await expect(getAll()).rejects.toThrow(/HF_ENDPOINT: expected a URL/);
   });
 });
 
-test("settings follow the environment as Python's library does", () => {
+test("settings come from the same environment variables as in huggingface_hub", () => {
   expect(readHubSettings()).toEqual({ endpoint: hub.url, cache, token: null, offline: false });
   vi.stubEnv("HF_HUB_CACHE", "/elsewhere");
   vi.stubEnv("HF_HUB_OFFLINE", "TRUE");

@@ -16,11 +16,11 @@ import { free, getMemoryStats, noGrad, scope, type Tensor } from "../../src/tens
 import { padBatch } from "../../src/text/batch.js";
 import { findPython, runPython } from "../python.js";
 import { temporaryFolder } from "../temporary.js";
-import { expectedOf, folderOf, rewritten, tinyModels } from "./tiny.js";
+import { getFixtureFolder, readExpected, rewriteModel, tinyModels } from "./tiny.js";
 
 const temporary = temporaryFolder();
 let folders = 0;
-const fresh = (): string => join(temporary, String(folders++));
+const newFolder = (): string => join(temporary, String(folders++));
 
 const loaded: Model[] = [];
 async function load(reference: string, options: LoadModelOptions = {}): Promise<Model> {
@@ -31,7 +31,7 @@ async function load(reference: string, options: LoadModelOptions = {}): Promise<
 afterAll(() => free(loaded.map((model) => model.weights)));
 
 const texts = [["the film was a joy"], ["not bad", "a dull film"]];
-function logitsOf(model: Model): number[] {
+function computeLogits(model: Model): number[] {
   const padded = padBatch(
     texts.map((text) => tokenizeFor(model, text)),
     model.tokenizer.special.padId,
@@ -42,17 +42,17 @@ function logitsOf(model: Model): number[] {
     ]),
   );
 }
-const bytesOf = (model: Model): Map<string, string> =>
+const readBytes = (model: Model): Map<string, string> =>
   new Map([...model.weights].map(([name, tensor]) => [name, Buffer.from(tensor.toBytes()).toString("base64")]));
-const largestDifference = (a: readonly number[], b: readonly number[]): number =>
-  a.reduce((most, value, i) => Math.max(most, Math.abs(value - (b[i] as number))), 0);
+const maxDifference = (a: readonly number[], b: readonly number[]): number =>
+  a.reduce((max, value, i) => Math.max(max, Math.abs(value - (b[i] as number))), 0);
 
 describe.each(tinyModels)("%s", (name) => {
   const prefix = name === "bert-tiny" ? "bert." : "roberta.";
 
-  it.each(["hf", "mlp"] as const)("load, save, load is the same model (%s head)", async (head) => {
+  it.each(["hf", "mlp"] as const)("saving and loading gives the same model (%s head)", async (head) => {
     const labels = head === "hf" ? {} : { labels: ["no", "yes"] };
-    const first = await load(folderOf(name), {
+    const first = await load(getFixtureFolder(name), {
       head,
       maxLength: 20,
       tokenization: "word",
@@ -60,35 +60,35 @@ describe.each(tinyModels)("%s", (name) => {
       seed: 3,
       ...labels,
     });
-    const folder = fresh();
+    const folder = newFolder();
     await saveModel(folder, first);
     const second = await load(folder);
-    expect(bytesOf(second)).toEqual(bytesOf(first));
-    expect(logitsOf(second)).toEqual(logitsOf(first));
+    expect(readBytes(second)).toEqual(readBytes(first));
+    expect(computeLogits(second)).toEqual(computeLogits(first));
     const {
       folder: _f,
       reference: _r,
       weights: _w,
       tokenizer: _t,
       newlyInitialized: _d,
-      architecture: shape,
-      ...facts
+      architecture,
+      ...rest
     } = first;
-    expect(second).toMatchObject(facts);
-    expect(second.architecture).toEqual({ ...shape, config: expect.anything() });
+    expect(second).toMatchObject(rest);
+    expect(second.architecture).toEqual({ ...architecture, config: expect.anything() });
     expect(second.tokenizer.hash).toBe(first.tokenizer.hash);
     expect(second.newlyInitialized).toEqual([]);
-    // A third time, the files are the same to the byte.
-    const again = fresh();
+    // Saving again gives bitwise identical files.
+    const again = newFolder();
     await saveModel(again, second);
     expect(await readdir(again)).toEqual(await readdir(folder));
     for (const file of await readdir(folder))
       expect(await readFile(join(again, file))).toEqual(await readFile(join(folder, file)));
   });
 
-  it("saves the weights it is given in the model's place", async () => {
-    const model = await load(folderOf(name));
-    const folder = fresh();
+  it("saves other weights if they are passed", async () => {
+    const model = await load(getFixtureFolder(name));
+    const folder = newFolder();
     const doubled = scope(() => new Map([...model.weights].map(([key, tensor]) => [key, noGrad(() => tensor.mul(2))])));
     await saveModel(folder, model, doubled);
     const [key, values] = [...doubled][3] as [string, Tensor];
@@ -96,102 +96,106 @@ describe.each(tinyModels)("%s", (name) => {
     free(doubled);
   });
 
-  it("reads names without the prefix, and takes a head for fresh that is not there", async () => {
-    const bare = (stored: string): string | null =>
+  it("reads names without the prefix, and initializes a missing head", async () => {
+    const removePrefix = (stored: string): string | null =>
       stored.startsWith("classifier") ? null : stored.startsWith(prefix) ? stored.slice(prefix.length) : stored;
-    const folder = await rewritten(name, fresh(), { rename: bare });
+    const folder = await rewriteModel(name, newFolder(), { rename: removePrefix });
     const model = await load(folder, { labels: ["no", "yes"], seed: 5 });
-    const whole = await load(folderOf(name));
+    const original = await load(getFixtureFolder(name));
     expect(model.newlyInitialized.every((parameter) => parameter.startsWith("classifier."))).toBe(true);
     expect(model.newlyInitialized.length).toBeGreaterThan(0);
     expect(model.labels).toEqual(["no", "yes"]);
     for (const [key, tensor] of model.weights)
       if (!model.newlyInitialized.includes(key))
-        expect(tensor.toFloat32Array()).toEqual(whole.weights.get(key)?.toFloat32Array());
+        expect(tensor.toFloat32Array()).toEqual(original.weights.get(key)?.toFloat32Array());
   });
 
-  it("draws a fresh head the same by seed, and another by another seed", async () => {
-    const folder = await rewritten(name, fresh(), {
+  it("the seed determines a newly initialized head", async () => {
+    const folder = await rewriteModel(name, newFolder(), {
       rename: (stored) => (stored.startsWith("classifier") ? null : stored),
     });
-    const headOf = async (seed: number, head: "hf" | "mlp"): Promise<Record<string, number[]>> => {
+    const initHead = async (seed: number, head: "hf" | "mlp"): Promise<Record<string, number[]>> => {
       const model = await load(folder, { seed, head, labels: ["a", "b"] });
       return Object.fromEntries(
         model.newlyInitialized.map((key) => [key, [...(model.weights.get(key) as Tensor).toFloat32Array()]]),
       );
     };
     for (const head of ["hf", "mlp"] as const) {
-      const one = await headOf(1, head);
-      expect(await headOf(1, head)).toEqual(one);
-      expect(await headOf(2, head)).not.toEqual(one);
+      const one = await initHead(1, head);
+      expect(await initHead(1, head)).toEqual(one);
+      expect(await initHead(2, head)).not.toEqual(one);
       for (const [key, values] of Object.entries(one)) {
-        const spread = Math.sqrt(values.reduce((sum, value) => sum + value * value, 0) / values.length);
-        if (key.endsWith(".bias")) expect(spread).toBe(0);
-        else expect(spread / 0.3).toBeGreaterThan(0.6); // initializer_range
+        const std = Math.sqrt(values.reduce((sum, value) => sum + value * value, 0) / values.length);
+        if (key.endsWith(".bias")) expect(std).toBe(0);
+        else expect(std / 0.3).toBeGreaterThan(0.6); // initializer_range
       }
     }
   });
 
-  it("reads the names of the first years: LayerNorm.gamma and beta", async () => {
-    const old = (stored: string): string =>
+  it("reads the old names LayerNorm.gamma and LayerNorm.beta", async () => {
+    const toOldName = (stored: string): string =>
       stored.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta");
-    const model = await load(await rewritten(name, fresh(), { rename: old }));
-    expect(logitsOf(model)).toEqual(logitsOf(await load(folderOf(name))));
+    const model = await load(await rewriteModel(name, newFolder(), { rename: toOldName }));
+    expect(computeLogits(model)).toEqual(computeLogits(await load(getFixtureFolder(name))));
   });
 
   it.each([
     ["F16", 2e-2],
     ["BF16", 1e-1],
   ] as const)("reads %s checkpoints as float32", async (type, tolerance) => {
-    const model = await load(await rewritten(name, fresh(), { type }));
-    const whole = await load(folderOf(name));
+    const model = await load(await rewriteModel(name, newFolder(), { type }));
+    const original = await load(getFixtureFolder(name));
     expect([...model.weights.values()].every((tensor) => tensor.dtype === "float32" && tensor.requiresGrad)).toBe(true);
-    expect(logitsOf(model)).not.toEqual(logitsOf(whole));
-    expect(largestDifference(logitsOf(model), logitsOf(whole))).toBeLessThan(tolerance);
+    expect(computeLogits(model)).not.toEqual(computeLogits(original));
+    expect(maxDifference(computeLogits(model), computeLogits(original))).toBeLessThan(tolerance);
   });
 
-  it("refuses a checkpoint that lacks a tensor, naming it and its shape, and leaves nothing in memory", async () => {
+  it("rejects a checkpoint that lacks a tensor, names it and its shape, and frees the others", async () => {
     const missing = `${prefix}encoder.layer.1.output.dense.weight`;
-    const folder = await rewritten(name, fresh(), { rename: (stored) => (stored === missing ? null : stored) });
+    const folder = await rewriteModel(name, newFolder(), { rename: (stored) => (stored === missing ? null : stored) });
     const before = getMemoryStats().tensors;
-    await expect(loadModel(folder)).rejects.toThrow(`the checkpoint lacks ${missing} [16,24]`);
+    await expect(loadModel(folder)).rejects.toThrow(`The checkpoint lacks ${missing} [16,24]`);
     expect(getMemoryStats().tensors).toBe(before);
   });
 
-  it("refuses a tensor of another shape, showing both", async () => {
-    const turned = `${prefix}encoder.layer.0.intermediate.dense.weight`;
-    const folder = await rewritten(name, fresh(), {
-      reshape: (stored, shape) => (stored === turned ? shape.toReversed() : shape),
+  it("rejects a tensor of another shape and shows both shapes", async () => {
+    const transposed = `${prefix}encoder.layer.0.intermediate.dense.weight`;
+    const folder = await rewriteModel(name, newFolder(), {
+      reshape: (stored, shape) => (stored === transposed ? shape.toReversed() : shape),
     });
-    await expect(loadModel(folder)).rejects.toThrow(`${turned} has shape [16,24], config.json asks for [24,16]`);
+    await expect(loadModel(folder)).rejects.toThrow(
+      `${transposed} has shape [16,24], but config.json requires [24,16]`,
+    );
   });
 });
 
 describe("labels", () => {
-  it("that disagree are refused, showing both", async () => {
-    await expect(loadModel(folderOf("bert-tiny"), { labels: ["no", "yes"], task: "sst-2" })).rejects.toThrow(
-      /the task sst-2 disagree: the model has \[bad, mixed, good\], the task has \[no, yes\]/,
+  it("that differ from the model are rejected", async () => {
+    await expect(loadModel(getFixtureFolder("bert-tiny"), { labels: ["no", "yes"], task: "sst-2" })).rejects.toThrow(
+      /bert-tiny \[bad, mixed, good\] and the task sst-2 \[no, yes\] differ/,
     );
-    await expect(loadModel(folderOf("bert-tiny"), { labels: ["good", "mixed", "bad"] })).rejects.toThrow("disagree");
+    await expect(loadModel(getFixtureFolder("bert-tiny"), { labels: ["good", "mixed", "bad"] })).rejects.toThrow(
+      "differ",
+    );
   });
 
-  it("may differ in case, and be named where the checkpoint has none", async () => {
-    expect((await load(folderOf("bert-tiny"), { labels: ["Bad", "Mixed", "Good"] })).labels).toEqual([
+  it("may differ in case, and match generic labels of a checkpoint", async () => {
+    expect((await load(getFixtureFolder("bert-tiny"), { labels: ["Bad", "Mixed", "Good"] })).labels).toEqual([
       "Bad",
       "Mixed",
       "Good",
     ]);
-    const nameless = await rewritten("bert-tiny", fresh(), {
+    const generic = await rewriteModel("bert-tiny", newFolder(), {
       config: { id2label: { 0: "LABEL_0", 1: "LABEL_1", 2: "LABEL_2" } },
     });
-    expect((await load(nameless, { labels: ["x", "y", "z"] })).labels).toEqual(["x", "y", "z"]);
-    await expect(loadModel(nameless, { labels: ["x", "y"] })).rejects.toThrow(
-      "the model has [LABEL_0, LABEL_1, LABEL_2]",
+    expect((await load(generic, { labels: ["x", "y", "z"] })).labels).toEqual(["x", "y", "z"]);
+    await expect(loadModel(generic, { labels: ["x", "y"] })).rejects.toThrow(
+      "[LABEL_0, LABEL_1, LABEL_2] and the task [x, y] differ",
     );
   });
 
-  it("are the task's where the head is another than the checkpoint's", async () => {
-    const model = await load(folderOf("bert-tiny"), { head: "mlp", labels: ["no", "yes"] });
+  it("of the task are used for a new head", async () => {
+    const model = await load(getFixtureFolder("bert-tiny"), { head: "mlp", labels: ["no", "yes"] });
     expect(model.labels).toEqual(["no", "yes"]);
     expect(model.newlyInitialized).toEqual([
       "head.dense.weight",
@@ -202,37 +206,37 @@ describe("labels", () => {
   });
 });
 
-it("a pooler is refused of a model that has none", async () => {
-  await expect(loadModel(folderOf("roberta-random"), { pooling: "pooler" })).rejects.toThrow(
+it("pooling by a pooler is rejected for a model without one", async () => {
+  await expect(loadModel(getFixtureFolder("roberta-random"), { pooling: "pooler" })).rejects.toThrow(
     "a roberta encoder has no pooler",
   );
 });
 
-it("the mlp head lies beside an encoder without prefix", async () => {
-  const folder = fresh();
-  await saveModel(folder, await load(folderOf("roberta-random"), { head: "mlp", labels: ["a", "b"] }));
-  const namesIn = async (file: string): Promise<string[]> => {
+it("the mlp head is saved separately from an encoder without prefix", async () => {
+  const folder = newFolder();
+  await saveModel(folder, await load(getFixtureFolder("roberta-random"), { head: "mlp", labels: ["a", "b"] }));
+  const readNames = async (file: string): Promise<string[]> => {
     const open = await openSafetensors(join(folder, file));
     await open.close();
     return [...open.entries.keys()];
   };
-  expect((await namesIn("head.safetensors")).sort()).toEqual([
+  expect((await readNames("head.safetensors")).sort()).toEqual([
     "head.dense.bias",
     "head.dense.weight",
     "head.out.bias",
     "head.out.weight",
   ]);
-  expect((await namesIn("model.safetensors")).every((key) => /^(embeddings|encoder)\./.test(key))).toBe(true);
+  expect((await readNames("model.safetensors")).every((key) => /^(embeddings|encoder)\./.test(key))).toBe(true);
 });
 
 const python = findPython("torch", "transformers");
 
-/** Loads folders in transformers and prints the logits, or the first token's last layer, of their texts. */
+/** Loads folders in transformers and prints logits, or last hidden states of the first token. */
 const program = `
 import json, sys, torch, transformers
 transformers.logging.set_verbosity_error()
 transformers.logging.disable_progress_bar()
-answers = []
+results = []
 for job in json.loads(sys.argv[1]):
     auto = transformers.AutoModelForSequenceClassification if job["head"] == "hf" else transformers.AutoModel
     model, info = auto.from_pretrained(job["folder"], output_loading_info=True)
@@ -245,11 +249,11 @@ for job in json.loads(sys.argv[1]):
             output = model(**given)
             rows += (output.logits if job["head"] == "hf" else output.last_hidden_state[:, 0])[0].tolist()
     keys = dict(missing=sorted(info["missing_keys"]), unexpected=sorted(info["unexpected_keys"]))
-    answers.append(dict(values=rows, labels=model.config.id2label, **keys))
-print(json.dumps(answers))
+    results.append(dict(values=rows, labels=model.config.id2label, **keys))
+print(json.dumps(results))
 `;
 
-interface Answer {
+interface PythonResult {
   values: number[];
   missing: string[];
   unexpected: string[];
@@ -257,18 +261,18 @@ interface Answer {
 }
 
 describe.skipIf(python === null)(
-  "saved by us, loaded in transformers (skipped without a Python that has it: set TEMPER_PYTHON)",
+  "saved models in transformers (skipped without a Python that has it; set TEMPER_PYTHON)",
   () => {
     const kinds = tinyModels.flatMap((name) => [{ name, head: "hf" } as const, { name, head: "mlp" } as const]);
     const ours: number[][] = [];
-    let answers: Answer[] = [];
+    let results: PythonResult[] = [];
 
     beforeAll(async () => {
       const jobs: unknown[] = [];
       for (const { name, head } of kinds) {
-        const { pairs } = await expectedOf(name);
-        const model = await load(folderOf(name), head === "mlp" ? { head, labels: ["no", "yes"] } : {});
-        const folder = fresh();
+        const { pairs } = await readExpected(name);
+        const model = await load(getFixtureFolder(name), head === "mlp" ? { head, labels: ["no", "yes"] } : {});
+        const folder = newFolder();
         await saveModel(folder, model);
         const encoded = pairs.texts.map((text) => tokenizeFor(model, text));
         jobs.push({ folder, head, cases: encoded.map((text) => [[...text.ids], [...text.tokenTypeIds]]) });
@@ -280,15 +284,15 @@ describe.skipIf(python === null)(
           }),
         );
       }
-      answers = runPython(python as string, program, JSON.stringify(jobs)) as Answer[];
+      results = runPython(python as string, program, JSON.stringify(jobs)) as PythonResult[];
     });
 
     it.each(kinds.map((kind, i) => ({ ...kind, i })))("$name, $head head", ({ head, i }) => {
-      const { values, missing, unexpected, labels } = answers[i] as Answer;
+      const { values, missing, unexpected, labels } = results[i] as PythonResult;
       expect(values).toHaveLength((ours[i] as number[]).length);
-      expect(largestDifference(ours[i] as number[], values)).toBeLessThan(1e-5);
+      expect(maxDifference(ours[i] as number[], values)).toBeLessThan(1e-5);
       expect(unexpected).toEqual([]);
-      // A plain BERT has a pooler, which the mlp head does not use.
+      // BertModel has a pooler, which the mlp head does not use.
       expect(missing.filter((key) => !key.startsWith("pooler."))).toEqual([]);
       if (head === "hf") expect(labels).toEqual({ "0": "bad", "1": "mixed", "2": "good" });
     });

@@ -1,15 +1,19 @@
 import { copyFile, mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { openSafetensors, type SafetensorsType } from "../../src/models/safetensors.js";
+import { openSafetensors } from "../../src/models/safetensors.js";
 import { writeSafetensors } from "../../src/models/safetensors-writer.js";
 import { fromBytes, scope } from "../../src/tensor/index.js";
 
-/** Two random models of two layers; scripts/fixtures/make-model-fixtures.py makes them and what transformers computes with them. */
+/**
+ * Two random models with two layers. scripts/fixtures/make-model-fixtures.py creates them and the
+ * expected values of transformers.
+ */
 export const tinyModels = ["bert-tiny", "roberta-random"] as const;
 export type TinyModel = (typeof tinyModels)[number];
 
-export const folderOf = (name: TinyModel): string => fileURLToPath(new URL(`../fixtures/${name}`, import.meta.url));
+export const getFixtureFolder = (name: TinyModel): string =>
+  fileURLToPath(new URL(`../fixtures/${name}`, import.meta.url));
 
 export interface Expected {
   readonly texts: string[][];
@@ -21,15 +25,15 @@ export interface Expected {
   readonly loss: number;
 }
 
-/** What transformers computes: single texts, and padded pairs, whose gradients are in gradients.safetensors. */
-export async function expectedOf(name: TinyModel): Promise<{ singles: Expected; pairs: Expected }> {
-  const { cases } = JSON.parse(await readFile(join(folderOf(name), "expected.json"), "utf8")) as {
+/** Reads the values of transformers for single texts and padded pairs. */
+export async function readExpected(name: TinyModel): Promise<{ singles: Expected; pairs: Expected }> {
+  const { cases } = JSON.parse(await readFile(join(getFixtureFolder(name), "expected.json"), "utf8")) as {
     cases: [Expected, Expected];
   };
   return { singles: cases[0], pairs: cases[1] };
 }
 
-/** A file's tensors as float32 values. */
+/** Reads the tensors of a file as float32 values. */
 export async function readTensors(path: string): Promise<Map<string, Float32Array>> {
   const file = await openSafetensors(path);
   const values = new Map(
@@ -40,28 +44,31 @@ export async function readTensors(path: string): Promise<Map<string, Float32Arra
 }
 
 export interface Rewrite {
-  /** Another name, or null to leave the tensor out. */
+  /** Returns another name, or null to omit the tensor. */
   rename?: (name: string) => string | null;
   type?: "F16" | "BF16" | "F32";
   reshape?: (name: string, shape: readonly number[]) => readonly number[];
-  /** Changes to config.json; undefined takes a key away. */
+  /** Changes to config.json. undefined removes a key. */
   config?: Record<string, unknown>;
 }
 
-/** A copy of a tiny model with its checkpoint or config changed. */
-export async function rewritten(name: TinyModel, folder: string, rewrite: Rewrite): Promise<string> {
+/** Copies a tiny model with a changed checkpoint or config. */
+export async function rewriteModel(name: TinyModel, folder: string, rewrite: Rewrite): Promise<string> {
   await mkdir(folder, { recursive: true });
-  await copyFile(join(folderOf(name), "tokenizer.json"), join(folder, "tokenizer.json"));
-  const config = JSON.parse(await readFile(join(folderOf(name), "config.json"), "utf8")) as Record<string, unknown>;
+  await copyFile(join(getFixtureFolder(name), "tokenizer.json"), join(folder, "tokenizer.json"));
+  const config = JSON.parse(await readFile(join(getFixtureFolder(name), "config.json"), "utf8")) as Record<
+    string,
+    unknown
+  >;
   await writeFile(join(folder, "config.json"), JSON.stringify({ ...config, ...rewrite.config }));
-  const file = await openSafetensors(join(folderOf(name), "model.safetensors"));
-  const types = { F16: "float16", BF16: "bfloat16", F32: "float32" } as const;
-  const dtype: SafetensorsType = rewrite.type ?? "F32";
+  const file = await openSafetensors(join(getFixtureFolder(name), "model.safetensors"));
+  const dtypes = { F16: "float16", BF16: "bfloat16", F32: "float32" } as const;
+  const dtype = rewrite.type ?? "F32";
   const tensors = [...file.entries].flatMap(([stored, entry]) => {
     const renamed = rewrite.rename ? rewrite.rename(stored) : stored;
     if (renamed === null) return [];
     const bytes = (): Uint8Array =>
-      scope(() => fromBytes(file.readSync(stored), entry.shape, "float32", types[rewrite.type ?? "F32"]).toBytes());
+      scope(() => fromBytes(file.readSync(stored), entry.shape, "float32", dtypes[dtype]).toBytes());
     return [{ name: renamed, dtype, shape: rewrite.reshape?.(stored, entry.shape) ?? entry.shape, bytes }];
   });
   await writeSafetensors(join(folder, "model.safetensors"), tensors);

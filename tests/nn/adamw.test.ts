@@ -1,12 +1,12 @@
 import { afterEach, describe, expect, it, vi } from "vitest";
 
-/** Operators that this test takes away, as an older libtorch would. */
-const lacking = vi.hoisted(() => new Set<string>());
+/** Operators that the test hides, like an older libtorch. */
+const missingOperators = vi.hoisted(() => new Set<string>());
 vi.mock("../../src/tensor/operator.js", async (original) => {
-  const door = await original<typeof import("../../src/tensor/operator.js")>();
-  const hasOperator: typeof door.hasOperator = (name, overload) =>
-    !lacking.has(name) && door.hasOperator(name, overload);
-  return { ...door, hasOperator };
+  const actual = await original<typeof import("../../src/tensor/operator.js")>();
+  const hasOperator: typeof actual.hasOperator = (name, overload) =>
+    !missingOperators.has(name) && actual.hasOperator(name, overload);
+  return { ...actual, hasOperator };
 });
 
 import { AdamW, clipGradNorm_, type ParameterUpdate } from "../../src/nn/index.js";
@@ -22,10 +22,10 @@ const { shapes, start, groups, steps, firstMoments } = reference.adamw as {
   firstMoments: Values;
 };
 
-afterEach(() => lacking.clear());
+afterEach(() => missingOperators.clear());
 
-/** Parameters and moments after the reference's ten steps. `changed` may put another change in a change's place. */
-function train(changed = (_name: string, change: ParameterUpdate): ParameterUpdate => change): {
+/** Parameters and moments after the ten steps of the reference. `modify` may replace an update. */
+function train(modify = (_name: string, update: ParameterUpdate): ParameterUpdate => update): {
   parameters: Values[];
   first: Values;
 } {
@@ -36,21 +36,23 @@ function train(changed = (_name: string, change: ParameterUpdate): ParameterUpda
     parameters,
     groups.map(({ names, decay, rate }) => ({ names, weightDecay: decay, learningRate: rate })),
   );
-  const seen: Values[] = [];
+  const history: Values[] = [];
   for (const step of steps) {
     optimizer.setLearningRateFactor(step.rate);
     scope(() => {
-      const changes = Object.entries(step.gradients).map(([name, values]): [string, ParameterUpdate] => {
-        const gate = step.gates[name];
-        const shape = gate?.length === 1 ? [] : shapes[name];
+      const updates = Object.entries(step.gradients).map(([name, values]): [string, ParameterUpdate] => {
+        const mask = step.gates[name];
+        const shape = mask?.length === 1 ? [] : shapes[name];
         return [
           name,
-          changed(name, { gradient: tensor(values, shapes[name]), mask: gate ? tensor(gate, shape) : null }),
+          modify(name, { gradient: tensor(values, shapes[name]), mask: mask ? tensor(mask, shape) : null }),
         ];
       });
-      optimizer.update(new Map(changes));
+      optimizer.update(new Map(updates));
     });
-    seen.push(Object.fromEntries([...parameters].map(([name, parameter]) => [name, [...parameter.toFloat32Array()]])));
+    history.push(
+      Object.fromEntries([...parameters].map(([name, parameter]) => [name, [...parameter.toFloat32Array()]])),
+    );
   }
   const first = Object.fromEntries(
     [...parameters.keys()].map((name) => [name, [...optimizer.firstMoment(name).toFloat32Array()]]),
@@ -58,7 +60,7 @@ function train(changed = (_name: string, change: ParameterUpdate): ParameterUpda
   expect(optimizer.step.item()).toBe(steps.length);
   optimizer.dispose();
   free(parameters);
-  return { parameters: seen, first };
+  return { parameters: history, first };
 }
 
 function expectClose(seen: Values, expected: Values, tolerance: number): void {
@@ -69,53 +71,56 @@ function expectClose(seen: Values, expected: Values, tolerance: number): void {
 }
 
 describe("AdamW", () => {
-  it("equals PyTorch's for ten steps: groups, falling rates, gates of one number and of one an element", () => {
+  it("matches PyTorch for ten steps with groups, decreasing rates, and masks with one or all elements", () => {
     const { parameters, first } = train();
     for (const [i, step] of steps.entries()) expectClose(parameters[i] as Values, step.parameters, 2e-6);
     expectClose(first, firstMoments, 1e-6);
   });
 
-  it("in plain operators equals the fused one to 1e-6", () => {
+  it("without the fused operator differs by less than 1e-6", () => {
     const fused = train();
-    lacking.add("_fused_adamw_");
-    const plain = train();
-    for (const [i, values] of plain.parameters.entries()) expectClose(values, fused.parameters[i] as Values, 1e-6);
-    expectClose(plain.first, fused.first, 1e-6);
+    missingOperators.add("_fused_adamw_");
+    const unfused = train();
+    for (const [i, values] of unfused.parameters.entries()) expectClose(values, fused.parameters[i] as Values, 1e-6);
+    expectClose(unfused.first, fused.first, 1e-6);
   });
 
-  it.each(["fused", "plain"])(
-    "a gate of 1 is no gate to the bit, one of 0 leaves the parameter to the bit (%s)",
+  it.each(["fused", "unfused"])(
+    "a mask of 1 is bitwise identical to no mask; a mask of 0 changes nothing (%s)",
     (form) => {
-      if (form === "plain") lacking.add("_fused_adamw_");
-      const constant = (value: number, name: string, whole: boolean): Tensor =>
-        tensor(new Float32Array(whole ? (start[name] as number[]).length : 1).fill(value), whole ? shapes[name] : []);
-      const none = train((_name, change) => ({ ...change, mask: null }));
-      for (const whole of [true, false]) {
-        expect(train((name, change) => ({ ...change, mask: constant(1, name, whole) }))).toEqual(none);
-        const still = train((name, change) => ({ ...change, mask: constant(0, name, whole) }));
+      if (form === "unfused") missingOperators.add("_fused_adamw_");
+      const constant = (value: number, name: string, perElement: boolean): Tensor =>
+        tensor(
+          new Float32Array(perElement ? (start[name] as number[]).length : 1).fill(value),
+          perElement ? shapes[name] : [],
+        );
+      const none = train((_name, update) => ({ ...update, mask: null }));
+      for (const perElement of [true, false]) {
+        expect(train((name, update) => ({ ...update, mask: constant(1, name, perElement) }))).toEqual(none);
+        const still = train((name, update) => ({ ...update, mask: constant(0, name, perElement) }));
         expectClose(still.parameters.at(-1) as Values, start, 1e-7); // as float32
         expect(still.parameters.at(-1)).toEqual(still.parameters[0]);
-        expect(still.first).toEqual(none.first); // the moments go on
+        expect(still.first).toEqual(none.first); // the moments are still updated
       }
     },
   );
 
-  it("takes a replaced gradient: what counts is what it is given", () => {
-    const doubled = train((name, change) => (name === "a" ? { ...change, gradient: change.gradient.mul(2) } : change));
-    const usual = train();
-    expect(doubled.first.a).not.toEqual(usual.first.a);
-    for (const [i, value] of (usual.first.a as number[]).entries())
+  it("uses the gradient that it receives", () => {
+    const doubled = train((name, update) => (name === "a" ? { ...update, gradient: update.gradient.mul(2) } : update));
+    const original = train();
+    expect(doubled.first.a).not.toEqual(original.first.a);
+    for (const [i, value] of (original.first.a as number[]).entries())
       expect(doubled.first.a?.[i]).toBeCloseTo(2 * value, 6);
-    expect(doubled.first.b).toEqual(usual.first.b);
+    expect(doubled.first.b).toEqual(original.first.b);
   });
 
-  it("takes a gradient whose memory is transposed for what it is", () => {
+  it("accepts a gradient with transposed memory", () => {
     const transposed = (gradient: Tensor): Tensor =>
       gradient.shape.length === 2 ? gradient.t().contiguous().t() : gradient;
-    expect(train((_name, change) => ({ ...change, gradient: transposed(change.gradient) }))).toEqual(train());
+    expect(train((_name, update) => ({ ...update, gradient: transposed(update.gradient) }))).toEqual(train());
   });
 
-  it("leaves a parameter without a change alone, moments and all", () => {
+  it("does not change parameters and moments without an update", () => {
     const parameters = new Map([
       ["a", tensor([1, 2]).requiresGrad_()],
       ["b", tensor([3]).requiresGrad_()],
@@ -131,7 +136,7 @@ describe("AdamW", () => {
     free(parameters);
   });
 
-  it("frees all it made", () => {
+  it("frees all tensors that it created", () => {
     const parameters = new Map([["a", tensor([1, 2])]]);
     const before = getMemoryStats().tensors;
     const optimizer = new AdamW(parameters, [{ names: ["a"], weightDecay: 0, learningRate: 1 }]);
@@ -142,25 +147,25 @@ describe("AdamW", () => {
     free(parameters);
   });
 
-  it("names a parameter that it was not given", () => {
+  it("names a missing parameter", () => {
     const [known, before] = [tensor([1, 2]), getMemoryStats().tensors];
     expect(() => new AdamW(new Map([["a", known]]), [{ names: ["a", "x"], weightDecay: 0, learningRate: 1 }])).toThrow(
       "no parameter x",
     );
-    // What was made before it failed is gone.
+    // The tensors created before the failure are freed.
     expect(getMemoryStats().tensors).toBe(before);
     free(known);
-    expect(() => new AdamW(new Map(), []).firstMoment("y")).toThrow("knows no parameter y");
+    expect(() => new AdamW(new Map(), []).firstMoment("y")).toThrow("has no parameter y");
   });
 
-  it("clipping in an older libtorch's way gives the same", () =>
+  it("clipping gives the same result without _foreach_mul_", () =>
     scope(() => {
       const gradients = (): Tensor[] => [tensor([3, 4]), tensor([12])];
-      const now = gradients();
-      clipGradNorm_(now, 1);
-      lacking.add("_foreach_mul_");
-      const then = gradients();
-      clipGradNorm_(then, 1);
-      expect(then.map((g) => [...g.toFloat32Array()])).toEqual(now.map((g) => [...g.toFloat32Array()]));
+      const foreach = gradients();
+      clipGradNorm_(foreach, 1);
+      missingOperators.add("_foreach_mul_");
+      const oneByOne = gradients();
+      clipGradNorm_(oneByOne, 1);
+      expect(oneByOne.map((g) => [...g.toFloat32Array()])).toEqual(foreach.map((g) => [...g.toFloat32Array()]));
     }));
 });

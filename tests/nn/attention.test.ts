@@ -1,12 +1,12 @@
 import { afterEach, describe, expect, it, vi } from "vitest";
 
-/** Operators that this test takes away, as an older libtorch would. */
-const lacking = vi.hoisted(() => new Set<string>());
+/** Operators that the test hides, like an older libtorch. */
+const missingOperators = vi.hoisted(() => new Set<string>());
 vi.mock("../../src/tensor/operator.js", async (original) => {
-  const door = await original<typeof import("../../src/tensor/operator.js")>();
-  const hasOperator: typeof door.hasOperator = (name, overload) =>
-    !lacking.has(name) && door.hasOperator(name, overload);
-  return { ...door, hasOperator };
+  const actual = await original<typeof import("../../src/tensor/operator.js")>();
+  const hasOperator: typeof actual.hasOperator = (name, overload) =>
+    !missingOperators.has(name) && actual.hasOperator(name, overload);
+  return { ...actual, hasOperator };
 });
 
 import { evalMode, scaledDotProductAttention, trainMode } from "../../src/nn/index.js";
@@ -14,8 +14,8 @@ import { grad, scope, seedGenerator, type Tensor, tensor, zeros } from "../../sr
 import reference from "../fixtures/nn.json" with { type: "json" };
 import { checkGradients } from "./finite-difference.js";
 
-afterEach(() => lacking.clear());
-const plain = (): unknown => lacking.add("scaled_dot_product_attention");
+afterEach(() => missingOperators.clear());
+const disableFused = (): unknown => missingOperators.add("scaled_dot_product_attention");
 
 const { query, key, value, bias, output } = reference.attention;
 const inputs = (): { query: Tensor; key: Tensor; value: Tensor; bias: Tensor } => ({
@@ -47,21 +47,21 @@ function expectClose(seen: readonly number[], expected: readonly number[]): void
   for (const [i, value] of expected.entries()) expect(seen[i]).toBeCloseTo(value, 5);
 }
 
-describe("attend", () => {
-  it("equals PyTorch's own, with padding left out, fused and plain", () => {
+describe("scaledDotProductAttention", () => {
+  it("matches PyTorch with padding, fused and unfused", () => {
     expectClose(run(true)[0] as number[], output);
-    plain();
+    disableFused();
     expectClose(run(true)[0] as number[], output);
   });
 
-  it.each([true, false])("gives the same values and gradients fused and plain (bias: %s)", (withBias) => {
+  it.each([true, false])("has the same values and gradients fused and unfused (bias: %s)", (withBias) => {
     const fused = run(withBias);
-    plain();
+    disableFused();
     for (const [i, values] of run(withBias).entries()) expectClose(values, fused[i] as number[]);
   });
 
-  it.each(["fused", "plain"])("has the gradient of its finite differences (%s)", (form) => {
-    if (form === "plain") plain();
+  it.each(["fused", "unfused"])("matches finite differences (%s)", (form) => {
+    if (form === "unfused") disableFused();
     const shapes = [
       [1, 2, 2, 3],
       [1, 2, 4, 3],
@@ -72,7 +72,7 @@ describe("attend", () => {
     checkGradients(shapes, (q, k, v) => scaledDotProductAttention(q, k, v, padded(), 0, evalMode), 1e-6);
   });
 
-  it("with dropout has the gradient of its finite differences, and drops what the seed says", () => {
+  it("matches finite differences with dropout, and the seed determines the mask", () => {
     const shapes = [
       [1, 1, 2, 3],
       [1, 1, 4, 3],
@@ -98,7 +98,7 @@ describe("attend", () => {
     expect(dropped(1)).not.toEqual(dropped(2));
   });
 
-  it("gives padding exactly no weight", () =>
+  it("gives padding a weight of exactly 0", () =>
     scope(() => {
       const given = inputs();
       const before = scaledDotProductAttention(
@@ -109,10 +109,10 @@ describe("attend", () => {
         0,
         evalMode,
       ).toFloat32Array();
-      const elsewhere = given.value.detach().clone();
-      elsewhere.narrow(0, 1, 1).narrow(2, 3, 2).add_(1000);
+      const changedValue = given.value.detach().clone();
+      changedValue.narrow(0, 1, 1).narrow(2, 3, 2).add_(1000);
       expect(
-        scaledDotProductAttention(given.query, given.key, elsewhere, given.bias, 0, evalMode).toFloat32Array(),
+        scaledDotProductAttention(given.query, given.key, changedValue, given.bias, 0, evalMode).toFloat32Array(),
       ).toEqual(before);
       expect(() =>
         scaledDotProductAttention(given.query, zeros([2, 2, 5, 3]), given.value, null, 0, evalMode),

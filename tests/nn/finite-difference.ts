@@ -1,7 +1,7 @@
 import { expect } from "vitest";
 import { grad, Rng, scope, type Tensor, tensor } from "../../src/tensor/index.js";
 
-/** Float64 values from a stream of their own, away from where a function has a kink. */
+/** Random float64 values away from 0, where some functions are not differentiable. */
 export function values(count: number, seed: string): Float64Array {
   const rng = new Rng(seed);
   return Float64Array.from({ length: count }, () => {
@@ -11,8 +11,8 @@ export function values(count: number, seed: string): Float64Array {
 }
 
 /**
- * Compares the gradient of a scalar function of float64 tensors with central differences, element by element. The output is summed
- * with fixed weights, so that no gradient hides behind a constant sum.
+ * Compares the gradient of a function of float64 tensors with central differences, element by
+ * element. The output is summed with fixed random weights, because a plain sum may be constant.
  */
 export function checkGradients(
   shapes: readonly (readonly number[])[],
@@ -35,14 +35,14 @@ export function checkGradients(
   for (const [i, point] of points.entries()) {
     for (let k = 0; k < point.length; k++) {
       const at = point[k] as number;
-      const beside = (shift: number): number => {
+      const evaluateAt = (shift: number): number => {
         point[k] = at + shift;
         return scope(() => total(inputs()).item());
       };
-      const numeric = (beside(step) - beside(-step)) / (2 * step);
+      const numeric = (evaluateAt(step) - evaluateAt(-step)) / (2 * step);
       point[k] = at;
       const exact = analytic[i]?.[k] as number;
-      expect(Math.abs(numeric - exact), `input ${i}[${k}]: ${exact}, by differences ${numeric}`).toBeLessThan(
+      expect(Math.abs(numeric - exact), `input ${i}[${k}]: ${exact}, finite difference ${numeric}`).toBeLessThan(
         tolerance * Math.max(1, Math.abs(exact)),
       );
     }

@@ -28,18 +28,18 @@ const layer = (weight: Tensor, bias: Tensor): Map<string, Tensor> =>
     ["x.bias", bias],
   ]);
 
-describe("gradients by finite differences", () => {
-  it("dense, of a matrix and of a batch of them", () => {
+describe("gradients match finite differences", () => {
+  it("dense, for a matrix and a batch of matrices", () => {
     checkGradients([[4, 3], [2, 3], [2]], (input, weight, bias) => dense(layer(weight, bias), "x", input));
     checkGradients([[2, 2, 3], [2, 3], [2]], (input, weight, bias) => dense(layer(weight, bias), "x", input));
   });
 
-  it("embed, with rows used twice and never", () => {
+  it("embed, with rows used twice and not at all", () => {
     const ids = (): Tensor => tensor(new Int32Array([1, 3, 1, 0]), [2, 2]);
     checkGradients([[5, 3]], (weight) => embed(new Map([["x.weight", weight]]), "x", ids()));
   });
 
-  it("normalize", () => {
+  it("layerNorm", () => {
     checkGradients(
       [[2, 3, 5], [5], [5]],
       (input, weight, bias) => layerNorm(layer(weight, bias), "x", input, 1e-5),
@@ -47,7 +47,7 @@ describe("gradients by finite differences", () => {
     );
   });
 
-  it("drop, with the same entries dropped each time", () => {
+  it("dropout, with the same mask each time", () => {
     checkGradients([[4, 5]], (input) => {
       seedGenerator("cpu", 3);
       return dropout(input, 0.4, trainMode);
@@ -60,40 +60,40 @@ describe("gradients by finite differences", () => {
 });
 
 describe("values", () => {
-  it("of activations equal PyTorch's", () => {
+  it("of activations match PyTorch", () => {
     const { x, ...expected } = reference.layers;
     for (const [name, values] of Object.entries(expected)) {
-      const seen = scope(() => activate(tensor(x), name as Activation).toFloat32Array());
-      for (const [i, value] of values.entries()) expect(seen[i]).toBeCloseTo(value, 6);
+      const output = scope(() => activate(tensor(x), name as Activation).toFloat32Array());
+      for (const [i, value] of values.entries()) expect(output[i]).toBeCloseTo(value, 6);
     }
   });
 
-  it("drop keeps its input outside training and at a share of 0", () =>
+  it("dropout returns its input in eval mode and with p = 0", () =>
     scope(() => {
       const input = ones([10]);
       expect(dropout(input, 0.5, evalMode)).toBe(input);
       expect(dropout(input, 0, trainMode)).toBe(input);
     }));
 
-  it.each([0.1, 0.5, 0.9])("drop zeroes about its share (%s) and scales the rest", (share) => {
+  it.each([0.1, 0.5, 0.9])("dropout zeroes elements with probability %s and scales the rest", (p) => {
     seedGenerator("cpu", 5);
     const count = 200_001;
-    const seen = scope(() => dropout(ones([count]), share, trainMode).toFloat32Array());
-    const zeros = seen.filter((value) => value === 0).length;
-    expect(Math.abs(zeros / count - share)).toBeLessThan(4 * Math.sqrt((share * (1 - share)) / count));
-    expect(seen.every((value) => value === 0 || Math.abs(value - 1 / (1 - share)) < 1e-5)).toBe(true);
-    // Neighbours fall independently of each other, in pairs of one random word as across them.
+    const output = scope(() => dropout(ones([count]), p, trainMode).toFloat32Array());
+    const zeros = output.filter((value) => value === 0).length;
+    expect(Math.abs(zeros / count - p)).toBeLessThan(4 * Math.sqrt((p * (1 - p)) / count));
+    expect(output.every((value) => value === 0 || Math.abs(value - 1 / (1 - p)) < 1e-5)).toBe(true);
+    // Neighbors are independent, within the two elements of one random word and across words.
     for (const distance of [1, 2, 3]) {
-      const both = seen.filter((value, i) => value === 0 && seen[i + distance] === 0).length;
-      expect(Math.abs(both / count - share ** 2)).toBeLessThan(0.005);
+      const both = output.filter((value, i) => value === 0 && output[i + distance] === 0).length;
+      expect(Math.abs(both / count - p ** 2)).toBeLessThan(0.005);
     }
   });
 
-  it("drop at a share of 1 leaves nothing", () => {
+  it("dropout with p = 1 zeroes everything", () => {
     expect(scope(() => [...dropout(ones([5]), 1, trainMode).toFloat32Array()])).toEqual([0, 0, 0, 0, 0]);
   });
 
-  it("drop draws another mask each time, the same by seed, on any number of threads", () => {
+  it("dropout masks depend only on the seed, not on the thread count", () => {
     const before = getNumThreads();
     const masks = (count: number): Buffer[] => {
       setNumThreads(count);
@@ -105,11 +105,11 @@ describe("values", () => {
     expect(first.equals(second)).toBe(false);
     expect(masks(2).map((mask, i) => mask.equals(i === 0 ? first : second))).toEqual([true, true]);
     setNumThreads(before);
-    expect(() => dropoutMask([2], 1, "float32")).toThrow("expected a share in [0, 1), received 1");
+    expect(() => dropoutMask([2], 1, "float32")).toThrow("expected a probability in [0, 1), received 1");
     expect(() => dropoutMask([2], 0.5, "int64" as "float32")).toThrow("received Long");
   });
 
-  it("a missing weight is named", () => {
-    expect(() => dense(new Map(), "x", ones([1]))).toThrow("the weights hold no x.weight");
+  it("a missing parameter is named", () => {
+    expect(() => dense(new Map(), "x", ones([1]))).toThrow("there is no parameter x.weight");
   });
 });

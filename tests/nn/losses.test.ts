@@ -19,14 +19,14 @@ describe("losses", () => {
   const q = (): Tensor => tensor(losses.q, [4, 3]);
   const labels = (count = 4): Tensor => tensor(Int32Array.from(losses.labels.slice(0, count)));
 
-  it("equal PyTorch's", () =>
+  it("match PyTorch", () =>
     scope(() => {
       expect(crossEntropy(p(), labels()).item()).toBeCloseTo(losses.crossEntropy, 5);
       expect(klDivergence(p(), q()).item()).toBeCloseTo(losses.divergence, 5);
       expect(symmetricKl(p(), q()).item()).toBeCloseTo(losses.symmetricDivergence, 5);
     }));
 
-  it("have the gradients of their finite differences, on both sides", () => {
+  it("match finite differences for both arguments", () => {
     checkGradients([[3, 3]], (logits) => crossEntropy(logits, labels(3)));
     for (const loss of [klDivergence, symmetricKl, klDivergencePerExample])
       checkGradients(
@@ -38,14 +38,14 @@ describe("losses", () => {
       );
   });
 
-  it("vanish between equal scores, and do not mind a shift", () =>
+  it("are 0 for equal logits and ignore a constant shift", () =>
     scope(() => {
       expect(klDivergence(p(), p()).item()).toBe(0);
       expect(symmetricKl(p(), p().add(5)).item()).toBeCloseTo(0, 6);
       expect([...klDivergencePerExample(p(), q()).shape]).toEqual([4]);
     }));
 
-  it("stay finite for scores far apart", () =>
+  it("are finite for logits far apart", () =>
     scope(() => {
       const far = tensor([1000, -1000], [1, 2]);
       const other = tensor([-1000, 1000], [1, 2]);
@@ -53,15 +53,15 @@ describe("losses", () => {
       expect(crossEntropy(far, tensor(new Int32Array([1]))).item()).toBe(2000);
     }));
 
-  it("name a label out of range", () => {
+  it("name a label that is out of range", () => {
     expect(() => scope(() => crossEntropy(zeros([1, 2]), tensor(new Int32Array([2]))))).toThrow(
       /cross_entropy_loss.*Target 2/,
     );
   });
 });
 
-describe("clipping by the global norm", () => {
-  it.each(clipping.cases)("equals PyTorch's at a limit of $limit", ({ limit, norm, clipped }) =>
+describe("clipGradNorm_", () => {
+  it.each(clipping.cases)("matches PyTorch with a maximum norm of $limit", ({ limit, norm, clipped }) =>
     scope(() => {
       const gradients = clipping.gradients.map((values, i) => tensor(values, i === 0 ? [3, 2] : [4]));
       expect(clipGradNorm_(gradients, limit).item()).toBeCloseTo(norm, 5);
@@ -71,7 +71,7 @@ describe("clipping by the global norm", () => {
     }),
   );
 
-  it("leaves gradients of zero alone", () =>
+  it("does not change zero gradients", () =>
     scope(() => {
       const gradient = zeros([3]);
       expect(clipGradNorm_([gradient], 1).item()).toBe(0);
@@ -81,24 +81,24 @@ describe("clipping by the global norm", () => {
 });
 
 describe("schedules", () => {
-  const { constant, linear, withWarmup: warmedUp, epochFactors } = schedules;
-  const curve = (schedule: schedules.Schedule, updates: number): number[] =>
-    Array.from({ length: updates }, (_, update) => schedule(update, updates, 0));
+  const { constant, linear, withWarmup, epochFactors } = schedules;
+  const curve = (schedule: schedules.Schedule, totalSteps: number): number[] =>
+    Array.from({ length: totalSteps }, (_, step) => schedule(step, totalSteps, 0));
 
-  it("constant is 1 throughout; linear falls from 1 and would be 0 after the last update", () => {
+  it("constant is always 1; linear falls from 1 to 0 after the last step", () => {
     expect(curve(constant, 3)).toEqual([1, 1, 1]);
     expect(curve(linear, 4)).toEqual([1, 0.75, 0.5, 0.25]);
     expect(linear(4, 4, 0)).toBe(0);
     expect(linear(0, 0, 0)).toBe(0);
   });
 
-  it("a warm-up rises from 0 over its share, then falls over the rest", () => {
-    expect(curve(warmedUp(0.5, linear), 8)).toEqual([0, 0.25, 0.5, 0.75, 1, 0.75, 0.5, 0.25]);
-    expect(curve(warmedUp(0, linear), 2)).toEqual([1, 0.5]);
-    expect(curve(warmedUp(0.1, constant), 5)).toEqual([1, 1, 1, 1, 1]); // less than one update
+  it("warmup rises from 0 over its fraction of the steps, then the schedule falls", () => {
+    expect(curve(withWarmup(0.5, linear), 8)).toEqual([0, 0.25, 0.5, 0.75, 1, 0.75, 0.5, 0.25]);
+    expect(curve(withWarmup(0, linear), 2)).toEqual([1, 0.5]);
+    expect(curve(withWarmup(0.1, constant), 5)).toEqual([1, 1, 1, 1, 1]); // less than one step
   });
 
-  it("factors an epoch: the last one holds on", () => {
+  it("epochFactors repeats the last factor", () => {
     const schedule = epochFactors([0.1, 0.55, 1]);
     expect([0, 1, 2, 3].map((epoch) => schedule(0, 10, epoch))).toEqual([0.1, 0.55, 1, 1]);
     expect(epochFactors([])(0, 1, 0)).toBe(1);

@@ -76,7 +76,7 @@ test("the original stands above with the changed words marked, the change below 
   const ins = [...card.querySelectorAll(".version ins")].map((mark) => mark.firstChild!.textContent);
   expect(ins).toEqual(["Purchase", "ere"]);
   const cells = [...card.querySelectorAll(".gold td")].map((cell) => cell.textContent);
-  expect(cells).toEqual(["93.0 %", "31.0 %"]);
+  expect(cells).toEqual(["93.0%", "31.0%"]);
   expect(card.getAttribute("data-kinds")).toBe("success");
 });
 

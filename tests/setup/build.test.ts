@@ -1,68 +1,74 @@
 import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { buildAddon, buildFolder, completeBuild, verifyAddon, whatToBuild } from "../../scripts/setup/build.mjs";
+import {
+  buildAddon,
+  completeBuild,
+  decideWhatToBuild,
+  getBuildFolder,
+  verifyAddon,
+} from "../../scripts/setup/build.mjs";
 import { inspectLibtorch } from "../../scripts/setup/inspect.mjs";
 import { readJson } from "../../scripts/setup/stamp.mjs";
 import { environment, put, putLibtorch, temporaryFolder } from "./trees.js";
 
 const env = environment("/nowhere");
 
-/** A checkout whose addon was built. */
-function built() {
+/** Creates a checkout with a built addon. */
+function createBuild() {
   const root = temporaryFolder();
-  const folder = buildFolder(root, env);
-  put(join(root, "native/door.cc"), "// door");
+  const folder = getBuildFolder(root, env);
+  put(join(root, "native/dispatch.cc"), "// dispatch");
   put(join(folder, "temper.node"));
   const path = putLibtorch(join(root, ".torch/torch"));
   const libtorch = () => inspectLibtorch(path, "target", env);
   completeBuild(root, folder, libtorch());
-  return { root, folder, path, libtorch, needed: () => whatToBuild(root, folder, libtorch()) };
+  return { root, folder, path, libtorch, needed: () => decideWhatToBuild(root, folder, libtorch()) };
 }
 
-describe("whatToBuild", () => {
-  it("is nothing when nothing changed", () => {
-    expect(built().needed()).toBe("nothing");
+describe("decideWhatToBuild", () => {
+  it("returns nothing if nothing changed", () => {
+    expect(createBuild().needed()).toBe("nothing");
   });
 
-  it("is the sources when these changed, one came, or the addon is gone", () => {
-    const changed = built();
-    put(join(changed.root, "native/door.cc"), "// Door");
+  it("returns sources if a source changed or was added, or the addon is missing", () => {
+    const changed = createBuild();
+    put(join(changed.root, "native/dispatch.cc"), "// Dispatch");
     expect(changed.needed()).toBe("sources");
-    const added = built();
+    const added = createBuild();
     put(join(added.root, "native/slots.h"));
     expect(added.needed()).toBe("sources");
-    const gone = built();
-    rmSync(join(gone.folder, "temper.node"));
-    expect(gone.needed()).toBe("sources");
+    const missing = createBuild();
+    rmSync(join(missing.folder, "temper.node"));
+    expect(missing.needed()).toBe("sources");
   });
 
-  it("is everything when libtorch changed, or the build never came to its end", () => {
-    const updated = built();
+  it("returns everything if libtorch changed or the build was interrupted", () => {
+    const updated = createBuild();
     putLibtorch(updated.path, { version: "2.16.0" });
     expect(updated.needed()).toBe("everything");
-    const cut = built();
-    put(join(cut.path, "lib/libtorch_cpu.so"), "c");
-    expect(cut.needed()).toBe("everything");
-    const interrupted = built();
+    const truncated = createBuild();
+    put(join(truncated.path, "lib/libtorch_cpu.so"), "c");
+    expect(truncated.needed()).toBe("everything");
+    const interrupted = createBuild();
     rmSync(join(interrupted.folder, "stamp.json"));
     expect(interrupted.needed()).toBe("everything");
-    const garbled = built();
-    writeFileSync(join(garbled.folder, "stamp.json"), '{"libtorch":');
-    expect(garbled.needed()).toBe("everything");
+    const damaged = createBuild();
+    writeFileSync(join(damaged.folder, "stamp.json"), '{"libtorch":');
+    expect(damaged.needed()).toBe("everything");
   });
 
-  it("is everything in a checkout that was moved", () => {
-    const { folder, libtorch } = built();
+  it("returns everything for a moved checkout", () => {
+    const { folder, libtorch } = createBuild();
     const moved = temporaryFolder();
-    put(join(moved, "native/door.cc"), "// door");
-    expect(whatToBuild(moved, folder, libtorch())).toBe("everything");
+    put(join(moved, "native/dispatch.cc"), "// dispatch");
+    expect(decideWhatToBuild(moved, folder, libtorch())).toBe("everything");
   });
 });
 
 describe("the build folder", () => {
-  it("holds the facts of the libtorch that was used", () => {
-    const { folder, path } = built();
+  it("contains information about the libtorch", () => {
+    const { folder, path } = createBuild();
     expect(readJson(join(folder, "libtorch.json"))).toEqual({
       path,
       version: "2.15.0",
@@ -72,23 +78,23 @@ describe("the build folder", () => {
     });
   });
 
-  it("is another one where TEMPER_BUILD says so", () => {
-    expect(buildFolder("/there", { TEMPER_BUILD: "build/debian" })).toBe("/there/build/debian");
-    expect(buildFolder("/there", {})).toBe("/there/build/native");
+  it("can be set with TEMPER_BUILD", () => {
+    expect(getBuildFolder("/there", { TEMPER_BUILD: "build/debian" })).toBe("/there/build/debian");
+    expect(getBuildFolder("/there", {})).toBe("/there/build/native");
   });
 
-  it("is left alone when there are no tools to build with", () => {
-    const { root, folder, libtorch } = built();
+  it("is not changed if the build tools are missing", () => {
+    const { root, folder, libtorch } = createBuild();
     expect(() => buildAddon({ root, folder, libtorch: libtorch(), env, clean: true })).toThrow(
-      /needs cmake and c\+\+ .*apt-get install/,
+      /needs cmake and c\+\+\. .*apt-get install/,
     );
-    expect(whatToBuild(root, folder, libtorch())).toBe("nothing");
+    expect(decideWhatToBuild(root, folder, libtorch())).toBe("nothing");
   });
 });
 
 describe("verifyAddon", () => {
-  it("tells why an addon does not load", () => {
-    const { folder, libtorch } = built();
+  it("explains why an addon does not load", () => {
+    const { folder, libtorch } = createBuild();
     expect(verifyAddon(folder, libtorch(), env)).toMatch(/file too short/);
   });
 });

@@ -7,8 +7,8 @@ import { environment, put, putLibtorch, putScript, temporaryFolder } from "./tre
 
 const loads = () => {};
 
-/** A machine with a libtorch in every place where one is looked for. */
-function machine() {
+/** Creates a libtorch in every place that is searched. */
+function createHost() {
   const root = temporaryFolder();
   const places = {
     LIBTORCH: putLibtorch(join(root, "given")),
@@ -26,8 +26,8 @@ function machine() {
 }
 
 describe("findLibtorch", () => {
-  it("takes LIBTORCH, the Python on PATH, .venv, .torch and the system's, in this order", () => {
-    const { places, ...options } = machine();
+  it("tries LIBTORCH, the Python on PATH, .venv, .torch and the system, in this order", () => {
+    const { places, ...options } = createHost();
     const found: string[] = [];
     const probe = ({ source }: Libtorch) => {
       found.push(source);
@@ -42,8 +42,8 @@ describe("findLibtorch", () => {
     expect(found).toEqual(["python", "venv", "target", "system"]);
   });
 
-  it("passes over a libtorch that does not load, and says why", () => {
-    const options = machine();
+  it("skips a libtorch that does not load and returns the reason", () => {
+    const options = createHost();
     const probe = ({ source }: Libtorch) => {
       if (source === "python") throw new Error("libcudart.so.13 is missing");
     };
@@ -52,8 +52,8 @@ describe("findLibtorch", () => {
     expect(rejected).toEqual([{ source: "python", path: options.places.python, reason: "libcudart.so.13 is missing" }]);
   });
 
-  it("puts no other in the place of a LIBTORCH that is broken", () => {
-    const options = machine();
+  it("does not replace a broken LIBTORCH", () => {
+    const options = createHost();
     const { libtorch, rejected } = findLibtorch({
       ...options,
       env: { ...options.env, LIBTORCH: "/nowhere" },
@@ -63,15 +63,15 @@ describe("findLibtorch", () => {
     expect(rejected).toEqual([{ source: "LIBTORCH", path: "/nowhere", reason: "there is no such folder" }]);
   });
 
-  it("takes LIBTORCH as an unpacked archive's or site-packages' folder too", () => {
+  it("accepts the folder of an archive or site-packages as LIBTORCH", () => {
     const root = temporaryFolder();
     putLibtorch(join(root, "archive/libtorch"));
     const env = environment("/nowhere", { LIBTORCH: join(root, "archive") });
     expect(findLibtorch({ root, env, probe: loads }).libtorch?.path).toBe(join(root, "archive/libtorch"));
   });
 
-  it("goes on when Python has no torch, is broken or is not there", () => {
-    const { root, places, systemFolders } = machine();
+  it("continues if Python has no torch, is broken or is missing", () => {
+    const { root, places, systemFolders } = createHost();
     for (const script of ["echo", "exit 3"]) {
       putScript(join(root, "bin/python3"), script);
       expect(findLibtorch({ root, env: environment(join(root, "bin")), probe: loads }).libtorch?.path).toBe(
@@ -84,21 +84,21 @@ describe("findLibtorch", () => {
     );
   });
 
-  it("calls an activated .venv by its own name", () => {
-    const { root, places } = machine();
+  it("recognizes an activated .venv", () => {
+    const { root, places } = createHost();
     putScript(join(root, "bin/python3"), `echo ${places.venv}`);
     expect(findLibtorch({ root, env: environment(join(root, "bin")), probe: loads }).libtorch?.source).toBe("venv");
   });
 
-  it("does not try what is known to load", () => {
-    const options = machine();
+  it("does not probe a trusted libtorch", () => {
+    const options = createHost();
     const probe = () => {
       throw new Error("tried");
     };
     expect(findLibtorch({ ...options, probe, trusted: () => true }).libtorch?.source).toBe("LIBTORCH");
   });
 
-  it("finds nothing on a bare machine", () => {
+  it("finds nothing on an empty host", () => {
     const root = temporaryFolder();
     put(join(root, ".venv/pyvenv.cfg"));
     expect(findLibtorch({ root, env: environment("/nowhere"), systemFolders: [root] })).toEqual({
@@ -109,7 +109,7 @@ describe("findLibtorch", () => {
 });
 
 describe("setup --dry-run", () => {
-  it("refuses a libtorch that was named and does not serve, as the real one does", () => {
+  it("rejects an unusable LIBTORCH, like setup itself", () => {
     const root = temporaryFolder();
     const env = environment("/nowhere", { LIBTORCH: "/nope" });
     for (const dryRun of [true, false])

@@ -2,7 +2,7 @@ import { readFileSync, rmSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { inspectLibtorch, isAtLeast } from "../../scripts/setup/inspect.mjs";
-import { loadFailure, probeLibtorch } from "../../scripts/setup/probe.mjs";
+import { getLoadFailure, probeLibtorch } from "../../scripts/setup/probe.mjs";
 import { environment, NEW_ABI, OLD_ABI, put, putLibtorch, temporaryFolder } from "./trees.js";
 
 const env = environment("/nowhere");
@@ -24,7 +24,7 @@ describe("inspectLibtorch", () => {
     });
   });
 
-  it("compares versions by number", () => {
+  it("compares versions numerically", () => {
     expect(isAtLeast("1.13.1", "1.13")).toBe(true);
     expect(isAtLeast("1.9.1", "1.13")).toBe(false);
     expect(isAtLeast("2.15.0", "2")).toBe(true);
@@ -34,18 +34,18 @@ describe("inspectLibtorch", () => {
     ["include/ATen/ATen.h", /headers are missing/],
     ["lib/libtorch_cpu.so", /libraries are missing \(lib\/libtorch_cpu.so\)/],
     ["lib/libc10.so", /libraries are missing \(lib\/libc10.so\)/],
-    ["include/torch/csrc/api/include/torch/version.h", /which version/],
-  ])("says so when %s is missing", (file, message) => {
+    ["include/torch/csrc/api/include/torch/version.h", /do not contain a version/],
+  ])("throws if %s is missing", (file, message) => {
     const folder = putLibtorch(temporaryFolder());
     rmSync(join(folder, file));
     expect(() => inspectLibtorch(folder, "LIBTORCH", env)).toThrow(message);
   });
 
-  it("refuses a libtorch that is too old, and a libc10 without symbols", () => {
+  it("rejects a libtorch that is too old, and a libc10 without symbols", () => {
     const old = putLibtorch(temporaryFolder(), { version: "1.9.0" });
-    expect(() => inspectLibtorch(old, "python", env)).toThrow("it is version 1.9.0; 1.13 or newer is needed");
+    expect(() => inspectLibtorch(old, "python", env)).toThrow("it is version 1.9.0; 1.13 or newer is required");
     const empty = putLibtorch(temporaryFolder(), { symbols: "" });
-    expect(() => inspectLibtorch(empty, "python", env)).toThrow(/libc10.so is broken/);
+    expect(() => inspectLibtorch(empty, "python", env)).toThrow(/libc10.so is damaged/);
   });
 });
 
@@ -64,7 +64,7 @@ describe("a GPU build", () => {
     return { site, torch };
   }
 
-  it("needs libraries, runtime and headers, all of one major version", () => {
+  it("needs libraries, a runtime and headers of the same major version", () => {
     const { site, torch } = putCuda(13);
     expect(inspectLibtorch(torch, "venv", forced).cuda).toEqual({
       includes: [join(site, "nvidia/cu13/include"), join(site, "nvidia/cu13/include/cccl")],
@@ -75,11 +75,11 @@ describe("a GPU build", () => {
   });
 
   it.each([
-    ["torch/lib/libtorch_cuda.so", /built for the CPU alone \(no libtorch_cuda.so\)/],
+    ["torch/lib/libtorch_cuda.so", /built for the CPU only \(no libtorch_cuda.so\)/],
     ["nvidia/cu13/include/crt/host_defines.h", /pip install "cuda-toolkit/],
     ["nvidia/cu13/include/cccl/nv/target", /headers were not found/],
     ["nvidia/cu13/lib/libcudart.so.13", /runtime \(libcudart.so\) was not found/],
-  ])("is refused without %s", (file, message) => {
+  ])("is rejected without %s", (file, message) => {
     const { site, torch } = putCuda(13);
     rmSync(join(site, file));
     expect(() => inspectLibtorch(torch, "venv", forced)).toThrow(message);
@@ -97,7 +97,7 @@ describe("probeLibtorch", () => {
     return { torch, record, probe: () => probeLibtorch(inspectLibtorch(torch, "venv", env)) };
   }
 
-  it("notices an interrupted pip: no record, files missing or cut short", () => {
+  it("detects an interrupted pip: no record, missing or truncated files", () => {
     const { torch, record, probe } = putWheel();
     truncateSync(join(torch, "lib/libtorch_cpu.so"), 2);
     expect(probe).toThrow("torch/lib/libtorch_cpu.so has 2 bytes instead of 3");
@@ -108,12 +108,12 @@ describe("probeLibtorch", () => {
     expect(probe).toThrow("its installation was interrupted");
   });
 
-  it("notices a library that does not load", () => {
+  it("detects a library that does not load", () => {
     expect(putWheel().probe).toThrow(/^libtorch_cpu.so does not load: .*(file too short|ELF)/);
   });
 
-  it("accepts a library that does", () => {
+  it("accepts a library that loads", () => {
     const library = readFileSync("/proc/self/maps", "utf8").match(/\/\S*\/libm[.-]\S+/)?.[0];
-    expect(loadFailure(library!)).toBeUndefined();
+    expect(getLoadFailure(library!)).toBeUndefined();
   });
 });

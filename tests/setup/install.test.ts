@@ -1,15 +1,15 @@
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { installLibtorch, pipWays } from "../../scripts/setup/install.mjs";
-import { failureMessage } from "../../scripts/setup/remedies.mjs";
+import { installLibtorch, listPipInstallations } from "../../scripts/setup/install.mjs";
+import { formatFailure } from "../../scripts/setup/remedies.mjs";
 import { environment, putLibtorch, putScript, temporaryFolder } from "./trees.js";
 
 /**
- * A machine with a Python that obeys `rules`, lines of a shell `case` over its arguments, and that installs a libtorch where
- * pip would. Every call is noted.
+ * Creates a fake Python that installs a libtorch like pip and logs every call. `rules` are lines of
+ * a shell `case` over its arguments.
  */
-function machine(rules: string) {
+function createHost(rules: string) {
   const root = temporaryFolder();
   const wheel = putLibtorch(join(root, "wheel"));
   const calls = join(root, "calls");
@@ -32,8 +32,8 @@ esac`,
 }
 
 describe("installLibtorch", () => {
-  it("makes a .venv, tries PyTorch's CPU index first and takes the light way after it", () => {
-    const { run, lines, calls } = machine("");
+  it("creates a .venv, tries PyTorch's CPU index first and then the small installation", () => {
+    const { run, lines, calls } = createHost("");
     const { libtorch, attempts } = run();
     expect(libtorch?.source).toBe("venv");
     expect(attempts).toHaveLength(1);
@@ -42,62 +42,59 @@ describe("installLibtorch", () => {
         .filter((call) => call.includes(" install "))
         .map((call) => call.match(/--index-url|nvidia-cuda-cupti/)?.[0]),
     ).toEqual(["--index-url", "nvidia-cuda-cupti"]);
-    expect(lines.join("\n")).toMatch(/the engine Temper computes with.*about 200 MB.*about 600 MB/s);
+    expect(lines.join("\n")).toMatch(/No usable libtorch.*200 MB.*600 MB/s);
   });
 
-  it("uses pip's --target where there is no venv, under its name only when whole", () => {
-    const { root, run } = machine('"-m venv"*) exit 1;;');
+  it("uses pip --target without venv, and renames the folder only when it is complete", () => {
+    const { root, run } = createHost('"-m venv"*) exit 1;;');
     expect(run().libtorch).toMatchObject({ source: "target", path: join(root, ".torch/torch") });
     expect(existsSync(join(root, "build/torch.partial"))).toBe(false);
     expect(existsSync(join(root, ".venv"))).toBe(false);
   });
 
-  it("fetches pip's wheel where there is no pip either", () => {
-    const { run, calls, lines } = machine('"-m venv"*|"-m pip"*) exit 1;;\n*fetch_pip.py*) echo /there/pip-1.whl;;');
+  it("downloads the wheel of pip if there is no pip", () => {
+    const { run, calls, lines } = createHost('"-m venv"*|"-m pip"*) exit 1;;\n*fetch_pip.py*) echo /there/pip-1.whl;;');
     expect(run().libtorch?.source).toBe("target");
     expect(calls().some((call) => call.startsWith("/there/pip-1.whl/pip install"))).toBe(true);
-    expect(lines.join("\n")).toContain("no pip: downloading");
+    expect(lines.join("\n")).toContain("no pip. Downloading");
   });
 
-  it("leaves alone a .venv that someone made without pip", () => {
-    const { root, run, python } = machine("");
+  it("does not change a .venv without pip", () => {
+    const { root, run, python } = createHost("");
     putScript(join(root, ".venv/bin/python"), `case "$*" in "-m pip"*) exit 1;; esac; exec ${python} "$@"`);
     expect(run().libtorch?.source).toBe("target");
     expect(existsSync(join(root, ".venv/bin/python"))).toBe(true);
   });
 
-  it("says of each way why it failed", () => {
-    const { run } = machine("*install*) exit 1;;");
+  it("returns the reason of every failure", () => {
+    const { run } = createHost("*install*) exit 1;;");
     const { libtorch, attempts } = run();
     expect(libtorch).toBeUndefined();
     expect(attempts.map(({ reason }) => reason)).toEqual([
-      ...Array(3).fill("pip failed; its lines are above"),
-      "there is no apt-get here",
+      ...Array(3).fill("pip failed; see its messages above"),
+      "apt-get is not available",
     ]);
     const bare = installLibtorch({ root: temporaryFolder(), env: environment("/nowhere"), log: () => {} });
-    expect(bare.attempts.map(({ reason }) => reason)).toEqual([
-      "there is no python3 on PATH",
-      "there is no apt-get here",
-    ]);
+    expect(bare.attempts.map(({ reason }) => reason)).toEqual(["python3 is not on PATH", "apt-get is not available"]);
   });
 });
 
-describe("pipWays", () => {
-  it("asks the CPU index once and briefly", () => {
-    expect(pipWays(environment(""))[0]?.args.join(" ")).toMatch(
+describe("listPipInstallations", () => {
+  it("uses the CPU index without retries and with a short timeout", () => {
+    expect(listPipInstallations(environment(""))[0]?.args.join(" ")).toMatch(
       /--no-deps .*--retries 0 --timeout \d torch==2\.15\.0$/,
     );
   });
 
-  it("takes all of CUDA on a machine with a GPU, and another version where TEMPER_TORCH says so", () => {
-    const ways = pipWays({ TEMPER_CUDA: "1", TEMPER_TORCH: "2.14.1" });
-    expect(ways[0]?.args).toEqual(["torch==2.14.1", "cuda-toolkit[cccl,crt]"]);
+  it("installs CUDA on a host with a GPU, and the version in TEMPER_TORCH", () => {
+    const installations = listPipInstallations({ TEMPER_CUDA: "1", TEMPER_TORCH: "2.14.1" });
+    expect(installations[0]?.args).toEqual(["torch==2.14.1", "cuda-toolkit[cccl,crt]"]);
   });
 });
 
-describe("failureMessage", () => {
-  it("names what was found, what was tried, and every remedy", () => {
-    const message = failureMessage(
+describe("formatFailure", () => {
+  it("lists what was found, what was tried, and every remedy", () => {
+    const message = formatFailure(
       [{ source: "python", path: "/site/torch", reason: "libcudart.so.13 is missing" }],
       [{ what: "torch==2.15.0", reason: "pip failed" }],
     );

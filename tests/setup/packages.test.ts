@@ -14,7 +14,7 @@ const lock = (version: string, more = {}) =>
     },
   });
 
-function installed() {
+function createInstallation() {
   const root = temporaryFolder();
   put(join(root, "package-lock.json"), lock("4.6.7"));
   put(
@@ -26,21 +26,21 @@ function installed() {
 }
 
 describe("whatIsAmiss", () => {
-  it("is nothing when every package of the lock is there, but for other platforms' ones", () => {
-    expect(whatIsAmiss(installed())).toBeUndefined();
+  it("returns nothing if every package of the lock is installed, except those of other platforms", () => {
+    expect(whatIsAmiss(createInstallation())).toBeUndefined();
   });
 
-  it("notices an interrupted npm ci, a changed lock, a new package and a missing folder", () => {
-    const interrupted = installed();
+  it("detects an interrupted npm ci, a changed lock, a new package and a missing folder", () => {
+    const interrupted = createInstallation();
     rmSync(join(interrupted, "node_modules/.package-lock.json"));
     expect(whatIsAmiss(interrupted)).toBe("they are not installed, or only in part");
-    const changed = installed();
+    const changed = createInstallation();
     put(join(changed, "package-lock.json"), lock("4.7.0"));
     expect(whatIsAmiss(changed)).toBe("package-lock.json asks for node_modules/zod 4.7.0");
-    const added = installed();
+    const added = createInstallation();
     put(join(added, "package-lock.json"), lock("4.6.7", { "node_modules/yaml": { version: "2.9.1" } }));
     expect(whatIsAmiss(added)).toBe("package-lock.json asks for node_modules/yaml 2.9.1");
-    const missing = installed();
+    const missing = createInstallation();
     rmSync(join(missing, "node_modules/zod"), { recursive: true });
     expect(whatIsAmiss(missing)).toBe("node_modules/zod is missing");
   });

@@ -3,21 +3,21 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { onTestFinished } from "vitest";
 
-/** A folder of its own for a test. */
+/** Creates a temporary folder for a test. */
 export function temporaryFolder(): string {
   const folder = mkdtempSync(join(tmpdir(), "temper-setup-"));
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
   return folder;
 }
 
-/** Writes a file and the folders it lies in. */
+/** Writes a file and creates its folders. */
 export function put(file: string, content = ""): string {
   mkdirSync(dirname(file), { recursive: true });
   writeFileSync(file, content);
   return file;
 }
 
-/** Writes a shell script that can be run. */
+/** Writes an executable shell script. */
 export function putScript(file: string, body: string): string {
   put(file, `#!/bin/sh\n${body}\n`);
   chmodSync(file, 0o755);
@@ -27,7 +27,10 @@ export function putScript(file: string, body: string): string {
 export const NEW_ABI = "_ZN3c106detail14torchCheckFailEPKcS2_jRKNSt7__cxx1112basic_stringIcEE";
 export const OLD_ABI = "_ZN3c106detail14torchCheckFailEPKcS2_jRKSs";
 
-/** A folder that looks like a libtorch: headers with a version, and libraries that only have the symbols we read. */
+/**
+ * Creates a folder that looks like a libtorch: headers with a version, and libraries with our
+ * symbols.
+ */
 export function putLibtorch(folder: string, { version = "2.15.0", symbols = NEW_ABI, lib = "lib" } = {}): string {
   const [major, minor, patch] = version.split(".");
   put(join(folder, "include/ATen/ATen.h"));
@@ -40,7 +43,7 @@ export function putLibtorch(folder: string, { version = "2.15.0", symbols = NEW_
   return folder;
 }
 
-/** An environment in which only `folder` is on PATH, and no GPU is looked for. */
+/** Returns an environment with only `folder` on PATH and without a GPU. */
 export function environment(folder: string, more: Record<string, string> = {}): Record<string, string | undefined> {
   return { PATH: folder, TEMPER_CUDA: "0", ...more };
 }

@@ -19,17 +19,17 @@ import {
 const leaf = (...values: number[]): Tensor => tensor(values).requiresGrad_();
 
 describe("grad", () => {
-  it("gives the gradients of chosen inputs and accumulates nothing", () =>
+  it("returns the gradients of chosen inputs and accumulates nothing", () =>
     scope(() => {
       const a = leaf(1, 2);
       const b = leaf(3, 4);
-      const [ofB, ofA] = grad(a.mul(a).mul(b).sum(), [b, a]) as [Tensor, Tensor];
-      expect([...ofA.toFloat32Array()]).toEqual([6, 16]);
-      expect([...ofB.toFloat32Array()]).toEqual([1, 4]);
+      const [gradB, gradA] = grad(a.mul(a).mul(b).sum(), [b, a]) as [Tensor, Tensor];
+      expect([...gradA.toFloat32Array()]).toEqual([6, 16]);
+      expect([...gradB.toFloat32Array()]).toEqual([1, 4]);
       expect(getAccumulatedGrad(a)).toBeNull();
     }));
 
-  it("takes several outputs and their gradients", () =>
+  it("accepts several outputs and their gradients", () =>
     scope(() => {
       const a = leaf(1, 2);
       const [both] = grad([a.sum(), a.mul(3).sum()], [a]) as [Tensor];
@@ -38,23 +38,23 @@ describe("grad", () => {
       expect([...weighted.toFloat32Array()]).toEqual([20, 400]);
     }));
 
-  it("refuses an input that takes no part; gradOrNull gives null for it", () =>
+  it("rejects an unused input; gradOrNull returns null for it", () =>
     scope(() => {
       const a = leaf(1);
-      const apart = leaf(2);
-      expect(() => grad(a.mul(2).sum(), [a, apart])).toThrow(/not have been used/);
-      const [ofA, ofApart] = gradOrNull(a.mul(2).sum(), [a, apart]);
-      expect([...(ofA as Tensor).toFloat32Array()]).toEqual([2]);
-      expect(ofApart).toBeNull();
+      const unused = leaf(2);
+      expect(() => grad(a.mul(2).sum(), [a, unused])).toThrow(/not have been used/);
+      const [gradA, gradUnused] = gradOrNull(a.mul(2).sum(), [a, unused]);
+      expect([...(gradA as Tensor).toFloat32Array()]).toEqual([2]);
+      expect(gradUnused).toBeNull();
     }));
 
-  it("refuses tensors without history", () =>
+  it("rejects tensors without gradient history", () =>
     scope(() => {
       expect(() => grad(tensor([1]).sum(), [tensor([1])])).toThrow(/does not require grad/);
       expect(() => grad(leaf(1, 2), [leaf(1)])).toThrow();
     }));
 
-  it("needs retainGraph to go over a graph twice", () =>
+  it("needs retainGraph for a second backward pass", () =>
     scope(() => {
       const a = leaf(3);
       const loss = a.square().sum();
@@ -64,7 +64,7 @@ describe("grad", () => {
       expect(() => grad(loss, [a])).toThrow(/second time/);
     }));
 
-  it("with createGraph gives second derivatives", () =>
+  it("computes second derivatives with createGraph", () =>
     scope(() => {
       const a = leaf(2);
       const first = grad(a.pow(3).sum(), [a], { createGraph: true })[0] as Tensor;
@@ -74,7 +74,7 @@ describe("grad", () => {
 });
 
 describe("backward", () => {
-  it("adds to the leaves' own gradients", () =>
+  it("accumulates gradients in the leaves", () =>
     scope(() => {
       const a = leaf(1, 2);
       const loss = a.square().sum();
@@ -87,8 +87,8 @@ describe("backward", () => {
     }));
 });
 
-describe("recording", () => {
-  it("stops in noGrad, goes on in withGrad, and comes back after an error", () =>
+describe("gradient recording", () => {
+  it("is off in noGrad, on in enableGrad, and restored after an error", () =>
     scope(() => {
       const a = leaf(1);
       expect(noGrad(() => a.mul(2)).requiresGrad).toBe(false);
@@ -103,8 +103,8 @@ describe("recording", () => {
     }));
 });
 
-describe("the generator", () => {
-  it("gives the same numbers from the same seed, and from the same state", () =>
+describe("the default generator", () => {
+  it("returns the same numbers for the same seed and the same state", () =>
     scope(() => {
       seedGenerator("cpu", 7);
       const first = randn([20]).toFloat32Array();
@@ -119,7 +119,7 @@ describe("the generator", () => {
       expect(randn([20]).toFloat32Array()).not.toEqual(first);
     }));
 
-  it("refuses a state that is none", () =>
+  it("rejects an invalid state", () =>
     scope(() => {
       expect(() => setGeneratorState("cpu", tensor([1, 2]))).toThrow();
       expect(() => setGeneratorState("cpu", tensor(new Uint8Array(3), [3], { dtype: "uint8" }))).toThrow();

@@ -1,9 +1,17 @@
 import { describe, expect, test, vi } from "vitest";
-import { free, freeEvents, newEvent, ones, sideBySide, tensor, useRecordableStream } from "../../src/tensor/index.js";
+import {
+  acquireEvent,
+  free,
+  ones,
+  releaseEvents,
+  runOnParallelStreams,
+  tensor,
+  useCapturableStream,
+} from "../../src/tensor/index.js";
 
 const { useStream, branches } = vi.hoisted(() => ({ useStream: vi.fn(), branches: [] as string[] }));
 
-// Which GPU is taken, and what it is told to do, shows without one; the rest of the engine is the real one.
+// Only the CUDA functions are mocked, so the test needs no GPU.
 vi.mock("../../src/tensor/native.js", async (original) => ({
   ...(await original<typeof import("../../src/tensor/native.js")>()),
   nativeCuda: () => ({
@@ -14,31 +22,31 @@ vi.mock("../../src/tensor/native.js", async (original) => ({
   }),
 }));
 
-describe("the GPU of a process", () => {
-  test("is the one that was named, taken once; another is refused", () => {
-    useRecordableStream("cuda:1");
-    useRecordableStream("cuda:1");
+describe("useCapturableStream", () => {
+  test("selects the GPU once and rejects another one", () => {
+    useCapturableStream("cuda:1");
+    useCapturableStream("cuda:1");
     expect(useStream.mock.calls).toEqual([[1]]);
-    expect(() => useRecordableStream("cuda")).toThrow(
-      "works on cuda:1 already, received cuda; run what is for another GPU in a process",
+    expect(() => useCapturableStream("cuda")).toThrow(
+      "this process already uses cuda:1, received cuda. Use a separate process per GPU.",
     );
   });
 });
 
-test("marks in the GPU's queue are used again, so that a long run never has too many", () => {
-  const first = [newEvent(), newEvent()];
+test("released CUDA events are reused", () => {
+  const first = [acquireEvent(), acquireEvent()];
   expect(new Set(first).size).toBe(2);
-  freeEvents(first);
-  expect(new Set([newEvent(), newEvent()])).toEqual(new Set(first));
-  expect(first).not.toContain(newEvent());
+  releaseEvents(first);
+  expect(new Set([acquireEvent(), acquireEvent()])).toEqual(new Set(first));
+  expect(first).not.toContain(acquireEvent());
 });
 
-describe("work side by side", () => {
-  test("does every task; on a CPU in their order", () => {
+describe("runOnParallelStreams", () => {
+  test("runs all tasks in order on a CPU", () => {
     const targets = [1, 2, 3].map((value) => tensor([value], [1]));
     const order: number[] = [];
     const one = ones([1]);
-    sideBySide(
+    runOnParallelStreams(
       "cpu",
       targets.map((target, i) => () => {
         target.add_(one);
@@ -50,13 +58,13 @@ describe("work side by side", () => {
     free([...targets, one]);
   });
 
-  test("on a GPU in branches that are joined again, also where a task fails; its error comes through", () => {
+  test("joins the branches on a GPU even if a task fails, and rethrows the error", () => {
     const failing = (): void => {
-      throw new Error("no such luck");
+      throw new Error("task failed");
     };
-    expect(() => sideBySide("cuda", [() => undefined, failing, () => undefined])).toThrow("no such luck");
+    expect(() => runOnParallelStreams("cuda", [() => undefined, failing, () => undefined])).toThrow("task failed");
     expect(branches.splice(0)).toEqual(["fork 3", "enter 0", "enter 1", "join 3"]);
-    sideBySide(
+    runOnParallelStreams(
       "cuda",
       Array.from({ length: 17 }, () => () => undefined),
     );

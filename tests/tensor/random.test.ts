@@ -2,26 +2,26 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { Rng } from "../../src/tensor/index.js";
 
-const draw = (rng: Rng, count = 4): number[] => Array.from({ length: count }, () => rng.bits());
+const sample = (rng: Rng, count = 4): number[] => Array.from({ length: count }, () => rng.bits());
 
 describe("Rng", () => {
-  it("gives these very numbers: results of past runs depend on them", () => {
-    expect(draw(new Rng(7))).toEqual([1096327518, 432976234, 2251532900, 4099579403]);
-    expect(draw(new Rng(7).fork("step", 12, "clean"))).toEqual([1094465469, 3251491111, 1227543833, 506566242]);
+  it("returns exactly these numbers, because published results depend on them", () => {
+    expect(sample(new Rng(7))).toEqual([1096327518, 432976234, 2251532900, 4099579403]);
+    expect(sample(new Rng(7).fork("step", 12, "clean"))).toEqual([1094465469, 3251491111, 1227543833, 506566242]);
     expect(new Rng("text").next()).toBe(0.060663396096415134);
     expect(new Rng(1).normal()).toBeCloseTo(0.01941896716347569, 12);
     expect(new Rng(3).shuffle([0, 1, 2, 3, 4, 5, 6, 7])).toEqual([3, 6, 4, 1, 0, 7, 2, 5]);
   });
 
-  it("a fork depends on its names alone, not on what was drawn before", () => {
+  it("a fork depends only on its names, not on earlier draws", () => {
     const parent = new Rng(7);
-    const early = draw(parent.fork("a"));
-    draw(parent, 100);
-    expect(draw(parent.fork("a"))).toEqual(early);
-    expect(draw(new Rng(7).fork("a"))).toEqual(early);
+    const early = sample(parent.fork("a"));
+    sample(parent, 100);
+    expect(sample(parent.fork("a"))).toEqual(early);
+    expect(sample(new Rng(7).fork("a"))).toEqual(early);
   });
 
-  it("forks of other names, other order or other cuts are other streams", () => {
+  it("different names, orders or boundaries of names give different streams", () => {
     const root = new Rng(7);
     const streams = [
       root,
@@ -35,24 +35,24 @@ describe("Rng", () => {
       root.fork("1/1:1"),
       new Rng(8).fork("a"),
     ];
-    expect(new Set(streams.map((rng) => draw(rng).join())).size).toBe(streams.length);
+    expect(new Set(streams.map((rng) => sample(rng).join())).size).toBe(streams.length);
   });
 
-  it("forking step by step is forking at once", () => {
-    expect(draw(new Rng(7).fork("step", 3).fork("clean"))).toEqual(draw(new Rng(7).fork("step", 3, "clean")));
+  it("forking twice equals forking once with all names", () => {
+    expect(sample(new Rng(7).fork("step", 3).fork("clean"))).toEqual(sample(new Rng(7).fork("step", 3, "clean")));
   });
 
-  it("streams of neighbouring names do not resemble each other", () => {
+  it("streams with similar names are not correlated", () => {
     const count = 20_000;
     const a = new Rng(0).fork("step", 1);
     const b = new Rng(0).fork("step", 2);
     let product = 0;
     for (let i = 0; i < count; i++) product += (a.next() - 0.5) * (b.next() - 0.5);
-    // The correlation of independent streams has the deviation 1 / sqrt(count).
+    // The standard deviation of the correlation of independent streams is 1 / sqrt(count).
     expect(Math.abs((12 * product) / count)).toBeLessThan(4 / Math.sqrt(count));
   });
 
-  it("is uniform", () => {
+  it("next() is uniform", () => {
     const rng = new Rng(5);
     const cells = new Array<number>(100).fill(0);
     const count = 100_000;
@@ -61,14 +61,14 @@ describe("Rng", () => {
       const cell = Math.floor(value * 100);
       cells[cell] = (cells[cell] as number) + 1;
     }
-    expect(cells).toHaveLength(100); // a value outside [0, 1) would have made another cell
+    expect(cells).toHaveLength(100); // a value outside [0, 1) would add a cell
     const expected = count / 100;
-    const chiSquare = cells.reduce((sum, seen) => sum + (seen - expected) ** 2 / expected, 0);
-    expect(chiSquare).toBeLessThan(150); // 99 degrees of freedom: 149 is passed once in a thousand
+    const chiSquare = cells.reduce((sum, observed) => sum + (observed - expected) ** 2 / expected, 0);
+    expect(chiSquare).toBeLessThan(150); // 99 degrees of freedom: exceeds 149 with probability 0.001
     expect(chiSquare).toBeGreaterThan(60);
   });
 
-  it("draws normal numbers of mean 0 and deviation 1", () => {
+  it("normal() has mean 0 and standard deviation 1", () => {
     const rng = new Rng(6);
     const values = Array.from({ length: 50_000 }, () => rng.normal());
     const mean = values.reduce((sum, value) => sum + value, 0) / values.length;
@@ -78,7 +78,7 @@ describe("Rng", () => {
     expect(values.every(Number.isFinite)).toBe(true);
   });
 
-  it("draws integers in range, every one of them", () => {
+  it("integer() returns every integer in its range", () => {
     fc.assert(
       fc.property(fc.integer(), fc.integer({ min: 1, max: 1000 }), (seed, n) => {
         const value = new Rng(seed).integer(n);
@@ -89,7 +89,7 @@ describe("Rng", () => {
     expect(new Set(Array.from({ length: 500 }, () => rng.integer(10))).size).toBe(10);
   });
 
-  it("shuffles: a permutation, the same by seed, in place", () => {
+  it("shuffle() permutes in place and depends on the seed", () => {
     fc.assert(
       fc.property(fc.array(fc.integer()), fc.string(), (items, seed) => {
         const shuffled = new Rng(seed).shuffle([...items]);
@@ -101,7 +101,7 @@ describe("Rng", () => {
     expect(new Rng(1).shuffle(items)).toBe(items);
   });
 
-  it("every order comes as often as any other", () => {
+  it("shuffle() returns every order equally often", () => {
     const rng = new Rng(9);
     const seen = new Map<string, number>();
     for (let i = 0; i < 6000; i++) {
@@ -112,17 +112,17 @@ describe("Rng", () => {
     for (const count of seen.values()) expect(Math.abs(count - 1000)).toBeLessThan(130);
   });
 
-  it("goes on from a saved state", () => {
+  it("continues from a saved state", () => {
     const rng = new Rng(4);
-    draw(rng, 10);
+    sample(rng, 10);
     const { state } = rng;
-    const next = draw(rng);
+    const next = sample(rng);
     const other = new Rng("other");
     other.state = state;
-    expect(draw(other)).toEqual(next);
+    expect(sample(other)).toEqual(next);
   });
 
-  it("gives seeds that libtorch takes whole", () => {
+  it("seed() returns safe integers for libtorch", () => {
     const seeds = Array.from({ length: 200 }, (_, i) => new Rng(i).seed());
     expect(new Set(seeds).size).toBe(200);
     expect(seeds.every((seed) => Number.isSafeInteger(seed) && seed >= 0)).toBe(true);

@@ -15,7 +15,7 @@ import {
 const live = (): number => getMemoryStats().tensors;
 
 describe("scope", () => {
-  it("frees what was made inside, and passes on what is returned", () => {
+  it("frees tensors created inside, except the returned ones", () => {
     const before = live();
     const result = scope(() => {
       const a = zeros([2]);
@@ -39,7 +39,7 @@ describe("scope", () => {
     expect(live()).toBe(before);
   });
 
-  it("nests: what an inner one returns belongs to the outer one", () => {
+  it("nests: a tensor returned by an inner scope belongs to the outer one", () => {
     const before = live();
     scope(() => {
       const inner = scope(() => scope(() => zeros([2])).add(1));
@@ -49,7 +49,7 @@ describe("scope", () => {
     expect(live()).toBe(before);
   });
 
-  it("frees everything where the body throws, and passes the error on", () => {
+  it("frees everything if the body throws, and rethrows the error", () => {
     const before = live();
     const failing = (): void =>
       scope(() => {
@@ -61,29 +61,29 @@ describe("scope", () => {
       });
     expect(failing).toThrow(new RangeError("mine 2"));
     expect(live()).toBe(before);
-    // The scopes around are as they were: a new tensor belongs to nobody.
+    // The outer scopes are unchanged, so a new tensor belongs to no scope.
     const outside = zeros([1]);
     expect(outside.toFloat32Array()).toHaveLength(1);
     free(outside);
   });
 
-  it("frees what a failing operator was given", () => {
+  it("frees the arguments of an operator that fails", () => {
     const before = live();
     expect(() => scope(() => zeros([2]).add(zeros([3])))).toThrow(/^aten::add\.Tensor\(Float\[2\], Float\[3\]\): /);
     expect(live()).toBe(before);
   });
 
-  it("refuses an asynchronous body", () => {
+  it("rejects an async function", () => {
     const before = live();
     expect(() =>
       scope(async () => {
         zeros([2]);
       }),
-    ).toThrow("synchronous body");
+    ).toThrow("synchronous function");
     expect(live()).toBe(before);
   });
 
-  it("a tensor used after its scope is an error, never another tensor", () => {
+  it("using a tensor after its scope is an error, even if its slot is reused", () => {
     let escaped: Tensor | undefined;
     scope(() => {
       escaped = zeros([2]);
@@ -96,7 +96,7 @@ describe("scope", () => {
 });
 
 describe("keep and free", () => {
-  it("a kept tensor outlives its scope, until it is freed", () => {
+  it("a kept tensor lives until it is freed", () => {
     const before = live();
     const kept = scope(() => {
       const inside = keep({ weight: zeros([2]), other: [zeros([3])] });
@@ -109,27 +109,27 @@ describe("keep and free", () => {
     expect(live()).toBe(before + 1);
   });
 
-  it("freeing twice is freeing once", () => {
-    const made = zeros([2]);
+  it("freeing twice has no effect", () => {
+    const created = zeros([2]);
     const before = live();
-    free(made);
-    free(made);
-    free([made, null, 3, "x"]);
+    free(created);
+    free(created);
+    free([created, null, 3, "x"]);
     expect(live()).toBe(before - 1);
   });
 
-  it("freed inside its scope, a tensor is not freed again at the end", () => {
+  it("a tensor that is freed inside its scope is not freed again at the end", () => {
     const before = live();
     scope(() => {
-      const made = zeros([2]);
-      free(made);
-      zeros([2]); // takes the slot that was freed
+      const created = zeros([2]);
+      free(created);
+      zeros([2]); // reuses the freed slot
       expect(live()).toBe(before + 1);
     });
     expect(live()).toBe(before);
   });
 
-  it("freeing what a graph needs does not break backward", () => {
+  it("freeing a tensor that the graph needs does not break backward", () => {
     const leaf = tensor([1, 2, 3]).requiresGrad_();
     const loss = scope(() => {
       const middle = leaf.square();
@@ -145,8 +145,8 @@ describe("keep and free", () => {
   });
 });
 
-describe("memory", () => {
-  it("counts live tensors and bytes, and what is kept for reuse", () => {
+describe("memory statistics", () => {
+  it("count live tensors, their bytes and cached bytes", () => {
     emptyCache();
     const before = getMemoryStats();
     const large = zeros([1 << 20]);

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { type ParameterUpdate, symmetricKl } from "../../nn/index.js";
-import { keep as keepTensor, noGrad, ones, sideBySide, type Tensor, zeros } from "../../tensor/index.js";
+import { keep as keepTensor, noGrad, ones, runOnParallelStreams, type Tensor, zeros } from "../../tensor/index.js";
 import {
   type BatchContext,
   gradientsOf,
@@ -197,7 +197,7 @@ function createRose(chosen: Options): TrainingMethod {
       const mask = fresh ?? (held as Tensor);
       const frozen = mask.neg().add(1);
       // Line 8: g' = M g + (1 - M) m, exact at 0 and 1. Lines 9 to 13 are the optimiser's, with M as the gate.
-      sideBySide(
+      runOnParallelStreams(
         mask.device,
         parts.map(({ start, change, moment }) => {
           const weight = granularity.sliceMask(frozen, start, moment);

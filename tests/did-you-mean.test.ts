@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { didYouMean, findNearMatch } from "../src/did-you-mean.js";
 
-it("finds the name that was meant, and none where nothing is near", () => {
+it("suggests the closest name, or nothing if no name is close", () => {
   const names = ["train", "evaluate", "predict", "learningRate"];
   expect(findNearMatch("trian", names)).toBe("train");
   expect(findNearMatch("learning-rate", names)).toBe("learningRate");

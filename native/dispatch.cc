@@ -1,5 +1,6 @@
-// The one door: any ATen operator, found by name, its JavaScript arguments converted by its schema, called through the dispatcher.
-#include "door.h"
+// Calls any libtorch operator by name. The operator's schema says how to convert the JavaScript
+// arguments.
+#include "exports.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <c10/core/ScalarType.h>
@@ -21,9 +22,9 @@ using c10::TypePtr;
 struct Operator {
   c10::OperatorHandle handle;
   std::string name;
-  bool inPlace;  // writes its first argument and returns it: JavaScript has that tensor already
-  bool fused;    // one of libtorch's fused optimisers, which check nothing
-  std::vector<int64_t> choices;  // for each argument: how many values its enumeration has, 0 where it is none
+  bool inPlace;  // writes into its first argument and returns it, so JavaScript already has the result
+  bool fused;    // one of libtorch's fused optimizers, which do not check their arguments
+  std::vector<int64_t> enumSizes;  // per argument: the size of its enumeration, or 0 if it is not one
 };
 
 IValue toList(napi_env env, napi_value value, const TypePtr& type);
@@ -43,10 +44,12 @@ IValue toValue(napi_env env, napi_value value, const TypePtr& type) {
     case TypeKind::BoolType:
       return toBoolean(env, value);
     case TypeKind::NumberType: {
-      if (kindOf(env, value) == napi_boolean) return at::Scalar(toBoolean(env, value));
+      if (getKind(env, value) == napi_boolean) return at::Scalar(toBoolean(env, value));
       double number = toDouble(env, value);
-      // Whole numbers stay integers, so that they do not turn an integer tensor into a floating-point one.
-      if (number == std::floor(number) && std::abs(number) <= 9007199254740991.0) return at::Scalar(static_cast<int64_t>(number));
+      // Integers stay integers, so that they do not turn an integer tensor into a floating-point
+      // one.
+      if (number == std::floor(number) && std::abs(number) <= 9007199254740991.0)
+        return at::Scalar(static_cast<int64_t>(number));
       return at::Scalar(number);
     }
     case TypeKind::StringType:
@@ -58,7 +61,7 @@ IValue toValue(napi_env env, napi_value value, const TypePtr& type) {
     default:
       break;
   }
-  throw std::invalid_argument("arguments of type " + type->str() + " cannot be given from JavaScript");
+  throw std::invalid_argument("arguments of type " + type->str() + " cannot be passed from JavaScript");
 }
 
 IValue toList(napi_env env, napi_value value, const TypePtr& type) {
@@ -67,7 +70,7 @@ IValue toList(napi_env env, napi_value value, const TypePtr& type) {
     case TypeKind::IntType:
     case TypeKind::SymIntType: {
       c10::List<int64_t> list;
-      if (kindOf(env, value) == napi_number) list.push_back(toInteger(env, value));
+      if (getKind(env, value) == napi_number) list.push_back(toInteger(env, value));
       else for (int64_t number : toIntegers(env, value)) list.push_back(number);
       return list;
     }
@@ -98,8 +101,11 @@ IValue toList(napi_env env, napi_value value, const TypePtr& type) {
   }
 }
 
-/** Data types, layouts and memory formats are plain integers to a schema, and libtorch uses them as indices unchecked. */
-int64_t choicesOf(const c10::Argument& argument) {
+/**
+ * Returns the size of an argument's enumeration, or 0. Data types, layouts and memory formats are
+ * plain integers in a schema, and libtorch uses them as indices without a check.
+ */
+int64_t getEnumSize(const c10::Argument& argument) {
   std::string type = argument.real_type()->str();
   if (!type.empty() && type.back() == '?') type.pop_back();
   if (type == "ScalarType") return static_cast<int64_t>(c10::ScalarType::Undefined);
@@ -108,11 +114,12 @@ int64_t choicesOf(const c10::Argument& argument) {
   return 0;
 }
 
-/** The argument's value, converted by its schema. */
-IValue toArgument(napi_env env, napi_value value, const c10::Argument& argument, int64_t choices) {
+/** Converts a JavaScript value to an argument of the schema. */
+IValue toArgument(napi_env env, napi_value value, const c10::Argument& argument, int64_t enumSize) {
   IValue converted = toValue(env, value, argument.type());
-  if (choices && converted.isInt() && (converted.toInt() < 0 || converted.toInt() >= choices))
-    throw std::invalid_argument("expected 0 to " + std::to_string(choices - 1) + ", received " + std::to_string(converted.toInt()));
+  if (enumSize && converted.isInt() && (converted.toInt() < 0 || converted.toInt() >= enumSize))
+    throw std::invalid_argument("expected 0 to " + std::to_string(enumSize - 1) + ", received " +
+                                std::to_string(converted.toInt()));
   return converted;
 }
 
@@ -123,7 +130,8 @@ napi_value fromValue(napi_env env, const IValue& value) {
     auto list = value.toTensorVector();
     napi_value array;
     napi_create_array_with_length(env, list.size(), &array);
-    for (size_t i = 0; i < list.size(); i++) napi_set_element(env, array, i, fromDouble(env, keepTensor(list[i])));
+    for (size_t i = 0; i < list.size(); i++)
+      napi_set_element(env, array, i, fromDouble(env, keepTensor(list[i])));
     return array;
   } else if (value.isDouble()) {
     return fromDouble(env, value.toDouble());
@@ -134,13 +142,11 @@ napi_value fromValue(napi_env env, const IValue& value) {
   } else if (value.isScalar()) {
     return fromDouble(env, value.toScalar().toDouble());
   }
-  napi_value nothing;
-  napi_get_null(env, &nothing);
-  return nothing;
+  return fromNull(env);
 }
 
-/** The call as it was made, with the tensors' shapes and types, for an error message. */
-std::string describe(const Operator& op, const torch::jit::Stack& stack) {
+/** Formats a call with the dtypes and shapes of its tensors, for error messages. */
+std::string describeCall(const Operator& op, const torch::jit::Stack& stack) {
   std::ostringstream text;
   text << op.name << "(";
   size_t shown = 0;
@@ -162,16 +168,21 @@ std::string describe(const Operator& op, const torch::jit::Stack& stack) {
   return text.str();
 }
 
-/** libtorch's fused optimisers walk every list by the first one's sizes, in memory order: anything else reads beyond a tensor's end. */
-void checkFused(const torch::jit::Stack& stack) {
+/**
+ * Checks the arguments of a fused optimizer. libtorch walks every list with the sizes of the first
+ * one, in memory order, so any other shape or layout would read past the end of a tensor.
+ */
+void checkFusedArguments(const torch::jit::Stack& stack) {
   if (!stack[0].isTensorList()) return;
   auto parameters = stack[0].toTensorVector();
   for (size_t i = 1; i < 4; i++) {
     auto list = stack[i].toTensorVector();
-    TORCH_CHECK(list.size() == parameters.size(), "expected lists of ", parameters.size(), " tensors, received one of ", list.size());
+    TORCH_CHECK(list.size() == parameters.size(), "expected lists of ", parameters.size(), " tensors, received one of ",
+                list.size());
     for (size_t k = 0; k < list.size(); k++)
       TORCH_CHECK(list[k].sizes() == parameters[k].sizes() && list[k].is_contiguous() && parameters[k].is_contiguous(),
-                  "expected contiguous tensors of the same shape, received ", parameters[k].sizes(), " and ", list[k].sizes());
+                  "expected contiguous tensors of the same shape, received ", parameters[k].sizes(), " and ",
+                  list[k].sizes());
   }
 }
 
@@ -181,25 +192,27 @@ napi_value invoke(napi_env env, napi_callback_info info) {
     auto& op = *static_cast<Operator*>(call.data);
     const auto& arguments = op.handle.schema().arguments();
     if (call.count > arguments.size())
-      throw std::invalid_argument(op.name + ": takes " + std::to_string(arguments.size()) + " arguments, received " + std::to_string(call.count));
+      throw std::invalid_argument(op.name + ": expected at most " + std::to_string(arguments.size()) +
+                                  " arguments, received " + std::to_string(call.count));
     torch::jit::Stack stack;
     stack.reserve(arguments.size());
     for (size_t i = 0; i < arguments.size(); i++) {
       napi_value value = call.at(i);
       try {
-        if (i < call.count && kindOf(env, value) != napi_undefined) stack.push_back(toArgument(env, value, arguments[i], op.choices[i]));
+        if (i < call.count && getKind(env, value) != napi_undefined)
+          stack.push_back(toArgument(env, value, arguments[i], op.enumSizes[i]));
         else if (arguments[i].default_value()) stack.push_back(*arguments[i].default_value());
         else throw std::invalid_argument("missing");
       } catch (...) {
         throw std::invalid_argument(op.name + ": argument " + arguments[i].name() + ": " + currentMessage());
       }
     }
-    torch::jit::Stack given = stack;  // the call consumes the stack; an error message still wants to name what came
+    torch::jit::Stack received = stack;  // the call consumes the stack, but an error message shows the arguments
     try {
-      if (op.fused) checkFused(stack);
+      if (op.fused) checkFusedArguments(stack);
       op.handle.callBoxed(&stack);
     } catch (...) {
-      throw std::runtime_error(describe(op, given) + ": " + currentMessage());
+      throw std::runtime_error(describeCall(op, received) + ": " + currentMessage());
     }
     if (op.inPlace || stack.empty()) return nullptr;
     if (stack.size() == 1) return fromValue(env, stack[0]);
@@ -210,21 +223,24 @@ napi_value invoke(napi_env env, napi_callback_info info) {
   });
 }
 
-/** op(name, overload): a function that calls the operator; its `returns` says what comes back: T tensor, L list of tensors, V value. */
+/**
+ * op(name, overload): returns a function that calls the operator. Its property `returns` has one
+ * letter per result: T for a tensor, L for a list of tensors, V for a plain value.
+ */
 napi_value findOperator(const Call& call) {
   std::string name = toText(call.env, call.at(0));
   std::string overload = isNothing(call.env, call.at(1)) ? "" : toText(call.env, call.at(1));
   auto found = c10::Dispatcher::singleton().findSchema({name, overload});
-  std::string whole = overload.empty() ? name : name + "." + overload;
-  if (!found) throw std::invalid_argument("operator " + whole + " is not in this libtorch (" TORCH_VERSION ")");
+  std::string fullName = overload.empty() ? name : name + "." + overload;
+  if (!found) throw std::invalid_argument("operator " + fullName + " is not in this libtorch (" TORCH_VERSION ")");
   const auto& schema = found->schema();
   const auto& returns = schema.returns();
   bool inPlace = !returns.empty() && returns[0].alias_info() && returns[0].alias_info()->isWrite();
-  // Operators are looked up once a process and stay: a few hundred small objects.
-  auto* op = new Operator{*found, whole, inPlace, name.rfind("aten::_fused_adam", 0) == 0, {}};
-  for (const auto& argument : schema.arguments()) op->choices.push_back(choicesOf(argument));
+  // Operators are looked up once per process and never freed: a few hundred small objects.
+  auto* op = new Operator{*found, fullName, inPlace, name.rfind("aten::_fused_adam", 0) == 0, {}};
+  for (const auto& argument : schema.arguments()) op->enumSizes.push_back(getEnumSize(argument));
   napi_value function;
-  napi_create_function(call.env, whole.c_str(), NAPI_AUTO_LENGTH, invoke, op, &function);
+  napi_create_function(call.env, fullName.c_str(), NAPI_AUTO_LENGTH, invoke, op, &function);
   std::string kinds;
   if (!inPlace)
     for (const auto& result : returns) {
@@ -238,6 +254,6 @@ napi_value findOperator(const Call& call) {
 
 }  // namespace
 
-void defineDoor(napi_env env, napi_value exports) { define<findOperator>(env, exports, "op"); }
+void defineDispatch(napi_env env, napi_value exports) { define<findOperator>(env, exports, "op"); }
 
 }  // namespace temper

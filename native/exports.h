@@ -1,10 +1,10 @@
-// What each part of the addon adds to its exports.
+// The functions that add each part of the addon to its exports.
 #pragma once
 #include "js.h"
 
 namespace temper {
 
-void defineDoor(napi_env env, napi_value exports);
+void defineDispatch(napi_env env, napi_value exports);
 void defineTensors(napi_env env, napi_value exports);
 void defineAutograd(napi_env env, napi_value exports);
 void defineRuntime(napi_env env, napi_value exports);

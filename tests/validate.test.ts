@@ -1,0 +1,56 @@
+import { describe, expect, test } from "vitest";
+import { z } from "zod";
+import { UserError } from "../src/errors.js";
+import { validate } from "../src/validate.js";
+
+const schema = z.strictObject({
+  maxTrainSamples: z.number().optional(),
+  train: z.strictObject({ warmupRatio: z.number().default(0) }).prefault({}),
+  methods: z.array(z.strictObject({ updateRatio: z.number().default(0.6) })).default([]),
+});
+
+function getMessage(data: unknown, checked: z.ZodType = schema): string {
+  try {
+    validate(checked, data, "config.yaml");
+  } catch (error) {
+    expect(error).toBeInstanceOf(UserError);
+    return (error as UserError).message;
+  }
+  throw new Error("the data is valid");
+}
+
+describe("unknown keys", () => {
+  test.each([
+    [{ limit: 720 }, "unknown key limit; it is now maxTrainSamples"],
+    [{ train: { warmup: 0.1 } }, "unknown key train.warmup; it is now warmupRatio"],
+    [{ methods: [{ keep: 0.4 }] }, "unknown key methods[0].keep; it is now updateRatio"],
+    [{ method: ["rose"] }, "unknown key method; it is now methods"],
+  ])("%j names the new key", (data, expected) => {
+    expect(getMessage(data)).toBe(`config.yaml: ${expected}`);
+  });
+
+  test("a renamed key that the schema does not have is an ordinary unknown key", () => {
+    expect(getMessage({ train: { limit: 3 } })).toBe(
+      "config.yaml: unknown key train.limit; expected one of warmupRatio",
+    );
+  });
+
+  test("a mistyped key suggests the closest one", () => {
+    expect(getMessage({ trian: {} })).toMatch(/unknown key trian \(did you mean "train"\?\); expected one of /);
+  });
+
+  test("the schema decides between several new names", () => {
+    const sweep = z.strictObject({ artifacts: z.boolean().optional() });
+    expect(getMessage({ keep: true }, sweep)).toContain("unknown key keep; it is now artifacts");
+  });
+});
+
+test("at most 20 problems are listed", () => {
+  const numbers = z.array(z.number());
+  const message = getMessage(
+    Array.from({ length: 30 }, () => "x"),
+    numbers,
+  );
+  expect(message.split("\n")).toHaveLength(21);
+  expect(message).toMatch(/^config\.yaml: \[0\]: expected number, received "x"\n[\s\S]*\nand 10 more$/);
+});
