@@ -24,8 +24,8 @@ export async function attackRun(run: string, table: string, out: string, count =
     const report = await runAttacks({
       loadedVictim: victim,
       task,
-      split: task.reportSplit,
-      examples: limitExamples(await task.load(task.reportSplit), count, 0, task.labels.length),
+      split: "test",
+      examples: limitExamples(await task.load("test"), count, 0, task.labels.length),
       attacks: [{ name: "pwws", options: {} }],
       substitutions: await loadSubstitutions(table),
       constraints: constraintOptions.parse({}),

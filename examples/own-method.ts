@@ -26,7 +26,7 @@ export async function trainWithPenalty(flags: Readonly<Record<string, unknown>>,
   const opened = await openRunConfig(await readRunConfig({ flags }), console.log);
   try {
     await train(jobOf(opened, { folder: null, resume: false, methods: [confidencePenalty.create({ beta })] }));
-    const { accuracy } = await evaluateSplit(opened.model, opened.task, opened.task.reportSplit, opened.runtimeConfig);
+    const { accuracy } = await evaluateSplit(opened.model, opened.task, "test", opened.runtimeConfig);
     console.log(`beta ${beta}: accuracy ${accuracy.toFixed(3)}`);
     return accuracy;
   } finally {

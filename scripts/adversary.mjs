@@ -30,7 +30,7 @@ const task = await openTask({ task: options.task, data: options.data });
 const model = await loadModel(options.model, { labels: task.labels, task: task.name, device });
 const substitutions = await loadSubstitutions(options.substitutions);
 const examples = limitExamples(
-  await task.load(task.reportSplit),
+  await task.load("test"),
   Number(options.limit),
   Number(options.seed),
   task.labels.length,

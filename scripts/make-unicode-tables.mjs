@@ -1,5 +1,5 @@
-// Writes src/text/unicode-tables.ts: the character classes of the official tokenizer, read off it code point by code point.
-// They are frozen at older Unicode versions than the one inside Node, so \p{…} would differ, and differently with every Node.
+// Writes src/text/unicode-tables.ts: the character classes of the official tokenizer, tested for every code point.
+// It uses an older Unicode version than Node, so \p{…} would differ and would change with the version of Node.
 // Run by hand: node scripts/make-unicode-tables.mjs
 import { writeFileSync } from "node:fs";
 import { bertNormalizer, bertPreTokenizer, byteLevelPreTokenizer, nfdNormalizer } from "tokenizers";
@@ -14,25 +14,31 @@ const words = bertPreTokenizer();
 const decompose = nfdNormalizer();
 const bytes = byteLevelPreTokenizer(false, true);
 
-const overlay = "\u0334"; // combining class 1: it moves before any other combining mark that the normaliser knows
+const overlay = "\u0334"; // combining class 1: it moves before any other combining mark that the normalizer knows
 const differs = (text) => decompose.normalizeString(text) !== text.normalize("NFD");
 const joins = (text) => bytes.preTokenizeString(text).length === 1;
 
 const classes = {
   whiteSpace: ["White space between words.", (c) => words.preTokenizeString(`a${c}b`).length === 2],
-  punctuation: ["Marks that are words of their own (BERT).", (c) => words.preTokenizeString(`a${c}b`).length === 3],
-  removed: ["Control, format and private-use characters that cleaning drops.", (c) => clean.normalizeString(c) === ""],
-  ideographs: ["Characters that get a space on either side.", (c) => space.normalizeString(c) !== c],
-  accents: ["Non-spacing marks that accent stripping drops.", (c) => strip.normalizeString(c) === ""],
+  punctuation: [
+    "Punctuation: every character is a word (BERT).",
+    (c) => words.preTokenizeString(`a${c}b`).length === 3,
+  ],
+  removed: [
+    "Control, format and private-use characters that cleaning removes.",
+    (c) => clean.normalizeString(c) === "",
+  ],
+  ideographs: ["Characters that get a space on both sides.", (c) => space.normalizeString(c) !== c],
+  accents: ["Non-spacing marks that accent stripping removes.", (c) => strip.normalizeString(c) === ""],
   inert: [
-    "Characters that take no part in the official canonical decomposition, whatever Node's says.",
+    "Characters that the official canonical decomposition leaves unchanged, unlike Node.",
     (c) => differs(c) || differs(`a${c}${overlay}`),
   ],
   letters: ["Letters (byte-level BPE).", (c) => joins(`a${c}`)],
   numbers: ["Numbers (byte-level BPE).", (c) => joins(`1${c}`)],
 };
 
-/** Ranges as numbers in base 36, each counted from the end of the one before: "gap" or "gap-more". */
+/** Packs ranges as numbers in base 36, relative to the end of the previous range: "gap" or "gap-more". */
 function pack(test) {
   const parts = [];
   let end = -1;
@@ -51,10 +57,11 @@ function pack(test) {
   return parts.join(" ");
 }
 
-let source =
-  "// Written by scripts/make-unicode-tables.mjs. Ranges in base 36: the gap from the last range's end, then how many more follow.\n";
+let source = `// Written by scripts/make-unicode-tables.mjs. Ranges are in base 36: the gap after the previous range,
+// then the number of further code points.
+`;
 for (const [name, [comment, test]] of Object.entries(classes)) {
-  const lines = pack(test).match(/.{1,130}(?: |$)/g);
-  source += `\n/** ${comment} */\nexport const ${name} = \`${lines.map((line) => line.trim()).join("\n")}\`;\n`;
+  const lines = `export const ${name} = \`${pack(test)}\`;`.match(/.{1,119}(?: |$)/g);
+  source += `\n/** ${comment} */\n${lines.map((line) => line.trim()).join("\n")}\n`;
 }
 writeFileSync(new URL("../src/text/unicode-tables.ts", import.meta.url), source);

@@ -179,9 +179,9 @@ export type {
   Tokenizer,
   WordLevelEncoding as WordEncoded,
 } from "./text/encoding.js";
-export { filterInVocabSubstitutes as knownSubstitutes } from "./text/known-substitutes.js";
 export { readInputs, type TextInput as Input } from "./text/read-inputs.js";
 export {
+  filterInVocabSubstitutes as knownSubstitutes,
   loadSubstitutions,
   parseSubstitutionTable as substitutionTable,
   type Substitutions,

@@ -57,8 +57,8 @@ test("every verb is in the table of verbs, and no other", async () => {
   expect(told.toSorted()).toEqual(verbs.toSorted());
 });
 
-test("every task's licence is told", () => {
-  const told = tableOf(readFileSync("docs/licences.md", "utf8"), "task").flatMap(([name]) =>
+test("docs/licenses.md lists every task", () => {
+  const told = tableOf(readFileSync("docs/licenses.md", "utf8"), "task").flatMap(([name]) =>
     name!.split(", ").map((task) => task.replaceAll("`", "").replace("…", "")),
   );
   const builtIn = ["spam"];

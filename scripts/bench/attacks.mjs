@@ -41,7 +41,7 @@ const task = await openTask({ task: "sst2" });
 const model = victim();
 const peer = findPeer();
 if (typeof peer === "string") console.log(`our own numbers alone: ${peer}`);
-const dev = shuffled(await task.load("dev"));
+const dev = shuffled(await task.load("test"));
 
 /** The order that the peer's program draws, so that its usual command attacks the same examples. */
 function shuffled(examples) {

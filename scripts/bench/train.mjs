@@ -127,7 +127,7 @@ async function raceLengths(examples) {
 }
 
 const task = await openTask({ task: "sst2", data: options.data });
-const examples = { train: limitExamples(await task.load("train"), count, 0, 2), dev: await task.load("dev") };
+const examples = { train: limitExamples(await task.load("train"), count, 0, 2), dev: await task.load("test") };
 const python = findReference();
 try {
   const plain = (list) => list.map(({ texts, label }) => ({ text: texts[0], label }));

@@ -110,8 +110,7 @@ export async function openSteps(
     modifiableFields: [0],
     metrics: [],
     splits: [],
-    selectSplit: "select",
-    reportSplit: "dev",
+    sourceNames: {},
     load: async () => [],
   };
   const training = await openTraining(

@@ -80,7 +80,7 @@ async function runProbe(
   callbacks?: TrainingCallbacks,
 ): Promise<ProbeScores> {
   const preparedRun = await prepareRun(config, warn);
-  const { model, runtimeConfig, examples, task } = preparedRun;
+  const { model, runtimeConfig, examples } = preparedRun;
   try {
     await train({
       ...createTrainingJob(preparedRun, {
@@ -90,8 +90,8 @@ async function runProbe(
       }),
       validation: null,
     });
-    const told = await evaluateExamples(model, examples.report, task.reportSplit, runtimeConfig);
-    const like = await evaluateExamples(model, examples.selection ?? examples.train, task.selectSplit, runtimeConfig);
+    const told = await evaluateExamples(model, examples.report, "test", runtimeConfig);
+    const like = await evaluateExamples(model, examples.selection ?? examples.train, "validation", runtimeConfig);
     return { score: told.metrics.matthews!, learnt: like.metrics.matthews! };
   } finally {
     free(model.weights);

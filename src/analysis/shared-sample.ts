@@ -36,7 +36,7 @@ export async function loadSharedSample(
       `expected runs of one task, received runs of ${tasks.join(" and ")}; compare them one task at a time`,
     );
   const task = await loadTaskFromConfig(runs[0]!.config, warn);
-  const split = options.split ?? task.reportSplit;
+  const split = options.split ?? "test";
   if (!task.splits.includes(split))
     throw new UserError(`--split ${split}: ${task.name} has no such split; it has ${task.splits.join(", ")}`);
   return { task, split, examples: await loadExampleSample(task, split, options.examples, options.seed), device };

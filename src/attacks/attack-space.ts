@@ -1,5 +1,5 @@
 import type { Example } from "../tasks/task.js";
-import type { LmConstraint } from "../text/language-model-swaps.js";
+import type { LmConstraint } from "../text/lm-constraint.js";
 import { buildAttackSpace } from "../text/replacements.js";
 import type { Substitutions } from "../text/substitutions.js";
 import { createTextTemplate, type TextTemplate } from "../text/text-template.js";

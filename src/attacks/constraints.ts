@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { tagPartsOfSpeech } from "../text/part-of-speech.js";
-import { isStopWord } from "../text/stop-words.js";
+import { isStopWord } from "../text/words.js";
 
 /** Constraints that apply to every attack. */
 export const constraintsSchema = z.strictObject({

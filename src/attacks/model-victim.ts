@@ -10,8 +10,7 @@ import {
 } from "../models/index.js";
 import { isTf32Allowed } from "../tensor/index.js";
 import { native } from "../tensor/native.js";
-import type { Encoding } from "../text/encoding.js";
-import { buildWordSequence } from "../text/word-encoding.js";
+import { buildWordSequence, type Encoding } from "../text/encoding.js";
 import type { PreparedInput, Victim, VictimInput } from "./victim.js";
 
 /** A tokenized text. Its bytes are its content. */

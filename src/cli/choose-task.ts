@@ -34,6 +34,6 @@ export async function chooseTask(
       `expected a task (--task ${taskNames[0]}) or a table (--data reviews.csv --text-column review --label-column stars)`,
     );
   // A table of one's own is read with the labels that the model has, and whole.
-  const table = task === undefined ? { labels: model?.labels, whole: true } : {};
-  return loadTask({ task, data, text: textColumn, label: labelColumn, skipBadRows, ...table, onWarning: onWarning });
+  const table = task === undefined ? { labels: model?.labels, evaluationOnly: true } : {};
+  return loadTask({ task, data, textColumn, labelColumn, skipBadRows, ...table, onWarning: onWarning });
 }

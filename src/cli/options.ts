@@ -1,4 +1,5 @@
 import { InvalidArgumentError, Option } from "@commander-js/extra-typings";
+import { parseSplit } from "../tasks/task.js";
 
 /** Reads an option's whole number, within bounds. */
 export function createIntegerParser(min: number, max?: number): (text: string) => number {
@@ -66,12 +67,7 @@ export const labelColumnOption = () => new Option("--label-column <column>", "th
 export const skipBadRowsOption = () =>
   new Option("--skip-bad-rows", "leave out rows that cannot be used instead of stopping");
 export const splitOption = () =>
-  new Option("--split <name>", "which part of the task (default: the one that reports)").choices([
-    "train",
-    "select",
-    "dev",
-    "test",
-  ] as const);
+  new Option("--split <name>", "dataset split: train, validation or test (default: test)").argParser(parseSplit);
 export const maxSamplesOption = <Flag extends string>(flag: Flag, what: string) =>
   new Option(`${flag} <count>`, what).argParser(createIntegerParser(1));
 export const seedOption = (what: string) => new Option("--seed <number>", what).argParser(createIntegerParser(0));

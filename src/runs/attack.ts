@@ -18,7 +18,7 @@ import { type JournalSummary, summarizeAttacks, summarizeJournal } from "../eval
 import { runSanityChecks } from "../evaluation/sanity-checks.js";
 import { checkLabels } from "../models/index.js";
 import { type Example, formatSplit, sampleExamples, type Task } from "../tasks/index.js";
-import { type LmConstraint, loadLmConstraint } from "../text/language-model-swaps.js";
+import { type LmConstraint, loadLmConstraint } from "../text/lm-constraint.js";
 import type { Substitutions } from "../text/substitutions.js";
 import { validate } from "../validate.js";
 import {

@@ -9,8 +9,7 @@ import {
   type Model,
   tokenizeFor,
 } from "../models/index.js";
-import type { Encoding } from "../text/encoding.js";
-import { buildWordSequence } from "../text/word-encoding.js";
+import { buildWordSequence, type Encoding } from "../text/encoding.js";
 import { splitWords } from "../text/words.js";
 import { validate } from "../validate.js";
 

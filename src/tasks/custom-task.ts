@@ -1,103 +1,104 @@
 import { readdir, stat } from "node:fs/promises";
 import { basename, extname, join } from "node:path";
+import { z } from "zod";
 import { UserError } from "../errors.js";
-import { createFileError } from "../files.js";
-import { inferColumns, inferLabels } from "./infer-columns.js";
-import { createTask, once, type SourceSplit } from "./make-task.js";
-import { parseExamples, type ReadOptions } from "./parse-examples.js";
-import { type DataTable, readTable, tableExtensions } from "./read-table.js";
-import type { Example, Task } from "./task.js";
+import { createFileError, writeFileAtomic } from "../files.js";
+import { validate } from "../validate.js";
+import { type ColumnOptions, inferColumns, inferLabels } from "./infer-columns.js";
+import { parseExamples, type ReadOptions, readCell } from "./parse-examples.js";
+import { type DataTable, parseJsonArray, readTable, tableExtensions } from "./read-table.js";
+import { createTask, type Example, once, type Split, type Task } from "./task.js";
 
-/** How a table of the user's own is read. */
-export interface CustomTaskOptions extends ReadOptions {
-  readonly text?: readonly string[] | undefined;
-  readonly label?: string | undefined;
-  /** The labels in their order; where not given, the values of train in theirs. */
-  readonly labels?: readonly string[] | undefined;
-  /** Takes a single file whole as the test split, not cut: for evaluation. */
-  readonly whole?: boolean | undefined;
+/** How to read custom data. */
+export interface CustomTaskOptions extends ReadOptions, ColumnOptions {
+  /** Use a single file or array as the test split, without splitting it. */
+  readonly evaluationOnly?: boolean | undefined;
 }
 
-/** Files of one split, in their order. */
-export type SplitFiles = Partial<Record<SourceSplit, readonly string[]>>;
+/** The paths of the files of each split. */
+export type SplitFiles = Partial<Record<Split, readonly string[]>>;
 
-/** File names that mean a split, as they are found in the wild. */
-const splitNames: Record<SourceSplit, RegExp> = {
+/** File names of splits. */
+const fileNames: Record<Split, RegExp> = {
   train: /^train(ing)?\b/i,
-  dev: /^(dev|val|valid|validation|development)(_matched)?\b/i,
+  validation: /^(dev|val|valid|validation|development)(_matched)?\b/i,
   test: /^test(ing)?\b/i,
 };
 
-/** Opens a table of the user's own: one file, or a folder with train, dev (validation) and test files. */
+/** Loads custom data: one table, or a folder with train, validation (dev) and test tables. */
 export async function loadCustomTask(data: string, options: CustomTaskOptions): Promise<Task> {
   const name = basename(data, extname(data)) || data;
   const entry = await stat(data).catch((error: unknown) => {
     throw createFileError(error, data, "read");
   });
   if (!entry.isDirectory())
-    return createTaskFromFiles(name, options.whole ? { test: [data] } : { train: [data] }, options);
-  const files = (await readdir(data)).filter((file) =>
-    (tableExtensions as readonly string[]).includes(extname(file).toLowerCase()),
-  );
-  const splits = groupFilesBySplit(files);
-  if (splits.train === undefined && !(options.whole && (splits.dev ?? splits.test))) {
+    return createTaskFromFiles(name, options.evaluationOnly ? { test: [data] } : { train: [data] }, options);
+  const files = (await readdir(data)).filter((file) => tableExtensions.includes(extname(file).toLowerCase()));
+  const splits = groupFilesBySplit(files.map((file) => join(data, file)));
+  if (splits.train === undefined && !(options.evaluationOnly && (splits.validation ?? splits.test))) {
     throw new UserError(
-      `${data}: expected a file named train with one of ${tableExtensions.join(", ")}, and dev and test beside it where there are such; ` +
-        `found ${files.join(", ") || "no table"}. A single table can be named itself: --data ${join(data, files[0] ?? "reviews.csv")}`,
+      `${data}: expected a file named train (${tableExtensions.join(", ")}) and optionally validation and test; ` +
+        `found ${files.join(", ") || "no table"}. ` +
+        `To use a single table, pass its path: --data ${join(data, files[0] ?? "reviews.csv")}`,
     );
   }
-  const paths = Object.entries(splits).map(([split, names]) => [split, names.map((file) => join(data, file))]);
-  return createTaskFromFiles(name, Object.fromEntries(paths) as SplitFiles, options);
+  return createTaskFromFiles(name, splits, options);
 }
 
-/** Which files belong to which split, by the start of their names. */
-export function groupFilesBySplit(files: readonly string[]): SplitFiles {
-  const splits: Partial<Record<SourceSplit, string[]>> = {};
-  for (const file of [...files].sort()) {
-    const split = (Object.keys(splitNames) as SourceSplit[]).find((candidate) =>
-      splitNames[candidate].test(basename(file)),
-    );
-    if (split === undefined) continue;
-    splits[split] ??= [];
-    splits[split].push(file);
-  }
-  return splits;
+/** Groups files by split, which the start of a file name tells. Other files are ignored. */
+export function groupFilesBySplit(paths: readonly string[]): SplitFiles {
+  const sorted = [...paths].sort();
+  const entries = (Object.keys(fileNames) as Split[]).map(
+    (split) => [split, sorted.filter((path) => getSplitName(path, split) !== undefined)] as const,
+  );
+  return Object.fromEntries(entries.filter(([, files]) => files.length > 0));
+}
+
+/** Returns the start of a file name that means a split, such as `dev`. */
+function getSplitName(path: string, split: Split): string | undefined {
+  return fileNames[split].exec(basename(path))?.[0].toLowerCase();
 }
 
 /**
- * A task from the files of its splits. `classNames` are the names of integer labels by column, where something beside the files
- * knows them. A test split without labels, as benchmarks publish it, is left out.
+ * Creates a task from the files of its splits. `classNames` are the names of integer labels by
+ * column, if known.
  */
-export async function createTaskFromFiles(
+export function createTaskFromFiles(
   name: string,
   files: SplitFiles,
   options: CustomTaskOptions,
   classNames: Readonly<Record<string, readonly string[]>> = {},
 ): Promise<Task> {
-  const tables = new Map(
-    Object.entries(files).map(([split, paths]) => [
-      split as SourceSplit,
-      once(() => Promise.all(paths.map((path) => readTable(path)))),
-    ]),
+  const entries = Object.entries(files) as [Split, readonly string[]][];
+  const tables = entries.map(
+    ([split, paths]) => [split, once(() => Promise.all(paths.map((path) => readTable(path))))] as const,
   );
-  const leading = await (tables.get("train") ?? [...tables.values()][0]!)();
-  const first = leading[0]!;
-  const columns = inferColumns(first, options);
-  const { labels, values } = inferLabels(leading, columns.label, {
-    labels: options.labels,
-    classNames: first.classNames?.[columns.label] ?? classNames[columns.label],
-    onWarning: options.onWarning,
-  });
-  const layout = { texts: columns.texts, label: columns.label, values };
-  const read = (split: SourceSplit) => async (): Promise<Example[]> =>
-    (await tables.get(split)!()).flatMap((table) => parseExamples(table, layout, options, basename(table.file)));
+  const names = entries.map(([split, paths]) => [split, getSplitName(paths[0]!, split)] as const);
+  return createTaskFromTables(name, new Map(tables), { ...options, classNames, names: Object.fromEntries(names) });
+}
 
-  const unlabelled =
-    tables.has("test") &&
-    tables.size > 1 &&
-    (await tables.get("test")!()).every((table) => hasNoLabels(table, columns.label));
-  if (unlabelled) {
-    options.onWarning?.(`${name}: its test split has no labels and is left out`);
+async function createTaskFromTables(
+  name: string,
+  tables: Map<Split, () => Promise<readonly DataTable[]>>,
+  options: CustomTaskOptions & {
+    readonly classNames?: Readonly<Record<string, readonly string[]>>;
+    readonly names?: Partial<Record<Split, string | undefined>>;
+    /** The prefix of example IDs. Default: the file name. */
+    readonly origin?: string;
+  },
+): Promise<Task> {
+  const leading = await (tables.get("train") ?? [...tables.values()][0]!)();
+  const columns = inferColumns(leading[0]!, options);
+  const classNames = leading[0]!.classNames?.[columns.label] ?? options.classNames?.[columns.label];
+  const { labels, values } = inferLabels(leading, columns.label, classNames, options);
+  const read = (split: Split) => async (): Promise<Example[]> =>
+    (await tables.get(split)!()).flatMap((table) =>
+      parseExamples(table, { ...columns, values }, options, options.origin ?? basename(table.file)),
+    );
+  // Benchmarks publish test splits without labels.
+  const testTables = tables.size > 1 ? await tables.get("test")?.() : undefined;
+  if (testTables?.every((table) => hasNoLabels(table, columns.label))) {
+    options.onWarning?.(`${name}: ignoring the test split because it has no labels`);
     tables.delete("test");
   }
   return createTask({
@@ -105,15 +106,68 @@ export async function createTaskFromFiles(
     labels,
     fields: columns.texts,
     read: Object.fromEntries([...tables.keys()].map((split) => [split, read(split)])),
-    ...(!tables.has("train") && { noTrainReason: "it was opened for evaluation only" }),
+    names: options.names,
+    noTrainReason: tables.has("train") ? undefined : "It was loaded for evaluation only.",
   });
 }
 
 function hasNoLabels(table: DataTable, label: string): boolean {
-  // A row that could not be read may well have one.
+  // An unreadable row may have a label.
   const readable = table.rows.filter((row) => row.problem === undefined);
-  return (
-    readable.length > 0 &&
-    readable.every((row) => ["", "-1", "null", "undefined"].includes(String(row.values[label]).trim()))
+  const isMissing = (value: string | undefined) => value === undefined || ["-1", "null", "undefined"].includes(value);
+  return readable.length > 0 && readable.every((row) => isMissing(readCell(row, label)));
+}
+
+/** A labeled text, or pair of texts, of a dataset that is passed as an array. */
+export interface InMemoryExample {
+  readonly text: string | readonly [string, string];
+  readonly label: string | number;
+}
+
+const examplesSchema = z.array(
+  z.object({
+    text: z.union([z.string(), z.tuple([z.string(), z.string()])], { error: "expected a text or a pair of texts" }),
+    label: z.union([z.string(), z.number()], { error: "expected a string or a number" }),
+  }),
+);
+
+/** The file name that examples in memory would have on disk. It is part of their IDs. */
+const inMemoryFile = "data.jsonl";
+
+/**
+ * Loads examples from an array. The task equals that of a file `data.jsonl` written by
+ * `writeExamplesFile`.
+ */
+export function loadInMemoryTask(examples: readonly InMemoryExample[], options: CustomTaskOptions): Promise<Task> {
+  const rows = toRows(examples);
+  if (rows.length === 0) throw new UserError("data: the array is empty. Expected at least one example.");
+  const textColumn = Object.keys(rows[0]!).filter((column) => column !== "label");
+  const table = parseJsonArray("data", rows);
+  return createTaskFromTables(
+    basename(inMemoryFile, extname(inMemoryFile)),
+    new Map([[options.evaluationOnly ? "test" : "train", async () => [table]]]),
+    { ...options, textColumn, labelColumn: "label", origin: inMemoryFile },
   );
+}
+
+/**
+ * Writes examples as JSON lines with the columns `text` (or `sentence1` and `sentence2`) and
+ * `label`.
+ */
+export async function writeExamplesFile(path: string, examples: readonly InMemoryExample[]): Promise<void> {
+  await writeFileAtomic(
+    path,
+    toRows(examples)
+      .map((row) => `${JSON.stringify(row)}\n`)
+      .join(""),
+  );
+}
+
+function toRows(examples: readonly InMemoryExample[]): Record<string, string | number>[] {
+  const rows = validate(examplesSchema, examples, "data").map(({ text, label }) =>
+    typeof text === "string" ? { text, label } : { sentence1: text[0], sentence2: text[1], label },
+  );
+  const mixed = rows.findIndex((row) => "text" in row !== "text" in rows[0]!);
+  if (mixed > 0) throw new UserError(`data[${mixed}] and data[0] differ: expected only texts or only pairs of texts.`);
+  return rows;
 }

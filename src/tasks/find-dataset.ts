@@ -2,36 +2,37 @@ import { join } from "node:path";
 import { UserError } from "../errors.js";
 import { exists } from "../files.js";
 
-/** Where a built-in data set may lie, and what to tell who does not have it. */
-export interface DatasetLocation {
+/** Where to look for a built-in dataset, and what to tell users who do not have it. */
+interface DatasetLocation {
   readonly name: string;
-  /** Paths from a data folder to the set's own folder, the likeliest first. */
+  /** Paths from a data folder to the folder of the dataset, the most likely one first. */
   readonly folders: readonly string[];
-  /** The set's folder is recognised by any of these in it. */
+  /** Any of these files identifies the folder of the dataset. */
   readonly markerFiles: readonly string[];
-  /** Where to get it and what it must look like. */
+  /** The expected files and their source. */
   readonly instructions: string;
 }
 
-/** The folders that are searched where no --data is given. */
+/** Lists the folders that are searched if `--data` is not given: `TEMPER_DATA`, then `./data`. */
 export function getDataRoots(): string[] {
-  const named = process.env.TEMPER_DATA;
-  return [...(named ? [named] : []), "data", join("..", "shared", "data")];
+  return [process.env.TEMPER_DATA || [], "data"].flat();
 }
 
-/** The folder of a built-in set: inside the folder given, or that folder itself; else inside one of the usual places. */
-export async function findDatasetFolder(whereabouts: DatasetLocation, given: string | undefined): Promise<string> {
-  const { name, folders, markerFiles: signs, instructions: remedy } = whereabouts;
-  if (given !== undefined && !(await exists(given))) throw new UserError(`${name}: there is no ${given}. ${remedy}`);
-  const candidates =
-    given === undefined
-      ? getDataRoots().flatMap((root) => folders.map((folder) => join(root, folder)))
-      : [given, ...folders.map((folder) => join(given, folder))];
-  for (const candidate of candidates) {
-    for (const sign of signs) if (await exists(join(candidate, sign))) return candidate;
+/**
+ * Finds the folder of a built-in dataset: in the given folder or the folder itself, else in one of
+ * the data roots.
+ */
+export async function findDatasetFolder(location: DatasetLocation, data: string | undefined): Promise<string> {
+  const { name, folders, markerFiles, instructions } = location;
+  if (data !== undefined && !(await exists(data)))
+    throw new UserError(`${name}: ${data} does not exist. ${instructions}`);
+  const roots = data === undefined ? getDataRoots() : [data];
+  const candidates = roots.flatMap((root) => folders.map((folder) => join(root, folder)));
+  for (const candidate of data === undefined ? candidates : [data, ...candidates]) {
+    for (const file of markerFiles) if (await exists(join(candidate, file))) return candidate;
   }
-  const looked = given ?? getDataRoots().join(", ");
   throw new UserError(
-    `${name}: found none of ${signs.join(", ")} under ${looked}. ${remedy} Name its folder with --data, or set TEMPER_DATA`,
+    `${name}: no ${markerFiles.join(" or ")} found in ${roots.join(", ")}. ${instructions} ` +
+      "Pass its folder with --data, or set TEMPER_DATA.",
   );
 }

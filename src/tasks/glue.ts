@@ -1,92 +1,93 @@
 import { join } from "node:path";
 import { findDatasetFolder } from "./find-dataset.js";
-import { createTask } from "./make-task.js";
-import { type ColumnMapping, parseExamples, type ReadOptions } from "./parse-examples.js";
-import { readTable } from "./read-table.js";
-import type { Task } from "./task.js";
+import { type ColumnMapping, type ReadOptions, readExamples } from "./parse-examples.js";
+import { createTask, type Task } from "./task.js";
 
-interface GlueSet {
+interface GlueDataset {
   readonly folder: string;
   readonly fields: readonly string[];
   readonly labels: readonly string[];
-  readonly layout: ColumnMapping;
+  readonly columns: ColumnMapping;
   readonly modifiableFields?: readonly number[];
   readonly metrics?: readonly string[];
-  /** Where it is not dev.tsv. */
+  /** Default: dev.tsv. */
   readonly devFile?: string;
-  /** Rows that are known to be broken in the set as published are left out, with a notice. */
-  readonly brokenAsPublished?: boolean;
+  /** The published files contain broken rows. Skip them with a warning. */
+  readonly hasBrokenRows?: boolean;
 }
+
+/** The GLUE tasks. */
+export const glueNames = ["sst2", "rte", "qnli", "qqp", "mnli", "mnli-mm"] as const;
+
+/** The name of a GLUE task. */
+export type GlueName = (typeof glueNames)[number];
 
 const entailment = ["entailment", "not_entailment"];
 const nli = ["entailment", "neutral", "contradiction"];
 
-const mnli: GlueSet = {
+const mnli: GlueDataset = {
   folder: "MNLI",
   fields: ["premise", "hypothesis"],
   labels: nli,
-  layout: { texts: ["sentence1", "sentence2"], label: "gold_label", values: nli },
+  columns: { texts: ["sentence1", "sentence2"], label: "gold_label", values: nli },
   modifiableFields: [1],
   devFile: "dev_matched.tsv",
 };
 
-/** GLUE's sets in their own TSV layout, with GLUE's order of labels. */
-export const glueSets = {
+/** The GLUE datasets in their original TSV format, with the labels in GLUE's order. */
+export const glueDatasets: Record<GlueName, GlueDataset> = {
   sst2: {
     folder: "SST-2",
     fields: ["sentence"],
     labels: ["negative", "positive"],
-    layout: { texts: ["sentence"], label: "label", values: ["0", "1"] },
+    columns: { texts: ["sentence"], label: "label", values: ["0", "1"] },
   },
   rte: {
     folder: "RTE",
     fields: ["premise", "hypothesis"],
     labels: entailment,
-    layout: { texts: ["sentence1", "sentence2"], label: "label", values: entailment },
+    columns: { texts: ["sentence1", "sentence2"], label: "label", values: entailment },
     modifiableFields: [1],
   },
   qnli: {
     folder: "QNLI",
     fields: ["question", "sentence"],
     labels: entailment,
-    layout: { texts: ["question", "sentence"], label: "label", values: entailment },
+    columns: { texts: ["question", "sentence"], label: "label", values: entailment },
   },
   qqp: {
     folder: "QQP",
     fields: ["question1", "question2"],
     labels: ["not_duplicate", "duplicate"],
-    layout: { texts: ["question1", "question2"], label: "is_duplicate", values: ["0", "1"] },
+    columns: { texts: ["question1", "question2"], label: "is_duplicate", values: ["0", "1"] },
     metrics: ["accuracy", "f1"],
-    brokenAsPublished: true,
+    hasBrokenRows: true,
   },
   mnli,
   "mnli-mm": { ...mnli, devFile: "dev_mismatched.tsv" },
-} as const satisfies Record<string, GlueSet>;
+};
 
-export type GlueName = keyof typeof glueSets;
-
-export const glueNames = Object.keys(glueSets) as GlueName[];
-
-/** Opens a GLUE task. Its dev split only reports: `select` is cut from train. */
+/**
+ * Loads a GLUE task. The labels of GLUE's test set are secret, so the dev set is the test split.
+ */
 export async function loadGlueTask(name: GlueName, data: string | undefined, options: ReadOptions): Promise<Task> {
-  const set: GlueSet = glueSets[name];
-  const folder = await findDatasetFolder(
+  const { folder, columns, devFile = "dev.tsv", hasBrokenRows, ...dataset } = glueDatasets[name];
+  const location = await findDatasetFolder(
     {
       name,
-      folders: [set.folder, join("glue", set.folder), join("GLUE", set.folder)],
+      folders: [folder, join("glue", folder), join("GLUE", folder)],
       markerFiles: ["train.tsv"],
-      instructions: `Expected GLUE's own layout, ${set.folder}/train.tsv and ${set.folder}/${set.devFile ?? "dev.tsv"} (from gluebenchmark.com/tasks).`,
+      instructions: `Expected ${folder}/train.tsv and ${folder}/${devFile} of GLUE (from gluebenchmark.com/tasks).`,
     },
     data,
   );
-  const reading = set.brokenAsPublished ? { ...options, skipBadRows: true } : options;
-  const read = async (file: string) => parseExamples(await readTable(join(folder, file)), set.layout, reading, file);
+  const readOptions = hasBrokenRows ? { ...options, skipBadRows: true } : options;
+  const read = (file: string) => () => readExamples(join(location, file), columns, readOptions);
   return createTask({
+    ...dataset,
     name,
-    labels: set.labels,
-    fields: set.fields,
-    ...(set.modifiableFields && { modifiableFields: set.modifiableFields }),
-    ...(set.metrics && { metrics: set.metrics }),
-    read: { train: () => read("train.tsv"), dev: () => read(set.devFile ?? "dev.tsv") },
+    benchmark: "GLUE",
+    read: { train: read("train.tsv"), validation: read(devFile) },
+    names: { validation: "dev" },
   });
 }

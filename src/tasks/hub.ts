@@ -7,7 +7,7 @@ import { downloadHubFile, listHubFiles } from "../models/hub.js";
 import { type CustomTaskOptions, createTaskFromFiles, groupFilesBySplit, type SplitFiles } from "./custom-task.js";
 import type { Task } from "./task.js";
 
-/** Sets that are known by a short name without an owner. */
+/** Datasets with a short name without an owner. */
 const shortNames: Record<string, string> = {
   glue: "nyu-mll/glue",
   imdb: "stanfordnlp/imdb",
@@ -22,33 +22,34 @@ interface DatasetReference {
   readonly config: string | undefined;
 }
 
-/** Reads hf:OWNER/NAME[@REVISION][/CONFIG], or hf:glue/sst2 where the name is a known short one. */
+/** Parses hf:OWNER/NAME[@REVISION][/CONFIG], or a known short name such as hf:glue/sst2. */
 export function parseDatasetReference(reference: string): DatasetReference {
   const [first = "", ...rest] = reference.replace(/^hf:/, "").split("/");
-  const [plain = "", revisionOfShort] = first.split("@");
-  const owned = shortNames[plain];
+  const [shortName = "", shortRevision] = first.split("@");
+  const fullName = shortNames[shortName];
   const [name, revision, config] =
-    owned === undefined
+    fullName === undefined
       ? [`${first}/${rest[0]?.split("@")[0] ?? ""}`, rest[0]?.split("@")[1], rest.slice(1).join("/")]
-      : [owned, revisionOfShort, rest.join("/")];
+      : [fullName, shortRevision, rest.join("/")];
   if (!/^[\w.-]+\/[\w.-]+$/.test(name))
-    throw new UserError(`${reference}: expected hf:OWNER/NAME, hf:OWNER/NAME/CONFIG or hf:glue/sst2`);
+    throw new UserError(`${reference}: expected hf:OWNER/NAME, hf:OWNER/NAME/CONFIG or hf:glue/sst2.`);
   return { repo: { type: "dataset", name, ...(revision && { revision }) }, config: config || undefined };
 }
 
-/** Opens a data set of the hub that is stored as Parquet. */
+/** Loads a Hugging Face dataset that is stored as Parquet. */
 export async function loadHubTask(reference: string, options: CustomTaskOptions): Promise<Task> {
   const { repo, config } = parseDatasetReference(reference);
   const listed = await listHubFiles(repo);
   const tables = listed.filter((path) => path.endsWith(".parquet"));
   if (tables.length === 0)
-    throw new UserError(`${reference}: it has no Parquet files; download it and name its folder with --data`);
+    throw new UserError(`${reference} has no Parquet files. Download it and pass its folder with --data.`);
   const card = listed.includes("README.md")
     ? parseDatasetCard(await readFile(await downloadHubFile(repo, "README.md"), "utf8"))
     : {};
   const splits = groupFilesBySplit(selectConfigFiles(reference, tables, config, card));
-  if (splits.train === undefined) throw new UserError(`${reference}: it has no train split among ${tables.join(", ")}`);
-  options.onWarning?.(`${reference}: getting what the cache lacks of ${Object.values(splits).flat().join(", ")}`);
+  if (splits.train === undefined)
+    throw new UserError(`${reference} has no train split. Its files are ${tables.join(", ")}.`);
+  options.onWarning?.(`${reference}: downloading ${Object.values(splits).flat().join(", ")}, unless cached`);
   const files: [string, readonly string[]][] = [];
   for (const [split, paths] of Object.entries(splits))
     files.push([split, await Promise.all(paths.map((path) => downloadHubFile(repo, path)))]);
@@ -64,7 +65,7 @@ interface DatasetInfo {
   }[];
 }
 
-/** What a set says of itself in the YAML at the top of its README. */
+/** The metadata in the YAML block of a dataset's README. */
 interface DatasetCard {
   readonly configs?: readonly {
     readonly config_name: string;
@@ -79,12 +80,15 @@ function parseDatasetCard(readme: string): DatasetCard {
   try {
     return (parse(front) as DatasetCard | null) ?? {};
   } catch {
-    // The card only helps: without it the files' own names decide.
+    // Without a valid card, the file names decide.
     return {};
   }
 }
 
-/** The files of a configuration: those the card names, else those in the folder of its name. */
+/**
+ * Returns the files of a configuration: those listed in the card, else those in the folder with its
+ * name.
+ */
 function selectConfigFiles(
   reference: string,
   tables: readonly string[],
@@ -101,11 +105,10 @@ function selectConfigFiles(
   if (wanted === undefined || !names.includes(wanted)) {
     const problem =
       config === undefined
-        ? "choose one of its configurations"
-        : `it has no configuration "${config}"${didYouMean(config, names)}; choose`;
-    throw new UserError(
-      `${reference}: ${problem}: ${names.map((name) => `${reference.replace(`/${config}`, "")}/${name}`).join(", ")}`,
-    );
+        ? "has several configurations"
+        : `has no configuration "${config}"${didYouMean(config, names)}`;
+    const choices = names.map((name) => `${reference.replace(`/${config}`, "")}/${name}`);
+    throw new UserError(`${reference} ${problem}. Use one of ${choices.join(", ")}.`);
   }
   const patterns = described.find((entry) => entry.config_name === wanted)?.data_files?.flatMap((files) => files.path);
   if (patterns === undefined) return tables.filter((path) => posix.dirname(path) === wanted);
@@ -115,7 +118,7 @@ function selectConfigFiles(
   return tables.filter((path) => matchers.some((matcher) => matcher.test(path)));
 }
 
-/** Names of integer classes by column, from the card. */
+/** Reads the names of integer classes by column from the card. */
 function readClassNames(card: DatasetCard, config: string | undefined): Record<string, readonly string[]> {
   const infos = [card.dataset_info ?? []].flat() as readonly DatasetInfo[];
   const info = infos.find((entry) => entry.config_name === config) ?? infos[0];

@@ -1,71 +1,86 @@
 import { didYouMean } from "../did-you-mean.js";
 import { UserError } from "../errors.js";
 import { advglueParts, loadAdvglueTask } from "./advglue.js";
-import { type CustomTaskOptions, loadCustomTask } from "./custom-task.js";
+import { type CustomTaskOptions, type InMemoryExample, loadCustomTask, loadInMemoryTask } from "./custom-task.js";
 import { glueNames, loadGlueTask } from "./glue.js";
 import { loadImdbTask } from "./imdb.js";
 import { loadMrTask } from "./mr.js";
 import { loadMsgsTask, msgsProbes } from "./msgs.js";
+import type { ReadOptions } from "./parse-examples.js";
 import { loadSnliTask } from "./snli.js";
 import { loadSpamTask } from "./spam.js";
 import type { Task } from "./task.js";
 
+export { advglueParts } from "./advglue.js";
+export { type InMemoryExample, writeExamplesFile } from "./custom-task.js";
+export { countOverlap, sampleExamples } from "./sample.js";
+export { type Example, formatSplit, parseSplit, type Split, type Task } from "./task.js";
+
+/** The dataset to load, and how to read it. */
 export interface LoadTaskOptions extends CustomTaskOptions {
-  /** A name of `taskNames`, or hf:OWNER/NAME[/CONFIG]; none for a table of the user's own. */
+  /** A name from `taskNames`, or hf:OWNER/NAME[/CONFIG]. Omit it for custom data. */
   readonly task?: string | undefined;
-  /** The folder or file of the data. */
-  readonly data?: string | undefined;
+  /** A folder, a file, or an array of examples. */
+  readonly data?: string | readonly InMemoryExample[] | undefined;
 }
 
-type TaskLoader = (options: LoadTaskOptions) => Promise<Task>;
+type TaskLoader = (data: string | undefined, options: ReadOptions) => Promise<Task>;
 
-const registry = new Map<string, TaskLoader>([
-  ...glueNames.map((name): [string, TaskLoader] => [name, (options) => loadGlueTask(name, options.data, options)]),
-  ...advglueParts.map((part): [string, TaskLoader] => [
-    `advglue:${part}`,
-    (options) => loadAdvglueTask(part, options.data, options),
-  ]),
-  ["snli", (options) => loadSnliTask(options.data, options)],
-  ["imdb", (options) => loadImdbTask(options.data, options)],
-  ["mr", (options) => loadMrTask(options.data)],
-  ["spam", (options) => loadSpamTask(options.data, options)],
-  ...msgsProbes.map((probe): [string, TaskLoader] => [
-    `msgs:${probe}`,
-    (options) => loadMsgsTask(probe, options.data, options),
-  ]),
+const loaders = new Map<string, TaskLoader>([
+  ...glueNames.map((name): [string, TaskLoader] => [name, (...rest) => loadGlueTask(name, ...rest)]),
+  ...advglueParts.map((part): [string, TaskLoader] => [`advglue:${part}`, (...rest) => loadAdvglueTask(part, ...rest)]),
+  ["snli", loadSnliTask],
+  ["imdb", loadImdbTask],
+  ["mr", loadMrTask],
+  ["spam", loadSpamTask],
+  ...msgsProbes.map((probe): [string, TaskLoader] => [`msgs:${probe}`, (...rest) => loadMsgsTask(probe, ...rest)]),
 ]);
 
-/** The tasks that are known by name. */
-export const taskNames: readonly string[] = [...registry.keys()];
+/** The names of the built-in tasks. */
+export const taskNames: readonly string[] = [...loaders.keys()];
 
-/** Opens a task by its name, from the hub (hf:…), or from a table of the user's own where only data is given. */
+/** Shows in error messages how to pass custom data. */
+const customDataExample = "--data reviews.csv --text-column review --label-column stars";
+
+/**
+ * Loads a task: a built-in one by name, a Hugging Face dataset (hf:…), or custom data from a file,
+ * a folder or an array.
+ *
+ * @example
+ * const columns = { textColumn: ["review"], labelColumn: "stars" };
+ * const task = await loadTask({ data: "reviews.csv", ...columns });
+ * const examples = await task.load("train");
+ */
 export async function loadTask(options: LoadTaskOptions): Promise<Task> {
   const { task, data } = options;
+  if (typeof data === "object") {
+    const extra = (["task", "textColumn", "labelColumn"] as const).find((key) => options[key] !== undefined);
+    if (extra !== undefined) throw new UserError(`${extra} cannot be combined with an array of examples. Remove one.`);
+    return loadInMemoryTask(data, options);
+  }
   const remote = [task, data].find((reference) => reference?.startsWith("hf:"));
   if (remote !== undefined) {
-    // Only who asks for the hub waits for its client to load.
-    const { loadHubTask: openHubTask } = await import("./hub.js");
-    return openHubTask(remote, options);
+    // Import the client of the Hugging Face Hub only if it is needed.
+    const { loadHubTask } = await import("./hub.js");
+    return loadHubTask(remote, options);
   }
   if (task === undefined) {
     if (data === undefined)
-      throw new UserError(
-        `expected a task (--task ${taskNames[0]}) or a table (--data reviews.csv --text-column review --label-column stars)`,
-      );
+      throw new UserError(`Expected a task (--task ${taskNames[0]}) or custom data (${customDataExample}).`);
     return loadCustomTask(data, options);
   }
-  const open = registry.get(task) ?? registry.get(normalizeTaskName(task));
-  if (open === undefined) {
+  const load = loaders.get(normalizeTaskName(task));
+  if (load === undefined) {
     throw new UserError(
-      `unknown task "${task}"${didYouMean(task, taskNames)}; the tasks are ${taskNames.join(", ")}, or hf:OWNER/NAME. ` +
-        "For a table of your own leave --task out: --data reviews.csv --text-column review --label-column stars",
+      `Unknown task "${task}"${didYouMean(task, taskNames)}. Use one of ${taskNames.join(", ")}, or hf:OWNER/NAME. ` +
+        `For custom data, omit --task: ${customDataExample}`,
     );
   }
-  return open(options);
+  return load(data, options);
 }
 
-/** SST-2, sst_2 and Sst2 are one name. */
+/** Maps spellings such as SST-2, sst_2 and Sst2 to the task name. */
 function normalizeTaskName(name: string): string {
-  const squeezed = (text: string) => text.toLowerCase().replace(/[^a-z0-9:]/g, "");
-  return taskNames.find((known) => squeezed(known) === squeezed(name)) ?? name;
+  const simplify = (text: string) => text.toLowerCase().replace(/[^a-z0-9:]/g, "");
+  return taskNames.find((known) => known === name || simplify(known) === simplify(name)) ?? name;
 }

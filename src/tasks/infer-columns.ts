@@ -2,7 +2,7 @@ import { UserError } from "../errors.js";
 import { createTableError, readCell, requireColumns } from "./parse-examples.js";
 import type { DataTable } from "./read-table.js";
 
-/** Names under which texts and labels are usually found, pairs first: a pair's columns say more than one column does. */
+/** The text columns to look for. Pairs come first because a pair of names is more specific. */
 const defaultTextColumns = [
   ["premise", "hypothesis"],
   ["sentence1", "sentence2"],
@@ -13,100 +13,88 @@ const defaultTextColumns = [
   ["review"],
 ];
 const defaultLabelColumns = ["label", "labels", "gold_label", "class"];
-/** With more labels than this, and few rows each, the column is no label. */
+/** A column with more distinct values than this, and few rows per value, is not a label column. */
 const maxLabels = 50;
 
-/** The columns of the texts and of the label: those named, or the usual ones where none is. */
-export function inferColumns(
-  table: DataTable,
-  named: {
-    readonly text?: readonly string[] | undefined;
-    readonly label?: string | undefined;
-    readonly onNotice?: ((message: string) => void) | undefined;
-  },
-): { texts: readonly string[]; label: string } {
-  const given = named.text?.length ? named.text : undefined;
-  if (given && given.length > 2)
-    throw new UserError(`--text-column: expected one column, or two for a pair; received ${given.join(", ")}`);
-  const texts =
-    given ?? defaultTextColumns.find((columns) => columns.every((column) => table.columns.includes(column)));
-  const label = named.label ?? defaultLabelColumns.find((column) => table.columns.includes(column));
-  if (texts === undefined || label === undefined) {
-    const missing = texts === undefined ? "--text-column COLUMN (twice for a pair)" : "--label-column COLUMN";
-    throw createTableError(
-      [table],
-      `${table.file}: name the column with ${missing}; its columns are ${table.columns.join(", ")}`,
-    );
-  }
-  requireColumns(table, [...texts, label]);
-  if (texts.includes(label))
-    throw new UserError(`${table.file}: the column "${label}" cannot be text and label at once`);
-  if (given === undefined)
-    named.onNotice?.(`${table.file}: taking ${texts.join(" and ")} as text; name other columns with --text-column`);
-  return { texts, label };
-}
-
-/** What may be known of the labels besides the tables. */
-export interface KnownLabels {
-  /** The labels in their order, from the user or from the model. */
+/** What the caller knows about the columns and labels of a table. */
+export interface ColumnOptions {
+  /** The text column, or the two columns of a pair. */
+  readonly textColumn?: readonly string[] | undefined;
+  readonly labelColumn?: string | undefined;
+  /**
+   * The labels in order, from the user or from the model. Default: the sorted values of the train
+   * split.
+   */
   readonly labels?: readonly string[] | undefined;
-  /** The names of integer classes. */
-  readonly classNames?: readonly string[] | undefined;
   readonly onWarning?: ((message: string) => void) | undefined;
 }
 
 /**
- * The label names and the file's values for them, in one order: the labels given; or the names of integer classes; or the distinct
- * values of the tables, by number where all are numbers, else by letter.
+ * Returns the text columns and the label column: the given ones, else the first default names that
+ * exist.
+ */
+export function inferColumns(table: DataTable, options: ColumnOptions): { texts: readonly string[]; label: string } {
+  const { file, columns } = table;
+  const given = options.textColumn?.length ? options.textColumn : undefined;
+  if (given && given.length > 2)
+    throw new UserError(`--text-column: expected one column, or two for a pair; received ${given.join(", ")}.`);
+  const texts = given ?? defaultTextColumns.find((names) => names.every((name) => columns.includes(name)));
+  const label = options.labelColumn ?? defaultLabelColumns.find((name) => columns.includes(name));
+  if (texts === undefined || label === undefined) {
+    const option = texts === undefined ? "--text-column COLUMN (twice for a pair)" : "--label-column COLUMN";
+    throw createTableError([table], `${file}: pass ${option}. The columns are ${columns.join(", ")}.`);
+  }
+  requireColumns(table, [...texts, label]);
+  if (texts.includes(label)) throw new UserError(`${file}: column "${label}" cannot be both text and label.`);
+  if (given === undefined)
+    options.onWarning?.(`${file}: using ${texts.join(" and ")} as text; choose other columns with --text-column`);
+  return { texts, label };
+}
+
+/**
+ * Returns the label names and the values that stand for them in the file, in the same order. The
+ * names are the given labels, else the names of integer classes, else the distinct values, sorted
+ * as numbers if all are numbers.
  */
 export function inferLabels(
   tables: readonly DataTable[],
   column: string,
-  known: KnownLabels,
+  classNames: readonly string[] | undefined,
+  options: ColumnOptions,
 ): { labels: readonly string[]; values: readonly string[] } {
   const values = tables.flatMap((table) => table.rows.flatMap((row) => readCell(row, column) ?? []));
-  const found = [...new Set(values)];
+  const distinct = [...new Set(values)];
   const file = tables[0]!.file;
-  const integers = found.every((value) => /^-?\d+$/.test(value));
-  const { labels, classNames } = known;
+  const areIntegers = distinct.every((value) => /^-?\d+$/.test(value));
+  const { labels } = options;
+  const toIndices = (names: readonly string[]): string[] => names.map((_, index) => String(index));
   if (labels !== undefined) {
-    const names = integers ? (classNames ?? []) : found;
+    const names = areIntegers && classNames ? classNames : distinct;
     if (labels.some((label) => names.includes(label)))
-      return { labels, values: integers ? labels.map((label) => String(names.indexOf(label))) : labels };
-    if (integers && classNames === undefined) return { labels, values: toIntegerValues(labels, found, file, known) };
+      return { labels, values: names === classNames ? labels.map((label) => String(names.indexOf(label))) : labels };
+    if (areIntegers && classNames === undefined) {
+      // No label occurs in the file, so the integers are indices of the labels.
+      const pairs = labels.map((label, index) => `${index} as ${label}`).join(", ");
+      options.onWarning?.(`${file}: reading the labels ${pairs}`);
+      return { labels, values: toIndices(labels) };
+    }
     throw createTableError(
       tables,
-      `${file}: expected the labels ${labels.join(", ")} in "${column}", received ${names.slice(0, 10).join(", ")}`,
+      `${file}: expected the labels ${labels.join(", ")} in "${column}"; received ${names.slice(0, 10).join(", ")}.`,
     );
   }
-  if (classNames !== undefined && integers)
-    return { labels: classNames, values: classNames.map((_, index) => String(index)) };
-  if (found.length > maxLabels && found.length > values.length / 10) {
+  if (classNames !== undefined && areIntegers) return { labels: classNames, values: toIndices(classNames) };
+  if (distinct.length > maxLabels && distinct.length > values.length / 10) {
     throw new UserError(
-      `${file}: the column "${column}" has ${found.length} different values in ${values.length} rows; that is no label. Name another one with --label-column`,
+      `${file}: column "${column}" has ${distinct.length} different values in ${values.length} rows, ` +
+        "so it is not a label. Choose another one with --label-column.",
     );
   }
-  if (found.length < 2)
-    throw createTableError(
-      tables,
-      `${file}: the column "${column}" has ${found.length} different values; a task needs two labels or more`,
-    );
-  const numeric = found.every((value) => Number.isFinite(Number(value)));
-  const sorted = found.sort(numeric ? (a, b) => Number(a) - Number(b) : (a, b) => (a < b ? -1 : 1));
+  if (distinct.length < 2) {
+    const count = `${distinct.length} different value${distinct.length === 1 ? "" : "s"}`;
+    throw createTableError(tables, `${file}: column "${column}" has ${count}. A task needs at least two labels.`);
+  }
+  const areNumbers = distinct.every((value) => Number.isFinite(Number(value)));
+  const sorted = distinct.sort(areNumbers ? (a, b) => Number(a) - Number(b) : (a, b) => (a < b ? -1 : 1));
   return { labels: sorted, values: sorted };
-}
-
-/** Integers where names were expected are the labels' places, unless the names are integers themselves. */
-function toIntegerValues(
-  labels: readonly string[],
-  found: readonly string[],
-  file: string,
-  known: KnownLabels,
-): readonly string[] {
-  if (labels.some((label) => found.includes(label))) return labels;
-  const places = labels.map((_, index) => String(index));
-  known.onWarning?.(
-    `${file}: reading its labels ${places.map((place, index) => `${place} as ${labels[index]}`).join(", ")}`,
-  );
-  return places;
 }

@@ -1,11 +1,9 @@
 import { join } from "node:path";
 import { findDatasetFolder } from "./find-dataset.js";
-import { createTask } from "./make-task.js";
-import { parseExamples, type ReadOptions } from "./parse-examples.js";
-import { readTable } from "./read-table.js";
-import type { Example, Task } from "./task.js";
+import { type ReadOptions, readExamples } from "./parse-examples.js";
+import { createTask, type Example, type Task } from "./task.js";
 
-/** The probes: a linguistic feature, named first, against a surface feature. */
+/** The probes. Each pairs a linguistic feature, named first, with a surface feature. */
 export const msgsProbes = [
   "control_raising_length",
   "control_raising_lexical_content_the",
@@ -13,16 +11,17 @@ export const msgsProbes = [
   "syntactic_category_lexical_content_the",
 ] as const;
 
+/** The name of an MSGS probe. */
 export type MsgsProbe = (typeof msgsProbes)[number];
 
 /**
- * - `train`: both features agree, so a model may learn either;
- * - `inoculating`: train's sentences with the features apart, to be mixed into train;
- * - `in-domain`: as train, held out;
- * - `disambiguating`: the features disagree: what a model answers here shows which one it learnt;
- * - `control`: another domain, the features agree.
+ * - `train`: both features agree, so a model can learn either;
+ * - `inoculating`: sentences of train in which the features disagree, to be mixed into train;
+ * - `in-domain`: held-out sentences like those of train;
+ * - `disambiguating`: the features disagree, so the predictions show which one the model learned;
+ * - `control`: another domain in which the features agree.
  */
-export type MsgsPart = "train" | "inoculating" | "in-domain" | "disambiguating" | "control";
+type MsgsPart = "train" | "inoculating" | "in-domain" | "disambiguating" | "control";
 
 const sources: Record<MsgsPart, { file: string; condition?: string }> = {
   train: { file: "train.jsonl" },
@@ -32,7 +31,9 @@ const sources: Record<MsgsPart, { file: string; condition?: string }> = {
   control: { file: "test.jsonl", condition: "control" },
 };
 
-/** One part of a probe, labelled by its linguistic feature. */
+const columns = { texts: ["sentence"], label: "linguistic_feature_label", values: ["0", "1"] };
+
+/** Loads one part of a probe, labeled by the linguistic feature. */
 export async function loadMsgsPart(
   probe: MsgsProbe,
   part: MsgsPart,
@@ -42,7 +43,7 @@ export async function loadMsgsPart(
   return readPart(await findProbe(probe, data), part, options);
 }
 
-/** Opens a probe: the in-domain part selects, and the disambiguating part reports. */
+/** Loads a probe as a task: in-domain is the validation split, disambiguating is the test split. */
 export async function loadMsgsTask(probe: MsgsProbe, data: string | undefined, options: ReadOptions): Promise<Task> {
   const folder = await findProbe(probe, data);
   return createTask({
@@ -52,34 +53,25 @@ export async function loadMsgsTask(probe: MsgsProbe, data: string | undefined, o
     metrics: ["matthews", "accuracy"],
     read: {
       train: () => readPart(folder, "train", options),
-      dev: () => readPart(folder, "in-domain", options),
+      validation: () => readPart(folder, "in-domain", options),
       test: () => readPart(folder, "disambiguating", options),
     },
+    names: { validation: "in-domain", test: "disambiguating" },
   });
 }
 
 function findProbe(probe: MsgsProbe, data: string | undefined): Promise<string> {
-  return findDatasetFolder(
-    {
-      name: `msgs:${probe}`,
-      folders: [probe, join("msgs", probe)],
-      markerFiles: ["train.jsonl"],
-      instructions: `Expected ${probe}/train.jsonl, test.jsonl and inoculating.jsonl in the layout of MSGS (from github.com/nyu-mll/msgs).`,
-    },
-    data,
-  );
+  const location = {
+    name: `msgs:${probe}`,
+    folders: [probe, join("msgs", probe)],
+    markerFiles: ["train.jsonl"],
+    instructions: `Expected ${probe}/{train,test,inoculating}.jsonl of MSGS (from github.com/nyu-mll/msgs).`,
+  };
+  return findDatasetFolder(location, data);
 }
 
-async function readPart(folder: string, part: MsgsPart, options: ReadOptions): Promise<Example[]> {
+function readPart(folder: string, part: MsgsPart, options: ReadOptions): Promise<Example[]> {
   const { file, condition } = sources[part];
-  const table = await readTable(join(folder, file));
-  const rows = table.rows.filter(
-    (row) => condition === undefined || row.problem !== undefined || row.values.condition === condition,
-  );
-  return parseExamples(
-    { ...table, rows },
-    { texts: ["sentence"], label: "linguistic_feature_label", values: ["0", "1"] },
-    options,
-    file,
-  );
+  const isIncluded = (row: { readonly condition?: unknown }) => condition === undefined || row.condition === condition;
+  return readExamples(join(folder, file), columns, options, isIncluded);
 }

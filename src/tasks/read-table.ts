@@ -2,35 +2,45 @@ import { isUtf8 } from "node:buffer";
 import { readFile } from "node:fs/promises";
 import { basename, extname } from "node:path";
 import { CsvError, parse } from "csv-parse/sync";
+import { asyncBufferFromFile, type FileMetaData, parquetMetadataAsync, parquetReadObjects } from "hyparquet";
+import { compressors } from "hyparquet-compressors";
 import { getErrorMessage, UserError } from "../errors.js";
 import { createFileError, readJson } from "../files.js";
-import { readParquet } from "./parquet.js";
 
-/** One row of a table, with the line (or row) it stands on; `problem` says why its values could not be read. */
+/** One row of a table. */
 export interface DataRow {
+  /** Its line (or row) number, from 1. */
   readonly at: number;
   readonly values: Readonly<Record<string, unknown>>;
+  /** Why the values could not be read. */
   readonly problem?: string;
 }
 
-/** A file of rows with named columns. */
+/** Rows with named columns. */
 export interface DataTable {
+  /** Its name in messages. */
   readonly file: string;
   readonly columns: readonly string[];
-  /** What `Row.at` counts. */
+  /** What `DataRow.at` counts. */
   readonly unit: "line" | "row";
   readonly rows: readonly DataRow[];
-  /** Names that the file itself gives to the integers of a column (Parquet written by the datasets library). */
+  /**
+   * Names of integer classes by column, if the file contains them (Parquet of Hugging Face
+   * datasets).
+   */
   readonly classNames?: Readonly<Record<string, readonly string[]>>;
 }
 
-/** The endings of the files that `readTable` reads. */
-export const tableExtensions = [".tsv", ".csv", ".jsonl", ".ndjson", ".json", ".parquet"] as const;
+/** Extensions of the files that `readTable` reads. */
+export const tableExtensions: readonly string[] = [".tsv", ".csv", ".jsonl", ".ndjson", ".json", ".parquet"];
 
-/** Reads a table by its file's ending: .tsv (no quoting, as GLUE's), .csv, .jsonl, .json (an array), .parquet. */
+/**
+ * Reads a table in the format of its extension: TSV (without quoting, as in GLUE), CSV, JSON lines,
+ * JSON or Parquet.
+ */
 export async function readTable(file: string): Promise<DataTable> {
   const table = await readByExtension(file);
-  if (table.rows.length === 0) throw new UserError(`${file} holds no rows; expected a header and at least one example`);
+  if (table.rows.length === 0) throw new UserError(`${file} has no rows. Expected a header and at least one example.`);
   return table;
 }
 
@@ -49,28 +59,26 @@ async function readByExtension(file: string): Promise<DataTable> {
     case ".parquet":
       return readParquet(file);
     default:
-      throw new UserError(
-        `${file}: expected a file that ends in ${tableExtensions.join(", ")}, received ${extension || "no ending"}`,
-      );
+      throw new UserError(`${file}: unknown extension. Expected a file that ends in ${tableExtensions.join(", ")}.`);
   }
 }
 
-/** A file's text, which must be UTF-8; a byte-order mark is dropped. */
+/** Reads a UTF-8 file and removes its byte-order mark. */
 export async function readUtf8(file: string): Promise<string> {
   const bytes = await readFile(file).catch((error: unknown) => {
     throw createFileError(error, file, "read");
   });
   if (!isUtf8(bytes)) {
     throw new UserError(
-      `${file} is not UTF-8: line ${findFirstBadLine(bytes)} has bytes that are no text in it. ` +
-        `Convert it first, for instance: iconv -f WINDOWS-1252 -t UTF-8 ${basename(file)} > fixed${extname(file)}`,
+      `${file} is not UTF-8: line ${findFirstBadLine(bytes)} has invalid bytes. ` +
+        `Convert it first, for example: iconv -f WINDOWS-1252 -t UTF-8 ${basename(file)} > fixed${extname(file)}`,
     );
   }
   return bytes.toString("utf8").replace(/^\uFEFF/, "");
 }
 
 function findFirstBadLine(bytes: Buffer): number {
-  // No UTF-8 sequence holds the byte of a newline, so lines can be tried one by one.
+  // The newline byte never occurs inside a UTF-8 sequence, so each line can be checked separately.
   for (let line = 1, start = 0; ; line++) {
     const end = bytes.indexOf(0x0a, start);
     if (!isUtf8(bytes.subarray(start, end < 0 ? undefined : end)) || end < 0) return line;
@@ -87,13 +95,14 @@ function parseTsv(file: string, text: string): DataTable {
 
 function parseCsv(file: string, text: string): DataTable {
   const header = text.slice(0, (text.indexOf("\n") + 1 || text.length + 1) - 1);
-  // Spreadsheets of many countries write semicolons.
+  // In many countries, spreadsheets write semicolons.
   const delimiter = !header.includes(",") && header.includes(";") ? ";" : ",";
   let records: { record: string[]; info: { lines: number } }[];
   try {
     records = parse(text, {
       delimiter,
-      // Left to itself the parser takes the first line's end for every line's; files put together by hand have both.
+      // By default the parser expects the line ending of the first line everywhere. Some files mix
+      // them.
       record_delimiter: text.includes("\n") ? ["\r\n", "\n"] : "\r",
       info: true,
       relax_column_count: true,
@@ -102,7 +111,7 @@ function parseCsv(file: string, text: string): DataTable {
   } catch (error) {
     if (!(error instanceof CsvError)) throw error;
     throw new UserError(
-      `${file}: its quotes do not match: ${error.message}. In CSV, a quote inside a quoted field is written twice ("")`,
+      `${file}: unbalanced quotes: ${error.message}. In CSV, write a quote inside a quoted field twice ("").`,
     );
   }
   const columns = records[0]?.record ?? [];
@@ -111,9 +120,8 @@ function parseCsv(file: string, text: string): DataTable {
 }
 
 function toRow(columns: readonly string[], fields: readonly string[], at: number): DataRow {
-  if (fields.length !== columns.length) {
-    return { at, values: {}, problem: `has ${fields.length} fields where the header has ${columns.length}` };
-  }
+  if (fields.length !== columns.length)
+    return { at, values: {}, problem: `has ${fields.length} fields, but the header has ${columns.length}` };
   return { at, values: Object.fromEntries(columns.map((column, index) => [column, fields[index]])) };
 }
 
@@ -129,21 +137,67 @@ function parseJsonLines(file: string, text: string): DataTable {
   return { file, columns: collectColumns(rows), unit: "line", rows };
 }
 
-function parseJsonArray(file: string, value: unknown): DataTable {
+/** Creates a table from a parsed JSON array of objects. */
+export function parseJsonArray(file: string, value: unknown): DataTable {
   if (!Array.isArray(value))
-    throw new UserError(`${file}: expected an array of objects; one object a line belongs into a .jsonl file`);
+    throw new UserError(`${file}: expected an array of objects. For one object per line, use the extension .jsonl.`);
   const rows = value.map((item: unknown, index) => toObjectRow(item, index + 1));
   return { file, columns: collectColumns(rows), unit: "row", rows };
 }
 
-/** A row from a value that should be an object. */
-export function toObjectRow(value: unknown, at: number): DataRow {
+function toObjectRow(value: unknown, at: number): DataRow {
   if (typeof value !== "object" || value === null || Array.isArray(value))
-    return { at, values: {}, problem: "is not an object with named fields" };
+    return { at, values: {}, problem: "is not an object" };
   return { at, values: value as Record<string, unknown> };
 }
 
-/** Every field name that occurs, in the order of first occurrence. */
-export function collectColumns(rows: readonly DataRow[]): string[] {
+function collectColumns(rows: readonly DataRow[]): string[] {
   return [...new Set(rows.flatMap((row) => Object.keys(row.values)))];
+}
+
+async function readParquet(path: string): Promise<DataTable> {
+  try {
+    const file = await asyncBufferFromFile(path);
+    const metadata = await parquetMetadataAsync(file);
+    const records = await parquetReadObjects({ file, metadata, compressors });
+    return {
+      file: path,
+      columns: listTopLevelColumns(metadata),
+      unit: "row",
+      rows: records.map((values, index) => ({ at: index + 1, values })),
+      classNames: readClassNames(metadata),
+    };
+  } catch (error) {
+    throw new UserError(`Cannot read ${path} as Parquet: ${getErrorMessage(error)}`);
+  }
+}
+
+/**
+ * Lists the columns of a Parquet schema. It is a tree in depth-first order, so skip the descendants
+ * of each column.
+ */
+function listTopLevelColumns(metadata: FileMetaData): string[] {
+  const columns: string[] = [];
+  let descendants = 0;
+  for (const element of metadata.schema.slice(1)) {
+    if (descendants === 0) columns.push(element.name);
+    else descendants--;
+    descendants += element.num_children ?? 0;
+  }
+  return columns;
+}
+
+/**
+ * Reads the names of class labels that the Hugging Face datasets library stores in the metadata.
+ */
+function readClassNames(metadata: FileMetaData): Record<string, readonly string[]> {
+  const text = metadata.key_value_metadata?.find((entry) => entry.key === "huggingface")?.value;
+  if (text === undefined) return {};
+  const description = JSON.parse(text) as { info?: { features?: Record<string, { names?: unknown; _type?: string }> } };
+  const features = Object.entries(description.info?.features ?? {});
+  return Object.fromEntries(
+    features.flatMap(([column, feature]) =>
+      feature._type === "ClassLabel" && Array.isArray(feature.names) ? [[column, feature.names.map(String)]] : [],
+    ),
+  );
 }

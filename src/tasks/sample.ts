@@ -1,10 +1,10 @@
 import { Rng } from "../tensor/random.js";
-import { computeDedupKey } from "./dedup-key.js";
+import { computeDedupKey } from "./split-examples.js";
 import type { Example } from "./task.js";
 
 /**
- * A seeded sample of n examples, as evenly over the classes as they allow, in the file's order. A smaller sample of the same seed is
- * part of a larger one.
+ * Draws a random sample of n examples, balanced over the classes as far as possible, in the order
+ * of the file. With the same seed, a smaller sample is a subset of a larger one.
  */
 export function sampleExamples(
   examples: readonly Example[],
@@ -14,24 +14,26 @@ export function sampleExamples(
 ): Example[] {
   if (n >= examples.length) return [...examples];
   const rng = new Rng(seed);
-  const piles = Array.from({ length: numLabels }, (_, label) => {
-    const positions = examples.flatMap((example, position) => (example.label === label ? [position] : []));
-    return rng.fork("limit", label).shuffle(positions);
+  const classes = Array.from({ length: numLabels }, (_, label) => {
+    const indices = examples.flatMap((example, index) => (example.label === label ? [index] : []));
+    return rng.fork("limit", label).shuffle(indices);
   });
-  // Which class gets the odd ones out is drawn too, so that no class is favoured over many seeds.
-  const order = rng.fork("limit", "order").shuffle(piles.map((_, label) => label));
-  const rounds = Math.max(...piles.map((pile) => pile.length));
-  const chosen: number[] = [];
+  // The classes that get the remainder are random too, so that no class is favored over many seeds.
+  const order = rng.fork("limit", "order").shuffle(classes.map((_, label) => label));
+  const rounds = Math.max(...classes.map((indices) => indices.length));
+  const selected: number[] = [];
   for (let round = 0; round < rounds; round++) {
     for (const label of order) {
-      const position = piles[label]![round];
-      if (position !== undefined && chosen.length < n) chosen.push(position);
+      const index = classes[label]![round];
+      if (index !== undefined && selected.length < n) selected.push(index);
     }
   }
-  return chosen.sort((a, b) => a - b).map((position) => examples[position]!);
+  return selected.sort((a, b) => a - b).map((index) => examples[index]!);
 }
 
-/** How many evaluation examples also stand in train, but for case, punctuation and spacing. */
+/**
+ * Counts the evaluation examples that are also in train, ignoring case, punctuation and spacing.
+ */
 export function countOverlap(train: readonly Example[], evaluation: readonly Example[]): number {
   const seen = new Set(train.map((example) => computeDedupKey(example.texts)));
   return evaluation.filter((example) => seen.has(computeDedupKey(example.texts))).length;

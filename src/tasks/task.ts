@@ -1,31 +1,138 @@
-/** One labelled text or pair of texts. */
+import { didYouMean } from "../did-you-mean.js";
+import { UserError } from "../errors.js";
+import { splitExamples } from "./split-examples.js";
+
+/** One labeled text or pair of texts. */
 export interface Example {
-  /** Stable within its data set (file and line, or the set's own id): it seeds the example's random streams and names it in journals. */
+  /**
+   * Unique and stable within its dataset: file and line, or the dataset's own ID. It seeds the
+   * random streams of the example and names it in attack logs (journals).
+   */
   readonly id: string;
   /** One text, or two for a pair task. */
   readonly texts: readonly string[];
-  /** Index into the task's labels. */
+  /** Index into the labels of the task. */
   readonly label: number;
 }
 
-export type Split = "train" | "select" | "dev" | "test";
+const splitNames = ["train", "validation", "test"] as const;
 
-/** What a data set is: where its texts lie, what its labels are called, which fields an attack may change. */
+/** The role of a split: `validation` selects the model, `test` is only for the final evaluation. */
+export type Split = (typeof splitNames)[number];
+
+/** A dataset with its labels, its splits, and the text fields that an attack may change. */
 export interface Task {
   readonly name: string;
-  /** In the task's own order: a label's index is what the model is trained on. */
+  /** The model is trained on the indices of these labels. */
   readonly labels: readonly string[];
-  /** Names of the text fields, one or two. */
+  /** Names of the text fields: one, or two for pairs. */
   readonly fields: readonly string[];
-  /** Indices of the fields whose words may be substituted (SNLI: the hypothesis only). */
+  /** Indices of the fields whose words may be substituted (SNLI: only the hypothesis). */
   readonly modifiableFields: readonly number[];
-  /** Metrics reported for it, the first one decides where none is named. */
+  /** Metrics of the task. The first one selects the best model unless the settings name another. */
   readonly metrics: readonly string[];
-  /** The splits that it has. Where dev only reports (GLUE), `select` is cut from train, and train comes without it. */
+  /** The splits that exist. */
   readonly splits: readonly Split[];
-  /** Which split selects (early stopping, grid search) and which one reports; never the same. */
-  readonly selectSplit: Split;
-  readonly reportSplit: Split;
-  /** Reads a split; the order is the file's. */
+  /** The dataset's own name of a split, if it differs from the role. GLUE: `{ test: "dev" }`. */
+  readonly sourceNames: Readonly<Partial<Record<Split, string>>>;
+  /** The benchmark that the dataset belongs to, for display. */
+  readonly benchmark?: string | undefined;
+  /** Loads a split in the order of its file. */
   load(split: Split): Promise<Example[]>;
+}
+
+/** Parses the name of a split. For names of earlier versions, the error gives the new name. */
+export function parseSplit(text: string): Split {
+  const split = splitNames.find((name) => name === text);
+  if (split !== undefined) return split;
+  const hints: Record<string, string> = {
+    select: "It is now called validation",
+    dev: "It is now called test for datasets with only train and dev sets (GLUE), else validation",
+  };
+  const hint = hints[text] ?? "Use train, validation or test";
+  throw new UserError(`Unknown split "${text}"${hints[text] ? "" : didYouMean(text, splitNames)}. ${hint}.`);
+}
+
+/** Formats a split for display, with the name that its dataset uses: `sst2 test (GLUE dev set)`. */
+export function formatSplit(task: Pick<Task, "name" | "sourceNames" | "benchmark">, split: Split): string {
+  const source = task.sourceNames[split];
+  const prefix = task.benchmark === undefined ? "" : `${task.benchmark} `;
+  return `${task.name} ${split}${source === undefined ? "" : ` (${prefix}${source} set)`}`;
+}
+
+/** What `createTask` needs to know about a dataset. */
+interface TaskSource extends Pick<Task, "name" | "labels" | "fields" | "benchmark"> {
+  /** Default: all fields. */
+  readonly modifiableFields?: readonly number[] | undefined;
+  /** Default: accuracy. */
+  readonly metrics?: readonly string[] | undefined;
+  /** Reads the splits that the dataset is published with. */
+  readonly read: Readonly<Partial<Record<Split, () => Promise<Example[]>>>>;
+  /** The dataset's own names of these splits, if they differ. */
+  readonly names?: Readonly<Partial<Record<Split, string | undefined>>> | undefined;
+  /** Explains why there is no train split. */
+  readonly noTrainReason?: string | undefined;
+  /** The fraction held out as the test split if the dataset has only one part. Default: 0.1. */
+  readonly testFraction?: number;
+  /**
+   * Examples with the same key stay in one split. Default: the deduplication key of their texts.
+   */
+  readonly getKey?: (example: Example) => string;
+}
+
+/** The validation split held out from train: 10%, at most 2,000 examples. */
+const validationPart = { fraction: 0.1, maxExamples: 2000 };
+
+/**
+ * Creates a task from the splits that a dataset is published with. Model selection never sees the
+ * test split:
+ * - train, validation and test: used as they are;
+ * - train and one more: the other one is the test split, and validation is held out from train;
+ * - only train: validation and test are held out from it;
+ * - no train: the task is for evaluation only.
+ */
+export function createTask(source: TaskSource): Task {
+  const { name, labels, fields, metrics = ["accuracy"], benchmark, read, names = {} } = source;
+  const loaders: Partial<Record<Split, () => Promise<Example[]>>> = {};
+  const sourceNames: Partial<Record<Split, string>> = {};
+  for (const split of splitNames.filter((candidate) => read[candidate] !== undefined)) {
+    const role = split === "validation" && !read.test ? "test" : split;
+    const sourceName = names[split] ?? split;
+    loaders[role] = once(read[split]!);
+    if (sourceName !== role) sourceNames[role] = sourceName;
+  }
+  const { train, validation, test } = loaders;
+  if (train && !validation) {
+    const heldOut = { ...(!test && { test: { fraction: source.testFraction ?? 0.1 } }), validation: validationPart };
+    const parts = once(async () => splitExamples<Split>(await train(), heldOut, source.getKey));
+    loaders.train = async () => (await parts()).rest;
+    loaders.validation = async () => (await parts()).validation;
+    loaders.test ??= async () => (await parts()).test;
+  }
+  const splits = splitNames.filter((split) => loaders[split] !== undefined);
+  return {
+    name,
+    labels,
+    fields,
+    modifiableFields: source.modifiableFields ?? fields.map((_, index) => index),
+    metrics,
+    splits,
+    sourceNames,
+    benchmark,
+    async load(split) {
+      const loader = loaders[split];
+      if (loader !== undefined) return [...(await loader())];
+      const reason = source.noTrainReason === undefined ? "" : ` ${source.noTrainReason}`;
+      throw new UserError(`${name} has no ${split} split. It has: ${splits.join(", ")}.${reason}`);
+    },
+  };
+}
+
+/** Calls an asynchronous function at most once, so that a file is read once for all its splits. */
+export function once<T>(load: () => Promise<T>): () => Promise<T> {
+  let result: Promise<T> | undefined;
+  return () => {
+    result ??= load();
+    return result;
+  };
 }

@@ -1,20 +1,27 @@
+import { z } from "zod";
 import { characterFlags, SPACE } from "./unicode.js";
 
-/** A token that is found in text before anything else is done to it, as tokenizer.json describes it. */
-export interface AddedToken {
-  readonly id: number;
-  readonly content: string;
-  /** Only between non-word characters. */
-  readonly single_word: boolean;
-  /** Takes the white space on its left (right) with it. */
-  readonly lstrip: boolean;
-  readonly rstrip: boolean;
-  /** Looked for in normalised text, itself normalised. */
-  readonly normalized: boolean;
-}
+const flag = z.boolean().default(false);
 
-/** Called for every stretch of plain text and every added token, from left to right. */
-export interface SegmentVisitor {
+/** The fields of an added token in tokenizer.json and tokenizer_config.json. */
+export const addedTokenFields = {
+  content: z.string(),
+  /** Match only between non-word characters. */
+  single_word: flag,
+  /** Also consume the white space on the left (right). */
+  lstrip: flag,
+  rstrip: flag,
+  /** Search the normalized content in the normalized text. */
+  normalized: flag,
+};
+
+const addedTokenSchema = z.object(addedTokenFields);
+
+/** A token that is searched in a text before it is split into words. */
+export type AddedToken = Readonly<z.output<typeof addedTokenSchema>> & { readonly id: number };
+
+/** Called for every segment of plain text and every added token, from left to right. */
+interface SegmentVisitor {
   text(segment: string): void;
   token(id: number): void;
 }
@@ -24,7 +31,7 @@ const wordBefore = new RegExp(`[${wordClass}]$`, "u");
 const wordAfter = new RegExp(`^[${wordClass}]`, "u");
 const isSpace = (text: string, index: number): boolean => (characterFlags[text.charCodeAt(index)]! & SPACE) !== 0;
 
-/** Cuts text at one set of added tokens: the leftmost, and of those the longest. */
+/** Splits text at a set of added tokens: the leftmost match, and of several the longest. */
 function createSplitter(
   tokens: readonly AddedToken[],
   getContent: (token: AddedToken) => string,
@@ -39,27 +46,25 @@ function createSplitter(
     "gu",
   );
   return (text, visitor) => {
-    let done = 0;
+    let consumed = 0;
     for (const match of text.matchAll(pattern)) {
       const token = byContent.get(match[0])!;
       let start = match.index;
       let end = start + match[0].length;
-      if (
-        token.single_word &&
-        (wordBefore.test(text.slice(Math.max(0, start - 2), start)) || wordAfter.test(text.slice(end, end + 2)))
-      )
-        continue;
-      if (token.lstrip) while (start > done && isSpace(text, start - 1)) start--;
+      const isInsideWord =
+        wordBefore.test(text.slice(Math.max(0, start - 2), start)) || wordAfter.test(text.slice(end, end + 2));
+      if (token.single_word && isInsideWord) continue;
+      if (token.lstrip) while (start > consumed && isSpace(text, start - 1)) start--;
       if (token.rstrip) while (end < text.length && isSpace(text, end)) end++;
-      if (start > done) visitor.text(text.slice(done, start));
+      if (start > consumed) visitor.text(text.slice(consumed, start));
       visitor.token(token.id);
-      done = end;
+      consumed = end;
     }
-    if (done < text.length) visitor.text(text.slice(done));
+    if (consumed < text.length) visitor.text(text.slice(consumed));
   };
 }
 
-/** Cuts text at the added tokens; the plain stretches between them come normalised. */
+/** Splits text at the added tokens. The segments between them are normalized. */
 export function createAddedTokenSplitter(
   tokens: readonly AddedToken[],
   normalize: (text: string) => string,

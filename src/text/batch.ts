@@ -1,79 +1,79 @@
 import type { Encoding } from "./encoding.js";
 
-/** Texts side by side, row by row, padded to one length. */
+/** Encoded texts, padded to one length. */
 export interface PaddedBatch {
   readonly batchSize: number;
   readonly sequenceLength: number;
-  readonly ids: Int32Array; // [rows, length]
-  readonly tokenTypeIds: Int32Array; // [rows, length]
-  /** 1 where there is text, 0 where there is padding. */
-  readonly attentionMask: Uint8Array; // [rows, length]
-  readonly lengths: Int32Array; // [rows]
-  /** How many of the rows * length tokens carry text. */
+  readonly ids: Int32Array; // [batch, position]
+  readonly tokenTypeIds: Int32Array; // [batch, position]
+  /** 1 for tokens of the text, 0 for padding. */
+  readonly attentionMask: Uint8Array; // [batch, position]
+  readonly lengths: Int32Array; // [batch]
+  /** The number of tokens that are not padding. */
   readonly numTokens: number;
 }
 
-/** A length rounded up to a multiple, but not beyond max. */
+/** Rounds a length up to a multiple, but not above `max`. */
 export function bucketLength(length: number, multiple = 8, max = Number.POSITIVE_INFINITY): number {
-  if (!(multiple >= 1)) throw new RangeError(`multiple: expected 1 or more, received ${multiple}`);
+  if (!(multiple >= 1)) throw new RangeError(`multiple: expected at least 1, received ${multiple}`);
   return Math.max(length, Math.min(Math.ceil(length / multiple) * multiple, max));
 }
 
-/** Pads to the longest text, rounded up to a multiple but not beyond `most`, or to a given length. */
+/**
+ * Pads texts to a given length, or to the longest one rounded up to a multiple, but not above
+ * `maxLength`.
+ */
 export function padBatch(
-  encoded: readonly Encoding[],
-  pad: number,
-  options: { multiple?: number; most?: number; length?: number } = {},
+  encodings: readonly Encoding[],
+  padId: number,
+  options: { multiple?: number; maxLength?: number; length?: number } = {},
 ): PaddedBatch {
-  const rows = encoded.length;
-  if (rows === 0) throw new RangeError("a batch needs at least one text");
-  const lengths = Int32Array.from(encoded, (text) => text.ids.length);
-  const longest = lengths.reduce((most, length) => Math.max(most, length), 0);
-  const length = options.length ?? bucketLength(longest, options.multiple ?? 1, options.most);
-  if (length < longest)
-    throw new RangeError(`batch length: expected at least the longest text's ${longest}, received ${length}`);
-  const ids = new Int32Array(rows * length).fill(pad);
-  const types = new Int32Array(rows * length);
-  const mask = new Uint8Array(rows * length);
-  encoded.forEach((text, row) => {
-    const start = row * length;
-    ids.set(text.ids, start);
-    types.set(text.tokenTypeIds, start);
-    mask.fill(1, start, start + text.ids.length);
+  const batchSize = encodings.length;
+  if (batchSize === 0) throw new RangeError("a batch needs at least one text");
+  const lengths = Int32Array.from(encodings, (encoding) => encoding.ids.length);
+  const longest = lengths.reduce((max, length) => Math.max(max, length), 0);
+  const sequenceLength = options.length ?? bucketLength(longest, options.multiple ?? 1, options.maxLength);
+  if (sequenceLength < longest)
+    throw new RangeError(`batch length: expected at least ${longest} (the longest text), received ${sequenceLength}`);
+  const ids = new Int32Array(batchSize * sequenceLength).fill(padId);
+  const tokenTypeIds = new Int32Array(batchSize * sequenceLength);
+  const attentionMask = new Uint8Array(batchSize * sequenceLength);
+  encodings.forEach((encoding, row) => {
+    const start = row * sequenceLength;
+    ids.set(encoding.ids, start);
+    tokenTypeIds.set(encoding.tokenTypeIds, start);
+    attentionMask.fill(1, start, start + encoding.ids.length);
   });
-  return {
-    batchSize: rows,
-    sequenceLength: length,
-    ids,
-    tokenTypeIds: types,
-    attentionMask: mask,
-    lengths,
-    numTokens: lengths.reduce((sum, size) => sum + size, 0),
-  };
+  const numTokens = lengths.reduce((sum, length) => sum + length, 0);
+  return { batchSize, sequenceLength, ids, tokenTypeIds, attentionMask, lengths, numTokens };
 }
 
-/** How many batches are sorted together: more saves padding, fewer keeps the order closer to the shuffled one. */
-const WINDOW_BATCHES = 50;
+/**
+ * How many batches are sorted together. More batches need less padding; fewer keep the order more
+ * random.
+ */
+const defaultWindow = 50;
 
 /**
- * Cuts a shuffled order of indices into batches of similar length: sorted by length within windows of some batches, then the
- * batches shuffled by `random`, uniform in [0, 1). Every index comes once; only one batch may be smaller than the others.
+ * Splits a shuffled order of indices into batches of similar length. Indices are sorted by length
+ * within windows of several batches, then the batches are shuffled with `random`, which returns
+ * uniform numbers in [0, 1). Every index occurs once, and at most one batch is smaller.
  */
 export function bucketBatches(
   lengths: ArrayLike<number>,
   batchSize: number,
   order: Int32Array,
   random: () => number,
-  window = WINDOW_BATCHES,
+  window = defaultWindow,
 ): Int32Array[] {
   if (!(Number.isInteger(batchSize) && batchSize >= 1))
-    throw new RangeError(`batch size: expected a whole number from 1, received ${batchSize}`);
+    throw new RangeError(`batch size: expected a positive integer, received ${batchSize}`);
   const batches: Int32Array[] = [];
   for (let start = 0; start < order.length; start += window * batchSize) {
     const part = Array.from(order.subarray(start, start + window * batchSize));
-    // The sort is stable: equally long texts stay in the shuffled order.
+    // The sort is stable, so texts of equal length stay in the shuffled order.
     const sorted = Int32Array.from(part.sort((first, second) => lengths[first]! - lengths[second]!));
-    for (let at = 0; at < sorted.length; at += batchSize) batches.push(sorted.slice(at, at + batchSize));
+    for (let from = 0; from < sorted.length; from += batchSize) batches.push(sorted.slice(from, from + batchSize));
   }
   for (let last = batches.length - 1; last > 0; last--) {
     const other = Math.floor(random() * (last + 1));

@@ -2,21 +2,24 @@ import { memoize } from "./memoize.js";
 import { characterFlags, LETTER, NUMBER, SPACE, toWellFormed } from "./unicode.js";
 import type { TokenizeFunction } from "./wordpiece.js";
 
-export interface ByteBpeOptions {
+/** The settings of byte-level BPE. */
+interface ByteBpeOptions {
   readonly vocabulary: ReadonlyMap<string, number>;
-  /** In order of rank: the pair and what it becomes. */
+  /** Pairs and their merged tokens, in order of rank. */
   readonly merges: readonly { readonly left: number; readonly right: number; readonly merged: number }[];
-  /** Stands for bytes the vocabulary lacks; null: they are dropped. */
+  /** Replaces bytes that are not in the vocabulary. If null, they are dropped. */
   readonly unkId: number | null;
-  /** Consecutive unknown bytes become one token. */
+  /** Merge consecutive unknown bytes into one token. */
   readonly fuseUnknown: boolean;
-  /** A word that is in the vocabulary is taken as it is, whatever the merges say. */
+  /** Use a word as one token if it is in the vocabulary, without applying the merges. */
   readonly ignoreMerges: boolean;
   readonly addPrefixSpace: boolean;
 }
 
-/** A printable character for every byte: itself where it is visible Latin-1, else the next one from U+0100 on. */
-export function createByteAlphabet(): readonly string[] {
+/**
+ * Maps every byte to a printable character: visible Latin-1 to itself, the others to U+0100 and up.
+ */
+function createByteAlphabet(): readonly string[] {
   let next = 0x100;
   return Array.from({ length: 256 }, (_, byte) => {
     const visible = (byte > 0x20 && byte < 0x7f) || (byte > 0xa0 && byte !== 0xad);
@@ -28,8 +31,9 @@ const KINDS = LETTER | NUMBER | SPACE;
 const contractionEnding = /'(?:s|t|re|ve|m|ll|d)/y;
 
 /**
- * Where the piece ends that starts at `start`: an English ending, or a run of letters, of numbers or of other marks with the one
- * space before it, or white space up to the space that belongs to the next piece.
+ * Finds the end of the piece that begins at `start`. A piece is an English contraction; a run of
+ * letters, numbers or other characters with one space before it; or white space without the space
+ * that belongs to the next piece.
  */
 function findPieceEnd(text: string, start: number): number {
   if (text[start] === "'") {
@@ -44,28 +48,27 @@ function findPieceEnd(text: string, start: number): number {
   return kind === SPACE && end < text.length && end > from + 1 ? end - 1 : end;
 }
 
-/** Byte-level byte-pair encoding (GPT-2, RoBERTa). */
+/** Creates byte-level byte-pair encoding (GPT-2, RoBERTa). */
 export function createByteBpe(options: ByteBpeOptions): TokenizeFunction {
-  const { vocabulary, merges, unkId: unknown } = options;
+  const { vocabulary, merges, unkId } = options;
   const alphabet = createByteAlphabet();
   const byteIds = alphabet.map((character) => vocabulary.get(character) ?? -1);
   let width = 1;
   for (const { right } of merges) width = Math.max(width, right + 1);
   const ranks = new Map<number, number>();
-  // Where a pair is listed twice, the last one counts, as in the official reader.
+  // If a pair is listed twice, the last one counts, as in the official tokenizer.
   merges.forEach(({ left, right }, rank) => {
     ranks.set(left * width + right, rank);
   });
   const encoder = new TextEncoder();
 
-  /** Ids of the single bytes. */
-  function symbols(bytes: Uint8Array): number[] {
+  function bytesToIds(bytes: Uint8Array): number[] {
     const ids: number[] = [];
     let previousUnknown = false;
     for (const byte of bytes) {
       const id = byteIds[byte]!;
       if (id >= 0) ids.push(id);
-      else if (unknown !== null && !(options.fuseUnknown && previousUnknown)) ids.push(unknown);
+      else if (unkId !== null && !(options.fuseUnknown && previousUnknown)) ids.push(unkId);
       previousUnknown = id < 0;
     }
     return ids;
@@ -74,28 +77,31 @@ export function createByteBpe(options: ByteBpeOptions): TokenizeFunction {
   const pieces = memoize((text: string): readonly number[] => {
     const bytes = encoder.encode(text);
     if (options.ignoreMerges) {
-      const whole = vocabulary.get(Array.from(bytes, (byte) => alphabet[byte]).join(""));
-      if (whole !== undefined) return [whole];
+      const wordId = vocabulary.get(Array.from(bytes, (byte) => alphabet[byte]).join(""));
+      if (wordId !== undefined) return [wordId];
     }
     return mergeSymbols(
-      symbols(bytes),
+      bytesToIds(bytes),
       (left, right) => ranks.get(left * width + right),
       (rank) => merges[rank]!.merged,
     );
   });
 
   return (text, ids, limit) => {
-    const whole = toWellFormed(options.addPrefixSpace && !text.startsWith(" ") ? ` ${text}` : text);
-    for (let start = 0, end = 0; start < whole.length; start = end) {
-      end = findPieceEnd(whole, start);
-      for (const id of pieces(whole.slice(start, end))) ids.push(id);
+    const prefixed = toWellFormed(options.addPrefixSpace && !text.startsWith(" ") ? ` ${text}` : text);
+    for (let start = 0, end = 0; start < prefixed.length; start = end) {
+      end = findPieceEnd(prefixed, start);
+      for (const id of pieces(prefixed.slice(start, end))) ids.push(id);
       if (ids.length >= limit) return false;
     }
     return true;
   };
 }
 
-/** Applies the merge of least rank, leftmost first, until none is left. A heap keeps very long words from costing their square. */
+/**
+ * Applies the merge of lowest rank, leftmost first, until none is left. A heap avoids quadratic
+ * time for long words.
+ */
 function mergeSymbols(
   symbols: readonly number[],
   getRank: (left: number, right: number) => number | undefined,
@@ -105,17 +111,18 @@ function mergeSymbols(
   const ids = Int32Array.from(symbols);
   const next = Int32Array.from({ length: count }, (_, index) => index + 1);
   const previous = Int32Array.from({ length: count }, (_, index) => index - 1);
-  // A key orders by rank, then by position; it is stale once the pair that stands there has another rank.
+  // Keys are ordered by rank, then by position. A key is stale if the pair at its position has
+  // another rank now.
   const heap: number[] = [];
   const pairRank = (index: number): number | undefined => {
     const right = next[index]!;
     return ids[index]! < 0 || right >= count ? undefined : getRank(ids[index]!, ids[right]!);
   };
-  const offer = (index: number): void => {
+  const enqueue = (index: number): void => {
     const rank = index < 0 ? undefined : pairRank(index);
     if (rank !== undefined) push(heap, rank * count + index);
   };
-  for (let index = 0; index < count; index++) offer(index);
+  for (let index = 0; index < count; index++) enqueue(index);
   while (heap.length > 0) {
     const key = pop(heap);
     const index = key % count;
@@ -126,8 +133,8 @@ function mergeSymbols(
     ids[right] = -1;
     next[index] = next[right]!;
     if (next[right]! < count) previous[next[right]!] = index;
-    offer(previous[index]!);
-    offer(index);
+    enqueue(previous[index]!);
+    enqueue(index);
   }
   return Array.from(ids.filter((id) => id >= 0));
 }

@@ -1,31 +1,36 @@
-/** One text (or pair of texts) as the model reads it: special tokens in place, no padding. */
+import { splitWords } from "./words.js";
+
+/** One text (or pair of texts) as model input, with special tokens and without padding. */
 export interface Encoding {
-  /** Token ids, from the classification token to the last separator. */
+  /** Token IDs, from the classification token to the last separator. */
   readonly ids: Int32Array;
-  /** Token type ids: 0 for the first text, 1 for the second where the model knows types, else 0. */
+  /** 1 for tokens of the second text if the model uses token types, else 0. */
   readonly tokenTypeIds: Int32Array;
-  /** True where the text was longer than the maximum length and its end was cut. */
+  /** True if the text was longer than the maximum length and was truncated. */
   readonly truncated: boolean;
 }
 
-/** One text as one token a word (RIFT A.1): in a single text word i is token i + 1. */
+/** A text encoded with one token per word (RIFT A.1). In a single text, word i is token i + 1. */
 export interface WordLevelEncoding extends Encoding {
-  /** The words that were kept, of all fields one after the other, as they stand in the text. */
+  /** The words that were kept, of all fields in order, as written in the text. */
   readonly words: readonly string[];
-  /** For each word, which field of the example it belongs to (0 or 1). */
+  /** For each word, the field of the example that it belongs to (0 or 1). */
   readonly fields: Uint8Array;
-  /** For each word, the index of its token in ids. */
+  /** For each word, the index of its token in `ids`. */
   readonly positions: Int32Array;
 }
 
-/** How a model reads text; saved with it and obeyed by training, evaluation and attacks. */
+/**
+ * How a model splits text into tokens. It is saved with the model; training, evaluation and attacks
+ * use it.
+ */
 export type Tokenization = "subword" | "word";
 
-/** A fixed tokenizer: pure functions of text, safe to share. */
+/** A tokenizer. All its methods are pure functions. */
 export interface Tokenizer {
   readonly kind: "wordpiece" | "byte-bpe";
   readonly vocabSize: number;
-  /** Ids of the special tokens ([CLS] [SEP] [PAD] [UNK] [MASK], or their RoBERTa counterparts). */
+  /** IDs of the special tokens ([CLS], [SEP], [PAD], [UNK], [MASK], or those of RoBERTa). */
   readonly special: {
     readonly clsId: number;
     readonly sepId: number;
@@ -33,14 +38,136 @@ export interface Tokenizer {
     readonly unkId: number;
     readonly maskId: number | null;
   };
-  /** SHA-256 of what decides the encoding, for caches and journals. */
+  /** SHA-256 of everything that determines the encoding, for caches and journals. */
   readonly hash: string;
-  /** The official encoding: texts is one text or a pair; maxLength counts special tokens; pairs are cut longest first. */
+  /**
+   * Encodes one text or a pair. `maxLength` includes special tokens; the longer text of a pair is
+   * truncated first.
+   */
   encode(texts: readonly string[], maxLength: number): Encoding;
-  /** The word encoding: exactly one token a word. */
+  /** Encodes one text or a pair with exactly one token per word. */
   encodeWords(texts: readonly string[], maxLength: number): WordLevelEncoding;
-  /** The one token of a word in the word encoding (a substitute, say). */
+  /** Returns the single token of a word in the word-level encoding, for example of a substitute. */
   wordToId(word: string): number;
-  /** The vocabulary's strings of these ids. */
+  /** Returns the vocabulary entries of these IDs. */
   idsToTokens(ids: ArrayLike<number>): string[];
+}
+
+/** One part of a layout: a special token, or the position of the first or second text. */
+export type LayoutPart =
+  | { readonly token: number; readonly type: number }
+  | { readonly field: 0 | 1; readonly type: number };
+
+/** Where the special tokens are placed around one text and around a pair. */
+export interface SequenceLayout {
+  readonly single: readonly LayoutPart[];
+  readonly pair: readonly LayoutPart[];
+}
+
+/** Returns the layout for this number of texts. */
+export function selectLayout(layout: SequenceLayout, numTexts: number): readonly LayoutPart[] {
+  if (numTexts !== 1 && numTexts !== 2) throw new RangeError(`expected one text or a pair, received ${numTexts}`);
+  return numTexts === 1 ? layout.single : layout.pair;
+}
+
+/**
+ * Computes how many tokens of each text fit: the longer text is truncated first, then both equally.
+ */
+function truncateLengths([first = 0, second]: readonly number[], available: number): number[] {
+  if (second === undefined) return [Math.min(first, available)];
+  if (first + second <= available) return [first, second];
+  const half = Math.floor(available / 2);
+  const shorter = Math.min(first, second);
+  // If both are truncated, the longer text keeps the odd token. If both are equally long, the
+  // second one does.
+  const [small, large] = shorter <= half ? [shorter, available - shorter] : [half, available - half];
+  return first > second ? [large, small] : [small, large];
+}
+
+function countSpecialTokens(parts: readonly LayoutPart[]): number {
+  return parts.filter((part) => "token" in part).length;
+}
+
+/** Computes how many tokens of each text fit into `maxLength` along with the special tokens. */
+function fitLengths(parts: readonly LayoutPart[], lengths: readonly number[], maxLength: number): number[] {
+  const special = countSpecialTokens(parts);
+  if (!(maxLength >= special))
+    throw new RangeError(
+      `maximum length: expected at least ${special} (the number of special tokens), received ${maxLength}`,
+    );
+  return truncateLengths(lengths, Math.floor(maxLength) - special);
+}
+
+/** Builds the token sequence of a layout, with the texts truncated to fit `maxLength`. */
+export function buildSequence(
+  parts: readonly LayoutPart[],
+  texts: readonly (readonly number[])[],
+  maxLength: number,
+): Encoding {
+  const lengths = texts.map((text) => text.length);
+  const kept = fitLengths(parts, lengths, maxLength);
+  const total = kept.reduce((sum, length) => sum + length, countSpecialTokens(parts));
+  const ids = new Int32Array(total);
+  const tokenTypeIds = new Int32Array(total);
+  let end = 0;
+  for (const part of parts) {
+    const start = end;
+    if ("token" in part) ids[end++] = part.token;
+    else {
+      const text = texts[part.field]!;
+      for (let index = 0; index < kept[part.field]!; index++) ids[end++] = text[index]!;
+    }
+    if (part.type !== 0) tokenTypeIds.fill(part.type, start, end);
+  }
+  return { ids, tokenTypeIds, truncated: kept.some((length, field) => length < lengths[field]!) };
+}
+
+/**
+ * Increase this if `splitWords` changes. It is part of the tokenizer's hash, so old caches become
+ * invalid.
+ */
+export const WORD_RULES_VERSION = 1;
+
+/**
+ * The layout of the word-level encoding (RIFT A.1): [CLS] a [SEP], or [CLS] a [SEP] b [SEP]; all of
+ * type 0.
+ */
+function createWordLayout({ clsId, sepId }: Tokenizer["special"]): SequenceLayout {
+  const sep = { token: sepId, type: 0 };
+  const single: LayoutPart[] = [{ token: clsId, type: 0 }, { field: 0, type: 0 }, sep];
+  return { single, pair: [...single, { field: 1, type: 0 }, sep] };
+}
+
+/** Builds one sequence from the tokens of words, one list per text. */
+export function buildWordSequence(
+  tokens: readonly (readonly number[])[],
+  special: Tokenizer["special"],
+  maxLength: number,
+): Encoding {
+  return buildSequence(selectLayout(createWordLayout(special), tokens.length), tokens, maxLength);
+}
+
+/** Splits texts into words and encodes each word as one token. */
+export function encodeWords(
+  texts: readonly string[],
+  maxLength: number,
+  special: Tokenizer["special"],
+  wordToId: (word: string) => number,
+): WordLevelEncoding {
+  const layout = selectLayout(createWordLayout(special), texts.length);
+  const all = texts.map(splitWords);
+  const lengths = all.map((words) => words.length);
+  const kept = fitLengths(layout, lengths, maxLength);
+  const byField = all.map((words, field) => words.slice(0, kept[field]));
+  const tokens = byField.map((words) => words.map(wordToId));
+  const words = byField.flat();
+  const fields = new Uint8Array(words.length).fill(1, byField[0]!.length);
+  return {
+    ...buildSequence(layout, tokens, maxLength),
+    truncated: kept.some((length, field) => length < lengths[field]!),
+    words,
+    fields,
+    // The words of the second text come after one more separator.
+    positions: Int32Array.from(words, (_, index) => index + 1 + fields[index]!),
+  };
 }

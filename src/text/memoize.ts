@@ -1,17 +1,17 @@
 const MAX_ENTRIES = 50_000;
 const MAX_KEY_LENGTH = 64;
 
-/** The same function with a bounded memory of its results for short strings. */
+/** Caches the results of a function for short strings. The cache is cleared when it is full. */
 export function memoize<Value extends object | number>(compute: (text: string) => Value): (text: string) => Value {
-  const known = new Map<string, Value>();
+  const cache = new Map<string, Value>();
   return (text) => {
-    const found = known.get(text);
+    const found = cache.get(text);
     if (found !== undefined) return found;
     const value = compute(text);
     if (text.length <= MAX_KEY_LENGTH) {
-      if (known.size >= MAX_ENTRIES) known.clear();
-      // A copy of the key: a slice would keep the whole text alive that it was cut from.
-      known.set(Buffer.from(text, "utf16le").toString("utf16le"), value);
+      if (cache.size >= MAX_ENTRIES) cache.clear();
+      // Copy the key, because a slice would keep the complete text in memory.
+      cache.set(Buffer.from(text, "utf16le").toString("utf16le"), value);
     }
     return value;
   };

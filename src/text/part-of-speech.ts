@@ -1,7 +1,10 @@
 import { createRequire } from "node:module";
 import type { PartOfSpeech as UniversalTag, WinkMethods } from "wink-nlp";
 
-/** The parts of speech that have synonyms; everything else (names, grammar words, numbers, signs) is "other". */
+/**
+ * The parts of speech that have synonyms. Names, function words, numbers and punctuation are
+ * "other".
+ */
 export type PartOfSpeech = "noun" | "verb" | "adjective" | "adverb" | "other";
 
 const partOfSpeechByTag: Partial<Record<UniversalTag, PartOfSpeech>> = {
@@ -13,7 +16,7 @@ const partOfSpeechByTag: Partial<Record<UniversalTag, PartOfSpeech>> = {
 
 let tagger: WinkMethods | undefined;
 
-/** The tagger is loaded on first use: its model costs a tenth of a second that most commands need not pay. */
+/** Loads the tagger on first use, because loading its model takes 0.1 s. */
 function loadTagger(): WinkMethods {
   const require = createRequire(import.meta.url);
   const create = require("wink-nlp") as (model: unknown, pipeline: string[]) => WinkMethods;
@@ -21,14 +24,15 @@ function loadTagger(): WinkMethods {
   return tagger;
 }
 
-/** The part of speech of every word, judged in its context. */
+/** Tags every word with its part of speech in context. */
 export function tagPartsOfSpeech(words: readonly string[]): PartOfSpeech[] {
   const { readDoc, its } = loadTagger();
   const tokens = readDoc(words.join(" ")).tokens();
   const values = tokens.out(its.value) as string[];
   const spaces = tokens.out(its.precedingSpaces) as string[];
   const tags = tokens.out(its.pos) as UniversalTag[];
-  // The tagger cuts some words further ("didn't" -> "did", "n't"): the piece that starts where the word starts speaks for it.
+  // The tagger splits some words ("didn't" -> "did", "n't"). The first piece gives the tag of the
+  // word.
   const tagAt = new Map<number, UniversalTag>();
   let offset = 0;
   for (let i = 0; i < values.length; i++) {

@@ -1,45 +1,47 @@
 import { tagPartsOfSpeech } from "./part-of-speech.js";
 import type { Substitutions } from "./substitutions.js";
 
-/** The words that may stand at each place of a text. */
-export interface AttackSpace {
-  /** One list a word; slot 0 is the word itself, and a list of length 1 is closed. */
+/** The words that may be used at each position of a text. */
+interface AttackSpace {
+  /** One list per word. Index 0 is the word itself, so a list of length 1 means a fixed word. */
   readonly replacements: readonly (readonly string[])[];
 }
 
-/** The attack space of one text: the substitutes of every word that lies in an open field, at most `slots` a word. */
+/** Builds the attack space of one text: the substitutes of every word in a modifiable field. */
 export function buildAttackSpace(
   words: readonly string[],
   fields: ArrayLike<number>,
   modifiableFields: readonly number[],
   substitutions: Substitutions,
-  options: { readonly slots?: number } = {},
+  options: { readonly candidatesPerWord?: number } = {},
 ): AttackSpace {
-  const slots = options.slots ?? 10;
+  const { candidatesPerWord = 10 } = options;
   const tags = substitutions.usesPartOfSpeech ? tagPartsOfSpeech(words) : undefined;
-  const choices = words.map((word, i) => {
+  const replacements = words.map((word, i) => {
     if (!modifiableFields.includes(fields[i]!)) return [word];
-    return [word, ...substitutions.getSubstitutes(word, tags?.[i])].slice(0, slots);
+    return [word, ...substitutions.getSubstitutes(word, tags?.[i])].slice(0, candidatesPerWord);
   });
-  return { replacements: choices };
+  return { replacements };
 }
 
-/** How large an attack space is (RIFT 3.3): words that can change, substitutes each has on average, log10 of the combinations. */
+/** The size of an attack space (RIFT 3.3). */
 export interface AttackSpaceSize {
   readonly words: number;
+  /** Words with at least one substitute. */
   readonly modifiableWords: number;
+  /** The mean number of substitutes per modifiable word. */
   readonly substitutes: number;
   readonly log10Combinations: number;
 }
 
-/** Measures the attack space of one text. */
-export function computeAttackSpaceSize(choices: readonly (readonly string[])[]): AttackSpaceSize {
-  const open = choices.filter((slots) => slots.length > 1);
-  const total = open.reduce((sum, slots) => sum + slots.length - 1, 0);
+/** Computes the size of the attack space of one text. */
+export function computeAttackSpaceSize(replacements: readonly (readonly string[])[]): AttackSpaceSize {
+  const modifiable = replacements.filter((candidates) => candidates.length > 1);
+  const total = modifiable.reduce((sum, candidates) => sum + candidates.length - 1, 0);
   return {
-    words: choices.length,
-    modifiableWords: open.length,
-    substitutes: open.length === 0 ? 0 : total / open.length,
-    log10Combinations: open.reduce((sum, slots) => sum + Math.log10(slots.length), 0),
+    words: replacements.length,
+    modifiableWords: modifiable.length,
+    substitutes: modifiable.length === 0 ? 0 : total / modifiable.length,
+    log10Combinations: modifiable.reduce((sum, candidates) => sum + Math.log10(candidates.length), 0),
   };
 }

@@ -1,54 +1,67 @@
 import { createHash } from "node:crypto";
 import { UserError } from "../errors.js";
 import { readJson } from "../files.js";
-import { matchCase } from "./letter-case.js";
+import type { Tokenizer } from "./encoding.js";
 import type { PartOfSpeech } from "./part-of-speech.js";
 
-/** The most substitutes a word may have: with the word itself they fit the 10 slots of the convex-hull adversary. */
+/**
+ * The maximum number of substitutes per word. With the word itself they fit ASCC's 10 candidates
+ * per word.
+ */
 export const maxSubstitutes = 8;
 
-/** Which words may stand for a word: the attack space of training and attacks alike. */
+/** The substitutes of each word. They define the attack space of training and attacks. */
 export interface Substitutions {
   readonly name: string;
-  /** SHA-256 of what decides the answers, for caches and journals. */
+  /** SHA-256 of everything that determines the substitutes, for caches and journals. */
   readonly hash: string;
-  /** True where the part of speech changes the answer, so that tagging the text is worth its time. */
+  /** True if the substitutes depend on the part of speech, so that texts must be tagged. */
   readonly usesPartOfSpeech: boolean;
-  /** At most 8 substitutes, best first, in the word's own case, never the word itself; none where nothing is known. */
+  /**
+   * Returns at most 8 substitutes, best first, in the letter case of the word, without the word
+   * itself.
+   */
   getSubstitutes(word: string, partOfSpeech?: PartOfSpeech): readonly string[];
 }
 
-/** Opens a substitution set: WordNet's synonyms, or a JSON table (word -> list of words) at a path. */
+/**
+ * Loads substitutions: the synonyms of WordNet (`wordnet`), or a JSON file that maps words to lists
+ * of words.
+ */
 export async function loadSubstitutions(spec: string): Promise<Substitutions> {
   if (spec === "wordnet") return (await import("./wordnet.js")).loadWordNet();
   if (!spec.toLowerCase().endsWith(".json")) {
     throw new UserError(
-      `substitutions: expected "wordnet" or the path of a .json table (word -> list of words), received "${spec}"`,
+      `substitutions: expected "wordnet" or a JSON file such as {"good": ["great"]}, received "${spec}".`,
     );
   }
   return parseSubstitutionTable(await readJson(spec, "the substitution table"), spec);
 }
 
-/** Checks a table (word -> list of words) and makes a substitution set of it; `where` names it in messages. */
-export function parseSubstitutionTable(data: unknown, where: string): Substitutions {
+/**
+ * Creates substitutions from an object that maps words to lists of words. `source` names it in
+ * messages.
+ */
+export function parseSubstitutionTable(data: unknown, source: string): Substitutions {
   if (typeof data !== "object" || data === null || Array.isArray(data)) {
     throw new UserError(
-      `${where}: expected an object of words, each with a list of words ({"good": ["great"]}), received ${describeValue(data)}`,
+      `${source}: expected an object that maps words to lists of words ({"good": ["great"]}), ` +
+        `received ${formatValue(data)}.`,
     );
   }
   const table = new Map<string, readonly string[]>();
   for (const [key, list] of Object.entries(data)) {
-    const substitutes = checkEntry(key, list, where);
+    const substitutes = checkEntry(key, list, source);
     const word = key.toLowerCase();
     if (table.has(word))
-      throw new UserError(`${where}: "${word}" is there twice, in different letter case; keep one, in lower case`);
+      throw new UserError(`${source}: "${word}" occurs twice, in different letter case. Keep one, in lower case.`);
     table.set(
       word,
       [...new Set(substitutes)].filter((other) => other.toLowerCase() !== word),
     );
   }
   return {
-    name: where,
+    name: source,
     hash: hashTable(table),
     usesPartOfSpeech: false,
     getSubstitutes: (word) =>
@@ -56,28 +69,24 @@ export function parseSubstitutionTable(data: unknown, where: string): Substituti
   };
 }
 
-function checkEntry(key: string, list: unknown, where: string): readonly string[] {
-  if (!Array.isArray(list) || list.some((item) => typeof item !== "string")) {
-    throw new UserError(`${where}: "${key}": expected a list of words, received ${describeValue(list)}`);
-  }
+function checkEntry(key: string, list: unknown, source: string): readonly string[] {
+  const entry = `${source}: ${JSON.stringify(key)}`;
+  if (!Array.isArray(list) || list.some((item) => typeof item !== "string"))
+    throw new UserError(`${entry}: expected a list of words, received ${formatValue(list)}.`);
   const substitutes = list as string[];
   if (substitutes.length > maxSubstitutes) {
     throw new UserError(
-      `${where}: "${key}": expected at most ${maxSubstitutes} substitutes (they and the word share 10 slots), received ${substitutes.length}; keep the best ${maxSubstitutes}`,
+      `${entry}: expected at most ${maxSubstitutes} substitutes, received ${substitutes.length}. ` +
+        `Keep the best ${maxSubstitutes}.`,
     );
   }
-  // A key without substitutes does nothing: only a plain space in it shows a mistake. Published tables hold lone punctuation there.
-  const isWrong = substitutes.length === 0 ? /^$|[ \t\r\n]/.test(key) : !isWord(key);
-  if (isWrong)
-    throw new UserError(
-      `${where}: the key ${JSON.stringify(key)} is no word: expected one word without spaces, with a letter or a digit`,
-    );
-  const wrong = substitutes.find((word) => !isWord(word));
-  if (wrong !== undefined) {
-    throw new UserError(
-      `${where}: "${key}": ${JSON.stringify(wrong)} is no word: expected one word without spaces, with a letter or a digit`,
-    );
-  }
+  const rule = "Expected one word without spaces, with a letter or a digit.";
+  // Published tables have punctuation marks without substitutes as keys. Those are harmless unless
+  // they have spaces.
+  const isValidKey = substitutes.length === 0 ? !/^$|[ \t\r\n]/.test(key) : isWord(key);
+  if (!isValidKey) throw new UserError(`${source}: the key ${JSON.stringify(key)} is not a word. ${rule}`);
+  const invalid = substitutes.find((word) => !isWord(word));
+  if (invalid !== undefined) throw new UserError(`${entry}: ${JSON.stringify(invalid)} is not a word. ${rule}`);
   return substitutes;
 }
 
@@ -85,14 +94,48 @@ function isWord(text: string): boolean {
   return /[\p{L}\p{N}]/u.test(text) && !/\s/.test(text);
 }
 
-function describeValue(value: unknown): string {
+function formatValue(value: unknown): string {
   const text = JSON.stringify(value) ?? String(value);
   return text.length > 60 ? `${text.slice(0, 57)}…` : text;
 }
 
-/** The order of the keys does not matter, the order of a word's substitutes does. */
+/** The hash depends on the order of the substitutes, but not on the order of the keys. */
 function hashTable(table: ReadonlyMap<string, readonly string[]>): string {
   const hash = createHash("sha256");
   for (const word of [...table.keys()].sort()) hash.update(`${JSON.stringify([word, table.get(word)])}\n`);
   return hash.digest("hex");
+}
+
+/**
+ * Removes the substitutes that the word-level encoding of a model maps to [UNK]. Such a substitute
+ * deletes the word instead of paraphrasing it. For BERT this is every fourth substitute of the
+ * counter-fitted table.
+ */
+export function filterInVocabSubstitutes(table: Substitutions, tokenizer: Tokenizer): Substitutions {
+  return {
+    name: `${table.name}, in-vocabulary words only`,
+    hash: createHash("sha256").update(`${table.hash} known to ${tokenizer.hash}`).digest("hex"),
+    usesPartOfSpeech: table.usesPartOfSpeech,
+    getSubstitutes: (word, partOfSpeech) =>
+      table.getSubstitutes(word, partOfSpeech).filter((other) => tokenizer.wordToId(other) !== tokenizer.special.unkId),
+  };
+}
+
+/**
+ * Applies the letter case of `pattern` to `word`: Good -> Great, GOOD -> GREAT. Mixed case (iPhone)
+ * has no effect.
+ */
+export function matchCase(pattern: string, word: string): string {
+  if (pattern === pattern.toLowerCase()) return word;
+  const [first = "", ...rest] = pattern;
+  const tail = rest.join("");
+  if (first !== first.toUpperCase()) return word;
+  // A single capital letter ("A", "I") does not tell the case of further letters.
+  if (tail !== "" && tail === tail.toUpperCase() && tail !== tail.toLowerCase()) return word.toUpperCase();
+  return tail === tail.toLowerCase() ? capitalize(word) : word;
+}
+
+function capitalize(word: string): string {
+  const [first = "", ...rest] = word;
+  return first.toUpperCase() + rest.join("");
 }

@@ -1,20 +1,23 @@
-/** A stretch of a text: the word of that index, or what stands around words. */
+/** A piece of a text: a word with its index, or the text between words (null). */
 export interface TextPiece {
   readonly text: string;
   readonly word: number | null;
 }
 
-/** A text with its words taken out: what stood before, between and after them. */
+/** Texts with their words removed, so that other words can be inserted. */
 export interface TextTemplate {
-  /** How many texts there are. */
+  /** The number of texts. */
   readonly numTexts: number;
-  /** The texts with these words in the places of the old ones. */
+  /** Returns the texts with these words instead of the original ones. */
   render(words: readonly string[]): string[];
-  /** The same in pieces, for those who mark words. */
+  /** Returns the same as pieces, so that words can be highlighted. */
   pieces(words: readonly string[]): TextPiece[][];
 }
 
-/** Finds the words in their texts, so that changed words keep the spacing and all that the words do not cover. */
+/**
+ * Finds the words in their texts, so that replaced words keep the spacing and everything else
+ * between words.
+ */
 export function createTextTemplate(
   texts: readonly string[],
   words: readonly string[],
@@ -24,11 +27,11 @@ export function createTextTemplate(
   const gaps = words.map((word, i) => {
     const field = fields[i]!;
     const rest = tails[field] ?? "";
-    const at = rest.indexOf(word);
-    // A word that a tokenizer wrote otherwise than the text cannot be placed: a space stands before it.
-    if (at === -1) return " ";
-    tails[field] = rest.slice(at + word.length);
-    return rest.slice(0, at);
+    const start = rest.indexOf(word);
+    // If a tokenizer changed the spelling of a word, it is not found. Put a space before it.
+    if (start === -1) return " ";
+    tails[field] = rest.slice(start + word.length);
+    return rest.slice(0, start);
   });
   return {
     numTexts: texts.length,
@@ -38,11 +41,11 @@ export function createTextTemplate(
       return rendered.map((text, field) => text + tails[field]!);
     },
     pieces(changed) {
-      const cut = texts.map((): TextPiece[] => []);
+      const byField = texts.map((): TextPiece[] => []);
       changed.forEach((text, word) => {
-        cut[fields[word]!]!.push({ text: gaps[word]!, word: null }, { text, word });
+        byField[fields[word]!]!.push({ text: gaps[word]!, word: null }, { text, word });
       });
-      return cut.map((pieces, field) =>
+      return byField.map((pieces, field) =>
         [...pieces, { text: tails[field]!, word: null }].filter(({ text }) => text !== ""),
       );
     },

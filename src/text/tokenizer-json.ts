@@ -1,15 +1,18 @@
 import { z } from "zod";
 import { UserError } from "../errors.js";
 import { validate } from "../validate.js";
-import type { LayoutPart, SequenceLayout } from "./layout.js";
-import type { ByteBpeModel, TokenizerSpec, WordPieceModel } from "./tokenizer-spec.js";
+import { addedTokenFields } from "./added-tokens.js";
+import type { LayoutPart, SequenceLayout } from "./encoding.js";
 import {
+  type ByteBpeModel,
   createBertLayout,
   createRobertaLayout,
   createTokenLookup,
   readMerge,
   readVocabulary,
-} from "./vocabulary-files.js";
+  type TokenizerSpec,
+  type WordPieceModel,
+} from "./tokenizer-spec.js";
 
 const id = z
   .int()
@@ -20,22 +23,11 @@ const component = z.looseObject({ type: z.string() });
 type Component = z.output<typeof component>;
 
 const fileSchema = z.looseObject({
-  added_tokens: z
-    .array(
-      z.object({
-        id,
-        content: z.string(),
-        single_word: z.boolean().default(false),
-        lstrip: z.boolean().default(false),
-        rstrip: z.boolean().default(false),
-        normalized: z.boolean().default(false),
-      }),
-    )
-    .default([]),
+  added_tokens: z.array(z.object({ id, ...addedTokenFields })).default([]),
   normalizer: component.nullish(),
   pre_tokenizer: component.nullish(),
   post_processor: component.nullish(),
-  // Old files leave the model's type out.
+  // Old files omit the type of the model.
   model: z.looseObject({ type: z.string().optional(), vocab: z.unknown() }),
 });
 
@@ -80,30 +72,29 @@ const templateSchema = z.looseObject({
   special_tokens: z.record(z.string(), z.object({ ids: z.array(id) })),
 });
 
-/** Reads the parsed tokenizer.json of a BERT or RoBERTa model. Its padding and truncation are ignored: the caller decides those. */
-export function readTokenizerJson(data: unknown, where: string): TokenizerSpec {
-  const file = validate(fileSchema, data, where);
-  const vocabulary = readVocabulary(file.model.vocab, `${where}: model.vocab`);
+/**
+ * Parses the tokenizer.json of a BERT or RoBERTa model. Its padding and truncation settings are
+ * ignored.
+ */
+export function readTokenizerJson(data: unknown, source: string): TokenizerSpec {
+  const file = validate(fileSchema, data, source);
+  const vocabulary = readVocabulary(file.model.vocab, `${source}: model.vocab`);
   const type = file.model.type ?? ("merges" in file.model ? "BPE" : "WordPiece");
-  const parts = {
-    normaliser: unwrapSingle(file.normalizer, "normalizers"),
-    preTokeniser: unwrapSingle(file.pre_tokenizer, "pretokenizers"),
-    postProcessor: unwrapSingle(file.post_processor, "processors", "ByteLevel"),
-  };
-  const preTokenizer = type === "WordPiece" ? "BertPreTokenizer" : "ByteLevel";
+  const normalizer = unwrapSingle(file.normalizer, "normalizers");
+  const preTokenizer = unwrapSingle(file.pre_tokenizer, "pretokenizers");
+  const expected = type === "WordPiece" ? "BertPreTokenizer" : "ByteLevel";
   if (type !== "WordPiece" && type !== "BPE")
-    throw createUnsupportedError(where, "model", type, "WordPiece and byte-level BPE");
-  if (parts.preTokeniser?.type !== preTokenizer) {
-    throw createUnsupportedError(where, "pre_tokenizer", parts.preTokeniser?.type, `${preTokenizer} (for ${type})`);
-  }
+    throw createUnsupportedError(source, "model", type, "WordPiece and byte-level BPE");
+  if (preTokenizer?.type !== expected)
+    throw createUnsupportedError(source, "pre_tokenizer", preTokenizer?.type, `${expected} (for ${type})`);
   return {
     vocabulary,
     addedTokens: file.added_tokens,
-    layout: readLayout(parts.postProcessor, where),
+    layout: readLayout(unwrapSingle(file.post_processor, "processors", "ByteLevel"), source),
     model:
       type === "WordPiece"
-        ? readWordPiece(file.model, parts.normaliser, vocabulary, where)
-        : readBpe(file.model, parts.normaliser, parts.preTokeniser, where),
+        ? readWordPiece(file.model, normalizer, vocabulary, source)
+        : readBpe(file.model, normalizer, preTokenizer, source),
   };
 }
 
@@ -111,14 +102,14 @@ function readWordPiece(
   value: unknown,
   normalizer: Component | null,
   vocabulary: ReadonlyMap<string, number>,
-  where: string,
+  source: string,
 ): WordPieceModel {
-  const model = validate(wordPieceSchema, value, `${where}: model`);
+  const model = validate(wordPieceSchema, value, `${source}: model`);
   if (normalizer !== null && normalizer.type !== "BertNormalizer") {
-    throw createUnsupportedError(where, "normalizer", normalizer.type, "BertNormalizer or none (for WordPiece)");
+    throw createUnsupportedError(source, "normalizer", normalizer.type, "BertNormalizer or none (for WordPiece)");
   }
-  createTokenLookup(vocabulary, `${where}: model.vocab`)(model.unk_token);
-  const options = normalizer && validate(normalizerSchema, normalizer, `${where}: normalizer`);
+  createTokenLookup(vocabulary, `${source}: model.vocab`)(model.unk_token);
+  const options = normalizer && validate(normalizerSchema, normalizer, `${source}: normalizer`);
   return {
     kind: "wordpiece",
     normalizer: options && { ...options, strip_accents: options.strip_accents ?? null },
@@ -128,21 +119,21 @@ function readWordPiece(
   };
 }
 
-function readBpe(value: unknown, normalizer: Component | null, preTokenizer: Component, where: string): ByteBpeModel {
-  const model = validate(bpeSchema, value, `${where}: model`);
+function readBpe(value: unknown, normalizer: Component | null, preTokenizer: Component, source: string): ByteBpeModel {
+  const model = validate(bpeSchema, value, `${source}: model`);
   const { add_prefix_space: addPrefixSpace, use_regex: regex } = validate(
     byteLevelSchema,
     preTokenizer,
-    `${where}: pre_tokenizer`,
+    `${source}: pre_tokenizer`,
   );
-  if (normalizer !== null) throw createUnsupportedError(where, "normalizer", normalizer.type, "none (for BPE)");
-  if (!regex) throw createUnsupportedError(where, "pre_tokenizer.use_regex", false, "true");
+  if (normalizer !== null) throw createUnsupportedError(source, "normalizer", normalizer.type, "none (for BPE)");
+  if (!regex) throw createUnsupportedError(source, "pre_tokenizer.use_regex", false, "true");
   for (const option of ["dropout", "continuing_subword_prefix", "end_of_word_suffix", "byte_fallback"] as const) {
-    if (model[option]) throw createUnsupportedError(where, `model.${option}`, model[option], "none");
+    if (model[option]) throw createUnsupportedError(source, `model.${option}`, model[option], "none");
   }
   return {
     kind: "byte-bpe",
-    merges: model.merges.map((merge, rank) => readMerge(merge, `${where}: model.merges[${rank}]`)),
+    merges: model.merges.map((merge, rank) => readMerge(merge, `${source}: model.merges[${rank}]`)),
     unkToken: model.unk_token ?? null,
     fuseUnknown: model.fuse_unk,
     ignoreMerges: model.ignore_merges,
@@ -150,28 +141,28 @@ function readBpe(value: unknown, normalizer: Component | null, preTokenizer: Com
   };
 }
 
-function readLayout(processor: Component | null, where: string): SequenceLayout {
-  const place = `${where}: post_processor`;
+function readLayout(processor: Component | null, source: string): SequenceLayout {
+  const location = `${source}: post_processor`;
   if (processor?.type === "BertProcessing" || processor?.type === "RobertaProcessing") {
-    const { cls, sep } = validate(clsSepSchema, processor, place);
+    const { cls, sep } = validate(clsSepSchema, processor, location);
     return processor.type === "BertProcessing" ? createBertLayout(cls[1], sep[1]) : createRobertaLayout(cls[1], sep[1]);
   }
   if (processor?.type !== "TemplateProcessing") {
     throw createUnsupportedError(
-      where,
+      source,
       "post_processor",
       processor?.type,
       "TemplateProcessing, BertProcessing and RobertaProcessing",
     );
   }
-  const template = validate(templateSchema, processor, place);
+  const template = validate(templateSchema, processor, location);
   const read = (name: "single" | "pair"): LayoutPart[] =>
     template[name].flatMap((part): LayoutPart[] => {
       if ("Sequence" in part) return [{ field: part.Sequence.id === "A" ? 0 : 1, type: part.Sequence.type_id }];
       const token = template.special_tokens[part.SpecialToken.id];
       if (token === undefined)
         throw new UserError(
-          `${place}.${name}: ${JSON.stringify(part.SpecialToken.id)} is not among its special_tokens`,
+          `${location}.${name}: ${JSON.stringify(part.SpecialToken.id)} is missing in special_tokens.`,
         );
       return token.ids.map((number) => ({ token: number, type: part.SpecialToken.type_id }));
     });
@@ -181,28 +172,30 @@ function readLayout(processor: Component | null, where: string): SequenceLayout 
     ["pair", "0,1"],
   ] as const) {
     const found = layout[name].flatMap((part) => ("field" in part ? [part.field] : [])).sort();
-    const framed = "token" in (layout[name][0] ?? {}) && "token" in (layout[name].at(-1) ?? {});
-    if (String(found) !== fields || !framed) {
+    const isEnclosed = "token" in (layout[name][0] ?? {}) && "token" in (layout[name].at(-1) ?? {});
+    if (String(found) !== fields || !isEnclosed) {
       throw new UserError(
-        `${place}.${name}: expected each text once, with a special token first and one last; use the tokenizer the encoder was trained with`,
+        `${location}.${name}: expected each text once, between special tokens. ` +
+          "Use the tokenizer that the encoder was trained with.",
       );
     }
   }
   return layout;
 }
 
-/** A sequence of one component is that component; those of the idle kind do nothing here. */
-function unwrapSingle(value: Component | null | undefined, list: string, idle?: string): Component | null {
+/** Unwraps a sequence of one component. Components of the type `ignored` have no effect here. */
+function unwrapSingle(value: Component | null | undefined, list: string, ignored?: string): Component | null {
   if (value?.type !== "Sequence") return value ?? null;
   const inner = z
     .array(component)
     .safeParse(value[list])
-    .data?.filter((item) => item.type !== idle);
+    .data?.filter((item) => item.type !== ignored);
   return inner?.length === 1 ? inner[0]! : value;
 }
 
-function createUnsupportedError(where: string, name: string, received: unknown, supported: string): UserError {
+function createUnsupportedError(source: string, name: string, received: unknown, supported: string): UserError {
   return new UserError(
-    `${where}: ${name}: ${received === undefined ? "none" : JSON.stringify(received)} is not supported here; supported: ${supported}. Use a BERT or RoBERTa tokenizer`,
+    `${source}: ${name}: ${received === undefined ? "none" : JSON.stringify(received)} is not supported. ` +
+      `Supported: ${supported}. Use a BERT or RoBERTa tokenizer.`,
   );
 }

@@ -5,25 +5,32 @@ import { UserError } from "../errors.js";
 import { createFileError, readJson } from "../files.js";
 import { type AddedToken, createAddedTokenSplitter } from "./added-tokens.js";
 import { createByteBpe } from "./byte-bpe.js";
-import type { Tokenizer } from "./encoding.js";
-import { buildSequence, type SequenceLayout, selectLayout } from "./layout.js";
+import {
+  buildSequence,
+  encodeWords,
+  type SequenceLayout,
+  selectLayout,
+  type Tokenizer,
+  WORD_RULES_VERSION,
+} from "./encoding.js";
 import { memoize } from "./memoize.js";
+import { applyTokenizerConfig } from "./tokenizer-config.js";
 import { readTokenizerJson } from "./tokenizer-json.js";
-import { applyTokenizerConfig } from "./tokenizer-options.js";
-import type { TokenizerSpec } from "./tokenizer-spec.js";
-import { createTokenLookup, readVocabAndMerges, readVocabTxt } from "./vocabulary-files.js";
-import { encodeWords, WORD_RULES_VERSION } from "./word-encoding.js";
+import { createTokenLookup, readVocabAndMerges, readVocabTxt, type TokenizerSpec } from "./tokenizer-spec.js";
 import { createBertNormalizer, createWordPiece, type TokenizeFunction } from "./wordpiece.js";
 
-/** Opens the tokenizer of a model's folder: tokenizer.json, else vocab.txt (BERT), else vocab.json and merges.txt (RoBERTa); with the options beside it. */
+/**
+ * Loads the tokenizer from a model folder: tokenizer.json, else vocab.txt (BERT), else vocab.json
+ * and merges.txt (RoBERTa). Applies tokenizer_config.json if it exists.
+ */
 export async function loadTokenizer(folder: string): Promise<Tokenizer> {
   const names = new Set(
     await readdir(folder).catch((error: unknown) => {
-      throw createFileError(error, folder, "open the tokenizer's folder");
+      throw createFileError(error, folder, "open the folder of the tokenizer");
     }),
   );
-  const specification = await readTokenizerSpec(folder, names);
-  return createTokenizer(await applyTokenizerConfig(specification, folder, names), folder);
+  const spec = await readTokenizerSpec(folder, names);
+  return createTokenizer(await applyTokenizerConfig(spec, folder, names), folder);
 }
 
 async function readTokenizerSpec(folder: string, names: ReadonlySet<string>): Promise<TokenizerSpec> {
@@ -34,25 +41,26 @@ async function readTokenizerSpec(folder: string, names: ReadonlySet<string>): Pr
   if (names.has("vocab.txt")) return readVocabTxt(folder);
   if (names.has("vocab.json") && names.has("merges.txt")) return readVocabAndMerges(folder);
   throw new UserError(
-    `${folder}: no tokenizer there; expected tokenizer.json, or vocab.txt (BERT), or vocab.json and merges.txt (RoBERTa)`,
+    `${folder}: no tokenizer found. ` +
+      "Expected tokenizer.json, or vocab.txt (BERT), or vocab.json and merges.txt (RoBERTa).",
   );
 }
 
-/** Makes a tokenizer of what decides it; `where` names its source in messages. */
-export function createTokenizer(specification: TokenizerSpec, where: string): Tokenizer {
-  const { addedTokens: added, layout, model } = specification;
-  const vocabulary = new Map(specification.vocabulary);
-  for (const token of added) vocabulary.set(token.content, token.id);
+/** Creates a tokenizer from its spec. `source` names it in messages. */
+export function createTokenizer(spec: TokenizerSpec, source: string): Tokenizer {
+  const { addedTokens, layout, model } = spec;
+  const vocabulary = new Map(spec.vocabulary);
+  for (const token of addedTokens) vocabulary.set(token.content, token.id);
   const strings: (string | undefined)[] = [];
   for (const [token, id] of vocabulary) strings[id] = token;
-  const special = findSpecialTokens(vocabulary, layout, model.unkToken, where);
+  const special = findSpecialTokens(vocabulary, layout, model.unkToken, source);
   const normalize =
     model.kind === "wordpiece" && model.normalizer !== null
       ? createBertNormalizer(model.normalizer)
       : (text: string) => text;
-  const tokenize = createTokenize(specification, where);
-  const encodeText = createTextEncoder(added, createAddedTokenSplitter(added, normalize), tokenize);
-  const wordToken = createWordToId(specification, special.unkId, normalize, tokenize);
+  const tokenize = createTokenize(spec, source);
+  const encodeText = createTextEncoder(addedTokens, createAddedTokenSplitter(addedTokens, normalize), tokenize);
+  const wordToId = createWordToId(spec, special.unkId, normalize, tokenize);
   let hash: string | undefined;
 
   return {
@@ -60,39 +68,42 @@ export function createTokenizer(specification: TokenizerSpec, where: string): To
     vocabSize: strings.length,
     special,
     get hash() {
-      hash ??= hashSpec(specification);
+      hash ??= hashSpec(spec);
       return hash;
     },
     encode: (texts, maxLength) =>
       buildSequence(
         selectLayout(layout, texts.length),
-        // Which of two texts is cut first depends on their whole lengths.
+        // Which text of a pair is truncated first depends on their full lengths.
         texts.map((text) => encodeText(text, texts.length === 1 ? maxLength : Number.POSITIVE_INFINITY)),
         maxLength,
       ),
-    encodeWords: (texts, maxLength) => encodeWords(texts, maxLength, special, wordToken),
-    wordToId: wordToken,
+    encodeWords: (texts, maxLength) => encodeWords(texts, maxLength, special, wordToId),
+    wordToId,
     idsToTokens: (ids) =>
       Array.from(ids, (id) => {
         const token = strings[id];
         if (token === undefined)
           throw new RangeError(
-            `token id: expected one of the vocabulary's (0 to ${strings.length - 1}), received ${id}`,
+            `token ID: expected an ID of the vocabulary (0 to ${strings.length - 1}), received ${id}`,
           );
         return token;
       }),
   };
 }
 
-/** The ids of a text up to the word with which there are `limit`; nothing past it is kept, so the rest is not read. */
+/**
+ * Creates a function that encodes a text. It stops after `limit` tokens, because the rest is
+ * truncated anyway.
+ */
 function createTextEncoder(
-  added: readonly AddedToken[],
-  cut: ReturnType<typeof createAddedTokenSplitter>,
+  addedTokens: readonly AddedToken[],
+  split: ReturnType<typeof createAddedTokenSplitter>,
   tokenize: TokenizeFunction,
 ): (text: string, limit: number) => number[] {
   const encode = (text: string, ids: number[], limit: number): number[] => {
     let more = true;
-    cut(text, {
+    split(text, {
       token: (id) => {
         if (more) ids.push(id);
       },
@@ -102,8 +113,8 @@ function createTextEncoder(
     });
     return ids;
   };
-  // An added token that reaches over a space is seen in the whole text only.
-  if (added.some(({ content, rstrip }) => rstrip || /\s/.test(content)))
+  // Added tokens that contain or consume white space must be searched in the complete text.
+  if (addedTokens.some(({ content, rstrip }) => rstrip || /\s/.test(content)))
     return (text, limit) => encode(text, [], limit);
   const encodePart = memoize((part): readonly number[] => encode(part, [], Number.POSITIVE_INFINITY));
   return (text, limit) => {
@@ -118,7 +129,10 @@ function createTextEncoder(
   };
 }
 
-/** Where the next space stands that follows a visible ASCII character: there the parts of a text, read alone, are what the whole is. */
+/**
+ * Finds the next space after a visible ASCII character. There a text can be split without changing
+ * its encoding.
+ */
 function findPartEnd(text: string, start: number): number {
   for (let space = text.indexOf(" ", start + 1); space !== -1; space = text.indexOf(" ", space + 1)) {
     const before = text.charCodeAt(space - 1);
@@ -130,31 +144,29 @@ function findPartEnd(text: string, start: number): number {
 function findSpecialTokens(
   vocabulary: ReadonlyMap<string, number>,
   layout: SequenceLayout,
-  unknown: string | null,
-  where: string,
+  unkToken: string | null,
+  source: string,
 ): Tokenizer["special"] {
   const find = (...names: string[]): number | undefined =>
     names.map((name) => vocabulary.get(name)).find((id) => id !== undefined);
-  const required = (what: string, ...names: string[]): number => {
+  const required = (role: string, ...names: string[]): number => {
     const id = find(...names);
-    if (id === undefined)
-      throw new UserError(
-        `${where}: no ${what} token; expected ${names.map((name) => JSON.stringify(name)).join(" or ")} in the vocabulary`,
-      );
-    return id;
+    if (id !== undefined) return id;
+    const expected = names.map((name) => JSON.stringify(name)).join(" or ");
+    throw new UserError(`${source}: no ${role} token. Expected ${expected} in the vocabulary.`);
   };
   const ends = layout.single.flatMap((part) => ("token" in part ? [part.token] : []));
   return {
     clsId: ends[0]!,
     sepId: ends.at(-1)!,
     padId: required("padding", "[PAD]", "<pad>"),
-    unkId: unknown === null ? required("unknown", "[UNK]", "<unk>") : required("unknown", unknown),
+    unkId: unkToken === null ? required("unknown", "[UNK]", "<unk>") : required("unknown", unkToken),
     maskId: find("[MASK]", "<mask>") ?? null,
   };
 }
 
-function createTokenize({ model, vocabulary }: TokenizerSpec, where: string): TokenizeFunction {
-  const getId = createTokenLookup(vocabulary, where);
+function createTokenize({ model, vocabulary }: TokenizerSpec, source: string): TokenizeFunction {
+  const getId = createTokenLookup(vocabulary, source);
   if (model.kind === "wordpiece") return createWordPiece({ ...model, vocabulary, unkId: getId(model.unkToken) });
   return createByteBpe({
     ...model,
@@ -168,30 +180,36 @@ function createTokenize({ model, vocabulary }: TokenizerSpec, where: string): To
   });
 }
 
-/** The one token of a word: the whole word in WordPiece's vocabulary, or the first piece after a space (RIFT A.1). */
+/**
+ * Maps a word to one token (RIFT A.1): the complete word in WordPiece, the first piece after a
+ * space in BPE.
+ */
 function createWordToId(
-  { model, vocabulary, addedTokens: added }: TokenizerSpec,
-  unknown: number,
+  { model, vocabulary, addedTokens }: TokenizerSpec,
+  unkId: number,
   normalize: (text: string) => string,
   tokenize: TokenizeFunction,
 ): (word: string) => number {
-  // Text must not be able to write a separator: a word that spells a special token is an unknown word.
-  const reserved = new Set(added.map((token) => token.content));
+  // A word that spells a special token is unknown, so that texts cannot contain separators.
+  const reserved = new Set(addedTokens.map((token) => token.content));
   return memoize((word) => {
     if (model.kind === "wordpiece") {
-      const whole = normalize(word).trim();
-      return reserved.has(whole) ? unknown : (vocabulary.get(whole) ?? unknown);
+      const normalized = normalize(word).trim();
+      return reserved.has(normalized) ? unkId : (vocabulary.get(normalized) ?? unkId);
     }
     const ids: number[] = [];
     tokenize(` ${word}`, ids, 1);
-    return ids[0] ?? unknown;
+    return ids[0] ?? unkId;
   });
 }
 
-/** SHA-256 of all that decides the encodings; the vocabulary's order in its file does not. */
-function hashSpec({ vocabulary, addedTokens: added, layout, model }: TokenizerSpec): string {
+/**
+ * Computes the SHA-256 of everything that determines the encodings. The order of the vocabulary
+ * does not.
+ */
+function hashSpec({ vocabulary, addedTokens, layout, model }: TokenizerSpec): string {
   const tokens = [...vocabulary].sort(([first], [second]) => (first < second ? -1 : 1));
   return createHash("sha256")
-    .update(JSON.stringify([WORD_RULES_VERSION, added, layout, model, tokens]))
+    .update(JSON.stringify([WORD_RULES_VERSION, addedTokens, layout, model, tokens]))
     .digest("hex");
 }

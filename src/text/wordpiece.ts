@@ -1,41 +1,48 @@
 import { memoize } from "./memoize.js";
 import { ACCENT, characterFlags, decompose, IDEOGRAPH, PUNCTUATION, REMOVED, SPACE, toWellFormed } from "./unicode.js";
 
-/** BERT's normaliser, by the options of tokenizer.json. */
+/** The options of BERT's normalizer, named as in tokenizer.json. */
 export interface BertNormalizerOptions {
   readonly clean_text: boolean;
   readonly handle_chinese_chars: boolean;
-  /** null: stripped where lower-casing is on. */
+  /** If null, the same as `lowercase`. */
   readonly strip_accents: boolean | null;
   readonly lowercase: boolean;
 }
 
-export interface WordPieceOptions {
+/** The settings of WordPiece. */
+interface WordPieceOptions {
   readonly vocabulary: ReadonlyMap<string, number>;
   readonly unkId: number;
-  /** What a piece that continues a word begins with ("##"). */
+  /** The prefix of pieces that continue a word ("##"). */
   readonly continuingPrefix: string;
-  /** Longer words are unknown without a search. */
+  /** Longer words are unknown. */
   readonly maxCharacters: number;
 }
 
-/** Appends the token ids of normalised text; false where it stopped early, at the word with which there are `limit` ids. */
+/**
+ * Appends the token IDs of a normalized text. Returns false if it stopped early because there are
+ * `limit` IDs.
+ */
 export type TokenizeFunction = (text: string, ids: number[], limit: number) => boolean;
 
 const plainAscii = /^[ -~]*$/;
 
-/** Cleaning, ideographs set apart, accents stripped, lower case: in this order, each by its option. */
+/**
+ * Creates BERT's normalizer: clean, put spaces around ideographs, strip accents, lowercase; each if
+ * enabled.
+ */
 export function createBertNormalizer(options: BertNormalizerOptions): (text: string) => string {
-  const { clean_text: clean, handle_chinese_chars: spaced, lowercase } = options;
+  const { clean_text: clean, handle_chinese_chars: addSpaces, lowercase } = options;
   const strip = options.strip_accents ?? lowercase;
   const rewrite = (text: string): string => {
     let result = "";
     for (const character of text) {
       const flag = characterFlags[character.codePointAt(0)!]!;
-      // U+0000 is a control character; U+FFFD, which stands for broken text, goes with them.
+      // The removed characters include U+0000 and U+FFFD (replacement character).
       if (clean && flag & REMOVED) continue;
       if (clean && flag & SPACE) result += " ";
-      else if (spaced && flag & IDEOGRAPH) result += ` ${character} `;
+      else if (addSpaces && flag & IDEOGRAPH) result += ` ${character} `;
       else result += character;
     }
     return result;
@@ -49,16 +56,20 @@ export function createBertNormalizer(options: BertNormalizerOptions): (text: str
   return (text) => {
     if (plainAscii.test(text)) return lowercase ? text.toLowerCase() : text;
     let result = toWellFormed(text);
-    if (clean || spaced) result = rewrite(result);
+    if (clean || addSpaces) result = rewrite(result);
     if (strip) result = withoutAccents(result);
-    // A capital sigma becomes the same letter everywhere: the official one looks at no neighbours, JavaScript does.
+    // In JavaScript the lowercase of a capital sigma depends on its position. In the official
+    // tokenizer it does not.
     return lowercase ? result.replaceAll("Σ", "σ").toLowerCase() : result;
   };
 }
 
-/** Words by white space and punctuation, then the longest pieces of each from the left. */
+/**
+ * Creates WordPiece: split at white space and punctuation, then match the longest pieces from the
+ * left.
+ */
 export function createWordPiece(options: WordPieceOptions): TokenizeFunction {
-  const { vocabulary, unkId: unknown, continuingPrefix, maxCharacters } = options;
+  const { vocabulary, unkId, continuingPrefix, maxCharacters } = options;
   const continuing = new Map<string, number>();
   let longest = 0;
   for (const [token, id] of vocabulary) {
@@ -66,11 +77,11 @@ export function createWordPiece(options: WordPieceOptions): TokenizeFunction {
     if (token.startsWith(continuingPrefix)) continuing.set(token.slice(continuingPrefix.length), id);
   }
 
-  const tooLong = (word: string): boolean =>
+  const isTooLong = (word: string): boolean =>
     word.length > maxCharacters && (word.length > 2 * maxCharacters || [...word].length > maxCharacters);
 
   const pieces = memoize((word: string): readonly number[] => {
-    if (tooLong(word)) return [unknown];
+    if (isTooLong(word)) return [unkId];
     const ids: number[] = [];
     for (let start = 0; start < word.length; ) {
       const table = start === 0 ? vocabulary : continuing;
@@ -80,17 +91,17 @@ export function createWordPiece(options: WordPieceOptions): TokenizeFunction {
         id = table.get(word.slice(start, end));
         if (id !== undefined) break;
       }
-      if (id === undefined) return [unknown];
+      if (id === undefined) return [unkId];
       ids.push(id);
       start = end;
     }
     return ids;
   });
 
-  /** Returns how many ids there are now. */
+  /** Returns the new number of IDs. */
   function append(word: string, ids: number[]): number {
-    const whole = vocabulary.get(word);
-    if (whole !== undefined && word.length <= maxCharacters) return ids.push(whole);
+    const wordId = vocabulary.get(word);
+    if (wordId !== undefined && word.length <= maxCharacters) return ids.push(wordId);
     for (const id of pieces(word)) ids.push(id);
     return ids.length;
   }

@@ -1,17 +1,18 @@
-/** What ends a negation (do n't), and the other endings that are words of their own (it 's, they 're); ’ is as good as '. */
+/** Contractions that are separate words: do n't, it 's, they 're. The apostrophe may be ’ or '. */
 const negation = "n['’]t(?![\\p{L}\\p{N}])";
 const ending = "['’](?:s|m|d|re|ve|ll)(?![\\p{L}\\p{N}])";
 const letter = `(?!${negation})[\\p{L}\\p{M}\\p{N}]`;
 
 /**
- * A word, by the first alternative that fits. White space separates and is dropped; everything else is kept, in order, so that the
- * words one after the other are the text without its white space. The cutting is the one that published substitution tables and
- * language-model scores for English were made with, save that words glued together by a missing space come apart.
+ * The first alternative that matches is a word. White space is dropped and everything else is kept,
+ * so the concatenated words are the text without white space. The rules are those of the published
+ * English substitution tables and language-model scores. The only difference is that words joined
+ * by a missing space are separated.
  */
 const wordSource = [
-  // Faces: :) ;-) :o)
+  // Emoticons: :) ;-) :o)
   "[:;][-o]?[)(](?![\\p{L}\\p{N}])",
-  // Abbreviations: those that keep their last full stop, and those that leave it to the sentence (t.v, u.s).
+  // Abbreviations with their last period (e.g., vs.), and those without it (t.v, u.s).
   "(?:[ei]\\.[eg]\\.|vs\\.)(?![\\p{L}\\p{N}])",
   "\\p{L}(?:\\.\\p{L})+(?![\\p{L}\\p{N}])",
   negation,
@@ -19,15 +20,15 @@ const wordSource = [
   "can(?=not(?![\\p{L}\\p{N}]))",
   // 3.50, 10/10, 9:30, 1980s, 1st
   "\\p{N}+(?:[.,:/]\\p{N}+)*[\\p{L}\\p{M}]*",
-  // Letters; an apostrophe or stars inside belong to them (o'toole, sh*t).
+  // Letters, possibly with an apostrophe or asterisks inside (o'toole, sh*t).
   `(?:${letter})+(?:(?!${ending})(?:['’]|\\*+)(?=\\p{L})(?:${letter})+)*`,
-  // Runs of full stops and of dashes.
+  // Repeated periods and dashes.
   "\\.{2,}|-{2,}",
   "\\S",
 ].join("|");
 
 const anyWord = new RegExp(wordSource, "giu");
-/** The same for plain ASCII, several times as fast. */
+/** The classes for ASCII texts. Matching is several times as fast. */
 const asciiClasses = {
   "[\\p{L}\\p{M}\\p{N}]": "[a-z0-9]",
   "[\\p{L}\\p{N}]": "[a-z0-9]",
@@ -40,7 +41,7 @@ const asciiWord = new RegExp(
   "gi",
 );
 
-/** Cuts a text into words by white space and punctuation. */
+/** Splits a text into words by white space and punctuation. */
 export function splitWords(text: string): string[] {
   return text.match(/^[\0-\x7f]*$/.test(text) ? asciiWord : anyWord) ?? [];
 }
@@ -51,8 +52,9 @@ const joins = /^[-/]$/;
 const wordLike = /[\p{L}\p{N}]$/u;
 
 /**
- * A readable text of words: no space before a full stop or after a bracket, hyphens and endings joined. Cutting it again gives the
- * same words: where a join would change them, spaces stay.
+ * Joins words into a readable text: no space before a period or after an opening bracket, and
+ * hyphens and contractions are attached. Splitting the result gives the same words again: a space
+ * remains wherever joining would change them.
  */
 export function joinWords(words: readonly string[]): string {
   const chunks: string[][] = [];
@@ -71,7 +73,7 @@ export function joinWords(words: readonly string[]): string {
   return chunks.map(joinChunk).join(" ");
 }
 
-/** Words without spaces as far as they come apart again, and a space where they would not. */
+/** Joins words without spaces, except where `splitWords` would not separate them again. */
 function joinChunk(chunk: readonly string[]): string {
   for (let end = chunk.length; end > 1; end--) {
     const head = chunk.slice(0, end);
@@ -83,4 +85,32 @@ function joinChunk(chunk: readonly string[]): string {
 
 function areSameWords(first: readonly string[], second: readonly string[]): boolean {
   return first.length === second.length && first.every((word, index) => word === second[index]);
+}
+
+/**
+ * English function words: pronouns, determiners, prepositions, conjunctions, auxiliaries and
+ * particles.
+ */
+const stopWords: ReadonlySet<string> = new Set(
+  `
+  a an the this that these those each every either neither some any no none all both half few fewer many much more
+  most less least several such own same other another i me my mine myself we us our ours ourselves you your yours
+  yourself yourselves he him his himself she her hers herself it its itself they them their theirs themselves who
+  whom whose which what whatever whoever whichever one ones someone somebody something anyone anybody anything
+  everyone everybody everything nobody nothing and or but nor so yet if unless because since although though while
+  whereas whether than as like until till once lest at by for from in into of off on onto out over to toward towards
+  under up upon with within without about above across after against along amid among around before behind below
+  beneath beside besides between beyond despite down during except inside near outside past per through throughout
+  via am is are was were be been being have has had having do does did doing done can could may might must shall
+  should will would ought cannot not n't 's 'm 're 've 'd 'll s t d m ll re ve ain aren couldn didn doesn don hadn
+  hasn haven isn mightn mustn needn shan shouldn wasn weren won wouldn here there where when why how then now too
+  very just only also even again ever never still already almost
+`
+    .trim()
+    .split(/\s+/),
+);
+
+/** Checks whether a word, in any letter case, is a stop word. */
+export function isStopWord(word: string): boolean {
+  return stopWords.has(word.toLowerCase().replaceAll("’", "'"));
 }

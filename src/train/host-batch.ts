@@ -15,7 +15,7 @@ export function toHostBatch(dataset: Dataset, indices: Int32Array, pad: number, 
   return {
     indices,
     items,
-    padded: padBatch(encoded, pad, { multiple: getLengthMultiple(device), ...(longest && { most: longest }) }),
+    padded: padBatch(encoded, pad, { multiple: getLengthMultiple(device), ...(longest && { maxLength: longest }) }),
     microBatchIndex: part,
   };
 }

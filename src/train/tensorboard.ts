@@ -27,7 +27,7 @@ export class TensorBoardWriter {
     const { step, epoch: _epoch, evaluation, ...rest } = event;
     this.writeScalars(
       Number(step),
-      evaluation === undefined ? "train" : "select",
+      evaluation === undefined ? "train" : "validation",
       (evaluation ?? rest) as Record<string, unknown>,
     );
   }

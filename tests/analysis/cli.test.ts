@@ -336,7 +336,7 @@ describe("bad input is told in plain words", () => {
     [["landscape", "RUN/standard", "--range", "0"], /number above 0/],
     [["landscape", "RUN/standard", "--range=-1"], /number above 0/],
     [["geometry", "RUN/standard", "--num-examples", "2"], /whole number from 3/],
-    [["geometry", "RUN/standard", "--split", "dev"], /--split dev: .* has no such split; it has train/],
+    [["geometry", "RUN/standard", "--split", "dev"], /Unknown split "dev"\. It is now called test/],
     [["interpolation", "RUN/standard", "RUN/standard"], /expected two runs, received 1/],
     [
       ["interpolation", "RUN/standard", "RUN/low", "--points", "2"],

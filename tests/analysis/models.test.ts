@@ -53,7 +53,7 @@ describe("interpolation", () => {
     const { data } = await measureInterpolation({
       from: { label: "a", weights: model.weights },
       to: { label: "b", weights: other.weights },
-      facts: { task: "tiny", split: "dev", examples: examples.length },
+      facts: { task: "tiny", split: "test", examples: examples.length },
       alphas: linspace(-0.5, 1.5, 5),
       measure: batch.measure,
     });

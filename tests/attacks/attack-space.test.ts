@@ -6,7 +6,7 @@ import {
   getMaxChangedWords,
   keepLanguageModelSubstitutes,
 } from "../../src/attacks/constraints.js";
-import type { LmConstraint } from "../../src/text/language-model-swaps.js";
+import type { LmConstraint } from "../../src/text/lm-constraint.js";
 import { parseSubstitutionTable } from "../../src/text/substitutions.js";
 
 const table = parseSubstitutionTable(

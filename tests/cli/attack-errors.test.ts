@@ -51,13 +51,7 @@ describe("what temper attack is given in error", () => {
       "--out",
       out,
     );
-    await refused(
-      /expected "wordnet" or the path of a \.json table/,
-      victim.run,
-      ...own(victim),
-      "--substitutions",
-      "synonyms.txt",
-    );
+    await refused(/expected "wordnet" or a JSON file/, victim.run, ...own(victim), "--substitutions", "synonyms.txt");
   });
 
   test("attacks and options that do not exist", async () => {

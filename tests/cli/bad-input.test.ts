@@ -164,8 +164,8 @@ describe("models", () => {
 
 describe("texts", () => {
   test("none", async () => {
-    expect(await refusal(["encode", tiny, "--json"], "")).toContain("standard input: there is no text in it");
-    expect(await refusal(["encode", tiny, "-"], "\n \n")).toContain("standard input: there is no text in it");
+    expect(await refusal(["encode", tiny, "--json"], "")).toContain("standard input: no text found");
+    expect(await refusal(["encode", tiny, "-"], "\n \n")).toContain("standard input: no text found");
     expect(await refusal(["encode", tiny, join(folder, "no-file.txt")])).toContain(
       "no-file.txt: there is no such file",
     );
@@ -174,7 +174,7 @@ describe("texts", () => {
   test("bytes that are not UTF-8, with their line", async () => {
     const file = join(folder, "latin1.txt");
     writeFileSync(file, Buffer.from("a film\nun caf\xe9\n", "latin1"));
-    expect(await refusal(["encode", tiny, file, "--json"])).toContain(`${file}:2: this line is not valid UTF-8`);
+    expect(await refusal(["encode", tiny, file, "--json"])).toContain(`${file}:2: the line is not valid UTF-8`);
   });
 
   test("JSON lines of another form, with their line", async () => {
@@ -198,7 +198,14 @@ describe("options", () => {
   });
 
   test("an encoding other than the one it was trained with", async () => {
-    const facts = { format: 1, tokenization: "subword", head: "hf", maxLength: 12, task: "spam", labels: ["ham", "spam"] };
+    const facts = {
+      format: 1,
+      tokenization: "subword",
+      head: "hf",
+      maxLength: 12,
+      task: "spam",
+      labels: ["ham", "spam"],
+    };
     const trained = copy("trained", { "config.json": JSON.stringify({ ...tinyConfig, temper: facts }) });
     expect(await refusal(["encode", trained, "--tokenization", "word"])).toContain(
       "was trained with subword, received word",

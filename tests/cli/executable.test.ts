@@ -33,7 +33,7 @@ test("exit codes and streams of the real process", async () => {
   expect(temper(["encode", model], Buffer.from([0x61, 0xff, 0x0a]))).toMatchObject({
     status: 2,
     stdout: "",
-    stderr: "temper: standard input:1: this line is not valid UTF-8; save the text as UTF-8\n",
+    stderr: "temper: standard input:1: the line is not valid UTF-8. Save the text as UTF-8.\n",
   });
   expect(temper(["encode", "./nowhere"]).status).toBe(2);
 });

@@ -88,8 +88,8 @@ describe("train", () => {
 
   test.each<[string, string[], RegExp]>([
     ["no model", ["--data", "x.tsv"], /config: model: expected a model \(--model\)/],
-    ["an unknown task", ["--model", "m", "--task", "sst3"], /unknown task "sst3" \(did you mean "sst2"\?\)/],
-    ["a setting that is not there", ["--model", "m", "--set", "train.lr=1"], /--set: unknown key train\.lr/],
+    ["an unknown task", ["--model", "m", "--task", "sst3"], /Unknown task "sst3" \(did you mean "sst2"\?\)/],
+    ["a setting that is not there", ["--model", "m", "--set", "train.lr=1"], /--set: train\.lr: there is no such key/],
     ["a number that is none", ["--learning-rate", "fast"], /Expected a number\./],
     [
       "an unknown method",
@@ -118,14 +118,14 @@ describe("train", () => {
         "a wrong column",
         "column.tsv",
         `sentence\tlabel\n${good.join("\n")}`,
-        /has no column "text".*its columns are sentence, label/,
+        /has no column "text".*Its columns are sentence, label/,
       ],
-      ["an empty file", "empty.tsv", "", /holds no rows/],
+      ["an empty file", "empty.tsv", "", /has no rows/],
       [
         "one label only",
         "single.tsv",
         `text\tlabel\na film\tgood\nit was\tgood`,
-        /has 1 different values; a task needs two labels or more/,
+        /has 1 different value\. A task needs at least two labels/,
       ],
       [
         "a missing field",
@@ -146,14 +146,14 @@ describe("train", () => {
       writeFileSync(join(data, "dev.tsv"), `text\tlabel\n${good.slice(0, 4).join("\n")}\na film\tmixed\n`);
       const { code, stderr } = await invoke(["train", ...flags, "--data", data, "--out", join(folder, "out-split")]);
       expect(code).toBe(2);
-      expect(stderr).toContain('line 6 has the label "mixed", which is none of negative, positive');
+      expect(stderr).toContain('line 6 has the label "mixed", expected one of negative, positive');
     });
 
     test("--skip-bad-rows leaves them out and says so", async () => {
       const text = `text\tlabel\n${[...good.slice(0, 5), "\tpositive", ...good.slice(5)].join("\n")}`;
       const { code, stderr } = await invoke([...table("skipped.tsv", text), "--skip-bad-rows"]);
       expect(code).toBe(0);
-      expect(stderr).toContain('left out 1 of 61 rows: line 7 has no "text"');
+      expect(stderr).toContain('skipped 1 of 61 rows: line 7 has no "text"');
     });
   });
 });
@@ -233,7 +233,7 @@ describe("evaluate", () => {
       const { code, stdout } = await invoke(["evaluate", sst2, "--task", "advglue", "--data", shared]);
       expect(code).toBe(0);
       expect(stdout).toMatch(
-        /^dev set +examples +accuracy +95 % interval\nGLUE sst2 +872 +\d+\.\d% +.*\nAdvGLUE sst2 +148 +\d+\.\d% /,
+        /^dev set +examples +accuracy +95 % interval\nGLUE sst2 +872 +\d+\.\d % +.*\nAdvGLUE sst2 +148 +\d+\.\d % /,
       );
       const json = JSON.parse(
         (await invoke(["evaluate", sst2, "--task", "advglue", "--data", shared, "--json"])).stdout,
@@ -250,14 +250,14 @@ describe("evaluate", () => {
       ) as object;
       expect(part).toMatchObject({
         task: "advglue:sst2",
-        split: "dev",
+        split: "test",
         examples: 148,
         accuracy: json.advglue.accuracy,
       });
     },
   );
 
-  test("labels that differ are shown together", async () => {
+  test("labels that disagree are shown side by side", async () => {
     const data = join(folder, "stars.tsv");
     writeFileSync(data, "text\tlabel\na film\tone\nthe plot\ttwo\n");
     const { code, stderr } = await invoke([
@@ -271,10 +271,10 @@ describe("evaluate", () => {
       "label",
     ]);
     expect(code).toBe(2);
-    expect(stderr).toMatch(/expected the labels negative, positive in "label", received one, two/);
+    expect(stderr).toMatch(/expected the labels negative, positive in "label"; received one, two/);
     const spam = await invoke(["evaluate", out, "--task", "spam"]);
     expect(spam.code).toBe(2);
-    expect(spam.stderr).toMatch(/\[negative, positive\] and the task spam \[ham, spam\] differ/);
+    expect(spam.stderr).toMatch(/disagree: the model has \[negative, positive\], the task has \[ham, spam\]/);
   });
 
   test("needs a model that classifies, and a split that is there", async () => {
@@ -295,9 +295,9 @@ describe("evaluate", () => {
       "--label-column",
       "label",
       "--split",
-      "dev",
+      "validation",
     ]);
-    expect(split.stderr).toContain("more has no dev split with labels; it has test");
+    expect(split.stderr).toContain("more has no validation split with labels; it has test");
   });
 });
 

@@ -100,8 +100,7 @@ const task: Task = {
   modifiableFields: [0],
   metrics: ["accuracy"],
   splits: ["train"],
-  selectSplit: "select",
-  reportSplit: "dev",
+  sourceNames: {},
   load: async () => [],
 };
 

@@ -1,6 +1,6 @@
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { basename, join } from "node:path";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { parse } from "yaml";
 import { checkSweepOptions } from "../../src/cli/check-sweep-options.js";
 import { countRuns } from "../../src/sweeps/expand.js";
@@ -155,8 +155,10 @@ describe("the experiments", () => {
   });
 
   it.skipIf(!existsSync("../shared/data/substitutions"))(
-    "finds its substitution table among the data (skipped: there is none here)",
+    "finds its substitution table in TEMPER_DATA (skipped without ../shared/data)",
     async () => {
+      vi.stubEnv("TEMPER_DATA", "../shared/data");
+      onTestFinished(() => void vi.unstubAllEnvs());
       const plan = await planOf(join(folder, "rift-table-1.yaml"));
       for (const { substitutions } of Object.values(plan.runs)) expect(existsSync(substitutions!)).toBe(true);
     },

@@ -29,7 +29,7 @@ if (crashOnce === seed) {
 }
 function finish() {
   for (const name of ["checkpoints", "model"]) mkdirSync(join(folder, name), { recursive: true });
-  const report = { split: "dev", examples: 100, accuracy: 0.5 + seed / 100, interval: [0, 1], confusion: [] };
+  const report = { split: "test", examples: 100, accuracy: 0.5 + seed / 100, interval: [0, 1], confusion: [] };
   const results = { format: 1, model: "m", task: "t", methods: [], seed, steps: 1, bestStep: 1, trainExamples: 1 };
   writeFileSync(
     join(folder, "results.json"),

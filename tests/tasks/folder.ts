@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { onTestFinished } from "vitest";
 
-/** A temporary folder with these files, gone when the test ends. */
+/** Creates a temporary folder with these files and deletes it when the test ends. */
 export async function makeFolder(files: Record<string, string | Uint8Array> = {}): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), "temper-tasks-"));
   onTestFinished(() => rm(folder, { recursive: true, force: true }));
@@ -14,7 +14,7 @@ export async function makeFolder(files: Record<string, string | Uint8Array> = {}
   return folder;
 }
 
-/** One object a line. */
+/** Formats one object per line. */
 export function jsonLines(items: readonly unknown[]): string {
   return items.map((item) => `${JSON.stringify(item)}\n`).join("");
 }

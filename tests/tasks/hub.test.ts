@@ -31,10 +31,10 @@ dataset_info:
           '0': dull
           '1': fine
 ---
-# A data set
+# A dataset
 `;
 
-/** The data sets of a hub of one's own: path -> content. */
+/** The datasets of a fake Hub: path -> content. */
 const repos: Record<string, Record<string, Buffer>> = {
   "nyu-mll/glue": {
     "README.md": Buffer.from(card),
@@ -49,7 +49,7 @@ const repos: Record<string, Record<string, Buffer>> = {
   "someone/lines": { "train.jsonl": Buffer.from("{}") },
 };
 
-/** Just enough of the hub's protocol: what a repository is, what it holds, and the files. */
+/** Implements the part of the Hub's protocol that is used: repository, file list, files. */
 function answer(url: string, body: string): Buffer | object | undefined {
   const match = /^\/(?:api\/)?datasets\/([\w.-]+\/[\w.-]+)(\/.*)?$/.exec(url.split("?")[0]!);
   const name = match?.[1] ?? "";
@@ -77,7 +77,7 @@ function answer(url: string, body: string): Buffer | object | undefined {
   };
 }
 
-describe("parseReference", () => {
+describe("parseDatasetReference", () => {
   it("reads owner, name, revision and configuration", () => {
     expect(parseDatasetReference("hf:glue/sst2")).toEqual({
       repo: { type: "dataset", name: "nyu-mll/glue" },
@@ -95,7 +95,7 @@ describe("parseReference", () => {
   });
 });
 
-describe("a data set of the hub", () => {
+describe("loadHubTask", () => {
   const cache = temporaryFolder();
   let server: Server;
 
@@ -123,36 +123,38 @@ describe("a data set of the hub", () => {
     await new Promise((resolve) => server.close(resolve));
   });
 
-  it("is read from its Parquet files, with the class names they carry", async () => {
+  it("reads Parquet files with their class names", async () => {
     const task = await loadTask({ task: "hf:glue/sst2" });
     expect(task).toMatchObject({
       name: "hf:nyu-mll/glue/sst2",
       labels: ["negative", "positive"],
-      splits: ["train", "select", "dev"],
+      splits: ["train", "validation", "test"],
     });
-    expect((await task.load("train")).length + (await task.load("select")).length).toBe(40);
-    expect((await task.load("dev"))[0]).toEqual({
+    expect(task.sourceNames).toEqual({ test: "validation" });
+    expect((await task.load("train")).length + (await task.load("validation")).length).toBe(40);
+    expect((await task.load("test"))[0]).toEqual({
       id: "validation-00000-of-00001.parquet:1",
       texts: ["café fine"],
       label: 1,
     });
   });
 
-  it("takes class names from its card where the files have none", async () => {
+  it("uses the class names of the dataset card if the files have none", async () => {
     const task = await loadTask({ task: "hf:nyu-mll/glue/plain", skipBadRows: true });
-    expect(task).toMatchObject({ labels: ["dull", "fine"], splits: ["train", "select", "test"] });
+    expect(task).toMatchObject({ labels: ["dull", "fine"], splits: ["train", "validation", "test"] });
     expect((await task.load("train")).map((example) => example.label)).toContain(1);
   });
 
-  it("is read without a card", async () => {
+  it("reads a dataset without a card", async () => {
     const task = await loadTask({ data: "hf:someone/bare" });
-    expect(task).toMatchObject({ name: "hf:someone/bare", splits: ["train", "select", "test"], reportSplit: "test" });
+    expect(task).toMatchObject({ name: "hf:someone/bare", splits: ["train", "validation", "test"] });
+    expect(task.sourceNames).toEqual({});
     expect(await task.load("test")).toHaveLength(3);
   });
 
-  it("says what is wrong with a reference", async () => {
+  it("explains what is wrong with a reference", async () => {
     await expect(loadTask({ task: "hf:glue" })).rejects.toThrow(
-      /choose one of its configurations: hf:glue\/sst2, hf:glue\/plain/,
+      /has several configurations\. Use one of hf:glue\/sst2, hf:glue\/plain/,
     );
     await expect(loadTask({ task: "hf:glue/sst" })).rejects.toThrow(/no configuration "sst" \(did you mean "sst2"\?\)/);
     await expect(loadTask({ task: "hf:someone/lines" })).rejects.toThrow(/has no Parquet files/);

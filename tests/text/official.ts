@@ -1,11 +1,11 @@
 import type { TruncationOptions } from "tokenizers";
 import { Tokenizer as Official } from "tokenizers";
 
-/** A text or a pair. */
+/** A text or a pair of texts. */
 export type Texts = readonly [string] | readonly [string, string];
 
-/** The official tokenizer, without the padding and truncation of its file. */
-export function official(json: string, maxLength?: number): Official {
+/** Loads the official tokenizer without the padding and truncation settings of its file. */
+export function loadOfficial(json: string, maxLength?: number): Official {
   const tokenizer = Official.fromString(json);
   tokenizer.disablePadding();
   tokenizer.disableTruncation();
@@ -14,13 +14,13 @@ export function official(json: string, maxLength?: number): Official {
   return tokenizer;
 }
 
-/** Ids and types of many texts. */
+/** Returns the token IDs and token types of many texts. */
 export async function encodeAll(
   tokenizer: Official,
   texts: readonly Texts[],
 ): Promise<{ ids: number[]; types: number[] }[]> {
   const singles = texts.every((item) => item.length === 1);
-  // Its batches take single texts only.
+  // The batch method accepts only single texts.
   const encodings = singles
     ? await tokenizer.encodeBatch(texts.map(([text]) => text))
     : await Promise.all(texts.map(([first, second]) => tokenizer.encode(first, second)));

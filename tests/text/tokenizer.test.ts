@@ -14,8 +14,8 @@ const scratch = temporaryFolder();
 type Json = Record<string, Record<string, unknown>>;
 const read = (folder: string): Json => JSON.parse(readFileSync(join(folder, "tokenizer.json"), "utf8"));
 
-/** A new folder of files: objects are written as JSON. */
-function folderOf(name: string, files: Record<string, unknown>): string {
+/** Creates a folder with these files. Objects are written as JSON. */
+function createFolder(name: string, files: Record<string, unknown>): string {
   const folder = join(scratch, name);
   mkdirSync(folder, { recursive: true });
   for (const [file, content] of Object.entries(files)) {
@@ -24,10 +24,10 @@ function folderOf(name: string, files: Record<string, unknown>): string {
   return folder;
 }
 
-function changed(name: string, from: string, change: (file: Json) => void): string {
+function changeFile(name: string, from: string, change: (file: Json) => void): string {
   const file = read(from);
   change(file);
-  return folderOf(name, { "tokenizer.json": file });
+  return createFolder(name, { "tokenizer.json": file });
 }
 
 const byId = (vocabulary: unknown): [string, number][] =>
@@ -44,7 +44,7 @@ async function expectSame(first: string, second: string): Promise<void> {
 }
 
 describe("loadTokenizer", () => {
-  it("knows the special tokens of BERT and RoBERTa", async () => {
+  it("finds the special tokens of BERT and RoBERTa", async () => {
     const bert = await loadTokenizer(miniLm);
     expect(bert).toMatchObject({
       kind: "wordpiece",
@@ -71,33 +71,39 @@ describe("loadTokenizer", () => {
     expect(() => bert.encode(["a"], 1)).toThrow("at least 2");
   });
 
-  it("reads vocab.txt as tokenizer.json, by the options beside it", async () => {
+  it("reads vocab.txt and tokenizer_config.json like tokenizer.json", async () => {
     const lines = byId(read(miniLm).model!.vocab).map(([token]) => token);
-    await expectSame(miniLm, folderOf("txt", { "vocab.txt": `${lines.join("\r\n")}\r\n` }));
-    const cased = changed("cased-json", miniLm, (file) =>
+    await expectSame(miniLm, createFolder("txt", { "vocab.txt": `${lines.join("\r\n")}\r\n` }));
+    const cased = changeFile("cased-json", miniLm, (file) =>
       Object.assign(file.normalizer!, { lowercase: false, handle_chinese_chars: false }),
     );
     const options = { do_lower_case: false, tokenize_chinese_chars: false, model_max_length: 512 };
-    await expectSame(cased, folderOf("cased-txt", { "vocab.txt": lines.join("\n"), "tokenizer_config.json": options }));
+    await expectSame(
+      cased,
+      createFolder("cased-txt", { "vocab.txt": lines.join("\n"), "tokenizer_config.json": options }),
+    );
   });
 
-  it("reads vocab.json and merges.txt as tokenizer.json, and merges written as strings", async () => {
+  it("reads vocab.json and merges.txt like tokenizer.json; merges may be strings", async () => {
     const { model } = read(roberta);
     const merges = (model!.merges as string[][]).map((merge) => merge.join(" "));
-    // The published files list the mask with the others.
+    // The published vocabularies contain the mask token.
     const files = {
       "vocab.json": { ...(model!.vocab as object), "<mask>": 1003 },
       "merges.txt": `#version: 0.2\n${merges.join("\n")}\n`,
     };
-    await expectSame(roberta, folderOf("merges", files));
+    await expectSame(roberta, createFolder("merges", files));
     await expectSame(
       roberta,
-      changed("strings", roberta, (file) => Object.assign(file.model!, { merges })),
+      changeFile("strings", roberta, (file) => Object.assign(file.model!, { merges })),
     );
-    const prefixed = changed("prefix-json", roberta, (file) =>
+    const prefixed = changeFile("prefix-json", roberta, (file) =>
       Object.assign(file.pre_tokenizer!, { add_prefix_space: true }),
     );
-    await expectSame(prefixed, folderOf("prefix", { ...files, "tokenizer_config.json": { add_prefix_space: true } }));
+    await expectSame(
+      prefixed,
+      createFolder("prefix", { ...files, "tokenizer_config.json": { add_prefix_space: true } }),
+    );
   });
 
   it.each([
@@ -106,18 +112,18 @@ describe("loadTokenizer", () => {
     ["tokenize_chinese_chars", miniLm, { tokenize_chinese_chars: false }, { handle_chinese_chars: false }],
     ["add_prefix_space", roberta, { add_prefix_space: true }, { add_prefix_space: true }],
   ])(
-    "lets %s of the options decide over tokenizer.json, but for the class that has none",
+    "%s of tokenizer_config.json overrides tokenizer.json, except for generic classes",
     async (option, from, options, change) => {
       const part = from === miniLm ? "normalizer" : "pre_tokenizer";
-      const meant = changed(`${option} meant`, from, (file) => Object.assign(file[part]!, change));
+      const expected = changeFile(`${option} expected`, from, (file) => Object.assign(file[part]!, change));
       const files = { "tokenizer.json": read(from), "tokenizer_config.json": options };
-      await expectSame(meant, folderOf(`${option} beside`, files));
-      const plain = { ...options, tokenizer_class: "PreTrainedTokenizerFast" };
-      await expectSame(from, folderOf(`${option} plain`, { ...files, "tokenizer_config.json": plain }));
+      await expectSame(expected, createFolder(`${option} config`, files));
+      const generic = { ...options, tokenizer_class: "PreTrainedTokenizerFast" };
+      await expectSame(from, createFolder(`${option} generic`, { ...files, "tokenizer_config.json": generic }));
     },
   );
 
-  it("finds the added tokens that stand in other files alone, with the numbers that transformers gives them", async () => {
+  it("reads added tokens from other files and assigns the same IDs as transformers", async () => {
     const lines = byId(read(miniLm).model!.vocab).map(([token]) => token);
     const marker = {
       content: "[E2]",
@@ -137,66 +143,66 @@ describe("loadTokenizer", () => {
       ["txt", { "vocab.txt": lines.join("\n") }],
     ] as const) {
       const numbers = async (kind: string, files: object): Promise<number[]> => {
-        const tokenizer = await loadTokenizer(folderOf(`${kind} ${name}`, { ...own, ...files }));
+        const tokenizer = await loadTokenizer(createFolder(`${kind} ${name}`, { ...own, ...files }));
         return [...tokenizer.encode(["film [E2]new [unused7] [X]"], 20).ids];
       };
       expect(await numbers("legacy", legacy)).toEqual([101, 2143, 1031, 1041, 2475, 1033, 30522, 8, 30523, 102]);
-      // The old files do not count where the options describe the added tokens.
+      // The older files are ignored if the config lists the added tokens.
       expect(await numbers("described", { ...legacy, ...described })).toEqual([
         101, 2143, 30522, 2047, 1031, 15171, 2581, 1033, 1031, 1060, 1033, 102,
       ]);
     }
   });
 
-  it("reads the other spellings of a layout", async () => {
+  it("reads all formats of the post-processor", async () => {
     const processor = { type: "BertProcessing", sep: ["[SEP]", 102], cls: ["[CLS]", 101] };
     await expectSame(
       miniLm,
-      changed("processing", miniLm, (file) => Object.assign(file, { post_processor: processor })),
+      changeFile("processing", miniLm, (file) => Object.assign(file, { post_processor: processor })),
     );
     const sequence = (file: Json) => ({ type: "Sequence", processors: [{ type: "ByteLevel" }, file.post_processor] });
     await expectSame(
       roberta,
-      changed("sequence", roberta, (file) => Object.assign(file, { post_processor: sequence(file) })),
+      changeFile("sequence", roberta, (file) => Object.assign(file, { post_processor: sequence(file) })),
     );
   });
 
-  it("has a hash of what decides the encoding alone", async () => {
+  it("the hash depends only on what determines the encoding", async () => {
     const { hash } = await loadTokenizer(miniLm);
     expect(hash).toMatch(/^[0-9a-f]{64}$/);
-    const padded = changed("padding", miniLm, (file) => Object.assign(file, { padding: null, truncation: null }));
+    const padded = changeFile("padding", miniLm, (file) => Object.assign(file, { padding: null, truncation: null }));
     expect((await loadTokenizer(padded)).hash).toBe(hash);
-    const cased = changed("cased", miniLm, (file) => Object.assign(file.normalizer!, { lowercase: false }));
+    const cased = changeFile("cased", miniLm, (file) => Object.assign(file.normalizer!, { lowercase: false }));
     expect((await loadTokenizer(cased)).hash).not.toBe(hash);
-    const shuffled = changed("order", miniLm, (file) =>
+    const shuffled = changeFile("order", miniLm, (file) =>
       Object.assign(file.model!, { vocab: Object.fromEntries(byId(file.model!.vocab).reverse()) }),
     );
     expect((await loadTokenizer(shuffled)).hash).toBe(hash);
   });
 });
 
-describe("a tokenizer that cannot be read", () => {
+describe("invalid tokenizers", () => {
   const cases: [string, string, (file: Json) => void, RegExp][] = [
     [
       "a model",
       miniLm,
       (file) => Object.assign(file.model!, { type: "Unigram" }),
-      /tokenizer\.json: model: "Unigram" is not supported here; supported: WordPiece and byte-level BPE/,
+      /tokenizer\.json: model: "Unigram" is not supported. Supported: WordPiece and byte-level BPE/,
     ],
     [
-      "a pre-tokeniser",
+      "a pre-tokenizer",
       roberta,
       (file) => Object.assign(file.pre_tokenizer!, { type: "Metaspace" }),
-      /pre_tokenizer: "Metaspace" is not supported here; supported: ByteLevel/,
+      /pre_tokenizer: "Metaspace" is not supported. Supported: ByteLevel/,
     ],
     [
-      "a normaliser",
+      "a normalizer",
       miniLm,
       (file) => Object.assign(file.normalizer!, { type: "NFKC" }),
-      /normalizer: "NFKC" is not supported here; supported: BertNormalizer or none/,
+      /normalizer: "NFKC" is not supported. Supported: BertNormalizer or none/,
     ],
     [
-      "a normaliser for BPE",
+      "a normalizer for BPE",
       roberta,
       (file) => Object.assign(file, { normalizer: { type: "NFC" } }),
       /normalizer: "NFC" is not supported/,
@@ -205,13 +211,13 @@ describe("a tokenizer that cannot be read", () => {
       "no layout",
       miniLm,
       (file) => Object.assign(file, { post_processor: null }),
-      /post_processor: none is not supported here; supported: TemplateProcessing/,
+      /post_processor: none is not supported. Supported: TemplateProcessing/,
     ],
     [
-      "a layout without ends",
+      "a layout without special tokens",
       miniLm,
       (file) => Object.assign(file.post_processor!, { single: [{ Sequence: { id: "A", type_id: 0 } }] }),
-      /post_processor\.single: expected each text once, with a special token first and one last/,
+      /post_processor\.single: expected each text once, between special tokens/,
     ],
     [
       "dropout",
@@ -223,15 +229,15 @@ describe("a tokenizer that cannot be read", () => {
       "no vocabulary",
       miniLm,
       (file) => Object.assign(file.model!, { vocab: [] }),
-      /model\.vocab: expected an object of tokens and their ids/,
+      /model\.vocab: expected an object that maps tokens to IDs/,
     ],
     [
-      "a negative id",
+      "a negative ID",
       miniLm,
       (file) => Object.assign(file.model!.vocab!, { film: -1 }),
-      /the id of "film": expected a whole number from 0 .*received -1/,
+      /the ID of "film": expected an integer from 0 .*received -1/,
     ],
-    ["a huge id", miniLm, (file) => Object.assign(file.model!.vocab!, { film: 2 ** 40 }), /the id of "film"/],
+    ["a huge ID", miniLm, (file) => Object.assign(file.model!.vocab!, { film: 2 ** 40 }), /the ID of "film"/],
     [
       "no unknown token",
       miniLm,
@@ -239,67 +245,71 @@ describe("a tokenizer that cannot be read", () => {
       /the token "\[WHAT\]" is missing/,
     ],
     [
-      "a merge of tokens it has not",
+      "a merge of unknown tokens",
       roberta,
       (file) => Object.assign(file.model!, { merges: [["q", "qqq"]] }),
       /the token "qqq" is missing/,
     ],
     [
-      "a merge of three",
+      "a merge of three tokens",
       roberta,
       (file) => Object.assign(file.model!, { merges: ["a b c"] }),
       /model\.merges\[0\]: expected two tokens to merge \("a b"\), received "a b c"/,
     ],
     [
-      "a wrong kind of value",
+      "a value of the wrong type",
       miniLm,
       (file) => Object.assign(file.normalizer!, { lowercase: "yes" }),
       /normalizer: lowercase: expected boolean, received "yes"/,
     ],
   ];
-  it.each(cases)("says so of %s", async (name, from, change, message) => {
-    const folder = changed(`bad ${name}`, from, change);
+  it.each(cases)("rejects %s", async (name, from, change, message) => {
+    const folder = changeFile(`bad ${name}`, from, change);
     await expect(loadTokenizer(folder)).rejects.toThrow(message);
     await expect(loadTokenizer(folder)).rejects.toBeInstanceOf(UserError);
   });
 
   it.each<[string, Record<string, unknown>, RegExp]>([
-    ["broken JSON, with its place", { "tokenizer.json": '{\n  "model": {,' }, /tokenizer\.json:2:13/],
+    ["invalid JSON, with its position", { "tokenizer.json": '{\n  "model": {,' }, /tokenizer\.json:2:13/],
     [
-      "half a file",
+      "a truncated file",
       { "tokenizer.json": readFileSync(join(roberta, "tokenizer.json"), "utf8").slice(0, 5000) },
       /tokenizer\.json:1:\d+/,
     ],
     ["an empty file", { "tokenizer.json": "" }, /tokenizer\.json:1:1/],
     [
-      "an object of something else",
+      "an unrelated object",
       { "tokenizer.json": { name: "x" } },
       /tokenizer\.json: model: expected object, received nothing/,
     ],
-    ["a folder without one", { "config.json": "{}" }, /no tokenizer there; expected tokenizer\.json, or vocab\.txt/],
-    ["a vocabulary without its specials", { "vocab.txt": "a\nb\n" }, /vocab\.txt: the token "\[CLS\]" is missing/],
     [
-      "an option of a wrong kind",
+      "a folder without a tokenizer",
+      { "config.json": "{}" },
+      /no tokenizer found\. Expected tokenizer\.json, or vocab\.txt/,
+    ],
+    ["a vocabulary without special tokens", { "vocab.txt": "a\nb\n" }, /vocab\.txt: the token "\[CLS\]" is missing/],
+    [
+      "an option of the wrong type",
       { "vocab.txt": "[PAD]\n[UNK]\n[CLS]\n[SEP]\n", "tokenizer_config.json": { do_lower_case: "yes" } },
       /tokenizer_config\.json: do_lower_case: expected boolean.*received "yes"/,
     ],
     [
-      "an added token without a number",
+      "an added token without an ID",
       { "vocab.txt": "[PAD]\n[UNK]\n[CLS]\n[SEP]\n", "added_tokens.json": { NEW: "4" } },
-      /added_tokens\.json: the id of "NEW": expected a whole number/,
+      /added_tokens\.json: the ID of "NEW": expected an integer/,
     ],
     [
-      "merges that are none",
+      "invalid merges",
       { "vocab.json": { "<s>": 0, "</s>": 1 }, "merges.txt": "#version: 0.2\na b c\n" },
       /merges\.txt:2: expected two tokens/,
     ],
-  ])("says so of %s", async (name, files, message) => {
-    const folder = folderOf(name, files);
+  ])("rejects %s", async (name, files, message) => {
+    const folder = createFolder(name, files);
     await expect(loadTokenizer(folder)).rejects.toThrow(message);
     await expect(loadTokenizer(folder)).rejects.toBeInstanceOf(UserError);
   });
 
-  it("says so of a missing folder, and of a file in its place", async () => {
+  it("rejects a missing folder and a file", async () => {
     await expect(loadTokenizer(join(scratch, "nowhere"))).rejects.toThrow("there is no such file or folder");
     copyFileSync(join(roberta, "tokenizer.json"), join(scratch, "file.json"));
     await expect(loadTokenizer(join(scratch, "file.json"))).rejects.toThrow("a part of the path is a file");

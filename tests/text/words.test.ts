@@ -8,7 +8,7 @@ import { strangeText } from "./strange-texts.js";
 
 const shared = process.env.TEMPER_SHARED ?? join("..", "shared");
 
-/** Sentences of words and marks as people write them, and strange ones. */
+/** Typical words and punctuation in random order, and strange texts. */
 const text = fc.oneof(
   fc.integer().map((seed) => strangeText(new Rng(seed))),
   fc
@@ -63,14 +63,14 @@ describe("splitWords", () => {
     expect(splitWords(given).join(" ")).toBe(expected);
   });
 
-  it("keeps every character but white space, in order", () => {
+  it("keeps every character except white space, in order", () => {
     fc.assert(
       fc.property(text, (given) => splitWords(given).join("") === given.replace(/\s+/gu, "")),
       { numRuns: 2000 },
     );
   });
 
-  it("cuts plain ASCII as it cuts the same text beside another letter", () => {
+  it("splits ASCII text in the same way if it is next to another letter", () => {
     fc.assert(
       fc.property(fc.string({ unit: fc.constantFrom(..."aNnt's.-*09:/)( e") }), (given) => {
         expect(splitWords(`${given} é`)).toEqual([...splitWords(given), "é"]);
@@ -83,38 +83,38 @@ describe("splitWords", () => {
     ["imdb/test.jsonl", "imdb_test.lm.json", "text", 0.7, 0.99],
     ["snli_1.0/snli_1.0_test.jsonl", "snli_test.lm.json", "sentence2", 0.995, 0.999],
   ] as const)(
-    "cuts %s as the published language-model scores do",
-    ([file, scores, field, share, wordShare], context) => {
+    "splits %s like the published language-model scores",
+    ([file, scores, field, minTextRate, minWordRate], context) => {
       const path = join(shared, "data", file);
-      if (!existsSync(path)) context.skip(`${path} is not there: set TEMPER_SHARED to the folder of shared data`);
-      const published = Object.keys(JSON.parse(readFileSync(join(shared, "data/substitutions", scores), "utf8")));
-      const byLetters = new Map(published.map((words) => [words.replaceAll(" ", ""), words.split(" ")]));
+      if (!existsSync(path)) context.skip(`${path} does not exist; set TEMPER_SHARED to the folder of shared data`);
+      const scored = Object.keys(JSON.parse(readFileSync(join(shared, "data/substitutions", scores), "utf8")));
+      const byLetters = new Map(scored.map((words) => [words.replaceAll(" ", ""), words.split(" ")]));
       let [texts, equal, words, found] = [0, 0, 0, 0];
       for (const line of readFileSync(path, "utf8").trim().split("\n")) {
         const plain = (JSON.parse(line)[field] as string).toLowerCase().replace(/<br\s*\/?>/g, " ");
         const theirs = byLetters.get(plain.replace(/\s+/g, ""));
         if (theirs === undefined) continue;
         const ours = splitWords(plain);
-        const theirPlaces = places(theirs);
+        const published = locateWords(theirs);
         texts++;
         if (ours.join(" ") === theirs.join(" ")) equal++;
         words += ours.length;
-        found += [...places(ours)].filter((place) => theirPlaces.has(place)).length;
+        found += [...locateWords(ours)].filter((word) => published.has(word)).length;
       }
       expect(texts).toBeGreaterThan(900);
-      expect(equal / texts).toBeGreaterThan(share);
-      expect(found / words).toBeGreaterThan(wordShare);
+      expect(equal / texts).toBeGreaterThan(minTextRate);
+      expect(found / words).toBeGreaterThan(minWordRate);
     },
   );
 });
 
-/** Words with the place of their first letter. */
-function places(words: readonly string[]): Set<string> {
-  let at = 0;
+/** Combines each word with the offset of its first letter. */
+function locateWords(words: readonly string[]): Set<string> {
+  let end = 0;
   return new Set(
     words.map((word) => {
-      at += word.length;
-      return `${at - word.length} ${word}`;
+      end += word.length;
+      return `${end - word.length} ${word}`;
     }),
   );
 }
@@ -124,16 +124,16 @@ describe("joinWords", () => {
     "I don't think it's fair, they'd say.",
     'He said "never again" (twice): stomach-wrenching!',
     "It cost $3.50 and/or 10/10... really?",
-  ])("writes %j back", (given) => {
+  ])("restores %j", (given) => {
     expect(joinWords(splitWords(given))).toBe(given);
   });
 
-  it("keeps a word together with what makes it one", () => {
+  it("keeps contractions attached to their words", () => {
     const words = splitWords("don'tn't:)don't");
     expect(splitWords(joinWords(words))).toEqual(words);
   });
 
-  it("gives a text of the same words", () => {
+  it("returns a text with the same words", () => {
     fc.assert(
       fc.property(text, (given) => {
         const words = splitWords(given);

@@ -94,6 +94,6 @@ test("events come back as scalars with their steps", () => {
         ["train/loss.task", 0.125],
       ],
     },
-    { time: 1_700_000_000.5, step: 300, values: [["select/accuracy", 0.75]] },
+    { time: 1_700_000_000.5, step: 300, values: [["validation/accuracy", 0.75]] },
   ]);
 });

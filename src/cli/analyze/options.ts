@@ -4,6 +4,7 @@ import { type Analysis, toAnalysisJson, writeAnalysis } from "../../analysis/wri
 import { configureRuntime, type RuntimeConfig } from "../../runs/runtime-config.js";
 import { formatCommandLine } from "../../shell.js";
 import { interruptedExitCode } from "../../sweeps/subprocess.js";
+import { parseSplit } from "../../tasks/task.js";
 import { type Io, write } from "../io.js";
 import { createIntegerParser, deviceOption, jsonOption, quietOption, seedOption, threadsOption } from "../options.js";
 import { printJson } from "../output.js";
@@ -28,12 +29,7 @@ export function addDeviceOptions(command: Command) {
 export function addSampleOptions(command: Command, defaultCount: number, minCount = 2) {
   return addDeviceOptions(command)
     .addOption(
-      new Option("--split <name>", "which part of the task (default: the one that reports)").choices([
-        "train",
-        "select",
-        "dev",
-        "test",
-      ] as const),
+      new Option("--split <name>", "dataset split: train, validation or test (default: test)").argParser(parseSplit),
     )
     .addOption(
       new Option("--num-examples <count>", "a class-balanced sample of so many examples")

@@ -16,7 +16,7 @@ import { resolveTablePath } from "../../runs/read-config.js";
 import { formatCommandLine } from "../../shell.js";
 import { sampleExamples } from "../../tasks/sample.js";
 import type { Split } from "../../tasks/task.js";
-import { loadLmConstraint } from "../../text/language-model-swaps.js";
+import { loadLmConstraint } from "../../text/lm-constraint.js";
 import type { Substitutions } from "../../text/substitutions.js";
 import { validate } from "../../validate.js";
 import { createAttackProgress } from "../attack-progress.js";
@@ -167,7 +167,7 @@ async function attack(io: Io, reference: string, options: AttackCommandOptions):
     const substitutions = await loadAttackSubstitutions(reference, loadedVictim, options);
     const task = await chooseTask(io, loadedVictim.local?.model ?? null, run, options);
     if (loadedVictim.local) checkLabels(reference, loadedVictim.local.model.labels, task.labels, task.name);
-    const split = options.split ?? task.reportSplit;
+    const split = options.split ?? "test";
     const all = await task.load(split);
     const out = options.out ?? getDefaultOutFolder(reference, run?.folder);
     const progress = createAttackProgress(io, {

@@ -83,7 +83,7 @@ async function evaluateOnTask(
 ): Promise<void> {
   const task = await chooseTask(io, model, await findTrainingRun(model.folder), options);
   const report = await withProgress(io, options, (onProgress) =>
-    evaluateSplit(model, task, options.split ?? task.reportSplit, machine, { ...options, onProgress }),
+    evaluateSplit(model, task, options.split ?? "test", machine, { ...options, onProgress }),
   );
   if (options.json) return printJson(io, { task: task.name, ...report, labels: task.labels });
   await printEvaluation(io, task.name, report);

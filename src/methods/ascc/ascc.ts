@@ -58,7 +58,7 @@ export const ascc = defineMethod({
         find = (item) => {
           const { words, fields, positions } = getWordLevelEncoding(item);
           const { replacements: choices } = buildAttackSpace(words, fields, run.task.modifiableFields, substitutions, {
-            slots: options.candidatesPerWord,
+            candidatesPerWord: options.candidatesPerWord,
           });
           return modifiableWords(choices, positions, (word) => tokenizer.wordToId(word));
         };

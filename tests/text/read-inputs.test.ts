@@ -25,7 +25,7 @@ async function* chunks(bytes: Uint8Array, size: number): AsyncGenerator<Uint8Arr
 }
 
 describe("readLines", () => {
-  it("drops the byte order mark and carriage returns, and keeps empty lines", async () => {
+  it("removes the byte-order mark and carriage returns, and keeps empty lines", async () => {
     const path = file("lines.txt", "\ufeffone\r\n\r\nthrée\u2028x\r\n😀 last");
     expect(await collect(readLines(path))).toEqual([
       { line: 1, text: "one" },
@@ -35,7 +35,7 @@ describe("readLines", () => {
     ]);
   });
 
-  it("gives the same lines however the bytes arrive", async () => {
+  it("returns the same lines for all chunk sizes", async () => {
     const content = fc.array(
       fc.string({ unit: "grapheme" }).map((line) => line.replace(/[\r\n\ufeff]/g, "")),
       { minLength: 1 },
@@ -49,18 +49,18 @@ describe("readLines", () => {
     );
   });
 
-  it("names the line that is not UTF-8, after giving those before it", async () => {
+  it("names the line that is not UTF-8, after returning the lines before it", async () => {
     const path = file("latin.txt", Buffer.from("fine\ncaf\xe9\nfine\n", "latin1"));
     const seen: string[] = [];
     const reading = (async () => {
       for await (const { text } of readLines(path)) seen.push(text);
     })();
-    await expect(reading).rejects.toThrow(`${path}:2: this line is not valid UTF-8`);
+    await expect(reading).rejects.toThrow(`${path}:2: the line is not valid UTF-8`);
     await expect(reading).rejects.toBeInstanceOf(UserError);
     expect(seen).toEqual(["fine"]);
   });
 
-  it("says that a file is missing or a folder", async () => {
+  it("rejects a missing file and a folder", async () => {
     await expect(collect(readLines(join(folder, "nowhere.txt")))).rejects.toThrow(
       /nowhere\.txt: there is no such file/,
     );
@@ -81,7 +81,7 @@ describe("readInputs", () => {
     ]);
   });
 
-  it("reads plain lines, whatever brackets they begin with", async () => {
+  it("reads plain lines that begin with brackets or quotes", async () => {
     expect(await inputs("b.txt", '{curly} talk\n \n"quoted"\n')).toEqual([
       { line: 1, texts: ["{curly} talk"] },
       { line: 3, texts: ['"quoted"'] },
@@ -89,12 +89,12 @@ describe("readInputs", () => {
   });
 
   it.each([
-    ["broken.jsonl", '{"text":"fine"}\n{"text":\n', /broken\.jsonl:2: not valid JSON/],
+    ["broken.jsonl", '{"text":"fine"}\n{"text":\n', /broken\.jsonl:2: invalid JSON/],
     ["wrong.jsonl", '{"txt":"fine"}\n', /wrong\.jsonl:1: expected \{"text": "…"\} or .*received \{"txt":"fine"\}/],
     ["three.jsonl", '{"texts":["a","b","c"]}\n', /three\.jsonl:1: .*expected/],
-    ["empty.txt", "", /empty\.txt: there is no text in it/],
-    ["blank.jsonl", "\n \n", /blank\.jsonl: there is no text in it/],
-  ])("refuses %s", async (name, content, message) => {
+    ["empty.txt", "", /empty\.txt: no text found/],
+    ["blank.jsonl", "\n \n", /blank\.jsonl: no text found/],
+  ])("rejects %s", async (name, content, message) => {
     await expect(inputs(name, content)).rejects.toThrow(message);
     await expect(inputs(name, content)).rejects.toBeInstanceOf(UserError);
   });

@@ -12,18 +12,11 @@ const text = fc.integer().map((seed) => strangeText(new Rng(seed)));
 describe.each([
   ["WordPiece", bert],
   ["byte-level BPE", roberta],
-])("the word encoding, %s", (_, tokenizer) => {
-  it("has word i at token i + 1, one token each, between start and end", () => {
+])("word-level encoding, %s", (_, tokenizer) => {
+  it("encodes word i as token i + 1, between the special tokens", () => {
     fc.assert(
       fc.property(text, fc.integer({ min: 2, max: 30 }), (given, maxLength) => {
-        const {
-          ids,
-          tokenTypeIds: types,
-          words,
-          fields,
-          positions,
-          truncated,
-        } = tokenizer.encodeWords([given], maxLength);
+        const { ids, tokenTypeIds, words, fields, positions, truncated } = tokenizer.encodeWords([given], maxLength);
         const all = splitWords(given);
         expect(words).toEqual(all.slice(0, maxLength - 2));
         expect(truncated).toBe(all.length > maxLength - 2);
@@ -33,24 +26,20 @@ describe.each([
           tokenizer.special.sepId,
         ]);
         expect(Array.from(positions)).toEqual(words.map((__, index) => index + 1));
-        expect(types.every((type) => type === 0) && types.length === ids.length).toBe(true);
+        expect(tokenTypeIds.every((type) => type === 0) && tokenTypeIds.length === ids.length).toBe(true);
         expect(fields.every((field) => field === 0) && fields.length === words.length).toBe(true);
       }),
       { numRuns: 500 },
     );
   });
 
-  it("puts a pair into one sequence of type 0, cut longest first", () => {
+  it("encodes a pair as one sequence of type 0, truncating the longer text first", () => {
     fc.assert(
       fc.property(text, text, fc.integer({ min: 3, max: 30 }), (first, second, maxLength) => {
-        const {
-          ids,
-          tokenTypeIds: types,
-          words,
-          fields,
-          positions,
-          truncated,
-        } = tokenizer.encodeWords([first, second], maxLength);
+        const { ids, tokenTypeIds, words, fields, positions, truncated } = tokenizer.encodeWords(
+          [first, second],
+          maxLength,
+        );
         const [left, right] = [splitWords(first), splitWords(second)];
         const kept = fields.reduce((count, field) => count + (field === 0 ? 1 : 0), 0);
         expect(words).toEqual([...left.slice(0, kept), ...right.slice(0, words.length - kept)]);
@@ -65,8 +54,8 @@ describe.each([
           expect(ids[positions[index]!]).toBe(tokenizer.wordToId(word));
         });
         expect(new Set(positions).size).toBe(words.length);
-        expect(types.every((type) => type === 0)).toBe(true);
-        // Where both are cut, neither is more than one word ahead.
+        expect(tokenTypeIds.every((type) => type === 0)).toBe(true);
+        // If both are truncated, their lengths differ by at most one word.
         if (kept < left.length && words.length - kept < right.length)
           expect(Math.abs(2 * kept - words.length)).toBeLessThanOrEqual(1);
       }),
@@ -74,7 +63,7 @@ describe.each([
     );
   });
 
-  it("never lets a text write a special token", () => {
+  it("never encodes a word of the text as a special token", () => {
     const reserved = new Set(["clsId", "sepId", "padId", "maskId"].map((name) => tokenizer.special[name as "clsId"]));
     for (const word of ["[CLS]", "[SEP]", "[PAD]", "[MASK]", "<s>", "</s>", "<pad>", "<mask>"]) {
       expect(reserved.has(tokenizer.wordToId(word)), word).toBe(false);
@@ -88,7 +77,7 @@ describe.each([
   });
 });
 
-it("takes a whole word of WordPiece's vocabulary, normalised, or the unknown token", () => {
+it("WordPiece: a word is its normalized vocabulary entry or the unknown token", () => {
   const tokens = (text: string) => bert.idsToTokens(bert.encodeWords([text], 64).ids);
   expect(tokens("A Café wasn't remarkably-good!")).toEqual([
     "[CLS]",
@@ -102,12 +91,12 @@ it("takes a whole word of WordPiece's vocabulary, normalised, or the unknown tok
     "!",
     "[SEP]",
   ]);
-  // In WordPiece's own pieces this one has two.
+  // WordPiece splits this word into pieces.
   expect(bert.encode(["moviegoer"], 64).ids.length).toBeGreaterThan(3);
   expect(bert.wordToId("moviegoer")).toBe(bert.special.unkId);
 });
 
-it("takes the first piece after a space of a byte-level vocabulary", () => {
+it("byte-level BPE: a word is its first piece after a space", () => {
   const pieces = (word: string) => roberta.idsToTokens(roberta.encode([` ${word}`], 64).ids).slice(1, -1);
   for (const word of ["film", "filmography", "n't", "'s", "...", "Zürich", "映画", "😀"]) {
     expect(roberta.idsToTokens([roberta.wordToId(word)]), word).toEqual([pieces(word)[0]]);

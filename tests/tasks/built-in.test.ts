@@ -1,9 +1,10 @@
 import { join } from "node:path";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { loadAdvglueTasks } from "../../src/tasks/advglue.js";
+import { getDataRoots } from "../../src/tasks/find-dataset.js";
 import { loadTask, taskNames } from "../../src/tasks/index.js";
 import { loadMsgsPart } from "../../src/tasks/msgs.js";
-import type { Task } from "../../src/tasks/task.js";
+import { formatSplit, parseSplit, type Task } from "../../src/tasks/task.js";
 import { jsonLines, makeFolder } from "./folder.js";
 
 afterEach(() => vi.unstubAllEnvs());
@@ -25,28 +26,27 @@ describe("GLUE", () => {
     "dev.tsv": "sentence\tlabel\nfine\t1\ndull\t0\n",
   };
 
-  it("reads a set from its own folder, its parent, or the data folder", async () => {
+  it("reads a dataset from its folder, a parent folder or TEMPER_DATA", async () => {
     const files = Object.fromEntries(Object.entries(sst2).map(([name, content]) => [`glue/SST-2/${name}`, content]));
     const root = await makeFolder(files);
     for (const data of [root, join(root, "glue"), join(root, "glue", "SST-2")]) {
       const task = await loadTask({ task: "sst2", data });
-      expect(await sizes(task)).toEqual({ train: 54, select: 6, dev: 2 });
+      expect(await sizes(task)).toEqual({ train: 54, validation: 6, test: 2 });
       expect(task).toMatchObject({
         labels: ["negative", "positive"],
-        selectSplit: "select",
-        reportSplit: "dev",
         modifiableFields: [0],
       });
-      expect(await task.load("dev")).toEqual([
+      expect(task.sourceNames).toEqual({ test: "dev" });
+      expect(await task.load("test")).toEqual([
         { id: "dev.tsv:2", texts: ["fine"], label: 1 },
         { id: "dev.tsv:3", texts: ["dull"], label: 0 },
       ]);
     }
     vi.stubEnv("TEMPER_DATA", root);
-    expect(await sizes(await loadTask({ task: "SST-2" }))).toMatchObject({ dev: 2 });
+    expect(await sizes(await loadTask({ task: "SST-2" }))).toMatchObject({ test: 2 });
   });
 
-  it("keeps GLUE's order of labels", async () => {
+  it("uses GLUE's order of the labels", async () => {
     const nli = ["neutral", "contradiction", "entailment"];
     const mnli = (count: number) => pairs(count, nli).replace("label", "gold_label");
     const root = await makeFolder({
@@ -62,26 +62,26 @@ describe("GLUE", () => {
       "MNLI/dev_mismatched.tsv": mnli(6),
     });
     const labels = async (task: string) =>
-      (await (await loadTask({ task, data: root })).load("dev")).map((example) => example.label);
+      (await (await loadTask({ task, data: root })).load("test")).map((example) => example.label);
     expect(await labels("rte")).toEqual([1, 0]);
     expect(await labels("qnli")).toEqual([1, 0]);
     expect(await labels("mnli")).toEqual([1, 2, 0]);
     expect(await labels("mnli-mm")).toEqual([1, 2, 0, 1, 2, 0]);
   });
 
-  it("leaves out the rows that QQP is published with broken", async () => {
+  it("skips the broken rows of the published QQP files", async () => {
     const header = "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n";
     const train = `${header}${rows(20, (i) => `${i}\t1\t2\twhy ${i}\thow ${i}\t${i % 2}`)}21\t1\t2\tbroken\n`;
     const data = await makeFolder({ "train.tsv": train, "dev.tsv": `${header}0\t1\t2\ta\tb\t1\n` });
-    const notices: string[] = [];
-    const task = await loadTask({ task: "qqp", data, onWarning: (message) => notices.push(message) });
-    expect(await sizes(task)).toEqual({ train: 18, select: 2, dev: 1 });
-    expect(notices).toEqual([expect.stringContaining("left out 1 of 21 rows")]);
+    const warnings: string[] = [];
+    const task = await loadTask({ task: "qqp", data, onWarning: (message) => warnings.push(message) });
+    expect(await sizes(task)).toEqual({ train: 18, validation: 2, test: 1 });
+    expect(warnings).toEqual([expect.stringContaining("skipped 1 of 21 rows")]);
   });
 
-  it("lists the columns of another set's file", async () => {
+  it("lists the columns if the file belongs to another dataset", async () => {
     const task = await loadTask({ task: "rte", data: await makeFolder(sst2) });
-    await expect(task.load("dev")).rejects.toThrow(/no column "sentence1".*its columns are sentence, label/);
+    await expect(task.load("test")).rejects.toThrow(/no column "sentence1".*Its columns are sentence, label/);
   });
 });
 
@@ -94,15 +94,15 @@ describe("AdvGLUE", () => {
     ],
   };
 
-  it("reports under the labels of the matching GLUE task, and trains nothing", async () => {
+  it("uses the labels of the matching GLUE task and has only a test split", async () => {
     const data = await makeFolder({ "advglue/dev.json": JSON.stringify(parts) });
     const task = await loadTask({ task: "advglue:mnli-mm", data });
     expect(task).toMatchObject({
-      splits: ["dev"],
-      reportSplit: "dev",
+      splits: ["test"],
       labels: ["entailment", "neutral", "contradiction"],
     });
-    expect((await task.load("dev")).map((example) => example.label)).toEqual([2, 0]);
+    expect(task.sourceNames).toEqual({ test: "dev" });
+    expect((await task.load("test")).map((example) => example.label)).toEqual([2, 0]);
     await expect(task.load("train")).rejects.toThrow(/has no train split.*train on mnli-mm instead/);
     expect((await loadAdvglueTasks(join(data, "advglue", "dev.json"), {})).map(({ name }) => name)).toEqual([
       "advglue:sst2",
@@ -111,18 +111,18 @@ describe("AdvGLUE", () => {
     await expect(loadTask({ task: "advglue:rte", data })).rejects.toThrow(/no part "rte"/);
   });
 
-  it("refuses a label outside of the task's", async () => {
+  it("rejects an unknown label", async () => {
     const data = await makeFolder({
       "dev.json": JSON.stringify({ sst2: [...parts.sst2, { sentence: "x", label: 2 }] }),
     });
-    await expect((await loadTask({ task: "advglue:sst2", data })).load("dev")).rejects.toThrow(
-      /the label "2", which is none of 0, 1/,
+    await expect((await loadTask({ task: "advglue:sst2", data })).load("test")).rejects.toThrow(
+      /the label "2", expected one of 0, 1/,
     );
   });
 });
 
 describe("SNLI", () => {
-  it("drops pairs without a gold label, and opens the hypothesis alone", async () => {
+  it("ignores pairs without a gold label; only the hypothesis is modifiable", async () => {
     const pair = (index: number, gold: string) => ({
       gold_label: gold,
       sentence1: `p ${index}`,
@@ -136,10 +136,9 @@ describe("SNLI", () => {
     const task = await loadTask({ task: "snli", data });
     expect(task).toMatchObject({
       modifiableFields: [1],
-      selectSplit: "dev",
-      reportSplit: "test",
-      splits: ["train", "dev", "test"],
+      splits: ["train", "validation", "test"],
     });
+    expect(task.sourceNames).toEqual({ validation: "dev" });
     const examples = await task.load("test");
     expect(examples.map((example) => [example.id, example.label])).toEqual([
       ["id-0", 1],
@@ -150,7 +149,7 @@ describe("SNLI", () => {
 });
 
 describe("IMDB", () => {
-  it("reads aclImdb's folders and JSON lines to the same examples", async () => {
+  it("reads the same examples from aclImdb's folders and from JSON lines", async () => {
     const review = (label: number, index: number) => `Review ${label}${index}.<br /><br />Second line<br/>third.`;
     const folders: Record<string, string> = {};
     for (const split of ["train", "test"]) {
@@ -158,7 +157,7 @@ describe("IMDB", () => {
         folders[`aclImdb/${split}/pos/${i}_9.txt`] = review(1, i);
         folders[`aclImdb/${split}/neg/${i}_2.txt`] = review(0, i);
       }
-      folders[`aclImdb/${split}/unsup/0_0.txt`] = "unlabelled";
+      folders[`aclImdb/${split}/unsup/0_0.txt`] = "unlabeled";
     }
     const lines = jsonLines(
       [0, 1].flatMap((label) =>
@@ -170,8 +169,8 @@ describe("IMDB", () => {
       task: "imdb",
       data: await makeFolder({ "train.jsonl": lines, "test.jsonl": lines }),
     });
-    expect(await sizes(fromFolders)).toEqual({ train: 22, select: 2, test: 24 });
-    for (const split of ["train", "select", "test"] as const) {
+    expect(await sizes(fromFolders)).toEqual({ train: 22, validation: 2, test: 24 });
+    for (const split of ["train", "validation", "test"] as const) {
       const [one, other] = await Promise.all([fromFolders, fromLines].map(async (task) => task.load(split)));
       expect(one!.map(({ texts, label }) => ({ texts, label }))).toEqual(
         other!.map(({ texts, label }) => ({ texts, label })),
@@ -186,7 +185,7 @@ describe("IMDB", () => {
 });
 
 describe("MR", () => {
-  it("reads Latin-1 and cuts fixed splits", async () => {
+  it("reads Latin-1 and holds out fixed splits", async () => {
     const text = (word: string) =>
       Buffer.from(
         rows(50, (i) => `caf\u00e9 ${word} ${i} `),
@@ -196,7 +195,7 @@ describe("MR", () => {
       task: "mr",
       data: await makeFolder({ "rt-polarity.pos": text("good"), "rt-polarity.neg": text("bad") }),
     });
-    expect(await sizes(task)).toEqual({ train: 80, select: 10, test: 10 });
+    expect(await sizes(task)).toEqual({ train: 80, validation: 10, test: 10 });
     const train = await task.load("train");
     expect(train.every((example) => /^caf\u00e9 (good|bad) \d+$/.test(example.texts[0]!))).toBe(true);
     expect(train.every((example) => example.label === (example.texts[0]!.includes("good") ? 1 : 0))).toBe(true);
@@ -204,7 +203,7 @@ describe("MR", () => {
 });
 
 describe("MSGS", () => {
-  it("reports the disambiguating part under the linguistic label", async () => {
+  it("tests on the disambiguating part with linguistic labels", async () => {
     const row = (sentence: string, condition: string, linguistic: number, surface: number) => ({
       sentence,
       condition,
@@ -224,30 +223,56 @@ describe("MSGS", () => {
     expect(task).toMatchObject({
       labels: ["raising", "control"],
       metrics: ["matthews", "accuracy"],
-      reportSplit: "test",
-      selectSplit: "dev",
     });
+    expect(task.sourceNames).toEqual({ validation: "in-domain", test: "disambiguating" });
     expect((await task.load("test")).map(({ texts, label }) => [texts[0], label])).toEqual([["e", 0]]);
-    expect((await task.load("dev")).map(({ texts }) => texts[0])).toEqual(["d"]);
+    expect((await task.load("validation")).map(({ texts }) => texts[0])).toEqual(["d"]);
     const part = async (name: "inoculating" | "control") =>
       (await loadMsgsPart("control_raising_length", name, data, {})).map(({ texts }) => texts[0]);
     expect([await part("inoculating"), await part("control")]).toEqual([["c"], ["f"]]);
   });
 });
 
-describe("openTask", () => {
-  it("names the near miss and the list", async () => {
+describe("loadTask", () => {
+  it("suggests a similar name and lists all tasks", async () => {
     await expect(loadTask({ task: "sts2" })).rejects.toThrow(
-      /unknown task "sts2" \(did you mean "sst2"\?\).*advglue:sst2.*snli/,
+      /Unknown task "sts2" \(did you mean "sst2"\?\).*advglue:sst2.*snli/,
     );
-    await expect(loadTask({})).rejects.toThrow(/expected a task/);
+    await expect(loadTask({})).rejects.toThrow(/Expected a task/);
   });
 
-  it("says where a missing set comes from and how it must look", async () => {
+  it("explains where to get a missing dataset and which files it needs", async () => {
     const empty = await makeFolder();
     for (const task of taskNames.filter((name) => name !== "spam")) {
       await expect(loadTask({ task, data: empty })).rejects.toThrow(/Expected .*from .*TEMPER_DATA/);
       await expect(loadTask({ task, data: join(empty, "nowhere") })).rejects.toThrow(/nowhere/);
     }
+  });
+});
+
+describe("splits", () => {
+  it("parseSplit explains the names of earlier versions", () => {
+    expect(["train", "validation", "test"].map(parseSplit)).toEqual(["train", "validation", "test"]);
+    expect(() => parseSplit("select")).toThrow(/^Unknown split "select"\. It is now called validation\.$/);
+    expect(() => parseSplit("dev")).toThrow(
+      /^Unknown split "dev"\. It is now called test .*\(GLUE\), else validation\.$/,
+    );
+    expect(() => parseSplit("tests")).toThrow(/"tests" \(did you mean "test"\?\)\. Use train, validation or test\.$/);
+  });
+
+  it("formatSplit adds the name that the dataset uses", () => {
+    const sourceNames = { test: "dev" };
+    expect(formatSplit({ name: "sst2", sourceNames, benchmark: "GLUE" }, "test")).toBe("sst2 test (GLUE dev set)");
+    expect(formatSplit({ name: "reviews", sourceNames }, "test")).toBe("reviews test (dev set)");
+    expect(formatSplit({ name: "reviews", sourceNames }, "train")).toBe("reviews train");
+  });
+});
+
+describe("getDataRoots", () => {
+  it("lists TEMPER_DATA and ./data", () => {
+    vi.stubEnv("TEMPER_DATA", "elsewhere");
+    expect(getDataRoots()).toEqual(["elsewhere", "data"]);
+    vi.stubEnv("TEMPER_DATA", "");
+    expect(getDataRoots()).toEqual(["data"]);
   });
 });

@@ -1,0 +1,96 @@
+import { createHash } from "node:crypto";
+import { z } from "zod";
+import { UserError } from "../errors.js";
+import { readJson } from "../files.js";
+import { validate } from "../validate.js";
+
+/**
+ * Substitutes that a language model finds likely in their context. They are precomputed and stored
+ * in a file.
+ */
+export interface LmConstraint {
+  readonly name: string;
+  /** SHA-256 of the content. */
+  readonly hash: string;
+  /** The number of texts in the file. */
+  readonly size: number;
+  /**
+   * Returns the allowed lowercase substitutes per word, or undefined if the file does not contain
+   * the text.
+   */
+  getAllowedSubstitutes(text: string, words: readonly string[]): readonly (readonly string[])[] | undefined;
+}
+
+const lmConstraintSchema = z.record(
+  z.string(),
+  z.record(z.string().regex(/^\d+$/, "expected the position of a word"), z.array(z.string())),
+);
+
+/**
+ * Loads a file that maps lowercase texts, split by spaces, to positions, and positions to allowed
+ * substitutes.
+ */
+export async function loadLmConstraint(path: string): Promise<LmConstraint> {
+  const data = validate(lmConstraintSchema, await readJson(path, "the language-model constraint"), path);
+  const texts = Object.keys(data);
+  for (const text of texts) checkPositions(text, data[text]!, path);
+  const byKey = new Map(texts.map((text) => [toTextKey(text), text]));
+  return {
+    name: path,
+    hash: createHash("sha256").update(JSON.stringify(data)).digest("hex"),
+    size: texts.length,
+    getAllowedSubstitutes(text, words) {
+      const found = byKey.get(toTextKey(text));
+      return found === undefined ? undefined : alignSubstitutes(found, data[found]!, words);
+    },
+  };
+}
+
+function checkPositions(text: string, substitutes: Readonly<Record<string, string[]>>, path: string): void {
+  const count = text.split(" ").length;
+  const invalid = Object.keys(substitutes).find((position) => Number(position) >= count);
+  if (invalid === undefined) return;
+  throw new UserError(
+    `${path}: "${text.slice(0, 60)}…": position ${invalid} is out of range; the text has ${count} words. ` +
+      "Create the file from the same texts.",
+  );
+}
+
+/**
+ * Tokenizers differ in word boundaries and line breaks, but not in the letters. So only letters are
+ * compared.
+ */
+function toTextKey(text: string): string {
+  return text
+    .toLowerCase()
+    .replace(/<br\s*\/?>/g, "")
+    .replace(/\s+/g, "");
+}
+
+/**
+ * Aligns words with the tokens of the file by their characters. A word that is split differently
+ * has no substitutes.
+ */
+function alignSubstitutes(
+  text: string,
+  substitutes: Readonly<Record<string, string[]>>,
+  words: readonly string[],
+): readonly (readonly string[])[] {
+  const tokenAt = new Map<number, number>();
+  const tokens = text.split(" ");
+  let end = 0;
+  tokens.forEach((token, i) => {
+    tokenAt.set(end, i);
+    end += token.length;
+  });
+  const letters = tokens.join("");
+  let offset = 0;
+  return words.map((word) => {
+    const lower = word.toLowerCase();
+    // Markup that is in the words but not in the file does not advance the offset.
+    if (!letters.startsWith(lower, offset)) return [];
+    const token = tokenAt.get(offset);
+    offset += lower.length;
+    return token !== undefined && tokens[token] === lower ? (substitutes[token] ?? []) : [];
+  });
+}
