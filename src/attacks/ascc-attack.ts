@@ -5,58 +5,52 @@ import { noGrad, Rng, scope } from "../tensor/index.js";
 import { padBatch } from "../text/batch.js";
 import type { Encoding } from "../text/encoding.js";
 import { validate } from "../validate.js";
-import {
-  findWorstCaseSubstitutions,
-  type HullOptions,
-  type HullSelection,
-  hullSchema,
-  type LocalModel,
-  withReplacements,
-} from "./ascc-search.js";
+import { findWorstCaseSubstitutions, type HullSelection, replaceTokens } from "./ascc-search.js";
 import type { AttackExample } from "./attack-space.js";
-import { modifiableWords } from "./open-words.js";
+import { findModifiableWords, type HullOptions, hullSchema, type LocalModel } from "./convex-hull.js";
 import { splitIntoChunks } from "./pool.js";
 import { type AttackResult, createAttackResult } from "./result.js";
 import { type Attacker, createCounters } from "./run-attack.js";
 import { isMisclassified, margin, nearTieMargin, type Score } from "./search.js";
 
-/** A model at hand, whose gradients can be taken. */
+/** A local model whose gradients can be computed. */
 export interface GradientVictim extends LocalModel {
   readonly model: Pick<Model, "architecture" | "tokenizer" | "tokenization" | "maxLength">;
   /** Hashes of its parts for the journal ({ model, tokenizer }). */
   readonly hashes: Readonly<Record<string, string>>;
 }
 
-/** Texts whose gradients are taken together. Which ones these are depends on the examples alone, so a resumed run meets the same. */
+/** Texts per batch. Batches depend only on the examples, so that a resumed attack forms the same ones. */
 const batchSize = 32;
 
-/** Queries beside the steps of the search: the text as it was, and as it became. */
+/** Queries besides the inner steps: the original text and the attacked text. */
 const extraQueries = 2;
 
-/** The white-box attack of ASCC on a finished model: the convex hull is searched by gradients, the result is a text. */
-export function createAsccAttacker(victim: GradientVictim, raw: unknown = {}): Attacker {
-  const options = validate(hullSchema, raw, "attack ascc");
-  const { tokenization: encoding } = victim.model;
-  if (encoding !== "word")
+/** The white-box attack of ASCC: a gradient search in the convex hull that results in a text. */
+export function createAsccAttacker(victim: GradientVictim, rawOptions: unknown = {}): Attacker {
+  const options = validate(hullSchema, rawOptions, "attack ascc");
+  const { tokenization } = victim.model;
+  if (tokenization !== "word")
     throw new UserError(
-      `attack ascc: expected a model that reads one token a word (encoding: word), received one trained with encoding: ${encoding}; use pwws or genetic`,
+      `attack ascc: the model must use tokenization: word, but it was trained with tokenization: ${tokenization}. ` +
+        "Use pwws or genetic instead.",
     );
   const counters = createCounters();
   return {
     name: "ascc",
     options,
-    // More steps might find more, but its texts are all made after the last one: when they succeeded tells nothing of that.
+    // All texts are created after the last inner step, so late successes say nothing about more steps.
     hasBudget: false,
     hashes: victim.hashes,
     counters,
-    async *run(targets, { seed, skip = 0, budget = Number.POSITIVE_INFINITY }) {
+    async *run(examples, { seed, skip = 0, budget = Number.POSITIVE_INFINITY }) {
       if (budget < extraQueries)
-        throw new UserError(`attack ascc: expected a budget of at least ${extraQueries} queries, received ${budget}`);
-      const within = { ...options, steps: Math.min(options.innerSteps, budget - extraQueries) };
-      const seeds = new Rng(seed).fork("attack", "ascc");
+        throw new UserError(`attack ascc: the query budget must be at least ${extraQueries}, received ${budget}.`);
+      const limited = { ...options, innerSteps: Math.min(options.innerSteps, budget - extraQueries) };
+      const rng = new Rng(seed).fork("attack", "ascc");
       let position = 0;
-      for await (const batch of splitIntoChunks(targets, batchSize)) {
-        const results = position + batch.length <= skip ? [] : attackBatch(victim, batch, seeds, within);
+      for await (const batch of splitIntoChunks(examples, batchSize)) {
+        const results = position + batch.length <= skip ? [] : attackBatch(victim, batch, rng, limited);
         for (const [i, result] of results.entries()) {
           counters.queries += result.queries;
           counters.queryTokens += result.queries * result.words.length;
@@ -72,44 +66,46 @@ export function createAsccAttacker(victim: GradientVictim, raw: unknown = {}): A
 
 function attackBatch(
   victim: GradientVictim,
-  targets: readonly AttackExample[],
-  seeds: Rng,
+  examples: readonly AttackExample[],
+  rng: Rng,
   options: HullOptions,
 ): AttackResult[] {
-  const { model } = victim;
-  const texts = targets.map((target) => {
-    const encoded = model.tokenizer.encodeWords(target.texts, model.maxLength);
-    const open = modifiableWords(target.replacements, encoded.positions, (word) => model.tokenizer.wordToId(word));
-    return { encoding: encoded, modifiableWords: open, label: target.label, rng: seeds.fork(target.id) };
+  const { tokenizer, maxLength } = victim.model;
+  const texts = examples.map((example) => {
+    const encoding = tokenizer.encodeWords(example.texts, maxLength);
+    const modifiableWords = findModifiableWords(example.replacements, encoding.positions, (word) =>
+      tokenizer.wordToId(word),
+    );
+    return { encoding, modifiableWords, label: example.label, rng: rng.fork(example.id) };
   });
   const before = scoreBatch(
     victim,
     texts.map((text) => text.encoding),
   );
-  const found = findWorstCaseSubstitutions(victim, texts, options);
-  const slots = targets.map((target, i) => limitChanges(found[i]!, target.maxChanged));
+  const selections = findWorstCaseSubstitutions(victim, texts, options);
+  const selected = examples.map((example, i) => limitChanges(selections[i]!, example.maxChanged));
   const after = scoreBatch(
     victim,
-    texts.map((text, i) => withReplacements(text.encoding, text.modifiableWords, slots[i]!)),
+    texts.map((text, i) => replaceTokens(text.encoding, text.modifiableWords, selected[i]!)),
   );
-  return targets.map((target, i) => {
+  return examples.map((example, i) => {
     const [first, last] = [before[i]!, after[i]!];
-    const nearTie = [first, last].some((each) => Math.abs(margin(each, target.label)) < nearTieMargin);
-    const picks = new Int16Array(target.words.length);
-    if (isMisclassified(first, target.label))
-      return createAttackResult(target, {
+    const nearTie = [first, last].some((score) => Math.abs(margin(score, example.label)) < nearTieMargin);
+    const replacementIndices = new Int16Array(example.words.length);
+    if (isMisclassified(first, example.label))
+      return createAttackResult(example, {
         outcome: "skipped",
-        replacementIndices: picks,
+        replacementIndices,
         queries: 1,
         before: first,
         after: first,
         nearTie,
       });
-    for (const [j, word] of texts[i]!.modifiableWords.wordIndices.entries()) picks[word] = slots[i]![j]!;
-    const outcome = isMisclassified(last, target.label) ? "success" : "failed";
-    return createAttackResult(target, {
-      outcome,
-      replacementIndices: picks,
+    for (const [j, word] of texts[i]!.modifiableWords.wordIndices.entries())
+      replacementIndices[word] = selected[i]![j]!;
+    return createAttackResult(example, {
+      outcome: isMisclassified(last, example.label) ? "success" : "failed",
+      replacementIndices,
       queries: options.innerSteps + extraQueries,
       before: first,
       after: last,
@@ -118,23 +114,23 @@ function attackBatch(
   });
 }
 
-/** Class probabilities of encoded texts, as one batch. */
-function scoreBatch({ model, weights, device }: GradientVictim, encoded: readonly Encoding[]): Score[] {
-  const { numLabels: classes } = model.architecture;
+/** Class probabilities of texts, computed as one batch. */
+function scoreBatch({ model, weights, device }: GradientVictim, encodings: readonly Encoding[]): Score[] {
+  const { numLabels } = model.architecture;
   const values = scope(() =>
     noGrad(() => {
-      const input = toModelInput(padBatch(encoded, model.tokenizer.special.padId), device);
+      const input = toModelInput(padBatch(encodings, model.tokenizer.special.padId), device);
       return forward(model.architecture, weights, input, evalMode).logits.softmax(-1).toFloat32Array();
     }),
   );
-  return encoded.map((_, row) => ({ probabilities: values.subarray(row * classes, (row + 1) * classes) }));
+  return encodings.map((_, row) => ({ probabilities: values.subarray(row * numLabels, (row + 1) * numLabels) }));
 }
 
-/** The slots with at most so many words changed: those of most weight. */
-function limitChanges({ replacementIndices: slots, mixtureWeights }: HullSelection, maxChanged: number): Int32Array {
-  const changed = [...slots.keys()]
-    .filter((i) => slots[i] !== 0)
+/** Keeps at most `maxChanged` changed words: those with the largest mixture weights. */
+function limitChanges({ replacementIndices, mixtureWeights }: HullSelection, maxChanged: number): Int32Array {
+  const changed = [...replacementIndices.keys()]
+    .filter((i) => replacementIndices[i] !== 0)
     .sort((a, b) => mixtureWeights[b]! - mixtureWeights[a]! || a - b);
   const kept = new Set(changed.slice(0, maxChanged));
-  return slots.map((slot, i) => (kept.has(i) ? slot : 0));
+  return replacementIndices.map((candidate, i) => (kept.has(i) ? candidate : 0));
 }

@@ -1,34 +1,128 @@
-import { type EncoderConfig, embedInput, embedTokensAt, type TokenInput } from "../models/index.js";
-import type { ForwardMode, Weights } from "../nn/index.js";
-import { cat, type Device, grad, noGrad, scope, type Tensor, tensor, zerosLike } from "../tensor/index.js";
-import type { HostHull } from "./open-words.js";
+import { z } from "zod";
+import {
+  type Architecture,
+  type EncoderConfig,
+  embedInput,
+  embedTokensAt,
+  forward,
+  type Model,
+  type TokenInput,
+  toModelInput,
+} from "../models/index.js";
+import { evalMode, type ForwardMode, mapWeights, type Weights } from "../nn/index.js";
+import { cat, type Device, grad, noGrad, type Rng, scope, type Tensor, tensor, zerosLike } from "../tensor/index.js";
+import { padBatch } from "../text/batch.js";
+import type { Encoding } from "../text/encoding.js";
+import { maxSubstitutes } from "../text/substitutions.js";
 
-/** The attack space of a batch on the device. */
+// The convex hull of ASCC: every modifiable word is a convex combination of the embeddings of its
+// candidates. The training method, the attack and the analysis all use this file.
+
+/** Options of the search in the convex hull, for training and for attacks. */
+export const hullSchema = z.strictObject({
+  innerSteps: z.number().int().nonnegative().default(10).describe("steps of the inner maximization"),
+  innerLearningRate: z.number().positive().default(1).describe("learning rate of the inner maximization"),
+  innerWeightDecay: z.number().nonnegative().default(2e-5).describe("weight decay of the inner maximization"),
+  entropyWeight: z
+    .number()
+    .nonnegative()
+    .default(15 / 38400)
+    .describe("weight of the entropy of the mixture weights; larger values favor single candidates"),
+  candidatesPerWord: z
+    .number()
+    .int()
+    .min(1)
+    .max(10)
+    .default(10)
+    .describe("candidates per word, including the word itself"),
+});
+export type HullOptions = z.output<typeof hullSchema>;
+
+/** The modifiable words of one text with their candidate tokens. The first candidate is the word itself. */
+export interface ModifiableWords {
+  /** Indices into the token IDs of the text. */
+  readonly tokenPositions: Int32Array;
+  /** Indices into the words of the text. */
+  readonly wordIndices: Int32Array;
+  readonly candidateIds: readonly Int32Array[];
+}
+
+/** Finds the words that have at least one substitute. */
+export function findModifiableWords(
+  replacements: readonly (readonly string[])[],
+  positions: ArrayLike<number>,
+  wordToId: (word: string) => number,
+): ModifiableWords {
+  const words = replacements.flatMap((candidates, i) => (candidates.length > 1 ? [i] : []));
+  return {
+    tokenPositions: Int32Array.from(words, (i) => positions[i]!),
+    wordIndices: Int32Array.from(words),
+    candidateIds: words.map((i) => Int32Array.from(replacements[i]!, wordToId)),
+  };
+}
+
+/**
+ * The hull of a batch on the host. It has one row per modifiable word, in the order of the texts.
+ * The row count is rounded up to a quarter of the tokens of the batch, so that few shapes occur.
+ * Extra rows are not used.
+ */
+export interface HostHull {
+  readonly count: number;
+  readonly width: number;
+  readonly candidateIds: Int32Array; // [count, width]
+  /** 1 for a candidate, 0 for padding. */
+  readonly candidateMask: Uint8Array; // [count, width]
+  readonly positions: Int32Array; // [count, 1]
+  /** For each token, the row of its embedding in [embeddings of the text, mixtures]. */
+  readonly index: Int32Array; // [batch * length]
+}
+
+/** Packs the modifiable words of a batch of padded texts. */
+export function packHull(
+  texts: readonly ModifiableWords[],
+  length: number,
+  { candidatesPerWord }: Pick<HullOptions, "candidatesPerWord">,
+): HostHull {
+  // A word has no more substitutes than a table can store.
+  const width = Math.min(candidatesPerWord, 1 + maxSubstitutes);
+  const numTokens = texts.length * length;
+  const quarter = Math.ceil(numTokens / 4);
+  const numWords = texts.reduce((sum, text) => sum + text.candidateIds.length, 0);
+  const count = Math.max(1, Math.ceil(numWords / quarter)) * quarter;
+  const candidateIds = new Int32Array(count * width);
+  const candidateMask = new Uint8Array(count * width);
+  const positions = new Int32Array(count);
+  const index = Int32Array.from({ length: numTokens }, (_, i) => i);
+  let row = 0;
+  for (const [i, text] of texts.entries()) {
+    for (const [j, candidates] of text.candidateIds.entries()) {
+      positions[row] = text.tokenPositions[j]!;
+      index[i * length + positions[row]!] = numTokens + row;
+      candidateIds.set(candidates.subarray(0, width), row * width);
+      candidateMask.fill(1, row * width, row * width + Math.min(candidates.length, width));
+      row++;
+    }
+  }
+  // A row needs at least one candidate, or its mixture weights would be undefined.
+  for (; row < count; row++) candidateMask[row * width] = 1;
+  return { count, width, candidateIds, candidateMask, positions, index };
+}
+
+/** The hull of a batch on the device. */
 export interface Hull {
-  readonly candidateIds: Tensor; // [word, slot]
-  readonly candidateMask: Tensor; // [word, slot]
+  readonly candidateIds: Tensor; // [word, candidate]
+  readonly candidateMask: Tensor; // [word, candidate]
   readonly positions: Tensor; // [word, 1]
   readonly index: Tensor; // [batch * length]
 }
 
-export function toHull(
-  { count, width, candidateIds: tokens, candidateMask: open, positions: places, index }: HostHull,
-  device: Device,
-): Hull {
-  return {
-    candidateIds: tensor(tokens, [count, width], { device }),
-    candidateMask: tensor(open, [count, width], { device }),
-    positions: tensor(places, [count, 1], { device }),
-    index: tensor(index, [index.length], { device }),
-  };
-}
-
-/** The embedding layer's output for a batch as it stands, and for every slot of its open words. */
+/** Output of the embedding layer for the text and for every candidate. */
 export interface HullEmbedding {
   readonly text: Tensor; // [batch, length, hidden]
-  readonly candidates: Tensor; // [word, slot, hidden]
+  readonly candidates: Tensor; // [word, candidate, hidden]
 }
 
+/** Embeds the text and all candidates. */
 export function embedHull(
   config: EncoderConfig,
   weights: Weights,
@@ -42,78 +136,168 @@ export function embedHull(
   };
 }
 
-/** Vanishes in a softmax, and times a share of 0 is 0 (unlike minus infinity). */
+/** Its softmax is 0. Unlike minus infinity, it can be multiplied by a weight of 0. */
 const maskedLogit = -30000;
 
-/** log of the shares w = softmax(v) over the open slots of each word: [word, slot]. */
-export function logMixtureWeights(logits: Tensor, open: Tensor): Tensor {
-  return logits.maskedFill(open.logicalNot(), maskedLogit).logSoftmax(-1);
+/** Log of the mixture weights w = softmax(v) over the candidates of each word: [word, candidate]. */
+export function logMixtureWeights(logits: Tensor, candidateMask: Tensor): Tensor {
+  return logits.maskedFill(candidateMask.logicalNot(), maskedLogit).logSoftmax(-1);
 }
 
-/** The text with every open word as the convex combination of its slots: sum over s of w_s * embedding_s. */
-export function mixEmbeddings(embedding: HullEmbedding, hull: Pick<Hull, "index">, mixtureWeights: Tensor): Tensor {
-  const { text, candidates: slots } = embedding;
-  const [rows, length, hidden] = text.shape as [number, number, number];
-  const mixed = mixtureWeights.to(slots.dtype).unsqueeze(1).matmul(slots).squeeze(1); // [word, hidden]
-  return cat([text.reshape(rows * length, hidden), mixed], 0)
+/** Replaces every modifiable word with sum_c w_c * embedding_c, the convex combination of its candidates. */
+export function mixEmbeddings(
+  { text, candidates }: HullEmbedding,
+  hull: Pick<Hull, "index">,
+  mixtureWeights: Tensor,
+): Tensor {
+  const [batchSize, length, hidden] = text.shape as [number, number, number];
+  const mixtures = mixtureWeights.to(candidates.dtype).unsqueeze(1).matmul(candidates).squeeze(1); // [word, hidden]
+  return cat([text.reshape(batchSize * length, hidden), mixtures], 0)
     .indexSelect(0, hull.index)
-    .reshape(rows, length, hidden);
+    .reshape(batchSize, length, hidden);
 }
 
-/** The deviation of the first v, almost uniform shares: of a batch padded to `length`, with so many slots. */
-export function computeInitialStd(length: number, slots: number): number {
-  return Math.sqrt(2 / (length * slots));
-}
-
-export interface HullSearchOptions {
-  readonly steps: number;
-  readonly learningRate: number;
-  readonly weightDecay: number;
-  /** Weight of the shares' entropy, which pushes them towards single slots. */
-  readonly entropyWeight: number;
+/** Standard deviation of the initial logits, for almost uniform mixture weights. */
+export function computeInitialStd(
+  length: number,
+  { candidatesPerWord }: Pick<HullOptions, "candidatesPerWord">,
+): number {
+  return Math.sqrt(2 / (length * candidatesPerWord));
 }
 
 /**
- * The shares that make `gain` largest, by Adam on v (RIFT eq. 8 with ASCC's hull): [word, slot], without history. `gain` is summed
- * over the batch. Each step frees what it made.
+ * Finds the mixture weights with the largest gain (RIFT eq. 8) by Adam on the logits v:
+ * [word, candidate], detached. `computeGain` returns a sum over the batch.
  */
 export function searchHull(
   embedding: HullEmbedding,
   hull: Hull,
-  initial: Tensor,
-  gain: (perturbed: Tensor) => Tensor,
-  search: HullSearchOptions,
+  initialLogits: Tensor,
+  computeGain: (perturbed: Tensor) => Tensor,
+  options: HullOptions,
 ): Tensor {
-  const logits = initial.clone().requiresGrad_();
-  const moments = { first: zerosLike(initial), second: zerosLike(initial) };
-  for (let step = 1; step <= search.steps; step++) {
+  const logits = initialLogits.clone().requiresGrad_();
+  const moments = { first: zerosLike(initialLogits), second: zerosLike(initialLogits) };
+  for (let step = 1; step <= options.innerSteps; step++) {
     scope(() => {
       const logWeights = logMixtureWeights(logits, hull.candidateMask);
       const mixtureWeights = logWeights.exp();
       const entropy = mixtureWeights.mul(logWeights).sum().neg();
-      const loss = entropy.mul(search.entropyWeight).sub(gain(mixEmbeddings(embedding, hull, mixtureWeights)));
-      const [gradient] = grad(loss, [logits]) as [Tensor];
-      noGrad(() => adamStep(logits, gradient, moments, step, search));
+      const gain = computeGain(mixEmbeddings(embedding, hull, mixtureWeights));
+      const [gradient] = grad(entropy.mul(options.entropyWeight).sub(gain), [logits]) as [Tensor];
+      noGrad(() => adamStep(logits, gradient, moments, step, options));
     });
   }
   return noGrad(() => scope(() => logMixtureWeights(logits, hull.candidateMask).exp()));
 }
 
-/** PyTorch's Adam with its usual betas: the decay is a part of the gradient. */
+/** PyTorch's Adam with its default betas. Weight decay is added to the gradient. */
 function adamStep(
   logits: Tensor,
   gradient: Tensor,
   moments: { first: Tensor; second: Tensor },
   step: number,
-  { learningRate, weightDecay: decay }: HullSearchOptions,
+  { innerLearningRate, innerWeightDecay }: HullOptions,
 ): void {
   const [beta1, beta2, epsilon] = [0.9, 0.999, 1e-8];
-  const decayed = gradient.add(logits.mul(decay));
+  const decayed = gradient.add(logits.mul(innerWeightDecay));
   moments.first.mul_(beta1).add_(decayed.mul(1 - beta1));
   moments.second.mul_(beta2).add_(decayed.square().mul(1 - beta2));
   const scale = moments.second
     .sqrt()
     .div(Math.sqrt(1 - beta2 ** step))
     .add(epsilon);
-  logits.sub_(moments.first.div(scale).mul(learningRate / (1 - beta1 ** step)));
+  logits.sub_(moments.first.div(scale).mul(innerLearningRate / (1 - beta1 ** step)));
+}
+
+/** A frozen model whose input is a text in the convex hull. */
+export interface HullModel {
+  /** Logits of the unperturbed text. */
+  computeCleanLogits(): Tensor;
+  /** Logits of the text that has these mixture weights. */
+  computeLogits(mixtureWeights: Tensor): Tensor;
+  /** Finds the mixture weights whose logits have the largest gain. */
+  search(initialLogits: Tensor, computeGain: (logits: Tensor) => Tensor): Tensor;
+}
+
+/** Freezes the weights and embeds the hull, without dropout. */
+export function createHullModel(
+  architecture: Architecture,
+  weights: Weights,
+  input: TokenInput,
+  hull: Hull,
+  options: HullOptions,
+): HullModel {
+  const frozen = mapWeights(weights, (weight) => weight.detach());
+  const embedding = embedHull(architecture.config, frozen, input, hull, evalMode);
+  const { attentionBias } = input;
+  const toLogits = (embeddingOutput: Tensor): Tensor =>
+    forward(architecture, frozen, { embeddingOutput, attentionBias }, evalMode).logits;
+  return {
+    computeCleanLogits: () => scope(() => toLogits(embedding.text)),
+    computeLogits: (mixtureWeights) => toLogits(mixEmbeddings(embedding, hull, mixtureWeights)),
+    search: (initialLogits, computeGain) =>
+      searchHull(embedding, hull, initialLogits, (perturbed) => computeGain(toLogits(perturbed)), options),
+  };
+}
+
+/** A model on this host, with its weights in the dtype that it computes in. */
+export interface LocalModel {
+  readonly model: Pick<Model, "architecture" | "tokenizer">;
+  readonly weights: Weights;
+  readonly device: Device;
+}
+
+/** A text to search in. Its random stream decides where the search starts. */
+export interface HullText {
+  readonly encoding: Encoding;
+  readonly modifiableWords: ModifiableWords;
+  readonly rng: Rng;
+}
+
+/** A batch of texts with its hull, ready to be searched. */
+export interface HullBatch extends HullModel {
+  readonly hull: Hull;
+  /** Standard deviation of the initial logits. */
+  readonly initialStd: number;
+  /** Samples one value per candidate from the random stream of each text: [word, candidate]. */
+  sample(getRng: (text: HullText) => Rng, draw: (rng: Rng) => number): Tensor;
+}
+
+/** Pads texts, packs their hull and copies both to the device. */
+export function createHullBatch(
+  { model, weights, device }: LocalModel,
+  texts: readonly HullText[],
+  options: HullOptions,
+): HullBatch {
+  const padded = padBatch(
+    texts.map((text) => text.encoding),
+    model.tokenizer.special.padId,
+  );
+  const host = packHull(
+    texts.map((text) => text.modifiableWords),
+    padded.sequenceLength,
+    options,
+  );
+  const { count, width } = host;
+  const hull: Hull = {
+    candidateIds: tensor(host.candidateIds, [count, width], { device }),
+    candidateMask: tensor(host.candidateMask, [count, width], { device }),
+    positions: tensor(host.positions, [count, 1], { device }),
+    index: tensor(host.index, [host.index.length], { device }),
+  };
+  return {
+    ...createHullModel(model.architecture, weights, toModelInput(padded, device), hull, options),
+    hull,
+    initialStd: computeInitialStd(padded.sequenceLength, options),
+    sample(getRng, draw) {
+      const values = new Float32Array(count * width);
+      let i = 0;
+      for (const text of texts) {
+        const rng = getRng(text);
+        for (let left = text.modifiableWords.candidateIds.length * width; left > 0; left--) values[i++] = draw(rng);
+      }
+      return tensor(values, [count, width], { device });
+    },
+  };
 }

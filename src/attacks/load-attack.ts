@@ -7,7 +7,7 @@ import { sha256File } from "../files.js";
 import { parseSpec } from "../spec.js";
 import { type SourceLocation, validate } from "../validate.js";
 import { createAsccAttacker, type GradientVictim } from "./ascc-attack.js";
-import { hullSchema } from "./ascc-search.js";
+import { hullSchema } from "./convex-hull.js";
 import { exhaustive } from "./exhaustive.js";
 import { genetic } from "./genetic.js";
 import { greedy } from "./greedy.js";

@@ -1,133 +1,121 @@
 import { z } from "zod";
-import { clipGradNorm_, crossEntropy, groupForDevice } from "../nn/index.js";
-import {
-  cat,
-  foreachMul_,
-  free,
-  keep,
-  noGrad,
-  scope,
-  runOnParallelStreams,
-  type Tensor,
-  zeros,
-  zerosLike,
-} from "../tensor/index.js";
-import { gradientsOf, type NamedTensors, type TrainingContext, type TrainingMethod } from "../train/index.js";
-import { defineMethod } from "./define-method.js";
-import { sampleMask } from "./masks.js";
-import { fractionSchema } from "./options.js";
+import { clipGradNorm_, crossEntropy, maskRandomly_, mulAll_ } from "../nn/index.js";
+import { cat, free, keep, noGrad, scope, type Tensor, zeros, zerosLike } from "../tensor/index.js";
+import type { NamedTensors, TrainingContext, TrainingMethod } from "../train/index.js";
+import { defineMethod, fractionSchema } from "./define-method.js";
 import { computeQuantile } from "./quantile.js";
 
-const exclusiveRoles = { selection: "decides which parameters an update changes" };
+const traits = { exclusiveRoles: { selection: "decides which parameters are updated" } };
 
-const getLayerParameters = (run: TrainingContext): NamedTensors =>
-  new Map([...run.model.weights].filter(([name]) => name.includes(".layer.")));
+const getLayerParameters = ({ job }: TrainingContext): NamedTensors =>
+  new Map([...job.model.weights].filter(([name]) => name.includes(".layer.")));
 
 /**
- * The diagonal of the Fisher information: the mean over batches of the squared gradient, each tensor's clipped by itself. One pass
- * over the training data.
+ * The diagonal of the Fisher information: the mean over batches of the squared gradient, with each
+ * tensor's gradient clipped separately. Takes one pass over the training data.
  */
 export async function computeFisherDiagonal(
-  run: TrainingContext,
+  training: TrainingContext,
   parameters: NamedTensors,
 ): Promise<Map<string, Tensor>> {
   const fisher = noGrad(() => new Map([...parameters].map(([name, tensor]) => [name, keep(zerosLike(tensor))])));
-  const { maxGradNorm: clip } = run.settings;
-  let batches = 0;
-  await run.forEachBatch((step) => {
-    const gradients = gradientsOf(crossEntropy(step.pass("clean").logits, step.batch.labels), parameters);
+  const { maxGradNorm } = training.job.settings;
+  let numBatches = 0;
+  await training.forEachBatch((context) => {
+    const loss = crossEntropy(context.pass("clean").logits, context.batch.labels);
+    const gradients = context.computeGradients(loss, parameters);
     noGrad(() => {
       for (const [name, gradient] of gradients) {
-        if (clip !== null) clipGradNorm_([gradient], clip);
+        if (maxGradNorm !== null) clipGradNorm_([gradient], maxGradNorm);
         fisher.get(name)?.add_(gradient.square());
       }
     });
-    batches++;
+    numBatches++;
   }, "Fisher information");
   noGrad(() => {
-    for (const value of fisher.values()) value.div_(batches);
+    for (const value of fisher.values()) value.div_(numBatches);
   });
   return fisher;
 }
 
-/** True for the given share of all elements, those of the largest values: one threshold over all tensors. */
-export function selectLargest(values: NamedTensors, part: number): Map<string, Tensor> {
+/** Selects the given fraction of elements with the largest values, by one threshold over all tensors. */
+export function selectLargest(values: NamedTensors, fraction: number): Map<string, Tensor> {
   return scope(() => {
     const all = cat(
       [...values.values()].map((tensor) => tensor.reshape(-1)),
       0,
     );
-    const threshold = computeQuantile(all, 1 - part);
+    const threshold = computeQuantile(all, 1 - fraction);
     return new Map([...values].map(([name, tensor]) => [name, tensor.ge(threshold)]));
   });
 }
 
-/** Child-Tuning_D: a fixed mask on the gradient of each element; decay still reaches all of them. */
-function createChildTuningD(part: number): TrainingMethod {
+/** Child-Tuning_D: a fixed mask on the gradient of each element. Weight decay still applies to all elements. */
+function createChildTuningD(updateRatio: number): TrainingMethod {
   let masks = new Map<string, Tensor>();
-  const prefix = "child-tuning.mask.";
   return {
     name: "child-tuning",
-    exclusiveRoles,
-    async prepare(run) {
-      const parameters = getLayerParameters(run);
-      if (run.restoredBuffers) {
-        // The checkpoint holds the mask: the pass over the data is not done again.
+    traits,
+    async prepare(training) {
+      const parameters = getLayerParameters(training);
+      if (training.restoredBuffers) {
+        // The trainer restores the masks from the checkpoint, so the pass over the data is not repeated.
+        const { device } = training.job.deviceConfig;
         const empty = [...parameters].map(([name, { shape }]): [string, Tensor] => [
           name,
-          zeros(shape, { dtype: "bool", device: run.device }),
+          zeros(shape, { dtype: "bool", device }),
         ]);
         masks = keep(new Map(empty));
         return;
       }
-      const fisher = await computeFisherDiagonal(run, parameters);
-      masks = noGrad(() => keep(selectLargest(fisher, part)));
+      const fisher = await computeFisherDiagonal(training, parameters);
+      masks = noGrad(() => keep(selectLargest(fisher, updateRatio)));
       free(fisher);
     },
-    state: () => ({ buffers: new Map([...masks].map(([name, mask]) => [prefix + name, mask])) }),
-    transformUpdates(update, next) {
-      const selected = next();
-      const tasks = [...masks].map(
-        ([name, mask]) =>
-          () =>
-            void selected.get(name)?.gradient.mul_(mask),
+    state: () => ({ buffers: new Map([...masks].map(([name, mask]) => [`child-tuning.mask.${name}`, mask])) }),
+    transformUpdates(_step, next) {
+      const updates = next();
+      const masked = [...masks].flatMap(([name, mask]) => {
+        const update = updates.get(name);
+        return update ? [{ gradient: update.gradient, mask }] : [];
+      });
+      mulAll_(
+        masked.map(({ gradient }) => gradient),
+        masked.map(({ mask }) => mask),
       );
-      runOnParallelStreams(update.run.device, tasks);
-      return selected;
+      return updates;
     },
   };
 }
 
-/** Child-Tuning_F: at every update a random share of the elements of every gradient, scaled up to the same expectation. */
-function createChildTuningF(part: number): TrainingMethod {
+/** Child-Tuning_F: a new random mask on every gradient at each step, scaled to keep the expectation. */
+function createChildTuningF(updateRatio: number): TrainingMethod {
   return {
     name: "child-tuning",
-    exclusiveRoles,
-    transformUpdates(update, next) {
-      const selected = next();
-      update.enterRandomStream("child-tuning");
-      const gradients = [...update.run.model.weights.keys()].flatMap((name) => selected.get(name)?.gradient ?? []);
-      for (const group of groupForDevice(update.run.device, gradients))
-        scope(() => {
-          const shapes = group.map(({ shape }) => shape);
-          foreachMul_(group, sampleMask(shapes, part, update.run.device));
-        });
-      return selected;
+    traits,
+    transformUpdates(step, next) {
+      const updates = next();
+      const { model, deviceConfig } = step.training.job;
+      step.enterRandomStream("child-tuning");
+      const gradients = [...model.weights.keys()].flatMap((name) => updates.get(name)?.gradient ?? []);
+      maskRandomly_(deviceConfig.device, gradients, updateRatio);
+      return updates;
     },
   };
 }
 
+/** Child-Tuning: updates only a child network. */
 export const childTuning = defineMethod({
   name: "child-tuning",
-  summary:
-    "updates only a child network: the elements of largest Fisher information (D), or new random ones each time (F)",
+  summary: "updates only a child network: the elements with the largest Fisher information (D) or random ones (F)",
   paper: "Xu et al. 2021, Raise a Child in Large Language Model",
   options: z.strictObject({
     variant: z
       .enum(["D", "F"])
       .default("D")
-      .describe("D: chosen once by a pass over the training data; F: drawn anew at every update"),
-    updateRatio: fractionSchema.default(0.3).describe("share of the elements that are updated"),
+      .describe("D: chosen once by a pass over the training data; F: sampled at every step"),
+    updateRatio: fractionSchema.default(0.3).describe("fraction of elements to update"),
   }),
-  create: ({ variant, updateRatio: part }) => (variant === "D" ? createChildTuningD(part) : createChildTuningF(part)),
+  create: ({ variant, updateRatio }) =>
+    variant === "D" ? createChildTuningD(updateRatio) : createChildTuningF(updateRatio),
 });

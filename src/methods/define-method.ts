@@ -1,18 +1,66 @@
-import type { z } from "zod";
+import { z } from "zod";
 import type { TrainingMethod } from "../train/index.js";
+import { validate } from "../validate.js";
 
-/** A published method: its name, what it is, its options and the layer that does it. */
+/** A published fine-tuning method: its name, its options, and a function that creates it. */
 export interface MethodDefinition<Schema extends z.ZodType = z.ZodType> {
   readonly name: string;
   /** One line for tables and --help. */
   readonly summary: string;
   readonly paper: string;
-  /** Options with their defaults: the only place where these stand. */
+  /** Options with their defaults, which are defined only here. */
   readonly options: Schema;
+  /** The metric of `extraMetrics` that selects the best checkpoint by default. */
+  readonly bestModelMetric?: string;
   create(options: z.output<Schema>): TrainingMethod;
 }
 
-/** Gives a method's parts one another's types. */
-export function defineMethod<Schema extends z.ZodType>(method: MethodDefinition<Schema>): MethodDefinition<Schema> {
-  return method;
+/** A method in a config: its name and options. The definition is optional for built-in methods. */
+export interface MethodSpec {
+  /** The name of a method, or the path of a module that exports one. */
+  readonly name: string;
+  readonly options: Readonly<Record<string, unknown>>;
+  readonly definition?: MethodDefinition;
 }
+
+/** A method definition that can be called with options: `ascc({ beta: 4 })` returns a `MethodSpec`. */
+export type Method<Schema extends z.ZodType = z.ZodType> = MethodDefinition<Schema> &
+  ((options?: z.input<Schema>) => MethodSpec);
+
+/**
+ * Defines a method. The result can be listed in the `methods` of a config.
+ *
+ * @example
+ * const confidencePenalty = defineMethod({
+ *   name: "confidence-penalty",
+ *   summary: "penalizes confident predictions",
+ *   paper: "Pereyra et al., 2017",
+ *   options: z.strictObject({ beta: z.number().default(0.1) }),
+ *   create: ({ beta }) => ({
+ *     name: "confidence-penalty",
+ *     losses(context, next) {
+ *       const losses = new Map(next());
+ *       const logProbabilities = context.pass("clean").logits.logSoftmax(-1);
+ *       const negativeEntropy = logProbabilities.exp().mul(logProbabilities).sum([-1]).mean();
+ *       return losses.set("confidence", negativeEntropy.mul(beta));
+ *     },
+ *   }),
+ * });
+ * await fineTune({ model, task: "sst2", methods: [confidencePenalty({ beta: 0.2 })] }, { out: "runs/penalty" });
+ */
+export function defineMethod<Schema extends z.ZodType>(definition: MethodDefinition<Schema>): Method<Schema> {
+  const { name, ...rest } = definition;
+  const method = (options?: z.input<Schema>): MethodSpec => {
+    const given = (options ?? {}) as Readonly<Record<string, unknown>>;
+    validate(definition.options, given, name);
+    return { name, options: given, definition: method as Method };
+  };
+  // A function already has a read-only `name`.
+  Object.defineProperty(method, "name", { value: name });
+  return Object.assign(method, rest) as Method<Schema>;
+}
+
+const fractionError = "expected a fraction in (0, 1], such as 0.6";
+
+/** A fraction in (0, 1]. */
+export const fractionSchema = z.number({ error: fractionError }).gt(0, fractionError).lte(1, fractionError);

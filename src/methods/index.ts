@@ -1,10 +1,22 @@
+/**
+ * Fine-tuning methods, and what is needed to write one.
+ *
+ * @example
+ * import { ascc, rift } from "temper-nlp/methods";
+ * const methods = [ascc({ beta: 4 }), rift({ alpha: 0.1 })];
+ *
+ * @module
+ */
+import { resolve } from "node:path";
+import { pathToFileURL } from "node:url";
 import { didYouMean } from "../did-you-mean.js";
-import { UserError } from "../errors.js";
+import { getErrorMessage, UserError } from "../errors.js";
+import { metrics } from "../evaluation/metrics.js";
 import type { TrainingMethod } from "../train/index.js";
 import { validate } from "../validate.js";
 import { ascc } from "./ascc/ascc.js";
 import { childTuning } from "./child-tuning.js";
-import type { MethodDefinition } from "./define-method.js";
+import type { MethodDefinition, MethodSpec } from "./define-method.js";
 import { freelb } from "./freelb.js";
 import { mixout } from "./mixout.js";
 import { ptwd } from "./ptwd.js";
@@ -13,9 +25,28 @@ import { rift } from "./rift/rift.js";
 import { rose } from "./rose/rose.js";
 import { smart } from "./smart.js";
 
-// Registration is an import and a line here.
-const allMethods: readonly MethodDefinition[] = [
-  ascc, //
+export type {
+  Batch,
+  BatchContext,
+  ForwardPass,
+  ForwardPassOptions,
+  Gradients,
+  HostBatch,
+  Losses,
+  MethodState,
+  MethodTraits,
+  NamedTensors,
+  OptimizerStep,
+  ParameterUpdates,
+  PassName,
+  TrainingContext,
+  TrainingMethod,
+} from "../train/index.js";
+export { defineMethod, type Method, type MethodDefinition, type MethodSpec } from "./define-method.js";
+export { ascc, childTuning, freelb, mixout, ptwd, rDrop, rift, rose, smart };
+
+const builtInMethods: readonly MethodDefinition[] = [
+  ascc,
   rift,
   ptwd,
   mixout,
@@ -26,32 +57,73 @@ const allMethods: readonly MethodDefinition[] = [
   freelb,
 ];
 
+/** The built-in methods by name. */
 export const methods: ReadonlyMap<string, MethodDefinition> = new Map(
-  allMethods.map((method) => [method.name, method]),
+  builtInMethods.map((method) => [method.name, method]),
 );
 
-/** A method as a config names it: alone, or with options. */
-export interface MethodSpec {
-  readonly name: string;
-  readonly options: Readonly<Record<string, unknown>>;
-}
-
-/** Names the place of a method, or of one of its options, in messages. */
+/** Names the location of a method, or of one of its options, in error messages. */
 export type MethodLocator = (index: number, name: string, path?: readonly PropertyKey[]) => string;
 
-/** The layers of a list of methods, innermost first. `standard` is the base of all and adds none. */
-export function createMethods(
-  choices: readonly MethodSpec[],
-  locate: MethodLocator = (i, name) => `method[${i}] (${name})`,
-): TrainingMethod[] {
-  return choices.flatMap(({ name, options }, i) => {
+/** A method whose name and options are valid. The options include the defaults. */
+export interface ResolvedMethod extends MethodSpec {
+  readonly definition: MethodDefinition;
+}
+
+const isModulePath = (name: string): boolean => /\.[cm]?[jt]s$/.test(name);
+
+/** Imports the methods that are given by the path of a module, such as `./my-method.js`. */
+export function loadMethods(specs: readonly MethodSpec[]): Promise<MethodSpec[]> {
+  return Promise.all(
+    specs.map(async (spec) =>
+      spec.definition || !isModulePath(spec.name) ? spec : { ...spec, definition: await importMethod(spec.name) },
+    ),
+  );
+}
+
+async function importMethod(path: string): Promise<MethodDefinition> {
+  const module = (await import(pathToFileURL(resolve(path)).href).catch((error: unknown) => {
+    throw new UserError(`Cannot load method ${path}: ${getErrorMessage(error)}`, { cause: error });
+  })) as { default?: unknown };
+  const definition = module.default as MethodDefinition | undefined;
+  if (typeof definition?.create !== "function" || typeof definition.options?.safeParse !== "function")
+    throw new UserError(`method ${path}: the default export must be a method. Create it with defineMethod.`);
+  return definition;
+}
+
+/**
+ * Checks the names and options of methods and adds the default options, without creating the
+ * methods. `standard` is the base of every stack and is left out.
+ */
+export function resolveMethods(
+  specs: readonly MethodSpec[],
+  locate: MethodLocator = (i, name) => `methods[${i}] (${name})`,
+): ResolvedMethod[] {
+  return specs.flatMap(({ name, options, definition = methods.get(name) }, i) => {
     if (name === "standard") return [];
-    const method = methods.get(name);
-    const names = ["standard", ...methods.keys()];
-    if (!method)
-      throw new UserError(
-        `${locate(i, name)}: there is no such method${didYouMean(name, names)}; the methods are ${names.join(", ")}`,
-      );
-    return [method.create(validate(method.options, options, (path) => locate(i, name, path)))];
+    if (!definition) {
+      const names = ["standard", ...methods.keys()];
+      const remedy = isModulePath(name)
+        ? "Load it with loadMethods first."
+        : `Use one of ${names.join(", ")}, or the path of a module with a custom method.`;
+      throw new UserError(`${locate(i, name)}: unknown method${didYouMean(name, names)}. ${remedy}`);
+    }
+    const resolved = validate(definition.options, options, (path) => locate(i, name, path));
+    return [{ name, options: resolved as MethodSpec["options"], definition }];
   });
+}
+
+/**
+ * Creates methods, innermost first. Each call creates new methods, and each can train once.
+ *
+ * @example
+ * createMethods([ascc({ beta: 4 }), { name: "rift", options: {} }]);
+ */
+export function createMethods(specs: readonly MethodSpec[], locate?: MethodLocator): TrainingMethod[] {
+  return resolveMethods(specs, locate).map(({ definition, options }) => definition.create(options));
+}
+
+/** The metrics that can select the best checkpoint of a run with these methods. */
+export function listBestModelMetrics(resolved: readonly ResolvedMethod[]): string[] {
+  return [...Object.keys(metrics), ...resolved.flatMap(({ definition }) => definition.bestModelMetric ?? [])];
 }

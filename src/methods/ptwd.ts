@@ -1,11 +1,10 @@
 import { z } from "zod";
-import { flattenTensors, groupForDevice } from "../nn/index.js";
-import { mseLoss, scope, type Tensor } from "../tensor/index.js";
-import type { NamedTensors } from "../train/index.js";
+import { getPretrainedParameterNames } from "../models/index.js";
+import { sumOverTensors, type Weights } from "../nn/index.js";
+import { type Device, mseLoss, scope, type Tensor } from "../tensor/index.js";
 import { defineMethod } from "./define-method.js";
-import { getPretrainedParameterNames } from "./pretrained.js";
 
-/** Under the root, so that its slope at the start is finite. */
+/** Added under the square root, so that the gradient at the pre-trained weights is finite. */
 const epsilon = 1e-10;
 
 /** Pre-trained weight decay: the distance to the pre-trained encoder as a loss. */
@@ -18,40 +17,42 @@ export const ptwd = defineMethod({
       .number()
       .nonnegative()
       .default(0.01)
-      .describe("weight of the distance; the paper: 0.01 on IMDB, 0.005 on SNLI"),
+      .describe("weight of the distance; the paper uses 0.01 on IMDB and 0.005 on SNLI"),
   }),
   create: ({ lambda }) => {
     let names: readonly string[] = [];
-    let before: NamedTensors = new Map();
+    let pretrained: Weights = new Map();
     return {
       name: "ptwd",
-      async prepare(run) {
-        names = getPretrainedParameterNames(run.model);
-        before = run.getPretrainedWeights();
+      async prepare(training) {
+        names = getPretrainedParameterNames(training.job.model);
+        pretrained = training.getPretrainedWeights();
       },
-      losses(step, next) {
-        const pairs = names.map((name): [Tensor, Tensor] => [
-          step.run.parameters.get(name) as Tensor,
-          before.get(name) as Tensor,
-        ]);
-        return new Map(next()).set("distance", computeWeightDistance(pairs, step.run.device).mul(lambda));
+      losses({ training }, next) {
+        // Inner losses come first: the order of operations decides the order in which gradients are summed.
+        const losses = new Map(next());
+        const { device } = training.job.deviceConfig;
+        const select = (source: Weights): Tensor[] => names.map((name) => source.get(name) as Tensor);
+        const distance = computeWeightDistance(device, select(training.parameters), select(pretrained));
+        return losses.set("distance", distance.mul(lambda));
       },
     };
   },
 });
 
+/** `reduction` code of libtorch's squared error. */
+const sumReduction = 2;
+
 /** sqrt(1e-10 + sum (theta - theta0)^2): the norm, not its square. */
-export function computeWeightDistance(pairs: readonly (readonly [Tensor, Tensor])[], device: string): Tensor {
-  // The squared error keeps nothing but the two sides for its gradient; its own result lies in memory as large as they are, and must go.
-  return scope(() => {
-    const squares = groupForDevice(device, pairs).map((group) =>
-      scope(() =>
-        mseLoss(flattenTensors(group.map(([now]) => now)), flattenTensors(group.map(([, before]) => before)), 2),
-      ),
-    );
-    return squares
-      .reduce((sum, square) => sum.add(square))
+export function computeWeightDistance(
+  device: Device,
+  weights: readonly Tensor[],
+  pretrained: readonly Tensor[],
+): Tensor {
+  // The squared error saves only its two inputs for the gradient.
+  return scope(() =>
+    sumOverTensors(device, [weights, pretrained], (theta, theta0) => mseLoss(theta, theta0, sumReduction))
       .add(epsilon)
-      .sqrt();
-  });
+      .sqrt(),
+  );
 }

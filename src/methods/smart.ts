@@ -2,43 +2,42 @@ import { z } from "zod";
 import { evalMode, mapWeights, symmetricKl, type Weights } from "../nn/index.js";
 import { grad, keep, noGrad, randn, scope, type Tensor } from "../tensor/index.js";
 import type { BatchContext, OptimizerStep, TrainingMethod } from "../train/index.js";
-import { defineMethod } from "./define-method.js";
-import { fractionSchema } from "./options.js";
+import { defineMethod, fractionSchema } from "./define-method.js";
 import { addPerturbation, embedBatchWords } from "./word-embedding-input.js";
 
-const options = z.strictObject({
+const optionsSchema = z.strictObject({
   lambda: z.number().nonnegative().default(1).describe("weight of the smoothness term; the paper tries 1, 3 and 5"),
   mu: z.number().nonnegative().default(1).describe("weight of the proximal term"),
   steps: z.number().int().positive().default(1).describe("ascent steps"),
-  noiseStd: z.number().positive().default(1e-5).describe("deviation of the first noise"),
+  noiseStd: z.number().positive().default(1e-5).describe("standard deviation of the initial noise"),
   stepSize: z.number().positive().default(1e-3).describe("length of an ascent step"),
   epsilon: z
     .number()
     .positive()
     .default(1e-5)
-    .describe("radius of the ball (paper), or what steadies the division (code)"),
+    .describe("radius of the ball (projection: paper), or constant against division by zero (projection: code)"),
   projection: z
     .enum(["paper", "code"])
     .default("paper")
-    .describe("paper: the ball of radius epsilon; code: every token divided by its largest entry"),
+    .describe("paper: clamp to the ball of radius epsilon; code: divide each token by its largest element"),
   emaDecay: fractionSchema
     .default(0.99)
-    .describe("what the slow copy keeps of itself in the first tenth of the updates"),
-  lateEmaDecay: fractionSchema.default(0.999).describe("the same afterwards"),
+    .describe("decay of the exponential moving average of the weights in the first 10% of the steps"),
+  lateEmaDecay: fractionSchema.default(0.999).describe("decay of the moving average in the remaining steps"),
 });
 
-type Options = z.output<typeof options>;
+type Options = z.output<typeof optionsSchema>;
 
-/** Word embeddings are a few hundredths in size, and bfloat16 has eight bits for them. */
+/** Smaller perturbations vanish in bfloat16: word embeddings are about 0.01 and it has 8 significant bits. */
 const minBfloat16Perturbation = 1e-3;
 
-/** Keeps a division by a token's largest entry finite where the token, being padding, has no gradient. */
-const tiny = 1e-30;
+/** Avoids a division by zero at padding tokens, whose gradient is 0. */
+const minDivisor = 1e-30;
 
-/** The largest absolute entry of each token: [batch, length, 1]. */
+/** The largest absolute element of each token: [batch, length, 1]. */
 const computeMaxAbs = (tensor: Tensor): Tensor => tensor.abs().amax([-1], true);
 
-/** One step uphill and back into what the perturbation may be. */
+/** Moves the perturbation uphill and projects it. */
 export function ascend(
   noise: Tensor,
   gradient: Tensor,
@@ -48,101 +47,105 @@ export function ascend(
     const moved = noise.add(gradient.mul(stepSize));
     return moved.div(computeMaxAbs(moved).add(epsilon));
   }
-  return noise.add(gradient.div(computeMaxAbs(gradient).clamp(tiny)).mul(stepSize)).clamp(-epsilon, epsilon);
+  return noise.add(gradient.div(computeMaxAbs(gradient).clamp(minDivisor)).mul(stepSize)).clamp(-epsilon, epsilon);
 }
 
-/** The perturbation of the word embeddings that changes the output most: gradients reach it alone, no weight. */
+/** Finds the perturbation of the word embeddings that changes the output most. The weights get no gradients. */
 export function searchPerturbation(
-  step: BatchContext,
-  words: Tensor,
-  clean: Tensor,
-  start: Tensor,
-  chosen: Options,
+  context: BatchContext,
+  embeddings: Tensor,
+  cleanLogits: Tensor,
+  initialNoise: Tensor,
+  options: Options,
 ): Tensor {
   return scope(() => {
-    const from = words.detach();
-    const target = clean.detach();
-    let noise = start;
-    for (let i = 0; i < chosen.steps; i++) {
+    const fixedEmbeddings = embeddings.detach();
+    const target = cleanLogits.detach();
+    let noise = initialNoise;
+    for (let i = 0; i < options.steps; i++) {
       const leaf = noise.detach().requiresGrad_();
-      const probe = step.pass(`smart.probe.${i}`, { input: addPerturbation(step, from, leaf) });
+      const probe = context.pass(`smart.probe.${i}`, { input: addPerturbation(context, fixedEmbeddings, leaf) });
       const [gradient] = grad(symmetricKl(target, probe.logits), [leaf]) as [Tensor];
-      noise = ascend(leaf.detach(), gradient, chosen);
+      noise = ascend(leaf.detach(), gradient, options);
     }
     return noise;
   });
 }
 
-/** How much the hardest perturbation near every text changes the output. */
+/** The smoothness term: how much the worst perturbation near each text changes the output. */
 export function computeSmoothnessLoss(
-  step: BatchContext,
-  clean: Tensor,
-  start: (shape: readonly number[]) => Tensor,
-  chosen: Options,
+  context: BatchContext,
+  cleanLogits: Tensor,
+  sampleNoise: (shape: readonly number[]) => Tensor,
+  options: Options,
 ): Tensor {
-  const words = embedBatchWords(step, "perturbed");
-  const noise = searchPerturbation(step, words, clean, start(words.shape), chosen);
-  const perturbed = step.pass("perturbed", { input: addPerturbation(step, words, noise) });
-  return symmetricKl(clean, perturbed.logits);
+  const embeddings = embedBatchWords(context, "perturbed");
+  const noise = searchPerturbation(context, embeddings, cleanLogits, sampleNoise(embeddings.shape), options);
+  const perturbed = context.pass("perturbed", { input: addPerturbation(context, embeddings, noise) });
+  return symmetricKl(cleanLogits, perturbed.logits);
 }
 
-/** How far the output is from the slow copy's (the Bregman divergence of the output). */
-export function computeProximalLoss(step: BatchContext, clean: Tensor, emaWeights: Weights): Tensor {
-  const before = noGrad(() => step.pass("smart.slow", { weights: emaWeights, mode: evalMode }));
-  return symmetricKl(clean, before.logits);
+/** The proximal term: the Bregman divergence from the output of the averaged weights. */
+export function computeProximalLoss(context: BatchContext, cleanLogits: Tensor, emaWeights: Weights): Tensor {
+  const averaged = noGrad(() => context.pass("smart.slow", { weights: emaWeights, mode: evalMode }));
+  return symmetricKl(cleanLogits, averaged.logits);
 }
 
-/** SMART: a smoothness term around every text, and a proximal term to a slow copy of the model. */
-function createSmart(chosen: Options): TrainingMethod {
+function createSmart(options: Options): TrainingMethod {
   let emaWeights = new Map<string, Tensor>();
-  const tiny = chosen.projection !== "code" && chosen.epsilon < minBfloat16Perturbation;
+  const requiresFloat32 =
+    options.projection === "paper" && options.epsilon < minBfloat16Perturbation
+      ? `a perturbation of ${options.epsilon} vanishes in bfloat16`
+      : null;
   return {
     name: "smart",
-    exclusiveRoles: { adversary: "searches a perturbation of its own" },
-    ...(tiny ? { requiresFloat32: `a perturbation of ${chosen.epsilon} vanishes in bfloat16` } : {}),
-    checkCompatibility(_beneath, { computeDtype: compute }) {
-      if (compute === "float32" || !tiny) return null;
-      return `${this.requiresFloat32}; use precision: tf32 or fp32, or projection: code`;
+    traits: {
+      exclusiveRoles: { adversary: "searches its own perturbation" },
+      ...(requiresFloat32 !== null && { requiresFloat32 }),
     },
-    async prepare(run) {
-      if (chosen.mu === 0) return;
-      emaWeights = scope(() => noGrad(() => mapWeights(run.model.weights, (tensor) => keep(tensor.detach().clone()))));
+    checkCompatibility(_innerMethods, { deviceConfig }) {
+      if (deviceConfig.computeDtype === "float32" || requiresFloat32 === null) return null;
+      return `${requiresFloat32}. Use precision: tf32 or fp32, or projection: code.`;
+    },
+    async prepare({ job }) {
+      if (options.mu === 0) return;
+      emaWeights = scope(() => noGrad(() => mapWeights(job.model.weights, (tensor) => keep(tensor.detach().clone()))));
     },
     state: () => ({ buffers: new Map([...emaWeights].map(([name, tensor]) => [`smart.slow.${name}`, tensor])) }),
-    losses(step, next) {
+    losses(context, next) {
       const losses = new Map(next());
-      const { logits } = step.pass("clean");
-      const noise = (shape: readonly number[]): Tensor => {
-        step.enterRandomStream("smart");
-        return randn(shape, { device: step.run.device }).mul(chosen.noiseStd);
+      const { logits } = context.pass("clean");
+      const { device } = context.training.job.deviceConfig;
+      const sampleNoise = (shape: readonly number[]): Tensor => {
+        context.enterRandomStream("smart");
+        return randn(shape, { device }).mul(options.noiseStd);
       };
-      if (chosen.lambda > 0)
-        losses.set("smoothness", computeSmoothnessLoss(step, logits, noise, chosen).mul(chosen.lambda));
-      if (chosen.mu > 0) losses.set("proximal", computeProximalLoss(step, logits, emaWeights).mul(chosen.mu));
+      if (options.lambda > 0)
+        losses.set("smoothness", computeSmoothnessLoss(context, logits, sampleNoise, options).mul(options.lambda));
+      if (options.mu > 0) losses.set("proximal", computeProximalLoss(context, logits, emaWeights).mul(options.mu));
       return losses;
     },
-    afterStep(update, next) {
+    afterStep(step, next) {
       next();
       if (emaWeights.size === 0) return;
-      const weight = computeEmaWeight(update, chosen);
-      for (const [name, parameter] of update.run.model.weights) emaWeights.get(name)?.lerp_(parameter.detach(), weight);
+      const weight = computeEmaWeight(step, options);
+      for (const [name, parameter] of step.training.job.model.weights)
+        emaWeights.get(name)?.lerp_(parameter.detach(), weight);
     },
   };
 }
 
-/** What of the new weights goes into the slow copy, from the optimiser's own count, so that a captured step can be replayed. */
-function computeEmaWeight(
-  { run, optimizer }: OptimizerStep,
-  { emaDecay: beta, lateEmaDecay: laterBeta }: Options,
-): Tensor {
-  const early = optimizer.step.le(0.1 * run.totalSteps).to("float32");
-  return early.mul(laterBeta - beta).add(1 - laterBeta);
+/** The weight 1 - decay of the new weights. It uses the optimizer's step tensor, so that a graph can be replayed. */
+function computeEmaWeight({ training, optimizer }: OptimizerStep, { emaDecay, lateEmaDecay }: Options): Tensor {
+  const isEarly = optimizer.step.le(0.1 * training.totalSteps).to("float32");
+  return isEarly.mul(lateEmaDecay - emaDecay).add(1 - lateEmaDecay);
 }
 
+/** SMART: a smoothness term around each text and a proximal term to a moving average of the weights. */
 export const smart = defineMethod({
   name: "smart",
-  summary: "outputs that stay smooth around every text and close to a slow copy of the model",
+  summary: "keeps outputs smooth around each text and close to a moving average of the model",
   paper: "Jiang et al. 2020, SMART: Robust and Efficient Fine-Tuning through Principled Regularized Optimization",
-  options,
+  options: optionsSchema,
   create: createSmart,
 });

@@ -1,15 +1,17 @@
 import { type EncoderInput, embedWords } from "../models/index.js";
 import { trainMode } from "../nn/index.js";
 import type { Tensor } from "../tensor/index.js";
-import type { BatchContext } from "../train/index.js";
+import type { BatchContext, PassName } from "../train/index.js";
 
-/** The batch's word embeddings as a pass of that name reads them: [batch, length, hidden]. */
-export function embedBatchWords(step: BatchContext, pass: string): Tensor {
-  return embedWords(step.run.model.architecture.config, step.weights(pass, trainMode), step.batch.input.inputIds);
+/** The word embeddings of the batch with the weights of a pass: [batch, length, hidden]. */
+export function embedBatchWords(context: BatchContext, pass: PassName): Tensor {
+  const { config } = context.training.job.model.architecture;
+  return embedWords(config, context.weights(pass, trainMode), context.batch.input.inputIds);
 }
 
-/** The batch with its words shifted. */
-export function addPerturbation(step: BatchContext, words: Tensor, shift: Tensor): EncoderInput {
-  const { attentionBias: bias, tokenTypeIds: types } = step.batch.input;
-  return { attentionBias: bias, tokenTypeIds: types ?? null, wordEmbeddings: words.add(shift.to(words.dtype)) };
+/** The batch with perturbed word embeddings. */
+export function addPerturbation(context: BatchContext, embeddings: Tensor, perturbation: Tensor): EncoderInput {
+  const { attentionBias, tokenTypeIds } = context.batch.input;
+  const wordEmbeddings = embeddings.add(perturbation.to(embeddings.dtype));
+  return { attentionBias, tokenTypeIds: tokenTypeIds ?? null, wordEmbeddings };
 }

@@ -195,3 +195,28 @@ export function batchByLength(
   }
   return batches;
 }
+
+/** Maximum tokens per forward pass if no gradients are computed. */
+const inferenceTokens = { cpu: 4096, gpu: 65_536 };
+
+/** Groups texts of similar length into batches for forward passes without gradients. */
+export function batchForInference(encodings: readonly Encoding[], device: Device): number[][] {
+  return batchByLength(encodings, inferenceTokens[device === "cpu" ? "cpu" : "gpu"]);
+}
+
+/** Class probabilities of texts: row i of the result belongs to text i. */
+export async function predictProbabilities(
+  model: Pick<Model, "architecture" | "tokenizer">,
+  weights: Weights,
+  encodings: readonly Encoding[],
+  deviceConfig: DeviceConfig = cpuFloat32,
+  onBatch?: (done: number) => void,
+): Promise<Float32Array[]> {
+  const numTokens = encodings.reduce((sum, { ids }) => sum + ids.length, 0);
+  const classifier = createClassifier(model, weights, deviceConfig, numTokens);
+  try {
+    return await classify(classifier, encodings, onBatch);
+  } finally {
+    classifier.close();
+  }
+}

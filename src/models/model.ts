@@ -103,6 +103,11 @@ export function isHeadParameter(name: string): boolean {
   return name.startsWith(getHeadPrefix("hf")) || name.startsWith(getHeadPrefix("mlp"));
 }
 
+/** The parameters from pre-training: all except the head and newly initialized ones. */
+export function getPretrainedParameterNames(model: Pick<Model, "weights" | "newlyInitialized">): string[] {
+  return [...model.weights.keys()].filter((name) => !isHeadParameter(name) && !model.newlyInitialized.includes(name));
+}
+
 /** A model in memory: its architecture, its weights and its tokenizer. */
 export interface Model {
   readonly architecture: Architecture;

@@ -8,9 +8,10 @@
  * @module
  */
 export * from "./adamw.js";
-export * from "./flatten.js";
+
 export * from "./foreach.js";
 export * from "./layers.js";
 export * from "./losses.js";
+export * from "./multi-tensor.js";
 export { canPack, packWeight } from "./packed-linear.js";
 export * as schedules from "./schedules.js";

@@ -105,7 +105,7 @@ async function trainPreparedRun(
     },
     onStep(report) {
       callbacks.onStep?.(report);
-      onProgress?.({ stage: "train", done: report.step, total: report.steps, loss: report.loss });
+      onProgress?.({ stage: "train", done: report.step, total: report.totalSteps, loss: report.loss });
     },
     onProgress(stage, done, total) {
       callbacks.onProgress?.(stage, done, total);

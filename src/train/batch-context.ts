@@ -1,137 +1,158 @@
 import { type EncoderInput, forward, type ModelOutput } from "../models/index.js";
 import { type ForwardMode, trainMode, type Weights } from "../nn/index.js";
-import { cat, type DType, scope, type Tensor } from "../tensor/index.js";
-import { castWeights } from "./cast.js";
+import { cat, scope, type Tensor } from "../tensor/index.js";
+import type { Batch } from "./batch-transfer.js";
 import type { MethodStack } from "./method-stack.js";
-import type { RandomStreams } from "./random-streams.js";
-import type {
-  Batch,
-  BatchContext,
-  ForwardPass,
-  ForwardPassOptions,
-  NamedTensors,
-  TrainingContext,
-} from "./training-method.js";
+import { castWeights, computeGradients } from "./mixed-precision.js";
+import type { TrainingContext } from "./training-context.js";
+import type { NamedTensors, PassName, SharedPass } from "./training-method.js";
 
-/** What a step needs besides its batch. */
-export interface BatchContextDependencies {
-  readonly run: TrainingContext;
-  readonly stack: MethodStack;
-  readonly streams: RandomStreams;
-  /** The type that matrices are multiplied in; the leaves stay float32. */
-  readonly computeDtype: DType;
-  log(name: string, value: Tensor): void;
+/** How a forward pass differs from a plain one. */
+export interface ForwardPassOptions {
+  /** An input other than the batch itself. */
+  readonly input?: EncoderInput;
+  /** Fixed weights that no method changes (a teacher, a moving average). */
+  readonly weights?: Weights;
+  readonly mode?: ForwardMode;
+  /** A random stream other than the name of the pass, to share dropout masks between passes. */
+  readonly randomStream?: string;
 }
 
-export function createBatchContext(context: BatchContextDependencies, batch: Batch, number: number): BatchContext {
-  return new TrainingBatchContext(context, batch, number, batch.input);
+/** What can replace the defaults of a batch context. */
+export interface BatchContextOptions {
+  readonly stack?: MethodStack;
+  readonly input?: EncoderInput;
+  readonly extraLeaves?: NamedTensors;
+  readonly log?: (name: string, value: Tensor) => void;
 }
 
-class TrainingBatchContext implements BatchContext {
-  readonly #context: BatchContextDependencies;
-  #input: EncoderInput;
-  readonly #passes = new Map<string, ModelOutput>();
-  readonly #weights = new Map<string, Weights>();
-  readonly #cast = new Map<Weights, Weights>();
+/** One batch on its way through losses and gradients. */
+export class BatchContext {
+  readonly training: TrainingContext;
   readonly batch: Batch;
+  /** Counts batches over the complete training. The micro-batches of a batch have the same index. */
   readonly batchIndex: number;
+  /** Tensors besides the parameters whose gradients are computed too, by name. */
   readonly extraLeaves: NamedTensors;
+  readonly #stack: MethodStack;
+  readonly #log: (name: string, value: Tensor) => void;
+  #input: EncoderInput;
+  readonly #passes = new Map<PassName, ModelOutput>();
+  readonly #weights = new Map<string, Weights>();
+  readonly #castWeights = new Map<Weights, Weights>();
 
-  constructor(
-    context: BatchContextDependencies,
-    batch: Batch,
-    number: number,
-    input: EncoderInput,
-    leaves: NamedTensors = new Map(),
-  ) {
-    this.#context = context;
-    this.#input = input;
+  constructor(training: TrainingContext, batch: Batch, batchIndex: number, options: BatchContextOptions = {}) {
+    this.training = training;
     this.batch = batch;
-    this.batchIndex = number;
-    this.extraLeaves = leaves;
+    this.batchIndex = batchIndex;
+    this.extraLeaves = options.extraLeaves ?? new Map();
+    this.#stack = options.stack ?? training.stack;
+    this.#log = options.log ?? (() => {});
+    this.#input = options.input ?? batch.input;
   }
 
-  get run(): TrainingContext {
-    return this.#context.run;
-  }
-
-  pass(name: string, request: ForwardPassOptions = {}): ModelOutput {
+  /** Runs a forward pass once and remembers its output by name. */
+  pass(name: PassName, options: ForwardPassOptions = {}): ModelOutput {
     const known = this.#passes.get(name);
     if (known) return known;
-    const mode = request.mode ?? trainMode;
-    const output = this.#forward(name, request, mode);
+    const output = this.#forward(name, options);
     this.#passes.set(name, output);
     return output;
   }
 
-  hasPass(name: string): boolean {
+  /** Returns whether a pass of this name has run. */
+  hasPass(name: PassName): boolean {
     return this.#passes.has(name);
   }
 
-  passTwice(first: string, second: string): readonly [ModelOutput, ModelOutput] {
+  /** Runs two passes of the batch with different dropout masks as one batch of twice the size. */
+  passTwice(first: SharedPass, second: SharedPass): readonly [ModelOutput, ModelOutput] {
     const known = [this.#passes.get(first), this.#passes.get(second)];
     if (known[0] && known[1]) return [known[0], known[1]];
-    const double = this.#forward(`${first}+${second}`, { input: duplicateInput(this.#input) }, trainMode);
+    const both = this.#forward(`${first}+${second}`, { input: duplicateInput(this.#input) });
+    const { batchSize } = this.batch;
     const half = (start: number): ModelOutput => ({
-      logits: double.logits.narrow(0, start, this.batch.batchSize),
-      features: double.features.narrow(0, start, this.batch.batchSize),
+      logits: both.logits.narrow(0, start, batchSize),
+      features: both.features.narrow(0, start, batchSize),
     });
-    const outputs = [half(0), half(this.batch.batchSize)] as const;
+    const outputs = [half(0), half(batchSize)] as const;
     this.#passes.set(first, outputs[0]).set(second, outputs[1]);
     return outputs;
   }
 
-  #forward(name: string, request: ForwardPassOptions, mode: ForwardMode): ModelOutput {
-    const weights = request.weights ? this.#toComputeDtype(request.weights) : this.weights(name, mode);
-    this.enterRandomStream(request.randomStream ?? name);
-    const used = this.run.settings.dropout ? mode : { ...mode, training: false };
-    // What autograd does not need of the pass goes at once.
-    return scope(() => forward(this.run.model.architecture, weights, request.input ?? this.#input, used));
+  #forward(name: PassName, options: ForwardPassOptions): ModelOutput {
+    const { model, settings } = this.training.job;
+    const mode = options.mode ?? trainMode;
+    const weights = options.weights ? this.#toComputeDtype(options.weights) : this.weights(name, mode);
+    this.enterRandomStream(options.randomStream ?? name);
+    const usedMode = settings.dropout ? mode : { ...mode, training: false };
+    // The scope frees every intermediate tensor that autograd does not need.
+    return scope(() => forward(model.architecture, weights, options.input ?? this.#input, usedMode));
   }
 
-  weights(name: string, mode: ForwardMode): Weights {
+  /**
+   * The weights that a pass uses, in the compute dtype. Every method can change them, the outermost
+   * last. Repeated calls return the same tensors.
+   */
+  weights(name: PassName, mode: ForwardMode): Weights {
     const key = `${name} ${mode.training}`;
     const known = this.#weights.get(key);
     if (known) return known;
-    const pass: ForwardPass = { name, mode, context: this };
-    const weights = this.#toComputeDtype(this.#context.stack.weights(pass, this.run.model.weights));
+    const pass = { name, mode, context: this };
+    const weights = this.#toComputeDtype(this.#stack.weights(pass, this.training.job.model.weights));
     this.#weights.set(key, weights);
     return weights;
   }
 
-  /** Cast once a step, however many passes use them. */
+  /** Casts weights once per batch, even if several passes use them. */
   #toComputeDtype(weights: Weights): Weights {
-    if (this.#context.computeDtype === "float32") return weights;
-    if (weights === this.run.model.weights && this.run.lowPrecisionWeights) return this.run.lowPrecisionWeights.weights;
-    const known = this.#cast.get(weights);
+    const { lowPrecisionWeights } = this.training;
+    const { model, deviceConfig } = this.training.job;
+    if (deviceConfig.computeDtype === "float32") return weights;
+    if (weights === model.weights && lowPrecisionWeights) return lowPrecisionWeights.weights;
+    const known = this.#castWeights.get(weights);
     if (known) return known;
-    const cast = castWeights(this.run.model.architecture.config, weights, this.#context.computeDtype);
-    this.#cast.set(weights, cast);
+    const cast = castWeights(model.architecture.config, weights, deviceConfig.computeDtype);
+    this.#castWeights.set(weights, cast);
     return cast;
   }
 
-  enterRandomStream(...names: string[]): void {
-    const { microBatchIndex: part } = this.batch;
-    this.#context.streams.enter(this.batchIndex, part === 0 ? names : [...names, `part ${part}`]);
+  /** Computes the gradients of a loss; the gradient of an unused parameter is zero. */
+  computeGradients(loss: Tensor, parameters: NamedTensors, retainGraph = false): NamedTensors {
+    return computeGradients(loss, parameters, this.training.lowPrecisionWeights, retainGraph);
   }
 
-  withInput(input: (derived: BatchContext) => EncoderInput, leaves?: NamedTensors): BatchContext {
-    const derived = new TrainingBatchContext(this.#context, this.batch, this.batchIndex, this.#input, leaves);
-    derived.#input = input(derived);
+  /** Seeds the device's generator from (seed, batch index, names): later draws depend on nothing else. */
+  enterRandomStream(...names: string[]): void {
+    const { microBatchIndex } = this.batch;
+    this.training.streams.enter(this.batchIndex, microBatchIndex === 0 ? names : [...names, `part ${microBatchIndex}`]);
+  }
+
+  /**
+   * Returns the same batch with another input and without remembered passes. The input may use the
+   * weights of the new context. The random streams stay the same.
+   */
+  withInput(createInput: (derived: BatchContext) => EncoderInput, extraLeaves: NamedTensors = new Map()): BatchContext {
+    const options = { stack: this.#stack, log: this.#log, input: this.#input, extraLeaves };
+    const derived = new BatchContext(this.training, this.batch, this.batchIndex, options);
+    derived.#input = createInput(derived);
     return derived;
   }
 
+  /** Logs a number; it is read from the device when events are written. */
   log(name: string, value: Tensor): void {
-    this.#context.log(name, value);
+    this.#log(name, value);
   }
 }
 
-/** An input twice over, in one batch. */
+/** Repeats an input twice in one batch. */
 function duplicateInput(input: EncoderInput): EncoderInput {
-  const duplicate = (tensor: Tensor | null | undefined): Tensor | null => (tensor ? cat([tensor, tensor], 0) : null);
-  const shared = { attentionBias: duplicate(input.attentionBias), tokenTypeIds: duplicate(input.tokenTypeIds) };
-  if ("inputIds" in input) return { ...shared, inputIds: cat([input.inputIds, input.inputIds], 0) };
-  if ("wordEmbeddings" in input)
-    return { ...shared, wordEmbeddings: cat([input.wordEmbeddings, input.wordEmbeddings], 0) };
-  return { ...shared, embeddingOutput: cat([input.embeddingOutput, input.embeddingOutput], 0) };
+  const duplicate = (tensor: Tensor): Tensor => cat([tensor, tensor], 0);
+  const shared = {
+    attentionBias: input.attentionBias ? duplicate(input.attentionBias) : null,
+    tokenTypeIds: input.tokenTypeIds ? duplicate(input.tokenTypeIds) : null,
+  };
+  if ("inputIds" in input) return { ...shared, inputIds: duplicate(input.inputIds) };
+  if ("wordEmbeddings" in input) return { ...shared, wordEmbeddings: duplicate(input.wordEmbeddings) };
+  return { ...shared, embeddingOutput: duplicate(input.embeddingOutput) };
 }

@@ -1,12 +1,91 @@
-import { readStagedInput, toNamedArrays } from "../models/index.js";
-import { type Device, type HostTensor, StagingBuffers, type Tensor } from "../tensor/index.js";
+import { readStagedInput, type TokenInput, toModelInput, toNamedArrays } from "../models/index.js";
+import { type Device, type HostTensor, StagingBuffers, type Tensor, tensor } from "../tensor/index.js";
+import { type PaddedBatch, padBatch } from "../text/batch.js";
+import type { TokenizedExample } from "./dataset.js";
 import type { MethodStack } from "./method-stack.js";
-import { collateExtras, createBatch, getLabels } from "./runner.js";
-import type { Batch, HostBatch } from "./training-method.js";
+import type { TrainingContext } from "./training-context.js";
+import type { TrainingJob } from "./training-job.js";
+import type { NamedTensors } from "./training-method.js";
+
+/** A batch on the host. */
+export interface HostBatch {
+  /** Positions in the dataset. */
+  readonly indices: Int32Array;
+  readonly items: readonly TokenizedExample[];
+  readonly padded: PaddedBatch;
+  /** If a batch was split: the position of this micro-batch. The others follow the first one. */
+  readonly microBatchIndex: number;
+}
+
+/** A batch on the device. */
+export interface Batch {
+  readonly input: TokenInput;
+  readonly labels: Tensor; // [batch]
+  readonly batchSize: number;
+  readonly sequenceLength: number;
+  readonly microBatchIndex: number;
+  /** An array that a method added in `collate`. */
+  getExtra(name: string): Tensor;
+}
+
+/** GPU batches have few different lengths, so that few CUDA graphs are captured. CPU batches are padded as little as possible. */
+const lengthMultiple = { cpu: 1, gpu: 16 };
+
+/** Collects and pads training examples. */
+export function toHostBatch(
+  { train, model, deviceConfig }: Pick<TrainingJob, "train" | "model" | "deviceConfig">,
+  indices: Int32Array,
+  microBatchIndex = 0,
+): HostBatch {
+  const items = Array.from(indices, (index) => train.items[index]!);
+  const padded = padBatch(
+    items.map((item) => item.encoding),
+    model.tokenizer.special.padId,
+    {
+      multiple: deviceConfig.device === "cpu" ? lengthMultiple.cpu : lengthMultiple.gpu,
+      ...(train.maxLength && { maxLength: train.maxLength }),
+    },
+  );
+  return { indices, items, padded, microBatchIndex };
+}
+
+/** Copies a batch to the device, together with the arrays that the methods add. */
+export function toBatch({ job, stack }: Pick<TrainingContext, "job" | "stack">, host: HostBatch): Batch {
+  const { device } = job.deviceConfig;
+  const input = toModelInput(host.padded, device);
+  const labels = tensor(getLabels(host), [host.items.length], { device });
+  const extras = new Map(
+    collateExtras(stack, host).map(([name, { values, shape }]) => [name, tensor(values, shape, { device })]),
+  );
+  return createBatch(host, input, labels, extras);
+}
+
+function getLabels(host: HostBatch): Int32Array {
+  return Int32Array.from(host.items, (item) => item.example.label);
+}
+
+function collateExtras(stack: MethodStack, host: HostBatch): [string, HostTensor][] {
+  return stack.methods.flatMap((method) => Object.entries(method.collate?.(host) ?? {}));
+}
+
+function createBatch(host: HostBatch, input: TokenInput, labels: Tensor, extras: NamedTensors): Batch {
+  return {
+    input,
+    labels,
+    batchSize: host.padded.batchSize,
+    sequenceLength: host.padded.sequenceLength,
+    microBatchIndex: host.microBatchIndex,
+    getExtra(name) {
+      const extra = extras.get(name);
+      if (!extra) throw new Error(`No method added ${name} to the batch.`);
+      return extra;
+    },
+  };
+}
 
 const extraPrefix = "extra.";
 
-/** All numbers of a batch by name: the input's, the labels, and what layers add. */
+/** Every array of a batch by name: the input, the labels, and those that the methods add. */
 export function collectHostArrays(host: HostBatch, stack: MethodStack): Map<string, HostTensor> {
   const arrays = toNamedArrays(host.padded);
   arrays.set("labels", { values: getLabels(host), shape: [host.padded.batchSize] });
@@ -14,7 +93,7 @@ export function collectHostArrays(host: HostBatch, stack: MethodStack): Map<stri
   return arrays;
 }
 
-/** Device tensors that keep their place, for batches of one shape. */
+/** Device tensors at fixed addresses, for all batches of one shape. */
 export class DeviceBuffers {
   readonly #staging: StagingBuffers;
   readonly #extras: ReadonlyMap<string, Tensor>;
@@ -26,7 +105,7 @@ export class DeviceBuffers {
     this.#staging = staging;
   }
 
-  /** Starts the copy of a batch; the host does not wait for it. */
+  /** Starts to copy a batch to the device. The host does not wait for the copy. */
   fill(host: HostBatch, arrays: ReadonlyMap<string, HostTensor>): Batch {
     this.#staging.fill(arrays);
     return createBatch(host, readStagedInput(this.#staging), this.#staging.get("labels") as Tensor, this.#extras);

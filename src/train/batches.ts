@@ -2,70 +2,77 @@ import { UserError } from "../errors.js";
 import type { Rng } from "../tensor/index.js";
 import { bucketBatches } from "../text/batch.js";
 import type { Dataset } from "./dataset.js";
+import type { TrainSettings } from "./settings.js";
 
 /**
- * shuffled: as they come. balanced: every class equally in every batch (RIFT's code). one-class: a batch holds one class, drawn in
- * proportion to its share (RIFT, Algorithm 1, line 3).
+ * How examples are grouped into batches.
+ * - shuffled: in random order.
+ * - class-balanced: equally many of each class in every batch (RIFT's released code).
+ * - single-class: one class per batch, in proportion to its frequency (RIFT, Algorithm 1, line 3).
  */
-export type BatchSampler = "shuffled" | "class-balanced" | "single-class";
+type BatchSampler = TrainSettings["batchSampler"];
 
-/** The batches of an epoch: positions in the data set, decided by the stream alone. Texts of similar length lie together. */
+/** The batches of an epoch as positions in the dataset. They depend only on `rng`. Batches have texts of similar length. */
 export function createEpochBatches(
   dataset: Dataset,
-  classes: number,
-  mode: BatchSampler,
-  size: number,
+  numLabels: number,
+  sampler: BatchSampler,
+  batchSize: number,
   rng: Rng,
 ): Int32Array[] {
-  const order = (positions: number[], name: string): Int32Array =>
+  const shuffle = (positions: number[], name: string): Int32Array =>
     rng.fork("order", name).shuffle(Int32Array.from(positions));
-  const random = rng.fork("batches");
-  const bucket = (positions: Int32Array, rows: number): Int32Array[] =>
-    bucketBatches(dataset.lengths, rows, positions, () => random.next());
-  if (mode === "shuffled") return bucket(order([...dataset.items.keys()], "all"), size);
+  const batchRng = rng.fork("batches");
+  const bucket = (positions: Int32Array): Int32Array[] =>
+    bucketBatches(dataset.lengths, batchSize, positions, () => batchRng.next());
+  if (sampler === "shuffled") return bucket(shuffle([...dataset.items.keys()], "all"));
 
-  const byClass: number[][] = Array.from({ length: classes }, () => []);
+  const byClass: number[][] = Array.from({ length: numLabels }, () => []);
   for (const [position, item] of dataset.items.entries()) byClass[item.example.label]?.push(position);
   const missing = byClass.findIndex((positions) => positions.length === 0);
   if (missing >= 0)
     throw new UserError(
-      `batches ${mode}: the training data holds no example of class ${missing}; use batchSampler: shuffled, or data with every class`,
+      `train.batchSampler ${sampler}: the training data has no example of class ${missing}. ` +
+        "Use batchSampler: shuffled, or data with every class.",
     );
-  const streams = byClass.map((positions, label) => order(positions, `class ${label}`));
-  if (mode === "single-class") {
-    const batches = streams.flatMap((positions) => bucket(positions, size));
-    return rng.fork("classes").shuffle(batches);
-  }
-  if (size % classes !== 0)
+  const shuffled = byClass.map((positions, label) => shuffle(positions, `class ${label}`));
+  if (sampler === "single-class") return rng.fork("classes").shuffle(shuffled.flatMap(bucket));
+  if (batchSize % numLabels !== 0)
     throw new UserError(
-      `batchSampler class-balanced: expected a batch size that ${classes} classes divide evenly, received ${size}; use ${Math.ceil(size / classes) * classes}`,
+      `train.batchSampler class-balanced: the batch size must be a multiple of ${numLabels} classes, received ` +
+        `${batchSize}. Use ${Math.ceil(batchSize / numLabels) * numLabels}.`,
     );
-  return createBalancedBatches(dataset, streams, size / classes, random);
+  return createBalancedBatches(dataset, shuffled, batchSize / numLabels, batchRng);
 }
 
-/** Equally many of each class, classes one after the other; ends with the smallest class. Within a window, long goes with long. */
+/** Batches that can be sorted by length together. */
+const windowSize = 50;
+
+/** Batches with the same number of examples of each class, until the smallest class is used up. */
 function createBalancedBatches(
   dataset: Dataset,
-  streams: readonly Int32Array[],
-  each: number,
-  random: Rng,
+  byClass: readonly Int32Array[],
+  perClass: number,
+  rng: Rng,
 ): Int32Array[] {
-  const count = Math.floor(Math.min(...streams.map((stream) => stream.length)) / each);
+  const count = Math.floor(Math.min(...byClass.map((positions) => positions.length)) / perClass);
   if (count === 0)
     throw new UserError(
-      `batchSampler class-balanced: expected at least ${each} examples of every class for one batch; use a smaller batch size`,
+      `train.batchSampler class-balanced: a batch needs at least ${perClass} examples of every class. ` +
+        "Use a smaller train.batchSize.",
     );
-  const window = 50;
   const batches: Int32Array[] = [];
-  for (let start = 0; start < count; start += window) {
-    const inWindow = Math.min(window, count - start);
-    const sorted = streams.map((stream) =>
-      stream
-        .slice(start * each, (start + inWindow) * each)
-        .sort((a, b) => (dataset.lengths[a] ?? 0) - (dataset.lengths[b] ?? 0)),
+  for (let start = 0; start < count; start += windowSize) {
+    const inWindow = Math.min(windowSize, count - start);
+    const sorted = byClass.map((positions) =>
+      positions
+        .slice(start * perClass, (start + inWindow) * perClass)
+        .sort((a, b) => dataset.lengths[a]! - dataset.lengths[b]!),
     );
     for (let i = 0; i < inWindow; i++)
-      batches.push(Int32Array.from(sorted.flatMap((stream) => [...stream.subarray(i * each, (i + 1) * each)])));
+      batches.push(
+        Int32Array.from(sorted.flatMap((positions) => [...positions.subarray(i * perClass, (i + 1) * perClass)])),
+      );
   }
-  return random.shuffle(batches);
+  return rng.shuffle(batches);
 }

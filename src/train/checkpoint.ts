@@ -12,33 +12,34 @@ import type { NamedTensors } from "./training-method.js";
 
 const bestSchema = z.object({ step: z.number(), value: z.number(), metrics: z.record(z.string(), z.number()) });
 
-/** Where a run stands; with the tensors beside it, all that the next step depends on. */
+const countSchema = z.number().int().nonnegative();
+
+/** The progress of a run. With the tensors of the checkpoint, the next step depends on nothing else. */
 const stateSchema = z.object({
-  format: z.literal(1),
-  /** Updates done. */
-  step: z.number().int().nonnegative(),
-  /** The update's place in the data: epoch, and updates done of it. */
-  epoch: z.number().int().nonnegative(),
-  inEpoch: z.number().int().nonnegative(),
-  /** The step of the last evaluation that was finished. */
-  evaluated: z.number().int().nonnegative(),
+  format: z.literal(2),
+  /** Optimizer steps done. */
+  step: countSchema,
+  epoch: countSchema,
+  /** Optimizer steps done in this epoch. */
+  stepInEpoch: countSchema,
+  /** The step of the last finished evaluation. */
+  lastEvaluatedStep: countSchema,
   best: bestSchema.nullable(),
-  /** Evaluations since the best one. */
-  waited: z.number().int().nonnegative(),
-  /** Bytes of events.jsonl and timings.jsonl that belong to the steps done. */
-  eventBytes: z.number().int().nonnegative(),
-  timingBytes: z.number().int().nonnegative(),
+  evaluationsSinceBest: countSchema,
+  /** Bytes of events.jsonl and timings.jsonl that belong to these steps. */
+  eventBytes: countSchema,
+  timingBytes: countSchema,
 });
 export type CheckpointState = z.output<typeof stateSchema>;
 
 const fileSchema = z.object({ state: stateSchema, hashes: z.record(z.string(), z.string()) });
 
 const checkpointPrefix = "step-";
-/** How a folder is called while it is filled. */
+/** Prefix of a folder that is still being written. */
 const temporaryPrefix = ".writing-";
 const formatCheckpointName = (step: number): string => `${checkpointPrefix}${String(step).padStart(8, "0")}`;
 
-/** Checkpoints of a run, one folder each. A folder appears whole or not at all: it is filled under another name and renamed. */
+/** The checkpoints of a run, one folder each. A folder is written under a temporary name and then renamed, so it is always complete. */
 export class CheckpointStore {
   readonly #folder: string;
 
@@ -50,7 +51,7 @@ export class CheckpointStore {
     return join(this.#folder, formatCheckpointName(step));
   }
 
-  /** Writes a checkpoint: groups of tensors, a file each, then the state with the files' hashes. One of the same step stays as it is. */
+  /** Writes one file per group of tensors, then the state with their hashes. An existing checkpoint of this step stays. */
   async save(state: CheckpointState, groups: Readonly<Record<string, NamedTensors>>): Promise<void> {
     const target = this.getPath(state.step);
     if (existsSync(target)) return;
@@ -98,8 +99,8 @@ export class CheckpointStore {
   }
 
   /**
-   * The newest checkpoint that is whole, the one of its best step too. Damaged ones are named and removed, as is all of them where
-   * the run starts anew: what comes after will be written again.
+   * Finds the newest checkpoint that is intact together with the checkpoint of its best step.
+   * Damaged checkpoints are reported and removed. Without `resume`, all are removed.
    */
   async findNewest(resume: boolean, warn: (message: string) => void): Promise<CheckpointState | null> {
     await this.#removeUnfinished();
@@ -107,14 +108,14 @@ export class CheckpointStore {
       try {
         if (resume) return await this.#verifyWithBest(step);
       } catch (error) {
-        warn(`the checkpoint of step ${step} is damaged and not used: ${getErrorMessage(error)}`);
+        warn(`Ignoring the damaged checkpoint of step ${step}: ${getErrorMessage(error)}`);
       }
       await rm(this.getPath(step), { recursive: true, force: true });
     }
     return null;
   }
 
-  /** What a killed process left half-written. */
+  /** Removes what a killed process left unfinished. */
   async #removeUnfinished(): Promise<void> {
     for (const name of await readdir(this.#folder))
       if (name.startsWith(temporaryPrefix)) await rm(join(this.#folder, name), { recursive: true, force: true });
@@ -130,17 +131,17 @@ export class CheckpointStore {
     const { state, hashes } = await this.#readState(step);
     for (const [file, hash] of Object.entries(hashes)) {
       if ((await sha256File(join(this.getPath(step), file))) !== hash)
-        throw new Error(`${file} does not have the content that was written`);
+        throw new Error(`the content of ${file} does not match its hash`);
     }
     return state;
   }
 
   async #readState(step: number): Promise<z.output<typeof fileSchema>> {
     const path = join(this.getPath(step), "state.json");
-    return validate(fileSchema, await readJson(path, "the checkpoint's state"), path);
+    return validate(fileSchema, await readJson(path, "the checkpoint state"), path);
   }
 
-  /** The tensors of one group of a checkpoint, on the CPU. They live until freed. */
+  /** Reads one group of tensors of a checkpoint onto the CPU. The caller frees them. */
   async readTensors(step: number, group: string): Promise<Map<string, Tensor>> {
     const file = await openSafetensors(join(this.getPath(step), `${group}.safetensors`));
     try {
@@ -155,15 +156,15 @@ export class CheckpointStore {
     }
   }
 
-  /** Removes all but the newest `keepCount` and those that are the best of one of them: without it none of them is whole. */
+  /** Keeps the newest `keepCount` checkpoints and the best ones that they refer to; removes the others. */
   async prune(keepCount: number): Promise<void> {
     const steps = await this.listSteps();
-    const bests = new Set(await Promise.all(steps.slice(-keepCount).map((step) => this.#readBestStep(step))));
+    const bestSteps = new Set(await Promise.all(steps.slice(-keepCount).map((step) => this.#readBestStep(step))));
     for (const step of steps.slice(0, -keepCount))
-      if (!bests.has(step)) await rm(this.getPath(step), { recursive: true, force: true });
+      if (!bestSteps.has(step)) await rm(this.getPath(step), { recursive: true, force: true });
   }
 
-  /** The best step that a checkpoint names; null where there is none, or its state cannot be read. */
+  /** The best step of a checkpoint; null if there is none or the state cannot be read. */
   async #readBestStep(step: number): Promise<number | null> {
     return this.#readState(step).then(
       ({ state }) => state.best?.step ?? null,
@@ -172,19 +173,19 @@ export class CheckpointStore {
   }
 }
 
-/** Parameters and moments are float32, masks of elements bool. */
+/** Parameters and moments are float32; element masks are bool. */
 function toSafetensorsDtype(tensor: Tensor): "F32" | "BOOL" {
   if (tensor.dtype !== "float32" && tensor.dtype !== "bool")
-    throw new Error(`a checkpoint holds float32 and bool, not ${tensor.dtype}`);
+    throw new Error(`A checkpoint can store float32 and bool tensors, not ${tensor.dtype}.`);
   return tensor.dtype === "bool" ? "BOOL" : "F32";
 }
 
-/** Copies saved values into tensors of the same names; every name must be there. */
-export function restoreTensors(targets: NamedTensors, saved: NamedTensors, what: string): void {
+/** Copies saved values into the tensors of the same names and frees the saved ones. `kind` is for errors. */
+export function restoreTensors(targets: NamedTensors, saved: NamedTensors, kind: string): void {
   noGrad(() => {
     for (const [name, target] of targets) {
       const value = saved.get(name);
-      if (!value) throw new Error(`the checkpoint holds no ${what} ${name}`);
+      if (!value) throw new Error(`The checkpoint has no ${kind} ${name}.`);
       target.copy_(value);
     }
   });

@@ -1,87 +1,80 @@
 import { captureGraph, free, type CudaGraph, keep, noGrad, scope } from "../tensor/index.js";
-import { collectHostArrays, DeviceBuffers } from "./batch-transfer.js";
-import type { CudaRandomStreams, Entered } from "./random-streams.js";
-import {
-  type ApplyUpdate,
-  applyImmediately,
-  type RunnerContext,
-  runOptimizerStep,
-  type StepRunner,
-  type StepScalars,
-} from "./runner.js";
-import type { HostBatch, HostTensor } from "./training-method.js";
+import { collectHostArrays, DeviceBuffers, type HostBatch } from "./batch-transfer.js";
+import { type ApplyUpdate, applyImmediately, runOptimizerStep, type StepScalars } from "./optimizer-step.js";
+import type { CudaRandomStreams, EnteredStream } from "./random-streams.js";
+import type { StepRunner } from "./step-runner.js";
+import type { TrainingContext } from "./training-context.js";
+import type { HostTensor } from "./training-method.js";
 
-/** What updates of one shape share: the places of their batches, and their work once it is recorded. */
+/** What steps of one shape share: input buffers, and the graph once it is captured. */
 interface GraphBucket {
   readonly buffers: readonly DeviceBuffers[];
-  /** The random streams that its work enters; null before its first update. */
-  enteredStreams: readonly Entered[] | null;
+  /** The random streams that a step enters; null before the first step. */
+  enteredStreams: readonly EnteredStream[] | null;
   captured: { readonly graph: CudaGraph; readonly output: StepScalars } | null;
 }
 
-/** What is recorded changes nothing yet: where memory ends, it can be done over. */
+/** A captured change has no effect yet, so a step that runs out of memory can be repeated. */
 const applyDuringCapture: ApplyUpdate = (change) => change();
 
 /**
- * Runs updates as CUDA graphs. The first update of a shape (rows, length, phase of the methods) runs operator by operator and is a
- * real update of the run; the second is recorded and replayed; from then on the shape is one launch. Both ways draw from the same
- * random streams, so the way an update ran leaves no trace in the results.
+ * Runs steps as CUDA graphs. The first step of each shape (batch size, length, graph key of the
+ * methods) runs eagerly and counts as a normal step. The second step is captured and replayed;
+ * later ones are only replayed. All use the same random streams, so the results are identical.
  */
-export function cudaGraphRunner(context: RunnerContext & { readonly streams: CudaRandomStreams }): StepRunner {
-  const { run, stack, streams } = context;
+export function cudaGraphRunner(training: TrainingContext & { readonly streams: CudaRandomStreams }): StepRunner {
+  const { job, stack, streams } = training;
   const buckets = new Map<string, GraphBucket>();
 
   function getOrCreateBucket(
-    number: number,
-    hosts: readonly HostBatch[],
-    batches: readonly ReadonlyMap<string, HostTensor>[],
+    stepIndex: number,
+    hostBatches: readonly HostBatch[],
+    arrays: readonly ReadonlyMap<string, HostTensor>[],
   ): GraphBucket {
-    const sizes = batches.map((arrays) => [...arrays].map(([name, { shape }]) => [name, shape]));
-    const parts = hosts.map(({ microBatchIndex: part }) => part);
-    const key = JSON.stringify([stack.graphKey(number), parts, sizes]);
+    const shapes = arrays.map((batch) => [...batch].map(([name, { shape }]) => [name, shape]));
+    const microBatches = hostBatches.map(({ microBatchIndex }) => microBatchIndex);
+    const key = JSON.stringify([stack.getGraphKey(stepIndex), microBatches, shapes]);
     const known = buckets.get(key);
     if (known) return known;
-    const shape: GraphBucket = {
-      buffers: batches.map((arrays) => new DeviceBuffers(arrays, run.device)),
+    const bucket: GraphBucket = {
+      buffers: arrays.map((batch) => new DeviceBuffers(batch, job.deviceConfig.device)),
       enteredStreams: null,
       captured: null,
     };
-    buckets.set(key, shape);
-    return shape;
+    buckets.set(key, bucket);
+    return bucket;
   }
 
   return {
-    runStep: (number, hosts) =>
+    runStep: (stepIndex, hostBatches) =>
       scope(() => {
-        const arrays = hosts.map((host) => collectHostArrays(host, stack));
-        const shape = getOrCreateBucket(number, hosts, arrays);
-        const batches = hosts.map((host, i) =>
-          (shape.buffers[i] as DeviceBuffers).fill(host, arrays[i] as ReadonlyMap<string, HostTensor>),
-        );
-        const base = number * run.settings.gradientAccumulationSteps;
-        const work = (apply: ApplyUpdate): StepScalars => runOptimizerStep(context, number, batches, apply);
-        if (!shape.enteredStreams) {
-          const { result, entered } = streams.recordEntered(base, () => work(applyImmediately));
-          shape.enteredStreams = entered;
+        const arrays = hostBatches.map((host) => collectHostArrays(host, stack));
+        const bucket = getOrCreateBucket(stepIndex, hostBatches, arrays);
+        const batches = hostBatches.map((host, i) => bucket.buffers[i]!.fill(host, arrays[i]!));
+        const firstBatchIndex = stepIndex * job.settings.gradientAccumulationSteps;
+        const runStep = (apply: ApplyUpdate): StepScalars => runOptimizerStep(training, stepIndex, batches, apply);
+        if (!bucket.enteredStreams) {
+          const { result, entered } = streams.recordEntered(firstBatchIndex, () => runStep(applyImmediately));
+          bucket.enteredStreams = entered;
           return keep(result);
         }
-        if (!shape.captured) {
-          const states = shape.enteredStreams.map(({ state }) => state);
-          const { graph, result } = streams.recordEntered(base, () =>
-            captureGraph(states, () => keep(scope(() => work(applyDuringCapture)))),
+        if (!bucket.captured) {
+          const states = bucket.enteredStreams.map(({ state }) => state);
+          const { graph, result } = streams.recordEntered(firstBatchIndex, () =>
+            captureGraph(states, () => keep(scope(() => runStep(applyDuringCapture)))),
           ).result;
-          shape.captured = { graph, output: result };
+          bucket.captured = { graph, output: result };
         }
-        streams.seed(base, shape.enteredStreams);
-        const { graph, output } = shape.captured;
+        streams.seed(firstBatchIndex, bucket.enteredStreams);
+        const { graph, output } = bucket.captured;
         graph.replay();
         return keep({ names: output.names, values: noGrad(() => output.values.clone()) });
       }),
     dispose() {
-      for (const { captured: recorded, buffers } of buckets.values()) {
-        recorded?.graph.free();
-        if (recorded) free(recorded.output.values);
-        for (const each of buffers) each.dispose();
+      for (const { captured, buffers } of buckets.values()) {
+        captured?.graph.free();
+        if (captured) free(captured.output.values);
+        for (const buffer of buffers) buffer.dispose();
       }
     },
   };

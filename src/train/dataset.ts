@@ -3,22 +3,23 @@ import type { Example } from "../tasks/task.js";
 import { bucketLength } from "../text/batch.js";
 import type { Encoding, WordLevelEncoding } from "../text/encoding.js";
 
-/** An example as the model reads it. */
+/** An example with its tokens. */
 export interface TokenizedExample {
   readonly example: Example;
   readonly encoding: Encoding | WordLevelEncoding;
 }
 
-/** Examples encoded once, with their lengths at hand. */
+/** Tokenized examples with their lengths. */
 export interface Dataset {
   readonly items: readonly TokenizedExample[];
   readonly lengths: Int32Array;
-  /** How many texts were cut to the maximum length. */
+  /** Number of texts that were truncated to the maximum length. */
   readonly truncatedCount: number;
-  /** Tokens that a batch may be long: no text is longer, and the model may have no more positions. */
+  /** Maximum padded length of a batch. No text is longer, and the model may have no more positions. */
   readonly maxLength?: number;
 }
 
+/** Tokenizes examples for a model. */
 export function toDataset(
   model: Pick<Model, "tokenizer" | "tokenization" | "maxLength" | "architecture">,
   examples: readonly Example[],
@@ -28,13 +29,13 @@ export function toDataset(
     items,
     lengths: Int32Array.from(items, (item) => item.encoding.ids.length),
     truncatedCount: items.reduce((count, item) => count + (item.encoding.truncated ? 1 : 0), 0),
-    // In steps that a GPU reads at once.
+    // A multiple of 8 suits GPU kernels.
     maxLength: Math.min(bucketLength(model.maxLength, 8), model.architecture.config.maxLength),
   };
 }
 
-/** The words of an item; an error where it was not read word by word. */
+/** The word-level encoding of an item. Throws an error if the model uses subwords. */
 export function getWordLevelEncoding(item: TokenizedExample): WordLevelEncoding {
-  if (!("words" in item.encoding)) throw new Error("the text was not read with the word encoding");
+  if (!("words" in item.encoding)) throw new Error("This text was not tokenized at word level.");
   return item.encoding;
 }

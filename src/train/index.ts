@@ -1,11 +1,10 @@
-export { type BatchSampler as BatchMode, createEpochBatches as epochBatches } from "./batches.js";
-export { benchmarkSteps as measureUpdates, type StepBenchmark as Measurement } from "./benchmark-steps.js";
+export { BatchContext, type ForwardPassOptions } from "./batch-context.js";
+export type { Batch, HostBatch } from "./batch-transfer.js";
+export { benchmarkSteps, type StepBenchmark } from "./benchmark-steps.js";
 export * from "./dataset.js";
-export { computeGradients as gradientsOf } from "./gradients.js";
-export * from "./job.js";
-export { MethodStack as Stack } from "./method-stack.js";
-export * from "./predict.js";
 export { type TrainSettings, trainSettingsSchema } from "./settings.js";
-export { averageGradients as averaged, sumLosses as totalOf } from "./standard-fine-tuning.js";
+export { averageGradients } from "./standard-fine-tuning.js";
 export { train } from "./trainer.js";
+export type { TrainingContext } from "./training-context.js";
+export * from "./training-job.js";
 export type * from "./training-method.js";

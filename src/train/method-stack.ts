@@ -1,8 +1,9 @@
 import { UserError } from "../errors.js";
 import type { Weights } from "../nn/index.js";
+import type { BatchContext } from "./batch-context.js";
 import { computeTaskLosses, computeTotalGradients, createUnmaskedUpdates } from "./standard-fine-tuning.js";
+import type { TrainingJob } from "./training-job.js";
 import type {
-  BatchContext,
   ForwardPass,
   Gradients,
   Losses,
@@ -11,7 +12,7 @@ import type {
   TrainingMethod,
 } from "./training-method.js";
 
-/** Layers over standard fine-tuning, innermost first: each hook starts at the outermost layer that has it. */
+/** Methods on top of standard fine-tuning, innermost first. A hook starts at the outermost method that has it. */
 export class MethodStack {
   readonly methods: readonly TrainingMethod[];
   readonly #outermostFirst: readonly TrainingMethod[];
@@ -21,86 +22,88 @@ export class MethodStack {
     this.#outermostFirst = [...methods].reverse();
   }
 
-  /** Refuses a list of methods that cannot work together, with the reason. */
-  checkCompatibility(run: Parameters<NonNullable<TrainingMethod["checkCompatibility"]>>[1]): void {
-    const owners = new Map<string, { layer: string; doing: string }>();
-    for (const [i, layer] of this.methods.entries()) {
-      if (this.methods.some((other, j) => j < i && other.name === layer.name))
-        throw new UserError(`method: ${layer.name} is named twice; name it once`);
-      for (const [role, doing] of Object.entries(layer.exclusiveRoles ?? {})) {
+  /** Throws an error with the reason if the methods cannot work together. */
+  checkCompatibility(job: TrainingJob): void {
+    const owners = new Map<string, { name: string; task: string }>();
+    for (const [i, method] of this.methods.entries()) {
+      const { name } = method;
+      if (this.methods.some((other, j) => j < i && other.name === name))
+        throw new UserError(`methods: ${name} is listed twice. List it once.`);
+      for (const [role, task] of Object.entries(method.traits?.exclusiveRoles ?? {})) {
         const owner = owners.get(role);
         if (owner)
           throw new UserError(
-            `method: ${layer.name} cannot go with ${owner.layer}: ${layer.name} ${doing}, and ${owner.layer} ${owner.doing}; leave one of them out`,
+            `methods: ${name} cannot be combined with ${owner.name}: ${name} ${task}, and ${owner.name} ${owner.task}. ` +
+              "Remove one of them.",
           );
-        owners.set(role, { layer: layer.name, doing });
+        owners.set(role, { name, task });
       }
-      const reason = layer.checkCompatibility?.(this.methods.slice(0, i), run);
-      if (reason) throw new UserError(`method: ${layer.name}: ${reason}`);
+      const reason = method.checkCompatibility?.(this.methods.slice(0, i), job);
+      if (reason) throw new UserError(`methods: ${name}: ${reason}`);
     }
   }
 
-  weights(pass: ForwardPass, leaves: Weights): Weights {
+  weights(pass: ForwardPass, parameters: Weights): Weights {
     return this.#chain(
       "weights",
-      (layer, next: () => Weights) => layer.weights?.(pass, next),
-      () => leaves,
+      (method, next: () => Weights) => method.weights?.(pass, next),
+      () => parameters,
     );
   }
 
-  losses(step: BatchContext): Losses {
-    return this.#perStep("losses", step, computeTaskLosses);
+  losses(context: BatchContext): Losses {
+    return this.#chainBatch("losses", context, computeTaskLosses);
   }
 
-  gradients(step: BatchContext): Gradients {
-    return this.#perStep("gradients", step, (at) => computeTotalGradients(at, this.losses(at)));
+  gradients(context: BatchContext): Gradients {
+    return this.#chainBatch("gradients", context, (inner) => computeTotalGradients(inner, this.losses(inner)));
   }
 
-  transformUpdates(update: OptimizerStep): ParameterUpdates {
+  transformUpdates(step: OptimizerStep): ParameterUpdates {
     return this.#chain(
       "transformUpdates",
-      (layer, next: () => ParameterUpdates) => layer.transformUpdates?.(update, next),
-      () => createUnmaskedUpdates(update),
+      (method, next: () => ParameterUpdates) => method.transformUpdates?.(step, next),
+      () => createUnmaskedUpdates(step),
     );
   }
 
-  afterStep(update: OptimizerStep): void {
+  afterStep(step: OptimizerStep): void {
     this.#chain(
       "afterStep",
-      (layer, next: () => true) => {
-        layer.afterStep?.(update, next);
+      (method, next: () => true) => {
+        method.afterStep?.(step, next);
         return true as const;
       },
       () => true as const,
     );
   }
 
-  /** Which work an update does: equal phases do the same. */
-  graphKey(update: number): string {
-    return this.methods.map((layer) => layer.graphKey?.(update) ?? "").join("|");
+  /** Identifies the work of a step: steps with equal keys can share a captured CUDA graph. */
+  getGraphKey(stepIndex: number): string {
+    return this.methods.map((method) => method.traits?.graphKey?.(stepIndex) ?? "").join("|");
   }
 
   #chain<T>(
     hook: keyof TrainingMethod,
-    call: (layer: TrainingMethod, next: () => T) => T | undefined,
+    call: (method: TrainingMethod, next: () => T) => T | undefined,
     base: () => T,
   ): T {
-    const having = this.#outermostFirst.filter((layer) => layer[hook]);
-    const from = (i: number): T => {
-      const layer = having[i];
-      return layer ? (call(layer, () => from(i + 1)) as T) : base();
+    const methods = this.#outermostFirst.filter((method) => method[hook]);
+    const callFrom = (i: number): T => {
+      const method = methods[i];
+      return method ? (call(method, () => callFrom(i + 1)) as T) : base();
     };
-    return from(0);
+    return callFrom(0);
   }
 
-  #perStep<T>(hook: "losses" | "gradients", step: BatchContext, base: (step: BatchContext) => T): T {
-    const having = this.#outermostFirst.filter((layer) => layer[hook]);
-    const from = (i: number, at: BatchContext): T => {
-      const layer = having[i];
-      if (!layer) return base(at);
-      const next = (other: BatchContext = at): T => from(i + 1, other);
-      return (hook === "losses" ? layer.losses?.(at, next as never) : layer.gradients?.(at, next as never)) as T;
+  #chainBatch<T>(hook: "losses" | "gradients", context: BatchContext, base: (context: BatchContext) => T): T {
+    const methods = this.#outermostFirst.filter((method) => method[hook]);
+    const callFrom = (i: number, current: BatchContext): T => {
+      const method = methods[i];
+      if (!method) return base(current);
+      const next = (other: BatchContext = current): T => callFrom(i + 1, other);
+      return method[hook]?.(current, next as never) as T;
     };
-    return from(0, step);
+    return callFrom(0, context);
   }
 }

@@ -1,61 +1,135 @@
 import { fuseQkv, type Model } from "../models/index.js";
-import { copyAll_, type Weights } from "../nn/index.js";
-import { type DType, empty, free, keep, noGrad, scope, type Tensor } from "../tensor/index.js";
+import { copyAll_, flattenTensors, getNumel, unflattenTensors, type Weights } from "../nn/index.js";
+import {
+  type DType,
+  empty,
+  emptyLike,
+  foreachAdd_,
+  free,
+  gradOrNull,
+  keep,
+  noGrad,
+  scope,
+  type Tensor,
+  zerosLike,
+} from "../tensor/index.js";
+import type { NamedTensors } from "./training-method.js";
 
-/** Where a parameter's copy lies: rows of a leaf that passes read. */
+/** Where the low-precision copy of a parameter is: some rows of a leaf tensor. */
 interface LowPrecisionCopy {
   readonly leaf: Tensor;
-  /** The parameter's part of anything shaped like the leaf. */
-  slice(whole: Tensor): Tensor;
-}
-
-const copies = new WeakMap<Tensor, LowPrecisionCopy>();
-
-/** The copy that passes read in a parameter's stead, where it has one. */
-export function getLowPrecisionCopy(parameter: Tensor): LowPrecisionCopy | undefined {
-  return copies.get(parameter);
+  /** Returns the rows of the parameter in a tensor that has the shape of the leaf. */
+  slice(tensor: Tensor): Tensor;
 }
 
 /**
- * A copy of the weights in the type that matrices are multiplied in, with the three projections of each attention in one matrix.
- * It is refreshed from the float32 weights before each update, all tensors in a few launches; gradients are taken with respect to the
- * copy and brought back likewise (`gradientsOf`). Casting tensor by tensor cost an eighth of a BERT-base step on an H200.
+ * A copy of the weights in the compute dtype, with the query, key and value projections of each
+ * attention fused. It is refreshed from the float32 weights before each step, in a few kernel
+ * launches. `computeGradients` maps the gradients of the copy back to the parameters. Casting each
+ * tensor separately took an eighth of a BERT-base step on an H200.
  */
 export class LowPrecisionWeights {
   readonly weights: Weights;
-  readonly #parameters: Tensor[] = [];
-  readonly #places: Tensor[] = [];
+  readonly #copies = new Map<Tensor, LowPrecisionCopy>();
+  readonly #targets: Tensor[] = [];
 
-  constructor(model: Pick<Model, "architecture" | "weights">, type: DType) {
+  constructor(model: Pick<Model, "architecture" | "weights">, dtype: DType) {
     this.weights = noGrad(() =>
       scope(() => {
-        const made = new Map<string, Tensor>();
+        const leaves = new Map<string, Tensor>();
         for (const { name, parts, shape } of fuseQkv(model.architecture.config, model.weights)) {
-          const leaf = keep(empty(shape, { dtype: type, device: (parts[0] as Tensor).device })).requiresGrad_();
+          const leaf = keep(empty(shape, { dtype, device: parts[0]!.device })).requiresGrad_();
           let start = 0;
           for (const parameter of parts) {
             const [from, count] = [start, parameter.size(0)];
-            const part = (whole: Tensor): Tensor => (parts.length === 1 ? whole : whole.narrow(0, from, count));
-            copies.set(parameter, { leaf, slice: part });
-            this.#parameters.push(parameter);
-            this.#places.push(keep(part(leaf.detach())));
+            const slice = (tensor: Tensor): Tensor => (parts.length === 1 ? tensor : tensor.narrow(0, from, count));
+            this.#copies.set(parameter, { leaf, slice });
+            this.#targets.push(keep(slice(leaf.detach())));
             start += count;
           }
-          made.set(name, leaf);
+          leaves.set(name, leaf);
         }
-        return made;
+        return leaves;
       }),
     );
     this.refresh();
   }
 
-  /** Copies the weights as they are now. */
+  /** The copy that forward passes use instead of a parameter, if there is one. */
+  getCopy(parameter: Tensor): LowPrecisionCopy | undefined {
+    return this.#copies.get(parameter);
+  }
+
+  /** Copies the current weights. */
   refresh(): void {
-    noGrad(() => copyAll_(this.#places, this.#parameters));
+    noGrad(() => copyAll_(this.#targets, [...this.#copies.keys()]));
   }
 
   dispose(): void {
-    for (const parameter of this.#parameters) copies.delete(parameter);
-    free([...this.#places, ...this.weights.values()]);
+    free([...this.#targets, ...this.weights.values()]);
   }
+}
+
+/** Tensors are aligned to this many 16-bit elements (16 bytes), the width of a vectorized read. */
+const alignment = 8;
+
+/**
+ * Casts weights that a method computed, with fused attention projections. Autograd passes through
+ * the cast, and it takes only a few kernel launches. (The model's own weights have a persistent copy.)
+ */
+export function castWeights(config: Model["architecture"]["config"], weights: Weights, dtype: DType): Weights {
+  const fused = fuseQkv(config, weights);
+  const isAligned = ({ shape }: { shape: readonly number[] }): boolean => getNumel(shape) % alignment === 0;
+  // All pieces share one buffer. Unaligned pieces come last, so that the others stay aligned.
+  const ordered = [...fused.filter(isAligned), ...fused.filter((piece) => !isAligned(piece))];
+  const pieces = scope(() =>
+    unflattenTensors(
+      flattenTensors(ordered.flatMap(({ parts }) => parts)).to(dtype),
+      ordered.map(({ shape }) => shape),
+    ),
+  );
+  return new Map(ordered.map(({ name }, i) => [name, pieces[i]!]));
+}
+
+/**
+ * Computes the gradients of a loss by parameter, in the dtype of the parameter. An unused parameter
+ * gets a zero gradient, so that every step updates the same tensors. If a pass used the
+ * low-precision copy of a parameter, the gradient of the copy counts.
+ */
+export function computeGradients(
+  loss: Tensor,
+  parameters: NamedTensors,
+  lowPrecisionWeights: LowPrecisionWeights | null = null,
+  retainGraph = false,
+): NamedTensors {
+  const tensors = [...parameters.values()];
+  const copies = tensors.map((tensor) => lowPrecisionWeights?.getCopy(tensor));
+  const leaves = [...new Set(copies.flatMap((copy) => (copy ? [copy.leaf] : [])))];
+  const found = gradOrNull(loss, [...tensors, ...leaves], { retainGraph });
+  const leafGradients = new Map(leaves.map((leaf, i) => [leaf, found[tensors.length + i] ?? null]));
+  return noGrad(() => {
+    const targets: Tensor[] = [];
+    const sources: Tensor[] = [];
+    const gradients = tensors.map((tensor, i) => {
+      const direct = found[i] ?? null;
+      const copy = copies[i];
+      const leafGradient = copy && leafGradients.get(copy.leaf);
+      if (!copy || !leafGradient) return { direct: direct ?? zerosLike(tensor), target: null };
+      const target = emptyLike(tensor);
+      targets.push(target);
+      sources.push(copy.slice(leafGradient));
+      return { direct, target };
+    });
+    copyAll_(targets, sources);
+    const both = gradients.filter(({ direct, target }) => direct && target);
+    if (both.length > 0)
+      foreachAdd_(
+        both.map(({ target }) => target as Tensor),
+        both.map(({ direct }) => direct as Tensor),
+        1,
+      );
+    return new Map(
+      [...parameters.keys()].map((name, i) => [name, (gradients[i]!.target ?? gradients[i]!.direct) as Tensor]),
+    );
+  });
 }

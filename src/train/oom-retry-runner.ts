@@ -1,50 +1,44 @@
 import { isCudaOutOfMemory, UserError } from "../errors.js";
 import { nativeCuda } from "../tensor/native.js";
-import { toHostBatch } from "./host-batch.js";
-import type { StepRunner } from "./runner.js";
-import type { HostBatch, TrainingContext } from "./training-method.js";
+import { type HostBatch, toHostBatch } from "./batch-transfer.js";
+import type { StepRunner } from "./step-runner.js";
+import type { TrainingContext } from "./training-context.js";
 
 /**
- * Runs updates on a GPU whose memory may not suffice: then the batch is halved and the halves' gradients are averaged by
- * their rows, which is the same update where the loss is a mean over examples. Where a method's loss needs the whole batch it is an error instead.
+ * Runs steps on a GPU that may run out of memory. It then splits every batch into twice as many
+ * micro-batches and averages their gradients, weighted by size. The update is equivalent if the
+ * loss is a mean over examples. If a method needs the complete batch, it throws an error instead.
  */
 export function oomRetryRunner(
-  run: TrainingContext,
-  open: () => StepRunner,
+  training: TrainingContext,
+  createRunner: () => StepRunner,
   freeMemory: () => void = () => nativeCuda().emptyCache(),
 ): StepRunner {
-  let runner = open();
-  let parts = 1;
+  let runner = createRunner();
+  let splitCount = 1;
   const splitIntoMicroBatches = (host: HostBatch): HostBatch[] => {
-    if (parts === 1) return [host];
-    const rows = Math.ceil(host.indices.length / parts);
-    const starts = Array.from({ length: Math.ceil(host.indices.length / rows) }, (_, i) => i * rows);
-    return starts.map((start, part) =>
-      toHostBatch(
-        run.dataset,
-        host.indices.slice(start, start + rows),
-        run.model.tokenizer.special.padId,
-        run.device,
-        part,
-      ),
-    );
+    if (splitCount === 1) return [host];
+    const size = Math.ceil(host.indices.length / splitCount);
+    const starts = Array.from({ length: Math.ceil(host.indices.length / size) }, (_, i) => i * size);
+    return starts.map((start, i) => toHostBatch(training.job, host.indices.slice(start, start + size), i));
   };
   return {
-    runStep(number, hosts) {
+    runStep(stepIndex, hostBatches) {
       for (;;) {
         try {
-          return runner.runStep(number, hosts.flatMap(splitIntoMicroBatches));
+          return runner.runStep(stepIndex, hostBatches.flatMap(splitIntoMicroBatches));
         } catch (error) {
           if (error instanceof UserError || !isCudaOutOfMemory(error)) throw error;
-          const { batchSize: rows, sequenceLength: length } = (hosts[0] as HostBatch).padded;
-          throwIfUnsplittable(run, Math.ceil(rows / parts), rows, length);
+          const { batchSize, sequenceLength } = hostBatches[0]!.padded;
+          throwIfUnsplittable(training, Math.ceil(batchSize / splitCount), batchSize, sequenceLength);
           runner.dispose();
           freeMemory();
-          parts *= 2;
-          run.warn(
-            `the GPU's memory does not hold ${rows} texts of ${length} tokens: batches run in ${parts} parts from here on, with the same effect`,
+          splitCount *= 2;
+          training.warn(
+            `CUDA out of memory at batch size ${batchSize}, sequence length ${sequenceLength}. Splitting batches into ` +
+              `${splitCount} micro-batches from now on; gradients are averaged, so the update is equivalent.`,
           );
-          runner = open();
+          runner = createRunner();
         }
       }
     },
@@ -52,15 +46,22 @@ export function oomRetryRunner(
   };
 }
 
-function throwIfUnsplittable(run: TrainingContext, now: number, rows: number, length: number): void {
-  const whole = run.methods.find((layer) => layer.requiresFullBatch);
-  const remedy = "use a smaller train.batchSize, a shorter maxLength, or a GPU with more memory";
-  if (whole)
+function throwIfUnsplittable(
+  training: TrainingContext,
+  microBatchSize: number,
+  batchSize: number,
+  sequenceLength: number,
+): void {
+  const method = training.stack.methods.find(({ traits }) => traits?.requiresFullBatch);
+  const remedy = "Use a smaller train.batchSize, a smaller maxLength, or a GPU with more memory.";
+  if (method)
     throw new UserError(
-      `the GPU's memory does not hold ${rows} texts of ${length} tokens, and ${whole.name} needs them in one batch: ${whole.requiresFullBatch}; ${remedy}`,
+      `CUDA out of memory at batch size ${batchSize}, sequence length ${sequenceLength}. The batch cannot be split, ` +
+        `because ${method.name} needs the complete batch: ${method.traits?.requiresFullBatch}. ${remedy}`,
     );
-  if (now < 2)
+  if (microBatchSize < 2)
     throw new UserError(
-      `the GPU's memory does not hold a single text of ${length} tokens with what training needs; ${remedy}`,
+      `CUDA out of memory even at batch size 1, sequence length ${sequenceLength}. ` +
+        "Use a smaller maxLength, or a GPU with more memory.",
     );
 }

@@ -2,41 +2,44 @@ import { type Device, type Rng, seedGenerator, useCapturableStream } from "../te
 import { type NativeCuda, nativeCuda } from "../tensor/native.js";
 
 /**
- * The random streams of a run's steps. Dropout and fused attention draw from the device's default generator and take no other, so
- * that generator is pointed at a stream of its own at the start of each named part of a step.
+ * The random streams of a training. Dropout and fused attention always use the device's default
+ * generator, so the generator is seeded again at the start of each named part of a batch.
  */
 export interface RandomStreams {
-  enter(step: number, names: readonly string[]): void;
+  enter(batchIndex: number, names: readonly string[]): void;
 }
 
+/** Creates the random streams for a device. */
 export function createRandomStreams(rng: Rng, device: Device): RandomStreams {
-  if (device === "cpu") return { enter: (step, names) => seedGenerator(device, computeStreamSeed(rng, step, names)) };
+  if (device === "cpu")
+    return { enter: (batchIndex, names) => seedGenerator(device, computeStreamSeed(rng, batchIndex, names)) };
   useCapturableStream(device);
   return new CudaRandomStreams(rng);
 }
 
-function computeStreamSeed(rng: Rng, step: number, names: readonly string[]): number {
-  return rng.fork("step", step, ...names).seed();
+function computeStreamSeed(rng: Rng, batchIndex: number, names: readonly string[]): number {
+  return rng.fork("step", batchIndex, ...names).seed();
 }
 
-/** A part of a step that draws, relative to the step that it was recorded in. */
-interface EnteredStream {
+/** A random stream that a captured step enters. */
+export interface EnteredStream {
   readonly state: number;
+  /** Batch index relative to the first batch of the step. */
   readonly offset: number;
   readonly names: readonly string[];
 }
 
 /**
- * On a GPU every named part has a generator state of its own, whose seed a recorded graph reads at each replay. So a replayed step
- * draws exactly what the same step would draw when run operator by operator.
+ * On a GPU every stream has a separate generator state. A captured graph reads the seed of that
+ * state at each replay, so a replayed step draws the same numbers as an eager one.
  */
 export class CudaRandomStreams implements RandomStreams {
   readonly #rng: Rng;
   readonly #generators: Pick<NativeCuda, "enterRandom" | "seedRandom">;
   readonly #states = new Map<string, number>();
-  readonly #times = new Map<string, number>();
-  #base = 0;
-  #step = -1;
+  readonly #entryCounts = new Map<string, number>();
+  #firstBatchIndex = 0;
+  #batchIndex = -1;
   #entered: Map<number, EnteredStream> | null = null;
 
   constructor(rng: Rng, generators: Pick<NativeCuda, "enterRandom" | "seedRandom"> = nativeCuda()) {
@@ -44,26 +47,26 @@ export class CudaRandomStreams implements RandomStreams {
     this.#generators = generators;
   }
 
-  enter(step: number, names: readonly string[]): void {
-    if (step !== this.#step) this.#times.clear();
-    this.#step = step;
-    // Outside of `watch` nothing is recorded: one step's states serve the next.
-    const offset = this.#entered ? step - this.#base : 0;
-    // A stream that is entered again starts over (FreeLB's shared masks): within a graph only a state of its own can do that.
-    const part = JSON.stringify([offset, ...names]);
-    const time = this.#times.get(part) ?? 0;
-    this.#times.set(part, time + 1);
-    const key = `${part} ${time}`;
+  enter(batchIndex: number, names: readonly string[]): void {
+    if (batchIndex !== this.#batchIndex) this.#entryCounts.clear();
+    this.#batchIndex = batchIndex;
+    // Outside of `recordEntered`, every batch reuses the same states.
+    const offset = this.#entered ? batchIndex - this.#firstBatchIndex : 0;
+    // A stream that is entered again starts over (FreeLB shares masks). In a graph, that needs another state.
+    const stream = JSON.stringify([offset, ...names]);
+    const count = this.#entryCounts.get(stream) ?? 0;
+    this.#entryCounts.set(stream, count + 1);
+    const key = `${stream} ${count}`;
     const state = this.#states.get(key) ?? this.#states.size;
     this.#states.set(key, state);
     this.#entered?.set(state, { state, offset, names });
-    this.#generators.enterRandom(state, computeStreamSeed(this.#rng, step, names));
+    this.#generators.enterRandom(state, computeStreamSeed(this.#rng, batchIndex, names));
   }
 
-  /** Runs a step whose number is `base` and tells which parts of it drew. */
-  recordEntered<T>(base: number, body: () => T): { result: T; entered: readonly EnteredStream[] } {
-    this.#base = base;
-    this.#times.clear();
+  /** Runs the step that starts at a batch and returns the streams that it entered. */
+  recordEntered<T>(firstBatchIndex: number, body: () => T): { result: T; entered: readonly EnteredStream[] } {
+    this.#firstBatchIndex = firstBatchIndex;
+    this.#entryCounts.clear();
     this.#entered = new Map();
     try {
       const result = body();
@@ -73,11 +76,9 @@ export class CudaRandomStreams implements RandomStreams {
     }
   }
 
-  /** Seeds the parts of a recorded step for its replay as step `base`. */
-  seed(base: number, entered: readonly EnteredStream[]): void {
+  /** Seeds the streams of a captured step before it is replayed at another batch. */
+  seed(firstBatchIndex: number, entered: readonly EnteredStream[]): void {
     for (const { state, offset, names } of entered)
-      this.#generators.seedRandom(state, computeStreamSeed(this.#rng, base + offset, names));
+      this.#generators.seedRandom(state, computeStreamSeed(this.#rng, firstBatchIndex + offset, names));
   }
 }
-
-export type { EnteredStream as Entered };

@@ -1,39 +1,40 @@
 import { z } from "zod";
+import { schedules } from "../nn/index.js";
 
 const fractionSchema = z.number().min(0).max(1);
 const countSchema = z.number().int().positive();
 
-/** How the trainer trains, whatever the method; the defaults live here only. */
+/** Settings of the trainer that do not depend on the method. Their defaults are defined only here. */
 export const trainSettingsSchema = z.strictObject({
   epochs: z
     .number()
     .positive()
     .default(3)
-    .describe("passes over the training data; a fraction ends in the middle of one"),
-  batchSize: countSchema.default(32),
+    .describe("passes over the training data; a fraction stops within an epoch"),
+  batchSize: countSchema.default(32).describe("examples per batch"),
   batchSampler: z
     .enum(["shuffled", "class-balanced", "single-class"])
     .default("shuffled")
-    .describe("what a batch holds: anything, every class equally, one class"),
-  gradientAccumulationSteps: countSchema.default(1).describe("batches whose gradients make one update"),
-  learningRate: z.number().nonnegative().default(5e-5),
+    .describe("examples in a batch: any, equally many of each class, or one class only"),
+  gradientAccumulationSteps: countSchema.default(1).describe("batches per optimizer step"),
+  learningRate: z.number().nonnegative().default(5e-5).describe("peak learning rate"),
   headLearningRate: z
     .number()
     .nonnegative()
     .nullable()
     .default(null)
-    .describe("of the head and the methods' own parameters; null: the same"),
+    .describe("peak learning rate of the head and of the methods' own parameters; null: learningRate"),
   weightDecay: z
     .number()
     .nonnegative()
     .default(0.01)
-    .describe("on weights of the encoder, not on biases and LayerNorm"),
+    .describe("weight decay of the encoder, except for biases and LayerNorm"),
   headWeightDecay: z
     .number()
     .nonnegative()
     .nullable()
     .default(null)
-    .describe("on weights of head and methods; null: the same"),
+    .describe("weight decay of the head and of the methods' own parameters; null: weightDecay"),
   adamBeta1: fractionSchema.default(0.9),
   adamBeta2: fractionSchema.default(0.999),
   adamEpsilon: z.number().positive().default(1e-8),
@@ -42,41 +43,57 @@ export const trainSettingsSchema = z.strictObject({
     .positive()
     .nullable()
     .default(1)
-    .describe("largest global norm of the gradient; null: no clipping"),
+    .describe("maximum global norm of the gradient; null: no clipping"),
   lrScheduler: z
     .union([z.enum(["linear", "constant"]), z.array(z.number().nonnegative()).min(1)])
     .default("linear")
-    .describe("linear to 0, constant, or a list of factors an epoch"),
-  warmupRatio: fractionSchema.default(0).describe("share of updates in which the rate rises from 0"),
-  dropout: z.boolean().default(true).describe("false turns every dropout of the model off"),
+    .describe("linear decay to 0, constant, or a list with one factor per epoch"),
+  warmupRatio: fractionSchema.default(0).describe("fraction of steps in which the learning rate rises from 0"),
+  dropout: z.boolean().default(true).describe("false disables every dropout of the model"),
   evalSteps: countSchema
     .nullable()
     .default(null)
-    .describe("steps between evaluations on the selection split; null: every epoch"),
+    .describe("steps between evaluations on the validation split; null: once per epoch"),
   metricForBestModel: z
     .string()
     .default("accuracy")
     .describe(
-      "metric of the selection split that decides which checkpoint is best; with ascc robust-accuracy unless named",
+      "validation metric that selects the best checkpoint; robust-accuracy is the default with ascc",
     ),
   earlyStoppingPatience: countSchema
     .nullable()
     .default(null)
-    .describe("evaluations without a better one before training stops; null: never"),
+    .describe("evaluations without improvement before training stops; null: never stop early"),
   logWeightDistance: z
     .boolean()
     .default(true)
-    .describe("with each evaluation, write how far the weights are from where they began; holds a second copy of them"),
-  saveSteps: countSchema.default(200).describe("steps between checkpoints to resume from"),
+    .describe("log the distance to the pre-trained weights at each evaluation; needs a second copy of the weights"),
+  saveSteps: countSchema.default(200).describe("steps between checkpoints"),
   saveTotalLimit: countSchema
     .default(2)
-    .describe("newest checkpoints kept besides the best; with two, one may be damaged"),
+    .describe("number of newest checkpoints to keep besides the best one; with two, one can be damaged"),
   loggingSteps: countSchema
     .nullable()
     .default(null)
     .describe(
-      "steps whose events are written together; null: 1 on a CPU, 20 on a GPU, which then never waits for the host",
+      "steps between writes of the event log; null: 1 on a CPU, 20 on a GPU, so that it rarely waits",
     ),
 });
 
 export type TrainSettings = z.output<typeof trainSettingsSchema>;
+
+/** Computes the fraction of the peak learning rate at a step. */
+export function computeLearningRateFactor(
+  { lrScheduler, warmupRatio }: TrainSettings,
+  step: number,
+  totalSteps: number,
+  epoch: number,
+): number {
+  const schedule = Array.isArray(lrScheduler)
+    ? schedules.epochFactors(lrScheduler)
+    : lrScheduler === "linear"
+      ? schedules.linear
+      : schedules.constant;
+  const withWarmup = warmupRatio > 0 ? schedules.withWarmup(warmupRatio, schedule) : schedule;
+  return withWarmup(step, totalSteps, epoch);
+}

@@ -3,12 +3,12 @@ import { hostname } from "node:os";
 import { join } from "node:path";
 import { createFileError } from "../files.js";
 
-/** Writes scalars that TensorBoard reads: records of protocol buffers, framed by their length and two checksums. */
+/** Writes scalars in TensorBoard's format: protocol buffers, each with its length and two checksums. */
 export class TensorBoardWriter {
   readonly #file: number;
   readonly #now: () => number;
 
-  /** Opens a file of its own in a folder. What earlier files of a resumed run say of steps after `from` no longer counts. */
+  /** Creates a new file in a folder. In a resumed run, it replaces what earlier files say about steps after `from`. */
   constructor(folder: string, from = 0, now: () => number = () => Date.now() / 1000) {
     this.#now = now;
     const path = join(folder, `events.out.tfevents.${Math.floor(now())}.${hostname()}.${process.pid}`);
@@ -22,12 +22,12 @@ export class TensorBoardWriter {
     this.#record(from + 1, encodeMessageField(7, encodeVarintField(1, 1)));
   }
 
-  /** The numbers of one of a run's events. */
+  /** Writes the numbers of an event. */
   writeEvent(event: Readonly<Record<string, unknown>>): void {
     const { step, epoch: _epoch, evaluation, ...rest } = event;
     this.writeScalars(
       Number(step),
-      evaluation === undefined ? "train" : "validation",
+      evaluation === undefined ? "train" : "eval",
       (evaluation ?? rest) as Record<string, unknown>,
     );
   }
@@ -56,7 +56,7 @@ function encodeFieldKey(field: number, type: number): Buffer {
   return encodeVarint((field << 3) | type);
 }
 
-/** Seven bits a byte, the lowest first; the high bit says that more follow. */
+/** Seven bits per byte, the lowest first. The high bit means that more bytes follow. */
 function encodeVarint(value: number): Buffer {
   const bytes: number[] = [];
   let rest = value;
@@ -88,7 +88,7 @@ function encodeFloatField(field: number, value: number): Buffer {
   return Buffer.concat([encodeFieldKey(field, 5), bytes]);
 }
 
-/** CRC-32C by table, over the reflected Castagnoli polynomial. */
+/** Table of the CRC-32C checksum (reflected Castagnoli polynomial). */
 const crcTable = Uint32Array.from({ length: 256 }, (_, byte) => {
   let rest = byte;
   for (let bit = 0; bit < 8; bit++) rest = rest & 1 ? (rest >>> 1) ^ 0x82f63b78 : rest >>> 1;
@@ -101,7 +101,7 @@ export function crc32c(data: Uint8Array): number {
   return ~rest >>> 0;
 }
 
-/** The format turns and shifts checksums, so that data which holds checksums itself does not fool it. */
+/** TensorBoard rotates and shifts checksums, because data may itself contain checksums. */
 function computeMaskedChecksum(data: Uint8Array): Buffer {
   const sum = crc32c(data);
   const bytes = Buffer.alloc(4);

@@ -1,19 +1,22 @@
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
+import { isBetter } from "../evaluation/metric-table.js";
 import { createFileError } from "../files.js";
-import { free, keep, noGrad, type Tensor } from "../tensor/index.js";
+import { mapWeights } from "../nn/index.js";
+import { free, keep, noGrad } from "../tensor/index.js";
+import { toHostBatch } from "./batch-transfer.js";
 import { type CheckpointState, CheckpointStore, restoreTensors } from "./checkpoint.js";
-import { checkBestModelMetric, createUnknownMetricError, evaluateModel, isBetter } from "./evaluate.js";
-import { toHostBatch } from "./host-batch.js";
-import { Interrupted, type TrainingJob, type TrainResult } from "./job.js";
+import { checkBestModelMetric, createUnknownMetricError, evaluateModel } from "./evaluate.js";
 import type { MethodStack } from "./method-stack.js";
-import { type PreparedTraining, prepareTraining } from "./prepare-training.js";
-import { computeLearningRateFactor } from "./schedule.js";
+import { computeLearningRateFactor } from "./settings.js";
+import { createStepRunner, type StepRunner } from "./step-runner.js";
+import { countParameters, createTrainingContext, type TrainingContext } from "./training-context.js";
+import { Interrupted, type TrainingJob, type TrainResult } from "./training-job.js";
 import { TrainingLogger } from "./training-logger.js";
 import type { NamedTensors } from "./training-method.js";
 import { computeRelativeDistances } from "./weight-distance.js";
 
-/** Fine-tunes a model in place: afterwards its weights are the chosen checkpoint's. */
+/** Fine-tunes a model in place. Afterwards it has the weights of the best checkpoint. */
 export async function train(job: TrainingJob): Promise<TrainResult> {
   const trainer = await Trainer.create(job);
   try {
@@ -24,89 +27,84 @@ export async function train(job: TrainingJob): Promise<TrainResult> {
 }
 
 const initialState: CheckpointState = {
-  format: 1,
+  format: 2,
   step: 0,
   epoch: 0,
-  inEpoch: 0,
-  evaluated: 0,
+  stepInEpoch: 0,
+  lastEvaluatedStep: 0,
   best: null,
-  waited: 0,
+  evaluationsSinceBest: 0,
   eventBytes: 0,
   timingBytes: 0,
 };
 
-/** Reading an update's numbers waits for the device: a GPU is asked now and then only. */
-const gpuLoggingSteps = 20;
+/** Reading numbers waits for the device, so a GPU logs several steps together by default. */
+const defaultLoggingSteps = { cpu: 1, gpu: 20 };
 
 class Trainer {
   readonly #job: TrainingJob;
-  readonly #training: PreparedTraining;
+  readonly #training: TrainingContext;
+  readonly #runner: StepRunner;
   readonly #checkpoints: CheckpointStore | null;
   readonly #logger: TrainingLogger;
   #state: CheckpointState;
-  /** The batches of the epoch under way. */
-  #updates: { epoch: number; batches: Int32Array[][] } | null = null;
-  /** Without a folder the best weights wait in memory. */
+  /** The batches of the current epoch. */
+  #epochBatches: { epoch: number; steps: Int32Array[][] } | null = null;
+  /** Without a folder, the best weights are kept in memory. */
   #bestWeights: NamedTensors | null = null;
 
   static async create(job: TrainingJob): Promise<Trainer> {
-    if (job.validation)
-      checkBestModelMetric(
-        job.settings.metricForBestModel,
-        job.methods.some((layer) => layer.extraMetrics),
-      );
-    const checkpoints = job.folder === null ? null : createCheckpointStore(job.folder);
-    const state =
-      (await checkpoints?.findNewest(job.resume, (message) => job.callbacks?.onWarning?.(message))) ?? initialState;
+    const { settings, folder, validation } = job;
+    if (validation) checkBestModelMetric(settings.metricForBestModel, job.methods);
+    const checkpoints = folder === null ? null : createCheckpointStore(folder);
+    const warn = (message: string): void => job.callbacks?.onWarning?.(message);
+    const state = (await checkpoints?.findNewest(job.resume, warn)) ?? initialState;
     const restored = state.step > 0 && checkpoints ? await checkpoints.readTensors(state.step, "buffers") : null;
-    const training = await prepareTraining(job, restored);
+    const training = await createTrainingContext(job, restored);
     try {
-      // Copied now: in a resumed run the weights are restored next.
-      if (job.validation && job.settings.logWeightDistance) training.run.getPretrainedWeights();
+      // Copy the pre-trained weights now: in a resumed run, the weights are restored next.
+      if (validation && settings.logWeightDistance) training.getPretrainedWeights();
       if (state.step > 0 && checkpoints) {
-        const { run, context } = training;
-        restoreTensors(run.parameters, await checkpoints.readTensors(state.step, "weights"), "parameter");
-        restoreTensors(context.optimizer.moments(), await checkpoints.readTensors(state.step, "moments"), "moment");
-        restoreTensors(collectBuffers(context.stack), restored ?? new Map(), "buffer");
-        noGrad(() => context.optimizer.step.fill_(state.step));
+        const { parameters, optimizer, stack } = training;
+        restoreTensors(parameters, await checkpoints.readTensors(state.step, "weights"), "parameter");
+        restoreTensors(optimizer.moments(), await checkpoints.readTensors(state.step, "moments"), "moment");
+        restoreTensors(collectBuffers(stack), restored ?? new Map(), "buffer");
+        noGrad(() => optimizer.step.fill_(state.step));
       }
-      return new Trainer(job, training, checkpoints, state);
+      return new Trainer(training, checkpoints, state);
     } catch (error) {
       training.close();
       throw error;
     }
   }
 
-  private constructor(
-    job: TrainingJob,
-    training: PreparedTraining,
-    checkpoints: CheckpointStore | null,
-    state: CheckpointState,
-  ) {
+  private constructor(training: TrainingContext, checkpoints: CheckpointStore | null, state: CheckpointState) {
+    const { job } = training;
     this.#job = job;
     this.#training = training;
     this.#checkpoints = checkpoints;
     this.#state = state;
+    this.#runner = createStepRunner(training);
     this.#logger = new TrainingLogger(job.folder, state, (event) => job.callbacks?.onEvent?.(event));
   }
 
   async run(): Promise<TrainResult> {
-    const { settings, signal, maxSteps: stopAfter, callbacks: watch } = this.#job;
-    const { totalSteps: updates, parameters } = this.#training.run;
-    const total = Math.min(updates, stopAfter ?? Number.POSITIVE_INFINITY);
+    const { settings, signal, stopAfter, callbacks } = this.#job;
+    const { totalSteps, parameters } = this.#training;
+    const lastStep = Math.min(totalSteps, stopAfter ?? Number.POSITIVE_INFINITY);
     const started = performance.now();
-    await watch?.onStart?.({ step: this.#state.step, steps: updates, parameters: countParameters(parameters) });
-    // A run that was stopped in the middle of an evaluation does it over.
+    await callbacks?.onStart?.({ step: this.#state.step, totalSteps, parameters: countParameters(parameters) });
+    // A run that was stopped during an evaluation repeats it.
     await this.#evaluateIfDue();
-    while (this.#state.step < total && !this.#shouldStopEarly()) {
+    while (this.#state.step < lastStep && !this.#shouldStopEarly()) {
       this.#runStep();
-      // Signals, timers and sockets get their turn here; a Ctrl-C waits for one update at most.
+      // Give signals, timers and sockets a turn; Ctrl-C waits for at most one step.
       await new Promise(setImmediate);
       if (signal?.aborted) await this.#interrupt();
       await this.#evaluateIfDue();
-      if (this.#state.step % settings.saveSteps === 0) await this.#checkpoint();
+      if (this.#state.step % settings.saveSteps === 0) await this.#saveCheckpoint();
     }
-    await this.#checkpoint();
+    await this.#saveCheckpoint();
     const bestStep = await this.#loadBest();
     const { step, epoch, best } = this.#state;
     return {
@@ -118,25 +116,26 @@ class Trainer {
     };
   }
 
-  /** One update, with its events and its place in the data. */
+  /** Runs one optimizer step and logs it. */
   #runStep(): void {
-    const { settings, train, model, callbacks: watch, deviceConfig: placement } = this.#job;
-    const { epoch, inEpoch, step: done } = this.#state;
-    const { run, runner, context, stepsPerEpoch: updatesPerEpoch } = this.#training;
-    if (this.#updates?.epoch !== epoch) this.#updates = { epoch, batches: this.#training.getEpochBatches(epoch) };
-    const part = computeLearningRateFactor(settings, done, run.totalSteps, epoch);
-    const rate = settings.learningRate * part;
+    const { settings, callbacks, deviceConfig } = this.#job;
+    const { epoch, stepInEpoch, step: stepIndex } = this.#state;
+    const { totalSteps, stepsPerEpoch, optimizer } = this.#training;
+    if (this.#epochBatches?.epoch !== epoch)
+      this.#epochBatches = { epoch, steps: this.#training.getEpochBatches(epoch) };
+    const factor = computeLearningRateFactor(settings, stepIndex, totalSteps, epoch);
+    const learningRate = settings.learningRate * factor;
     const started = performance.now();
-    const indices = this.#updates.batches[inEpoch] as Int32Array[];
-    const hosts = indices.map((batch) => toHostBatch(train, batch, model.tokenizer.special.padId, placement.device));
-    context.optimizer.setLearningRateFactor(part);
-    const scalars = runner.runStep(done, hosts);
-    const step = done + 1;
-    const waiting = this.#logger.enqueue({ step, epoch, rate, scalars });
-    if (waiting >= (settings.loggingSteps ?? (placement.device === "cpu" ? 1 : gpuLoggingSteps))) this.#logger.flush();
+    const hostBatches = this.#epochBatches.steps[stepInEpoch]!.map((indices) => toHostBatch(this.#job, indices));
+    optimizer.setLearningRateFactor(factor);
+    const scalars = this.#runner.runStep(stepIndex, hostBatches);
+    const step = stepIndex + 1;
+    const pending = this.#logger.enqueue({ step, epoch, learningRate, scalars });
+    const loggingSteps = defaultLoggingSteps[deviceConfig.device === "cpu" ? "cpu" : "gpu"];
+    if (pending >= (settings.loggingSteps ?? loggingSteps)) this.#logger.flush();
     const seconds = (performance.now() - started) / 1000;
-    const sum = (of: (host: (typeof hosts)[number]) => number): number =>
-      hosts.reduce((total, host) => total + of(host), 0);
+    const sum = (count: (host: (typeof hostBatches)[number]) => number): number =>
+      hostBatches.reduce((total, host) => total + count(host), 0);
     const examples = sum((host) => host.padded.batchSize);
     this.#logger.writeTiming({
       step,
@@ -145,76 +144,69 @@ class Trainer {
       tokens: sum((host) => host.padded.numTokens),
       computed: sum((host) => host.padded.batchSize * host.padded.sequenceLength),
     });
-    const epochEnds = inEpoch + 1 === updatesPerEpoch;
-    this.#state = { ...this.#state, step, epoch: epochEnds ? epoch + 1 : epoch, inEpoch: epochEnds ? 0 : inEpoch + 1 };
-    watch?.onStep?.({
-      step,
-      totalSteps: run.totalSteps,
-      epoch,
-      examples,
-      seconds,
-      loss: this.#logger.loss,
-      learningRate: rate,
-    });
-  }
-
-  /** Evaluates on the selection split where the step calls for it, and once only. */
-  async #evaluateIfDue(): Promise<void> {
-    const { validation: selection, settings, callbacks: watch, model, deviceConfig: placement, signal } = this.#job;
-    const { step, best, evaluated, waited } = this.#state;
-    const every = settings.evalSteps ?? this.#training.stepsPerEpoch;
-    if (!selection || evaluated === step || (step % every !== 0 && step !== this.#training.run.totalSteps)) return;
-    this.#logger.flush();
-    const onProgress = (done: number, total: number): void => watch?.onProgress?.("select", done, total);
-    const metrics = await evaluateModel(model, this.#training.context, selection.items, placement, {
-      signal,
-      onProgress,
-    }).catch((error) => (error instanceof Interrupted ? this.#interrupt() : Promise.reject(error)));
-    const value = metrics[settings.metricForBestModel];
-    if (value === undefined) throw createUnknownMetricError(settings.metricForBestModel, Object.keys(metrics));
-    const better = best === null || isBetter(settings.metricForBestModel, value, best.value);
+    const isEpochEnd = stepInEpoch + 1 === stepsPerEpoch;
     this.#state = {
       ...this.#state,
-      evaluated: step,
-      best: better ? { step, value, metrics } : best,
-      waited: better ? 0 : waited + 1,
+      step,
+      epoch: isEpochEnd ? epoch + 1 : epoch,
+      stepInEpoch: isEpochEnd ? 0 : stepInEpoch + 1,
+    };
+    callbacks?.onStep?.({ step, totalSteps, epoch, examples, seconds, loss: this.#logger.loss, learningRate });
+  }
+
+  /** Evaluates on the validation split if this step is due and has not been evaluated. */
+  async #evaluateIfDue(): Promise<void> {
+    const { validation, settings, callbacks, model } = this.#job;
+    const { step, best, lastEvaluatedStep, evaluationsSinceBest } = this.#state;
+    const { stepsPerEpoch, totalSteps } = this.#training;
+    const evalSteps = settings.evalSteps ?? stepsPerEpoch;
+    if (!validation || lastEvaluatedStep === step || (step % evalSteps !== 0 && step !== totalSteps)) return;
+    this.#logger.flush();
+    const metrics = await evaluateModel(this.#training, validation.items).catch((error) =>
+      error instanceof Interrupted ? this.#interrupt() : Promise.reject(error),
+    );
+    const value = metrics[settings.metricForBestModel];
+    if (value === undefined) throw createUnknownMetricError(settings.metricForBestModel, Object.keys(metrics));
+    const improved = best === null || isBetter(settings.metricForBestModel, value, best.value);
+    this.#state = {
+      ...this.#state,
+      lastEvaluatedStep: step,
+      best: improved ? { step, value, metrics } : best,
+      evaluationsSinceBest: improved ? 0 : evaluationsSinceBest + 1,
     };
     const distance = settings.logWeightDistance
-      ? { distance: computeRelativeDistances(model.weights, this.#training.run.getPretrainedWeights()) }
+      ? { distance: computeRelativeDistances(model.weights, this.#training.getPretrainedWeights()) }
       : {};
-    this.#logger.writeEvent({ step, evaluation: metrics, best: better, ...distance });
-    watch?.onEvaluation?.(step, metrics, better);
-    if (better) await this.#checkpoint();
+    this.#logger.writeEvent({ step, evaluation: metrics, best: improved, ...distance });
+    callbacks?.onEvaluation?.(step, metrics, improved);
+    if (improved) await this.#saveCheckpoint();
   }
 
   #shouldStopEarly(): boolean {
-    const { earlyStoppingPatience: patience } = this.#job.settings;
-    return patience !== null && this.#state.waited >= patience;
+    const { earlyStoppingPatience } = this.#job.settings;
+    return earlyStoppingPatience !== null && this.#state.evaluationsSinceBest >= earlyStoppingPatience;
   }
 
-  async #checkpoint(): Promise<void> {
+  async #saveCheckpoint(): Promise<void> {
     this.#logger.flush();
-    if (!this.#checkpoints) return this.#rememberBest();
+    if (!this.#checkpoints) return this.#keepBestInMemory();
     this.#state = { ...this.#state, ...this.#logger.sync() };
-    const { run, optimizer, stack } = this.#training.context;
+    const { parameters, optimizer, stack } = this.#training;
     await this.#checkpoints.save(this.#state, {
-      weights: run.parameters,
+      weights: parameters,
       moments: optimizer.moments(),
       buffers: collectBuffers(stack),
     });
     await this.#checkpoints.prune(this.#job.settings.saveTotalLimit);
   }
 
-  #rememberBest(): void {
+  #keepBestInMemory(): void {
     if (this.#state.best?.step !== this.#state.step) return;
     if (this.#bestWeights) free(this.#bestWeights);
-    this.#bestWeights = noGrad(
-      () =>
-        new Map([...this.#job.model.weights].map(([name, tensor]): [string, Tensor] => [name, keep(tensor.clone())])),
-    );
+    this.#bestWeights = noGrad(() => mapWeights(this.#job.model.weights, (tensor) => keep(tensor.clone())));
   }
 
-  /** Puts the best weights into the model, where something was selected by. */
+  /** Loads the best weights into the model, if there was an evaluation. Returns their step. */
   async #loadBest(): Promise<number> {
     const { best, step } = this.#state;
     if (best === null || best.step === step) return step;
@@ -225,14 +217,15 @@ class Trainer {
   }
 
   async #interrupt(): Promise<never> {
-    await this.#checkpoint();
-    const saved = this.#checkpoints ? "; all of it is saved" : "";
-    throw new Interrupted(`stopped after step ${this.#state.step} of ${this.#training.run.totalSteps}${saved}`);
+    await this.#saveCheckpoint();
+    const saved = this.#checkpoints ? "; a checkpoint is saved" : "";
+    throw new Interrupted(`stopped after step ${this.#state.step} of ${this.#training.totalSteps}${saved}`);
   }
 
   close(): void {
     if (this.#bestWeights) free(this.#bestWeights);
     this.#logger.close();
+    this.#runner.dispose();
     this.#training.close();
   }
 }
@@ -242,17 +235,12 @@ function createCheckpointStore(folder: string): CheckpointStore {
   try {
     mkdirSync(path, { recursive: true });
   } catch (error) {
-    throw createFileError(error, path, "make the folder");
+    throw createFileError(error, path, "create the folder");
   }
   return new CheckpointStore(path);
 }
 
-/** Buffers of all layers under their own names. */
+/** The buffers of all methods by name. */
 function collectBuffers(stack: MethodStack): NamedTensors {
-  return new Map(stack.methods.flatMap((layer) => [...(layer.state?.().buffers ?? [])]));
-}
-
-/** Numbers in all tensors together. */
-function countParameters(named: NamedTensors): number {
-  return [...named.values()].reduce((sum, tensor) => sum + tensor.numel, 0);
+  return new Map(stack.methods.flatMap((method) => [...(method.state?.().buffers ?? [])]));
 }

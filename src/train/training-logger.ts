@@ -1,41 +1,42 @@
+import { closeSync, fstatSync, fsyncSync, ftruncateSync, openSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { UserError } from "../errors.js";
+import { createFileError } from "../files.js";
 import { free } from "../tensor/index.js";
-import { EventLog } from "./event-log.js";
-import type { StepScalars } from "./runner.js";
+import type { StepScalars } from "./optimizer-step.js";
 
-/** How far the two logs of a run reach. */
+/** The lengths of the two logs of a run. */
 export interface LogBytes {
   readonly eventBytes: number;
   readonly timingBytes: number;
 }
 
-/** An update's place and rate, and its numbers while they are still on the device. */
+/** A step whose numbers are still on the device. */
 interface PendingStep {
   readonly step: number;
   readonly epoch: number;
-  readonly rate: number;
+  readonly learningRate: number;
   readonly scalars: StepScalars;
 }
 
 export type TrainingEvent = Readonly<Record<string, unknown>>;
 
-/** Keeps a run's events (what happened, the same for the same seed) and timings (how long it took) in two files, or in none. */
+/** Writes events (what happened; identical for the same seed) and timings to two files, if there is a folder. */
 export class TrainingLogger {
-  readonly #events: EventLog | null;
-  readonly #timings: EventLog | null;
+  readonly #events: JsonLinesFile | null;
+  readonly #timings: JsonLinesFile | null;
   readonly #onEvent: ((event: TrainingEvent) => void) | undefined;
   readonly #pending: PendingStep[] = [];
-  /** The newest loss that was read from the device. */
+  /** The last loss that was read from the device. */
   loss = Number.NaN;
 
   constructor(folder: string | null, from: LogBytes, onEvent?: (event: TrainingEvent) => void) {
-    this.#events = folder === null ? null : new EventLog(join(folder, "events.jsonl"), from.eventBytes);
-    this.#timings = folder === null ? null : new EventLog(join(folder, "timings.jsonl"), from.timingBytes);
+    this.#events = folder === null ? null : new JsonLinesFile(join(folder, "events.jsonl"), from.eventBytes);
+    this.#timings = folder === null ? null : new JsonLinesFile(join(folder, "timings.jsonl"), from.timingBytes);
     this.#onEvent = onEvent;
   }
 
-  /** Takes over an update's numbers, to be read with those of its neighbours; returns how many wait. */
+  /** Takes ownership of the numbers of a step, to read them later. Returns how many steps are pending. */
   enqueue(pending: PendingStep): number {
     return this.#pending.push(pending);
   }
@@ -49,21 +50,21 @@ export class TrainingLogger {
     this.#onEvent?.(event);
   }
 
-  /** Writes the events of the updates that wait; one that is no number ends the run here, before any checkpoint of it. */
+  /** Writes the events of pending steps. A loss that is not finite ends the run before the next checkpoint. */
   flush(): void {
-    for (const { step, epoch, rate, scalars } of this.#pending.splice(0)) {
+    for (const { step, epoch, learningRate, scalars } of this.#pending.splice(0)) {
       const values = scalars.values.toFloat32Array();
       free(scalars.values);
       const numbers = Object.fromEntries(scalars.names.map((name, i) => [name, values[i] as number]));
       this.loss = numbers.loss ?? Number.NaN;
-      // A gradient that is no number spoils the weights one step before the loss shows it.
+      // A gradient that is not finite spoils the weights one step before the loss shows it.
       if (!Number.isFinite(this.loss) || !Number.isFinite(numbers.gradientNorm ?? 0))
         throw createDivergenceError(step, numbers);
-      this.writeEvent({ step, epoch, rate, ...numbers });
+      this.writeEvent({ step, epoch, learningRate, ...numbers });
     }
   }
 
-  /** Makes sure that all so far survives a power cut. */
+  /** Flushes both files to disk. */
   sync(): LogBytes {
     this.#events?.sync();
     this.#timings?.sync();
@@ -80,7 +81,54 @@ export class TrainingLogger {
 function createDivergenceError(step: number, numbers: Readonly<Record<string, number>>): UserError {
   const terms = Object.entries(numbers).map(([name, value]) => `${name} ${value}`);
   return new UserError(
-    `training diverged at step ${step}: ${terms.join(", ")}. Checkpoints from before it stay good. ` +
-      "Try a lower train.learningRate, some train.warmupRatio, or train.maxGradNorm: 1, in another run folder.",
+    `Training diverged at step ${step} (${terms.join(", ")}). Earlier checkpoints are still valid. Start a new run ` +
+      "with a lower train.learningRate, some train.warmupRatio, or train.maxGradNorm: 1.",
   );
+}
+
+/** An append-only file of JSON lines. A resumed run truncates it to the length that its checkpoint recorded. */
+class JsonLinesFile {
+  readonly #path: string;
+  readonly #file: number;
+  #bytes: number;
+
+  constructor(path: string, keepBytes: number) {
+    this.#path = path;
+    this.#file = this.#try(() => openSync(path, "a+"));
+    const { size } = fstatSync(this.#file);
+    if (size < keepBytes) {
+      closeSync(this.#file);
+      throw new UserError(
+        `${path} is shorter than its checkpoint recorded, so it was modified. Start over in a new folder.`,
+      );
+    }
+    if (size > keepBytes) this.#try(() => ftruncateSync(this.#file, keepBytes));
+    this.#bytes = keepBytes;
+  }
+
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  write(event: TrainingEvent): void {
+    const line = Buffer.from(`${JSON.stringify(event)}\n`);
+    for (let done = 0; done < line.length; ) done += this.#try(() => writeSync(this.#file, line, done));
+    this.#bytes += line.length;
+  }
+
+  sync(): void {
+    this.#try(() => fsyncSync(this.#file));
+  }
+
+  close(): void {
+    closeSync(this.#file);
+  }
+
+  #try<T>(work: () => T): T {
+    try {
+      return work();
+    } catch (error) {
+      throw createFileError(error, this.#path, "write");
+    }
+  }
 }

@@ -1,17 +1,17 @@
 import type { Weights } from "../nn/index.js";
 import { noGrad, scope, stack, type Tensor } from "../tensor/index.js";
 
-/** Relative L2 distances, ||weights - origin|| / ||origin||: of the whole encoder (`all`) and of its parts. */
+/** Relative L2 distances ||weights - origin|| / ||origin|| of the complete encoder (`all`) and of its parts. */
 export type Distances = Readonly<Record<string, number>>;
 
-/** The part of an encoder that a parameter belongs to; null for a head, BERT's pooler included. */
+/** The part of the encoder that a parameter belongs to; null for the head and for BERT's pooler. */
 function getEncoderPart(name: string): string | null {
   const layer = /\.encoder\.layer\.(\d+)\./.exec(name);
   if (layer) return `layer ${layer[1]}`;
   return name.includes(".embeddings.") ? "embeddings" : null;
 }
 
-/** How far an encoder has moved from where it began (RIFT fig. 2). */
+/** Computes how far an encoder is from its origin (RIFT fig. 2). */
 export function computeRelativeDistances(weights: Weights, origin: Weights): Distances {
   const names = [...origin.keys()].filter((name) => getEncoderPart(name) !== null);
   const norms = scope(() =>
@@ -19,10 +19,10 @@ export function computeRelativeDistances(weights: Weights, origin: Weights): Dis
       const pairs = names.flatMap((name) => {
         const before = origin.get(name) as Tensor;
         const now = weights.get(name);
-        if (!now) throw new Error(`the weights hold no ${name}`);
+        if (!now) throw new Error(`The weights have no parameter ${name}.`);
         return [now.detach().sub(before).norm(), before.norm()];
       });
-      // Read once: each reading waits for the device.
+      // Read all norms at once, because each read waits for the device.
       return stack(pairs, 0).toFloat32Array();
     }),
   );

@@ -1,18 +1,12 @@
-import { getParameterShapes, parseModelConfig } from "../../src/models/index.js";
+import { cpuFloat32, getParameterShapes, parseModelConfig } from "../../src/models/index.js";
 import type { Model } from "../../src/models/model.js";
 import type { Task } from "../../src/tasks/task.js";
 import { keep, Rng, type Tensor, tensor } from "../../src/tensor/index.js";
 import type { Tokenizer, WordLevelEncoding } from "../../src/text/encoding.js";
 import { parseSubstitutionTable } from "../../src/text/substitutions.js";
-import {
-  type Dataset,
-  onCpu,
-  type TrainingJob,
-  type TrainingMethod,
-  trainSettingsSchema,
-} from "../../src/train/index.js";
+import { type Dataset, type TrainingJob, type TrainingMethod, trainSettingsSchema } from "../../src/train/index.js";
 
-// Training at its smallest: words w4 to w15 are the tokens 4 to 15, 2 and 3 begin and end a text, 0 pads it.
+// The smallest possible training: words w4 to w15 are the tokens 4 to 15, 2 and 3 start and end a text, 0 is padding.
 const special = { clsId: 2, sepId: 3, padId: 0, unkId: 1, maskId: null };
 
 function encodeWords(texts: readonly string[]): WordLevelEncoding {
@@ -39,7 +33,7 @@ const tokenizer: Tokenizer = {
   idsToTokens: (ids) => Array.from(ids, (id) => `w${id}`),
 };
 
-const usual = {
+const defaultConfig = {
   model_type: "bert",
   vocab_size: 16,
   hidden_size: 8,
@@ -49,25 +43,25 @@ const usual = {
   max_position_embeddings: 12,
 };
 
-/** A BERT of two narrow layers; its weights are drawn, or given. */
-export function tinyModel(config: object = usual, weights?: ReadonlyMap<string, Tensor>): Model {
+/** A BERT with two narrow layers and random or given weights. */
+export function tinyModel(config: object = defaultConfig, weights?: ReadonlyMap<string, Tensor>): Model {
   const rng = new Rng("tiny");
-  const shape = { config: parseModelConfig(config, "tiny"), head: "hf", pooling: "cls", numLabels: 3 } as const;
-  const drawn = (name: string, size: readonly number[]): Tensor => {
+  const architecture = { config: parseModelConfig(config, "tiny"), head: "hf", pooling: "cls", numLabels: 3 } as const;
+  const sample = (name: string, shape: readonly number[]): Tensor => {
     const stream = rng.fork(name);
-    const middle = name.endsWith("LayerNorm.weight") ? 1 : 0;
+    const mean = name.endsWith("LayerNorm.weight") ? 1 : 0;
     const values = Float32Array.from(
-      { length: size.reduce((all, each) => all * each, 1) },
-      () => middle + 0.3 * stream.normal(),
+      { length: shape.reduce((product, size) => product * size, 1) },
+      () => mean + 0.3 * stream.normal(),
     );
-    return tensor(values, size);
+    return tensor(values, shape);
   };
   return {
-    architecture: shape,
+    architecture,
     weights: new Map(
-      [...getParameterShapes(shape)].map(([name, size]) => [
+      [...getParameterShapes(architecture)].map(([name, shape]) => [
         name,
-        keep(weights?.get(name) ?? drawn(name, size)).requiresGrad_(),
+        keep(weights?.get(name) ?? sample(name, shape)).requiresGrad_(),
       ]),
     ),
     tokenizer,
@@ -81,7 +75,7 @@ export function tinyModel(config: object = usual, weights?: ReadonlyMap<string, 
   };
 }
 
-/** Texts as token ids, without the special ones where `words` are given. */
+/** A dataset of texts that are given as token IDs, including the special tokens. */
 export function tinyDataset(texts: readonly { readonly ids: readonly number[]; readonly label: number }[]): Dataset {
   const items = texts.map(({ ids, label }, i) => {
     const text = ids
@@ -104,7 +98,7 @@ const task: Task = {
   load: async () => [],
 };
 
-/** Every word may stand for the two after it. */
+/** The next two words are the substitutes of each word. */
 const substitutions = parseSubstitutionTable(
   Object.fromEntries(
     Array.from({ length: 12 }, (_, i) => [`w${i + 4}`, [`w${((i + 1) % 12) + 4}`, `w${((i + 2) % 12) + 4}`]]),
@@ -112,29 +106,29 @@ const substitutions = parseSubstitutionTable(
   "tiny table",
 );
 
-/** Twelve texts of one to six words. */
+/** Twelve texts with one to six words. */
 export const texts = Array.from({ length: 12 }, (_, i) => {
   const rng = new Rng(i);
   const words = Array.from({ length: 1 + rng.integer(6) }, () => 4 + rng.integer(12));
   return { ids: [special.clsId, ...words, special.sepId], label: i % 3 };
 });
 
-/** A run over them: four texts a batch, with dropout, at a rate that moves the weights. */
+/** A job that trains on these texts: four per batch, with dropout, at a high learning rate. */
 export function tinyJob(
   model: Model,
-  layers: readonly TrainingMethod[],
+  methods: readonly TrainingMethod[],
   changes: Partial<TrainingJob> & { train?: Dataset } = {},
   settings: object = {},
 ): TrainingJob {
   return {
     model,
     task,
-    methods: layers,
+    methods,
     settings: trainSettingsSchema.parse({ epochs: 2, batchSize: 4, learningRate: 1e-2, ...settings }),
     train: tinyDataset(texts),
     validation: null,
     seed: 5,
-    deviceConfig: onCpu,
+    deviceConfig: cpuFloat32,
     folder: null,
     resume: false,
     loadSubstitutions: async () => substitutions,
@@ -142,7 +136,7 @@ export function tinyJob(
   };
 }
 
-/** Every value of named tensors, to compare runs to the bit. */
-export function valuesOf(named: ReadonlyMap<string, Tensor>): Record<string, number[]> {
+/** Reads the values of named tensors, to compare runs bitwise. */
+export function readValues(named: ReadonlyMap<string, Tensor>): Record<string, number[]> {
   return Object.fromEntries([...named].map(([name, value]) => [name, [...value.toFloat32Array()]]));
 }

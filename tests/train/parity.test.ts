@@ -1,11 +1,11 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { loadModel } from "../../src/models/index.js";
+import { cpuFloat32, loadModel } from "../../src/models/index.js";
 import { openSafetensors } from "../../src/models/safetensors.js";
 import type { Task } from "../../src/tasks/task.js";
 import { free, type Tensor } from "../../src/tensor/index.js";
-import { onCpu, type TrainingMethod, toDataset, train, trainSettingsSchema } from "../../src/train/index.js";
+import { type TrainingMethod, toDataset, train, trainSettingsSchema } from "../../src/train/index.js";
 
 const folder = join(import.meta.dirname, "../fixtures/train");
 const expected = JSON.parse(readFileSync(join(folder, "expected.json"), "utf8")) as {
@@ -26,19 +26,22 @@ async function readFloats(file: string): Promise<Map<string, Float32Array>> {
 }
 
 /** The largest difference between tensors of the same names. */
-function farthest(ours: ReadonlyMap<string, Tensor | Float32Array>, theirs: ReadonlyMap<string, Float32Array>): number {
+function computeMaxDifference(ours: ReadonlyMap<string, Tensor | Float32Array>, theirs: ReadonlyMap<string, Float32Array>): number {
   expect([...ours.keys()].sort()).toEqual([...theirs.keys()].sort());
-  let most = 0;
+  let max = 0;
   for (const [name, value] of ours) {
     const [mine, other] = [value instanceof Float32Array ? value : value.toFloat32Array(), theirs.get(name)!];
     expect(mine).toHaveLength(other.length);
-    for (let i = 0; i < mine.length; i++) most = Math.max(most, Math.abs(mine[i]! - other[i]!));
+    for (let i = 0; i < mine.length; i++) max = Math.max(max, Math.abs(mine[i]! - other[i]!));
   }
-  return most;
+  return max;
 }
 
-/** Trains as the fixture did, on one batch of all texts. */
-async function trained(updates: number, changes: { batchSize?: number; accumulate?: number; clip?: null } = {}) {
+/** Trains like the fixture, with all texts in one batch. */
+async function trainFixture(
+  stopAfter: number,
+  changes: { batchSize?: number; gradientAccumulationSteps?: number; maxGradNorm?: null } = {},
+) {
   const model = await loadModel(folder);
   const task = { name: "fixture", labels: model.labels } as unknown as Task;
   const dataset = toDataset(
@@ -47,65 +50,76 @@ async function trained(updates: number, changes: { batchSize?: number; accumulat
   );
   const events: Record<string, unknown>[] = [];
   const gradients = new Map<string, Float32Array>();
-  const watching: TrainingMethod = {
-    name: "watching",
-    transformUpdates(update, next) {
-      if (update.stepIndex === 0)
-        for (const [name, gradient] of update.gradients) gradients.set(name, gradient.toFloat32Array());
+  const observer: TrainingMethod = {
+    name: "observer",
+    transformUpdates(step, next) {
+      if (step.stepIndex === 0)
+        for (const [name, gradient] of step.gradients) gradients.set(name, gradient.toFloat32Array());
       return next();
     },
   };
-  const { updates: all, ...settings } = expected.settings;
+  const { updates, clip, beta1, beta2, epsilon, ...rest } = expected.settings;
+  const settings = {
+    ...rest,
+    epochs: updates,
+    maxGradNorm: clip,
+    adamBeta1: beta1,
+    adamBeta2: beta2,
+    adamEpsilon: epsilon,
+    batchSize: 8,
+    dropout: false,
+    ...changes,
+  };
   await train({
     model,
     task,
-    settings: trainSettingsSchema.parse({ ...settings, epochs: all, batchSize: 8, dropout: false, ...changes }),
-    methods: [watching],
+    settings: trainSettingsSchema.parse(settings),
+    methods: [observer],
     train: dataset,
     validation: null,
     seed: 3,
-    deviceConfig: onCpu,
+    deviceConfig: cpuFloat32,
     folder: null,
     resume: false,
     callbacks: { onEvent: (event) => events.push(event) },
-    maxSteps: updates,
+    stopAfter,
   });
   const weights = new Map([...model.weights].map(([name, tensor]) => [name, tensor.toFloat32Array()]));
   free(model.weights);
   return { weights, events, gradients };
 }
 
-test("one update equals PyTorch's: loss, gradients before clipping, weights", async () => {
-  const { weights, events, gradients } = await trained(1);
+test("one step has the loss, gradients and weights of PyTorch", async () => {
+  const { weights, events, gradients } = await trainFixture(1);
   expect(events[0]!.loss).toBeCloseTo(expected.steps[0]!.loss, 5);
   expect(events[0]!.gradientNorm).toBeCloseTo(expected.steps[0]!.gradientNorm, 5);
   const theirs = await readFloats("gradients.safetensors");
-  expect(farthest((await trained(1, { maxGradNorm: null })).gradients, theirs)).toBeLessThan(1e-5);
-  // Clipped, they are the same but for one factor.
+  expect(computeMaxDifference((await trainFixture(1, { maxGradNorm: null })).gradients, theirs)).toBeLessThan(1e-5);
+  // Clipping multiplies all of them by one factor.
   const factor = expected.settings.clip! / (expected.steps[0]!.gradientNorm + 1e-6);
   expect(
-    farthest(gradients, new Map([...theirs].map(([name, value]) => [name, value.map((x) => x * factor)]))),
+    computeMaxDifference(gradients, new Map([...theirs].map(([name, value]) => [name, value.map((x) => x * factor)]))),
   ).toBeLessThan(1e-5);
-  expect(farthest(weights, await readFloats("weights-1.safetensors"))).toBeLessThan(1e-5);
+  expect(computeMaxDifference(weights, await readFloats("weights-1.safetensors"))).toBeLessThan(1e-5);
 });
 
-test("ten updates of AdamW equal PyTorch's", async () => {
-  const { weights, events } = await trained(10);
+test("ten AdamW steps have the weights of PyTorch", async () => {
+  const { weights, events } = await trainFixture(10);
   for (const [i, { rate, loss, gradientNorm }] of expected.steps.entries()) {
     expect(events[i]).toMatchObject({ step: i + 1, epoch: i });
-    expect(events[i]!.rate).toBeCloseTo(rate, 10);
+    expect(events[i]!.learningRate).toBeCloseTo(rate, 10);
     expect(events[i]!.loss).toBeCloseTo(loss, 5);
     expect(Math.abs((events[i]!.gradientNorm as number) - gradientNorm)).toBeLessThan(1e-4);
   }
-  expect(farthest(weights, await readFloats("weights-10.safetensors"))).toBeLessThan(1e-5);
-  // And they did change.
-  expect(farthest(weights, await readFloats("weights-1.safetensors"))).toBeGreaterThan(5e-3);
+  expect(computeMaxDifference(weights, await readFloats("weights-10.safetensors"))).toBeLessThan(1e-5);
+  // The weights did change.
+  expect(computeMaxDifference(weights, await readFloats("weights-1.safetensors"))).toBeGreaterThan(5e-3);
 });
 
-test("two half batches make the update of one", async () => {
-  const { weights, events, gradients } = await trained(10, { batchSize: 4, gradientAccumulationSteps: 2 });
+test("two accumulated half batches give the update of one batch", async () => {
+  const { weights, events, gradients } = await trainFixture(10, { batchSize: 4, gradientAccumulationSteps: 2 });
   expect(events).toHaveLength(10);
   expect(events[0]!.loss).toBeCloseTo(expected.steps[0]!.loss, 5);
-  expect(farthest(gradients, (await trained(1)).gradients)).toBeLessThan(1e-5);
-  expect(farthest(weights, await readFloats("weights-10.safetensors"))).toBeLessThan(1e-5);
+  expect(computeMaxDifference(gradients, (await trainFixture(1)).gradients)).toBeLessThan(1e-5);
+  expect(computeMaxDifference(weights, await readFloats("weights-10.safetensors"))).toBeLessThan(1e-5);
 });

@@ -6,7 +6,7 @@ import { temporaryFolder } from "../temporary.js";
 
 const folder = temporaryFolder();
 
-/** The messages of an event file, with both checksums of each proven by a slow implementation of the definition. */
+/** Reads the messages of an event file and checks both checksums with a slow, simple implementation. */
 function readRecords(path: string): Buffer[] {
   const bytes = readFileSync(path);
   const records: Buffer[] = [];
@@ -21,7 +21,7 @@ function readRecords(path: string): Buffer[] {
   return records;
 }
 
-/** CRC-32C bit by bit, turned right by 15 and shifted. */
+/** CRC-32C bit by bit, rotated right by 15 and shifted. */
 function masked(data: Uint8Array): number {
   let sum = 0xffffffffn;
   for (const byte of data) {
@@ -65,16 +65,16 @@ test("the checksum is CRC-32C", () => {
   expect(crc32c(new Uint8Array(32))).toBe(0x8a9136aa);
 });
 
-test("events come back as scalars with their steps", () => {
+test("events are written as scalars with their steps", () => {
   const writer = new TensorBoardWriter(folder, 0, () => 1_700_000_000.5);
-  writer.writeEvent({ step: 1, epoch: 0, rate: 0.5, loss: 0.25, "loss.task": 0.125 });
+  writer.writeEvent({ step: 1, epoch: 0, learningRate: 0.5, loss: 0.25, "loss.task": 0.125 });
   writer.writeEvent({ step: 300, evaluation: { accuracy: 0.75 }, best: true });
   writer.close();
   const [file] = readdirSync(folder);
   expect(file).toMatch(/^events\.out\.tfevents\.1700000000\./);
   const events = readRecords(join(folder, file!)).map(fields);
   expect(events[0]!.get(3)!.map(String)).toEqual(["brain.Event:2"]);
-  // The start of a session, from which on older files no longer count.
+  // The start of a session, which replaces later steps of older files.
   expect(fields(events[1]!.get(7)![0] as Buffer).get(1)).toEqual([1]);
   const scalars = events.slice(2).map((event) => ({
     time: event.get(1)![0],
@@ -89,11 +89,11 @@ test("events come back as scalars with their steps", () => {
       time: 1_700_000_000.5,
       step: 1,
       values: [
-        ["train/rate", 0.5],
+        ["train/learningRate", 0.5],
         ["train/loss", 0.25],
         ["train/loss.task", 0.125],
       ],
     },
-    { time: 1_700_000_000.5, step: 300, values: [["validation/accuracy", 0.75]] },
+    { time: 1_700_000_000.5, step: 300, values: [["eval/accuracy", 0.75]] },
   ]);
 });

@@ -1,57 +1,37 @@
-import { findWorstCaseSubstitutions, type HullOptions, withReplacements } from "../../attacks/ascc-search.js";
-import type { ModifiableWords } from "../../attacks/open-words.js";
+import { attackEncodings } from "../../attacks/ascc-search.js";
+import type { HullOptions, ModifiableWords } from "../../attacks/convex-hull.js";
 import { toPredictions } from "../../evaluation/metrics.js";
+import { predictProbabilities } from "../../models/index.js";
 import { mapWeights } from "../../nn/index.js";
 import { free, keep, noGrad, scope } from "../../tensor/index.js";
-import { lengthBatches, predictProbabilities, type TokenizedExample, type TrainingContext } from "../../train/index.js";
+import type { TokenizedExample, TrainingContext } from "../../train/index.js";
 
-/** Tokens whose gradients are taken together. */
-const tokensPerBatch = { cpu: 2048, gpu: 16384 };
-
-/** The share of texts that are classified right as they are and with the words that the ASCC attack puts in. */
+/** Computes the fraction of texts that are classified correctly both before and after the ASCC attack. */
 export async function computeRobustAccuracy(
-  run: Pick<TrainingContext, "model" | "device" | "computeDtype" | "rng" | "reportProgress">,
+  { job, rng, reportProgress }: Pick<TrainingContext, "job" | "rng" | "reportProgress">,
   items: readonly TokenizedExample[],
   getModifiableWords: (item: TokenizedExample) => ModifiableWords,
   options: HullOptions,
 ): Promise<number> {
-  const { model, device, computeDtype: compute } = run;
-  const encoded = items.map((item) => item.encoding);
-  const attacked = [...encoded];
-  const weights = noGrad(() => scope(() => keep(mapWeights(model.weights, (tensor) => tensor.detach().to(compute)))));
-  let done = 0;
-  try {
-    for (const batch of lengthBatches(encoded, device === "cpu" ? tokensPerBatch.cpu : tokensPerBatch.gpu)) {
-      const texts = batch.map((i) => {
-        const item = items[i] as TokenizedExample;
-        const { id, label } = item.example;
-        return {
-          encoding: item.encoding,
-          modifiableWords: getModifiableWords(item),
-          label,
-          rng: run.rng.fork("ascc", "evaluate", id),
-        };
-      });
-      const picks = findWorstCaseSubstitutions({ model, weights, device }, texts, options);
-      for (const [row, i] of batch.entries())
-        attacked[i] = withReplacements(
-          texts[row]!.encoding,
-          texts[row]!.modifiableWords,
-          picks[row]!.replacementIndices,
-        );
-      done += batch.length;
-      await new Promise(setImmediate);
-      run.reportProgress("robust accuracy", done, items.length);
-    }
-  } finally {
-    free(weights);
-  }
-  const before = toPredictions(
-    await predictProbabilities(model, model.weights, encoded, { device, computeDtype: compute }),
+  const { model, deviceConfig } = job;
+  const { device, computeDtype } = deviceConfig;
+  const texts = items.map((item) => ({
+    encoding: item.encoding,
+    modifiableWords: getModifiableWords(item),
+    label: item.example.label,
+    rng: rng.fork("ascc", "evaluate", item.example.id),
+  }));
+  const weights = noGrad(() =>
+    scope(() => keep(mapWeights(model.weights, (tensor) => tensor.detach().to(computeDtype)))),
   );
-  const after = toPredictions(
-    await predictProbabilities(model, model.weights, attacked, { device, computeDtype: compute }),
+  const reportBatch = (done: number): void => reportProgress("robust accuracy", done, items.length);
+  const attacked = await attackEncodings({ model, weights, device }, texts, options, reportBatch).finally(() =>
+    free(weights),
   );
-  const held = items.filter(({ example }, i) => before[i] === example.label && after[i] === example.label);
-  return held.length / items.length;
+  const predict = async (encodings: readonly TokenizedExample["encoding"][]): Promise<Int32Array> =>
+    toPredictions(await predictProbabilities(model, model.weights, encodings, deviceConfig));
+  const before = await predict(texts.map((text) => text.encoding));
+  const after = await predict(attacked);
+  const robust = items.filter(({ example }, i) => before[i] === example.label && after[i] === example.label);
+  return robust.length / items.length;
 }

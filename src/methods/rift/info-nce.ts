@@ -6,20 +6,24 @@ const diagonal = operator<(self: Tensor, offset: number, first: number, second: 
 const maskedScore = -30000;
 
 /**
- * L_info (RIFT eq. 10, Lemma 1): how badly each anchor finds its own partner among the candidates of its class, less log N. Anchor i
- * and candidate i belong together; candidates after the anchors' are further negatives. Classes that the batch holds weigh the
- * same, however many examples they have, so that any batch will do.
+ * L_info (RIFT eq. 10, Lemma 1): the InfoNCE loss of each anchor among the candidates of its class,
+ * minus log N. Anchor i and candidate i are a positive pair; further candidates are negatives.
+ * All classes in the batch have the same weight, regardless of their number of examples.
  *
  * @param scores f_y(anchor, candidate): [anchor, candidate]
  * @param anchorClasses [anchor]
- * @param candidateClasses [candidate]; a class that no anchor has makes a candidate invisible
+ * @param candidateClasses [candidate]; a candidate whose class no anchor has is ignored
  */
 export function infoNceLoss(scores: Tensor, anchorClasses: Tensor, candidateClasses: Tensor): Tensor {
-  const same = anchorClasses.unsqueeze(1).eq(candidateClasses.unsqueeze(0)); // [anchor, candidate]
-  const counts = same.to("float32").sum([1]);
-  const own = diagonal(scores, 0, 0, 1);
-  const losses = scores.maskedFill(same.logicalNot(), maskedScore).logsumexp([1]).sub(own).sub(counts.log());
-  // 1 / (examples of the class in the batch): summed over the batch, the number of classes in it.
+  const isSameClass = anchorClasses.unsqueeze(1).eq(candidateClasses.unsqueeze(0)); // [anchor, candidate]
+  const counts = isSameClass.to("float32").sum([1]);
+  const positives = diagonal(scores, 0, 0, 1);
+  const losses = scores
+    .maskedFill(isSameClass.logicalNot(), maskedScore)
+    .logsumexp([1])
+    .sub(positives)
+    .sub(counts.log());
+  // 1 / (examples of the class in the batch). The sum over the batch is the number of its classes.
   const classWeights = anchorClasses.unsqueeze(1).eq(anchorClasses.unsqueeze(0)).to("float32").sum([1]).reciprocal();
   return losses.mul(classWeights).sum().div(classWeights.sum());
 }

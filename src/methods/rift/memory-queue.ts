@@ -2,48 +2,52 @@ import { arange, cat, type Device, keep, scope, sort, type Tensor, zeros } from 
 import type { NamedTensors } from "../../train/index.js";
 
 /**
- * The last teachers' projections of each class, as further negatives. It is filled from its end; shapes never change, so that a
- * step with it can be captured.
+ * The last teacher projections of each class, used as additional negatives. New entries are added
+ * at the end. The shapes never change, so that a step with a queue can be captured.
  */
 export class MemoryQueue {
-  readonly #entries: Tensor; // [class, place, out]
-  readonly #filled: Tensor; // [class, place]: 1 where there is an entry
-  readonly #names: readonly [string, string];
+  readonly #entries: Tensor; // [class, slot, out]
+  readonly #filled: Tensor; // [class, slot]: 1 if the slot has an entry
+  readonly #prefix: string;
 
-  constructor(prefix: string, classes: number, places: number, out: number, device: Device) {
-    this.#entries = keep(zeros([classes, places, out], { device }));
-    this.#filled = keep(zeros([classes, places], { device }));
-    this.#names = [`${prefix}entries`, `${prefix}filled`];
+  constructor(prefix: string, numClasses: number, numSlots: number, out: number, device: Device) {
+    this.#entries = keep(zeros([numClasses, numSlots, out], { device }));
+    this.#filled = keep(zeros([numClasses, numSlots], { device }));
+    this.#prefix = prefix;
   }
 
   buffers(): NamedTensors {
     return new Map([
-      [this.#names[0], this.#entries],
-      [this.#names[1], this.#filled],
+      [`${this.#prefix}entries`, this.#entries],
+      [`${this.#prefix}filled`, this.#filled],
     ]);
   }
 
-  /** All places one after the other, and the class of each; -1 where it is empty. */
+  /** All entries [class * slot, out] and their classes; the class of an empty slot is -1. */
   contents(): { entries: Tensor; classes: Tensor } {
-    const [count, places, out] = this.#entries.shape as [number, number, number];
-    const classes = arange(count, this.#entries.device).add(1).unsqueeze(1).mul(this.#filled).sub(1);
-    return { entries: this.#entries.reshape(count * places, out), classes: classes.reshape(count * places) };
+    const [numClasses, numSlots, out] = this.#entries.shape as [number, number, number];
+    const classes = arange(numClasses, this.#entries.device).add(1).unsqueeze(1).mul(this.#filled).sub(1);
+    return {
+      entries: this.#entries.reshape(numClasses * numSlots, out),
+      classes: classes.reshape(numClasses * numSlots),
+    };
   }
 
-  /** Adds projections [batch, out] to their classes' places [batch]; the oldest go. */
+  /** Adds projections [batch, out] to the queues of their classes [batch]. The oldest entries are dropped. */
   push(projections: Tensor, classes: Tensor): void {
     scope(() => {
-      const [count, places, out] = this.#entries.shape as [number, number, number];
-      const rows = projections.size(0);
+      const [numClasses, numSlots, out] = this.#entries.shape as [number, number, number];
+      const batchSize = projections.size(0);
       const { device } = this.#entries;
-      const arriving = classes.unsqueeze(0).eq(arange(count, device).unsqueeze(1)).to("float32"); // [class, batch]
-      const all = cat([this.#entries, projections.unsqueeze(0).expand(count, rows, out)], 1);
-      const used = cat([this.#filled, arriving], 1); // [class, place and batch]
-      // What is used goes behind what is not, each in order of age; the last places are kept.
-      const [, order] = sort(used.mul(places + rows).add(arange(places + rows, device)), 1, false);
-      const kept = order.narrow(1, rows, places);
-      this.#entries.copy_(all.gather(1, kept.unsqueeze(2).expand(count, places, out)));
-      this.#filled.copy_(used.gather(1, kept));
+      const isNew = classes.unsqueeze(0).eq(arange(numClasses, device).unsqueeze(1)).to("float32"); // [class, batch]
+      const all = cat([this.#entries, projections.unsqueeze(0).expand(numClasses, batchSize, out)], 1);
+      const isUsed = cat([this.#filled, isNew], 1); // [class, slot + batch]
+      // Sort used entries after unused ones, both by age, and keep the last ones.
+      const rank = isUsed.mul(numSlots + batchSize).add(arange(numSlots + batchSize, device));
+      const [, order] = sort(rank, 1, false);
+      const kept = order.narrow(1, batchSize, numSlots);
+      this.#entries.copy_(all.gather(1, kept.unsqueeze(2).expand(numClasses, numSlots, out)));
+      this.#filled.copy_(isUsed.gather(1, kept));
     });
   }
 }

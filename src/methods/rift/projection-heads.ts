@@ -12,31 +12,28 @@ import {
 } from "../../tensor/index.js";
 
 export interface ProjectionSizes {
-  /** Pairs of projections: one a class, or one for all. */
+  /** Pairs of projections: one per class, or one for all classes. */
   readonly pairs: number;
   readonly feature: number;
   readonly hidden: number;
   readonly out: number;
 }
 
-/** Which model's features are projected: g1 of the student, g2 of the teacher. */
-export type ProjectionSide = "student" | "teacher";
-
-/** The parameters of all projections: those of all classes in one tensor, drawn as PyTorch draws a linear layer. */
+/** Creates the projections g1 (student) and g2 (teacher) of all classes, initialized like PyTorch's linear layers. */
 export function initProjections(prefix: string, sizes: ProjectionSizes, rng: Rng, device: Device): Map<string, Tensor> {
   const parameters = new Map<string, Tensor>();
-  const initParameter = (name: string, inputs: number, ...shape: number[]): void => {
+  const initParameter = (name: string, inputSize: number, ...shape: number[]): void => {
     const value = scope(() =>
       noGrad(() => {
         const tensor = zeros([sizes.pairs, ...shape]);
         seedGenerator("cpu", rng.fork(name).seed());
-        uniform_(tensor, -1 / Math.sqrt(inputs), 1 / Math.sqrt(inputs));
-        return device === "cpu" ? tensor : tensor.toDevice(device);
+        uniform_(tensor, -1 / Math.sqrt(inputSize), 1 / Math.sqrt(inputSize));
+        return tensor.toDevice(device);
       }),
     );
     parameters.set(`${prefix}${name}`, keep(value).requiresGrad_());
   };
-  for (const side of ["student", "teacher"] satisfies ProjectionSide[]) {
+  for (const side of ["student", "teacher"]) {
     initParameter(`${side}.dense.weight`, sizes.feature, sizes.hidden, sizes.feature);
     initParameter(`${side}.dense.bias`, sizes.feature, sizes.hidden);
     initParameter(`${side}.out.weight`, sizes.hidden, sizes.out, sizes.hidden);
@@ -45,15 +42,15 @@ export function initProjections(prefix: string, sizes: ProjectionSizes, rng: Rng
   return parameters;
 }
 
-/** Each feature [batch, feature] through its own class's projection onto the unit sphere: [batch, out]. */
+/** Projects each feature [batch, feature] with the projection of its class onto the unit sphere: [batch, out]. */
 export function project(parameters: Weights, name: string, features: Tensor, classes: Tensor): Tensor {
-  const layer = (part: string, input: Tensor): Tensor =>
+  const applyLinear = (layer: string, input: Tensor): Tensor =>
     input
-      .matmul(getParameter(parameters, `${name}.${part}.weight`).t())
-      .add(getParameter(parameters, `${name}.${part}.bias`).unsqueeze(1));
-  const all = layer("out", layer("dense", features).relu()); // [class, batch, out]
-  const [, rows, out] = all.shape as [number, number, number];
-  const own = all.gather(0, classes.reshape(1, rows, 1).expand(1, rows, out)).squeeze(0);
-  // The same guard as PyTorch's normalize.
-  return own.div(own.norm([-1], true).clamp(1e-12));
+      .matmul(getParameter(parameters, `${name}.${layer}.weight`).t())
+      .add(getParameter(parameters, `${name}.${layer}.bias`).unsqueeze(1));
+  const all = applyLinear("out", applyLinear("dense", features).relu()); // [class, batch, out]
+  const [, batchSize, out] = all.shape as [number, number, number];
+  const ofClass = all.gather(0, classes.reshape(1, batchSize, 1).expand(1, batchSize, out)).squeeze(0);
+  // The same lower bound as in PyTorch's normalize.
+  return ofClass.div(ofClass.norm([-1], true).clamp(1e-12));
 }

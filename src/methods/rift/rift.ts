@@ -7,13 +7,13 @@ import { MemoryQueue } from "./memory-queue.js";
 import { initProjections, project } from "./projection-heads.js";
 import { computeTeacherFeatures } from "./teacher-features.js";
 
-const size = z.number().int().positive();
+const sizeSchema = z.number().int().positive();
 
-/** Robust Informative Fine-Tuning: keep what the pre-trained model knows, given the class. */
+/** Robust Informative Fine-Tuning: retains the information of the pre-trained model, given the class. */
 export const rift = defineMethod({
   name: "rift",
   summary:
-    "keep the information that features share with the pre-trained model's, class by class; over ascc: RIFT, alone: informative fine-tuning",
+    "retains the information that features share with the pre-trained model, per class; RIFT on top of ascc",
   paper: "Dong et al., NeurIPS 2021, eq. 10 and 11",
   options: z
     .strictObject({
@@ -21,64 +21,66 @@ export const rift = defineMethod({
         .number()
         .nonnegative()
         .default(0.1)
-        .describe("weight of the information term; the paper: 0.1 on IMDB, 0.7 on SNLI"),
+        .describe("weight of the information term; the paper uses 0.1 on IMDB and 0.7 on SNLI"),
       tau: z.number().positive().default(0.2).describe("temperature of the scores"),
       conditional: z
         .boolean()
         .default(true)
-        .describe("true: I(S;T|Y), projections a class; false: I(S;T), one pair for all"),
+        .describe("true: I(S;T|Y), projections per class; false: I(S;T), one pair of projections"),
       negatives: z
         .enum(["teachers", "students"])
         .default("teachers")
-        .describe(
-          "what a score competes with: every teacher for a student (paper), or every student for a teacher (released code)",
-        ),
+        .describe("negatives of a score: other teachers (paper) or other students (released code)"),
       queueSize: z
         .number()
         .int()
         .nonnegative()
         .default(0)
-        .describe("teachers' projections a class kept as further negatives; 0: none"),
-      projectionHiddenSize: size.default(512).describe("width of the projections' hidden layer"),
-      projectionSize: size.default(256).describe("width of the space that scores are taken in"),
+        .describe("teacher projections per class that are kept as additional negatives; 0: none"),
+      projectionHiddenSize: sizeSchema.default(512).describe("hidden size of the projections"),
+      projectionSize: sizeSchema.default(256).describe("output size of the projections"),
     })
-    .refine(({ queueSize: queue, negatives: normalize }) => queue === 0 || normalize === "teachers", {
-      path: ["queue"],
-      error: "expected 0 with normalize: students, for the queue keeps teachers as negatives (or normalize: teachers)",
+    .refine(({ queueSize, negatives }) => queueSize === 0 || negatives === "teachers", {
+      path: ["queueSize"],
+      error: "expected 0 with negatives: students, because the queue stores teachers",
     }),
   create: (options) => {
     let parameters: NamedTensors = new Map();
     let queue: MemoryQueue | null = null;
     let teachers: { features: Float32Array; size: number } = { features: new Float32Array(), size: 0 };
-    /** Projections that go into the queue when the update is done, by step. */
-    const arriving = new Map<number, { projections: Tensor; classes: Tensor }>();
+    /** Projections that enter the queue after the optimizer step, by batch index. */
+    const pending = new Map<number, { projections: Tensor; classes: Tensor }>();
 
-    const layer: TrainingMethod = {
+    const method: TrainingMethod = {
       name: "rift",
-      requiresFullBatch: "an example's negatives are the others of its batch",
+      traits: { requiresFullBatch: "the negatives of an example are the other examples of its batch" },
 
-      checkCompatibility(_beneath, { model }) {
+      checkCompatibility(_innerMethods, { model }) {
         if (model.architecture.pooling === "pooler" && model.newlyInitialized.some((name) => name.includes(".pooler.")))
-          return `feature: pooler: ${model.reference} has no pooler, so its teacher would be random; use feature: token or mean`;
+          return `pooling: pooler: ${model.reference} has no pooler, so the teacher would be random. Use pooling: cls or mean.`;
         return null;
       },
 
-      async prepare(run) {
-        // A layer above that perturbs in its losses has not done so yet when this one's are taken.
-        const above = run.methods
-          .slice(run.methods.indexOf(layer) + 1)
-          .find(({ exclusiveRoles: owns, losses }) => owns?.adversary && losses);
-        if (above)
-          run.warn(
-            `rift stands beneath ${above.name} and reads the clean text; for RIFT write ${above.name} before rift`,
+      async prepare(training) {
+        const { model, deviceConfig } = training.job;
+        const { device } = deviceConfig;
+        // An outer method that perturbs the text in its losses does so after this method's losses.
+        const { methods } = training.stack;
+        const adversary = methods
+          .slice(methods.indexOf(method) + 1)
+          .find(({ traits, losses }) => traits?.exclusiveRoles?.adversary && losses);
+        if (adversary)
+          training.warn(
+            `rift is listed before ${adversary.name}, so it only sees clean text. ` +
+              `For RIFT as published, use --method ${adversary.name} --method rift.`,
           );
-        const { hiddenSize } = run.model.architecture.config;
-        const pairs = options.conditional ? run.model.architecture.numLabels : 1;
-        const sizes = { pairs, feature: hiddenSize, hidden: options.projectionHiddenSize, out: options.projectionSize };
-        parameters = initProjections("rift.", sizes, run.rng.fork("rift"), run.device);
-        if (options.queueSize > 0)
-          queue = new MemoryQueue("rift.queue.", pairs, options.queueSize, options.projectionSize, run.device);
-        teachers = { features: await computeTeacherFeatures(run), size: hiddenSize };
+        const { hiddenSize } = model.architecture.config;
+        const { queueSize, projectionHiddenSize, projectionSize } = options;
+        const pairs = options.conditional ? model.architecture.numLabels : 1;
+        const sizes = { pairs, feature: hiddenSize, hidden: projectionHiddenSize, out: projectionSize };
+        parameters = initProjections("rift.", sizes, training.rng.fork("rift"), device);
+        if (queueSize > 0) queue = new MemoryQueue("rift.queue.", pairs, queueSize, projectionSize, device);
+        teachers = { features: await computeTeacherFeatures(training), size: hiddenSize };
       },
 
       state: () => ({ parameters, ...(queue && { buffers: queue.buffers() }) }),
@@ -91,48 +93,50 @@ export const rift = defineMethod({
         return { "rift.teacher": { values, shape: [indices.length, size] } };
       },
 
-      /** RIFT eq. 11: what is beneath + alpha L_info. The student reads the perturbed text where there is one, the teacher never does. */
-      losses(step, next) {
+      /** RIFT eq. 11: inner losses + alpha L_info. The student sees the perturbed text, if any; the teacher never does. */
+      losses(context, next) {
         const losses = new Map(next());
-        const { labels } = step.batch;
+        const { labels } = context.batch;
         const classes = options.conditional ? labels : labels.mul(0);
-        const feature = step.pass(step.hasPass("perturbed") ? "perturbed" : "clean").features.to("float32");
-        const students = project(parameters, "rift.student", feature, classes);
-        const projected = project(parameters, "rift.teacher", step.batch.getExtra("rift.teacher"), classes);
-        const loss = computeInformationLoss(students, projected, classes);
-        if (queue) enqueueAfterStep(step.batchIndex, projected, classes);
-        step.log("information", loss.neg());
+        const pass = context.pass(context.hasPass("perturbed") ? "perturbed" : "clean");
+        const studentProjections = project(parameters, "rift.student", pass.features.to("float32"), classes);
+        const teacherFeatures = context.batch.getExtra("rift.teacher");
+        const teacherProjections = project(parameters, "rift.teacher", teacherFeatures, classes);
+        const loss = computeInformationLoss(studentProjections, teacherProjections, classes);
+        if (queue) enqueueAfterStep(context.batchIndex, teacherProjections, classes);
+        context.log("information", loss.neg());
         return losses.set("information", loss.mul(options.alpha));
       },
 
-      afterStep(_update, next) {
+      afterStep(_step, next) {
         next();
-        for (const each of arriving.values()) {
-          queue?.push(each.projections, each.classes);
-          free(each);
+        for (const entry of pending.values()) {
+          queue?.push(entry.projections, entry.classes);
+          free(entry);
         }
-        arriving.clear();
+        pending.clear();
       },
     };
 
-    function computeInformationLoss(students: Tensor, projected: Tensor, classes: Tensor): Tensor {
-      const scores = (anchors: Tensor, candidates: Tensor): Tensor => anchors.matmul(candidates.t()).div(options.tau);
-      if (options.negatives === "students") return infoNceLoss(scores(projected, students), classes, classes);
-      if (!queue) return infoNceLoss(scores(students, projected), classes, classes);
-      const older = queue.contents();
+    function computeInformationLoss(students: Tensor, teachers: Tensor, classes: Tensor): Tensor {
+      const computeScores = (anchors: Tensor, candidates: Tensor): Tensor =>
+        anchors.matmul(candidates.t()).div(options.tau);
+      if (options.negatives === "students") return infoNceLoss(computeScores(teachers, students), classes, classes);
+      if (!queue) return infoNceLoss(computeScores(students, teachers), classes, classes);
+      const queued = queue.contents();
       return infoNceLoss(
-        scores(students, cat([projected, older.entries], 0)),
+        computeScores(students, cat([teachers, queued.entries], 0)),
         classes,
-        cat([classes, older.classes.to("int64")], 0),
+        cat([classes, queued.classes.to("int64")], 0),
       );
     }
 
-    /** A step that is run several times counts once. */
-    function enqueueAfterStep(step: number, projected: Tensor, classes: Tensor): void {
-      free(arriving.get(step));
-      arriving.set(step, keep({ projections: projected.detach(), classes: classes.clone() }));
+    /** If a batch runs several times, only its last projections enter the queue. */
+    function enqueueAfterStep(batchIndex: number, projections: Tensor, classes: Tensor): void {
+      free(pending.get(batchIndex));
+      pending.set(batchIndex, keep({ projections: projections.detach(), classes: classes.clone() }));
     }
 
-    return layer;
+    return method;
   },
 });

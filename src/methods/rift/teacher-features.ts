@@ -1,73 +1,68 @@
 import { createHash } from "node:crypto";
 import { getCachedBytes } from "../../cache.js";
-import { extractFeatures, isHeadParameter, type Model, toModelInput } from "../../models/index.js";
+import { batchForInference, extractFeatures, isHeadParameter, toModelInput } from "../../models/index.js";
 import { evalMode, type Weights } from "../../nn/index.js";
 import { isTf32Allowed, noGrad, scope } from "../../tensor/index.js";
 import { padBatch } from "../../text/batch.js";
 import type { Encoding } from "../../text/encoding.js";
-import { lengthBatches, type TrainingContext } from "../../train/index.js";
+import type { TrainingContext, TrainingJob } from "../../train/index.js";
 
-/** Texts of one cache entry. An entry's content is decided by its texts alone, so a longer run uses what a shorter one left. */
+/** Texts per cache entry. An entry depends only on its texts, so runs with more data reuse it. */
 const chunkSize = 512;
-/** What a trial computes instead, to time it. */
+/** A dry run computes only a few small chunks, to time them. */
 const [dryRunChunkSize, dryRunChunks] = [32, 3];
-const tokensPerBatch = { cpu: 4096, gpu: 65536 };
 
 /**
- * The features of the training texts by the pre-trained model, without dropout: [text, hidden]. They never change, so they are
- * computed once in float32 and kept on disk across epochs and runs.
+ * Computes the pre-trained model's features of the training texts, without dropout: [text, hidden].
+ * They never change, so they are computed once in float32 and cached on disk for later runs.
  */
 export async function computeTeacherFeatures(
-  run: Pick<TrainingContext, "model" | "device" | "dataset" | "getPretrainedWeights" | "dryRun" | "reportProgress">,
+  training: Pick<TrainingContext, "job" | "getPretrainedWeights" | "reportProgress">,
 ): Promise<Float32Array> {
-  const { model, dataset } = run;
-  const weights = run.getPretrainedWeights();
-  const size = model.architecture.config.hiddenSize;
-  const encoded = dataset.items.map((item) => item.encoding);
-  const table = new Float32Array(encoded.length * size);
-  const bytes = new Uint8Array(table.buffer);
-  const teacher = [1, model.architecture.pooling, model.architecture.config.raw, hashWeights(weights), isTf32Allowed()];
-  const chunk = run.dryRun ? dryRunChunkSize : chunkSize;
-  const end = run.dryRun ? Math.min(dryRunChunks * chunk, encoded.length) : encoded.length;
-  for (let start = 0; start < end; start += chunk) {
-    const texts = encoded.slice(start, start + chunk);
-    const make = async (): Promise<Uint8Array> => computeFeatures(run, weights, texts);
-    bytes.set(
-      run.dryRun ? await make() : await getCachedBytes("teacher", [...teacher, hashTexts(texts)], make),
-      start * size * 4,
-    );
+  const { job } = training;
+  const { architecture } = job.model;
+  const weights = training.getPretrainedWeights();
+  const { hiddenSize } = architecture.config;
+  const encodings = job.train.items.map((item) => item.encoding);
+  const features = new Float32Array(encodings.length * hiddenSize);
+  const bytes = new Uint8Array(features.buffer);
+  const teacherKey = [1, architecture.pooling, architecture.config.raw, hashWeights(weights), isTf32Allowed()];
+  const size = job.dryRun ? dryRunChunkSize : chunkSize;
+  const end = job.dryRun ? Math.min(dryRunChunks * size, encodings.length) : encodings.length;
+  for (let start = 0; start < end; start += size) {
+    const texts = encodings.slice(start, start + size);
+    const compute = async (): Promise<Uint8Array> => computeFeatures(job, weights, texts);
+    const chunk = job.dryRun
+      ? await compute()
+      : await getCachedBytes("teacher", [...teacherKey, hashTexts(texts)], compute);
+    bytes.set(chunk, start * hiddenSize * 4);
     await new Promise(setImmediate);
-    run.reportProgress("the teacher's features", start + texts.length, encoded.length);
+    training.reportProgress("teacher features", start + texts.length, encodings.length);
   }
-  return table;
+  return features;
 }
 
-/** SHA-256 of all that decides a feature: every weight but the head's. */
+/** SHA-256 of everything that decides the features: all weights except the head. */
 function hashWeights(weights: Weights): string {
   const hash = createHash("sha256");
   for (const [name, tensor] of weights) if (!isHeadParameter(name)) hash.update(name).update(tensor.toBytes());
   return hash.digest("hex");
 }
 
-/** Tokens as the model reads them: they stand for tokenizer, encoding, length and text alike. */
+/** SHA-256 of the tokens, which depend on tokenizer, tokenization, maximum length and text. */
 function hashTexts(texts: readonly Encoding[]): string {
   const hash = createHash("sha256");
-  for (const { ids, tokenTypeIds: types } of texts) hash.update(`${ids.join(" ")}|${types.join(" ")}\n`);
+  for (const { ids, tokenTypeIds } of texts) hash.update(`${ids.join(" ")}|${tokenTypeIds.join(" ")}\n`);
   return hash.digest("hex");
 }
 
-function computeFeatures(
-  run: Pick<TrainingContext, "model" | "device">,
-  weights: Weights,
-  texts: readonly Encoding[],
-): Uint8Array {
-  const { device } = run;
-  const model: Model = run.model;
-  const size = model.architecture.config.hiddenSize;
-  const table = new Float32Array(texts.length * size);
-  for (const batch of lengthBatches(texts, device === "cpu" ? tokensPerBatch.cpu : tokensPerBatch.gpu)) {
+function computeFeatures({ model, deviceConfig }: TrainingJob, weights: Weights, texts: readonly Encoding[]): Uint8Array {
+  const { device } = deviceConfig;
+  const { hiddenSize } = model.architecture.config;
+  const features = new Float32Array(texts.length * hiddenSize);
+  for (const batch of batchForInference(texts, device)) {
     const padded = padBatch(
-      batch.map((i) => texts[i] as Encoding),
+      batch.map((i) => texts[i]!),
       model.tokenizer.special.padId,
     );
     const values = scope(() =>
@@ -75,7 +70,8 @@ function computeFeatures(
         extractFeatures(model.architecture, weights, toModelInput(padded, device), evalMode).toFloat32Array(),
       ),
     );
-    for (const [row, i] of batch.entries()) table.set(values.subarray(row * size, (row + 1) * size), i * size);
+    for (const [row, i] of batch.entries())
+      features.set(values.subarray(row * hiddenSize, (row + 1) * hiddenSize), i * hiddenSize);
   }
-  return new Uint8Array(table.buffer);
+  return new Uint8Array(features.buffer);
 }

@@ -1,15 +1,15 @@
 import { cat, foreachNorm, onesLike, stack, type Tensor, where } from "../../tensor/index.js";
 
 /**
- * What has one risk and one mask value: a parameter tensor (the i-th parameter of eq. 2 to 5, and the released code's), or every
- * element by itself. Risks and masks of all eligible tensors lie in one vector, in the tensors' order.
+ * The unit that has one risk and one mask value: a parameter tensor (eq. 2 to 5 and the released
+ * code) or a single element. Risks and masks of all tensors form one vector, in the order of the tensors.
  */
 export interface Granularity {
-  /** How many entries of the vector belong to a tensor. */
+  /** The number of vector entries that belong to a tensor. */
   countEntries(tensor: Tensor): number;
-  /** The norm of each entry: [n]. */
+  /** The norm of each entry: [entry]. */
   computeNorms(tensors: readonly Tensor[]): Tensor;
-  /** The part of a mask that belongs to a tensor, in a shape that multiplies it. */
+  /** The mask entries of a tensor, in a shape that broadcasts with it. */
   sliceMask(mask: Tensor, start: number, tensor: Tensor): Tensor;
 }
 
@@ -31,9 +31,13 @@ export const granularities: Readonly<Record<"tensor" | "element", Granularity>> 
 };
 
 /**
- * |scale * ||g|| / ||m|| - 1|: how far a gradient steps out of its moving average (eq. 4, with scale = 1 - beta1). Where there is
- * no average yet, 1.
+ * Eq. 4: |scale * ||g|| / ||m|| - 1| with scale = 1 - beta1, the deviation of a gradient from its
+ * moving average. It is 1 if there is no average yet.
  */
-export function computeSecondOrderRisks(gradients: Tensor, moments: Tensor, scale: number): Tensor {
-  return where(moments.eq(0), onesLike(moments), gradients.mul(scale).div(moments).sub(1).abs());
+export function computeSecondOrderRisks(gradientNorms: Tensor, momentNorms: Tensor, scale: number): Tensor {
+  return where(
+    momentNorms.eq(0),
+    onesLike(momentNorms),
+    gradientNorms.mul(scale).div(momentNorms).sub(1).abs(),
+  );
 }

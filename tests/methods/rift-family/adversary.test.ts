@@ -3,21 +3,21 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { computeWinRate, measureAdversaryStrength } from "../../../src/analysis/adversary.js";
 import { createAsccAttacker } from "../../../src/attacks/ascc-attack.js";
-import { findWorstCaseSubstitutions, hullSchema, withReplacements } from "../../../src/attacks/ascc-search.js";
+import { findWorstCaseSubstitutions, replaceTokens } from "../../../src/attacks/ascc-search.js";
 import { type AttackExample, createAttackExample } from "../../../src/attacks/attack-space.js";
 import { constraintsSchema } from "../../../src/attacks/constraints.js";
-import { modifiableWords } from "../../../src/attacks/open-words.js";
+import { findModifiableWords, hullSchema } from "../../../src/attacks/convex-hull.js";
 import type { AttackResult } from "../../../src/attacks/result.js";
 import { runAttack } from "../../../src/attacks/run-attack.js";
-import type { Model } from "../../../src/models/model.js";
+import { type Model, predictProbabilities } from "../../../src/models/index.js";
 import { free, getMemoryStats, Rng } from "../../../src/tensor/index.js";
 import { buildAttackSpace } from "../../../src/text/replacements.js";
-import { predictProbabilities, train } from "../../../src/train/index.js";
+import { train } from "../../../src/train/index.js";
 import { temporaryFolder } from "../../temporary.js";
 import { tinyDataset, tinyJob, tinyModel } from "../tiny.js";
 
 const folder = temporaryFolder();
-/** Ten words each: in a hull of one word, chance does as well as any search. */
+/** Ten words per text: in the hull of a single word, random mixtures are as good as a search. */
 const dataset = tinyDataset(
   Array.from({ length: 24 }, (_, i) => {
     const rng = new Rng("adversary").fork(i);
@@ -30,7 +30,7 @@ let targets: AttackExample[];
 
 beforeAll(async () => {
   model = tinyModel();
-  // Trained a little: the divergence of a model that is sure of everything is at its ceiling wherever one looks.
+  // A few epochs only: if the model is very confident, the divergence is at its maximum everywhere.
   const job = tinyJob(model, [], { train: dataset }, { epochs: 8, dropout: false, learningRate: 3e-3 });
   await train(job);
   const substitutions = await job.loadSubstitutions!();
@@ -69,9 +69,9 @@ async function attack(
   return results;
 }
 
-describe("the ascc attack on a finished model", () => {
-  it("gives texts of the attack space that the model, read anew, is wrong on where it says so", async () => {
-    const results = await attack("whole");
+describe("the ascc attack on a trained model", () => {
+  it("returns texts of the attack space, and the model misclassifies those that it reports as success", async () => {
+    const results = await attack("complete");
     expect(results.map((result) => result.id)).toEqual(targets.map((target) => target.id));
     const outcomes = results.map((result) => result.outcome);
     expect(outcomes).toContain("success");
@@ -86,39 +86,40 @@ describe("the ascc attack on a finished model", () => {
     }
   });
 
-  it("continues a journal that was cut off as if it had not been", async () => {
-    await attack("cut", {}, { count: 5 });
-    expect((await attack("cut", {}, { resume: true })).length).toBe(targets.length - 5);
-    expect(readFileSync(join(folder, "cut.jsonl"), "utf8")).toBe(readFileSync(join(folder, "whole.jsonl"), "utf8"));
+  it("resumes an interrupted journal with the same result", async () => {
+    await attack("partial", {}, { count: 5 });
+    expect((await attack("partial", {}, { resume: true })).length).toBe(targets.length - 5);
+    const read = (name: string): string => readFileSync(join(folder, name), "utf8");
+    expect(read("partial.jsonl")).toBe(read("complete.jsonl"));
   });
 
-  it("changes no more words than it may: those of most weight", async () => {
+  it("changes at most maxChanged words", async () => {
     targets = targets.map((target) => ({ ...target, maxChanged: 1 }));
     for (const result of await attack("one")) expect(result.edits.length).toBeLessThanOrEqual(1);
     targets = targets.map((target) => ({ ...target, maxChanged: 99 }));
   });
 
-  it("keeps to its budget, and refuses one that holds no step", async () => {
+  it("respects the query budget and rejects one that is too small", async () => {
     const results = await attack("budget", {}, { budget: 5 });
     expect(Math.max(...results.map(({ queries }) => queries))).toBe(5);
     await expect(attack("no-budget", {}, { budget: 1 })).rejects.toThrow(
-      "expected a budget of at least 2 queries, received 1",
+      "the query budget must be at least 2, received 1",
     );
   });
 
-  it("needs a model that reads words, and options that are there", () => {
+  it("rejects subword models and unknown options", () => {
     const subword = { ...victim(), model: { ...model, tokenization: "subword" as const } };
-    expect(() => createAsccAttacker(subword)).toThrow("encoding: word");
-    expect(() => createAsccAttacker(victim(), { step: 3 })).toThrow('did you mean "steps"');
+    expect(() => createAsccAttacker(subword)).toThrow("must use tokenization: word");
+    expect(() => createAsccAttacker(victim(), { innerStep: 3 })).toThrow('did you mean "innerSteps"');
   });
 });
 
 describe("the search in the convex hull", () => {
   const options = hullSchema.parse({});
-  const open = () =>
-    items.map(({ encoding: encoded, example }, i) => ({
-      encoding: encoded,
-      modifiableWords: modifiableWords(
+  const createTexts = () =>
+    items.map(({ encoding, example }, i) => ({
+      encoding,
+      modifiableWords: findModifiableWords(
         targets[i]!.replacements,
         Int32Array.from(targets[i]!.words.keys(), (j) => j + 1),
         model.tokenizer.wordToId,
@@ -127,26 +128,27 @@ describe("the search in the convex hull", () => {
       rng: new Rng("hull").fork(i),
     }));
 
-  it("moves predictions further than the best of ten random mixtures, on nearly every text", () => {
+  it("changes predictions more than the best of ten random mixtures, on nearly every text", () => {
     const before = getMemoryStats().tensors;
-    const share = computeWinRate(measureAdversaryStrength(victim(), open(), options));
-    expect(share).toBeGreaterThan(0.9);
+    const winRate = computeWinRate(measureAdversaryStrength(victim(), createTexts(), options));
+    expect(winRate).toBeGreaterThan(0.9);
     expect(getMemoryStats().tensors).toBe(before);
   });
 
-  it("does not depend on what lies beside a text in its batch", () => {
-    const together = findWorstCaseSubstitutions(victim(), open(), { ...options, innerSteps: 3 });
-    const alone = open().map((text) => findWorstCaseSubstitutions(victim(), [text], { ...options, innerSteps: 3 })[0]!);
-    // The start depends on the padded length, the search on sums in another order: where one slot clearly leads, it is the same.
-    for (const [i, picks] of together.entries())
-      for (const [j, share] of picks.mixtureWeights.entries())
-        if (share > 0.7) expect(alone[i]!.replacementIndices[j]).toBe(picks.replacementIndices[j]);
+  it("does not depend on the other texts of a batch", () => {
+    const search = { ...options, innerSteps: 3 };
+    const together = findWorstCaseSubstitutions(victim(), createTexts(), search);
+    const alone = createTexts().map((text) => findWorstCaseSubstitutions(victim(), [text], search)[0]!);
+    // The padded length and the order of sums differ, so only clear winners are compared.
+    for (const [i, selection] of together.entries())
+      for (const [j, weight] of selection.mixtureWeights.entries())
+        if (weight > 0.7) expect(alone[i]!.replacementIndices[j]).toBe(selection.replacementIndices[j]);
   });
 
-  it("puts the slots' tokens into their places", () => {
-    const [text] = open();
-    const slots = text!.modifiableWords.candidateIds.map(() => 1);
-    const changed = withReplacements(text!.encoding, text!.modifiableWords, Int32Array.from(slots));
+  it("puts the selected tokens into their positions", () => {
+    const [text] = createTexts();
+    const selected = text!.modifiableWords.candidateIds.map(() => 1);
+    const changed = replaceTokens(text!.encoding, text!.modifiableWords, Int32Array.from(selected));
     const words = buildAttackSpace(targets[0]!.words, targets[0]!.fields, [], { of: () => [] } as never);
     expect(words.replacements.length).toBe(text!.modifiableWords.candidateIds.length);
     for (const [i, position] of text!.modifiableWords.tokenPositions.entries())

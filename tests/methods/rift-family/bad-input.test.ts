@@ -5,17 +5,15 @@ import { parseSubstitutionTable } from "../../../src/text/substitutions.js";
 import { type TrainingJob, train } from "../../../src/train/index.js";
 import { texts, tinyDataset, tinyJob, tinyModel } from "../tiny.js";
 
-const choose = (name: string, options: Record<string, unknown> = {}) => createMethods([{ name, options }]);
-
-/** What training says before its first update. */
-async function refused(
+/** Returns the error of a training. */
+async function trainWithError(
   names: readonly string[],
   change: (job: TrainingJob) => Partial<TrainingJob>,
   settings: object = {},
 ): Promise<unknown> {
   const model = tinyModel();
-  const layers = createMethods(names.map((name) => ({ name, options: {} })));
-  const job = tinyJob(model, layers, { maxSteps: 1 }, settings);
+  const methods = createMethods(names.map((name) => ({ name, options: {} })));
+  const job = tinyJob(model, methods, { stopAfter: 1 }, settings);
   try {
     await train({ ...job, ...change(job) });
     return null;
@@ -26,50 +24,50 @@ async function refused(
   }
 }
 
-describe("training says what is wrong before it starts", () => {
+describe("training reports mistakes before it starts", () => {
   it.each<[string, string[], (job: TrainingJob) => Partial<TrainingJob>, object, string]>([
     [
-      "ascc on subwords",
+      "ascc with subword tokenization",
       ["ascc"],
       ({ model }) => ({ model: { ...model, tokenization: "subword" } }),
       {},
-      "set encoding: word",
+      "Set tokenization: word.",
     ],
     [
-      "a task without open fields",
+      "a task without modifiable fields",
       ["ascc"],
       ({ task }) => ({ task: { ...task, modifiableFields: [] } }),
       {},
-      "tiny has no open field",
+      "tiny has no modifiable field",
     ],
     [
-      "a table that fits no word",
+      "substitutions that match no word",
       ["ascc"],
       () => ({ loadSubstitutions: async () => parseSubstitutionTable({ bonjour: ["salut"] }, "french.json") }),
       {},
-      "none of the words of 12 examples has a substitute in french.json",
+      "no word of the first 12 examples has a substitute in french.json",
     ],
     [
-      "balanced batches without a class",
+      "balanced batches with a missing class",
       ["ascc"],
       () => ({ train: tinyDataset(texts.filter(({ label }) => label !== 1)) }),
       { batchSampler: "class-balanced", batchSize: 3 },
       "no example of class 1",
     ],
-    ["two adversaries", ["ascc", "freelb"], () => ({}), {}, "leave one of them out"],
-    ["a method twice", ["ptwd", "ptwd"], () => ({}), {}, "ptwd is named twice"],
-    ["a teacher's pooler that was drawn", ["rift"], withoutPooler, {}, "tiny has no pooler"],
+    ["two adversaries", ["ascc", "freelb"], () => ({}), {}, "Remove one of them."],
+    ["a repeated method", ["ptwd", "ptwd"], () => ({}), {}, "ptwd is listed twice"],
+    ["a teacher with a randomly initialized pooler", ["rift"], withoutPooler, {}, "tiny has no pooler"],
   ])("%s", async (_name, names, change, settings, message) => {
-    const error = await refused(names, change, settings);
+    const error = await trainWithError(names, change, settings);
     expect(error).toMatchObject({ name: "UserError", message: expect.stringContaining(message) });
   });
 
-  it("ascc without a substitution set", async () => {
-    const error = await refused(
+  it("ascc without substitutions", async () => {
+    const error = await trainWithError(
       ["ascc"],
-      ({ loadSubstitutions: _, ...job }) => ({ ...job, substitutions: undefined }) as unknown as TrainingJob,
+      () => ({ loadSubstitutions: undefined }) as unknown as TrainingJob,
     );
-    expect(error).toMatchObject({ name: "UserError", message: expect.stringContaining("needs a substitution set") });
+    expect(error).toMatchObject({ name: "UserError", message: expect.stringContaining("needs word substitutions") });
   });
 });
 
@@ -83,16 +81,16 @@ function withoutPooler({ model }: TrainingJob): Partial<TrainingJob> {
   };
 }
 
-describe("options are checked with their place", () => {
+describe("an invalid option is named", () => {
   it.each<[string, string, Record<string, unknown>, string]>([
-    ["more slots than there are", "ascc", { slots: 11 }, "slots"],
+    ["too many candidates", "ascc", { candidatesPerWord: 11 }, "candidatesPerWord"],
     ["a negative beta", "ascc", { beta: -1 }, "beta"],
-    ["mixout of everything", "mixout", { p: 1 }, "p"],
+    ["mixout with probability 1", "mixout", { p: 1 }, "p"],
     ["a negative lambda", "ptwd", { lambda: -0.1 }, "lambda"],
-    ["a temperature of nothing", "rift", { tau: 0 }, "tau"],
-    ["a queue of teachers beside students", "rift", { queue: 8, normalize: "students" }, "queue"],
-    ["an option that is not there", "rift", { alhpa: 1 }, 'did you mean "alpha"'],
-  ])("%s", (_name, method, options, place) => {
-    expect(() => choose(method, options)).toThrow(place);
+    ["a temperature of 0", "rift", { tau: 0 }, "tau"],
+    ["a queue with negatives: students", "rift", { queueSize: 8, negatives: "students" }, "queueSize: expected 0"],
+    ["an unknown option", "rift", { alhpa: 1 }, 'did you mean "alpha"'],
+  ])("%s", (_name, name, options, message) => {
+    expect(() => createMethods([{ name, options }])).toThrow(message);
   });
 });

@@ -1,6 +1,13 @@
 import { describe, expect, it } from "vitest";
-import { computeInitialStd, logMixtureWeights, mixEmbeddings, searchHull } from "../../../src/attacks/convex-hull.js";
-import { modifiableWords, packHull } from "../../../src/attacks/open-words.js";
+import {
+  computeInitialStd,
+  findModifiableWords,
+  hullSchema,
+  logMixtureWeights,
+  mixEmbeddings,
+  packHull,
+  searchHull,
+} from "../../../src/attacks/convex-hull.js";
 import { mix, mixTensors } from "../../../src/methods/mixout.js";
 import { computeWeightDistance } from "../../../src/methods/ptwd.js";
 import { infoNceLoss } from "../../../src/methods/rift/info-nce.js";
@@ -24,10 +31,10 @@ import { expectClose, from } from "./values.js";
 
 describe("equation 8: the convex hull", () => {
   const { embeddings, counts, start, head, entropy, decay, shares, mixed, after, gain } = reference.hull;
-  const [rows, length, slots] = [2, 3, 4];
+  const [rows, length, width] = [2, 3, 4];
 
-  /** The fixture's dense slots [row, position, slot], packed: here every position is an open word. */
-  function packed() {
+  /** Packs the fixture's dense candidates [row, position, candidate]. Every position is a modifiable word. */
+  function packFixture() {
     const host = packHull(
       counts.map((row) => ({
         tokenPositions: Int32Array.from(row.keys()),
@@ -35,36 +42,42 @@ describe("equation 8: the convex hull", () => {
         candidateIds: row.map((count) => new Int32Array(count)),
       })),
       length,
-      slots,
+      { candidatesPerWord: width },
     );
-    const all = from(embeddings); // [row, position, slot, hidden]
+    const all = from(embeddings); // [row, position, candidate, hidden]
     const words = (dense: Tensor): Tensor => cat([dense, dense], 0).narrow(0, 0, host.count);
     return {
-      start: words(from(start).reshape(rows * length, slots)),
-      embedding: { text: all.select(2, 0), candidates: words(all.reshape(rows * length, slots, all.size(-1))) },
+      start: words(from(start).reshape(rows * length, width)),
+      embedding: { text: all.select(2, 0), candidates: words(all.reshape(rows * length, width, all.size(-1))) },
       hull: {
-        candidateIds: tensor(host.candidateIds, [host.count, slots]),
-        candidateMask: tensor(host.candidateMask, [host.count, slots]),
+        candidateIds: tensor(host.candidateIds, [host.count, width]),
+        candidateMask: tensor(host.candidateMask, [host.count, width]),
         positions: tensor(host.positions, [host.count, 1]),
         index: tensor(host.index, [rows * length]),
       },
     };
   }
-  const dense = (packedShares: Tensor): Tensor => packedShares.narrow(0, 0, rows * length).reshape(rows, length, slots);
+  const dense = (packed: Tensor): Tensor => packed.narrow(0, 0, rows * length).reshape(rows, length, width);
+  const searchOptions = hullSchema.parse({
+    innerLearningRate: 1,
+    innerWeightDecay: decay,
+    entropyWeight: entropy,
+    candidatesPerWord: width,
+  });
   const classify = (embedded: Tensor): Tensor => embedded.tanh().mean([1]).matmul(from(head));
 
-  it("makes shares by a softmax over the open slots and mixes the slots by them", () => {
+  it("computes mixture weights by a softmax over the candidates and mixes the candidates", () => {
     scope(() => {
-      const { start, embedding, hull } = packed();
+      const { start, embedding, hull } = packFixture();
       const ours = logMixtureWeights(start, hull.candidateMask).exp();
       expectClose(dense(ours), shares);
       expectClose(mixEmbeddings(embedding, hull, ours), mixed);
     });
   });
 
-  it.each([1, 10] as const)("takes Adam's steps as PyTorch does: %i", (steps) => {
+  it.each([1, 10] as const)("takes %i Adam steps like PyTorch", (steps) => {
     scope(() => {
-      const { start, embedding, hull } = packed();
+      const { start, embedding, hull } = packFixture();
       const clean = classify(embedding.text);
       const found = searchHull(
         embedding,
@@ -72,10 +85,8 @@ describe("equation 8: the convex hull", () => {
         start,
         (embedded) => klDivergencePerExample(clean, classify(embedded)).sum(),
         {
-          steps,
-          learningRate: 1,
-          weightDecay: decay,
-          entropyWeight: entropy,
+          ...searchOptions,
+          innerSteps: steps,
         },
       );
       expectClose(dense(found), after[String(steps) as "1" | "10"]);
@@ -88,16 +99,14 @@ describe("equation 8: the convex hull", () => {
     });
   });
 
-  it("frees what each step of the search made", () => {
+  it("frees the tensors of each search step", () => {
     scope(() => {
-      const { start, embedding, hull } = packed();
+      const { start, embedding, hull } = packFixture();
       const run = (steps: number): number => {
         const before = getMemoryStats().tensors;
         searchHull(embedding, hull, start, (embedded) => classify(embedded).sum(), {
-          steps,
-          learningRate: 1,
-          weightDecay: decay,
-          entropyWeight: entropy,
+          ...searchOptions,
+          innerSteps: steps,
         });
         return getMemoryStats().tensors - before;
       };
@@ -106,43 +115,47 @@ describe("equation 8: the convex hull", () => {
     });
   });
 
-  it("takes single slots where the entropy weighs enough", () => {
+  it("prefers single candidates if the entropy has a large weight", () => {
     scope(() => {
-      const { start, embedding, hull } = packed();
-      const search = { steps: 30, learningRate: 1, weightDecay: 0, entropyWeight: 10 };
+      const { start, embedding, hull } = packFixture();
+      const search = { ...searchOptions, innerSteps: 30, innerWeightDecay: 0, entropyWeight: 10 };
       const sharp = searchHull(embedding, hull, start, (embedded) => classify(embedded).mul(0).sum(), search);
       expect(Math.min(...sharp.amax([-1]).toFloat32Array())).toBeGreaterThan(0.99);
     });
   });
 
-  it("packs the open words of a batch and leaves the others where they are", () => {
+  it("packs the modifiable words of a batch and leaves the others in place", () => {
     const tokens = new Map([
       ["good", 10],
       ["great", 11],
       ["film", 12],
       ["a", 13],
     ]);
-    const open = modifiableWords([["a"], ["good", "great"], ["film"]], [1, 2, 3], (word) => tokens.get(word) ?? -1);
-    expect(open).toEqual({
+    const words = findModifiableWords(
+      [["a"], ["good", "great"], ["film"]],
+      [1, 2, 3],
+      (word) => tokens.get(word) ?? -1,
+    );
+    expect(words).toEqual({
       tokenPositions: Int32Array.of(2),
       wordIndices: Int32Array.of(1),
       candidateIds: [Int32Array.of(10, 11)],
     });
     const none = { tokenPositions: new Int32Array(), wordIndices: new Int32Array(), candidateIds: [] };
-    const hull = packHull([none, open], 5, 3);
+    const hull = packHull([none, words], 5, { candidatesPerWord: 3 });
     expect(hull.count).toBe(3);
     expect([...hull.candidateIds.slice(0, 3)]).toEqual([10, 11, 0]);
     expect([...hull.candidateMask]).toEqual([1, 1, 0, 1, 0, 0, 1, 0, 0]);
     expect([...hull.index]).toEqual([0, 1, 2, 3, 4, 5, 6, 10, 8, 9]);
   });
 
-  it("starts almost uniform", () => {
-    expect(computeInitialStd(300, 10)).toBeCloseTo(Math.sqrt(2 / 3000), 12);
+  it("starts with almost uniform mixture weights", () => {
+    expect(computeInitialStd(300, { candidatesPerWord: 10 })).toBeCloseTo(Math.sqrt(2 / 3000), 12);
   });
 });
 
 describe("equation 9: the divergence of the robust loss", () => {
-  it("has PyTorch's value and gradients, through both sides", () => {
+  it("has the value and gradients of PyTorch, through both sides", () => {
     const { p, q, value, gradients } = reference.divergence;
     scope(() => {
       const sides = [from(p).requiresGrad_(), from(q).requiresGrad_()] as const;
@@ -157,7 +170,7 @@ describe("equation 10: the information loss", () => {
   const { tau, labels, student, teacher, parameters, queue, filled, cases } = reference.information;
 
   it.each(cases.map((each) => [each.name, each] as const))(
-    "%s: value, and gradients of features and projections",
+    "%s: value and gradients of features and projections",
     (_name, expected) => {
       scope(() => {
         const weights = new Map(Object.entries(parameters).map(([name, value]) => [name, from(value).requiresGrad_()]));
@@ -183,20 +196,20 @@ describe("equation 10: the information loss", () => {
     },
   );
 
-  it("agrees with two classes and three examples by hand", () => {
+  it("equals a calculation by hand for two classes and three examples", () => {
     scope(() => {
-      // Examples 0 and 2 are of class 0, example 1 of class 1: the scores between the classes (9) must not count.
+      // Examples 0 and 2 have class 0, example 1 has class 1. Scores between classes (9) must not count.
       const scores = tensor([1, 9, 0, 9, 5, 9, 2, 9, 4], [3, 3]);
       const classes = tensor(Int32Array.of(0, 1, 0));
       const class0 = (Math.log(Math.E + 1) - 1 + (Math.log(Math.exp(2) + Math.exp(4)) - 4)) / 2 - Math.log(2);
-      // Alone in its class, example 1 finds itself: log e^5 - 5 - log 1 = 0.
+      // Example 1 is alone in its class, so its loss is log e^5 - 5 - log 1 = 0.
       expect(infoNceLoss(scores, classes, classes).item()).toBeCloseTo(class0 / 2, 6);
     });
   });
 });
 
 describe("the memory queue", () => {
-  it("keeps the last projections of each class, oldest first, and shows empty places as no class", () => {
+  it("keeps the last projections of each class, oldest first, and gives empty slots class -1", () => {
     const memoryQueue = new MemoryQueue("q.", 2, 3, 1, "cpu");
     const push = (values: number[], classes: number[]): void =>
       scope(() => memoryQueue.push(tensor(values, [values.length, 1]), tensor(Int32Array.from(classes))));
@@ -219,7 +232,7 @@ describe("the memory queue", () => {
 });
 
 describe("mixout", () => {
-  it("mixes and differentiates as its definition does", () => {
+  it("has the value and gradient of its definition", () => {
     const { p, current, before, mask, input, mixed, loss, gradient } = reference.mixout;
     scope(() => {
       const now = from(current).requiresGrad_();
@@ -232,14 +245,17 @@ describe("mixout", () => {
   });
 });
 
-describe("mixout of several tensors at once", () => {
-  it("gives every element its pre-trained value, or the other end of the mixture, and the gradient of that", () => {
+describe("mixout of several tensors", () => {
+  it.each([
+    "cpu",
+    "cuda:0",
+  ] as const)("sets each element to one end of the mixture, with its gradient, grouped for %s", (device) => {
     const p = 0.6;
     scope(() => {
       seedGenerator("cpu", 5);
       const current = [[3, 4], [50], []].map((shape) => randn(shape).requiresGrad_());
       const before = current.map((tensor) => randn(tensor.shape));
-      const pieces = mixTensors(current, before, p);
+      const pieces = mixTensors(device, current, before, p);
       const gradients = grad(
         pieces.map((piece) => piece.sum()),
         current,
@@ -262,8 +278,8 @@ describe("mixout of several tensors at once", () => {
   });
 });
 
-describe("mixout at its ends", () => {
-  it("gives the fine-tuned weights to the bit for p = 0, and them on average for any p", () => {
+describe("the mean of mixout", () => {
+  it("is bitwise identical to the weights for p = 0 and equal to them on average for any p", () => {
     scope(() => {
       const [now, before] = [tensor([0.1, -0.7, 3]), tensor([0.3, 0.2, -1])];
       expect(mix(now, before, tensor([1, 1, 1])).toFloat32Array()).toEqual(now.toFloat32Array());
@@ -278,23 +294,27 @@ describe("mixout at its ends", () => {
 });
 
 describe("pre-trained weight decay", () => {
-  it.each(["cpu", "cuda:0"])("is the norm of the difference, with PyTorch's gradient, grouped as for %s", (device) => {
+  it.each([
+    "cpu",
+    "cuda:0",
+  ] as const)("is the norm of the difference, with the gradient of PyTorch, grouped for %s", (device) => {
     const { lambda, now, before, value, gradients } = reference.distance;
     scope(() => {
       const leaves = now.map((each) => from(each).requiresGrad_());
       const ours = computeWeightDistance(
-        leaves.map((leaf, i) => [leaf, from(before[i] as number[])] as const),
         device,
+        leaves,
+        before.map((each) => from(each)),
       ).mul(lambda);
       expect(ours.item()).toBeCloseTo(value, 6);
       for (const [i, gradient] of grad(ours, leaves).entries()) expectClose(gradient, gradients[i] as number[]);
     });
   });
 
-  it("has a finite slope at the pre-trained weights themselves", () => {
+  it("has a finite gradient at the pre-trained weights", () => {
     scope(() => {
       const leaf = tensor([1, 2]).requiresGrad_();
-      const [gradient] = grad(computeWeightDistance([[leaf, leaf.detach()]], "cpu"), [leaf]) as [Tensor];
+      const [gradient] = grad(computeWeightDistance("cpu", [leaf], [leaf.detach()]), [leaf]) as [Tensor];
       expect([...gradient.toFloat32Array()]).toEqual([0, 0]);
     });
   });

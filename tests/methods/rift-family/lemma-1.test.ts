@@ -2,10 +2,10 @@ import { describe, expect, it } from "vitest";
 import { infoNceLoss } from "../../../src/methods/rift/info-nce.js";
 import { Rng, scope, type Tensor, tensor } from "../../../src/tensor/index.js";
 
-const classesOf = (count: number, classes: number): Int32Array =>
+const repeatClasses = (count: number, classes: number): Int32Array =>
   Int32Array.from({ length: count }, (_, i) => i % classes);
 
-function lossOf(scores: Float32Array, classes: Int32Array): number {
+function computeLoss(scores: Float32Array, classes: Int32Array): number {
   return scope(() => {
     const groups: Tensor = tensor(classes);
     return infoNceLoss(tensor(scores, [classes.length, classes.length]), groups, groups).item();
@@ -13,26 +13,26 @@ function lossOf(scores: Float32Array, classes: Int32Array): number {
 }
 
 describe("Lemma 1", () => {
-  it("L_info is 0 for constant scores, whatever the batch holds", () => {
+  it("L_info is 0 for constant scores, for any batch", () => {
     for (const classes of [Int32Array.of(0), Int32Array.of(1, 1), Int32Array.of(0, 2, 0, 1, 0)])
-      expect(lossOf(new Float32Array(classes.length ** 2).fill(0.7), classes)).toBeCloseTo(0, 6);
+      expect(computeLoss(new Float32Array(classes.length ** 2).fill(0.7), classes)).toBeCloseTo(0, 6);
   });
 
-  it("L_info is never below -log N, and reaches it where every student knows its teacher", () => {
+  it("L_info is at least -log N, and equal to it if every student identifies its teacher", () => {
     const rng = new Rng("scores");
     const [count, classes] = [12, 2];
     for (let trial = 0; trial < 50; trial++) {
       const scale = 10 ** (trial % 4);
       const scores = Float32Array.from({ length: count ** 2 }, () => scale * rng.normal());
-      expect(lossOf(scores, classesOf(count, classes))).toBeGreaterThanOrEqual(-Math.log(count / classes) - 1e-5);
+      expect(computeLoss(scores, repeatClasses(count, classes))).toBeGreaterThanOrEqual(-Math.log(count / classes) - 1e-5);
     }
     const certain = Float32Array.from({ length: count ** 2 }, (_, i) => (i % (count + 1) === 0 ? 100 : 0));
-    expect(lossOf(certain, classesOf(count, classes))).toBeCloseTo(-Math.log(count / classes), 5);
+    expect(computeLoss(certain, repeatClasses(count, classes))).toBeCloseTo(-Math.log(count / classes), 5);
   });
 
   /**
-   * Given class y, T is one of `symbols` at random, and S is T except in a share `noise[y]` of cases, where it is drawn anew. So
-   * p(t|s,y)/p(t|y) and I(S;T|Y) are known.
+   * Given class y, T is a random symbol. S equals T, except that with probability `noise[y]` it is
+   * another random symbol. So p(t|s,y)/p(t|y) and I(S;T|Y) are known.
    */
   const symbols = 8;
   const noise = [0.1, 0.4];
@@ -48,19 +48,19 @@ describe("Lemma 1", () => {
     const rng = new Rng("joint").fork(n);
     let sum = 0;
     for (let batch = 0; batch < batches; batch++) {
-      const classes = classesOf(n * noise.length, noise.length);
+      const classes = repeatClasses(n * noise.length, noise.length);
       const teachers = classes.map(() => rng.integer(symbols));
       const students = teachers.map((t, i) => (rng.next() < noise[classes[i]!]! ? rng.integer(symbols) : t));
       const scores = new Float32Array(classes.length ** 2);
       for (const [i, s] of students.entries())
         for (const [j, t] of teachers.entries())
           scores[i * classes.length + j] = Math.log(symbols * (s === t ? hit(classes[i]!) : miss(classes[i]!)));
-      sum -= lossOf(scores, classes);
+      sum -= computeLoss(scores, classes);
     }
     return sum / batches;
   }
 
-  it("at the optimal score -L_info stays below I(S;T|Y) and tightens as N grows", () => {
+  it("at the optimal score, -L_info is below I(S;T|Y) and approaches it as N grows", () => {
     const bounds = [2, 8, 32, 128].map((n) => bound(n, Math.ceil(2000 / n)));
     for (const value of bounds) expect(value).toBeLessThan(information + 0.03);
     for (let i = 1; i < bounds.length; i++) expect(bounds[i]).toBeGreaterThan(bounds[i - 1]!);

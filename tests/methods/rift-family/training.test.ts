@@ -3,9 +3,9 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { createMethods, type MethodSpec } from "../../../src/methods/index.js";
 import { free, getMemoryStats } from "../../../src/tensor/index.js";
-import { type TrainingJob, train } from "../../../src/train/index.js";
+import { type TrainingJob, type TrainingMethod, train } from "../../../src/train/index.js";
 import { temporaryFolder } from "../../temporary.js";
-import { texts, tinyDataset, tinyJob, tinyModel, valuesOf } from "../tiny.js";
+import { texts, tinyDataset, tinyJob, tinyModel, readValues } from "../tiny.js";
 
 const cache = temporaryFolder();
 const folder = temporaryFolder();
@@ -19,16 +19,16 @@ afterAll(() => {
 });
 
 type Method = [string, Record<string, unknown>?];
-const layersOf = (methods: readonly Method[]) =>
+const create = (methods: readonly Method[]) =>
   createMethods(methods.map(([name, options = {}]): MethodSpec => ({ name, options })));
-const small = { hidden: 6, out: 4 };
+const small = { projectionHiddenSize: 6, projectionSize: 4 };
 
 interface Trained {
   readonly weights: Record<string, number[]>;
   readonly events: Record<string, number>[];
 }
 
-/** Trains the tiny model for six updates; its weights and events. */
+/** Trains the tiny model for six steps. Returns its weights and events. */
 async function run(
   methods: readonly Method[],
   settings: object = {},
@@ -39,60 +39,58 @@ async function run(
   const watch = {
     onEvent: (event: Readonly<Record<string, unknown>>) => void events.push(event as Record<string, number>),
   };
-  await train(tinyJob(model, layersOf(methods), { callbacks: watch, ...changes }, settings));
-  const weights = valuesOf(model.weights);
+  await train(tinyJob(model, create(methods), { callbacks: watch, ...changes }, settings));
+  const weights = readValues(model.weights);
   free(model.weights);
   return { weights, events };
 }
 
-describe("a degenerate method equals its base to the bit", () => {
-  const ascc: Method = ["ascc", { steps: 2, beta: 4 }];
-  // The layer's own parameters take part in the global norm, so clipping may round otherwise; RIFT does not clip.
+describe("a method with zero weight is bitwise identical to its base", () => {
+  const ascc: Method = ["ascc", { innerSteps: 2, beta: 4 }];
+  // The parameters of rift are part of the global norm, so clipping would round differently. RIFT does not clip.
   const unclipped = { maxGradNorm: null };
 
   it.each<[string, Method[], Method[]]>([
     ["rift with alpha 0 is ascc", [ascc, ["rift", { alpha: 0, ...small }]], [ascc]],
-    ["rift with alpha 0 over nothing is standard", [["rift", { alpha: 0, ...small }]], []],
-    ["ascc with beta 0 is standard", [["ascc", { beta: 0, steps: 2 }]], []],
+    ["rift with alpha 0 is standard", [["rift", { alpha: 0, ...small }]], []],
+    ["ascc with beta 0 is standard", [["ascc", { beta: 0, innerSteps: 2 }]], []],
     ["mixout with p 0 is its base", [ascc, ["mixout", { p: 0 }]], [ascc]],
     ["ptwd with lambda 0 is its base", [ascc, ["ptwd", { lambda: 0 }]], [ascc]],
   ])("%s", async (_name, degenerate, base) => {
     const [ours, theirs] = [await run(degenerate, unclipped), await run(base, unclipped)];
     expect(ours.weights).toEqual(theirs.weights);
-    expect(ours.weights).not.toEqual((await run([["ascc", { steps: 2, beta: 7 }]], unclipped)).weights);
+    expect(ours.weights).not.toEqual((await run([["ascc", { innerSteps: 2, beta: 7 }]], unclipped)).weights);
   });
 
-  it("with dropout off, one slot a word makes the perturbed pass the clean one", async () => {
-    const { events } = await run([["ascc", { slots: 1, steps: 2 }]], { dropout: false });
+  it("without dropout, one candidate per word makes the perturbed pass equal to the clean one", async () => {
+    const { events } = await run([["ascc", { candidatesPerWord: 1, innerSteps: 2 }]], { dropout: false });
     expect(events.map((event) => event["loss.robust"])).toEqual(events.map(() => 0));
-    const open = await run([["ascc", { steps: 2 }]], { dropout: false });
+    const open = await run([["ascc", { innerSteps: 2 }]], { dropout: false });
     expect(Math.min(...open.events.map((event) => event["loss.robust"] as number))).toBeGreaterThan(0);
   });
 });
 
 describe("mixout", () => {
-  it("reaches the adversary's pass, mixes every encoder parameter anew each pass and leaves the head alone", async () => {
+  it("mixes every encoder parameter in each pass, including the adversary's, but not the head", async () => {
     const seen: Map<string, number[]>[] = [];
-    const layers = layersOf([["mixout", { p: 0.9 }]]);
-    const watcher = {
-      name: "watcher",
-      losses: (
-        step: Parameters<NonNullable<(typeof layers)[0]["losses"]>>[0],
-        next: () => ReadonlyMap<string, never>,
-      ) => {
-        for (const pass of ["perturbed", "perturbed", "clean"])
+    const observer: TrainingMethod = {
+      name: "observer",
+      losses(context, next) {
+        for (const pass of ["perturbed", "perturbed", "clean"] as const)
           seen.push(
             new Map(
-              [...step.weights(pass, { training: true })].map(([name, value]) => [name, [...value.toFloat32Array()]]),
+              [...context.weights(pass, { training: true })].map(([name, value]) => [name, [...value.toFloat32Array()]]),
             ),
           );
-        expect(valuesOf(step.weights("search", { training: false }))).toEqual(valuesOf(step.run.model.weights));
+        expect(readValues(context.weights("search", { training: false }))).toEqual(
+          readValues(context.training.job.model.weights),
+        );
         return next();
       },
     };
     const model = tinyModel();
-    // Another start than the pre-trained weights shows where the mixture falls back.
-    await train(tinyJob(model, [...layers, watcher as never], { maxSteps: 2 }));
+    // After the first step, the weights differ from the pre-trained ones, so the mixture shows.
+    await train(tinyJob(model, [...create([["mixout", { p: 0.9 }]]), observer], { stopAfter: 2 }));
     const [first, again, clean] = seen.slice(3) as [
       Map<string, number[]>,
       Map<string, number[]>,
@@ -108,32 +106,32 @@ describe("mixout", () => {
 });
 
 describe("rift", () => {
-  it("reads the perturbed text over ascc; beneath it, or alone, the clean one, and says so", async () => {
+  it("sees the perturbed text on top of ascc; alone or below ascc it sees clean text, with a warning", async () => {
     const information = async (...methods: Method[]): Promise<[number | undefined, string[]]> => {
-      const notices: string[] = [];
+      const warnings: string[] = [];
       const events: Record<string, number>[] = [];
       const watch = {
-        onWarning: (message: string) => void notices.push(message),
+        onWarning: (message: string) => void warnings.push(message),
         onEvent: (event: Readonly<Record<string, unknown>>) => void events.push(event as Record<string, number>),
       };
       await run(methods, {}, { callbacks: watch });
-      return [events[0]?.information, notices];
+      return [events[0]?.information, warnings];
     };
     const [ascc, rift]: [Method, Method] = [
-      ["ascc", { steps: 2 }],
+      ["ascc", { innerSteps: 2 }],
       ["rift", small],
     ];
-    const [alone, beneath, over] = [
+    const [alone, below, onTop] = [
       await information(rift),
       await information(rift, ascc),
       await information(ascc, rift),
     ];
-    expect(beneath).toEqual([alone[0], [expect.stringContaining("write ascc before rift")]]);
-    expect(over[0]).not.toBe(alone[0]);
-    expect(over[1]).toEqual([]);
+    expect(below).toEqual([alone[0], [expect.stringContaining("use --method ascc --method rift")]]);
+    expect(onTop[0]).not.toBe(alone[0]);
+    expect(onTop[1]).toEqual([]);
   });
 
-  it("keeps the teacher's features on disk: a second run computes none", async () => {
+  it("caches the teacher features on disk, so a second run computes none", async () => {
     const progress: number[] = [];
     const first = await run([["rift", small]]);
     const { readdirSync, statSync } = await import("node:fs");
@@ -151,12 +149,12 @@ describe("rift", () => {
     expect(second.weights).toEqual(first.weights);
   });
 
-  it("is conditional or not, over teachers or students, with a queue or without: each another run", async () => {
+  it("trains differently with each option: conditional, negatives, queueSize and tau", async () => {
     const variants: Record<string, unknown>[] = [
       {},
       { conditional: false },
-      { normalize: "students" },
-      { queue: 5 },
+      { negatives: "students" },
+      { queueSize: 5 },
       { tau: 1 },
     ];
     const runs = await Promise.all(variants.map((options) => run([["rift", { alpha: 1, ...small, ...options }]])));
@@ -165,39 +163,39 @@ describe("rift", () => {
       for (const event of events) expect(event["loss.information"]).toBeCloseTo(-(event.information as number), 5);
   });
 
-  it.each(["shuffled", "class-balanced", "single-class"])("takes %s batches", async (batches) => {
+  it.each(["shuffled", "class-balanced", "single-class"])("supports %s batches", async (batchSampler) => {
     const { events } = await run(
       [
-        ["ascc", { steps: 1 }],
+        ["ascc", { innerSteps: 1 }],
         ["rift", small],
       ],
-      { batches, batchSize: 3 },
+      { batchSampler, batchSize: 3 },
     );
     for (const event of events) expect(event.loss).toBeGreaterThan(-10);
-    // One example of a class alone tells nothing.
-    if (batches === "class-balanced") for (const event of events) expect(event.information).toBeCloseTo(0, 6);
+    // A single example of a class has no information.
+    if (batchSampler === "class-balanced") for (const event of events) expect(event.information).toBeCloseTo(0, 6);
   });
 
-  it("killed and resumed, with its queue, writes the same events and weights", async () => {
+  it("writes the same events and weights if it is interrupted and resumed, including its queue", async () => {
     const methods: Method[] = [
-      ["ascc", { steps: 2 }],
-      ["rift", { ...small, queue: 6, alpha: 1 }],
+      ["ascc", { innerSteps: 2 }],
+      ["rift", { ...small, queueSize: 6, alpha: 1 }],
       ["mixout", { p: 0.3 }],
     ];
     const settings = { saveSteps: 2 };
     const whole = await run(methods, settings, { folder: join(folder, "whole") });
-    await run(methods, settings, { folder: join(folder, "cut"), maxSteps: 3 });
+    await run(methods, settings, { folder: join(folder, "cut"), stopAfter: 3 });
     const resumed = await run(methods, settings, { folder: join(folder, "cut"), resume: true });
     expect(resumed.weights).toEqual(whole.weights);
     const events = (name: string) => readFileSync(join(folder, name, "events.jsonl"), "utf8");
     expect(events("cut")).toBe(events("whole"));
   });
 
-  it("leaves no tensor behind: neither a step nor a run with evaluations", async () => {
+  it("frees all tensors of a step and of a run with evaluations", async () => {
     const started = getMemoryStats().tensors;
     const counts: number[] = [];
     const watch = { onStep: () => void counts.push(getMemoryStats().tensors) };
-    const methods: Method[] = [["ascc", { steps: 2 }], ["rift", { ...small, queue: 3 }], ["ptwd"], ["mixout"]];
+    const methods: Method[] = [["ascc", { innerSteps: 2 }], ["rift", { ...small, queueSize: 3 }], ["ptwd"], ["mixout"]];
     await run(methods, { epochs: 5, batchSize: 12 }, { callbacks: watch });
     expect(counts.length).toBe(5);
     expect(new Set(counts.slice(1)).size).toBe(1);
@@ -207,13 +205,13 @@ describe("rift", () => {
 });
 
 describe("robust accuracy", () => {
-  it("selects the checkpoint, and never exceeds the clean accuracy", async () => {
+  it("selects the checkpoint and is at most the clean accuracy", async () => {
     const evaluations: Record<string, number>[] = [];
     const watch = {
       onEvaluation: (_step: number, metrics: Readonly<Record<string, number>>) => void evaluations.push({ ...metrics }),
     };
     const settings = { epochs: 12, batchSize: 12, evalSteps: 3, metricForBestModel: "robust-accuracy", dropout: false };
-    await run([["ascc", { steps: 5, beta: 1 }]], settings, { callbacks: watch, validation: tinyDataset(texts) });
+    await run([["ascc", { innerSteps: 5, beta: 1 }]], settings, { callbacks: watch, validation: tinyDataset(texts) });
     expect(evaluations.length).toBe(4);
     for (const metrics of evaluations) {
       expect(metrics["robust-accuracy"]).toBeLessThanOrEqual(metrics.accuracy as number);

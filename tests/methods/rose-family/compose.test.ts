@@ -4,114 +4,114 @@ import { expect, test, vi } from "vitest";
 import { UserError } from "../../../src/errors.js";
 import { createMethods, methods } from "../../../src/methods/index.js";
 import { free, getMemoryStats } from "../../../src/tensor/index.js";
-import { toHostBatch } from "../../../src/train/host-batch.js";
+import { toHostBatch } from "../../../src/train/batch-transfer.js";
 import { type TrainingMethod, train } from "../../../src/train/index.js";
-import { prepareTraining } from "../../../src/train/prepare-training.js";
+import { createStepRunner } from "../../../src/train/step-runner.js";
+import { createTrainingContext } from "../../../src/train/training-context.js";
 import { temporaryFolder } from "../../temporary.js";
-import { tinyJob, tinyModel, valuesOf } from "../tiny.js";
+import { tinyJob, tinyModel, readValues } from "../tiny.js";
 
 const names = [...methods.keys()];
 const pairs = names.flatMap((inner) => names.map((outer) => [inner, outer] as const));
 
-/** What the tests' pairs are expected to be refused for; all others compose. */
-const refusals: readonly { readonly pair: readonly [string, string]; readonly reason: RegExp }[] = [
-  ...pairs.filter(([inner, outer]) => inner === outer).map((pair) => ({ pair, reason: /named twice/ })),
+/** Pairs of methods that are rejected, with the reason. All other pairs can be combined. */
+const rejections: readonly { readonly pair: readonly [string, string]; readonly reason: RegExp }[] = [
+  ...pairs.filter(([inner, outer]) => inner === outer).map((pair) => ({ pair, reason: /listed twice/ })),
   ...pairs
     .filter(
       ([inner, outer]) =>
         inner !== outer && ["ascc", "smart", "freelb"].includes(inner) && ["ascc", "smart", "freelb"].includes(outer),
     )
-    .map((pair) => ({ pair, reason: /cannot go with .*search/ })),
+    .map((pair) => ({ pair, reason: /cannot be combined with .*search/ })),
   ...pairs
     .filter(
       ([inner, outer]) =>
         inner !== outer && ["rose", "child-tuning"].includes(inner) && ["rose", "child-tuning"].includes(outer),
     )
-    .map((pair) => ({ pair, reason: /cannot go with .*which parameters/ })),
-  { pair: ["rose", "freelb"], reason: /write freelb before rose/ },
+    .map((pair) => ({ pair, reason: /cannot be combined with .*which parameters/ })),
+  { pair: ["rose", "freelb"], reason: /List freelb before rose/ },
 ];
 
-const refusal = (inner: string, outer: string): RegExp | undefined =>
-  refusals.find(({ pair }) => pair[0] === inner && pair[1] === outer)?.reason;
+const findRejection = (inner: string, outer: string): RegExp | undefined =>
+  rejections.find(({ pair }) => pair[0] === inner && pair[1] === outer)?.reason;
 
-/** Cheap options where the defaults are for real models. */
+/** Cheaper options than the defaults, which are for real models. */
 const options: Record<string, Record<string, unknown>> = {
   ascc: { innerSteps: 2 },
   rift: { projectionHiddenSize: 8, projectionSize: 4 },
 };
 
-const layersOf = (...chosen: readonly string[]): TrainingMethod[] =>
+const create = (...chosen: readonly string[]): TrainingMethod[] =>
   createMethods(chosen.map((name) => ({ name, options: options[name] ?? {} })));
 
 const root = temporaryFolder();
-// RIFT remembers its teacher here.
+// RIFT caches its teacher features here.
 vi.stubEnv("TEMPER_CACHE", join(root, "cache"));
-const eventsOf = (folder: string): string => readFileSync(join(folder, "events.jsonl"), "utf8");
+const readEvents = (folder: string): string => readFileSync(join(folder, "events.jsonl"), "utf8");
 
-/** Two updates, at once or with a stop after the first; the events and the weights. */
-async function twoUpdates(
+/** Trains two steps, optionally with an interruption after the first. Returns events and weights. */
+async function trainTwoSteps(
   chosen: readonly string[],
   folder: string,
-  stop: boolean,
+  interrupt: boolean,
 ): Promise<{ events: string; weights: object }> {
   const settings = { batchSize: 6, epochs: 1 };
   const run = async (changes: object): Promise<object> => {
     const model = tinyModel();
     try {
-      await train(tinyJob(model, layersOf(...chosen), { folder, ...changes }, settings));
-      return valuesOf(model.weights);
+      await train(tinyJob(model, create(...chosen), { folder, ...changes }, settings));
+      return readValues(model.weights);
     } finally {
       free(model.weights);
     }
   };
-  if (stop) await run({ maxSteps: 1 });
-  return { weights: await run({ resume: stop }), events: eventsOf(folder) };
+  if (interrupt) await run({ stopAfter: 1 });
+  return { weights: await run({ resume: interrupt }), events: readEvents(folder) };
 }
 
-test.each(pairs)("%s under %s", async (inner, outer) => {
+test.each(pairs)("%s below %s", async (inner, outer) => {
   const folder = (name: string): string => join(root, `${inner}-${outer}-${name}`);
-  const reason = refusal(inner, outer);
+  const reason = findRejection(inner, outer);
   if (reason) {
-    const refused = twoUpdates([inner, outer], folder("refused"), false);
-    await expect(refused).rejects.toThrow(reason);
-    await expect(refused).rejects.toBeInstanceOf(UserError);
+    const rejected = trainTwoSteps([inner, outer], folder("rejected"), false);
+    await expect(rejected).rejects.toThrow(reason);
+    await expect(rejected).rejects.toBeInstanceOf(UserError);
     return;
   }
-  const whole = await twoUpdates([inner, outer], folder("whole"), false);
-  expect(whole.events.trim().split("\n")).toHaveLength(2);
-  expect(await twoUpdates([inner, outer], folder("resumed"), true)).toEqual(whole);
+  const uninterrupted = await trainTwoSteps([inner, outer], folder("uninterrupted"), false);
+  expect(uninterrupted.events.trim().split("\n")).toHaveLength(2);
+  expect(await trainTwoSteps([inner, outer], folder("resumed"), true)).toEqual(uninterrupted);
 });
 
 test.each(["", ...names, "ascc rift rose", "r-drop rose"])(
-  "no tensor stays behind after an update of [%s]",
+  "a step of [%s] frees all of its tensors",
   async (list) => {
     const model = tinyModel();
     const before = getMemoryStats().tensors;
-    const job = tinyJob(model, layersOf(...list.split(" ").filter((name) => name !== "")));
-    const training = await prepareTraining(job, null);
-    const update = (number: number): void => {
-      const hosts = (training.getEpochBatches(0)[number] ?? []).map((indices) =>
-        toHostBatch(job.train, indices, 0, "cpu"),
-      );
-      free(training.runner.runStep(number, hosts).values);
+    const job = tinyJob(model, create(...list.split(" ").filter((name) => name !== "")));
+    const training = await createTrainingContext(job);
+    const runner = createStepRunner(training);
+    const runStep = (stepIndex: number): void => {
+      const hosts = (training.getEpochBatches(0)[stepIndex] ?? []).map((indices) => toHostBatch(job, indices));
+      free(runner.runStep(stepIndex, hosts).values);
     };
-    update(0);
+    runStep(0);
     const after = getMemoryStats().tensors;
-    update(1);
-    update(2);
+    runStep(1);
+    runStep(2);
     expect(getMemoryStats().tensors).toBe(after);
+    runner.dispose();
     training.close();
     expect(getMemoryStats().tensors).toBe(before);
     free(model.weights);
   },
 );
 
-test("ROSE over one method and another keeps the gradients of both", async () => {
-  // A list of more than two: RIFT's whole stack under ROSE, resumed.
+test("rose on top of a stack of three methods keeps all of their losses", async () => {
   const chosen = ["ascc", "rift", "r-drop", "rose"];
-  const whole = await twoUpdates(chosen, join(root, "four"), false);
-  expect(Object.keys(JSON.parse(whole.events.split("\n")[1] ?? "{}"))).toEqual(
-    expect.arrayContaining(["loss.task", "loss.robust", "loss.information", "loss.consistency", "rose.kept"]),
+  const uninterrupted = await trainTwoSteps(chosen, join(root, "four"), false);
+  expect(Object.keys(JSON.parse(uninterrupted.events.split("\n")[1] ?? "{}"))).toEqual(
+    expect.arrayContaining(["loss.task", "loss.robust", "loss.information", "loss.consistency", "rose.updateRatio"]),
   );
-  expect(await twoUpdates(chosen, join(root, "four-resumed"), true)).toEqual(whole);
+  expect(await trainTwoSteps(chosen, join(root, "four-resumed"), true)).toEqual(uninterrupted);
 });

@@ -27,7 +27,7 @@ export interface Fixture {
     start: Tensors;
     sequence: { g: Tensors; kl: Tensors }[];
     cases: {
-      variant: "first" | "second" | "ensemble";
+      order: "first" | "second" | "ensemble";
       masks: Saved[];
       risks: { first: Saved; second: Saved }[];
       parameters: Tensors;

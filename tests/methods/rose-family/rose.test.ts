@@ -12,7 +12,8 @@ import { computeSecondOrderRisks, granularities } from "../../../src/methods/ros
 import { rose } from "../../../src/methods/rose/rose.js";
 import { AdamW, symmetricKl } from "../../../src/nn/index.js";
 import { noGrad, scope, type Tensor, tensor } from "../../../src/tensor/index.js";
-import { type BatchContext, gradientsOf, type NamedTensors, type OptimizerStep } from "../../../src/train/index.js";
+import type { BatchContext, NamedTensors, OptimizerStep } from "../../../src/train/index.js";
+import { computeGradients } from "../../../src/train/mixed-precision.js";
 import { expectAllClose, expectClose, fixture, toTensor, toTensors } from "./fixture.js";
 
 describe("eq. 1 and 2", () => {
@@ -28,7 +29,7 @@ describe("eq. 1 and 2", () => {
       ];
       const loss = symmetricKl(p, q).mul(inputs.size(0) / 4);
       expectClose(loss, divergence.divergence);
-      const gradients = gradientsOf(
+      const gradients = computeGradients(
         loss,
         new Map([
           ["first", first],
@@ -39,16 +40,16 @@ describe("eq. 1 and 2", () => {
     });
   });
 
-  test.each(Object.keys(divergence.rDrop))("R-Drop's loss at alpha %s", (alpha) => {
+  test.each(Object.keys(divergence.rDrop))("the R-Drop loss with alpha %s", (alpha) => {
     scope(() => {
       const [p, q] = divergence.logits.map((saved) => ({ logits: toTensor(saved) }));
-      const step = {
+      const context = {
         log() {},
         passTwice: () => [p, q],
         batch: { labels: tensor(Int32Array.from(divergence.labels)) },
       } as unknown as BatchContext;
-      const layer = rDrop.create({ alpha: Number(alpha) });
-      const losses = layer.losses?.(step, () => new Map()) as ReadonlyMap<string, Tensor>;
+      const method = rDrop.create({ alpha: Number(alpha) });
+      const losses = method.losses?.(context, () => new Map()) as ReadonlyMap<string, Tensor>;
       expect([...losses.keys()]).toEqual(["task", "consistency"]);
       expectClose(
         (losses.get("task") as Tensor).add(losses.get("consistency") as Tensor),
@@ -67,7 +68,7 @@ describe("eq. 3", () => {
     });
   });
 
-  test("one threshold over elements is the same mask where no two are equal", () => {
+  test("one threshold over elements gives the same mask if there are no ties", () => {
     scope(() => {
       for (const { name, risks, keep, rank, quantile } of fixture.masks) {
         if (name === "ties" || name === "equal") continue;
@@ -78,7 +79,7 @@ describe("eq. 3", () => {
     });
   });
 
-  test("57 of 96 tensors at 60 % by rank, 58 by quantile", () => {
+  test("60% of 96 tensors are 57 by rank and 58 by quantile", () => {
     const case96 = fixture.masks.find(({ name, keep }) => name === "ninetySix" && keep === 0.6);
     const count = (values: readonly number[] = []): number => values.reduce((sum, value) => sum + value, 0);
     expect([countWithinFraction(0.6, 96), count(case96?.rank.values), count(case96?.quantile.values)]).toEqual([
@@ -87,18 +88,18 @@ describe("eq. 3", () => {
   });
 });
 
-test("eq. 4: 1 where there is no average yet", () => {
+test("eq. 4 is 1 if there is no average yet", () => {
   scope(() => {
     const risks = computeSecondOrderRisks(tensor([2, 2, 0]), tensor([0.1, 0, 0.5]), 0.1);
     expectClose(risks, { shape: [3], values: [1, 1, 1] });
   });
 });
 
-describe("keep: auto and gamma: auto", () => {
-  test("the count is where the logarithms fall into two groups", () => {
+describe("updateRatio: auto and gamma: auto", () => {
+  test("the count splits the logarithms of the risks into two groups", () => {
     scope(() => {
       expect(computeOtsuCount(tensor([1e-3, 5, 1.2e-3, 4, 0.9e-3, 1.1e-3, 6, 1e-3])).item()).toBe(5);
-      // Within the paper's grid: a single outlier of 20 is not all that is frozen.
+      // The count stays in the grid of the paper: more than the single outlier of 20 is frozen.
       expect(
         computeOtsuCount(tensor(Array.from({ length: 20 }, (_, i) => (i === 0 ? 1e6 : 1 + i / 1000)))).item(),
       ).toBe(18);
@@ -106,7 +107,7 @@ describe("keep: auto and gamma: auto", () => {
     });
   });
 
-  test("the clearer mask weighs more", () => {
+  test("the mask with the clearer separation has more weight", () => {
     scope(() => {
       const clear = computeSeparation(tensor([1, 1.01, 100, 101]), tensor([1, 1, 0, 0]));
       const vague = computeSeparation(tensor([1, 2, 3, 4]), tensor([1, 1, 0, 0]));
@@ -122,24 +123,31 @@ describe("keep: auto and gamma: auto", () => {
 describe("Algorithm 1", () => {
   const { settings, start, sequence, cases } = fixture.algorithm;
 
-  test.each(cases)("three steps, order $order", (expected) => {
+  test.each(cases)("three steps, variant $order", (expected) => {
     scope(() => {
       const parameters = toTensors(start);
       const names = [...parameters.keys()];
-      const { beta1, beta2, epsilon, decay, rate, firstUpdateRatio, secondUpdateRatio, gamma } = settings;
+      const { beta1, beta2, epsilon, decay, rate, keepFirst, keepSecond, gamma } = settings;
       const optimizer = new AdamW(parameters, [{ names, weightDecay: decay, learningRate: 1 }], {
         beta1,
         beta2,
         epsilon,
       });
       optimizer.setLearningRateFactor(rate);
-      const layer = rose.create(rose.options.parse({ order: expected.order, firstUpdateRatio, secondUpdateRatio, gamma }));
+      const method = rose.create(
+        rose.options.parse({
+          variant: expected.order,
+          firstUpdateRatio: keepFirst,
+          secondUpdateRatio: keepSecond,
+          gamma,
+        }),
+      );
       const logged = new Map<string, Tensor>();
-      for (const [number, { g, kl }] of sequence.entries()) {
+      for (const [stepIndex, { g, kl }] of sequence.entries()) {
         const gradients: NamedTensors = toTensors(g);
-        const update = {
-          run: { model: { weights: parameters } },
-          stepIndex: number,
+        const step = {
+          training: { job: { model: { weights: parameters } } },
+          stepIndex,
           gradients,
           auxiliaryGradients: new Map([["rose.divergence", toTensors(kl)]]),
           optimizer,
@@ -152,31 +160,31 @@ describe("Algorithm 1", () => {
             granularities.tensor.computeNorms(moments),
             1 - beta1,
           ),
-          expected.risks[number]?.second as never,
+          expected.risks[stepIndex]?.second as never,
           "line 6",
         );
         expectClose(
           granularities.tensor.computeNorms([...toTensors(kl).values()]),
-          expected.risks[number]?.first as never,
+          expected.risks[stepIndex]?.first as never,
           "line 5",
         );
         noGrad(() => {
-          const selected = layer.transformUpdates?.(
-            update,
+          const updates = method.transformUpdates?.(
+            step,
             () => new Map([...gradients].map(([name, gradient]) => [name, { gradient, mask: null }])),
           );
-          const gates = Object.keys(kl).map((name) => selected?.get(name)?.mask?.item());
-          for (const [i, value] of (expected.masks[number]?.values ?? []).entries())
-            expect(gates[i], "line 7").toBeCloseTo(value, 6);
-          expect(selected?.get("classifier.weight")?.mask, "what is not eligible always trains").toBe(null);
-          optimizer.update(selected ?? new Map());
+          const masks = Object.keys(kl).map((name) => updates?.get(name)?.mask?.item());
+          for (const [i, value] of (expected.masks[stepIndex]?.values ?? []).entries())
+            expect(masks[i], "line 7").toBeCloseTo(value, 6);
+          expect(updates?.get("classifier.weight")?.mask, "other parameters always train").toBe(null);
+          optimizer.update(updates ?? new Map());
         });
-        const mask = expected.masks[number]?.values ?? [];
+        const mask = expected.masks[stepIndex]?.values ?? [];
         const mean = (values: readonly number[]): number =>
           values.reduce((sum, value) => sum + value, 0) / values.length;
-        expect(logged.get("rose.kept")?.item()).toBeCloseTo(mean(mask), 6);
-        expect(logged.get("rose.kept.0")?.item()).toBeCloseTo(mean(mask.slice(0, 5)), 6);
-        expect(logged.get("rose.kept.1")?.item()).toBeCloseTo(mean(mask.slice(5)), 6);
+        expect(logged.get("rose.updateRatio")?.item()).toBeCloseTo(mean(mask), 6);
+        expect(logged.get("rose.updateRatio.0")?.item()).toBeCloseTo(mean(mask.slice(0, 5)), 6);
+        expect(logged.get("rose.updateRatio.1")?.item()).toBeCloseTo(mean(mask.slice(5)), 6);
       }
       expectAllClose(parameters, expected.parameters);
       const moments = optimizer.moments();

@@ -2,23 +2,23 @@ import { expect, test } from "vitest";
 import { Rng } from "../../src/tensor/index.js";
 import { CudaRandomStreams } from "../../src/train/random-streams.js";
 
-/** The generators of a GPU: which states were asked for, and what each was last seeded with. */
-function generators() {
+/** The generators of a simulated GPU, with the last seed of each state. */
+function createGenerators() {
   const seeds = new Map<number, number>();
-  const note = (state: number, seed: number): void => void seeds.set(state, seed);
-  return { seeds, enterRandom: note, seedRandom: note };
+  const setSeed = (state: number, seed: number): void => void seeds.set(state, seed);
+  return { seeds, enterRandom: setSeed, seedRandom: setSeed };
 }
 
-test("a run of any length makes do with the random states of one step", () => {
-  const gpu = generators();
+test("a run of any length reuses the random states of one batch", () => {
+  const gpu = createGenerators();
   const streams = new CudaRandomStreams(new Rng(1), gpu);
-  // Child-Tuning's pass over all data, or a run without graphs: nothing is recorded.
+  // Without captured graphs, as in Child-Tuning's pass over all data.
   for (let step = 0; step < 10_000; step++) for (const name of ["clean", "again", "clean"]) streams.enter(step, [name]);
   expect(gpu.seeds.size).toBe(3);
 });
 
-test("a replayed update draws what the same update would draw operator by operator", () => {
-  const [eager, replayed] = [generators(), generators()];
+test("a replayed step has the seeds of the same step in eager execution", () => {
+  const [eager, replayed] = [createGenerators(), createGenerators()];
   const steps = (streams: CudaRandomStreams, base: number): void => {
     for (const step of [base, base + 1])
       for (const name of ["clean", "clean", "adversary"]) streams.enter(step, [name]);

@@ -1,0 +1,153 @@
+import { UserError } from "../errors.js";
+import { AdamW, mapWeights, type Weights } from "../nn/index.js";
+import { free, keep, noGrad, Rng, scope, type Tensor } from "../tensor/index.js";
+import type { Substitutions } from "../text/substitutions.js";
+import { BatchContext } from "./batch-context.js";
+import { toBatch, toHostBatch } from "./batch-transfer.js";
+import { createEpochBatches } from "./batches.js";
+import { MethodStack } from "./method-stack.js";
+import { LowPrecisionWeights } from "./mixed-precision.js";
+import { createRandomStreams, type RandomStreams } from "./random-streams.js";
+import { createParameterGroups } from "./standard-fine-tuning.js";
+import { Interrupted, type TrainingJob } from "./training-job.js";
+import type { NamedTensors, TrainingMethod } from "./training-method.js";
+
+/** One training in progress: the job with its random streams, methods, parameters and optimizer. */
+export interface TrainingContext {
+  readonly job: TrainingJob;
+  readonly rng: Rng;
+  readonly streams: RandomStreams;
+  readonly stack: MethodStack;
+  /** Every trained tensor: the model's weights and the parameters of the methods. */
+  readonly parameters: NamedTensors;
+  /** Available when all methods are prepared. */
+  readonly optimizer: AdamW;
+  /** The weights in the compute dtype, refreshed before each step; null if it is float32. */
+  readonly lowPrecisionWeights: LowPrecisionWeights | null;
+  readonly stepsPerEpoch: number;
+  readonly totalSteps: number;
+  /** The methods' buffers from the checkpoint of a resumed run; null in a new run. */
+  readonly restoredBuffers: NamedTensors | null;
+  /** The batches of each optimizer step of an epoch, as positions in the training data. */
+  getEpochBatches(epoch: number): Int32Array[][];
+  /** A frozen copy of the weights before the first step. */
+  getPretrainedWeights(): Weights;
+  /** The word substitutions of the run. Throws an error if the run has none. */
+  loadSubstitutions(): Promise<Substitutions>;
+  /** Visits the training data in a fixed order before training, without any method (Child-Tuning). */
+  forEachBatch(visit: (context: BatchContext) => void, label: string): Promise<void>;
+  /** Reports progress of longer work. Throws `Interrupted` if the job was stopped. */
+  reportProgress(label: string, done: number, total: number): void;
+  warn(message: string): void;
+  /** Frees everything that the training created. */
+  close(): void;
+}
+
+/** In a dry run, `forEachBatch` visits only these batches: one to warm up and two to time. */
+const dryRunBatches = 3;
+
+/** Prepares the methods and the optimizer. `restoredBuffers` come from a checkpoint. */
+export async function createTrainingContext(
+  job: TrainingJob,
+  restoredBuffers: NamedTensors | null = null,
+): Promise<TrainingContext> {
+  const { model, settings, deviceConfig } = job;
+  const stack = new MethodStack(job.methods);
+  stack.checkCompatibility(job);
+  const rng = new Rng(job.seed);
+  const parameters = new Map<string, Tensor>(model.weights);
+  const preparedMethods: TrainingMethod[] = [];
+  let pretrainedWeights: Weights | null = null;
+  let optimizer: AdamW | null = null;
+  const getEpochBatches = (epoch: number): Int32Array[][] => {
+    const { batchSampler, batchSize, gradientAccumulationSteps } = settings;
+    const numLabels = job.task.labels.length;
+    const batches = createEpochBatches(job.train, numLabels, batchSampler, batchSize, rng.fork("epoch", epoch));
+    return Array.from({ length: Math.ceil(batches.length / gradientAccumulationSteps) }, (_, i) =>
+      batches.slice(i * gradientAccumulationSteps, (i + 1) * gradientAccumulationSteps),
+    );
+  };
+  const stepsPerEpoch = getEpochBatches(0).length;
+
+  const training: TrainingContext = {
+    job,
+    rng,
+    streams: createRandomStreams(rng, deviceConfig.device),
+    stack,
+    parameters,
+    get optimizer() {
+      if (!optimizer) throw new Error("The optimizer is created after the methods are prepared.");
+      return optimizer;
+    },
+    lowPrecisionWeights:
+      deviceConfig.computeDtype === "float32" ? null : new LowPrecisionWeights(model, deviceConfig.computeDtype),
+    stepsPerEpoch,
+    totalSteps: Math.max(1, Math.round(settings.epochs * stepsPerEpoch)),
+    restoredBuffers,
+    getEpochBatches,
+    getPretrainedWeights() {
+      // Methods first call this in `prepare`, when the weights are still the pre-trained ones.
+      pretrainedWeights ??= noGrad(() =>
+        scope(() => keep(mapWeights(model.weights, (tensor) => tensor.detach().clone()))),
+      );
+      return pretrainedWeights;
+    },
+    async loadSubstitutions() {
+      if (!job.loadSubstitutions)
+        throw new UserError(
+          'substitutions: this method needs word substitutions. Set substitutions to "wordnet" or to a JSON file.',
+        );
+      return job.loadSubstitutions();
+    },
+    async forEachBatch(visit, label) {
+      const { batchSize } = settings;
+      const count = job.train.items.length;
+      const positions = Int32Array.from(job.train.items.keys());
+      // The methods may not be prepared yet, so the batches do not use them.
+      const bareStack = new MethodStack([]);
+      const end = job.dryRun ? Math.min(count, dryRunBatches * batchSize) : count;
+      for (let start = 0; start < end; start += batchSize) {
+        const host = toHostBatch(job, positions.slice(start, start + batchSize));
+        scope(() => {
+          const batch = toBatch({ job, stack: bareStack }, host);
+          visit(new BatchContext(training, batch, start / batchSize, { stack: bareStack }));
+        });
+        await new Promise(setImmediate);
+        training.reportProgress(label, Math.min(start + batchSize, count), count);
+      }
+    },
+    reportProgress(label, done, total) {
+      job.callbacks?.onProgress?.(label, done, total);
+      if (job.signal?.aborted) throw new Interrupted("stopped before the first step");
+    },
+    warn: (message) => job.callbacks?.onWarning?.(message),
+    close() {
+      optimizer?.dispose();
+      training.lowPrecisionWeights?.dispose();
+      if (pretrainedWeights) free(pretrainedWeights);
+      for (const method of preparedMethods) {
+        const { parameters: owned, buffers } = method.state?.() ?? {};
+        free([...(owned?.values() ?? []), ...(buffers?.values() ?? [])]);
+      }
+    },
+  };
+  try {
+    for (const method of stack.methods) {
+      await method.prepare?.(training);
+      preparedMethods.push(method);
+      for (const [name, tensor] of method.state?.().parameters ?? []) parameters.set(name, tensor);
+    }
+    const { adamBeta1: beta1, adamBeta2: beta2, adamEpsilon: epsilon } = settings;
+    const groups = createParameterGroups(parameters, new Set(model.weights.keys()), settings);
+    optimizer = new AdamW(parameters, groups, { beta1, beta2, epsilon });
+    return training;
+  } catch (error) {
+    training.close();
+    throw error;
+  }
+}
+
+/** The number of trained values. */
+export function countParameters(parameters: NamedTensors): number {
+  return [...parameters.values()].reduce((sum, tensor) => sum + tensor.numel, 0);
+}

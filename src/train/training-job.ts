@@ -1,0 +1,82 @@
+import type { DeviceConfig, Model } from "../models/index.js";
+import type { Task } from "../tasks/task.js";
+import type { Substitutions } from "../text/substitutions.js";
+import type { Dataset } from "./dataset.js";
+import type { TrainSettings } from "./settings.js";
+import type { TrainingMethod } from "./training-method.js";
+
+/** A training request made concrete: model, data, methods, settings, device and folder. */
+export interface TrainingJob {
+  readonly model: Model;
+  readonly task: Task;
+  readonly settings: TrainSettings;
+  /** Methods, innermost first. An empty list is standard fine-tuning. */
+  readonly methods: readonly TrainingMethod[];
+  readonly train: Dataset;
+  /** Selects the best checkpoint. If null, the last checkpoint is used. */
+  readonly validation: Dataset | null;
+  readonly seed: number;
+  readonly deviceConfig: DeviceConfig;
+  /** Whether a GPU captures complete optimizer steps as CUDA graphs (default: true). */
+  readonly cudaGraphs?: boolean;
+  /** Folder for checkpoints and events. If null, nothing is written. */
+  readonly folder: string | null;
+  /** Whether to continue from the newest checkpoint in the folder. */
+  readonly resume: boolean;
+  /** Called only by methods that need word substitutions. */
+  readonly loadSubstitutions?: () => Promise<Substitutions>;
+  readonly callbacks?: TrainingCallbacks;
+  /** When aborted, training writes a checkpoint and throws `Interrupted`. */
+  readonly signal?: AbortSignal;
+  /** True if the result will not be used: passes over all data before training end early. */
+  readonly dryRun?: boolean;
+  /** Ends training after this many optimizer steps. The learning-rate schedule is not shortened. */
+  readonly stopAfter?: number;
+}
+
+/** Progress after one optimizer step. */
+export interface StepReport {
+  readonly step: number;
+  readonly totalSteps: number;
+  readonly epoch: number;
+  readonly examples: number;
+  readonly seconds: number;
+  readonly loss: number;
+  readonly learningRate: number;
+}
+
+/** Functions that training calls as it proceeds. */
+export interface TrainingCallbacks {
+  /** Before the first step. `step` counts the steps that a resumed run has already done. */
+  onStart?(facts: {
+    readonly step: number;
+    readonly totalSteps: number;
+    readonly parameters: number;
+  }): void | Promise<void>;
+  onStep?(report: StepReport): void;
+  onEvaluation?(step: number, metrics: Metrics, best: boolean): void;
+  onWarning?(message: string): void;
+  /** Every event, when it is written. */
+  onEvent?(event: Readonly<Record<string, unknown>>): void;
+  /** Longer work besides the steps, such as an evaluation: items done and in total. */
+  onProgress?(label: string, done: number, total: number): void;
+}
+
+/** Validation metrics by name: those of evaluation/metrics.ts and the methods' extra metrics. */
+export type Metrics = Readonly<Record<string, number>>;
+
+/** The result of a training. */
+export interface TrainResult {
+  readonly steps: number;
+  readonly epochs: number;
+  /** The step whose weights the model now has. */
+  readonly bestStep: number;
+  /** The validation metrics of that step. */
+  readonly validation: Metrics | null;
+  readonly seconds: number;
+}
+
+/** Thrown when the job's signal stops a training. The state has been saved before. */
+export class Interrupted extends Error {
+  override name = "Interrupted";
+}
