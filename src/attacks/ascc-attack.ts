@@ -20,7 +20,10 @@ export interface GradientVictim extends LocalModel {
   readonly hashes: Readonly<Record<string, string>>;
 }
 
-/** Texts per batch. Batches depend only on the examples, so that a resumed attack forms the same ones. */
+/**
+ * Texts per batch. Batches depend only on the examples, so that a resumed attack forms the same
+ * ones.
+ */
 const batchSize = 32;
 
 /** Queries besides the inner steps: the original text and the attacked text. */
@@ -39,7 +42,8 @@ export function createAsccAttacker(victim: GradientVictim, rawOptions: unknown =
   return {
     name: "ascc",
     options,
-    // All texts are created after the last inner step, so late successes say nothing about more steps.
+    // All texts are created after the last inner step, so late successes say nothing about more
+    // steps.
     hasBudget: false,
     hashes: victim.hashes,
     counters,

@@ -1,7 +1,13 @@
 import { batchByLength } from "../models/index.js";
 import { crossEntropyLoss, scope, tensor } from "../tensor/index.js";
 import type { Encoding } from "../text/encoding.js";
-import { createHullBatch, type HullOptions, type HullText, type LocalModel, type ModifiableWords } from "./convex-hull.js";
+import {
+  createHullBatch,
+  type HullOptions,
+  type HullText,
+  type LocalModel,
+  type ModifiableWords,
+} from "./convex-hull.js";
 
 /** A text with its correct label. */
 export interface LabeledHullText extends HullText {
@@ -17,7 +23,10 @@ export interface HullSelection {
 /** `reduction` code of libtorch's cross-entropy. */
 const sumReduction = 2;
 
-/** ASCC as an attack on one batch: finds the mixtures with the largest cross-entropy, then picks single candidates. */
+/**
+ * ASCC as an attack on one batch: finds the mixtures with the largest cross-entropy, then picks
+ * single candidates.
+ */
 export function findWorstCaseSubstitutions(
   victim: LocalModel,
   texts: readonly LabeledHullText[],

@@ -38,7 +38,10 @@ export const hullSchema = z.strictObject({
 });
 export type HullOptions = z.output<typeof hullSchema>;
 
-/** The modifiable words of one text with their candidate tokens. The first candidate is the word itself. */
+/**
+ * The modifiable words of one text with their candidate tokens. The first candidate is the word
+ * itself.
+ */
 export interface ModifiableWords {
   /** Indices into the token IDs of the text. */
   readonly tokenPositions: Int32Array;
@@ -139,12 +142,17 @@ export function embedHull(
 /** Its softmax is 0. Unlike minus infinity, it can be multiplied by a weight of 0. */
 const maskedLogit = -30000;
 
-/** Log of the mixture weights w = softmax(v) over the candidates of each word: [word, candidate]. */
+/**
+ * Log of the mixture weights w = softmax(v) over the candidates of each word: [word, candidate].
+ */
 export function logMixtureWeights(logits: Tensor, candidateMask: Tensor): Tensor {
   return logits.maskedFill(candidateMask.logicalNot(), maskedLogit).logSoftmax(-1);
 }
 
-/** Replaces every modifiable word with sum_c w_c * embedding_c, the convex combination of its candidates. */
+/**
+ * Replaces every modifiable word with sum_c w_c * embedding_c, the convex combination of its
+ * candidates.
+ */
 export function mixEmbeddings(
   { text, candidates }: HullEmbedding,
   hull: Pick<Hull, "index">,

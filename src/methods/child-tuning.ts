@@ -38,7 +38,10 @@ export async function computeFisherDiagonal(
   return fisher;
 }
 
-/** Selects the given fraction of elements with the largest values, by one threshold over all tensors. */
+/**
+ * Selects the given fraction of elements with the largest values, by one threshold over all
+ * tensors.
+ */
 export function selectLargest(values: NamedTensors, fraction: number): Map<string, Tensor> {
   return scope(() => {
     const all = cat(
@@ -50,7 +53,10 @@ export function selectLargest(values: NamedTensors, fraction: number): Map<strin
   });
 }
 
-/** Child-Tuning_D: a fixed mask on the gradient of each element. Weight decay still applies to all elements. */
+/**
+ * Child-Tuning_D: a fixed mask on the gradient of each element. Weight decay still applies to all
+ * elements.
+ */
 function createChildTuningD(updateRatio: number): TrainingMethod {
   let masks = new Map<string, Tensor>();
   return {
@@ -59,7 +65,8 @@ function createChildTuningD(updateRatio: number): TrainingMethod {
     async prepare(training) {
       const parameters = getLayerParameters(training);
       if (training.restoredBuffers) {
-        // The trainer restores the masks from the checkpoint, so the pass over the data is not repeated.
+        // The trainer restores the masks from the checkpoint, so the pass over the data is not
+        // repeated.
         const { device } = training.job.deviceConfig;
         const empty = [...parameters].map(([name, { shape }]): [string, Tensor] => [
           name,
@@ -88,7 +95,9 @@ function createChildTuningD(updateRatio: number): TrainingMethod {
   };
 }
 
-/** Child-Tuning_F: a new random mask on every gradient at each step, scaled to keep the expectation. */
+/**
+ * Child-Tuning_F: a new random mask on every gradient at each step, scaled to keep the expectation.
+ */
 function createChildTuningF(updateRatio: number): TrainingMethod {
   return {
     name: "child-tuning",

@@ -23,7 +23,9 @@ export interface MethodSpec {
   readonly definition?: MethodDefinition;
 }
 
-/** A method definition that can be called with options: `ascc({ beta: 4 })` returns a `MethodSpec`. */
+/**
+ * A method definition that can be called with options: `ascc({ beta: 4 })` returns a `MethodSpec`.
+ */
 export type Method<Schema extends z.ZodType = z.ZodType> = MethodDefinition<Schema> &
   ((options?: z.input<Schema>) => MethodSpec);
 
@@ -46,7 +48,8 @@ export type Method<Schema extends z.ZodType = z.ZodType> = MethodDefinition<Sche
  *     },
  *   }),
  * });
- * await fineTune({ model, task: "sst2", methods: [confidencePenalty({ beta: 0.2 })] }, { out: "runs/penalty" });
+ * const methods = [confidencePenalty({ beta: 0.2 })];
+ * await fineTune({ model, task: "sst2", methods }, { out: "runs/penalty" });
  */
 export function defineMethod<Schema extends z.ZodType>(definition: MethodDefinition<Schema>): Method<Schema> {
   const { name, ...rest } = definition;

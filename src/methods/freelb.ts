@@ -42,7 +42,10 @@ export function ascend(
   return maxNorm === 0 ? moved : moved.mul(computeNorm(moved).clamp(1e-8).reciprocal().mul(maxNorm).clamp(null, 1));
 }
 
-/** Averages the gradients over an ascent on the word embeddings. All passes use the same dropout masks. */
+/**
+ * Averages the gradients over an ascent on the word embeddings. All passes use the same dropout
+ * masks.
+ */
 function createFreelb(options: Options): TrainingMethod {
   return {
     name: "freelb",
@@ -50,7 +53,7 @@ function createFreelb(options: Options): TrainingMethod {
     checkCompatibility(innerMethods) {
       const other = innerMethods.find((method) => method.gradients);
       return other
-        ? `${other.name} needs gradients of the clean text, which freelb would perturb. List freelb before ${other.name}.`
+        ? `${other.name} needs gradients of clean text, but freelb perturbs it. List freelb before ${other.name}.`
         : null;
     },
     gradients(context, next) {

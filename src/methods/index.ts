@@ -45,17 +45,7 @@ export type {
 export { defineMethod, type Method, type MethodDefinition, type MethodSpec } from "./define-method.js";
 export { ascc, childTuning, freelb, mixout, ptwd, rDrop, rift, rose, smart };
 
-const builtInMethods: readonly MethodDefinition[] = [
-  ascc,
-  rift,
-  ptwd,
-  mixout,
-  rDrop,
-  rose,
-  childTuning,
-  smart,
-  freelb,
-];
+const builtInMethods: readonly MethodDefinition[] = [ascc, rift, ptwd, mixout, rDrop, rose, childTuning, smart, freelb];
 
 /** The built-in methods by name. */
 export const methods: ReadonlyMap<string, MethodDefinition> = new Map(

@@ -4,7 +4,10 @@ import { mapElementwise, sampleMasks, type Weights } from "../nn/index.js";
 import { type Device, lerp, type Tensor } from "../tensor/index.js";
 import { defineMethod } from "./define-method.js";
 
-/** Mixout: in every training pass, each encoder element takes its pre-trained value with probability p. */
+/**
+ * Mixout: in every training pass, each encoder element takes its pre-trained value with probability
+ * p.
+ */
 export const mixout = defineMethod({
   name: "mixout",
   summary: "resets each encoder element to its pre-trained value with probability p, in every training pass",
@@ -49,8 +52,8 @@ export function mixTensors(
 }
 
 /**
- * ((1 - M) u + M w - p u) / (1 - p) = u + K (w - u) with K = M / (1 - p), which is 0 or 1 / (1 - p).
- * The mean over masks is w. The gradient with respect to w is multiplied by K.
+ * ((1 - M) u + M w - p u) / (1 - p) = u + K (w - u) with K = M / (1 - p), which is 0 or 1 / (1 -
+ * p). The mean over masks is w. The gradient with respect to w is multiplied by K.
  */
 export function mix(current: Tensor, pretrained: Tensor, mask: Tensor): Tensor {
   return lerp(pretrained, current, mask);

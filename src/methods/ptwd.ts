@@ -29,7 +29,8 @@ export const ptwd = defineMethod({
         pretrained = training.getPretrainedWeights();
       },
       losses({ training }, next) {
-        // Inner losses come first: the order of operations decides the order in which gradients are summed.
+        // Inner losses come first: the order of operations decides the order in which gradients are
+        // summed.
         const losses = new Map(next());
         const { device } = training.job.deviceConfig;
         const select = (source: Weights): Tensor[] => names.map((name) => source.get(name) as Tensor);

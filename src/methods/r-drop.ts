@@ -9,18 +9,15 @@ export const rDrop = defineMethod({
   summary: "penalizes the divergence between two dropout passes",
   paper: "Liang et al. 2021, R-Drop: Regularized Dropout for Neural Networks",
   options: z.strictObject({
-    alpha: z
-      .number()
-      .nonnegative()
-      .default(1)
-      .describe("weight of the consistency term; ROSE searches 0.1, 0.5 and 1"),
+    alpha: z.number().nonnegative().default(1).describe("weight of the consistency term; ROSE searches 0.1, 0.5 and 1"),
   }),
   create: ({ alpha }) => ({
     name: "r-drop",
     traits: { usesTwoPasses: true },
     losses(context, next) {
       const [first, second] = context.passTwice("clean", "again");
-      // The terms of inner methods stay. Their task loss of one pass is replaced by that of both passes.
+      // The terms of inner methods stay. Their task loss of one pass is replaced by that of both
+      // passes.
       return new Map([
         ...next(),
         ["task", computeTwoPassLoss(context)],

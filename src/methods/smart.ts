@@ -28,7 +28,10 @@ const optionsSchema = z.strictObject({
 
 type Options = z.output<typeof optionsSchema>;
 
-/** Smaller perturbations vanish in bfloat16: word embeddings are about 0.01 and it has 8 significant bits. */
+/**
+ * Smaller perturbations vanish in bfloat16: word embeddings are about 0.01 and it has 8 significant
+ * bits.
+ */
 const minBfloat16Perturbation = 1e-3;
 
 /** Avoids a division by zero at padding tokens, whose gradient is 0. */
@@ -50,7 +53,10 @@ export function ascend(
   return noise.add(gradient.div(computeMaxAbs(gradient).clamp(minDivisor)).mul(stepSize)).clamp(-epsilon, epsilon);
 }
 
-/** Finds the perturbation of the word embeddings that changes the output most. The weights get no gradients. */
+/**
+ * Finds the perturbation of the word embeddings that changes the output most. The weights get no
+ * gradients.
+ */
 export function searchPerturbation(
   context: BatchContext,
   embeddings: Tensor,
@@ -135,13 +141,18 @@ function createSmart(options: Options): TrainingMethod {
   };
 }
 
-/** The weight 1 - decay of the new weights. It uses the optimizer's step tensor, so that a graph can be replayed. */
+/**
+ * The weight 1 - decay of the new weights. It uses the optimizer's step tensor, so that a graph can
+ * be replayed.
+ */
 function computeEmaWeight({ training, optimizer }: OptimizerStep, { emaDecay, lateEmaDecay }: Options): Tensor {
   const isEarly = optimizer.step.le(0.1 * training.totalSteps).to("float32");
   return isEarly.mul(lateEmaDecay - emaDecay).add(1 - lateEmaDecay);
 }
 
-/** SMART: a smoothness term around each text and a proximal term to a moving average of the weights. */
+/**
+ * SMART: a smoothness term around each text and a proximal term to a moving average of the weights.
+ */
 export const smart = defineMethod({
   name: "smart",
   summary: "keeps outputs smooth around each text and close to a moving average of the model",

@@ -30,9 +30,9 @@ export function unflattenTensors(flat: Tensor, shapes: readonly (readonly number
   );
 }
 
-// Decides how an operation over many tensors runs. On a GPU, a kernel over one small tensor is mostly
-// launch overhead, so tensors are flattened into one or spread over parallel streams. On a CPU, one
-// tensor at a time uses less memory and fits the caches.
+// Decides how an operation over many tensors runs. On a GPU, a kernel over one small tensor is
+// mostly launch overhead, so tensors are flattened into one or spread over parallel streams. On a
+// CPU, one tensor at a time uses less memory and fits the caches.
 
 type TensorLists = readonly (readonly Tensor[])[];
 
@@ -46,11 +46,7 @@ function groupForDevice(device: Device, lists: TensorLists): TensorLists[] {
  * Computes an elementwise function of lists of tensors. `compute` gets one flat tensor per list and
  * returns a flat tensor; result i has the shape of tensor i of the first list.
  */
-export function mapElementwise(
-  device: Device,
-  lists: TensorLists,
-  compute: (...flat: Tensor[]) => Tensor,
-): Tensor[] {
+export function mapElementwise(device: Device, lists: TensorLists, compute: (...flat: Tensor[]) => Tensor): Tensor[] {
   return groupForDevice(device, lists).flatMap((group) =>
     scope(() =>
       unflattenTensors(
@@ -73,7 +69,10 @@ export function mulAll_(tensors: readonly Tensor[], factors: readonly Tensor[]):
   updateInParallel(tensors, (tensor, i) => tensor.mul_(factors[i]!));
 }
 
-/** Computes tensor = tensor + weight * (end - tensor) for each tensor, in place. Exact at weights 0 and 1. */
+/**
+ * Computes tensor = tensor + weight * (end - tensor) for each tensor, in place. Exact at weights 0
+ * and 1.
+ */
 export function lerpAll_(tensors: readonly Tensor[], ends: readonly Tensor[], weights: readonly Tensor[]): void {
   updateInParallel(tensors, (tensor, i) => tensor.lerp_(ends[i]!, weights[i]!));
 }
@@ -94,7 +93,9 @@ export function maskRandomly_(device: Device, tensors: readonly Tensor[], p: num
     });
 }
 
-/** Samples masks whose elements are 1 / p with probability p and 0 otherwise, so their mean is 1. */
+/**
+ * Samples masks whose elements are 1 / p with probability p and 0 otherwise, so their mean is 1.
+ */
 export function sampleMasks(shapes: readonly (readonly number[])[], p: number, device: Device): Tensor[] {
   return noGrad(() =>
     scope(() => {

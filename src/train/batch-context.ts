@@ -30,7 +30,9 @@ export interface BatchContextOptions {
 export class BatchContext {
   readonly training: TrainingContext;
   readonly batch: Batch;
-  /** Counts batches over the complete training. The micro-batches of a batch have the same index. */
+  /**
+   * Counts batches over the complete training. The micro-batches of a batch have the same index.
+   */
   readonly batchIndex: number;
   /** Tensors besides the parameters whose gradients are computed too, by name. */
   readonly extraLeaves: NamedTensors;
@@ -122,7 +124,10 @@ export class BatchContext {
     return computeGradients(loss, parameters, this.training.lowPrecisionWeights, retainGraph);
   }
 
-  /** Seeds the device's generator from (seed, batch index, names): later draws depend on nothing else. */
+  /**
+   * Seeds the device's generator from (seed, batch index, names): later draws depend on nothing
+   * else.
+   */
   enterRandomStream(...names: string[]): void {
     const { microBatchIndex } = this.batch;
     this.training.streams.enter(this.batchIndex, microBatchIndex === 0 ? names : [...names, `part ${microBatchIndex}`]);

@@ -28,7 +28,10 @@ export interface Batch {
   getExtra(name: string): Tensor;
 }
 
-/** GPU batches have few different lengths, so that few CUDA graphs are captured. CPU batches are padded as little as possible. */
+/**
+ * GPU batches have few different lengths, so that few CUDA graphs are captured. CPU batches are
+ * padded as little as possible.
+ */
 const lengthMultiple = { cpu: 1, gpu: 16 };
 
 /** Collects and pads training examples. */

@@ -12,7 +12,10 @@ import type { TrainSettings } from "./settings.js";
  */
 type BatchSampler = TrainSettings["batchSampler"];
 
-/** The batches of an epoch as positions in the dataset. They depend only on `rng`. Batches have texts of similar length. */
+/**
+ * The batches of an epoch as positions in the dataset. They depend only on `rng`. Batches have
+ * texts of similar length.
+ */
 export function createEpochBatches(
   dataset: Dataset,
   numLabels: number,

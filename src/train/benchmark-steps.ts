@@ -14,7 +14,10 @@ export interface StepBenchmark {
   readonly prepareSeconds: number;
 }
 
-/** The number of timed steps, spread over the lengths of the batches. Slow steps need fewer repetitions. */
+/**
+ * The number of timed steps, spread over the lengths of the batches. Slow steps need fewer
+ * repetitions.
+ */
 const benchmarkStepCounts = { quick: 5, slow: 3, slowSeconds: 2 };
 
 /**
@@ -47,7 +50,8 @@ export async function benchmarkSteps(job: TrainingJob): Promise<StepBenchmark> {
       return (performance.now() - started) / 1000;
     };
     training.optimizer.setLearningRateFactor(1);
-    // The first step includes one-time work. It is only counted if it is slow, so that the work hardly matters.
+    // The first step includes one-time work. It is only counted if it is slow, so that the work
+    // hardly matters.
     const first = timeStep(0, byCost[0]!);
     const isSlow = first > benchmarkStepCounts.slowSeconds;
     const seconds: number[] = isSlow ? [first] : [];
@@ -71,7 +75,10 @@ export async function benchmarkSteps(job: TrainingJob): Promise<StepBenchmark> {
   }
 }
 
-/** The mean of values at evenly spaced quantiles by the trapezoid rule: both ends have half the weight. */
+/**
+ * The mean of values at evenly spaced quantiles by the trapezoid rule: both ends have half the
+ * weight.
+ */
 function meanOverQuantiles(values: readonly number[]): number {
   const ends = ((values[0] ?? 0) + (values.at(-1) ?? 0)) / 2;
   return (values.slice(1, -1).reduce((sum, value) => sum + value, 0) + ends) / (values.length - 1);

@@ -14,7 +14,9 @@ const bestSchema = z.object({ step: z.number(), value: z.number(), metrics: z.re
 
 const countSchema = z.number().int().nonnegative();
 
-/** The progress of a run. With the tensors of the checkpoint, the next step depends on nothing else. */
+/**
+ * The progress of a run. With the tensors of the checkpoint, the next step depends on nothing else.
+ */
 const stateSchema = z.object({
   format: z.literal(2),
   /** Optimizer steps done. */
@@ -39,7 +41,10 @@ const checkpointPrefix = "step-";
 const temporaryPrefix = ".writing-";
 const formatCheckpointName = (step: number): string => `${checkpointPrefix}${String(step).padStart(8, "0")}`;
 
-/** The checkpoints of a run, one folder each. A folder is written under a temporary name and then renamed, so it is always complete. */
+/**
+ * The checkpoints of a run, one folder each. A folder is written under a temporary name and then
+ * renamed, so it is always complete.
+ */
 export class CheckpointStore {
   readonly #folder: string;
 
@@ -51,7 +56,10 @@ export class CheckpointStore {
     return join(this.#folder, formatCheckpointName(step));
   }
 
-  /** Writes one file per group of tensors, then the state with their hashes. An existing checkpoint of this step stays. */
+  /**
+   * Writes one file per group of tensors, then the state with their hashes. An existing checkpoint
+   * of this step stays.
+   */
   async save(state: CheckpointState, groups: Readonly<Record<string, NamedTensors>>): Promise<void> {
     const target = this.getPath(state.step);
     if (existsSync(target)) return;
@@ -156,7 +164,10 @@ export class CheckpointStore {
     }
   }
 
-  /** Keeps the newest `keepCount` checkpoints and the best ones that they refer to; removes the others. */
+  /**
+   * Keeps the newest `keepCount` checkpoints and the best ones that they refer to; removes the
+   * others.
+   */
   async prune(keepCount: number): Promise<void> {
     const steps = await this.listSteps();
     const bestSteps = new Set(await Promise.all(steps.slice(-keepCount).map((step) => this.#readBestStep(step))));
@@ -180,7 +191,10 @@ function toSafetensorsDtype(tensor: Tensor): "F32" | "BOOL" {
   return tensor.dtype === "bool" ? "BOOL" : "F32";
 }
 
-/** Copies saved values into the tensors of the same names and frees the saved ones. `kind` is for errors. */
+/**
+ * Copies saved values into the tensors of the same names and frees the saved ones. `kind` is for
+ * errors.
+ */
 export function restoreTensors(targets: NamedTensors, saved: NamedTensors, kind: string): void {
   noGrad(() => {
     for (const [name, target] of targets) {

@@ -1,4 +1,4 @@
-import { captureGraph, free, type CudaGraph, keep, noGrad, scope } from "../tensor/index.js";
+import { type CudaGraph, captureGraph, free, keep, noGrad, scope } from "../tensor/index.js";
 import { collectHostArrays, DeviceBuffers, type HostBatch } from "./batch-transfer.js";
 import { type ApplyUpdate, applyImmediately, runOptimizerStep, type StepScalars } from "./optimizer-step.js";
 import type { CudaRandomStreams, EnteredStream } from "./random-streams.js";

@@ -15,7 +15,9 @@ export interface Dataset {
   readonly lengths: Int32Array;
   /** Number of texts that were truncated to the maximum length. */
   readonly truncatedCount: number;
-  /** Maximum padded length of a batch. No text is longer, and the model may have no more positions. */
+  /**
+   * Maximum padded length of a batch. No text is longer, and the model may have no more positions.
+   */
   readonly maxLength?: number;
 }
 

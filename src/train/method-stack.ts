@@ -12,7 +12,10 @@ import type {
   TrainingMethod,
 } from "./training-method.js";
 
-/** Methods on top of standard fine-tuning, innermost first. A hook starts at the outermost method that has it. */
+/**
+ * Methods on top of standard fine-tuning, innermost first. A hook starts at the outermost method
+ * that has it.
+ */
 export class MethodStack {
   readonly methods: readonly TrainingMethod[];
   readonly #outermostFirst: readonly TrainingMethod[];
@@ -33,8 +36,8 @@ export class MethodStack {
         const owner = owners.get(role);
         if (owner)
           throw new UserError(
-            `methods: ${name} cannot be combined with ${owner.name}: ${name} ${task}, and ${owner.name} ${owner.task}. ` +
-              "Remove one of them.",
+            `methods: ${name} cannot be combined with ${owner.name}: ` +
+              `${name} ${task}, and ${owner.name} ${owner.task}. Remove one of them.`,
           );
         owners.set(role, { name, task });
       }

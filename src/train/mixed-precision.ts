@@ -75,7 +75,8 @@ const alignment = 8;
 
 /**
  * Casts weights that a method computed, with fused attention projections. Autograd passes through
- * the cast, and it takes only a few kernel launches. (The model's own weights have a persistent copy.)
+ * the cast, and it takes only a few kernel launches. (The model's own weights have a persistent
+ * copy.)
  */
 export function castWeights(config: Model["architecture"]["config"], weights: Weights, dtype: DType): Weights {
   const fused = fuseQkv(config, weights);

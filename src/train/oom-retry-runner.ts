@@ -35,8 +35,8 @@ export function oomRetryRunner(
           freeMemory();
           splitCount *= 2;
           training.warn(
-            `CUDA out of memory at batch size ${batchSize}, sequence length ${sequenceLength}. Splitting batches into ` +
-              `${splitCount} micro-batches from now on; gradients are averaged, so the update is equivalent.`,
+            `CUDA out of memory at batch size ${batchSize}, sequence length ${sequenceLength}. Splitting batches ` +
+              `into ${splitCount} micro-batches from now on; gradients are averaged, so the update is equivalent.`,
           );
           runner = createRunner();
         }

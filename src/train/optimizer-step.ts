@@ -51,7 +51,9 @@ function weighMicroBatches(batches: readonly Batch[]): MicroBatch[] {
   }));
 }
 
-/** Computes gradients and logged values, detached, so that the graph of the micro-batch is freed. */
+/**
+ * Computes gradients and logged values, detached, so that the graph of the micro-batch is freed.
+ */
 function computeMicroBatchGradients(
   training: TrainingContext,
   batch: Batch,

@@ -4,13 +4,11 @@ import { schedules } from "../nn/index.js";
 const fractionSchema = z.number().min(0).max(1);
 const countSchema = z.number().int().positive();
 
-/** Settings of the trainer that do not depend on the method. Their defaults are defined only here. */
+/**
+ * Settings of the trainer that do not depend on the method. Their defaults are defined only here.
+ */
 export const trainSettingsSchema = z.strictObject({
-  epochs: z
-    .number()
-    .positive()
-    .default(3)
-    .describe("passes over the training data; a fraction stops within an epoch"),
+  epochs: z.number().positive().default(3).describe("passes over the training data; a fraction stops within an epoch"),
   batchSize: countSchema.default(32).describe("examples per batch"),
   batchSampler: z
     .enum(["shuffled", "class-balanced", "single-class"])
@@ -57,9 +55,7 @@ export const trainSettingsSchema = z.strictObject({
   metricForBestModel: z
     .string()
     .default("accuracy")
-    .describe(
-      "validation metric that selects the best checkpoint; robust-accuracy is the default with ascc",
-    ),
+    .describe("validation metric that selects the best checkpoint; robust-accuracy is the default with ascc"),
   earlyStoppingPatience: countSchema
     .nullable()
     .default(null)
@@ -75,9 +71,7 @@ export const trainSettingsSchema = z.strictObject({
   loggingSteps: countSchema
     .nullable()
     .default(null)
-    .describe(
-      "steps between writes of the event log; null: 1 on a CPU, 20 on a GPU, so that it rarely waits",
-    ),
+    .describe("steps between writes of the event log; null: 1 on a CPU, 20 on a GPU, so that it rarely waits"),
 });
 
 export type TrainSettings = z.output<typeof trainSettingsSchema>;

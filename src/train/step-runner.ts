@@ -6,7 +6,9 @@ import { applyImmediately, runOptimizerStep, type StepScalars } from "./optimize
 import { CudaRandomStreams } from "./random-streams.js";
 import type { TrainingContext } from "./training-context.js";
 
-/** Runs optimizer steps: it takes host batches, updates the parameters and returns numbers to log. */
+/**
+ * Runs optimizer steps: it takes host batches, updates the parameters and returns numbers to log.
+ */
 export interface StepRunner {
   runStep(stepIndex: number, batches: readonly HostBatch[]): StepScalars;
   /** Frees what the runner keeps between steps. */

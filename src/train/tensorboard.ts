@@ -3,12 +3,17 @@ import { hostname } from "node:os";
 import { join } from "node:path";
 import { createFileError } from "../files.js";
 
-/** Writes scalars in TensorBoard's format: protocol buffers, each with its length and two checksums. */
+/**
+ * Writes scalars in TensorBoard's format: protocol buffers, each with its length and two checksums.
+ */
 export class TensorBoardWriter {
   readonly #file: number;
   readonly #now: () => number;
 
-  /** Creates a new file in a folder. In a resumed run, it replaces what earlier files say about steps after `from`. */
+  /**
+   * Creates a new file in a folder. In a resumed run, it replaces what earlier files say about
+   * steps after `from`.
+   */
   constructor(folder: string, from = 0, now: () => number = () => Date.now() / 1000) {
     this.#now = now;
     const path = join(folder, `events.out.tfevents.${Math.floor(now())}.${hostname()}.${process.pid}`);

@@ -34,7 +34,9 @@ export interface TrainingContext {
   getPretrainedWeights(): Weights;
   /** The word substitutions of the run. Throws an error if the run has none. */
   loadSubstitutions(): Promise<Substitutions>;
-  /** Visits the training data in a fixed order before training, without any method (Child-Tuning). */
+  /**
+   * Visits the training data in a fixed order before training, without any method (Child-Tuning).
+   */
   forEachBatch(visit: (context: BatchContext) => void, label: string): Promise<void>;
   /** Reports progress of longer work. Throws `Interrupted` if the job was stopped. */
   reportProgress(label: string, done: number, total: number): void;

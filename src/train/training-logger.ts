@@ -21,7 +21,10 @@ interface PendingStep {
 
 export type TrainingEvent = Readonly<Record<string, unknown>>;
 
-/** Writes events (what happened; identical for the same seed) and timings to two files, if there is a folder. */
+/**
+ * Writes events (what happened; identical for the same seed) and timings to two files, if there is
+ * a folder.
+ */
 export class TrainingLogger {
   readonly #events: JsonLinesFile | null;
   readonly #timings: JsonLinesFile | null;
@@ -36,7 +39,10 @@ export class TrainingLogger {
     this.#onEvent = onEvent;
   }
 
-  /** Takes ownership of the numbers of a step, to read them later. Returns how many steps are pending. */
+  /**
+   * Takes ownership of the numbers of a step, to read them later. Returns how many steps are
+   * pending.
+   */
   enqueue(pending: PendingStep): number {
     return this.#pending.push(pending);
   }
@@ -50,7 +56,10 @@ export class TrainingLogger {
     this.#onEvent?.(event);
   }
 
-  /** Writes the events of pending steps. A loss that is not finite ends the run before the next checkpoint. */
+  /**
+   * Writes the events of pending steps. A loss that is not finite ends the run before the next
+   * checkpoint.
+   */
   flush(): void {
     for (const { step, epoch, learningRate, scalars } of this.#pending.splice(0)) {
       const values = scalars.values.toFloat32Array();
@@ -86,7 +95,10 @@ function createDivergenceError(step: number, numbers: Readonly<Record<string, nu
   );
 }
 
-/** An append-only file of JSON lines. A resumed run truncates it to the length that its checkpoint recorded. */
+/**
+ * An append-only file of JSON lines. A resumed run truncates it to the length that its checkpoint
+ * recorded.
+ */
 class JsonLinesFile {
   readonly #path: string;
   readonly #file: number;

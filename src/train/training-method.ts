@@ -14,7 +14,8 @@ export type SharedPass = "clean" | "again" | "perturbed" | "search" | "observed"
 
 /**
  * The name of a forward pass: a shared pass, two passes that run as one batch, or a pass of one
- * method (`METHOD.PASS`). The name seeds the random stream of the pass, so it is part of the results.
+ * method (`METHOD.PASS`). The name seeds the random stream of the pass, so it is part of the
+ * results.
  */
 export type PassName = SharedPass | `${SharedPass}+${SharedPass}` | `${string}.${string}`;
 

@@ -1,7 +1,10 @@
 import type { Weights } from "../nn/index.js";
 import { noGrad, scope, stack, type Tensor } from "../tensor/index.js";
 
-/** Relative L2 distances ||weights - origin|| / ||origin|| of the complete encoder (`all`) and of its parts. */
+/**
+ * Relative L2 distances ||weights - origin|| / ||origin|| of the complete encoder (`all`) and of
+ * its parts.
+ */
 export type Distances = Readonly<Record<string, number>>;
 
 /** The part of the encoder that a parameter belongs to; null for the head and for BERT's pooler. */

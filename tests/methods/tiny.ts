@@ -6,7 +6,8 @@ import type { Tokenizer, WordLevelEncoding } from "../../src/text/encoding.js";
 import { parseSubstitutionTable } from "../../src/text/substitutions.js";
 import { type Dataset, type TrainingJob, type TrainingMethod, trainSettingsSchema } from "../../src/train/index.js";
 
-// The smallest possible training: words w4 to w15 are the tokens 4 to 15, 2 and 3 start and end a text, 0 is padding.
+// The smallest possible training: words w4 to w15 are the tokens 4 to 15, 2 and 3 start and end a
+// text, 0 is padding.
 const special = { clsId: 2, sepId: 3, padId: 0, unkId: 1, maskId: null };
 
 function encodeWords(texts: readonly string[]): WordLevelEncoding {

@@ -32,7 +32,8 @@ const data = fc
 const sizes = fc.integer({ min: 1, max: 40 });
 const seeds = fc.integer({ min: 0, max: 1000 });
 
-const sortPositions = (batches: readonly Int32Array[]): number[] => batches.flatMap((batch) => [...batch]).sort((a, b) => a - b);
+const sortPositions = (batches: readonly Int32Array[]): number[] =>
+  batches.flatMap((batch) => [...batch]).sort((a, b) => a - b);
 const getLabel = (dataset: Dataset, position: number): number => dataset.items[position]!.example.label;
 
 test("shuffled batches have every example once, and at most one is not full", () => {

@@ -26,7 +26,9 @@ import { tinyJob, tinyModel } from "../methods/tiny.js";
 const gpu = vi.hoisted(() => ({
   changing: [] as Tensor[],
   seeds: new Map<number, number>(),
-  /** The random states that the graph enters, in order: written during capture, read during replay. */
+  /**
+   * The random states that the graph enters, in order: written during capture, read during replay.
+   */
   entered: null as number[] | null,
   replayed: null as Iterator<number> | null,
   captures: 0,
@@ -116,16 +118,17 @@ const stacks: [string, MethodSpec[]][] = [
   ["mixout", [mixout()]],
   ["ascc, mixout, ptwd", [ascc(), mixout(), ptwd()]],
 ];
-test.each(
-  stacks.flatMap(([name, specs]) => [1, 2].map((count) => [name, count, specs] as const)),
-)("%s with %i batches per step: captured steps are identical to eager ones", async (_name, count, specs) => {
-  tensors = getMemoryStats().tensors;
-  const settings = { gradientAccumulationSteps: count };
-  const eager = await trainLosses(specs, settings, eagerRunner);
-  gpu.captures = 0;
-  const captured = await trainLosses(specs, settings, (training) =>
-    cudaGraphRunner({ ...training, streams: new CudaRandomStreams(new Rng(training.job.seed), generators) }),
-  );
-  expect(gpu.captures).toBeGreaterThan(0);
-  expect(captured).toEqual(eager);
-});
+test.each(stacks.flatMap(([name, specs]) => [1, 2].map((count) => [name, count, specs] as const)))(
+  "%s with %i batches per step: captured steps are identical to eager ones",
+  async (_name, count, specs) => {
+    tensors = getMemoryStats().tensors;
+    const settings = { gradientAccumulationSteps: count };
+    const eager = await trainLosses(specs, settings, eagerRunner);
+    gpu.captures = 0;
+    const captured = await trainLosses(specs, settings, (training) =>
+      cudaGraphRunner({ ...training, streams: new CudaRandomStreams(new Rng(training.job.seed), generators) }),
+    );
+    expect(gpu.captures).toBeGreaterThan(0);
+    expect(captured).toEqual(eager);
+  },
+);

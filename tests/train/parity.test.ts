@@ -26,7 +26,10 @@ async function readFloats(file: string): Promise<Map<string, Float32Array>> {
 }
 
 /** The largest difference between tensors of the same names. */
-function computeMaxDifference(ours: ReadonlyMap<string, Tensor | Float32Array>, theirs: ReadonlyMap<string, Float32Array>): number {
+function computeMaxDifference(
+  ours: ReadonlyMap<string, Tensor | Float32Array>,
+  theirs: ReadonlyMap<string, Float32Array>,
+): number {
   expect([...ours.keys()].sort()).toEqual([...theirs.keys()].sort());
   let max = 0;
   for (const [name, value] of ours) {

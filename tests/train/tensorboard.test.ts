@@ -6,7 +6,9 @@ import { temporaryFolder } from "../temporary.js";
 
 const folder = temporaryFolder();
 
-/** Reads the messages of an event file and checks both checksums with a slow, simple implementation. */
+/**
+ * Reads the messages of an event file and checks both checksums with a slow, simple implementation.
+ */
 function readRecords(path: string): Buffer[] {
   const bytes = readFileSync(path);
   const records: Buffer[] = [];

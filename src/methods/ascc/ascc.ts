@@ -41,7 +41,10 @@ export const ascc = defineMethod({
       return words;
     };
 
-    /** RIFT eq. 8: the mixture weights with the largest divergence from the clean prediction, without dropout or labels. */
+    /**
+     * RIFT eq. 8: the mixture weights with the largest divergence from the clean prediction,
+     * without dropout or labels.
+     */
     function searchMixture(context: BatchContext, hull: Hull): Tensor {
       const { model, deviceConfig } = context.training.job;
       const { input, sequenceLength } = context.batch;
@@ -62,7 +65,10 @@ export const ascc = defineMethod({
 
       checkCompatibility(_innerMethods, { model, task }) {
         if (model.tokenization !== "word")
-          return `word substitutions need tokenization: word, received tokenization: ${model.tokenization}. Set tokenization: word.`;
+          return (
+            `substitutions need one token per word, but the model has tokenization: ${model.tokenization}. ` +
+            "Set tokenization: word."
+          );
         if (task.modifiableFields.length === 0)
           return `task ${task.name} has no modifiable field. Use a task whose words may be substituted.`;
         return null;
@@ -98,7 +104,9 @@ export const ascc = defineMethod({
         };
       },
 
-      /** RIFT eq. 9: cross-entropy + beta KL(clean || perturbed), with gradients through both sides. */
+      /**
+       * RIFT eq. 9: cross-entropy + beta KL(clean || perturbed), with gradients through both sides.
+       */
       losses(context, next) {
         const losses = new Map(next());
         const hull = getHull(context.batch);
@@ -115,7 +123,10 @@ export const ascc = defineMethod({
   },
 });
 
-/** The perturbed embeddings in training mode: candidates are embedded with dropout, mixture weights are constants. */
+/**
+ * The perturbed embeddings in training mode: candidates are embedded with dropout, mixture weights
+ * are constants.
+ */
 function perturb(context: BatchContext, hull: Hull, mixtureWeights: Tensor): Tensor {
   const { model, settings } = context.training.job;
   const weights = context.weights("perturbed", trainMode);

@@ -6,7 +6,10 @@ import { mapWeights } from "../../nn/index.js";
 import { free, keep, noGrad, scope } from "../../tensor/index.js";
 import type { TokenizedExample, TrainingContext } from "../../train/index.js";
 
-/** Computes the fraction of texts that are classified correctly both before and after the ASCC attack. */
+/**
+ * Computes the fraction of texts that are classified correctly both before and after the ASCC
+ * attack.
+ */
 export async function computeRobustAccuracy(
   { job, rng, reportProgress }: Pick<TrainingContext, "job" | "rng" | "reportProgress">,
   items: readonly TokenizedExample[],

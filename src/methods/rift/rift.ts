@@ -9,11 +9,13 @@ import { computeTeacherFeatures } from "./teacher-features.js";
 
 const sizeSchema = z.number().int().positive();
 
-/** Robust Informative Fine-Tuning: retains the information of the pre-trained model, given the class. */
+/**
+ * Robust Informative Fine-Tuning: retains the information of the pre-trained model, given the
+ * class.
+ */
 export const rift = defineMethod({
   name: "rift",
-  summary:
-    "retains the information that features share with the pre-trained model, per class; RIFT on top of ascc",
+  summary: "retains the information that features share with the pre-trained model, per class; RIFT on top of ascc",
   paper: "Dong et al., NeurIPS 2021, eq. 10 and 11",
   options: z
     .strictObject({
@@ -57,7 +59,7 @@ export const rift = defineMethod({
 
       checkCompatibility(_innerMethods, { model }) {
         if (model.architecture.pooling === "pooler" && model.newlyInitialized.some((name) => name.includes(".pooler.")))
-          return `pooling: pooler: ${model.reference} has no pooler, so the teacher would be random. Use pooling: cls or mean.`;
+          return `${model.reference} has no pooler, so the teacher would be random. Use pooling: cls or mean.`;
         return null;
       },
 
@@ -93,7 +95,10 @@ export const rift = defineMethod({
         return { "rift.teacher": { values, shape: [indices.length, size] } };
       },
 
-      /** RIFT eq. 11: inner losses + alpha L_info. The student sees the perturbed text, if any; the teacher never does. */
+      /**
+       * RIFT eq. 11: inner losses + alpha L_info. The student sees the perturbed text, if any; the
+       * teacher never does.
+       */
       losses(context, next) {
         const losses = new Map(next());
         const { labels } = context.batch;

@@ -56,7 +56,11 @@ function hashTexts(texts: readonly Encoding[]): string {
   return hash.digest("hex");
 }
 
-function computeFeatures({ model, deviceConfig }: TrainingJob, weights: Weights, texts: readonly Encoding[]): Uint8Array {
+function computeFeatures(
+  { model, deviceConfig }: TrainingJob,
+  weights: Weights,
+  texts: readonly Encoding[],
+): Uint8Array {
   const { device } = deviceConfig;
   const { hiddenSize } = model.architecture.config;
   const features = new Float32Array(texts.length * hiddenSize);

@@ -8,7 +8,10 @@ const stableSort = operator<(self: Tensor, stable: boolean, dim: number, descend
 const scatter = operator<(self: Tensor, dim: number, index: Tensor, source: Tensor) => Tensor>("scatter", "src");
 const cumulativeSum = operator<(self: Tensor, dim: number) => Tensor>("cumsum");
 
-/** How a fraction becomes a threshold: eq. 3 counts ranks, the released code interpolates a quantile of the risks. */
+/**
+ * How a fraction becomes a threshold: eq. 3 counts ranks, the released code interpolates a quantile
+ * of the risks.
+ */
 export type ThresholdRule = "rank" | "quantile";
 
 /** Counts the ranks i of n with i/n <= fraction. */
@@ -17,7 +20,10 @@ export function countWithinFraction(fraction: number, n: number): number {
   return rounded / n <= fraction ? rounded : rounded - 1;
 }
 
-/** Eq. 3: 1 for the fraction of tensors with the lowest risks, 0 for the rest. Ties keep the order of the parameters. */
+/**
+ * Eq. 3: 1 for the fraction of tensors with the lowest risks, 0 for the rest. Ties keep the order
+ * of the parameters.
+ */
 export function computeTensorMask(risks: Tensor, updateRatio: number | "auto", rule: ThresholdRule): Tensor {
   if (updateRatio !== "auto" && rule === "quantile") return selectAtMost(risks, computeQuantile(risks, updateRatio));
   const n = risks.size(0);
@@ -26,7 +32,10 @@ export function computeTensorMask(risks: Tensor, updateRatio: number | "auto", r
   return scatter(zerosLike(risks), 0, order, arange(n, risks.device).lt(count).to("float32"));
 }
 
-/** Eq. 3 over single elements, which are too many to sort: one threshold. All elements at the threshold are selected. */
+/**
+ * Eq. 3 over single elements, which are too many to sort: one threshold. All elements at the
+ * threshold are selected.
+ */
 export function computeElementMask(risks: Tensor, updateRatio: number, rule: ThresholdRule): Tensor {
   if (rule === "quantile") return selectAtMost(risks, computeQuantile(risks, updateRatio));
   const count = countWithinFraction(updateRatio, risks.size(0));
@@ -73,12 +82,16 @@ export function computeSeparation(risks: Tensor, mask: Tensor): Tensor {
   const numSelected = mask.sum();
   const numFrozen = onesLike(mask).sub(mask).sum();
   const sum = centered.mul(mask).sum();
-  // The sums of both groups cancel, so n * variance = sum² (1/selected + 1/frozen). The sum is 0 if a group is empty.
+  // The sums of both groups cancel, so n * variance = sum^2 (1/selected + 1/frozen).
+  // The sum is 0 if a group is empty.
   const between = sum.square().mul(numSelected.clamp(1).reciprocal().add(numFrozen.clamp(1).reciprocal()));
   return between.div(centered.square().sum().clamp(1e-12));
 }
 
-/** `gamma: auto` (not in the paper): the mask that separates its risks more clearly gets more weight. */
+/**
+ * `gamma: auto` (not in the paper): the mask that separates its risks more clearly gets more
+ * weight.
+ */
 export function computeAutoGamma(first: Tensor, second: Tensor): Tensor {
   const epsilon = 1e-6;
   return first.add(epsilon).div(first.add(second).add(2 * epsilon));

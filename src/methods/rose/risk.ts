@@ -2,7 +2,8 @@ import { cat, foreachNorm, onesLike, stack, type Tensor, where } from "../../ten
 
 /**
  * The unit that has one risk and one mask value: a parameter tensor (eq. 2 to 5 and the released
- * code) or a single element. Risks and masks of all tensors form one vector, in the order of the tensors.
+ * code) or a single element. Risks and masks of all tensors form one vector, in the order of the
+ * tensors.
  */
 export interface Granularity {
   /** The number of vector entries that belong to a tensor. */
@@ -35,9 +36,5 @@ export const granularities: Readonly<Record<"tensor" | "element", Granularity>> 
  * moving average. It is 1 if there is no average yet.
  */
 export function computeSecondOrderRisks(gradientNorms: Tensor, momentNorms: Tensor, scale: number): Tensor {
-  return where(
-    momentNorms.eq(0),
-    onesLike(momentNorms),
-    gradientNorms.mul(scale).div(momentNorms).sub(1).abs(),
-  );
+  return where(momentNorms.eq(0), onesLike(momentNorms), gradientNorms.mul(scale).div(momentNorms).sub(1).abs());
 }

@@ -41,12 +41,7 @@ const optionsSchema = z
       .enum(["layer-weights", "all"])
       .default("layer-weights")
       .describe("only weights of the layers can be frozen, or every parameter"),
-    maskInterval: z
-      .number()
-      .int()
-      .positive()
-      .default(1)
-      .describe("steps per mask; more than 1 is not in the paper"),
+    maskInterval: z.number().int().positive().default(1).describe("steps per mask; more than 1 is not in the paper"),
   })
   .refine(
     ({ granularity, ...ratios }) =>
@@ -185,7 +180,8 @@ function createRose(options: Options): TrainingMethod {
       if (newMask) heldMask?.copy_(newMask);
       const mask = newMask ?? (heldMask as Tensor);
       const frozen = mask.neg().add(1);
-      // Line 8: g' = M g + (1 - M) m, exact at 0 and 1. The optimizer does lines 9 to 13 with mask M.
+      // Line 8: g' = M g + (1 - M) m, exact at 0 and 1. The optimizer does lines 9 to 13 with mask
+      // M.
       lerpAll_(
         parameters.map(({ gradient }) => gradient),
         parameters.map(({ moment }) => moment),
@@ -208,7 +204,8 @@ function createRose(options: Options): TrainingMethod {
       const { settings } = context.training.job;
       if (!shouldRefreshMask(Math.floor(context.batchIndex / settings.gradientAccumulationSteps))) return next();
       const loss = computeDivergence(context);
-      // The divergence comes first and retains the graph, which the total loss of the base still needs.
+      // The divergence comes first and retains the graph, which the total loss of the base still
+      // needs.
       const parameters = getMaskableParameters(context.training, options.maskedParameters);
       const divergenceGradients = context.computeGradients(loss, parameters, true);
       const gradients = next();
@@ -224,8 +221,7 @@ function createRose(options: Options): TrainingMethod {
 /** ROSE: robust selective fine-tuning. */
 export const rose = defineMethod({
   name: "rose",
-  summary:
-    "updates only parameters with low risk, by sensitivity to dropout (first), deviation of gradients (second), or both",
+  summary: "updates only parameters with low risk: stable under dropout (first), stable gradients (second), or both",
   paper: "Jiang et al. 2022, ROSE: Robust Selective Fine-tuning for Pre-trained Language Models",
   options: optionsSchema,
   create: createRose,

@@ -63,10 +63,7 @@ describe("training reports mistakes before it starts", () => {
   });
 
   it("ascc without substitutions", async () => {
-    const error = await trainWithError(
-      ["ascc"],
-      () => ({ loadSubstitutions: undefined }) as unknown as TrainingJob,
-    );
+    const error = await trainWithError(["ascc"], () => ({ loadSubstitutions: undefined }) as unknown as TrainingJob);
     expect(error).toMatchObject({ name: "UserError", message: expect.stringContaining("needs word substitutions") });
   });
 });

@@ -33,7 +33,10 @@ describe("equation 8: the convex hull", () => {
   const { embeddings, counts, start, head, entropy, decay, shares, mixed, after, gain } = reference.hull;
   const [rows, length, width] = [2, 3, 4];
 
-  /** Packs the fixture's dense candidates [row, position, candidate]. Every position is a modifiable word. */
+  /**
+   * Packs the fixture's dense candidates [row, position, candidate]. Every position is a modifiable
+   * word.
+   */
   function packFixture() {
     const host = packHull(
       counts.map((row) => ({
@@ -198,7 +201,8 @@ describe("equation 10: the information loss", () => {
 
   it("equals a calculation by hand for two classes and three examples", () => {
     scope(() => {
-      // Examples 0 and 2 have class 0, example 1 has class 1. Scores between classes (9) must not count.
+      // Examples 0 and 2 have class 0, example 1 has class 1. Scores between classes (9) must not
+      // count.
       const scores = tensor([1, 9, 0, 9, 5, 9, 2, 9, 4], [3, 3]);
       const classes = tensor(Int32Array.of(0, 1, 0));
       const class0 = (Math.log(Math.E + 1) - 1 + (Math.log(Math.exp(2) + Math.exp(4)) - 4)) / 2 - Math.log(2);
@@ -246,36 +250,36 @@ describe("mixout", () => {
 });
 
 describe("mixout of several tensors", () => {
-  it.each([
-    "cpu",
-    "cuda:0",
-  ] as const)("sets each element to one end of the mixture, with its gradient, grouped for %s", (device) => {
-    const p = 0.6;
-    scope(() => {
-      seedGenerator("cpu", 5);
-      const current = [[3, 4], [50], []].map((shape) => randn(shape).requiresGrad_());
-      const before = current.map((tensor) => randn(tensor.shape));
-      const pieces = mixTensors(device, current, before, p);
-      const gradients = grad(
-        pieces.map((piece) => piece.sum()),
-        current,
-      );
-      let kept = 0;
-      for (const [i, piece] of pieces.entries()) {
-        expect(piece.shape).toEqual(current[i]?.shape);
-        const [now, then, slope] = [current, before, gradients].map((list) => (list[i] as Tensor).toFloat32Array());
-        for (const [j, value] of piece.toFloat32Array().entries()) {
-          const is = slope?.[j] !== 0;
-          kept += Number(is);
-          const [w, u] = [now?.[j] as number, then?.[j] as number];
-          if (is) expect(slope?.[j]).toBeCloseTo(1 / (1 - p), 6);
-          expect(value).toBeCloseTo(is ? (w - p * u) / (1 - p) : u, 5);
+  it.each(["cpu", "cuda:0"] as const)(
+    "sets each element to one end of the mixture, with its gradient, grouped for %s",
+    (device) => {
+      const p = 0.6;
+      scope(() => {
+        seedGenerator("cpu", 5);
+        const current = [[3, 4], [50], []].map((shape) => randn(shape).requiresGrad_());
+        const before = current.map((tensor) => randn(tensor.shape));
+        const pieces = mixTensors(device, current, before, p);
+        const gradients = grad(
+          pieces.map((piece) => piece.sum()),
+          current,
+        );
+        let kept = 0;
+        for (const [i, piece] of pieces.entries()) {
+          expect(piece.shape).toEqual(current[i]?.shape);
+          const [now, then, slope] = [current, before, gradients].map((list) => (list[i] as Tensor).toFloat32Array());
+          for (const [j, value] of piece.toFloat32Array().entries()) {
+            const is = slope?.[j] !== 0;
+            kept += Number(is);
+            const [w, u] = [now?.[j] as number, then?.[j] as number];
+            if (is) expect(slope?.[j]).toBeCloseTo(1 / (1 - p), 6);
+            expect(value).toBeCloseTo(is ? (w - p * u) / (1 - p) : u, 5);
+          }
         }
-      }
-      expect(kept).toBeGreaterThan(10);
-      expect(kept).toBeLessThan(50);
-    });
-  });
+        expect(kept).toBeGreaterThan(10);
+        expect(kept).toBeLessThan(50);
+      });
+    },
+  );
 });
 
 describe("the mean of mixout", () => {
@@ -294,22 +298,22 @@ describe("the mean of mixout", () => {
 });
 
 describe("pre-trained weight decay", () => {
-  it.each([
-    "cpu",
-    "cuda:0",
-  ] as const)("is the norm of the difference, with the gradient of PyTorch, grouped for %s", (device) => {
-    const { lambda, now, before, value, gradients } = reference.distance;
-    scope(() => {
-      const leaves = now.map((each) => from(each).requiresGrad_());
-      const ours = computeWeightDistance(
-        device,
-        leaves,
-        before.map((each) => from(each)),
-      ).mul(lambda);
-      expect(ours.item()).toBeCloseTo(value, 6);
-      for (const [i, gradient] of grad(ours, leaves).entries()) expectClose(gradient, gradients[i] as number[]);
-    });
-  });
+  it.each(["cpu", "cuda:0"] as const)(
+    "is the norm of the difference, with the gradient of PyTorch, grouped for %s",
+    (device) => {
+      const { lambda, now, before, value, gradients } = reference.distance;
+      scope(() => {
+        const leaves = now.map((each) => from(each).requiresGrad_());
+        const ours = computeWeightDistance(
+          device,
+          leaves,
+          before.map((each) => from(each)),
+        ).mul(lambda);
+        expect(ours.item()).toBeCloseTo(value, 6);
+        for (const [i, gradient] of grad(ours, leaves).entries()) expectClose(gradient, gradients[i] as number[]);
+      });
+    },
+  );
 
   it("has a finite gradient at the pre-trained weights", () => {
     scope(() => {

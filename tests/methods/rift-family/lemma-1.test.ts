@@ -24,7 +24,9 @@ describe("Lemma 1", () => {
     for (let trial = 0; trial < 50; trial++) {
       const scale = 10 ** (trial % 4);
       const scores = Float32Array.from({ length: count ** 2 }, () => scale * rng.normal());
-      expect(computeLoss(scores, repeatClasses(count, classes))).toBeGreaterThanOrEqual(-Math.log(count / classes) - 1e-5);
+      expect(computeLoss(scores, repeatClasses(count, classes))).toBeGreaterThanOrEqual(
+        -Math.log(count / classes) - 1e-5,
+      );
     }
     const certain = Float32Array.from({ length: count ** 2 }, (_, i) => (i % (count + 1) === 0 ? 100 : 0));
     expect(computeLoss(certain, repeatClasses(count, classes))).toBeCloseTo(-Math.log(count / classes), 5);

@@ -5,7 +5,7 @@ import { createMethods, type MethodSpec } from "../../../src/methods/index.js";
 import { free, getMemoryStats } from "../../../src/tensor/index.js";
 import { type TrainingJob, type TrainingMethod, train } from "../../../src/train/index.js";
 import { temporaryFolder } from "../../temporary.js";
-import { texts, tinyDataset, tinyJob, tinyModel, readValues } from "../tiny.js";
+import { readValues, texts, tinyDataset, tinyJob, tinyModel } from "../tiny.js";
 
 const cache = temporaryFolder();
 const folder = temporaryFolder();
@@ -47,7 +47,8 @@ async function run(
 
 describe("a method with zero weight is bitwise identical to its base", () => {
   const ascc: Method = ["ascc", { innerSteps: 2, beta: 4 }];
-  // The parameters of rift are part of the global norm, so clipping would round differently. RIFT does not clip.
+  // The parameters of rift are part of the global norm, so clipping would round differently. RIFT
+  // does not clip.
   const unclipped = { maxGradNorm: null };
 
   it.each<[string, Method[], Method[]]>([
@@ -79,7 +80,10 @@ describe("mixout", () => {
         for (const pass of ["perturbed", "perturbed", "clean"] as const)
           seen.push(
             new Map(
-              [...context.weights(pass, { training: true })].map(([name, value]) => [name, [...value.toFloat32Array()]]),
+              [...context.weights(pass, { training: true })].map(([name, value]) => [
+                name,
+                [...value.toFloat32Array()],
+              ]),
             ),
           );
         expect(readValues(context.weights("search", { training: false }))).toEqual(
@@ -199,7 +203,11 @@ describe("rift", () => {
     await run(methods, { epochs: 5, batchSize: 12 }, { callbacks: watch });
     expect(counts.length).toBe(5);
     expect(new Set(counts.slice(1)).size).toBe(1);
-    await run(methods, { epochs: 2, batchSize: 12, metricForBestModel: "robust-accuracy" }, { validation: tinyDataset(texts) });
+    await run(
+      methods,
+      { epochs: 2, batchSize: 12, metricForBestModel: "robust-accuracy" },
+      { validation: tinyDataset(texts) },
+    );
     expect(getMemoryStats().tensors).toBe(started);
   });
 });

@@ -116,7 +116,9 @@ describe("FreeLB", () => {
   const { steps, stepSize, radius, loss, gradients: expected, norms } = fixture.freelb;
 
   test("averages the gradient over three ascent steps with projection", () => {
-    expect(Math.max(...(norms[1]?.values ?? [])), "a norm exceeds the limit, so projection matters").toBeGreaterThan(radius);
+    expect(Math.max(...(norms[1]?.values ?? [])), "a norm exceeds the limit, so projection matters").toBeGreaterThan(
+      radius,
+    );
     const method = freelb.create({ steps, stepSize, maxNorm: radius, initMagnitude: 0 });
     scope(() => {
       const gradients = method.gradients?.(createContext(), (context) =>

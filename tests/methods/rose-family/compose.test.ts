@@ -9,7 +9,7 @@ import { type TrainingMethod, train } from "../../../src/train/index.js";
 import { createStepRunner } from "../../../src/train/step-runner.js";
 import { createTrainingContext } from "../../../src/train/training-context.js";
 import { temporaryFolder } from "../../temporary.js";
-import { tinyJob, tinyModel, readValues } from "../tiny.js";
+import { readValues, tinyJob, tinyModel } from "../tiny.js";
 
 const names = [...methods.keys()];
 const pairs = names.flatMap((inner) => names.map((outer) => [inner, outer] as const));
@@ -49,7 +49,9 @@ const root = temporaryFolder();
 vi.stubEnv("TEMPER_CACHE", join(root, "cache"));
 const readEvents = (folder: string): string => readFileSync(join(folder, "events.jsonl"), "utf8");
 
-/** Trains two steps, optionally with an interruption after the first. Returns events and weights. */
+/**
+ * Trains two steps, optionally with an interruption after the first. Returns events and weights.
+ */
 async function trainTwoSteps(
   chosen: readonly string[],
   folder: string,
@@ -83,29 +85,26 @@ test.each(pairs)("%s below %s", async (inner, outer) => {
   expect(await trainTwoSteps([inner, outer], folder("resumed"), true)).toEqual(uninterrupted);
 });
 
-test.each(["", ...names, "ascc rift rose", "r-drop rose"])(
-  "a step of [%s] frees all of its tensors",
-  async (list) => {
-    const model = tinyModel();
-    const before = getMemoryStats().tensors;
-    const job = tinyJob(model, create(...list.split(" ").filter((name) => name !== "")));
-    const training = await createTrainingContext(job);
-    const runner = createStepRunner(training);
-    const runStep = (stepIndex: number): void => {
-      const hosts = (training.getEpochBatches(0)[stepIndex] ?? []).map((indices) => toHostBatch(job, indices));
-      free(runner.runStep(stepIndex, hosts).values);
-    };
-    runStep(0);
-    const after = getMemoryStats().tensors;
-    runStep(1);
-    runStep(2);
-    expect(getMemoryStats().tensors).toBe(after);
-    runner.dispose();
-    training.close();
-    expect(getMemoryStats().tensors).toBe(before);
-    free(model.weights);
-  },
-);
+test.each(["", ...names, "ascc rift rose", "r-drop rose"])("a step of [%s] frees all of its tensors", async (list) => {
+  const model = tinyModel();
+  const before = getMemoryStats().tensors;
+  const job = tinyJob(model, create(...list.split(" ").filter((name) => name !== "")));
+  const training = await createTrainingContext(job);
+  const runner = createStepRunner(training);
+  const runStep = (stepIndex: number): void => {
+    const hosts = (training.getEpochBatches(0)[stepIndex] ?? []).map((indices) => toHostBatch(job, indices));
+    free(runner.runStep(stepIndex, hosts).values);
+  };
+  runStep(0);
+  const after = getMemoryStats().tensors;
+  runStep(1);
+  runStep(2);
+  expect(getMemoryStats().tensors).toBe(after);
+  runner.dispose();
+  training.close();
+  expect(getMemoryStats().tensors).toBe(before);
+  free(model.weights);
+});
 
 test("rose on top of a stack of three methods keeps all of their losses", async () => {
   const chosen = ["ascc", "rift", "r-drop", "rose"];

@@ -4,7 +4,7 @@ import { crossEntropy } from "../../../src/nn/index.js";
 import { free } from "../../../src/tensor/index.js";
 import { type TrainingMethod, train } from "../../../src/train/index.js";
 import { temporaryFolder } from "../../temporary.js";
-import { tinyJob, tinyModel, readValues } from "../tiny.js";
+import { readValues, tinyJob, tinyModel } from "../tiny.js";
 
 // RIFT caches its teacher features here.
 vi.stubEnv("TEMPER_CACHE", temporaryFolder());
@@ -75,7 +75,10 @@ test("ROSE (second) that updates everything is standard", () =>
   expectEqual([["rose", { variant: "second", updateRatio: 1 }]], []));
 
 test("ROSE per element that updates everything is its base", () =>
-  expectEqual([["rose", { variant: "ensemble", updateRatio: 1, granularity: "element", maskedParameters: "all" }]], [twoPasses]));
+  expectEqual(
+    [["rose", { variant: "ensemble", updateRatio: 1, granularity: "element", maskedParameters: "all" }]],
+    [twoPasses],
+  ));
 
 test.each(["first", "second", "ensemble"])("ROSE (%s) that updates everything on top of R-Drop is R-Drop", (variant) =>
   expectEqual([["r-drop"], ["rose", { variant, updateRatio: 1 }]], [["r-drop"]]),
@@ -86,7 +89,9 @@ test.each(["ptwd", "ascc", "rift", "freelb", "smart"])("ROSE that updates everyt
 );
 
 test("ROSE that updates everything is its base with gradient accumulation and maskInterval: 2", () =>
-  expectEqual([["rose", { variant: "first", updateRatio: 1, maskInterval: 2 }]], [twoPasses], { gradientAccumulationSteps: 2 }));
+  expectEqual([["rose", { variant: "first", updateRatio: 1, maskInterval: 2 }]], [twoPasses], {
+    gradientAccumulationSteps: 2,
+  }));
 
 test("Child-Tuning with all elements is standard", async () => {
   await expectEqual([["child-tuning", { updateRatio: 1 }]], []);
