@@ -10,7 +10,7 @@ import {
 } from "./convex-hull.js";
 
 /** A text with its correct label. */
-export interface LabeledHullText extends HullText {
+interface LabeledHullText extends HullText {
   readonly label: number;
 }
 

@@ -69,7 +69,7 @@ export function findModifiableWords(
  * The row count is rounded up to a quarter of the tokens of the batch, so that few shapes occur.
  * Extra rows are not used.
  */
-export interface HostHull {
+interface HostHull {
   readonly count: number;
   readonly width: number;
   readonly candidateIds: Int32Array; // [count, width]
@@ -120,7 +120,7 @@ export interface Hull {
 }
 
 /** Output of the embedding layer for the text and for every candidate. */
-export interface HullEmbedding {
+interface HullEmbedding {
   readonly text: Tensor; // [batch, length, hidden]
   readonly candidates: Tensor; // [word, candidate, hidden]
 }
@@ -219,7 +219,7 @@ function adamStep(
 }
 
 /** A frozen model whose input is a text in the convex hull. */
-export interface HullModel {
+interface HullModel {
   /** Logits of the unperturbed text. */
   computeCleanLogits(): Tensor;
   /** Logits of the text that has these mixture weights. */
@@ -264,7 +264,7 @@ export interface HullText {
 }
 
 /** A batch of texts with its hull, ready to be searched. */
-export interface HullBatch extends HullModel {
+interface HullBatch extends HullModel {
   readonly hull: Hull;
   /** Standard deviation of the initial logits. */
   readonly initialStd: number;

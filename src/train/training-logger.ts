@@ -6,7 +6,7 @@ import { free } from "../tensor/index.js";
 import type { StepScalars } from "./optimizer-step.js";
 
 /** The lengths of the two logs of a run. */
-export interface LogBytes {
+interface LogBytes {
   readonly eventBytes: number;
   readonly timingBytes: number;
 }
@@ -19,7 +19,7 @@ interface PendingStep {
   readonly scalars: StepScalars;
 }
 
-export type TrainingEvent = Readonly<Record<string, unknown>>;
+type TrainingEvent = Readonly<Record<string, unknown>>;
 
 /**
  * Writes events (what happened; identical for the same seed) and timings to two files, if there is

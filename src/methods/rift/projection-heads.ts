@@ -11,7 +11,7 @@ import {
   zeros,
 } from "../../tensor/index.js";
 
-export interface ProjectionSizes {
+interface ProjectionSizes {
   /** Pairs of projections: one per class, or one for all classes. */
   readonly pairs: number;
   readonly feature: number;

@@ -12,7 +12,7 @@ const cumulativeSum = operator<(self: Tensor, dim: number) => Tensor>("cumsum");
  * How a fraction becomes a threshold: eq. 3 counts ranks, the released code interpolates a quantile
  * of the risks.
  */
-export type ThresholdRule = "rank" | "quantile";
+type ThresholdRule = "rank" | "quantile";
 
 /** Counts the ranks i of n with i/n <= fraction. */
 export function countWithinFraction(fraction: number, n: number): number {

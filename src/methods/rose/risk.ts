@@ -5,7 +5,7 @@ import { cat, foreachNorm, onesLike, stack, type Tensor, where } from "../../ten
  * code) or a single element. Risks and masks of all tensors form one vector, in the order of the
  * tensors.
  */
-export interface Granularity {
+interface Granularity {
   /** The number of vector entries that belong to a tensor. */
   countEntries(tensor: Tensor): number;
   /** The norm of each entry: [entry]. */
