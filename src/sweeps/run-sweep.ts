@@ -132,8 +132,9 @@ async function readPlan(
         "Check it with --dry-run, then pass --yes.",
     );
   const plan = await createSweepPlan(sweep);
-  const { options = [], ...overrides } = request.slurm;
   const { slurm } = sweep.settings;
+  const { options = [], ...rest } = request.slurm;
+  const overrides = Object.fromEntries(Object.entries(rest).filter(([, value]) => value !== undefined));
   return {
     out: getSweepFolder(request),
     plan,

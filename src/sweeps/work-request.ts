@@ -48,9 +48,9 @@ const nonIdentityKeys = new Set(["device", "threads", "out", "resume", "concurre
 
 /** SHA-256 of everything that decides the result of a request. A sweep folder can move, so runs count by name. */
 export function hashRequest(request: WorkRequest): string {
-  const { kind, ...rest } = request;
-  const identity = "config" in rest ? formatConfigIdentity(rest.config) : sortKeys(rest);
-  return createHash("sha256").update(JSON.stringify([kind, identity])).digest("hex");
+  const isRun = request.kind === "train" || request.kind === "estimate";
+  const identity = isRun ? formatConfigIdentity(request.config) : sortKeys(request);
+  return createHash("sha256").update(JSON.stringify([request.kind, identity])).digest("hex");
 }
 
 /** Plain data with sorted keys, without the keys that do not count. Run folders are replaced by their names. */

@@ -93,7 +93,7 @@ async function sweep(io: Io, request: SweepRequest, options: SweepCommandOptions
   const progress = createSweepProgress(io, getSweepFolder(request), quiet === true);
   const { out, status, failures, table, report } = await runSweep(request, {
     ...progress,
-    onEstimateProgress: estimating.update,
+    onEstimateProgress: (done) => estimating.update(done),
     onEstimate(planned) {
       estimating.end();
       if (!quiet) io.stderr.write(`${formatTable(io.stderr, formatCosts(planned, jobs))}\n`);
@@ -142,7 +142,7 @@ function createEstimateProgress(io: Io, { quiet }: SweepCommandOptions): Progres
 
 async function printPlan(io: Io, request: SweepRequest, options: SweepCommandOptions): Promise<void> {
   const estimating = createEstimateProgress(io, options);
-  const planned = await planSweep(request, { onEstimateProgress: estimating.update }).finally(estimating.end);
+  const planned = await planSweep(request, { onEstimateProgress: (done) => estimating.update(done) }).finally(estimating.end);
   const { out, plan, unfinished, estimate } = planned;
   if (options.json) return printJson(io, { out, ...plan, unfinished: unfinished.length, estimate });
   const rows = plan.cells.map(({ row, column, points }) => [
