@@ -89,9 +89,9 @@ export async function expandSweep(sweep: SweepFile): Promise<ExpandedSweep> {
 /** One cell of a sweep. A row, column or seed may be left out if the sweep has only one. */
 export interface SweepCellSource extends SweepSource {
   /** A row of the file, or of the table ("rift, beta 4"). */
-  readonly row?: string | null;
-  readonly column?: string | null;
-  readonly seed?: number | null;
+  readonly row?: string | null | undefined;
+  readonly column?: string | null | undefined;
+  readonly seed?: number | null | undefined;
 }
 
 /**

@@ -27,8 +27,8 @@ const removableMaps = ["rows", "columns", "grid", "averages"];
 /** Which sweep to read: a file, one of its profiles, and assignments such as `evaluation.numExamples=20`. */
 export interface SweepSource {
   readonly file: string;
-  readonly profile?: string | null;
-  readonly set?: readonly string[];
+  readonly profile?: string | null | undefined;
+  readonly set?: readonly string[] | undefined;
 }
 
 /** Reads a sweep file. The profile overrides the file, and the assignments override both. */
