@@ -1,12 +1,12 @@
-import { existsSync, readdirSync, readFileSync } from "node:fs";
-import { basename, join } from "node:path";
-import { describe, expect, it } from "vitest";
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { basename, dirname, join } from "node:path";
+import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { parse } from "yaml";
 import { countRuns, readSweepCell } from "../../src/sweeps/expand.js";
 import { createSweepPlan, type SweepPlan } from "../../src/sweeps/plan.js";
 import { getPublishedValue, readPublishedTable } from "../../src/sweeps/published-results.js";
 import { readSweep } from "../../src/sweeps/read-sweep.js";
-import { getDataRoots } from "../../src/tasks/find-dataset.js";
+import { temporaryFolder } from "../temporary.js";
 
 const folder = "experiments";
 const files = readdirSync(folder)
@@ -153,11 +153,14 @@ describe("the experiments", () => {
     await expect(readPublishedTable("rose-table-9")).rejects.toThrow(/has no table rose-table-9.*rose-table-1/);
   });
 
-  it.skipIf(getDataRoots().every((root) => !existsSync(join(root, "substitutions"))))(
-    "find their substitutions in the data folder (skipped without data)",
-    async () => {
-      const plan = await readPlan(join(folder, "rift-table-1.yaml"));
-      for (const { substitutions } of Object.values(plan.runs)) expect(existsSync(substitutions!)).toBe(true);
-    },
-  );
+  it("find their substitutions in the data folder", async () => {
+    const data = temporaryFolder();
+    const path = join(data, "substitutions", "counterfitted_neighbors.json");
+    mkdirSync(dirname(path));
+    writeFileSync(path, "{}");
+    vi.stubEnv("TEMPER_DATA", data);
+    onTestFinished(() => void vi.unstubAllEnvs());
+    const plan = await readPlan(join(folder, "rift-table-1.yaml"));
+    expect(new Set(Object.values(plan.runs).map(({ substitutions }) => substitutions))).toEqual(new Set([path]));
+  });
 });
