@@ -1,4 +1,4 @@
-import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { parse } from "yaml";
@@ -8,6 +8,7 @@ import { getPublishedValue, readPublishedTable } from "../../src/sweeps/publishe
 import { readSweep } from "../../src/sweeps/read-sweep.js";
 import { temporaryFolder } from "../temporary.js";
 
+const parent = temporaryFolder();
 const folder = "experiments";
 const files = readdirSync(folder)
   .filter((name) => /^(rift|rose)-/.test(name))
@@ -154,7 +155,7 @@ describe("the experiments", () => {
   });
 
   it("find their substitutions in the data folder", async () => {
-    const data = temporaryFolder();
+    const data = mkdtempSync(join(parent, "data-"));
     const path = join(data, "substitutions", "counterfitted_neighbors.json");
     mkdirSync(dirname(path));
     writeFileSync(path, "{}");
