@@ -1,17 +1,22 @@
 // Stands for `temper worker REQUEST RESULT`. It finishes at once, except for the seeds that FAKE names.
 import { appendFileSync, mkdirSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";
-import { hashRequest, readWorkRequest } from "../../dist/sweeps/work-request.js";
 
-const [, , command, requestPath, resultPath] = process.argv;
+const library = new URL("../../dist/sweeps/work-request.js", import.meta.url).href;
+/** @type {typeof import("../../src/sweeps/work-request.js")} */
+const { hashRequest, readWorkRequest } = await import(library);
+const [command, requestPath = "", resultPath = ""] = process.argv.slice(2);
 if (command !== "worker") throw new Error(`expected the command worker, received ${command}`);
 const request = await readWorkRequest(requestPath);
 const { calls, crashOnce, alwaysFail, slow, hasValidation } = JSON.parse(process.env.FAKE ?? "{}");
-const folder = request.kind === "train" ? request.out : (request.model ?? request.runs[0]);
+if (request.kind === "estimate") throw new Error("expected a request of a sweep");
+const folder =
+  request.kind === "train" ? request.out : request.kind === "analyze" ? (request.runs[0] ?? "") : request.model;
 const seed = Number(/-seed(\d+)-/.exec(basename(folder))?.[1]);
 const environment = { gpu: process.env.CUDA_VISIBLE_DEVICES, threads: process.env.OMP_NUM_THREADS };
 appendFileSync(calls, `${JSON.stringify({ kind: request.kind, seed, ...environment })}\n`);
 
+/** @param {"done" | "failed"} status @param {object} [more] */
 function finish(status, more = {}) {
   writeFileSync(resultPath, JSON.stringify({ format: 1, hash: hashRequest(request), status, ...more }));
   process.exit(status === "done" ? 0 : 1);
