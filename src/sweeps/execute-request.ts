@@ -15,10 +15,12 @@ export interface WorkCallbacks extends Callbacks {
 }
 
 /** Executes one request with the function of the library. Work that was stopped before is continued. */
-export async function executeRequest(request: WorkRequest, callbacks: WorkCallbacks = {}): Promise<unknown> {
+export async function executeRequest(
+  request: WorkRequest,
+  { onTrainingStart, ...callbacks }: WorkCallbacks = {},
+): Promise<unknown> {
   switch (request.kind) {
     case "train": {
-      const { onTrainingStart } = callbacks;
       const run = await fineTune(request.config, {
         ...callbacks,
         out: request.out,
@@ -42,7 +44,7 @@ export async function executeRequest(request: WorkRequest, callbacks: WorkCallba
       return attack({ ...rest, resume: true }, callbacks);
     }
     case "analyze": {
-      const { kind: _, ...rest } = request;
+      const { kind: _, dependsOn: __, ...rest } = request;
       const { name, summary, files } = await analyze(analysisRequestSchema.parse(rest), callbacks);
       return { name, summary, files };
     }

@@ -1,6 +1,8 @@
 import { join } from "node:path";
 import { z } from "zod";
+import { ablation } from "../analysis/ablation.js";
 import { consistency } from "../analysis/consistency.js";
+import { tradeoff } from "../analysis/tradeoff.js";
 import { exists } from "../files.js";
 import { getRunPath, removeRunFiles } from "../runs/run.js";
 import { selectBest } from "./collect-results.js";
@@ -30,6 +32,9 @@ export type WorkItem = z.output<typeof workItemSchema>;
 
 /** Analyses that look at one run at a time. */
 const singleRunAnalyses: ReadonlySet<string> = new Set([consistency.name]);
+
+/** Analyses of attack results. They are repeated when the attacks change. */
+const attackAnalyses: ReadonlySet<string> = new Set([tradeoff.name, ablation.name]);
 
 /** The stages of a sweep. Each needs the one before. */
 export const stages = ["train", "evaluate", "analyze"] as const;
@@ -92,19 +97,26 @@ export async function resolveWorkItem(out: string, plan: SweepPlan, item: WorkIt
   if (item.kind === "analyze") return resolveAnalysis(out, plan, item);
   const run = await findSelectedRun(out, plan, item.row, item.column, item.seed);
   if (run === null) return null;
+  return item.kind === "attack" ? createAttackWork(out, plan, run) : createAdvglueWork(out, plan, run);
+}
+
+function createAdvglueWork(out: string, plan: SweepPlan, run: string): ResolvedWork {
   const folder = getRunFolder(out, run);
   const { data, device, precision, threads } = plan.runs[run]!;
-  const runtime = { device, precision, threads };
-  if (item.kind === "advglue")
-    return createWork(folder, item.kind, {
-      ...{ kind: item.kind, model: folder, data, out: getRunPath(folder, "advglue") },
-      ...runtime,
-    });
+  return createWork(folder, "advglue", {
+    ...{ kind: "advglue", model: folder, data, out: getRunPath(folder, "advglue") },
+    ...{ device, precision, threads },
+  });
+}
+
+function createAttackWork(out: string, plan: SweepPlan, run: string): ResolvedWork {
+  const folder = getRunFolder(out, run);
   const { attacks, numExamples, seed, options } = plan.settings.evaluation;
-  return createWork(folder, item.kind, {
-    ...{ kind: item.kind, model: folder, out: getRunPath(folder, "attacks") },
+  const { device, precision, threads } = plan.runs[run]!;
+  return createWork(folder, "attack", {
+    ...{ kind: "attack", model: folder, out: getRunPath(folder, "attacks") },
     attacks: Object.entries(attacks).map(([name, given]) => ({ name, options: given })),
-    ...{ numExamples, seed, ...options, ...runtime },
+    ...{ numExamples, seed, ...options, device, precision, threads },
   });
 }
 
@@ -118,20 +130,24 @@ async function resolveAnalysis(
   const { kind, options } = analyses[item.index]!;
   const cells =
     item.row === undefined ? listAnalyzedCells(plan, item.index) : [{ row: item.row, seed: item.seed! }];
-  const runs = new Set<string>();
+  const names = new Set<string>();
   for (const { row, seed } of cells) {
     const run = await findSelectedRun(out, plan, row, item.column, seed);
-    if (run !== null) runs.add(getRunFolder(out, run));
+    if (run !== null) names.add(run);
   }
+  const runs = [...names].map((run) => getRunFolder(out, run));
   const [folder] = runs;
   if (folder === undefined) return null;
   // A second analysis of the same kind has its own folder.
   const number = analyses.slice(0, item.index + 1).filter((analysis) => analysis.kind === kind).length;
   const suffix = number === 1 ? "" : String(number);
-  const request = { ...options, analysis: kind, runs: [...runs], out: join(getRunPath(folder, "analysis"), suffix) };
+  const request = { ...options, analysis: kind, runs, out: join(getRunPath(folder, "analysis"), suffix) };
+  const dependsOn = attackAnalyses.has(kind)
+    ? [...names].map((run) => hashRequest(createAttackWork(out, plan, run).request))
+    : [];
   return createWork(folder, `analyze-${kind}${suffix && `-${suffix}`}`, {
     ...{ ...request, ...runAnalyses.get(kind)!.parse(request) },
-    kind: "analyze",
+    ...{ kind: "analyze", dependsOn },
   });
 }
 

@@ -29,6 +29,8 @@ export const workRequestSchema = z.discriminatedUnion("kind", [
     analysis: z.string(),
     runs: z.array(z.string()).min(1),
     out: z.string(),
+    /** Hashes of the requests whose results it reads. */
+    dependsOn: z.array(z.string()).default([]),
   }),
 ]);
 export type WorkRequest = z.output<typeof workRequestSchema>;

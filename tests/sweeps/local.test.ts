@@ -90,7 +90,8 @@ describe("a sweep on this host", () => {
 
   it("repeats a run without results, and an evaluation whose request changed", async () => {
     const changes = { rows: { standard: null }, seeds: [0], substitutions: "wordnet" };
-    const attack = (numExamples: number) => ({ evaluation: { attacks: { pwws: null }, numExamples } });
+    const analyses = [{ kind: "tradeoff" }, { kind: "distance" }];
+    const attack = (numExamples: number) => ({ evaluation: { attacks: { pwws: null }, numExamples, analyses } });
     const run = async (settings: object): Promise<string[]> => {
       rmSync(join(out, "calls"), { force: true });
       writeFileSync(join(out, "calls"), "");
@@ -100,12 +101,13 @@ describe("a sweep on this host", () => {
       const content = readFileSync(join(out, "calls"), "utf8").trim();
       return content === "" ? [] : calls().map(({ kind }) => kind);
     };
-    expect(await run(attack(10))).toEqual(["train", "attack"]);
+    expect(await run(attack(10))).toEqual(["train", "attack", "analyze", "analyze"]);
     expect(await run(attack(10))).toEqual([]);
     expect(await run({ ...attack(10), threads: 2 })).toEqual([]);
-    expect(await run(attack(20))).toEqual(["attack"]);
+    // The tradeoff is computed from attack results, the distance is not.
+    expect(await run(attack(20))).toEqual(["attack", "analyze"]);
     // The second attack has replaced the first.
-    expect(await run(attack(10))).toEqual(["attack"]);
+    expect(await run(attack(10))).toEqual(["attack", "analyze"]);
     const { runs } = await writePlan(out, { ...changes, ...attack(10) });
     rmSync(join(getRunFolder(out, Object.keys(runs)[0]!), "results.json"));
     expect(await run(attack(10))).toEqual(["train"]);

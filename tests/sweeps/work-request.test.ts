@@ -63,6 +63,7 @@ describe("the hash of a request", () => {
     expect(analyze({ runs: ["/other/a", "/other/b"], out: "/other/a/analysis", device: "cpu" })).toBe(hash);
     expect(analyze({ runs: ["runs/a"] })).not.toBe(hash);
     expect(analyze({ by: "alpha" })).not.toBe(hash);
+    expect(analyze({ dependsOn: [hashRequest(attack())] })).not.toBe(hash);
   });
 });
 
