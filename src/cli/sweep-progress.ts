@@ -13,11 +13,7 @@ const maxNamedItems = 2;
 const refreshMilliseconds = 1000;
 
 /** One progress line for all work items of a sweep: what is done, what runs, and how far it is. */
-export function createSweepProgress(
-  io: Io,
-  out: string,
-  quiet: boolean,
-): Required<WorkCallbacks> & { end(): void } {
+export function createSweepProgress(io: Io, out: string, quiet: boolean): Required<WorkCallbacks> & { end(): void } {
   let progress: Progress | undefined;
   let done = 0;
   const running = new Map<string, WorkItem>();
@@ -48,8 +44,7 @@ export function createSweepProgress(
       if (result.state === "failed") progress?.printLine(`${formatWorkItem(item)} failed: ${result.error}`);
       if (result.state === "done" && item.kind === "train")
         void readResults(getRunFolder(out, item.run)).then(
-          (results) =>
-            results && progress?.printLine(`${item.run}: accuracy ${formatPercent(results.test.accuracy)}`),
+          (results) => results && progress?.printLine(`${item.run}: accuracy ${formatPercent(results.test.accuracy)}`),
           () => undefined,
         );
       void show();

@@ -24,8 +24,8 @@ interface SelectedConfig {
 }
 
 /**
- * Selects the combination with the best validation metric, averaged over the seeds. The first of equal ones wins.
- * Null if no combination is complete.
+ * Selects the combination with the best validation metric, averaged over the seeds. The first of
+ * equal ones wins. Null if no combination is complete.
  */
 export async function selectBest(out: string, plan: SweepPlan, cell: SweepCell): Promise<SelectedConfig | null> {
   const { select } = plan.settings;
@@ -53,7 +53,10 @@ function getValidationMetric({ validation, task }: Results, metric: string): num
   return value;
 }
 
-/** Results by folder, with the time of their file. A sweep in progress asks for the same results again and again. */
+/**
+ * Results by folder, with the time of their file. A sweep in progress asks for the same results
+ * again and again.
+ */
 const cachedResults = new Map<string, { readonly time: number; readonly results: Results }>();
 
 async function readCachedResults(folder: string): Promise<Results | null> {
@@ -143,7 +146,10 @@ async function readCell(
   return { values: point.values, cells: computeCells(measured) };
 }
 
-/** The averages of ROSE's tables: over all accuracies of the columns, and over the drops from GLUE to AdvGLUE. */
+/**
+ * The averages of ROSE's tables: over all accuracies of the columns, and over the drops from GLUE
+ * to AdvGLUE.
+ */
 function computeAverages(
   { settings, metrics }: SweepPlan,
   cells: Readonly<Record<string, TableCell>>,

@@ -19,19 +19,15 @@ export interface SweepEstimate {
   readonly device: string;
 }
 
-type RunEstimator = (
-  config: RunConfig,
-) => Promise<Pick<RunEstimate, "seconds" | "diskBytes" | "memoryBytes" | "device" | "parameters">>;
-
 /**
- * Estimates runs from a few optimizer steps of some of them: every row in the first column and every column in the
- * first row. The cost of a row relative to the first row is assumed to be the same in all columns.
+ * Estimates runs from a few optimizer steps of some of them: every row in the first column and
+ * every column in the first row. The cost of a row relative to the first row is assumed to be the
+ * same in all columns.
  */
 export async function estimateSweep(
   plan: SweepPlan,
   runs: readonly string[],
-  onProgress: (done: number, total: number) => void = () => undefined,
-  estimate: RunEstimator = estimateRunInWorker,
+  onProgress: (done: number, total: number) => void,
 ): Promise<SweepEstimate> {
   const getFirstConfig = (row: string, column: string): RunConfig => {
     const cell = plan.cells.find((each) => each.row === row && each.column === column);
@@ -47,7 +43,7 @@ export async function estimateSweep(
   let [diskBytes, memoryBytes, modelBytes, device] = [0, 0, 0, "cpu"];
   for (const [i, [row, column]] of sampled.entries()) {
     onProgress(i, sampled.length);
-    const cost = await estimate(getFirstConfig(row, column));
+    const cost = await estimateRunInWorker(getFirstConfig(row, column));
     seconds.set(`${row}/${column}`, cost.seconds.prepare + cost.seconds.train + cost.seconds.evaluate);
     diskBytes = Math.max(diskBytes, cost.diskBytes);
     memoryBytes = Math.max(memoryBytes, cost.memoryBytes);
@@ -62,7 +58,8 @@ export async function estimateSweep(
   }
   return {
     seconds: runs.reduce((sum, name) => sum + costs.get(name)!, 0),
-    // A finished run without checkpoints is little more than its model. A run in progress has checkpoints.
+    // A finished run without checkpoints is little more than its model. A run in progress has
+    // checkpoints.
     diskBytes: plan.settings.artifacts.checkpoints ? diskBytes * runs.length : diskBytes + modelBytes * runs.length,
     memoryBytes,
     device,

@@ -14,7 +14,9 @@ export interface WorkCallbacks extends Callbacks {
   onTrainingStart?(): void;
 }
 
-/** Executes one request with the function of the library. Work that was stopped before is continued. */
+/**
+ * Executes one request with the function of the library. Work that was stopped before is continued.
+ */
 export async function executeRequest(
   request: WorkRequest,
   { onTrainingStart, ...callbacks }: WorkCallbacks = {},

@@ -88,15 +88,14 @@ export async function expandSweep(sweep: SweepFile): Promise<ExpandedSweep> {
 
 /** One cell of a sweep. A row, column or seed may be left out if the sweep has only one. */
 export interface SweepCellSource extends SweepSource {
-  /** A row of the file, or of the table ("rift, beta 4"). */
   readonly row?: string | null | undefined;
   readonly column?: string | null | undefined;
   readonly seed?: number | null | undefined;
 }
 
 /**
- * Reads the settings of one run of a sweep. The assignments override everything in the file and choose the values of
- * the grid.
+ * Reads the settings of one run of a sweep. The assignments override everything in the file and
+ * choose the values of the grid.
  */
 export async function readSweepCell(source: SweepCellSource): Promise<RunConfig> {
   const { file, profile = null, set = [] } = source;
@@ -109,18 +108,17 @@ export async function readSweepCell(source: SweepCellSource): Promise<RunConfig>
     return name ?? known[0]!;
   };
   const assigned = new Map(set.map(parseAssignment));
-  const tableRow = findTableRow(sweep, source.row);
-  const row = tableRow?.row ?? pick(source.row, Object.keys(rows), "row");
+  const row = pick(source.row, Object.keys(rows), "row");
   const column = pick(source.column, Object.keys(columns), "column");
   const grid = Object.entries(getGrid(sweep, row)).filter(([key]) => !assigned.has(key));
-  const open = tableRow ? [] : grid.filter(([, values]) => values.length > 1);
+  const open = grid.filter(([, values]) => values.length > 1);
   if (open.length > 0)
     throw new UserError(
       `${file}: row ${row} has a grid. Choose a value for each key:\n${open
         .map(([key, values]) => `  --set ${key}=VALUE with VALUE one of ${values.map(formatYaml).join(", ")}`)
         .join("\n")}`,
     );
-  const values = tableRow?.values ?? Object.fromEntries(grid.map(([key, [value]]) => [key, value]));
+  const values = Object.fromEntries(grid.map(([key, [value]]) => [key, value]));
   return createCellConfig(sweep, row, column, values, source.seed ?? seeds[0]!, assigned);
 }
 
@@ -128,21 +126,10 @@ function formatYaml(value: unknown): string {
   return typeof value === "string" ? value : JSON.stringify(value);
 }
 
-/** The row of the file and the values behind a row of the table that stands for one combination of a grid. */
-function findTableRow(
-  sweep: SweepFile,
-  wanted: string | null | undefined,
-): { readonly row: string; readonly values: GridValues } | null {
-  const { rows, select } = sweep.settings;
-  if (select || wanted == null || wanted in rows) return null;
-  for (const row of Object.keys(rows)) {
-    const values = expandGrid(getGrid(sweep, row)).find((each) => formatRowName(row, each) === wanted);
-    if (values) return { row, values };
-  }
-  return null;
-}
-
-/** The settings of one run: the sweep's, then the column's, the row's, the row's in that column, and the grid's. */
+/**
+ * The settings of one run: the sweep's, then the column's, the row's, the row's in that column, and
+ * the grid's.
+ */
 function createCellConfig(
   sweep: SweepFile,
   row: string,
@@ -184,13 +171,19 @@ function formatRowName(row: string, values: GridValues): string {
   return row === "all" ? settings.join(", ") : `${row}, ${settings.join(", ")}`;
 }
 
-/** A readable name with a hash of everything that decides the run, so the same run has the same folder in every sweep. */
+/**
+ * A readable name with a hash of everything that decides the run, so the same run has the same
+ * folder in every sweep.
+ */
 function createRunName(config: RunConfig): string {
   const hash = createHash("sha256").update(formatConfigIdentity(config)).digest("hex").slice(0, 10);
   return `${formatTaskName(config)}-${formatMethodNames(config)}-seed${config.seed}-${hash}`.replace(/[^\w.+-]+/g, "-");
 }
 
-/** Every combination to select from must have the metric. Which metrics there are depends on the methods. */
+/**
+ * Every combination to select from must have the metric. Which metrics there are depends on the
+ * methods.
+ */
 async function checkSelectionMetric(
   { settings: { select }, locate }: SweepFile,
   cells: readonly SweepCell[],

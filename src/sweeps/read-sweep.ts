@@ -24,7 +24,10 @@ export const setFlag = "--set";
 /** Maps in which a profile removes an entry by setting it to null. */
 const removableMaps = ["rows", "columns", "grid", "averages"];
 
-/** Which sweep to read: a file, one of its profiles, and assignments such as `evaluation.numExamples=20`. */
+/**
+ * Which sweep to read: a file, one of its profiles, and assignments such as
+ * `evaluation.numExamples=20`.
+ */
 export interface SweepSource {
   readonly file: string;
   readonly profile?: string | null | undefined;
@@ -87,16 +90,14 @@ function checkNames(
   const [rowNames, columnNames] = [Object.keys(rows), Object.keys(columns)];
   if (baseline !== null) checkName(baseline, rowNames, "row", locate(["baseline"]));
   for (const [name, list] of Object.entries(averages))
-    for (const [i, column] of list.entries())
-      checkName(column, columnNames, "column", locate(["averages", name, i]));
+    for (const [i, column] of list.entries()) checkName(column, columnNames, "column", locate(["averages", name, i]));
   for (const [row, settings] of Object.entries(rows))
     for (const column of Object.keys(settings.columns ?? {}))
       checkName(column, allColumns, "column", locate(["rows", row, "columns", column]));
   for (const [i, analysis] of evaluation.analyses.entries()) {
     const path = ["evaluation", "analyses", i];
     for (const row of analysis.rows ?? []) checkName(row, rowNames, "row", locate([...path, "rows"]));
-    for (const column of analysis.columns ?? [])
-      checkName(column, columnNames, "column", locate([...path, "columns"]));
+    for (const column of analysis.columns ?? []) checkName(column, columnNames, "column", locate([...path, "columns"]));
   }
 }
 

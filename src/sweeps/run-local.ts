@@ -1,7 +1,7 @@
 import { spawnSync } from "node:child_process";
 import { availableParallelism } from "node:os";
 import type { SweepPlan } from "./plan.js";
-import { runWorkItem, type WorkerOptions, type WorkItemResult } from "./run-work.js";
+import { runWorkItem, type WorkerOptions, type WorkFailure, type WorkItemResult } from "./run-work.js";
 import { isWorkItemDone, listWorkItems, type Stage, stages, type WorkItem } from "./work-item.js";
 
 /** What happens to the work items of a sweep, on this host or on a cluster. */
@@ -14,13 +14,7 @@ export interface WorkCallbacks {
 }
 
 /** A work item that failed. */
-export interface WorkItemFailure {
-  readonly item: WorkItem;
-  readonly error: string;
-  /** Executes the request again. */
-  readonly command: string;
-  readonly log: string;
-}
+export type WorkItemFailure = WorkFailure & { readonly item: WorkItem };
 
 export interface LocalOptions extends Omit<WorkerOptions, "environment"> {
   /** Concurrent work items. Null: one per GPU, or one. */
@@ -28,7 +22,10 @@ export interface LocalOptions extends Omit<WorkerOptions, "environment"> {
   readonly callbacks?: WorkCallbacks;
 }
 
-/** Executes what is left of a sweep in processes on this host. A failed item does not stop the others. */
+/**
+ * Executes what is left of a sweep in processes on this host. A failed item does not stop the
+ * others.
+ */
 export async function runLocally(out: string, plan: SweepPlan, options: LocalOptions): Promise<WorkItemFailure[]> {
   const { stop, callbacks, jobs, ...workerOptions } = options;
   const environments = createWorkerEnvironments(plan, jobs);
@@ -43,10 +40,7 @@ export async function runLocally(out: string, plan: SweepPlan, options: LocalOpt
         callbacks?.onItemStart?.(item);
         const result = await runWorkItem(out, plan, item, { ...workerOptions, stop, environment });
         callbacks?.onItemEnd?.(item, result);
-        if (result.state === "failed") {
-          const { error, command, log } = result;
-          failures.push({ item, error, command, log });
-        }
+        if (result.state === "failed") failures.push({ item, ...result });
       }
     };
     await Promise.all(environments.map(work));
@@ -67,7 +61,10 @@ function createWorkerEnvironments(plan: SweepPlan, jobs: number | null): Record<
   });
 }
 
-/** The GPUs by their names in CUDA_VISIBLE_DEVICES. The driver lists them, because the engine would occupy one. */
+/**
+ * The GPUs by their names in CUDA_VISIBLE_DEVICES. The driver lists them, because the engine would
+ * occupy one.
+ */
 function listVisibleGpus(): string[] {
   const visible = process.env.CUDA_VISIBLE_DEVICES;
   if (visible !== undefined) return visible.split(",").filter((name) => name !== "" && name !== "-1");

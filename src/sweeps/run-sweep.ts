@@ -37,7 +37,10 @@ export type SweepRequest = z.input<typeof sweepRequestSchema>;
 
 /** What happens during a sweep. */
 export interface SweepCallbacks extends WorkCallbacks {
-  /** Called before the first request is executed. From now on `signal` makes the runs save their work. */
+  /**
+   * Called before the first request is executed. From now on `signal` makes the runs save their
+   * work.
+   */
   onStart?(): void;
   onEstimateProgress?(done: number, total: number): void;
   /** Called before the first run with what the unfinished runs will cost. */
@@ -73,8 +76,8 @@ export interface SweepResult {
 const maxUnconfirmedRuns = 1000;
 
 /**
- * Runs a sweep: trains every run, evaluates the selected ones, analyzes them, and writes the table and the report.
- * With `resume`, only unfinished requests are executed.
+ * Runs a sweep: trains every run, evaluates the selected ones, analyzes them, and writes the table
+ * and the report. With `resume`, only unfinished requests are executed.
  *
  *     const { table } = await runSweep({ file: "experiments/spam.yaml", out: "runs/spam" });
  */

@@ -14,11 +14,17 @@ import type { SweepPlan } from "./plan.js";
 import { isWorkDone, type ResolvedWork, removeArtifacts, resolveWorkItem, type WorkItem } from "./work-item.js";
 import { hashRequest, readWorkRequest, readWorkResult, type WorkRequest, type WorkResult } from "./work-request.js";
 
-export type WorkItemResult =
-  /** blocked: the runs that it needs have failed. */
-  | { readonly state: "done" | "interrupted" | "blocked" }
-  /** `command` executes the request again; `log` has everything that the worker printed. */
-  | { readonly state: "failed"; readonly error: string; readonly command: string; readonly log: string };
+export interface WorkFailure {
+  readonly state: "failed";
+  readonly error: string;
+  /** Executes the request again. */
+  readonly command: string;
+  /** Everything that the worker printed. */
+  readonly log: string;
+}
+
+/** blocked: the runs that it needs have failed. */
+export type WorkItemResult = { readonly state: "done" | "interrupted" | "blocked" } | WorkFailure;
 
 export interface WorkerOptions {
   /** Aborted: the worker saves its work and stops. */
@@ -56,13 +62,10 @@ export async function runWorkItem(
   return result;
 }
 
-function describeFailure(work: ResolvedWork, error: string): WorkItemResult {
-  return { state: "failed", error, command: formatWorkerCommand(work), log: getRunPath(work.folder, "log") };
-}
-
-/** The command that executes a request again, for people. */
-export function formatWorkerCommand({ requestPath, resultPath }: ResolvedWork): string {
-  return formatCommandLine(["temper", "worker", requestPath, resultPath]);
+/** A failure as people read it. */
+export function describeFailure({ folder, requestPath, resultPath }: ResolvedWork, error: string): WorkFailure {
+  const command = formatCommandLine(["temper", "worker", requestPath, resultPath]);
+  return { state: "failed", error, command, log: getRunPath(folder, "log") };
 }
 
 async function runWithRetry(work: ResolvedWork, options: WorkerOptions): Promise<WorkItemResult> {
@@ -75,7 +78,7 @@ async function runWithRetry(work: ResolvedWork, options: WorkerOptions): Promise
       if (await isWorkDone(work)) return { state: "done" };
       if (stop?.aborted) return { state: "interrupted" };
       await prepareRequest(work);
-      appendToLog(log, `# ${new Date().toISOString()} ${formatWorkerCommand(work)}\n`);
+      appendToLog(log, `# ${new Date().toISOString()} ${work.requestPath}\n`);
       const { status, error } = await runWorker(work, log, options);
       if (status === "done") return { state: "done" };
       if (stop?.aborted) return { state: "interrupted" };
@@ -87,7 +90,10 @@ async function runWithRetry(work: ResolvedWork, options: WorkerOptions): Promise
   }
 }
 
-/** Two cells may have selected the same run, and two jobs may reach it at once: one works, the other waits. */
+/**
+ * Two cells may have selected the same run, and two jobs may reach it at once: one works, the other
+ * waits.
+ */
 async function lockWork({ resultPath }: ResolvedWork, stop: AbortSignal | undefined): Promise<() => void> {
   try {
     mkdirSync(dirname(resultPath), { recursive: true });
@@ -102,7 +108,10 @@ async function lockWork({ resultPath }: ResolvedWork, stop: AbortSignal | undefi
   }
 }
 
-/** A worker that outlived a killed sweep may still be in the run folder. It saves its work and stops. */
+/**
+ * A worker that outlived a killed sweep may still be in the run folder. It saves its work and
+ * stops.
+ */
 async function waitForOwner(folder: string, stop: AbortSignal | undefined): Promise<void> {
   while (findLivingOwner(getRunPath(folder, "lock")) !== null && !stop?.aborted) await delay(waitMilliseconds);
 }
@@ -151,7 +160,10 @@ export async function recordFailure(path: string, hash: string, message: string)
   return result;
 }
 
-/** Runs `temper` with the arguments and returns how it ended. The log is its stdout and stderr, so it outlives us. */
+/**
+ * Runs `temper` with the arguments and returns how it ended. The log is its stdout and stderr, so
+ * it outlives us.
+ */
 async function spawnWorker(args: readonly string[], log: string, options: WorkerOptions): Promise<string> {
   const { stop, kill, environment = {}, program = temperProgram } = options;
   let file: number;
@@ -164,8 +176,8 @@ async function spawnWorker(args: readonly string[], log: string, options: Worker
     return await new Promise((resolve) => {
       if (stop?.aborted) return resolve("stopped");
       const [command, ...words] = [...program, ...args] as [string, ...string[]];
-      // In its own process group: Ctrl-C reaches only the sweep, which tells its workers once. A closed channel
-      // tells a worker that the sweep has died.
+      // In its own process group: Ctrl-C reaches only the sweep, which tells its workers once. A
+      // closed channel tells a worker that the sweep has died.
       const child = spawn(command, words, {
         stdio: ["ignore", file, file, "ipc"],
         env: { ...process.env, ...environment },

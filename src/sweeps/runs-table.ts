@@ -9,7 +9,10 @@ interface FinishedRun {
   readonly results: Results;
 }
 
-/** The table of finished runs: a row per config, a column per task. Runs that differ only in their seed are one row. */
+/**
+ * The table of finished runs: a row per config, a column per task. Runs that differ only in their
+ * seed are one row.
+ */
 export async function createRunsTable(folders: readonly string[]): Promise<ResultsTable> {
   const finished: FinishedRun[] = [];
   const notes: string[] = [];
@@ -51,7 +54,10 @@ export async function createRunsTable(folders: readonly string[]): Promise<Resul
   };
 }
 
-/** Besides accuracy, the table shows what was measured after training, not every metric of the test split. */
+/**
+ * Besides accuracy, the table shows what was measured after training, not every metric of the test
+ * split.
+ */
 function isMeasuredAfterTraining(metric: string, runs: readonly FinishedRun[]): boolean {
   return metric !== "clean" && !runs.some(({ results }) => metric in results.test.metrics);
 }

@@ -7,14 +7,19 @@ const count = z.number().int().positive();
 const seed = z.number().int().nonnegative();
 const configObjectSchema = z.record(z.string(), z.unknown());
 
-/** Key -> its values: `train.learningRate: [1e-5, 2e-5]` or `methods.rose.updateRatio: [0.4, 0.6]`. */
+/**
+ * Key -> its values: `train.learningRate: [1e-5, 2e-5]` or `methods.rose.updateRatio: [0.4, 0.6]`.
+ */
 const gridSchema = z.record(
   z.string(),
   z.array(z.unknown(), { error: "expected a list of values" }).min(1, { error: "expected at least one value" }),
 );
 export type Grid = z.output<typeof gridSchema>;
 
-/** A row overrides the sweep's and the column's settings. Its `columns` override them again, each in one column. */
+/**
+ * A row overrides the sweep's and the column's settings. Its `columns` override them again, each in
+ * one column.
+ */
 const rowSchema = z
   .looseObject({
     title: z.string().optional(),
@@ -90,7 +95,9 @@ const slurmSchema = z.strictObject({
 });
 export type SlurmSettings = z.output<typeof slurmSchema>;
 
-/** A repeated seed would count one run twice and make differences look more certain than they are. */
+/**
+ * A repeated seed would count one run twice and make differences look more certain than they are.
+ */
 const seedsSchema = z
   .array(seed)
   .min(1, { error: "expected at least one seed" })
@@ -140,7 +147,10 @@ export const sweepSettingsSchema = z.strictObject({
     .strictObject({
       /** Keep checkpoints. Analyses over the course of training need them. */
       checkpoints: z.boolean().default(false),
-      /** selected: remove the models of combinations that were not selected once the selected ones are evaluated. */
+      /**
+       * selected: remove the models of combinations that were not selected once the selected ones
+       * are evaluated.
+       */
       models: z.enum(["all", "selected"]).default("all"),
     })
     .prefault({}),
@@ -148,7 +158,10 @@ export const sweepSettingsSchema = z.strictObject({
 });
 export type SweepSettings = z.output<typeof sweepSettingsSchema>;
 
-/** The keys of a sweep file that belong to runs. Each run checks them when its settings are complete. */
+/**
+ * The keys of a sweep file that belong to runs. Each run checks them when its settings are
+ * complete.
+ */
 export const runConfigKeys: readonly string[] = Object.keys(runConfigSchema.shape);
 
 export const sweepFileSchema = sweepSettingsSchema.extend(

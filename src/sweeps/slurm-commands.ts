@@ -125,8 +125,9 @@ function getLastLine(text: string): string {
 const warningSeconds = 60;
 
 /**
- * The script of a job array: task i executes item i of the list. Slurm signals this shell before the time limit, and
- * the shell signals the worker. The job is then queued again and continues from what was saved.
+ * The script of a job array: task i executes item i of the list. Slurm signals this shell before
+ * the time limit, and the shell signals the worker. The job is then queued again and continues from
+ * what was saved.
  */
 export function createJobScript(list: string): string {
   const worker = [...temperProgram, "worker", list].map(shellQuote).join(" ");

@@ -1,16 +1,15 @@
 import { createHash } from "node:crypto";
 import { mkdir, readdir, realpath, stat } from "node:fs/promises";
-import { join, resolve } from "node:path";
+import { dirname, join, resolve } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { z } from "zod";
 import { UserError } from "../errors.js";
-import { createFileError, exists, readJson, writeFileAtomic } from "../files.js";
-import { getRunPath } from "../runs/run.js";
+import { createFileError, readJson, writeFileAtomic } from "../files.js";
 import { formatCommandLine } from "../shell.js";
 import { validate } from "../validate.js";
 import { readSweepPlan, type SweepPlan, sweepFiles } from "./plan.js";
 import type { WorkCallbacks, WorkItemFailure } from "./run-local.js";
-import { formatWorkerCommand, recordFailure, runWorkItem, type WorkItemResult } from "./run-work.js";
+import { describeFailure, recordFailure, runWorkItem, type WorkItemResult } from "./run-work.js";
 import type { SlurmSettings } from "./schema.js";
 import {
   createJobScript,
@@ -32,7 +31,9 @@ import {
 } from "./work-item.js";
 import { hashRequest, readWorkResult } from "./work-request.js";
 
-/** A list of work items, one per task of a job array. Nothing else is recorded about a submission. */
+/**
+ * A list of work items, one per task of a job array. Nothing else is recorded about a submission.
+ */
 const jobListSchema = z.object({ out: z.string(), items: z.array(workItemSchema), job: z.string().nullable() });
 export type JobList = z.output<typeof jobListSchema>;
 
@@ -55,7 +56,8 @@ export async function runOnSlurm(out: string, plan: SweepPlan, options: SlurmOpt
   const attempted = new Set<string>();
   await submitSweep(out, plan, options, attempted);
   let failures = await followSweep(out, plan, options);
-  // Items that an earlier submission left, or that started before their training had ended, are submitted once more.
+  // Items that an earlier submission left, or that started before their training had ended, are
+  // submitted once more.
   while (failures.length > 0 && !options.stop?.aborted) {
     if ((await submitSweep(out, plan, options, attempted)) === 0) break;
     failures = await followSweep(out, plan, options);
@@ -64,8 +66,8 @@ export async function runOnSlurm(out: string, plan: SweepPlan, options: SlurmOpt
 }
 
 /**
- * Submits the items that are not done, not queued and not yet attempted. Each stage starts when the one before has
- * ended. Returns the number of tasks.
+ * Submits the items that are not done, not queued and not yet attempted. Each stage starts when the
+ * one before has ended. Returns the number of tasks.
  */
 export async function submitSweep(
   out: string,
@@ -73,8 +75,7 @@ export async function submitSweep(
   options: SlurmOptions,
   attempted = new Set<string>(),
 ): Promise<number> {
-  const { settings, jobs, callbacks } = options;
-  const queue = await openSlurmQueue(out);
+  const queue = await SlurmQueue.open(out);
   const items = listWorkItems(plan);
   const size = readMaxArraySize();
   let submitted = 0;
@@ -90,27 +91,25 @@ export async function submitSweep(
     }
     const stageJobs = items[stage].flatMap((item) => queued.get(formatWorkItem(item)) ?? []);
     for (let start = 0; start < waiting.length; start += size) {
-      stageJobs.push(await queue.submit(waiting.slice(start, start + size), settings, jobs, before));
+      stageJobs.push(await queue.submit(waiting.slice(start, start + size), options, before));
       submitted += Math.min(size, waiting.length - start);
     }
     if (stageJobs.length > 0) before = [...new Set(stageJobs)];
   }
-  callbacks?.onWarning?.(`Submitted ${submitted} tasks. They continue even if this process ends.`);
+  options.callbacks?.onWarning?.(`Submitted ${submitted} tasks. They continue even if this process ends.`);
   return submitted;
 }
 
 /** Reasons of pending tasks that need no attention. */
-const normalPendingReasons = [
-  ...["None", "Priority", "Resources", "Dependency", "JobArrayTaskLimit", "BeginTime", "Cleaning"],
-];
+const normalReasons = "None Priority Resources Dependency JobArrayTaskLimit BeginTime Cleaning".split(" ");
 
 /** Waits until no task of the sweep is in the queue. Returns the items that then have no result. */
 async function followSweep(out: string, plan: SweepPlan, options: SlurmOptions): Promise<WorkItemFailure[]> {
   const { callbacks, stop, pollMilliseconds = 5000 } = options;
-  const queue = await openSlurmQueue(out);
+  const queue = await SlurmQueue.open(out);
   const items = listWorkItems(plan);
   const started = new Set<string>();
-  const reportedReasons = new Set(normalPendingReasons);
+  const reportedReasons = new Set(normalReasons);
   for (const stage of stages) {
     const open = new Map(items[stage].map((item) => [formatWorkItem(item), item]));
     if (open.size > 0) callbacks?.onStageStart?.(stage, items[stage], 0);
@@ -119,9 +118,7 @@ async function followSweep(out: string, plan: SweepPlan, options: SlurmOptions):
       for (const { state, reason, name, item } of tasks) {
         if (state === "PENDING" && !reportedReasons.has(reason)) {
           reportedReasons.add(reason);
-          callbacks?.onWarning?.(
-            `Slurm does not start ${name}: ${reason}. It may need more than the partition has.`,
-          );
+          callbacks?.onWarning?.(`Slurm does not start ${name}: ${reason}. It may need more than the partition has.`);
         }
         if (state !== "RUNNING" || started.has(name) || !open.has(name)) continue;
         started.add(name);
@@ -154,77 +151,86 @@ async function findFailures(out: string, plan: SweepPlan, queue: SlurmQueue): Pr
     const result = await readWorkResult(work.resultPath).catch(() => null);
     const task = queue.findLatest(item);
     const state = task && readTaskState(task.job, task.index);
-    const isOwn = result?.hash === hashRequest(work.request);
-    const error = (isOwn && result?.error?.message) || `It left the queue without a result${state ? ` (${state})` : ""}.`;
-    const command = isOwn
-      ? formatWorkerCommand(work)
-      : formatCommandLine(["temper", "worker", task?.list ?? "LIST", "--item", String(task?.index ?? 0)]);
-    failures.push({ item, error, command, log: getRunPath(work.folder, "log") });
+    const error = result?.hash === hashRequest(work.request) ? result.error?.message : undefined;
+    const command = formatCommandLine(["temper", "worker", task?.list ?? "LIST", "--item", String(task?.index ?? 0)]);
+    failures.push({
+      item,
+      ...describeFailure(work, error ?? `It left the queue without a result${state ? ` (${state})` : ""}.`),
+      ...(error === undefined && { command }),
+    });
   }
   return failures;
 }
 
-interface SlurmQueue {
-  /** The tasks of the sweep that are in the queue now. */
-  listTasks(): (QueuedTask & { readonly item: WorkItem })[];
-  /** Where an item was submitted last. */
-  findLatest(item: WorkItem): { job: string; index: number; list: string } | null;
-  submit(
-    items: readonly WorkItem[],
-    settings: SlurmSettings,
-    jobs: number | null,
-    after: readonly string[],
-  ): Promise<string>;
-}
+/**
+ * The jobs of a sweep folder. Their names have its hash and the number of their list, so nothing
+ * else is stored.
+ */
+class SlurmQueue {
+  readonly #out: string;
+  readonly #prefix: string;
+  readonly #lists: Map<number, JobList>;
 
-/** The jobs of a sweep folder. Their names have its hash and the number of their list, so nothing else is stored. */
-async function openSlurmQueue(out: string): Promise<SlurmQueue> {
-  const folder = join(resolve(out), sweepFiles.slurm);
-  const hash = createHash("sha256")
-    .update(await realpath(out))
-    .digest("hex")
-    .slice(0, 8);
-  const prefix = `temper-${hash}-`;
-  const getListPath = (number: number): string => join(folder, `${number}.json`);
-  const lists = new Map<number, JobList>();
-  const numbers = (await exists(folder))
-    ? (await readdir(folder)).flatMap((name) => /^(\d+)\.json$/.exec(name)?.[1] ?? [])
-    : [];
-  for (const number of numbers.map(Number).sort((a, b) => a - b))
-    lists.set(number, await readJobList(getListPath(number)));
-  return {
-    listTasks: () =>
-      listQueuedTasks(prefix).flatMap((task) => {
-        const item = lists.get(Number(task.name.slice(prefix.length)))?.items[task.index];
-        return item ? [{ ...task, item }] : [];
-      }),
-    findLatest(item) {
-      for (const [number, { items, job }] of [...lists].reverse()) {
-        const index = items.findIndex((each) => formatWorkItem(each) === formatWorkItem(item));
-        if (index >= 0 && job !== null) return { job, index, list: getListPath(number) };
-      }
-      return null;
-    },
-    async submit(items, settings, jobs, after) {
-      const number = Math.max(0, ...lists.keys()) + 1;
-      const list: JobList = { out: resolve(out), items: [...items], job: null };
-      const script = join(folder, `${number}.sh`);
-      await mkdir(folder, { recursive: true }).catch((error: unknown) => {
-        throw createFileError(error, folder, "create the folder");
-      });
-      // The list is written first, because the job may start at once.
-      await writeFileAtomic(getListPath(number), `${JSON.stringify(list)}\n`);
-      await writeFileAtomic(script, createJobScript(getListPath(number)));
-      const log = join(folder, "%A_%a.log");
-      const job = submitJob([
-        ...createSbatchOptions(settings, { name: `${prefix}${number}`, tasks: items.length, jobs, log, after }),
-        script,
-      ]);
-      await writeFileAtomic(getListPath(number), `${JSON.stringify({ ...list, job })}\n`);
-      lists.set(number, { ...list, job });
-      return job;
-    },
-  };
+  private constructor(out: string, hash: string, lists: Map<number, JobList>) {
+    this.#out = resolve(out);
+    this.#prefix = `temper-${hash}-`;
+    this.#lists = lists;
+  }
+
+  static async open(out: string): Promise<SlurmQueue> {
+    const hash = createHash("sha256").update(await realpath(out));
+    const lists = new Map<number, JobList>();
+    const queue = new SlurmQueue(out, hash.digest("hex").slice(0, 8), lists);
+    const names = await readdir(join(out, sweepFiles.slurm)).catch(() => []);
+    const numbers = names.flatMap((name) => /^(\d+)\.json$/.exec(name)?.[1] ?? []).map(Number);
+    for (const number of numbers.sort((a, b) => a - b))
+      lists.set(number, await readJobList(queue.#getPath(`${number}.json`)));
+    return queue;
+  }
+
+  /** The tasks of the sweep that are in the queue now. */
+  listTasks(): (QueuedTask & { readonly item: WorkItem })[] {
+    return listQueuedTasks(this.#prefix).flatMap((task) => {
+      const item = this.#lists.get(Number(task.name.slice(this.#prefix.length)))?.items[task.index];
+      return item ? [{ ...task, item }] : [];
+    });
+  }
+
+  /** Where an item was submitted last. */
+  findLatest(item: WorkItem): { job: string; index: number; list: string } | null {
+    for (const [number, { items, job }] of [...this.#lists].reverse()) {
+      const index = items.findIndex((each) => formatWorkItem(each) === formatWorkItem(item));
+      if (index >= 0 && job !== null) return { job, index, list: this.#getPath(`${number}.json`) };
+    }
+    return null;
+  }
+
+  async submit(items: WorkItem[], { settings, jobs }: SlurmOptions, after: readonly string[]): Promise<string> {
+    const number = Math.max(0, ...this.#lists.keys()) + 1;
+    const list: JobList = { out: this.#out, items, job: null };
+    const [path, script] = [this.#getPath(`${number}.json`), this.#getPath(`${number}.sh`)];
+    await mkdir(dirname(path), { recursive: true }).catch((error: unknown) => {
+      throw createFileError(error, dirname(path), "create the folder");
+    });
+    // The list is written first, because the job may start at once.
+    await writeFileAtomic(path, `${JSON.stringify(list)}\n`);
+    await writeFileAtomic(script, createJobScript(path));
+    const array = {
+      name: `${this.#prefix}${number}`,
+      tasks: items.length,
+      jobs,
+      log: this.#getPath("%A_%a.log"),
+      after,
+    };
+    const job = submitJob([...createSbatchOptions(settings, array), script]);
+    await writeFileAtomic(path, `${JSON.stringify({ ...list, job })}\n`);
+    this.#lists.set(number, { ...list, job });
+    return job;
+  }
+
+  #getPath(name: string): string {
+    return join(this.#out, sweepFiles.slurm, name);
+  }
 }
 
 /** Executes one task of a job array: the item of that index in the list. */
@@ -238,13 +244,17 @@ export async function runQueuedItem(path: string, index: number, stop: AbortSign
   const before = work ? await measureProgressBytes(work.folder) : 0;
   const result = await runWorkItem(out, plan, item, { stop });
   if (!work || result.state !== "interrupted" || (await measureProgressBytes(work.folder)) > before) return result;
-  // Without this, a job that cannot finish one step within its time limit would be queued again forever.
+  // Without this, a job that cannot finish one step within its time limit would be queued again
+  // forever.
   const error = "It was stopped before it had finished one step. If the time limit is the cause, increase --time.";
   await recordFailure(work.resultPath, hashRequest(work.request), error);
-  return { state: "failed", error, command: formatWorkerCommand(work), log: getRunPath(work.folder, "log") };
+  return describeFailure(work, error);
 }
 
-/** The size of all JSON Lines files of a run. It grows with steps, attacked examples and points of a figure. */
+/**
+ * The size of all JSON Lines files of a run. It grows with steps, attacked examples and points of a
+ * figure.
+ */
 async function measureProgressBytes(folder: string): Promise<number> {
   const names = (await readdir(folder, { recursive: true })).filter((name) => name.endsWith(".jsonl"));
   const sizes = await Promise.all(names.map((name) => stat(join(folder, name)).then(({ size }) => size)));

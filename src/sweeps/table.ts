@@ -20,7 +20,10 @@ export interface TableCell {
   /** 95% confidence interval over seeds and examples. */
   readonly interval: Interval | null;
   readonly examples: number | null;
-  /** One-tailed paired t-test against the baseline, Holm-corrected over the rows; null if it cannot be computed. */
+  /**
+   * One-tailed paired t-test against the baseline, Holm-corrected over the rows; null if it cannot
+   * be computed.
+   */
   readonly p: number | null;
 }
 
@@ -67,9 +70,7 @@ export function computeCells(measured: readonly (ReadonlyMap<string, MetricValue
 }
 
 /** A cell from one value per seed. */
-export function computeCell(
-  measured: readonly (Pick<MetricValue, "value" | "examples"> | null)[],
-): TableCell | null {
+export function computeCell(measured: readonly (Pick<MetricValue, "value" | "examples"> | null)[]): TableCell | null {
   const found = measured.filter((each) => each !== null);
   if (found.length === 0) return null;
   const values = found.map(({ value }) => value);
@@ -89,7 +90,10 @@ export function computeCell(
   };
 }
 
-/** Half the 95% confidence interval of a mean over seeds; 0 for one seed, whose variation is unknown. */
+/**
+ * Half the 95% confidence interval of a mean over seeds; 0 for one seed, whose variation is
+ * unknown.
+ */
 function computeSeedHalfWidth(values: readonly number[]): number {
   if (values.length < 2) return 0;
   return studentQuantile(0.975, values.length - 1) * (standardDeviation(values) / Math.sqrt(values.length));
@@ -139,7 +143,10 @@ export function averageCells(cells: readonly (TableCell | undefined)[]): TableCe
   };
 }
 
-/** Tests every row against the baseline. The tests of one column and metric are a family for Holm's correction. */
+/**
+ * Tests every row against the baseline. The tests of one column and metric are a family for Holm's
+ * correction.
+ */
 export function addSignificanceTests(rows: readonly TableRow[], baseline: string | null): TableRow[] {
   const reference = rows.find(({ id }) => id === baseline);
   if (!reference) return [...rows];

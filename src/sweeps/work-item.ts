@@ -12,14 +12,17 @@ import { runAnalyses } from "./schema.js";
 import { hashRequest, readWorkResult, type WorkRequest, workRequestSchema } from "./work-request.js";
 
 /**
- * One request of a sweep by its place in the plan. Which run an evaluation needs is known only when the runs of its
- * cell have finished; then the item becomes a request.
+ * One request of a sweep by its place in the plan. Which run an evaluation needs is known only when
+ * the runs of its cell have finished; then the item becomes a request.
  */
 export const workItemSchema = z.discriminatedUnion("kind", [
   z.object({ kind: z.literal("train"), run: z.string() }),
   /** On the selected run of a cell, for one seed. */
   z.object({ kind: z.enum(["advglue", "attack"]), row: z.string(), column: z.string(), seed: z.number() }),
-  /** An analysis by its index in the plan. A row and a seed are named if it looks at one run at a time. */
+  /**
+   * An analysis by its index in the plan. A row and a seed are named if it looks at one run at a
+   * time.
+   */
   z.object({
     kind: z.literal("analyze"),
     index: z.number(),
@@ -128,8 +131,7 @@ async function resolveAnalysis(
 ): Promise<ResolvedWork | null> {
   const { analyses } = plan.settings.evaluation;
   const { kind, options } = analyses[item.index]!;
-  const cells =
-    item.row === undefined ? listAnalyzedCells(plan, item.index) : [{ row: item.row, seed: item.seed! }];
+  const cells = item.row === undefined ? listAnalyzedCells(plan, item.index) : [{ row: item.row, seed: item.seed! }];
   const names = new Set<string>();
   for (const { row, seed } of cells) {
     const run = await findSelectedRun(out, plan, row, item.column, seed);

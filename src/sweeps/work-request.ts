@@ -48,14 +48,22 @@ export type WorkResult = z.output<typeof workResultSchema>;
 /** Keys that say where and how a request runs, not what it computes. */
 const nonIdentityKeys = new Set(["device", "threads", "out", "resume", "concurrency", "cache"]);
 
-/** SHA-256 of everything that decides the result of a request. A sweep folder can move, so runs count by name. */
+/**
+ * SHA-256 of everything that decides the result of a request. A sweep folder can move, so runs
+ * count by name.
+ */
 export function hashRequest(request: WorkRequest): string {
   const isRun = request.kind === "train" || request.kind === "estimate";
   const identity = isRun ? formatConfigIdentity(request.config) : sortKeys(request);
-  return createHash("sha256").update(JSON.stringify([request.kind, identity])).digest("hex");
+  return createHash("sha256")
+    .update(JSON.stringify([request.kind, identity]))
+    .digest("hex");
 }
 
-/** Plain data with sorted keys, without the keys that do not count. Run folders are replaced by their names. */
+/**
+ * Plain data with sorted keys, without the keys that do not count. Run folders are replaced by
+ * their names.
+ */
 function sortKeys(value: unknown, key = ""): unknown {
   if (typeof value === "string") return key === "model" || key === "runs" ? basename(value) : value;
   if (Array.isArray(value)) return value.map((each) => sortKeys(each, key));

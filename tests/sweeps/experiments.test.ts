@@ -117,7 +117,9 @@ describe("the experiments", () => {
     const config = await readSweepCell({ ...cell, profile: "published" });
     expect(config).toEqual(plan.runs[planned!.points[0]!.runs[1]!]);
     expect(config).toMatchObject({ model: "FacebookAI/roberta-base", seed: 1, train: { learningRate: 2e-5 } });
-    await expect(readSweepCell(cell)).rejects.toThrow(/--set train\.learningRate=.*\n.*--set methods\.rose\.updateRatio=/);
+    await expect(readSweepCell(cell)).rejects.toThrow(
+      /--set train\.learningRate=.*\n.*--set methods\.rose\.updateRatio=/,
+    );
   });
 
   // The paper prints the averages, too, so a typing error would show.

@@ -38,7 +38,8 @@ function train() {
 }
 
 if (request.kind !== "train") finish("done");
-if (alwaysFail === seed) finish("failed", { error: { message: "The disk is full. Free some space.", isUserError: true } });
+if (alwaysFail === seed)
+  finish("failed", { error: { message: "The disk is full. Free some space.", isUserError: true } });
 if (crashOnce === seed) {
   try {
     writeFileSync(join(folder, "crashed"), "", { flag: "wx" });

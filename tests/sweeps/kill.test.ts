@@ -3,10 +3,12 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { beforeAll, expect, it } from "vitest";
+import { runSweep } from "../../src/sweeps/index.js";
+import { formatWorkItem } from "../../src/sweeps/work-item.js";
 import { Rng } from "../../src/tensor/random.js";
 import { buildIfStale } from "../cli/built.js";
 import { temporaryFolder } from "../temporary.js";
-import { startTemper, readTable, temper, writeTinySweep } from "./tiny-sweep.js";
+import { readTable, startTemper, temper, writeTinySweep } from "./tiny-sweep.js";
 
 const folder = temporaryFolder();
 let file: string;
@@ -119,6 +121,31 @@ it("a disk that fills up is reported, and finished work is kept", async (context
   } finally {
     spawnSync("umount", [disk]);
   }
+});
+
+it("estimates the cost in worker processes without writing anything", () => {
+  const out = join(folder, "estimated");
+  const { status, stdout } = temper(["sweep", file, "--out", out, "--dry-run", "--json", "--quiet"]);
+  expect(status).toBe(0);
+  expect(JSON.parse(stdout)).toMatchObject({ unfinished: 4, estimate: { device: "cpu" } });
+  expect((JSON.parse(stdout) as { estimate: { seconds: number } }).estimate.seconds).toBeGreaterThan(0);
+  expect(existsSync(out)).toBe(false);
+  const wrong = temper(["sweep", file, "--out", out, "--dry-run", "--quiet", "--set", "labelColumn=nothing"]);
+  expect(wrong).toMatchObject({ status: 2, stderr: expect.stringMatching(/^temper: .*nothing/) });
+});
+
+it("runSweep returns the table as data", async () => {
+  const out = join(folder, "library");
+  const started: string[] = [];
+  const { status, failures, table, report } = await runSweep(
+    { file, out, jobs: 2, estimate: false },
+    { onItemStart: (item) => started.push(formatWorkItem(item)) },
+  );
+  expect({ status, failures, report }).toEqual({ status: "done", failures: [], report: join(out, "report.html") });
+  expect(started).toHaveLength(4);
+  expect(table).toEqual(readTable(out));
+  expect(table).toEqual(readTable(join(folder, "whole")));
+  await expect(runSweep({ file, out, estimate: false })).rejects.toThrow(/already contains a sweep/);
 });
 
 it("rejects a second sweep in the same folder without --resume", () => {

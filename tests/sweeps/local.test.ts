@@ -60,6 +60,7 @@ describe("a sweep on this host", () => {
     expect(failures).toEqual([
       {
         item: { kind: "train", run: failed },
+        state: "failed",
         error: "The disk is full. Free some space.",
         command: `temper worker ${requestPath} ${join(folder, "requests", "train.result.json")}`,
         log: join(folder, "log.txt"),
@@ -72,8 +73,13 @@ describe("a sweep on this host", () => {
 
   it("reports a worker that ends without a result, with its signal and its log", async () => {
     fake({});
-    const [failure] = await runLocally(out, plan, { jobs: 1, program: [process.execPath, "--eval", "process.exit(3)"] });
-    expect(failure?.error).toMatch(/^The worker process ended without a result \(exit code 3\)\. Its log is .*log\.txt\.$/);
+    const [failure] = await runLocally(out, plan, {
+      jobs: 1,
+      program: [process.execPath, "--eval", "process.exit(3)"],
+    });
+    expect(failure?.error).toMatch(
+      /^The worker process ended without a result \(exit code 3\)\. Its log is .*log\.txt\.$/,
+    );
   });
 
   it("does not repeat finished runs", async () => {
@@ -169,7 +175,7 @@ describe("a sweep on this host", () => {
       { analysis: "interpolation", points: 5, out: join(first!, "analysis", "2") },
     ]);
     // The consistency of two passes is a property of one run.
-    expect(works.slice(2).map((work) => (work?.request as { runs: string[] }).runs)).toEqual(
+    expect(works.slice(2).map((work) => (work!.request as { runs: string[] }).runs)).toEqual(
       plan.cells.flatMap(({ points }) => points[0]!.runs.map((run) => [getRunFolder(at, run)])),
     );
     expect(calls().filter(({ kind }) => kind === "analyze")).toHaveLength(6);

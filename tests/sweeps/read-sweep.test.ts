@@ -114,11 +114,7 @@ profiles:
     ["an empty list", "grid:\n  train.epochs: []\n", /:4:3: grid\.train\.epochs: expected at least one value/],
     ["a value instead of a list", "grid: { train.epochs: 3 }\n", /:3:9: .*expected a list of values, received 3/],
     ["no seeds", "seeds: []\n", /:3:1: seeds: expected at least one seed/],
-    [
-      "a repeated seed",
-      "seeds: [0, 3, 0]\n",
-      /sweep-\d+\.yaml:3:15: seeds\[2\]: expected each seed once, received 0/,
-    ],
+    ["a repeated seed", "seeds: [0, 3, 0]\n", /sweep-\d+\.yaml:3:15: seeds\[2\]: expected each seed once, received 0/],
     [
       "an unknown metric to select by",
       "grid: { train.epochs: [1, 2] }\nselect: { metric: acuracy }\n",
@@ -290,7 +286,9 @@ profiles: { small: { grid: { train.learningRate: null }, maxLength: 32 } }
     const config = await readCell({ row: "rose", column: "b", seed: 4, set });
     const { cells, runs } = await read(text);
     const cell = cells.find(({ row, column }) => row === "rose" && column === "b");
-    const point = cell?.points.find(({ values }) => Object.values(values).includes(2e-5) && Object.values(values).includes(0.6));
+    const point = cell?.points.find(
+      ({ values }) => Object.values(values).includes(2e-5) && Object.values(values).includes(0.6),
+    );
     expect(config).toEqual(runs.get(point!.runs[1]!));
     expect(config).toMatchObject({ task: "rte", seed: 4, train: { epochs: 2, learningRate: 2e-5 } });
   });
@@ -312,14 +310,11 @@ profiles: { small: { grid: { train.learningRate: null }, maxLength: 32 } }
     await expect(readCell({ ...cell, set: ["maxTrainSamples=many"] })).rejects.toThrow(/^--set: maxTrainSamples: /);
   });
 
-  it("is named by a row of the table if nothing is selected", async () => {
-    const content = `${base}methods: [ascc]\ngrid: { methods.ascc.beta: [1, 4] }\n`;
-    expect((await readCell({ row: "beta 4" }, content)).methods).toEqual([{ name: "ascc", options: { beta: 4 } }]);
-  });
-
   it("must exist", async () => {
     await expect(readCell({ column: "a" })).rejects.toThrow(/pass --row\. The rows are plain, rose\./);
-    await expect(readCell({ row: "ros", column: "a" })).rejects.toThrow(/--row: there is no row ros.*did you mean "rose"/);
+    await expect(readCell({ row: "ros", column: "a" })).rejects.toThrow(
+      /--row: there is no row ros.*did you mean "rose"/,
+    );
     await expect(readCell({ row: "plain", column: "c" })).rejects.toThrow(/--column: there is no column c/);
   });
 });

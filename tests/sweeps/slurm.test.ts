@@ -5,7 +5,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { beforeAll, describe, expect, it } from "vitest";
 import { buildIfStale } from "../cli/built.js";
 import { temporaryFolder } from "../temporary.js";
-import { startTemper, readTable, temper, writeTinySweep } from "./tiny-sweep.js";
+import { readTable, startTemper, temper, writeTinySweep } from "./tiny-sweep.js";
 
 const cluster = process.env.TEMPER_TEST_SLURM === "1";
 const minutes = 60_000;

@@ -5,12 +5,7 @@ import { studentQuantile } from "../../src/evaluation/special-functions.js";
 import { wilsonInterval } from "../../src/evaluation/statistics.js";
 import { getPublishedValue, hasDisjointIntervals, readPublishedTable } from "../../src/sweeps/published-results.js";
 import { addPublishedNumbers, toCsv, toMarkdown } from "../../src/sweeps/render-table.js";
-import {
-  addSignificanceTests,
-  averageCells,
-  computeCell,
-  type ResultsTable,
-} from "../../src/sweeps/table.js";
+import { addSignificanceTests, averageCells, computeCell, type ResultsTable } from "../../src/sweeps/table.js";
 import { temporaryFolder } from "../temporary.js";
 
 const folder = temporaryFolder();

@@ -114,14 +114,16 @@ async function sweep(io: Io, request: SweepRequest, options: SweepCommandOptions
     progress.end();
     unlisten();
   });
-  if (status === "submitted") return void (quiet || io.stderr.write(`Follow the jobs with: ${formatResumeCommand()}\n`));
+  if (status === "submitted")
+    return void (quiet || io.stderr.write(`Follow the jobs with: ${formatResumeCommand()}\n`));
   if (status === "interrupted") {
     const outcome = backend === "slurm" ? "The jobs continue. Follow them" : "Stopped; finished work is kept. Continue";
     io.stderr.write(`\n${outcome} with: ${formatResumeCommand()}\n`);
     throw new ExitCode(interruptedExitCode);
   }
   await (json ? printJson(io, table) : write(io.stdout, toMarkdown(table!)));
-  if (!quiet) io.stderr.write(`Table: ${join(out, "table.md")}, .csv and .json${report ? `\nReport: ${report}` : ""}\n`);
+  if (!quiet)
+    io.stderr.write(`Table: ${join(out, "table.md")}, .csv and .json${report ? `\nReport: ${report}` : ""}\n`);
   for (const { item, error, command, log } of failures)
     await write(
       io.stderr,
@@ -142,7 +144,9 @@ function createEstimateProgress(io: Io, { quiet }: SweepCommandOptions): Progres
 
 async function printPlan(io: Io, request: SweepRequest, options: SweepCommandOptions): Promise<void> {
   const estimating = createEstimateProgress(io, options);
-  const planned = await planSweep(request, { onEstimateProgress: (done) => estimating.update(done) }).finally(estimating.end);
+  const planned = await planSweep(request, { onEstimateProgress: (done) => estimating.update(done) }).finally(
+    estimating.end,
+  );
   const { out, plan, unfinished, estimate } = planned;
   if (options.json) return printJson(io, { out, ...plan, unfinished: unfinished.length, estimate });
   const rows = plan.cells.map(({ row, column, points }) => [

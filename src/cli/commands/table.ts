@@ -21,9 +21,7 @@ export function define(command: Command, io: Io): void {
     .argument("<folder...>", "sweep folders, run folders, or folders of runs")
     .option("--paper", "add the published numbers, with their confidence intervals")
     .addOption(
-      new Option("--format <name>", "output format")
-        .choices(["markdown", "csv"] as const)
-        .default("markdown" as const),
+      new Option("--format <name>", "output format").choices(["markdown", "csv"] as const).default("markdown" as const),
     )
     .addOption(jsonOption("print the tables as JSON"))
     .addHelpText(
@@ -60,8 +58,6 @@ async function withPublishedTable(
 ): Promise<{ table: ResultsTable; published: PublishedTable | null }> {
   if (!paper) return { table, published: null };
   if (table.publishedTable === null)
-    throw new UserError(
-      `--paper: ${table.title} has no published table. Set publishedTable in the sweep file, as the files in experiments/ do.`,
-    );
+    throw new UserError(`--paper: ${table.title} has no published table. Set publishedTable in the sweep file.`);
   return { table, published: await readPublishedTable(table.publishedTable) };
 }
