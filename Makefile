@@ -34,7 +34,7 @@ test: setup ## run the test suite (no GPU needed)
 	@node_modules/.bin/vitest run
 
 test-slurm: export TEMPER_TEST_SLURM := 1
-test-slurm: setup ## run sweeps through a real Slurm on this machine (installs it, as root)
+test-slurm: setup ## run sweeps on a real Slurm cluster on this host (installs Slurm, as root)
 	@node scripts/slurm-cluster.mjs node_modules/.bin/vitest run tests/sweeps/slurm.test.ts
 
 lint: packages ## formatter, linter and type checker, with zero warnings

@@ -1,5 +1,5 @@
-// A real Slurm on this machine for as long as a command runs: node scripts/slurm-cluster.mjs COMMAND…
-// As root, on Debian. Everything it writes lies in a temporary folder; what was installed stays.
+// Starts a real Slurm cluster on this host while a command runs: node scripts/slurm-cluster.mjs COMMAND…
+// It needs root on Debian. All its files are in a temporary folder; installed packages stay.
 import { spawn, spawnSync } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -19,21 +19,21 @@ function fail(message) {
 }
 
 function install() {
-  const isThere = () => programs.every((program) => findOnPath(program, process.env));
-  if (isThere()) return;
+  const isInstalled = () => programs.every((program) => findOnPath(program, process.env));
+  if (isInstalled()) return;
   if (process.getuid?.() !== 0)
-    fail(`installing ${packages.join(" and ")} needs root: run it as root, or install them first`);
+    fail(`installing ${packages.join(" and ")} needs root. Run it as root, or install them first.`);
   const apt = (/** @type {string[]} */ ...args) =>
     spawnSync("apt-get", args, { stdio: ["ignore", 2, 2], env: { ...process.env, DEBIAN_FRONTEND: "noninteractive" } })
       .status === 0;
-  const get = () => apt("install", "-y", "--no-install-recommends", ...packages);
-  if (!get() && !(apt("update") && get())) fail("apt-get failed; its lines are above");
-  if (!isThere())
-    fail(`after the installation of ${packages.join(" and ")} some of ${programs.join(", ")} are still missing`);
+  const installPackages = () => apt("install", "-y", "--no-install-recommends", ...packages);
+  if (!installPackages() && !(apt("update") && installPackages())) fail("apt-get failed; its output is above.");
+  if (!isInstalled())
+    fail(`some of ${programs.join(", ")} are missing after the installation of ${packages.join(" and ")}.`);
 }
 
-/** Two slots of one machine, no accounting. @param {string} folder */
-function configuration(folder) {
+/** One node with two CPUs, without accounting. @param {string} folder */
+function createConfig(folder) {
   const host = hostname().split(".")[0];
   return `ClusterName=temper
 SlurmctldHost=${host}(127.0.0.1)
@@ -59,9 +59,9 @@ PartitionName=temper Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 }
 
 install();
-if (process.getuid?.() !== 0) fail("Slurm's daemons need root");
+if (process.getuid?.() !== 0) fail("the daemons of Slurm need root.");
 const command = process.argv.slice(2);
-if (command.length === 0) fail("expected a command to run: node scripts/slurm-cluster.mjs COMMAND…");
+if (command.length === 0) fail("expected a command: node scripts/slurm-cluster.mjs COMMAND…");
 const folder = mkdtempSync(join(tmpdir(), "temper-slurm-"));
 const environment = { ...process.env, SLURM_CONF: join(folder, "slurm.conf") };
 /** @type {import("node:child_process").ChildProcess[]} */
@@ -86,22 +86,22 @@ async function stop() {
 
 async function startCluster() {
   for (const name of ["state", "spool"]) mkdirSync(join(folder, name));
-  writeFileSync(environment.SLURM_CONF, configuration(folder));
+  writeFileSync(environment.SLURM_CONF, createConfig(folder));
   writeFileSync(join(folder, "munge.key"), randomBytes(128), { mode: 0o400 });
-  const at = (/** @type {string} */ name) => join(folder, name);
+  const getPath = (/** @type {string} */ name) => join(folder, name);
   start(
     "munged",
     "--foreground",
     "--force",
-    `--key-file=${at("munge.key")}`,
-    `--socket=${at("munge.socket")}`,
-    `--pid-file=${at("munged.pid")}`,
-    `--log-file=${at("munged.log")}`,
-    `--seed-file=${at("munged.seed")}`,
+    `--key-file=${getPath("munge.key")}`,
+    `--socket=${getPath("munge.socket")}`,
+    `--pid-file=${getPath("munged.pid")}`,
+    `--log-file=${getPath("munged.log")}`,
+    `--seed-file=${getPath("munged.seed")}`,
   );
   await delay(1000);
-  start("slurmctld", "-D", "-c", "-L", at("slurmctld.log"));
-  start("slurmd", "-D", "-L", at("slurmd.log"));
+  start("slurmctld", "-D", "-c", "-L", getPath("slurmctld.log"));
+  start("slurmd", "-D", "-L", getPath("slurmd.log"));
   for (let i = 0; i < startSeconds; i++) {
     await delay(1000);
     const { stdout } = spawnSync("sinfo", ["--noheader", "--format=%T"], { env: environment, encoding: "utf8" });
@@ -109,18 +109,18 @@ async function startCluster() {
   }
   for (const name of ["munged.log", "slurmctld.log", "slurmd.log"]) {
     try {
-      console.error(`${name}:\n${readFileSync(at(name), "utf8").split("\n").slice(-15).join("\n")}`);
+      console.error(`${name}:\n${readFileSync(getPath(name), "utf8").split("\n").slice(-15).join("\n")}`);
     } catch {
-      console.error(`${name}: none was written`);
+      console.error(`${name}: not written`);
     }
   }
-  throw new Error(`Slurm was not ready after ${startSeconds} seconds; the ends of its logs are above`);
+  throw new Error(`Slurm was not ready after ${startSeconds} seconds. The ends of its logs are above.`);
 }
 
 let code = 1;
 try {
   await startCluster();
-  console.error("Slurm runs: one node, two slots");
+  console.error("Slurm is running: one node, two CPUs");
   const child = spawn(command[0] ?? "", command.slice(1), { env: environment, stdio: "inherit" });
   for (const signal of ["SIGINT", "SIGTERM"]) process.on(signal, () => child.kill("SIGTERM"));
   code = await new Promise((resolve) => child.once("exit", (status) => resolve(status ?? 1)));

@@ -111,7 +111,8 @@ export async function runAttack(options: RunAttackOptions): Promise<void> {
   }
 }
 
-function getTimingPath(journalPath: string): string {
+/** The file next to a journal that has its timing. */
+export function getTimingPath(journalPath: string): string {
   return `${journalPath.replace(/\.jsonl$/, "")}.timing.json`;
 }
 

@@ -58,8 +58,8 @@ const commands: readonly { name: string; summary: string; hidden?: true; load():
     load: () => import("./commands/table.js"),
   },
   {
-    name: "work",
-    summary: "work on one entry of a sweep's job",
+    name: "worker",
+    summary: "execute one request of a sweep",
     hidden: true,
     load: () => import("./commands/worker.js"),
   },

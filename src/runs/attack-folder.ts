@@ -1,8 +1,9 @@
 import { mkdirSync } from "node:fs";
-import { readdir } from "node:fs/promises";
+import { readdir, rm } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { z } from "zod";
 import { parseHeader, readJournalEntries } from "../attacks/journal.js";
+import { getTimingPath } from "../attacks/run-attack.js";
 import { UserError } from "../errors.js";
 import {
   type AttackSuiteSummary,
@@ -44,6 +45,12 @@ export interface AttackFolder {
 /** Path of an attack's journal. */
 export function getJournalPath(folder: string, attack: string): string {
   return join(folder, `${attack}${journalSuffix}`);
+}
+
+/** Removes an attack's journal, so that the attack starts over. */
+export async function removeJournal(folder: string, attack: string): Promise<void> {
+  const path = getJournalPath(folder, attack);
+  for (const file of [path, getTimingPath(path)]) await rm(file, { force: true });
 }
 
 /** The journals in a folder, by attack, whether they have results or not. Other files are skipped. */

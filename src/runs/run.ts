@@ -1,5 +1,5 @@
 import { accessSync, constants, existsSync, mkdirSync, readdirSync, rmdirSync, rmSync, statfsSync } from "node:fs";
-import { readdir, readFile, rm } from "node:fs/promises";
+import { open, readdir, readFile, rm } from "node:fs/promises";
 import { basename, dirname, extname, join, resolve } from "node:path";
 import { stringify } from "yaml";
 import { z } from "zod";
@@ -36,6 +36,7 @@ const files = {
   attacks: "attacks",
   analysis: "analysis",
   tensorboard: "tensorboard",
+  requests: "requests",
   log: "log.txt",
   lock: "run.lock",
 } as const;
@@ -68,6 +69,9 @@ export interface SavedFigure {
   /** What the analysis says about it; null if its data cannot be read. */
   readonly summary: string | null;
 }
+
+/** How many bytes at the end of events.jsonl contain the last event. */
+const eventTailBytes = 4096;
 
 /** Depth of the search for runs: runs/TASK/METHOD/seed0. */
 const maxSearchDepth = 3;
@@ -140,7 +144,7 @@ export class Run {
 
   /** The path of one of the run's files. */
   path(file: RunFile): string {
-    return join(this.folder, files[file]);
+    return getRunPath(this.folder, file);
   }
 
   /** The methods in one word, for tables and file names. */
@@ -175,11 +179,31 @@ export class Run {
 
   /** The results of a finished run; null before. */
   results(): Promise<Results | null> {
-    return this.#readJson("results", resultsSchema, "the run's results");
+    return readResults(this.folder);
   }
 
   async events(): Promise<RunEvent[]> {
     return (await this.#readLines("events", eventSchema, "the run's events")) as RunEvent[];
+  }
+
+  /** How many of its steps a run has done; null before the first one. Reads only the end of the events. */
+  async progress(): Promise<{ readonly step: number; readonly steps: number } | null> {
+    try {
+      const [status, file] = await Promise.all([this.status(), open(this.path("events"), "r")]);
+      try {
+        const { size } = await file.stat();
+        const start = Math.max(0, size - eventTailBytes);
+        const { buffer, bytesRead } = await file.read(Buffer.alloc(size - start), 0, size - start, start);
+        // The last line may be incomplete.
+        const line = buffer.toString("utf8", 0, bytesRead).split("\n").at(-2) ?? "";
+        const { step } = eventSchema.parse(JSON.parse(line));
+        return { step, steps: status?.steps ?? step };
+      } finally {
+        await file.close();
+      }
+    } catch {
+      return null;
+    }
   }
 
   /** How long each optimizer step took, and over how many examples. */
@@ -284,7 +308,7 @@ export class RunWriter {
   }
 
   path(file: RunFile): string {
-    return join(this.folder, files[file]);
+    return getRunPath(this.folder, file);
   }
 
   /** The run as it is on disk; null before its config is written. */
@@ -339,6 +363,17 @@ export class RunWriter {
   #contents(): string[] {
     return readdirSync(this.folder).filter((name) => name !== files.lock);
   }
+}
+
+/** The path of one of the files of a run folder, whether the run has started or not. */
+export function getRunPath(folder: string, file: RunFile): string {
+  return join(folder, files[file]);
+}
+
+/** The results in a run folder; null before the run has finished. */
+export async function readResults(folder: string): Promise<Results | null> {
+  const path = getRunPath(folder, "results");
+  return (await exists(path)) ? validate(resultsSchema, await readJson(path, "the run's results"), path) : null;
 }
 
 /** Writes the config of a run that a sweep plans, unless the folder has one. */

@@ -1,50 +1,123 @@
-import type { SweepCell } from "./expand.js";
-import { type MetricValue, readMetrics } from "./metrics.js";
+import { stat } from "node:fs/promises";
+import { UserError } from "../errors.js";
+import { isBetter } from "../evaluation/metric-table.js";
+import { mean } from "../evaluation/statistics.js";
+import type { Results } from "../runs/results.js";
+import { getRunPath, Run, readResults } from "../runs/run.js";
+import type { GridPoint, SweepCell } from "./expand.js";
 import { getRunFolder, type SweepPlan } from "./plan.js";
-import { selectBest } from "./select-best.js";
 import {
   addSignificanceTests,
   averageCells,
-  computeCell,
+  computeCells,
+  getMetric,
   type ResultsTable,
   type TableCell,
   type TableRow,
 } from "./table.js";
 
-/** The measures of the columns that are means over others. */
+/** The combination that a cell shows. */
+interface SelectedConfig {
+  readonly point: GridPoint;
+  /** How many other combinations could not be compared because a run of theirs has no results. */
+  readonly missing: number;
+}
+
+/**
+ * Selects the combination with the best validation metric, averaged over the seeds. The first of
+ * equal ones wins. Null if no combination is complete.
+ */
+export async function selectBest(out: string, plan: SweepPlan, cell: SweepCell): Promise<SelectedConfig | null> {
+  const { select } = plan.settings;
+  let best: { point: GridPoint; value: number } | null = null;
+  let missing = 0;
+  for (const point of cell.points) {
+    const results = await readPointResults(out, point);
+    if (!results) {
+      missing++;
+      continue;
+    }
+    const value =
+      select && cell.points.length > 1 ? mean(results.map((each) => getValidationMetric(each, select.metric))) : 0;
+    if (!best || isBetter(select?.metric ?? "", value, best.value)) best = { point, value };
+  }
+  return best && { point: best.point, missing };
+}
+
+function getValidationMetric({ validation, task }: Results, metric: string): number {
+  if (!validation)
+    throw new UserError(`select: the task ${task} has no validation split. Remove select, or add a validation split.`);
+  const value = validation[metric];
+  if (value === undefined)
+    throw new UserError(`select.metric: expected one of ${Object.keys(validation).join(", ")}, received ${metric}.`);
+  return value;
+}
+
+/**
+ * Results by folder, with the time of their file. A sweep in progress asks for the same results
+ * again and again.
+ */
+const cachedResults = new Map<string, { readonly time: number; readonly results: Results }>();
+
+async function readCachedResults(folder: string): Promise<Results | null> {
+  const time = (await stat(getRunPath(folder, "results")).catch(() => null))?.mtimeMs;
+  if (time === undefined) return null;
+  const cached = cachedResults.get(folder);
+  if (cached?.time === time) return cached.results;
+  const results = await readResults(folder);
+  if (results) cachedResults.set(folder, { time, results });
+  return results;
+}
+
+async function readPointResults(out: string, point: GridPoint): Promise<Results[] | null> {
+  const all: Results[] = [];
+  for (const run of point.runs) {
+    const results = await readCachedResults(getRunFolder(out, run));
+    if (!results) return null;
+    all.push(results);
+  }
+  return all;
+}
+
+/** The metrics of the columns that are means over others. */
 const averageMetrics = { mean: "mean", drop: "drop" } as const;
 
-/** Draws a sweep's table from its run folders; what is not finished is left out and said. */
+/** Collects a sweep's table from its run folders. The notes say what is not finished. */
 export async function collectResults(out: string, plan: SweepPlan): Promise<ResultsTable> {
-  const { settings, measures } = plan;
+  const { settings, metrics } = plan;
   const notes: string[] = [];
   const rows: TableRow[] = [];
   for (const { id, title } of plan.rows) {
     const cells: Record<string, TableCell> = {};
-    const chosen: Record<string, Readonly<Record<string, unknown>>> = {};
+    const selected: Record<string, Readonly<Record<string, unknown>>> = {};
     for (const cell of plan.cells.filter((each) => each.row === id)) {
-      const found = await readCell(out, plan, cell, notes);
-      if (Object.keys(found.values).length > 0) chosen[cell.column] = found.values;
-      for (const [measure, value] of found.cells) cells[`${cell.column}/${measure}`] = value;
+      const { values, cells: found } = await readCell(out, plan, cell, notes);
+      if (Object.keys(values).length > 0) selected[cell.column] = values;
+      for (const [metric, value] of found) cells[`${cell.column}/${metric}`] = value;
     }
-    rows.push({ id, title, cells: { ...filterMetrics(cells, measures), ...computeAverages(plan, cells) }, chosen });
+    const shown = Object.entries(cells).filter(([key]) => metrics.includes(getMetric(key)));
+    rows.push({ id, title, cells: { ...Object.fromEntries(shown), ...computeAverages(plan, cells) }, selected });
   }
-  const averages = Object.keys(settings.averages).map((id) => ({ id, title: id, measures: listAverageNames(plan) }));
+  const averages = Object.keys(settings.averages).map((id) => ({
+    id,
+    title: id,
+    metrics: [averageMetrics.mean, ...(settings.evaluation.advglue ? [averageMetrics.drop] : [])],
+  }));
   return {
-    format: 1,
+    format: 2,
     name: plan.name,
     title: settings.title,
     profile: plan.profile,
-    paper: settings.publishedTable,
+    publishedTable: settings.publishedTable,
     baseline: settings.baseline,
     seeds: settings.seeds,
-    columns: [...plan.columns.map((column) => ({ ...column, measures })), ...averages],
+    columns: [...plan.columns.map((column) => ({ ...column, metrics })), ...averages],
     rows: addSignificanceTests(rows, settings.baseline),
     notes,
   };
 }
 
-/** The folders of the runs that the table shows. */
+/** The folders of the runs in the table. */
 export async function listSelectedFolders(out: string, plan: SweepPlan): Promise<string[]> {
   const runs: string[] = [];
   for (const cell of plan.cells) runs.push(...((await selectBest(out, plan, cell))?.point.runs ?? []));
@@ -56,53 +129,40 @@ async function readCell(
   plan: SweepPlan,
   cell: SweepCell,
   notes: string[],
-): Promise<{ values: Readonly<Record<string, unknown>>; cells: [string, TableCell][] }> {
-  const choice = await selectBest(out, plan, cell);
-  if (!choice) {
+): Promise<{ values: Readonly<Record<string, unknown>>; cells: Map<string, TableCell> }> {
+  const selected = await selectBest(out, plan, cell);
+  if (!selected) {
     notes.push(`${cell.row}, ${cell.column}: no results yet`);
-    return { values: {}, cells: [] };
+    return { values: {}, cells: new Map() };
   }
-  if (choice.missing > 0)
+  const { point, missing } = selected;
+  if (missing > 0)
     notes.push(
-      `${cell.row}, ${cell.column}: chosen without ${choice.missing} of ${cell.points.length} combinations, whose runs have no results`,
+      `${cell.row}, ${cell.column}: selected without ${missing} of ${cell.points.length} combinations, ` +
+        "because their runs have no results",
     );
-  const measured: Map<string, MetricValue>[] = [];
-  for (const [i, run] of choice.point.runs.entries())
-    measured.push(await readMetrics(getRunFolder(out, run), choice.results[i]!));
-  const names = new Set(measured.flatMap((each) => [...each.keys()]));
-  const cells = [...names].flatMap((name): [string, TableCell][] => {
-    const value = computeCell(measured.map((each) => each.get(name) ?? null));
-    return value ? [[name, value]] : [];
-  });
-  return { values: choice.point.values, cells };
+  const measured = [];
+  for (const run of point.runs) measured.push(await (await Run.open(getRunFolder(out, run))).metrics());
+  return { values: point.values, cells: computeCells(measured) };
 }
 
-function filterMetrics(
-  cells: Readonly<Record<string, TableCell>>,
-  measures: readonly string[],
-): Record<string, TableCell> {
-  return Object.fromEntries(
-    Object.entries(cells).filter(([key]) => measures.includes(key.slice(key.lastIndexOf("/") + 1))),
-  );
-}
-
-/** ROSE's averages: over all accuracies of the columns, and over the drops from GLUE to AdvGLUE. */
+/**
+ * The averages of ROSE's tables: over all accuracies of the columns, and over the drops from GLUE
+ * to AdvGLUE.
+ */
 function computeAverages(
-  { settings, measures }: SweepPlan,
+  { settings, metrics }: SweepPlan,
   cells: Readonly<Record<string, TableCell>>,
 ): Record<string, TableCell> {
-  const found: Record<string, TableCell> = {};
-  const accuracies = measures.filter((measure) => measure !== averageMetrics.drop);
+  const averages: Record<string, TableCell> = {};
+  const accuracies = metrics.filter((metric) => metric !== averageMetrics.drop);
   for (const [name, columns] of Object.entries(settings.averages)) {
-    const over = (list: readonly string[]): TableCell | null =>
-      averageCells(columns.flatMap((column) => list.map((measure) => cells[`${column}/${measure}`])));
-    const [all, drop] = [over(accuracies), settings.evaluation.advglue ? over([averageMetrics.drop]) : null];
-    if (all) found[`${name}/${averageMetrics.mean}`] = all;
-    if (drop) found[`${name}/${averageMetrics.drop}`] = drop;
+    const average = (list: readonly string[]): TableCell | null =>
+      averageCells(columns.flatMap((column) => list.map((metric) => cells[`${column}/${metric}`])));
+    const all = average(accuracies);
+    const drop = settings.evaluation.advglue ? average([averageMetrics.drop]) : null;
+    if (all) averages[`${name}/${averageMetrics.mean}`] = all;
+    if (drop) averages[`${name}/${averageMetrics.drop}`] = drop;
   }
-  return found;
-}
-
-function listAverageNames({ settings }: SweepPlan): string[] {
-  return [averageMetrics.mean, ...(settings.evaluation.advglue ? [averageMetrics.drop] : [])];
+  return averages;
 }

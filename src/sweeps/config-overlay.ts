@@ -1,37 +1,42 @@
 import { UserError } from "../errors.js";
-import { type RunConfig, toMethodSpecs } from "../runs/config.js";
-
-export type ConfigObject = Record<string, unknown>;
-export type KeyPath = readonly PropertyKey[];
+import { runConfigSchema } from "../runs/config.js";
+import type { ConfigObject, KeyPath } from "../runs/read-config.js";
 
 export function isConfigObject(value: unknown): value is ConfigObject {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** Settings laid over one another, each remembering where in the file it came from. */
+/** Settings merged in layers. Each setting remembers where in the file it came from. */
 export class ConfigOverlay {
   readonly config: ConfigObject = {};
   readonly #origins = new Map<string, KeyPath>();
 
-  /** Lays `patch`, which stands at `from` in the file, over what is there: keys of keys are merged, anything else is replaced. */
-  add(patch: ConfigObject, from: KeyPath): this {
-    this.#merge(this.config, patch, [], from);
+  /**
+   * Merges settings that are at `from` in the file. Objects are merged key by key, other values are
+   * replaced.
+   */
+  add(settings: ConfigObject, from: KeyPath): this {
+    this.#merge(this.config, settings, [], from);
     return this;
   }
 
-  /** Sets one key of a grid. `method.NAME.OPTION` reaches an option of that method in the list. */
-  set(key: string, value: unknown, from: KeyPath, where: (path: KeyPath) => string): this {
+  /** Sets one key. `methods.NAME.OPTION` sets an option of that method in the list. */
+  set(key: string, value: unknown, from: KeyPath, locate: (path: KeyPath) => string): this {
     const parts = key.split(".");
-    if (parts[0] === "method" && parts.length > 1) return this.#setOption(key, parts.slice(1), value, from, where);
-    const patch: ConfigObject = {};
-    let at = patch;
-    for (const part of parts.slice(0, -1)) at = at[part] = {};
-    at[parts.at(-1) as string] = structuredClone(value);
-    this.#merge(this.config, patch, [], from, true);
+    if (parts[0] === "methods" && parts.length > 1)
+      return this.#setMethodOption(key, parts.slice(1), value, from, locate);
+    const settings: ConfigObject = {};
+    let inner = settings;
+    for (const part of parts.slice(0, -1)) {
+      inner[part] = {};
+      inner = inner[part] as ConfigObject;
+    }
+    inner[parts.at(-1) as string] = structuredClone(value);
+    this.#merge(this.config, settings, [], from, true);
     return this;
   }
 
-  /** Where in the file a key of the tree came from. */
+  /** The path in the file that a key of the merged settings came from. */
   getOrigin(path: KeyPath): KeyPath {
     for (let length = path.length; length > 0; length--) {
       const origin = this.#origins.get(path.slice(0, length).join("."));
@@ -40,40 +45,42 @@ export class ConfigOverlay {
     return path;
   }
 
-  #merge(into: ConfigObject, patch: ConfigObject, path: KeyPath, from: KeyPath, whole = false): void {
-    for (const [key, value] of Object.entries(patch)) {
-      const here = [...path, key];
-      const origin = whole ? from : [...from, key];
-      if (isConfigObject(value) && (isConfigObject(into[key]) || whole)) {
+  /** With `isSingleOrigin`, every merged key came from `from` itself instead of a key below it. */
+  #merge(into: ConfigObject, settings: ConfigObject, path: KeyPath, from: KeyPath, isSingleOrigin = false): void {
+    for (const [key, value] of Object.entries(settings)) {
+      const keyPath = [...path, key];
+      const origin = isSingleOrigin ? from : [...from, key];
+      if (isConfigObject(value) && (isConfigObject(into[key]) || isSingleOrigin)) {
         const inner = isConfigObject(into[key]) ? into[key] : {};
         into[key] = inner;
-        this.#merge(inner, value, here, origin, whole);
+        this.#merge(inner, value, keyPath, origin, isSingleOrigin);
         continue;
       }
       into[key] = structuredClone(value);
-      for (const known of this.#origins.keys()) if (known.startsWith(`${here.join(".")}.`)) this.#origins.delete(known);
-      this.#origins.set(here.join("."), origin);
+      const name = keyPath.join(".");
+      for (const known of this.#origins.keys()) if (known.startsWith(`${name}.`)) this.#origins.delete(known);
+      this.#origins.set(name, origin);
     }
   }
 
-  #setOption(
+  #setMethodOption(
     key: string,
     [name, option, ...rest]: readonly string[],
     value: unknown,
     from: KeyPath,
-    where: (path: KeyPath) => string,
+    locate: (path: KeyPath) => string,
   ): this {
-    const list = Array.isArray(this.config.method) ? (this.config.method as RunConfig["methods"]) : [];
-    const choices = toMethodSpecs(list);
-    const index = choices.findIndex((choice) => choice.name === name);
+    const methods = runConfigSchema.shape.methods.safeParse(this.config.methods).data ?? [];
+    const index = methods.findIndex((method) => method.name === name);
     if (name === undefined || option === undefined || index < 0 || rest.length > 0)
       throw new UserError(
-        `${where(from)}: ${key}: expected method.NAME.OPTION with a method of the list, which has ${choices.map((choice) => choice.name).join(", ") || "none"}`,
+        `${locate(from)}: ${key}: expected methods.NAME.OPTION with a method of the list. ` +
+          `The methods are ${methods.map((method) => method.name).join(", ") || "none"}.`,
       );
-    this.config.method = choices.map((choice, i) => ({
-      [choice.name]: i === index ? { ...choice.options, [option]: value } : { ...choice.options },
+    this.config.methods = methods.map((method, i) => ({
+      [method.name]: i === index ? { ...method.options, [option]: value } : method.options,
     }));
-    this.#origins.set(["method", index, name, option].join("."), from);
+    this.#origins.set(["methods", index, name, option].join("."), from);
     return this;
   }
 }

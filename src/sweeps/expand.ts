@@ -1,26 +1,28 @@
 import { createHash } from "node:crypto";
+import { consistency } from "../analysis/consistency.js";
 import { didYouMean } from "../did-you-mean.js";
 import { UserError } from "../errors.js";
+import { inconsistencyPrefix } from "../evaluation/metric-table.js";
 import { metrics } from "../evaluation/metrics.js";
-import { createMethods } from "../methods/index.js";
-import { type RunConfig, toMethodSpecs } from "../runs/config.js";
-import { computeConfigIdentity } from "../runs/config-identity.js";
-import { getMethodName, getTaskName } from "../runs/names.js";
-import { resolveRunConfig } from "../runs/read-config.js";
-import { listBestModelMetrics } from "../train/evaluate.js";
-import { ConfigOverlay, type KeyPath } from "./config-overlay.js";
-import { advglueMetrics, inconsistencyPrefix } from "./evaluation-commands.js";
-import type { SweepFile } from "./read-sweep.js";
+import { listBestModelMetrics, loadMethods, resolveMethods } from "../methods/index.js";
+import { formatMethodNames, type RunConfig } from "../runs/config.js";
+import { formatConfigIdentity } from "../runs/config-identity.js";
+import { type KeyPath, parseAssignment, resolveRunConfig } from "../runs/read-config.js";
+import { formatTaskName } from "../runs/run.js";
+import { ConfigOverlay } from "./config-overlay.js";
+import { checkName, readSweep, type SweepFile, type SweepSource, setFlag } from "./read-sweep.js";
 import type { Grid } from "./schema.js";
 
-/** One combination of a grid's values, with a run for each seed. */
+type GridValues = Readonly<Record<string, unknown>>;
+
+/** One combination of a grid's values, with one run per seed. */
 export interface GridPoint {
-  readonly values: Readonly<Record<string, unknown>>;
+  readonly values: GridValues;
   /** Names of runs, in the order of the seeds. */
   readonly runs: readonly string[];
 }
 
-/** A row in a column: the combinations of which one is chosen, or the only one. */
+/** One row in one column: the combinations to select from, or the only one. */
 export interface SweepCell {
   readonly row: string;
   readonly column: string;
@@ -30,134 +32,201 @@ export interface SweepCell {
 /** A sweep with all its runs. */
 export interface ExpandedSweep {
   readonly cells: readonly SweepCell[];
-  /** Every run once, by its name: two cells may share runs. */
+  /** Every run once, by its name. Two cells may share runs. */
   readonly runs: ReadonlyMap<string, RunConfig>;
   readonly rows: readonly { readonly id: string; readonly title: string }[];
   readonly columns: readonly { readonly id: string; readonly title: string }[];
-  readonly measures: readonly string[];
+  readonly metrics: readonly string[];
 }
 
-/** More runs than this are started only on purpose. */
-export const maxUnconfirmedRuns = 1000;
-
-/** How many runs a sweep names; those that cells share are counted each time. */
+/** How many runs a sweep names. Runs that cells share count once per cell. */
 export function countRuns({ settings: { rows, columns, grid, seeds } }: SweepFile): number {
-  const size = (all: Grid): number => Object.values(all).reduce((product, values) => product * values.length, 1);
-  const points = Object.values(rows).reduce((sum, row) => sum + size({ ...grid, ...row.grid }), 0);
+  const countPoints = (keys: Grid): number => Object.values(keys).reduce((product, { length }) => product * length, 1);
+  const points = Object.values(rows).reduce((sum, row) => sum + countPoints({ ...grid, ...row.grid }), 0);
   return points * Object.keys(columns).length * seeds.length;
 }
 
-/** All runs of a sweep, each checked; a mistake is named by its place in the file. */
-export function expandSweep(sweep: SweepFile): ExpandedSweep {
-  const { rows, columns, grid, seeds, select } = sweep.settings;
+/** Lists and checks all runs of a sweep. Mistakes are reported with their place in the file. */
+export async function expandSweep(sweep: SweepFile): Promise<ExpandedSweep> {
+  const { rows, columns, seeds, select } = sweep.settings;
   const runs = new Map<string, RunConfig>();
   const cells: SweepCell[] = [];
-  const shown: { id: string; title: string }[] = [];
-  for (const [row, { title = row, grid: ownGrid, columns: inColumns = {}, ...settings }] of Object.entries(rows)) {
-    const own = ownGrid ?? {};
-    const combinations = expandGrid({ ...grid, ...own });
-    const getOrigin = (key: string): KeyPath => (key in own ? ["rows", row, "grid", key] : ["grid", key]);
-    for (const [column, { title: _, ...columnSettings }] of Object.entries(columns)) {
-      const points = combinations.map((values): GridPoint => {
-        const names = seeds.map((seed) => {
-          const overlay = new ConfigOverlay()
-            .add(sweep.baseConfig, [])
-            .add(columnSettings, ["columns", column])
-            .add(settings, ["rows", row]);
-          overlay.add(inColumns[column] ?? {}, ["rows", row, "columns", column]);
-          for (const [key, value] of Object.entries(values)) overlay.set(key, value, getOrigin(key), sweep.locate);
-          const config = resolveRunConfig({ ...overlay.config, seed }, (path) => sweep.locate(overlay.getOrigin(path)));
+  const tableRows: { id: string; title: string }[] = [];
+  for (const [row, { title = row }] of Object.entries(rows)) {
+    const combinations = expandGrid(getGrid(sweep, row));
+    const isSingle = select !== null || combinations.length === 1;
+    for (const column of Object.keys(columns)) {
+      const points: GridPoint[] = [];
+      for (const values of combinations) {
+        const names: string[] = [];
+        for (const seed of seeds) {
+          const config = await createCellConfig(sweep, row, column, values, seed);
           const name = createRunName(config);
           runs.set(name, config);
-          return name;
-        });
-        return { values, runs: names };
-      });
-      if (select || points.length === 1) cells.push({ row, column, points });
-      else cells.push(...points.map((point) => ({ row: formatRowName(row, point), column, points: [point] })));
+          names.push(name);
+        }
+        points.push({ values, runs: names });
+      }
+      if (isSingle) cells.push({ row, column, points });
+      else cells.push(...points.map((point) => ({ row: formatRowName(row, point.values), column, points: [point] })));
     }
-    if (select || combinations.length === 1) shown.push({ id: row, title });
+    if (isSingle) tableRows.push({ id: row, title });
     else
-      shown.push(
-        ...combinations.map((values) => ({
-          id: formatRowName(row, { values }),
-          title: formatRowName(title, { values }),
-        })),
+      tableRows.push(
+        ...combinations.map((values) => ({ id: formatRowName(row, values), title: formatRowName(title, values) })),
       );
   }
-  checkSelectionMetric(sweep, cells, runs);
+  await checkSelectionMetric(sweep, cells, runs);
   return {
     cells,
     runs,
-    rows: shown,
+    rows: tableRows,
     columns: Object.entries(columns).map(([id, { title = id }]) => ({ id, title })),
-    measures: resolveTableMetrics(sweep),
+    metrics: resolveTableMetrics(sweep),
   };
 }
 
-/** The metric that chooses must be one of every combination that it chooses among: which there are depends on the methods. */
-function checkSelectionMetric(
-  { settings: { select }, locate: place }: SweepFile,
-  cells: readonly SweepCell[],
-  runs: ReadonlyMap<string, RunConfig>,
-): void {
-  if (!select) return;
-  const { metric } = select;
-  const listMetrics = ({ runs: [first] }: GridPoint): string[] =>
-    listBestModelMetrics(createMethods(toMethodSpecs(runs.get(first!)!.methods)));
-  const lacking = cells.filter(({ points }) => !points.every((point) => listMetrics(point).includes(metric)));
-  // A cell of one combination has nothing to choose, but a metric that no cell has is a slip.
-  const wrong = lacking.find(({ points }) => points.length > 1 || lacking.length === cells.length);
-  if (!wrong) return;
-  const known = wrong.points.map(listMetrics).find((names) => !names.includes(metric))!;
-  throw new UserError(
-    `${place(["select", "metric"])}: select.metric: expected one of those that row ${wrong.row} in column ${wrong.column} has ` +
-      `(${known.join(", ")}), received ${metric}${didYouMean(metric, known)}`,
-  );
+/** One cell of a sweep. A row, column or seed may be left out if the sweep has only one. */
+export interface SweepCellSource extends SweepSource {
+  readonly row?: string | null | undefined;
+  readonly column?: string | null | undefined;
+  readonly seed?: number | null | undefined;
 }
 
-/** Every combination of a grid's values, the last key varying fastest. */
-function expandGrid(grid: Grid): Record<string, unknown>[] {
-  return Object.entries(grid).reduce<Record<string, unknown>[]>(
+/**
+ * Reads the settings of one run of a sweep. The assignments override everything in the file and
+ * choose the values of the grid.
+ */
+export async function readSweepCell(source: SweepCellSource): Promise<RunConfig> {
+  const { file, profile = null, set = [] } = source;
+  const sweep = await readSweep({ file, profile });
+  const { rows, columns, seeds } = sweep.settings;
+  const pick = (name: string | null | undefined, known: readonly string[], what: string): string => {
+    if (name == null && known.length > 1)
+      throw new UserError(`${file}: pass --${what}. The ${what}s are ${known.join(", ")}.`);
+    if (name != null) checkName(name, known, what, `${file}: --${what}`);
+    return name ?? known[0]!;
+  };
+  const assigned = new Map(set.map(parseAssignment));
+  const row = pick(source.row, Object.keys(rows), "row");
+  const column = pick(source.column, Object.keys(columns), "column");
+  const grid = Object.entries(getGrid(sweep, row)).filter(([key]) => !assigned.has(key));
+  const open = grid.filter(([, values]) => values.length > 1);
+  if (open.length > 0)
+    throw new UserError(
+      `${file}: row ${row} has a grid. Choose a value for each key:\n${open
+        .map(([key, values]) => `  --set ${key}=VALUE with VALUE one of ${values.map(formatYaml).join(", ")}`)
+        .join("\n")}`,
+    );
+  const values = Object.fromEntries(grid.map(([key, [value]]) => [key, value]));
+  return createCellConfig(sweep, row, column, values, source.seed ?? seeds[0]!, assigned);
+}
+
+function formatYaml(value: unknown): string {
+  return typeof value === "string" ? value : JSON.stringify(value);
+}
+
+/**
+ * The settings of one run: the sweep's, then the column's, the row's, the row's in that column, and
+ * the grid's.
+ */
+function createCellConfig(
+  sweep: SweepFile,
+  row: string,
+  column: string,
+  values: GridValues,
+  seed: number,
+  assigned: ReadonlyMap<string, unknown> = new Map(),
+): Promise<RunConfig> {
+  const { title: _, grid: rowGrid, columns: rowColumns = {}, ...rowSettings } = sweep.settings.rows[row]!;
+  const { title: __, ...columnSettings } = sweep.settings.columns[column]!;
+  const overlay = new ConfigOverlay()
+    .add(sweep.baseConfig, [])
+    .add(columnSettings, ["columns", column])
+    .add(rowSettings, ["rows", row])
+    .add(rowColumns[column] ?? {}, ["rows", row, "columns", column]);
+  for (const [key, value] of Object.entries(values)) {
+    const origin: KeyPath = key in (rowGrid ?? {}) ? ["rows", row, "grid", key] : ["grid", key];
+    overlay.set(key, value, origin, sweep.locate);
+  }
+  for (const [key, value] of assigned) overlay.set(key, value, [setFlag], sweep.locate);
+  return resolveRunConfig({ ...overlay.config, seed }, (path) => sweep.locate(overlay.getOrigin(path)));
+}
+
+function getGrid({ settings: { grid, rows } }: SweepFile, row: string): Grid {
+  return { ...grid, ...rows[row]!.grid };
+}
+
+/** Every combination of a grid's values. The last key varies fastest. */
+function expandGrid(grid: Grid): GridValues[] {
+  return Object.entries(grid).reduce<GridValues[]>(
     (all, [key, values]) => all.flatMap((before) => values.map((value) => ({ ...before, [key]: value }))),
     [{}],
   );
 }
 
-/** A row of its own for each combination, where none is selected. */
-function formatRowName(row: string, { values }: Pick<GridPoint, "values">): string {
+/** The name of a row that stands for one combination of a grid. */
+function formatRowName(row: string, values: GridValues): string {
   const settings = Object.entries(values).map(([key, value]) => `${key.replace(/^.*\./, "")} ${JSON.stringify(value)}`);
   return row === "all" ? settings.join(", ") : `${row}, ${settings.join(", ")}`;
 }
 
-/** A name for people and a hash of all that decides the run: the same run has the same folder in every sweep. */
+/**
+ * A readable name with a hash of everything that decides the run, so the same run has the same
+ * folder in every sweep.
+ */
 function createRunName(config: RunConfig): string {
-  const hash = createHash("sha256").update(computeConfigIdentity(config)).digest("hex").slice(0, 10);
-  return `${getTaskName(config)}-${getMethodName(config)}-seed${config.seed}-${hash}`.replace(/[^\w.+-]+/g, "-");
+  const hash = createHash("sha256").update(formatConfigIdentity(config)).digest("hex").slice(0, 10);
+  return `${formatTaskName(config)}-${formatMethodNames(config)}-seed${config.seed}-${hash}`.replace(/[^\w.+-]+/g, "-");
 }
 
-/** What the table shows: what is named, or accuracy and all that is measured afterwards. */
-function resolveTableMetrics({
-  settings: { metrics: measures, evaluation: then },
-  locate: place,
-}: SweepFile): string[] {
-  const attacks = Object.keys(then.attacks);
-  const steps = then.analyses
+/**
+ * Every combination to select from must have the metric. Which metrics there are depends on the
+ * methods.
+ */
+async function checkSelectionMetric(
+  { settings: { select }, locate }: SweepFile,
+  cells: readonly SweepCell[],
+  runs: ReadonlyMap<string, RunConfig>,
+): Promise<void> {
+  if (!select) return;
+  const { metric } = select;
+  const listMetrics = async ({ runs: [first] }: GridPoint): Promise<readonly string[]> =>
+    listBestModelMetrics(resolveMethods(await loadMethods(runs.get(first!)!.methods)));
+  const missing: { cell: SweepCell; known: readonly string[] }[] = [];
+  for (const cell of cells) {
+    const known = (await Promise.all(cell.points.map(listMetrics))).find((names) => !names.includes(metric));
+    if (known) missing.push({ cell, known });
+  }
+  // A cell with one combination selects nothing, but a metric that no cell has is a mistake.
+  const wrong = missing.find(({ cell }) => cell.points.length > 1 || missing.length === cells.length);
+  if (!wrong) return;
+  const { cell, known } = wrong;
+  throw new UserError(
+    `${locate(["select", "metric"])}: select.metric: expected a metric of row ${cell.row} in column ${cell.column} ` +
+      `(${known.join(", ")}), received ${metric}${didYouMean(metric, known)}.`,
+  );
+}
+
+/** The metrics of the table: those that the file names, or accuracy and what `evaluation` adds. */
+function resolveTableMetrics({ settings: { metrics: wanted, evaluation }, locate }: SweepFile): string[] {
+  const attacks = Object.keys(evaluation.attacks);
+  if (wanted === null) return ["accuracy", ...(evaluation.advglue ? ["advglue"] : []), ...attacks];
+  const stepCounts = evaluation.analyses
     .filter(({ kind }) => kind === "consistency")
-    .flatMap(({ options }) => String(options.steps ?? "").split(","));
-  const later = [
-    ...steps.map((count) => `${inconsistencyPrefix}${count}`),
-    ...(then.advglue ? advglueMetrics : []),
+    .flatMap(({ options }) => consistency.request.shape.steps.parse(options.steps));
+  const known = [
+    ...Object.keys(metrics),
+    ...stepCounts.map((steps) => `${inconsistencyPrefix}${steps}`),
+    ...(evaluation.advglue ? ["advglue", "drop"] : []),
     ...attacks,
     ...(attacks.length > 1 ? ["worst-case"] : []),
   ];
-  if (measures === null) return ["accuracy", ...(then.advglue ? ["advglue"] : []), ...attacks];
-  const known = [...Object.keys(metrics), ...later];
-  for (const [i, measure] of measures.entries()) {
-    if (!known.includes(measure))
+  for (const [i, metric] of wanted.entries()) {
+    if (!known.includes(metric))
       throw new UserError(
-        `${place(["measures", i])}: measures[${i}]: expected one of ${known.join(", ")}, received ${measure}`,
+        `${locate(["metrics", i])}: metrics[${i}]: expected one of ${known.join(", ")}, received ${metric}.`,
       );
   }
-  return [...measures];
+  return [...wanted];
 }

@@ -1,11 +1,10 @@
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
-import { stringify } from "yaml";
 import { z } from "zod";
 import { UserError } from "../errors.js";
 import { createFileError, exists, readJson, writeFileAtomic } from "../files.js";
-import { type RunConfig, runConfigSchema } from "../runs/config.js";
-import { runFiles } from "../runs/run-folder.js";
+import { runConfigSchema } from "../runs/config.js";
+import { planRun } from "../runs/run.js";
 import { validate } from "../validate.js";
 import { expandSweep } from "./expand.js";
 import type { SweepFile } from "./read-sweep.js";
@@ -13,9 +12,9 @@ import { sweepSettingsSchema } from "./schema.js";
 
 const namedListSchema = z.array(z.object({ id: z.string(), title: z.string() }));
 
-/** sweep.json: all that a sweep is, resolved. What is done stands in the run folders alone. */
+/** sweep.json: a sweep with every run resolved. Only the run folders say what is done. */
 const sweepPlanSchema = z.object({
-  format: z.literal(1),
+  format: z.literal(2),
   name: z.string(),
   profile: z.string().nullable(),
   settings: z.object(
@@ -23,7 +22,7 @@ const sweepPlanSchema = z.object({
   ),
   rows: namedListSchema,
   columns: namedListSchema,
-  measures: z.array(z.string()),
+  metrics: z.array(z.string()),
   cells: z.array(
     z.object({
       row: z.string(),
@@ -35,7 +34,7 @@ const sweepPlanSchema = z.object({
 });
 export type SweepPlan = z.output<typeof sweepPlanSchema>;
 
-/** The files of a sweep's folder. */
+/** The files of a sweep folder. */
 export const sweepFiles = {
   plan: "sweep.json",
   runs: "runs",
@@ -45,54 +44,33 @@ export const sweepFiles = {
   report: "report.html",
 } as const;
 
-/** The plan of a sweep: every run of it, checked. */
-export function createSweepPlan(sweep: SweepFile): SweepPlan {
-  const { cells, runs, rows, columns, measures } = expandSweep(sweep);
+/** Plans a sweep: every run of it, checked. */
+export async function createSweepPlan(sweep: SweepFile): Promise<SweepPlan> {
+  const { runs, ...expanded } = await expandSweep(sweep);
   const { name, profile, settings } = sweep;
-  return sweepPlanSchema.parse({
-    format: 1,
-    name,
-    profile,
-    settings,
-    rows,
-    columns,
-    measures,
-    cells,
-    runs: Object.fromEntries(runs),
-  });
+  return sweepPlanSchema.parse({ format: 2, name, profile, settings, ...expanded, runs: Object.fromEntries(runs) });
 }
 
 export function getRunFolder(out: string, name: string): string {
   return join(out, sweepFiles.runs, name);
 }
 
-/** Writes the plan, and into each run's folder the config that `temper train --resume --out FOLDER` reads. */
-export async function writeSweepPlan(out: string, plan: SweepPlan, resume: boolean): Promise<void> {
-  const path = join(out, sweepFiles.plan);
-  if (!resume && (await exists(path)))
-    throw new UserError(`${out} holds a sweep already: give --resume to go on with it, or another --out`);
-  try {
-    await mkdir(out, { recursive: true });
-  } catch (error) {
-    throw createFileError(error, out, "make the folder");
-  }
-  for (const [name, config] of Object.entries(plan.runs)) await writeRunConfig(getRunFolder(out, name), config);
-  await writeFileAtomic(path, `${JSON.stringify(plan)}\n`);
+/** Rejects a folder that already contains a sweep, unless it is to be resumed. */
+export async function checkSweepFolder(out: string, resume: boolean): Promise<void> {
+  if (!resume && (await exists(join(out, sweepFiles.plan))))
+    throw new UserError(`${out} already contains a sweep. Pass --resume to continue it, or choose a different --out.`);
 }
 
-/** A run that began keeps the config it began with: its hash says that they are the same. */
-async function writeRunConfig(folder: string, config: RunConfig): Promise<void> {
-  const path = join(folder, runFiles.config);
-  if (await exists(path)) return;
-  try {
-    await mkdir(folder, { recursive: true });
-  } catch (error) {
-    throw createFileError(error, folder, "make the folder");
-  }
-  await writeFileAtomic(path, stringify(config));
+/** Writes the plan and the config of each run. A run that has started keeps its config. */
+export async function writeSweepPlan(out: string, plan: SweepPlan): Promise<void> {
+  await mkdir(out, { recursive: true }).catch((error: unknown) => {
+    throw createFileError(error, out, "create the folder");
+  });
+  for (const [name, config] of Object.entries(plan.runs)) await planRun(getRunFolder(out, name), config);
+  await writeFileAtomic(join(out, sweepFiles.plan), `${JSON.stringify(plan)}\n`);
 }
 
-/** The plan of a sweep's folder; null where it is none. */
+/** The plan of a sweep folder; null if the folder is not a sweep. */
 export async function readSweepPlan(out: string): Promise<SweepPlan | null> {
   const path = join(out, sweepFiles.plan);
   return (await exists(path)) ? validate(sweepPlanSchema, await readJson(path, "the sweep's plan"), path) : null;

@@ -6,55 +6,63 @@ import { type Interval, wilsonInterval } from "../evaluation/statistics.js";
 import { readYaml } from "../runs/read-config.js";
 import { packageRoot } from "../tensor/native.js";
 import { validate } from "../validate.js";
-import type { TableCell } from "./table.js";
+import { getMetric, type TableCell } from "./table.js";
 
-/** A mean in percent, or mean and standard deviation. */
+/** A mean in percent, or a mean and a standard deviation. */
 const numberSchema = z.union([z.number(), z.tuple([z.number(), z.number()])]);
 
 const publishedTableSchema = z.strictObject({
   source: z.string(),
-  /** Examples of the test sets, by "column/measure", column or measure: they bound what a number can say. */
+  /**
+   * Sizes of the test sets, by "column/metric", column or metric. They give the confidence
+   * intervals.
+   */
   examples: z.record(z.string(), z.number().int().positive()).default({}),
   rows: z.record(z.string(), z.record(z.string(), numberSchema)),
 });
 export type PublishedTable = z.output<typeof publishedTableSchema>;
 
-/** A published number as a share, with the interval that its test set allows. */
+/** A published number as a fraction, with the confidence interval for the size of its test set. */
 export interface PublishedValue {
   readonly mean: number;
-  readonly deviation: number | null;
+  readonly std: number | null;
   readonly interval: Interval | null;
 }
 
-export const publishedResultsPath = join(packageRoot, "experiments", "published.yaml");
+const publishedResultsPath = join(packageRoot, "experiments", "published.yaml");
 
-/** The published numbers of a table. */
+/** Reads the published numbers of a table. */
 export async function readPublishedTable(id: string, path = publishedResultsPath): Promise<PublishedTable> {
-  const located = await readYaml(path);
-  const tables = validate(z.record(z.string(), publishedTableSchema), located.value, located.where);
+  const { value, locate } = await readYaml(path);
+  const tables = validate(z.record(z.string(), publishedTableSchema), value, locate);
   const found = tables[id];
   if (found) return found;
   const known = Object.keys(tables);
-  throw new UserError(`paper: ${path} has no table ${id}${didYouMean(id, known)}; it has ${known.join(", ")}`);
+  throw new UserError(
+    `publishedTable: ${path} has no table ${id}${didYouMean(id, known)}. The tables are ${known.join(", ")}.`,
+  );
 }
 
-/** The published number of a cell; null where the paper has none. */
+/** The published number of a cell; null if the paper has none. */
 export function getPublishedValue(table: PublishedTable, row: string, key: string): PublishedValue | null {
-  const given = table.rows[row]?.[key];
-  if (given === undefined) return null;
-  const [percent, spread] = typeof given === "number" ? [given, null] : given;
-  const cut = key.lastIndexOf("/");
-  const examples = table.examples[key] ?? table.examples[key.slice(0, cut)] ?? table.examples[key.slice(cut + 1)];
+  const number = table.rows[row]?.[key];
+  if (number === undefined) return null;
+  const [percent, std] = typeof number === "number" ? [number, null] : number;
+  const column = key.slice(0, key.lastIndexOf("/"));
+  const examples = table.examples[key] ?? table.examples[column] ?? table.examples[getMetric(key)];
   const mean = percent / 100;
   return {
     mean,
-    deviation: spread === null ? null : spread / 100,
+    std: std === null ? null : std / 100,
     interval: examples ? wilsonInterval(mean * examples, examples) : null,
   };
 }
 
-/** Whether ours and theirs are further apart than the luck of seeds and examples explains; null where one of the two is unknown. */
-export function hasDisjointIntervals(ours: TableCell, theirs: PublishedValue): boolean | null {
-  if (!ours.interval || !theirs.interval) return null;
-  return ours.interval.low > theirs.interval.high || theirs.interval.low > ours.interval.high;
+/**
+ * Whether the confidence intervals of our number and the published one are disjoint; null if one is
+ * unknown.
+ */
+export function hasDisjointIntervals(ours: TableCell, published: PublishedValue): boolean | null {
+  if (!ours.interval || !published.interval) return null;
+  return ours.interval.low > published.interval.high || published.interval.low > ours.interval.high;
 }

@@ -1,53 +1,60 @@
 import { basename, extname } from "node:path";
-import { checkAttack } from "../attacks/index.js";
+import { checkAttack } from "../attacks/load-attack.js";
 import { didYouMean } from "../did-you-mean.js";
 import { UserError } from "../errors.js";
-import { parseAssignment, readYaml } from "../runs/read-config.js";
+import { type ConfigObject, type KeyPath, parseAssignment, readYaml } from "../runs/read-config.js";
 import { validate } from "../validate.js";
-import { type ConfigObject, ConfigOverlay, isConfigObject, type KeyPath } from "./config-overlay.js";
-import { runConfigKeys, type SweepSettings, sweepFileSchema } from "./schema.js";
+import { ConfigOverlay, isConfigObject } from "./config-overlay.js";
+import { runAnalyses, runConfigKeys, type SweepSettings, sweepFileSchema } from "./schema.js";
 
-/** A sweep file, read and checked as far as no run of it is looked at. */
+/** A sweep file, checked except for its runs. */
 export interface SweepFile {
   readonly name: string;
   readonly profile: string | null;
   readonly settings: SweepSettings;
-  /** The settings of a run that all runs share. */
+  /** The settings that all runs share. */
   readonly baseConfig: ConfigObject;
-  /** The place of a part of the sweep in its file: file:line:column. */
+  /** The file:line:column of a part of the sweep. */
   readonly locate: (path: KeyPath) => string;
 }
 
-const setFlag = "--set";
+/** The origin of settings that `--set` assigned. */
+export const setFlag = "--set";
 
-/** The maps in which a profile takes an entry away by null. */
+/** Maps in which a profile removes an entry by setting it to null. */
 const removableMaps = ["rows", "columns", "grid", "averages"];
 
-/** Reads a sweep file; a profile's settings go over the file's, and `--set` assignments (limit=500, then.examples=20) over both. */
-export async function readSweep(
-  file: string,
-  profile: string | null = null,
-  set: readonly string[] = [],
-): Promise<SweepFile> {
-  const located = await readYaml(file);
-  if (!isConfigObject(located.value))
-    throw new UserError(`${file}: expected a sweep (settings of a run, rows, columns, grid, seeds, …)`);
-  const { profiles = {}, ...content } = located.value;
-  const whole = new ConfigOverlay().add(content, []);
-  if (profile !== null) whole.add(getProfile(profiles, profile, file), ["profiles", profile]);
-  const allColumns = Object.keys(isConfigObject(whole.config.columns) ? whole.config.columns : {});
-  if (profile !== null) removeNulls(whole.config, (profiles as Record<string, ConfigObject>)[profile]!);
-  const place = (path: KeyPath): string => {
-    const origin = whole.getOrigin(path);
-    return origin[0] === setFlag ? setFlag : located.where(origin);
+/**
+ * Which sweep to read: a file, one of its profiles, and assignments such as
+ * `evaluation.numExamples=20`.
+ */
+export interface SweepSource {
+  readonly file: string;
+  readonly profile?: string | null | undefined;
+  readonly set?: readonly string[] | undefined;
+}
+
+/** Reads a sweep file. The profile overrides the file, and the assignments override both. */
+export async function readSweep({ file, profile = null, set = [] }: SweepSource): Promise<SweepFile> {
+  const yaml = await readYaml(file);
+  if (!isConfigObject(yaml.value))
+    throw new UserError(`${file}: expected a sweep: settings of a run, rows, columns, grid, seeds, …`);
+  const { profiles = {}, ...content } = yaml.value;
+  const overlay = new ConfigOverlay().add(content, []);
+  const changes = profile === null ? {} : getProfile(profiles, profile, file);
+  overlay.add(changes, ["profiles", String(profile)]);
+  const allColumns = Object.keys(isConfigObject(overlay.config.columns) ? overlay.config.columns : {});
+  removeNulls(overlay.config, changes);
+  const locate = (path: KeyPath): string => {
+    const origin = overlay.getOrigin(path);
+    return origin[0] === setFlag ? setFlag : yaml.locate(origin);
   };
-  for (const [key, value] of set.map(parseAssignment)) whole.set(key, value, [setFlag], place);
-  const settings = validate(sweepFileSchema, whole.config, place) as SweepSettings;
-  checkNames(settings, allColumns, place);
-  for (const [attack, options] of Object.entries(settings.evaluation.attacks))
-    await checkAttack(attack, options, (path) => place(["then", "attacks", attack, ...path]));
-  const base = Object.fromEntries(Object.entries(whole.config).filter(([key]) => runConfigKeys.includes(key)));
-  return { name: basename(file, extname(file)), profile, settings, baseConfig: base, locate: place };
+  for (const [key, value] of set.map(parseAssignment)) overlay.set(key, value, [setFlag], locate);
+  const settings = validate(sweepFileSchema, overlay.config, locate) as SweepSettings;
+  checkNames(settings, allColumns, locate);
+  await checkEvaluation(settings, locate);
+  const baseConfig = Object.fromEntries(Object.entries(overlay.config).filter(([key]) => runConfigKeys.includes(key)));
+  return { name: basename(file, extname(file)), profile, settings, baseConfig, locate };
 }
 
 function getProfile(profiles: unknown, name: string, file: string): ConfigObject {
@@ -55,40 +62,51 @@ function getProfile(profiles: unknown, name: string, file: string): ConfigObject
   const found = known[name];
   if (isConfigObject(found)) return found;
   const names = Object.keys(known);
-  const offer = names.length > 0 ? `it has ${names.join(", ")}` : "it has none";
-  throw new UserError(`${file}: --profile ${name}: there is no such profile${didYouMean(name, names)}; ${offer}`);
+  const offer = names.length > 0 ? `The profiles are ${names.join(", ")}.` : "The file has no profiles.";
+  throw new UserError(`${file}: --profile ${name}: there is no such profile${didYouMean(name, names)}. ${offer}`);
 }
 
-/** Takes away what the profile names with null. */
-function removeNulls(tree: ConfigObject, patch: ConfigObject): void {
+function removeNulls(config: ConfigObject, changes: ConfigObject): void {
   for (const map of removableMaps) {
-    for (const [key, value] of Object.entries(isConfigObject(patch[map]) ? patch[map] : {}))
-      if (value === null) delete (tree[map] as ConfigObject)[key];
+    for (const [key, value] of Object.entries(isConfigObject(changes[map]) ? changes[map] : {}))
+      if (value === null) delete (config[map] as ConfigObject)[key];
   }
 }
 
-/** Names of rows and columns must be of those that there are. */
+/** Throws a UserError with the place in the file if a name is not one of the known names. */
+export function checkName(name: string, known: readonly string[], what: string, location: string): void {
+  if (known.includes(name)) return;
+  throw new UserError(
+    `${location}: there is no ${what} ${name}${didYouMean(name, known)}. The ${what}s are ${known.join(", ")}.`,
+  );
+}
+
+/** Checks the names of rows and columns. */
 function checkNames(
-  { rows, columns, averages, baseline, evaluation: then }: SweepSettings,
+  { rows, columns, averages, baseline, evaluation }: SweepSettings,
   allColumns: readonly string[],
-  place: (path: KeyPath) => string,
+  locate: (path: KeyPath) => string,
 ): void {
-  const check = (name: string, known: readonly string[], what: string, path: KeyPath): void => {
-    if (known.includes(name)) return;
-    throw new UserError(
-      `${place(path)}: there is no ${what} ${name}${didYouMean(name, known)}; the ${what}s are ${known.join(", ")}`,
-    );
-  };
   const [rowNames, columnNames] = [Object.keys(rows), Object.keys(columns)];
-  if (baseline !== null) check(baseline, rowNames, "row", ["baseline"]);
+  if (baseline !== null) checkName(baseline, rowNames, "row", locate(["baseline"]));
   for (const [name, list] of Object.entries(averages))
-    for (const [i, column] of list.entries()) check(column, columnNames, "column", ["averages", name, i]);
-  for (const [row, given] of Object.entries(rows))
-    for (const column of Object.keys(given.columns ?? {}))
-      check(column, allColumns, "column", ["rows", row, "columns", column]);
-  for (const [i, analysis] of then.analyses.entries()) {
-    for (const row of analysis.rows ?? []) check(row, rowNames, "row", ["then", "analyses", i, "rows"]);
-    for (const column of analysis.columns ?? [])
-      check(column, columnNames, "column", ["then", "analyses", i, "columns"]);
+    for (const [i, column] of list.entries()) checkName(column, columnNames, "column", locate(["averages", name, i]));
+  for (const [row, settings] of Object.entries(rows))
+    for (const column of Object.keys(settings.columns ?? {}))
+      checkName(column, allColumns, "column", locate(["rows", row, "columns", column]));
+  for (const [i, analysis] of evaluation.analyses.entries()) {
+    const path = ["evaluation", "analyses", i];
+    for (const row of analysis.rows ?? []) checkName(row, rowNames, "row", locate([...path, "rows"]));
+    for (const column of analysis.columns ?? []) checkName(column, columnNames, "column", locate([...path, "columns"]));
+  }
+}
+
+/** Checks the options of attacks and analyses now, before hours of training lead up to them. */
+async function checkEvaluation({ evaluation }: SweepSettings, locate: (path: KeyPath) => string): Promise<void> {
+  for (const [attack, options] of Object.entries(evaluation.attacks))
+    await checkAttack(attack, options, (path) => locate(["evaluation", "attacks", attack, ...path]));
+  for (const [i, { kind, options }] of evaluation.analyses.entries()) {
+    const schema = runAnalyses.get(kind)!.omit({ analysis: true, runs: true, out: true });
+    validate(schema, options, (path) => `${locate(["evaluation", "analyses", i, "options", ...path])}: ${kind}`);
   }
 }

@@ -1,3 +1,4 @@
+import { formatMetric } from "../evaluation/metric-table.js";
 import type { Interval } from "../evaluation/statistics.js";
 import {
   getPublishedValue,
@@ -7,116 +8,113 @@ import {
 } from "./published-results.js";
 import { type ResultsTable, significanceLevel, type TableCell } from "./table.js";
 
-/** Shares are shown in percent, losses as they are. */
-function formatValue(value: number, measure: string): string {
-  return /loss/.test(measure) ? value.toFixed(3) : (100 * value).toFixed(1);
+interface Numbers {
+  readonly mean: number;
+  readonly std: number | null;
+  readonly interval: Interval | null;
 }
 
-function formatInterval(bounds: Interval | null, measure: string): string {
-  return bounds ? ` (${formatValue(bounds.low, measure)} to ${formatValue(bounds.high, measure)})` : "";
+/** `94.1 ± 0.3 (92.4 to 95.5)`: mean, standard deviation over seeds, confidence interval. */
+function formatNumbers({ mean, std, interval }: Numbers, metric: string, mark: string): string {
+  const format = (value: number): string => formatMetric(metric, value);
+  const bounds = interval ? ` (${format(interval.low)} to ${format(interval.high)})` : "";
+  return `${format(mean)}${std === null ? "" : ` ± ${format(std)}`}${bounds}${mark}`;
 }
 
-/** 94.1 ± 0.3 (92.4 to 95.5) *: mean, deviation over seeds, interval, and a star where it is better than the baseline. */
-function formatCell(cell: TableCell | undefined, measure: string): string {
-  if (!cell) return "–";
-  const spread = cell.deviation === null ? "" : ` ± ${formatValue(cell.deviation, measure)}`;
-  const mark = cell.p !== null && cell.p < significanceLevel ? " *" : "";
-  return `${formatValue(cell.mean, measure)}${spread}${formatInterval(cell.interval, measure)}${mark}`;
+/** A star marks cells that are significantly better than the baseline. */
+function formatCell(cell: TableCell | undefined, metric: string): string {
+  return cell ? formatNumbers(cell, metric, cell.p !== null && cell.p < significanceLevel ? " *" : "") : "–";
 }
 
-function formatPublishedCell(cell: TableCell | undefined, published: PublishedValue | null, measure: string): string {
+function formatPublishedCell(cell: TableCell | undefined, published: PublishedValue | null, metric: string): string {
   if (!published) return "–";
-  const spread = published.deviation === null ? "" : ` ± ${formatValue(published.deviation, measure)}`;
-  const mark = cell && hasDisjointIntervals(cell, published) ? " ≠" : "";
-  return `${formatValue(published.mean, measure)}${spread}${formatInterval(published.interval, measure)}${mark}`;
+  return formatNumbers(published, metric, cell && hasDisjointIntervals(cell, published) ? " ≠" : "");
 }
 
 const escapeMarkdown = (text: string): string => text.replaceAll("|", "\\|").replaceAll("\n", " ");
 
-/** The columns of a table one by one. */
-function listTableColumns({ columns }: ResultsTable): { key: string; title: string; measure: string }[] {
-  return columns.flatMap(({ id, title, measures }) =>
-    measures.map((measure) => ({
-      key: `${id}/${measure}`,
-      title: title === "all" ? measure : `${title} ${measure}`,
-      measure,
+/** The columns of a table, one per metric. */
+function listTableColumns({ columns }: ResultsTable): { column: string; key: string; title: string; metric: string }[] {
+  return columns.flatMap(({ id, title, metrics }) =>
+    metrics.map((metric) => ({
+      column: id,
+      key: `${id}/${metric}`,
+      title: title === "all" ? metric : `${title} ${metric}`,
+      metric,
     })),
   );
 }
 
-/** The table for people, and what it means. */
+/** The table and its legend as Markdown. */
 export function toMarkdown(table: ResultsTable, published: PublishedTable | null = null): string {
-  const keys = listTableColumns(table);
-  const head = ["", ...keys.flatMap(({ title }) => (published ? [title, "published"] : [title]))];
+  const columns = listTableColumns(table);
+  const head = ["", ...columns.flatMap(({ title }) => (published ? [title, "published"] : [title]))];
   const rows = table.rows.map((row) => [
     row.title,
-    ...keys.flatMap(({ key, measure }) => {
+    ...columns.flatMap(({ key, metric }) => {
       const cell = row.cells[key];
       return [
-        formatCell(cell, measure),
-        ...(published ? [formatPublishedCell(cell, getPublishedValue(published, row.id, key), measure)] : []),
+        formatCell(cell, metric),
+        ...(published ? [formatPublishedCell(cell, getPublishedValue(published, row.id, key), metric)] : []),
       ];
     }),
   ]);
-  const line = (cells: readonly string[]): string => `| ${cells.map(escapeMarkdown).join(" | ")} |`;
-  const lines = [line(head), line(head.map((_, i) => (i === 0 ? "---" : "---:"))), ...rows.map(line)];
+  const formatLine = (cells: readonly string[]): string => `| ${cells.map(escapeMarkdown).join(" | ")} |`;
+  const lines = [formatLine(head), formatLine(head.map((_, i) => (i === 0 ? "---" : "---:"))), ...rows.map(formatLine)];
   return `${[`## ${table.title}`, "", ...lines, "", ...formatLegend(table, published)].join("\n")}\n`;
 }
 
 function formatLegend(table: ResultsTable, published: PublishedTable | null): string[] {
   const seeds = table.seeds.length;
   const baseline = table.rows.find(({ id }) => id === table.baseline)?.title;
-  const chosen = table.rows.flatMap(({ title, chosen: by }) =>
-    Object.entries(by).map(([column, values]) => {
+  const selected = table.rows.flatMap((row) =>
+    Object.entries(row.selected).map(([column, values]) => {
       const settings = Object.entries(values).map(([key, value]) => `${key} ${JSON.stringify(value)}`);
-      return `- ${title}, ${column}: ${settings.join(", ")}`;
+      return `- ${row.title}, ${column}: ${settings.join(", ")}`;
     }),
   );
   return [
-    `Mean ± standard deviation over ${seeds} seed${seeds === 1 ? "" : "s"}, in percent; in parentheses the 95 % interval by seeds and test examples together.`,
+    `Mean ± standard deviation over ${seeds} seed${seeds === 1 ? "" : "s"}, in percent. ` +
+      "In parentheses: 95% CI over seeds and test examples.",
     ...(baseline
-      ? [`\\*: better than ${baseline} (one-tailed paired t-test over seeds, Holm, p < ${significanceLevel}).`]
+      ? [
+          `\\*: significantly better than ${baseline} ` +
+            `(one-tailed paired t-test over seeds, Holm-corrected, p < ${significanceLevel}).`,
+        ]
       : []),
     ...(published
       ? [
-          `Published: ${published.source}, with the interval that its test set allows; ≠: further from ours than both intervals explain.`,
+          `Published: ${published.source}, with the 95% CI for the size of its test set. ` +
+            "≠: the two confidence intervals do not overlap.",
         ]
       : []),
     ...(table.profile ? [`Profile ${table.profile}: smaller than the paper's setting.`] : []),
-    ...(chosen.length > 0 ? ["", "Chosen on the selection split:", "", ...chosen] : []),
+    ...(selected.length > 0 ? ["", "Selected on the validation split:", "", ...selected] : []),
     ...(table.notes.length > 0 ? ["", ...table.notes.map((note) => `- ${note}`)] : []),
   ];
 }
 
 const csvHeader = [
-  "row",
-  "column",
-  "measure",
-  "seeds",
-  "mean",
-  "deviation",
-  "low",
-  "high",
-  "p",
-  "published",
-  "published_low",
-  "published_high",
+  ...["row", "column", "metric", "seeds", "mean", "std", "low", "high", "p"],
+  ...["published", "published_low", "published_high"],
 ];
 
-/** One line a cell, for other programs; shares, not percent. */
+/** One line per cell, for other programs. Numbers are fractions, not percent. */
 export function toCsv(table: ResultsTable, published: PublishedTable | null = null): string {
   const lines = table.rows.flatMap((row) =>
-    table.columns.flatMap(({ id, measures }) =>
-      measures.flatMap((measure) => {
-        const key = `${id}/${measure}`;
-        const cell = row.cells[key];
-        const theirs = published && getPublishedValue(published, row.id, key);
-        if (!cell) return [];
-        const count = cell.values.filter((value) => value !== null).length;
-        const numbers = [count, cell.mean, cell.deviation, cell.interval?.low, cell.interval?.high, cell.p];
-        return [[row.id, id, measure, ...numbers, theirs?.mean, theirs?.interval?.low, theirs?.interval?.high]];
-      }),
-    ),
+    listTableColumns(table).flatMap(({ column, key, metric }) => {
+      const cell = row.cells[key];
+      if (!cell) return [];
+      const { mean, std, interval, p } = cell;
+      const seeds = cell.values.filter((value) => value !== null).length;
+      const theirs = published && getPublishedValue(published, row.id, key);
+      return [
+        [
+          ...[row.id, column, metric, seeds, mean, std, interval?.low, interval?.high, p],
+          ...[theirs?.mean, theirs?.interval?.low, theirs?.interval?.high],
+        ],
+      ];
+    }),
   );
   const quoteCsv = (value: unknown): string => {
     const text = value === null || value === undefined ? "" : String(value);
@@ -125,8 +123,11 @@ export function toCsv(table: ResultsTable, published: PublishedTable | null = nu
   return `${[csvHeader, ...lines].map((line) => line.map(quoteCsv).join(",")).join("\n")}\n`;
 }
 
-/** The table as JSON, with the published numbers beside ours. */
-export function toTableJson(table: ResultsTable, published: PublishedTable | null = null): object {
+/** A table with the published numbers next to ours. */
+export type ComparedTable = ResultsTable & { readonly source?: string };
+
+/** Adds the published numbers to the cells. */
+export function addPublishedNumbers(table: ResultsTable, published: PublishedTable | null = null): ComparedTable {
   if (!published) return table;
   const rows = table.rows.map((row) => ({
     ...row,

@@ -1,60 +1,46 @@
+import { spawnSync } from "node:child_process";
 import { availableParallelism } from "node:os";
-import { listVisibleGpus } from "./gpus.js";
 import type { SweepPlan } from "./plan.js";
-import {
-  isWorkItemDone,
-  listWorkItems,
-  runWorkItem,
-  type Stage,
-  stages,
-  type WorkItem,
-  type WorkItemResult,
-} from "./work-item.js";
+import { runWorkItem, type WorkerOptions, type WorkFailure, type WorkItemResult } from "./run-work.js";
+import { isWorkItemDone, listWorkItems, type Stage, stages, type WorkItem } from "./work-item.js";
 
-/** Told of what happens to the units of a sweep, wherever they are worked on. */
-export interface SweepCallbacks {
-  /** A stage begins: its units, and how many were done before. */
-  onStageStart?(stage: Stage, workItems: readonly WorkItem[], done: number): void;
-  onItemStart?(workItem: WorkItem): void;
-  onItemEnd?(workItem: WorkItem, end: WorkItemResult): void;
+/** What happens to the work items of a sweep, on this host or on a cluster. */
+export interface WorkCallbacks {
+  /** A stage begins. `done` of its items were done before. */
+  onStageStart?(stage: Stage, items: readonly WorkItem[], done: number): void;
+  onItemStart?(item: WorkItem): void;
+  onItemEnd?(item: WorkItem, result: WorkItemResult): void;
   onWarning?(message: string): void;
 }
 
-/** A unit that did not come to its end. */
-export interface WorkItemFailure {
-  readonly workItem: WorkItem;
-  readonly error: string;
-  readonly command: string;
-}
+/** A work item that failed. */
+export type WorkItemFailure = WorkFailure & { readonly item: WorkItem };
 
-export interface LocalOptions {
-  /** Units at once; null: one a GPU, or one where there is none. */
+export interface LocalOptions extends Omit<WorkerOptions, "environment"> {
+  /** Concurrent work items. Null: one per GPU, or one. */
   readonly jobs: number | null;
-  /** Aborted: what runs is told to save and stop, and nothing more begins. */
-  readonly stop?: AbortSignal;
-  /** Aborted: what runs is ended. */
-  readonly kill?: AbortSignal;
-  readonly callbacks?: SweepCallbacks;
-  readonly program?: readonly string[];
+  readonly callbacks?: WorkCallbacks;
 }
 
-/** Works on all that is left of a sweep, in processes of this machine. One that fails leaves the others alone. */
+/**
+ * Executes what is left of a sweep in processes on this host. A failed item does not stop the
+ * others.
+ */
 export async function runLocally(out: string, plan: SweepPlan, options: LocalOptions): Promise<WorkItemFailure[]> {
-  const { stop, callbacks } = options;
-  const environments = createProcessEnvironments(plan, options.jobs);
+  const { stop, callbacks, jobs, ...workerOptions } = options;
+  const environments = createWorkerEnvironments(plan, jobs);
   const failures: WorkItemFailure[] = [];
-  const workItems = listWorkItems(plan);
+  const items = listWorkItems(plan);
   for (const stage of stages) {
-    const left: WorkItem[] = [];
-    for (const workItem of workItems[stage]) if (!(await isWorkItemDone(out, plan, workItem))) left.push(workItem);
-    if (workItems[stage].length > 0)
-      callbacks?.onStageStart?.(stage, workItems[stage], workItems[stage].length - left.length);
+    const waiting: WorkItem[] = [];
+    for (const item of items[stage]) if (!(await isWorkItemDone(out, plan, item))) waiting.push(item);
+    if (items[stage].length > 0) callbacks?.onStageStart?.(stage, items[stage], items[stage].length - waiting.length);
     const work = async (environment: Readonly<Record<string, string>>): Promise<void> => {
-      for (let workItem = left.shift(); workItem !== undefined && !stop?.aborted; workItem = left.shift()) {
-        callbacks?.onItemStart?.(workItem);
-        const end = await runWorkItem(out, plan, workItem, { ...options, environment });
-        callbacks?.onItemEnd?.(workItem, end);
-        if (end.state === "failed") failures.push({ workItem: workItem, error: end.error, command: end.command });
+      for (let item = waiting.shift(); item !== undefined && !stop?.aborted; item = waiting.shift()) {
+        callbacks?.onItemStart?.(item);
+        const result = await runWorkItem(out, plan, item, { ...workerOptions, stop, environment });
+        callbacks?.onItemEnd?.(item, result);
+        if (result.state === "failed") failures.push({ item, ...result });
       }
     };
     await Promise.all(environments.map(work));
@@ -63,14 +49,27 @@ export async function runLocally(out: string, plan: SweepPlan, options: LocalOpt
   return failures;
 }
 
-/** The environment of each process that may run at once: a GPU of its own, or its share of the cores. */
-function createProcessEnvironments(plan: SweepPlan, jobs: number | null): Record<string, string>[] {
-  const onCpu = Object.values(plan.runs).every((config) => config.device === "cpu");
-  const gpus = onCpu ? [] : listVisibleGpus();
+/** The environment of each concurrent worker: its own GPU, or its part of the cores. */
+function createWorkerEnvironments(plan: SweepPlan, jobs: number | null): Record<string, string>[] {
+  const isCpuOnly = Object.values(plan.runs).every((config) => config.device === "cpu");
+  const gpus = isCpuOnly ? [] : listVisibleGpus();
   const count = jobs ?? Math.max(1, gpus.length);
-  return Array.from({ length: count }, (_, slot): Record<string, string> => {
-    if (gpus.length > 0) return { CUDA_VISIBLE_DEVICES: gpus[slot % gpus.length]! };
+  return Array.from({ length: count }, (_, i): Record<string, string> => {
+    if (gpus.length > 0) return { CUDA_VISIBLE_DEVICES: gpus[i % gpus.length]! };
     if (count === 1 || process.env.OMP_NUM_THREADS) return {};
     return { OMP_NUM_THREADS: String(Math.max(1, Math.floor(availableParallelism() / count))) };
   });
+}
+
+/**
+ * The GPUs by their names in CUDA_VISIBLE_DEVICES. The driver lists them, because the engine would
+ * occupy one.
+ */
+function listVisibleGpus(): string[] {
+  const visible = process.env.CUDA_VISIBLE_DEVICES;
+  if (visible !== undefined) return visible.split(",").filter((name) => name !== "" && name !== "-1");
+  const { status, stdout } = spawnSync("nvidia-smi", ["--query-gpu=index", "--format=csv,noheader"], {
+    encoding: "utf8",
+  });
+  return status === 0 ? stdout.split("\n").filter((line) => /^\d+$/.test(line)) : [];
 }

@@ -1,65 +1,73 @@
 import { UserError } from "../errors.js";
 import { groupRuns } from "../report/groups.js";
-import { type ReportRun, readReportRuns } from "../report/read-run.js";
-import { type MetricValue, readMetrics } from "./metrics.js";
-import { addSignificanceTests, computeCell, type ResultsTable, type TableCell, type TableRow } from "./table.js";
+import type { Results } from "../runs/results.js";
+import { Run } from "../runs/run.js";
+import { addSignificanceTests, computeCells, type ResultsTable, type TableCell, type TableRow } from "./table.js";
 
-/** The table of finished runs that belong to no sweep: a row a setting, a column a task, runs that differ in their seed together. */
+interface FinishedRun {
+  readonly run: Run;
+  readonly results: Results;
+}
+
+/**
+ * The table of finished runs: a row per config, a column per task. Runs that differ only in their
+ * seed are one row.
+ */
 export async function createRunsTable(folders: readonly string[]): Promise<ResultsTable> {
-  const runs = await readReportRuns(folders);
-  const unfinished = runs.filter(({ results }) => results === null);
-  if (unfinished.length === runs.length)
-    throw new UserError(
-      `${folders.join(", ")}: expected a finished run, found none; finish one with temper train … --resume`,
-    );
-  const tasks = groupRuns(runs.filter(({ results }) => results !== null));
-  const seeds = [
-    ...new Set(
-      tasks.flatMap(({ groups }) => groups.flatMap(({ runs: same }) => same.map(({ config }) => config.seed))),
-    ),
-  ].sort((a, b) => a - b);
+  const finished: FinishedRun[] = [];
+  const notes: string[] = [];
+  for (const run of await Run.find(folders)) {
+    const results = await run.results();
+    if (results) finished.push({ run, results });
+    else notes.push(`${run.folder}: not finished, left out`);
+  }
+  if (finished.length === 0) throw new UserError(`${folders.join(", ")}: no run has finished.`);
+  const tasks = groupRuns(finished);
+  const seeds = [...new Set(finished.map(({ run }) => run.config.seed))].sort((a, b) => a - b);
   const rows = new Map<string, Record<string, TableCell>>();
-  const measures = new Map<string, Set<string>>();
+  const columns: { id: string; title: string; metrics: readonly string[] }[] = [];
   for (const { task, groups } of tasks) {
-    const shown = measures.get(task) ?? new Set(["accuracy"]);
-    measures.set(task, shown);
-    for (const { name, runs: same } of groups) {
+    const shown = new Set(["accuracy"]);
+    for (const { name, runs } of groups) {
       const cells = rows.get(name) ?? {};
       rows.set(name, cells);
-      for (const [measure, cell] of await computeCells(same, seeds)) {
-        cells[`${task}/${measure}`] = cell;
-        if (isMeasuredAfterTraining(measure, same)) shown.add(measure);
+      for (const [metric, cell] of await computeGroupCells(runs, seeds)) {
+        cells[`${task}/${metric}`] = cell;
+        if (isMeasuredAfterTraining(metric, runs)) shown.add(metric);
       }
     }
+    columns.push({ id: task, title: task, metrics: [...shown] });
   }
   const baseline = tasks[0]?.baseline.name ?? null;
-  const all: TableRow[] = [...rows].map(([id, cells]) => ({ id, title: id, cells, chosen: {} }));
+  const tableRows: TableRow[] = [...rows].map(([id, cells]) => ({ id, title: id, cells, selected: {} }));
   return {
-    format: 1,
+    format: 2,
     name: "runs",
     title: "Runs",
     profile: null,
-    paper: null,
+    publishedTable: null,
     baseline,
     seeds,
-    columns: [...measures].map(([task, names]) => ({ id: task, title: task, measures: [...names] })),
-    rows: addSignificanceTests(all, baseline),
-    notes: unfinished.map(({ folder }) => `${folder}: not finished, left out`),
+    columns,
+    rows: addSignificanceTests(tableRows, baseline),
+    notes,
   };
 }
 
-/** Beside accuracy a table shows what was measured after training, not every metric of the report. */
-function isMeasuredAfterTraining(measure: string, runs: readonly ReportRun[]): boolean {
-  return measure !== "clean" && !runs.some(({ results }) => measure in (results?.test.metrics ?? {}));
+/**
+ * Besides accuracy, the table shows what was measured after training, not every metric of the test
+ * split.
+ */
+function isMeasuredAfterTraining(metric: string, runs: readonly FinishedRun[]): boolean {
+  return metric !== "clean" && !runs.some(({ results }) => metric in results.test.metrics);
 }
 
-async function computeCells(runs: readonly ReportRun[], seeds: readonly number[]): Promise<[string, TableCell][]> {
-  const found = new Map<number, Map<string, MetricValue>>();
-  for (const { folder, config, results } of runs)
-    if (results) found.set(config.seed, await readMetrics(folder, results));
-  const names = new Set([...found.values()].flatMap((each) => [...each.keys()]));
-  return [...names].flatMap((name): [string, TableCell][] => {
-    const cell = computeCell(seeds.map((seed) => found.get(seed)?.get(name) ?? null));
-    return cell ? [[name, cell]] : [];
-  });
+async function computeGroupCells(
+  runs: readonly FinishedRun[],
+  seeds: readonly number[],
+): Promise<ReadonlyMap<string, TableCell>> {
+  const measured = seeds.map(
+    async (seed) => (await runs.find(({ run }) => run.config.seed === seed)?.run.metrics()) ?? null,
+  );
+  return computeCells(await Promise.all(measured));
 }

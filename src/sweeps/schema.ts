@@ -1,20 +1,25 @@
 import { z } from "zod";
+import { analyses } from "../analysis/index.js";
+import { attackRequestSchema } from "../runs/attack.js";
 import { runConfigSchema } from "../runs/config.js";
 
 const count = z.number().int().positive();
+const seed = z.number().int().nonnegative();
 const configObjectSchema = z.record(z.string(), z.unknown());
 
-/** A row or a column whose settings are all the sweep's own may be written without any. */
-const overridesSchema = configObjectSchema.nullable().transform((given) => given ?? {});
-
-/** Key -> the values that it takes: train.learningRate: [1e-5, 2e-5]; methods.rose.updateRatio: [0.4, 0.6]. */
+/**
+ * Key -> its values: `train.learningRate: [1e-5, 2e-5]` or `methods.rose.updateRatio: [0.4, 0.6]`.
+ */
 const gridSchema = z.record(
   z.string(),
   z.array(z.unknown(), { error: "expected a list of values" }).min(1, { error: "expected at least one value" }),
 );
 export type Grid = z.output<typeof gridSchema>;
 
-/** Settings of a row go over the sweep's and the column's; `columns` inside it go over those again, in one column each. */
+/**
+ * A row overrides the sweep's and the column's settings. Its `columns` override them again, each in
+ * one column.
+ */
 const rowSchema = z
   .looseObject({
     title: z.string().optional(),
@@ -22,71 +27,89 @@ const rowSchema = z
     columns: z.record(z.string(), configObjectSchema).optional(),
   })
   .nullable()
-  .transform((given) => given ?? {});
+  .transform((row) => row ?? {});
 
 const columnSchema = z
   .looseObject({ title: z.string().optional() })
   .nullable()
-  .transform((given) => given ?? {});
+  .transform((column) => column ?? {});
 
-/** The options of an attack, by its name; null: its defaults. */
-const attacksSchema = z.record(z.string(), overridesSchema);
+/** The options of each attack by its name. Null means its defaults. */
+const attacksSchema = z.record(
+  z.string(),
+  configObjectSchema.nullable().transform((options) => options ?? {}),
+);
 
-export const analysisKinds = [
-  "distance",
-  "tradeoff",
-  "ablation",
-  "geometry",
-  "landscape",
-  "interpolation",
-  "consistency",
-] as const;
-
-/** A figure over chosen rows, one a column: all of them where none is named. */
-const analysisSchema = z.strictObject({
-  kind: z.enum(analysisKinds),
-  rows: z.array(z.string()).min(1).optional(),
-  columns: z.array(z.string()).min(1).optional(),
-  /** One seed's runs are compared; all: every run. */
-  seed: z.union([z.number().int().nonnegative(), z.literal("all")]).default("all"),
-  /** Further options of `temper analyze`, as flags without their dashes. */
-  options: z.record(z.string(), z.union([z.string(), z.number(), z.boolean()])).default({}),
+/** The keys of the attack request, without those that a sweep sets itself. */
+const attackOptionsSchema = attackRequestSchema.omit({
+  ...{ model: true, attacks: true, numExamples: true, seed: true, out: true, resume: true, endpoint: true },
+  ...{ device: true, precision: true, threads: true },
 });
 
-export const slurmSchema = z.strictObject({
-  partition: z.string().min(1).nullable().default(null),
-  gpus: z.number().int().nonnegative().default(0),
-  cpus: count.default(1),
+/** The requests of the analyses that take runs. A sweep has nothing else to analyze. */
+export const runAnalyses: ReadonlyMap<string, z.ZodObject> = new Map(
+  [...analyses].flatMap(([name, { request }]): [string, z.ZodObject][] =>
+    request instanceof z.ZodObject && "runs" in request.shape ? [[name, request]] : [],
+  ),
+);
+
+/** A figure over the named rows, one per column. Default: all rows and all columns. */
+const analysisSchema = z.strictObject({
+  kind: z.enum([...runAnalyses.keys()]),
+  rows: z.array(z.string()).min(1).optional(),
+  columns: z.array(z.string()).min(1).optional(),
+  /** Analyze the runs of one seed, or of all seeds. */
+  seed: z.union([seed, z.literal("all")]).default("all"),
+  /** The keys of the analysis request, without `runs` and `out`. `readSweep` checks them. */
+  options: configObjectSchema.default({}),
+});
+
+const slurmKeys = {
+  partition: z.string().min(1).nullable(),
+  gpus: z.number().int().nonnegative(),
+  cpus: count,
   time: z
-    .string({ error: 'expected a time as Slurm writes it, in quotes: "4:00:00" or "2-12"' })
+    .string({ error: 'expected a time in Slurm\'s format, in quotes: "4:00:00" or "2-12"' })
     .regex(/^(\d+|\d+:\d\d(:\d\d)?|\d+-\d+(:\d\d){0,2})$/, {
-      error: 'expected a time as Slurm writes it: "90" (minutes), "4:00:00", "2-12"',
+      error: 'expected a time in Slurm\'s format: "90" (minutes), "4:00:00" or "2-12"',
     })
-    .nullable()
-    .default(null),
+    .nullable(),
   memory: z
-    .string({ error: 'expected a size as Slurm writes it: "16G"' })
-    .regex(/^\d+[KMGT]?$/i, { error: 'expected a size as Slurm writes it: "16G"' })
-    .nullable()
-    .default(null),
-  /** Further options of sbatch, as they stand: --account=nlp. */
-  options: z.array(z.string().startsWith("--")).default([]),
+    .string({ error: 'expected a size in Slurm\'s format: "16G"' })
+    .regex(/^\d+[KMGT]?$/i, { error: 'expected a size in Slurm\'s format: "16G"' })
+    .nullable(),
+  /** Other options of sbatch, unchanged: `--account=nlp`. */
+  options: z.array(z.string().startsWith("--")),
+};
+
+/** The settings of Slurm jobs that a request overrides. */
+export const slurmOverridesSchema = z.strictObject(slurmKeys).partial();
+
+const slurmSchema = z.strictObject({
+  partition: slurmKeys.partition.default(null),
+  gpus: slurmKeys.gpus.default(0),
+  cpus: slurmKeys.cpus.default(1),
+  time: slurmKeys.time.default(null),
+  memory: slurmKeys.memory.default(null),
+  options: slurmKeys.options.default([]),
 });
 export type SlurmSettings = z.output<typeof slurmSchema>;
 
-/** A seed given twice would count one run as two, and make differences look surer than they are. */
+/**
+ * A repeated seed would count one run twice and make differences look more certain than they are.
+ */
 const seedsSchema = z
-  .array(z.number().int().nonnegative())
+  .array(seed)
   .min(1, { error: "expected at least one seed" })
   .superRefine((seeds, context) => {
-    for (const [i, seed] of seeds.entries())
-      if (seeds.indexOf(seed) < i) context.addIssue({ code: "custom", path: [i], message: "expected every seed once" });
+    for (const [i, each] of seeds.entries())
+      if (seeds.indexOf(each) < i) context.addIssue({ code: "custom", path: [i], message: "expected each seed once" });
   });
 
-/** What a sweep file holds beside the settings of a run. */
+/** The keys of a sweep file other than the settings of a run. */
 export const sweepSettingsSchema = z.strictObject({
   title: z.string().default("Sweep"),
-  /** Where the published numbers of this table stand in experiments/published.yaml. */
+  /** The id of the published table in experiments/published.yaml. */
   publishedTable: z.string().nullable().default(null),
   rows: z.record(z.string(), rowSchema).default({ all: {} }),
   columns: z.record(z.string(), columnSchema).default({ all: {} }),
@@ -94,47 +117,51 @@ export const sweepSettingsSchema = z.strictObject({
   averages: z.record(z.string(), z.array(z.string()).min(1)).default({}),
   grid: gridSchema.default({}),
   seeds: seedsSchema.default([0]),
-  /** Chooses one combination of the grid for each row and column; none: every combination is a row. */
+  /** Selects one combination of the grid per row and column. Null: every combination is a row. */
   select: z
     .strictObject({
       metric: z.string().default("accuracy"),
-      /** Selection never sees what is reported: there is nothing else to choose. */
-      on: z.literal("selection").default("selection"),
+      /** The only choice, because selection must not see the test split. */
+      on: z.literal("validation").default("validation"),
     })
     .nullable()
     .default(null),
-  /** The row that others are tested against. */
+  /** The row that the others are tested against. */
   baseline: z.string().nullable().default(null),
-  /** What the table shows of each run; null: accuracy, and all that `then` measures. */
+  /** The metrics in the table. Null: accuracy and what `evaluation` adds. */
   metrics: z.array(z.string()).min(1).nullable().default(null),
-  // biome-ignore lint/suspicious/noThenProperty: the key of a file, never a function, so nothing takes it for a promise
+  /** What is measured on the selected runs after training. */
   evaluation: z
     .strictObject({
       attacks: attacksSchema.default({}),
-      /** Examples that are attacked. */
+      /** How many examples are attacked. */
       numExamples: count.default(1000),
-      seed: z.number().int().nonnegative().default(0),
-      /** Further options of `temper attack`, as flags without their dashes. */
-      options: z.record(z.string(), z.union([z.string(), z.number(), z.boolean()])).default({}),
+      seed: seed.default(0),
+      options: attackOptionsSchema.prefault({}),
       advglue: z.boolean().default(false),
       analyses: z.array(analysisSchema).default([]),
     })
     .prefault({}),
-  /** What stays on the disk of a run that has finished. */
+  /** What stays on disk after a run has finished. */
   artifacts: z
     .strictObject({
-      /** Checkpoints serve to go on; analyses over the course of training need them too. */
+      /** Keep checkpoints. Analyses over the course of training need them. */
       checkpoints: z.boolean().default(false),
-      /** Selected: the models of combinations that were not chosen go when the others are measured. */
+      /**
+       * selected: remove the models of combinations that were not selected once the selected ones
+       * are evaluated.
+       */
       models: z.enum(["all", "selected"]).default("all"),
     })
     .prefault({}),
   slurm: slurmSchema.prefault({}),
 });
-
 export type SweepSettings = z.output<typeof sweepSettingsSchema>;
 
-/** The keys of a sweep file that are a run's. They are checked where they are whole: in a run. */
+/**
+ * The keys of a sweep file that belong to runs. Each run checks them when its settings are
+ * complete.
+ */
 export const runConfigKeys: readonly string[] = Object.keys(runConfigSchema.shape);
 
 export const sweepFileSchema = sweepSettingsSchema.extend(

@@ -2,25 +2,27 @@ import { spawnSync } from "node:child_process";
 import { userInfo } from "node:os";
 import { didYouMean } from "../did-you-mean.js";
 import { UserError } from "../errors.js";
-import { formatCommandLine } from "../shell.js";
+import { formatCommandLine, shellQuote } from "../shell.js";
+import { interruptedExitCode, temperProgram } from "./run-work.js";
+import type { SlurmSettings } from "./schema.js";
 
-export interface CommandResult {
+interface CommandResult {
   readonly code: number | null;
   readonly stdout: string;
   readonly stderr: string;
 }
 
-/** Runs one of Slurm's commands; a test puts its own in their place by PATH. */
+/** Runs a command of Slurm. Tests replace them through PATH. */
 function runSlurmCommand(command: string, args: readonly string[]): CommandResult {
   const { status, stdout, stderr, error } = spawnSync(command, args, { encoding: "utf8", maxBuffer: 1 << 28 });
   if (error && "code" in error && error.code === "ENOENT")
     throw new UserError(
-      `--backend slurm: there is no ${command} on this machine; run it on a login node of the cluster, or leave --backend slurm out`,
+      `--backend slurm: this host has no ${command}. Use a login node of the cluster, or leave out --backend slurm.`,
     );
   return { code: status, stdout: stdout ?? "", stderr: stderr ?? error?.message ?? "" };
 }
 
-/** A job of an array, as the queue shows it. */
+/** A task of a job array, as squeue lists it. */
 export interface QueuedTask {
   readonly job: string;
   readonly index: number;
@@ -30,19 +32,19 @@ export interface QueuedTask {
   readonly reason: string;
 }
 
-/** The tasks in the queue whose jobs' names begin so. */
+/** The tasks in the queue whose job names start with the prefix. */
 export function listQueuedTasks(prefix: string): QueuedTask[] {
-  const end = runSlurmCommand("squeue", [
+  const { code, stdout, stderr } = runSlurmCommand("squeue", [
     "--noheader",
     "--array",
     `--user=${userInfo().username}`,
     "--format=%F|%K|%j|%T|%r",
   ]);
-  if (end.code !== 0)
+  if (code !== 0)
     throw new UserError(
-      `squeue failed: ${getLastLine(end.stderr)}; try again when Slurm answers, with --resume where the sweep has begun`,
+      `squeue failed: ${getLastLine(stderr)}. Try again when Slurm responds, with --resume if the sweep has started.`,
     );
-  return end.stdout
+  return stdout
     .split("\n")
     .map((line) => line.trim().split("|"))
     .filter((parts) => parts[2]?.startsWith(prefix))
@@ -55,50 +57,46 @@ export function listQueuedTasks(prefix: string): QueuedTask[] {
     }));
 }
 
-/** Slurm answers, and has the partition: found out before anything is written. */
+/** Checks that Slurm responds and has the partition, before anything is written. */
 export function checkSlurm(partition: string | null): void {
   checkPartition(partition);
   listQueuedTasks("");
 }
 
 function checkPartition(partition: string | null): void {
-  const end = runSlurmCommand("sinfo", ["--noheader", "--format=%R"]);
-  if (end.code !== 0) throw new UserError(`sinfo failed: ${getLastLine(end.stderr)}; is Slurm running?`);
-  const known = [
-    ...new Set(
-      end.stdout
-        .split("\n")
-        .map((line) => line.trim())
-        .filter((name) => name !== ""),
-    ),
-  ];
+  const { code, stdout, stderr } = runSlurmCommand("sinfo", ["--noheader", "--format=%R"]);
+  if (code !== 0) throw new UserError(`sinfo failed: ${getLastLine(stderr)}. Check that Slurm is running.`);
+  const names = stdout.split("\n").map((line) => line.trim());
+  const known = [...new Set(names.filter((name) => name !== ""))];
   if (partition === null || known.includes(partition)) return;
   throw new UserError(
-    `--partition ${partition}: this cluster has no such partition${didYouMean(partition, known)}; it has ${known.join(", ")}. ` +
-      "Name one with --partition, or slurm.partition in the sweep's file",
+    `--partition ${partition}: there is no such partition${didYouMean(partition, known)}. ` +
+      `The partitions are ${known.join(", ")}. Set --partition, or slurm.partition in the sweep file.`,
   );
 }
 
-/** The most tasks that one array may have here. */
+/** The maximum number of tasks of one job array. */
 export function readMaxArraySize(): number {
   const { stdout } = runSlurmCommand("scontrol", ["show", "config"]);
   const found = /^MaxArraySize\s*=\s*(\d+)/m.exec(stdout)?.[1];
-  // Its own default, less one: indices end below it.
+  // Indices are below MaxArraySize, whose default is 1001.
   return (found === undefined ? 1001 : Number(found)) - 1;
 }
 
 /** Submits a job and returns its number. */
 export function submitJob(args: readonly string[]): string {
-  const end = runSlurmCommand("sbatch", ["--parsable", ...args]);
-  const job = /^(\d+)/.exec(end.stdout.trim())?.[1];
-  if (end.code === 0 && job !== undefined) return job;
+  const { code, stdout, stderr } = runSlurmCommand("sbatch", ["--parsable", ...args]);
+  const job = /^(\d+)/.exec(stdout.trim())?.[1];
+  if (code === 0 && job !== undefined) return job;
   throw new UserError(
-    `sbatch refused the job: ${getLastLine(end.stderr) || `exit code ${end.code}`}\nThe command was: ${formatCommandLine(["sbatch", ...args])}\n` +
-      "What was submitted before goes on; mend the settings (--partition, --gpus, --time, --memory, --sbatch) and give --resume",
+    `sbatch rejected the job: ${getLastLine(stderr) || `exit code ${code}`}\n` +
+      `The command was: ${formatCommandLine(["sbatch", ...args])}\n` +
+      "Jobs that were submitted before continue. " +
+      "Fix the settings (--partition, --gpus, --time, --memory, --sbatch) and pass --resume.",
   );
 }
 
-/** How a task ended, as Slurm knows it: from its accounting where that answers, else from what the controller still remembers. */
+/** How a task ended, from the accounting if it responds, otherwise from the controller. */
 export function readTaskState(job: string, index: number): string | null {
   const accounting = tryCommand("sacct", [
     "--noheader",
@@ -121,4 +119,64 @@ function tryCommand(command: string, args: readonly string[]): string {
 
 function getLastLine(text: string): string {
   return text.trim().split("\n").at(-1) ?? "";
+}
+
+/** Seconds before the time limit at which a job is asked to save its work. */
+const warningSeconds = 60;
+
+/**
+ * The script of a job array: task i executes item i of the list. Slurm signals this shell before
+ * the time limit, and the shell signals the worker. The job is then queued again and continues from
+ * what was saved.
+ */
+export function createJobScript(list: string): string {
+  const worker = [...temperProgram, "worker", list].map(shellQuote).join(" ");
+  return `#!/bin/sh
+${worker} --item "$SLURM_ARRAY_TASK_ID" &
+worker=$!
+requeue=
+trap 'requeue=yes; kill -TERM $worker 2>/dev/null' USR1
+trap 'kill -TERM $worker 2>/dev/null' TERM INT
+wait $worker
+code=$?
+# A signal ends the wait before the worker ends.
+while kill -0 $worker 2>/dev/null; do
+  wait $worker
+  code=$?
+done
+if [ "$requeue" = yes ] && [ $code -ge ${interruptedExitCode} ]; then
+  scontrol requeue "$SLURM_JOB_ID"
+  exit 0
+fi
+exit $code
+`;
+}
+
+/** The sbatch options of a job array. */
+export function createSbatchOptions(
+  settings: SlurmSettings,
+  job: {
+    readonly name: string;
+    readonly tasks: number;
+    readonly jobs: number | null;
+    readonly log: string;
+    readonly after: readonly string[];
+  },
+): string[] {
+  const { partition, gpus, cpus, time, memory, options } = settings;
+  return [
+    `--job-name=${job.name}`,
+    `--array=0-${job.tasks - 1}${job.jobs === null ? "" : `%${job.jobs}`}`,
+    `--output=${job.log}`,
+    "--open-mode=append",
+    "--requeue",
+    `--signal=B:USR1@${warningSeconds}`,
+    `--cpus-per-task=${cpus}`,
+    ...(partition === null ? [] : [`--partition=${partition}`]),
+    ...(gpus > 0 ? [`--gres=gpu:${gpus}`] : []),
+    ...(time === null ? [] : [`--time=${time}`]),
+    ...(memory === null ? [] : [`--mem=${memory}`]),
+    ...(job.after.length === 0 ? [] : [`--dependency=afterany:${job.after.join(":")}`]),
+    ...options,
+  ];
 }

@@ -1,50 +1,63 @@
 import { createHash } from "node:crypto";
-import { mkdir, readdir, realpath } from "node:fs/promises";
-import { join, resolve } from "node:path";
+import { mkdir, readdir, realpath, stat } from "node:fs/promises";
+import { dirname, join, resolve } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { z } from "zod";
 import { UserError } from "../errors.js";
-import { createFileError, exists, readJson, writeFileAtomic } from "../files.js";
+import { createFileError, readJson, writeFileAtomic } from "../files.js";
+import { formatCommandLine } from "../shell.js";
 import { validate } from "../validate.js";
-import { type SweepPlan, sweepFiles } from "./plan.js";
-import type { SweepCallbacks, WorkItemFailure } from "./run-local.js";
+import { readSweepPlan, type SweepPlan, sweepFiles } from "./plan.js";
+import type { WorkCallbacks, WorkItemFailure } from "./run-local.js";
+import { describeFailure, recordFailure, runWorkItem, type WorkItemResult } from "./run-work.js";
 import type { SlurmSettings } from "./schema.js";
-import { listQueuedTasks, type QueuedTask, readMaxArraySize, readTaskState, submitJob } from "./slurm-commands.js";
-import { createJobScript, createSbatchOptions } from "./slurm-script.js";
+import {
+  createJobScript,
+  createSbatchOptions,
+  listQueuedTasks,
+  type QueuedTask,
+  readMaxArraySize,
+  readTaskState,
+  submitJob,
+} from "./slurm-commands.js";
 import {
   formatWorkItem,
   isWorkItemDone,
   listWorkItems,
-  readFailure,
+  resolveWorkItem,
   stages,
   type WorkItem,
   workItemSchema,
 } from "./work-item.js";
+import { hashRequest, readWorkResult } from "./work-request.js";
 
-/** A list of units, one for each task of an array: all that is ever written about a submission. */
-const workItemListSchema = z.object({ out: z.string(), units: z.array(workItemSchema), job: z.string().nullable() });
-export type WorkItemList = z.output<typeof workItemListSchema>;
+/**
+ * A list of work items, one per task of a job array. Nothing else is recorded about a submission.
+ */
+const jobListSchema = z.object({ out: z.string(), items: z.array(workItemSchema), job: z.string().nullable() });
+export type JobList = z.output<typeof jobListSchema>;
 
 export interface SlurmOptions {
   readonly settings: SlurmSettings;
-  /** Tasks at once, for each array; null: as many as the cluster gives. */
+  /** Concurrent tasks per job array. Null: as many as the cluster allows. */
   readonly jobs: number | null;
-  readonly callbacks?: SweepCallbacks;
-  /** Aborted: the jobs are left to themselves. */
-  readonly stop?: AbortSignal;
+  readonly callbacks?: WorkCallbacks;
+  /** Aborted: the jobs continue without us. */
+  readonly stop?: AbortSignal | undefined;
   readonly pollMilliseconds?: number;
 }
 
-export async function readWorkItemList(path: string): Promise<WorkItemList> {
-  return validate(workItemListSchema, await readJson(path, "the list of a job's units"), path);
+export async function readJobList(path: string): Promise<JobList> {
+  return validate(jobListSchema, await readJson(path, "the work items of a job"), path);
 }
 
-/** Runs what is left of a sweep on the cluster until nothing more can be done; what then has no results has failed. */
+/** Runs what is left of a sweep on the cluster. Items that then have no result have failed. */
 export async function runOnSlurm(out: string, plan: SweepPlan, options: SlurmOptions): Promise<WorkItemFailure[]> {
   const attempted = new Set<string>();
   await submitSweep(out, plan, options, attempted);
   let failures = await followSweep(out, plan, options);
-  // What an earlier submission left behind, or began before its training had ended, is done once more.
+  // Items that an earlier submission left, or that started before their training had ended, are
+  // submitted once more.
   while (failures.length > 0 && !options.stop?.aborted) {
     if ((await submitSweep(out, plan, options, attempted)) === 0) break;
     failures = await followSweep(out, plan, options);
@@ -53,8 +66,8 @@ export async function runOnSlurm(out: string, plan: SweepPlan, options: SlurmOpt
 }
 
 /**
- * Submits all that is neither done, nor in the queue, nor among those attempted, each stage to begin when the one before has ended.
- * Returns how many tasks that were.
+ * Submits the items that are not done, not queued and not yet attempted. Each stage starts when the
+ * one before has ended. Returns the number of tasks.
  */
 export async function submitSweep(
   out: string,
@@ -62,76 +75,61 @@ export async function submitSweep(
   options: SlurmOptions,
   attempted = new Set<string>(),
 ): Promise<number> {
-  const { settings, jobs, callbacks } = options;
-  const queue = await openSlurmQueue(out);
-  const workItems = listWorkItems(plan);
+  const queue = await SlurmQueue.open(out);
+  const items = listWorkItems(plan);
   const size = readMaxArraySize();
   let submitted = 0;
   let before: string[] = [];
   for (const stage of stages) {
-    const waiting = new Map(queue.listTasks().map((task) => [formatWorkItem(task.unit), task.job]));
-    const left: WorkItem[] = [];
-    for (const workItem of workItems[stage]) {
-      const name = formatWorkItem(workItem);
-      if (waiting.has(name) || attempted.has(name) || (await isWorkItemDone(out, plan, workItem))) continue;
+    const queued = new Map(queue.listTasks().map(({ item, job }) => [formatWorkItem(item), job]));
+    const waiting: WorkItem[] = [];
+    for (const item of items[stage]) {
+      const name = formatWorkItem(item);
+      if (queued.has(name) || attempted.has(name) || (await isWorkItemDone(out, plan, item))) continue;
       attempted.add(name);
-      left.push(workItem);
+      waiting.push(item);
     }
-    const after = before;
-    const ours = workItems[stage].flatMap((workItem) => waiting.get(formatWorkItem(workItem)) ?? []);
-    for (let start = 0; start < left.length; start += size) {
-      ours.push(await queue.submit(left.slice(start, start + size), settings, jobs, after));
-      submitted += Math.min(size, left.length - start);
+    const stageJobs = items[stage].flatMap((item) => queued.get(formatWorkItem(item)) ?? []);
+    for (let start = 0; start < waiting.length; start += size) {
+      stageJobs.push(await queue.submit(waiting.slice(start, start + size), options, before));
+      submitted += Math.min(size, waiting.length - start);
     }
-    if (ours.length > 0) before = [...new Set(ours)];
+    if (stageJobs.length > 0) before = [...new Set(stageJobs)];
   }
-  callbacks?.onWarning?.(`submitted ${submitted} tasks; they go on by themselves whatever becomes of this process`);
+  options.callbacks?.onWarning?.(`Submitted ${submitted} tasks. They continue even if this process ends.`);
   return submitted;
 }
 
-/** Reasons to wait that pass by themselves. */
-const normalPendingReasons = new Set([
-  "None",
-  "Priority",
-  "Resources",
-  "Dependency",
-  "JobArrayTaskLimit",
-  "BeginTime",
-  "Cleaning",
-]);
+/** Reasons of pending tasks that need no attention. */
+const normalReasons = "None Priority Resources Dependency JobArrayTaskLimit BeginTime Cleaning".split(" ");
 
-/** Waits until none of the sweep's tasks is in the queue; returns what then has no results. */
+/** Waits until no task of the sweep is in the queue. Returns the items that then have no result. */
 async function followSweep(out: string, plan: SweepPlan, options: SlurmOptions): Promise<WorkItemFailure[]> {
   const { callbacks, stop, pollMilliseconds = 5000 } = options;
-  const queue = await openSlurmQueue(out);
-  const workItems = listWorkItems(plan);
-  const seen = new Set<string>();
-  const reasons = new Set(normalPendingReasons);
+  const queue = await SlurmQueue.open(out);
+  const items = listWorkItems(plan);
+  const started = new Set<string>();
+  const reportedReasons = new Set(normalReasons);
   for (const stage of stages) {
-    const open = new Map(workItems[stage].map((workItem) => [formatWorkItem(workItem), workItem]));
-    const settle = async (queued: ReadonlySet<string>): Promise<void> => {
-      for (const [name, workItem] of open) {
-        if (queued.has(name) || !(await isWorkItemDone(out, plan, workItem))) continue;
-        open.delete(name);
-        callbacks?.onItemEnd?.(workItem, { state: "done" });
-      }
-    };
-    if (open.size > 0) callbacks?.onStageStart?.(stage, workItems[stage], 0);
+    const open = new Map(items[stage].map((item) => [formatWorkItem(item), item]));
+    if (open.size > 0) callbacks?.onStageStart?.(stage, items[stage], 0);
     for (;;) {
-      const tasks = queue.listTasks();
-      for (const { state, reason, unit: workItem } of tasks) {
-        if (state === "PENDING" && !reasons.has(reason)) {
-          reasons.add(reason);
-          callbacks?.onWarning?.(
-            `Slurm holds ${formatWorkItem(workItem)} back: ${reason}; it may ask for more than the partition has`,
-          );
+      const tasks = queue.listTasks().map((task) => ({ ...task, name: formatWorkItem(task.item) }));
+      for (const { state, reason, name, item } of tasks) {
+        if (state === "PENDING" && !reportedReasons.has(reason)) {
+          reportedReasons.add(reason);
+          callbacks?.onWarning?.(`Slurm does not start ${name}: ${reason}. It may need more than the partition has.`);
         }
-        if (state !== "RUNNING" || seen.has(formatWorkItem(workItem)) || !open.has(formatWorkItem(workItem))) continue;
-        seen.add(formatWorkItem(workItem));
-        callbacks?.onItemStart?.(workItem);
+        if (state !== "RUNNING" || started.has(name) || !open.has(name)) continue;
+        started.add(name);
+        callbacks?.onItemStart?.(item);
       }
-      const queued = new Set(tasks.map(({ unit: workItem }) => formatWorkItem(workItem)));
-      await settle(queued);
+      const queued = new Set(tasks.map(({ name }) => name));
+      for (const [name, item] of open) {
+        if (queued.has(name) || !(await isWorkItemDone(out, plan, item))) continue;
+        open.delete(name);
+        callbacks?.onItemEnd?.(item, { state: "done" });
+      }
       if (stop?.aborted) return [];
       if (![...open.keys()].some((name) => queued.has(name))) break;
       await delay(pollMilliseconds);
@@ -139,98 +137,126 @@ async function followSweep(out: string, plan: SweepPlan, options: SlurmOptions):
   }
   const failures = await findFailures(out, plan, queue);
   if (failures.length === 0) return failures;
-  // A shared file system may show the last files a moment later than the queue forgets their jobs.
+  // A shared file system may show the last files a moment after their jobs have left the queue.
   await delay(pollMilliseconds);
   return findFailures(out, plan, queue);
 }
 
 async function findFailures(out: string, plan: SweepPlan, queue: SlurmQueue): Promise<WorkItemFailure[]> {
   const failures: WorkItemFailure[] = [];
-  const workItems = listWorkItems(plan);
-  for (const workItem of stages.flatMap((stage) => workItems[stage])) {
-    if (await isWorkItemDone(out, plan, workItem)) continue;
-    const failure = await readFailure(out, plan, workItem);
-    if (failure === "blocked") continue;
-    const task = queue.findLatest(workItem);
-    const ended = task && readTaskState(task.job, task.index);
-    const error = failure?.error ?? `it left the queue without results${ended ? ` (${ended})` : ""}`;
+  const items = listWorkItems(plan);
+  for (const item of stages.flatMap((stage) => items[stage])) {
+    const work = await resolveWorkItem(out, plan, item);
+    if (!work || (await isWorkItemDone(out, plan, item))) continue;
+    const result = await readWorkResult(work.resultPath).catch(() => null);
+    const task = queue.findLatest(item);
+    const state = task && readTaskState(task.job, task.index);
+    const error = result?.hash === hashRequest(work.request) ? result.error?.message : undefined;
+    const command = formatCommandLine(["temper", "worker", task?.list ?? "LIST", "--item", String(task?.index ?? 0)]);
     failures.push({
-      workItem: workItem,
-      error,
-      command: failure?.command ?? `temper work ${task?.list ?? "LIST"} ${task?.index ?? 0}`,
+      item,
+      ...describeFailure(work, error ?? `It left the queue without a result${state ? ` (${state})` : ""}.`),
+      ...(error === undefined && { command }),
     });
   }
   return failures;
 }
 
-interface SlurmQueue {
-  /** What is in the queue now. */
-  listTasks(): (QueuedTask & { unit: WorkItem })[];
-  /** Where a unit was submitted last. */
-  findLatest(workItem: WorkItem): { job: string; index: number; list: string } | null;
-  submit(
-    workItems: readonly WorkItem[],
-    settings: SlurmSettings,
-    jobs: number | null,
-    after: readonly string[],
-  ): Promise<string>;
+/**
+ * The jobs of a sweep folder. Their names have its hash and the number of their list, so nothing
+ * else is stored.
+ */
+class SlurmQueue {
+  readonly #out: string;
+  readonly #prefix: string;
+  readonly #lists: Map<number, JobList>;
+
+  private constructor(out: string, hash: string, lists: Map<number, JobList>) {
+    this.#out = resolve(out);
+    this.#prefix = `temper-${hash}-`;
+    this.#lists = lists;
+  }
+
+  static async open(out: string): Promise<SlurmQueue> {
+    const hash = createHash("sha256").update(await realpath(out));
+    const lists = new Map<number, JobList>();
+    const queue = new SlurmQueue(out, hash.digest("hex").slice(0, 8), lists);
+    const names = await readdir(join(out, sweepFiles.slurm)).catch(() => []);
+    const numbers = names.flatMap((name) => /^(\d+)\.json$/.exec(name)?.[1] ?? []).map(Number);
+    for (const number of numbers.sort((a, b) => a - b))
+      lists.set(number, await readJobList(queue.#getPath(`${number}.json`)));
+    return queue;
+  }
+
+  /** The tasks of the sweep that are in the queue now. */
+  listTasks(): (QueuedTask & { readonly item: WorkItem })[] {
+    return listQueuedTasks(this.#prefix).flatMap((task) => {
+      const item = this.#lists.get(Number(task.name.slice(this.#prefix.length)))?.items[task.index];
+      return item ? [{ ...task, item }] : [];
+    });
+  }
+
+  /** Where an item was submitted last. */
+  findLatest(item: WorkItem): { job: string; index: number; list: string } | null {
+    for (const [number, { items, job }] of [...this.#lists].reverse()) {
+      const index = items.findIndex((each) => formatWorkItem(each) === formatWorkItem(item));
+      if (index >= 0 && job !== null) return { job, index, list: this.#getPath(`${number}.json`) };
+    }
+    return null;
+  }
+
+  async submit(items: WorkItem[], { settings, jobs }: SlurmOptions, after: readonly string[]): Promise<string> {
+    const number = Math.max(0, ...this.#lists.keys()) + 1;
+    const list: JobList = { out: this.#out, items, job: null };
+    const [path, script] = [this.#getPath(`${number}.json`), this.#getPath(`${number}.sh`)];
+    await mkdir(dirname(path), { recursive: true }).catch((error: unknown) => {
+      throw createFileError(error, dirname(path), "create the folder");
+    });
+    // The list is written first, because the job may start at once.
+    await writeFileAtomic(path, `${JSON.stringify(list)}\n`);
+    await writeFileAtomic(script, createJobScript(path));
+    const array = {
+      name: `${this.#prefix}${number}`,
+      tasks: items.length,
+      jobs,
+      log: this.#getPath("%A_%a.log"),
+      after,
+    };
+    const job = submitJob([...createSbatchOptions(settings, array), script]);
+    await writeFileAtomic(path, `${JSON.stringify({ ...list, job })}\n`);
+    this.#lists.set(number, { ...list, job });
+    return job;
+  }
+
+  #getPath(name: string): string {
+    return join(this.#out, sweepFiles.slurm, name);
+  }
 }
 
-/** The jobs of a sweep's folder: they bear its hash and their list's number as names, so nothing else must be remembered. */
-async function openSlurmQueue(out: string): Promise<SlurmQueue> {
-  const folder = join(resolve(out), sweepFiles.slurm);
-  const hash = createHash("sha256")
-    .update(await realpath(out))
-    .digest("hex")
-    .slice(0, 8);
-  const prefix = `temper-${hash}-`;
-  const getListPath = (number: number): string => join(folder, `${number}.json`);
-  const lists = new Map<number, WorkItemList>();
-  const numbers = (await exists(folder))
-    ? (await readdir(folder)).flatMap((name) => /^(\d+)\.json$/.exec(name)?.[1] ?? [])
-    : [];
-  for (const number of numbers.map(Number).sort((a, b) => a - b))
-    lists.set(number, await readWorkItemList(getListPath(number)));
-  return {
-    listTasks: () =>
-      listQueuedTasks(prefix).flatMap((task) => {
-        const workItem = lists.get(Number(task.name.slice(prefix.length)))?.units[task.index];
-        return workItem ? [{ ...task, unit: workItem }] : [];
-      }),
-    findLatest(workItem) {
-      for (const [number, { units: workItems, job }] of [...lists].reverse()) {
-        const index = workItems.findIndex((each) => formatWorkItem(each) === formatWorkItem(workItem));
-        if (index >= 0 && job !== null) return { job, index, list: getListPath(number) };
-      }
-      return null;
-    },
-    async submit(workItems, settings, jobs, after) {
-      const number = Math.max(0, ...lists.keys()) + 1;
-      const list: WorkItemList = { out: resolve(out), units: [...workItems], job: null };
-      const script = join(folder, `${number}.sh`);
-      await mkdir(folder, { recursive: true }).catch((error: unknown) => {
-        throw createFileError(error, folder, "make the folder");
-      });
-      // The list comes first: a job that begins at once finds it.
-      await writeFileAtomic(getListPath(number), `${JSON.stringify(list)}\n`);
-      await writeFileAtomic(script, createJobScript(getListPath(number)));
-      const log = join(folder, "%A_%a.log");
-      const job = submitJob([
-        ...createSbatchOptions(settings, { name: `${prefix}${number}`, tasks: workItems.length, jobs, log, after }),
-        script,
-      ]);
-      const known = { ...list, job };
-      await writeFileAtomic(getListPath(number), `${JSON.stringify(known)}\n`);
-      lists.set(number, known);
-      return job;
-    },
-  };
+/** Executes one task of a job array: the item of that index in the list. */
+export async function runQueuedItem(path: string, index: number, stop: AbortSignal): Promise<WorkItemResult> {
+  const { out, items } = await readJobList(path);
+  const item = items[index];
+  if (!item) throw new UserError(`${path}: expected an index below ${items.length}, received ${index}.`);
+  const plan = await readSweepPlan(out);
+  if (!plan) throw new UserError(`${out}: the sweep no longer exists. Submit it again.`);
+  const work = await resolveWorkItem(out, plan, item);
+  const before = work ? await measureProgressBytes(work.folder) : 0;
+  const result = await runWorkItem(out, plan, item, { stop });
+  if (!work || result.state !== "interrupted" || (await measureProgressBytes(work.folder)) > before) return result;
+  // Without this, a job that cannot finish one step within its time limit would be queued again
+  // forever.
+  const error = "It was stopped before it had finished one step. If the time limit is the cause, increase --time.";
+  await recordFailure(work.resultPath, hashRequest(work.request), error);
+  return describeFailure(work, error);
 }
 
-/** The unit of a task of an array. */
-export async function readWorkItem(list: string, index: number): Promise<{ out: string; unit: WorkItem }> {
-  const { out, units: workItems } = await readWorkItemList(list);
-  const workItem = workItems[index];
-  if (!workItem) throw new UserError(`${list}: it has ${workItems.length} entries, received index ${index}`);
-  return { out, unit: workItem };
+/**
+ * The size of all JSON Lines files of a run. It grows with steps, attacked examples and points of a
+ * figure.
+ */
+async function measureProgressBytes(folder: string): Promise<number> {
+  const names = (await readdir(folder, { recursive: true })).filter((name) => name.endsWith(".jsonl"));
+  const sizes = await Promise.all(names.map((name) => stat(join(folder, name)).then(({ size }) => size)));
+  return sizes.reduce((sum, size) => sum + size, 0);
 }

@@ -1,3 +1,4 @@
+import { describeMetric } from "../evaluation/metric-table.js";
 import { normalQuantile, studentQuantile } from "../evaluation/special-functions.js";
 import {
   holmCorrection,
@@ -7,65 +8,78 @@ import {
   standardDeviation,
   wilsonInterval,
 } from "../evaluation/statistics.js";
-import { inconsistencyPrefix } from "./evaluation-commands.js";
-import type { MetricValue } from "./metrics.js";
+import type { MetricValue } from "../runs/run-metrics.js";
 
-/** One number of a table over the seeds. */
+/** One metric over the seeds. */
 export interface TableCell {
-  /** By seed; null where a run has not measured it. */
+  /** By seed; null if a run has no value. */
   readonly values: readonly (number | null)[];
   readonly mean: number;
-  /** Standard deviation over the seeds; null of one. */
-  readonly deviation: number | null;
-  /** 95 %, by the luck of the seeds and of the examples together. */
+  /** Standard deviation over the seeds; null for one seed. */
+  readonly std: number | null;
+  /** 95% confidence interval over seeds and examples. */
   readonly interval: Interval | null;
   readonly examples: number | null;
-  /** One-tailed paired t-test that it is better than the baseline, corrected for all rows (Holm); null where it cannot be done. */
+  /**
+   * One-tailed paired t-test against the baseline, Holm-corrected over the rows; null if it cannot
+   * be computed.
+   */
   readonly p: number | null;
 }
 
 export interface TableRow {
   readonly id: string;
   readonly title: string;
-  /** By "column/measure". */
+  /** By "column/metric". */
   readonly cells: Readonly<Record<string, TableCell>>;
-  /** What selection chose, by column. */
-  readonly chosen: Readonly<Record<string, Readonly<Record<string, unknown>>>>;
+  /** The selected values of the grid, by column. */
+  readonly selected: Readonly<Record<string, Readonly<Record<string, unknown>>>>;
 }
 
-/** A table as data: Markdown, CSV and the comparison with a paper are drawn from it. */
+/** A table as data. Markdown, CSV and the comparison with a paper are rendered from it. */
 export interface ResultsTable {
-  readonly format: 1;
+  readonly format: 2;
   readonly name: string;
   readonly title: string;
   readonly profile: string | null;
-  readonly paper: string | null;
+  readonly publishedTable: string | null;
   readonly baseline: string | null;
   readonly seeds: readonly number[];
-  readonly columns: readonly { readonly id: string; readonly title: string; readonly measures: readonly string[] }[];
+  readonly columns: readonly { readonly id: string; readonly title: string; readonly metrics: readonly string[] }[];
   readonly rows: readonly TableRow[];
   readonly notes: readonly string[];
 }
 
-/** Differences that a table marks are less likely than this by luck. */
+/** Differences with a smaller p-value are marked in a table. */
 export const significanceLevel = 0.05;
 
-/** Measures of which less is better. */
-export function isLowerBetter(measure: string): boolean {
-  return measure.startsWith(inconsistencyPrefix) || /loss|error|^drop$/i.test(measure);
+/** The metric of a "column/metric" key. */
+export function getMetric(key: string): string {
+  return key.slice(key.lastIndexOf("/") + 1);
 }
 
-/** A cell from one measurement a seed. */
-export function computeCell(measured: readonly (MetricValue | null)[]): TableCell | null {
-  const there = measured.filter((each) => each !== null);
-  if (there.length === 0) return null;
-  const values = there.map(({ value }) => value);
+/** The cells of every metric that was measured with at least one seed. */
+export function computeCells(measured: readonly (ReadonlyMap<string, MetricValue> | null)[]): Map<string, TableCell> {
+  const ids = new Set(measured.flatMap((metrics) => [...(metrics?.keys() ?? [])]));
+  return new Map(
+    [...ids].flatMap((id): [string, TableCell][] => {
+      const cell = computeCell(measured.map((metrics) => metrics?.get(id) ?? null));
+      return cell ? [[id, cell]] : [];
+    }),
+  );
+}
+
+/** A cell from one value per seed. */
+export function computeCell(measured: readonly (Pick<MetricValue, "value" | "examples"> | null)[]): TableCell | null {
+  const found = measured.filter((each) => each !== null);
+  if (found.length === 0) return null;
+  const values = found.map(({ value }) => value);
   const center = mean(values);
-  const examples = there[0]!.examples;
+  const examples = found[0]!.examples;
   return {
     values: measured.map((each) => each?.value ?? null),
     mean: center,
-    deviation: values.length > 1 ? standardDeviation(values) : null,
+    std: values.length > 1 ? standardDeviation(values) : null,
     interval: combineIntervals(
       center,
       computeSeedHalfWidth(values),
@@ -76,13 +90,16 @@ export function computeCell(measured: readonly (MetricValue | null)[]): TableCel
   };
 }
 
-/** Half the 95 % interval of a mean over seeds; 0 of one seed, whose luck nobody knows. */
+/**
+ * Half the 95% confidence interval of a mean over seeds; 0 for one seed, whose variation is
+ * unknown.
+ */
 function computeSeedHalfWidth(values: readonly number[]): number {
   if (values.length < 2) return 0;
   return studentQuantile(0.975, values.length - 1) * (standardDeviation(values) / Math.sqrt(values.length));
 }
 
-/** Seeds and examples are drawn apart from each other: their variances add up. */
+/** Seeds and examples vary independently, so their variances add up. */
 function combineIntervals(center: number, half: number, test: Interval | null): Interval | null {
   if (test === null) return half > 0 ? { low: center - half, high: center + half } : null;
   return clampInterval({
@@ -91,53 +108,54 @@ function combineIntervals(center: number, half: number, test: Interval | null): 
   });
 }
 
-/** A share of examples lies between none and all. */
+/** A fraction of examples is between 0 and 1. */
 function clampInterval({ low, high }: Interval): Interval {
   return { low: Math.max(0, low), high: Math.min(1, high) };
 }
 
-/** The mean of several cells of a row, seed by seed. */
+/** The mean of several cells of a row, seed by seed; null if one of the cells is missing. */
 export function averageCells(cells: readonly (TableCell | undefined)[]): TableCell | null {
-  const there = cells.filter((cell) => cell !== undefined);
-  const [first] = there;
-  if (!first || there.length < cells.length) return null;
+  const found = cells.filter((cell) => cell !== undefined);
+  const [first] = found;
+  if (!first || found.length < cells.length) return null;
   const values = first.values.map((_, seed) => {
-    const each = there.map((cell) => cell.values[seed] ?? null);
+    const each = found.map((cell) => cell.values[seed] ?? null);
     return each.includes(null) ? null : mean(each as number[]);
   });
   const known = values.filter((value) => value !== null);
   if (known.length === 0) return null;
   const center = mean(known);
-  // Different test sets: the variances of their shares add up.
-  const variance = there.reduce(
+  // The test sets differ, so the variances of their fractions add up.
+  const variance = found.reduce(
     (sum, cell) => sum + (cell.examples === null ? 0 : (cell.mean * (1 - cell.mean)) / cell.examples),
     0,
   );
-  const half = Math.hypot(computeSeedHalfWidth(known), (normalQuantile(0.975) * Math.sqrt(variance)) / there.length);
-  const around = { low: center - half, high: center + half };
-  const areFractions = there.every((cell) => cell.examples !== null);
+  const half = Math.hypot(computeSeedHalfWidth(known), (normalQuantile(0.975) * Math.sqrt(variance)) / found.length);
+  const interval = { low: center - half, high: center + half };
+  const areFractions = found.every((cell) => cell.examples !== null);
   return {
     values,
     mean: center,
-    deviation: known.length > 1 ? standardDeviation(known) : null,
-    interval: half > 0 ? (areFractions ? clampInterval(around) : around) : null,
+    std: known.length > 1 ? standardDeviation(known) : null,
+    interval: half > 0 ? (areFractions ? clampInterval(interval) : interval) : null,
     examples: null,
     p: null,
   };
 }
 
-/** Tests every row against the baseline, each key ("column/measure") as a family of its own. */
+/**
+ * Tests every row against the baseline. The tests of one column and metric are a family for Holm's
+ * correction.
+ */
 export function addSignificanceTests(rows: readonly TableRow[], baseline: string | null): TableRow[] {
   const reference = rows.find(({ id }) => id === baseline);
   if (!reference) return [...rows];
   const tested = new Map<string, Map<string, number>>();
   for (const [key, base] of Object.entries(reference.cells)) {
+    const isLowerBetter = describeMetric(getMetric(key)).direction === "lower";
     const others = rows.flatMap((row) => {
       const cell = row.cells[key];
-      const p =
-        row === reference || !cell
-          ? null
-          : computePValue(cell, base, isLowerBetter(key.slice(key.lastIndexOf("/") + 1)));
+      const p = row === reference || !cell ? null : computePValue(cell, base, isLowerBetter);
       return p === null ? [] : [{ id: row.id, p }];
     });
     const adjusted = holmCorrection(others.map(({ p }) => p));
@@ -151,11 +169,11 @@ export function addSignificanceTests(rows: readonly TableRow[], baseline: string
   }));
 }
 
-/** The same seeds in both, so pairs; seeds that one of them lacks are left out. */
-function computePValue(cell: TableCell, base: TableCell, lowerIsBetter: boolean): number | null {
+/** Values of the same seed are pairs. Seeds that one of the cells lacks are left out. */
+function computePValue(cell: TableCell, base: TableCell, isLowerBetter: boolean): number | null {
   const pairs = cell.values.flatMap((value, i): [number, number][] => {
     const other = base.values[i] ?? null;
-    return value === null || other === null ? [] : [lowerIsBetter ? [other, value] : [value, other]];
+    return value === null || other === null ? [] : [isLowerBetter ? [other, value] : [value, other]];
   });
   if (pairs.length < 2) return null;
   return pairedTTest(

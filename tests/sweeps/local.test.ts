@@ -1,46 +1,53 @@
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { collectResults } from "../../src/sweeps/collect-results.js";
 import { createSweepPlan, getRunFolder, type SweepPlan, writeSweepPlan } from "../../src/sweeps/plan.js";
 import { readSweep } from "../../src/sweeps/read-sweep.js";
 import { runLocally } from "../../src/sweeps/run-local.js";
-import { formatWorkItem, type WorkItemResult } from "../../src/sweeps/work-item.js";
+import type { WorkItemResult } from "../../src/sweeps/run-work.js";
+import { formatWorkItem, listWorkItems, resolveWorkItem } from "../../src/sweeps/work-item.js";
+import { buildIfStale } from "../cli/built.js";
 import { temporaryFolder } from "../temporary.js";
 import { writeTinySweep } from "./tiny-sweep.js";
 
 const parent = temporaryFolder();
-const program = [process.execPath, join(import.meta.dirname, "fake-temper.mjs")];
+const program = [process.execPath, join(import.meta.dirname, "fake-worker.mjs")];
 let number = 0;
 let out: string;
 let plan: SweepPlan;
 
+beforeAll(buildIfStale, 240_000);
 beforeEach(async () => {
   out = join(parent, String(number++));
-  plan = createSweepPlan(await readSweep(await writeTinySweep(out, { rows: { standard: null }, seeds: [0, 1, 2, 3] })));
-  await writeSweepPlan(out, plan, false);
+  plan = await writePlan(out, { rows: { standard: null }, seeds: [0, 1, 2, 3] });
 });
 afterEach(() => {
   vi.unstubAllEnvs();
 });
 
-const fake = (behaviour: object): void =>
-  void vi.stubEnv("FAKE", JSON.stringify({ calls: join(out, "calls"), ...behaviour }));
-const calls = (): { seed: number; gpu?: string; threads?: string }[] =>
+async function writePlan(folder: string, changes: object): Promise<SweepPlan> {
+  const written = await createSweepPlan(await readSweep({ file: await writeTinySweep(folder, { ...changes }) }));
+  await writeSweepPlan(folder, written);
+  return written;
+}
+const fake = (behavior: object): void =>
+  void vi.stubEnv("FAKE", JSON.stringify({ calls: join(out, "calls"), ...behavior }));
+const calls = (): { kind: string; seed: number; gpu?: string; threads?: string }[] =>
   readFileSync(join(out, "calls"), "utf8")
     .trim()
     .split("\n")
-    .map((line) => JSON.parse(line) as { seed: number });
+    .map((line) => JSON.parse(line) as { kind: string; seed: number });
 
-describe("a sweep on this machine", () => {
-  it("tries a crashed run once more, and lists one that fails again with its error and its command", async () => {
+describe("a sweep on this host", () => {
+  it("tries a crashed run again, and lists a run that fails twice with its error, command and log", async () => {
     fake({ crashOnce: 1, alwaysFail: 2 });
     const ends = new Map<string, WorkItemResult>();
     const failures = await runLocally(out, plan, {
       jobs: 2,
       program,
-      callbacks: { onItemEnd: (unit, end) => ends.set(formatWorkItem(unit), end) },
+      callbacks: { onItemEnd: (item, result) => ends.set(formatWorkItem(item), result) },
     });
     expect(
       calls()
@@ -48,18 +55,34 @@ describe("a sweep on this machine", () => {
         .sort(),
     ).toEqual([0, 1, 1, 2, 2, 3]);
     const [failed] = plan.cells[0]!.points[0]!.runs.filter((run) => run.includes("seed2"));
+    const folder = getRunFolder(out, failed!);
+    const requestPath = join(folder, "requests", "train.request.json");
     expect(failures).toEqual([
       {
-        unit: { kind: "train", run: failed },
-        error: "cannot write there: the disk is full; free some space and try again",
-        command: `temper train --resume --out ${getRunFolder(out, failed!)} --quiet`,
+        item: { kind: "train", run: failed },
+        state: "failed",
+        error: "The disk is full. Free some space.",
+        command: `temper worker ${requestPath} ${join(folder, "requests", "train.result.json")}`,
+        log: join(folder, "log.txt"),
       },
     ]);
+    expect(JSON.parse(readFileSync(requestPath, "utf8"))).toMatchObject({ kind: "train", config: { seed: 2 } });
     expect([...ends.values()].map(({ state }) => state).sort()).toEqual(["done", "done", "done", "failed"]);
     expect((await collectResults(out, plan)).notes).toEqual(["standard, all: no results yet"]);
   });
 
-  it("never runs again what has finished", async () => {
+  it("reports a worker that ends without a result, with its signal and its log", async () => {
+    fake({});
+    const [failure] = await runLocally(out, plan, {
+      jobs: 1,
+      program: [process.execPath, "--eval", "process.exit(3)"],
+    });
+    expect(failure?.error).toMatch(
+      /^The worker process ended without a result \(exit code 3\)\. Its log is .*log\.txt\.$/,
+    );
+  });
+
+  it("does not repeat finished runs", async () => {
     fake({ alwaysFail: 3 });
     await runLocally(out, plan, { jobs: 1, program });
     fake({});
@@ -68,10 +91,35 @@ describe("a sweep on this machine", () => {
     const cell = (await collectResults(out, plan)).rows[0]!.cells["all/accuracy"]!;
     expect(cell.values).toEqual([0.5, 0.51, 0.52, 0.53]);
     expect(cell.mean).toBeCloseTo(0.515, 12);
-    expect(cell.deviation).toBeCloseTo(0.0129099, 6);
+    expect(cell.std).toBeCloseTo(0.0129099, 6);
   });
 
-  it("gives each run a GPU of its own where there are several, and shares the cores where there is none", async () => {
+  it("repeats a run without results, and an evaluation whose request changed", async () => {
+    const changes = { rows: { standard: null }, seeds: [0], substitutions: "wordnet" };
+    const analyses = [{ kind: "tradeoff" }, { kind: "distance" }];
+    const attack = (numExamples: number) => ({ evaluation: { attacks: { pwws: null }, numExamples, analyses } });
+    const run = async (settings: object): Promise<string[]> => {
+      rmSync(join(out, "calls"), { force: true });
+      writeFileSync(join(out, "calls"), "");
+      fake({});
+      const changed = await writePlan(out, { ...changes, ...settings });
+      expect(await runLocally(out, changed, { jobs: 1, program })).toEqual([]);
+      const content = readFileSync(join(out, "calls"), "utf8").trim();
+      return content === "" ? [] : calls().map(({ kind }) => kind);
+    };
+    expect(await run(attack(10))).toEqual(["train", "attack", "analyze", "analyze"]);
+    expect(await run(attack(10))).toEqual([]);
+    expect(await run({ ...attack(10), threads: 2 })).toEqual([]);
+    // The tradeoff is computed from attack results, the distance is not.
+    expect(await run(attack(20))).toEqual(["attack", "analyze"]);
+    // The second attack has replaced the first.
+    expect(await run(attack(10))).toEqual(["attack", "analyze"]);
+    const { runs } = await writePlan(out, { ...changes, ...attack(10) });
+    rmSync(join(getRunFolder(out, Object.keys(runs)[0]!), "results.json"));
+    expect(await run(attack(10))).toEqual(["train"]);
+  });
+
+  it("gives each run its own GPU, or a part of the cores if there is no GPU", async () => {
     const onGpu = {
       ...plan,
       runs: Object.fromEntries(
@@ -84,45 +132,70 @@ describe("a sweep on this machine", () => {
     expect(new Set(calls().map(({ gpu }) => gpu))).toEqual(new Set(["3", "5"]));
     vi.stubEnv("OMP_NUM_THREADS", "");
     const second = `${out}-cpu`;
-    await writeSweepPlan(second, plan, false);
+    await writeSweepPlan(second, plan);
     fake({ calls: join(second, "calls") });
     await runLocally(second, plan, { jobs: 2, program });
-    const share = Math.max(1, Math.floor(availableParallelism() / 2));
-    expect(readFileSync(join(second, "calls"), "utf8").split(`"threads":"${share}"`)).toHaveLength(5);
+    const threads = Math.max(1, Math.floor(availableParallelism() / 2));
+    expect(readFileSync(join(second, "calls"), "utf8").split(`"threads":"${threads}"`)).toHaveLength(5);
   });
 
-  it("stops what runs and begins nothing more when it is told to", async () => {
+  it("stops its workers and starts no more when it is stopped", async () => {
     fake({ slow: 1 });
     const stop = new AbortController();
-    const begun: string[] = [];
+    const started: string[] = [];
     const failures = await runLocally(out, plan, {
       jobs: 1,
       program,
       stop: stop.signal,
       callbacks: {
-        onItemStart(unit) {
-          begun.push(formatWorkItem(unit));
-          if (begun.length === 2) setTimeout(() => stop.abort(), 500);
+        onItemStart(item) {
+          started.push(formatWorkItem(item));
+          if (started.length === 2) setTimeout(() => stop.abort(), 3000);
         },
       },
     });
     expect(failures).toEqual([]);
-    expect(begun).toHaveLength(2);
+    expect(started).toHaveLength(2);
   });
 
-  it("keeps checkpoints only where it is told to, and of a search the chosen models", async () => {
-    const rows = { standard: null };
-    const searched = { rows, seeds: [0], grid: { "train.epochs": [1, 2] }, select: {}, keep: { models: "selected" } };
-    // biome-ignore lint/suspicious/noThenProperty: a key of the sweep's file
-    const file = await writeTinySweep(join(out, "search"), { ...searched, then: { advglue: true } });
-    const search = createSweepPlan(await readSweep(file));
-    const at = join(out, "search", "out");
-    await writeSweepPlan(at, search, false);
-    fake({ selection: true });
-    await runLocally(at, search, { jobs: 1, program });
-    const [chosen, other] = search.cells[0]!.points.map(({ runs }) => getRunFolder(at, runs[0]!));
-    expect([existsSync(join(chosen!, "model")), existsSync(join(other!, "model"))]).toEqual([true, false]);
-    expect([chosen, other].map((folder) => existsSync(join(folder!, "checkpoints")))).toEqual([false, false]);
-    expect([chosen, other].map((folder) => existsSync(join(folder!, "results.json")))).toEqual([true, true]);
+  it("executes each analysis of a column once, and gives those of one kind separate folders", async () => {
+    const at = join(out, "analyses");
+    const interpolation = { kind: "interpolation", seed: 0 };
+    const plan = await writePlan(at, {
+      seeds: [0, 1],
+      evaluation: { analyses: [interpolation, { ...interpolation, options: { points: 5 } }, { kind: "consistency" }] },
+    });
+    fake({});
+    expect(await runLocally(at, plan, { jobs: 1, program })).toEqual([]);
+    const items = listWorkItems(plan).analyze;
+    const works = await Promise.all(items.map((item) => resolveWorkItem(at, plan, item)));
+    const [first] = plan.cells[0]!.points[0]!.runs.map((run) => getRunFolder(at, run));
+    expect(works.slice(0, 2).map((work) => work?.request)).toMatchObject([
+      { analysis: "interpolation", points: 51, out: join(first!, "analysis") },
+      { analysis: "interpolation", points: 5, out: join(first!, "analysis", "2") },
+    ]);
+    // The consistency of two passes is a property of one run.
+    expect(works.slice(2).map((work) => (work!.request as { runs: string[] }).runs)).toEqual(
+      plan.cells.flatMap(({ points }) => points[0]!.runs.map((run) => [getRunFolder(at, run)])),
+    );
+    expect(calls().filter(({ kind }) => kind === "analyze")).toHaveLength(6);
+  });
+
+  it("removes checkpoints and unselected models as the artifacts say", async () => {
+    const at = join(out, "search");
+    const search = await writePlan(at, {
+      rows: { standard: null },
+      seeds: [0],
+      grid: { "train.epochs": [1, 2] },
+      select: {},
+      artifacts: { models: "selected" },
+      evaluation: { advglue: true },
+    });
+    fake({ hasValidation: true });
+    expect(await runLocally(at, search, { jobs: 1, program })).toEqual([]);
+    const [selected, other] = search.cells[0]!.points.map(({ runs }) => getRunFolder(at, runs[0]!));
+    expect([existsSync(join(selected!, "model")), existsSync(join(other!, "model"))]).toEqual([true, false]);
+    expect([selected, other].map((folder) => existsSync(join(folder!, "checkpoints")))).toEqual([false, false]);
+    expect([selected, other].map((folder) => existsSync(join(folder!, "results.json")))).toEqual([true, true]);
   });
 });

@@ -2,7 +2,7 @@ import { existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { UserError } from "../../src/errors.js";
-import { countRuns, type ExpandedSweep, expandSweep } from "../../src/sweeps/expand.js";
+import { countRuns, type ExpandedSweep, expandSweep, readSweepCell } from "../../src/sweeps/expand.js";
 import { createSweepPlan } from "../../src/sweeps/plan.js";
 import { readSweep } from "../../src/sweeps/read-sweep.js";
 import { invoke } from "../cli/invoke.js";
@@ -11,11 +11,15 @@ import { temporaryFolder } from "../temporary.js";
 const folder = temporaryFolder();
 let number = 0;
 
-/** Writes a sweep file of these lines and reads it. */
-async function read(text: string, profile: string | null = null, set: readonly string[] = []): Promise<ExpandedSweep> {
+function writeSweep(text: string): string {
   const file = join(folder, `sweep-${number++}.yaml`);
   writeFileSync(file, text);
-  return expandSweep(await readSweep(file, profile, set));
+  return file;
+}
+
+/** Writes a sweep file and reads it. */
+async function read(text: string, profile: string | null = null, set: readonly string[] = []): Promise<ExpandedSweep> {
+  return expandSweep(await readSweep({ file: writeSweep(text), profile, set }));
 }
 
 const base = `model: m
@@ -23,7 +27,7 @@ task: sst2
 `;
 
 describe("a sweep file", () => {
-  it("is a run, with every combination of its grid for every row, column and seed", async () => {
+  it("has every combination of its grid for every row, column and seed", async () => {
     const { cells, runs, rows } = await read(`${base}seeds: [3, 4]
 grid: { train.learningRate: [1e-5, 2e-5] }
 select: {}
@@ -49,12 +53,12 @@ rows:
       task: "rte",
       maxLength: 64,
       seed: 4,
-      methods: [{ rose: { variant: "first", updateRatio: 0.6 } }],
+      methods: [{ name: "rose", options: { variant: "first", updateRatio: 0.6 } }],
       train: { batchSize: 16, learningRate: 2e-5 },
     });
   });
 
-  it("gives a run the same name wherever it stands, and another one where anything that decides it differs", async () => {
+  it("gives a run a name that depends only on the settings that decide it", async () => {
     const name = async (text: string): Promise<string[]> => [...(await read(`${base}${text}`)).runs.keys()];
     const [plain] = await name("");
     expect(plain).toMatch(/^sst2-standard-seed0-[0-9a-f]{10}$/);
@@ -63,13 +67,13 @@ rows:
     expect(await name("seeds: [1]\n")).not.toEqual([plain]);
   });
 
-  it("makes a row of every combination where nothing is selected", async () => {
-    const { rows, cells } = await read(`${base}grid: { method.ascc.beta: [1, 4] }\nmethod: [ascc]\n`);
+  it("has a row for every combination if nothing is selected", async () => {
+    const { rows, cells } = await read(`${base}grid: { methods.ascc.beta: [1, 4] }\nmethods: [ascc]\n`);
     expect(rows.map(({ id }) => id)).toEqual(["beta 1", "beta 4"]);
     expect(cells.every(({ points }) => points.length === 1)).toBe(true);
   });
 
-  it("takes a profile's settings over its own, and leaves out what the profile names with null", async () => {
+  it("is overridden by a profile, which removes entries by null", async () => {
     const text = `${base}maxTrainSamples: 10
 grid: { train.learningRate: [1e-5, 2e-5] }
 columns: { a: { maxLength: 32 }, b: null }
@@ -81,21 +85,23 @@ profiles:
     const small = await read(text, "small");
     expect([...small.runs.values()]).toMatchObject([{ maxTrainSamples: 5, maxLength: 32 }]);
     await expect(read(text, "smal")).rejects.toThrow(
-      /--profile smal: there is no such profile \(did you mean "small"\?\); it has small/,
+      /--profile smal: there is no such profile \(did you mean "small"\?\)\. The profiles are small\./,
     );
   });
 
-  it("takes assignments of the command line over all", async () => {
+  it("is overridden by assignments", async () => {
     const text = `${base}maxTrainSamples: 10\ncolumns: { a: null }\nprofiles: { small: { maxTrainSamples: 5 } }\n`;
-    const { runs } = await read(text, "small", ["limit=7", "train.epochs=0.5", "seeds=[4, 5]"]);
+    const { runs } = await read(text, "small", ["maxTrainSamples=7", "train.epochs=0.5", "seeds=[4, 5]"]);
     expect([...runs.values()]).toMatchObject([
       { maxTrainSamples: 7, seed: 4, train: { epochs: 0.5 } },
       { maxTrainSamples: 7, seed: 5 },
     ]);
     await expect(read(text, null, ["seeds=[4, 4]"])).rejects.toThrow(
-      /^--set: seeds\[1\]: expected every seed once, received 4/,
+      /^--set: seeds\[1\]: expected each seed once, received 4/,
     );
-    await expect(read(text, null, ["limit=many"])).rejects.toThrow(/^--set: limit: expected number, received "many"/);
+    await expect(read(text, null, ["maxTrainSamples=many"])).rejects.toThrow(
+      /^--set: maxTrainSamples: expected number, received "many"/,
+    );
   });
 
   const mistakes: [string, string, RegExp][] = [
@@ -104,162 +110,211 @@ profiles:
       "grid: { train.learningRat: [1] }\n",
       /sweep-\d+\.yaml:3:9: unknown key train\.learningRat .*learningRate/,
     ],
-    ["an unknown key", "modle: x\n", /3:1: unknown key modle \(did you mean "model"\?\)/],
+    ["an unknown key", "modle: x\n", /:3:1: unknown key modle \(did you mean "model"\?\)/],
     ["an empty list", "grid:\n  train.epochs: []\n", /:4:3: grid\.train\.epochs: expected at least one value/],
-    ["no list at all", "grid: { train.epochs: 3 }\n", /:3:9: .*expected a list of values, received 3/],
+    ["a value instead of a list", "grid: { train.epochs: 3 }\n", /:3:9: .*expected a list of values, received 3/],
     ["no seeds", "seeds: []\n", /:3:1: seeds: expected at least one seed/],
+    ["a repeated seed", "seeds: [0, 3, 0]\n", /sweep-\d+\.yaml:3:15: seeds\[2\]: expected each seed once, received 0/],
     [
-      "a seed that is there twice",
-      "seeds: [0, 3, 0]\n",
-      /sweep-\d+\.yaml:3:15: seeds\[2\]: expected every seed once, received 0/,
-    ],
-    [
-      "a metric that is none",
+      "an unknown metric to select by",
       "grid: { train.epochs: [1, 2] }\nselect: { metric: acuracy }\n",
-      /:4:11: select\.metric: expected one of .*\(accuracy, .*\), received acuracy \(did you mean "accuracy"\?\)/,
+      /:4:11: select\.metric: expected a metric of .*\(accuracy, .*\), received acuracy \(did you mean "accuracy"\?\)/,
     ],
     [
-      "a metric that is none, with nothing to select",
+      "an unknown metric with nothing to select",
       "select: { metric: acuracy }\n",
       /:3:11: select\.metric: .*received acuracy/,
     ],
     [
-      "a metric that one row's methods lack",
+      "a metric that the methods of one row lack",
       "grid: { train.epochs: [1, 2] }\nselect: { metric: robust-accuracy }\nrows: { a: { methods: [ascc] }, b: null }\n",
-      /:4:11: select\.metric: expected one of those that row b in column all has \(accuracy, .*received robust-accuracy/,
+      /:4:11: select\.metric: expected a metric of row b in column all \(accuracy, .*received robust-accuracy/,
+    ],
+    ["a split to select on", "select: { on: test }\n", /:3:11: select\.on: expected "validation", received "test"/],
+    [
+      "an unknown attack",
+      "evaluation: { attacks: { pws: null } }\n",
+      /:3:26: attack: expected pwws.*did you mean "pwws"/,
     ],
     [
-      "an attack that is none",
-      "then: { attacks: { pws: null } }\n",
-      /:3:20: attack: expected one of pwws.*did you mean "pwws"/,
-    ],
-    [
-      "an option that an attack lacks",
-      "then:\n  attacks:\n    genetic:\n      populaton: 3\n",
+      "an unknown option of an attack",
+      "evaluation:\n  attacks:\n    genetic:\n      populaton: 3\n",
       /:6:7: attack genetic: unknown key populaton \(did you mean "population"\?\)/,
     ],
     [
-      "an option of ascc that is none",
-      "then: { attacks: { ascc: { innerSteps: -1 } } }\n",
-      /:3:28: attack ascc: steps: expected/,
+      "an invalid option of ascc",
+      "evaluation: { attacks: { ascc: { innerSteps: -1 } } }\n",
+      /:3:34: attack ascc: innerSteps: expected/,
     ],
     [
-      "a search of one's own that is not there",
-      "then: { attacks: { ./mine.js: null } }\n",
-      /:3:20: attack \.\/mine\.js: cannot load it/,
+      "a custom attack that does not exist",
+      "evaluation: { attacks: { ./mine.js: null } }\n",
+      /:3:26: attack \.\/mine\.js: cannot load/,
     ],
     [
-      "a value that is none",
+      "an invalid value",
       "grid: { train.batchSize: [8, big] }\n",
       /:3:9: train\.batchSize: expected number, received "big"/,
     ],
     [
       "a method that is not in the list",
       "grid: { methods.rose.updateRatio: [0.5] }\n",
-      /:3:9: method\.rose\.keep: expected method\.NAME\.OPTION.*which has none/,
+      /:3:9: methods\.rose\.updateRatio: expected methods\.NAME\.OPTION.*The methods are none/,
     ],
     [
-      "an option that a method lacks",
-      "methods: [rose]\ngrid: { method.rose.kepe: [0.5] }\n",
-      /:4:9: method\[0\] \(rose\): unknown key kepe.*updateRatio/,
+      "an unknown option of a method",
+      "methods: [rose]\ngrid: { methods.rose.updateRation: [0.5] }\n",
+      /:4:9: methods\[0\] \(rose\): unknown key updateRation .*updateRatio/,
     ],
+    ["an unknown method", "rows: { r: { methods: [rosé] } }\n", /:3:\d+: methods\[0\] \(rosé\): /],
+    ["a baseline that is no row", "rows: { a: null }\nbaseline: b\n", /:4:1: there is no row b.*The rows are a\./],
     [
-      "a method that is none",
-      "rows: { r: { methods: [rosé] } }\n",
-      /:3:\d+: method\[0\] \(rosé\): there is no such method/,
-    ],
-    ["a baseline that is no row", "rows: { a: null }\nbaseline: b\n", /:4:1: there is no row b.*the rows are a/],
-    [
-      "a column that is none",
+      "an unknown column",
       "columns: { a: null }\nrows: { r: { columns: { c: { maxTrainSamples: 3 } } } }\n",
       /there is no column c/,
     ],
-    ["a measure that nothing gives", "measures: [pwws]\n", /measures\[0\]: expected one of accuracy, .*received pwws/],
-    ["a time that Slurm does not know", "slurm: { time: soon }\n", /slurm\.time: expected a time as Slurm writes it/],
+    ["a metric that nothing measures", "metrics: [pwws]\n", /metrics\[0\]: expected one of accuracy, .*received pwws/],
+    ["an invalid time", "slurm: { time: soon }\n", /slurm\.time: expected a time in Slurm's format/],
     [
-      "an analysis that is none",
-      "then: { analyses: [{ kind: distanse }] }\n",
-      /then\.analyses\[0\]\.kind: expected one of "distance"/,
+      "an unknown analysis",
+      "evaluation: { analyses: [{ kind: distanse }] }\n",
+      /:3:28: evaluation\.analyses\[0\]\.kind: expected one of "distance"/,
+    ],
+    [
+      "an analysis that takes no runs",
+      "evaluation: { analyses: [{ kind: probe }] }\n",
+      /:3:28: evaluation\.analyses\[0\]\.kind: expected one of "distance"/,
+    ],
+    [
+      "an unknown option of the attack request",
+      "evaluation: { options: { substitutons: wordnet } }\n",
+      /:3:26: unknown key evaluation\.options\.substitutons \(did you mean "substitutions"\?\)/,
+    ],
+    [
+      "an option that the sweep sets itself",
+      "evaluation: { options: { model: x } }\n",
+      /:3:26: unknown key evaluation\.options\.model/,
+    ],
+    [
+      "an invalid option of the attack request",
+      "evaluation: { options: { queryBudget: none } }\n",
+      /:3:26: evaluation\.options\.queryBudget: expected number, received "none"/,
+    ],
+    [
+      "an unknown option of an analysis",
+      "evaluation:\n  analyses:\n    - { kind: tradeoff }\n    - { kind: distance, options: { foo: 1 } }\n",
+      /:6:36: distance: unknown key foo.*png/,
+    ],
+    [
+      "a missing option of an analysis",
+      "evaluation: { analyses: [{ kind: ablation }] }\n",
+      /:3:26: ablation: by: expected string, received nothing/,
     ],
   ];
-  it.each(mistakes)("names the place of %s", async (_, text, message) => {
+  it.each(mistakes)("reports the place of %s", async (_, text, message) => {
     await expect(read(base + text)).rejects.toThrow(message);
     await expect(read(base + text)).rejects.toThrow(UserError);
   });
 
-  it("selects by what methods measure, where all that it selects among have them", async () => {
-    const text = `${base}grid: { train.epochs: [1, 2] }\nselect: { metric: robust-accuracy }\nmethod: [ascc]\n`;
+  it("is checked before anything is written", async () => {
+    const [file, out] = [writeSweep(`${base}evaluation: { options: { csv: 5 } }\n`), join(folder, "never")];
+    const { code, stderr } = await invoke(["sweep", file, "--out", out, "--no-estimate"]);
+    expect(stderr).toMatch(/:3:26: evaluation\.options\.csv: expected boolean, received 5/);
+    expect(code).toBe(2);
+    expect(existsSync(out)).toBe(false);
+  });
+
+  it("selects by a metric of the methods if all combinations have it", async () => {
+    const text = `${base}grid: { train.epochs: [1, 2] }\nselect: { metric: robust-accuracy }\nmethods: [ascc]\n`;
     expect((await read(text)).cells).toMatchObject([{ points: [{}, {}] }]);
-    // A row of one combination has nothing to select.
+    // A row with one combination selects nothing.
     expect(
       (await read(`${text}rows: { a: null, b: { methods: [], grid: { train.epochs: [1] } } }\n`)).cells,
     ).toHaveLength(2);
   });
 
-  it("takes a search of one's own by its path", async () => {
-    const search = join(folder, "mine.mjs");
-    writeFileSync(search, "export default function* () {}");
-    expect((await read(`${base}then: { attacks: { ${search}: null } }\n`)).measures).toEqual(["accuracy", search]);
+  it("accepts a custom attack by its path", async () => {
+    const attack = join(folder, "mine.mjs");
+    writeFileSync(attack, "export default function* () {}");
+    expect((await read(`${base}evaluation: { attacks: { ${attack}: null } }\n`)).metrics).toEqual(["accuracy", attack]);
   });
 
-  const flags: [string, string, RegExp][] = [
-    [
-      "an option that temper attack lacks",
-      "then: { options: { substitutons: wordnet } }\n",
-      /flags\.yaml:3:20: substitutons: temper attack has no such option \(did you mean "substitutions"\?\); it has attack, substitutions,/,
-    ],
-    [
-      "a value that temper attack refuses",
-      "then: { options: { budget: none } }\n",
-      /:3:20: budget: received none\. Expected a whole number from 1/,
-    ],
-    ["a switch with a value", "then: { options: { csv: 5 } }\n", /:3:20: csv: expected true or false, received 5/],
-    [
-      "an option without its value",
-      "then: { options: { budget: true } }\n",
-      /:3:20: budget: expected a value \(--query-budget <queries>\)/,
-    ],
-    [
-      "an option that an analysis lacks",
-      "then:\n  analyses:\n    - { kind: tradeoff }\n    - { kind: distance, options: { foo: 1 } }\n",
-      /:6:36: foo: distance has no such option; it has out, png, /,
-    ],
-    [
-      "an option that an analysis needs",
-      "then: { analyses: [{ kind: ablation }] }\n",
-      /:3:20: ablation needs --by <option> \(.*write options: \{ by: … \}/,
-    ],
-  ];
-  it.each(flags)("names the place of %s before anything runs", async (_, text, message) => {
-    const [file, out] = [join(folder, "flags.yaml"), join(folder, "flags")];
-    writeFileSync(file, base + text);
-    const { code, stderr } = await invoke(["sweep", file, "--out", out, "--no-estimate"]);
-    expect(stderr).toMatch(message);
-    expect(code).toBe(2);
-    expect(existsSync(out)).toBe(false);
+  it("shows the metrics that the evaluation adds", async () => {
+    const evaluation =
+      "evaluation: { advglue: true, attacks: { pwws: null, greedy: null }, analyses: [{ kind: consistency }] }\n";
+    expect((await read(base + evaluation)).metrics).toEqual(["accuracy", "advglue", "pwws", "greedy"]);
+    const named = ["drop", "worst-case", "inconsistent-4000", "log-loss"];
+    expect((await read(`${base + evaluation}metrics: [${named}]\n`)).metrics).toEqual(named);
   });
 
-  it("is not started with more than 1,000 runs unless one insists", async () => {
-    const file = join(folder, "many.yaml");
-    writeFileSync(
-      file,
-      `${base}seeds: [${Array.from({ length: 51 }, (_, i) => i)}]\ngrid: { train.epochs: [${Array.from({ length: 20 }, (_, i) => i + 1)}] }\n`,
-    );
-    expect(countRuns(await readSweep(file))).toBe(1020);
+  it("with more than 1,000 runs starts only with --yes", async () => {
+    const list = (count: number): string => `[${Array.from({ length: count }, (_, i) => i + 1)}]`;
+    const file = writeSweep(`${base}seeds: ${list(51)}\ngrid: { train.epochs: ${list(20)} }\n`);
+    expect(countRuns(await readSweep({ file }))).toBe(1020);
     const out = join(folder, "many");
     const { code, stderr } = await invoke(["sweep", file, "--out", out]);
     expect(code).toBe(2);
-    expect(stderr).toMatch(/this sweep has 1,020 runs, more than 1,000; look at it with --dry-run, then give --yes/);
-    expect(Object.keys(createSweepPlan(await readSweep(file)).runs)).toHaveLength(1020);
+    expect(stderr).toMatch(/this sweep has 1,020 runs, more than 1,000\. Check it with --dry-run, then pass --yes\./);
+    expect(Object.keys((await createSweepPlan(await readSweep({ file }))).runs)).toHaveLength(1020);
   });
 
-  it("says what it would run without running it", async () => {
-    const file = join(folder, "dry.yaml");
-    writeFileSync(file, `${base}title: A dry one\nseeds: [0, 1, 2]\nthen: { advglue: true }\n`);
+  it("is printed by --dry-run", async () => {
+    const file = writeSweep(`${base}title: A dry one\nseeds: [0, 1, 2]\nevaluation: { advglue: true }\n`);
     const { code, stdout } = await invoke(["sweep", file, "--dry-run", "--no-estimate"]);
     expect(code).toBe(0);
-    expect(stdout).toMatch(/A dry one[\s\S]*all +all +1 +3[\s\S]*runs +3\nthen +3 chosen runs are measured/);
+    expect(stdout).toMatch(/A dry one[\s\S]*all +all +1 +3[\s\S]*runs +3\nthen +3 evaluations of selected runs/);
     const json = await invoke(["sweep", file, "--dry-run", "--no-estimate", "--json", "--out", join(folder, "dry")]);
-    expect(JSON.parse(json.stdout)).toMatchObject({ left: 3, estimate: null, measures: ["accuracy", "advglue"] });
+    expect(JSON.parse(json.stdout)).toMatchObject({ unfinished: 3, estimate: null, metrics: ["accuracy", "advglue"] });
+  });
+});
+
+describe("a cell of a sweep", () => {
+  const text = `${base}maxTrainSamples: 10
+seeds: [3, 4]
+select: {}
+grid: { train.learningRate: [1e-5, 2e-5] }
+columns: { a: null, b: { task: rte } }
+rows:
+  plain: { maxTrainSamples: 20 }
+  rose: { methods: [rose], grid: { methods.rose.updateRatio: [0.4, 0.6], train.epochs: [2] } }
+profiles: { small: { grid: { train.learningRate: null }, maxLength: 32 } }
+`;
+  const readCell = (request: object, content = text) => readSweepCell({ file: writeSweep(content), ...request });
+
+  it("is the run that the sweep trains", async () => {
+    const set = ["train.learningRate=2e-5", "methods.rose.updateRatio=0.6"];
+    const config = await readCell({ row: "rose", column: "b", seed: 4, set });
+    const { cells, runs } = await read(text);
+    const cell = cells.find(({ row, column }) => row === "rose" && column === "b");
+    const point = cell?.points.find(
+      ({ values }) => Object.values(values).includes(2e-5) && Object.values(values).includes(0.6),
+    );
+    expect(config).toEqual(runs.get(point!.runs[1]!));
+    expect(config).toMatchObject({ task: "rte", seed: 4, train: { epochs: 2, learningRate: 2e-5 } });
+  });
+
+  it("lists the keys of its grid that have no value", async () => {
+    await expect(readCell({ row: "rose", column: "a" })).rejects.toThrow(
+      /row rose has a grid\. Choose a value for each key:\n {2}--set train\.learningRate=VALUE with VALUE one of 0\.00001, 0\.00002\n {2}--set methods\.rose\.updateRatio=VALUE with VALUE one of 0\.4, 0\.6$/,
+    );
+    await expect(readCell({ row: "plain", column: "a", set: ["train.learningRate=1"] })).resolves.toMatchObject({
+      seed: 3,
+      train: { learningRate: 1 },
+    });
+  });
+
+  it("is overridden by the profile and, last, by assignments", async () => {
+    const cell = { row: "plain", column: "a", profile: "small" };
+    expect(await readCell(cell)).toMatchObject({ maxLength: 32, maxTrainSamples: 20 });
+    expect(await readCell({ ...cell, set: ["maxTrainSamples=30"] })).toMatchObject({ maxTrainSamples: 30 });
+    await expect(readCell({ ...cell, set: ["maxTrainSamples=many"] })).rejects.toThrow(/^--set: maxTrainSamples: /);
+  });
+
+  it("must exist", async () => {
+    await expect(readCell({ column: "a" })).rejects.toThrow(/pass --row\. The rows are plain, rose\./);
+    await expect(readCell({ row: "ros", column: "a" })).rejects.toThrow(
+      /--row: there is no row ros.*did you mean "rose"/,
+    );
+    await expect(readCell({ row: "plain", column: "c" })).rejects.toThrow(/--column: there is no column c/);
   });
 });

@@ -4,14 +4,8 @@ import { describe, expect, it } from "vitest";
 import { studentQuantile } from "../../src/evaluation/special-functions.js";
 import { wilsonInterval } from "../../src/evaluation/statistics.js";
 import { getPublishedValue, hasDisjointIntervals, readPublishedTable } from "../../src/sweeps/published-results.js";
-import { toCsv, toMarkdown, toTableJson } from "../../src/sweeps/render-table.js";
-import {
-  addSignificanceTests,
-  averageCells,
-  computeCell,
-  isLowerBetter,
-  type ResultsTable,
-} from "../../src/sweeps/table.js";
+import { addPublishedNumbers, toCsv, toMarkdown } from "../../src/sweeps/render-table.js";
+import { addSignificanceTests, averageCells, computeCell, type ResultsTable } from "../../src/sweeps/table.js";
 import { temporaryFolder } from "../temporary.js";
 
 const folder = temporaryFolder();
@@ -19,14 +13,14 @@ const measured = (values: readonly (number | null)[], examples: number | null = 
   computeCell(values.map((value) => (value === null ? null : { value, examples })))!;
 
 const table = (rows: ResultsTable["rows"], rest: Partial<ResultsTable> = {}): ResultsTable => ({
-  format: 1,
+  format: 2,
   name: "t",
   title: "T",
   profile: null,
-  paper: null,
+  publishedTable: null,
   baseline: "a",
   seeds: [0, 1, 2],
-  columns: [{ id: "x", title: "X", measures: ["accuracy"] }],
+  columns: [{ id: "x", title: "X", metrics: ["accuracy"] }],
   rows,
   notes: [],
   ...rest,
@@ -35,23 +29,16 @@ const row = (id: string, cell: ReturnType<typeof measured>) => ({
   id,
   title: id.toUpperCase(),
   cells: { "x/accuracy": cell },
-  chosen: {},
+  selected: {},
 });
 
 describe("a table", () => {
-  it("knows of which measures less is better", () => {
-    expect(
-      ["loss", "log-loss", "calibration-error", "drop", "inconsistent-200"].filter((name) => !isLowerBetter(name)),
-    ).toEqual([]);
-    expect(["accuracy", "pwws", "advglue", "matthews", "robust-accuracy"].filter(isLowerBetter)).toEqual([]);
-  });
-
-  it("knows mean, deviation and an interval that grows with few seeds and few examples", () => {
-    // The 97.5 % quantile of Student's t with 2 degrees of freedom is 4.302653.
+  it("has a mean, a standard deviation and an interval over seeds and examples", () => {
+    // The 97.5% quantile of Student's t with 2 degrees of freedom is 4.302653.
     expect(studentQuantile(0.975, 2)).toBeCloseTo(4.30265273, 8);
     const seeds = measured([0.8, 0.9, 1]);
     expect(seeds.mean).toBeCloseTo(0.9, 12);
-    expect(seeds.deviation).toBeCloseTo(0.1, 12);
+    expect(seeds.std).toBeCloseTo(0.1, 12);
     expect(seeds.interval!.high).toBeCloseTo(0.9 + (4.30265273 * 0.1) / Math.sqrt(3), 8);
     const test = measured([0.4], 81);
     expect(test.interval!.low).toBeCloseTo(wilsonInterval(32.4, 81).low, 12);
@@ -62,7 +49,7 @@ describe("a table", () => {
     expect(computeCell([null, null])).toBeNull();
   });
 
-  it("keeps the interval of a share between none and all, and leaves other numbers theirs", () => {
+  it("clamps the interval of a fraction to 0 and 1, and no other interval", () => {
     const few = measured([0.01, 0.02, 0.04], 200);
     expect(few.interval!.low).toBe(0);
     expect(measured([0.97, 0.99, 1], 200).interval!.high).toBe(1);
@@ -74,14 +61,14 @@ describe("a table", () => {
     const average = averageCells([measured([0.9, 0.8], 100), measured([0.3, 0.4], 100)])!;
     expect(average.values[0]).toBeCloseTo(0.6, 12);
     expect(average.values[1]).toBeCloseTo(0.6, 12);
-    expect(average.deviation).toBeCloseTo(0, 12);
+    expect(average.std).toBeCloseTo(0, 12);
     const error = (1.959963985 * Math.sqrt((0.85 * 0.15) / 100 + (0.35 * 0.65) / 100)) / 2;
     expect(average.interval!.high - average.mean).toBeCloseTo(error, 6);
     expect(averageCells([measured([0.9]), undefined])).toBeNull();
     expect(averageCells([measured([0.9, null]), measured([0.7, 0.5])])!.values).toEqual([0.8, null]);
   });
 
-  it("tests rows against the baseline, pair by pair and corrected", () => {
+  it("tests rows against the baseline with a paired t-test and Holm's correction", () => {
     const rows = addSignificanceTests(
       [row("a", measured([0.5, 0.6, 0.7])), row("b", measured([0.61, 0.7, 0.79])), row("c", measured([0.4, 0.7, 0.6]))],
       "a",
@@ -90,36 +77,36 @@ describe("a table", () => {
     expect(rows[1]!.cells["x/accuracy"]!.p).toBeCloseTo(2 * 0.0016583, 5);
     expect(rows[0]!.cells["x/accuracy"]!.p).toBeNull();
     expect(rows[2]!.cells["x/accuracy"]!.p).toBeGreaterThan(0.5);
-    const drawn = toMarkdown(table(rows));
-    expect(drawn).toMatch(/\| B \| 70\.0 ± 9\.0 \(.*\) \* \|/);
-    expect(drawn).toMatch(/\| C \| 56\.7 ± 15\.3 \([^*]*\) \|/);
+    const rendered = toMarkdown(table(rows));
+    expect(rendered).toMatch(/\| B \| 70\.0 ± 9\.0 \(.*\) \* \|/);
+    expect(rendered).toMatch(/\| C \| 56\.7 ± 15\.3 \([^*]*\) \|/);
   });
 
-  it("takes less for better where less is better", () => {
+  it("tests for lower values of a metric whose lower values are better", () => {
     const drop = (values: readonly number[]) => ({ "x/drop": measured(values) });
     const rows = addSignificanceTests(
       [
-        { id: "a", title: "a", cells: drop([0.5, 0.6, 0.7]), chosen: {} },
-        { id: "b", title: "b", cells: drop([0.4, 0.51, 0.59]), chosen: {} },
+        { id: "a", title: "a", cells: drop([0.5, 0.6, 0.7]), selected: {} },
+        { id: "b", title: "b", cells: drop([0.4, 0.51, 0.59]), selected: {} },
       ],
       "a",
     );
     expect(rows[1]!.cells["x/drop"]!.p).toBeLessThan(0.01);
   });
 
-  it("escapes what would break Markdown and CSV, and says what is missing", () => {
-    const rows = [{ id: 'a,"b"', title: "I(S;T|Y)", cells: {}, chosen: { x: { "train.learningRate": 1e-5 } } }];
-    const drawn = toMarkdown(table(rows, { notes: ["x: no results yet"], profile: "small" }));
-    expect(drawn).toMatch(/\| I\(S;T\\\|Y\) \| – \|/);
-    expect(drawn).toMatch(/train\.learningRate 0\.00001[\s\S]*- x: no results yet/);
-    expect(drawn).toMatch(/Profile small/);
+  it("escapes Markdown and CSV, and lists its notes", () => {
+    const rows = [{ id: 'a,"b"', title: "I(S;T|Y)", cells: {}, selected: { x: { "train.learningRate": 1e-5 } } }];
+    const rendered = toMarkdown(table(rows, { notes: ["x: no results yet"], profile: "small" }));
+    expect(rendered).toMatch(/\| I\(S;T\\\|Y\) \| – \|/);
+    expect(rendered).toMatch(/train\.learningRate 0\.00001[\s\S]*- x: no results yet/);
+    expect(rendered).toMatch(/Profile small/);
     const cell = measured([0.25, 0.75], 4);
     expect(toCsv(table([{ ...rows[0]!, cells: { "x/accuracy": cell } }])).split("\n")[1]).toMatch(
       /^"a,""b""",x,accuracy,2,0\.5,0\.35355/,
     );
   });
 
-  it("puts a paper's numbers beside ours, with the interval that its test set allows", async () => {
+  it("adds the published numbers with the interval for the size of their test set", async () => {
     const path = join(folder, "published.yaml");
     writeFileSync(
       path,
@@ -127,14 +114,14 @@ describe("a table", () => {
     );
     const published = await readPublishedTable("t", path);
     const cell = getPublishedValue(published, "a", "x/accuracy")!;
-    expect(cell).toMatchObject({ mean: 0.4, deviation: 0.01 });
+    expect(cell).toMatchObject({ mean: 0.4, std: 0.01 });
     expect(cell.interval!.high - cell.interval!.low).toBeCloseTo(0.209, 2);
     const rows = [row("a", measured([0.45, 0.5, 0.55], 81)), row("b", measured([0.45, 0.5, 0.55], 81))];
     expect(hasDisjointIntervals(rows[0]!.cells["x/accuracy"], cell)).toBe(false);
-    const drawn = toMarkdown(table(rows), published);
-    expect(drawn).toMatch(/\| A \| 50\.0 .* \| 40\.0 ± 1\.0 \([\d.]+ to [\d.]+\) \|/);
-    expect(drawn).toMatch(/\| B \| 50\.0 .* \| 95\.0 \([\d.]+ to [\d.]+\) ≠ \|/);
-    expect(toTableJson(table(rows), published)).toMatchObject({
+    const rendered = toMarkdown(table(rows), published);
+    expect(rendered).toMatch(/\| A \| 50\.0 .* \| 40\.0 ± 1\.0 \([\d.]+ to [\d.]+\) \|/);
+    expect(rendered).toMatch(/\| B \| 50\.0 .* \| 95\.0 \([\d.]+ to [\d.]+\) ≠ \|/);
+    expect(addPublishedNumbers(table(rows), published)).toMatchObject({
       source: "Paper",
       rows: [{}, { cells: { "x/accuracy": { published: { differs: true } } } }],
     });

@@ -8,7 +8,7 @@ import { writeReviews, writeTinyBert } from "../tiny-run.js";
 
 type Tree = Record<string, unknown>;
 
-/** Words of the reviews, each with one that says the contrary. */
+/** Words of the reviews, each with a substitute of the opposite meaning. */
 const substitutions = {
   good: ["bad"],
   fine: ["dull"],
@@ -19,7 +19,7 @@ const substitutions = {
   grey: ["bright"],
 };
 
-/** Writes a model, data and a sweep over them that takes a second or two a run; returns the sweep's file. */
+/** Writes a model, data and a sweep whose runs take one or two seconds. Returns the sweep file. */
 export async function writeTinySweep(folder: string, changes: Tree = {}): Promise<string> {
   mkdirSync(folder, { recursive: true });
   const table = join(folder, "substitutions.json");
@@ -51,12 +51,12 @@ interface Ended {
   readonly stderr: string;
 }
 
-/** Runs the built program to its end. */
+/** Runs the built program and waits for it. */
 export function temper(args: readonly string[], env: Record<string, string> = {}): Ended {
   return spawnSync(process.execPath, [main, ...args], { encoding: "utf8", env: { ...process.env, ...env } });
 }
 
-/** Starts the built program; `ended` waits for it. */
+/** Starts the built program. `ended` waits for it. */
 export function startTemper(
   args: readonly string[],
   env: Record<string, string> = {},
@@ -72,7 +72,7 @@ export function startTemper(
   return { pid: child.pid!, kill: () => void child.kill("SIGKILL"), ended };
 }
 
-/** The table that a sweep left. */
-export function tableOf(out: string): ResultsTable {
+/** The table that a sweep wrote. */
+export function readTable(out: string): ResultsTable {
   return JSON.parse(readFileSync(join(out, "table.json"), "utf8")) as ResultsTable;
 }

@@ -1,153 +1,154 @@
 import { join } from "node:path";
-import type { Command } from "@commander-js/extra-typings";
-import { UserError } from "../../errors.js";
+import { type Command, Option } from "@commander-js/extra-typings";
 import { formatBytes, formatCount, formatDuration } from "../../format.js";
-import { acquireLock } from "../../lock.js";
 import { formatCommandLine } from "../../shell.js";
-import { estimateSweep, type SweepEstimate } from "../../sweeps/estimate.js";
-import { countRuns, maxUnconfirmedRuns } from "../../sweeps/expand.js";
-import { createSweepPlan, readSweepPlan, type SweepPlan, sweepFiles, writeSweepPlan } from "../../sweeps/plan.js";
-import { readSweep } from "../../sweeps/read-sweep.js";
-import { runLocally, type WorkItemFailure } from "../../sweeps/run-local.js";
-import type { SlurmSettings } from "../../sweeps/schema.js";
-import { runOnSlurm, submitSweep } from "../../sweeps/slurm.js";
-import { checkSlurm } from "../../sweeps/slurm-commands.js";
-import { interruptedExitCode } from "../../sweeps/subprocess.js";
-import { formatWorkItem, isWorkItemDone, listWorkItems } from "../../sweeps/work-item.js";
-import { checkSweepOptions } from "../check-sweep-options.js";
+import { toMarkdown } from "../../sweeps/render-table.js";
+import { getSweepFolder, type PlannedSweep, planSweep, runSweep, type SweepRequest } from "../../sweeps/run-sweep.js";
+import { interruptedExitCode } from "../../sweeps/run-work.js";
+import { formatWorkItem, listWorkItems } from "../../sweeps/work-item.js";
 import { ExitCode } from "../command.js";
-import { finishSweep } from "../finish-sweep.js";
 import { type Io, write } from "../io.js";
-import { formatHelpExamples } from "../options.js";
+import { appendValue, createIntegerParser, formatHelpExamples, jsonOption, quietOption } from "../options.js";
 import { formatTable, printJson } from "../output.js";
-import { createProgress } from "../progress.js";
+import { createProgress, type Progress } from "../progress.js";
 import { onStopSignals } from "../signals.js";
-import { addSweepOptions, resolveSlurmSettings, type SweepCommandOptions } from "../sweep-options.js";
 import { createSweepProgress } from "../sweep-progress.js";
+
+function addSweepOptions(command: Command) {
+  return command
+    .argument("<file>", "the sweep: a YAML file such as experiments/rose-table-1.yaml")
+    .option("--out <folder>", "folder of the runs and tables (default: runs/NAME, or runs/NAME-PROFILE)")
+    .option("--profile <name>", "a profile of the file, such as small")
+    .addOption(
+      new Option(
+        "--set <key=value>",
+        "set any key of the file: maxTrainSamples=500, evaluation.numExamples=20; repeatable",
+      ).argParser(appendValue),
+    )
+    .addOption(
+      new Option(
+        "--jobs <count>",
+        "concurrent runs (default: one per GPU, or one; on Slurm as many as it allows)",
+      ).argParser(createIntegerParser(1, 1024)),
+    )
+    .option("--dry-run", "print the plan and its cost; write nothing")
+    .option("--resume", "continue the sweep in the folder; finished work is not repeated")
+    .option("--yes", "start even with more than 1,000 runs")
+    .option("--no-estimate", "skip measuring how long it will take")
+    .addOption(
+      new Option("--backend <name>", "run on this host or on a Slurm cluster")
+        .choices(["local", "slurm"] as const)
+        .default("local" as const),
+    )
+    .option("--detach", "Slurm: submit the jobs and return; follow them later with --resume")
+    .option("--partition <name>", "Slurm: partition")
+    .addOption(new Option("--gpus <count>", "Slurm: GPUs per run").argParser(createIntegerParser(0, 64)))
+    .addOption(new Option("--cpus <count>", "Slurm: CPU cores per run").argParser(createIntegerParser(1, 1024)))
+    .option("--time <limit>", "Slurm: time limit of a job, such as 4:00:00; longer runs continue in another job")
+    .option("--memory <size>", "Slurm: memory of a job, such as 16G")
+    .addOption(
+      new Option("--sbatch <option>", "Slurm: any other sbatch option (--sbatch=--account=nlp); repeatable").argParser(
+        appendValue,
+      ),
+    )
+    .addOption(jsonOption("print the plan or the table as JSON"))
+    .addOption(quietOption());
+}
+
+type SweepCommandOptions = ReturnType<ReturnType<typeof addSweepOptions>["opts"]>;
 
 export function define(command: Command, io: Io): void {
   addSweepOptions(command)
     .addHelpText(
       "after",
-      `\nThe exit code is 0 where all is done, 1 where something failed, 130 where it was stopped.\n${formatHelpExamples(
-        "temper sweep experiments/sweeps/rose-table-1.yaml --profile small --dry-run",
-        "temper sweep experiments/sweeps/rift-table-1.yaml --profile small --out runs/rift-1",
-        "temper sweep experiments/sweeps/rift-table-1.yaml --profile small --out runs/rift-1 --resume",
-        "temper sweep experiments/sweeps/rose-table-1.yaml --backend slurm --partition gpu --gpus 1 --time 8:00:00 --yes",
+      `\nExit codes: 0 if everything is done, 1 if something failed, 130 if it was stopped.\n${formatHelpExamples(
+        "temper sweep experiments/rose-table-1.yaml --profile small --dry-run",
+        "temper sweep experiments/rift-table-1.yaml --profile small --out runs/rift-1",
+        "temper sweep experiments/rift-table-1.yaml --profile small --out runs/rift-1 --resume",
+        "temper sweep experiments/rose-table-1.yaml --backend slurm --partition gpu --gpus 1 --time 8:00:00 --yes",
       )}`,
     )
-    .action((file, options) => sweep(io, file, options));
-}
-
-async function sweep(io: Io, file: string, options: SweepCommandOptions): Promise<void> {
-  const read = await readSweep(file, options.profile ?? null, options.set ?? []);
-  checkSweepOptions(read, io);
-  const named = countRuns(read);
-  if (named > maxUnconfirmedRuns && !options.yes && !options.dryRun)
-    throw new UserError(
-      `${file}: this sweep has ${formatCount(named)} runs, more than ${formatCount(maxUnconfirmedRuns)}; look at it with --dry-run, then give --yes`,
-    );
-  const plan = createSweepPlan(read);
-  const out = options.out ?? join("runs", plan.profile ? `${plan.name}-${plan.profile}` : plan.name);
-  if (options.dryRun) return dryRun(io, out, plan, options);
-  const slurm = options.backend === "slurm" ? resolveSlurmSettings(read.settings.slurm, options) : null;
-  if (slurm) checkSlurm(slurm.partition);
-  await checkSweepFolder(out, options.resume === true);
-  if (!slurm && options.estimate) await printEstimate(io, out, plan, options);
-  await writeSweepPlan(out, plan, options.resume === true);
-  const release = acquireLock(
-    join(out, sweepFiles.lock),
-    (owner) => new UserError(`${out}: ${owner} is working on this sweep; wait for it`),
-  );
-  try {
-    const failures = slurm
-      ? await runSlurmSweep(io, out, plan, slurm, options)
-      : await runLocalSweep(io, out, plan, options);
-    if (failures === null) return;
-    await finishSweep(io, out, plan, options);
-    await printFailures(io, failures);
-    if (failures.length > 0) throw new ExitCode(1);
-  } finally {
-    release();
-  }
-}
-
-async function checkSweepFolder(out: string, resume: boolean): Promise<void> {
-  if (!resume && (await readSweepPlan(out)))
-    throw new UserError(`${out} holds a sweep already: give --resume to go on with it, or another --out`);
-}
-
-async function runLocalSweep(
-  io: Io,
-  out: string,
-  plan: SweepPlan,
-  options: SweepCommandOptions,
-): Promise<WorkItemFailure[] | null> {
-  const [stop, kill] = [new AbortController(), new AbortController()];
-  const onSignal = (): void => {
-    if (stop.signal.aborted) kill.abort();
-    else io.stderr.write("\nthe runs save what they have and stop; once more ends them at once\n");
-    stop.abort();
-  };
-  const unlisten = onStopSignals(onSignal);
-  const watch = createSweepProgress(io, out, options.quiet === true);
-  try {
-    const failures = await runLocally(out, plan, {
-      jobs: options.jobs ?? null,
-      stop: stop.signal,
-      kill: kill.signal,
-      callbacks: watch,
+    .action((file, options) => {
+      const request = createRequest(file, options);
+      return options.dryRun ? printPlan(io, request, options) : sweep(io, request, options);
     });
-    watch.end();
-    if (!stop.signal.aborted) return failures;
-    io.stderr.write(`stopped; what is done stays done. Go on with: ${resumeCommand()}\n`);
-    throw new ExitCode(interruptedExitCode);
-  } finally {
-    watch.end();
+}
+
+function createRequest(file: string, options: SweepCommandOptions): SweepRequest {
+  const { out, profile, jobs, backend, detach, partition, gpus, cpus, time, memory, sbatch } = options;
+  return {
+    file,
+    ...{ out, profile, jobs, backend, detach, resume: options.resume, estimate: options.estimate },
+    set: [...(options.set ?? [])],
+    allowManyRuns: options.yes,
+    slurm: { partition, gpus, cpus, time, memory, options: sbatch && [...sbatch] },
+  };
+}
+
+async function sweep(io: Io, request: SweepRequest, options: SweepCommandOptions): Promise<void> {
+  const { json, quiet, jobs = 1, backend } = options;
+  const [stop, kill] = [new AbortController(), new AbortController()];
+  let unlisten = (): void => undefined;
+  const estimating = createEstimateProgress(io, options);
+  const progress = createSweepProgress(io, getSweepFolder(request), quiet === true);
+  const { out, status, failures, table, report } = await runSweep(request, {
+    ...progress,
+    onEstimateProgress: (done) => estimating.update(done),
+    onEstimate(planned) {
+      estimating.end();
+      if (!quiet) io.stderr.write(`${formatTable(io.stderr, formatCosts(planned, jobs))}\n`);
+    },
+    // Until now nothing could be lost, and a signal ends the process.
+    onStart() {
+      unlisten = onStopSignals(() => {
+        if (stop.signal.aborted) kill.abort();
+        else if (backend === "local")
+          io.stderr.write("\nThe runs save their work and stop. Signal again to end them at once.\n");
+        stop.abort();
+      });
+    },
+    signal: stop.signal,
+    killSignal: kill.signal,
+  }).finally(() => {
+    estimating.end();
+    progress.end();
     unlisten();
-  }
-}
-
-async function runSlurmSweep(
-  io: Io,
-  out: string,
-  plan: SweepPlan,
-  settings: SlurmSettings,
-  options: SweepCommandOptions,
-): Promise<WorkItemFailure[] | null> {
-  const watch = createSweepProgress(io, out, options.quiet === true);
-  const stop = new AbortController();
-  const onSignal = (): void => stop.abort();
-  const slurm = { settings, jobs: options.jobs ?? null, watch, stop: stop.signal };
-  if (options.detach) {
-    const submitted = await submitSweep(out, plan, slurm);
-    if (!options.quiet)
-      io.stderr.write(`submitted ${formatCount(submitted)} tasks; follow them with: ${resumeCommand()}\n`);
-    return null;
-  }
-  process.on("SIGINT", onSignal);
-  try {
-    const failures = await runOnSlurm(out, plan, slurm);
-    if (!stop.signal.aborted) return failures;
-    watch.end();
-    io.stderr.write(`\nthe jobs go on. Follow them with: ${resumeCommand()}\n`);
+  });
+  if (status === "submitted")
+    return void (quiet || io.stderr.write(`Follow the jobs with: ${formatResumeCommand()}\n`));
+  if (status === "interrupted") {
+    const outcome = backend === "slurm" ? "The jobs continue. Follow them" : "Stopped; finished work is kept. Continue";
+    io.stderr.write(`\n${outcome} with: ${formatResumeCommand()}\n`);
     throw new ExitCode(interruptedExitCode);
-  } finally {
-    watch.end();
-    process.off("SIGINT", onSignal);
   }
+  await (json ? printJson(io, table) : write(io.stdout, toMarkdown(table!)));
+  if (!quiet)
+    io.stderr.write(`Table: ${join(out, "table.md")}, .csv and .json${report ? `\nReport: ${report}` : ""}\n`);
+  for (const { item, error, command, log } of failures)
+    await write(
+      io.stderr,
+      `failed: ${formatWorkItem(item)}\n  ${error.replaceAll("\n", "\n  ")}\n  log: ${log}\n  to try again: ${command}\n`,
+    );
+  if (failures.length > 0) throw new ExitCode(1);
 }
 
-/** This command line once more, to go on with. */
-function resumeCommand(): string {
+/** This command line with --resume. */
+function formatResumeCommand(): string {
   const words = process.argv.slice(2).filter((word) => word !== "--detach");
   return formatCommandLine(["temper", ...words, ...(words.includes("--resume") ? [] : ["--resume"])]);
 }
 
-async function dryRun(io: Io, out: string, plan: SweepPlan, options: SweepCommandOptions): Promise<void> {
-  const left = await findUnfinishedRuns(out, plan);
-  const estimate = options.estimate && left.length > 0 ? await estimateCost(io, plan, left, options) : null;
-  if (options.json) return printJson(io, { out, ...plan, left: left.length, estimate });
+function createEstimateProgress(io: Io, { quiet }: SweepCommandOptions): Progress {
+  return createProgress({ label: "estimate", unit: "runs", quiet, stream: io.stderr });
+}
+
+async function printPlan(io: Io, request: SweepRequest, options: SweepCommandOptions): Promise<void> {
+  const estimating = createEstimateProgress(io, options);
+  const planned = await planSweep(request, { onEstimateProgress: (done) => estimating.update(done) }).finally(
+    estimating.end,
+  );
+  const { out, plan, unfinished, estimate } = planned;
+  if (options.json) return printJson(io, { out, ...plan, unfinished: unfinished.length, estimate });
   const rows = plan.cells.map(({ row, column, points }) => [
     row,
     column,
@@ -156,66 +157,30 @@ async function dryRun(io: Io, out: string, plan: SweepPlan, options: SweepComman
   ]);
   const head = ["row", "column", "combinations", "runs"];
   await write(io.stdout, `${plan.settings.title}\n\n${formatTable(io.stdout, rows, { head, numeric: [2, 3] })}\n\n`);
-  await write(io.stdout, `${formatTable(io.stdout, formatCosts(plan, left, estimate, options.jobs ?? 1))}\n`);
+  await write(io.stdout, `${formatTable(io.stdout, formatCosts(planned, options.jobs ?? 1))}\n`);
 }
 
-async function printEstimate(io: Io, out: string, plan: SweepPlan, options: SweepCommandOptions): Promise<void> {
-  const left = await findUnfinishedRuns(out, plan);
-  if (left.length === 0) return;
-  const estimate = await estimateCost(io, plan, left, options);
-  if (!options.quiet)
-    io.stderr.write(`${formatTable(io.stderr, formatCosts(plan, left, estimate, options.jobs ?? 1))}\n`);
-}
-
-async function findUnfinishedRuns(out: string, plan: SweepPlan): Promise<string[]> {
-  const left: string[] = [];
-  for (const workItem of listWorkItems(plan).train)
-    if (workItem.kind === "train" && !(await isWorkItemDone(out, plan, workItem))) left.push(workItem.run);
-  return left;
-}
-
-async function estimateCost(
-  io: Io,
-  plan: SweepPlan,
-  left: readonly string[],
-  { quiet }: SweepCommandOptions,
-): Promise<SweepEstimate> {
-  const progress = createProgress({ label: "measure the cost", unit: "trials", quiet, stream: io.stderr });
-  return estimateSweep(plan, left, (done) => progress.update(done)).finally(progress.end);
-}
-
-function formatCosts(
-  plan: SweepPlan,
-  left: readonly string[],
-  estimate: SweepEstimate | null,
-  jobs: number,
-): string[][] {
-  const workItems = listWorkItems(plan);
+function formatCosts({ plan, unfinished, estimate }: PlannedSweep, jobs: number): string[][] {
+  const { evaluate, analyze } = listWorkItems(plan);
   const all = Object.keys(plan.runs).length;
+  const runs = formatCount(unfinished.length);
   const later = [
-    ...(workItems.measure.length > 0 ? [`${formatCount(workItems.measure.length)} chosen runs are measured`] : []),
-    ...(workItems.figures.length > 0 ? [`${formatCount(workItems.figures.length)} figures are drawn`] : []),
+    ...(evaluate.length > 0 ? [`${formatCount(evaluate.length)} evaluations of selected runs`] : []),
+    ...(analyze.length > 0 ? [`${formatCount(analyze.length)} analyses`] : []),
   ];
   return [
-    ["runs", `${formatCount(left.length)}${left.length < all ? ` of ${formatCount(all)}, the others are done` : ""}`],
+    ["runs", unfinished.length < all ? `${runs} of ${formatCount(all)}; the others are done` : runs],
     ...(estimate
       ? [
           [
             "time",
-            `about ${formatDuration((1000 * estimate.seconds) / jobs)} to train on ${estimate.device}${jobs > 1 ? `, ${jobs} at once` : ""}`,
+            `about ${formatDuration((1000 * estimate.seconds) / jobs)} to train on ${estimate.device}` +
+              (jobs > 1 ? `, ${jobs} concurrent runs` : ""),
           ],
-          ["memory", `about ${formatBytes(estimate.memoryBytes)} a run`],
+          ["memory", `about ${formatBytes(estimate.memoryBytes)} per run`],
           ["disk", `up to ${formatBytes(estimate.diskBytes)}`],
         ]
       : []),
     ...(later.length > 0 ? [["then", later.join(", ")]] : []),
   ];
-}
-
-async function printFailures(io: Io, failures: readonly WorkItemFailure[]): Promise<void> {
-  for (const { workItem, error, command } of failures)
-    await write(
-      io.stderr,
-      `failed: ${formatWorkItem(workItem)}\n  ${error.replaceAll("\n", "\n  ")}\n  again: ${command}\n`,
-    );
 }

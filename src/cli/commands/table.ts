@@ -3,7 +3,7 @@ import { UserError } from "../../errors.js";
 import { collectResults } from "../../sweeps/collect-results.js";
 import { readSweepPlan } from "../../sweeps/plan.js";
 import { type PublishedTable, readPublishedTable } from "../../sweeps/published-results.js";
-import { toCsv, toMarkdown, toTableJson } from "../../sweeps/render-table.js";
+import { addPublishedNumbers, toCsv, toMarkdown } from "../../sweeps/render-table.js";
 import { createRunsTable } from "../../sweeps/runs-table.js";
 import type { ResultsTable } from "../../sweeps/table.js";
 import { type Io, write } from "../io.js";
@@ -18,12 +18,10 @@ interface TableCommandOptions {
 
 export function define(command: Command, io: Io): void {
   command
-    .argument("<folder...>", "folders of sweeps, or run folders, or folders of runs")
-    .option("--paper", "the published figures beside ours, with the interval that their test sets allow")
+    .argument("<folder...>", "sweep folders, run folders, or folders of runs")
+    .option("--paper", "add the published numbers, with their confidence intervals")
     .addOption(
-      new Option("--format <name>", "how it is written")
-        .choices(["markdown", "csv"] as const)
-        .default("markdown" as const),
+      new Option("--format <name>", "output format").choices(["markdown", "csv"] as const).default("markdown" as const),
     )
     .addOption(jsonOption("print the tables as JSON"))
     .addHelpText(
@@ -37,21 +35,21 @@ export function define(command: Command, io: Io): void {
 }
 
 async function printTables(io: Io, folders: readonly string[], options: TableCommandOptions): Promise<void> {
-  const drawn: { table: ResultsTable; published: PublishedTable | null }[] = [];
+  const tables: { table: ResultsTable; published: PublishedTable | null }[] = [];
   const others: string[] = [];
   for (const folder of folders) {
     const plan = await readSweepPlan(folder);
-    if (plan) drawn.push(await withPublishedTable(await collectResults(folder, plan), options));
+    if (plan) tables.push(await withPublishedTable(await collectResults(folder, plan), options));
     else others.push(folder);
   }
-  if (others.length > 0) drawn.push(await withPublishedTable(await createRunsTable(others), options));
+  if (others.length > 0) tables.push(await withPublishedTable(await createRunsTable(others), options));
   if (options.json)
     return printJson(
       io,
-      drawn.map(({ table, published }) => toTableJson(table, published)),
+      tables.map(({ table, published }) => addPublishedNumbers(table, published)),
     );
   const render = options.format === "csv" ? toCsv : toMarkdown;
-  await write(io.stdout, drawn.map(({ table, published }) => render(table, published)).join("\n"));
+  await write(io.stdout, tables.map(({ table, published }) => render(table, published)).join("\n"));
 }
 
 async function withPublishedTable(
@@ -59,9 +57,7 @@ async function withPublishedTable(
   { paper }: TableCommandOptions,
 ): Promise<{ table: ResultsTable; published: PublishedTable | null }> {
   if (!paper) return { table, published: null };
-  if (table.paper === null)
-    throw new UserError(
-      `--paper: ${table.title} belongs to no paper's table; sweeps of experiments/sweeps do, by their key paper`,
-    );
-  return { table, published: await readPublishedTable(table.paper) };
+  if (table.publishedTable === null)
+    throw new UserError(`--paper: ${table.title} has no published table. Set publishedTable in the sweep file.`);
+  return { table, published: await readPublishedTable(table.publishedTable) };
 }

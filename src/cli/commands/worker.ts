@@ -1,50 +1,57 @@
-import { readdir, stat } from "node:fs/promises";
-import { join } from "node:path";
 import type { Command } from "@commander-js/extra-typings";
 import { UserError } from "../../errors.js";
-import { formatCommandLine } from "../../shell.js";
-import { readSweepPlan } from "../../sweeps/plan.js";
-import { readWorkItem } from "../../sweeps/slurm.js";
-import { interruptedExitCode } from "../../sweeps/subprocess.js";
-import { recordResult, resolveCommands, runWorkItem } from "../../sweeps/work-item.js";
+import { writeFileAtomic } from "../../files.js";
+import { executeToResult } from "../../sweeps/execute-request.js";
+import { interruptedExitCode, type WorkItemResult } from "../../sweeps/run-work.js";
+import { runQueuedItem } from "../../sweeps/slurm.js";
+import { readWorkRequest } from "../../sweeps/work-request.js";
 import { ExitCode } from "../command.js";
 import type { Io } from "../io.js";
 import { createIntegerParser } from "../options.js";
 import { onStopSignals } from "../signals.js";
 
-/** A sweep's own verb: a job of a cluster works on one entry of a list. */
+/** The worker process of a sweep: executes one request, or one item of a Slurm job. */
 export function define(command: Command, io: Io): void {
   command
-    .argument("<list>", "the list of a sweep's job")
-    .argument("<index>", "which entry of it", createIntegerParser(0))
-    .action((list, index) => runSweepWorker(io, list, index));
+    .argument("<file>", "the request (JSON), or the work items of a Slurm job")
+    .argument("[result]", "where the result goes (JSON)")
+    .option("--item <index>", "index of the work item", createIntegerParser(0))
+    .action((file, result, { item }) => {
+      if (item !== undefined) return runJob(io, file, item);
+      if (result === undefined) throw new UserError("temper worker: expected REQUEST.json RESULT.json.");
+      return runRequest(io, file, result);
+    });
 }
 
-async function runSweepWorker(io: Io, list: string, index: number): Promise<void> {
-  const { out, unit: workItem } = await readWorkItem(list, index);
-  const plan = await readSweepPlan(out);
-  if (!plan) throw new UserError(`${out}: its sweep is gone; submit it again`);
+async function runRequest(io: Io, requestPath: string, resultPath: string): Promise<void> {
+  const request = await readWorkRequest(requestPath);
   const stop = new AbortController();
-  const onSignal = (): void => stop.abort();
-  const unlisten = onStopSignals(onSignal);
-  const folder = (await resolveCommands(out, plan, workItem))?.folder;
-  const before = folder ? await measureLogBytes(folder) : 0;
-  let end = await runWorkItem(out, plan, workItem, { stop: stop.signal });
-  // Queued again without end, a job that cannot do a step in its time would never be seen to fail.
-  if (end.state === "interrupted" && folder && (await measureLogBytes(folder)) === before) {
-    const error = "it was stopped before it had done a single step; where the time limit did it, give more --time";
-    end = { state: "failed", error, command: formatCommandLine(["temper", "work", list, String(index)]) };
-  }
-  await recordResult(out, plan, workItem, end);
+  let unlisten = (): void => undefined;
+  const { result, cause } = await executeToResult(request, {
+    signal: stop.signal,
+    onWarning: (message) => void io.stderr.write(`warning: ${message}\n`),
+    // Before training starts nothing can be lost, and other actions save their work as they go.
+    onTrainingStart: () => {
+      unlisten = onStopSignals(() => stop.abort());
+    },
+  });
   unlisten();
-  if (end.state === "failed") io.stderr.write(`temper: ${end.error}\nDo it again with: ${end.command}\n`);
-  if (end.state === "interrupted") throw new ExitCode(interruptedExitCode);
-  if (end.state !== "done") throw new ExitCode(1);
+  if (cause) io.stderr.write(`temper: ${result.error?.isUserError ? result.error.message : getStack(cause)}\n`);
+  await writeFileAtomic(resultPath, `${JSON.stringify(result)}\n`);
+  if (result.status === "interrupted") throw new ExitCode(interruptedExitCode);
+  if (result.status === "failed") throw new ExitCode(result.error?.isUserError ? 2 : 1);
 }
 
-/** Grows with all that a unit does: steps, examples attacked, points of a figure. */
-async function measureLogBytes(folder: string): Promise<number> {
-  const names = (await readdir(folder, { recursive: true })).filter((name) => name.endsWith(".jsonl"));
-  const sizes = await Promise.all(names.map((name) => stat(join(folder, name)).then(({ size }) => size)));
-  return sizes.reduce((sum, size) => sum + size, 0);
+function getStack(cause: unknown): string {
+  return (cause instanceof Error && cause.stack) || String(cause);
+}
+
+async function runJob(io: Io, list: string, index: number): Promise<void> {
+  const stop = new AbortController();
+  const unlisten = onStopSignals(() => stop.abort());
+  const result: WorkItemResult = await runQueuedItem(list, index, stop.signal).finally(unlisten);
+  if (result.state === "failed")
+    io.stderr.write(`temper: ${result.error}\nTo try again: ${result.command}\nLog: ${result.log}\n`);
+  if (result.state === "interrupted") throw new ExitCode(interruptedExitCode);
+  if (result.state !== "done") throw new ExitCode(1);
 }

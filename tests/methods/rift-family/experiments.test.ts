@@ -1,29 +1,51 @@
-import { readdirSync } from "node:fs";
-import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { createMethods } from "../../../src/methods/index.js";
-import { toMethodSpecs } from "../../../src/runs/config.js";
-import { readRunConfig } from "../../../src/runs/read-config.js";
+import { readSweepCell } from "../../../src/sweeps/expand.js";
 
-const folder = "experiments/rift";
-const files = readdirSync(folder);
+const tables = { imdb: "experiments/rift-table-1.yaml", snli: "experiments/rift-table-2.yaml" } as const;
+const models = { bert: "google-bert/bert-base-uncased", roberta: "FacebookAI/roberta-base" } as const;
+const methods = {
+  standard: [],
+  "adv-base": ["ascc"],
+  "adv-ptwd": ["ascc", "ptwd"],
+  "adv-mixout": ["ascc", "mixout"],
+  rift: ["ascc", "rift"],
+} as const;
 
-describe("the experiments of RIFT's tables", () => {
-  it("hold every method, model and task", () => {
-    const methods = ["standard", "adv-base", "adv-ptwd", "adv-mixout", "rift", "rift-unconditional"];
-    const expected = ["imdb", "snli"].flatMap((task) =>
-      ["bert", "roberta"].flatMap((model) => methods.map((method) => `${task}-${model}-${method}.yaml`)),
-    );
-    expect(files.toSorted()).toEqual(expected.toSorted());
+const cells = (["imdb", "snli"] as const).flatMap((task) =>
+  (["bert", "roberta"] as const).flatMap((model) =>
+    (Object.keys(methods) as (keyof typeof methods)[]).map((row) => ({ task, model, row })),
+  ),
+);
+
+describe("the runs of RIFT's tables 1 and 2", () => {
+  it.each(cells)("$task, $model, $row differs from the others only in methods and model", async (cell) => {
+    const { task, model, row } = cell;
+    const config = await readSweepCell({ file: tables[task], row, column: model, seed: 0 });
+    const reference = await readSweepCell({ file: tables[task], row: "rift", column: "bert", seed: 0 });
+    expect(config.methods.map(({ name }) => name)).toEqual(methods[row]);
+    expect(config).toMatchObject({ task, model: models[model] });
+    // Without an adversary there is no robust accuracy to select a checkpoint by.
+    const metricForBestModel = row === "standard" ? "accuracy" : "robust-accuracy";
+    expect(config).toEqual({
+      ...reference,
+      methods: config.methods,
+      model: config.model,
+      train: { ...reference.train, metricForBestModel },
+    });
   });
 
-  it.each(files)("%s is a config that differs from its table's others in method and model alone", async (file) => {
-    const [config, reference] = await Promise.all(
-      [file, `${file.slice(0, 4)}-bert-rift.yaml`].map((name) => readRunConfig({ file: join(folder, name) })),
-    );
-    const layers = createMethods(toMethodSpecs(config!.methods));
-    const selectBy = layers.some((layer) => layer.extraMetrics) ? "robust-accuracy" : "accuracy";
-    const { methods: method, model } = config!;
-    expect(config).toEqual({ ...reference, method, model, train: { ...reference!.train, metricForBestModel } });
+  it("include the unconditional objective in table 3", async () => {
+    for (const column of ["imdb-bert", "imdb-roberta", "snli-bert", "snli-roberta"]) {
+      const file = "experiments/rift-table-3.yaml";
+      const [conditional, unconditional] = await Promise.all(
+        ["conditional", "unconditional"].map((row) => readSweepCell({ file, row, column, seed: 0 })),
+      );
+      expect(conditional!.methods.map(({ name }) => name)).toEqual(["ascc", "rift"]);
+      const [ascc, rift] = conditional!.methods;
+      expect(unconditional).toEqual({
+        ...conditional,
+        methods: [ascc, { name: "rift", options: { ...rift!.options, conditional: false } }],
+      });
+    }
   });
 });

@@ -1,56 +1,47 @@
-import { readdirSync } from "node:fs";
-import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { type RunConfig, toMethodSpecs } from "../../../src/runs/config.js";
-import { readRunConfig } from "../../../src/runs/read-config.js";
+import { readSweepCell } from "../../../src/sweeps/expand.js";
 
-const folder = "experiments/rose";
-const files = readdirSync(folder);
-const orders = ["first", "second", "ensemble"];
-const tableOne = ["standard", "r-drop", "child-tuning", "smart", "freelb", ...orders.map((order) => `rose-${order}`)];
-const tableTwo = orders.map((order) => `r-drop-rose-${order}`);
+const tableOne = { file: "experiments/rose-table-1.yaml", profile: "published" };
+const tableTwo = { file: "experiments/rose-table-2.yaml" };
+const variants = ["first", "second", "ensemble"];
+const tasks = ["sst2", "rte", "qnli", "qqp"];
 
-/** Learning rate in units of 1e-5, and upper threshold in per cent: base, then large. */
+/** Published learning rate in units of 1e-5 and upper threshold in percent: base, then large. */
 const published: Record<string, Record<string, readonly [number, number, number, number]>> = {
   first: { qnli: [2, 70, 3, 50], qqp: [2, 70, 2, 70], rte: [4, 80, 1, 80], sst2: [2, 60, 4, 70] },
   second: { qnli: [1, 40, 1, 50], qqp: [10, 60, 1, 60], rte: [4, 60, 2, 50], sst2: [10, 30, 1, 50] },
   ensemble: { qnli: [1, 90, 1, 30], qqp: [5, 75, 1, 80], rte: [4, 80, 1, 85], sst2: [5, 40, 1, 70] },
 };
 
-const read = (file: string): Promise<RunConfig> => readRunConfig({ file: join(folder, file) });
+const rows = [
+  ...["vanilla", "r-drop", "child-tuning", "smart", "freelb"].map((row) => ({ sweep: tableOne, row })),
+  ...variants.map((variant) => ({ sweep: tableOne, row: `rose-${variant}` })),
+  ...variants.map((variant) => ({ sweep: tableTwo, row: `rose-${variant}` })),
+];
+const cells = tasks.flatMap((task) =>
+  ["base", "large"].flatMap((size) => rows.map((row) => ({ ...row, task, size, file: row.sweep.file }))),
+);
 
-describe("the experiments of ROSE's tables", () => {
-  test("hold every row, size and task", () => {
-    const expected = ["sst2", "rte", "qnli", "qqp"].flatMap((task) =>
-      ["base", "large"].flatMap((size) => [...tableOne, ...tableTwo].map((row) => `${task}-${size}-${row}.yaml`)),
+describe("the runs of ROSE's tables 1 and 2", () => {
+  test.each(cells)("$file, $row, $size $task: only methods and learning rate differ", async (cell) => {
+    const { sweep, row, task, size } = cell;
+    const column = `${size}-${task}`;
+    const config = await readSweepCell({ ...sweep, row, column, seed: 0 });
+    const reference = await readSweepCell({ ...tableOne, row: "vanilla", column, seed: 0 });
+    const { methods, train } = config;
+    expect(config).toEqual({ ...reference, methods, train: { ...reference.train, learningRate: train.learningRate } });
+    expect(config).toMatchObject({
+      task,
+      model: `FacebookAI/roberta-${size}`,
+      train: { epochs: 10, batchSize: task === "rte" ? 16 : 32 },
+    });
+    const rose = methods.find(({ name }) => name === "rose");
+    expect(rose !== undefined).toBe(row.startsWith("rose-"));
+    if (!rose) return;
+    const [baseRate, baseRatio, largeRate, largeRatio] = published[String(rose.options.variant)]?.[task] ?? [];
+    expect([1e5 * train.learningRate, 100 * Number(rose.options.updateRatio)].map(Math.round)).toEqual(
+      size === "base" ? [baseRate, baseRatio] : [largeRate, largeRatio],
     );
-    expect(files.toSorted()).toEqual(expected.toSorted());
+    expect(methods.map(({ name }) => name)).toEqual(sweep === tableTwo ? ["r-drop", "rose"] : ["rose"]);
   });
-
-  test.each(files)(
-    "%s is a config that differs from its task's others in method, model and rate alone",
-    async (file) => {
-      const [task, size] = file.split("-") as [string, string];
-      const [config, reference] = await Promise.all([file, `${task}-${size}-standard.yaml`].map(read));
-      const { methods: method, train } = config!;
-      expect(config).toEqual({
-        ...reference,
-        method,
-        train: { ...reference!.train, learningRate: train.learningRate },
-      });
-      expect(config).toMatchObject({
-        task,
-        model: `FacebookAI/roberta-${size}`,
-        train: { epochs: 10, batchSize: task === "rte" ? 16 : 32 },
-      });
-      const choices = toMethodSpecs(method);
-      const rose = choices.find(({ name }) => name === "rose");
-      if (!rose) return;
-      const [baseRate, baseKeep, largeRate, largeKeep] = published[String(rose.options.order)]?.[task] ?? [];
-      expect([1e5 * train.learningRate, 100 * Number(rose.options.keep)].map(Math.round)).toEqual(
-        size === "base" ? [baseRate, baseKeep] : [largeRate, largeKeep],
-      );
-      expect(choices.map(({ name }) => name)).toEqual(file.includes("r-drop") ? ["r-drop", "rose"] : ["rose"]);
-    },
-  );
 });

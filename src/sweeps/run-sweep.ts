@@ -1,0 +1,181 @@
+import { basename, extname, join } from "node:path";
+import { z } from "zod";
+import { UserError } from "../errors.js";
+import { writeFileAtomic } from "../files.js";
+import { formatCount } from "../format.js";
+import { acquireLock } from "../lock.js";
+import { writeReport } from "../report/index.js";
+import { validate } from "../validate.js";
+import { collectResults, listSelectedFolders } from "./collect-results.js";
+import { estimateSweep, type SweepEstimate } from "./estimate.js";
+import { countRuns } from "./expand.js";
+import { checkSweepFolder, createSweepPlan, type SweepPlan, sweepFiles, writeSweepPlan } from "./plan.js";
+import { readPublishedTable } from "./published-results.js";
+import { readSweep } from "./read-sweep.js";
+import { addPublishedNumbers, type ComparedTable, toCsv, toMarkdown } from "./render-table.js";
+import { runLocally, type WorkCallbacks, type WorkItemFailure } from "./run-local.js";
+import { type SlurmSettings, slurmOverridesSchema } from "./schema.js";
+import { runOnSlurm, type SlurmOptions, submitSweep } from "./slurm.js";
+import { checkSlurm } from "./slurm-commands.js";
+import { isWorkItemDone, listWorkItems } from "./work-item.js";
+
+/** Runs a table of experiments, on this host or on a Slurm cluster. */
+export const sweepRequestSchema = z.strictObject({
+  file: z.string().describe("the sweep file (YAML)"),
+  profile: z.string().nullable().default(null).describe("a profile of the file, such as small"),
+  set: z.array(z.string()).default([]).describe("assignments to keys of the file: maxTrainSamples=500"),
+  out: z.string().nullable().default(null).describe("folder of the runs and tables; null: runs/NAME[-PROFILE]"),
+  jobs: z.number().int().positive().nullable().default(null).describe("concurrent runs; null: one per GPU, or one"),
+  resume: z.boolean().default(false).describe("continue the sweep in the folder"),
+  estimate: z.boolean().default(true).describe("measure first how long it will take"),
+  allowManyRuns: z.boolean().default(false).describe("start even with more than 1,000 runs"),
+  backend: z.enum(["local", "slurm"]).default("local"),
+  slurm: slurmOverridesSchema.prefault({}).describe("overrides the Slurm settings of the file"),
+  detach: z.boolean().default(false).describe("with Slurm: submit the jobs and return"),
+});
+export type SweepRequest = z.input<typeof sweepRequestSchema>;
+
+/** What happens during a sweep. */
+export interface SweepCallbacks extends WorkCallbacks {
+  /**
+   * Called before the first request is executed. From now on `signal` makes the runs save their
+   * work.
+   */
+  onStart?(): void;
+  onEstimateProgress?(done: number, total: number): void;
+  /** Called before the first run with what the unfinished runs will cost. */
+  onEstimate?(planned: PlannedSweep): void;
+  /** Abort it to let the runs save their work and stop. Slurm jobs continue. */
+  readonly signal?: AbortSignal | undefined;
+  /** Abort it to end the runs at once. */
+  readonly killSignal?: AbortSignal | undefined;
+}
+
+/** A sweep before it runs. */
+export interface PlannedSweep {
+  readonly out: string;
+  readonly plan: SweepPlan;
+  /** Runs that are not finished. */
+  readonly unfinished: readonly string[];
+  /** Null if nothing was measured. */
+  readonly estimate: SweepEstimate | null;
+}
+
+export interface SweepResult {
+  readonly out: string;
+  /** submitted: the Slurm jobs continue, because of `detach`. */
+  readonly status: "done" | "failed" | "interrupted" | "submitted";
+  readonly failures: readonly WorkItemFailure[];
+  /** The table with the published numbers; null unless the sweep is done or failed. */
+  readonly table: ComparedTable | null;
+  /** report.html; null if no run has finished. */
+  readonly report: string | null;
+}
+
+/** A sweep with more runs starts only on request. */
+const maxUnconfirmedRuns = 1000;
+
+/**
+ * Runs a sweep: trains every run, evaluates the selected ones, analyzes them, and writes the table
+ * and the report. With `resume`, only unfinished requests are executed.
+ *
+ *     const { table } = await runSweep({ file: "experiments/spam.yaml", out: "runs/spam" });
+ */
+export async function runSweep(request: SweepRequest, callbacks: SweepCallbacks = {}): Promise<SweepResult> {
+  const parsed = validate(sweepRequestSchema, request, "sweep");
+  const { jobs, resume, detach } = parsed;
+  const { out, plan, slurm } = await readPlan(parsed);
+  if (slurm) checkSlurm(slurm.partition);
+  await checkSweepFolder(out, resume);
+  if (!slurm && parsed.estimate) {
+    const planned = await estimatePlan(out, plan, callbacks);
+    if (planned.estimate) callbacks.onEstimate?.(planned);
+  }
+  await writeSweepPlan(out, plan);
+  const release = acquireLock(
+    join(out, sweepFiles.lock),
+    (owner) => new UserError(`${out}: ${owner} is running this sweep. Wait for it.`),
+  );
+  const unfinished = { out, failures: [], table: null, report: null };
+  const { signal: stop, killSignal: kill } = callbacks;
+  try {
+    callbacks.onStart?.();
+    const slurmOptions: SlurmOptions | null = slurm && { settings: slurm, jobs, callbacks, stop };
+    if (slurmOptions && detach) {
+      await submitSweep(out, plan, slurmOptions);
+      return { ...unfinished, status: "submitted" };
+    }
+    const failures = slurmOptions
+      ? await runOnSlurm(out, plan, slurmOptions)
+      : await runLocally(out, plan, { jobs, stop, kill, callbacks });
+    if (stop?.aborted) return { ...unfinished, status: "interrupted" };
+    return { out, status: failures.length > 0 ? "failed" : "done", failures, ...(await writeTable(out, plan)) };
+  } finally {
+    release();
+  }
+}
+
+/** Plans a sweep and estimates its cost. Nothing is written. */
+export async function planSweep(request: SweepRequest, callbacks: SweepCallbacks = {}): Promise<PlannedSweep> {
+  const parsed = validate(sweepRequestSchema, request, "sweep");
+  const { out, plan } = await readPlan({ ...parsed, allowManyRuns: true });
+  if (parsed.estimate) return estimatePlan(out, plan, callbacks);
+  return { out, plan, unfinished: await findUnfinishedRuns(out, plan), estimate: null };
+}
+
+async function readPlan(
+  request: z.output<typeof sweepRequestSchema>,
+): Promise<{ readonly out: string; readonly plan: SweepPlan; readonly slurm: SlurmSettings | null }> {
+  const { file, backend } = request;
+  const sweep = await readSweep(request);
+  const runs = countRuns(sweep);
+  if (runs > maxUnconfirmedRuns && !request.allowManyRuns)
+    throw new UserError(
+      `${file}: this sweep has ${formatCount(runs)} runs, more than ${formatCount(maxUnconfirmedRuns)}. ` +
+        "Check it with --dry-run, then pass --yes.",
+    );
+  const plan = await createSweepPlan(sweep);
+  const { slurm } = sweep.settings;
+  const { options = [], ...rest } = request.slurm;
+  const overrides = Object.fromEntries(Object.entries(rest).filter(([, value]) => value !== undefined));
+  return {
+    out: getSweepFolder(request),
+    plan,
+    slurm: backend === "slurm" ? { ...slurm, ...overrides, options: [...slurm.options, ...options] } : null,
+  };
+}
+
+/** The folder of a sweep: the one that is named, or runs/NAME[-PROFILE]. */
+export function getSweepFolder({ file, profile, out }: Pick<SweepRequest, "file" | "profile" | "out">): string {
+  const name = basename(file, extname(file));
+  return out ?? join("runs", profile ? `${name}-${profile}` : name);
+}
+
+async function estimatePlan(out: string, plan: SweepPlan, callbacks: SweepCallbacks): Promise<PlannedSweep> {
+  const unfinished = await findUnfinishedRuns(out, plan);
+  const onProgress = (done: number, total: number): void => callbacks.onEstimateProgress?.(done, total);
+  const estimate = unfinished.length > 0 ? await estimateSweep(plan, unfinished, onProgress) : null;
+  return { out, plan, unfinished, estimate };
+}
+
+async function findUnfinishedRuns(out: string, plan: SweepPlan): Promise<string[]> {
+  const unfinished: string[] = [];
+  for (const item of listWorkItems(plan).train)
+    if (item.kind === "train" && !(await isWorkItemDone(out, plan, item))) unfinished.push(item.run);
+  return unfinished;
+}
+
+/** Writes the table in three formats, and the report of the runs in it. */
+async function writeTable(out: string, plan: SweepPlan): Promise<Pick<SweepResult, "table" | "report">> {
+  const own = await collectResults(out, plan);
+  const published = own.publishedTable === null ? null : await readPublishedTable(own.publishedTable);
+  const table = addPublishedNumbers(own, published);
+  const getPath = (extension: string): string => join(out, `${sweepFiles.table}.${extension}`);
+  await writeFileAtomic(getPath("md"), toMarkdown(own, published));
+  await writeFileAtomic(getPath("csv"), toCsv(own, published));
+  await writeFileAtomic(getPath("json"), `${JSON.stringify(table, null, 2)}\n`);
+  const folders = await listSelectedFolders(out, plan);
+  const report = folders.length > 0 ? join(out, sweepFiles.report) : null;
+  if (report) await writeReport({ runs: folders, out: report });
+  return { table, report };
+}

@@ -1,0 +1,210 @@
+import { spawn } from "node:child_process";
+import { appendFileSync, closeSync, mkdirSync, openSync } from "node:fs";
+import { rm } from "node:fs/promises";
+import { basename, dirname, extname, join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import { getErrorMessage, UserError } from "../errors.js";
+import { createFileError, exists, writeFileAtomic } from "../files.js";
+import { findLivingOwner, tryLock } from "../lock.js";
+import { removeJournal } from "../runs/attack-folder.js";
+import { getRunPath } from "../runs/run.js";
+import { formatCommandLine } from "../shell.js";
+import { packageRoot } from "../tensor/native.js";
+import type { SweepPlan } from "./plan.js";
+import { isWorkDone, type ResolvedWork, removeArtifacts, resolveWorkItem, type WorkItem } from "./work-item.js";
+import { hashRequest, readWorkRequest, readWorkResult, type WorkRequest, type WorkResult } from "./work-request.js";
+
+export interface WorkFailure {
+  readonly state: "failed";
+  readonly error: string;
+  /** Executes the request again. */
+  readonly command: string;
+  /** Everything that the worker printed. */
+  readonly log: string;
+}
+
+/** blocked: the runs that it needs have failed. */
+export type WorkItemResult = { readonly state: "done" | "interrupted" | "blocked" } | WorkFailure;
+
+export interface WorkerOptions {
+  /** Aborted: the worker saves its work and stops. */
+  readonly stop?: AbortSignal | undefined;
+  /** Aborted: the worker ends at once. */
+  readonly kill?: AbortSignal | undefined;
+  readonly environment?: Readonly<Record<string, string>>;
+  readonly program?: readonly string[];
+}
+
+/** The exit code of a process that saved its work and stopped because it was asked to. */
+export const interruptedExitCode = 130;
+
+/** The program that worker processes run. */
+export const temperProgram: readonly string[] = [process.execPath, join(packageRoot, "dist", "cli", "main.js")];
+
+/** How often a request is tried before its failure counts. */
+const maxAttempts = 2;
+const waitMilliseconds = 500;
+
+/** Executes what is left of a work item in a worker process, and tries twice. */
+export async function runWorkItem(
+  out: string,
+  plan: SweepPlan,
+  item: WorkItem,
+  options: WorkerOptions = {},
+): Promise<WorkItemResult> {
+  const work = await resolveWorkItem(out, plan, item);
+  if (!work) return { state: "blocked" };
+  const result = await runWithRetry(work, options).catch((error: unknown): WorkItemResult => {
+    if (!(error instanceof UserError)) throw error;
+    return describeFailure(work, error.message);
+  });
+  if (result.state === "done") await removeArtifacts(out, plan, item, work.folder);
+  return result;
+}
+
+/** A failure as people read it. */
+export function describeFailure({ folder, requestPath, resultPath }: ResolvedWork, error: string): WorkFailure {
+  const command = formatCommandLine(["temper", "worker", requestPath, resultPath]);
+  return { state: "failed", error, command, log: getRunPath(folder, "log") };
+}
+
+async function runWithRetry(work: ResolvedWork, options: WorkerOptions): Promise<WorkItemResult> {
+  const { stop } = options;
+  const log = getRunPath(work.folder, "log");
+  const release = await lockWork(work, stop);
+  try {
+    for (let attempt = 1; ; attempt++) {
+      await waitForOwner(work.folder, stop);
+      if (await isWorkDone(work)) return { state: "done" };
+      if (stop?.aborted) return { state: "interrupted" };
+      await prepareRequest(work);
+      appendToLog(log, `# ${new Date().toISOString()} ${work.requestPath}\n`);
+      const { status, error } = await runWorker(work, log, options);
+      if (status === "done") return { state: "done" };
+      if (stop?.aborted) return { state: "interrupted" };
+      if (attempt === maxAttempts)
+        return describeFailure(work, status === "failed" ? error!.message : "Something else stopped it.");
+    }
+  } finally {
+    release();
+  }
+}
+
+/**
+ * Two cells may have selected the same run, and two jobs may reach it at once: one works, the other
+ * waits.
+ */
+async function lockWork({ resultPath }: ResolvedWork, stop: AbortSignal | undefined): Promise<() => void> {
+  try {
+    mkdirSync(dirname(resultPath), { recursive: true });
+  } catch (error) {
+    throw createFileError(error, dirname(resultPath), "create the folder");
+  }
+  for (;;) {
+    const lock = tryLock(`${resultPath}.lock`);
+    if (typeof lock === "function") return lock;
+    if (stop?.aborted) return () => undefined;
+    await delay(waitMilliseconds);
+  }
+}
+
+/**
+ * A worker that outlived a killed sweep may still be in the run folder. It saves its work and
+ * stops.
+ */
+async function waitForOwner(folder: string, stop: AbortSignal | undefined): Promise<void> {
+  while (findLivingOwner(getRunPath(folder, "lock")) !== null && !stop?.aborted) await delay(waitMilliseconds);
+}
+
+/** Writes the request. Results of an earlier request in the same place make way for it. */
+async function prepareRequest({ request, requestPath, resultPath }: ResolvedWork): Promise<void> {
+  const earlier = (await exists(requestPath)) ? await readWorkRequest(requestPath).catch(() => null) : null;
+  if (request.kind === "attack" && earlier?.kind === "attack")
+    for (const name of listOutdatedAttacks(earlier, request)) await removeJournal(request.out, name);
+  await rm(resultPath, { force: true });
+  await writeFileAtomic(requestPath, `${JSON.stringify(request, null, 2)}\n`);
+}
+
+/** The attacks of an earlier request whose journals the new request cannot continue. */
+export function listOutdatedAttacks(
+  earlier: Extract<WorkRequest, { kind: "attack" }>,
+  request: Extract<WorkRequest, { kind: "attack" }>,
+): string[] {
+  const { attacks, csv } = request;
+  const hasSameExamples = hashRequest({ ...earlier, attacks, csv }) === hashRequest(request);
+  const unchanged = new Set(hasSameExamples ? attacks.map((spec) => JSON.stringify(spec)) : []);
+  return earlier.attacks
+    .filter((spec) => !unchanged.has(JSON.stringify(spec)))
+    .filter(({ name }) => !hasSameExamples || attacks.some((spec) => spec.name === name))
+    .map(({ name }) => basename(name, extname(name)));
+}
+
+/** Runs a worker process to its end. If it left no result, its end is recorded as a failure. */
+export async function runWorker(
+  { request, requestPath, resultPath }: Pick<ResolvedWork, "request" | "requestPath" | "resultPath">,
+  log: string,
+  options: WorkerOptions = {},
+): Promise<WorkResult> {
+  const ending = await spawnWorker(["worker", requestPath, resultPath], log, options);
+  const result = await readWorkResult(resultPath).catch(() => null);
+  if (result) return result;
+  const hash = hashRequest(request);
+  if (options.stop?.aborted) return { format: 1, hash, status: "interrupted" };
+  return recordFailure(resultPath, hash, `The worker process ended without a result (${ending}). Its log is ${log}.`);
+}
+
+/** Writes a result that says failed. */
+export async function recordFailure(path: string, hash: string, message: string): Promise<WorkResult> {
+  const result: WorkResult = { format: 1, hash, status: "failed", error: { message, isUserError: false } };
+  await writeFileAtomic(path, `${JSON.stringify(result)}\n`);
+  return result;
+}
+
+/**
+ * Runs `temper` with the arguments and returns how it ended. The log is its stdout and stderr, so
+ * it outlives us.
+ */
+async function spawnWorker(args: readonly string[], log: string, options: WorkerOptions): Promise<string> {
+  const { stop, kill, environment = {}, program = temperProgram } = options;
+  let file: number;
+  try {
+    file = openSync(log, "a");
+  } catch (error) {
+    throw createFileError(error, log, "write");
+  }
+  try {
+    return await new Promise((resolve) => {
+      if (stop?.aborted) return resolve("stopped");
+      const [command, ...words] = [...program, ...args] as [string, ...string[]];
+      // In its own process group: Ctrl-C reaches only the sweep, which tells its workers once. A
+      // closed channel tells a worker that the sweep has died.
+      const child = spawn(command, words, {
+        stdio: ["ignore", file, file, "ipc"],
+        env: { ...process.env, ...environment },
+        detached: true,
+      });
+      const onStop = (): void => void child.kill("SIGTERM");
+      const onKill = (): void => void child.kill("SIGKILL");
+      stop?.addEventListener("abort", onStop);
+      kill?.addEventListener("abort", onKill);
+      const finish = (ending: string): void => {
+        stop?.removeEventListener("abort", onStop);
+        kill?.removeEventListener("abort", onKill);
+        resolve(ending);
+      };
+      child.once("error", (error) => finish(getErrorMessage(error)));
+      child.once("exit", (code, signal) => finish(signal ?? `exit code ${code}`));
+    });
+  } finally {
+    closeSync(file);
+  }
+}
+
+/** If the disk is full, the worker reports it. */
+function appendToLog(log: string, line: string): void {
+  try {
+    appendFileSync(log, line);
+  } catch {
+    return;
+  }
+}

@@ -1,0 +1,53 @@
+// Stands for `temper worker REQUEST RESULT`. It finishes at once, except for the seeds that FAKE names.
+import { appendFileSync, mkdirSync, writeFileSync } from "node:fs";
+import { basename, join } from "node:path";
+
+const library = new URL("../../dist/sweeps/work-request.js", import.meta.url).href;
+/** @type {typeof import("../../src/sweeps/work-request.js")} */
+const { hashRequest, readWorkRequest } = await import(library);
+const [command, requestPath = "", resultPath = ""] = process.argv.slice(2);
+if (command !== "worker") throw new Error(`expected the command worker, received ${command}`);
+const request = await readWorkRequest(requestPath);
+const { calls, crashOnce, alwaysFail, slow, hasValidation } = JSON.parse(process.env.FAKE ?? "{}");
+if (request.kind === "estimate") throw new Error("expected a request of a sweep");
+const folder =
+  request.kind === "train" ? request.out : request.kind === "analyze" ? (request.runs[0] ?? "") : request.model;
+const seed = Number(/-seed(\d+)-/.exec(basename(folder))?.[1]);
+const environment = { gpu: process.env.CUDA_VISIBLE_DEVICES, threads: process.env.OMP_NUM_THREADS };
+appendFileSync(calls, `${JSON.stringify({ kind: request.kind, seed, ...environment })}\n`);
+
+/** @param {"done" | "failed"} status @param {object} [more] */
+function finish(status, more = {}) {
+  writeFileSync(resultPath, JSON.stringify({ format: 1, hash: hashRequest(request), status, ...more }));
+  process.exit(status === "done" ? 0 : 1);
+}
+
+function train() {
+  for (const name of ["checkpoints", "model"]) mkdirSync(join(folder, name), { recursive: true });
+  const accuracy = 0.5 + seed / 100;
+  const results = {
+    ...{ format: 2, model: "m", task: "t", methods: [], seed, steps: 1, bestStep: 1, trainExamples: 1 },
+    validation: hasValidation ? { accuracy: 0.5 } : null,
+    test: {
+      ...{ task: "t", split: "test", examples: 100, accuracy, interval: [0, 1], metrics: { accuracy } },
+      ...{ confusionMatrix: [], labels: [], outcomes: { examples: "", correct: "" } },
+    },
+  };
+  writeFileSync(join(folder, "results.json"), JSON.stringify(results));
+  finish("done");
+}
+
+if (request.kind !== "train") finish("done");
+if (alwaysFail === seed)
+  finish("failed", { error: { message: "The disk is full. Free some space.", isUserError: true } });
+if (crashOnce === seed) {
+  try {
+    writeFileSync(join(folder, "crashed"), "", { flag: "wx" });
+    process.kill(process.pid, "SIGKILL");
+  } catch {
+    // It has crashed before.
+  }
+}
+process.on("SIGTERM", () => process.exit(130));
+if (slow === seed) setTimeout(train, 60_000);
+else train();

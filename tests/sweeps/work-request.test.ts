@@ -1,0 +1,83 @@
+import { describe, expect, it } from "vitest";
+import { type RunConfig, runConfigSchema } from "../../src/runs/config.js";
+import { listOutdatedAttacks } from "../../src/sweeps/run-work.js";
+import { hashRequest, type WorkRequest, workRequestSchema } from "../../src/sweeps/work-request.js";
+
+const config: RunConfig = runConfigSchema.parse({ model: "m", task: "sst2" });
+type AttackWork = Extract<WorkRequest, { kind: "attack" }>;
+
+const attack = (changes: object = {}): AttackWork =>
+  workRequestSchema.parse({
+    ...{ kind: "attack", model: "runs/a", out: "runs/a/attacks", numExamples: 100 },
+    attacks: ["pwws", "genetic:population=8"],
+    ...changes,
+  }) as AttackWork;
+
+describe("the hash of a request", () => {
+  it("does not depend on where the request runs", () => {
+    const hash = hashRequest(attack());
+    expect(hash).toMatch(/^[0-9a-f]{64}$/);
+    for (const same of [
+      { device: "cpu", threads: 3 },
+      { model: "/elsewhere/runs/a", out: "/elsewhere/runs/a/attacks" },
+      { resume: true, concurrency: 7, cache: false },
+      { attacks: [{ name: "pwws" }, { options: { population: 8 }, name: "genetic" }], seed: 0 },
+    ])
+      expect(hashRequest(attack(same)), JSON.stringify(same)).toBe(hash);
+  });
+
+  it("depends on everything that decides the result", () => {
+    const hash = hashRequest(attack());
+    for (const other of [
+      { numExamples: 10 },
+      { seed: 1 },
+      { model: "runs/b" },
+      { precision: "bf16" },
+      { protectStopWords: true },
+      { csv: true },
+      { attacks: ["pwws", "genetic:population=9"] },
+      { attacks: ["pwws"] },
+    ])
+      expect(hashRequest(attack(other)), JSON.stringify(other)).not.toBe(hash);
+  });
+
+  it("of a training depends on the settings that decide the run", () => {
+    const train = (changes: Partial<RunConfig>): string =>
+      hashRequest({ kind: "train", config: { ...config, ...changes }, out: "runs/a" });
+    const { train: settings } = config;
+    const hash = train({});
+    expect(train({ device: "cuda", threads: 2, cudaGraphs: false, train: { ...settings, saveSteps: 7 } })).toBe(hash);
+    expect(train({ seed: 1 })).not.toBe(hash);
+    expect(train({ train: { ...settings, learningRate: 1 } })).not.toBe(hash);
+  });
+
+  it("of an analysis depends on its runs and options", () => {
+    const analyze = (changes: object): string =>
+      hashRequest(
+        workRequestSchema.parse({
+          ...{ kind: "analyze", analysis: "distance", runs: ["runs/a", "runs/b"], out: "runs/a/analysis", by: "beta" },
+          ...changes,
+        }),
+      );
+    const hash = analyze({});
+    expect(analyze({ runs: ["/other/a", "/other/b"], out: "/other/a/analysis", device: "cpu" })).toBe(hash);
+    expect(analyze({ runs: ["runs/a"] })).not.toBe(hash);
+    expect(analyze({ by: "alpha" })).not.toBe(hash);
+    expect(analyze({ dependsOn: [hashRequest(attack())] })).not.toBe(hash);
+  });
+});
+
+describe("journals of an earlier attack request", () => {
+  it("are continued if their attack, its options and the examples are the same", () => {
+    expect(listOutdatedAttacks(attack(), attack())).toEqual([]);
+    expect(listOutdatedAttacks(attack({ attacks: ["pwws"] }), attack())).toEqual([]);
+    expect(listOutdatedAttacks(attack(), attack({ attacks: ["pwws"] }))).toEqual([]);
+    expect(listOutdatedAttacks(attack({ csv: true }), attack())).toEqual([]);
+  });
+
+  it("are removed otherwise", () => {
+    expect(listOutdatedAttacks(attack(), attack({ attacks: ["pwws", "genetic:population=9"] }))).toEqual(["genetic"]);
+    expect(listOutdatedAttacks(attack(), attack({ numExamples: 10 }))).toEqual(["pwws", "genetic"]);
+    expect(listOutdatedAttacks(attack({ attacks: ["./custom/mine.js"] }), attack({ seed: 1 }))).toEqual(["mine"]);
+  });
+});
