@@ -23,6 +23,8 @@ const journalSuffix = ".jsonl";
 /** report.json: what attacks did to a model, what looks odd, and the request that asked for them. */
 export const attackReportSchema = attackSuiteSummarySchema.extend({
   format: z.literal(2),
+  task: z.string(),
+  split: z.string(),
   sanity: z.array(sanityWarningSchema),
   request: z.record(z.string(), z.unknown()),
 });

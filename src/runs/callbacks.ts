@@ -12,9 +12,10 @@ export interface Progress {
 
 /** What every action of the library accepts besides its request. */
 export interface Callbacks {
-  onProgress?(progress: Progress): void;
-  onWarning?(message: string): void;
-  onDownload?(progress: DownloadProgress): void;
+  readonly onProgress?: ((progress: Progress) => void) | undefined;
+  readonly onWarning?: ((message: string) => void) | undefined;
+  /** Called while a model is downloaded. */
+  readonly onDownload?: ((progress: DownloadProgress) => void) | undefined;
   /** Abort it to stop the action after it has saved its work; it then throws `Interrupted`. */
   readonly signal?: AbortSignal | undefined;
 }

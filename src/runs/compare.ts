@@ -44,7 +44,11 @@ export async function compare(...runs: readonly (Run | string)[]): Promise<Compa
   return compareRuns({ runs: runs.map((run) => (typeof run === "string" ? run : run.folder)) });
 }
 
-/** Carries out a compare request. */
+/**
+ * Compares two or more runs, with options.
+ *
+ *     const { comparisons } = await compareRuns({ runs: ["runs/rift", "runs/ascc", "runs/standard"], seed: 1 });
+ */
 export async function compareRuns(
   request: CompareRequest,
   { onWarning }: Pick<Callbacks, "onWarning"> = {},
@@ -52,6 +56,9 @@ export async function compareRuns(
   const { runs, seed } = validate(compareRequestSchema, request, "compare");
   const models: ModelOutcomes[] = [];
   for (const folder of runs) models.push(await readModelOutcomes(folder));
+  const tested = models.filter(({ outcomesPerSeed }) => outcomesPerSeed.every((outcomes) => outcomes.has("accuracy")));
+  if (tested.length > 0 && tested.length < models.length)
+    onWarning?.(`Skipped accuracy: only ${tested.map(({ name }) => name).join(", ")} has results on the test split.`);
   return { runs, comparisons: compareModels(models, { seed, onWarning }) };
 }
 

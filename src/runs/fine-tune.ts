@@ -1,18 +1,20 @@
 import { resolve } from "node:path";
+import { didYouMean } from "../did-you-mean.js";
 import { getErrorMessage, UserError } from "../errors.js";
 import type { MethodSpec } from "../methods/index.js";
 import { saveModel } from "../models/index.js";
 import { free } from "../tensor/index.js";
 import { Interrupted, type TrainingCallbacks, train } from "../train/index.js";
+import { TensorBoardWriter } from "../train/tensorboard.js";
 import type { Callbacks } from "./callbacks.js";
-import type { RunConfig, RunConfigInput } from "./config.js";
+import type { RunConfigInput } from "./config.js";
 import { checkSameConfig } from "./config-identity.js";
 import { compareEnvironments, describeEnvironment } from "./environment.js";
 import { evaluateExamples } from "./evaluate.js";
 import { type PreparedRun, prepareRun } from "./prepare-run.js";
 import { resolveRunConfig } from "./read-config.js";
 import { type Results, resultsSchema } from "./results.js";
-import { getDefaultRunFolder, Run, RunWriter } from "./run.js";
+import { dataFile, getDefaultRunFolder, Run, RunWriter } from "./run.js";
 
 /** Where a run goes and who hears about it. */
 export interface FineTuneOptions extends Callbacks {
@@ -20,6 +22,8 @@ export interface FineTuneOptions extends Callbacks {
   readonly out?: string | undefined;
   /** Continue the run in the folder. A finished run is only read. */
   readonly resume?: boolean;
+  /** Writes TensorBoard files into the run folder, too. */
+  readonly tensorboard?: boolean;
   /** Every step, evaluation and event, for progress displays and trackers. */
   readonly callbacks?: TrainingCallbacks;
 }
@@ -31,10 +35,11 @@ export interface FineTuneOptions extends Callbacks {
  *     console.log((await run.results())?.test.accuracy);
  */
 export async function fineTune(input: RunConfigInput, options: FineTuneOptions = {}): Promise<Run> {
+  checkOptionNames(options);
   const { resume = false } = options;
   const examples = typeof input.data === "object" ? input.data : null;
   const definitions = (input.methods ?? []).filter((entry) => typeof entry === "object" && "definition" in entry);
-  const tree = { ...input, ...(examples && { data: null }), ...normalizeInput(input) };
+  const tree = { ...input, ...(examples && { data: dataFile }), ...normalizeInput(input) };
   const config = await resolveRunConfig(tree, () => "config", definitions as MethodSpec[]);
   const out = options.out ?? getDefaultRunFolder(config);
   const writer = new RunWriter(out, resume);
@@ -43,13 +48,13 @@ export async function fineTune(input: RunConfigInput, options: FineTuneOptions =
     const before = resume ? await writer.read() : null;
     if (before) checkSameConfig(out, before.config, complete);
     if (await before?.results()) return before!;
-    if (examples) await writer.writeData(examples);
+    const dataHash = examples && (await writer.writeData(examples));
     const prepared = await prepareRun(complete, options, definitions as MethodSpec[]).catch((error: unknown) => {
       if (writer.wasEmpty) writer.removeAll();
       throw error;
     });
     try {
-      await trainPreparedRun(prepared, writer, before, options);
+      await trainPreparedRun(prepared, writer, before, dataHash, options);
     } finally {
       free(prepared.job.model.weights);
     }
@@ -57,6 +62,20 @@ export async function fineTune(input: RunConfigInput, options: FineTuneOptions =
   } finally {
     writer.release();
   }
+}
+
+const optionNames: readonly (keyof FineTuneOptions)[] = [
+  ...(["out", "resume", "tensorboard", "callbacks"] as const),
+  ...(["onProgress", "onWarning", "onDownload", "signal"] as const),
+];
+
+/** JavaScript has no compiler to reject a misspelled option. */
+function checkOptionNames(options: FineTuneOptions): void {
+  const unknown = Object.keys(options).find((name) => !optionNames.some((known) => known === name));
+  if (unknown !== undefined)
+    throw new UserError(
+      `fineTune: unknown option ${unknown}${didYouMean(unknown, optionNames)}. The options are ${optionNames.join(", ")}.`,
+    );
 }
 
 /** What the schema cannot read from a program: methods with their definitions, and a single text column. */
@@ -75,9 +94,10 @@ async function trainPreparedRun(
   prepared: PreparedRun,
   writer: RunWriter,
   before: Run | null,
+  dataHash: string | null,
   options: FineTuneOptions,
 ): Promise<void> {
-  const { onProgress, onWarning, signal, callbacks = {} } = options;
+  const { onProgress, onWarning, signal, tensorboard = false, callbacks = {} } = options;
   const { config, runtime, examples, job } = prepared;
   const { model, task } = job;
   const warn = (message: string): void => (callbacks.onWarning ?? onWarning)?.(message);
@@ -89,17 +109,20 @@ async function trainPreparedRun(
     examples.train,
     examples.validation,
     table?.hash ?? null,
+    dataHash,
   );
   const earlier = await before?.environment();
   if (earlier) compareEnvironments(writer.folder, earlier, environment, warn);
   await writer.writeEnvironment(environment);
   await writer.writeConfig(config);
   let steps = 0;
+  let board: TensorBoardWriter | undefined;
   const watched: TrainingCallbacks = {
     ...callbacks,
     onWarning: warn,
     async onStart(facts) {
       steps = facts.totalSteps;
+      if (tensorboard) board = new TensorBoardWriter(writer.path("tensorboard"), facts.step);
       await writer.writeStatus({ steps, failure: null });
       await callbacks.onStart?.(facts);
     },
@@ -110,6 +133,10 @@ async function trainPreparedRun(
     onProgress(stage, done, total) {
       callbacks.onProgress?.(stage, done, total);
       onProgress?.({ stage, done, total });
+    },
+    onEvent(event) {
+      board?.writeEvent(event);
+      callbacks.onEvent?.(event);
     },
   };
   try {
@@ -145,6 +172,8 @@ async function trainPreparedRun(
     else if (!(error instanceof Interrupted))
       await writer.writeStatus({ steps, failure: getErrorMessage(error) }).catch(() => undefined);
     throw error;
+  } finally {
+    board?.close();
   }
 }
 

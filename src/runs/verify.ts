@@ -13,12 +13,12 @@ import { runtimeOptions } from "./runtime-config.js";
 /** Replays journals against the model that was attacked. */
 export const verifyRequestSchema = z.strictObject({
   journals: z.array(z.string()).min(1).describe("journals written by temper attack"),
-  model: z.string().describe("the model that was attacked, or the URL of its endpoint"),
+  model: z.string().describe("model that was attacked, or its URL"),
   substitutions: z
     .string()
     .nullable()
     .default(null)
-    .describe("check that every edit is in this table; null: the table of the model's run"),
+    .describe("check that every edit is in this table; null: as in training"),
   endpoint: httpVictimSchema.prefault({}),
   ...runtimeOptions,
 });
@@ -59,7 +59,7 @@ async function verifyOne(journal: string, request: ParsedRequest, { onDownload }
     ...request,
     ...((tokenization === "word" || tokenization === "subword") && { tokenization }),
     ...(typeof maxLength === "number" && { maxLength }),
-    ...(onDownload && { onDownload }),
+    onDownload,
   });
   try {
     const substitutions = await findSubstitutions(header, victim, request);
