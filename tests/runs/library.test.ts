@@ -40,14 +40,14 @@ const scaledLoss = defineMethod({
 beforeAll(async () => {
   vi.stubEnv("TEMPER_CACHE", join(folder, "cache"));
   const substitutions = join(folder, "substitutions.json");
-  writeFileSync(substitutions, JSON.stringify({ good: ["dull"], fine: ["cold"], bad: ["warm"], film: ["plot"] }));
+  writeFileSync(substitutions, JSON.stringify({ good: ["dull"], fine: ["cold"], bright: ["grey"], warm: ["cold"], bad: ["warm"], dull: ["good"], grey: ["fine"], film: ["plot"], was: ["it"], the: ["a"] }));
   config = {
     model: await writeTinyBert(join(folder, "tiny-bert")),
     data: examples,
     substitutions,
     device: "cpu",
     threads: 1,
-    train: { epochs: 4, batchSize: 8, learningRate: 1e-2, dropout: false },
+    train: { epochs: 8, batchSize: 8, learningRate: 1e-2, dropout: false },
   };
 });
 afterAll(() => void vi.unstubAllEnvs());

@@ -1,3 +1,4 @@
+import { existsSync } from "node:fs";
 import { join } from "node:path";
 import {
   type AttackRequest,
@@ -42,10 +43,11 @@ describe("a misspelled option fails to compile, and from JavaScript the error na
     await expect(fineTune({ ...base, method: ["rose"] })).rejects.toThrow(/unknown key method; it is now methods/);
     // @ts-expect-error There is no such tokenization.
     await expect(fineTune({ ...base, tokenization: "words" })).rejects.toThrow(/tokenization: .* received "words"/);
+    const out = join(folder, "unused");
     // @ts-expect-error Examples have a text and a label.
-    await expect(
-      fineTune({ ...base, task: null, data: [{ txt: "a", label: "b" }] }, { out: join(folder, "x") }),
-    ).rejects.toThrow(/text/);
+    await expect(fineTune({ model: "m", data: [{ txt: "a", label: "b" }] }, { out })).rejects.toThrow(/data.*text/s);
+    await expect(fineTune({ ...base, data: [{ text: "a", label: "b" }] }, { out })).rejects.toThrow(/task/);
+    expect(existsSync(out)).toBe(false);
     // @ts-expect-error The option is called resume.
     await expect(fineTune(base, { resum: true })).rejects.toThrow(/unknown option resum \(did you mean "resume"\?\)/);
   });
