@@ -49,7 +49,7 @@ export async function estimateRun(config: RunConfig, callbacks: Callbacks = {}):
         validation: examples.validation?.length ?? 0,
         test: examples.test.length,
       },
-      parameters: benchmark.trainableParameters,
+      parameters: benchmark.parameters,
       steps: benchmark.steps,
       evaluations,
       memoryBytes:
