@@ -150,7 +150,7 @@ describe("temper attack rejects", () => {
       ],
       [/received invalid JSON \(NaN and Infinity are not JSON\)/, (response) => response.end("[[NaN, 0.5]]")],
       [/received an empty response/, (response) => response.end("")],
-      [/are these logits\? apply a softmax/, (response) => response.end("[[3.2, -1.5]]")],
+      [/If these are logits, apply a softmax\./, (response) => response.end("[[3.2, -1.5]]")],
       [/returns 3 probabilities, but more has 2 labels/, (response) => response.end("[[0.2, 0.3, 0.5]]")],
       [/expected status 200, received 404/, (response) => response.writeHead(404).end("no such page")],
     ];
@@ -173,7 +173,7 @@ describe("temper attack rejects", () => {
       server.closeAllConnections();
     }
     await expectError(
-      /check that the endpoint runs/,
+      /Check that the endpoint is running and reachable/,
       "http://127.0.0.1:9/",
       ...own(victim),
       "--substitutions",
