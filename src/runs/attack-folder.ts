@@ -29,7 +29,11 @@ export const attackReportSchema = attackSuiteSummarySchema.extend({
   request: z.record(z.string(), z.unknown()),
 });
 
-/** What attacks did to a model, and which of the numbers look odd. */
+/**
+ * What attacks did to a model, and which of the numbers look odd.
+ *
+ *     const { clean, attacks, worstCase, sanity }: AttackReport = await run.attack(["pwws", "genetic"]);
+ */
 export type AttackReport = z.output<typeof attackReportSchema>;
 
 /** A folder of attack journals, of a run or of any other model. */

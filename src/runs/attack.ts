@@ -41,7 +41,7 @@ import { runtimeOptions } from "./runtime-config.js";
 
 const count = z.number().int().positive();
 
-/** Attacks a model or an endpoint. */
+/** What `attack` accepts. */
 export const attackRequestSchema = z.strictObject({
   model: z.string().describe("a run folder, a model folder, npm:PACKAGE, a Hugging Face model ID, or a URL"),
   attacks: z
@@ -85,6 +85,12 @@ export const attackRequestSchema = z.strictObject({
   endpoint: httpVictimSchema.prefault({}),
   ...runtimeOptions,
 });
+
+/**
+ * An attack as data: the model, the attacks, the examples and the constraints.
+ *
+ *     const request: AttackRequest = { model: "runs/rose", attacks: ["pwws", "genetic:population=20"], numExamples: 100 };
+ */
 export type AttackRequest = z.input<typeof attackRequestSchema>;
 type ParsedRequest = z.output<typeof attackRequestSchema>;
 

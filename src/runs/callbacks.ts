@@ -1,6 +1,10 @@
 import type { DownloadProgress } from "../models/download.js";
 
-/** How far a long action is. */
+/**
+ * How far a long action is.
+ *
+ *     await fineTune(config, { onProgress: ({ stage, done, total }) => console.log(stage, done / total) });
+ */
 export interface Progress {
   /** What is being done: "train", "evaluate", "attack pwws", … */
   readonly stage: string;
@@ -10,7 +14,11 @@ export interface Progress {
   readonly loss?: number;
 }
 
-/** What every action of the library accepts besides its request. */
+/**
+ * What every action of the library accepts besides its request.
+ *
+ *     await attack(request, { onWarning: console.warn, signal: AbortSignal.timeout(60_000) });
+ */
 export interface Callbacks {
   readonly onProgress?: ((progress: Progress) => void) | undefined;
   readonly onWarning?: ((message: string) => void) | undefined;

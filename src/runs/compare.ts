@@ -16,7 +16,7 @@ import type { Callbacks } from "./callbacks.js";
 import { Run } from "./run.js";
 import { readAttackMetrics } from "./run-metrics.js";
 
-/** Compares models on the same examples. */
+/** What `compareRuns` accepts. */
 export const compareRequestSchema = z.strictObject({
   runs: z
     .array(z.string())
@@ -24,13 +24,24 @@ export const compareRequestSchema = z.strictObject({
     .describe("runs, folders of journals, or folders of runs that differ only in their seed"),
   seed: z.number().int().nonnegative().default(0).describe("random seed of the bootstrap"),
 });
+
+/**
+ * A comparison as data: two or more runs.
+ *
+ *     const request: CompareRequest = { runs: ["runs/rift", "runs/ascc", "runs/standard"] };
+ */
 export type CompareRequest = z.input<typeof compareRequestSchema>;
 
-/** Every other model against the first, metric by metric. */
 export const comparisonReportSchema = z.object({
   runs: z.array(z.string()),
   comparisons: z.array(metricComparisonSchema),
 });
+
+/**
+ * Every other model against the first one, metric by metric.
+ *
+ *     const { comparisons }: ComparisonReport = await compare("runs/rose", "runs/standard");
+ */
 export type ComparisonReport = z.output<typeof comparisonReportSchema>;
 export type { MetricComparison };
 

@@ -75,10 +75,18 @@ export const runConfigSchema = z.strictObject({
   cudaGraphs: z.boolean().default(true).describe("on a GPU, capture optimizer steps as CUDA graphs"),
 });
 
-/** The settings of a run, checked and complete. */
+/**
+ * The settings of a run, checked and complete.
+ *
+ *     const { train, methods } = (await Run.open("runs/rose")).config;
+ */
 export type RunConfig = z.output<typeof runConfigSchema>;
 
-/** The settings of a run as people write them: only `model` and the data are required. */
+/**
+ * The settings of a run as people write them. Only `model` and `task` or `data` are required.
+ *
+ *     const config: RunConfigInput = { model: "roberta-base", task: "rte", methods: [rose()], train: { epochs: 5 } };
+ */
 export type RunConfigInput = Omit<z.input<typeof runConfigSchema>, "methods" | "data" | "textColumn"> & {
   /** A file or folder, or the examples themselves: `[{ text, label }]`. */
   readonly data?: string | null | readonly InMemoryExample[];

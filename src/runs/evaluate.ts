@@ -16,7 +16,7 @@ import { Run } from "./run.js";
 import { runtimeOptions } from "./runtime-config.js";
 import { loadClassifier } from "./text-classifier.js";
 
-/** Evaluates a model on a split of a task. */
+/** What `evaluate` accepts. */
 export const evaluateRequestSchema = z.strictObject({
   model: z.string().describe("a run folder, a model folder, npm:PACKAGE or a Hugging Face model ID"),
   ...dataOptions,
@@ -31,6 +31,12 @@ export const evaluateRequestSchema = z.strictObject({
   seed: z.number().int().nonnegative().default(0).describe("random seed of --max-samples"),
   ...runtimeOptions,
 });
+
+/**
+ * An evaluation as data: the model, the data and the split.
+ *
+ *     const request: EvaluateRequest = { model: "runs/rose", split: "validation", maxSamples: 500 };
+ */
 export type EvaluateRequest = z.input<typeof evaluateRequestSchema>;
 /** An evaluation of a model that is already known. */
 export type EvaluateOptions = Omit<EvaluateRequest, "model">;

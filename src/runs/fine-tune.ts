@@ -3,11 +3,12 @@ import { didYouMean } from "../did-you-mean.js";
 import { getErrorMessage, UserError } from "../errors.js";
 import type { MethodSpec } from "../methods/index.js";
 import { saveModel } from "../models/index.js";
+import type { InMemoryExample } from "../tasks/index.js";
 import { free } from "../tensor/index.js";
 import { Interrupted, type TrainingCallbacks, train } from "../train/index.js";
 import { TensorBoardWriter } from "../train/tensorboard.js";
 import type { Callbacks } from "./callbacks.js";
-import type { RunConfigInput } from "./config.js";
+import type { RunConfig, RunConfigInput } from "./config.js";
 import { checkSameConfig } from "./config-identity.js";
 import { compareEnvironments, describeEnvironment } from "./environment.js";
 import { evaluateExamples } from "./evaluate.js";
@@ -16,7 +17,11 @@ import { resolveRunConfig } from "./read-config.js";
 import { type Results, resultsSchema } from "./results.js";
 import { dataFile, getDefaultRunFolder, Run, RunWriter } from "./run.js";
 
-/** Where a run goes and who hears about it. */
+/**
+ * Where a run is stored, and what is called while it runs.
+ *
+ *     await fineTune(config, { out: "runs/rose", resume: true, onProgress: console.log });
+ */
 export interface FineTuneOptions extends Callbacks {
   /** The run folder. Default: runs/TASK-METHOD-seedN. */
   readonly out?: string | undefined;
@@ -37,12 +42,7 @@ export interface FineTuneOptions extends Callbacks {
 export async function fineTune(input: RunConfigInput, options: FineTuneOptions = {}): Promise<Run> {
   checkOptionNames(options);
   const { resume = false } = options;
-  const examples = typeof input.data === "object" ? input.data : null;
-  if (examples && input.task)
-    throw new UserError("config: task cannot be combined with an array of examples. Leave one of them out.");
-  const definitions = (input.methods ?? []).filter((entry) => typeof entry === "object" && "definition" in entry);
-  const tree = { ...input, ...(examples && { data: dataFile }), ...normalizeInput(input) };
-  const config = await resolveRunConfig(tree, () => "config", definitions as MethodSpec[]);
+  const { config, examples, definitions } = await resolveInput(input);
   const out = options.out ?? getDefaultRunFolder(config);
   const writer = new RunWriter(out, resume);
   try {
@@ -51,7 +51,7 @@ export async function fineTune(input: RunConfigInput, options: FineTuneOptions =
     if (before) checkSameConfig(out, before.config, complete);
     if (await before?.results()) return before!;
     const dataHash = examples && (await writer.writeData(examples));
-    const prepared = await prepareRun(complete, options, definitions as MethodSpec[]).catch((error: unknown) => {
+    const prepared = await prepareRun(complete, options, definitions).catch((error: unknown) => {
       if (writer.wasEmpty) writer.removeAll();
       throw error;
     });
@@ -80,16 +80,32 @@ function checkOptionNames(options: FineTuneOptions): void {
     );
 }
 
-/** What the schema cannot read from a program: methods with their definitions, and a single text column. */
-function normalizeInput({ methods, textColumn }: RunConfigInput): Record<string, unknown> {
-  return {
-    ...(methods && {
-      methods: methods.map((entry) =>
-        typeof entry === "object" && "definition" in entry ? { name: entry.name, options: entry.options } : entry,
-      ),
-    }),
-    ...(textColumn !== undefined && { textColumn: [textColumn].flat() }),
+interface ResolvedInput {
+  readonly config: RunConfig;
+  /** The array of examples, if the data is not a file. */
+  readonly examples: readonly InMemoryExample[] | null;
+  /** The methods that were passed with their definitions. */
+  readonly definitions: readonly MethodSpec[];
+}
+
+/** Checks the settings that a program passed, and separates what is not plain data. */
+export async function resolveInput({ methods = [], textColumn = [], ...rest }: RunConfigInput): Promise<ResolvedInput> {
+  const examples = typeof rest.data === "object" ? rest.data : null;
+  if (examples && rest.task)
+    throw new UserError("config: task cannot be combined with an array of examples. Leave one of them out.");
+  const entries = Array.isArray(methods) ? methods : [methods];
+  const definitions = entries.filter(hasDefinition);
+  const tree = {
+    ...rest,
+    ...(examples && { data: dataFile }),
+    methods: entries.map((entry) => (hasDefinition(entry) ? { name: entry.name, options: entry.options } : entry)),
+    textColumn: [textColumn].flat(),
   };
+  return { config: await resolveRunConfig(tree, () => "config", definitions), examples, definitions };
+}
+
+function hasDefinition(entry: NonNullable<RunConfigInput["methods"]>[number]): entry is MethodSpec {
+  return typeof entry === "object" && entry !== null && "definition" in entry;
 }
 
 async function trainPreparedRun(

@@ -16,7 +16,7 @@ const requestTimeout = 30_000;
 const maxBytesPerRequest = 16 << 20;
 const maxQueuedTexts = 65_536;
 
-/** Serves a model over HTTP. */
+/** What `serveModel` accepts. */
 export const serveRequestSchema = z.strictObject({
   model: z.string().describe("a run folder, a model folder, npm:PACKAGE or a Hugging Face model ID"),
   port: z.number().int().min(0).max(65_535).default(8080).describe("port to listen on; 0 chooses a free one"),
@@ -26,7 +26,11 @@ export const serveRequestSchema = z.strictObject({
 });
 export type ServeRequest = z.input<typeof serveRequestSchema>;
 
-/** A model that is being served. `await using` or `close()` stops it after the requests in progress. */
+/**
+ * A model that is being served. `await using` or `close()` stops it after the requests in progress.
+ *
+ *     const served: ServedModel = await serveModel({ model: "runs/rose", port: 0 });
+ */
 export interface ServedModel extends AsyncDisposable {
   readonly url: string;
   readonly labels: readonly string[];

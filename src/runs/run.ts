@@ -380,7 +380,11 @@ export async function removeRunFiles(folder: string, parts: readonly ("checkpoin
   for (const part of parts) await rm(join(folder, files[part]), { recursive: true, force: true });
 }
 
-/** A run as a list shows it. Of a damaged run only the folder and the reason are known. */
+/**
+ * A run as a list shows it. Of a damaged run, only the folder and the reason are known.
+ *
+ *     const failed = (await listRuns("runs")).filter(({ state }: RunSummary) => state === "failed");
+ */
 export interface RunSummary {
   readonly folder: string;
   readonly task: string | null;
@@ -398,7 +402,11 @@ export interface RunSummary {
   readonly failure: string | null;
 }
 
-/** The runs at or below a folder, sorted by path. A run that cannot be read does not hide the others. */
+/**
+ * Lists the runs at or below a folder, sorted by path. A run that cannot be read does not hide the others.
+ *
+ *     for (const { folder, state, accuracy } of await listRuns("runs")) console.log(folder, state, accuracy);
+ */
 export async function listRuns(folder: string): Promise<RunSummary[]> {
   return Promise.all(
     (await findRunFolders(folder)).map((run) => summarizeRun(run).catch((error) => describeDamage(run, error))),

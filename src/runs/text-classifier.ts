@@ -20,7 +20,11 @@ import {
   runtimeOptions,
 } from "./runtime-config.js";
 
-/** What a model says about a text or a pair. */
+/**
+ * What a model says about a text or a pair.
+ *
+ *     const [{ label, probabilities }] = await model.classify(["a quiet film"]);
+ */
 export interface Prediction {
   readonly label: string;
   /** By label, in the model's order. */
@@ -32,7 +36,7 @@ export interface Prediction {
 export type LoadClassifierOptions = RuntimeOptions & Pick<Callbacks, "onDownload">;
 const runtimeSchema = z.strictObject(runtimeOptions);
 
-/** Classifies a stream of texts. */
+/** What `predict` accepts. */
 export const predictRequestSchema = runtimeSchema.extend({
   model: z.string().describe("a run folder, a model folder, npm:PACKAGE or a Hugging Face model ID"),
   flushWhenIdle: z.boolean().default(false).describe("classify what is there when no more input arrives for a moment"),

@@ -10,7 +10,7 @@ import { type LoadedVictim, loadVictim } from "./load-victim.js";
 import { resolveTablePath } from "./read-config.js";
 import { runtimeOptions } from "./runtime-config.js";
 
-/** Replays journals against the model that was attacked. */
+/** What `verify` accepts. */
 export const verifyRequestSchema = z.strictObject({
   journals: z.array(z.string()).min(1).describe("journals written by temper attack"),
   model: z.string().describe("model that was attacked, or its URL"),
@@ -25,7 +25,11 @@ export const verifyRequestSchema = z.strictObject({
 export type VerifyRequest = z.input<typeof verifyRequestSchema>;
 type ParsedRequest = z.output<typeof verifyRequestSchema>;
 
-/** A journal whose every line was reproduced. */
+/**
+ * A journal of which every line was reproduced.
+ *
+ *     const [{ lines, outcomes }] = await verify({ journals: ["attacks/pwws.jsonl"], model: "runs/rose" });
+ */
 export interface Verification extends JournalVerification {
   readonly journal: string;
   /** The table that every edit was checked against; null if none. */

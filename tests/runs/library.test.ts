@@ -4,6 +4,7 @@ import { join } from "node:path";
 import {
   attack,
   compare,
+  estimateRun,
   evaluate,
   fineTune,
   Interrupted,
@@ -40,7 +41,21 @@ const scaledLoss = defineMethod({
 beforeAll(async () => {
   vi.stubEnv("TEMPER_CACHE", join(folder, "cache"));
   const substitutions = join(folder, "substitutions.json");
-  writeFileSync(substitutions, JSON.stringify({ good: ["dull"], fine: ["cold"], bright: ["grey"], warm: ["cold"], bad: ["warm"], dull: ["good"], grey: ["fine"], film: ["plot"], was: ["it"], the: ["a"] }));
+  writeFileSync(
+    substitutions,
+    JSON.stringify({
+      good: ["dull"],
+      fine: ["cold"],
+      bright: ["grey"],
+      warm: ["cold"],
+      bad: ["warm"],
+      dull: ["good"],
+      grey: ["fine"],
+      film: ["plot"],
+      was: ["it"],
+      the: ["a"],
+    }),
+  );
   config = {
     model: await writeTinyBert(join(folder, "tiny-bert")),
     data: examples,
@@ -71,6 +86,12 @@ describe("a program without the CLI", () => {
     expect(await run.configText()).toMatch(/^data: data\.jsonl$/m);
     expect(await run.evaluate()).toEqual(result);
     expect(await evaluate({ model: reviewsRun })).toEqual(result);
+  });
+
+  test("estimates a run on an array without writing anything", async () => {
+    const { steps, examples: counts } = await estimateRun({ ...config, methods: [scaledLoss()] });
+    expect({ steps, counts }).toEqual({ steps: 96, counts: { train: 96, validation: 12, test: 12 } });
+    expect(existsSync("runs/data-scaled-loss-seed0")).toBe(false);
   });
 
   test("classifies, attacks, verifies, compares and writes a report", async () => {
