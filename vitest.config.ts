@@ -1,13 +1,20 @@
 import { fileURLToPath } from "node:url";
 import { defineConfig } from "vitest/config";
 
+const source = fileURLToPath(new URL("src", import.meta.url));
+
 export default defineConfig({
-  // Examples import the package by its name, as users do; here that is the source.
-  resolve: { alias: { "temper-nlp": fileURLToPath(new URL("src/index.ts", import.meta.url)) } },
+  // Examples and tests import the package by its name, as users do. Here that is the source.
+  resolve: {
+    alias: [
+      { find: /^temper-nlp$/, replacement: `${source}/index.ts` },
+      { find: /^temper-nlp\/(\w+)$/, replacement: `${source}/$1/index.ts` },
+    ],
+  },
   test: {
     include: ["tests/**/*.test.ts"],
     pool: "forks",
-    // Two workers of one thread each: the native engine is itself multi-threaded, and the machine is small.
+    // Two workers of one thread each, because the native engine is multi-threaded, too.
     maxWorkers: 2,
     env: { OMP_NUM_THREADS: "1" },
     testTimeout: 60_000,

@@ -1,53 +1,27 @@
 /**
- * Attacks a model with PWWS and shows which words fooled it.
+ * Attacks the model of a run with PWWS and prints the words that fooled it.
  *
- *     npx tsx examples/attack.ts runs/spam-standard-seed0 wordnet
+ *     npx tsx examples/attack.ts runs/spam-standard-seed0
  */
-import {
-  type AttackReport,
-  constraintOptions,
-  joinWords,
-  limitExamples,
-  loadSubstitutions,
-  openConfigTask,
-  openVictim,
-  readJournal,
-  runAttacks,
-} from "temper-nlp";
+import { join } from "node:path";
+import { type AttackReport, Run } from "temper-nlp";
+import { readJournal } from "temper-nlp/attacks";
 
-export async function attackRun(run: string, table: string, out: string, count = 50): Promise<AttackReport> {
-  const victim = await openVictim(run);
-  try {
-    const config = victim.local?.run?.config;
-    if (!config) throw new Error(`${run}: expected the folder of a run`);
-    const task = await openConfigTask(config, console.log);
-    const report = await runAttacks({
-      loadedVictim: victim,
-      task,
-      split: "test",
-      examples: limitExamples(await task.load("test"), count, 0, task.labels.length),
-      attacks: [{ name: "pwws", options: {} }],
-      substitutions: await loadSubstitutions(table),
-      constraints: constraintOptions.parse({}),
-      seed: 0,
-      out,
-    });
-    const { accuracyUnderAttack, successRate } = report.attacks.pwws!;
-    console.log(
-      `accuracy ${report.clean.toFixed(3)}, under attack ${accuracyUnderAttack.toFixed(3)}; fooled ${(100 * successRate).toFixed(0)} %`,
-    );
-    for await (const { result } of readJournal(`${out}/pwws.jsonl`)) {
-      if (result.outcome !== "success") continue;
-      console.log(`\n${joinWords(result.words)}\n${joinWords(result.final)}`);
-      console.log(result.edits.map(({ from, to }) => `${from} -> ${to}`).join(", "));
-    }
-    return report;
-  } finally {
-    victim.close();
+export async function attackRun(folder: string, substitutions: string, numExamples = 50): Promise<AttackReport> {
+  const run = await Run.open(folder);
+  const report = await run.attack("pwws", { substitutions, numExamples });
+  const { accuracyUnderAttack, successRate } = report.attacks.pwws!;
+  console.log(`accuracy ${report.clean.toFixed(3)}, under attack ${accuracyUnderAttack.toFixed(3)}`);
+  console.log(`${(100 * successRate).toFixed(0)}% of the correctly classified texts were fooled`);
+  for await (const { result } of readJournal(join(run.path("attacks"), "pwws.jsonl"))) {
+    if (result.outcome !== "success") continue;
+    console.log(result.words.join(" "));
+    console.log(`  ${result.edits.map(({ from, to }) => `${from} -> ${to}`).join(", ")}`);
   }
+  return report;
 }
 
 if (process.argv[1] === import.meta.filename) {
-  const [run = "runs/spam-standard-seed0", table = "wordnet", out = `${run}/attacks`] = process.argv.slice(2);
-  await attackRun(run, table, out);
+  const [folder = "runs/spam-standard-seed0", substitutions = "wordnet"] = process.argv.slice(2);
+  await attackRun(folder, substitutions);
 }

@@ -1,14 +1,17 @@
 import type { Command } from "@commander-js/extra-typings";
 import type { Io } from "./io.js";
 
-/** What a verb's file exports: it gives its command arguments, options, examples and an action. */
+/** What the file of a command exports. It adds arguments, options, examples and an action to its command. */
 export interface CommandModule {
   define(command: Command, io: Io): void;
 }
 
-/** A verb's way to end the process with a code other than 0 after it said all it had to say. */
+/** Ends the process with a code other than 0 after a command has printed everything. */
 export class ExitCode extends Error {
   constructor(readonly code: number) {
     super(`exit code ${code}`);
   }
 }
+
+/** The exit code that shells expect of a program stopped by Ctrl-C. */
+export const interruptedExitCode = 130;

@@ -1,80 +1,71 @@
 import { formatBytes, formatCount, formatDuration, formatNumber, formatPercent } from "../format.js";
-import { getColors, type OutputStream } from "./io.js";
+import type { Callbacks } from "../runs/callbacks.js";
+import { getColors, type Io, type OutputStream } from "./io.js";
 
 export interface ProgressOptions {
   readonly label: string;
-  /** How much there is to do; left out where nobody knows. */
+  /** The amount of work; left out if unknown. */
   readonly total?: number | undefined;
-  /** What is counted: "texts", "steps"; "bytes" are shown as such. */
+  /** What is counted: "examples", "steps"; "bytes" are formatted as sizes. */
   readonly unit: string;
-  /** What was already done before, in a resumed run: it counts as done but not as fast. */
+  /** Work that an earlier process did. It counts as done, but not towards the speed. */
   readonly start?: number;
   readonly quiet?: boolean | undefined;
   readonly stream?: OutputStream;
   readonly now?: () => number;
 }
 
-/** More to say than how far it is: { loss: 0.31 }. */
+/** More numbers to show: { loss: 0.31 }. */
 export type ProgressDetails = Readonly<Record<string, string | number>>;
 
-/** How far a long job is, told on stderr: a bar on a terminal, else a line now and then. */
+/** The progress of one long job on stderr: a bar on a terminal, otherwise a line from time to time. */
 export interface Progress {
-  update(done: number, facts?: ProgressDetails): void;
-  /** A line that stays. */
+  update(done: number, details?: ProgressDetails): void;
+  /** Prints a line above the bar. */
   printLine(text: string): void;
   end(): void;
 }
 
 const redrawMilliseconds = 100;
-/** A job that is over sooner needs no bar. */
+/** A shorter job needs no bar. */
 const barDelayMilliseconds = 500;
 const lineMilliseconds = 10_000;
-/** A tenth done is worth a line too, but a fast job must not fill the log. */
-const tenthMilliseconds = 2_000;
+/** Every 10% of a job get a line, too, but a fast job must not fill the log. */
+const minLineMilliseconds = 2_000;
 const barWidth = 24;
 const clearLine = "\r\x1b[2K";
 
-/** Opens the progress of one job. It writes only when told of something, so a synchronous loop is served as well. */
+/** Creates the progress display of one job. It writes only inside its methods, so synchronous loops can use it. */
 export function createProgress(options: ProgressOptions): Progress {
-  const {
-    label,
-    total,
-    unit,
-    start = 0,
-    quiet = false,
-    stream = process.stderr,
-    now = () => performance.now(),
-  } = options;
+  const { label, total, unit, start = 0, quiet = false, stream = process.stderr } = options;
+  const { now = () => performance.now() } = options;
   const colors = getColors(stream);
-  const terminal = stream.isTTY === true;
-  const amount = (value: number): string => (unit === "bytes" ? formatBytes(value) : formatCount(value));
-  const counted = (value: number): string => (unit === "bytes" ? formatBytes(value) : `${formatCount(value)} ${unit}`);
-  const began = now();
-  let shown = Number.NEGATIVE_INFINITY;
-  let tenth = countTenths(start);
+  const isTerminal = stream.isTTY === true;
+  const formatAmount = unit === "bytes" ? formatBytes : formatCount;
+  const formatWithUnit = (value: number): string =>
+    unit === "bytes" ? formatBytes(value) : `${formatCount(value)} ${unit}`;
+  const countTenths = (value: number): number => (total ? Math.floor((value / total) * 10) : 0);
+  const startTime = now();
+  let lastTime = Number.NEGATIVE_INFINITY;
+  let tenths = countTenths(start);
   let done = start;
-  let facts: ProgressDetails = {};
-  let barOnScreen = false;
-  let told = false;
-  let ended = false;
+  let details: ProgressDetails = {};
+  let isBarShown = false;
+  let hasWritten = false;
+  let hasEnded = false;
 
-  function countTenths(value: number): number {
-    return total ? Math.floor((value / total) * 10) : 0;
-  }
-
-  function parts(): string[] {
-    const elapsed = now() - began;
+  function listParts(): string[] {
+    const elapsed = now() - startTime;
     const rate = elapsed > 0 ? (done - start) / (elapsed / 1000) : 0;
-    const rateText = unit === "bytes" ? formatBytes(Math.round(rate)) : `${formatNumber(rate, 3)} ${unit}`;
+    const speed = unit === "bytes" ? formatBytes(Math.round(rate)) : `${formatNumber(rate, 3)} ${unit}`;
+    const hasRest = rate > 0 && total !== undefined && done < total;
     return [
       total === undefined
-        ? counted(done)
-        : `${formatPercent(total > 0 ? done / total : 1, 0)}  ${amount(done)} of ${counted(total)}`,
-      ...(rate > 0 ? [`${rateText}/s`] : []),
-      ...(rate > 0 && total !== undefined && done < total
-        ? [`${formatDuration(((total - done) / rate) * 1000)} left`]
-        : []),
-      ...Object.entries(facts).map(
+        ? formatWithUnit(done)
+        : `${formatPercent(total > 0 ? done / total : 1, 0)}  ${formatAmount(done)} of ${formatWithUnit(total)}`,
+      ...(rate > 0 ? [`${speed}/s`] : []),
+      ...(hasRest ? [`${formatDuration(((total - done) / rate) * 1000)} left`] : []),
+      ...Object.entries(details).map(
         ([name, value]) => `${name} ${typeof value === "number" ? formatNumber(value) : value}`,
       ),
     ];
@@ -85,48 +76,103 @@ export function createProgress(options: ProgressOptions): Progress {
     const bar =
       total === undefined ? "" : `  ${colors.cyan("━".repeat(full))}${colors.dim("─".repeat(barWidth - full))}`;
     const used = label.length + (total === undefined ? 0 : barWidth + 2);
-    // One column less than there are: a full line would wrap, and a wrapped line cannot be cleared.
-    const text = `  ${parts().join("  ")}`.slice(0, Math.max(0, (stream.columns || 80) - 1 - used));
+    // One column stays free: a full line would wrap, and a wrapped line cannot be cleared.
+    const text = `  ${listParts().join("  ")}`.slice(0, Math.max(0, (stream.columns || 80) - 1 - used));
     stream.write(`${clearLine}${label}${bar}${text}`);
-    barOnScreen = true;
+    isBarShown = true;
   }
 
-  function clear(): void {
-    if (barOnScreen) stream.write(clearLine);
-    barOnScreen = false;
+  function clearBar(): void {
+    if (isBarShown) stream.write(clearLine);
+    isBarShown = false;
   }
 
   return {
     update(value, more) {
       done = value;
-      if (more) facts = more;
-      if (quiet || ended) return;
+      if (more) details = more;
+      if (quiet || hasEnded) return;
       const time = now();
-      if (terminal) {
-        if (time - began < barDelayMilliseconds || time - shown < redrawMilliseconds) return;
+      if (isTerminal) {
+        if (time - startTime < barDelayMilliseconds || time - lastTime < redrawMilliseconds) return;
         renderBar();
       } else {
-        const since = time - Math.max(shown, began);
-        if (since < lineMilliseconds && !(countTenths(done) > tenth && since >= tenthMilliseconds)) return;
-        stream.write(`${label}: ${parts().join(", ").replaceAll("  ", ", ")}\n`);
+        const since = time - Math.max(lastTime, startTime);
+        if (since < lineMilliseconds && !(countTenths(done) > tenths && since >= minLineMilliseconds)) return;
+        stream.write(`${label}: ${listParts().join(", ").replaceAll("  ", ", ")}\n`);
       }
-      shown = time;
-      tenth = countTenths(done);
-      told = true;
+      lastTime = time;
+      tenths = countTenths(done);
+      hasWritten = true;
     },
     printLine(text) {
       if (quiet) return;
-      const redraw = barOnScreen;
-      clear();
+      const wasShown = isBarShown;
+      clearBar();
       stream.write(`${text}\n`);
-      if (redraw && !ended) renderBar();
+      if (wasShown && !hasEnded) renderBar();
     },
     end() {
-      if (ended) return;
-      ended = true;
-      clear();
-      if (!told) return;
-      stream.write(`${label}: ${counted(done)} in ${formatDuration(now() - began)}\n`);
+      if (hasEnded) return;
+      hasEnded = true;
+      clearBar();
+      if (hasWritten) stream.write(`${label}: ${formatWithUnit(done)} in ${formatDuration(now() - startTime)}\n`);
+    },
+  };
+}
+
+/** The progress of a stream of texts. On a terminal, the output itself shows it. */
+export function createTextProgress(io: Io, label: string, quiet: boolean | undefined): Progress {
+  return createProgress({ label, unit: "texts", quiet: quiet || io.stdout.isTTY === true, stream: io.stderr });
+}
+
+/** Callbacks for a library function that show its progress, downloads and warnings on stderr. */
+export interface CommandCallbacks {
+  onProgress: NonNullable<Callbacks["onProgress"]>;
+  onWarning: NonNullable<Callbacks["onWarning"]>;
+  onDownload: NonNullable<Callbacks["onDownload"]>;
+  /** Starts the bar of a stage of which some work is already done. */
+  start(stage: string, done: number, total: number, unit: string): void;
+  /** Updates the bar of a stage. The default unit is "examples". */
+  update(stage: string, done: number, total: number, details?: ProgressDetails): void;
+  printLine(text: string): void;
+  /** Ends the bar. Call it when the function has returned or thrown. */
+  end(): void;
+}
+
+/** Creates the callbacks of a command. One bar is shown at a time; a finished stage ends its bar. */
+export function createCallbacks(io: Io, quiet: boolean | undefined): CommandCallbacks {
+  let current: { stage: string; progress: Progress } | null = null;
+  const end = (): void => {
+    current?.progress.end();
+    current = null;
+  };
+  const start = (stage: string, done: number, total: number | undefined, unit: string): Progress => {
+    end();
+    current = { stage, progress: createProgress({ label: stage, total, unit, start: done, quiet, stream: io.stderr }) };
+    return current.progress;
+  };
+  const update = (stage: string, done: number, total: number, details?: ProgressDetails): void => {
+    const progress = current?.stage === stage ? current.progress : start(stage, 0, total, "examples");
+    progress.update(done, details);
+    // The next pass of the same stage is timed separately.
+    if (done === total) end();
+  };
+  const printLine = (text: string): void => {
+    if (current) current.progress.printLine(text);
+    else if (!quiet) io.stderr.write(`${text}\n`);
+  };
+  return {
+    start: (stage, done, total, unit) => void start(stage, done, total, unit),
+    update,
+    printLine,
+    end,
+    onProgress: ({ stage, done, total }) => update(stage, done, total),
+    onWarning: (message) => printLine(`warning: ${message}`),
+    onDownload({ file, received, total }) {
+      const progress = current?.stage === file ? current.progress : start(file, received, total, "bytes");
+      progress.update(received);
+      if (received === total) end();
     },
   };
 }

@@ -1,7 +1,7 @@
-/** What asks a program to stop: Ctrl-C, a scheduler or a service manager, and a terminal that is gone. */
+/** Signals that ask a program to stop: Ctrl-C, a scheduler or service manager, and a closed terminal. */
 const stopSignals = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
 
-/** Calls back on every one of them; returns what ends that. */
+/** Calls the listener on each of these signals until the returned function is called. */
 export function onStopSignals(listener: () => void): () => void {
   for (const signal of stopSignals) process.on(signal, listener);
   return () => {

@@ -1,82 +1,66 @@
-import { join } from "node:path";
 import { formatCount, formatNumber, formatPercent } from "../format.js";
-import { runFiles } from "../runs/run-folder.js";
 import type { TrainingCallbacks } from "../train/index.js";
-import { TensorBoardWriter } from "../train/tensorboard.js";
 import type { Io } from "./io.js";
-import { createProgress, type Progress } from "./progress.js";
+import { createCallbacks, createProgress, type Progress } from "./progress.js";
 
 export interface TrainProgress {
   readonly callbacks: TrainingCallbacks;
-  /** Examples trained on a second, by the updates' own time; 0 before the first. */
+  /** Training examples per second of optimizer steps; 0 before the first step. */
   examplesPerSecond(): number;
   end(): void;
 }
 
-/** Shows a run on stderr: a bar for its steps, a line an evaluation, and other long work before and after. */
+/** Shows a training on stderr: a bar for the steps, a line per evaluation, and bars for other long work. */
 export function createTrainProgress(
   io: Io,
-  options: { quiet?: true | undefined; tensorboard?: string | undefined; onStart?: () => void },
+  options: { quiet?: boolean | undefined; onStart?: () => void },
 ): TrainProgress {
   const { quiet } = options;
-  const open = (label: string, total: number, unit: string, start = 0): Progress =>
-    createProgress({ label, total, unit, start, quiet, stream: io.stderr });
-  let bar: Progress | undefined;
-  let other: { label: string; progress: Progress } | undefined;
-  let board: TensorBoardWriter | undefined;
+  const other = createCallbacks(io, quiet);
+  let steps: Progress | undefined;
   let [step, examples, seconds, loss] = [0, 0, 0, Number.NaN];
-  const rate = (): number => (seconds > 0 ? examples / seconds : 0);
-  const facts = () => ({ loss, "examples/s": formatNumber(rate(), 3) });
-  const endOther = (): void => {
-    other?.progress.end();
-    other = undefined;
-  };
-  const note = (text: string): void => {
-    if (bar) bar.printLine(text);
-    else if (!quiet) io.stderr.write(`${text}\n`);
-  };
-  const watch: TrainingCallbacks = {
-    onStart(run) {
+  const examplesPerSecond = (): number => (seconds > 0 ? examples / seconds : 0);
+  const listDetails = () => ({ loss, "examples/s": formatNumber(examplesPerSecond(), 3) });
+  const printLine = (text: string): void => (steps ?? other).printLine(text);
+  const callbacks: TrainingCallbacks = {
+    onStart({ step: done, totalSteps }) {
       options.onStart?.();
-      endOther();
-      if (options.tensorboard !== undefined)
-        board = new TensorBoardWriter(join(options.tensorboard, runFiles.tensorboard), run.step);
-      if (run.step > 0) note(`going on after step ${formatCount(run.step)} of ${formatCount(run.steps)}`);
-      bar = open("train", run.steps, "steps", run.step);
+      other.end();
+      if (done > 0) printLine(`resuming after step ${formatCount(done)} of ${formatCount(totalSteps)}`);
+      steps = createProgress({
+        label: "train",
+        total: totalSteps,
+        unit: "steps",
+        start: done,
+        quiet,
+        stream: io.stderr,
+      });
     },
     onStep(report) {
       step = report.step;
       examples += report.examples;
       seconds += report.seconds;
       loss = report.loss;
-      bar?.update(step, facts());
-      if (step === report.totalSteps) bar?.end();
+      steps?.update(step, listDetails());
+      if (step === report.totalSteps) steps?.end();
     },
-    onProgress(label, done, total) {
-      if (label === "select") return bar?.update(step, { ...facts(), evaluating: formatPercent(done / total, 0) });
-      if (label === "report") bar?.end();
-      if (other?.label !== label) {
-        endOther();
-        other = { label, progress: open(label, total, "texts") };
-      }
-      other.progress.update(done);
-      // The next pass under the same name has a clock of its own.
-      if (done === total) endOther();
+    onProgress(stage, done, total) {
+      // Training waits during a validation, so the bar of the steps shows it.
+      if (stage === "validation") steps?.update(step, { ...listDetails(), evaluating: formatPercent(done / total, 0) });
+      else other.update(stage, done, total);
     },
-    onEvaluation(at, metrics, best) {
-      const shown = Object.entries(metrics).map(([name, value]) => `${name} ${formatNumber(value, 3)}`);
-      note(`step ${formatCount(at)}: ${shown.join(", ")}${best ? " (the best so far)" : ""}`);
+    onEvaluation(at, metrics, isBest) {
+      const values = Object.entries(metrics).map(([name, value]) => `${name} ${formatNumber(value, 3)}`);
+      printLine(`step ${formatCount(at)}: ${values.join(", ")}${isBest ? " (best so far)" : ""}`);
     },
-    onWarning: (message) => note(`note: ${message}`),
-    onEvent: (event) => board?.writeEvent(event),
+    onWarning: (message) => printLine(`warning: ${message}`),
   };
   return {
-    callbacks: watch,
-    examplesPerSecond: rate,
+    callbacks,
+    examplesPerSecond,
     end() {
-      bar?.end();
-      endOther();
-      board?.close();
+      steps?.end();
+      other.end();
     },
   };
 }

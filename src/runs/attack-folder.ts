@@ -24,11 +24,17 @@ const journalSuffix = ".jsonl";
 /** report.json: what attacks did to a model, what looks odd, and the request that asked for them. */
 export const attackReportSchema = attackSuiteSummarySchema.extend({
   format: z.literal(2),
+  task: z.string(),
+  split: z.string(),
   sanity: z.array(sanityWarningSchema),
   request: z.record(z.string(), z.unknown()),
 });
 
-/** What attacks did to a model, and which of the numbers look odd. */
+/**
+ * What attacks did to a model, and which of the numbers look odd.
+ *
+ *     const { clean, attacks, worstCase, sanity }: AttackReport = await run.attack(["pwws", "genetic"]);
+ */
 export type AttackReport = z.output<typeof attackReportSchema>;
 
 /** A folder of attack journals, of a run or of any other model. */

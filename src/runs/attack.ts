@@ -17,9 +17,11 @@ import { formatJournalCsv } from "../evaluation/attack-csv.js";
 import { type JournalSummary, summarizeAttacks, summarizeJournal } from "../evaluation/attack-summary.js";
 import { runSanityChecks } from "../evaluation/sanity-checks.js";
 import { checkLabels } from "../models/index.js";
-import { type Example, formatSplit, sampleExamples, type Task } from "../tasks/index.js";
+import { type Example, formatSplit, type Task } from "../tasks/index.js";
+import { sampleExamples } from "../tasks/sample.js";
 import { type LmConstraint, loadLmConstraint } from "../text/lm-constraint.js";
 import type { Substitutions } from "../text/substitutions.js";
+import { Interrupted } from "../train/index.js";
 import { validate } from "../validate.js";
 import {
   type AttackReport,
@@ -39,31 +41,33 @@ import { runtimeOptions } from "./runtime-config.js";
 
 const count = z.number().int().positive();
 
-/** Attacks a model or an endpoint. */
+/** What `attack` accepts. */
 export const attackRequestSchema = z.strictObject({
-  model: z
-    .string()
-    .describe("a run folder, a model folder, npm:PACKAGE, a Hugging Face model ID or the URL of an endpoint"),
+  model: z.string().describe("a run folder, a model folder, npm:PACKAGE, a Hugging Face model ID, or a URL"),
   attacks: z
     .array(attackSpecSchema)
     .min(1)
     .prefault(["pwws"])
     .describe('attacks, such as "pwws" or "genetic:population=20"'),
-  transferFrom: z.array(z.string()).default([]).describe("journals of other models whose final texts are tried"),
+  transferFrom: z.array(z.string()).default([]).describe("try the final texts of another model's journal, too"),
   substitutions: z
     .string()
     .nullable()
     .default(null)
-    .describe('word substitutions: "wordnet" or a JSON file; null: those of the model\'s run'),
+    .describe('word substitutions: "wordnet" or a JSON file; null: as in training'),
   inVocabSubstitutes: z
     .boolean()
     .nullable()
     .default(null)
-    .describe("drop substitutes that the model reads as unknown words; null: as in training"),
-  lmConstraint: z.string().nullable().default(null).describe("file of the substitutes that a language model allows"),
+    .describe("drop substitutes that are not in the model's vocabulary; null: as in training"),
+  lmConstraint: z
+    .string()
+    .nullable()
+    .default(null)
+    .describe("file of the substitutes that a language model allows, for genetic"),
   ...dataOptions,
   split: z.enum(["train", "validation", "test"]).default("test").describe("dataset split to use"),
-  numExamples: count.default(1000).describe("attack a seeded, class-balanced sample"),
+  numExamples: count.default(1000).describe("attack a class-balanced sample of this size"),
   seed: z.number().int().nonnegative().default(0).describe("random seed"),
   queryBudget: count.nullable().default(null).describe("maximum queries per example"),
   ...constraintsSchema.shape,
@@ -71,23 +75,29 @@ export const attackRequestSchema = z.strictObject({
     .max(100_000)
     .nullable()
     .default(null)
-    .describe("concurrent searches; null: what keeps the model busy"),
+    .describe("number of concurrent searches; null: chosen for the device"),
   cache: z.boolean().default(true).describe("read and store scores on disk"),
-  out: z.string().nullable().default(null).describe("folder of the journals; null: attacks/ of the run"),
+  out: z.string().nullable().default(null).describe("folder of the journals; null: attacks/ in the run folder"),
   resume: z.boolean().default(false).describe("continue the journals in the folder"),
-  csv: z.boolean().default(false).describe("write OUT/NAME.csv as well, in TextAttack's format"),
-  tokenization: z.enum(["subword", "word"]).nullable().default(null).describe("for models not trained by Temper"),
-  maxLength: count.nullable().default(null).describe("for models not trained by Temper"),
+  csv: z.boolean().default(false).describe("write OUT/NAME.csv in TextAttack's format, too"),
+  tokenization: z.enum(["subword", "word"]).nullable().default(null).describe("subword or word; null: as in training"),
+  maxLength: count.nullable().default(null).describe("maximum tokens per text; null: the model's"),
   endpoint: httpVictimSchema.prefault({}),
   ...runtimeOptions,
 });
+
+/**
+ * An attack as data: the model, the attacks, the examples and the constraints.
+ *
+ *     const request: AttackRequest = { model: "runs/rose", attacks: ["pwws", "genetic:population=20"], numExamples: 100 };
+ */
 export type AttackRequest = z.input<typeof attackRequestSchema>;
 type ParsedRequest = z.output<typeof attackRequestSchema>;
 
 /** What happens during an attack. */
 export interface AttackCallbacks extends Callbacks {
   /** Called before the first example of an attack; `counters` are updated while it runs. */
-  onAttackStart?(attack: string, done: number, total: number, counters: QueryCounters): void;
+  readonly onAttackStart?: (attack: string, done: number, total: number, counters: QueryCounters) => void;
 }
 
 /** The options of `run.attack`: the request without the model and the attacks, and callbacks. */
@@ -120,10 +130,7 @@ interface PlannedAttacker {
  */
 export async function attack(request: AttackRequest, callbacks: AttackCallbacks = {}): Promise<AttackReport> {
   const parsed = validate(attackRequestSchema, request, "attack");
-  const victim = await loadVictim(parsed.model, {
-    ...parsed,
-    ...(callbacks.onDownload && { onDownload: callbacks.onDownload }),
-  });
+  const victim = await loadVictim(parsed.model, { ...parsed, onDownload: callbacks.onDownload });
   try {
     return await runAttacks(await prepareAttack(parsed, victim, callbacks), callbacks);
   } finally {
@@ -203,7 +210,11 @@ async function runAttacks(prepared: PreparedAttack, callbacks: AttackCallbacks):
       whiteBox: names.filter((name) => whiteBoxAttacks.has(name)),
       transfer: names.filter((name) => name.startsWith("transfer-")),
     });
-    const report: AttackReport = { format: 2, ...summary, sanity, request: { ...request } };
+    const { task, request: given } = prepared;
+    const report: AttackReport = {
+      ...{ format: 2, task: task.name, split: given.split, ...summary, sanity },
+      request: { ...given, out },
+    };
     await writeAttackReport(out, report);
     if (request.csv)
       for (const name of names)
@@ -300,7 +311,11 @@ async function runPlannedAttack(
     journalPath: getJournalPath(out, attacker.name),
     resume: request.resume,
     onStart: (done) => callbacks.onAttackStart?.(attacker.name, done, total, attacker.counters),
-    onResult: (_, done) => callbacks.onProgress?.({ stage: `attack ${attacker.name}`, done, total }),
+    onResult(_, done) {
+      callbacks.onProgress?.({ stage: `attack ${attacker.name}`, done, total });
+      if (callbacks.signal?.aborted)
+        throw new Interrupted(`Stopped after ${done} of ${total} examples. Every finished example is in the journal.`);
+    },
   });
 }
 

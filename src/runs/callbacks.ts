@@ -1,6 +1,10 @@
 import type { DownloadProgress } from "../models/download.js";
 
-/** How far a long action is. */
+/**
+ * How far a long action is.
+ *
+ *     await fineTune(config, { onProgress: ({ stage, done, total }) => console.log(stage, done / total) });
+ */
 export interface Progress {
   /** What is being done: "train", "evaluate", "attack pwws", … */
   readonly stage: string;
@@ -10,11 +14,16 @@ export interface Progress {
   readonly loss?: number;
 }
 
-/** What every action of the library accepts besides its request. */
+/**
+ * What every action of the library accepts besides its request.
+ *
+ *     await attack(request, { onWarning: console.warn, signal: AbortSignal.timeout(60_000) });
+ */
 export interface Callbacks {
-  onProgress?(progress: Progress): void;
-  onWarning?(message: string): void;
-  onDownload?(progress: DownloadProgress): void;
+  readonly onProgress?: ((progress: Progress) => void) | undefined;
+  readonly onWarning?: ((message: string) => void) | undefined;
+  /** Called while a model is downloaded. */
+  readonly onDownload?: ((progress: DownloadProgress) => void) | undefined;
   /** Abort it to stop the action after it has saved its work; it then throws `Interrupted`. */
   readonly signal?: AbortSignal | undefined;
 }

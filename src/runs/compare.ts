@@ -16,7 +16,7 @@ import type { Callbacks } from "./callbacks.js";
 import { Run } from "./run.js";
 import { readAttackMetrics } from "./run-metrics.js";
 
-/** Compares models on the same examples. */
+/** What `compareRuns` accepts. */
 export const compareRequestSchema = z.strictObject({
   runs: z
     .array(z.string())
@@ -24,13 +24,24 @@ export const compareRequestSchema = z.strictObject({
     .describe("runs, folders of journals, or folders of runs that differ only in their seed"),
   seed: z.number().int().nonnegative().default(0).describe("random seed of the bootstrap"),
 });
+
+/**
+ * A comparison as data: two or more runs.
+ *
+ *     const request: CompareRequest = { runs: ["runs/rift", "runs/ascc", "runs/standard"] };
+ */
 export type CompareRequest = z.input<typeof compareRequestSchema>;
 
-/** Every other model against the first, metric by metric. */
 export const comparisonReportSchema = z.object({
   runs: z.array(z.string()),
   comparisons: z.array(metricComparisonSchema),
 });
+
+/**
+ * Every other model against the first one, metric by metric.
+ *
+ *     const { comparisons }: ComparisonReport = await compare("runs/rose", "runs/standard");
+ */
 export type ComparisonReport = z.output<typeof comparisonReportSchema>;
 export type { MetricComparison };
 
@@ -44,7 +55,11 @@ export async function compare(...runs: readonly (Run | string)[]): Promise<Compa
   return compareRuns({ runs: runs.map((run) => (typeof run === "string" ? run : run.folder)) });
 }
 
-/** Carries out a compare request. */
+/**
+ * Compares two or more runs, with options.
+ *
+ *     const { comparisons } = await compareRuns({ runs: ["runs/rift", "runs/ascc", "runs/standard"], seed: 1 });
+ */
 export async function compareRuns(
   request: CompareRequest,
   { onWarning }: Pick<Callbacks, "onWarning"> = {},
@@ -52,6 +67,9 @@ export async function compareRuns(
   const { runs, seed } = validate(compareRequestSchema, request, "compare");
   const models: ModelOutcomes[] = [];
   for (const folder of runs) models.push(await readModelOutcomes(folder));
+  const tested = models.filter(({ outcomesPerSeed }) => outcomesPerSeed.every((outcomes) => outcomes.has("accuracy")));
+  if (tested.length > 0 && tested.length < models.length)
+    onWarning?.(`Skipped accuracy: only ${tested.map(({ name }) => name).join(", ")} has results on the test split.`);
   return { runs, comparisons: compareModels(models, { seed, onWarning }) };
 }
 

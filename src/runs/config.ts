@@ -1,3 +1,4 @@
+import { basename, extname } from "node:path";
 import { z } from "zod";
 import type { MethodSpec } from "../methods/index.js";
 import { parseSpec } from "../spec.js";
@@ -29,44 +30,63 @@ const methodSchema = z
     }));
   });
 
+/** The keys of every request that reads data. */
+export const dataOptions = {
+  task: z.string().nullable().default(null).describe("task, such as sst2, imdb, spam or hf:OWNER/NAME"),
+  data: z.string().nullable().default(null).describe("folder or file of the data: .csv, .tsv, .jsonl or .parquet"),
+  textColumn: z.array(z.string()).default([]).describe("column of the text in a custom file (two for a pair)"),
+  labelColumn: z.string().nullable().default(null).describe("column of the label in a custom file"),
+  skipBadRows: z.boolean().default(false).describe("skip rows that cannot be read instead of stopping"),
+};
+
 /** Everything that decides a run. The defaults of the trainer are in train/settings.ts. */
 export const runConfigSchema = z.strictObject({
   model: z
     .string({ error: "expected a model (--model): a folder, npm:PACKAGE or a Hugging Face model ID" })
     .min(1)
     .describe("a folder, npm:PACKAGE or a Hugging Face model ID"),
-  task: z.string().nullable().default(null).describe("name of a task; null for a file of your own"),
-  data: z.string().nullable().default(null).describe("folder or file of the data"),
-  textColumn: z.array(z.string()).default([]).describe("columns of the text or the pair, for a file of your own"),
-  labelColumn: z.string().nullable().default(null).describe("column of the label, for a file of your own"),
-  skipBadRows: z.boolean().default(false).describe("skip rows that cannot be read instead of stopping"),
-  tokenization: z
-    .enum(["subword", "word"])
-    .default("subword")
-    .describe("how text becomes tokens; word: one token per word, for word substitution"),
-  head: z.enum(["hf", "mlp"]).default("hf").describe("classification head: transformers' own, or RIFT's two layers"),
-  pooling: z.enum(["cls", "pooler", "mean"]).default("cls").describe("how token states become a text embedding"),
+  ...dataOptions,
+  tokenization: z.enum(["subword", "word"]).default("subword").describe("subword, or word for one token per word"),
+  head: z
+    .enum(["hf", "mlp"])
+    .default("hf")
+    .describe("classification head: hf (as in transformers) or mlp (as in RIFT)"),
+  pooling: z
+    .enum(["cls", "pooler", "mean"])
+    .default("cls")
+    .describe("text embedding: cls, pooler or mean of the token states"),
   maxLength: count.default(128).describe("maximum tokens per text; longer texts are truncated"),
-  maxTrainSamples: count.nullable().default(null).describe("train on a seeded, class-balanced sample; null: all"),
-  maxValidationSamples: count.nullable().default(1000).describe("validate on a class-balanced sample; null: all"),
-  maxTestSamples: count.nullable().default(null).describe("test on a class-balanced sample; null: all"),
-  substitutions: z.string().nullable().default(null).describe("wordnet, or a JSON file word -> words"),
-  inVocabSubstitutes: z.boolean().default(false).describe("drop substitutes that word tokenization maps to [UNK]"),
+  maxTrainSamples: count.nullable().default(null).describe("train on a class-balanced sample; null: all examples"),
+  maxValidationSamples: count
+    .nullable()
+    .default(1000)
+    .describe("validate on a class-balanced sample; null: all examples"),
+  maxTestSamples: count.nullable().default(null).describe("test on a class-balanced sample; null: all examples"),
+  substitutions: z.string().nullable().default(null).describe('word substitutions: "wordnet" or a JSON file'),
+  inVocabSubstitutes: z.boolean().default(false).describe("drop substitutes that are not in the model's vocabulary"),
   methods: z
     .array(methodSchema)
     .default([])
     .transform((entries) => entries.flat())
-    .describe("methods, innermost first; none is standard fine-tuning"),
+    .describe("fine-tuning method, innermost first; none: standard fine-tuning"),
   train: trainSettingsSchema.prefault({}),
   seed: z.number().int().nonnegative().default(0).describe("random seed"),
   ...runtimeOptions,
   cudaGraphs: z.boolean().default(true).describe("on a GPU, capture optimizer steps as CUDA graphs"),
 });
 
-/** The settings of a run, checked and complete. */
+/**
+ * The settings of a run, checked and complete.
+ *
+ *     const { train, methods } = (await Run.open("runs/rose")).config;
+ */
 export type RunConfig = z.output<typeof runConfigSchema>;
 
-/** The settings of a run as people write them: only `model` and the data are required. */
+/**
+ * The settings of a run as people write them. Only `model` and `task` or `data` are required.
+ *
+ *     const config: RunConfigInput = { model: "roberta-base", task: "rte", methods: [rose()], train: { epochs: 5 } };
+ */
 export type RunConfigInput = Omit<z.input<typeof runConfigSchema>, "methods" | "data" | "textColumn"> & {
   /** A file or folder, or the examples themselves: `[{ text, label }]`. */
   readonly data?: string | null | readonly InMemoryExample[];
@@ -81,6 +101,8 @@ export type RunConfigInput = Omit<z.input<typeof runConfigSchema>, "methods" | "
 
 /** The methods of a run in one word: `r-drop+rose`, or `standard` if there are none. */
 export function formatMethodNames({ methods }: Pick<RunConfig, "methods">): string {
-  const names = methods.map(({ name }) => name).filter((name) => name !== "standard");
+  const names = methods
+    .map(({ name }) => (/\.[cm]?[jt]s$/.test(name) ? basename(name, extname(name)) : name))
+    .filter((name) => name !== "standard");
   return names.join("+") || "standard";
 }

@@ -22,8 +22,8 @@ export const environmentSchema = z.object({
   threads: z.number(),
   model: z.object({ reference: z.string(), hash: z.string() }),
   tokenizer: z.string(),
-  /** Hashes of the examples. */
-  data: z.object({ train: z.string(), validation: z.string().nullable() }),
+  /** SHA-256 of the examples, and of data.jsonl if the run was trained on an array. */
+  data: z.object({ train: z.string(), validation: z.string().nullable(), file: z.string().nullable() }),
   /** Hash of the substitutions; null if the run has none. */
   substitutions: z.string().nullable(),
 });
@@ -35,6 +35,7 @@ export async function describeEnvironment(
   train: readonly Example[],
   validation: readonly Example[] | null,
   substitutions: string | null,
+  dataFile: string | null,
 ): Promise<Environment> {
   const { version } = JSON.parse(readFileSync(join(packageRoot, "package.json"), "utf8")) as { version: string };
   return {
@@ -43,12 +44,13 @@ export async function describeEnvironment(
     node: process.version,
     libtorch: native().versions().libtorch,
     platform: `${process.platform} ${process.arch}`,
-    device: runtime.device === "cpu" ? "cpu" : (native().devices()[getGpuIndex(runtime.device)]?.name ?? runtime.device),
+    device:
+      runtime.device === "cpu" ? "cpu" : (native().devices()[getGpuIndex(runtime.device)]?.name ?? runtime.device),
     precision: runtime.precision,
     threads: runtime.threads,
     model: { reference: model.reference, hash: await hashModelFolder(model.folder) },
     tokenizer: model.tokenizer.hash,
-    data: { train: hashExamples(train), validation: validation && hashExamples(validation) },
+    data: { train: hashExamples(train), validation: validation && hashExamples(validation), file: dataFile },
     substitutions,
   };
 }

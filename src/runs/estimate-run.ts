@@ -3,11 +3,15 @@ import { free, getGpuIndex } from "../tensor/index.js";
 import { nativeCuda } from "../tensor/native.js";
 import { benchmarkSteps, toDataset } from "../train/index.js";
 import type { Callbacks } from "./callbacks.js";
-import type { RunConfig } from "./config.js";
-import { estimateDiskBytes } from "./fine-tune.js";
+import type { RunConfig, RunConfigInput } from "./config.js";
+import { estimateDiskBytes, resolveInput } from "./fine-tune.js";
 import { type PreparedRun, prepareRun } from "./prepare-run.js";
 
-/** What a run will cost, measured on a few real optimizer steps. */
+/**
+ * What a run will cost, measured on a few optimizer steps.
+ *
+ *     const { seconds, memoryBytes }: RunEstimate = await estimateRun(config);
+ */
 export interface RunEstimate {
   readonly config: RunConfig;
   readonly device: string;
@@ -25,9 +29,15 @@ export interface RunEstimate {
   readonly seconds: { readonly prepare: number; readonly train: number; readonly evaluate: number };
 }
 
-/** Estimates time, memory and disk space of a run. Nothing is written. */
-export async function estimateRun(config: RunConfig, callbacks: Callbacks = {}): Promise<RunEstimate> {
-  const prepared = await prepareRun(config, callbacks);
+/**
+ * Estimates time, memory and disk space of a run. Nothing is written.
+ *
+ *     const { seconds } = await estimateRun({ model: "roberta-base", task: "sst2" });
+ *     console.log(`about ${Math.round(seconds.train / 60)} minutes`);
+ */
+export async function estimateRun(input: RunConfigInput, callbacks: Callbacks = {}): Promise<RunEstimate> {
+  const { config, examples: data, definitions } = await resolveInput(input);
+  const prepared = await prepareRun(config, callbacks, definitions, data);
   const { runtime, examples, job } = prepared;
   try {
     const benchmark = await benchmarkSteps({

@@ -1,17 +1,11 @@
 import { z } from "zod";
 import { UserError } from "../errors.js";
-import { confusion, metrics, predictions } from "../evaluation/metrics.js";
+import { confusionMatrix, metrics, toPredictions } from "../evaluation/metrics.js";
 import { wilsonInterval } from "../evaluation/statistics.js";
 import { checkLabels, type DeviceConfig, type Model, predictProbabilities } from "../models/index.js";
-import {
-  advglueParts,
-  type Example,
-  formatSplit,
-  loadTask,
-  type Split,
-  sampleExamples,
-  type Task,
-} from "../tasks/index.js";
+import { advglueParts } from "../tasks/advglue.js";
+import { type Example, formatSplit, loadTask, type Split, type Task } from "../tasks/index.js";
+import { sampleExamples } from "../tasks/sample.js";
 import { toDataset } from "../train/index.js";
 import { validate } from "../validate.js";
 import type { Callbacks } from "./callbacks.js";
@@ -22,15 +16,27 @@ import { Run } from "./run.js";
 import { runtimeOptions } from "./runtime-config.js";
 import { loadClassifier } from "./text-classifier.js";
 
-/** Evaluates a model on a split of a task. */
+/** What `evaluate` accepts. */
 export const evaluateRequestSchema = z.strictObject({
   model: z.string().describe("a run folder, a model folder, npm:PACKAGE or a Hugging Face model ID"),
   ...dataOptions,
   split: z.enum(["train", "validation", "test"]).default("test").describe("dataset split to use"),
-  maxSamples: z.number().int().positive().nullable().default(null).describe("evaluate on a class-balanced sample"),
-  seed: z.number().int().nonnegative().default(0).describe("random seed of the sample"),
+  maxSamples: z
+    .number()
+    .int()
+    .positive()
+    .nullable()
+    .default(null)
+    .describe("evaluate on a class-balanced sample; null: all examples"),
+  seed: z.number().int().nonnegative().default(0).describe("random seed of --max-samples"),
   ...runtimeOptions,
 });
+
+/**
+ * An evaluation as data: the model, the data and the split.
+ *
+ *     const request: EvaluateRequest = { model: "runs/rose", split: "validation", maxSamples: 500 };
+ */
 export type EvaluateRequest = z.input<typeof evaluateRequestSchema>;
 /** An evaluation of a model that is already known. */
 export type EvaluateOptions = Omit<EvaluateRequest, "model">;
@@ -43,28 +49,28 @@ export type EvaluateOptions = Omit<EvaluateRequest, "model">;
 export async function evaluate(request: EvaluateRequest, callbacks: Callbacks = {}): Promise<EvaluationResult> {
   const parsed = validate(evaluateRequestSchema, request, "evaluate");
   const { model: reference, device, precision, threads, split, maxSamples, seed } = parsed;
-  await using classifier = await loadClassifier(reference, { device, precision, threads, ...pickDownload(callbacks) });
+  const { onDownload } = callbacks;
+  await using classifier = await loadClassifier(reference, { device, precision, threads, onDownload });
   const { model, runtime } = classifier;
   const warn = (message: string): void => callbacks.onWarning?.(message);
   const task = await loadRequestedTask(parsed, model, await Run.containing(model.folder), warn);
-  return evaluateSplit(model, task, split, runtime, { maxSamples, seed }, callbacks);
+  // Without await, the model would be freed before it is evaluated.
+  return await evaluateSplit(model, task, split, runtime, { maxSamples, seed }, callbacks);
 }
 
-/** Evaluates a model that was trained on a GLUE task on that task and on its adversarial counterpart in AdvGLUE. */
+/**
+ * Evaluates a model that was trained on a GLUE task on that task and on its adversarial counterpart in AdvGLUE.
+ *
+ *     const { glue, advglue, drop } = await evaluateAdvglue({ model: "runs/sst2-rose-seed0" });
+ */
 export async function evaluateAdvglue(
   request: Omit<EvaluateRequest, "task" | "split">,
   callbacks: Callbacks = {},
 ): Promise<AdvglueResult> {
-  const {
-    model: reference,
-    data,
-    device,
-    precision,
-    threads,
-    maxSamples,
-    seed,
-  } = validate(evaluateRequestSchema, request, "evaluate");
-  await using classifier = await loadClassifier(reference, { device, precision, threads, ...pickDownload(callbacks) });
+  const parsed = validate(evaluateRequestSchema, request, "evaluate");
+  const { model: reference, data, device, precision, threads, maxSamples, seed } = parsed;
+  const { onDownload } = callbacks;
+  await using classifier = await loadClassifier(reference, { device, precision, threads, onDownload });
   const { model, runtime } = classifier;
   const part = advglueParts.find((name) => name === model.task);
   if (part === undefined)
@@ -78,10 +84,6 @@ export async function evaluateAdvglue(
   const glue = await evaluateSplit(model, glueTask, "test", runtime, { maxSamples, seed }, callbacks);
   const advglue = await evaluateSplit(model, advglueTask, "test", runtime, { maxSamples, seed }, callbacks);
   return { task: "advglue", part, drop: glue.accuracy - advglue.accuracy, glue, advglue };
-}
-
-function pickDownload({ onDownload }: Callbacks): Pick<Callbacks, "onDownload"> {
-  return onDownload ? { onDownload } : {};
 }
 
 async function evaluateSplit(
@@ -120,7 +122,7 @@ export async function evaluateExamples(
     (done) => onProgress?.(done, items.length),
   );
   const labels = items.map((item) => item.example.label);
-  const predicted = predictions(probabilities);
+  const predicted = toPredictions(probabilities);
   const correct = labels.map((label, i) => Number(predicted[i] === label)).join("");
   const count = correct.replaceAll("0", "").length;
   const { low, high } = wilsonInterval(count, labels.length);
@@ -131,7 +133,7 @@ export async function evaluateExamples(
     accuracy: count / labels.length,
     interval: [low, high],
     metrics: Object.fromEntries(Object.entries(metrics).map(([id, compute]) => [id, compute(probabilities, labels)])),
-    confusionMatrix: confusion(predicted, labels, model.labels.length),
+    confusionMatrix: confusionMatrix(predicted, labels, model.labels.length),
     labels: [...model.labels],
     outcomes: { examples: hashExamples(examples), correct },
   };

@@ -1,9 +1,12 @@
 import { resolve } from "node:path";
+import { didYouMean } from "../did-you-mean.js";
 import { getErrorMessage, UserError } from "../errors.js";
 import type { MethodSpec } from "../methods/index.js";
 import { saveModel } from "../models/index.js";
+import type { InMemoryExample } from "../tasks/index.js";
 import { free } from "../tensor/index.js";
 import { Interrupted, type TrainingCallbacks, train } from "../train/index.js";
+import { TensorBoardWriter } from "../train/tensorboard.js";
 import type { Callbacks } from "./callbacks.js";
 import type { RunConfig, RunConfigInput } from "./config.js";
 import { checkSameConfig } from "./config-identity.js";
@@ -12,14 +15,20 @@ import { evaluateExamples } from "./evaluate.js";
 import { type PreparedRun, prepareRun } from "./prepare-run.js";
 import { resolveRunConfig } from "./read-config.js";
 import { type Results, resultsSchema } from "./results.js";
-import { getDefaultRunFolder, Run, RunWriter } from "./run.js";
+import { dataFile, getDefaultRunFolder, Run, RunWriter } from "./run.js";
 
-/** Where a run goes and who hears about it. */
+/**
+ * Where a run is stored, and what is called while it runs.
+ *
+ *     await fineTune(config, { out: "runs/rose", resume: true, onProgress: console.log });
+ */
 export interface FineTuneOptions extends Callbacks {
   /** The run folder. Default: runs/TASK-METHOD-seedN. */
   readonly out?: string | undefined;
   /** Continue the run in the folder. A finished run is only read. */
   readonly resume?: boolean;
+  /** Writes TensorBoard files into the run folder, too. */
+  readonly tensorboard?: boolean;
   /** Every step, evaluation and event, for progress displays and trackers. */
   readonly callbacks?: TrainingCallbacks;
 }
@@ -31,11 +40,9 @@ export interface FineTuneOptions extends Callbacks {
  *     console.log((await run.results())?.test.accuracy);
  */
 export async function fineTune(input: RunConfigInput, options: FineTuneOptions = {}): Promise<Run> {
+  checkOptionNames(options);
   const { resume = false } = options;
-  const examples = typeof input.data === "object" ? input.data : null;
-  const definitions = (input.methods ?? []).filter((entry) => typeof entry === "object" && "definition" in entry);
-  const tree = { ...input, ...(examples && { data: null }), ...normalizeInput(input) };
-  const config = await resolveRunConfig(tree, () => "config", definitions as MethodSpec[]);
+  const { config, examples, definitions } = await resolveInput(input);
   const out = options.out ?? getDefaultRunFolder(config);
   const writer = new RunWriter(out, resume);
   try {
@@ -43,13 +50,13 @@ export async function fineTune(input: RunConfigInput, options: FineTuneOptions =
     const before = resume ? await writer.read() : null;
     if (before) checkSameConfig(out, before.config, complete);
     if (await before?.results()) return before!;
-    if (examples) await writer.writeData(examples);
-    const prepared = await prepareRun(complete, options, definitions as MethodSpec[]).catch((error: unknown) => {
+    const dataHash = examples && (await writer.writeData(examples));
+    const prepared = await prepareRun(complete, options, definitions).catch((error: unknown) => {
       if (writer.wasEmpty) writer.removeAll();
       throw error;
     });
     try {
-      await trainPreparedRun(prepared, writer, before, options);
+      await trainPreparedRun(prepared, writer, before, dataHash, options);
     } finally {
       free(prepared.job.model.weights);
     }
@@ -59,25 +66,56 @@ export async function fineTune(input: RunConfigInput, options: FineTuneOptions =
   }
 }
 
-/** What the schema cannot read from a program: methods with their definitions, and a single text column. */
-function normalizeInput({ methods, textColumn }: RunConfigInput): Record<string, unknown> {
-  return {
-    ...(methods && {
-      methods: methods.map((entry) =>
-        typeof entry === "object" && "definition" in entry ? { name: entry.name, options: entry.options } : entry,
-      ),
-    }),
-    ...(textColumn !== undefined && { textColumn: [textColumn].flat() }),
+const optionNames: readonly (keyof FineTuneOptions)[] = [
+  ...(["out", "resume", "tensorboard", "callbacks"] as const),
+  ...(["onProgress", "onWarning", "onDownload", "signal"] as const),
+];
+
+/** JavaScript has no compiler to reject a misspelled option. */
+function checkOptionNames(options: FineTuneOptions): void {
+  const unknown = Object.keys(options).find((name) => !optionNames.some((known) => known === name));
+  if (unknown !== undefined)
+    throw new UserError(
+      `fineTune: unknown option ${unknown}${didYouMean(unknown, optionNames)}. The options are ${optionNames.join(", ")}.`,
+    );
+}
+
+interface ResolvedInput {
+  readonly config: RunConfig;
+  /** The array of examples, if the data is not a file. */
+  readonly examples: readonly InMemoryExample[] | null;
+  /** The methods that were passed with their definitions. */
+  readonly definitions: readonly MethodSpec[];
+}
+
+/** Checks the settings that a program passed, and separates what is not plain data. */
+export async function resolveInput({ methods = [], textColumn = [], ...rest }: RunConfigInput): Promise<ResolvedInput> {
+  const examples = typeof rest.data === "object" ? rest.data : null;
+  if (examples && rest.task)
+    throw new UserError("config: task cannot be combined with an array of examples. Leave one of them out.");
+  const entries = Array.isArray(methods) ? methods : [methods];
+  const definitions = entries.filter(hasDefinition);
+  const tree = {
+    ...rest,
+    ...(examples && { data: dataFile }),
+    methods: entries.map((entry) => (hasDefinition(entry) ? { name: entry.name, options: entry.options } : entry)),
+    textColumn: [textColumn].flat(),
   };
+  return { config: await resolveRunConfig(tree, () => "config", definitions), examples, definitions };
+}
+
+function hasDefinition(entry: NonNullable<RunConfigInput["methods"]>[number]): entry is MethodSpec {
+  return typeof entry === "object" && entry !== null && "definition" in entry;
 }
 
 async function trainPreparedRun(
   prepared: PreparedRun,
   writer: RunWriter,
   before: Run | null,
+  dataHash: string | null,
   options: FineTuneOptions,
 ): Promise<void> {
-  const { onProgress, onWarning, signal, callbacks = {} } = options;
+  const { onProgress, onWarning, signal, tensorboard = false, callbacks = {} } = options;
   const { config, runtime, examples, job } = prepared;
   const { model, task } = job;
   const warn = (message: string): void => (callbacks.onWarning ?? onWarning)?.(message);
@@ -89,17 +127,20 @@ async function trainPreparedRun(
     examples.train,
     examples.validation,
     table?.hash ?? null,
+    dataHash,
   );
   const earlier = await before?.environment();
   if (earlier) compareEnvironments(writer.folder, earlier, environment, warn);
   await writer.writeEnvironment(environment);
   await writer.writeConfig(config);
   let steps = 0;
+  let board: TensorBoardWriter | undefined;
   const watched: TrainingCallbacks = {
     ...callbacks,
     onWarning: warn,
     async onStart(facts) {
       steps = facts.totalSteps;
+      if (tensorboard) board = new TensorBoardWriter(writer.path("tensorboard"), facts.step);
       await writer.writeStatus({ steps, failure: null });
       await callbacks.onStart?.(facts);
     },
@@ -110,6 +151,10 @@ async function trainPreparedRun(
     onProgress(stage, done, total) {
       callbacks.onProgress?.(stage, done, total);
       onProgress?.({ stage, done, total });
+    },
+    onEvent(event) {
+      board?.writeEvent(event);
+      callbacks.onEvent?.(event);
     },
   };
   try {
@@ -145,6 +190,8 @@ async function trainPreparedRun(
     else if (!(error instanceof Interrupted))
       await writer.writeStatus({ steps, failure: getErrorMessage(error) }).catch(() => undefined);
     throw error;
+  } finally {
+    board?.close();
   }
 }
 

@@ -1,7 +1,8 @@
 import { UserError } from "../errors.js";
 import { createMethods, loadMethods, type MethodSpec } from "../methods/index.js";
 import { loadModel } from "../models/index.js";
-import { countOverlap, type Example, formatSplit, loadTask, sampleExamples, type Task } from "../tasks/index.js";
+import { type Example, formatSplit, type InMemoryExample, loadTask, type Task } from "../tasks/index.js";
+import { countOverlap, sampleExamples } from "../tasks/sample.js";
 import type { Substitutions } from "../text/substitutions.js";
 import { type TrainingJob, toDataset } from "../train/index.js";
 import type { Callbacks } from "./callbacks.js";
@@ -27,6 +28,7 @@ export async function prepareRun(
   config: RunConfig,
   { onWarning, onDownload }: Pick<Callbacks, "onWarning" | "onDownload"> = {},
   definitions: readonly MethodSpec[] = [],
+  inMemory: readonly InMemoryExample[] | null = null,
 ): Promise<PreparedRun> {
   const warn = (message: string): void => onWarning?.(message);
   const methods = createMethods(await loadMethods(attachDefinitions(config.methods, definitions)));
@@ -34,7 +36,7 @@ export async function prepareRun(
   const runtime = applyRuntime(resolveRuntime(config, precise !== undefined));
   if (precise && runtime.precision === "tf32" && config.precision === null)
     warn(`${precise.name} runs in tf32 instead of bf16: ${precise.traits?.requiresFloat32}.`);
-  const task = await loadConfiguredTask(config, warn);
+  const task = await (inMemory ? loadTask({ data: inMemory, onWarning: warn }) : loadConfiguredTask(config, warn));
   // The data is read first: it is quick, and most mistakes are in it.
   const examples = await loadExamples(config, task, warn);
   const model = await loadModel(config.model, {

@@ -78,6 +78,8 @@ export function parseAssignment(assignment: string): [string, unknown] {
 /** Where the settings of a run come from. Later sources override earlier ones. */
 export interface ConfigSources {
   readonly file?: string | undefined;
+  /** A complete config instead of a file: that of a run to resume, or of a cell of a sweep. */
+  readonly base?: RunConfig;
   /** Values by key (`train.batchSize`), each from the flag of the same name. */
   readonly flags?: Readonly<Record<string, unknown>>;
   /** `--set` assignments. */
@@ -85,8 +87,8 @@ export interface ConfigSources {
 }
 
 /** Reads the settings of a run from a file and flags. Mistakes are reported with the file's line or the flag. */
-export async function readRunConfig({ file, flags = {}, set = [] }: ConfigSources): Promise<RunConfig> {
-  const located = file === undefined ? { value: {}, locate: () => "config" } : await readYaml(file);
+export async function readRunConfig({ file, base, flags = {}, set = [] }: ConfigSources): Promise<RunConfig> {
+  const located = file === undefined ? { value: base ?? {}, locate: () => "config" } : await readYaml(file);
   const tree = toConfigObject(located.value, file);
   const origins = new Map<string, string>();
   for (const [path, value] of Object.entries(flags)) {
@@ -130,6 +132,7 @@ export async function resolveRunConfig(
   return {
     ...config,
     train: { ...config.train, metricForBestModel },
+    methods: config.methods.map(({ name, ...rest }) => ({ name: resolveModulePath(name), ...rest })),
     model: resolveLocalPath(config.model),
     data: resolveLocalPath(config.data),
     substitutions: resolveTablePath(config.substitutions),
@@ -164,6 +167,11 @@ export function resolveTablePath<T extends string | null>(path: T): T | string {
     .map((root) => join(root, "substitutions", path))
     .find((candidate) => existsSync(candidate));
   return resolveLocalPath(found ?? path);
+}
+
+/** The absolute path of a method's module; other names stay as they are. */
+function resolveModulePath(name: string): string {
+  return /\.[cm]?[jt]s$/.test(name) ? resolve(name) : name;
 }
 
 /** An absolute path, so that the config can be read from another folder. What is not a path here stays as it is. */

@@ -2,17 +2,11 @@ import { z } from "zod";
 import { UserError } from "../errors.js";
 import type { Model } from "../models/index.js";
 import { loadTask, type Task, taskNames } from "../tasks/index.js";
+import { dataOptions } from "./config.js";
 import { loadConfiguredTask } from "./prepare-run.js";
 import type { Run } from "./run.js";
 
-/** The keys of a request that name data. */
-export const dataOptions = {
-  task: z.string().nullable().default(null).describe("name of a task; null: the task of the model's run"),
-  data: z.string().nullable().default(null).describe("folder or file of the data"),
-  textColumn: z.array(z.string()).default([]).describe("columns of the text or the pair, for a file of your own"),
-  labelColumn: z.string().nullable().default(null).describe("column of the label, for a file of your own"),
-  skipBadRows: z.boolean().default(false).describe("skip rows that cannot be read instead of stopping"),
-};
+export { dataOptions };
 
 const schema = z.object(dataOptions);
 

@@ -23,7 +23,11 @@ export const evaluationResultSchema = z.object({
   }),
 });
 
-/** What a model scored on one split: accuracy with its 95% interval, other metrics and the confusion matrix. */
+/**
+ * What a model scored on one split: accuracy with its 95% interval, other metrics and the confusion matrix.
+ *
+ *     const { accuracy, interval }: EvaluationResult = await run.evaluate({ split: "validation" });
+ */
 export type EvaluationResult = z.output<typeof evaluationResultSchema>;
 
 /** A model on its GLUE task and on the adversarial texts made against that task. */
@@ -52,5 +56,9 @@ export const resultsSchema = z.object({
   test: evaluationResultSchema,
 });
 
-/** What a finished run found. */
+/**
+ * What a finished run found.
+ *
+ *     const results: Results | null = await run.results();
+ */
 export type Results = z.output<typeof resultsSchema>;

@@ -1,10 +1,20 @@
-import { accessSync, constants, existsSync, mkdirSync, readdirSync, rmdirSync, rmSync, statfsSync } from "node:fs";
+import {
+  accessSync,
+  constants,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  renameSync,
+  rmdirSync,
+  rmSync,
+  statfsSync,
+} from "node:fs";
 import { open, readdir, readFile, rm } from "node:fs/promises";
 import { basename, dirname, extname, join, resolve } from "node:path";
 import { stringify } from "yaml";
 import { z } from "zod";
 import { UserError } from "../errors.js";
-import { createFileError, exists, readJson, readText, writeFileAtomic } from "../files.js";
+import { createFileError, exists, readJson, readText, sha256File, writeFileAtomic } from "../files.js";
 import { readJsonLines } from "../json-lines.js";
 import { acquireLock, findLivingOwner } from "../lock.js";
 import { readModelConfig } from "../models/config.js";
@@ -40,6 +50,9 @@ const files = {
   log: "log.txt",
   lock: "run.lock",
 } as const;
+
+/** The name of the file in which a run stores the examples of an array. */
+export const dataFile = files.data;
 
 /** What a run folder contains, by a stable name. */
 export type RunFile = keyof typeof files;
@@ -316,9 +329,19 @@ export class RunWriter {
     return (await exists(this.path("config"))) ? Run.open(this.folder) : null;
   }
 
-  /** Stores the examples of a run that was trained on an array. */
-  writeData(examples: readonly InMemoryExample[]): Promise<void> {
-    return writeExamplesFile(this.path("data"), examples);
+  /** Stores the examples of a run that is trained on an array, and returns their SHA-256. */
+  async writeData(examples: readonly InMemoryExample[]): Promise<string> {
+    const [path, fresh] = [this.path("data"), join(this.folder, `.${files.data}.tmp`)];
+    await writeExamplesFile(fresh, examples);
+    const hash = await sha256File(fresh);
+    if ((await exists(path)) && (await sha256File(path)) !== hash) {
+      rmSync(fresh);
+      throw new UserError(
+        `${this.folder}: --resume: the examples changed since the run started. Start over with a different --out.`,
+      );
+    }
+    renameSync(fresh, path);
+    return hash;
   }
 
   async writeConfig(config: RunConfig): Promise<void> {
@@ -392,7 +415,11 @@ export async function removeRunFiles(folder: string, parts: readonly ("checkpoin
   for (const part of parts) await rm(join(folder, files[part]), { recursive: true, force: true });
 }
 
-/** A run as a list shows it. Of a damaged run only the folder and the reason are known. */
+/**
+ * A run as a list shows it. Of a damaged run, only the folder and the reason are known.
+ *
+ *     const failed = (await listRuns("runs")).filter(({ state }: RunSummary) => state === "failed");
+ */
 export interface RunSummary {
   readonly folder: string;
   readonly task: string | null;
@@ -410,7 +437,11 @@ export interface RunSummary {
   readonly failure: string | null;
 }
 
-/** The runs at or below a folder, sorted by path. A run that cannot be read does not hide the others. */
+/**
+ * Lists the runs at or below a folder, sorted by path. A run that cannot be read does not hide the others.
+ *
+ *     for (const { folder, state, accuracy } of await listRuns("runs")) console.log(folder, state, accuracy);
+ */
 export async function listRuns(folder: string): Promise<RunSummary[]> {
   return Promise.all(
     (await findRunFolders(folder)).map((run) => summarizeRun(run).catch((error) => describeDamage(run, error))),

@@ -9,12 +9,13 @@ export const runtimeOptions = {
   device: z
     .string()
     .regex(/^(auto|cpu|cuda(:\d+)?)$/, { error: "expected auto, cpu, cuda or cuda:N" })
-    .default("auto"),
+    .default("auto")
+    .describe("cpu, cuda, cuda:N, or auto for a GPU if there is one"),
   precision: z
     .enum(["bf16", "tf32", "fp32"])
     .nullable()
     .default(null)
-    .describe("null: bf16 on a GPU (smart: tf32), fp32 on a CPU"),
+    .describe("bf16, tf32 or fp32; null: bf16 on a GPU, fp32 on a CPU"),
   threads: z.number().int().positive().nullable().default(null).describe("CPU threads; null: all cores"),
 };
 

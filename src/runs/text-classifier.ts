@@ -1,4 +1,5 @@
 import { setTimeout as delay } from "node:timers/promises";
+import { z } from "zod";
 import { UserError } from "../errors.js";
 import {
   type DeviceConfig,
@@ -9,10 +10,21 @@ import {
   tokenizeFor,
 } from "../models/index.js";
 import { free } from "../tensor/index.js";
+import { validate } from "../validate.js";
 import type { Callbacks } from "./callbacks.js";
-import { applyRuntime, type RuntimeConfig, type RuntimeOptions, resolveRuntime } from "./runtime-config.js";
+import {
+  applyRuntime,
+  type RuntimeConfig,
+  type RuntimeOptions,
+  resolveRuntime,
+  runtimeOptions,
+} from "./runtime-config.js";
 
-/** What a model says about a text or a pair. */
+/**
+ * What a model says about a text or a pair.
+ *
+ *     const [{ label, probabilities }] = await model.classify(["a quiet film"]);
+ */
 export interface Prediction {
   readonly label: string;
   /** By label, in the model's order. */
@@ -22,6 +34,14 @@ export interface Prediction {
 }
 
 export type LoadClassifierOptions = RuntimeOptions & Pick<Callbacks, "onDownload">;
+const runtimeSchema = z.strictObject(runtimeOptions);
+
+/** What `predict` accepts. */
+export const predictRequestSchema = runtimeSchema.extend({
+  model: z.string().describe("a run folder, a model folder, npm:PACKAGE or a Hugging Face model ID"),
+  flushWhenIdle: z.boolean().default(false).describe("classify what is there when no more input arrives for a moment"),
+});
+export type PredictRequest = z.input<typeof predictRequestSchema>;
 
 /** Texts that are sorted by length together: enough to avoid most padding, few enough to stay small. */
 const windowSize = 512;
@@ -79,16 +99,43 @@ export class TextClassifier implements AsyncDisposable {
   }
 }
 
-/** Loads a classifier from a run folder, a model folder, npm:PACKAGE or a Hugging Face model ID. */
+/**
+ * Loads a classifier from a run folder, a model folder, npm:PACKAGE or a Hugging Face model ID.
+ *
+ *     await using model = await loadClassifier("runs/reviews", { device: "cpu" });
+ *     console.log(model.labels);
+ */
 export async function loadClassifier(reference: string, options: LoadClassifierOptions = {}): Promise<TextClassifier> {
-  const { onDownload, ...runtimeOptions } = options;
-  const runtime = applyRuntime(resolveRuntime(runtimeOptions));
+  const { onDownload, ...given } = options;
+  const runtime = applyRuntime(resolveRuntime(validate(runtimeSchema, given, "loadClassifier")));
   const model = await loadModel(reference, { device: runtime.device, ...(onDownload && { onProgress: onDownload }) });
   if (!model.newlyInitialized.some(isHeadParameter)) return new TextClassifier(model, runtime);
   free(model.weights);
   throw new UserError(
     `${reference} has no classification head. Train one first: temper train --model ${reference} --task …`,
   );
+}
+
+/**
+ * Classifies a stream of texts in order, in batches. The model is loaded at the start and freed at the end.
+ *
+ *     for await (const { input, label } of predict({ model: "runs/reviews" }, inputs)) console.log(label, input.texts);
+ */
+export async function* predict<T extends { readonly texts: readonly string[] }>(
+  request: PredictRequest,
+  inputs: AsyncIterable<T>,
+  { onWarning, onDownload }: Callbacks = {},
+): AsyncGenerator<Prediction & { readonly input: T }> {
+  const { model, flushWhenIdle, ...runtime } = validate(predictRequestSchema, request, "predict");
+  await using classifier = await loadClassifier(model, { ...runtime, onDownload });
+  let truncated = 0;
+  for await (const prediction of classifier.stream(inputs, { flushWhenIdle })) {
+    if (prediction.truncated) truncated++;
+    yield prediction;
+  }
+  const { maxLength } = classifier.model;
+  if (truncated > 0)
+    onWarning?.(`${truncated} ${truncated === 1 ? "text was" : "texts were"} truncated to ${maxLength} tokens.`);
 }
 
 async function classifyTexts(

@@ -10,22 +10,26 @@ import { type LoadedVictim, loadVictim } from "./load-victim.js";
 import { resolveTablePath } from "./read-config.js";
 import { runtimeOptions } from "./runtime-config.js";
 
-/** Replays journals against the model that was attacked. */
+/** What `verify` accepts. */
 export const verifyRequestSchema = z.strictObject({
   journals: z.array(z.string()).min(1).describe("journals written by temper attack"),
-  model: z.string().describe("the model that was attacked, or the URL of its endpoint"),
+  model: z.string().describe("model that was attacked, or its URL"),
   substitutions: z
     .string()
     .nullable()
     .default(null)
-    .describe("check that every edit is in this table; null: the table of the model's run"),
+    .describe("check that every edit is in this table; null: as in training"),
   endpoint: httpVictimSchema.prefault({}),
   ...runtimeOptions,
 });
 export type VerifyRequest = z.input<typeof verifyRequestSchema>;
 type ParsedRequest = z.output<typeof verifyRequestSchema>;
 
-/** A journal whose every line was reproduced. */
+/**
+ * A journal of which every line was reproduced.
+ *
+ *     const [{ lines, outcomes }] = await verify({ journals: ["attacks/pwws.jsonl"], model: "runs/rose" });
+ */
 export interface Verification extends JournalVerification {
   readonly journal: string;
   /** The table that every edit was checked against; null if none. */
@@ -59,7 +63,7 @@ async function verifyOne(journal: string, request: ParsedRequest, { onDownload }
     ...request,
     ...((tokenization === "word" || tokenization === "subword") && { tokenization }),
     ...(typeof maxLength === "number" && { maxLength }),
-    ...(onDownload && { onDownload }),
+    onDownload,
   });
   try {
     const substitutions = await findSubstitutions(header, victim, request);

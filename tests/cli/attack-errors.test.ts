@@ -7,6 +7,7 @@ import { type TinyVictim, tinyVictim } from "../attacks/tiny-victim.js";
 import { temporaryFolder } from "../temporary.js";
 import { invoke } from "./invoke.js";
 
+const columns = ["--text-column", "text", "--label-column", "label"];
 const folder = temporaryFolder();
 let victim: TinyVictim;
 let word: TinyVictim;
@@ -23,27 +24,27 @@ beforeEach(({ task }) => {
 });
 
 const cpu = ["--device", "cpu", "--threads", "1", "--quiet"];
-const own = (made: TinyVictim): string[] => ["--data", made.data, "--text-column", "text", "--label-column", "label"];
+const own = (made: TinyVictim): string[] => ["--data", made.data, ...columns];
 
-describe("what temper attack is given in error", () => {
-  const refused = async (message: string | RegExp, ...argv: string[]): Promise<void> => {
+describe("temper attack rejects", () => {
+  const expectError = async (message: string | RegExp, ...argv: string[]): Promise<void> => {
     const { code, stdout, stderr } = await invoke(["attack", ...argv, ...cpu]);
     expect({ code, stdout }).toEqual({ code: 2, stdout: "" });
     expect(stderr).toMatch(message);
   };
 
-  test("no table, one without the texts' words, one that is none", async () => {
+  test("missing, unusable or invalid substitutions, and a model without a head", async () => {
     cpSync(join(victim.run, "model"), join(folder, "plain"), { recursive: true });
-    await refused(
-      /does not say which words may stand for which: give --substitutions/,
+    await expectError(
+      /No substitutions found for .*plain\. Pass --substitutions wordnet/,
       join(folder, "plain"),
       ...own(victim),
     );
-    await refused(/expected a trained classifier/, join(victim.run, "..", "tiny-bert"), ...own(victim));
+    await expectError(/is not a trained classifier/, join(victim.run, "..", "tiny-bert"), ...own(victim));
     const other = join(folder, "other.json");
     writeFileSync(other, JSON.stringify({ zebra: ["okapi"] }));
-    await refused(
-      /none of the words of \d+ examples has a substitute/,
+    await expectError(
+      /no word of \d+ examples has a substitute/,
       victim.run,
       ...own(victim),
       "--substitutions",
@@ -51,17 +52,44 @@ describe("what temper attack is given in error", () => {
       "--out",
       out,
     );
-    await refused(/expected "wordnet" or a JSON file/, victim.run, ...own(victim), "--substitutions", "synonyms.txt");
+    await expectError(
+      /expected "wordnet" or a JSON file/,
+      victim.run,
+      ...own(victim),
+      "--substitutions",
+      "synonyms.txt",
+    );
   });
 
-  test("attacks and options that do not exist", async () => {
-    await refused(/did you mean "genetic"\?/, victim.run, "--attack", "genetik", "--out", out);
-    await refused(/attack genetic: population: expected/, victim.run, "--attack", "genetic:population=0", "--out", out);
-    await refused(/--attack genetic:60: expected NAME:key=value/, victim.run, "--attack", "genetic:60", "--out", out);
-    await refused(/--attack pwws is there twice/, victim.run, "--attack", "pwws", "--attack", "pwws", "--out", out);
-    await refused(/largestShare/, victim.run, "--max-modification-rate", "1.5", "--out", out);
-    await refused(
-      /attack ascc: expected a model that reads one token a word/,
+  test("unknown attacks and options", async () => {
+    await expectError(/did you mean "genetic"\?/, victim.run, "--attack", "genetik", "--out", out);
+    await expectError(
+      /attack genetic: population: expected/,
+      victim.run,
+      "--attack",
+      "genetic:population=0",
+      "--out",
+      out,
+    );
+    await expectError(
+      /--attack genetic:60: expected NAME:key=value/,
+      victim.run,
+      "--attack",
+      "genetic:60",
+      "--out",
+      out,
+    );
+    await expectError(/--attack pwws is given twice/, victim.run, "--attack", "pwws", "--attack", "pwws", "--out", out);
+    await expectError(
+      /maxModificationRate: .*received 1\.5/,
+      victim.run,
+      "--max-modification-rate",
+      "1.5",
+      "--out",
+      out,
+    );
+    await expectError(
+      /attack ascc: the model must use tokenization: word/,
       victim.run,
       "--attack",
       "ascc",
@@ -70,7 +98,7 @@ describe("what temper attack is given in error", () => {
     );
   });
 
-  test("a journal of another model, or of other settings", async () => {
+  test("a journal of another model or of other settings", async () => {
     expect(
       await invoke([
         "attack",
@@ -85,8 +113,8 @@ describe("what temper attack is given in error", () => {
         "8",
       ]),
     ).toMatchObject({ code: 0 });
-    await refused(
-      /made with another (encoding|model)/,
+    await expectError(
+      /was written with a different (tokenization|model)/,
       word.run,
       ...own(word),
       "--attack",
@@ -97,8 +125,8 @@ describe("what temper attack is given in error", () => {
       out,
       "--resume",
     );
-    await refused(
-      /made with another seed: 0 there, 1 now/,
+    await expectError(
+      /was written with a different seed: 0, now 1/,
       victim.run,
       ...own(victim),
       "--attack",
@@ -113,24 +141,24 @@ describe("what temper attack is given in error", () => {
     );
   });
 
-  test("an endpoint with the wrong shape, HTML, NaN, nothing, too few classes, or none there", async () => {
+  test("endpoints that return the wrong shape, HTML, NaN, nothing or other classes, or do not exist", async () => {
     const answers: [RegExp, (response: ServerResponse) => void][] = [
       [/expected a list of 1 rows of probabilities/, (response) => response.end("[[0.5, 0.5], [0.5, 0.5]]")],
       [
-        /received HTML \(is the address that of a page\?\)/,
+        /received HTML \(is this the URL of a web page\?\)/,
         (response) => response.end("<html><body>Hello</body></html>"),
       ],
-      [/received no JSON \(NaN and Infinity are none\)/, (response) => response.end("[[NaN, 0.5]]")],
-      [/received an empty answer/, (response) => response.end("")],
-      [/are these logits\? apply a softmax/, (response) => response.end("[[3.2, -1.5]]")],
-      [/gives 3 probabilities, more has 2 labels/, (response) => response.end("[[0.2, 0.3, 0.5]]")],
+      [/received invalid JSON \(NaN and Infinity are not JSON\)/, (response) => response.end("[[NaN, 0.5]]")],
+      [/received an empty response/, (response) => response.end("")],
+      [/If these are logits, apply a softmax\./, (response) => response.end("[[3.2, -1.5]]")],
+      [/returns 3 probabilities, but more has 2 labels/, (response) => response.end("[[0.2, 0.3, 0.5]]")],
       [/expected status 200, received 404/, (response) => response.writeHead(404).end("no such page")],
     ];
     for (const [message, answer] of answers) {
       const server = createServer((request, response) => void request.resume().on("end", () => answer(response)));
       await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
       const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
-      await refused(
+      await expectError(
         message,
         url,
         ...own(victim),
@@ -144,8 +172,8 @@ describe("what temper attack is given in error", () => {
       server.close();
       server.closeAllConnections();
     }
-    await refused(
-      /check that the endpoint runs/,
+    await expectError(
+      /Check that the endpoint is running and reachable/,
       "http://127.0.0.1:9/",
       ...own(victim),
       "--substitutions",
@@ -153,9 +181,9 @@ describe("what temper attack is given in error", () => {
       "--endpoint",
       "retries=0",
     );
-    await refused(/--endpoint: expected key=value/, "http://127.0.0.1:9/", "--endpoint", "quick");
+    await expectError(/--endpoint: expected key=value/, "http://127.0.0.1:9/", "--endpoint", "quick");
     const keys =
-      /--endpoint bach=3: there is no such key \(did you mean "batch"\?\); the keys are batch, .*unknown, header\n/;
-    await refused(keys, "http://127.0.0.1:9/", "--endpoint", "bach=3");
+      /--endpoint bachSize=3: unknown key \(did you mean "batchSize"\?\)\. The keys are batchSize, .*unkToken, header\.\n/;
+    await expectError(keys, "http://127.0.0.1:9/", "--endpoint", "bachSize=3");
   });
 });

@@ -8,6 +8,7 @@ import { type TinyVictim, tinyVictim } from "../attacks/tiny-victim.js";
 import { temporaryFolder } from "../temporary.js";
 import { buildIfStale, main } from "./built.js";
 
+const columns = ["--text-column", "text", "--label-column", "label"];
 const folder = temporaryFolder();
 const names = ["pwws", "genetic"];
 let victim: TinyVictim;
@@ -17,20 +18,9 @@ beforeAll(async () => {
   victim = await tinyVictim(folder, {}, 150);
 }, 240_000);
 
-/** Starts the real process; each folder has a cache of its own, so that nobody profits from another's scores. */
+/** Starts a real process. Each folder has its own cache, so that no attack uses scores of another. */
 function start(out: string, ...more: string[]) {
-  const flags = [
-    "--data",
-    victim.data,
-    "--text-column",
-    "text",
-    "--label-column",
-    "label",
-    "--num-examples",
-    "150",
-    "--concurrency",
-    "8",
-  ];
+  const flags = ["--data", victim.data, ...columns, "--num-examples", "150", "--concurrency", "8"];
   const attacks = ["--attack", "pwws", "--attack", "genetic:population=8,iterations=6"];
   const child = spawn(
     process.execPath,
@@ -50,14 +40,14 @@ function start(out: string, ...more: string[]) {
   return { child, ended };
 }
 
-const sizeOf = (out: string): number =>
+const getSize = (out: string): number =>
   names.reduce((sum, name) => sum + (statSync(join(out, `${name}.jsonl`), { throwIfNoEntry: false })?.size ?? 0), 0);
 const journals = (out: string): string[] => names.map((name) => readFileSync(join(out, `${name}.jsonl`), "utf8"));
 
-test("killed 20 times at random and resumed, the journals are the same, and hold", async () => {
+test("killed 20 times and resumed, an attack writes identical journals that verify", async () => {
   const whole = join(folder, "whole");
   expect(await start(whole).ended).toMatchObject({ code: 0 });
-  const total = sizeOf(whole);
+  const total = getSize(whole);
   const rng = new Rng("kills");
   const out = join(folder, "killed");
   let kills = 0;
@@ -68,9 +58,9 @@ test("killed 20 times at random and resumed, the journals are the same, and hold
       over = true;
     });
     if (kills < 20) {
-      // Anywhere in the next thirtieth of the work, and some moments after.
-      const target = sizeOf(out) + rng.integer(Math.ceil(total / 30));
-      while (!over && sizeOf(out) < target) await delay(1);
+      // Anywhere in the next thirtieth of the work, and up to 10 ms later.
+      const target = getSize(out) + rng.integer(Math.ceil(total / 30));
+      while (!over && getSize(out) < target) await delay(1);
       await delay(rng.integer(10));
       child.kill("SIGKILL");
     }
@@ -90,25 +80,25 @@ test("killed 20 times at random and resumed, the journals are the same, and hold
   expect(await new Promise((resolve) => verify.once("exit", resolve))).toBe(0);
 }, 240_000);
 
-test("Ctrl-C says how to go on, and that works", async () => {
+test("Ctrl-C prints how to continue, and that works", async () => {
   const out = join(folder, "interrupted");
   const { child, ended } = start(out);
-  while (sizeOf(out) < 10_000) await delay(5);
+  while (getSize(out) < 10_000) await delay(5);
   child.kill("SIGINT");
   const { code, stderr } = await ended;
   expect(code).toBe(130);
-  const [, again] = /Go on with: temper (.*)\n/.exec(stderr)!;
+  const [, again] = /Continue with: temper (.*)\n/.exec(stderr)!;
   expect(again).toContain(`--out ${out}`);
   expect(again).toMatch(/--resume$/);
   expect(await start(out, "--resume").ended).toMatchObject({ code: 0 });
   expect(journals(out)).toEqual(journals(join(folder, "whole")));
 }, 120_000);
 
-test("two at once into one folder are refused", async () => {
+test("a second attack in the same folder is rejected", async () => {
   const out = join(folder, "twice");
   const first = start(out);
-  while (sizeOf(out) === 0) await delay(5);
-  // Held, so that it is not done before the second begins.
+  while (getSize(out) === 0) await delay(5);
+  // Paused, so that it does not finish before the second one starts.
   first.child.kill("SIGSTOP");
   expect(await start(out, "--resume").ended).toMatchObject({
     code: 2,

@@ -1,12 +1,13 @@
 import { cpSync, existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
-import type { AttackSuiteResult } from "../../src/runs/attack-suite.js";
+import type { AttackReport } from "../../src/runs/attack.js";
 import { getMemoryStats } from "../../src/tensor/index.js";
 import { type TinyVictim, tinyVictim } from "../attacks/tiny-victim.js";
 import { temporaryFolder } from "../temporary.js";
 import { invoke } from "./invoke.js";
 
+const columns = ["--text-column", "text", "--label-column", "label"];
 const folder = temporaryFolder();
 let victim: TinyVictim;
 let word: TinyVictim;
@@ -25,20 +26,20 @@ afterEach(() => vi.unstubAllEnvs());
 
 const genetic = "genetic:population=6,iterations=4";
 const cpu = ["--device", "cpu", "--threads", "1", "--quiet"];
-const own = (made: TinyVictim): string[] => ["--data", made.data, "--text-column", "text", "--label-column", "label"];
+const own = (made: TinyVictim): string[] => ["--data", made.data, ...columns];
 
 async function attack(made: TinyVictim, ...more: string[]): Promise<{ code: number; stdout: string; stderr: string }> {
   return invoke(["attack", made.run, ...own(made), "--out", out, ...cpu, ...more]);
 }
 
-async function report(made: TinyVictim, ...more: string[]): Promise<AttackSuiteResult> {
+async function report(made: TinyVictim, ...more: string[]): Promise<AttackReport> {
   const { code, stdout, stderr } = await attack(made, "--json", ...more);
   expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
-  return JSON.parse(stdout) as AttackSuiteResult;
+  return JSON.parse(stdout) as AttackReport;
 }
 
 describe("temper attack", () => {
-  test("runs all attacks into journals and reports them, with the worst case over them", async () => {
+  test("writes one journal per attack and a report with the worst case over all attacks", async () => {
     const before = getMemoryStats().tensors;
     const found = await report(
       victim,
@@ -76,13 +77,13 @@ describe("temper attack", () => {
     expect(readFileSync(join(out, "pwws.csv"), "utf8").split("\n")).toHaveLength(42);
   });
 
-  test("prints a table with both denominators, and is read again with --resume", async () => {
+  test("prints a table, and prints the same table again with --resume", async () => {
     const first = await attack(victim, "--attack", "pwws", "--attack", "greedy", "--num-examples", "30");
     expect(first).toMatchObject({ code: 0, stderr: "" });
     expect(first.stdout).toMatch(/accuracy under attack \(of 30\) +\d/);
-    expect(first.stdout).toMatch(/success rate \(of \d+ right\) +\d/);
+    expect(first.stdout).toMatch(/success rate \(of \d+ correct\) +\d/);
     expect(first.stdout).toContain("worst case");
-    expect(first.stdout).toMatch(/of [\d.]+ words are open, [\d.]+ substitutes each: [\d.]+\^\d+ texts/);
+    expect(first.stdout).toMatch(/of [\d.]+ words are modifiable, [\d.]+ substitutes each: [\d.]+\^\d+ texts/);
     const journal = readFileSync(join(out, "pwws.jsonl"));
     const again = await attack(victim, "--attack", "pwws", "--attack", "greedy", "--num-examples", "30", "--resume");
     expect(again.stdout).toBe(first.stdout);
@@ -90,21 +91,22 @@ describe("temper attack", () => {
     const third = await attack(victim, "--attack", "pwws", "--num-examples", "30");
     expect(third).toMatchObject({
       code: 2,
-      stderr: expect.stringContaining("a journal is there already; continue it with --resume"),
+      stderr: expect.stringContaining("pwws.jsonl already exists. Pass --resume to continue it"),
     });
   });
 
-  test("sums up all attacks of its folder, whichever command ran them", async () => {
+  test("reports all attacks of the folder, including those of earlier commands", async () => {
     await report(victim, "--attack", "pwws", "--num-examples", "30");
     const both = await report(victim, "--attack", "greedy", "--num-examples", "30", "--resume");
     expect(Object.keys(both.attacks)).toEqual(["greedy", "pwws"]);
     expect(both.worstCase).toBeLessThanOrEqual(
       Math.min(...Object.values(both.attacks).map((found) => found.accuracyUnderAttack)),
     );
-    expect(
-      Object.keys((JSON.parse(readFileSync(join(out, "report.json"), "utf8")) as AttackSuiteResult).attacks),
-    ).toEqual(["greedy", "pwws"]);
-    // Another space is another question.
+    expect(Object.keys((JSON.parse(readFileSync(join(out, "report.json"), "utf8")) as AttackReport).attacks)).toEqual([
+      "greedy",
+      "pwws",
+    ]);
+    // Journals of another attack space are not included.
     const narrow = await report(
       victim,
       "--attack",
@@ -117,36 +119,36 @@ describe("temper attack", () => {
     expect(Object.keys(narrow.attacks)).toEqual(["random"]);
   });
 
-  test("a search of one's own that fails is named with its example, and leaves nothing", async () => {
+  test("a custom search that fails is reported with its example and leaves no journal", async () => {
     const mine = join(folder, "failing.js");
     writeFileSync(mine, 'export default function* () { throw new Error("boom"); }\n');
     const { code, stderr } = await attack(victim, "--attack", mine, "--num-examples", "10");
     expect({ code, stderr }).toEqual({
       code: 2,
       stderr: expect.stringMatching(
-        /^temper: attack .*failing\.js: its search failed on example \S+: boom\n$/,
+        /^temper: attack .*failing\.js: the search failed on example \S+: boom\n$/,
       ) as string,
     });
     expect(readdirSync(out).filter((name) => name.endsWith(".jsonl"))).toEqual([]);
   });
 
-  test("knows a run's own data and table, and writes beside it", async () => {
+  test("uses the data and substitutions of the run by default, and writes into the run folder", async () => {
     const { code, stderr } = await invoke(["attack", victim.run, "--attack", "greedy", ...cpu]);
     expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
     expect(existsSync(join(victim.run, "attacks", "greedy.jsonl"))).toBe(true);
   });
 
-  test("takes the scores of a run before from the disk, unless it is told not to", async () => {
+  test("reuses scores on disk unless --no-cache is passed", async () => {
     const flags = ["--attack", "greedy", "--num-examples", "20", "--seed", "3"];
     const first = await report(victim, ...flags);
     rmSync(out, { recursive: true });
     const second = await report(victim, ...flags);
     rmSync(out, { recursive: true });
     const fresh = await report(victim, ...flags, "--no-cache");
-    const forwarded = [first, second, fresh].map(({ attacks }) => attacks.greedy!.queries.evaluated);
-    expect(forwarded[1]).toBe(0);
-    expect(forwarded[2]).toBeGreaterThan(0);
-    const plain = ({ attacks, ...rest }: AttackSuiteResult) => ({
+    const evaluated = [first, second, fresh].map(({ attacks }) => attacks.greedy!.queries.evaluated);
+    expect(evaluated[1]).toBe(0);
+    expect(evaluated[2]).toBeGreaterThan(0);
+    const plain = ({ attacks, request: _, ...rest }: AttackReport) => ({
       ...rest,
       accuracy: attacks.greedy!.accuracyUnderAttack,
     });
@@ -154,7 +156,7 @@ describe("temper attack", () => {
     expect(plain(fresh)).toEqual(plain(first));
   });
 
-  test("keeps to its constraints and budget", async () => {
+  test("respects constraints and the query budget", async () => {
     const found = await report(
       victim,
       "--attack",
@@ -176,40 +178,40 @@ describe("temper attack", () => {
     }
   });
 
-  test("attacks white-box models with ascc, and tries texts of another model", async () => {
+  test("runs the white-box attack ascc, and transfers texts of another model", async () => {
     const found = await report(word, "--attack", "ascc", "--attack", "pwws", "--num-examples", "16");
     expect(found.attacks.ascc!.accuracyUnderAttack).toBeLessThan(found.clean);
-    // Its texts are made after the last step: that all successes come late is no sign of too few steps.
+    // Its texts are created after the last step, so late successes do not mean that it needs more steps.
     expect(found.sanity.map(({ name }) => name)).not.toContain("not-converged");
     const journal = join(out, "pwws.jsonl");
     out = join(folder, `out-${count++}`);
     const moved = await report(victim, "--attack", "pwws", "--transfer-from", journal, "--num-examples", "16");
     expect(Object.keys(moved.attacks)).toEqual(["pwws", "transfer-pwws"]);
     expect(moved.attacks["transfer-pwws"]!.queries.p95).toBeLessThanOrEqual(2);
-    // What was never tried must not count as held.
+    // Examples that were not attacked must not count as robust.
     out = join(folder, `out-${count++}`);
     const more = await attack(victim, "--attack", "pwws", "--transfer-from", journal, "--num-examples", "30");
     expect(more).toMatchObject({
       code: 2,
-      stderr: expect.stringMatching(/it holds \d+ of the 30 examples; attack the same ones on both/),
+      stderr: expect.stringMatching(/covers only \d+ of 30 examples\. Attack both models with the same/),
     });
   });
 
-  test("genetic keeps to a language model's swaps where it has them, and says where it has none", async () => {
+  test("genetic respects the language-model constraint, and the report counts examples without one", async () => {
     const texts = readFileSync(victim.data, "utf8")
       .trim()
       .split("\n")
       .slice(1, 31)
       .map((line) => line.split("\t")[0]!);
     const swaps = join(folder, "swaps.json");
-    // Every second text is covered, and only "plot" may stand for anything there.
+    // Every second text is covered, and "plot" is the only substitute there.
     const covered = texts.filter((_, i) => i % 2 === 0);
     const allowed = (text: string) => Object.fromEntries(text.split(" ").map((_, i) => [i, ["plot"]]));
     writeFileSync(swaps, JSON.stringify(Object.fromEntries(covered.map((text) => [text, allowed(text)]))));
     const flags = ["--attack", genetic, "--attack", "greedy", "--num-examples", "60", "--lm-constraint", swaps];
     const { code, stdout } = await attack(victim, ...flags);
     expect(code).toBe(0);
-    expect(stdout).toMatch(/genetic: \d+ of 60 examples have no language-model swaps and were attacked without/);
+    expect(stdout).toMatch(/genetic ran without the language-model constraint on \d+ of 60 examples\./);
     const read = (name: string): unknown[] =>
       readFileSync(join(out, `${name}.jsonl`), "utf8")
         .trim()
@@ -229,7 +231,7 @@ describe("temper attack", () => {
     }
   });
 
-  test("an encoding that is not the training's is told of, or refused where it is known", async () => {
+  test("a tokenization other than the one in training is reported, or rejected if it is known", async () => {
     const foreign = join(folder, "foreign");
     cpSync(join(victim.run, "model"), foreign, { recursive: true });
     const { temper: _, ...config } = JSON.parse(readFileSync(join(foreign, "config.json"), "utf8")) as Record<
@@ -259,16 +261,16 @@ describe("temper attack", () => {
       "10",
     ]);
     expect(code).toBe(0);
-    expect(stdout).toContain("the model was trained with subword encoding and is attacked with word");
+    expect(stdout).toContain("The model was trained with subword tokenization, but attacked with word tokenization.");
     expect(await invoke(["verify", join(out, "greedy.jsonl"), "--model", foreign, ...cpu])).toMatchObject({ code: 0 });
     const wrong = await attack(victim, "--tokenization", "word");
     expect(wrong).toMatchObject({
       code: 2,
-      stderr: expect.stringContaining("was trained with subword, received word; leave the option out"),
+      stderr: expect.stringContaining("was trained with subword, received word. Leave the option out."),
     });
   });
 
-  test("leaves out substitutes that the model reads as unknown words, where that is wanted", async () => {
+  test("--in-vocab-substitutes drops substitutes that are not in the vocabulary", async () => {
     const table = join(folder, "with-unknown.json");
     const known = JSON.parse(readFileSync(word.substitutions, "utf8")) as Record<string, string[]>;
     writeFileSync(
@@ -288,8 +290,8 @@ describe("temper attack", () => {
         ...flags.filter((flag) => flag !== "--in-vocab-substitutes"),
         ...cpu,
       ]);
-      expect(verified).toMatchObject({ code: 0, stdout: expect.stringContaining("every edit from") });
-      expect(verified.stdout.includes("words that the model knows")).toBe(flags.includes("--in-vocab-substitutes"));
+      expect(verified).toMatchObject({ code: 0, stdout: expect.stringContaining("every edit is in") });
+      expect(verified.stdout.includes("vocabulary")).toBe(flags.includes("--in-vocab-substitutes"));
       return readFileSync(journal, "utf8")
         .trimEnd()
         .split("\n")
@@ -302,11 +304,11 @@ describe("temper attack", () => {
     const refused = await attack(victim, "--in-vocab-substitutes");
     expect(refused).toMatchObject({
       code: 2,
-      stderr: expect.stringContaining("a model that reads subwords knows every word"),
+      stderr: expect.stringContaining("A model with subword tokenization knows every word."),
     });
   });
 
-  test("says what is odd about numbers", async () => {
+  test("prints sanity warnings", async () => {
     const labels = join(folder, "swapped.tsv");
     const text = readFileSync(victim.data, "utf8").replace(/positive|negative/g, (label) =>
       label === "positive" ? "negative" : "positive",
@@ -317,10 +319,7 @@ describe("temper attack", () => {
       victim.run,
       "--data",
       labels,
-      "--text-column",
-      "text",
-      "--label-column",
-      "label",
+      ...columns,
       "--out",
       out,
       ...cpu,
@@ -328,6 +327,6 @@ describe("temper attack", () => {
       "greedy",
     ]);
     expect(code).toBe(0);
-    expect(stdout).toContain("the label order may be wrong");
+    expect(stdout).toContain("Check the order of the labels.");
   });
 });

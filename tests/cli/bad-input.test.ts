@@ -13,8 +13,8 @@ beforeAll(async () => {
   tiny = await writeTinyModel(join(folder, "tiny"));
 });
 
-/** The message of a command line that must be refused: exit code 2, nothing on stdout, no stack. */
-async function refusal(argv: readonly string[], stdin: string | Uint8Array = "a film"): Promise<string> {
+/** The message of a command line that must fail: exit code 2, nothing on stdout, no stack trace. */
+async function getError(argv: readonly string[], stdin: string | Uint8Array = "a film"): Promise<string> {
   const { code, stdout, stderr } = await invoke(argv, stdin);
   expect({ code, stdout }).toEqual({ code: 2, stdout: "" });
   expect(stderr).toMatch(/^temper: /);
@@ -34,8 +34,8 @@ function copy(name: string, files: Readonly<Record<string, string | Uint8Array>>
 
 const weights = (): Buffer => readFileSync(join(tiny, "model.safetensors"));
 
-/** The weights under a header that was changed, of the same data. */
-function lying(
+/** The weights with a changed header and the same data. */
+function changeHeader(
   change: (header: Record<string, { dtype: string; shape: number[]; data_offsets: [number, number] }>) => void,
 ): Buffer {
   const bytes = weights();
@@ -52,15 +52,15 @@ const word = "bert.embeddings.word_embeddings.weight";
 const scale = "bert.embeddings.LayerNorm.weight";
 
 describe("models", () => {
-  test("a folder that is not there, or holds no model", async () => {
-    expect(await refusal(["encode", "./no-such-folder"])).toContain("./no-such-folder: no such folder");
-    expect(await refusal(["encode", folder])).toContain("expected config.json (a model folder)");
-    expect(await refusal(["encode", "npm:no-such-package-here"])).toContain("npm install no-such-package-here");
+  test("a folder that does not exist or contains no model", async () => {
+    expect(await getError(["encode", "./no-such-folder"])).toContain("./no-such-folder: no such folder");
+    expect(await getError(["encode", folder])).toContain("expected config.json (a model folder)");
+    expect(await getError(["encode", "npm:no-such-package-here"])).toContain("npm install no-such-package-here");
   });
 
   test("truncated weights", async () => {
     for (const kept of [0, 5, 200, weights().length - 1]) {
-      const message = await refusal([
+      const message = await getError([
         "encode",
         copy(`cut-${kept}`, { "model.safetensors": weights().subarray(0, kept) }),
       ]);
@@ -70,7 +70,7 @@ describe("models", () => {
 
   test("a flipped bit anywhere in the header", async () => {
     const bytes = weights();
-    // The lowest bit of a digit, the highest of a letter, and one of the header's length.
+    // The lowest bit of a digit, the highest bit of a letter, and one bit of the header's length.
     const places = [bytes.indexOf('"shape":[1') + 9, bytes.indexOf("embeddings"), 1].map((at, i): [number, number] => [
       at,
       i === 1 ? 0x80 : 1,
@@ -78,11 +78,11 @@ describe("models", () => {
     for (const [at, bit] of places) {
       const flipped = Buffer.from(bytes);
       flipped[at] = flipped[at]! ^ bit;
-      await refusal(["encode", copy(`flipped-${at}`, { "model.safetensors": flipped })]);
+      await getError(["encode", copy(`flipped-${at}`, { "model.safetensors": flipped })]);
     }
   });
 
-  test("weights whose flipped bits are no numbers any more", async () => {
+  test("weights that are not finite", async () => {
     const broken = await writeTinyModel(join(folder, "infinite"), (tensors) =>
       tensors.map((tensor) =>
         tensor.name === scale
@@ -90,10 +90,10 @@ describe("models", () => {
           : tensor,
       ),
     );
-    expect(await refusal(["encode", broken])).toContain("computes NaN or infinity, so its weights are damaged");
+    expect(await getError(["encode", broken])).toContain("computes NaN or infinity, so its weights are damaged");
   });
 
-  test.each<[string, Parameters<typeof lying>[0]]>([
+  test.each<[string, Parameters<typeof changeHeader>[0]]>([
     [
       "sizes beyond the file",
       (header) => Object.assign(header[word]!, { shape: [1 << 20, 8], data_offsets: [0, 1 << 25] }),
@@ -107,21 +107,21 @@ describe("models", () => {
     ["a huge shape", (header) => Object.assign(header[word]!, { shape: [2 ** 40, 2 ** 40] })],
     ["offsets that run backwards", (header) => header[word]!.data_offsets.reverse()],
     ["an unknown number type", (header) => Object.assign(header[word]!, { dtype: "F31" })],
-  ])("a lying header: %s", async (name, change) => {
-    const message = await refusal([
+  ])("an inconsistent header: %s", async (name, change) => {
+    const message = await getError([
       "encode",
-      copy(`lying-${name.replaceAll(" ", "-")}`, { "model.safetensors": lying(change) }),
+      copy(`lying-${name.replaceAll(" ", "-")}`, { "model.safetensors": changeHeader(change) }),
     ]);
     expect(message).toContain("model.safetensors");
   });
 
   test("a tensor that is missing or of another shape", async () => {
     const without = (tensors: SafetensorsTensor[]) => tensors.filter(({ name }) => name !== word);
-    expect(await refusal(["encode", await writeTinyModel(join(folder, "missing"), without)])).toContain(
+    expect(await getError(["encode", await writeTinyModel(join(folder, "missing"), without)])).toContain(
       `The checkpoint lacks ${word} [10,8]`,
     );
     const config = JSON.stringify({ ...tinyConfig, intermediate_size: 32 });
-    expect(await refusal(["encode", copy("other-shape", { "config.json": config })])).toMatch(
+    expect(await getError(["encode", copy("other-shape", { "config.json": config })])).toMatch(
       /tensor bert\.encoder\.layer\.0\.intermediate\.dense\.weight has shape \[16,8\], but config\.json requires \[32,8\]/,
     );
   });
@@ -132,41 +132,41 @@ describe("models", () => {
     copyFileSync(join(tiny, "config.json"), join(target, "config.json"));
     copyFileSync(join(tiny, "vocab.txt"), join(target, "vocab.txt"));
     writeFileSync(join(target, "pytorch_model.bin"), "PK");
-    expect(await refusal(["encode", target])).toMatch(/pytorch_model\.bin.*safetensors/s);
+    expect(await getError(["encode", target])).toMatch(/pytorch_model\.bin.*safetensors/s);
   });
 
   test("an architecture that is not supported", async () => {
     const config = JSON.stringify({ ...tinyConfig, model_type: "gpt2" });
-    expect(await refusal(["encode", copy("gpt", { "config.json": config })])).toContain(
+    expect(await getError(["encode", copy("gpt", { "config.json": config })])).toContain(
       'model_type: expected bert or roberta, received "gpt2"',
     );
-    expect(await refusal(["encode", copy("no-json", { "config.json": '{"model_type": bert}' })])).toMatch(
+    expect(await getError(["encode", copy("no-json", { "config.json": '{"model_type": bert}' })])).toMatch(
       /config\.json:1:16: /,
     );
   });
 
   test("a broken tokenizer", async () => {
     expect(
-      await refusal(["encode", copy("cut-tokenizer", { "tokenizer.json": '{"version": "1.0", "model": {' })]),
+      await getError(["encode", copy("cut-tokenizer", { "tokenizer.json": '{"version": "1.0", "model": {' })]),
     ).toMatch(/tokenizer\.json:1:\d+: /);
-    expect(await refusal(["encode", copy("empty-tokenizer", { "tokenizer.json": "{}" })])).toMatch(
+    expect(await getError(["encode", copy("empty-tokenizer", { "tokenizer.json": "{}" })])).toMatch(
       /tokenizer\.json: .*expected/,
     );
   });
 
   test("a tokenizer of another model", async () => {
     const vocabulary = `${readFileSync(join(tiny, "vocab.txt"), "utf8")}more\nwords\n`;
-    expect(await refusal(["encode", copy("foreign", { "vocab.txt": vocabulary })], "more words")).toMatch(
+    expect(await getError(["encode", copy("foreign", { "vocab.txt": vocabulary })], "more words")).toMatch(
       /12 tokens.*vocab_size.*10/,
     );
   });
 });
 
 describe("texts", () => {
-  test("none", async () => {
-    expect(await refusal(["encode", tiny, "--json"], "")).toContain("standard input: no text found");
-    expect(await refusal(["encode", tiny, "-"], "\n \n")).toContain("standard input: no text found");
-    expect(await refusal(["encode", tiny, join(folder, "no-file.txt")])).toContain(
+  test("no texts", async () => {
+    expect(await getError(["encode", tiny, "--json"], "")).toContain("standard input: no text found");
+    expect(await getError(["encode", tiny, "-"], "\n \n")).toContain("standard input: no text found");
+    expect(await getError(["encode", tiny, join(folder, "no-file.txt")])).toContain(
       "no-file.txt: there is no such file",
     );
   });
@@ -174,32 +174,32 @@ describe("texts", () => {
   test("bytes that are not UTF-8, with their line", async () => {
     const file = join(folder, "latin1.txt");
     writeFileSync(file, Buffer.from("a film\nun caf\xe9\n", "latin1"));
-    expect(await refusal(["encode", tiny, file, "--json"])).toContain(`${file}:2: the line is not valid UTF-8`);
+    expect(await getError(["encode", tiny, file, "--json"])).toContain(`${file}:2: the line is not valid UTF-8`);
   });
 
   test("JSON lines of another form, with their line", async () => {
     const file = join(folder, "other.jsonl");
     writeFileSync(file, '{"text": "a film"}\n{"sentence": "a film"}\n');
-    expect(await refusal(["encode", tiny, file])).toContain(`${file}:2: expected {"text": "…"}`);
+    expect(await getError(["encode", tiny, file])).toContain(`${file}:2: expected {"text": "…"}`);
   });
 });
 
 describe("options", () => {
   test.each([
-    [["--batch-size", "0"], "Expected a whole number from 1"],
-    [["--max-length", "3"], "Expected a whole number from 8"],
-    [["--max-length", "13"], "reads 12 tokens at most, received 13"],
-    [["--device", "gpu"], 'expected cpu, cuda or cuda:N, received "gpu"'],
-    [["--device", "cuda:99"], "received cuda:99"],
-    [["--tokenization", "words"], "Allowed choices are subword, word."],
+    [["--batch-size", "0"], "Expected an integer from 1 to 65536."],
+    [["--max-length", "3"], "Expected an integer of at least 8."],
+    [["--max-length", "13"], "supports at most 12 tokens, received 13"],
+    [["--device", "gpu"], 'expected auto, cpu, cuda or cuda:N, received "gpu"'],
+    [["--device", "cuda:99"], "cuda:99 is not available"],
+    [["--tokenization", "words"], "Expected subword, word."],
     [["--jsn"], "(Did you mean --json?)"],
   ])("%j", async (options, expected) => {
-    expect(await refusal(["encode", tiny, ...options])).toContain(expected);
+    expect(await getError(["encode", tiny, ...options])).toContain(expected);
   });
 
-  test("an encoding other than the one it was trained with", async () => {
+  test("a tokenization other than the one in training", async () => {
     const facts = {
-      format: 1,
+      format: 2,
       tokenization: "subword",
       head: "hf",
       maxLength: 12,
@@ -207,7 +207,7 @@ describe("options", () => {
       labels: ["ham", "spam"],
     };
     const trained = copy("trained", { "config.json": JSON.stringify({ ...tinyConfig, temper: facts }) });
-    expect(await refusal(["encode", trained, "--tokenization", "word"])).toContain(
+    expect(await getError(["encode", trained, "--tokenization", "word"])).toContain(
       "was trained with subword, received word",
     );
   });

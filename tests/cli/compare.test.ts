@@ -6,6 +6,7 @@ import { type TinyVictim, tinyVictim } from "../attacks/tiny-victim.js";
 import { temporaryFolder } from "../temporary.js";
 import { invoke } from "./invoke.js";
 
+const columns = ["--text-column", "text", "--label-column", "label"];
 const folder = temporaryFolder();
 let trained: TinyVictim;
 let untrained: TinyVictim;
@@ -14,10 +15,7 @@ async function attack(made: TinyVictim, out: string, examples = "60"): Promise<v
   const flags = [
     "--data",
     trained.data,
-    "--text-column",
-    "text",
-    "--label-column",
-    "label",
+    ...columns,
     "--num-examples",
     examples,
     "--attack",
@@ -56,18 +54,18 @@ const compare = async (...argv: string[]): Promise<MetricComparison[]> => {
   return (JSON.parse(stdout) as { comparisons: MetricComparison[] }).comparisons;
 };
 
-test("a better model is called better, in a sentence", async () => {
+test("a significantly better model is called better in a sentence", async () => {
   const { code, stdout } = await invoke(["compare", join(trained.run, "attacks"), join(untrained.run, "attacks")]);
   expect(code).toBe(0);
   expect(stdout).toMatch(
-    /^clean: .*trained\/run\/attacks is better than .*untrained\/run\/attacks: [\d.]+ % against [\d.]+ % on 60 examples, [\d.]+ points \(95 %: [\d.]+ to [\d.]+; p /m,
+    /^clean: .*trained\/run\/attacks is better than .*untrained\/run\/attacks: [\d.]+% vs\. [\d.]+% on 60 examples, [\d.]+ points \(95% CI [\d.]+ to [\d.]+; p /m,
   );
 });
 
-test("runs are compared by their reports and journals; the order only turns the sign", async () => {
+test("runs are compared on the test split and on their journals; the order only changes the sign", async () => {
   const forth = await compare(trained.run, untrained.run);
   const back = await compare(untrained.run, trained.run);
-  expect(forth.map(({ measure }) => measure)).toEqual(["clean", "greedy", "random", "worst case"]);
+  expect(forth.map(({ metric }) => metric)).toEqual(["accuracy", "greedy", "random", "worst-case"]);
   expect(forth[0]).toMatchObject({ examples: 12, seeds: 1, p: { mcNemar: expect.any(Number), tTest: null } });
   for (const [i, { difference, better, p }] of forth.entries()) {
     expect(back[i]!.difference).toBeCloseTo(-difference, 10);
@@ -76,18 +74,21 @@ test("runs are compared by their reports and journals; the order only turns the 
   }
 });
 
-test("a run is compared with a folder of journals by their attacks; what was measured on other examples is left out and named", async () => {
+test("a run is compared with a folder of journals on their attacks, with a warning about the test split", async () => {
   const { code, stdout, stderr } = await invoke(["compare", trained.run, join(untrained.run, "attacks"), "--json"]);
-  expect({ code, stderr }).toEqual({ code: 0, stderr: "left out, since no example is common to both sides: clean\n" });
+  expect({ code, stderr }).toEqual({
+    code: 0,
+    stderr: `warning: Skipped accuracy: only ${trained.run} has results on the test split.\n`,
+  });
   const { comparisons } = JSON.parse(stdout) as { comparisons: MetricComparison[] };
-  expect(comparisons.map(({ measure }) => measure)).toEqual(["greedy", "random", "worst case"]);
+  expect(comparisons.map(({ metric }) => metric)).toEqual(["greedy", "random", "worst-case"]);
 });
 
-test("a model cannot be told from itself, and the set's power says from where on it could", async () => {
+test("a model does not differ from itself, and the power of the test is stated", async () => {
   const [clean] = await compare(join(trained.run, "attacks"), join(trained.run, "attacks"));
   expect(clean).toMatchObject({ difference: 0, better: null, p: { corrected: 1 } });
   expect(clean!.verdict).toMatch(
-    /cannot be told apart: .*with 60 examples, two models that differ by less than [\d.]+ points/,
+    /is not statistically significant: .*With 60 examples, differences below [\d.]+ points cannot be detected/,
   );
 });
 
@@ -109,12 +110,26 @@ test("folders of several runs are compared over seeds and examples", async () =>
   expect({ code, stderr }).toMatchObject({ code: 2, stderr: expect.stringMatching(/has 2 run\(s\), .* has 1/) });
 });
 
-test("what cannot be compared is refused", async () => {
-  const refused = async (first: string, second: string, message: RegExp): Promise<void> => {
+test("three runs: each of the others is compared with the first", async () => {
+  const all = await compare(trained.run, untrained.run, trained.run);
+  expect(all.map(({ metric, secondName }) => [metric, secondName])).toEqual(
+    [untrained.run, trained.run].flatMap((other) =>
+      ["accuracy", "greedy", "random", "worst-case"].map((metric) => [metric, other]),
+    ),
+  );
+  expect(all.slice(4).map(({ difference }) => difference)).toEqual([0, 0, 0, 0]);
+  const { stdout } = await invoke(["compare", trained.run, untrained.run, trained.run]);
+  expect(stdout).toMatch(/^metric +examples +seeds +\S+ +compared with +points +95% CI +p$/m);
+  const { code, stderr } = await invoke(["compare", trained.run]);
+  expect({ code, stderr }).toEqual({ code: 2, stderr: expect.stringContaining("two or more runs") as string });
+});
+
+test("rejects what cannot be compared", async () => {
+  const expectError = async (first: string, second: string, message: RegExp): Promise<void> => {
     const { code, stderr } = await invoke(["compare", first, second]);
     expect(code).toBe(2);
     expect(stderr).toMatch(message);
   };
-  await refused(join(folder, "nowhere"), trained.run, /there is no such file or folder/);
-  await refused(join(folder, "cache"), trained.run, /expected a finished run, a folder of attack journals/);
+  await expectError(join(folder, "nowhere"), trained.run, /there is no such file or folder/);
+  await expectError(join(folder, "cache"), trained.run, /expected a finished run, a folder of attack journals/);
 });

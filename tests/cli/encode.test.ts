@@ -27,9 +27,9 @@ function parse(stdout: string): Line[] {
     .map((line) => JSON.parse(line) as Line);
 }
 
-function farthest(a: readonly number[], b: readonly number[]): number {
+function getMaxDifference(a: readonly number[], b: readonly number[]): number {
   expect(a).toHaveLength(b.length);
-  return a.reduce((most, value, i) => Math.max(most, Math.abs(value - b[i]!)), 0);
+  return a.reduce((max, value, i) => Math.max(max, Math.abs(value - b[i]!)), 0);
 }
 
 test("equals transformers' BertModel: ids exactly, features to 1e-4", async () => {
@@ -44,8 +44,9 @@ test("equals transformers' BertModel: ids exactly, features to 1e-4", async () =
   const lines = parse(stdout);
   expect(lines.map(({ ids }) => ids)).toEqual(expected.map(({ ids }) => ids));
   expect(lines.map(({ tokens }) => tokens.slice(0, 12))).toEqual(expected.map(({ tokens }) => tokens));
-  for (const [i, { feature }] of lines.entries()) expect(farthest(feature, expected[i]!.feature)).toBeLessThan(1e-4);
-  expect(stderr).toContain("note: 1 text was longer than 512 tokens and cut there (line 10)\n");
+  for (const [i, { feature }] of lines.entries())
+    expect(getMaxDifference(feature, expected[i]!.feature)).toBeLessThan(1e-4);
+  expect(stderr).toContain("warning: 1 text was truncated to 512 tokens (line 10).\n");
 });
 
 test("texts come out in the order they went in, whatever the batches", async () => {
@@ -54,9 +55,10 @@ test("texts come out in the order they went in, whatever the batches", async () 
   const lines = parse(together.stdout);
   expect(lines.map(({ tokens }) => tokens.slice(1, -1).join(" "))).toEqual(texts);
   const alone = parse((await invoke(["encode", tiny, "-", "--json", "--batch-size", "1"], texts.join("\n"))).stdout);
-  for (const [i, { feature }] of lines.entries()) expect(farthest(feature, alone[i]!.feature)).toBeLessThan(1e-5);
+  for (const [i, { feature }] of lines.entries())
+    expect(getMaxDifference(feature, alone[i]!.feature)).toBeLessThan(1e-5);
   // Neighbours differ, so equal features would mean that rows were mixed up.
-  expect(farthest(lines[0]!.feature, lines[1]!.feature)).toBeGreaterThan(1e-3);
+  expect(getMaxDifference(lines[0]!.feature, lines[1]!.feature)).toBeGreaterThan(1e-3);
 });
 
 test("every float32 survives its nine digits", async () => {
@@ -64,34 +66,34 @@ test("every float32 survives its nine digits", async () => {
   for (const value of line!.feature) expect(Number(Math.fround(value).toPrecision(9))).toBe(value);
 });
 
-test("frees what it made", async () => {
+test("frees its tensors", async () => {
   const before = getMemoryStats().tensors;
   await invoke(["encode", tiny, "--json"], "a\nquiet\nfilm");
   expect(getMemoryStats().tensors).toBe(before);
 });
 
-test("reads words instead of subwords when asked", async () => {
+test("tokenizes into words instead of subwords with --tokenization word", async () => {
   const subwords = parse((await invoke(["encode", tiny, "--json"], "films")).stdout);
   const words = parse((await invoke(["encode", tiny, "--json", "--tokenization", "word"], "films")).stdout);
   expect(subwords[0]!.tokens).toEqual(["[CLS]", "film", "##s", "[SEP]"]);
   expect(words[0]!.tokens).toEqual(["[CLS]", "[UNK]", "[SEP]"]);
 });
 
-test("cuts what is too long, with a note that --quiet takes back", async () => {
+test("truncates long texts, with a warning unless --quiet is passed", async () => {
   const long = `a film\n${"film ".repeat(40)}\n${"quiet ".repeat(40)}`;
   const { code, stdout, stderr } = await invoke(["encode", tiny, "--json", "--max-length", "10"], long);
   expect(code).toBe(0);
   expect(parse(stdout).map(({ ids }) => ids.length)).toEqual([4, 10, 10]);
-  expect(stderr).toBe("note: 2 texts were longer than 10 tokens and cut there (lines 2, 3)\n");
+  expect(stderr).toBe("warning: 2 texts were truncated to 10 tokens (lines 2, 3).\n");
   expect((await invoke(["encode", tiny, "--json", "--quiet"], long)).stderr).toBe("");
 });
 
-test("a table for people shows the beginning alone", async () => {
+test("the table shows only the first texts", async () => {
   const { code, stdout } = await invoke(["encode", tiny], "a quiet film .\n".repeat(60));
   expect(code).toBe(0);
   const lines = stdout.trimEnd().split("\n");
-  expect(lines[0]).toMatch(/^line +tokens +norm +feature +text as the model reads it$/);
+  expect(lines[0]).toMatch(/^line +tokens +norm +feature +text after tokenization$/);
   expect(lines[1]).toMatch(/^ +1 +6 +[\d.]+ +(-?[\d.]+ ){3}… +\[CLS\] a quiet film \. \[SEP\]$/);
   expect(lines).toHaveLength(52);
-  expect(lines.at(-1)).toBe("… the first 50 texts; --json gives all, with whole features");
+  expect(lines.at(-1)).toBe("Only the first 50 texts are shown. Use --json to get all of them.");
 });

@@ -18,7 +18,7 @@ function temper(
   return spawnSync(process.execPath, [main, ...args], { encoding: "utf8", input });
 }
 
-test("npx finds it in the checkout", () => {
+test("npx finds the program in a checkout", () => {
   const { version } = JSON.parse(readFileSync("package.json", "utf8")) as { version: string };
   expect(execFileSync("npm", ["exec", "--offline", "--", "temper", "--version"], { encoding: "utf8" }).trim()).toBe(
     version,
@@ -38,13 +38,21 @@ test("exit codes and streams of the real process", async () => {
   expect(temper(["encode", "./nowhere"]).status).toBe(2);
 });
 
-test("the package is a library under its own name", () => {
-  const program =
-    'import("temper-nlp").then(({ loadModel, Tensor, UserError }) => console.log(typeof loadModel, Tensor.name, UserError.name))';
-  expect(execFileSync(process.execPath, ["-e", program], { encoding: "utf8" })).toBe("function Tensor UserError\n");
+test("the package can be imported by its name and its subpaths", () => {
+  const program = `
+    const { fineTune, UserError } = await import("temper-nlp");
+    const { rose } = await import("temper-nlp/methods");
+    const { loadAttack } = await import("temper-nlp/attacks");
+    const { Tensor } = await import("temper-nlp/tensor");
+    const { layerNorm } = await import("temper-nlp/nn");
+    const { analyze } = await import("temper-nlp/analysis");
+    console.log(fineTune.name, UserError.name, rose.name, loadAttack.name, Tensor.name, layerNorm.name, analyze.name);`;
+  expect(execFileSync(process.execPath, ["--input-type=module", "-e", program], { encoding: "utf8" })).toBe(
+    "fineTune UserError rose loadAttack Tensor layerNorm analyze\n",
+  );
 });
 
-test("a reader that has seen enough ends it quietly", async () => {
+test("a reader that stops early is not an error", async () => {
   const model = await writeTinyModel(join(folder, "tiny"));
   const child = spawn(process.execPath, [main, "encode", model, "--json", "--quiet"]);
   let stderr = "";
@@ -58,7 +66,7 @@ test("a reader that has seen enough ends it quietly", async () => {
   expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
 });
 
-test("an output that cannot be written is told in a line", async () => {
+test("an output that cannot be written is reported in one line", async () => {
   const model = await writeTinyModel(join(folder, "tiny"));
   const full = openSync("/dev/full", "w");
   const { status, stderr } = spawnSync(process.execPath, [main, "encode", model, "--json"], {
@@ -73,9 +81,9 @@ test("an output that cannot be written is told in a line", async () => {
   });
 });
 
-test("a run that nobody watches any more goes on to its end", async () => {
-  const { model, data } = await tinyRun(join(folder, "unwatched"));
-  const out = join(folder, "unwatched", "run");
+test("a run finishes even if nobody reads its progress", async () => {
+  const { model, data } = await tinyRun(join(folder, "unread"));
+  const out = join(folder, "unread", "run");
   const table = ["--data", data!, "--text-column", "text", "--label-column", "label"];
   const settings = ["--epochs", "1", "--device", "cpu", "--threads", "1", "--out", out];
   const child = spawn(process.execPath, [main, "train", "--model", model, ...table, ...settings]);
@@ -85,7 +93,7 @@ test("a run that nobody watches any more goes on to its end", async () => {
   expect(existsSync(join(out, "results.json"))).toBe(true);
 });
 
-test("set-up says what it would do", () => {
+test("setup --dry-run prints what it would do", () => {
   const { status, stdout } = temper(["setup", "--dry-run", "--json"]);
   expect(status).toBe(0);
   expect(JSON.parse(stdout)).toMatchObject({ addon: expect.stringMatching(/temper\.node$/) });

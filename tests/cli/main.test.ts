@@ -6,61 +6,70 @@ import { invoke, memoryStream } from "./invoke.js";
 
 afterEach(() => vi.unstubAllEnvs());
 
-const verbs = [
-  "setup",
-  "doctor",
-  "train",
-  "evaluate",
-  "predict",
-  "attack",
-  "verify",
-  "compare",
-  "serve",
-  "runs",
-  "encode",
+const commands = [
+  ...["setup", "doctor", "train", "evaluate", "predict", "attack", "verify", "compare", "serve"],
+  ...["runs", "encode"],
 ];
 
-test("help and version go to stdout, with code 0", async () => {
+test("help and version are printed to stdout with exit code 0", async () => {
   const help = await invoke(["--help"]);
   expect(help).toMatchObject({ code: 0, stderr: "" });
-  for (const verb of verbs) expect(help.stdout).toContain(`  ${verb} `);
+  for (const command of commands) expect(help.stdout).toContain(`  ${command} `);
+  expect(help.stdout).not.toContain("worker");
   const { version } = JSON.parse(readFileSync("package.json", "utf8")) as { version: string };
   expect(await invoke(["--version"])).toEqual({ code: 0, stdout: `${version}\n`, stderr: "" });
 });
 
-test.each(verbs)("the help of %s ends with examples", async (verb) => {
-  const { code, stdout } = await invoke([verb, "--help"]);
+test.each(commands)("the help of %s ends with examples, and the files they name exist", async (command) => {
+  const { code, stdout } = await invoke([command, "--help"]);
   expect(code).toBe(0);
-  expect(stdout).toMatch(new RegExp(`Examples:\\n(  \\$ .*temper ${verb}.*\\n)+\\n*$`));
-  expect((await invoke(["help", verb])).stdout).toBe(stdout);
-});
-
-test.each(verbs)("the files of this package that the examples of %s name are there", async (verb) => {
-  const { stdout } = await invoke([verb, "--help"]);
+  expect(stdout).toMatch(new RegExp(`Examples:\\n(  \\$ .*temper ${command}.*\\n)+\\n*$`));
+  expect((await invoke(["help", command])).stdout).toBe(stdout);
   for (const [file] of stdout.matchAll(/experiments\/\S+/g)) expect(existsSync(file), file).toBe(true);
 });
 
-test("the help of train tells its own default encoding, the other verbs tell theirs", async () => {
-  const help = async (verb: string): Promise<string> => (await invoke([verb, "--help"])).stdout.replace(/\s+/g, " ");
-  expect(await help("train")).toContain("how text is read (default: subword)");
-  for (const verb of ["attack", "encode"])
-    expect(await help(verb)).toContain("how text is read (default: as the model was trained, else subword)");
+test("the help shows the defaults of the request schemas", async () => {
+  const readHelp = async (command: string): Promise<string> =>
+    (await invoke([command, "--help"])).stdout.replace(/\s+/g, " ");
+  expect(await readHelp("train")).toContain("examples per batch (default: 32)");
+  expect(await readHelp("train")).toMatch(/--tokenization <name> subword, or word for .*\(default: subword\)/);
+  expect(await readHelp("attack")).toContain("attack a class-balanced sample of this size (default: 1000)");
+  for (const command of ["attack", "encode"])
+    expect(await readHelp(command)).toMatch(/--tokenization <name> subword or word \(default: as in training/);
 });
 
-test("a mistyped verb is told what was probably meant", async () => {
+test("a mistyped command gets a suggestion", async () => {
   const { code, stdout, stderr } = await invoke(["encod", "x"]);
   expect({ code, stdout }).toEqual({ code: 2, stdout: "" });
   expect(stderr).toMatch(/^temper: unknown command 'encod'\n\(Did you mean encode\?\)\n/);
 });
 
-test("no verb at all shows the help, on stderr", async () => {
+test.each([
+  ["train", "--limit", "--max-train-samples"],
+  ["evaluate", "--limit", "--max-samples"],
+  ["attack", "--examples", "--num-examples"],
+  ["train", "--encoding", "--tokenization"],
+  ["train", "--no-graph", "--no-cuda-graphs"],
+])("%s %s: the error names the new option %s", async (command, option, renamed) => {
+  const { code, stdout, stderr } = await invoke([command, option, "word"]);
+  expect({ code, stdout }).toEqual({ code: 2, stdout: "" });
+  expect(stderr).toMatch(`temper: unknown option ${option}; it is now ${renamed}\n`);
+});
+
+test("a former split name gets the new one", async () => {
+  const { code, stderr } = await invoke(["evaluate", "runs/x", "--split", "select"]);
+  expect(code).toBe(2);
+  expect(stderr).toContain("validation");
+});
+
+test("without a command, the help is printed to stderr", async () => {
   const { code, stdout, stderr } = await invoke([]);
   expect({ code, stdout }).toEqual({ code: 2, stdout: "" });
   expect(stderr).toContain("Usage: temper");
 });
 
-/** A run whose stdout throws: a mistake that is not the user's. */
-async function broken(message: string): Promise<{ code: number; stderr: string }> {
+/** Runs a command whose stdout throws: an error that is not the user's. */
+async function runWithBrokenOutput(message: string): Promise<{ code: number; stderr: string }> {
   const stderr = memoryStream();
   const stdout = Object.assign(memoryStream(), {
     write() {
@@ -71,34 +80,36 @@ async function broken(message: string): Promise<{ code: number; stderr: string }
   return { code, stderr: stderr.text };
 }
 
-test("a mistake of ours says so, with the stack on demand", async () => {
-  expect(await broken("boom")).toEqual({
+test("a bug is reported as one, with the stack trace on request", async () => {
+  expect(await runWithBrokenOutput("boom")).toEqual({
     code: 1,
-    stderr: "temper: boom\nThis is a bug in Temper; run with TEMPER_DEBUG=1 for the stack.\n",
+    stderr: "temper: boom\nThis is a bug in Temper. Set TEMPER_DEBUG=1 to see the stack trace.\n",
   });
   vi.stubEnv("TEMPER_DEBUG", "1");
-  expect((await broken("boom")).stderr).toMatch(/^Error: boom\n\s+at /);
+  expect((await runWithBrokenOutput("boom")).stderr).toMatch(/^Error: boom\n\s+at /);
 });
 
-test("too little memory is no mistake of ours", async () => {
-  const { code, stderr } = await broken("empty: a tensor of 80.0 GiB does not fit: 20.1 GiB of memory are free");
+test("running out of memory is not a bug", async () => {
+  const { code, stderr } = await runWithBrokenOutput(
+    "empty: a tensor of 80.0 GiB does not fit: 20.1 GiB of memory are free",
+  );
   expect(code).toBe(2);
-  expect(stderr).toContain("--batch-size");
+  expect(stderr).toContain("Reduce --batch-size or --max-length.");
 });
 
-// Loading an engine, a schema library and a hub client for --help would cost half a second.
-test("starting loads no verb", () => {
-  const staticImports = (file: string): string[] =>
+// Loading the engine, the schemas and the hub client for --help would take half a second.
+test("the program starts without loading a command", () => {
+  const listStaticImports = (file: string): string[] =>
     [...readFileSync(join("src/cli", file), "utf8").matchAll(/^import (?!type)[^;]*?from "([^"]+)"/gm)].map(
       ([, path]) => path!,
     );
-  expect(staticImports("main.ts")).toEqual([
+  expect(listStaticImports("main.ts")).toEqual([
     "node:fs",
     "node:url",
     "@commander-js/extra-typings",
     "../errors.js",
-    "./verb.js",
+    "./command.js",
   ]);
-  expect(staticImports("verb.ts")).toEqual([]);
-  expect(staticImports("../errors.ts")).toEqual([]);
+  expect(listStaticImports("command.ts")).toEqual([]);
+  expect(listStaticImports("../errors.ts")).toEqual([]);
 });

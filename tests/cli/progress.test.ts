@@ -21,7 +21,7 @@ function open(options: {
 }
 
 describe("on a terminal", () => {
-  test("redraws one line at most ten times a second, and leaves a summary", () => {
+  test("redraws one line at most ten times per second and ends with a summary", () => {
     vi.stubEnv("NO_COLOR", "1");
     const { clock, stream, progress } = open({ terminal: { columns: 100 }, total: 1000 });
     for (let done = 1; done <= 1000; done++) {
@@ -32,13 +32,13 @@ describe("on a terminal", () => {
     expect(frames.length).toBeGreaterThan(90);
     expect(frames.length).toBeLessThanOrEqual(100);
     expect(frames[45]).toBe(
-      "train  ━━━━━━━━━━━━────────────  50 %  500 of 1,000 steps  100 steps/s  0:05 left  loss 0.3123",
+      "train  ━━━━━━━━━━━━────────────  50%  500 of 1,000 steps  100 steps/s  0:05 left  loss 0.3123",
     );
     progress.end();
     expect(stream.text.endsWith("\r\x1b[2Ktrain: 1,000 steps in 0:10\n")).toBe(true);
   });
 
-  test("never wraps, and steps aside for a note", () => {
+  test("never wraps, and prints other lines above the bar", () => {
     vi.stubEnv("NO_COLOR", "1");
     const { clock, stream, progress } = open({ terminal: { columns: 50 }, total: 10 });
     clock.time = 1000;
@@ -49,7 +49,7 @@ describe("on a terminal", () => {
     expect(frames.slice(2)).toEqual(["saved\n", frames[1]]);
   });
 
-  test("a short job shows nothing; colours only without NO_COLOR", () => {
+  test("shows nothing for a short job, and colors only without NO_COLOR", () => {
     const { clock, stream, progress } = open({ terminal: { columns: 80 }, total: 2 });
     progress.update(1);
     clock.time = 400;
@@ -58,15 +58,15 @@ describe("on a terminal", () => {
     expect(stream.text).toBe("");
     vi.stubEnv("NO_COLOR", "");
     vi.stubEnv("TERM", "xterm");
-    const coloured = open({ terminal: { columns: 80 }, total: 2 });
-    coloured.clock.time = 600;
-    coloured.progress.update(1);
-    expect(coloured.stream.text).toContain("\x1b[36m");
+    const colored = open({ terminal: { columns: 80 }, total: 2 });
+    colored.clock.time = 600;
+    colored.progress.update(1);
+    expect(colored.stream.text).toContain("\x1b[36m");
   });
 });
 
 describe("in a log", () => {
-  test("a line every ten seconds, and every tenth of a slower job", () => {
+  test("writes a line every ten seconds and every 10% of the job", () => {
     const { clock, stream, progress } = open({ total: 1000 });
     for (let done = 1; done <= 1000; done++) {
       clock.time += 40;
@@ -75,12 +75,12 @@ describe("in a log", () => {
     progress.end();
     const lines = stream.text.trimEnd().split("\n");
     expect(lines).toHaveLength(11);
-    expect(lines[4]).toBe("train: 50 %, 500 of 1,000 steps, 25 steps/s, 0:20 left");
+    expect(lines[4]).toBe("train: 50%, 500 of 1,000 steps, 25 steps/s, 0:20 left");
     expect(lines[10]).toBe("train: 1,000 steps in 0:40");
     expect(stream.text).not.toContain("\x1b");
   });
 
-  test("without a total, a line every ten seconds", () => {
+  test("writes a line every ten seconds if the total is unknown", () => {
     const { clock, stream, progress } = open({ unit: "bytes" });
     for (let second = 1; second <= 25; second++) {
       clock.time += 1000;
@@ -89,15 +89,15 @@ describe("in a log", () => {
     expect(stream.text).toBe("train: 20.0 MB, 2.0 MB/s\ntrain: 40.0 MB, 2.0 MB/s\n");
   });
 
-  test("what was done before a resumption does not count as fast", () => {
+  test("work done before a resume does not count towards the speed", () => {
     const { clock, stream, progress } = open({ total: 1000, start: 900 });
     clock.time = 10_000;
     progress.update(950);
-    expect(stream.text).toBe("train: 95 %, 950 of 1,000 steps, 5 steps/s, 0:10 left\n");
+    expect(stream.text).toBe("train: 95%, 950 of 1,000 steps, 5 steps/s, 0:10 left\n");
   });
 });
 
-test("--quiet silences everything", () => {
+test("--quiet prints nothing", () => {
   const { clock, stream, progress } = open({ total: 10, quiet: true });
   clock.time = 60_000;
   progress.update(5);
@@ -106,18 +106,18 @@ test("--quiet silences everything", () => {
   expect(stream.text).toBe("");
 });
 
-test("a training's passes over the same texts are timed each on its own", () => {
+test("each pass over the same examples is timed separately", () => {
   const clock = vi.spyOn(performance, "now");
   const stderr = memoryStream();
-  const { callbacks: watch } = createTrainProgress({ stdin: Readable.from([]), stdout: memoryStream(), stderr }, {});
+  const { callbacks } = createTrainProgress({ stdin: Readable.from([]), stdout: memoryStream(), stderr }, {});
   for (const start of [0, 1_000_000]) {
     for (let done = 1; done <= 10; done++) {
       clock.mockReturnValue(start + 3000 * done);
-      watch.onProgress!("robust accuracy", done, 10);
+      callbacks.onProgress!("robust accuracy", done, 10);
     }
   }
   clock.mockRestore();
-  const rates = [...stderr.text.matchAll(/([\d.]+) texts\/s/g)].map(([, rate]) => Number(rate));
+  const rates = [...stderr.text.matchAll(/([\d.]+) examples\/s/g)].map(([, rate]) => Number(rate));
   expect(rates.length).toBeGreaterThan(10);
   for (const rate of rates) expect(rate).toBeLessThan(1);
   for (const rate of rates) expect(rate).toBeGreaterThan(0.2);

@@ -4,16 +4,14 @@ import { readFileSync } from "node:fs";
 import { request } from "node:http";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
-import { loadModel } from "../../src/models/index.js";
-import { createInferenceServer } from "../../src/runs/endpoint.js";
-import { serveModel } from "../../src/runs/inference-server.js";
-import { free, getMemoryStats } from "../../src/tensor/index.js";
-import { onCpu } from "../../src/train/index.js";
+import { createInferenceServer, serveModel } from "../../src/runs/inference-server.js";
+import { getMemoryStats } from "../../src/tensor/index.js";
 import { type TinyVictim, tinyVictim } from "../attacks/tiny-victim.js";
 import { temporaryFolder } from "../temporary.js";
 import { buildIfStale, main } from "./built.js";
 import { invoke } from "./invoke.js";
 
+const columns = ["--text-column", "text", "--label-column", "label"];
 const folder = temporaryFolder();
 const victims: Record<string, TinyVictim> = {};
 const children: ChildProcess[] = [];
@@ -21,15 +19,15 @@ const children: ChildProcess[] = [];
 beforeAll(async () => {
   buildIfStale();
   vi.stubEnv("TEMPER_CACHE", join(folder, "cache"));
-  for (const encoding of ["subword", "word"] as const)
-    victims[encoding] = await tinyVictim(join(folder, encoding), { tokenization: encoding });
+  for (const tokenization of ["subword", "word"] as const)
+    victims[tokenization] = await tinyVictim(join(folder, tokenization), { tokenization });
 }, 240_000);
 afterAll(() => {
   for (const child of children) child.kill("SIGKILL");
   vi.unstubAllEnvs();
 });
 
-/** The real process on a free port; resolves when it listens. */
+/** Starts a real process on a free port. Resolves when it listens. */
 async function serve(model: string): Promise<{ url: string; child: ChildProcess }> {
   const child = spawn(process.execPath, [main, "serve", model, "--port", "0", "--device", "cpu", "--threads", "1"], {
     stdio: ["ignore", "pipe", "ignore"],
@@ -42,13 +40,13 @@ async function serve(model: string): Promise<{ url: string; child: ChildProcess 
 const post = (url: string, body: string) => fetch(url, { method: "POST", body });
 
 describe("temper serve", () => {
-  test("a request of millions of wrong texts costs nothing but its refusal", async () => {
+  test("rejects a request of millions of invalid texts quickly", async () => {
     const { url, child } = await serve(victims.subword!.run);
     const started = performance.now();
     const answer = await post(url, `{"texts":[${"1,".repeat(3_000_000)}1]}`);
     expect([answer.status, ((await answer.json()) as { error: string }).error]).toEqual([
       413,
-      "expected at most 4096 texts a request, received 3000001",
+      "Expected at most 4096 texts per request, received 3000001.",
     ]);
     const few = await post(url, `{"texts":[${"1,".repeat(99)}1]}`);
     expect(few.status).toBe(400);
@@ -59,74 +57,65 @@ describe("temper serve", () => {
     child.kill("SIGKILL");
   });
 
-  test.each(["subword", "word"])("an attack through it is the attack itself (%s)", async (encoding) => {
-    const { run, data, substitutions } = victims[encoding]!;
-    const { url, child } = await serve(run);
-    const flags = [
-      "--data",
-      data,
-      "--text-column",
-      "text",
-      "--label-column",
-      "label",
-      "--num-examples",
-      "20",
-      "--quiet",
-      "--substitutions",
-      substitutions,
-    ];
-    const attacks = ["--attack", "pwws", "--attack", "genetic:population=5,iterations=3"];
-    const here = await invoke([
-      "attack",
-      run,
-      ...flags,
-      ...attacks,
-      "--out",
-      join(folder, `${encoding}-here`),
-      "--device",
-      "cpu",
-      "--threads",
-      "1",
-    ]);
-    const there = await invoke(["attack", url, ...flags, ...attacks, "--out", join(folder, `${encoding}-there`)]);
-    expect([here, there]).toMatchObject([{ code: 0 }, { code: 0 }]);
-    for (const attack of ["pwws", "genetic"]) {
-      const results = ["here", "there"].map((place) => {
-        const lines = readFileSync(join(folder, `${encoding}-${place}`, `${attack}.jsonl`), "utf8")
-          .trim()
-          .split("\n")
-          .slice(1);
-        return lines.map((line) => {
-          const {
-            checksum: _,
-            before,
-            after,
-            ...rest
-          } = JSON.parse(line) as Record<string, unknown> & { before: number[]; after: number[] };
-          return {
-            ...rest,
-            before: before.map((value) => value.toFixed(4)),
-            after: after.map((value) => value.toFixed(4)),
-          };
+  test.each(["subword", "word"])(
+    "an attack on the endpoint is identical to an attack on the model (%s)",
+    async (tokenization) => {
+      const { run, data, substitutions } = victims[tokenization]!;
+      const { url, child } = await serve(run);
+      const flags = ["--data", data, ...columns, "--num-examples", "20", "--quiet", "--substitutions", substitutions];
+      const attacks = ["--attack", "pwws", "--attack", "genetic:population=5,iterations=3"];
+      const here = await invoke([
+        "attack",
+        run,
+        ...flags,
+        ...attacks,
+        "--out",
+        join(folder, `${tokenization}-here`),
+        "--device",
+        "cpu",
+        "--threads",
+        "1",
+      ]);
+      const there = await invoke(["attack", url, ...flags, ...attacks, "--out", join(folder, `${tokenization}-there`)]);
+      expect([here, there]).toMatchObject([{ code: 0 }, { code: 0 }]);
+      for (const attack of ["pwws", "genetic"]) {
+        const results = ["here", "there"].map((place) => {
+          const lines = readFileSync(join(folder, `${tokenization}-${place}`, `${attack}.jsonl`), "utf8")
+            .trim()
+            .split("\n")
+            .slice(1);
+          return lines.map((line) => {
+            const {
+              checksum: _,
+              before,
+              after,
+              ...rest
+            } = JSON.parse(line) as Record<string, unknown> & { before: number[]; after: number[] };
+            return {
+              ...rest,
+              before: before.map((value) => value.toFixed(4)),
+              after: after.map((value) => value.toFixed(4)),
+            };
+          });
         });
-      });
-      expect(results[1]).toEqual(results[0]);
-    }
-    const journal = join(folder, `${encoding}-there`, "pwws.jsonl");
-    expect(await invoke(["verify", journal, "--model", url, "--quiet"])).toMatchObject({ code: 0 });
-    child.kill("SIGINT");
-    expect(await once(child, "exit")).toEqual([0, null]);
-  });
+        expect(results[1]).toEqual(results[0]);
+      }
+      const journal = join(folder, `${tokenization}-there`, "pwws.jsonl");
+      expect(await invoke(["verify", journal, "--model", url, "--quiet"])).toMatchObject({ code: 0 });
+      child.kill("SIGINT");
+      expect(await once(child, "exit")).toEqual([0, null]);
+    },
+  );
 
-  test("says which model it is, and what it does not take", async () => {
+  test("describes the model and rejects invalid requests", async () => {
     const { url, child } = await serve(victims.subword!.run);
     expect(await (await fetch(url)).json()).toMatchObject({
       labels: ["negative", "positive"],
       tokenization: "subword",
-      unknown: "[UNK]",
+      unkToken: "[UNK]",
     });
     const answers: [string, number, RegExp][] = [
-      ["hello", 400, /expected JSON/],
+      ["hello", 400, /Expected JSON/],
       ['{"text": "a"}', 400, /texts/],
       ['{"texts": "a"}', 400, /texts: expected array/],
       ['{"texts": ["a", 3]}', 400, /texts\[1\]/],
@@ -147,34 +136,37 @@ describe("temper serve", () => {
       probabilities: number[][];
     };
     for (const row of pair.probabilities) expect(row[0]! + row[1]!).toBeCloseTo(1, 6);
-    const taken = await invoke(["serve", victims.subword!.run, "--port", new URL(url).port, "--device", "cpu"]);
-    expect(taken).toMatchObject({ code: 2, stderr: expect.stringContaining("another program listens there") });
+    const second = await invoke(["serve", victims.subword!.run, "--port", new URL(url).port, "--device", "cpu"]);
+    expect(second).toMatchObject({ code: 2, stderr: expect.stringContaining("The port is in use.") });
     child.kill("SIGTERM");
     expect(await once(child, "exit")).toEqual([0, null]);
   });
 });
 
-describe("an endpoint", () => {
-  test("answers requests that come together in one batch, each with its own rows", async () => {
+describe("the inference server", () => {
+  test("classifies requests that arrive together in one batch", async () => {
     const batches: number[] = [];
     let release = (): void => undefined;
     const first = new Promise<void>((resolve) => {
       release = resolve;
     });
-    const server = createInferenceServer({
-      modelInfo: {},
-      async predict(texts) {
-        batches.push(texts.length);
-        if (batches.length === 1) await first;
-        return texts.map(([text]) => [Number(text), 1 - Number(text)]);
+    const server = createInferenceServer(
+      {
+        modelInfo: {},
+        async predict(texts) {
+          batches.push(texts.length);
+          if (batches.length === 1) await first;
+          return texts.map(([text]) => [Number(text), 1 - Number(text)]);
+        },
       },
-    });
+      { maxTexts: 4096 },
+    );
     await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
     const url = `http://127.0.0.1:${(server.address() as { port: number }).port}/`;
-    const ask = async (...texts: string[]) => (await post(url, JSON.stringify({ texts }))).json();
-    const early = ask("0.5");
+    const query = async (...texts: string[]) => (await post(url, JSON.stringify({ texts }))).json();
+    const early = query("0.5");
     await vi.waitFor(() => expect(batches).toEqual([1]));
-    const late = [ask("0.25", "0.75"), ask("1"), ask("0")];
+    const late = [query("0.25", "0.75"), query("1"), query("0")];
     await new Promise((resolve) => setTimeout(resolve, 50));
     release();
     expect(await early).toEqual({ probabilities: [[0.5, 0.5]] });
@@ -193,7 +185,7 @@ describe("an endpoint", () => {
     server.closeAllConnections();
   });
 
-  test("turns away what it has no room for, survives askers that leave, and reports failures", async () => {
+  test("rejects requests beyond its queue, survives clients that disconnect, and reports errors", async () => {
     let broken = false;
     const server = createInferenceServer(
       {
@@ -226,20 +218,14 @@ describe("an endpoint", () => {
     server.closeAllConnections();
   });
 
-  test("over a model leaves no tensor behind", async () => {
+  test("frees all tensors of a model", async () => {
     const before = getMemoryStats().tensors;
-    const model = await loadModel(victims.word!.run);
-    const { server, classifier } = serveModel(model, onCpu);
-    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    const served = await serveModel({ model: victims.word!.run, port: 0, device: "cpu" });
     const loaded = getMemoryStats().tensors;
-    const url = `http://127.0.0.1:${(server.address() as { port: number }).port}/`;
     for (let i = 0; i < 5; i++)
-      expect((await post(url, '{"texts": ["the film was good", "[UNK] bad"]}')).status).toBe(200);
+      expect((await post(served.url, '{"texts": ["the film was good", "[UNK] bad"]}')).status).toBe(200);
     expect(getMemoryStats().tensors).toBe(loaded);
-    server.close();
-    server.closeAllConnections();
-    classifier.close();
-    free(model.weights);
+    await served.close();
     expect(getMemoryStats().tensors).toBe(before);
   });
 });

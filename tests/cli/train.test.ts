@@ -8,25 +8,13 @@ import { invoke } from "./invoke.js";
 
 const folder = temporaryFolder();
 const out = join(folder, "runs", "reviews");
+const columns = ["--text-column", "text", "--label-column", "label"];
 let flags: string[];
 
 beforeAll(async () => {
   const model = await writeTinyBert(join(folder, "tiny-bert"));
   const data = writeReviews(join(folder, "reviews.tsv"));
-  flags = [
-    "--model",
-    model,
-    "--data",
-    data,
-    "--text-column",
-    "text",
-    "--label-column",
-    "label",
-    "--device",
-    "cpu",
-    "--threads",
-    "1",
-  ];
+  flags = ["--model", model, "--data", data, ...columns, "--device", "cpu", "--threads", "1"];
   flags.push("--batch-size", "8", "--learning-rate", "1e-2", "--set", "train.dropout=false");
   const trained = await invoke(["train", ...flags, "--epochs", "8", "--out", out, "--tensorboard"]);
   expect(trained.code).toBe(0);
@@ -36,12 +24,12 @@ beforeAll(async () => {
 let summary: { stdout: string; stderr: string };
 
 describe("train", () => {
-  test("ends with a summary, and told each evaluation", () => {
+  test("prints a summary, and each evaluation while it runs", () => {
     expect(summary.stdout).toMatch(
-      /^run +\S+runs\/reviews\nmethod +standard, seed 0\ntrained +96 steps on 96 examples/,
+      /^run +\S+runs\/reviews\nmethod +standard, seed 0\ntraining +96 steps on 96 examples/,
     );
     expect(summary.stdout).toMatch(/time +0:\d\d, [\d,.]+ examples\/s\n/);
-    expect(summary.stdout).toMatch(/reviews test: 12 examples\naccuracy +\d+\.\d %/);
+    expect(summary.stdout).toMatch(/reviews test: 12 examples\naccuracy +\d+\.\d% {2}\(95% CI \d+\.\d% to \d+\.\d%\)/);
     expect(summary.stderr.match(/^step \d+: accuracy /gm)).toHaveLength(8);
     expect(readdirSync(join(out, "tensorboard"))).toHaveLength(1);
   });
@@ -49,13 +37,13 @@ describe("train", () => {
   test("--resume of a finished run prints its results again", async () => {
     const { code, stdout, stderr } = await invoke(["train", "--resume", "--out", out]);
     expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
-    expect(stdout).toContain("time       finished before");
+    expect(stdout).toContain("time        already finished");
     expect(stdout.split("\n\n")[1]).toBe(summary.stdout.split("\n\n")[1]);
     const { stdout: json } = await invoke(["train", "--resume", "--out", out, "--json"]);
     expect(JSON.parse(json)).toEqual(JSON.parse(readFileSync(join(out, "results.json"), "utf8")));
   });
 
-  test("a signal saves and says how to go on; going on ends as if nothing was", async () => {
+  test("a signal saves the run and prints how to continue; the resumed run is bitwise identical", async () => {
     const stopped = join(folder, "stopped");
     const running = invoke(["train", ...flags, "--epochs", "8", "--out", stopped]);
     while (!(statSync(join(stopped, "events.jsonl"), { throwIfNoEntry: false })?.size ?? 0))
@@ -63,10 +51,10 @@ describe("train", () => {
     process.emit("SIGINT");
     const { code, stdout, stderr } = await running;
     expect({ code, stdout }).toEqual({ code: 130, stdout: "" });
-    expect(stderr).toContain("stopping after this step; once more ends it at once\n");
-    expect(stderr).toContain(`Go on with: temper train --resume --out ${stopped}\n`);
+    expect(stderr).toContain("Stopping after this step. Repeat to stop immediately.\n");
+    expect(stderr).toContain(`Continue with: temper train --resume --out ${stopped}\n`);
     expect(process.listenerCount("SIGINT")).toBe(0);
-    expect((await invoke(["train", "--resume", "--out", stopped])).stderr).toMatch(/going on after step \d+ of 96/);
+    expect((await invoke(["train", "--resume", "--out", stopped])).stderr).toMatch(/resuming after step \d+ of 96/);
     expect(readFileSync(join(stopped, "events.jsonl"))).toEqual(readFileSync(join(out, "events.jsonl")));
   });
 
@@ -75,8 +63,8 @@ describe("train", () => {
     const { code, stdout } = await invoke(["train", ...flags, "--dry-run", "--out", nowhere, "--method", "r-drop"]);
     expect(code).toBe(0);
     expect(stdout).toMatch(/^model: .*tiny-bert\n/);
-    expect(stdout).toContain("method:\n  - r-drop\n");
-    expect(stdout).toMatch(/steps +36, [\d.]+ s each\ntime +about 0:\d\d: /);
+    expect(stdout).toContain("methods:\n  - name: r-drop\n");
+    expect(stdout).toMatch(/steps +36, [\d.]+ s per step\ntime +about 0:\d\d: /);
     expect(existsSync(nowhere)).toBe(false);
     const { stdout: json } = await invoke(["train", ...flags, "--dry-run", "--json"]);
     expect(JSON.parse(json)).toMatchObject({
@@ -89,16 +77,18 @@ describe("train", () => {
   test.each<[string, string[], RegExp]>([
     ["no model", ["--data", "x.tsv"], /config: model: expected a model \(--model\)/],
     ["an unknown task", ["--model", "m", "--task", "sst3"], /Unknown task "sst3" \(did you mean "sst2"\?\)/],
-    ["a setting that is not there", ["--model", "m", "--set", "train.lr=1"], /--set: train\.lr: there is no such key/],
-    ["a number that is none", ["--learning-rate", "fast"], /Expected a number\./],
+    ["an unknown setting", ["--model", "m", "--set", "train.lr=1"], /--set: unknown key train\.lr/],
+    ["a value that is not a number", ["--learning-rate", "fast"], /Expected a number\./],
     [
       "an unknown method",
       ["--model", "m", "--task", "sst2", "--method", "roze"],
-      /--method: method\[0\] \(roze\): there is no such method \(did you mean "rose"\?\)/,
+      /--method: methods\[0\] \(roze\).*did you mean "rose"\?/,
     ],
-    ["nothing to resume", ["--resume", "--out", "no-such-run"], /no-such-run: there is no run to resume/],
-    ["resuming what?", ["--resume"], /--resume: which run\? Name its folder with --out/],
-    ["a config that is not there", ["--config", "none.yaml"], /none\.yaml: there is no such file/],
+    ["nothing to resume", ["--resume", "--out", "no-such-run"], /no-such-run is not a run/],
+    ["--resume without a folder", ["--resume"], /--resume: which run\? Pass --out FOLDER/],
+    ["a config that does not exist", ["--config", "none.yaml"], /none\.yaml: there is no such file/],
+    ["a sweep without a cell", ["--sweep", "x.yaml"], /--sweep: which cell\? Pass --row, --column and --seed/],
+    ["a sweep and a config", ["--sweep", "x.yaml", "--config", "y.yaml"], /cannot be used with option '--config/],
   ])("%s", async (_name, args, expected) => {
     const { code, stdout, stderr } = await invoke(["train", ...args]);
     expect({ code, stdout }).toEqual({ code: 2, stdout: "" });
@@ -149,30 +139,19 @@ describe("train", () => {
       expect(stderr).toContain('line 6 has the label "mixed", expected one of negative, positive');
     });
 
-    test("--skip-bad-rows leaves them out and says so", async () => {
+    test("--skip-bad-rows skips them with a warning", async () => {
       const text = `text\tlabel\n${[...good.slice(0, 5), "\tpositive", ...good.slice(5)].join("\n")}`;
       const { code, stderr } = await invoke([...table("skipped.tsv", text), "--skip-bad-rows"]);
       expect(code).toBe(0);
-      expect(stderr).toContain('skipped 1 of 61 rows: line 7 has no "text"');
+      expect(stderr).toMatch(/warning: .*skipped 1 of 61 rows: line 7 has no "text"/);
     });
   });
 });
 
 describe("evaluate", () => {
-  test("a table of one's own, as JSON and for people", async () => {
+  test("evaluates a custom file and prints JSON or a table", async () => {
     const data = writeReviews(join(folder, "more.tsv"), 50, "more");
-    const args = [
-      "evaluate",
-      out,
-      "--data",
-      data,
-      "--text-column",
-      "text",
-      "--label-column",
-      "label",
-      "--device",
-      "cpu",
-    ];
+    const args = ["evaluate", out, "--data", data, ...columns, "--device", "cpu"];
     const { code, stdout } = await invoke([...args, "--json"]);
     expect(code).toBe(0);
     const report = JSON.parse(stdout) as {
@@ -192,23 +171,23 @@ describe("evaluate", () => {
       "calibration-error",
     ]);
     const people = await invoke(args);
-    expect(people.stdout).toMatch(/^more test: 50 examples\naccuracy +\d+\.\d %/);
+    expect(people.stdout).toMatch(/^more test: 50 examples\naccuracy +\d+\.\d%/);
     expect(people.stdout).toMatch(/label \\ predicted +negative +positive\nnegative +\d+ +\d+\npositive +\d+ +\d+\n$/);
-    const sample = await invoke([...args, "--max-train-samples", "10", "--json"]);
+    const sample = await invoke([...args, "--max-samples", "10", "--json"]);
     expect(JSON.parse(sample.stdout)).toMatchObject({ examples: 10 });
   });
 
-  test("without a word more: the run's own task", async () => {
+  test("without options, evaluates the task of the run", async () => {
     const { stdout } = await invoke(["evaluate", out, "--json"]);
     expect(JSON.parse(stdout)).toMatchObject(
-      (JSON.parse(readFileSync(join(out, "results.json"), "utf8")) as { report: object }).report,
+      (JSON.parse(readFileSync(join(out, "results.json"), "utf8")) as { test: object }).test,
     );
   });
 
-  const shared = join(process.env.TEMPER_SHARED ?? join("..", "shared"), "data");
+  const shared = process.env.TEMPER_DATA ?? "data";
 
   test.skipIf(!existsSync(join(shared, "advglue")))(
-    "AdvGLUE beside GLUE, and the drop (needs ../shared/data)",
+    "prints AdvGLUE next to GLUE, and the drop (needs AdvGLUE in TEMPER_DATA)",
     async () => {
       const sst2 = join(folder, "sst2");
       const args = [
@@ -221,7 +200,7 @@ describe("evaluate", () => {
         "--epochs",
         "1",
         "--set",
-        "selectionLimit=20",
+        "maxValidationSamples=20",
         "--out",
         sst2,
       ];
@@ -233,7 +212,7 @@ describe("evaluate", () => {
       const { code, stdout } = await invoke(["evaluate", sst2, "--task", "advglue", "--data", shared]);
       expect(code).toBe(0);
       expect(stdout).toMatch(
-        /^dev set +examples +accuracy +95 % interval\nGLUE sst2 +872 +\d+\.\d % +.*\nAdvGLUE sst2 +148 +\d+\.\d % /,
+        /^dataset +examples +accuracy +95% CI\nGLUE sst2 +872 +\d+\.\d% +.*\nAdvGLUE sst2 +148 +\d+\.\d% /,
       );
       const json = JSON.parse(
         (await invoke(["evaluate", sst2, "--task", "advglue", "--data", shared, "--json"])).stdout,
@@ -244,7 +223,7 @@ describe("evaluate", () => {
       };
       expect(json).toMatchObject({ task: "advglue", glue: { task: "sst2" }, advglue: { task: "advglue:sst2" } });
       expect(json.drop).toBeCloseTo(json.glue.accuracy - json.advglue.accuracy, 10);
-      // One part by its name is a task like any other.
+      // A part of AdvGLUE can be named like any other task.
       const part = JSON.parse(
         (await invoke(["evaluate", sst2, "--task", "advglue:sst2", "--data", shared, "--json"])).stdout,
       ) as object;
@@ -257,30 +236,21 @@ describe("evaluate", () => {
     },
   );
 
-  test("labels that disagree are shown side by side", async () => {
+  test("rejects data whose labels differ from the model's, and prints both", async () => {
     const data = join(folder, "stars.tsv");
     writeFileSync(data, "text\tlabel\na film\tone\nthe plot\ttwo\n");
-    const { code, stderr } = await invoke([
-      "evaluate",
-      out,
-      "--data",
-      data,
-      "--text-column",
-      "text",
-      "--label-column",
-      "label",
-    ]);
+    const { code, stderr } = await invoke(["evaluate", out, "--data", data, ...columns]);
     expect(code).toBe(2);
     expect(stderr).toMatch(/expected the labels negative, positive in "label"; received one, two/);
     const spam = await invoke(["evaluate", out, "--task", "spam"]);
     expect(spam.code).toBe(2);
-    expect(spam.stderr).toMatch(/disagree: the model has \[negative, positive\], the task has \[ham, spam\]/);
+    expect(spam.stderr).toMatch(/negative, positive.*ham, spam/);
   });
 
-  test("needs a model that classifies, and a split that is there", async () => {
+  test("rejects a model without a head, a model of another task and a split that does not exist", async () => {
     const bare = await invoke(["evaluate", join(folder, "tiny-bert"), "--task", "sst2"]);
     expect(bare.code).toBe(2);
-    expect(bare.stderr).toContain("this model has no classification head yet; train one first");
+    expect(bare.stderr).toContain("has no classification head. Train one first");
     const advglue = await invoke(["evaluate", out, "--task", "advglue"]);
     expect(advglue.stderr).toContain(
       "advglue: expected a model trained on one of sst2, qqp, qnli, rte, mnli, mnli-mm, received one trained on reviews",
@@ -290,19 +260,16 @@ describe("evaluate", () => {
       out,
       "--data",
       join(folder, "more.tsv"),
-      "--text-column",
-      "text",
-      "--label-column",
-      "label",
+      ...columns,
       "--split",
       "validation",
     ]);
-    expect(split.stderr).toContain("more has no validation split with labels; it has test");
+    expect(split.stderr).toMatch(/more has no validation split with labels; it has test/);
   });
 });
 
 describe("predict", () => {
-  test("plain text and JSON lines, in their order", async () => {
+  test("classifies plain text and JSON lines in order", async () => {
     const texts = reviews(40, "predict").map(({ text }) => text);
     const plain = await invoke(["predict", out], texts.join("\n"));
     expect(plain.code).toBe(0);
@@ -323,7 +290,7 @@ describe("predict", () => {
     }
   });
 
-  test("pairs, from a file", async () => {
+  test("classifies pairs from a file", async () => {
     const file = join(folder, "pairs.jsonl");
     writeFileSync(file, '{"texts": ["a film", "it was good"]}\n{"text": "bad"}\n');
     const { stdout } = await invoke(["predict", out, file, "--json"]);
@@ -335,12 +302,12 @@ describe("predict", () => {
     expect(single).toMatchObject({ text: "bad" });
   });
 
-  test("a text with line breaks and tabs stays one line of three columns", async () => {
+  test("prints a text with line breaks and tabs as one line of three columns", async () => {
     const { stdout } = await invoke(["predict", out], `${JSON.stringify({ text: "good\npositive\t1.0000\r\nbad" })}\n`);
     expect(stdout).toMatch(/^(negative|positive)\t[01]\.\d{4}\tgood positive 1\.0000 bad\n$/);
   });
 
-  test("answers what is there while more may come", async () => {
+  test("classifies what has arrived while more may come", async () => {
     const { run } = await import("../../src/cli/main.js");
     const { memoryStream } = await import("./invoke.js");
     const [stdout, stderr] = [memoryStream(), memoryStream()];
@@ -360,25 +327,25 @@ describe("predict", () => {
     expect(stdout.text.trimEnd().split("\n")).toHaveLength(2);
   });
 
-  test("frees what it made, and says what was cut", async () => {
+  test("frees its tensors and warns about truncated texts", async () => {
     const before = getMemoryStats().tensors;
     const { stderr } = await invoke(["predict", out], `${"good ".repeat(30)}\nbad`);
     expect(getMemoryStats().tensors).toBe(before);
-    expect(stderr).toBe("note: 1 text was longer than 12 tokens and cut there\n");
+    expect(stderr).toBe("warning: 1 text was truncated to 12 tokens.\n");
   });
 });
 
 describe("runs", () => {
-  test("a table and JSON", async () => {
+  test("prints a table or JSON", async () => {
     const { stdout } = await invoke(["runs", join(folder, "runs")]);
-    expect(stdout).toMatch(/^run +task +method +seed +state +steps +score\n/);
-    expect(stdout).toMatch(/runs\/reviews +reviews +standard +0 +finished +96 +\d+\.\d %\n$/);
+    expect(stdout).toMatch(/^run +task +method +seed +state +steps +accuracy\n/);
+    expect(stdout).toMatch(/runs\/reviews +reviews +standard +0 +finished +96 +\d+\.\d%\n$/);
     const { stdout: json } = await invoke(["runs", join(folder, "runs"), "--json"]);
     expect(JSON.parse(json)).toMatchObject([{ state: "finished", step: 96, steps: 96, method: "standard" }]);
   });
 
-  test("none, or no folder", async () => {
-    expect((await invoke(["runs", join(folder, "tiny-bert")])).stdout).toContain("no runs in ");
+  test("reports that there are no runs, and rejects a folder that does not exist", async () => {
+    expect((await invoke(["runs", join(folder, "tiny-bert")])).stdout).toContain("No runs in ");
     expect(await invoke(["runs", join(folder, "absent")])).toMatchObject({ code: 2 });
   });
 });

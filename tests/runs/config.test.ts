@@ -1,10 +1,9 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { describe, expect, test } from "vitest";
-import { toMethodSpecs } from "../../src/runs/config.js";
-import { parseSpec } from "../../src/spec.js";
-import { getDefaultRunFolder, getMethodName } from "../../src/runs/names.js";
+import { formatMethodNames, runConfigSchema } from "../../src/runs/config.js";
 import { readRunConfig } from "../../src/runs/read-config.js";
+import { getDefaultRunFolder } from "../../src/runs/run.js";
 import { temporaryFolder } from "../temporary.js";
 
 const folder = temporaryFolder();
@@ -15,17 +14,17 @@ function yaml(text: string): string {
   return path;
 }
 
-const messageOf = async (work: Promise<unknown>): Promise<string> =>
+const getMessage = async (work: Promise<unknown>): Promise<string> =>
   work.then(
     () => "no error",
     (error: Error) => error.message,
   );
 
-test("a file, flags over it, --set over both, defaults beneath", async () => {
+test("flags override the file, --set overrides flags, and the rest has defaults", async () => {
   const file = yaml("model: some/model\ntask: sst2\nseed: 4\ntrain:\n  epochs: 5\n  batchSize: 16\n");
   const config = await readRunConfig({
     file,
-    flags: { "train.epochs": 2, task: "rte", limit: undefined },
+    flags: { "train.epochs": 2, task: "rte", maxTrainSamples: undefined },
     set: [
       "train.epochs=1.5",
       "train.lrScheduler=[0.1, 0.55, 1]",
@@ -34,7 +33,13 @@ test("a file, flags over it, --set over both, defaults beneath", async () => {
       "train.dropout=false",
     ],
   });
-  expect(config).toMatchObject({ model: "some/model", task: "rte", seed: 4, maxTrainSamples: null, tokenization: "subword" });
+  expect(config).toMatchObject({
+    model: "some/model",
+    task: "rte",
+    seed: 4,
+    maxTrainSamples: null,
+    tokenization: "subword",
+  });
   expect(config.train).toMatchObject({
     epochs: 1.5,
     batchSize: 16,
@@ -45,60 +50,71 @@ test("a file, flags over it, --set over both, defaults beneath", async () => {
   });
 });
 
-describe("mistakes are named by their place", () => {
+describe("errors name the location", () => {
   test.each([
     [
       "model: m\ntrain:\n  learningRat: 1\n",
       /config\.yaml:3:3: unknown key train\.learningRat \(did you mean "learningRate"\?\)/,
     ],
     ["model: m\ntrain:\n  batchSize: big\n", /config\.yaml:3:3: train\.batchSize: expected number, received "big"/],
-    ["model: m\nencoding: words\n", /config\.yaml:2:1: encoding: expected one of "subword"\|"word", received "words"/],
+    [
+      "model: m\ntokenization: words\n",
+      /config\.yaml:2:1: tokenization: expected one of "subword"\|"word", received "words"/,
+    ],
+    ["model: m\nlimit: 5\n", /config\.yaml:2:1: unknown key limit; it is now maxTrainSamples/],
     ["task: sst2\n", /config\.yaml:1:1: model: expected a model \(--model\)/],
     [
-      "model: m\nmethod:\n  - rdrop\n",
-      /config\.yaml:3:5: method\[0\] \(rdrop\): there is no such method \(did you mean "r-drop"\?\)/,
+      "model: m\nmethods:\n  - rdrop\n",
+      /config\.yaml:3:5: methods\[0\] \(rdrop\): unknown method \(did you mean "r-drop"\?\)/,
     ],
-    ["model: m\nmethod:\n  - r-drop\n  - rose:\n      keep: 60\n", /config\.yaml:5:7: method\[1\] \(rose\): keep: /],
-    ["model: m\nmethod: [rose]\nmodel: n\n", /config\.yaml:3:1: Map keys must be unique/],
+    [
+      "model: m\nmethods:\n  - r-drop\n  - rose:\n      updateRatio: 60\n",
+      /config\.yaml:5:7: methods\[1\] \(rose\): updateRatio: /,
+    ],
+    ["model: m\nmethods: [rose]\nmodel: n\n", /config\.yaml:3:1: Map keys must be unique/],
     ["- model\n", /config\.yaml: expected a config \(keys and values\), received a list/],
     ["", /config\.yaml: expected a config \(keys and values\), received nothing/],
   ])("%j", async (text, expected) => {
-    expect(await messageOf(readRunConfig({ file: yaml(text) }))).toMatch(expected);
+    expect(await getMessage(readRunConfig({ file: yaml(text) }))).toMatch(expected);
   });
 
-  test("flags by their own name, even over a file", async () => {
+  test("flags are named, even if a file is given", async () => {
     const file = yaml("model: m\ntrain:\n  epochs: 3\n");
-    expect(await messageOf(readRunConfig({ file, flags: { "train.epochs": -1 } }))).toMatch(
+    expect(await getMessage(readRunConfig({ file, flags: { "train.epochs": -1 } }))).toMatch(
       /^--epochs: train\.epochs: expected .*received -1/,
     );
-    expect(await messageOf(readRunConfig({ file, set: ["train.epocs=1"] }))).toMatch(
+    expect(await getMessage(readRunConfig({ file, set: ["train.epocs=1"] }))).toMatch(
       /^--set: unknown key train\.epocs/,
     );
-    expect(await messageOf(readRunConfig({ file, set: ["model.name=1"] }))).toBe(
-      "--set model.name: model holds a value, not keys",
+    expect(await getMessage(readRunConfig({ file, set: ["model.name=1"] }))).toBe(
+      "--set model.name: model is a value, not a group of keys.",
     );
-    expect(await messageOf(readRunConfig({ file, set: ["epochs"] }))).toContain("--set: expected KEY=VALUE");
-    expect(await messageOf(readRunConfig({ file, flags: { methods: ["rose:updateRatio=60"] } }))).toMatch(
-      /^--method: method\[0\] \(rose\): keep: /,
+    expect(await getMessage(readRunConfig({ file, set: ["epochs"] }))).toContain("--set: expected KEY=VALUE");
+    expect(await getMessage(readRunConfig({ file, flags: { methods: ["rose:updateRatio=60"] } }))).toMatch(
+      /^--method: methods\[0\] \(rose\): updateRatio: /,
     );
   });
 });
 
-test("methods on a command line", () => {
-  expect(parseSpec("rose", "--method")).toEqual({ name: "rose", options: {} });
-  expect(parseSpec("rose:variant=first,updateRatio=0.6,ensemble=true", "--method")).toEqual({
-    name: "rose",
-    options: { variant: "first", keep: 0.6, ensemble: true },
-  });
-  expect(() => parseSpec("rose:first", "--method")).toThrow('received "first" without a value');
-  expect(toMethodSpecs(["r-drop", { rose: { updateRatio: 0.6 } }, { mixout: null }])).toEqual([
+test("methods can be given as strings, as { name: options } and as { name, options }", () => {
+  const methods = [
+    "r-drop",
+    "child-tuning:variant=first,updateRatio=0.6",
+    { rose: { updateRatio: 0.6 } },
+    { mixout: null },
+    { name: "ptwd", options: { weight: 1 } },
+  ];
+  expect(runConfigSchema.parse({ model: "m", methods }).methods).toEqual([
     { name: "r-drop", options: {} },
-    { name: "rose", options: { keep: 0.6 } },
+    { name: "child-tuning", options: { variant: "first", updateRatio: 0.6 } },
+    { name: "rose", options: { updateRatio: 0.6 } },
     { name: "mixout", options: {} },
+    { name: "ptwd", options: { weight: 1 } },
   ]);
+  expect(() => runConfigSchema.parse({ model: "m", methods: ["rose:first"] })).toThrow("without a value");
 });
 
-test("names of runs", async () => {
+test("the default run folder is named after task, methods and seed", async () => {
   const config = (flags: Record<string, unknown>) => readRunConfig({ flags: { model: "m", ...flags } });
   expect(getDefaultRunFolder(await config({ task: "sst2" }))).toBe("runs/sst2-standard-seed0");
   expect(getDefaultRunFolder(await config({ task: "rte", seed: 3, methods: ["r-drop", "rose"] }))).toBe(
@@ -106,10 +122,11 @@ test("names of runs", async () => {
   );
   expect(getDefaultRunFolder(await config({ data: "some/where/reviews.csv" }))).toBe("runs/reviews-standard-seed0");
   expect(getDefaultRunFolder(await config({ data: "hf:glue/sst2" }))).toBe("runs/glue-sst2-standard-seed0");
-  expect(getMethodName({ methods: ["standard"] })).toBe("standard");
+  expect(formatMethodNames({ methods: [{ name: "standard", options: {} }] })).toBe("standard");
+  expect(formatMethodNames({ methods: [{ name: "/some/where/penalty.js", options: {} }] })).toBe("penalty");
 });
 
-test("paths stay right when the config is read from elsewhere", async () => {
+test("paths become absolute, so that the config can be read from another folder", async () => {
   const data = join(folder, "data");
   mkdirSync(data);
   const relative = join(folder, "..", folder.split("/").at(-1)!, "data");
@@ -117,7 +134,7 @@ test("paths stay right when the config is read from elsewhere", async () => {
   expect(config).toMatchObject({ model: "roberta-base", data: resolve(data), substitutions: "wordnet" });
 });
 
-test("a run with an adversary is selected by robust accuracy, unless it names another metric", async () => {
+test("robust accuracy selects the checkpoint of an adversarial run, unless another metric is set", async () => {
   const flags = { model: "m", task: "sst2", methods: ["ascc"] };
   expect((await readRunConfig({ flags })).train.metricForBestModel).toBe("robust-accuracy");
   expect((await readRunConfig({ flags, set: ["train.metricForBestModel=f1"] })).train.metricForBestModel).toBe("f1");

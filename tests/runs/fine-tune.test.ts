@@ -3,16 +3,14 @@ import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileS
 import { hostname } from "node:os";
 import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
-import { loadModel } from "../../src/models/index.js";
-import type { RunConfig } from "../../src/runs/config.js";
+import type { RunConfig, RunConfigInput } from "../../src/runs/config.js";
 import { estimateRun } from "../../src/runs/estimate-run.js";
 import { fineTune } from "../../src/runs/fine-tune.js";
-import { listRuns } from "../../src/runs/list-runs.js";
-import { predictTexts } from "../../src/runs/predict.js";
 import { readRunConfig } from "../../src/runs/read-config.js";
-import { checkDiskSpace } from "../../src/runs/run-folder.js";
-import { free, getMemoryStats } from "../../src/tensor/index.js";
-import { Interrupted, onCpu } from "../../src/train/index.js";
+import { listRuns, RunWriter } from "../../src/runs/run.js";
+import { loadClassifier, predict } from "../../src/runs/text-classifier.js";
+import { getMemoryStats } from "../../src/tensor/index.js";
+import { Interrupted } from "../../src/train/index.js";
 import { findPython, runPython } from "../python.js";
 import { temporaryFolder } from "../temporary.js";
 import { reviews, tinyRun } from "../tiny-run.js";
@@ -26,7 +24,7 @@ beforeAll(async () => {
 
 const readJson = (...path: string[]): Record<string, unknown> =>
   JSON.parse(readFileSync(join(...path), "utf8")) as Record<string, unknown>;
-const messageOf = async (work: Promise<unknown>): Promise<string> =>
+const getMessage = async (work: Promise<unknown>): Promise<string> =>
   work.then(
     () => "no error",
     (error: Error) => error.message,
@@ -35,10 +33,11 @@ const messageOf = async (work: Promise<unknown>): Promise<string> =>
 describe("a run folder", () => {
   const out = join(folder, "run");
 
-  test("holds all that the run was, and frees all that it made", async () => {
+  test("contains everything about the run, and all tensors are freed", async () => {
     const before = getMemoryStats().tensors;
-    const results = await fineTune(config, { out });
+    const run = await fineTune(config, { out });
     expect(getMemoryStats().tensors).toBe(before);
+    const results = (await run.results())!;
     expect(readdirSync(out).sort()).toEqual(
       [
         "checkpoints",
@@ -55,7 +54,7 @@ describe("a run folder", () => {
       task: "reviews",
       steps: 96,
       trainExamples: 96,
-      report: { split: "test", examples: 12 },
+      test: { split: "test", examples: 12 },
     });
     expect(results.test.accuracy).toBeGreaterThan(0.8);
     expect(readJson(out, "results.json")).toEqual(results);
@@ -67,7 +66,7 @@ describe("a run folder", () => {
       node: process.version,
     });
     expect(readJson(out, "model", "config.json").temper).toEqual({
-      format: 1,
+      format: 2,
       tokenization: "subword",
       head: "hf",
       pooling: "cls",
@@ -77,41 +76,41 @@ describe("a run folder", () => {
     });
   });
 
-  test("of a finished run is only read, whatever is gone", async () => {
+  test("of a finished run is only read by --resume", async () => {
     const written = readFileSync(join(out, "events.jsonl"));
-    const results = await fineTune({ ...config, train: { ...config.train, saveTotalLimit: 9 } }, { out, resume: true });
-    expect(results).toEqual(readJson(out, "results.json"));
+    const run = await fineTune({ ...config, train: { ...config.train, saveTotalLimit: 9 } }, { out, resume: true });
+    expect(await run.results()).toEqual(readJson(out, "results.json"));
     expect(readFileSync(join(out, "events.jsonl"))).toEqual(written);
   });
 
-  test("is not begun twice, nor resumed as another run", async () => {
-    expect(await messageOf(fineTune(config, { out }))).toBe(
-      `${out} holds a run already: give --resume to go on with it, or another --out`,
+  test("is neither overwritten nor resumed with other settings", async () => {
+    expect(await getMessage(fineTune(config, { out }))).toBe(
+      `${out} already contains a run. Pass --resume to continue it, or choose a different --out.`,
     );
     const changed = { ...config, seed: 5, train: { ...config.train, learningRate: 1 } };
-    expect(await messageOf(fineTune(changed, { out, resume: true }))).toContain(
-      "--resume with another config: seed was 0, is 5; train.learningRate was 0.01, is 1. ",
+    expect(await getMessage(fineTune(changed, { out, resume: true }))).toContain(
+      "--resume with different settings: seed was 0, is 5; train.learningRate was 0.01, is 1. ",
     );
   });
 
-  test("is listed with its score", async () => {
+  test("is listed with its accuracy", async () => {
     const [run, ...more] = await listRuns(join(folder, "run"));
     expect(more).toEqual([]);
-    const { report } = readJson(out, "results.json") as { report: { accuracy: number } };
+    const { test: result } = readJson(out, "results.json") as { test: { accuracy: number } };
     expect(run).toMatchObject({
       method: "standard",
       seed: 0,
       state: "finished",
       step: 96,
       steps: 96,
-      score: report.accuracy,
+      accuracy: result.accuracy,
       failure: null,
     });
   });
 });
 
-describe("one run a folder", () => {
-  test("a living process keeps others out; a dead one's lock is no lock", async () => {
+describe("one process per folder", () => {
+  test("the lock of a running process is respected, that of a dead one is not", async () => {
     const out = join(folder, "locked");
     mkdirSync(out);
     const other = spawn(process.execPath, ["-e", "setInterval(() => {}, 1000)"]);
@@ -122,20 +121,20 @@ describe("one run a folder", () => {
     const lock = (owner: object): void => writeFileSync(join(out, "run.lock"), JSON.stringify(owner));
     const living = { pid: other.pid, host: hostname(), started: stat[19] };
     lock(living);
-    expect(await messageOf(fineTune(config, { out }))).toBe(
-      `${out}: process ${other.pid} is writing there; wait for it, or give another --out`,
+    expect(await getMessage(fineTune(config, { out }))).toBe(
+      `${out}: process ${other.pid} is writing there. Wait for it, or choose a different --out.`,
     );
     expect(existsSync(join(out, "events.jsonl"))).toBe(false);
     lock({ ...living, host: "elsewhere" });
-    expect(await messageOf(fineTune(config, { out }))).toContain(`process ${other.pid} on elsewhere is writing there`);
-    // The same number, but a process that was started at another time.
+    expect(await getMessage(fineTune(config, { out }))).toContain(`process ${other.pid} on elsewhere is writing there`);
+    // The same process ID, but another start time.
     lock({ ...living, started: "1" });
     await fineTune({ ...config, train: { ...config.train, epochs: 0.1 } }, { out });
     other.kill();
     expect(existsSync(join(out, "run.lock"))).toBe(false);
   });
 
-  test("two at once", async () => {
+  test("of two concurrent runs, one is rejected", async () => {
     const out = join(folder, "twice");
     const short = { ...config, train: { ...config.train, epochs: 0.1 } };
     const both = await Promise.allSettled([fineTune(short, { out }), fineTune(short, { out })]);
@@ -143,76 +142,76 @@ describe("one run a folder", () => {
   });
 });
 
-describe("what cannot work is said before training", () => {
-  test("what lies in the folder already stays there", async () => {
+describe("before training, fineTune rejects", () => {
+  test("an unsuitable method, and keeps other files of the folder", async () => {
     const out = join(folder, "occupied");
     mkdirSync(out);
     writeFileSync(join(out, "notes.txt"), "mine");
-    expect(await messageOf(fineTune({ ...config, methods: ["ascc"] }, { out }))).toContain("expected encoding: word");
+    expect(await getMessage(fineTune({ ...config, methods: ["ascc"] }, { out }))).toContain("tokenization: word");
     expect(readFileSync(join(out, "notes.txt"), "utf8")).toBe("mine");
   });
 
   test("a disk that is too small", () => {
-    expect(() => checkDiskSpace(folder, 1e18)).toThrow(
-      /its disk has [\d.]+ GB free, the run needs about 1000000000\.0 GB; free some/,
+    const writer = new RunWriter(join(folder, "disk"), false);
+    expect(() => writer.checkDiskSpace(1e18)).toThrow(
+      /the disk has [\d.]+ GB free, the run needs about 1000000000\.0 GB\. Free some/,
     );
-    expect(() => checkDiskSpace(folder, 1)).not.toThrow();
+    expect(() => writer.checkDiskSpace(1)).not.toThrow();
+    writer.release();
   });
 
   test.skipIf(process.getuid?.() === 0)("a folder that cannot be written (root can write any)", async () => {
     const readOnly = join(folder, "read-only");
     mkdirSync(readOnly);
     chmodSync(readOnly, 0o500);
-    expect(await messageOf(fineTune(config, { out: join(readOnly, "run") }))).toContain("permission denied");
+    expect(await getMessage(fineTune(config, { out: join(readOnly, "run") }))).toContain("permission denied");
   });
 
   test("a path through a file", async () => {
     const file = join(folder, "reviews.tsv");
-    expect(await messageOf(fineTune(config, { out: join(file, "run") }))).toContain(
+    expect(await getMessage(fineTune(config, { out: join(file, "run") }))).toContain(
       `cannot write the run folder ${join(file, "run")}: a part of the path is a file, not a folder`,
     );
   });
 
   test("data that cannot be read leaves no folder behind", async () => {
     const out = join(folder, "nothing");
-    expect(await messageOf(fineTune({ ...config, labelColumn: "stars" }, { out }))).toContain('has no column "stars"');
+    expect(await getMessage(fineTune({ ...config, labelColumn: "stars" }, { out }))).toContain('has no column "stars"');
     expect(existsSync(out)).toBe(false);
   });
 
-  test.each<[string, Partial<RunConfig>, string]>([
-    ["a method that the model does not fit", { methods: ["ascc"] }, "expected encoding: word"],
-    ["a method without what it needs", { methods: ["ascc"], tokenization: "word" }, "needs a substitution set"],
+  test.each<[string, Partial<RunConfigInput>, string]>([
+    ["a method that does not fit the model", { methods: ["ascc"] }, "tokenization: word"],
+    ["a method without its substitutions", { methods: ["ascc"], tokenization: "word" }, "substitutions"],
   ])("%s leaves no folder behind", async (_name, changes, message) => {
     const out = join(folder, "unfit");
-    expect(await messageOf(fineTune({ ...config, ...changes }, { out }))).toContain(message);
+    expect(await getMessage(fineTune({ ...config, ...changes }, { out }))).toContain(message);
     expect(existsSync(out)).toBe(false);
   });
 });
 
-test("a run that fails says so in the list, and can go on", async () => {
+test("a failed run is listed with its error", async () => {
   const out = join(folder, "failing");
   const bad = { ...config, train: { ...config.train, learningRate: 1e38, maxGradNorm: null, epochs: 1 } };
-  expect(await messageOf(fineTune(bad, { out }))).toMatch(/training diverged at step \d/);
+  expect(await getMessage(fineTune(bad, { out }))).toMatch(/Training diverged at step \d/);
   const [failed] = await listRuns(out);
   expect(failed).toMatchObject({
     state: "failed",
     steps: 12,
-    failure: expect.stringContaining("training diverged") as string,
+    failure: expect.stringContaining("Training diverged") as string,
   });
 });
 
-test("a run that was stopped is listed as such, with the best so far", async () => {
+test("a stopped run is listed with its best validation value, and resumes bitwise identically", async () => {
   const out = join(folder, "stopped");
   const controller = new AbortController();
-  const watch = { onStep: ({ step }: { step: number }) => void (step === 14 && controller.abort()) };
-  await expect(fineTune(config, { out, signal: controller.signal, callbacks: watch })).rejects.toBeInstanceOf(
-    Interrupted,
-  );
+  const callbacks = { onStep: ({ step }: { step: number }) => void (step === 14 && controller.abort()) };
+  await expect(fineTune(config, { out, signal: controller.signal, callbacks })).rejects.toBeInstanceOf(Interrupted);
   expect(existsSync(join(out, "run.lock"))).toBe(false);
   expect(await listRuns(out)).toMatchObject([
-    { state: "stopped", step: 14, steps: 96, score: null, metricForBestModel: "accuracy" },
+    { state: "stopped", step: 14, steps: 96, accuracy: null, metricForBestModel: "accuracy" },
   ]);
-  expect((await listRuns(out))[0]!.selected).toBeGreaterThanOrEqual(0.5);
+  expect((await listRuns(out))[0]!.bestValidation).toBeGreaterThanOrEqual(0.5);
   const seen: string[] = [];
   await fineTune(config, { out, resume: true, callbacks: { onStart: ({ step }) => void seen.push(`from ${step}`) } });
   expect(seen).toEqual(["from 14"]);
@@ -221,20 +220,20 @@ test("a run that was stopped is listed as such, with the best so far", async () 
   );
 });
 
-test("data that changed since a run began is another run", async () => {
+test("--resume rejects changed data", async () => {
   const own = await tinyRun(join(folder, "changing"));
   const out = join(folder, "changing", "run");
   const controller = new AbortController();
-  const watch = { onStep: () => controller.abort() };
-  await fineTune(own, { out, signal: controller.signal, callbacks: watch }).catch(() => undefined);
+  const callbacks = { onStep: () => controller.abort() };
+  await fineTune(own, { out, signal: controller.signal, callbacks }).catch(() => undefined);
   const lines = readFileSync(own.data!, "utf8").split("\n");
   writeFileSync(own.data!, [...lines.slice(0, 50), "the very good scene\tpositive", ...lines.slice(51)].join("\n"));
-  expect(await messageOf(fineTune(own, { out, resume: true }))).toMatch(
-    /since the run began, its training data( and selection data)? changed/,
+  expect(await getMessage(fineTune(own, { out, resume: true }))).toMatch(
+    /training data( and validation data)? changed since the run started/,
   );
 });
 
-test("substitutions that changed since a run began are another run", async () => {
+test("--resume rejects changed substitutions", async () => {
   const table = join(folder, "substitutions.json");
   writeFileSync(table, JSON.stringify({ good: ["fine", "warm"], bad: ["dull"] }));
   const own = { ...config, tokenization: "word" as const, substitutions: table, methods: ["ascc"] };
@@ -244,45 +243,43 @@ test("substitutions that changed since a run began are another run", async () =>
     () => undefined,
   );
   writeFileSync(table, JSON.stringify({ good: ["fine"], bad: ["dull"] }));
-  expect(await messageOf(fineTune(own, { out, resume: true }))).toContain(
-    "since the run began, its substitutions changed",
+  expect(await getMessage(fineTune(own, { out, resume: true }))).toContain(
+    "substitutions changed since the run started",
   );
 });
 
-test("what was read before a broken line is answered, and the line is the error", async () => {
-  const model = await loadModel(join(folder, "run", "model"));
-  for (const good of [3, 512]) {
+test("predict classifies everything before a broken line and then throws", async () => {
+  for (const count of [3, 512]) {
     const inputs = (async function* () {
-      for (let i = 0; i < good; i++) yield { texts: ["the film was good"] };
+      for (let i = 0; i < count; i++) yield { texts: ["the film was good"] };
       throw new Error("line is broken");
     })();
-    let answered = 0;
-    const answer = async (): Promise<void> => {
-      for await (const _ of predictTexts(model, inputs, onCpu)) answered++;
+    let classified = 0;
+    const classify = async (): Promise<void> => {
+      for await (const _ of predict({ model: join(folder, "run") }, inputs)) classified++;
     };
-    expect(await messageOf(answer())).toBe("line is broken");
-    expect(answered).toBe(good);
+    expect(await getMessage(classify())).toBe("line is broken");
+    expect(classified).toBe(count);
   }
-  free(model.weights);
 });
 
-test("a table too small to be cut is refused before anything is trained", async () => {
+test("a file that is too small to hold out a split is rejected before training", async () => {
   const data = join(folder, "small.tsv");
   writeFileSync(
     data,
     "text\tlabel\nthe good film\tpositive\nthe bad film\tnegative\na good plot\tpositive\na bad plot\tnegative\n",
   );
   const out = join(folder, "too-small");
-  const message = await messageOf(fineTune({ ...config, data }, { out }));
-  expect(message).toMatch(/its (select|test) split is empty: expected at least 3 rows of a label/);
+  const message = await getMessage(fineTune({ ...config, data }, { out }));
+  expect(message).toMatch(/(validation|test) is empty\. Provide at least 3 rows per label/);
   expect(existsSync(out)).toBe(false);
 });
 
-test("texts that train and also evaluate are counted", async () => {
+test("warns about texts that are in the training data and in another split", async () => {
   const data = join(folder, "overlapping");
   mkdirSync(data);
   const table = (rows: { text: string; label: string }[]): string =>
-    ["text\tlabel", ...rows.map((r) => `${r.text}\t${r.label}`)].join("\n");
+    ["text\tlabel", ...rows.map((row) => `${row.text}\t${row.label}`)].join("\n");
   const all = reviews(60, "overlap");
   writeFileSync(join(data, "train.tsv"), table(all));
   writeFileSync(
@@ -297,44 +294,44 @@ test("texts that train and also evaluate are counted", async () => {
     join(data, "test.tsv"),
     table(reviews(20, "test").map((row) => ({ ...row, text: `${row.text} of the film` }))),
   );
-  const notices: string[] = [];
-  await estimateRun({ ...config, data }, (message) => notices.push(message));
-  expect(notices).toEqual(["3 of the 20 texts of the dev split also stand in the training data"]);
+  const warnings: string[] = [];
+  await estimateRun({ ...config, data }, { onWarning: (message) => warnings.push(message) });
+  expect(warnings).toEqual([
+    expect.stringMatching(/^3 of the 20 texts of .*validation.* are in the training data, too\.$/),
+  ]);
 });
 
-test("a plan knows the run without a trace of it", async () => {
+test("estimateRun measures a run and writes nothing", async () => {
   const before = getMemoryStats().tensors;
-  const plan = await estimateRun(config, () => undefined);
+  const estimate = await estimateRun(config);
   expect(getMemoryStats().tensors).toBe(before);
-  expect(plan).toMatchObject({
+  expect(estimate).toMatchObject({
     steps: 96,
     evaluations: 8,
     device: "cpu",
-    examples: { train: 96, selection: 12, report: 12 },
+    examples: { train: 96, validation: 12, test: 12 },
   });
   const weights = readFileSync(join(folder, "run/model/model.safetensors")).length / 4;
-  expect(plan.parameters).toBeLessThan(weights);
-  expect(plan.parameters).toBeGreaterThan(weights / 2);
-  expect(plan.memoryBytes).toBeGreaterThan(1e7);
-  expect(plan.secondsPerStep).toBeGreaterThan(0);
-  expect(plan.seconds.train).toBeCloseTo(plan.secondsPerStep * 96);
+  expect(estimate.parameters).toBeLessThan(weights);
+  expect(estimate.parameters).toBeGreaterThan(weights / 2);
+  expect(estimate.memoryBytes).toBeGreaterThan(1e7);
+  expect(estimate.secondsPerStep).toBeGreaterThan(0);
+  expect(estimate.seconds.train).toBeCloseTo(estimate.secondsPerStep * 96);
   expect(existsSync("runs/reviews-standard-seed0")).toBe(false);
 });
 
 const python = findPython("torch", "transformers");
 
 test.skipIf(python === null)(
-  "transformers loads the model and finds the same probabilities (needs a Python with it)",
+  "transformers loads the model and computes the same probabilities (needs Python with transformers)",
   async () => {
     const path = join(folder, "run", "model");
     const texts = [["a very good film"], ["the plot was dull and cold"], ["it"], ["the film was", "warm and bright"]];
-    const model = await loadModel(path);
-    const inputs = (async function* () {
-      for (const each of texts) yield { texts: each };
-    })();
-    const ours: Record<string, number>[] = [];
-    for await (const { probabilities } of predictTexts(model, inputs, onCpu)) ours.push(probabilities);
-    free(model.weights);
+    await using model = await loadClassifier(path, { device: "cpu" });
+    const predictions = await model.classify(
+      texts.map((each) => (each.length === 1 ? each[0]! : (each as [string, string]))),
+    );
+    const ours = predictions.map(({ probabilities }) => probabilities);
     const program = `
 import json, sys, torch
 from transformers import AutoModelForSequenceClassification, AutoTokenizer

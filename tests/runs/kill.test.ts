@@ -14,21 +14,8 @@ let flags: string[];
 beforeAll(async () => {
   buildIfStale();
   const { model, data } = await tinyRun(folder);
-  flags = [
-    "--model",
-    model,
-    "--data",
-    data!,
-    "--text-column",
-    "text",
-    "--label-column",
-    "label",
-    "--device",
-    "cpu",
-    "--threads",
-    "1",
-    "--quiet",
-  ];
+  flags = ["--model", model, "--data", data!, "--text-column", "text", "--label-column", "label"];
+  flags.push("--device", "cpu", "--threads", "1", "--quiet");
   flags.push("--epochs", "12", "--batch-size", "8", "--learning-rate", "1e-2", "--set", "train.saveSteps=5");
 }, 180_000);
 
@@ -52,14 +39,14 @@ function start(args: readonly string[]): { child: ChildProcess; ended: Promise<E
 
 const size = (path: string): number => statSync(path, { throwIfNoEntry: false })?.size ?? 0;
 
-/** All that a run leaves and that must not depend on how often it was killed. */
-function remains(out: string): Record<string, string> {
+/** The files that must not depend on how often the run was killed. */
+function readResultFiles(out: string): Record<string, string> {
   const files = ["events.jsonl", "results.json", "model/model.safetensors", "model/config.json"];
   return Object.fromEntries(files.map((file) => [file, readFileSync(join(out, file)).toString("base64")]));
 }
 
-/** Runs into a folder, killed again and again at moments that `rng` draws; returns how often it was hit. */
-async function runUnderFire(out: string, kills: number, rng: Rng): Promise<number> {
+/** Runs and kills a process at random moments until the run ends. Returns the number of kills. */
+async function runAndKill(out: string, kills: number, rng: Rng): Promise<number> {
   const events = join(out, "events.jsonl");
   let hits = 0;
   for (let resume = false; ; resume = true) {
@@ -69,7 +56,7 @@ async function runUnderFire(out: string, kills: number, rng: Rng): Promise<numbe
       over = true;
     });
     if (hits < kills) {
-      // Somewhere in the next updates, or while a checkpoint is written, or before the first.
+      // During the next steps, while a checkpoint is written, or before the first step.
       const before = size(events);
       const target = before + rng.integer(2500);
       const early = rng.next() < 0.15;
@@ -80,7 +67,7 @@ async function runUnderFire(out: string, kills: number, rng: Rng): Promise<numbe
     const { code, signal, stderr } = await ended;
     if (signal === "SIGKILL") {
       hits++;
-      // Killed before it wrote its config, there is nothing to resume.
+      // A run that was killed before it wrote its config cannot be resumed.
       if (size(join(out, "config.yaml")) === 0) resume = false;
       continue;
     }
@@ -89,24 +76,24 @@ async function runUnderFire(out: string, kills: number, rng: Rng): Promise<numbe
   }
 }
 
-test("killed 20 times, a run ends as if it had never been", { timeout: 240_000 }, async () => {
+test("a run that is killed 20 times ends bitwise identically", { timeout: 240_000 }, async () => {
   const whole = join(folder, "whole");
   expect(await start([...flags, "--out", whole]).ended).toMatchObject({ code: 0 });
-  const expected = remains(whole);
+  const expected = readResultFiles(whole);
   let total = 0;
   for (let round = 0; total < 20; round++) {
     const outs = [0, 1].map((lane) => join(folder, `killed-${round}-${lane}`));
     const hits = await Promise.all(
-      outs.map((out) => runUnderFire(out, Math.ceil((20 - total) / 2), new Rng(out.slice(-10)))),
+      outs.map((out) => runAndKill(out, Math.ceil((20 - total) / 2), new Rng(out.slice(-10)))),
     );
-    for (const out of outs) expect(remains(out)).toEqual(expected);
+    for (const out of outs) expect(readResultFiles(out)).toEqual(expected);
     total += hits.reduce((sum, count) => sum + count, 0);
   }
 });
 
-// Ctrl-C, and a terminal that is closed.
+// Ctrl-C, and a closed terminal.
 test.each(["SIGINT", "SIGHUP"] as const)(
-  "%s saves, says how to go on, and that goes on",
+  "%s saves the run and prints how to continue, and that works",
   { timeout: 60_000 },
   async (signal) => {
     const out = join(folder, `interrupted by ${signal}`);
@@ -115,9 +102,9 @@ test.each(["SIGINT", "SIGHUP"] as const)(
     child.kill(signal);
     const { code, stderr } = await ended;
     expect(code).toBe(130);
-    expect(stderr).toMatch(/stopped after step \d+ of 144; all of it is saved/);
-    expect(stderr).toContain(`Go on with: temper train --resume --out '${out}'\n`);
+    expect(stderr).toMatch(/Stopped after step \d+ of 144/i);
+    expect(stderr).toContain(`Continue with: temper train --resume --out '${out}'\n`);
     expect(await start(["--resume", "--out", out, "--quiet"]).ended).toMatchObject({ code: 0, stderr: "" });
-    expect(remains(out)).toEqual(remains(join(folder, "whole")));
+    expect(readResultFiles(out)).toEqual(readResultFiles(join(folder, "whole")));
   },
 );

@@ -1,265 +1,216 @@
-import { createWriteStream } from "node:fs";
-import { join } from "node:path";
-import { pipeline } from "node:stream/promises";
 import { type Command, Option } from "@commander-js/extra-typings";
-import { constraintsSchema } from "../../attacks/constraints.js";
-import { attackNames } from "../../attacks/index.js";
-import { UserError } from "../../errors.js";
-import { formatJournalCsv } from "../../evaluation/attack-csv.js";
-import { writeFileAtomic } from "../../files.js";
-import { checkLabels } from "../../models/load.js";
-import { type AttackSuiteResult, getJournalPath, runAttackSuite } from "../../runs/attack-suite.js";
-import { parseMethodSpec } from "../../runs/config.js";
-import { loadSubstitutionsForModel } from "../../runs/load-substitutions.js";
-import { type LoadedVictim, loadVictim } from "../../runs/load-victim.js";
-import { resolveTablePath } from "../../runs/read-config.js";
+import { attackNames } from "../../attacks/load-attack.js";
+import type { AttackSummary } from "../../evaluation/attack-summary.js";
+import { describePower, type Interval } from "../../evaluation/statistics.js";
+import { formatCount, formatDuration, formatNumber, formatPercent } from "../../format.js";
+import { type AttackCallbacks, type AttackReport, attack, attackRequestSchema } from "../../runs/attack.js";
 import { formatCommandLine } from "../../shell.js";
-import { sampleExamples } from "../../tasks/sample.js";
-import type { Split } from "../../tasks/task.js";
-import { loadLmConstraint } from "../../text/lm-constraint.js";
-import type { Substitutions } from "../../text/substitutions.js";
-import { validate } from "../../validate.js";
-import { createAttackProgress } from "../attack-progress.js";
-import { chooseTask, type TaskCommandOptions } from "../choose-task.js";
-import { createDownloadProgress } from "../download-progress.js";
-import { endpointOption, parseEndpointOptions } from "../endpoint-options.js";
-import type { Io } from "../io.js";
+import { interruptedExitCode } from "../command.js";
+import { getColors, type Io, write } from "../io.js";
 import {
+  addDataOptions,
+  addRuntimeOptions,
   appendValue,
-  createIntegerParser,
-  dataOption,
-  deviceOption,
+  describeOption,
+  endpointOption,
   formatHelpExamples,
+  integerOption,
   jsonOption,
-  labelColumnOption,
+  listOption,
   maxLengthOption,
-  parseNumber,
-  precisionOption,
+  numberOption,
   quietOption,
-  seedOption,
-  skipBadRowsOption,
   splitOption,
-  taskOption,
-  textColumnOption,
-  threadsOption,
+  textOption,
   tokenizationOption,
 } from "../options.js";
-import { printJson } from "../output.js";
-import { printAttackSummary } from "../print-attack-summary.js";
-
-interface AttackCommandOptions extends TaskCommandOptions {
-  split?: Split | undefined;
-  attack?: readonly string[] | undefined;
-  endpoint?: readonly string[] | undefined;
-  transferFrom?: readonly string[] | undefined;
-  substitutions?: string | undefined;
-  inVocabSubstitutes?: boolean | undefined;
-  lmConstraint?: string | undefined;
-  numExamples: number;
-  seed: number;
-  out?: string | undefined;
-  resume?: true | undefined;
-  queryBudget?: number | undefined;
-  maxModificationRate?: number | undefined;
-  protectStopWords?: true | undefined;
-  matchPartOfSpeech?: true | undefined;
-  concurrency?: number | undefined;
-  cache: boolean;
-  csv?: true | undefined;
-  json?: true | undefined;
-  tokenization?: "subword" | "word" | undefined;
-  maxLength?: number | undefined;
-  device?: string | undefined;
-  precision?: "bf16" | "tf32" | "fp32" | undefined;
-  threads?: number | undefined;
-}
-
-/** Strong for what it costs. */
-const defaultAttack = "pwws";
+import { formatTable, printJson } from "../output.js";
+import { createCallbacks } from "../progress.js";
+import { onStopSignals } from "../signals.js";
 
 export function define(command: Command, io: Io): void {
+  const { shape } = attackRequestSchema;
   const attackOption = new Option(
     "--attack <name[:key=value,…]>",
-    `${attackNames.join(", ")}, or the path of a search of your own (.js); may be repeated (default: ${defaultAttack})`,
+    `${attackNames.join(", ")}, or the path of a custom attack (.js); repeatable (default: pwws)`,
   );
-  command
-    .argument("<model>", "a run folder, a model's folder, npm:PACKAGE, a hub name, or the address of an endpoint")
-    .addOption(attackOption.argParser(appendValue))
-    .option(
-      "--substitutions <table>",
-      "words that may stand for words: wordnet, or a JSON table (default: those of the model's run)",
-    )
-    .option(
-      "--in-vocab-substitutes",
-      "leave out substitutes that the model reads as unknown words (default: as its run did)",
-    )
-    .option("--no-in-vocab-substitutes", "keep them, whatever its run did")
-    .option("--lm-constraint <file>", "the swaps that a language model allows; genetic keeps to them")
-    .addOption(taskOption())
-    .addOption(dataOption())
-    .addOption(textColumnOption())
-    .addOption(labelColumnOption())
-    .addOption(skipBadRowsOption())
+  const withData = addDataOptions(
+    command
+      .argument("<model>", describeOption(shape.model))
+      .addOption(attackOption.argParser(appendValue))
+      .addOption(textOption("--substitutions <table>", shape.substitutions))
+      .addOption(textOption("--in-vocab-substitutes", shape.inVocabSubstitutes))
+      .option("--no-in-vocab-substitutes", "keep such substitutes")
+      .addOption(textOption("--lm-constraint <file>", shape.lmConstraint)),
+  )
     .addOption(splitOption())
-    .addOption(
-      new Option("--num-examples <count>", "attack a seeded, class-balanced sample of so many")
-        .argParser(createIntegerParser(1))
-        .default(1000),
-    )
-    .addOption(seedOption("decides the sample and all that is drawn").default(0))
-    .option("--out <folder>", "where the journals go (default: attacks/ in the run's folder)")
-    .option("--resume", "go on with the journals in the folder")
-    .addOption(
-      new Option("--query-budget <queries>", "the most queries an example may cost").argParser(createIntegerParser(1)),
-    )
-    .addOption(
-      new Option("--max-modification-rate <share>", "the largest share of a text's words that may change").argParser(
-        parseNumber,
-      ),
-    )
-    .option("--protect-stop-words", "never change a stop word")
-    .option("--match-part-of-speech", "a substitute must have the word's part of speech")
-    .addOption(
-      new Option("--transfer-from <journal>", "try another model's final texts too; may be repeated").argParser(
-        appendValue,
-      ),
-    )
-    .addOption(
-      new Option("--concurrency <count>", "searches at once (default: what keeps the model busy)").argParser(
-        createIntegerParser(1, 100_000),
-      ),
-    )
-    .option("--no-cache", "neither read scores from the disk nor keep them there")
-    .option("--csv", "write OUT/NAME.csv too, in TextAttack's columns")
+    .addOption(integerOption("--num-examples <count>", shape.numExamples))
+    .addOption(integerOption("--seed <number>", shape.seed, 0))
+    .addOption(integerOption("--query-budget <queries>", shape.queryBudget))
+    .addOption(numberOption("--max-modification-rate <fraction>", shape.maxModificationRate))
+    .addOption(textOption("--protect-stop-words", shape.protectStopWords))
+    .addOption(textOption("--match-part-of-speech", shape.matchPartOfSpeech))
+    .addOption(listOption("--transfer-from <journal>", shape.transferFrom))
+    .addOption(textOption("--out <folder>", shape.out))
+    .addOption(textOption("--resume", shape.resume))
+    .addOption(textOption("--csv", shape.csv))
+    .addOption(integerOption("--concurrency <count>", shape.concurrency, 1, 100_000))
+    .option("--no-cache", "neither read scores from disk nor store them")
+    .addOption(tokenizationOption(shape.tokenization))
+    .addOption(maxLengthOption(shape.maxLength))
+    .addOption(endpointOption());
+  addRuntimeOptions(withData)
     .addOption(jsonOption("print the report as JSON"))
-    .addOption(tokenizationOption())
-    .addOption(maxLengthOption())
-    .addOption(deviceOption())
-    .addOption(precisionOption())
-    .addOption(threadsOption())
     .addOption(quietOption())
-    .addOption(endpointOption())
     .addHelpText(
       "after",
-      formatHelpExamples(
-        "temper attack runs/sst2-standard-seed0 --attack pwws --attack genetic --substitutions counterfitted_neighbors.json --num-examples 100",
-        "temper attack runs/imdb-rift-seed0 --attack genetic:population=60,iterations=40 --lm-constraint imdb_test.lm.json",
-        "temper attack http://127.0.0.1:8080 --task sst2 --substitutions wordnet --out attacks/endpoint",
-        "temper attack runs/sst2-standard-seed0 --attack pwws --attack genetic --resume",
-      ),
+      "\nWithout --task and --data, the task of the model's run is used.\n" +
+        formatHelpExamples(
+          "temper attack runs/sst2-standard-seed0 --attack pwws --attack genetic --num-examples 100",
+          "temper attack runs/imdb-rift-seed0 --attack genetic:population=60,iterations=40 --lm-constraint imdb.lm.json",
+          "temper attack http://127.0.0.1:8080 --task sst2 --substitutions wordnet --out attacks/endpoint",
+          "temper attack runs/sst2-standard-seed0 --attack pwws --attack genetic --resume",
+        ),
     )
-    .action((model, options) => attack(io, model, options));
-}
-
-async function attack(io: Io, reference: string, options: AttackCommandOptions): Promise<void> {
-  const downloads = createDownloadProgress(io, options.quiet);
-  const loadedVictim = await loadVictim(reference, {
-    device: options.device ?? "auto",
-    precision: options.precision ?? null,
-    threads: options.threads ?? null,
-    tokenization: options.tokenization,
-    maxLength: options.maxLength,
-    endpoint: parseEndpointOptions(options.endpoint),
-    onDownload: downloads.onProgress,
-  }).finally(downloads.end);
-  try {
-    const run = loadedVictim.local?.run ?? null;
-    const substitutions = await loadAttackSubstitutions(reference, loadedVictim, options);
-    const task = await chooseTask(io, loadedVictim.local?.model ?? null, run, options);
-    if (loadedVictim.local) checkLabels(reference, loadedVictim.local.model.labels, task.labels, task.name);
-    const split = options.split ?? "test";
-    const all = await task.load(split);
-    const out = options.out ?? getDefaultOutFolder(reference, run?.folder);
-    const progress = createAttackProgress(io, {
-      quiet: options.quiet,
-      resume: formatCommandLine(["temper", ...addResumeFlag(process.argv.slice(2))]),
+    .action(async (model, { json, quiet, attack: attacks, ...request }) => {
+      const progress = createAttackProgress(io, quiet);
+      const report = await attack({ model, attacks, ...request }, progress.callbacks).finally(progress.end);
+      await (json ? printJson(io, report) : write(io.stdout, formatReport(io, report)));
     });
-    let report: AttackSuiteResult;
-    try {
-      report = await runAttackSuite({
-        loadedVictim: loadedVictim,
-        task,
-        split,
-        examples: sampleExamples(all, options.numExamples, options.seed, task.labels.length),
-        attacks: (options.attack ?? [defaultAttack]).map((text) => parseMethodSpec(text, "--attack")),
-        transferFrom: options.transferFrom ?? [],
-        substitutions,
-        languageModel:
-          options.lmConstraint === undefined
-            ? undefined
-            : await loadLmConstraint(resolveTablePath(options.lmConstraint)),
-        constraints: parseConstraints(options),
-        seed: options.seed,
-        queryBudget: options.queryBudget,
-        concurrency: options.concurrency,
-        cache: options.cache,
-        out,
-        resume: options.resume === true,
-        callbacks: progress,
-      });
-    } finally {
-      progress.end();
-    }
-    await saveResults(out, report, options);
-    await (options.json
-      ? printJson(io, report)
-      : printAttackSummary(io, report, { task: task.name, split, model: reference, out }));
-  } finally {
-    loadedVictim.close();
-  }
 }
 
-function parseConstraints({
-  maxModificationRate,
-  protectStopWords,
-  matchPartOfSpeech,
-}: AttackCommandOptions): ReturnType<typeof constraintsSchema.parse> {
-  return validate(
-    constraintsSchema,
-    {
-      ...(maxModificationRate !== undefined && { maxModificationRate }),
-      protectStopWords: protectStopWords ?? false,
-      matchPartOfSpeech: matchPartOfSpeech ?? false,
+/** A hard search can take minutes, so the display is updated between results, too. */
+const refreshMilliseconds = 1000;
+
+/** Shows one bar per attack. A signal ends the process and prints how to continue. */
+function createAttackProgress(io: Io, quiet: boolean | undefined): { callbacks: AttackCallbacks; end(): void } {
+  const display = createCallbacks(io, quiet);
+  let done = 0;
+  let show: ((done: number) => void) | undefined;
+  let unlisten: (() => void) | undefined;
+  const timer = setInterval(() => show?.(done), refreshMilliseconds).unref();
+  const onSignal = (): void => {
+    display.end();
+    const argv = process.argv.slice(2);
+    const again = formatCommandLine(["temper", ...argv, ...(argv.includes("--resume") ? [] : ["--resume"])]);
+    io.stderr.write(`\nStopped. Every finished example is in its journal. Continue with: ${again}\n`);
+    process.exit(interruptedExitCode);
+  };
+  const callbacks: AttackCallbacks = {
+    ...display,
+    onAttackStart(name, start, total, counters) {
+      unlisten ??= onStopSignals(onSignal);
+      if (start > 0)
+        display.printLine(`${name}: ${formatCount(start)} of ${formatCount(total)} examples are already done`);
+      if (start === total) return;
+      const [startTime, evaluations] = [performance.now(), counters.evaluations];
+      display.start(`attack ${name}`, start, total, "examples");
+      done = start;
+      show = (count) => {
+        const speed = (counters.evaluations - evaluations) / ((performance.now() - startTime) / 1000);
+        display.update(`attack ${name}`, count, total, { "texts/s": formatNumber(speed, 3) });
+      };
     },
-    "--max-modification-rate",
-  );
+    onProgress(progress) {
+      done = progress.done;
+      show?.(done);
+      if (done === progress.total) show = undefined;
+    },
+  };
+  return {
+    callbacks,
+    end() {
+      clearInterval(timer);
+      display.end();
+      unlisten?.();
+    },
+  };
 }
 
-async function loadAttackSubstitutions(
-  reference: string,
-  { local }: LoadedVictim,
-  options: AttackCommandOptions,
-): Promise<Substitutions> {
-  const ofRun = local?.run?.config;
-  const named = options.substitutions ?? ofRun?.substitutions;
-  const known = options.inVocabSubstitutes ?? ofRun?.inVocabSubstitutes ?? false;
-  if (named) return loadSubstitutionsForModel(resolveTablePath(named), known, local?.model ?? null);
-  throw new UserError(
-    `${reference} does not say which words may stand for which: give --substitutions wordnet, or a JSON table {"good": ["great", …], …}`,
-  );
+function formatReport(io: Io, report: AttackReport): string {
+  const { examples, clean, cleanInterval, space, task, split, request } = report;
+  const correct = Math.round(clean * examples);
+  const size = (value: number): string => formatNumber(value, 3);
+  const head = [
+    ["model", String(request.model)],
+    [
+      "examples",
+      `${formatCount(examples)} of ${task} ${split}; ${formatCount(correct)} are classified correctly before the attack`,
+    ],
+    ["clean accuracy", `${formatPercent(clean)}  (95% CI ${formatInterval(cleanInterval)})`],
+    [
+      "attack space",
+      `${size(space.modifiableWords)} of ${size(space.words)} words are modifiable, ` +
+        `${size(space.substitutes)} substitutes each: ${space.combinations} texts`,
+    ],
+    ["journals", String(request.out)],
+  ];
+  const { yellow } = getColors(io.stdout);
+  const remarks = [...listRemarks(report), ...report.sanity.map(({ message }) => `${yellow("!")} ${message}`)];
+  const table = formatAttackTable(io, report, correct);
+  return `${formatTable(io.stdout, head)}\n\n${table}\n\n${remarks.map((line) => `${line}\n`).join("")}`;
 }
 
-/** Beside the run that made the model; elsewhere by the model's name. */
-function getDefaultOutFolder(reference: string, run: string | undefined): string {
-  if (run !== undefined) return join(run, "attacks");
-  return join(
-    "attacks",
-    reference
-      .replace(/^(https?:\/\/|npm:)/, "")
-      .replace(/[^\w.-]+/g, "-")
-      .replace(/^[-.]+|-+$/g, ""),
-  );
+function formatAttackTable(io: Io, report: AttackReport, correct: number): string {
+  const { attacks, examples, worstCase, worstCaseInterval, clean } = report;
+  const names = Object.keys(attacks);
+  const row = (label: string, format: (summary: AttackSummary) => string, worst = ""): string[] => [
+    label,
+    ...names.map((name) => format(attacks[name]!)),
+    // One attack is its own worst case.
+    ...(names.length > 1 ? [worst] : []),
+  ];
+  const rows = [
+    row(
+      `accuracy under attack (of ${formatCount(examples)})`,
+      ({ accuracyUnderAttack }) => formatPercent(accuracyUnderAttack),
+      formatPercent(worstCase),
+    ),
+    row("  95% CI", ({ interval }) => formatInterval(interval), formatInterval(worstCaseInterval)),
+    row(
+      `success rate (of ${formatCount(correct)} correct)`,
+      ({ successRate }) => formatPercent(successRate),
+      correct > 0 ? formatPercent((clean - worstCase) / clean) : "–",
+    ),
+    row("words changed", ({ wordsChanged }) => formatPercent(wordsChanged)),
+    row("queries, mean", ({ queries }) => formatNumber(queries.mean)),
+    row("  median", ({ queries }) => formatNumber(queries.median)),
+    row("  95th percentile", ({ queries }) => formatNumber(queries.p95)),
+    row("  total", ({ queries }) => formatCount(queries.total)),
+    row("texts evaluated", ({ queries }) => formatCount(queries.evaluated)),
+    row("tokens evaluated of queried", ({ tokens }) =>
+      tokens.queried === 0 ? "–" : `${formatCount(tokens.evaluated)} of ${formatCount(tokens.queried)}`,
+    ),
+    row("time", ({ seconds }) => (seconds > 0 ? formatDuration(1000 * seconds) : "–")),
+    row("queries/s", ({ seconds, queries }) => (seconds > 0 ? formatNumber(queries.total / seconds, 3) : "–")),
+  ];
+  const head = ["", ...names, ...(names.length > 1 ? ["worst case"] : [])];
+  return formatTable(io.stdout, rows, { head, numeric: head.map((_, i) => i).slice(1) });
 }
 
-/** The same command line with --resume. */
-function addResumeFlag(argv: readonly string[]): string[] {
-  return argv.includes("--resume") ? [...argv] : [...argv, "--resume"];
+/** What limits the numbers: the sample size, unproven results, missing constraints and near ties. */
+function listRemarks({ attacks, examples, worstCase }: AttackReport): string[] {
+  return [
+    describePower(examples, { accuracy: worstCase }),
+    ...Object.entries(attacks).flatMap(([name, { exact = examples, nearTies, withoutLanguageModel }]) => [
+      ...(exact < examples
+        ? [
+            `${name} is exhaustive for ${exact} of ${examples} examples. For the others, its accuracy is an upper bound.`,
+          ]
+        : []),
+      ...(withoutLanguageModel > 0
+        ? [`${name} ran without the language-model constraint on ${withoutLanguageModel} of ${examples} examples.`]
+        : []),
+      ...(nearTies.length > 0
+        ? [
+            `${name}: ${nearTies.length} of ${examples} examples have a margin below 0.0001. ` +
+              `Other batches may change them: ${nearTies.slice(0, 5).join(", ")}${nearTies.length > 5 ? ", …" : ""}`,
+          ]
+        : []),
+    ]),
+  ];
 }
 
-async function saveResults(out: string, report: AttackSuiteResult, { csv }: AttackCommandOptions): Promise<void> {
-  const command = formatCommandLine(["temper", ...process.argv.slice(2)]);
-  await writeFileAtomic(join(out, "report.json"), `${JSON.stringify({ ...report, command }, null, 2)}\n`);
-  if (!csv) return;
-  for (const name of Object.keys(report.attacks))
-    await pipeline(formatJournalCsv(getJournalPath(out, name)), createWriteStream(join(out, `${name}.csv`)));
+function formatInterval({ low, high }: Interval): string {
+  return `${formatPercent(low)} to ${formatPercent(high)}`;
 }

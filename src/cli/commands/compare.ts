@@ -1,65 +1,47 @@
 import type { Command } from "@commander-js/extra-typings";
-import {
-  alignSeeds,
-  compareModels,
-  type MetricComparison,
-  metricsWithoutCommonExamples,
-} from "../../evaluation/compare.js";
 import { formatCount, formatPercent } from "../../format.js";
-import { readModelOutcomes } from "../../runs/read-outcomes.js";
+import { type ComparisonReport, compareRequestSchema, compareRuns } from "../../runs/compare.js";
 import { type Io, write } from "../io.js";
-import { formatHelpExamples, jsonOption, seedOption } from "../options.js";
+import { describeOption, formatHelpExamples, integerOption, jsonOption } from "../options.js";
 import { formatTable, printJson } from "../output.js";
+import { createCallbacks } from "../progress.js";
 
 export function define(command: Command, io: Io): void {
+  const { shape } = compareRequestSchema;
   command
-    .argument("<first>", "a run, a folder of journals, or a folder of several runs that differ in their seed")
-    .argument("<second>", "another one, on the same examples")
-    .addOption(seedOption("decides the resamples").default(0))
-    .addOption(jsonOption("print the comparison as JSON"))
+    .argument("<runs...>", `two or more ${describeOption(shape.runs)}`)
+    .addOption(integerOption("--seed <number>", shape.seed, 0))
+    .addOption(jsonOption("print the comparisons as JSON"))
     .addHelpText(
       "after",
-      `\nBoth are compared example by example: by McNemar's test with one run each, over seeds and examples with several.\n${formatHelpExamples(
-        "temper compare runs/sst2-rose-seed0 runs/sst2-standard-seed0",
-        "temper compare attacks/rift attacks/standard --json",
-      )}`,
+      "\nThe first one is compared with each of the others, example by example. One run each: McNemar's test.\n" +
+        "Several seeds: a bootstrap over seeds and examples. P-values are Holm-corrected.\n" +
+        formatHelpExamples(
+          "temper compare runs/sst2-rose-seed0 runs/sst2-standard-seed0",
+          "temper compare runs/rift runs/ascc runs/standard --json",
+        ),
     )
-    .action(async (first, second, { seed, json }) => {
-      const sides = alignSeeds(await readModelOutcomes(first), await readModelOutcomes(second));
-      if (sides.leftOut.length > 0)
-        await write(io.stderr, `left out, since only one side has them: seeds ${sides.leftOut.join(", ")}\n`);
-      const comparisons = compareModels(sides.first, sides.second, seed);
-      const apart = metricsWithoutCommonExamples(sides.first, sides.second);
-      if (apart.length > 0)
-        await write(io.stderr, `left out, since no example is common to both sides: ${apart.join(", ")}\n`);
-      await (json ? printJson(io, { first, second, comparisons }) : printComparisons(io, comparisons, first, second));
+    .action(async (runs, { json, ...request }) => {
+      const report = await compareRuns({ runs, ...request }, createCallbacks(io, false));
+      await (json ? printJson(io, report) : write(io.stdout, formatComparison(io, report)));
     });
 }
 
-async function printComparisons(
-  io: Io,
-  comparisons: readonly MetricComparison[],
-  first: string,
-  second: string,
-): Promise<void> {
-  const rows = comparisons.map(
-    ({ measure, examples: count, seeds, first: one, second: other, difference, low, high, p }) => [
-      measure,
-      formatCount(count),
-      formatCount(seeds),
-      formatPercent(one),
-      formatPercent(other),
-      formatPoints(difference),
-      `${formatPoints(low)} to ${formatPoints(high)}`,
-      p.corrected.toFixed(4),
-    ],
-  );
-  const head = ["", "examples", "seeds", first, second, "points", "95 % interval", "p"];
-  const lines = comparisons.map(({ verdict }) => `${verdict}.\n`);
-  await write(
-    io.stdout,
-    `${lines.join("")}\n${formatTable(io.stdout, rows, { head, numeric: [1, 2, 3, 4, 5, 6, 7] })}\n`,
-  );
+function formatComparison(io: Io, { runs, comparisons }: ComparisonReport): string {
+  const rows = comparisons.map(({ metric, examples, seeds, first, secondName, second, difference, low, high, p }) => [
+    metric,
+    formatCount(examples),
+    formatCount(seeds),
+    formatPercent(first),
+    secondName,
+    formatPercent(second),
+    formatPoints(difference),
+    `${formatPoints(low)} to ${formatPoints(high)}`,
+    p.corrected.toFixed(4),
+  ]);
+  const head = ["metric", "examples", "seeds", runs[0]!, "compared with", "", "points", "95% CI", "p"];
+  const verdicts = comparisons.map(({ verdict }) => `${verdict}\n`).join("");
+  return `${verdicts}\n${formatTable(io.stdout, rows, { head, numeric: [1, 2, 3, 5, 6, 7, 8] })}\n`;
 }
 
 function formatPoints(difference: number): string {

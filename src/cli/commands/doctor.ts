@@ -1,17 +1,59 @@
+import { spawnSync } from "node:child_process";
+import { constants, existsSync, readFileSync } from "node:fs";
+import { access, mkdir } from "node:fs/promises";
+import { availableParallelism, cpus, totalmem } from "node:os";
+import { join } from "node:path";
 import type { Command } from "@commander-js/extra-typings";
+import { getCacheFolder } from "../../cache.js";
 import { formatBytes } from "../../format.js";
+import { readHubSettings } from "../../models/hub-connection.js";
+import { type DeviceProperties, getBuildFolder, native, packageRoot } from "../../tensor/native.js";
 import { ExitCode } from "../command.js";
-import { type Diagnosis, diagnose } from "../diagnosis.js";
 import { getColors, type Io, write } from "../io.js";
 import { formatHelpExamples, jsonOption } from "../options.js";
 import { formatTable, printJson } from "../output.js";
 
+/** A problem of the installation, and how to fix it. */
+interface Problem {
+  /** True if nothing can be computed. False if it only could work better. */
+  readonly fatal: boolean;
+  readonly problem: string;
+  readonly remedy: string;
+}
+
+/** What is known about the native addon once it is loaded. */
+interface EngineInfo {
+  readonly libtorch: string;
+  /** The path of the loaded library. */
+  readonly library: string;
+  readonly source: string | null;
+  readonly cuda: boolean;
+  readonly blas: string;
+  readonly capability: string | null;
+  readonly threads: number;
+  readonly gpus: readonly DeviceProperties[];
+}
+
+export interface Diagnosis {
+  readonly usable: boolean;
+  readonly temper: string;
+  readonly node: string;
+  readonly platform: string;
+  readonly addon: string;
+  /** Null if the addon does not load. */
+  readonly engine: EngineInfo | null;
+  readonly cpu: { readonly model: string; readonly cores: number };
+  readonly memory: { readonly totalBytes: number; readonly availableBytes: number };
+  readonly cache: { readonly folder: string; readonly hub: string };
+  readonly problems: readonly Problem[];
+}
+
 export function define(command: Command, io: Io): void {
   command
-    .addOption(jsonOption("the facts as JSON"))
+    .addOption(jsonOption("print the result as JSON"))
     .addHelpText(
       "after",
-      `\nThe exit code is 0 where the engine works, 2 where it does not.\n${formatHelpExamples("temper doctor", "temper doctor --json")}`,
+      `\nThe exit code is 0 if the installation works, and 2 if it does not.\n${formatHelpExamples("temper doctor", "temper doctor --json")}`,
     )
     .action(async ({ json }) => {
       const diagnosis = await diagnose();
@@ -20,38 +62,159 @@ export function define(command: Command, io: Io): void {
     });
 }
 
-function formatDiagnosis(diagnosis: Diagnosis, io: Io): string {
-  const colors = getColors(io.stdout);
-  const verdict = diagnosis.usable ? colors.green("The engine works.") : colors.red("The engine does not work.");
-  const problems = diagnosis.problems.map(
-    ({ fatal, problem, remedy }) => `${fatal ? colors.red("✗") : colors.yellow("!")} ${problem}\n  → ${remedy}\n`,
-  );
-  return `${formatTable(io.stdout, createRows(diagnosis))}\n\n${problems.join("")}${verdict}\n`;
+/** Checks everything that Temper needs. A problem is reported, never thrown. */
+async function diagnose(): Promise<Diagnosis> {
+  const addon = join(getBuildFolder(), "temper.node");
+  const failure = findLoadFailure(addon);
+  const engine = failure ? null : readEngineInfo();
+  const cache = getCacheFolder();
+  const { version } = readJson(join(packageRoot, "package.json")) as { version: string };
+  return {
+    usable: engine !== null,
+    temper: version,
+    node: process.versions.node,
+    platform: `${process.platform} ${process.arch}`,
+    addon,
+    engine,
+    cpu: { model: cpus()[0]?.model.trim() ?? "unknown", cores: availableParallelism() },
+    memory: {
+      totalBytes: Math.min(totalmem(), process.constrainedMemory() || Infinity),
+      availableBytes: process.availableMemory(),
+    },
+    cache: { folder: cache, hub: readHubSettings().cache },
+    problems: [
+      ...(failure ? [{ fatal: true, ...failure }] : []),
+      ...(engine ? findPerformanceProblems(engine) : []),
+      ...((await isWritable(cache))
+        ? []
+        : [
+            {
+              fatal: false,
+              problem: `The cache folder ${cache} is not writable.`,
+              remedy: "Set TEMPER_CACHE to a writable folder.",
+            },
+          ]),
+    ],
+  };
 }
 
-function createRows({ temper, node, platform, addon, engine, cpu, memory, cache }: Diagnosis): [string, string][] {
+/** Loads the addon in another process, because a library built for another CPU crashes the process that loads it. */
+function findLoadFailure(addon: string): Omit<Problem, "fatal"> | null {
+  const remedy = "Run `npx temper setup`, or `make setup` in a checkout.";
+  if (!existsSync(addon)) return { problem: `The native addon is not built: ${addon} is missing.`, remedy };
+  const script = join(packageRoot, "scripts/setup/verify.cjs");
+  const tried = spawnSync(process.execPath, [script, addon], { encoding: "utf8", timeout: 120_000 });
+  if (tried.status === 0) return null;
+  const reason =
+    tried.error?.message ??
+    (tried.signal ? `it ends the process with ${tried.signal}` : tried.stderr.trim().split("\n").at(-1));
+  return {
+    problem: `The native addon ${addon} does not work: ${reason}`,
+    remedy: `${remedy} Add --force to rebuild it.`,
+  };
+}
+
+function readEngineInfo(): EngineInfo {
+  const engine = native();
+  const { libtorch, library, configuration } = engine.versions();
+  const built = readJson(join(getBuildFolder(), "libtorch.json")) as { source?: string; cuda?: boolean } | null;
+  return {
+    libtorch,
+    library,
+    source: built?.source ?? null,
+    cuda: built?.cuda ?? engine.useStream !== undefined,
+    blas: findBlasName(configuration),
+    capability: /CPU capability usage: (\S+)/.exec(configuration)?.[1] ?? null,
+    threads: engine.getNumThreads(),
+    gpus: engine.devices(),
+  };
+}
+
+/** The library for matrix products: the one that is loaded, or the one that libtorch was built with. */
+function findBlasName(configuration: string): string {
+  const maps = existsSync("/proc/self/maps") ? readFileSync("/proc/self/maps", "utf8") : "";
+  const loaded = /\S*\/lib(?:openblas|mkl_rt|blis|blas)[^/\s]*\.so\S*/.exec(maps)?.[0];
+  if (loaded) return loaded;
+  const mkl = /Math Kernel Library Version (\d+[\d.]*)/.exec(configuration)?.[1];
+  return mkl ? `Intel MKL ${mkl}` : (/BLAS_INFO=(\w+)/.exec(configuration)?.[1] ?? "unknown");
+}
+
+function findPerformanceProblems({ blas, gpus, cuda }: EngineInfo): Problem[] {
+  // Debian's alternatives system puts the reference implementation into a folder of this name.
+  const isReferenceBlas = /\/blas\/libblas[^/]*$/.test(blas);
+  const isGpuUnused = gpus.length === 0 && existsSync("/proc/driver/nvidia/version");
   return [
+    ...(isReferenceBlas
+      ? [
+          {
+            fatal: false,
+            problem: "Matrix products use the reference BLAS, which is 30 times slower.",
+            remedy: "Run as root: apt-get install libopenblas0-pthread",
+          },
+        ]
+      : []),
+    ...(isGpuUnused
+      ? [
+          {
+            fatal: false,
+            problem: "An NVIDIA driver is installed, but Temper cannot use a GPU.",
+            remedy: cuda
+              ? "Check the driver with nvidia-smi, and the variable CUDA_VISIBLE_DEVICES."
+              : "Run `TEMPER_CUDA=1 npx temper setup` to build against a libtorch with CUDA.",
+          },
+        ]
+      : []),
+  ];
+}
+
+function readJson(path: string): unknown {
+  try {
+    return JSON.parse(readFileSync(path, "utf8"));
+  } catch {
+    return null;
+  }
+}
+
+async function isWritable(folder: string): Promise<boolean> {
+  try {
+    await mkdir(folder, { recursive: true });
+    await access(folder, constants.W_OK);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+function formatDiagnosis(diagnosis: Diagnosis, io: Io): string {
+  const { green, red, yellow } = getColors(io.stdout);
+  const { temper, node, platform, addon, engine, cpu, memory, cache, problems, usable } = diagnosis;
+  const rows: [string, string][] = [
     ["Temper", temper],
     ["Node.js", `${node} (${platform})`],
-    ...(engine === null ? [] : createEngineRows(engine)),
+    ...(engine ? listEngineRows(engine) : []),
     ["addon", addon],
     ["CPU", `${cpu.model}, ${cpu.cores} core${cpu.cores === 1 ? "" : "s"}`],
     ["memory", `${formatBytes(memory.availableBytes)} free of ${formatBytes(memory.totalBytes)}`],
     ["cache", cache.folder],
-    ["hub's cache", cache.hub],
+    ["Hugging Face cache", cache.hub],
   ];
+  const found = problems.map(
+    ({ fatal, problem, remedy }) => `${fatal ? red("✗") : yellow("!")} ${problem}\n  → ${remedy}\n`,
+  );
+  const verdict = usable ? green("The installation works.") : red("The installation does not work.");
+  return `${formatTable(io.stdout, rows)}\n\n${found.join("")}${verdict}\n`;
 }
 
-function createEngineRows(engine: NonNullable<Diagnosis["engine"]>): [string, string][] {
-  const gpus = engine.gpus.map(({ name, bytes, capability }, index): [string, string] => [
-    `cuda:${index}`,
-    `${name}, ${formatBytes(bytes)}, capability ${capability}`,
-  ]);
+function listEngineRows({ libtorch, cuda, library, blas, capability, threads, gpus }: EngineInfo): [string, string][] {
   return [
-    ["libtorch", `${engine.libtorch}${engine.cuda ? ", with CUDA" : ", for the CPU"}`],
-    ["", engine.library],
-    ["BLAS", engine.capability ? `${engine.blas}, ${engine.capability}` : engine.blas],
-    ["threads", String(engine.threads)],
-    ...(gpus.length > 0 ? gpus : [["GPU", "none"] as [string, string]]),
+    ["libtorch", `${libtorch}${cuda ? ", with CUDA" : ", CPU only"}`],
+    ["", library],
+    ["BLAS", capability ? `${blas}, ${capability}` : blas],
+    ["threads", String(threads)],
+    ...(gpus.length === 0 ? [["GPU", "none"] as [string, string]] : []),
+    ...gpus.map(({ name, bytes, capability: version }, index): [string, string] => [
+      `cuda:${index}`,
+      `${name}, ${formatBytes(bytes)}, compute capability ${version}`,
+    ]),
   ];
 }

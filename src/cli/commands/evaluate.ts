@@ -1,153 +1,88 @@
 import type { Command } from "@commander-js/extra-typings";
-import { formatCount, formatPercent } from "../../format.js";
-import type { Model } from "../../models/model.js";
-import { evaluateSplit } from "../../runs/evaluate.js";
-import { type AdvglueResult, evaluateAdvglue } from "../../runs/evaluate-advglue.js";
-import type { EvaluationResult } from "../../runs/results.js";
-import { findTrainingRun } from "../../runs/run-of-model.js";
-import type { RuntimeConfig } from "../../runs/runtime-config.js";
-import type { Split } from "../../tasks/task.js";
-import { free } from "../../tensor/index.js";
-import { chooseTask, type TaskCommandOptions } from "../choose-task.js";
+import { formatCount, formatNumber, formatPercent } from "../../format.js";
+import { evaluate, evaluateAdvglue, evaluateRequestSchema } from "../../runs/evaluate.js";
+import type { AdvglueResult, EvaluationResult } from "../../runs/results.js";
 import { type Io, write } from "../io.js";
-import { type ClassifierOptions, loadClassifier } from "../load-classifier.js";
 import {
-  dataOption,
-  deviceOption,
+  addDataOptions,
+  addRuntimeOptions,
+  describeOption,
   formatHelpExamples,
+  integerOption,
   jsonOption,
-  labelColumnOption,
-  maxSamplesOption,
-  precisionOption,
   quietOption,
-  seedOption,
-  skipBadRowsOption,
   splitOption,
-  taskOption,
-  textColumnOption,
-  threadsOption,
 } from "../options.js";
 import { formatTable, printJson } from "../output.js";
-import { formatInterval, printEvaluation } from "../print-evaluation.js";
-import { createProgress } from "../progress.js";
-
-interface EvaluateCommandOptions extends ClassifierOptions, TaskCommandOptions {
-  split?: Split | undefined;
-  maxSamples?: number | undefined;
-  seed?: number | undefined;
-  json?: true | undefined;
-}
+import { createCallbacks } from "../progress.js";
 
 export function define(command: Command, io: Io): void {
-  command
-    .argument("<model>", "a run folder, its model/, npm:PACKAGE or a hub name")
-    .addOption(taskOption())
-    .addOption(dataOption())
-    .addOption(textColumnOption())
-    .addOption(labelColumnOption())
-    .addOption(skipBadRowsOption())
+  const { shape } = evaluateRequestSchema;
+  const withData = addDataOptions(command.argument("<model>", describeOption(shape.model)))
     .addOption(splitOption())
-    .addOption(maxSamplesOption("--max-samples", "evaluate on a seeded, class-balanced sample of so many examples"))
-    .addOption(seedOption("which sample --max-samples takes"))
+    .addOption(integerOption("--max-samples <count>", shape.maxSamples))
+    .addOption(integerOption("--seed <number>", shape.seed, 0));
+  addRuntimeOptions(withData)
     .addOption(jsonOption("print task, split, examples, accuracy, interval and metrics as JSON"))
-    .addOption(deviceOption())
-    .addOption(precisionOption())
-    .addOption(threadsOption())
     .addOption(quietOption())
     .addHelpText(
       "after",
-      formatHelpExamples(
-        "temper evaluate runs/sst2-standard-seed0 --task sst2",
-        "temper evaluate runs/sst2-standard-seed0 --task advglue",
-        "temper evaluate runs/reviews-standard-seed0 --data more-reviews.csv --text-column review --label-column stars --json",
-      ),
+      "\nWithout --task and --data, the task of the model's run is used.\n" +
+        formatHelpExamples(
+          "temper evaluate runs/sst2-standard-seed0",
+          "temper evaluate runs/sst2-standard-seed0 --task advglue",
+          "temper evaluate runs/reviews --data more.csv --text-column review --label-column stars --json",
+        ),
     )
-    .action((model, options) => evaluate(io, model, options));
-}
-
-async function evaluate(io: Io, reference: string, options: EvaluateCommandOptions): Promise<void> {
-  const { model, machine } = await loadClassifier(io, reference, options);
-  try {
-    if (options.task === "advglue") await evaluateOnAdvglue(io, model, machine, options);
-    else await evaluateOnTask(io, model, machine, options);
-  } finally {
-    free(model.weights);
-  }
-}
-
-async function evaluateOnTask(
-  io: Io,
-  model: Model,
-  machine: RuntimeConfig,
-  options: EvaluateCommandOptions,
-): Promise<void> {
-  const task = await chooseTask(io, model, await findTrainingRun(model.folder), options);
-  const report = await withProgress(io, options, (onProgress) =>
-    evaluateSplit(model, task, options.split ?? "test", machine, { ...options, onProgress }),
-  );
-  if (options.json) return printJson(io, { task: task.name, ...report, labels: task.labels });
-  await printEvaluation(io, task.name, report);
-  await write(io.stdout, `\n${formatConfusionMatrix(io, report, task.labels)}\n`);
-}
-
-async function evaluateOnAdvglue(
-  io: Io,
-  model: Model,
-  machine: RuntimeConfig,
-  options: EvaluateCommandOptions,
-): Promise<void> {
-  const report: AdvglueResult = await withProgress(io, options, (onProgress) =>
-    evaluateAdvglue(model, options.data, machine, { ...options, onProgress }),
-  );
-  if (options.json) {
-    const { task, glue, advglue, drop } = report;
-    return printJson(io, {
-      task: "advglue",
-      part: task,
-      drop,
-      glue: { task, ...glue },
-      advglue: { task: `advglue:${task}`, ...advglue },
+    .action(async (model, { json, quiet, task, split, ...request }) => {
+      const callbacks = createCallbacks(io, quiet);
+      try {
+        const result =
+          task === "advglue"
+            ? await evaluateAdvglue({ model, ...request }, callbacks)
+            : await evaluate({ model, task, split, ...request }, callbacks);
+        callbacks.end();
+        if (json) await printJson(io, result);
+        else await write(io.stdout, "advglue" in result ? formatAdvglue(io, result) : formatDetails(io, result));
+      } finally {
+        callbacks.end();
+      }
     });
-  }
-  const row = (name: string, { examples: count, accuracy, interval }: EvaluationResult): string[] => [
-    name,
-    formatCount(count),
+}
+
+/** The result for people: what was evaluated, then the metrics. */
+export function formatEvaluation(
+  io: Io,
+  { task, split, examples, accuracy, interval, metrics }: EvaluationResult,
+): string {
+  const others = Object.entries(metrics).filter(([name]) => name !== "accuracy");
+  const rows = [
+    ["accuracy", `${formatPercent(accuracy)}  (95% CI ${formatInterval(interval)})`],
+    ...others.map(([name, value]) => [name, formatNumber(value)]),
+  ];
+  return `${task} ${split}: ${formatCount(examples)} examples\n${formatTable(io.stdout, rows)}\n`;
+}
+
+function formatDetails(io: Io, result: EvaluationResult): string {
+  const { labels, confusionMatrix } = result;
+  const rows = confusionMatrix.map((row, i) => [labels[i] ?? String(i), ...row.map((count) => formatCount(count))]);
+  const head = ["label \\ predicted", ...labels];
+  const matrix = formatTable(io.stdout, rows, { head, numeric: labels.map((_, i) => i + 1) });
+  return `${formatEvaluation(io, result)}\n${matrix}\n`;
+}
+
+function formatAdvglue(io: Io, { part, glue, advglue, drop }: AdvglueResult): string {
+  const rows = Object.entries({ GLUE: glue, AdvGLUE: advglue }).map(([name, { examples, accuracy, interval }]) => [
+    `${name} ${part}`,
+    formatCount(examples),
     formatPercent(accuracy),
     formatInterval(interval),
-  ];
-  const rows = [row(`GLUE ${report.task}`, report.glue), row(`AdvGLUE ${report.task}`, report.advglue)];
-  const head = ["dev set", "examples", "accuracy", "95 % interval"];
-  await write(io.stdout, `${formatTable(io.stdout, rows, { head, numeric: [1, 2] })}\n`);
-  await write(io.stdout, `the adversarial texts cost ${(report.drop * 100).toFixed(1)} points\n`);
+  ]);
+  const head = ["dataset", "examples", "accuracy", "95% CI"];
+  const table = formatTable(io.stdout, rows, { head, numeric: [1, 2] });
+  return `${table}\nThe adversarial texts reduce accuracy by ${(drop * 100).toFixed(1)} points.\n`;
 }
 
-async function withProgress<T>(
-  io: Io,
-  { quiet }: EvaluateCommandOptions,
-  work: (onProgress: (done: number, total: number) => void) => Promise<T>,
-): Promise<T> {
-  let progress: ReturnType<typeof createProgress> | undefined;
-  try {
-    return await work((done, total) => {
-      progress ??= createProgress({ label: "evaluate", total, unit: "texts", quiet, stream: io.stderr });
-      progress.update(done);
-      if (done < total) return;
-      progress.end();
-      progress = undefined;
-    });
-  } finally {
-    progress?.end();
-  }
-}
-
-function formatConfusionMatrix(
-  io: Io,
-  { confusionMatrix: confusion }: EvaluationResult,
-  labels: readonly string[],
-): string {
-  const rows = confusion.map((row, i) => [labels[i] ?? String(i), ...row.map((count) => formatCount(count))]);
-  return formatTable(io.stdout, rows, {
-    head: ["label \\ predicted", ...labels],
-    numeric: labels.map((_, i) => i + 1),
-  });
+function formatInterval([low, high]: readonly [number, number]): string {
+  return `${formatPercent(low)} to ${formatPercent(high)}`;
 }

@@ -7,10 +7,10 @@ import { formatHelpExamples, jsonOption } from "../options.js";
 
 export function define(command: Command): void {
   command
-    .option("--libtorch <folder>", "use the libtorch in this folder, as the variable LIBTORCH does")
-    .option("--system", "use the system's libtorch alone; installs Debian's packages where they are missing")
+    .option("--libtorch <folder>", "use the libtorch in this folder, like the variable LIBTORCH")
+    .option("--system", "use only the system's libtorch; installs Debian's packages if they are missing")
     .option("--force", "build again even if nothing changed")
-    .option("--dry-run", "say what would be done, do nothing")
+    .option("--dry-run", "print what would be done, and do nothing")
     .addOption(jsonOption("print the result as JSON"))
     .addHelpText(
       "after",
@@ -27,7 +27,7 @@ export function define(command: Command): void {
     );
 }
 
-/** Set-up is a program of its own, since it must run before anything is installed or compiled. */
+/** The setup is a separate program, because it must run before anything is installed or compiled. */
 async function runSetup(args: readonly string[]): Promise<void> {
   const child = spawn(process.execPath, [join(packageRoot, "scripts/setup/setup.mjs"), ...args], { stdio: "inherit" });
   const code = await new Promise<number | null>((resolve, reject) => {

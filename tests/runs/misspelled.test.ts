@@ -1,0 +1,84 @@
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import {
+  type AttackRequest,
+  attack,
+  compareRuns,
+  evaluate,
+  fineTune,
+  loadClassifier,
+  type Run,
+  type RunConfigInput,
+  verify,
+} from "temper-nlp";
+import { ascc, rose } from "temper-nlp/methods";
+import { describe, expect, test } from "vitest";
+import { temporaryFolder } from "../temporary.js";
+import { tinyRun } from "../tiny-run.js";
+
+const folder = temporaryFolder();
+const base: RunConfigInput = { model: "m", task: "sst2" };
+
+/** Each call has a misspelled option. The compiler rejects it, and so does the program. */
+describe("a misspelled option fails to compile, and from JavaScript the error names it", () => {
+  test("options of methods", () => {
+    // @ts-expect-error The option is called beta.
+    expect(() => ascc({ betta: 4 })).toThrow(/ascc: unknown key betta \(did you mean "beta"\?\)/);
+    // @ts-expect-error The value is a number.
+    expect(() => ascc({ beta: "4" })).toThrow(/beta: expected number, received "4"/);
+    // @ts-expect-error The option was renamed.
+    expect(() => rose({ keep: 0.6 })).toThrow(/unknown key keep; it is now updateRatio/);
+  });
+
+  test("settings of a run", async () => {
+    // @ts-expect-error The key is called model.
+    await expect(fineTune({ modle: "m", task: "sst2" })).rejects.toThrow(
+      /unknown key modle \(did you mean "model"\?\)/,
+    );
+    // @ts-expect-error The key is called epochs.
+    await expect(fineTune({ ...base, train: { epoch: 2 } })).rejects.toThrow(
+      /unknown key train\.epoch \(did you mean "epochs"\?\)/,
+    );
+    // @ts-expect-error The key is called methods.
+    await expect(fineTune({ ...base, method: ["rose"] })).rejects.toThrow(/unknown key method; it is now methods/);
+    // @ts-expect-error There is no such tokenization.
+    await expect(fineTune({ ...base, tokenization: "words" })).rejects.toThrow(/tokenization: .* received "words"/);
+    const out = join(folder, "unused");
+    // @ts-expect-error Examples have a text and a label.
+    await expect(fineTune({ model: "m", data: [{ txt: "a", label: "b" }] }, { out })).rejects.toThrow(/data.*text/s);
+    await expect(fineTune({ ...base, data: [{ text: "a", label: "b" }] }, { out })).rejects.toThrow(/task/);
+    expect(existsSync(out)).toBe(false);
+    // @ts-expect-error The option is called resume.
+    await expect(fineTune(base, { resum: true })).rejects.toThrow(/unknown option resum \(did you mean "resume"\?\)/);
+  });
+
+  test("requests", async () => {
+    // @ts-expect-error The key is called numExamples.
+    const request: AttackRequest = { model: "m", numExample: 3 };
+    await expect(attack(request)).rejects.toThrow(/attack: unknown key numExample \(did you mean "numExamples"\?\)/);
+    // @ts-expect-error The key is called maxSamples.
+    await expect(evaluate({ model: "m", limit: 3 })).rejects.toThrow(/unknown key limit; it is now maxSamples/);
+    // @ts-expect-error The key is called journals.
+    await expect(verify({ model: "m", journal: [] })).rejects.toThrow(
+      /unknown key journal \(did you mean "journals"\?\)/,
+    );
+    // @ts-expect-error The key is called seed.
+    await expect(compareRuns({ runs: ["a", "b"], sead: 1 })).rejects.toThrow(
+      /unknown key sead \(did you mean "seed"\?\)/,
+    );
+    // @ts-expect-error The key is called device.
+    await expect(loadClassifier("m", { devise: "cpu" })).rejects.toThrow(
+      /unknown key devise \(did you mean "device"\?\)/,
+    );
+  });
+
+  test("options of a run's methods", async () => {
+    const run: Run = await fineTune(await tinyRun(folder), { out: join(folder, "run") });
+    // @ts-expect-error The option is called numExamples.
+    await expect(run.attack("pwws", { numExample: 3 })).rejects.toThrow(/unknown key numExample/);
+    // @ts-expect-error The option is called split.
+    await expect(run.evaluate({ splt: "test" })).rejects.toThrow(/unknown key splt \(did you mean "split"\?\)/);
+    // @ts-expect-error The option is called threads.
+    await expect(run.loadModel({ thread: 1 })).rejects.toThrow(/unknown key thread \(did you mean "threads"\?\)/);
+  });
+});

@@ -1,0 +1,38 @@
+import { describe, expect, test } from "vitest";
+import { createMethods } from "../../src/methods/index.js";
+import { chooseGpuPrecision, resolveRuntime } from "../../src/runs/runtime-config.js";
+
+const createSmart = (options: Record<string, unknown>) => createMethods([{ name: "smart", options }])[0];
+
+describe("precision", () => {
+  test("a GPU uses bf16, or tf32 if a method needs float32, or what the user sets", () => {
+    expect(chooseGpuPrecision(null, false)).toBe("bf16");
+    expect(chooseGpuPrecision(null, true)).toBe("tf32");
+    expect(chooseGpuPrecision("bf16", true)).toBe("bf16");
+    expect(chooseGpuPrecision("fp32", false)).toBe("fp32");
+  });
+
+  test("a CPU uses fp32 and rejects others", () => {
+    expect(resolveRuntime({ device: "cpu", threads: 3 })).toEqual({
+      device: "cpu",
+      computeDtype: "float32",
+      precision: "fp32",
+      threads: 3,
+    });
+    expect(() => resolveRuntime({ device: "cpu", precision: "bf16" })).toThrow("expected fp32 on a CPU, received bf16");
+  });
+
+  test("smart needs float32 for the paper's perturbation, but not for a larger one", () => {
+    expect(createSmart({})?.traits?.requiresFloat32).toMatch(/1e-5|0\.00001/);
+    expect(createSmart({ epsilon: 0.01 })?.traits?.requiresFloat32).toBeUndefined();
+    expect(createSmart({ projection: "code" })?.traits?.requiresFloat32).toBeUndefined();
+  });
+
+  test("smart rejects bf16 with the reason", () => {
+    type Job = Parameters<NonNullable<NonNullable<ReturnType<typeof createSmart>>["checkCompatibility"]>>[1];
+    const check = (computeDtype: string) =>
+      createSmart({})?.checkCompatibility?.([], { deviceConfig: { computeDtype } } as Job);
+    expect(check("bfloat16")).toMatch(/bfloat16.*tf32 or fp32/);
+    expect(check("float32")).toBeNull();
+  });
+});
