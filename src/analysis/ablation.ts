@@ -36,8 +36,8 @@ export const ablation = defineAnalysis({
     by: z.string().describe("option of a method (alpha, rift.alpha) or setting (train.learningRate)"),
   },
   data: dataSchema,
-  async run(request, { warn }) {
-    const data = collectAblation(await findAttackedRuns(request.runs, warn), request.by);
+  async run(request, context) {
+    const data = collectAblation(await findAttackedRuns(request.runs, context), request.by);
     return { data, summary: summarizeAblation(data), figure: createAblationFigure(data) };
   },
 });

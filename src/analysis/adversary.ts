@@ -27,9 +27,7 @@ export function measureAdversaryStrength(
     const batch = createHullBatch(victim, texts, options);
     const clean = batch.computeCleanLogits();
     const measureDivergence = (mixtureWeights: Tensor): Float32Array =>
-      scope(() =>
-        noGrad(() => klDivergencePerExample(clean, batch.computeLogits(mixtureWeights)).toFloat32Array()),
-      );
+      scope(() => noGrad(() => klDivergencePerExample(clean, batch.computeLogits(mixtureWeights)).toFloat32Array()));
     const initialLogits = batch.sample(
       ({ rng }) => rng.fork("search"),
       (rng) => batch.initialStd * rng.normal(),

@@ -48,17 +48,3 @@ export function getWheelColor(turn: number): string {
   const third = (2 * Math.PI) / 3;
   return `#${[0, third, 2 * third].map((offset) => channel(offset).toString(16).padStart(2, "0")).join("")}`;
 }
-
-/** The WCAG contrast ratio of two colors, from 1 to 21. */
-export function computeContrast(first: string, second: string): number {
-  const [dark, light] = [computeLuminance(first), computeLuminance(second)].sort((a, b) => a - b) as [number, number];
-  return (light + 0.05) / (dark + 0.05);
-}
-
-function computeLuminance(color: string): number {
-  const [red, green, blue] = [1, 3, 5].map((at) => {
-    const value = Number.parseInt(color.slice(at, at + 2), 16) / 255;
-    return value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4;
-  }) as [number, number, number];
-  return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
-}

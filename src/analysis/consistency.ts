@@ -68,18 +68,16 @@ async function retrain(
   maxSteps: number,
   context: AnalysisContext,
 ): Promise<ConsistencySteps> {
+  const { onWarning, onProgress, signal } = context;
   if (!run.config.train.dropout)
     throw new UserError(`${run.folder} was trained without dropout, so its predictions cannot differ.`);
   const stopAfter = Math.min(results.steps, maxSteps);
-  context.warn(`The run did not log disagreement. Training its first ${stopAfter} steps again.`);
-  const { job } = await prepareRun(run.config, {
-    onWarning: context.warn,
-    ...(context.onDownload && { onDownload: context.onDownload }),
-  });
+  onWarning(`The run did not log disagreement. Training its first ${stopAfter} steps again.`);
+  const { job } = await prepareRun(run.config, context);
   try {
-    return await observeConsistency(
-      { ...job, folder: null, resume: false, stopAfter, ...(context.signal && { signal: context.signal }) },
-      (step) => context.reportProgress(step, stopAfter),
+    const first = { ...job, folder: null, resume: false, stopAfter, ...(signal && { signal }) };
+    return await observeConsistency(first, (step) =>
+      onProgress?.({ stage: "consistency", done: step, total: stopAfter }),
     );
   } finally {
     free(job.model.weights);

@@ -14,16 +14,12 @@ export interface Analysis<Data> {
   readonly figure: Figure;
 }
 
-/** What an analysis can use while it runs. */
-export interface AnalysisContext extends Pick<Callbacks, "onDownload" | "signal"> {
-  /** The folder that the result is written to. Resumable analyses store finished pieces in it. */
+/** What an analysis can use while it runs: the callbacks of its caller, and more. */
+export interface AnalysisContext extends Callbacks {
+  /** The folder of the result. Resumable analyses store finished pieces in it. */
   readonly out: string;
-  warn(message: string): void;
-  reportProgress(done: number, total: number, stage?: string): void;
-  /**
-   * Reports progress, lets other events run, and throws `Interrupted` if the caller aborted the
-   * signal.
-   */
+  onWarning(message: string): void;
+  /** Reports progress, lets other events run, and throws `Interrupted` if `signal` is aborted. */
   advance(done: number, total: number): Promise<void>;
 }
 

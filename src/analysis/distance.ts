@@ -132,11 +132,7 @@ function createDistanceFigure({ by, runs }: DistanceData): Figure {
   const curves = runs.flatMap(({ curve, label }, i) =>
     curve.map(({ step, distance }) => ({ step, value: percent(distance.all!), label, color: getColor(i) })),
   );
-  const kept = runs.map(({ final, bestStep }, i) => ({
-    step: bestStep,
-    value: percent(final.all!),
-    color: getColor(i),
-  }));
+  const kept = runs.map(({ final, bestStep: step }, i) => ({ step, value: percent(final.all!), color: getColor(i) }));
   const parts = Object.keys(runs[0]?.final ?? {}).filter((part) => part !== "all");
   const names = parts.map((part) => part.replace("embeddings", "emb").replace("layer ", ""));
   const layers = runs.flatMap(({ last, label }, i) =>

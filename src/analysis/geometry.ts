@@ -66,7 +66,7 @@ export const geometry = defineAnalysis({
     const classes = examples.map(({ label }) => label);
     if (new Set(classes).size === classes.length)
       throw new UserError(
-        `--num-examples ${request.numExamples}: all ${classes.length} examples of ${task.name} have different classes. ` +
+        `--num-examples ${request.numExamples}: every example of ${task.name} has another class. ` +
           "Increase --num-examples, or use another --split.",
       );
     const loadFeatures = (load: () => Promise<Model>): Promise<Float32Array[]> =>

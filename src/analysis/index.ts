@@ -98,19 +98,15 @@ async function getDefaultFolder(request: z.output<typeof analysisRequestSchema>)
 }
 
 function createContext(name: string, out: string, callbacks: Callbacks): AnalysisContext {
-  const { onProgress, onWarning, onDownload, signal } = callbacks;
-  const reportProgress = (done: number, total: number, stage = name): void => onProgress?.({ stage, done, total });
   return {
+    ...callbacks,
     out,
-    ...(onDownload && { onDownload }),
-    signal,
-    warn: (message) => onWarning?.(message),
-    reportProgress,
+    onWarning: (message) => callbacks.onWarning?.(message),
     async advance(done, total) {
-      reportProgress(done, total);
+      callbacks.onProgress?.({ stage: name, done, total });
       // Signals and other events only arrive between two turns of the event loop.
       await new Promise(setImmediate);
-      if (signal?.aborted) throw new Interrupted(`Stopped the analysis ${name}.`);
+      if (callbacks.signal?.aborted) throw new Interrupted(`Stopped the analysis ${name}.`);
     },
   };
 }

@@ -28,7 +28,9 @@ const dataSchema = z.object({
       cosine: z.number(),
       /** The loss of the model itself. */
       center: z.number(),
+      /** Mean second derivative at the center of the quadratic that fits the inner half best. */
       curvature: z.number(),
+      /** Mean absolute difference from the value at the center. A slope is not flat. */
       meanChange: z.number(),
       /** Rows are values of beta, columns are values of alpha. */
       losses: z.array(z.array(z.number())),
@@ -182,17 +184,7 @@ export async function measureLandscape(options: LandscapeOptions): Promise<Lands
 }
 
 /** How flat a surface is around its center. Smaller values are flatter. */
-interface Flatness {
-  /**
-   * Mean of the two second derivatives at the center, of the quadratic that fits the inner half
-   * best.
-   */
-  readonly curvature: number;
-  /** Mean absolute difference from the value at the center, over the grid. A slope is not flat. */
-  readonly meanChange: number;
-}
-
-export function computeFlatness({ axis, values }: SurfaceGrid): Flatness {
+export function computeFlatness({ axis, values }: SurfaceGrid): Pick<LandscapeModel, "curvature" | "meanChange"> {
   const center = getCenterValue({ axis, values });
   const reach = Math.max(...axis) / 2;
   const all = axis.flatMap((b, row) => axis.map((a, column) => ({ a, b, value: values[row]![column]! })));

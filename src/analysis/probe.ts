@@ -109,12 +109,9 @@ export const probe = defineAnalysis({
 });
 
 /** Fine-tunes on ambiguous texts and tests on disambiguating ones. */
-async function runProbe(
-  config: RunConfig,
-  stage: string,
-  { warn, reportProgress, onDownload, signal }: AnalysisContext,
-): Promise<ProbeScores> {
-  const { job, runtime, examples } = await prepareRun(config, { onWarning: warn, ...(onDownload && { onDownload }) });
+async function runProbe(config: RunConfig, stage: string, context: AnalysisContext): Promise<ProbeScores> {
+  const { onWarning, onProgress, signal } = context;
+  const { job, runtime, examples } = await prepareRun(config, context);
   const { model, task } = job;
   try {
     await train({
@@ -122,7 +119,10 @@ async function runProbe(
       validation: null,
       folder: null,
       resume: false,
-      callbacks: { onWarning: warn, onStep: ({ step, totalSteps }) => reportProgress(step, totalSteps, stage) },
+      callbacks: {
+        onWarning,
+        onStep: ({ step, totalSteps, loss }) => onProgress?.({ stage, done: step, total: totalSteps, loss }),
+      },
       ...(signal && { signal }),
     });
     const ambiguous = examples.validation ?? examples.train;

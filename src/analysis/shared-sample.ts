@@ -1,3 +1,4 @@
+import type { z } from "zod";
 import { UserError } from "../errors.js";
 import {
   batchByLength,
@@ -12,11 +13,11 @@ import { crossEntropy, evalMode, type Weights } from "../nn/index.js";
 import { loadConfiguredTask } from "../runs/prepare-run.js";
 import type { Run } from "../runs/run.js";
 import { sampleExamples } from "../tasks/sample.js";
-import type { Example, Split, Task } from "../tasks/task.js";
+import type { Example, Task } from "../tasks/task.js";
 import { type Device, free, keep, noGrad, scope, stack, type Tensor, tensor } from "../tensor/index.js";
 import { padBatch } from "../text/batch.js";
 import { toDataset } from "../train/index.js";
-import { type AnalysisContext, applyFloat32Runtime, type LabeledRun } from "./define-analysis.js";
+import { type AnalysisContext, applyFloat32Runtime, type LabeledRun, type sampleOptions } from "./define-analysis.js";
 
 /** A sample of the task that several runs share. */
 export interface SharedSample {
@@ -25,25 +26,19 @@ export interface SharedSample {
   readonly device: Device;
 }
 
-interface SampleRequest {
-  readonly split: Split;
-  readonly numExamples: number;
-  readonly seed: number;
-  readonly device: string;
-  readonly threads: number | null;
-}
+type SampleRequest = z.output<z.ZodObject<ReturnType<typeof sampleOptions>>>;
 
 /** Loads a class-balanced sample of the task that the runs share. */
 export async function loadSharedSample(
   runs: readonly LabeledRun[],
   request: SampleRequest,
-  { warn }: Pick<AnalysisContext, "warn">,
+  { onWarning }: Pick<AnalysisContext, "onWarning">,
 ): Promise<SharedSample> {
   const tasks = [...new Set(runs.map(({ results }) => results.task))];
   if (tasks.length !== 1)
     throw new UserError(`Expected runs of one task, found ${tasks.join(" and ")}. Analyze one task at a time.`);
   const { device } = applyFloat32Runtime(request);
-  const task = await loadConfiguredTask(runs[0]!.run.config, warn);
+  const task = await loadConfiguredTask(runs[0]!.run.config, onWarning);
   const all = await task.load(request.split);
   return { task, examples: sampleExamples(all, request.numExamples, request.seed, task.labels.length), device };
 }

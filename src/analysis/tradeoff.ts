@@ -1,7 +1,7 @@
 import * as Plot from "@observablehq/plot";
 import { z } from "zod";
 import { UserError } from "../errors.js";
-import { type Interval, wilsonInterval } from "../evaluation/statistics.js";
+import { wilsonInterval } from "../evaluation/statistics.js";
 import { formatPercent } from "../format.js";
 import { getColor } from "./colors.js";
 import {
@@ -38,6 +38,7 @@ const dataSchema = z.object({
   ),
 });
 type TradeoffData = z.output<typeof dataSchema>;
+type RobustAccuracy = TradeoffData["runs"][number]["robust"][string];
 
 export const tradeoff = defineAnalysis({
   name: "tradeoff",
@@ -45,8 +46,8 @@ export const tradeoff = defineAnalysis({
   unit: "runs",
   options: { runs: runsOption("attacked runs, or folders of them") },
   data: dataSchema,
-  async run(request, { warn }) {
-    const runs = await findAttackedRuns(request.runs, warn);
+  async run(request, context) {
+    const runs = await findAttackedRuns(request.runs, context);
     const attacks = listAttacks(runs);
     if (attacks.length === 0)
       throw new UserError(
@@ -73,7 +74,7 @@ export const tradeoff = defineAnalysis({
 /** A run with its accuracy without attack and under each attack. */
 export interface AttackedRun extends LabeledRun {
   readonly accuracy: number;
-  readonly robust: ReadonlyMap<string, Interval & { readonly accuracy: number; readonly examples: number }>;
+  readonly robust: ReadonlyMap<string, RobustAccuracy>;
 }
 
 /**
@@ -82,26 +83,24 @@ export interface AttackedRun extends LabeledRun {
  */
 export async function findAttackedRuns(
   folders: readonly string[],
-  warn: AnalysisContext["warn"],
+  { onWarning }: Pick<AnalysisContext, "onWarning">,
 ): Promise<AttackedRun[]> {
   return Promise.all(
     (await findLabeledRuns(folders)).map(async (each) => {
       const [{ journals }, metrics] = [await each.run.attacks(), await each.run.metrics()];
       for (const { path, finished, results, header } of journals.values())
         if (!finished)
-          warn(
+          onWarning(
             `Skipped ${path}: ${results.length} of ${header.examples} examples are done. ` +
               "Finish it with temper attack … --resume.",
           );
-      const robust = [...journals.keys()].flatMap(
-        (attack): [string, Interval & { accuracy: number; examples: number }][] => {
-          const metric = metrics.get(attack);
-          if (!metric?.examples) return [];
-          const { value: accuracy, examples } = metric;
-          const { low, high } = wilsonInterval(Math.round(accuracy * examples), examples);
-          return [[attack, { accuracy, low, high, examples }]];
-        },
-      );
+      const robust = [...journals.keys()].flatMap((attack): [string, RobustAccuracy][] => {
+        const metric = metrics.get(attack);
+        if (!metric?.examples) return [];
+        const { value: accuracy, examples } = metric;
+        const { low, high } = wilsonInterval(Math.round(accuracy * examples), examples);
+        return [[attack, { accuracy, low, high, examples }]];
+      });
       return { ...each, accuracy: metrics.get("accuracy")!.value, robust: new Map(robust) };
     }),
   );

@@ -52,13 +52,9 @@ function computeJointProbabilities(rows: readonly ArrayLike<number>[], perplexit
     for (let j = 0; j < i; j++)
       distances[i * count + j] = distances[j * count + i] = squaredDistance(rows[i]!, rows[j]!);
   const conditional = new Float64Array(count * count);
+  const getRow = (matrix: Float64Array, i: number): Float64Array => matrix.subarray(i * count, (i + 1) * count);
   for (let i = 0; i < count; i++)
-    computeNeighborProbabilities(
-      distances.subarray(i * count, (i + 1) * count),
-      i,
-      perplexity,
-      conditional.subarray(i * count, (i + 1) * count),
-    );
+    computeNeighborProbabilities(getRow(distances, i), i, perplexity, getRow(conditional, i));
   const joint = new Float64Array(count * count);
   for (let i = 0; i < count; i++)
     for (let j = 0; j < count; j++)
@@ -76,10 +72,7 @@ function computeNeighborProbabilities(
   perplexity: number,
   probabilities: Float64Array,
 ): void {
-  const minimum = distances.reduce(
-    (low, value, j) => (j === self ? low : Math.min(low, value)),
-    Number.POSITIVE_INFINITY,
-  );
+  const minimum = Math.min(...distances.filter((_, j) => j !== self));
   let [precision, low, high] = [1, 0, Number.POSITIVE_INFINITY];
   for (let iteration = 0; iteration < 64; iteration++) {
     let [sum, weighted] = [0, 0];

@@ -1,6 +1,6 @@
 import * as Plot from "@observablehq/plot";
 import { describe, expect, it } from "vitest";
-import { computeContrast, getHeatColor, getWheelColor, palette, themes } from "../../src/analysis/colors.js";
+import { getHeatColor, getWheelColor, palette, themes } from "../../src/analysis/colors.js";
 import {
   estimateTextWidth,
   type Figure,
@@ -94,3 +94,17 @@ describe("surface panels", () => {
     expect(renderSurfacePanel("flat", flat, { low: 1, high: 1 }).content).not.toMatch(/NaN/);
   });
 });
+
+/** The WCAG contrast ratio of two colors, from 1 to 21. */
+function computeContrast(first: string, second: string): number {
+  const [dark, light] = [computeLuminance(first), computeLuminance(second)].sort((a, b) => a - b) as [number, number];
+  return (light + 0.05) / (dark + 0.05);
+}
+
+function computeLuminance(color: string): number {
+  const [red, green, blue] = [1, 3, 5].map((at) => {
+    const value = Number.parseInt(color.slice(at, at + 2), 16) / 255;
+    return value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4;
+  }) as [number, number, number];
+  return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
+}

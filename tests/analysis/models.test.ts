@@ -9,7 +9,7 @@ import { mapWeights } from "../../src/nn/index.js";
 import { Rng, scope } from "../../src/tensor/index.js";
 import { train } from "../../src/train/index.js";
 import { computeRelativeDistances } from "../../src/train/weight-distance.js";
-import { texts, tinyDataset, tinyJob, tinyModel, readValues } from "../methods/tiny.js";
+import { readValues, texts, tinyDataset, tinyJob, tinyModel } from "../methods/tiny.js";
 
 const examples = tinyDataset(texts).items.map((item) => item.example);
 const model = tinyModel();
