@@ -1,4 +1,7 @@
-/** Colours of categories: each stands out from a white page and from a dark one (a contrast of 3 at least). */
+/**
+ * Colors of categories. Each has a contrast of at least 3 to both the light and the dark
+ * background.
+ */
 export const palette = [
   "#3b82d0",
   "#d2691e",
@@ -10,47 +13,38 @@ export const palette = [
   "#2f93a3",
 ] as const;
 
-/** The colour of the category at a place; after the last they begin again. */
+/** The color of a category by its index. The palette repeats. */
 export function getColor(index: number): string {
   return palette[index % palette.length]!;
 }
 
-/** Ink and paper of the two themes. */
+/** Text and background colors of the two themes. */
 export const themes = {
   light: { ink: "#1f2933", paper: "#ffffff" },
   dark: { ink: "#e5e9ef", paper: "#12171f" },
 } as const;
 
-const low = [52, 62, 140];
-const stops = [low, [38, 110, 160], [36, 155, 142], [120, 195, 95], [246, 214, 80]] as const;
+const stops = [
+  [52, 62, 140],
+  [38, 110, 160],
+  [36, 155, 142],
+  [120, 195, 95],
+  [246, 214, 80],
+] as const;
 
-/** A colour for a share in [0, 1]: dark blue for the least, light yellow for the most. */
+/** A color for a fraction in [0, 1], from dark blue (0) to light yellow (1). */
 export function getHeatColor(fraction: number): string {
-  const place = Math.min(1, Math.max(0, fraction)) * (stops.length - 1);
-  const below = Math.min(Math.floor(place), stops.length - 2);
+  const position = Math.min(1, Math.max(0, fraction)) * (stops.length - 1);
+  const below = Math.min(Math.floor(position), stops.length - 2);
   const [from, to] = [stops[below]!, stops[below + 1]!];
-  const channels = from.map((value, i) => Math.round(value + (place - below) * (to[i]! - value)));
+  const channels = from.map((value, i) => Math.round(value + (position - below) * (to[i]! - value)));
   return `#${channels.map((value) => value.toString(16).padStart(2, "0")).join("")}`;
 }
 
-/** A colour for a place on a wheel in [0, 1): all hues at one lightness. */
+/** A color for an angle in turns, [0, 1): all hues at one lightness. */
 export function getWheelColor(turn: number): string {
   const angle = 2 * Math.PI * turn;
   const channel = (offset: number): number => Math.round(128 + 82 * Math.cos(angle - offset));
   const third = (2 * Math.PI) / 3;
   return `#${[0, third, 2 * third].map((offset) => channel(offset).toString(16).padStart(2, "0")).join("")}`;
-}
-
-/** WCAG's contrast of two colours, from 1 to 21. */
-export function computeContrast(first: string, second: string): number {
-  const [dark, light] = [computeLuminance(first), computeLuminance(second)].sort((a, b) => a - b) as [number, number];
-  return (light + 0.05) / (dark + 0.05);
-}
-
-function computeLuminance(color: string): number {
-  const [red, green, blue] = [1, 3, 5].map((at) => {
-    const value = Number.parseInt(color.slice(at, at + 2), 16) / 255;
-    return value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4;
-  }) as [number, number, number];
-  return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
 }

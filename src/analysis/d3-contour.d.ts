@@ -1,7 +1,7 @@
-/** The part of d3-contour that we use. */
+/** The part of d3-contour that Temper uses. */
 declare module "d3-contour" {
   interface MultiPolygon {
-    /** The value that the area lies above. */
+    /** The area contains the points above this value. */
     readonly value: number;
     /** Polygons of rings of points, in cells of the grid. */
     readonly coordinates: readonly (readonly (readonly [number, number])[])[][];

@@ -1,13 +1,14 @@
 import type { Weights } from "../nn/index.js";
 import { keep, noGrad, operator, type Rng, randn, scope, seedGenerator, type Tensor } from "../tensor/index.js";
 
-/** A direction in the space of a model's weights; weights that it leaves alone are not in it. */
+/** A direction in the space of a model's weights. It contains only the weights that it changes. */
 export type Direction = ReadonlyMap<string, Tensor>;
 
 /**
- * A random direction with filter-wise normalisation (Li et al. 2018): each row of a matrix is Gaussian and as long as the model's own
- * row. Vectors (biases, normalisations) stay. The draw depends on the stream and the parameter's name alone, so models that
- * are compared get the same one, each in its own measure. It lives until freed.
+ * Samples a direction with filter-wise normalization (Li et al. 2018): each row of a matrix is
+ * Gaussian and has the norm of the model's row. Vectors (biases, layer norms) do not change. The
+ * sample depends only on the stream and the parameter's name, so compared models get the same
+ * direction, each scaled to its weights. The caller frees it.
  */
 export function sampleDirection(weights: Weights, rng: Rng): Direction {
   const direction = new Map<string, Tensor>();
@@ -18,8 +19,8 @@ export function sampleDirection(weights: Weights, rng: Rng): Direction {
       name,
       noGrad(() =>
         scope(() => {
-          const drawn = randn(tensor.shape).toDevice(tensor.device);
-          return keep(drawn.mul(computeRowNorms(tensor).div(computeRowNorms(drawn))));
+          const sample = randn(tensor.shape).toDevice(tensor.device);
+          return keep(sample.mul(computeRowNorms(tensor).div(computeRowNorms(sample))));
         }),
       ),
     );
@@ -32,7 +33,7 @@ function computeRowNorms(tensor: Tensor): Tensor {
   return tensor.detach().norm(inner, true);
 }
 
-/** The cosine of two directions: near 0 where they are drawn apart, in so many dimensions. */
+/** The cosine of two directions. For independent samples in many dimensions it is near 0. */
 export function computeCosine(first: Direction, second: Direction): number {
   let [product, one, two] = [0, 0, 0];
   for (const [name, a] of first) {
@@ -45,7 +46,8 @@ export function computeCosine(first: Direction, second: Direction): number {
   return product / Math.sqrt(one * two);
 }
 
-// One pass over the weights each, where a product and a sum would take two: most of a point's time goes into these.
+// One pass over the weights each, instead of two for a product and a sum. These take most of the
+// time of a point.
 const addScaled = operator<(self: Tensor, other: Tensor, factor: number) => Tensor>("add", "Tensor");
 const addScaled_ = operator<(self: Tensor, other: Tensor, factor: number) => void>("add_", "Tensor");
 

@@ -1,122 +1,129 @@
-import { join } from "node:path";
 import * as Plot from "@observablehq/plot";
 import { z } from "zod";
 import { formatPercent } from "../format.js";
-import { readEvents } from "../runs/read-events.js";
-import { runFiles } from "../runs/run-folder.js";
+import type { Model } from "../models/index.js";
+import type { Run } from "../runs/run.js";
 import { type Device, free } from "../tensor/index.js";
 import { CheckpointStore } from "../train/checkpoint.js";
 import { computeRelativeDistances, type Distances } from "../train/weight-distance.js";
 import { getColor } from "./colors.js";
+import {
+  applyFloat32Runtime,
+  defineAnalysis,
+  deviceOptions,
+  findLabeledRuns,
+  type LabeledRun,
+  runsOption,
+} from "./define-analysis.js";
 import { type Figure, plotPanel } from "./figure.js";
-import { type AnalyzedRun, getOption, loadFineTunedModel, loadInitialModel } from "./load-runs.js";
-import type { Analysis } from "./write-analysis.js";
+import { getOption } from "./run-labels.js";
+import { loadFineTunedModel, loadInitialModel } from "./shared-sample.js";
 
 const distancesSchema = z.record(z.string(), z.number());
+const pointSchema = z.object({ step: z.number(), distance: distancesSchema });
 
-/** distance.json: relative L2 distances to the weights before fine-tuning, of the encoder (`all`) and its parts. */
-export const distanceSchema = z.object({
-  /** The option that the end is plotted against. */
+/**
+ * distance.json: relative L2 distances to the weights before fine-tuning, of the encoder (`all`)
+ * and its parts.
+ */
+const dataSchema = z.object({
+  /** The option that the last distance is plotted against. */
   by: z.string(),
   runs: z.array(
     z.object({
       label: z.string(),
       folder: z.string(),
       option: z.union([z.number(), z.string()]).nullable(),
-      /** Over training, as far as the run kept it; from 0 at step 0. */
-      curve: z.array(z.object({ step: z.number(), distance: distancesSchema })),
-      /** At the last step that is known. */
-      last: z.object({ step: z.number(), distance: distancesSchema }),
-      /** Of the model that was kept, and the step it is from. */
-      chosenStep: z.number(),
+      /** During training, starting with 0 at step 0. */
+      curve: z.array(pointSchema),
+      /** At the last known step. */
+      last: pointSchema,
+      /** The step of the model that was kept, and its distances. */
+      bestStep: z.number(),
       final: distancesSchema,
     }),
   ),
 });
-export type DistanceData = z.output<typeof distanceSchema>;
+type DistanceData = z.output<typeof dataSchema>;
 
-/** How far runs moved from the pre-trained weights (RIFT fig. 2). */
-export async function analyzeDistance(
-  runs: readonly AnalyzedRun[],
-  by: string,
-  device: Device,
-  onRun?: (done: number) => void,
-): Promise<Analysis<DistanceData>> {
-  const measured: DistanceData["runs"] = [];
-  for (const run of runs) {
-    measured.push({
-      label: run.label,
-      folder: run.folder,
-      option: getOption(run, by),
-      ...(await measureDistances(run, device)),
-    });
-    onRun?.(measured.length);
-  }
-  const data = { by, runs: measured };
-  return {
-    name: "distance",
-    schema: distanceSchema,
-    data,
-    meaning: summarizeDistance(data),
-    figure: createDistanceFigure(data),
-  };
-}
+export const distance = defineAnalysis({
+  name: "distance",
+  summary: "distance of the weights from the pre-trained weights during training (RIFT fig. 2)",
+  unit: "runs",
+  options: {
+    runs: runsOption("finished runs, or folders of them"),
+    by: z.string().default("beta").describe("option on the x axis of the last panel, if the runs differ in it"),
+    ...deviceOptions,
+  },
+  data: dataSchema,
+  async run(request, { advance }) {
+    const runs = await findLabeledRuns(request.runs);
+    const { device } = applyFloat32Runtime(request);
+    const measured: DistanceData["runs"] = [];
+    for (const each of runs) {
+      const { label, run } = each;
+      measured.push({
+        label,
+        folder: run.folder,
+        option: getOption(run, request.by),
+        ...(await measureDistances(each, device)),
+      });
+      await advance(measured.length, runs.length);
+    }
+    const data = { by: request.by, runs: measured };
+    return { data, summary: summarizeDistance(data), figure: createDistanceFigure(data) };
+  },
+});
 
 async function measureDistances(
-  run: AnalyzedRun,
+  { run, results: { bestStep } }: LabeledRun,
   device: Device,
-): Promise<Pick<DistanceData["runs"][number], "curve" | "last" | "chosenStep" | "final">> {
+): Promise<Pick<DistanceData["runs"][number], "curve" | "last" | "bestStep" | "final">> {
   const model = await loadFineTunedModel(run, device);
   try {
-    const start = await loadInitialModel(run, model.labels, device);
+    const initial = await loadInitialModel(run, model.labels, device);
     try {
-      const final = computeRelativeDistances(model.weights, start.weights);
+      const final = computeRelativeDistances(model.weights, initial.weights);
       const zero = Object.fromEntries(Object.keys(final).map((part) => [part, 0]));
-      const logged = (await readEvents(run.folder)).flatMap(({ step, distance }) =>
-        distance ? [{ step, distance: distance as Distances }] : [],
+      const logged = (await run.events()).flatMap(({ step, distance: logged }) =>
+        logged ? [{ step, distance: logged as Distances }] : [],
       );
-      const kept =
-        logged.length > 0
-          ? logged
-          : await measureCheckpoints(run.folder, (weights) => computeRelativeDistances(weights, start.weights));
-      const { bestStep: chosenStep } = run.results;
+      const points = logged.length > 0 ? logged : await measureCheckpoints(run, initial);
       return {
-        curve: [{ step: 0, distance: zero }, ...kept],
-        last: kept.at(-1) ?? { step: chosenStep, distance: final },
-        chosenStep,
+        curve: [{ step: 0, distance: zero }, ...points],
+        last: points.at(-1) ?? { step: bestStep, distance: final },
+        bestStep,
         final,
       };
     } finally {
-      free(start.weights);
+      free(initial.weights);
     }
   } finally {
     free(model.weights);
   }
 }
 
-/** For runs whose events do not tell. */
-async function measureCheckpoints(
-  folder: string,
-  measure: (weights: Awaited<ReturnType<CheckpointStore["readTensors"]>>) => Distances,
-): Promise<{ step: number; distance: Distances }[]> {
-  const checkpoints = new CheckpointStore(join(folder, runFiles.checkpoints));
-  const found: { step: number; distance: Distances }[] = [];
+/** Used for runs that did not log distances. */
+async function measureCheckpoints(run: Run, initial: Model): Promise<{ step: number; distance: Distances }[]> {
+  const checkpoints = new CheckpointStore(run.path("checkpoints"));
+  const points: { step: number; distance: Distances }[] = [];
   for (const step of await checkpoints.listSteps()) {
     const weights = await checkpoints.readTensors(step, "weights");
-    found.push({ step, distance: measure(weights) });
+    points.push({ step, distance: computeRelativeDistances(weights, initial.weights) });
     free(weights);
   }
-  return found;
+  return points;
 }
 
 function summarizeDistance({ runs }: DistanceData): string {
   const sorted = [...runs].sort((a, b) => b.last.distance.all! - a.last.distance.all!);
   const each = sorted.map(({ label, last }) => {
     const parts = Object.entries(last.distance).filter(([part]) => part !== "all");
-    const [most] = parts.reduce((a, b) => (b[1] > a[1] ? b : a));
-    return `${label} ${formatPercent(last.distance.all!, 2)} (${most} most)`;
+    const [farthest] = parts.reduce((a, b) => (b[1] > a[1] ? b : a));
+    return `${label} ${formatPercent(last.distance.all!, 2)} (${farthest} farthest)`;
   });
-  return `Relative distance from the pre-trained weights at the last step: ${each.join(", ")}; the farther, the more is forgotten.`;
+  const lead = "Relative distance from the pre-trained weights at the last step";
+  return `${lead}: ${each.join(", ")}. A larger distance means more forgetting.`;
 }
 
 function createDistanceFigure({ by, runs }: DistanceData): Figure {
@@ -125,11 +132,7 @@ function createDistanceFigure({ by, runs }: DistanceData): Figure {
   const curves = runs.flatMap(({ curve, label }, i) =>
     curve.map(({ step, distance }) => ({ step, value: percent(distance.all!), label, color: getColor(i) })),
   );
-  const kept = runs.map(({ final, chosenStep }, i) => ({
-    step: chosenStep,
-    value: percent(final.all!),
-    color: getColor(i),
-  }));
+  const kept = runs.map(({ final, bestStep: step }, i) => ({ step, value: percent(final.all!), color: getColor(i) }));
   const parts = Object.keys(runs[0]?.final ?? {}).filter((part) => part !== "all");
   const names = parts.map((part) => part.replace("embeddings", "emb").replace("layer ", ""));
   const layers = runs.flatMap(({ last, label }, i) =>
@@ -155,23 +158,24 @@ function createDistanceFigure({ by, runs }: DistanceData): Figure {
       ],
     }),
   ];
-  const told = runs.flatMap(({ last, option }, i) =>
+  const withOption = runs.flatMap(({ last, option }, i) =>
     option === null ? [] : [{ option, value: percent(last.distance.all!), color: getColor(i) }],
   );
-  if (new Set(told.map(({ option }) => option)).size > 1) {
-    const numeric = told.every(({ option }) => typeof option === "number");
+  if (new Set(withOption.map(({ option }) => option)).size > 1) {
+    const isNumeric = withOption.every(({ option }) => typeof option === "number");
     panels.push(
       plotPanel(`against ${by}, at the last step`, {
-        x: numeric ? { label: by, type: "linear", inset: 10 } : { label: by, type: "point" },
+        x: isNumeric ? { label: by, type: "linear", inset: 10 } : { label: by, type: "point" },
         y,
-        marks: [Plot.dot(told, { x: "option", y: "value", fill: "color", r: 4.5 })],
+        marks: [Plot.dot(withOption, { x: "option", y: "value", fill: "color", r: 4.5 })],
       }),
     );
   }
   return {
     title: "Distance from the pre-trained weights",
     caption:
-      "Relative L2 distance of the encoder's weights to those before fine-tuning. A ring marks the model that was kept.",
+      "Relative L2 distance of the encoder's weights from those before fine-tuning. " +
+      "A ring marks the model that was kept.",
     legend: runs.map(({ label }, i) => ({ label, color: getColor(i), shape: "line" })),
     panels,
     columns: 3,

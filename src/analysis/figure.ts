@@ -3,7 +3,7 @@ import { Resvg } from "@resvg/resvg-js";
 import { parseHTML } from "linkedom";
 import { themes } from "./colors.js";
 
-/** One picture of a figure: SVG markup that fills a box from the origin. */
+/** One plot of a figure: SVG markup that fills a box at the origin. */
 export interface Panel {
   readonly title: string;
   readonly width: number;
@@ -11,14 +11,14 @@ export interface Panel {
   readonly content: string;
 }
 
-/** What a colour or a shape stands for. */
+/** The meaning of a color or a shape. */
 export interface LegendEntry {
   readonly label: string;
   readonly color: string;
   readonly shape: "line" | "dash" | "circle" | "triangle" | "square";
 }
 
-/** A figure: a title, what its colours mean, panels in rows, and a sentence beneath. */
+/** A figure: a title, a legend, panels in rows, and a caption. */
 export interface Figure {
   readonly title: string;
   readonly caption: string;
@@ -32,15 +32,15 @@ const gap = 18;
 const lineHeight = 15;
 const sizes = { title: 15, panel: 12, text: 11 };
 const minWidth = 420;
-/** Names without quotes: the picture's renderer trips over these. */
+/** Names without quotes, which the PNG renderer cannot parse. */
 const fonts = "system-ui, Segoe UI, Helvetica Neue, Arial, DejaVu Sans, sans-serif";
 
-/** Wide enough for any letters of that many: there is nothing here to measure text with. */
+/** Estimates the width of a text from above; real text metrics are not available here. */
 export function estimateTextWidth(text: string, size = sizes.text): number {
   return text.length * size * 0.56;
 }
 
-/** Draws a figure as a whole SVG file that follows the reader's theme. */
+/** Renders a figure as a complete SVG file that follows the reader's theme. */
 export function renderFigure(figure: Figure): string {
   const { panels, columns, legend: keys = [] } = figure;
   const rows = Array.from({ length: Math.ceil(panels.length / columns) }, (_, row) =>
@@ -76,17 +76,21 @@ export function renderFigure(figure: Figure): string {
 
 function renderDocument({ title, caption }: Figure, width: number, height: number, content: string): string {
   const { light, dark } = themes;
-  const style = `.temper-figure{color:${light.ink};background:${light.paper}}@media (prefers-color-scheme:dark){.temper-figure{color:${dark.ink};background:${dark.paper}}}`;
+  const style = ({ ink, paper }: { ink: string; paper: string }): string =>
+    `.temper-figure{color:${ink};background:${paper}}`;
   return [
-    `<svg xmlns="http://www.w3.org/2000/svg" class="temper-figure" role="img" viewBox="0 0 ${width} ${height}" width="${width}" height="${height}"`,
-    ` color="${light.ink}" fill="currentColor" font-family="${fonts}" font-size="${sizes.text}">\n`,
-    `<title>${escapeXml(title)}</title>\n<desc>${escapeXml(caption)}</desc>\n<style>${style}</style>\n${content}\n</svg>\n`,
+    `<svg xmlns="http://www.w3.org/2000/svg" class="temper-figure" role="img" viewBox="0 0 ${width} ${height}" `,
+    `width="${width}" height="${height}" color="${light.ink}" fill="currentColor" `,
+    `font-family="${fonts}" font-size="${sizes.text}">\n`,
+    `<title>${escapeXml(title)}</title>\n<desc>${escapeXml(caption)}</desc>\n`,
+    `<style>${style(light)}@media (prefers-color-scheme:dark){${style(dark)}}</style>\n${content}\n</svg>\n`,
   ].join("");
 }
 
-/** The same figure as a picture of points, on white. */
+/** Renders an SVG figure as PNG on a white background. */
 export function renderPng(svg: string, scale = 2): Uint8Array {
-  // The renderer knows no media queries; the root's own attributes are the light theme.
+  // The renderer does not support media queries. The attributes of the root element are the light
+  // theme.
   const plain = svg.replace(/<style>.*?<\/style>/s, "");
   const options = {
     background: themes.light.paper,
@@ -96,12 +100,12 @@ export function renderPng(svg: string, scale = 2): Uint8Array {
   return new Resvg(plain, options).render().asPng();
 }
 
-/** A panel drawn by Plot, in the house style. Colours are given as they are: Plot draws no legend. */
+/** Renders a panel with Plot. Colors are passed as they are, and Plot renders no legend. */
 export function plotPanel(title: string, options: Plot.PlotOptions): Panel {
   const { width = 340, height = 250 } = options;
   const { document: page } = parseHTML("<html><body></body></html>");
   const margins = { marginTop: 24, marginRight: 16, marginBottom: 38, marginLeft: 52 };
-  const drawn = Plot.plot({
+  const plot = Plot.plot({
     ...margins,
     ...options,
     width,
@@ -109,15 +113,15 @@ export function plotPanel(title: string, options: Plot.PlotOptions): Panel {
     document: page as unknown as NonNullable<Plot.PlotOptions["document"]>,
     style: { fontSize: "11px" },
   });
-  // Plot's own style sheet is for a page, and its variables for a browser.
-  drawn.querySelector("style")?.remove();
-  drawn.removeAttribute("style");
-  drawn.setAttribute("font-size", String(sizes.text));
-  drawn.removeAttribute("font-family");
-  return { title, width, height, content: roundSvgNumbers(drawn.outerHTML) };
+  // Plot's stylesheet needs a page, and its variables need a browser.
+  plot.querySelector("style")?.remove();
+  plot.removeAttribute("style");
+  plot.setAttribute("font-size", String(sizes.text));
+  plot.removeAttribute("font-family");
+  return { title, width, height, content: roundSvgNumbers(plot.outerHTML) };
 }
 
-/** Two decimals are finer than any screen; only attributes are touched, never what is read. */
+/** Rounds numbers in attributes to two decimals, finer than any screen. Text is not changed. */
 export function roundSvgNumbers(markup: string): string {
   return markup.replace(/="[^"]*"/g, (attribute) =>
     attribute.replace(/-?\d+\.\d{3,}/g, (number) => String(Number(Number(number).toFixed(2)))),
@@ -164,7 +168,7 @@ function renderLegendEntry({ label: text, color, shape }: LegendEntry, x: number
   return marks[shape] + renderText(x + legendMarkWidth, y, text);
 }
 
-/** Breaks a text into lines of a width. */
+/** Breaks a text into lines of at most the given width. */
 export function wrapText(text: string, width: number): string[] {
   const lines: string[] = [];
   for (const word of text.split(/\s+/)) {

@@ -1,21 +1,28 @@
 import { z } from "zod";
+import { UserError } from "../errors.js";
+import { mean } from "../evaluation/statistics.js";
 import { formatNumber } from "../format.js";
+import type { Model } from "../models/index.js";
+import type { Run } from "../runs/run.js";
 import { Rng } from "../tensor/random.js";
-import { alignment, averageWithinClasses, normalizeL2, uniformity } from "./alignment-uniformity.js";
 import { getWheelColor } from "./colors.js";
+import { defineAnalysis, findLabeledRuns, runsOption, sampleOptions } from "./define-analysis.js";
 import { type Figure, type Panel, roundSvgNumbers } from "./figure.js";
-import { type TsneOptions, tsne } from "./tsne.js";
-import type { Analysis } from "./write-analysis.js";
+import { loadFineTunedModel, loadInitialModel, loadSharedSample, withModel } from "./shared-sample.js";
+import { squaredDistance, type TsneOptions, tsne } from "./tsne.js";
 
 const featureMetricsSchema = z.object({
-  /** Of the features to the pre-trained model's, mean squared distance on the sphere: the lower, the less was forgotten. */
+  /**
+   * Mean squared distance to the pre-trained model's features on the sphere. Lower: less was
+   * forgotten.
+   */
   alignment: z.number(),
-  /** Of the features themselves: the lower, the more evenly they fill the sphere. */
+  /** How evenly the features cover the sphere. Lower: more evenly. */
   uniformity: z.number(),
 });
 
-/** geometry.json: where features lie on the circle, and how well they align and spread. */
-export const geometrySchema = z.object({
+/** geometry.json: positions of the features on the circle, their alignment and their uniformity. */
+const dataSchema = z.object({
   task: z.string(),
   split: z.string(),
   labels: z.array(z.string()),
@@ -25,76 +32,162 @@ export const geometrySchema = z.object({
     z.object({
       label: z.string(),
       overall: featureMetricsSchema,
-      /** The same inside each class, averaged over classes. */
+      /** The same inside each class, averaged over the classes. */
       withinClass: featureMetricsSchema,
-      /** Angles in turns, an example each: the model's own features, and the pre-trained model's in the same embedding. */
+      /**
+       * One angle per example, in turns: the model's features, and the pre-trained ones in the same
+       * embedding.
+       */
       student: z.array(z.number()),
       teacher: z.array(z.number()).nullable(),
     }),
   ),
 });
-export type GeometryData = z.output<typeof geometrySchema>;
-export type GeometryModel = GeometryData["models"][number];
+type GeometryData = z.output<typeof dataSchema>;
+type GeometryModel = GeometryData["models"][number];
 
-/** Places around their middle, as angles in turns. */
-export function projectToCircle(places: readonly (readonly [number, number])[]): number[] {
-  const middle = [0, 1].map((axis) => places.reduce((sum, place) => sum + place[axis as 0 | 1], 0) / places.length) as [
-    number,
-    number,
-  ];
-  return places.map(([x, y]) => {
-    const turn = Math.atan2(y - middle[1], x - middle[0]) / (2 * Math.PI);
+export const geometry = defineAnalysis({
+  name: "geometry",
+  summary: "features of texts by t-SNE on the circle, alignment and uniformity (RIFT fig. 3)",
+  unit: "models",
+  options: {
+    runs: runsOption("finished runs of one task, or folders of them"),
+    // Of three examples, at least two share one of two classes.
+    ...sampleOptions(500, 3),
+    perplexity: z.number().int().min(2).max(500).default(30).describe("effective number of neighbors in t-SNE"),
+    iterations: z.number().int().positive().default(750).describe("iterations of t-SNE"),
+  },
+  data: dataSchema,
+  async run(request, context) {
+    const runs = await findLabeledRuns(request.runs);
+    const sample = await loadSharedSample(runs, request, context);
+    const { task, examples, device } = sample;
+    const { seed, split } = request;
+    const classes = examples.map(({ label }) => label);
+    if (new Set(classes).size === classes.length)
+      throw new UserError(
+        `--num-examples ${request.numExamples}: every example of ${task.name} has another class. ` +
+          "Increase --num-examples, or use another --split.",
+      );
+    const loadFeatures = (load: () => Promise<Model>): Promise<Float32Array[]> =>
+      withModel(sample, load, (model, batch) => batch.features(model.weights));
+    const models: GeometryModel[] = [];
+    const add = async (model: GeometryModel): Promise<void> => {
+      models.push(model);
+      await context.advance(models.length, runs.length + 1);
+    };
+    const first = runs[0]!.run;
+    const initial = await loadFeatures(() => loadInitialModel(first, task.labels, device));
+    await add(measureGeometry("before fine-tuning", initial, null, classes, seed, request));
+    for (const { run, label } of runs) {
+      const teacher = hasSameStart(run, first)
+        ? initial
+        : await loadFeatures(() => loadInitialModel(run, task.labels, device));
+      const student = await loadFeatures(() => loadFineTunedModel(run, device));
+      await add(measureGeometry(label, student, teacher, classes, seed, request));
+    }
+    const data = { task: task.name, split, labels: [...task.labels], classes, models };
+    return { data, summary: summarizeGeometry(data), figure: createGeometryFigure(data) };
+  },
+});
+
+/** Whether two runs started from models with the same features. */
+function hasSameStart(a: Run, b: Run): boolean {
+  const keys = ["model", "pooling", "tokenization", "maxLength"] as const;
+  return keys.every((key) => a.config[key] === b.config[key]);
+}
+
+type FeatureVector = ArrayLike<number>;
+
+/** Scales a vector to length 1. */
+export function normalizeL2(row: FeatureVector): Float64Array {
+  const values = Float64Array.from(row);
+  const norm = Math.sqrt(values.reduce((sum, value) => sum + value * value, 0));
+  return norm === 0 ? values : values.map((value) => value / norm);
+}
+
+/**
+ * Mean squared distance of pairs on the sphere (Wang and Isola 2020). It is 0 if the vectors of
+ * each pair are equal.
+ */
+export function computeAlignment(first: readonly FeatureVector[], second: readonly FeatureVector[]): number {
+  return mean(first.map((row, i) => squaredDistance(row, second[i]!)));
+}
+
+/**
+ * Logarithm of the mean Gaussian potential of all pairs (Wang and Isola 2020). It is 0 if all
+ * vectors are equal.
+ */
+export function computeUniformity(rows: readonly FeatureVector[], t = 2): number {
+  let sum = 0;
+  for (let i = 0; i < rows.length; i++)
+    for (let j = 0; j < i; j++) sum += Math.exp(-t * squaredDistance(rows[i]!, rows[j]!));
+  return Math.log(sum / ((rows.length * (rows.length - 1)) / 2));
+}
+
+/** Averages a measurement inside each class over the classes that have at least two examples. */
+export function averageWithinClasses(
+  labels: readonly number[],
+  measure: (members: readonly number[]) => number,
+): number {
+  const classes = [...new Set(labels)].map((label) => labels.flatMap((other, i) => (other === label ? [i] : [])));
+  return mean(classes.filter((members) => members.length > 1).map(measure));
+}
+
+/** Maps positions to angles around their center, in turns. */
+export function projectToCircle(positions: readonly (readonly [number, number])[]): number[] {
+  const average = (axis: 0 | 1): number =>
+    positions.reduce((sum, position) => sum + position[axis], 0) / positions.length;
+  const center = [average(0), average(1)] as const;
+  return positions.map(([x, y]) => {
+    const turn = Math.atan2(y - center[1], x - center[0]) / (2 * Math.PI);
     return turn < 0 ? turn + 1 : turn;
   });
 }
 
-/** The geometry of a model's features beside the pre-trained model's; `teacher` is null for the pre-trained model itself. */
-export function measureGeometry(
+/**
+ * Compares a model's features with the pre-trained ones. `teacher` is null for the pre-trained
+ * model itself.
+ */
+function measureGeometry(
   label: string,
   features: readonly Float32Array[],
   teacher: readonly Float32Array[] | null,
   classes: readonly number[],
   seed: number,
-  options: TsneOptions = {},
+  options: TsneOptions,
 ): GeometryModel {
   const own = features.map(normalizeL2);
   const theirs = (teacher ?? features).map(normalizeL2);
   const pick = <T>(rows: readonly T[], members: readonly number[]): T[] => members.map((i) => rows[i]!);
-  // Student and teacher are embedded together: only then do their angles compare.
+  // Student and teacher share one embedding; only then can their angles be compared.
   const turns = projectToCircle(tsne(teacher ? [...own, ...theirs] : own, new Rng(seed).fork("t-sne"), options));
   return {
     label,
-    overall: { alignment: alignment(own, theirs), uniformity: uniformity(own) },
+    overall: { alignment: computeAlignment(own, theirs), uniformity: computeUniformity(own) },
     withinClass: {
-      alignment: averageWithinClasses(classes, (members) => alignment(pick(own, members), pick(theirs, members))),
-      uniformity: averageWithinClasses(classes, (members) => uniformity(pick(own, members))),
+      alignment: averageWithinClasses(classes, (members) =>
+        computeAlignment(pick(own, members), pick(theirs, members)),
+      ),
+      uniformity: averageWithinClasses(classes, (members) => computeUniformity(pick(own, members))),
     },
     student: turns.slice(0, own.length),
     teacher: teacher ? turns.slice(own.length) : null,
   };
 }
 
-export function createGeometryAnalysis(data: GeometryData): Analysis<GeometryData> {
-  return {
-    name: "geometry",
-    schema: geometrySchema,
-    data,
-    meaning: summarizeGeometry(data),
-    figure: createGeometryFigure(data),
-  };
-}
-
 function summarizeGeometry({ models }: GeometryData): string {
   const each = models.map(({ label, overall, withinClass }) => {
-    const spread = `uniformity ${formatNumber(overall.uniformity, 3)}, ${formatNumber(withinClass.uniformity, 3)} within a class`;
-    return `${label}: alignment ${formatNumber(overall.alignment, 3)}, ${spread}`;
+    const [inAll, inClass] = [overall, withinClass].map(({ uniformity }) => formatNumber(uniformity, 3));
+    return `${label}: alignment ${formatNumber(overall.alignment, 3)}, uniformity ${inAll} (${inClass} within a class)`;
   });
-  return `${each.join("; ")}. Lower alignment: closer to the pre-trained features; lower uniformity: more evenly spread.`;
+  const meaning = "Lower alignment: closer to the pre-trained features. Lower uniformity: spread more evenly.";
+  return `${each.join("; ")}. ${meaning}`;
 }
 
 const panelSize = 250;
 
-/** A ring of marks: colour is the example, by its place before fine-tuning; shape is the class. */
+/** Renders one ring. The color of a mark is its example, the shape is its class. */
 function renderRing(
   turns: readonly number[],
   radius: number,
@@ -102,19 +195,16 @@ function renderRing(
   colors: readonly string[],
   size: number,
 ): string {
-  const reach = panelSize / 2 - 14;
-  const guide = `<circle cx="${panelSize / 2}" cy="${panelSize / 2}" r="${reach * radius}" fill="none" stroke="currentColor" stroke-opacity="0.15"/>`;
-  const marks = turns
-    .map((turn, i) => {
-      const angle = 2 * Math.PI * turn;
-      const [x, y] = [
-        panelSize / 2 + reach * radius * Math.cos(angle),
-        panelSize / 2 - reach * radius * Math.sin(angle),
-      ];
-      return `<path transform="translate(${x},${y})" d="${getMarkerPath(classes[i]!, size)}" fill="${colors[i]}" fill-opacity="0.8"/>`;
-    })
-    .join("");
-  return guide + marks;
+  const center = panelSize / 2;
+  const r = (center - 14) * radius;
+  const marks = turns.map((turn, i) => {
+    const angle = 2 * Math.PI * turn;
+    const [x, y] = [center + r * Math.cos(angle), center - r * Math.sin(angle)];
+    const path = getMarkerPath(classes[i]!, size);
+    return `<path transform="translate(${x},${y})" d="${path}" fill="${colors[i]}" fill-opacity="0.8"/>`;
+  });
+  const line = 'fill="none" stroke="currentColor" stroke-opacity="0.15"';
+  return `<circle cx="${center}" cy="${center}" r="${r}" ${line}/>${marks.join("")}`;
 }
 
 function getMarkerPath(index: number, size: number): string {
@@ -127,24 +217,24 @@ function getMarkerPath(index: number, size: number): string {
 }
 
 function createGeometryFigure({ task, split, labels, classes, models }: GeometryData): Figure {
-  // Neighbours before fine-tuning have like colours, so that what stays together shows.
+  // Neighbors before fine-tuning have similar colors, so that the figure shows which ones stay
+  // together.
   const colors = (models[0]?.student ?? []).map(getWheelColor);
-  const panels = models.map(
-    ({ label, student, teacher, overall }): Panel => ({
-      title: label,
-      width: panelSize,
-      height: panelSize + 4,
-      content: roundSvgNumbers(
-        renderRing(student, 1, classes, colors, 3.2) +
-          (teacher ? renderRing(teacher, 0.82, classes, colors, 2.2) : "") +
-          `<g font-size="10" text-anchor="middle" fill-opacity="0.8"><text x="${panelSize / 2}" y="${panelSize / 2 - 4}">alignment ${formatNumber(overall.alignment, 3)}</text>` +
-          `<text x="${panelSize / 2}" y="${panelSize / 2 + 12}">uniformity ${formatNumber(overall.uniformity, 3)}</text></g>`,
-      ),
-    }),
-  );
+  const panels = models.map(({ label, student, teacher, overall }): Panel => {
+    const text = (y: number, name: "alignment" | "uniformity"): string =>
+      `<text x="${panelSize / 2}" y="${panelSize / 2 + y}">${name} ${formatNumber(overall[name], 3)}</text>`;
+    const outer = renderRing(student, 1, classes, colors, 3.2);
+    const inner = teacher ? renderRing(teacher, 0.82, classes, colors, 2.2) : "";
+    const texts = `${text(-4, "alignment")}${text(12, "uniformity")}`;
+    const content = `${outer}${inner}<g font-size="10" text-anchor="middle" fill-opacity="0.8">${texts}</g>`;
+    return { title: label, width: panelSize, height: panelSize + 4, content: roundSvgNumbers(content) };
+  });
   return {
-    title: "The geometry of features",
-    caption: `t-SNE of the features of ${classes.length} examples (${split} split of ${task}), mapped onto the circle: the model outside, the pre-trained model inside. Colour is the example, by its place before fine-tuning.`,
+    title: "Geometry of the features",
+    caption:
+      `t-SNE of the features of ${classes.length} examples (${split} split of ${task}), mapped onto the circle. ` +
+      "Outer ring: the model. Inner ring: the pre-trained model. " +
+      "Colors show the position of the example before fine-tuning.",
     legend: labels
       .slice(0, 3)
       .map((label, i) => ({ label, color: "currentColor", shape: (["triangle", "square", "circle"] as const)[i]! })),

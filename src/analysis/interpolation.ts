@@ -3,101 +3,124 @@ import { z } from "zod";
 import { UserError } from "../errors.js";
 import { formatNumber, formatPercent } from "../format.js";
 import { mapWeights, type Weights } from "../nn/index.js";
-import { noGrad, scope, type Tensor } from "../tensor/index.js";
+import { free, noGrad, scope, type Tensor } from "../tensor/index.js";
 import { getColor } from "./colors.js";
+import { defineAnalysis, findLabeledRuns, runsOption, sampleOptions } from "./define-analysis.js";
 import { type Figure, plotPanel } from "./figure.js";
-import type { LossAndAccuracy } from "./fixed-batch.js";
-import type { Analysis } from "./write-analysis.js";
+import { type LossAndAccuracy, loadFineTunedModel, loadSharedSample, withModel } from "./shared-sample.js";
 
 /** interpolation.json: loss and accuracy on the line through two models. */
-export const interpolationSchema = z.object({
-  /** At alpha 0 and at alpha 1. */
+const dataSchema = z.object({
+  /** The models at alpha 0 and at alpha 1. */
   from: z.string(),
   to: z.string(),
   task: z.string(),
   split: z.string(),
   examples: z.number(),
   points: z.array(z.object({ alpha: z.number(), loss: z.number(), accuracy: z.number() })),
-  /** The highest loss between the two, above the higher of theirs. */
+  /** The highest loss between the two models minus the higher of their losses; at least 0. */
   barrier: z.number(),
 });
-export type InterpolationData = z.output<typeof interpolationSchema>;
+type InterpolationData = z.output<typeof dataSchema>;
 
-/** (1 - alpha) theta + alpha theta' (ROSE eq. 7). At 0 and 1 they are the weights themselves, to the bit. */
+export const interpolation = defineAnalysis({
+  name: "interpolation",
+  summary: "loss and accuracy on the line through two models (ROSE eq. 7, fig. 4)",
+  unit: "points",
+  options: {
+    runs: runsOption("two finished runs: the one at alpha 0 and the one at alpha 1"),
+    points: z.number().int().min(2).default(51).describe("points on the line"),
+    from: z.number().default(-0.5).describe("first alpha"),
+    to: z.number().default(1.5).describe("last alpha"),
+    ...sampleOptions(500),
+  },
+  data: dataSchema,
+  async run(request, context) {
+    const runs = await findLabeledRuns(request.runs, 2);
+    const alphas = createAlphas(request.from, request.to, request.points);
+    const sample = await loadSharedSample(runs, request, context);
+    const [first, second] = runs as [(typeof runs)[number], (typeof runs)[number]];
+    const other = await loadFineTunedModel(second.run, sample.device);
+    try {
+      const line = await withModel(
+        sample,
+        () => loadFineTunedModel(first.run, sample.device),
+        (model, batch) =>
+          measureLine(model.weights, other.weights, alphas, batch.measure, (done) =>
+            context.advance(done, alphas.length),
+          ),
+      );
+      const { task, examples } = sample;
+      const names = { from: first.label, to: second.label, task: task.name, split: request.split };
+      const data = { ...names, examples: examples.length, ...line };
+      return { data, summary: summarizeInterpolation(data), figure: createInterpolationFigure(data) };
+    } finally {
+      free(other.weights);
+    }
+  },
+});
+
+/**
+ * (1 - alpha) theta + alpha theta' (ROSE eq. 7). At 0 and 1 the result is bitwise equal to the
+ * weights.
+ */
 export function interpolateWeights(from: Weights, to: Weights, alpha: number): Map<string, Tensor> {
   return noGrad(() =>
     mapWeights(from, (tensor, name) => {
       const other = to.get(name);
       if (!other || other.shape.join() !== tensor.shape.join())
-        throw new UserError(
-          `interpolation: expected two models of one shape, but they differ in ${name}; compare runs of the same model and task`,
-        );
+        throw new UserError(`The two models differ in the shape of ${name}. Use runs of the same model and task.`);
       if (alpha === 0 || alpha === 1) return alpha === 0 ? tensor : other;
       return tensor.mul(1 - alpha).add(other.mul(alpha));
     }),
   );
 }
 
-/** Evenly spaced values from low to high, rounded so that 0 and 1 are met exactly where they fall on the grid. */
+/**
+ * Evenly spaced values from low to high, rounded so that 0 and 1 are exact if they are on the grid.
+ */
 export function linspace(low: number, high: number, count: number): number[] {
   return Array.from({ length: count }, (_, i) => Number((low + ((high - low) * i) / (count - 1)).toPrecision(12)));
 }
 
-/** The alphas of a line; refused where they would tell nothing of what lies between the two models. */
-export function createAlphas(from: number, to: number, points: number): number[] {
-  if (!(from < to))
-    throw new UserError(
-      `--from ${from} --to ${to}: expected a line that ends beyond where it begins; give the lesser as --from`,
-    );
+/** The alphas of a line. At least one of them must be between the two models. */
+function createAlphas(from: number, to: number, points: number): number[] {
+  if (!(from < to)) throw new UserError(`--from ${from} --to ${to}: expected --from to be smaller than --to.`);
   const alphas = linspace(from, to, points);
   if (alphas.some((alpha) => alpha > 0 && alpha < 1)) return alphas;
   throw new UserError(
-    `--from ${from} --to ${to} --points ${points}: expected a point between the two models (alpha 0 and 1), but none lies there; ` +
-      "give more --points, or a range that holds 0 to 1",
+    `--from ${from} --to ${to} --points ${points}: no point is between the two models (alpha 0 and 1). ` +
+      "Increase --points, or use a range that contains 0 to 1.",
   );
 }
 
-export interface InterpolationRequest {
-  readonly from: { readonly label: string; readonly weights: Weights };
-  readonly to: { readonly label: string; readonly weights: Weights };
-  readonly facts: Pick<InterpolationData, "task" | "split" | "examples">;
-  readonly alphas: readonly number[];
-  readonly measure: (weights: Weights) => LossAndAccuracy;
-  readonly onPoint?: (done: number) => void;
-}
-
-/** Loss and accuracy along the line between two models. */
-export async function measureInterpolation(request: InterpolationRequest): Promise<Analysis<InterpolationData>> {
-  const { from, to, facts, alphas, measure, onPoint } = request;
+/** Measures loss and accuracy along the line between two models. */
+export async function measureLine(
+  from: Weights,
+  to: Weights,
+  alphas: readonly number[],
+  measure: (weights: Weights) => LossAndAccuracy,
+  onPoint?: (done: number) => Promise<void>,
+): Promise<Pick<InterpolationData, "points" | "barrier">> {
   const points: InterpolationData["points"] = [];
   for (const alpha of alphas) {
-    points.push({ alpha, ...scope(() => measure(interpolateWeights(from.weights, to.weights, alpha))) });
-    onPoint?.(points.length);
-    await new Promise(setImmediate);
+    points.push({ alpha, ...scope(() => measure(interpolateWeights(from, to, alpha))) });
+    await onPoint?.(points.length);
   }
-  const inside = points.filter(({ alpha }) => alpha >= 0 && alpha <= 1);
-  const ends = [measure(from.weights).loss, measure(to.weights).loss];
-  const barrier = Math.max(0, Math.max(...inside.map(({ loss }) => loss)) - Math.max(...ends));
-  const data = { from: from.label, to: to.label, ...facts, points, barrier };
-  return {
-    name: "interpolation",
-    schema: interpolationSchema,
-    data,
-    meaning: summarizeInterpolation(data),
-    figure: createInterpolationFigure(data),
-  };
+  const between = points.filter(({ alpha }) => alpha >= 0 && alpha <= 1);
+  const ends = [measure(from).loss, measure(to).loss];
+  return { points, barrier: Math.max(0, Math.max(...between.map(({ loss }) => loss)) - Math.max(...ends)) };
 }
 
 function summarizeInterpolation({ from, to, barrier, points }: InterpolationData): string {
   const worst = points.reduce((a, b) => (b.accuracy < a.accuracy ? b : a));
-  const hill =
-    barrier < 0.01
-      ? "no hill lies between them, so they share a basin"
-      : `a hill of ${formatNumber(barrier, 3)} nats lies between them`;
-  return `From ${from} to ${to} ${hill}; accuracy is lowest (${formatPercent(worst.accuracy)}) at alpha ${formatNumber(worst.alpha, 2)}.`;
+  const between =
+    barrier < 0.01 ? "no loss barrier, so they share a basin" : `a loss barrier of ${formatNumber(barrier, 3)} nats`;
+  const lowest = `Accuracy is lowest (${formatPercent(worst.accuracy)}) at alpha ${formatNumber(worst.alpha, 2)}.`;
+  return `Between ${from} and ${to} there is ${between}. ${lowest}`;
 }
 
-/** From least to most, but no narrower than a span: a flat line is to look flat. */
+/** The range of the values, widened to a minimum span so that a flat line looks flat. */
 function computeAxisDomain(values: readonly number[], span: number): [number, number] {
   const [low, high] = [Math.min(...values), Math.max(...values)];
   const missing = Math.max(0, span - (high - low)) / 2;
@@ -111,51 +134,30 @@ function createInterpolationFigure({ from, to, task, split, examples, points }: 
     [0, 1].filter((alpha) => alpha >= low && alpha <= high),
     { stroke: "currentColor", strokeOpacity: 0.35, strokeDasharray: "3 3" },
   );
-  const panel = (
-    title: string,
-    unit: string,
-    minSpan: number,
-    values: readonly { alpha: number; y: number }[],
-    color: string,
-  ) =>
-    plotPanel(title, {
+  const panel = (title: string, label: string, minSpan: number, ys: readonly number[], color: string) => {
+    const values = points.map(({ alpha }, i) => ({ alpha, y: ys[i]! }));
+    return plotPanel(title, {
       width: 380,
       height: 230,
       x: { label: "alpha", domain: [low, high], ticks: 6 },
-      y: {
-        label: unit,
-        domain: computeAxisDomain(
-          values.map(({ y }) => y),
-          minSpan,
-        ),
-        grid: true,
-        nice: true,
-        ticks: 5,
-      },
+      y: { label, domain: computeAxisDomain(ys, minSpan), grid: true, nice: true, ticks: 5 },
       marks: [
         ends,
         Plot.line(values, { x: "alpha", y: "y", stroke: color, strokeWidth: 2 }),
         Plot.dot(values, { x: "alpha", y: "y", fill: color, r: 1.8 }),
       ],
     });
+  };
+  const losses = points.map(({ loss }) => loss);
+  const accuracies = points.map(({ accuracy }) => 100 * accuracy);
   return {
     title: `Between ${from} and ${to}`,
-    caption: `${from} stands at alpha 0, ${to} at alpha 1; between and beyond them all weights are mixed linearly. ${examples} examples of the ${split} split of ${task}.`,
+    caption:
+      `${from} is at alpha 0, ${to} at alpha 1; all other points interpolate the weights linearly. ` +
+      `${examples} examples of the ${split} split of ${task}.`,
     panels: [
-      panel(
-        "loss",
-        "cross-entropy (nats)",
-        0.1,
-        points.map(({ alpha, loss }) => ({ alpha, y: loss })),
-        getColor(0),
-      ),
-      panel(
-        "accuracy",
-        "accuracy (%)",
-        10,
-        points.map(({ alpha, accuracy }) => ({ alpha, y: 100 * accuracy })),
-        getColor(1),
-      ),
+      panel("loss", "cross-entropy (nats)", 0.1, losses, getColor(0)),
+      panel("accuracy", "accuracy (%)", 10, accuracies, getColor(1)),
     ],
     columns: 2,
   };

@@ -1,17 +1,21 @@
+import { join } from "node:path";
 import { z } from "zod";
 import { UserError } from "../errors.js";
+import { mean } from "../evaluation/statistics.js";
 import { formatNumber } from "../format.js";
+import { hashModelFolder, type Model } from "../models/index.js";
 import type { Weights } from "../nn/index.js";
+import { hashExamples } from "../runs/environment.js";
 import { free, Rng, scope } from "../tensor/index.js";
+import { defineAnalysis, findLabeledRuns, runsOption, sampleOptions } from "./define-analysis.js";
 import { computeCosine, sampleDirection, shiftWeights } from "./directions.js";
 import type { Figure } from "./figure.js";
-import { computeFlatness, getCenterValue, type SurfaceGrid } from "./flatness.js";
-import type { ResultCache } from "./result-cache.js";
-import { renderContourPanel, renderSurfacePanel, type ValueRange } from "./surface-plots.js";
-import type { Analysis } from "./write-analysis.js";
+import { openResultCache, type ResultCache } from "./result-cache.js";
+import { loadFineTunedModel, loadInitialModel, loadSharedSample, withModel } from "./shared-sample.js";
+import { renderContourPanel, renderSurfacePanel, type SurfaceGrid, type ValueRange } from "./surface-plots.js";
 
 /** landscape.json: the loss around models, on the plane of two random directions. */
-export const landscapeSchema = z.object({
+const dataSchema = z.object({
   task: z.string(),
   split: z.string(),
   examples: z.number(),
@@ -22,37 +26,107 @@ export const landscapeSchema = z.object({
       label: z.string(),
       /** Cosine of the two directions. */
       cosine: z.number(),
-      /** The model's own loss. */
-      centre: z.number(),
+      /** The loss of the model itself. */
+      center: z.number(),
+      /** Mean second derivative at the center of the quadratic that fits the inner half best. */
       curvature: z.number(),
+      /** Mean absolute difference from the value at the center. A slope is not flat. */
       meanChange: z.number(),
-      /** A row a value of beta, a column a value of alpha. */
+      /** Rows are values of beta, columns are values of alpha. */
       losses: z.array(z.array(z.number())),
     }),
   ),
 });
-export type LandscapeData = z.output<typeof landscapeSchema>;
-export type LandscapeModel = LandscapeData["models"][number];
+type LandscapeData = z.output<typeof dataSchema>;
+type LandscapeModel = LandscapeData["models"][number];
 
-/** Places on an axis from -range to range; an odd number of them, so that the middle is 0. */
+const oddCount = "expected an odd integer of at least 3, so that the model is in the middle";
+
+export const landscape = defineAnalysis({
+  name: "landscape",
+  summary: "loss around models, along two random directions (ROSE figs. 1 and 2)",
+  unit: "points",
+  keeps: "Every finished point is kept.",
+  options: {
+    runs: runsOption("finished runs of one task, or folders of them"),
+    pretrained: z.boolean().default(false).describe("include the weights before fine-tuning"),
+    points: z
+      .number()
+      .int()
+      .min(3, { error: oddCount })
+      .max(501)
+      .refine((count) => count % 2 === 1, { error: oddCount })
+      .default(51)
+      .describe("points per axis, an odd number"),
+    range: z
+      .number()
+      .positive({ error: "expected a number above 0" })
+      .default(0.25)
+      .describe("length of each axis in both directions, relative to the norms of the weights"),
+    ...sampleOptions(128),
+  },
+  data: dataSchema,
+  async run(request, context) {
+    const { seed, split, points } = request;
+    const runs = await findLabeledRuns(request.runs);
+    const axis = createAxis(request.range, points);
+    const sample = await loadSharedSample(runs, request, context);
+    const { task, examples, device } = sample;
+    const first = runs[0]!.run;
+    const sources: { label: string; load(): Promise<Model> }[] = runs.map(({ run, label }) => ({
+      label,
+      load: () => loadFineTunedModel(run, device),
+    }));
+    if (request.pretrained)
+      sources.unshift({ label: "pre-trained", load: () => loadInitialModel(first, task.labels, device) });
+    const total = sources.length * points * points;
+    const models: LandscapeModel[] = [];
+    let done = 0;
+    const cache = openResultCache<number>(join(context.out, "landscape.points.jsonl"));
+    try {
+      for (const { label, load } of sources) {
+        const measured = await withModel(sample, load, async (model, batch) =>
+          measureLandscape({
+            label,
+            // The run's seed initializes a new head, and each run decides how it reads texts.
+            cacheKey: [
+              await hashModelFolder(model.folder),
+              model.newlyInitialized.length > 0 ? first.config.seed : "",
+              model.tokenization,
+              model.maxLength,
+              `seed ${seed} examples ${hashExamples(examples)}`,
+            ].join(" "),
+            weights: model.weights,
+            loss: (weights) => batch.measure(weights).loss,
+            seed,
+            axis,
+            cache,
+            onPoint: () => context.advance(++done, total),
+          }),
+        );
+        models.push(measured);
+      }
+    } finally {
+      cache.close();
+    }
+    const data = { task: task.name, split, examples: examples.length, seed, axis, models };
+    return { data, summary: summarizeLandscape(data), figure: createLandscapeFigure(data) };
+  },
+});
+
+/** Values from -range to range. Their number is odd, so that the middle is 0. */
 export function createAxis(range: number, points: number): number[] {
-  if (!(range > 0 && range < Number.POSITIVE_INFINITY))
-    throw new UserError(`--range: expected a number above 0, received ${range}; 0.25 shows what lies around a model`);
-  if (!(points >= 3 && points % 2 === 1))
-    throw new UserError(
-      `--points: expected an odd number from 3, so that the model stands in the middle; received ${points}`,
-    );
   const half = (points - 1) / 2;
   return Array.from({ length: points }, (_, i) => Number(((range * (i - half)) / half).toPrecision(12)));
 }
 
-/** Measures every point of a grid that the ledger does not have yet. */
+/** Measures every point of a grid that the cache does not have. */
 export async function measureGrid(
   axis: readonly number[],
   measure: (alpha: number, beta: number) => number,
   cache: Pick<ResultCache<number>, "get" | "add">,
   name: string,
-  onPoint?: () => void,
+  onPoint?: () => void | Promise<void>,
 ): Promise<SurfaceGrid> {
   const values: number[][] = [];
   for (const beta of axis) {
@@ -63,47 +137,44 @@ export async function measureGrid(
       if (value === undefined) {
         value = measure(alpha, beta);
         if (!Number.isFinite(value))
-          throw new UserError(
-            `the loss at alpha ${alpha}, beta ${beta} is ${value}: the model computes nothing there; give a smaller --range`,
-          );
+          throw new UserError(`The loss at alpha ${alpha}, beta ${beta} is ${value}. Use a smaller --range.`);
         cache.add(key, value);
-        await new Promise(setImmediate);
       }
       row.push(value);
-      onPoint?.();
+      await onPoint?.();
     }
     values.push(row);
   }
   return { axis, values };
 }
 
-export interface LandscapeRequest {
+interface LandscapeOptions {
   readonly label: string;
-  /** What the ledger knows the surface by: the same only for the same weights, directions and examples. */
+  /** Identifies the surface in the cache: equal only for equal weights, directions and examples. */
   readonly cacheKey: string;
   readonly weights: Weights;
   readonly loss: (weights: Weights) => number;
   readonly seed: number;
   readonly axis: readonly number[];
   readonly cache: Pick<ResultCache<number>, "get" | "add">;
-  readonly onPoint?: () => void;
+  readonly onPoint?: () => Promise<void>;
 }
 
 /** The loss around one model (ROSE eq. 6). */
-export async function measureLandscape(request: LandscapeRequest): Promise<LandscapeModel> {
-  const { label, cacheKey, weights, loss, seed, axis, cache, onPoint } = request;
+export async function measureLandscape(options: LandscapeOptions): Promise<LandscapeModel> {
+  const { label, cacheKey, weights, loss, seed, axis, cache, onPoint } = options;
   const rng = new Rng(seed).fork("landscape");
   const directions = [sampleDirection(weights, rng.fork("delta")), sampleDirection(weights, rng.fork("eta"))] as const;
   try {
     const [delta, eta] = directions;
-    // The centre is the model itself: no rounding of 0 times a direction.
+    // The center is the model itself, without rounding errors of 0 times a direction.
     const measure = (alpha: number, beta: number): number =>
       scope(() => loss(alpha === 0 && beta === 0 ? weights : shiftWeights(weights, delta, alpha, eta, beta)));
     const grid = await measureGrid(axis, measure, cache, cacheKey, onPoint);
     return {
       label,
       cosine: computeCosine(delta, eta),
-      centre: getCenterValue(grid),
+      center: getCenterValue(grid),
       ...computeFlatness(grid),
       losses: grid.values.map((row) => [...row]),
     };
@@ -112,14 +183,36 @@ export async function measureLandscape(request: LandscapeRequest): Promise<Lands
   }
 }
 
-export function createLandscapeAnalysis(data: LandscapeData): Analysis<LandscapeData> {
+/** How flat a surface is around its center. Smaller values are flatter. */
+export function computeFlatness({ axis, values }: SurfaceGrid): Pick<LandscapeModel, "curvature" | "meanChange"> {
+  const center = getCenterValue({ axis, values });
+  const reach = Math.max(...axis) / 2;
+  const all = axis.flatMap((b, row) => axis.map((a, column) => ({ a, b, value: values[row]![column]! })));
+  const inner = all.filter(({ a, b }) => Math.abs(a) <= reach && Math.abs(b) <= reach);
   return {
-    name: "landscape",
-    schema: landscapeSchema,
-    data,
-    meaning: summarizeLandscape(data),
-    figure: createLandscapeFigure(data),
+    // The inner half of a coarse grid is only its center.
+    curvature: computeMeanCurvature(inner.length >= 9 ? inner : all),
+    meanChange: mean(values.flat().map((value) => Math.abs(value - center))),
   };
+}
+
+export function getCenterValue({ values }: SurfaceGrid): number {
+  const middle = (values.length - 1) / 2;
+  return values[middle]![middle]!;
+}
+
+/**
+ * The mean second derivative of the best fit c + g.x + x'Hx / 2. On a grid that is symmetric about
+ * 0, the slopes and the mixed term vanish. What is left is the regression of the value on a^2 +
+ * b^2, with slope (H11 + H22) / 4.
+ */
+function computeMeanCurvature(points: readonly { a: number; b: number; value: number }[]): number {
+  const squares = points.map(({ a, b }) => a * a + b * b);
+  const values = points.map(({ value }) => value);
+  const [meanSquare, meanValue] = [mean(squares), mean(values)];
+  const covariance = squares.reduce((sum, square, i) => sum + (square - meanSquare) * (values[i]! - meanValue), 0);
+  const variance = squares.reduce((sum, square) => sum + (square - meanSquare) ** 2, 0);
+  return (2 * covariance) / variance;
 }
 
 function summarizeLandscape({ models }: LandscapeData): string {
@@ -129,8 +222,11 @@ function summarizeLandscape({ models }: LandscapeData): string {
       `${label} ${formatNumber(meanChange, 3)} (curvature ${formatNumber(curvature, 3)})`,
   );
   const cosine = Math.max(...models.map((model) => Math.abs(model.cosine)));
-  const lead = models.length > 1 ? `${sorted[0]!.label} lies flattest. ` : "";
-  return `${lead}Mean change of the loss around the model, in nats: ${each.join(", ")}. The two directions are orthogonal up to a cosine of ${formatNumber(cosine, 2)}.`;
+  const lead = models.length > 1 ? `${sorted[0]!.label} is in the flattest region. ` : "";
+  return (
+    `${lead}Mean change of the loss around the model, in nats: ${each.join(", ")}. ` +
+    `The cosine of the two directions is at most ${formatNumber(cosine, 2)}.`
+  );
 }
 
 function createLandscapeFigure({ task, split, examples, axis, models }: LandscapeData): Figure {
@@ -139,10 +235,12 @@ function createLandscapeFigure({ task, split, examples, axis, models }: Landscap
   const levels = Array.from({ length: 14 }, (_, i) => span.low + ((span.high - span.low) * (i + 1)) / 15);
   const grids = models.map(({ losses }) => ({ axis, values: losses }));
   return {
-    title: "The loss around each model",
+    title: "Loss around each model",
     caption:
-      `Cross-entropy at the weights plus alpha and beta times two random directions, normalised filter by filter; ${examples} examples of the ${split} split of ${task}. ` +
-      "All panels share batch, directions, levels and colours; lighter is a larger loss, and closer lines are a steeper surface.",
+      "Cross-entropy at the weights plus alpha and beta times two random directions with filter-wise normalization; " +
+      `${examples} examples of the ${split} split of ${task}. ` +
+      "All panels have the same examples, directions, levels and colors. " +
+      "Lighter colors are larger losses; closer lines are a steeper surface.",
     panels: [
       ...models.map(({ label, meanChange }, i) =>
         renderContourPanel(`${label}: mean change ${formatNumber(meanChange, 3)}`, grids[i]!, levels, span),

@@ -1,105 +1,137 @@
+import { join } from "node:path";
 import * as Plot from "@observablehq/plot";
 import { z } from "zod";
 import { mean } from "../evaluation/statistics.js";
 import { formatNumber } from "../format.js";
-import { type RunConfig, runConfigSchema } from "../runs/config.js";
+import type { RunConfig } from "../runs/config.js";
 import { evaluateExamples } from "../runs/evaluate.js";
-import { createTrainingJob, prepareRun } from "../runs/prepare-run.js";
+import { prepareRun } from "../runs/prepare-run.js";
+import { resolveRunConfig } from "../runs/read-config.js";
 import { type MsgsProbe, msgsProbes } from "../tasks/msgs.js";
 import { free } from "../tensor/index.js";
-import { type TrainingCallbacks, train } from "../train/index.js";
+import { train } from "../train/index.js";
 import { getColor } from "./colors.js";
+import { type AnalysisContext, defineAnalysis, deviceOptions } from "./define-analysis.js";
 import { estimateTextWidth, type Figure, plotPanel } from "./figure.js";
-import type { ResultCache } from "./result-cache.js";
-import type { Analysis } from "./write-analysis.js";
+import { openResultCache } from "./result-cache.js";
 
-/** probe.json: which feature models learn where training leaves them the choice. */
-export const probeSchema = z.object({
+/** probe.json: which feature models learn if training does not decide between two. */
+const dataSchema = z.object({
   model: z.string(),
   runs: z.array(
     z.object({
       probe: z.enum(msgsProbes),
       method: z.string(),
       seed: z.number(),
-      /** Matthews correlation on disambiguating texts: 1 is the linguistic feature, -1 the surface feature. */
+      /**
+       * Matthews correlation on disambiguating texts: 1 is the linguistic feature, -1 the surface
+       * feature.
+       */
       score: z.number(),
-      /** The same on texts like those of training: near 1 where the task was learnt at all. */
-      learnt: z.number(),
+      /** The same on texts like those of training. It is near 1 if the task was learned. */
+      learned: z.number(),
     }),
   ),
 });
-export type ProbeData = z.output<typeof probeSchema>;
-export type ProbeRun = ProbeData["runs"][number];
-export type ProbeScores = Pick<ProbeRun, "score" | "learnt">;
+type ProbeData = z.output<typeof dataSchema>;
+type ProbeRun = ProbeData["runs"][number];
+type ProbeScores = Pick<ProbeRun, "score" | "learned">;
 
-/** The two that ROSE plots (fig. 3): a syntactic construction against a word, and against length. */
-export const paperProbes: readonly MsgsProbe[] = ["control_raising_lexical_content_the", "control_raising_length"];
+const count = z.number().int().positive();
 
-export interface ProbeRequest {
-  readonly probes: readonly MsgsProbe[];
-  /** Lists of methods as a config has them, innermost first, each under a name of its own. */
-  readonly methods: readonly { readonly label: string; readonly method: RunConfig["methods"] }[];
-  readonly seeds: number;
-  /** All else of a run's config. */
-  readonly config: z.input<typeof runConfigSchema>;
-  readonly cache: Pick<ResultCache<ProbeScores>, "get" | "add">;
-  /** Asked for before each run: its name, how many are done, how many there will be. */
-  readonly createCallbacks?: (name: string, done: number, total: number) => TrainingCallbacks;
-  readonly warn: (message: string) => void;
-}
-
-/** Fine-tunes on ambiguous texts and tests on disambiguating ones, once for each probe, method and seed that the ledger lacks. */
-export async function runProbes(request: ProbeRequest): Promise<ProbeRun[]> {
-  const { probes, methods, seeds, config, cache, warn } = request;
-  const plan = probes.flatMap((probe) =>
-    methods.flatMap(({ label, method }) =>
-      Array.from({ length: seeds }, (_, seed) => ({
-        probe,
-        label,
-        config: runConfigSchema.parse({ ...config, task: `msgs:${probe}`, method, seed }),
-      })),
-    ),
-  );
-  const runs: ProbeRun[] = [];
-  for (const { probe, label, config: each } of plan) {
-    const key = JSON.stringify(each);
-    let scores = cache.get(key);
-    if (!scores) {
-      const callbacks = request.createCallbacks?.(`${probe}, ${label}, seed ${each.seed}`, runs.length, plan.length);
-      scores = await runProbe(each, warn, callbacks);
-      cache.add(key, scores);
+export const probe = defineAnalysis({
+  name: "probe",
+  summary: "which feature a model learns from ambiguous data (ROSE fig. 3)",
+  unit: "steps",
+  keeps: "Every finished run is kept.",
+  options: {
+    model: z.string().describe("a model folder, npm:PACKAGE or a Hugging Face model ID"),
+    methods: z
+      .array(z.string())
+      .min(1)
+      .default(["standard"])
+      .describe("methods to compare; each is a stack, innermost first: standard, r-drop+rose:variant=first"),
+    probes: z
+      .array(z.enum(msgsProbes))
+      .min(1)
+      // ROSE's figure 3: a syntactic construction against a word, and against length.
+      .default(["control_raising_lexical_content_the", "control_raising_length"])
+      .describe("MSGS probes"),
+    seeds: count.default(5).describe("runs per probe and method"),
+    data: z.string().nullable().default(null).describe("folder of the MSGS data"),
+    maxTrainSamples: count.nullable().default(null).describe("train on a class-balanced sample; null: all"),
+    epochs: z.number().positive().default(1).describe("passes over the training data"),
+    batchSize: count.nullable().default(null).describe("examples per batch; null: as in temper train"),
+    learningRate: z
+      .number()
+      .positive()
+      .nullable()
+      .default(null)
+      .describe("peak learning rate; null: as in temper train"),
+    maxLength: count.default(48).describe("maximum tokens per text"),
+    ...deviceOptions,
+  },
+  data: dataSchema,
+  async run(request, context) {
+    const { model, epochs, batchSize, learningRate, data, maxTrainSamples, maxLength, device, threads } = request;
+    const shared = { model, data, maxTrainSamples, maxLength, device, threads };
+    const settings = {
+      epochs,
+      ...(batchSize !== null && { batchSize }),
+      ...(learningRate !== null && { learningRate }),
+    };
+    const planned: { probe: MsgsProbe; method: string; config: RunConfig }[] = [];
+    for (const name of request.probes)
+      for (const method of request.methods)
+        for (let seed = 0; seed < request.seeds; seed++) {
+          const tree = { ...shared, task: `msgs:${name}`, methods: method.split("+"), seed, train: settings };
+          planned.push({ probe: name, method, config: await resolveRunConfig(tree, () => "probe") });
+        }
+    const runs: ProbeRun[] = [];
+    const cache = openResultCache<ProbeScores>(join(context.out, "probe.runs.jsonl"));
+    try {
+      for (const { probe: name, method, config } of planned) {
+        const key = JSON.stringify(config);
+        let scores = cache.get(key);
+        if (!scores) {
+          const stage = `run ${runs.length + 1} of ${planned.length}: ${name}, ${method}, seed ${config.seed}`;
+          scores = await runProbe(config, stage, context);
+          cache.add(key, scores);
+        }
+        runs.push({ probe: name, method, seed: config.seed, ...scores });
+      }
+    } finally {
+      cache.close();
     }
-    runs.push({ probe, method: label, seed: each.seed, ...scores });
-  }
-  return runs;
-}
+    const found = { model, runs };
+    return { data: found, summary: summarizeProbes(found), figure: createProbeFigure(found) };
+  },
+});
 
-async function runProbe(
-  config: RunConfig,
-  warn: (message: string) => void,
-  callbacks?: TrainingCallbacks,
-): Promise<ProbeScores> {
-  const preparedRun = await prepareRun(config, warn);
-  const { model, runtimeConfig, examples } = preparedRun;
+/** Fine-tunes on ambiguous texts and tests on disambiguating ones. */
+async function runProbe(config: RunConfig, stage: string, context: AnalysisContext): Promise<ProbeScores> {
+  const { onWarning, onProgress, signal } = context;
+  const { job, runtime, examples } = await prepareRun(config, context);
+  const { model, task } = job;
   try {
     await train({
-      ...createTrainingJob(preparedRun, {
-        folder: null,
-        resume: false,
-        ...(callbacks ? { callbacks: callbacks } : {}),
-      }),
+      ...job,
       validation: null,
+      folder: null,
+      resume: false,
+      callbacks: {
+        onWarning,
+        onStep: ({ step, totalSteps, loss }) => onProgress?.({ stage, done: step, total: totalSteps, loss }),
+      },
+      ...(signal && { signal }),
     });
-    const told = await evaluateExamples(model, examples.report, "test", runtimeConfig);
-    const like = await evaluateExamples(model, examples.selection ?? examples.train, "validation", runtimeConfig);
-    return { score: told.metrics.matthews!, learnt: like.metrics.matthews! };
+    const ambiguous = examples.validation ?? examples.train;
+    const score = await evaluateExamples(model, task, examples.test, "test", runtime);
+    const learned = await evaluateExamples(model, task, ambiguous, "validation", runtime);
+    return { score: score.metrics.matthews!, learned: learned.metrics.matthews! };
   } finally {
     free(model.weights);
   }
-}
-
-export function createProbeAnalysis(data: ProbeData): Analysis<ProbeData> {
-  return { name: "probe", schema: probeSchema, data, meaning: summarizeProbes(data), figure: createProbeFigure(data) };
 }
 
 const formatProbeName = (probe: MsgsProbe): string =>
@@ -123,12 +155,14 @@ function averageOverSeeds(runs: readonly ProbeRun[]): { probe: MsgsProbe; method
 
 function summarizeProbes({ runs }: ProbeData): string {
   const groups = averageOverSeeds(runs);
-  const leaning = (score: number): string => (score > 0.1 ? "linguistic" : score < -0.1 ? "surface" : "neither");
+  const describeFeature = (score: number): string =>
+    score > 0.1 ? "linguistic" : score < -0.1 ? "surface" : "neither";
   const each = [...new Set(groups.map(({ probe }) => probe))].map((probe) => {
     const own = groups.filter((group) => group.probe === probe);
-    return `${formatProbeName(probe)}: ${own.map(({ method, score }) => `${method} ${formatNumber(score, 2)} (${leaning(score)})`).join(", ")}`;
+    const scores = own.map(({ method, score }) => `${method} ${formatNumber(score, 2)} (${describeFeature(score)})`);
+    return `${formatProbeName(probe)}: ${scores.join(", ")}`;
   });
-  return `Mean Matthews score, and the feature leant on. ${each.join("; ")}.`;
+  return `Mean Matthews correlation and the preferred feature. ${each.join("; ")}.`;
 }
 
 function createProbeFigure({ model, runs }: ProbeData): Figure {
@@ -136,7 +170,7 @@ function createProbeFigure({ model, runs }: ProbeData): Figure {
   const methods = [...new Set(runs.map(({ method }) => method))];
   const seeds = Math.max(...runs.map(({ seed }) => seed)) + 1;
   const panels = probes.map((probe) => {
-    // Seeds stand side by side, so that equal scores stay visible.
+    // Seeds are next to each other, so that equal scores stay visible.
     const points = runs
       .filter((run) => run.probe === probe)
       .map(({ method, seed, score }) => {
@@ -163,7 +197,7 @@ function createProbeFigure({ model, runs }: ProbeData): Figure {
         label: null,
         tickSize: 0,
       },
-      y: { label: "Matthews score", domain: [-1, 1], grid: true, ticks: 5 },
+      y: { label: "Matthews correlation", domain: [-1, 1], grid: true, ticks: 5 },
       marks: [
         Plot.ruleY([0], { stroke: "currentColor", strokeOpacity: 0.4 }),
         Plot.ruleY(means, { x1: "x1", x2: "x2", y: "y", stroke: "color", strokeWidth: 2 }),
@@ -172,8 +206,10 @@ function createProbeFigure({ model, runs }: ProbeData): Figure {
     });
   });
   return {
-    title: "Which feature is learnt",
-    caption: `${model} fine-tuned on texts where a linguistic and a surface feature agree, tested where they disagree: 1 follows the linguistic feature, -1 the surface. Every point is a run, a bar is the mean.`,
+    title: "Which feature is learned",
+    caption:
+      `${model} fine-tuned on texts in which a linguistic and a surface feature agree, tested on texts in which they ` +
+      "disagree. 1: linguistic feature; -1: surface feature. Points are runs, bars are means.",
     panels,
     columns: 2,
   };

@@ -3,8 +3,9 @@ import { dirname } from "node:path";
 import { createFileError, getErrorCode } from "../files.js";
 
 /**
- * Pieces of a long computation that are done, on disk as soon as they are: what was stopped goes on where it was. A piece's name
- * holds all that decides its value, so that work with other settings adds to the same ledger.
+ * Finished pieces of a long computation, stored on disk at once, so that a stopped computation can
+ * continue. The name of a piece contains everything that decides its value, so computations with
+ * other settings can share the file.
  */
 export interface ResultCache<T> {
   get(name: string): T | undefined;
@@ -12,7 +13,7 @@ export interface ResultCache<T> {
   close(): void;
 }
 
-/** Opens a ledger of JSON lines, one a piece. Nothing that stands in it is ever erased. */
+/** Opens a cache of JSON lines, one per piece. Nothing in it is ever removed. */
 export function openResultCache<T>(path: string): ResultCache<T> {
   const entries = new Map<string, T>();
   try {
@@ -20,7 +21,7 @@ export function openResultCache<T>(path: string): ResultCache<T> {
     const lines = existsSync(path) ? readFileSync(path, "utf8").split("\n") : [""];
     for (const line of lines) parseLine(line, entries);
     const file = openSync(path, "a");
-    // Ended, so that a half line does not spoil the next.
+    // End a half-written line, so that it does not damage the next one.
     if (lines.at(-1) !== "") appendFileSync(file, "\n");
     return {
       get: (name) => entries.get(name),
@@ -38,7 +39,7 @@ export function openResultCache<T>(path: string): ResultCache<T> {
   }
 }
 
-/** A process that was killed may have left half a line. */
+/** A killed process may have left a half-written line, which is skipped. */
 function parseLine<T>(line: string, entries: Map<string, T>): void {
   try {
     const [name, value] = JSON.parse(line) as [string, T];

@@ -1,48 +1,63 @@
+import type { z } from "zod";
 import { UserError } from "../errors.js";
-import type { Model } from "../models/index.js";
-import { loadTaskFromConfig } from "../runs/prepare-run.js";
-import type { Example, Split, Task } from "../tasks/task.js";
-import { type Device, free } from "../tensor/index.js";
-import { createFixedBatch, type FixedBatch, loadExampleSample } from "./fixed-batch.js";
-import type { AnalyzedRun } from "./load-runs.js";
+import {
+  batchByLength,
+  extractFeatures,
+  forward,
+  loadModel,
+  type Model,
+  type TokenInput,
+  toModelInput,
+} from "../models/index.js";
+import { crossEntropy, evalMode, type Weights } from "../nn/index.js";
+import { loadConfiguredTask } from "../runs/prepare-run.js";
+import type { Run } from "../runs/run.js";
+import { sampleExamples } from "../tasks/sample.js";
+import type { Example, Task } from "../tasks/task.js";
+import { type Device, free, keep, noGrad, scope, stack, type Tensor, tensor } from "../tensor/index.js";
+import { padBatch } from "../text/batch.js";
+import { toDataset } from "../train/index.js";
+import { type AnalysisContext, applyFloat32Runtime, type LabeledRun, type sampleOptions } from "./define-analysis.js";
 
-export interface SharedSampleOptions {
-  /** Which part of the task; the one that reports where left out. */
-  readonly split?: Split | undefined;
-  readonly examples: number;
-  /** Decides the sample, and what the analysis draws. */
-  readonly seed: number;
-  readonly device: Device;
-  readonly warn?: ((message: string) => void) | undefined;
-}
-
-/** Runs of one task, to be asked about the same examples. */
+/** A sample of the task that several runs share. */
 export interface SharedSample {
   readonly task: Task;
-  readonly split: Split;
   readonly examples: readonly Example[];
   readonly device: Device;
 }
 
-/** Opens what runs are compared on: a sample of the task that they share. */
+type SampleRequest = z.output<z.ZodObject<ReturnType<typeof sampleOptions>>>;
+
+/** Loads a class-balanced sample of the task that the runs share. */
 export async function loadSharedSample(
-  runs: readonly AnalyzedRun[],
-  options: SharedSampleOptions,
+  runs: readonly LabeledRun[],
+  request: SampleRequest,
+  { onWarning }: Pick<AnalysisContext, "onWarning">,
 ): Promise<SharedSample> {
-  const { device, warn = () => {} } = options;
   const tasks = [...new Set(runs.map(({ results }) => results.task))];
   if (tasks.length !== 1)
-    throw new UserError(
-      `expected runs of one task, received runs of ${tasks.join(" and ")}; compare them one task at a time`,
-    );
-  const task = await loadTaskFromConfig(runs[0]!.config, warn);
-  const split = options.split ?? "test";
-  if (!task.splits.includes(split))
-    throw new UserError(`--split ${split}: ${task.name} has no such split; it has ${task.splits.join(", ")}`);
-  return { task, split, examples: await loadExampleSample(task, split, options.examples, options.seed), device };
+    throw new UserError(`Expected runs of one task, found ${tasks.join(" and ")}. Analyze one task at a time.`);
+  const { device } = applyFloat32Runtime(request);
+  const task = await loadConfiguredTask(runs[0]!.run.config, onWarning);
+  const all = await task.load(request.split);
+  return { task, examples: sampleExamples(all, request.numExamples, request.seed, task.labels.length), device };
 }
 
-/** Loads a model, does something with it and the examples, and frees both. */
+/** Loads the model that a run trained. The caller frees its weights. */
+export function loadFineTunedModel({ folder }: Run, device: Device): Promise<Model> {
+  return loadModel(folder, { device });
+}
+
+/**
+ * Loads the model as it was before a run's first step, with its newly initialized head. The caller
+ * frees its weights.
+ */
+export function loadInitialModel({ config }: Run, labels: readonly string[], device: Device): Promise<Model> {
+  const { head, pooling, tokenization, maxLength, seed } = config;
+  return loadModel(config.model, { labels, head, pooling, tokenization, maxLength, seed, device });
+}
+
+/** Loads a model, calls a function with it and the sample, and frees both. */
 export async function withModel<T>(
   { examples, device }: SharedSample,
   load: () => Promise<Model>,
@@ -59,4 +74,72 @@ export async function withModel<T>(
   } finally {
     free(model.weights);
   }
+}
+
+export interface LossAndAccuracy {
+  readonly loss: number;
+  readonly accuracy: number;
+}
+
+/** Examples on the device, to be evaluated under many weights. */
+export interface FixedBatch {
+  /** Mean cross-entropy and accuracy under the given weights, without dropout. */
+  measure(weights: Weights): LossAndAccuracy;
+  /** Features under the given weights: one row per example, in the order of the examples. */
+  features(weights: Weights): Float32Array[];
+  free(): void;
+}
+
+interface MicroBatch {
+  readonly rows: readonly number[];
+  readonly input: TokenInput;
+  readonly labels: Tensor;
+}
+
+const tokensPerMicroBatch = { cpu: 4096, gpu: 65_536 };
+
+export function createFixedBatch(model: Model, examples: readonly Example[], device: Device): FixedBatch {
+  const { items } = toDataset(model, examples);
+  const encodings = items.map((item) => item.encoding);
+  const microBatches = batchByLength(encodings, tokensPerMicroBatch[device === "cpu" ? "cpu" : "gpu"]).map(
+    (rows): MicroBatch => {
+      const picked = rows.map((row) => encodings[row]!);
+      const padded = padBatch(picked, model.tokenizer.special.padId);
+      const labels = Int32Array.from(rows, (row) => items[row]!.example.label);
+      return {
+        rows,
+        ...keep({ input: toModelInput(padded, device), labels: tensor(labels, [rows.length], { device }) }),
+      };
+    },
+  );
+  return {
+    measure(weights) {
+      let [loss, correct] = [0, 0];
+      for (const { rows, input, labels } of microBatches) {
+        const [meanLoss, hits] = scope(() => noGrad(() => measureMicroBatch(model, weights, input, labels)));
+        loss += meanLoss! * rows.length;
+        correct += hits!;
+      }
+      return { loss: loss / items.length, accuracy: correct / items.length };
+    },
+    features(weights) {
+      const features: Float32Array[] = [];
+      for (const { rows, input } of microBatches) {
+        const values = scope(() =>
+          noGrad(() => extractFeatures(model.architecture, weights, input, evalMode).toFloat32Array()),
+        );
+        const width = values.length / rows.length;
+        for (const [i, row] of rows.entries()) features[row] = values.slice(i * width, (i + 1) * width);
+      }
+      return features;
+    },
+    free: () => free(microBatches),
+  };
+}
+
+/** The mean loss and the number of correct predictions. */
+function measureMicroBatch(model: Model, weights: Weights, input: TokenInput, labels: Tensor): Float32Array {
+  const { logits } = forward(model.architecture, weights, input, evalMode);
+  const correct = logits.argmax(-1).eq(labels).to("float32").sum();
+  return stack([crossEntropy(logits, labels), correct], 0).toFloat32Array();
 }

@@ -1,9 +1,17 @@
 import { contours } from "d3-contour";
 import { getHeatColor } from "./colors.js";
 import { type Panel, renderText, roundSvgNumbers } from "./figure.js";
-import type { SurfaceGrid } from "./flatness.js";
 
-/** What the colours of all panels of a figure span. */
+/**
+ * A square grid of values. Rows are positions on the second axis, columns on the first, both at
+ * `axis`.
+ */
+export interface SurfaceGrid {
+  readonly axis: readonly number[];
+  readonly values: readonly (readonly number[])[];
+}
+
+/** The values that the colors of all panels of a figure cover. */
 export interface ValueRange {
   readonly low: number;
   readonly high: number;
@@ -11,7 +19,7 @@ export interface ValueRange {
 
 const formatTick = (value: number): string => String(Number(value.toPrecision(2)));
 
-/** Filled contours of a grid seen from above, with lines at the levels. */
+/** Renders filled contours of a grid, with lines at the levels. */
 export function renderContourPanel(
   title: string,
   { axis, values }: SurfaceGrid,
@@ -20,7 +28,8 @@ export function renderContourPanel(
 ): Panel {
   const count = axis.length;
   const [left, top, side, height] = [38, 8, 226, 266];
-  // d3-contour puts a value in the middle of its cell: the outer half cells are not data.
+  // d3-contour places a value in the middle of its cell. The outer half of the border cells is not
+  // data.
   const place = (at: number): number => ((at - 0.5) / (count - 1)) * side;
   const toFraction = (value: number): number => (value - span.low) / (span.high - span.low || 1);
   const shapes = contours()
@@ -32,7 +41,8 @@ export function renderContourPanel(
         .map(
           (ring) => `M${ring.map(([x, y]) => `${clamp(place(x), side)},${clamp(side - place(y), side)}`).join("L")}Z`,
         );
-      return `<path d="${rings.join("")}" fill="${getHeatColor(toFraction(value))}" stroke="#ffffff" stroke-opacity="0.55" stroke-width="0.7"/>`;
+      const line = 'stroke="#ffffff" stroke-opacity="0.55" stroke-width="0.7"';
+      return `<path d="${rings.join("")}" fill="${getHeatColor(toFraction(value))}" ${line}/>`;
     });
   const end = axis.at(-1)!;
   const ticks = [-end, 0, end].flatMap((value, i) => [
@@ -56,15 +66,15 @@ export function renderContourPanel(
   return { title, width: left + side + 12, height, content: roundSvgNumbers(content.join("")) };
 }
 
-/** Rounding may put a point a hair outside. */
-function clamp(value: number, most: number): number {
-  return Math.min(most, Math.max(0, value));
+/** Rounding may place a point slightly outside. */
+function clamp(value: number, max: number): number {
+  return Math.min(max, Math.max(0, value));
 }
 
-/** Cells a side that are drawn at most: more only make the file larger. */
+/** Maximum number of cells per side. More cells only make the file larger. */
 const maxCells = 26;
 
-/** The same grid as a surface seen from a corner, drawn from the back to the front. */
+/** Renders a grid as a surface seen from a corner, from back to front. */
 export function renderSurfacePanel(title: string, { axis, values }: SurfaceGrid, span: ValueRange): Panel {
   const [width, height] = [276, 254];
   const stride = Math.ceil((axis.length - 1) / maxCells);
@@ -74,46 +84,31 @@ export function renderSurfacePanel(title: string, { axis, values }: SurfaceGrid,
   const last = axis.length - 1;
   const at = (column: number, row: number, lift: number): [number, number] => {
     const [x, y] = [column / last - 0.5, row / last - 0.5];
-    // Turned by 45 degrees and seen from 30 degrees above: depth is half of width.
+    // Rotated by 45 degrees and seen from 30 degrees above, so depth is half of width.
     return [width / 2 + 12 + (x - y) * 124, 184 + (x + y) * 62 - lift * 112];
   };
-  const corners = (column: number, row: number, nextColumn: number, nextRow: number): [number, number][] =>
-    (
-      [
-        [column, row],
-        [nextColumn, row],
-        [nextColumn, nextRow],
-        [column, nextRow],
-      ] as const
-    ).map(([c, r]) => at(c, r, toFraction(values[r]![c]!)));
   const cells: string[] = [];
   for (const [i, row] of kept.slice(0, -1).entries()) {
     for (const [j, column] of kept.slice(0, -1).entries()) {
-      const [nextRow, nextColumn] = [kept[i + 1]!, kept[j + 1]!];
-      const heights = [
-        values[row]![column]!,
-        values[row]![nextColumn]!,
-        values[nextRow]![nextColumn]!,
-        values[nextRow]![column]!,
-      ].map(toFraction);
-      const color = getHeatColor(heights.reduce((sum, value) => sum + value, 0) / 4);
-      const points = corners(column, row, nextColumn, nextRow).map((point) =>
-        point.map((value) => value.toFixed(1)).join(","),
-      );
+      const corners = [
+        [column, row],
+        [kept[j + 1]!, row],
+        [kept[j + 1]!, kept[i + 1]!],
+        [column, kept[i + 1]!],
+      ].map(([c, r]) => ({ c: c!, r: r!, lift: toFraction(values[r!]![c!]!) }));
+      const color = getHeatColor(corners.reduce((sum, { lift }) => sum + lift, 0) / 4);
+      const points = corners.map(({ c, r, lift }) => {
+        const [x, y] = at(c, r, lift);
+        return `${x.toFixed(1)},${y.toFixed(1)}`;
+      });
       cells.push(`<path d="M${points.join("L")}Z" fill="${color}"/>`);
     }
   }
-  const floor = (
-    [
-      [0, 0],
-      [last, 0],
-      [last, last],
-      [0, last],
-    ] as const
-  ).map(([c, r]) => at(c, r, 0).join(","));
+  const floor = [at(0, 0, 0), at(last, 0, 0), at(last, last, 0), at(0, last, 0)].map((point) => point.join(","));
   const [axisX, axisY] = at(0, last, 0);
   const content = [
-    `<path d="M${floor.join("L")}Z" fill="currentColor" fill-opacity="0.05" stroke="currentColor" stroke-opacity="0.3"/>`,
+    `<path d="M${floor.join("L")}Z" fill="currentColor" fill-opacity="0.05" `,
+    'stroke="currentColor" stroke-opacity="0.3"/>',
     `<path d="M${axisX},${axisY}v-112" stroke="currentColor" stroke-opacity="0.5"/>`,
     renderText(axisX - 4, axisY + 4, formatTick(span.low), 10, 'text-anchor="end"'),
     renderText(axisX - 4, axisY - 108, formatTick(span.high), 10, 'text-anchor="end"'),

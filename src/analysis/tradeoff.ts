@@ -1,25 +1,35 @@
 import * as Plot from "@observablehq/plot";
 import { z } from "zod";
 import { UserError } from "../errors.js";
+import { wilsonInterval } from "../evaluation/statistics.js";
 import { formatPercent } from "../format.js";
-import { type AttackedRun, listAttackNames } from "./attacked-runs.js";
 import { getColor } from "./colors.js";
+import {
+  type AnalysisContext,
+  defineAnalysis,
+  findLabeledRuns,
+  type LabeledRun,
+  runsOption,
+} from "./define-analysis.js";
 import { type Figure, plotPanel } from "./figure.js";
-import { getOption } from "./load-runs.js";
-import type { Analysis } from "./write-analysis.js";
+import { getOption } from "./run-labels.js";
 
-/** tradeoff.json: accuracy under each attack beside accuracy without, run by run. */
-export const tradeoffSchema = z.object({
+/** tradeoff.json: accuracy under each attack and accuracy without one, run by run. */
+const dataSchema = z.object({
   attacks: z.array(z.string()),
   runs: z.array(
     z.object({
       label: z.string(),
       folder: z.string(),
       method: z.string(),
-      /** Weight of robustness, where the method has one: runs of one method are joined in its order. */
+      /**
+       * Weight of the robust loss, if the method has one. Runs of one method are connected in its
+       * order.
+       */
       beta: z.number().nullable(),
-      clean: z.number(),
-      /** By attack, with a 95 % interval; none where the run did not meet it. */
+      /** On the test split, without an attack. */
+      accuracy: z.number(),
+      /** By attack, with the 95% CI. */
       robust: z.record(
         z.string(),
         z.object({ accuracy: z.number(), low: z.number(), high: z.number(), examples: z.number() }),
@@ -27,57 +37,103 @@ export const tradeoffSchema = z.object({
     }),
   ),
 });
-export type TradeoffData = z.output<typeof tradeoffSchema>;
+type TradeoffData = z.output<typeof dataSchema>;
+type RobustAccuracy = TradeoffData["runs"][number]["robust"][string];
 
-/** Robust against clean accuracy, a panel an attack (RIFT fig. 4). */
-export function analyzeTradeoff(runs: readonly AttackedRun[]): Analysis<TradeoffData> {
-  const attacks = listAttackNames(runs);
-  if (attacks.length === 0)
-    throw new UserError(
-      `tradeoff: none of the ${runs.length} runs was attacked; attack them first: temper attack ${runs[0]?.folder ?? "RUN"}`,
-    );
-  const data: TradeoffData = {
-    attacks,
-    runs: runs.map((run) => {
-      const beta = getOption(run, "beta");
-      const { label, folder, method, clean } = run;
-      return {
-        label,
-        folder,
-        method,
-        beta: typeof beta === "number" ? beta : null,
-        clean,
-        robust: Object.fromEntries(run.attacks),
-      };
+export const tradeoff = defineAnalysis({
+  name: "tradeoff",
+  summary: "accuracy under attacks against clean accuracy (RIFT fig. 4)",
+  unit: "runs",
+  options: { runs: runsOption("attacked runs, or folders of them") },
+  data: dataSchema,
+  async run(request, context) {
+    const runs = await findAttackedRuns(request.runs, context);
+    const attacks = listAttacks(runs);
+    if (attacks.length === 0)
+      throw new UserError(
+        `None of the ${runs.length} runs has a finished attack. Run one first: temper attack ${runs[0]!.run.folder}`,
+      );
+    const data: TradeoffData = {
+      attacks,
+      runs: runs.map(({ run, label, accuracy, robust }) => {
+        const beta = getOption(run, "beta");
+        return {
+          label,
+          folder: run.folder,
+          method: run.method,
+          beta: typeof beta === "number" ? beta : null,
+          accuracy,
+          robust: Object.fromEntries(robust),
+        };
+      }),
+    };
+    return { data, summary: summarizeTradeoff(data), figure: createTradeoffFigure(data) };
+  },
+});
+
+/** A run with its accuracy without attack and under each attack. */
+export interface AttackedRun extends LabeledRun {
+  readonly accuracy: number;
+  readonly robust: ReadonlyMap<string, RobustAccuracy>;
+}
+
+/**
+ * Finds finished runs and reads their metrics. Attacks that are not finished are skipped with a
+ * warning.
+ */
+export async function findAttackedRuns(
+  folders: readonly string[],
+  { onWarning }: Pick<AnalysisContext, "onWarning">,
+): Promise<AttackedRun[]> {
+  return Promise.all(
+    (await findLabeledRuns(folders)).map(async (each) => {
+      const [{ journals }, metrics] = [await each.run.attacks(), await each.run.metrics()];
+      for (const { path, finished, results, header } of journals.values())
+        if (!finished)
+          onWarning(
+            `Skipped ${path}: ${results.length} of ${header.examples} examples are done. ` +
+              "Finish it with temper attack … --resume.",
+          );
+      const robust = [...journals.keys()].flatMap((attack): [string, RobustAccuracy][] => {
+        const metric = metrics.get(attack);
+        if (!metric?.examples) return [];
+        const { value: accuracy, examples } = metric;
+        const { low, high } = wilsonInterval(Math.round(accuracy * examples), examples);
+        return [[attack, { accuracy, low, high, examples }]];
+      });
+      return { ...each, accuracy: metrics.get("accuracy")!.value, robust: new Map(robust) };
     }),
-  };
-  return {
-    name: "tradeoff",
-    schema: tradeoffSchema,
-    data,
-    meaning: summarizeTradeoff(data),
-    figure: createTradeoffFigure(data),
-  };
+  );
+}
+
+/** The attacks of RIFT's figure 4 come first. */
+const panelOrder = ["genetic", "pwws"];
+
+/** The attacks that any of the runs has. */
+export function listAttacks(runs: readonly AttackedRun[]): string[] {
+  const names = [...new Set(runs.flatMap(({ robust }) => [...robust.keys()]))];
+  const rank = (name: string): number => (panelOrder.includes(name) ? panelOrder.indexOf(name) : panelOrder.length);
+  return names.sort((a, b) => rank(a) - rank(b) || (a < b ? -1 : 1));
 }
 
 function summarizeTradeoff({ attacks, runs }: TradeoffData): string {
-  const best = attacks.map((attack) => {
-    const met = runs.filter(({ robust }) => robust[attack]);
-    const first = met.reduce((a, b) => (b.robust[attack]!.accuracy > a.robust[attack]!.accuracy ? b : a));
-    return `under ${attack} ${first.label} holds best (${formatPercent(first.robust[attack]!.accuracy)}, ${formatPercent(first.clean)} clean)`;
+  const sentences = attacks.map((attack) => {
+    const attacked = runs.filter(({ robust }) => robust[attack]);
+    const best = attacked.reduce((a, b) => (b.robust[attack]!.accuracy > a.robust[attack]!.accuracy ? b : a));
+    const accuracy = formatPercent(best.robust[attack]!.accuracy);
+    const clean = formatPercent(best.accuracy);
+    return `Under ${attack}, ${best.label} has the highest accuracy (${accuracy}; ${clean} without attack).`;
   });
-  return `${capitalize(best.join("; "))}.`;
+  return sentences.join(" ");
 }
-
-const capitalize = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
 
 function createTradeoffFigure({ attacks, runs }: TradeoffData): Figure {
   const methods = [...new Set(runs.map(({ method }) => method))];
   const panels = attacks.map((attack) => {
-    const points = runs.flatMap(({ method, beta, clean, robust }) => {
-      const met = robust[attack];
-      if (!met) return [];
-      const { accuracy, low, high } = met;
+    const points = runs.flatMap(({ method, beta, accuracy: clean, robust }) => {
+      const attacked = robust[attack];
+      if (!attacked) return [];
+      const { accuracy, low, high } = attacked;
       return [
         {
           method,
@@ -90,7 +146,7 @@ function createTradeoffFigure({ attacks, runs }: TradeoffData): Figure {
         },
       ];
     });
-    // A curve is what one method gives at several weights of robustness; other seeds are just more points.
+    // A curve connects one method at several values of beta; other seeds are only points.
     const curves = methods.flatMap((method) => {
       const own = points
         .filter((point) => point.method === method && point.beta !== null)
@@ -112,7 +168,8 @@ function createTradeoffFigure({ attacks, runs }: TradeoffData): Figure {
   return {
     title: "Robustness against clean accuracy",
     caption:
-      "Every point is a run; up and to the right is better. Bars are 95 % intervals of the accuracy under attack. Lines join the runs of a method in the order of beta.",
+      "Every point is a run; up and to the right is better. Bars are 95% CIs of the accuracy under attack. " +
+      "Lines connect the runs of a method in the order of beta.",
     legend: methods.map((label, i) => ({ label, color: getColor(i), shape: "circle" })),
     panels,
     columns: 2,

@@ -1,78 +1,110 @@
-import { dirname } from "node:path";
 import type { JournalHeader } from "../attacks/journal.js";
-import { type RunConfig, runConfigSchema, toMethodSpecs } from "../runs/config.js";
+import { attackRequestSchema } from "../runs/attack.js";
+import type { AttackFolder } from "../runs/attack-folder.js";
+import { runConfigSchema } from "../runs/config.js";
+import type { Run } from "../runs/run.js";
 import { formatCommandLine } from "../shell.js";
 
-/** Settings with a flag of their own; `--set` reaches all others. */
-const flags: Readonly<Record<string, string>> = {
-  model: "--model",
-  task: "--task",
-  data: "--data",
-  label: "--label-column",
-  tokenization: "--tokenization",
-  head: "--head",
-  feature: "--pooling",
-  maxLength: "--max-length",
-  limit: "--max-train-samples",
-  substitutions: "--substitutions",
-  seed: "--seed",
-  device: "--device",
-  precision: "--precision",
-  threads: "--threads",
-  "train.epochs": "--epochs",
-  "train.batchSize": "--batch-size",
-  "train.learningRate": "--learning-rate",
-};
+type Settings = Readonly<Record<string, unknown>>;
 
-/** The command that makes a run again: every setting that is not the default. */
-export function formatTrainCommand(config: RunConfig, folder: string): string {
-  const { train, textColumn: text, methods: method, ...rest } = config;
-  const defaults = runConfigSchema.parse({ model: config.model });
-  const words = ["temper", "train", "--model", config.model];
-  const add = (key: string, value: unknown, before: unknown): void => {
-    if (JSON.stringify(value) === JSON.stringify(before) || key === "model") return;
-    const flag = flags[key];
-    if (flag && value !== null) words.push(flag, String(value));
-    else words.push("--set", `${key}=${JSON.stringify(value)}`);
-  };
-  for (const column of text) words.push("--text-column", column);
-  for (const [key, value] of Object.entries(rest)) add(key, value, defaults[key as keyof typeof rest]);
-  for (const { name, options } of toMethodSpecs(method)) words.push("--method", formatMethodSpec(name, options));
-  for (const [key, value] of Object.entries(train))
-    add(`train.${key}`, value, defaults.train[key as keyof typeof train]);
-  return formatCommandLine([...words, "--out", folder]);
+/** Settings of `temper train` that have their own flag. `--set` reaches all others. */
+const trainFlags: ReadonlySet<string> = new Set([
+  ...[
+    "task",
+    "data",
+    "labelColumn",
+    "tokenization",
+    "head",
+    "pooling",
+    "maxLength",
+    "maxTrainSamples",
+    "substitutions",
+  ],
+  ...["seed", "device", "precision", "threads", "train.epochs", "train.batchSize", "train.learningRate"],
+]);
+
+/** The command that repeats a run, with every setting that is not the default. */
+export function formatTrainCommand({ config, folder }: Pick<Run, "config" | "folder">): string {
+  const { model, train, textColumn, methods, ...rest } = config;
+  const defaults = runConfigSchema.parse({ model });
+  const format = (key: string, value: unknown): string[] =>
+    trainFlags.has(key) && value !== null ? [toFlag(key), String(value)] : ["--set", `${key}=${JSON.stringify(value)}`];
+  return formatCommandLine([
+    ...["temper", "train", "--model", model],
+    ...textColumn.flatMap((column) => ["--text-column", column]),
+    ...listChanges(rest, defaults).flatMap(([key, value]) => format(key, value)),
+    ...methods.flatMap((spec) => ["--method", formatSpec(spec)]),
+    ...listChanges(train, defaults.train).flatMap(([key, value]) => format(`train.${key}`, value)),
+    ...["--out", folder],
+  ]);
 }
 
-function formatMethodSpec(name: string, options: Readonly<Record<string, unknown>>): string {
+/**
+ * The commands that repeat the attacks of a run: those of earlier calls by their journals, the last
+ * by its request.
+ */
+export function formatAttackCommands({ folder, config }: Run, { journals, report }: AttackFolder): string[] {
+  const requested = (report?.request.attacks ?? []) as readonly { readonly name: string }[];
+  const earlier = [...journals].filter(
+    ([name]) => !requested.some((spec) => spec.name === name) && !name.startsWith("transfer-"),
+  );
+  return [
+    ...earlier.map(([, { header }]) => formatAttackCommand(toAttackRequest(header, folder, config.substitutions))),
+    ...(report ? [formatAttackCommand(report.request)] : []),
+  ];
+}
+
+/**
+ * The request of one journal. Its header has only the hash of the substitutions, so they are those
+ * of training.
+ */
+function toAttackRequest(header: JournalHeader, model: string, substitutions: string | null): Settings {
+  const { attack, options, settings, seed, examples } = header;
+  const { task, split, budget, maxModificationRate, protectStopWords, matchPartOfSpeech } = settings;
+  return {
+    model,
+    attacks: [{ name: attack, options: options ?? {} }],
+    ...{ task, split, substitutions, maxModificationRate, protectStopWords, matchPartOfSpeech },
+    ...{ queryBudget: budget, numExamples: examples, seed },
+  };
+}
+
+/**
+ * The command of an attack request. Headers of an endpoint are left out, because they can contain
+ * secrets.
+ */
+export function formatAttackCommand({ model, attacks, endpoint, resume: _, ...rest }: Settings): string {
+  const { attacks: __, endpoint: endpointDefaults, ...defaults } = attackRequestSchema.parse({ model });
+  const specs = attacks as readonly { readonly name: string; readonly options: Settings }[];
+  return formatCommandLine([
+    ...["temper", "attack", String(model)],
+    ...specs.flatMap((spec) => ["--attack", formatSpec(spec)]),
+    ...listChanges(rest, defaults).flatMap(([key, value]) => formatFlag(key, value)),
+    ...listChanges((endpoint ?? {}) as Settings, endpointDefaults)
+      .filter(([key]) => key !== "headers")
+      .flatMap(([key, value]) => ["--endpoint", `${key}=${value}`]),
+  ]);
+}
+
+function listChanges(settings: Settings, defaults: object): [string, unknown][] {
+  return Object.entries(settings).filter(
+    ([key, value]) => value !== undefined && JSON.stringify(value) !== JSON.stringify((defaults as Settings)[key]),
+  );
+}
+
+function formatFlag(key: string, value: unknown): string[] {
+  const flag = toFlag(key);
+  if (value === true) return [flag];
+  if (value === false) return [flag.replace("--", "--no-")];
+  return [value].flat().flatMap((each) => (each === null ? [] : [flag, String(each)]));
+}
+
+/** The flag of a key: train.batchSize is --batch-size. */
+function toFlag(key: string): string {
+  return `--${key.replace(/^.*\./, "").replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
+}
+
+function formatSpec({ name, options }: { readonly name: string; readonly options: Settings }): string {
   const given = Object.entries(options).map(([key, value]) => `${key}=${value}`);
   return given.length > 0 ? `${name}:${given.join(",")}` : name;
-}
-
-/** The command of an attack, as its journal's header tells it; of its substitutions the header knows the hash only. */
-export function formatAttackCommand(
-  { attack, options, settings, seed, examples }: JournalHeader,
-  model: string,
-  journal: string,
-  substitutions: string | null,
-): string {
-  const { task, split, budget } = settings;
-  const words = [
-    "temper",
-    "attack",
-    model,
-    "--attack",
-    formatMethodSpec(attack, (options ?? {}) as Record<string, unknown>),
-  ];
-  const given: [string, unknown][] = [
-    ["--task", task],
-    ["--split", split],
-    ["--substitutions", substitutions],
-    ["--query-budget", budget],
-    ["--num-examples", examples],
-    ["--seed", seed],
-  ];
-  const flagged = given.flatMap(([flag, value]) =>
-    typeof value === "string" || typeof value === "number" ? [flag, String(value)] : [],
-  );
-  return formatCommandLine([...words, ...flagged, "--out", dirname(journal)]);
 }

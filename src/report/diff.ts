@@ -2,20 +2,23 @@ import type { AttackResult } from "../attacks/result.js";
 import { createTextTemplate, type TextPiece } from "../text/text-template.js";
 import { type Html, html } from "./html.js";
 
-/** Words kept on each side of a long stretch in which nothing changed. */
+/** Words that are shown next to a change. */
 const contextWords = 12;
 
-/** The original text, with the words marked that became others. */
+/** Renders the original text and marks the words that were replaced. */
 export function renderOriginalText(result: AttackResult, changed: ReadonlySet<number>): Html {
   return renderParagraphs(splitIntoPieces(result, result.words), changed, ({ text }) => html`<del>${text}</del>`);
 }
 
-/** The text after the attack: every new word is marked, and says to those who listen what it stands for. */
+/**
+ * Renders the text after the attack and marks every substitute, with its original for screen
+ * readers.
+ */
 export function renderChangedText(result: AttackResult): Html {
   const changed = new Set(result.edits.map(({ position }) => position));
   return renderParagraphs(splitIntoPieces(result, result.final), changed, ({ text, word }) => {
     const from = result.words[word!];
-    return html`<ins title="${from} → ${text}">${text}<span class="heard"> (was ${from})</span></ins>`;
+    return html`<ins title="${from} → ${text}">${text}<span class="sr-only"> (was ${from})</span></ins>`;
   });
 }
 
@@ -32,37 +35,41 @@ function renderParagraphs(
   return html`${fields.map((pieces) => html`<p class="text">${markPieces(pieces, changed, mark)}</p>`)}`;
 }
 
-/** Unchanged pieces are put together first, so that a long stretch can be cut in its middle. */
+/** Joins unchanged pieces, so that a long part without changes can be shortened in its middle. */
 function markPieces(
   pieces: readonly TextPiece[],
   changed: ReadonlySet<number>,
   mark: (piece: TextPiece) => Html,
 ): Html[] {
-  const made: Html[] = [];
+  const parts: Html[] = [];
   let plain = "";
   const flush = (last: boolean): void => {
-    if (plain !== "") made.push(shortenText(plain, { isFirst: made.length === 0, isLast: last }));
+    if (plain !== "") parts.push(shortenText(plain, { isFirst: parts.length === 0, isLast: last }));
     plain = "";
   };
   for (const piece of pieces) {
     if (piece.word === null || !changed.has(piece.word)) plain += piece.text;
     else {
       flush(false);
-      made.push(mark(piece));
+      parts.push(mark(piece));
     }
   }
   flush(true);
-  return made;
+  return parts;
 }
 
-/** A stretch without changes; at the ends of a text, only the side next to a change is context. */
+/**
+ * Shortens a part without changes. At the ends of a text, only the side next to a change is
+ * context.
+ */
 function shortenText(text: string, { isFirst, isLast }: { isFirst: boolean; isLast: boolean }): Html {
   const words = text.match(/\s*\S+\s*/g) ?? [];
   if (words.length <= 3 * contextWords) return html`${text}`;
-  // A text without any change is shown by its beginning, as one reads it.
+  // Of a text without any change, the beginning is shown.
   const before = isFirst && !isLast ? 0 : isFirst ? 2 * contextWords : contextWords;
   const after = isLast ? 0 : contextWords;
-  const left = words.length - before - after;
+  const omitted = words.length - before - after;
   const [start, end] = [words.slice(0, before).join(""), words.slice(words.length - after).join("")];
-  return html`${start}<span class="left-out" title="${left} words left out">[… ${left} words …]</span> ${after > 0 ? end : ""}`;
+  const mark = html`<span class="omitted" title="${omitted} words omitted">[… ${omitted} words …]</span>`;
+  return html`${start}${mark} ${after > 0 ? end : ""}`;
 }

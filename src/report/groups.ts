@@ -1,91 +1,62 @@
-import { type RunConfig, toMethodSpecs } from "../runs/config.js";
-import { getMethodName, getTaskName } from "../runs/names.js";
-import type { ReportRun } from "./read-run.js";
+import { labelRuns, listSettings } from "../analysis/run-labels.js";
+import type { Results } from "../runs/results.js";
+import type { Run } from "../runs/run.js";
 
-/** Runs of one config that differ in their seed alone. */
-export interface RunGroup {
-  /** Short and unique among the groups of its task. */
+/** What grouping needs to know about a run. */
+interface GroupedRun {
+  readonly run: Run;
+  readonly results: Results | null;
+}
+
+/** Runs that differ only in their seed, sorted by it. */
+export interface RunGroup<T extends GroupedRun> {
+  /** Short and unique among the groups of the task. */
   readonly name: string;
-  /** The options of its methods, where any were given. */
+  /** The options of the methods, if any were given. */
   readonly options: string;
-  /** By seed. */
-  readonly runs: readonly ReportRun[];
+  readonly runs: readonly T[];
 }
 
-/** All runs on one task. */
-export interface TaskGroups {
+/** All runs of one task. */
+export interface TaskGroups<T extends GroupedRun> {
   readonly task: string;
-  readonly groups: readonly RunGroup[];
-  /** What the others are measured against: plain fine-tuning where it is there, else the first. */
-  readonly baseline: RunGroup;
+  readonly groups: readonly RunGroup<T>[];
+  /** The group that the others are compared with: standard fine-tuning, otherwise the first. */
+  readonly baseline: RunGroup<T>;
 }
 
-/** Settings that change where a run is computed, not what. */
-const runtimeKeys = new Set(["seed", "device", "threads", "precision"]);
-
-/** Sorts runs by task, and those that differ in their seed alone together. */
-export function groupRuns(runs: readonly ReportRun[]): TaskGroups[] {
-  const tasks = groupBy(runs, ({ config, results }) => results?.task ?? getTaskName(config));
+/** Groups runs by task, and inside a task those that differ only in their seed. */
+export function groupRuns<T extends GroupedRun>(runs: readonly T[]): TaskGroups<T>[] {
+  const tasks = groupBy(runs, ({ run, results }) => results?.task ?? run.task);
   return [...tasks].map(([task, inTask]) => {
-    const keyed = [...groupBy(inTask, ({ config }) => JSON.stringify(flattenSettings(config))).values()].flatMap(
-      splitRepeatedSeeds,
+    const groups = [...groupBy(inTask, ({ run }) => JSON.stringify(listSettings(run.config))).values()]
+      .flatMap(splitRepeatedSeeds)
+      .map((same) => same.toSorted((a, b) => a.run.config.seed - b.run.config.seed));
+    const names = labelRuns(
+      groups.map(([first]) => first!.run),
+      { ignoreSeed: true },
     );
-    const groups = nameGroups(keyed.map((same) => same.toSorted((a, b) => a.config.seed - b.config.seed)));
-    const baseline =
-      groups.find(({ runs: [first] }) => first !== undefined && getMethodName(first.config) === "standard") ??
-      groups[0]!;
-    return { task, groups, baseline };
+    const named = groups.map((same, i) => ({ name: names[i]!, options: formatOptions(same[0]!.run), runs: same }));
+    const baseline = named.find(({ runs: [first] }) => first!.run.method === "standard") ?? named[0]!;
+    return { task, groups: named, baseline };
   });
 }
 
 function groupBy<T>(items: readonly T[], getKey: (item: T) => string): Map<string, T[]> {
-  const found = new Map<string, T[]>();
-  for (const item of items) found.set(getKey(item), [...(found.get(getKey(item)) ?? []), item]);
-  return found;
+  const groups = new Map<string, T[]>();
+  for (const item of items) groups.set(getKey(item), [...(groups.get(getKey(item)) ?? []), item]);
+  return groups;
 }
 
-/** A seed that was run twice is no second seed: its runs stand in groups of their own. */
-function splitRepeatedSeeds(runs: readonly ReportRun[]): ReportRun[][] {
-  const bySeed = [...groupBy(runs, ({ config }) => String(config.seed)).values()];
-  const most = Math.max(...bySeed.map((same) => same.length));
-  return Array.from({ length: most }, (_, turn) => bySeed.flatMap((same) => same[turn] ?? []));
+/** Runs that repeat a seed belong to separate groups, because they are not independent samples. */
+function splitRepeatedSeeds<T extends GroupedRun>(runs: readonly T[]): T[][] {
+  const bySeed = [...groupBy(runs, ({ run }) => String(run.config.seed)).values()];
+  const repeats = Math.max(...bySeed.map((same) => same.length));
+  return Array.from({ length: repeats }, (_, i) => bySeed.flatMap((same) => same[i] ?? []));
 }
 
-/** Groups of the same methods are told apart by the settings in which they differ; where those are the same, by their folder. */
-function nameGroups(groups: readonly ReportRun[][]): RunGroup[] {
-  return groups.map((runs) => {
-    const { config, folder } = runs[0]!;
-    const rivals = groups
-      .filter(([other]) => getMethodName(other!.config) === getMethodName(config))
-      .map(([other]) => flattenSettings(other!.config));
-    const settings = flattenSettings(config);
-    const telling = Object.keys(settings).filter((key) => rivals.some((rival) => rival[key] !== settings[key]));
-    const isTwin = rivals.filter((rival) => JSON.stringify(rival) === JSON.stringify(settings)).length > 1;
-    const told = telling.map((key) => `${key.replace(/^train\./, "")} ${settings[key]}`);
-    const suffix = [...told, ...(isTwin ? [folder] : [])].join(", ");
-    const options = toMethodSpecs(config.methods).flatMap(({ options: given }) =>
-      Object.entries(given).map(([key, value]) => `${key} ${value}`),
-    );
-    return { name: getMethodName(config) + (suffix && ` (${suffix})`), options: options.join(", "), runs };
-  });
-}
-
-/** Every setting that decides a run under its whole key, as text; those of methods are named by the method. */
-function flattenSettings({ train, methods: method, ...rest }: RunConfig): Record<string, string> {
-  const methods = toMethodSpecs(method).flatMap(({ name, options }) =>
-    Object.entries(options).map(([key, value]) => [`${name}.${key}`, value]),
-  );
-  const inner = Object.entries(train).map(([key, value]) => [`train.${key}`, value]);
-  const outer = Object.entries(rest).filter(([key]) => !runtimeKeys.has(key));
-  return {
-    methods: toMethodSpecs(method)
-      .map(({ name }) => name)
-      .join("+"),
-    ...Object.fromEntries(
-      [...outer, ...inner, ...methods].map(([key, value]) => [
-        key,
-        typeof value === "string" ? value : JSON.stringify(value),
-      ]),
-    ),
-  };
+function formatOptions({ config }: Run): string {
+  return config.methods
+    .flatMap(({ options }) => Object.entries(options).map(([key, value]) => `${key} ${value}`))
+    .join(", ");
 }

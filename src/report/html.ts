@@ -1,9 +1,11 @@
-/** A piece of HTML that is safe to stand in a page as it is. */
+/** HTML that is safe to insert into a page. */
 export class Html {
   constructor(readonly text: string) {}
 }
 
-/** What a template takes: HTML as it is, lists piece by piece, nothing for nothing, and anything else as text. */
+/**
+ * The values of a template: HTML is inserted as it is, lists item by item, everything else as text.
+ */
 export type Content = Html | string | number | null | undefined | false | readonly Content[];
 
 const entities: Readonly<Record<string, string>> = {
@@ -14,26 +16,35 @@ const entities: Readonly<Record<string, string>> = {
   "'": "&#39;",
 };
 
-/** A template of HTML: whatever is put in is escaped, unless it is HTML made by a template itself. */
+/** A template of HTML. Values are escaped unless they are HTML from another template. */
 export function html(strings: TemplateStringsArray, ...values: readonly Content[]): Html {
   return new Html(strings.reduce((text, string, i) => text + renderContent(values[i - 1]) + string));
 }
 
-/** HTML that we wrote ourselves: styles, scripts, figures of our own. Never text that came from outside. */
+/** Marks styles, scripts and charts of this package as HTML. Never use it for text from outside. */
 export function trustHtml(text: string): Html {
   return new Html(text);
 }
 
-/** Text in which no character means anything to a browser. Control characters, which HTML cannot hold, show as a replacement. */
-export function escapeText(text: string): string {
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: these are the ones meant
-  return text
-    .replace(/[&<>"']/g, (character) => entities[character]!)
-    .replace(/[\0-\x08\x0b\x0c\x0e-\x1f\x7f]/g, "\ufffd");
+/**
+ * Escapes all characters with a meaning in HTML. Control characters, which HTML cannot contain, are
+ * replaced.
+ */
+function escapeText(text: string): string {
+  return (
+    text
+      .replace(/[&<>"']/g, (character) => entities[character]!)
+      // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are replaced on purpose
+      .replace(/[\0-\x08\x0b\x0c\x0e-\x1f\x7f]/g, "\ufffd")
+  );
 }
 
 function renderContent(value: Content): string {
   if (value === null || value === undefined || value === false) return "";
   if (value instanceof Html) return value.text;
   return Array.isArray(value) ? value.map(renderContent).join("") : escapeText(String(value));
+}
+
+export function capitalize(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1);
 }

@@ -1,52 +1,95 @@
+import { mkdir } from "node:fs/promises";
+import { dirname, resolve } from "node:path";
+import { z } from "zod";
+import { createFileError, writeFileAtomic } from "../files.js";
 import { formatCount } from "../format.js";
-import { selectExamples } from "./attacked-examples.js";
+import { Run } from "../runs/run.js";
+import { validate } from "../validate.js";
 import { compareGroups } from "./comparison.js";
 import { groupRuns, type TaskGroups } from "./groups.js";
 import { type Html, html } from "./html.js";
 import { renderPage, type Section } from "./page.js";
-import { type ReportRun, readReportRuns } from "./read-run.js";
+import { type ReportRun, readReportRun } from "./report-run.js";
 import { renderComparisonSection } from "./sections/comparison.js";
 import { renderCurvesSection } from "./sections/curves.js";
-import { renderExamplesSection } from "./sections/examples.js";
+import { renderExamplesSection, selectExamples } from "./sections/examples.js";
 import { renderFiguresSection } from "./sections/figures.js";
 import { renderRunsSection } from "./sections/runs.js";
 
-/** What a report was made of. */
+/** Writes a report of runs. */
+export const reportRequestSchema = z.strictObject({
+  runs: z.array(z.string()).min(1, { error: "expected one or more runs" }).describe("run folders, or folders of runs"),
+  out: z
+    .string()
+    .regex(/\.html?$/i, { error: "expected the name of an HTML file (report.html)" })
+    .default("report.html")
+    .describe("HTML file to write"),
+  title: z.string().nullable().default(null).describe("title of the page; null: the tasks"),
+});
+export type ReportRequest = z.input<typeof reportRequestSchema>;
+
+/** A report, and what it contains. */
 export interface Report {
   readonly html: string;
   readonly runs: number;
   readonly attacks: number;
+  /** Attacked texts that are shown. */
   readonly examples: number;
   readonly figures: number;
 }
 
-/** Runs as one HTML file: nothing in it is loaded from elsewhere. */
-export async function createReport(folders: readonly string[]): Promise<Report> {
-  const runs = await readReportRuns(folders);
+/** A report that was written, and what it contains. */
+export interface ReportResult extends Omit<Report, "html"> {
+  readonly path: string;
+  readonly bytes: number;
+}
+
+/**
+ * Writes one self-contained HTML file about runs.
+ *
+ *     const { path } = await writeReport({ runs: ["runs/standard", "runs/ascc"] });
+ */
+export async function writeReport(request: ReportRequest): Promise<ReportResult> {
+  const { runs, out, title } = validate(reportRequestSchema, request, "report");
+  const { html: text, ...counts } = await createReport(runs, title);
+  await mkdir(dirname(resolve(out)), { recursive: true }).catch((error: unknown) => {
+    throw createFileError(error, out, "write");
+  });
+  await writeFileAtomic(out, text);
+  return { path: out, bytes: Buffer.byteLength(text), ...counts };
+}
+
+/**
+ * Creates the HTML page about the runs at or below the folders. The page loads nothing from
+ * elsewhere.
+ */
+export async function createReport(folders: readonly string[], title: string | null = null): Promise<Report> {
+  const runs = await Promise.all((await Run.find(folders)).map(readReportRun));
   const tasks = groupRuns(runs);
   const examples = await Promise.all(tasks.map(selectExamples));
-  const perTask = (of: (task: TaskGroups, index: number) => Html | null): Html | null => {
-    const parts = tasks
-      .map((task, i) => ({ task: task.task, content: of(task, i) }))
-      .filter(({ content }) => content !== null);
-    if (parts.length === 0) return null;
-    return html`${parts.map(({ task, content }) => html`<div>${tasks.length > 1 && html`<h3>${task}</h3>`}${content}</div>`)}`;
+  const renderPerTask = (render: (task: TaskGroups<ReportRun>, index: number) => Html | null): Html | null => {
+    const parts = tasks.flatMap((task, i) => {
+      const content = render(task, i);
+      return content ? [html`<div>${tasks.length > 1 && html`<h3>${task.task}</h3>`}${content}</div>`] : [];
+    });
+    return parts.length > 0 ? html`${parts}` : null;
   };
   const sections: [string, string, Html | null][] = [
-    ["comparison", "Comparison", perTask((task) => renderComparisonSection(task, compareGroups(task)))],
-    ["flags", "Signs to look into", renderSanitySection(runs)],
-    ["training", "Training", perTask(renderCurvesSection)],
+    ["comparison", "Comparison", renderPerTask((task) => renderComparisonSection(task, compareGroups(task)))],
+    ["sanity", "Sanity checks", renderSanitySection(runs)],
+    ["training", "Training", renderPerTask(renderCurvesSection)],
     ["figures", "Figures", renderFiguresSection(runs)],
-    ["examples", "Attacked texts", perTask((_, i) => renderExamplesSection(examples[i]!))],
-    ["runs", "What was run", renderRunsSection(runs)],
+    ["examples", "Attacked texts", renderPerTask((_, i) => renderExamplesSection(examples[i]!))],
+    ["runs", "Runs", renderRunsSection(runs)],
   ];
-  const names = tasks.map(({ task }) => task).join(", ");
   return {
     html: renderPage({
-      title: `Temper: ${names}`,
+      title: title ?? `Temper: ${tasks.map(({ task }) => task).join(", ")}`,
       lead: formatLead(runs, tasks),
-      sections: sections.flatMap(([id, title, content]): Section[] => (content ? [{ id, title, content }] : [])),
-      footer: `Made by Temper ${runs[0]!.environment.temper}. Everything is in this one file; it loads nothing.`,
+      sections: sections.flatMap(([id, heading, content]): Section[] =>
+        content ? [{ id, title: heading, content }] : [],
+      ),
+      footer: `Created by Temper ${runs[0]!.environment.temper}. This file is self-contained and loads nothing.`,
     }),
     runs: runs.length,
     attacks: runs.reduce((sum, { attacks }) => sum + attacks.journals.size, 0),
@@ -55,21 +98,29 @@ export async function createReport(folders: readonly string[]): Promise<Report> 
   };
 }
 
-function formatLead(runs: readonly ReportRun[], tasks: readonly TaskGroups[]): string {
-  const models = [...new Set(runs.map(({ config }) => config.model))].join(", ");
+function formatLead(runs: readonly ReportRun[], tasks: readonly TaskGroups<ReportRun>[]): string {
+  const models = [...new Set(runs.map(({ run }) => run.config.model))].join(", ");
   const methods = [...new Set(tasks.flatMap(({ groups }) => groups.map(({ name }) => name)))].join(", ");
-  return `${runs.length === 1 ? "A run" : `${formatCount(runs.length)} runs`} of ${models}: ${methods}.`;
+  return `${runs.length === 1 ? "One run" : `${formatCount(runs.length)} runs`} of ${models}: ${methods}.`;
 }
 
-/** Signs that the numbers may not mean what they seem to; that there are none is worth saying too. */
+const noWarnings =
+  "Label order, dropout, attack strength, substitutions and tokenization were checked. No problems were found.";
+
+/** Shows signs that numbers are misleading. It also says that there are none. */
 function renderSanitySection(runs: readonly ReportRun[]): Html | null {
   const attacked = runs.filter(({ attacks }) => attacks.journals.size > 0);
   if (attacked.length === 0) return null;
-  const flags = attacked.flatMap(({ folder, attacks }) =>
-    attacks.flags.map((flag) => html`<li><b>${folder}</b>: ${flag.message}</li>`),
+  const warnings = attacked.flatMap((each) =>
+    each.warnings.map(({ message }) => html`<li><b>${each.run.folder}</b>: ${message}</li>`),
   );
-  const unchecked = attacked.filter(({ attacks }) => attacks.combined === null);
+  const notes = attacked.flatMap(({ run, attacks: { journals, summary } }) => [
+    ...(summary ? [] : [`${run.folder}: its attacks used different texts, so they were not checked together.`]),
+    ...[...journals]
+      .filter(([, { finished }]) => !finished)
+      .map(([name]) => `${run.folder}: ${name} is not finished, so it is not part of the comparison.`),
+  ]);
   return html`
-${flags.length > 0 ? html`<ul class="flags">${flags}</ul>` : html`<p>Label order, dropout, attack strength, substitutes and encoding were checked; nothing looks odd.</p>`}
-${unchecked.map(({ folder }) => html`<p class="note">${folder}: its attacks saw different texts, so they were not checked together.</p>`)}`;
+${warnings.length > 0 ? html`<ul class="warnings">${warnings}</ul>` : html`<p>${noWarnings}</p>`}
+${notes.map((note) => html`<p class="note">${note}</p>`)}`;
 }

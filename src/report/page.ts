@@ -1,6 +1,5 @@
 import { createHash } from "node:crypto";
 import { type Html, html, trustHtml } from "./html.js";
-import { script } from "./script.js";
 import { stylesheet } from "./stylesheet.js";
 
 export interface Section {
@@ -16,10 +15,43 @@ export interface Page {
   readonly footer: string;
 }
 
-/** One file with all that is in it: a policy forbids the browser to load anything, or to run any other script. */
+/** Filters the attacked examples. Without the script all of them are shown. */
+const script = `
+"use strict";
+for (const form of document.querySelectorAll("form.filters")) {
+  const cards = [...form.parentElement.querySelectorAll("article.example")];
+  const output = form.querySelector("output");
+  const update = () => {
+    const data = new FormData(form);
+    const outcome = data.get("outcome") || "";
+    const attack = data.get("attack") || "";
+    let count = 0;
+    for (const card of cards) {
+      const { kinds, attack: own } = card.dataset;
+      card.hidden = (outcome && !kinds.split(" ").includes(outcome)) || (attack && own !== attack);
+      if (!card.hidden) count++;
+    }
+    output.textContent = count + " of " + cards.length + " examples";
+  };
+  form.addEventListener("change", update);
+  form.addEventListener("submit", (event) => event.preventDefault());
+  form.hidden = false;
+  update();
+}
+// Open all details, so that a printed report is complete.
+addEventListener("beforeprint", () => document.querySelectorAll("details").forEach((element) => (element.open = true)));
+`;
+
+/**
+ * Renders one self-contained file. A policy forbids the browser to load anything or to run any
+ * other script.
+ */
 export function renderPage({ title, lead, sections, footer }: Page): string {
   const hash = createHash("sha256").update(script).digest("base64");
-  const policy = `default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-${hash}'; base-uri 'none'; form-action 'none'`;
+  const policy =
+    "default-src 'none'; img-src data:; style-src 'unsafe-inline'; " +
+    `script-src 'sha256-${hash}'; base-uri 'none'; form-action 'none'`;
+  const links = sections.map((section) => html`<li><a href="#${section.id}">${section.title}</a></li>`);
   const page = html`<!doctype html>
 <html lang="en">
 <head>
@@ -32,9 +64,9 @@ export function renderPage({ title, lead, sections, footer }: Page): string {
 <style>${trustHtml(stylesheet)}</style>
 </head>
 <body>
-<a class="skip" href="#main">Skip to the results</a>
+<a class="skip" href="#main">Skip to content</a>
 <header class="page"><h1>${title}</h1><p class="lead">${lead}</p></header>
-<nav aria-label="Contents"><ul>${sections.map((section) => html`<li><a href="#${section.id}">${section.title}</a></li>`)}</ul></nav>
+<nav aria-label="Contents"><ul>${links}</ul></nav>
 <main id="main">${sections.map(
     ({ id, title: heading, content }) => html`
 <section aria-labelledby="${id}"><h2 id="${id}">${heading}</h2>${content}</section>`,

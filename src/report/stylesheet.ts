@@ -2,22 +2,27 @@ import { themes } from "../analysis/colors.js";
 
 const { light, dark } = themes;
 
-/** The page's style: one column, the reader's theme, nothing loaded. */
+/** The stylesheet of the page: one column, in the reader's theme. */
 export const stylesheet = `
 :root {
   color-scheme: light dark;
   --ink: ${light.ink}; --paper: ${light.paper}; --quiet: #5b6774; --line: #d9dee4; --card: #f5f7f9; --accent: #1c5fa8;
-  --good: #1a7346; --good-soft: #d9f2e4; --bad: #b3261e; --bad-soft: #fde3e0; --warn: #7a5500; --warn-soft: #fff1cf; --bar: #b9d3ee;
+  --good: #1a7346; --good-soft: #d9f2e4; --bad: #b3261e; --bad-soft: #fde3e0; --warn: #7a5500; --warn-soft: #fff1cf;
+  --bar: #b9d3ee;
 }
 @media (prefers-color-scheme: dark) {
   :root {
     --ink: ${dark.ink}; --paper: ${dark.paper}; --quiet: #9aa7b5; --line: #2c3642; --card: #1a212b; --accent: #7db7f5;
-    --good: #6fd6a1; --good-soft: #143626; --bad: #ff9c94; --bad-soft: #451c19; --warn: #f0c869; --warn-soft: #3b2f10; --bar: #2c4a6b;
+    --good: #6fd6a1; --good-soft: #143626; --bad: #ff9c94; --bad-soft: #451c19; --warn: #f0c869;
+    --warn-soft: #3b2f10; --bar: #2c4a6b;
   }
 }
 * { box-sizing: border-box; }
 html { scroll-behavior: smooth; -webkit-text-size-adjust: 100%; }
-body { margin: 0; background: var(--paper); color: var(--ink); font: 16px/1.55 system-ui, "Segoe UI", Roboto, "DejaVu Sans", sans-serif; }
+body {
+  margin: 0; background: var(--paper); color: var(--ink);
+  font: 16px/1.55 system-ui, "Segoe UI", Roboto, "DejaVu Sans", sans-serif;
+}
 header.page, nav, main, footer { max-width: 68rem; margin: 0 auto; padding: 0 1.25rem; }
 header.page { padding-top: 2.5rem; }
 h1 { font-size: 1.9rem; line-height: 1.2; margin: 0 0 .25rem; letter-spacing: -.01em; }
@@ -29,7 +34,7 @@ a { color: var(--accent); }
 :focus-visible { outline: 3px solid var(--accent); outline-offset: 2px; border-radius: 2px; }
 .lead, .note, caption, figcaption, footer, .folder { color: var(--quiet); }
 .note, figcaption, caption { font-size: .9rem; }
-.heard { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); white-space: nowrap; }
+.sr-only { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); white-space: nowrap; }
 .skip { position: absolute; left: -999rem; }
 .skip:focus { left: 1rem; top: 1rem; background: var(--paper); padding: .5rem 1rem; z-index: 1; }
 nav ul { display: flex; flex-wrap: wrap; gap: .25rem 1.25rem; list-style: none; padding: 0; margin: 1rem 0 0; }
@@ -39,23 +44,35 @@ small { display: block; font-size: .78rem; font-weight: 400; color: var(--quiet)
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
 caption { text-align: left; caption-side: top; padding-bottom: .6rem; }
 th, td { text-align: left; vertical-align: top; padding: .5rem .9rem .5rem 0; border-bottom: 1px solid var(--line); }
-thead th { font-size: .85rem; white-space: nowrap; }
+thead th { font-size: .85rem; }
 .scroll { overflow-x: auto; position: relative; }
 table.comparison { width: 100%; min-width: 34rem; }
 .comparison td, .comparison thead th { min-width: 7.5rem; }
 .comparison td { white-space: nowrap; }
 .comparison small + .bar { margin-top: .3rem; }
-.bar { display: block; height: .4rem; border-radius: .2rem; background: linear-gradient(var(--bar), var(--bar)) 0 / calc(100% * var(--share)) 100% no-repeat var(--card); print-color-adjust: exact; -webkit-print-color-adjust: exact; }
+.bar {
+  display: block; height: .4rem; border-radius: .2rem;
+  background: linear-gradient(var(--bar), var(--bar)) 0 / calc(100% * var(--fraction)) 100% no-repeat var(--card);
+  print-color-adjust: exact; -webkit-print-color-adjust: exact;
+}
 .comparison .bar { width: 7rem; }
 .better { color: var(--good); } .worse { color: var(--bad); }
 .none { color: var(--quiet); }
 .verdicts { padding-left: 1.2rem; }
-.flags { list-style: none; padding: 0; }
-.flags li { background: var(--warn-soft); border-left: 4px solid var(--warn); padding: .6rem .9rem; margin: .5rem 0; border-radius: 0 .3rem .3rem 0; }
+.warnings { list-style: none; padding: 0; }
+.warnings li {
+  background: var(--warn-soft); border-left: 4px solid var(--warn); padding: .6rem .9rem; margin: .5rem 0;
+  border-radius: 0 .3rem .3rem 0;
+}
 
 .legend { list-style: none; display: flex; flex-wrap: wrap; gap: .3rem 1.2rem; padding: 0; margin: .5rem 0; }
-.legend li::before { content: ""; display: inline-block; width: 1.1rem; height: .25rem; border-radius: .2rem; background: var(--swatch); margin-right: .45rem; vertical-align: middle; print-color-adjust: exact; -webkit-print-color-adjust: exact; }
-.charts, .figures { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 26rem), 1fr)); gap: 1.5rem; }
+.legend li::before {
+  content: ""; display: inline-block; width: 1.1rem; height: .25rem; border-radius: .2rem; background: var(--swatch);
+  margin-right: .45rem; vertical-align: middle; print-color-adjust: exact; -webkit-print-color-adjust: exact;
+}
+.charts, .figures {
+  display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 26rem), 1fr)); gap: 1.5rem;
+}
 figure { margin: 0; min-width: 0; }
 .chart svg, .figures img { display: block; max-width: 100%; height: auto; }
 .chart svg { width: 100%; }
@@ -68,21 +85,36 @@ fieldset { border: 0; padding: 0; margin: 0; display: flex; flex-wrap: wrap; gap
 legend { float: left; padding: .3rem 0; margin-right: 1.1rem; font-weight: 600; }
 .filters label { padding: .3rem 0; }
 input, select { font: inherit; accent-color: var(--accent); }
-.example { background: var(--card); border: 1px solid var(--line); border-radius: .6rem; padding: 1rem 1.1rem; margin: 1rem 0; break-inside: avoid; }
+.example {
+  background: var(--card); border: 1px solid var(--line); border-radius: .6rem; padding: 1rem 1.1rem; margin: 1rem 0;
+  break-inside: avoid;
+}
 .example header { display: flex; flex-wrap: wrap; gap: .1rem .8rem; align-items: baseline; margin-bottom: .6rem; }
 .example header span { color: var(--quiet); font-size: .9rem; }
 .example h4 { margin: 0; overflow-wrap: anywhere; }
 .text { margin: 0 0 .5rem; white-space: pre-line; overflow-wrap: anywhere; }
-.left-out { color: var(--quiet); font-size: .85rem; }
-del { text-decoration: none; border-bottom: 2px solid var(--bad); background: var(--bad-soft); padding: 0 .1em; border-radius: .15em; }
-ins { text-decoration: none; font-weight: 600; border-bottom: 2px solid var(--good); background: var(--good-soft); padding: 0 .1em; border-radius: .15em; }
+.omitted { color: var(--quiet); font-size: .85rem; }
+del {
+  text-decoration: none; border-bottom: 2px solid var(--bad); background: var(--bad-soft); padding: 0 .1em;
+  border-radius: .15em;
+}
+ins {
+  text-decoration: none; font-weight: 600; border-bottom: 2px solid var(--good); background: var(--good-soft);
+  padding: 0 .1em; border-radius: .15em;
+}
 del, ins, .badge { print-color-adjust: exact; -webkit-print-color-adjust: exact; }
 .success ins { border-color: var(--bad); background: var(--bad-soft); }
-.versions { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 19rem), 1fr)); gap: 1rem 1.5rem; border-top: 1px solid var(--line); padding-top: .8rem; margin-top: .8rem; }
+.versions {
+  display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 19rem), 1fr)); gap: 1rem 1.5rem;
+  border-top: 1px solid var(--line); padding-top: .8rem; margin-top: .8rem;
+}
 .version { min-width: 0; }
 .version h5 { font-size: .95rem; color: var(--ink); }
 .version .note { margin: .2rem 0 0; font-size: .82rem; }
-.badge { font-size: .78rem; font-weight: 600; padding: .1rem .5rem; border-radius: 1rem; background: var(--warn-soft); color: var(--warn); }
+.badge {
+  font-size: .78rem; font-weight: 600; padding: .1rem .5rem; border-radius: 1rem; background: var(--warn-soft);
+  color: var(--warn);
+}
 .success .badge { background: var(--bad-soft); color: var(--bad); }
 .failed .badge { background: var(--good-soft); color: var(--good); }
 .probabilities { font-size: .85rem; margin-bottom: .6rem; width: 100%; max-width: 24rem; table-layout: fixed; }
@@ -95,9 +127,15 @@ del, ins, .badge { print-color-adjust: exact; -webkit-print-color-adjust: exact;
 details { border: 1px solid var(--line); border-radius: .5rem; padding: .6rem .9rem; margin: .6rem 0; }
 summary { cursor: pointer; overflow-wrap: anywhere; }
 details[open] > summary { margin-bottom: .5rem; }
-dl { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 20rem), 1fr)); gap: .5rem 1.5rem; margin: 0; }
+dl {
+  display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 20rem), 1fr)); gap: .5rem 1.5rem;
+  margin: 0;
+}
 dt { font-size: .82rem; color: var(--quiet); } dd { margin: 0; overflow-wrap: anywhere; }
-pre { background: var(--card); border-radius: .4rem; padding: .8rem; overflow-x: auto; font-size: .85rem; line-height: 1.5; white-space: pre-wrap; overflow-wrap: anywhere; }
+pre {
+  background: var(--card); border-radius: .4rem; padding: .8rem; overflow-x: auto; font-size: .85rem;
+  line-height: 1.5; white-space: pre-wrap; overflow-wrap: anywhere;
+}
 footer { padding-top: 2rem; padding-bottom: 3rem; font-size: .85rem; }
 
 @media (max-width: 34rem) {
@@ -115,7 +153,10 @@ footer { padding-top: 2rem; padding-bottom: 3rem; font-size: .85rem; }
 }
 @media (prefers-reduced-motion: reduce) { html { scroll-behavior: auto; } }
 @media print {
-  :root { --ink: #000; --paper: #fff; --quiet: #444; --line: #bbb; --card: #fff; --good: #1a7346; --good-soft: #d9f2e4; --bad: #b3261e; --bad-soft: #fde3e0; --warn: #7a5500; --warn-soft: #fff1cf; --bar: #b9d3ee; }
+  :root {
+    --ink: #000; --paper: #fff; --quiet: #444; --line: #bbb; --card: #fff; --good: #1a7346; --good-soft: #d9f2e4;
+    --bad: #b3261e; --bad-soft: #fde3e0; --warn: #7a5500; --warn-soft: #fff1cf; --bar: #b9d3ee;
+  }
   body { font-size: 10.5pt; }
   nav, .filters, .skip { display: none; }
   header.page, main, footer { max-width: none; padding-left: 0; padding-right: 0; }

@@ -77,7 +77,7 @@ const timingSchema = z.object({ step: z.number(), seconds: z.number(), examples:
 
 /** A figure that an analysis wrote into the run folder. */
 export interface SavedFigure {
-  readonly name: string;
+  readonly title: string;
   readonly svg: Buffer;
   /** What the analysis says about it; null if its data cannot be read. */
   readonly summary: string | null;
@@ -242,9 +242,10 @@ export class Run {
     const names = (await readdir(folder, { recursive: true })).filter((name) => name.endsWith(".svg")).sort();
     return Promise.all(
       names.map(async (name) => ({
-        name: basename(name, ".svg"),
+        title: basename(name, ".svg"),
         svg: await readFile(join(folder, name)),
-        summary: await readSummary(join(folder, name.replace(/svg$/, "json"))),
+        summary: null,
+        ...(await readTexts(join(folder, name.replace(/svg$/, "json")))),
       })),
     );
   }
@@ -507,12 +508,12 @@ function formatConfig(folder: string, { methods, data, ...rest }: RunConfig): st
   });
 }
 
-/** Damaged data loses its sentence, not the report. */
-async function readSummary(path: string): Promise<string | null> {
+/** The title and the summary of a figure. Damaged data loses them, not the report. */
+async function readTexts(path: string): Promise<Partial<Pick<SavedFigure, "title" | "summary">>> {
   try {
-    const { summary } = JSON.parse(await readFile(path, "utf8")) as { summary?: unknown };
-    return typeof summary === "string" ? summary : null;
+    const { title, summary } = JSON.parse(await readFile(path, "utf8")) as Record<string, unknown>;
+    return { ...(typeof title === "string" && { title }), ...(typeof summary === "string" && { summary }) };
   } catch {
-    return null;
+    return {};
   }
 }

@@ -3,9 +3,7 @@ import { existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } 
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { beforeAll, describe, expect, it } from "vitest";
-import { analyzeGeometry } from "../../src/analysis/geometry-of-runs.js";
-import { analyzeLandscape } from "../../src/analysis/landscape-of-runs.js";
-import { readFinishedRuns } from "../../src/analysis/load-runs.js";
+import { type AnalysisRequest, analysisRequestSchema, analyze } from "../../src/analysis/index.js";
 import { type JournalHeader, JournalWriter } from "../../src/attacks/journal.js";
 import type { AttackResult } from "../../src/attacks/result.js";
 import { fineTune } from "../../src/runs/fine-tune.js";
@@ -16,14 +14,17 @@ import { temporaryFolder } from "../temporary.js";
 import { tinyRun } from "../tiny-run.js";
 
 const folder = temporaryFolder();
-const runOf = (name: string): string => join(folder, "runs", name);
+const getRun = (name: string): string => join(folder, "runs", name);
 
-/** A journal of an attack on ten texts: one wrong from the start, so many that held. */
-async function writeJournal(run: string, attack: string, held: number, done = 10): Promise<void> {
+/**
+ * Writes a journal of ten texts: one misclassified before the attack, `robust` ones that stay
+ * correct.
+ */
+async function writeJournal(run: string, attack: string, robust: number, done = 10): Promise<void> {
   const header: JournalHeader = { attack, options: {}, hashes: {}, settings: {}, seed: 0, examples: 10 };
   const journal = await JournalWriter.open(join(run, "attacks", `${attack}.jsonl`), header);
   for (let i = 0; i < done; i++) {
-    const outcome = i === 0 ? "skipped" : i <= held ? "failed" : "success";
+    const outcome = i === 0 ? "skipped" : i <= robust ? "failed" : "success";
     const result: AttackResult = {
       ...{
         id: String(i),
@@ -52,17 +53,17 @@ async function writeJournal(run: string, attack: string, held: number, done = 10
 
 beforeAll(async () => {
   const config = await tinyRun(folder, { maxValidationSamples: 10, train: { epochs: 1, evalSteps: 4 } });
-  await fineTune({ ...config, methods: ["standard"] }, { out: runOf("standard") });
-  await fineTune({ ...config, methods: ["r-drop:alpha=0.1"] }, { out: runOf("low") });
-  await fineTune({ ...config, methods: ["r-drop:alpha=1"], seed: 1 }, { out: runOf("high") });
-  await writeJournal(runOf("standard"), "pwws", 3);
-  await writeJournal(runOf("standard"), "genetic", 4);
-  await writeJournal(runOf("low"), "pwws", 6);
-  await writeJournal(runOf("high"), "pwws", 8);
+  await fineTune({ ...config, methods: ["standard"] }, { out: getRun("standard") });
+  await fineTune({ ...config, methods: ["r-drop:alpha=0.1"] }, { out: getRun("low") });
+  await fineTune({ ...config, methods: ["r-drop:alpha=1"], seed: 1 }, { out: getRun("high") });
+  await writeJournal(getRun("standard"), "pwws", 3);
+  await writeJournal(getRun("standard"), "genetic", 4);
+  await writeJournal(getRun("low"), "pwws", 6);
+  await writeJournal(getRun("high"), "pwws", 8);
 });
 
-/** Runs an analysis and reads what it wrote. */
-async function analyze(
+/** Runs an analysis from the command line and reads what it wrote. */
+async function runCommand(
   ...argv: string[]
 ): Promise<{ stdout: string; data: Record<string, unknown>; svg: string; out: string }> {
   const out = join(folder, "out");
@@ -80,7 +81,7 @@ async function analyze(
   };
 }
 
-/** A figure is a whole SVG with a title and a text beside it, and no number that is none. */
+/** Expects a complete SVG with a title and a description, without invalid numbers. */
 function expectFigure(svg: string, ...words: string[]): void {
   expect(svg).toMatch(/^<svg xmlns="http:\/\/www.w3.org\/2000\/svg"/);
   expect(svg).toMatch(/<title>.+<\/title>\n<desc>.+<\/desc>/);
@@ -89,12 +90,12 @@ function expectFigure(svg: string, ...words: string[]): void {
 }
 
 describe("temper analyze", () => {
-  it("distance: logged over training, ending at the model that was kept", async () => {
-    const { data, svg, stdout } = await analyze(
+  it("distance: the logged curve ends at the model that was kept", async () => {
+    const { data, svg, stdout } = await runCommand(
       "distance",
-      runOf("standard"),
-      runOf("low"),
-      runOf("high"),
+      getRun("standard"),
+      getRun("low"),
+      getRun("high"),
       "--by",
       "alpha",
     );
@@ -107,8 +108,8 @@ describe("temper analyze", () => {
     }[];
     expect(runs.map(({ label, option }) => [label, option])).toEqual([
       ["standard", null],
-      ["r-drop alpha 0.1 seed 0", 0.1],
-      ["r-drop alpha 1 seed 1", 1],
+      ["r-drop (alpha 0.1, seed 0)", 0.1],
+      ["r-drop (alpha 1, seed 1)", 1],
     ]);
     for (const { curve, bestStep, final } of runs) {
       expect(curve[0]).toMatchObject({ step: 0, distance: { all: 0 } });
@@ -116,18 +117,19 @@ describe("temper analyze", () => {
       expect(curve.find(({ step }) => step === bestStep)!.distance.all).toBeCloseTo(final.all, 5);
     }
     expectFigure(svg, "against alpha", "over training");
-    expect(stdout).toContain(data.meaning as string);
+    expect(stdout).toContain(data.summary as string);
+    expect(data).toMatchObject({ format: 2, analysis: "distance", title: "Distance from the pre-trained weights" });
   });
 
-  it("distance: from checkpoints where events do not tell", async () => {
-    const events = join(runOf("low"), "events.jsonl");
+  it("distance: the curve comes from checkpoints if the events have no distances", async () => {
+    const events = join(getRun("low"), "events.jsonl");
     const before = readFileSync(events, "utf8");
     const logged = (
-      (await analyze("distance", runOf("low"))).data.runs as { curve: { step: number; distance: object }[] }[]
+      (await runCommand("distance", getRun("low"))).data.runs as { curve: { step: number; distance: object }[] }[]
     )[0]!.curve;
     writeFileSync(events, before.replace(/,"distance":\{[^}]*\}/g, ""));
     const kept = (
-      (await analyze("distance", runOf("low"))).data.runs as typeof logged extends infer C ? { curve: C }[] : never
+      (await runCommand("distance", getRun("low"))).data.runs as typeof logged extends infer C ? { curve: C }[] : never
     )[0]!.curve;
     writeFileSync(events, before);
     expect(kept.length).toBeGreaterThan(1);
@@ -136,32 +138,37 @@ describe("temper analyze", () => {
       expect(distance).toEqual(logged.find((point) => point.step === step)!.distance);
   });
 
-  it("tradeoff and ablation: from the attacks in each run's folder", async () => {
-    const { data, svg } = await analyze("tradeoff", join(folder, "runs"));
+  it("tradeoff and ablation read the attacks of each run", async () => {
+    const { data, svg } = await runCommand("tradeoff", join(folder, "runs"));
     expect(data.attacks).toEqual(["genetic", "pwws"]);
-    expect(data.meaning).toMatch(/under pwws r-drop alpha 1 seed 1 holds best \(80\.0%/);
+    expect(data.summary).toMatch(/Under pwws, r-drop \(alpha 1, seed 1\) has the highest accuracy \(80\.0 ?%/);
+    expect((data.runs as { robust: object }[]).map(({ robust }) => Object.keys(robust))).toEqual([
+      ["pwws"],
+      ["pwws"],
+      ["genetic", "pwws"],
+    ]);
     expectFigure(svg, "under genetic", "under pwws");
-    const ablation = await analyze("ablation", join(folder, "runs"), "--by", "alpha");
+    const ablation = await runCommand("ablation", join(folder, "runs"), "--by", "alpha");
     expect(ablation.data.values).toMatchObject([
       { value: 0.1, mean: { pwws: 0.6 } },
       { value: 1, mean: { pwws: 0.8 } },
     ]);
-    expectFigure(ablation.svg, "What alpha does");
+    expectFigure(ablation.svg, "Effect of alpha");
   });
 
-  it("an attack that has not finished is left out, with a note", async () => {
-    await writeJournal(runOf("low"), "genetic", 3, 6);
+  it("an attack that is not finished is skipped with a warning", async () => {
+    await writeJournal(getRun("low"), "genetic", 3, 6);
     const { stderr, code } = await invoke(["analyze", "tradeoff", join(folder, "runs"), "--out", join(folder, "out")]);
     expect(code).toBe(0);
-    expect(stderr).toMatch(/genetic\.jsonl: 6 of 10 examples are done, so it is left out/);
-    rmSync(join(runOf("low"), "attacks", "genetic.jsonl"));
+    expect(stderr).toMatch(/warning: Skipped .*genetic\.jsonl: 6 of 10 examples are done\. Finish it/);
+    rmSync(join(getRun("low"), "attacks", "genetic.jsonl"));
   });
 
-  it("geometry: a panel before fine-tuning, and one a run", async () => {
-    const { data, svg } = await analyze(
+  it("geometry: one panel before fine-tuning and one per run", async () => {
+    const { data, svg } = await runCommand(
       "geometry",
-      runOf("standard"),
-      runOf("low"),
+      getRun("standard"),
+      getRun("low"),
       "--num-examples",
       "12",
       "--iterations",
@@ -183,22 +190,31 @@ describe("temper analyze", () => {
   });
 
   it("geometry: three examples of two classes are enough", async () => {
-    const { svg } = await analyze("geometry", runOf("standard"), "--num-examples", "3", "--iterations", "30");
+    const { svg } = await runCommand("geometry", getRun("standard"), "--num-examples", "3", "--iterations", "30");
     expectFigure(svg, "uniformity");
   });
 
-  it("landscape: resumed from its points, with a picture on request", async () => {
-    const argv = ["landscape", runOf("standard"), runOf("low"), "--pretrained", "--points", "5", "--num-examples", "8"];
-    const { data, svg, out, stdout } = await analyze(...argv, "--png");
+  it("landscape: resumes from its points, and writes a PNG on request", async () => {
+    const argv = [
+      "landscape",
+      getRun("standard"),
+      getRun("low"),
+      "--pretrained",
+      "--points",
+      "5",
+      "--num-examples",
+      "8",
+    ];
+    const { data, svg, out, stdout } = await runCommand(...argv, "--png");
     expect((data.models as { label: string }[]).map(({ label }) => label)).toEqual([
       "pre-trained",
       "standard",
       "r-drop",
     ]);
-    expect(stdout).toMatch(/lies flattest/);
+    expect(stdout).toMatch(/is in the flattest region/);
     expectFigure(svg, "alpha");
     expect([...readFileSync(join(out, "landscape.png")).subarray(1, 4)]).toEqual([...Buffer.from("PNG")]);
-    // What a killed process leaves: some points, and half a line.
+    // A killed process leaves some points and half a line.
     const points = readFileSync(join(out, "landscape.points.jsonl"), "utf8").split("\n");
     expect(points).toHaveLength(3 * 25 + 1);
     writeFileSync(join(out, "landscape.points.jsonl"), `${points.slice(0, 30).join("\n")}\n${points[30]!.slice(0, 9)}`);
@@ -206,9 +222,9 @@ describe("temper analyze", () => {
     expect(JSON.parse(readFileSync(join(out, "landscape.json"), "utf8"))).toEqual(data);
   });
 
-  it("landscape: points of other settings stay", async () => {
-    const argv = ["landscape", runOf("standard"), "--points", "5", "--num-examples", "8"];
-    const { out, data } = await analyze(...argv);
+  it("landscape: points of other settings are kept", async () => {
+    const argv = ["landscape", getRun("standard"), "--points", "5", "--num-examples", "8"];
+    const { out, data } = await runCommand(...argv);
     const points = (): string => readFileSync(join(out, "landscape.points.jsonl"), "utf8");
     const before = points();
     const again = (...more: string[]) => invoke(["analyze", ...argv, "--out", out, "--quiet", ...more]);
@@ -229,13 +245,13 @@ describe("temper analyze", () => {
     expect(JSON.parse(readFileSync(join(out, "landscape.json"), "utf8"))).toEqual(data);
   });
 
-  it("landscape: Ctrl-C says how to go on", async () => {
+  it("landscape: Ctrl-C prints how to resume", async () => {
     buildIfStale();
     const out = join(folder, "stopped");
     const argv = [
       "analyze",
       "landscape",
-      runOf("standard"),
+      getRun("standard"),
       "--points",
       "501",
       "--num-examples",
@@ -255,14 +271,16 @@ describe("temper analyze", () => {
     while (kept() === 0 && child.exitCode === null) await delay(5);
     child.kill("SIGINT");
     expect(await ended).toBe(130);
-    expect(stderr).toContain(`stopped; every finished point is kept. Go on with: temper ${argv.join(" ")}\n`);
+    expect(stderr).toContain(
+      `Stopped the analysis landscape. Every finished point is kept.\nResume with: temper ${argv.join(" ")}\n`,
+    );
   }, 120_000);
 
-  it("interpolation: both ends are the models", async () => {
-    const { data, svg } = await analyze(
+  it("interpolation: alpha 0 and 1 are on the grid", async () => {
+    const { data, svg } = await runCommand(
       "interpolation",
-      runOf("standard"),
-      runOf("low"),
+      getRun("standard"),
+      getRun("low"),
       "--points",
       "5",
       "--num-examples",
@@ -272,15 +290,15 @@ describe("temper analyze", () => {
     expectFigure(svg, "Between standard and r-drop");
   });
 
-  it("consistency: from a two-pass run's own events, else by training again", async () => {
-    const { data, svg } = await analyze("consistency", runOf("low"), "--steps", "2,4");
+  it("consistency: reads the events of a two-pass run, otherwise trains again", async () => {
+    const { data, svg } = await runCommand("consistency", getRun("low"), "--steps", "2,4");
     expect((data.first as { steps: number }[]).map(({ steps }) => steps)).toEqual([2, 4]);
     expectFigure(svg, "differ");
-    const again = await analyze("consistency", runOf("standard"), "--steps", "3");
+    const again = await runCommand("consistency", getRun("standard"), "--steps", "3");
     expect(again.data.steps).toHaveLength(3);
   });
 
-  it("probe: each run a point, kept when done", async () => {
+  it("probe: every run is a point and is kept", async () => {
     const probe = "control_raising_length";
     const data = join(folder, "msgs");
     writeProbe(join(data, probe));
@@ -298,7 +316,7 @@ describe("temper analyze", () => {
       "--data",
       data,
     ];
-    const first = await analyze(...argv, "--device", "cpu", "--threads", "1");
+    const first = await runCommand(...argv, "--device", "cpu", "--threads", "1");
     const runs = first.data.runs as { method: string; seed: number; score: number }[];
     expect(runs.map(({ method, seed }) => `${method} ${seed}`)).toEqual([
       "standard 0",
@@ -307,56 +325,53 @@ describe("temper analyze", () => {
       "r-drop:alpha=0.1 1",
     ]);
     for (const { score } of runs) expect(Math.abs(score)).toBeLessThanOrEqual(1);
-    expectFigure(first.svg, "Matthews score", "r-drop:alpha=0.1");
+    expectFigure(first.svg, "Matthews correlation", "r-drop:alpha=0.1");
     expect(readFileSync(join(first.out, "probe.runs.jsonl"), "utf8").trim().split("\n")).toHaveLength(4);
   });
 
-  it("writes into the run's own folder, and prints JSON", async () => {
-    const { code, stdout } = await invoke(["analyze", "distance", runOf("high"), "--json"]);
+  it("writes into the folder of the first run by default, and prints JSON", async () => {
+    const { code, stdout } = await invoke(["analyze", "tradeoff", join(folder, "runs"), "--json"]);
     expect(code).toBe(0);
     const printed = JSON.parse(stdout) as { analysis: string; files: { svg: string } };
     expect(printed).toMatchObject({
-      format: 1,
-      analysis: "distance",
-      files: { svg: join(runOf("high"), "analysis", "distance.svg") },
+      analysis: "tradeoff",
+      attacks: ["genetic", "pwws"],
+      files: { svg: join(getRun("high"), "analysis", "tradeoff.svg"), png: null },
     });
     expect(existsSync(printed.files.svg)).toBe(true);
   });
 });
 
-describe("bad input is told in plain words", () => {
+describe("errors", () => {
   it.each([
     [["distance", "nowhere"], /nowhere/],
     [["tradeoff", "RUN/high-without"], /high-without/],
-    [
-      ["ablation", "RUN/standard", "--by", "alpha"],
-      /--by alpha: expected runs with two values at least, received none that has this option/,
-    ],
-    [["landscape", "RUN/standard", "--points", "4"], /odd number/],
-    [["landscape", "RUN/standard", "--range", "0"], /number above 0/],
-    [["landscape", "RUN/standard", "--range=-1"], /number above 0/],
-    [["geometry", "RUN/standard", "--num-examples", "2"], /whole number from 3/],
-    [["geometry", "RUN/standard", "--split", "dev"], /Unknown split "dev"\. It is now called test/],
-    [["interpolation", "RUN/standard", "RUN/standard"], /expected two runs, received 1/],
-    [
-      ["interpolation", "RUN/standard", "RUN/low", "--points", "2"],
-      /--points 2: expected a point between the two models.* give more --points/,
-    ],
+    [["ablation", "RUN/standard", "--by", "alpha"], /--by alpha: expected runs with at least two values, found no run/],
+    [["ablation", "RUN/standard"], /required option '--by <value>' not specified/],
+    [["landscape", "RUN/standard", "--points", "4"], /landscape: points: expected an odd integer of at least 3/],
+    [["landscape", "RUN/standard", "--points", "many"], /Expected a number/],
+    [["landscape", "RUN/standard", "--range", "0"], /landscape: range: expected a number above 0, received 0/],
+    [["landscape", "RUN/standard", "--range=-1"], /expected a number above 0/],
+    [["geometry", "RUN/standard", "--num-examples", "2"], /numExamples: expected an integer of at least 3/],
+    [["geometry", "RUN/standard", "--split", "dev"], /'dev' is invalid.*train, validation, test/],
+    [["interpolation", "RUN/standard", "RUN/standard"], /Expected 2 runs, found 1/],
+    [["interpolation", "RUN/standard", "RUN/low", "--points", "2"], /--points 2: no point is between the two models/],
     [
       ["interpolation", "RUN/standard", "RUN/low", "--from", "2", "--to", "3"],
-      /none lies there; .* a range that holds 0 to 1/,
+      /no point is between the two models.* a range that contains 0 to 1/,
     ],
     [
       ["interpolation", "RUN/standard", "RUN/low", "--from", "2", "--to", "1"],
-      /--from 2 --to 1: expected a line that ends beyond/,
+      /--from 2 --to 1: expected --from to be smaller than --to/,
     ],
     [
       ["interpolation", "RUN/standard", "RUN/low", "--from", "1", "--to", "1"],
-      /--from 1 --to 1: expected a line that ends beyond/,
+      /--from 1 --to 1: expected --from to be smaller than --to/,
     ],
-    [["probe", "no-such-folder/model", "--method", "rosy"], /there is no such method/],
-    [["consistency", "RUN/standard", "--steps", "many"], /numbers of steps/],
-  ])("%j", async (argv, message) => {
+    [["probe", "no-such-folder/model", "--method", "rosy"], /probe: methods\[0\] \(rosy\)/],
+    [["consistency", "RUN/standard", "--steps", "many"], /Expected a number/],
+    [["consistency", "RUN"], /Expected one run, found 3/],
+  ])("temper analyze %j", async (argv, message) => {
     const { code, stdout, stderr } = await invoke([
       "analyze",
       ...argv.map((word) => word.replace("RUN", join(folder, "runs"))),
@@ -366,21 +381,48 @@ describe("bad input is told in plain words", () => {
     expect(stderr).not.toMatch(/ at .*\.ts:/);
   });
 
-  it("to callers of the library too", async () => {
-    const runs = await readFinishedRuns([runOf("standard")]);
-    const options = { seed: 0, device: "cpu", out: join(folder, "out"), pretrained: false } as const;
-    await expect(analyzeGeometry(runs, { ...options, examples: 2 })).rejects.toThrow(
-      /--num-examples 2: expected two examples of one class/,
-    );
-    const landscape = (range: number, points: number) =>
-      analyzeLandscape(runs, { ...options, examples: 8, range, points });
-    for (const range of [0, -1, Number.NaN])
-      await expect(landscape(range, 5)).rejects.toThrow(/--range: expected a number above 0/);
-    await expect(landscape(0.25, 4)).rejects.toThrow(/--points: expected an odd number/);
+  it.each([
+    [{ analysis: "landscape", range: Number.NaN }, /landscape: range: /],
+    [{ analysis: "landscape", points: 4 }, /landscape: points: expected an odd integer/],
+    [{ analysis: "geometry", numExample: 8 }, /geometry: unknown key numExample .*numExamples/],
+    [{ analysis: "distanse" }, /Unknown analysis "distanse".*distance/],
+  ])("analyze(%j)", async (request, message) => {
+    await expect(analyze({ runs: [getRun("standard")], ...request } as AnalysisRequest)).rejects.toThrow(message);
   });
 });
 
-/** A probe of a few sentences, in the layout of the real ones. */
+describe("analyze", () => {
+  it("returns typed data, reports progress and stops when the signal is aborted", async () => {
+    const stop = new AbortController();
+    const stages: string[] = [];
+    const request = { analysis: "landscape" as const, runs: [getRun("standard")], points: 3, numExamples: 8 };
+    const options = { device: "cpu", threads: 1, out: join(folder, "library") } as const;
+    const { data, files } = await analyze(
+      { ...request, ...options },
+      { onProgress: ({ stage, done, total }) => stages.push(`${stage} ${done}/${total}`) },
+    );
+    expect(data.models[0]!.center).toBe(data.models[0]!.losses[1]![1]);
+    expect(files.svg).toBe(join(folder, "library", "landscape.svg"));
+    expect(stages).toHaveLength(9);
+    expect(stages.at(-1)).toBe("landscape 9/9");
+    stop.abort();
+    await expect(analyze({ ...request, ...options, seed: 1 }, { signal: stop.signal })).rejects.toThrow(/Stopped/);
+    const points = readFileSync(join(folder, "library", "landscape.points.jsonl"), "utf8")
+      .trim()
+      .split("\n");
+    expect(points).toHaveLength(10);
+  });
+
+  it("requests are strict data with defaults", () => {
+    expect(analysisRequestSchema.parse({ analysis: "interpolation", runs: ["a", "b"] })).toEqual({
+      ...{ analysis: "interpolation", runs: ["a", "b"], points: 51, from: -0.5, to: 1.5, split: "test" },
+      ...{ numExamples: 500, seed: 0, device: "auto", threads: null, out: null, png: false },
+    });
+    expect(analysisRequestSchema.safeParse({ analysis: "tradeoff", runs: ["a"], seed: 1 }).success).toBe(false);
+  });
+});
+
+/** Writes a probe of a few sentences in the layout of MSGS. */
 function writeProbe(path: string): void {
   mkdirSync(path, { recursive: true });
   const line = (i: number, condition: string): string =>

@@ -1,6 +1,6 @@
 import * as Plot from "@observablehq/plot";
 import { describe, expect, it } from "vitest";
-import { computeContrast, getHeatColor, getWheelColor, palette, themes } from "../../src/analysis/colors.js";
+import { getHeatColor, getWheelColor, palette, themes } from "../../src/analysis/colors.js";
 import {
   estimateTextWidth,
   type Figure,
@@ -23,8 +23,8 @@ const figure = (label: string): Figure => ({
   columns: 1,
 });
 
-describe("style", () => {
-  it("colours stand out in both themes, and from one another", () => {
+describe("colors", () => {
+  it("categories have enough contrast in both themes and differ from each other", () => {
     for (const color of palette)
       for (const { paper } of Object.values(themes)) expect(computeContrast(color, paper)).toBeGreaterThan(3);
     expect(new Set(palette).size).toBe(palette.length);
@@ -32,7 +32,7 @@ describe("style", () => {
     expect(computeContrast("#000000", "#ffffff")).toBeCloseTo(21, 6);
   });
 
-  it("scales give colours for every share and turn", () => {
+  it("color scales accept every fraction and angle", () => {
     for (const value of [-1, 0, 0.3, 0.5, 0.999, 1, 2]) expect(getHeatColor(value)).toMatch(/^#[0-9a-f]{6}$/);
     expect(getHeatColor(0)).toBe(getHeatColor(-1));
     expect(computeContrast(getHeatColor(1), "#000000")).toBeGreaterThan(computeContrast(getHeatColor(0), "#000000"));
@@ -40,36 +40,36 @@ describe("style", () => {
   });
 });
 
-describe("a figure", () => {
-  it("shows hostile text as text", () => {
+describe("figures", () => {
+  it("escape hostile text", () => {
     const svg = renderFigure(figure(hostile));
     expect(svg).not.toMatch(/<script|<img/);
     expect(svg).toContain("&lt;script&gt;");
   });
 
-  it("follows the reader's theme, and says what it shows", () => {
+  it("follow the reader's theme and have a title", () => {
     const svg = renderFigure(figure("loss"));
     expect(svg).toMatch(/prefers-color-scheme:dark/);
     expect(svg).toMatch(/role="img"/);
     expect(svg).toContain("<title>loss</title>");
-    // Nothing that only a page or a browser could resolve.
+    // No references that only a page or a browser can resolve.
     expect(svg).not.toMatch(/var\(|http:\/\/(?!www\.w3\.org)|href/);
   });
 
-  it("is drawn as a picture of its size", () => {
+  it("have the same size as PNG, times the scale", () => {
     const svg = renderFigure(figure("loss"));
     const [, width, height] = /width="(\d+)" height="(\d+)"/.exec(svg)!;
     const png = Buffer.from(renderPng(svg, 2));
     expect([png.readUInt32BE(16), png.readUInt32BE(20)]).toEqual([2 * Number(width), 2 * Number(height)]);
   });
 
-  it("shortens coordinates, never what is read", () => {
+  it("round coordinates but not text", () => {
     expect(roundSvgNumbers('<text x="1.23456" d="M0.1234,5">0.12345</text>')).toBe(
       '<text x="1.23" d="M0.12,5">0.12345</text>',
     );
   });
 
-  it("breaks captions between words", () => {
+  it("break captions between words", () => {
     const lines = wrapText("one two three four five six seven eight", 80);
     expect(lines.join(" ")).toBe("one two three four five six seven eight");
     expect(lines.length).toBeGreaterThan(1);
@@ -77,20 +77,34 @@ describe("a figure", () => {
   });
 });
 
-describe("a surface", () => {
+describe("surface panels", () => {
   const axis = [-1, -0.5, 0, 0.5, 1];
   const grid = { axis, values: axis.map((b) => axis.map((a) => a * a + b * b)) };
   const span = { low: 0, high: 2 };
 
-  it("from above: an area for each level that is reached", () => {
+  it("contours: one area per level", () => {
     const { content } = renderContourPanel("bowl", grid, [0.5, 1, 1.5], span);
     expect(content.match(/<path d="M[\d.]/g)!.length).toBeGreaterThanOrEqual(3);
     expect(content).not.toMatch(/NaN/);
   });
 
-  it("from the side: a cell between any four points, and a flat one too", () => {
+  it("surface: one cell between four points, also if all values are equal", () => {
     expect(renderSurfacePanel("bowl", grid, span).content.match(/<path d="M[^"]+Z" fill="#/g)).toHaveLength(16);
     const flat = { axis, values: axis.map(() => axis.map(() => 1)) };
     expect(renderSurfacePanel("flat", flat, { low: 1, high: 1 }).content).not.toMatch(/NaN/);
   });
 });
+
+/** The WCAG contrast ratio of two colors, from 1 to 21. */
+function computeContrast(first: string, second: string): number {
+  const [dark, light] = [computeLuminance(first), computeLuminance(second)].sort((a, b) => a - b) as [number, number];
+  return (light + 0.05) / (dark + 0.05);
+}
+
+function computeLuminance(color: string): number {
+  const [red, green, blue] = [1, 3, 5].map((at) => {
+    const value = Number.parseInt(color.slice(at, at + 2), 16) / 255;
+    return value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4;
+  }) as [number, number, number];
+  return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
+}

@@ -1,15 +1,15 @@
 import { describe, expect, it } from "vitest";
 import { createDropoutObserver, observeConsistency } from "../../src/analysis/consistency.js";
 import { computeCosine, sampleDirection, shiftWeights } from "../../src/analysis/directions.js";
-import { createFixedBatch } from "../../src/analysis/fixed-batch.js";
-import { interpolateWeights, linspace, measureInterpolation } from "../../src/analysis/interpolation.js";
+import { interpolateWeights, linspace, measureLine } from "../../src/analysis/interpolation.js";
 import { measureLandscape } from "../../src/analysis/landscape.js";
+import { createFixedBatch } from "../../src/analysis/shared-sample.js";
 import { createMethods } from "../../src/methods/index.js";
 import { mapWeights } from "../../src/nn/index.js";
 import { Rng, scope } from "../../src/tensor/index.js";
 import { train } from "../../src/train/index.js";
 import { computeRelativeDistances } from "../../src/train/weight-distance.js";
-import { texts, tinyDataset, tinyJob, tinyModel, valuesOf } from "../methods/tiny.js";
+import { readValues, texts, tinyDataset, tinyJob, tinyModel } from "../methods/tiny.js";
 
 const examples = tinyDataset(texts).items.map((item) => item.example);
 const model = tinyModel();
@@ -17,7 +17,7 @@ const batch = createFixedBatch(model, examples, "cpu");
 const scaled = (factor: number) => mapWeights(model.weights, (tensor) => tensor.detach().mul(factor));
 
 describe("distance", () => {
-  it("of a model to itself is 0, part by part", () => {
+  it("of a model to itself is 0 in every part", () => {
     expect(computeRelativeDistances(model.weights, model.weights)).toEqual({
       all: 0,
       embeddings: 0,
@@ -26,14 +26,14 @@ describe("distance", () => {
     });
   });
 
-  it("to a scaled copy is the scale's", () => {
+  it("to a scaled copy is the scale minus 1", () => {
     for (const value of Object.values(computeRelativeDistances(scaled(1.25), model.weights)))
       expect(value).toBeCloseTo(0.25, 6);
     for (const value of Object.values(computeRelativeDistances(scaled(-1), model.weights)))
       expect(value).toBeCloseTo(2, 6);
   });
 
-  it("is of the part that moved, and heads do not count", () => {
+  it("is measured per part and ignores heads", () => {
     const moved = mapWeights(model.weights, (tensor, name) =>
       /layer\.1|pooler|classifier/.test(name) ? tensor.detach().mul(2) : tensor,
     );
@@ -49,25 +49,20 @@ describe("distance", () => {
 describe("interpolation", () => {
   const other = { weights: scaled(0.5) };
 
-  it("ends equal the two models' losses", async () => {
-    const { data } = await measureInterpolation({
-      from: { label: "a", weights: model.weights },
-      to: { label: "b", weights: other.weights },
-      facts: { task: "tiny", split: "test", examples: examples.length },
-      alphas: linspace(-0.5, 1.5, 5),
-      measure: batch.measure,
-    });
-    expect(data.points.map(({ alpha }) => alpha)).toEqual([-0.5, 0, 0.5, 1, 1.5]);
-    expect(data.points[1]).toEqual({ alpha: 0, ...batch.measure(model.weights) });
-    expect(data.points[3]).toEqual({ alpha: 1, ...batch.measure(other.weights) });
-    expect(data.points[2]!.loss).toBeCloseTo(batch.measure(scaled(0.75)).loss, 5);
-    expect(data.points[4]!.loss).toBeCloseTo(batch.measure(scaled(0.25)).loss, 5);
+  it("alpha 0 and 1 give the losses of the two models", async () => {
+    const alphas = linspace(-0.5, 1.5, 5);
+    const { points } = await measureLine(model.weights, other.weights, alphas, batch.measure);
+    expect(points.map(({ alpha }) => alpha)).toEqual([-0.5, 0, 0.5, 1, 1.5]);
+    expect(points[1]).toEqual({ alpha: 0, ...batch.measure(model.weights) });
+    expect(points[3]).toEqual({ alpha: 1, ...batch.measure(other.weights) });
+    expect(points[2]!.loss).toBeCloseTo(batch.measure(scaled(0.75)).loss, 5);
+    expect(points[4]!.loss).toBeCloseTo(batch.measure(scaled(0.25)).loss, 5);
   });
 
-  it("of models of other shapes is refused, and says in what they differ", () => {
+  it("of models with different shapes is rejected by the name of the parameter", () => {
     const wide = tinyModel({ ...model.architecture.config.raw, intermediate_size: 32 });
     expect(() => interpolateWeights(model.weights, wide.weights, 0.5)).toThrow(
-      /two models of one shape, but they differ in bert\.encoder\.layer\.0\.intermediate/,
+      /The two models differ in the shape of bert\.encoder\.layer\.0\.intermediate/,
     );
   });
 });
@@ -80,29 +75,29 @@ describe("landscape", () => {
       Math.hypot(...rows.subarray(row * width, (row + 1) * width)),
     );
 
-  it("directions have each filter's own length, leave vectors alone, and are all but orthogonal", () => {
+  it("directions have the norm of each filter, do not change vectors, and are almost orthogonal", () => {
     for (const [name, tensor] of model.weights) {
       const direction = delta.get(name);
       expect(direction === undefined).toBe(tensor.shape.length < 2);
       if (!direction) continue;
-      const [expected, drawn] = [
+      const [expected, sampled] = [
         norms(tensor.toFloat32Array(), tensor.size(-1)),
         norms(direction.toFloat32Array(), tensor.size(-1)),
       ];
-      for (const [row, norm] of drawn.entries()) expect(norm).toBeCloseTo(expected[row]!, 4);
+      for (const [row, norm] of sampled.entries()) expect(norm).toBeCloseTo(expected[row]!, 4);
     }
     expect(Math.abs(computeCosine(delta, eta))).toBeLessThan(0.15);
     expect(computeCosine(delta, delta)).toBeCloseTo(1, 6);
   });
 
-  it("goes along alpha delta + beta eta", () => {
+  it("shifts the weights by alpha delta + beta eta", () => {
     const name = "bert.encoder.layer.0.output.dense.weight";
     const moved = scope(() => [...shiftWeights(model.weights, delta, 0.5, eta, -2).get(name)!.toFloat32Array()]);
     const [weight, one, two] = [model.weights, delta, eta].map((named) => named.get(name)!.toFloat32Array());
     for (const [i, value] of moved.entries()) expect(value).toBeCloseTo(weight![i]! + 0.5 * one![i]! - 2 * two![i]!, 5);
   });
 
-  const measure = (ledger: Map<string, number>, stopAfter = Number.POSITIVE_INFINITY) => {
+  const measure = (entries: Map<string, number>, stopAfter = Number.POSITIVE_INFINITY) => {
     let left = stopAfter;
     return measureLandscape({
       label: "tiny",
@@ -114,54 +109,54 @@ describe("landscape", () => {
       },
       seed: 7,
       axis: [-0.2, 0, 0.2],
-      cache: { get: (key) => ledger.get(key), add: (key, value) => void ledger.set(key, value) },
+      cache: { get: (key) => entries.get(key), add: (key, value) => void entries.set(key, value) },
     });
   };
 
-  it("has the model's own loss in its centre, and higher ground about a model that fits", async () => {
-    const { centre, losses, cosine } = await measure(new Map());
-    expect(centre).toBe(batch.measure(model.weights).loss);
-    expect(losses[1]![1]).toBe(centre);
+  it("has the loss of the model in its center", async () => {
+    const { center, losses, cosine } = await measure(new Map());
+    expect(center).toBe(batch.measure(model.weights).loss);
+    expect(losses[1]![1]).toBe(center);
     expect(new Set(losses.flat()).size).toBe(9);
     expect(Math.abs(cosine)).toBeLessThan(0.15);
   });
 
-  it("stopped and resumed equals uninterrupted, and computes only what is missing", async () => {
-    const ledger = new Map<string, number>();
-    await expect(measure(ledger, 4)).rejects.toThrow("killed");
-    expect(ledger.size).toBe(4);
-    expect(await measure(ledger, 5)).toEqual(await measure(new Map()));
+  it("stopped and resumed equals uninterrupted, and computes only the missing points", async () => {
+    const entries = new Map<string, number>();
+    await expect(measure(entries, 4)).rejects.toThrow("killed");
+    expect(entries.size).toBe(4);
+    expect(await measure(entries, 5)).toEqual(await measure(new Map()));
   });
 });
 
 describe("consistency", () => {
-  const layersOf = (...names: string[]) => createMethods(names.map((name) => ({ name, options: {} })));
+  const createAll = (...names: string[]) => createMethods(names.map((name) => ({ name, options: {} })));
 
-  it.each([[[]], [["r-drop"]], [["freelb"]]])("the observer leaves training over %j as it was", async (names) => {
-    const [plain, watched] = [tinyModel(), tinyModel()];
-    await train(tinyJob(plain, layersOf(...names)));
-    await train(tinyJob(watched, [...layersOf(...names), createDropoutObserver()]));
-    expect(valuesOf(watched.weights)).toEqual(valuesOf(plain.weights));
+  it.each([[[]], [["r-drop"]], [["freelb"]]])("the observer does not change training with %j", async (names) => {
+    const [plain, observed] = [tinyModel(), tinyModel()];
+    await train(tinyJob(plain, createAll(...names)));
+    await train(tinyJob(observed, [...createAll(...names), createDropoutObserver()]));
+    expect(readValues(observed.weights)).toEqual(readValues(plain.weights));
   });
 
-  it("counts the share of predictions that differ, of all examples", async () => {
+  it("measures the fraction of predictions that differ", async () => {
     const steps = await observeConsistency(tinyJob(tinyModel(), [], {}, { learningRate: 0 }));
     expect(steps).toHaveLength(6);
     expect(steps.map(({ examples: count }) => count)).toEqual([4, 4, 4, 4, 4, 4]);
-    for (const { share } of steps) expect([0, 0.25, 0.5, 0.75, 1]).toContain(share);
+    for (const { rate } of steps) expect([0, 0.25, 0.5, 0.75, 1]).toContain(rate);
   });
 
   it("is 0 without dropout", async () => {
     const steps = await observeConsistency(tinyJob(tinyModel(), [], {}, { dropout: false }));
-    expect(steps.map(({ share }) => share)).toEqual([0, 0, 0, 0, 0, 0]);
+    expect(steps.map(({ rate }) => rate)).toEqual([0, 0, 0, 0, 0, 0]);
   });
 
-  it("agrees with what a two-pass method logs itself", async () => {
+  it("equals the rate that a two-pass method logs", async () => {
     const logged: unknown[] = [];
     await train(
-      tinyJob(tinyModel(), layersOf("r-drop"), { callbacks: { onEvent: (event) => logged.push(event.disagreement) } }),
+      tinyJob(tinyModel(), createAll("r-drop"), { callbacks: { onEvent: (event) => logged.push(event.disagreement) } }),
     );
-    const observed = await observeConsistency(tinyJob(tinyModel(), layersOf("r-drop")));
-    expect(observed.map(({ share }) => share)).toEqual(logged);
+    const observed = await observeConsistency(tinyJob(tinyModel(), createAll("r-drop")));
+    expect(observed.map(({ rate }) => rate)).toEqual(logged);
   });
 });

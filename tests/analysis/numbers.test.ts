@@ -1,17 +1,15 @@
 import { describe, expect, it } from "vitest";
-import {
-  alignment,
-  averageWithinClasses,
-  normalizeL2,
-  squaredDistance,
-  uniformity,
-} from "../../src/analysis/alignment-uniformity.js";
 import { computeDisagreementRates } from "../../src/analysis/consistency.js";
-import { computeFlatness, getCenterValue } from "../../src/analysis/flatness.js";
-import { projectToCircle } from "../../src/analysis/geometry.js";
+import {
+  averageWithinClasses,
+  computeAlignment,
+  computeUniformity,
+  normalizeL2,
+  projectToCircle,
+} from "../../src/analysis/geometry.js";
 import { linspace } from "../../src/analysis/interpolation.js";
-import { createAxis, measureGrid } from "../../src/analysis/landscape.js";
-import { tsne } from "../../src/analysis/tsne.js";
+import { computeFlatness, createAxis, getCenterValue, measureGrid } from "../../src/analysis/landscape.js";
+import { squaredDistance, tsne } from "../../src/analysis/tsne.js";
 import { matthewsCorrelation } from "../../src/evaluation/metrics.js";
 import { Rng } from "../../src/tensor/random.js";
 
@@ -24,26 +22,26 @@ const square = [
 ];
 
 describe("alignment and uniformity", () => {
-  it("are what the formulas give by hand", () => {
-    expect(alignment(square, square)).toBe(0);
-    // Each corner beside the next: a squared distance of 2; beside the opposite one: 4.
-    expect(alignment(square, [...square.slice(1), square[0]!])).toBe(2);
-    expect(alignment(square, [...square.slice(2), ...square.slice(0, 2)])).toBe(4);
-    // Four pairs at a squared distance of 2, two at 4.
-    expect(uniformity(square)).toBeCloseTo(Math.log((4 * Math.exp(-4) + 2 * Math.exp(-8)) / 6), 12);
-    expect(uniformity([square[0]!, square[0]!, square[0]!])).toBe(0);
+  it("equal the formulas computed by hand", () => {
+    expect(computeAlignment(square, square)).toBe(0);
+    // The squared distance of a corner to the next one is 2, to the opposite one 4.
+    expect(computeAlignment(square, [...square.slice(1), square[0]!])).toBe(2);
+    expect(computeAlignment(square, [...square.slice(2), ...square.slice(0, 2)])).toBe(4);
+    // Four pairs have a squared distance of 2, two pairs of 4.
+    expect(computeUniformity(square)).toBeCloseTo(Math.log((4 * Math.exp(-4) + 2 * Math.exp(-8)) / 6), 12);
+    expect(computeUniformity([square[0]!, square[0]!, square[0]!])).toBe(0);
   });
 
-  it("are lower where points lie more evenly, and within classes where only these are spread", () => {
+  it("uniformity is lower for evenly spread points, and can be averaged within classes", () => {
     const narrow = [0, 0.1, 0.2, 0.3].map((angle) => [Math.cos(angle), Math.sin(angle)]);
-    expect(uniformity(square)).toBeLessThan(uniformity(narrow));
+    expect(computeUniformity(square)).toBeLessThan(computeUniformity(narrow));
     const labels = [0, 0, 1, 1];
-    const pairs = averageWithinClasses(labels, (members) => uniformity(members.map((i) => square[i]!)));
+    const pairs = averageWithinClasses(labels, (members) => computeUniformity(members.map((i) => square[i]!)));
     expect(pairs).toBeCloseTo(-4, 12);
     expect(averageWithinClasses([0, 0, 1], (members) => members.length)).toBe(2);
   });
 
-  it("takes any row to the sphere, and leaves nothing to divide by 0", () => {
+  it("normalizeL2 scales to length 1 and keeps a zero vector", () => {
     expect([...normalizeL2([3, 4])]).toEqual([0.6, 0.8]);
     expect([...normalizeL2([0, 0])]).toEqual([0, 0]);
   });
@@ -55,7 +53,7 @@ describe("t-SNE", () => {
     Array.from({ length: 10 }, (_, axis) => (axis === i % 3 ? 8 : 0) + rng.normal()),
   );
 
-  it("keeps three well-separated clusters apart", () => {
+  it("separates three clusters", () => {
     const places = tsne(rows, new Rng(1), { perplexity: 10, iterations: 500 });
     const own = (i: number, j: number): boolean => i % 3 === j % 3;
     for (const [i, place] of places.entries()) {
@@ -68,58 +66,58 @@ describe("t-SNE", () => {
     }
   });
 
-  it("draws the same picture from the same stream, and another from another", () => {
-    const draw = (seed: number) => tsne(rows.slice(0, 12), new Rng(seed), { iterations: 20 });
-    expect(draw(3)).toEqual(draw(3));
-    expect(draw(3)).not.toEqual(draw(4));
+  it("depends only on the random stream", () => {
+    const embed = (seed: number) => tsne(rows.slice(0, 12), new Rng(seed), { iterations: 20 });
+    expect(embed(3)).toEqual(embed(3));
+    expect(embed(3)).not.toEqual(embed(4));
   });
 
-  it("onto the circle: angles around the middle, in turns", () => {
+  it("projectToCircle returns angles around the center, in turns", () => {
     expect(projectToCircle([[7, 5], [5, 7], [3, 5], [5, 3]])).toEqual([0, 0.25, 0.5, 0.75]); // biome-ignore format: one line
   });
 });
 
-describe("a loss surface", () => {
-  const noLedger = { get: () => undefined, add: () => undefined };
+describe("loss surfaces", () => {
+  const noCache = { get: () => undefined, add: () => undefined };
   /** 0.7 + (3 alpha^2 + 8 beta^2) / 2 + a slope and a mixed term: the curvatures are 3 and 8. */
   const bowl = (alpha: number, beta: number): number =>
     0.7 + (3 * alpha ** 2 + 8 * beta ** 2) / 2 + 0.2 * alpha - 0.1 * beta + 0.5 * alpha * beta;
 
-  it.each([3, 5, 51])("of a quadratic bowl has its curvature, on %i points an axis", async (points) => {
-    const grid = await measureGrid(createAxis(0.25, points), bowl, noLedger, "bowl");
+  it.each([3, 5, 51])("the curvature of a quadratic bowl is exact with %i points per axis", async (points) => {
+    const grid = await measureGrid(createAxis(0.25, points), bowl, noCache, "bowl");
     expect(getCenterValue(grid)).toBeCloseTo(0.7, 12);
     expect(computeFlatness(grid).curvature).toBeCloseTo((3 + 8) / 2, 8);
   });
 
-  it("changes on average by as much as a bowl without slope rises", async () => {
+  it("the mean change of a bowl without slope equals its mean", async () => {
     const grid = await measureGrid(
       createAxis(0.25, 51),
       (alpha, beta) => 0.7 + (3 * alpha ** 2 + 8 * beta ** 2) / 2,
-      noLedger,
+      noCache,
       "bowl",
     );
     const squares = grid.axis.reduce((sum, value) => sum + value ** 2, 0) / 51;
     expect(computeFlatness(grid).meanChange).toBeCloseTo(((3 + 8) / 2) * squares, 8);
   });
 
-  it("that slopes is not flat, though its rises and falls cancel", async () => {
-    const slope = await measureGrid([-1, 0, 1], (alpha) => 3 * alpha, noLedger, "slope");
+  it("a slope is not flat", async () => {
+    const slope = await measureGrid([-1, 0, 1], (alpha) => 3 * alpha, noCache, "slope");
     expect(computeFlatness(slope).meanChange).toBeCloseTo(2, 12);
   });
 
-  it("has alpha along the columns and beta along the rows", async () => {
-    const { values } = await measureGrid([-1, 0, 1], (alpha, beta) => alpha + 10 * beta, noLedger, "plane");
-    expect(values).toEqual([[-11, -10, -9], [-1, 0, 1], [9, 10, 11]]); // biome-ignore format: as it lies
+  it("columns are alpha, rows are beta", async () => {
+    const { values } = await measureGrid([-1, 0, 1], (alpha, beta) => alpha + 10 * beta, noCache, "plane");
+    expect(values).toEqual([[-11, -10, -9], [-1, 0, 1], [9, 10, 11]]); // biome-ignore format: a grid
   });
 
-  it("is refused where there is no loss, and says where", async () => {
+  it("a loss that is not finite is rejected with its position", async () => {
     const cliff = (alpha: number): number => (alpha > 0 ? Number.NaN : 1);
-    await expect(measureGrid([-1, 0, 1], cliff, noLedger, "cliff")).rejects.toThrow(
-      /loss at alpha 1, beta -1 is NaN.*smaller --range/,
+    await expect(measureGrid([-1, 0, 1], cliff, noCache, "cliff")).rejects.toThrow(
+      /loss at alpha 1, beta -1 is NaN\. Use a smaller --range/,
     );
   });
 
-  it("has its axis meet 0 and both ends exactly", () => {
+  it("axes contain 0 and both ends exactly", () => {
     const axis = createAxis(0.25, 51);
     expect([axis[0], axis[25], axis[50], axis[1]]).toEqual([-0.25, 0, 0.25, -0.24]);
     const line = linspace(-0.5, 1.5, 51);
@@ -128,8 +126,8 @@ describe("a loss surface", () => {
   });
 });
 
-describe("scores", () => {
-  it("Matthews: 1 for the linguistic feature, -1 for the surface feature, 0 for neither", () => {
+describe("rates and correlations", () => {
+  it("the Matthews correlation is 1 for the linguistic feature, -1 for the surface feature, 0 for neither", () => {
     const labels = [1, 1, 0, 0];
     expect(matthewsCorrelation(labels, labels)).toBe(1);
     expect(matthewsCorrelation([0, 0, 1, 1], labels)).toBe(-1);
@@ -137,16 +135,16 @@ describe("scores", () => {
     expect(matthewsCorrelation([1, 1, 1, 0], labels)).toBeCloseTo(1 / Math.sqrt(3), 12);
   });
 
-  it("consistency counts examples, not steps, over the first steps", () => {
+  it("disagreement rates are weighted by the examples of each step", () => {
     const steps = [
-      { step: 1, share: 1, examples: 10 },
-      { step: 2, share: 0, examples: 30 },
-      { step: 3, share: 0.5, examples: 40 },
+      { step: 1, rate: 1, examples: 10 },
+      { step: 2, rate: 0, examples: 30 },
+      { step: 3, rate: 0.5, examples: 40 },
     ];
     expect(computeDisagreementRates(steps, [1, 2, 3, 4])).toEqual([
-      { steps: 1, share: 1 },
-      { steps: 2, share: 0.25 },
-      { steps: 3, share: 0.375 },
+      { steps: 1, rate: 1 },
+      { steps: 2, rate: 0.25 },
+      { steps: 3, rate: 0.375 },
     ]);
   });
 });

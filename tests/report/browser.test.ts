@@ -15,11 +15,11 @@ const browserPath = [
 ].find((path) => path && existsSync(path));
 const folder = temporaryFolder();
 const file = join(folder, "report.html");
-/** Where pictures of the page go, for whoever wants to look at it. */
+/** Folder for screenshots of the page, if set. */
 const pictures = process.env.TEMPER_PICTURES;
 
 describe.skipIf(!browserPath)(
-  `in a browser${browserPath ? "" : " (there is none: install chromium, or name one in CHROMIUM)"}`,
+  `in a browser${browserPath ? "" : " (skipped: install chromium, or set CHROMIUM)"}`,
   () => {
     let browser: Browser;
 
@@ -55,7 +55,7 @@ describe.skipIf(!browserPath)(
       };
     }
 
-    /** The parts of a page; the whole of it would be taller than a picture can be. */
+    /** Takes screenshots of the sections; the complete page is too tall for one image. */
     async function photograph(page: Page, name: string): Promise<void> {
       await page.setViewportSize({ width: page.viewportSize()!.width, height: 1500 });
       for (const part of ["comparison", "examples", "training", "runs"]) {
@@ -64,7 +64,7 @@ describe.skipIf(!browserPath)(
       }
     }
 
-    test("nothing is loaded, nothing complains, and hostile text is text", async () => {
+    test("loads nothing, logs no errors and escapes hostile text", async () => {
       const { page, complaints, requests, close } = await open({ width: 1280 });
       expect(await page.textContent(".cards")).toContain(hostile.split(" ")[0]);
       expect(await page.locator(".cards img, .cards script").count()).toBe(0);
@@ -74,7 +74,7 @@ describe.skipIf(!browserPath)(
       await close();
     });
 
-    test("examples are filtered by outcome and attack, from the keyboard too", async () => {
+    test("filters examples by outcome and attack, also with the keyboard", async () => {
       const { page, close } = await open({ width: 1280 });
       const shown = () => page.locator("article.example:visible").count();
       const all = await shown();
@@ -91,7 +91,7 @@ describe.skipIf(!browserPath)(
       await close();
     });
 
-    test("without scripts everything is there, and no dead control", async () => {
+    test("shows everything and no controls without scripts", async () => {
       const { page, close } = await open({ width: 1280, script: false });
       expect(await page.locator("article.example:visible").count()).toBe(await page.locator("article.example").count());
       expect(await page.locator("form.filters:visible").count()).toBe(0);
@@ -103,7 +103,7 @@ describe.skipIf(!browserPath)(
       { width: 1280, dark: true },
       { width: 390, dark: false },
       { width: 390, dark: true },
-    ])("fits a screen of $width points, dark: $dark", async ({ width, dark }) => {
+    ])("fits a screen of $width pixels, dark: $dark", async ({ width, dark }) => {
       const { page, close } = await open({ width, dark });
       expect(await page.evaluate("document.documentElement.scrollWidth")).toBeLessThanOrEqual(width);
       expect(await page.evaluate("getComputedStyle(document.body).backgroundColor")).toBe(
@@ -113,7 +113,7 @@ describe.skipIf(!browserPath)(
       await close();
     });
 
-    test("prints whole", async () => {
+    test("prints completely", async () => {
       const { page, close } = await open({ width: 1280 });
       const printed = await page.pdf({ format: "A4", ...(pictures ? { path: join(pictures, "report.pdf") } : {}) });
       expect(printed.subarray(0, 5).toString()).toBe("%PDF-");

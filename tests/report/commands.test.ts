@@ -1,25 +1,30 @@
 import { Command } from "@commander-js/extra-typings";
 import { expect, test } from "vitest";
 import { addTrainOptions, readTrainConfig } from "../../src/cli/train-options.js";
-import { formatAttackCommand, formatTrainCommand } from "../../src/report/commands.js";
-import { runConfigSchema } from "../../src/runs/config.js";
+import { formatAttackCommand, formatAttackCommands, formatTrainCommand } from "../../src/report/commands.js";
+import { attackRequestSchema } from "../../src/runs/attack.js";
+import type { RunConfigInput } from "../../src/runs/config.js";
+import { resolveRunConfig } from "../../src/runs/read-config.js";
+import { Run } from "../../src/runs/run.js";
 import { shellQuote } from "../../src/shell.js";
+import { temporaryFolder } from "../temporary.js";
+import { attackResult, writeRun } from "./run-folder.js";
 
-/** Words of a command line, as a shell would cut it. */
-function wordsOf(line: string): string[] {
+/** Splits a command line like a shell. */
+function splitWords(line: string): string[] {
   return [...line.matchAll(/'((?:[^']|'\\'')*)'|\S+/g)].map(
     ([whole, inner]) => inner?.replaceAll("'\\''", "'") ?? whole,
   );
 }
 
-test.each([
+const configs: readonly RunConfigInput[] = [
   { model: "tiny" },
   {
     ...{
       model: "it's a model",
       data: "my reviews.csv",
       textColumn: ["title", "body text"],
-      label: "stars",
+      labelColumn: "stars",
       maxTrainSamples: 720,
       maxValidationSamples: null,
     },
@@ -30,22 +35,27 @@ test.each([
       seed: 7,
       skipBadRows: true,
     },
-    train: { epochs: 2, learningRate: 1e-4, maxGradNorm: null, lrScheduler: [1, 0.5], metricForBestModel: "robust-accuracy" },
+    train: {
+      epochs: 2,
+      learningRate: 1e-4,
+      maxGradNorm: null,
+      lrScheduler: [1, 0.5],
+      metricForBestModel: "robust-accuracy",
+    },
   },
-])("the command of a run makes the same config: %j", async (settings) => {
-  const config = runConfigSchema.parse(settings);
-  const line = formatTrainCommand(config, "runs/a b");
-  const [program, verb, ...args] = wordsOf(line);
-  expect([program, verb]).toEqual(["temper", "train"]);
+];
+
+test.each(configs)("the command of a run creates the same config: %j", async (settings) => {
+  const config = await resolveRunConfig(settings, () => "test");
+  const line = formatTrainCommand({ config, folder: "runs/a b" });
+  const [program, command, ...args] = splitWords(line);
+  expect([program, command]).toEqual(["temper", "train"]);
   const options = addTrainOptions(new Command().exitOverride()).parse(args, { from: "user" }).opts();
   expect(options.out).toBe("runs/a b");
-  const { methods: method, ...made } = await readTrainConfig(options);
-  const { methods: wanted, ...rest } = config;
-  expect(made).toEqual(rest);
-  expect(method).toEqual(wanted.length > 0 ? ["ascc:beta=4,innerSteps=3", "rift:alpha=0.1"] : []);
+  expect(await readTrainConfig(options)).toEqual(config);
 });
 
-test("words that a shell would take apart are quoted", () => {
+test("words that a shell would split are quoted", () => {
   expect(["plain/path.json", "two words", "it's", "$HOME", ""].map(shellQuote)).toEqual([
     "plain/path.json",
     "'two words'",
@@ -55,16 +65,29 @@ test("words that a shell would take apart are quoted", () => {
   ]);
 });
 
-test("the command of an attack tells what its journal does", () => {
-  const header = {
-    attack: "genetic",
-    options: { population: 60 },
-    hashes: {},
-    settings: { task: "spam", split: "test", budget: 500 },
+test("the command of an attack has every setting of the request that is not the default", () => {
+  const request = attackRequestSchema.parse({
+    model: "runs/a",
+    attacks: ["genetic:population=60", "pwws"],
+    textColumn: ["title", "body"],
+    inVocabSubstitutes: false,
+    queryBudget: 500,
+    numExamples: 200,
+    protectStopWords: true,
+    cache: false,
     seed: 3,
-    examples: 200,
-  };
-  expect(formatAttackCommand(header, "runs/a", "runs/a/attacks/genetic.jsonl", "wordnet")).toBe(
-    "temper attack runs/a --attack genetic:population=60 --task spam --split test --substitutions wordnet --query-budget 500 --num-examples 200 --seed 3 --out runs/a/attacks",
+    endpoint: { timeout: 9, headers: { authorization: "secret" } },
+  });
+  expect(formatAttackCommand(request)).toBe(
+    "temper attack runs/a --attack genetic:population=60 --attack pwws --no-in-vocab-substitutes --text-column title " +
+      "--text-column body --num-examples 200 --seed 3 --query-budget 500 --protect-stop-words --no-cache --endpoint timeout=9",
   );
+});
+
+test("attacks of earlier calls are repeated by their journals", async () => {
+  const folder = temporaryFolder();
+  const run = await Run.open(await writeRun(folder, { attacks: { pwws: [attackResult("mail", "buy it", "failed")] } }));
+  expect(formatAttackCommands(run, await run.attacks())).toEqual([
+    `temper attack ${folder} --attack pwws --task spam --num-examples 1`,
+  ]);
 });

@@ -2,8 +2,10 @@ import { appendFileSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { parseHTML } from "linkedom";
 import { expect, test } from "vitest";
-import { createReport } from "../../src/report/index.js";
-import { readReportRuns } from "../../src/report/read-run.js";
+import { createReport, writeReport } from "../../src/report/index.js";
+import { readReportRun } from "../../src/report/report-run.js";
+import { writeAttackReport } from "../../src/runs/attack-folder.js";
+import { Run } from "../../src/runs/run.js";
 import { invoke } from "../cli/invoke.js";
 import { temporaryFolder } from "../temporary.js";
 import { attackResult, writeRun } from "./run-folder.js";
@@ -12,7 +14,7 @@ import { hostile, svg, writeSample } from "./sample.js";
 const folder = temporaryFolder();
 const parse = (page: string) => parseHTML(page).document;
 
-test("temper report writes one file with everything in it", async () => {
+test("temper report writes one self-contained file", async () => {
   const out = join(folder, "new", "report.html");
   const { code, stdout, stderr } = await invoke([
     "report",
@@ -24,9 +26,9 @@ test("temper report writes one file with everything in it", async () => {
   expect(stdout).toMatch(/^.*report\.html: 2 runs, 4 attacks, \d+ attacked texts, 1 figure \(/);
   const page = parse(readFileSync(out, "utf8"));
   expect([...page.querySelectorAll("h2")].map((heading) => heading.textContent)).toEqual([
-    ...["Comparison", "Signs to look into", "Training", "Figures", "Attacked texts", "What was run"],
+    ...["Comparison", "Sanity checks", "Training", "Figures", "Attacked texts", "Runs"],
   ]);
-  // Every part can be reached from the contents, every table says what it is, every picture has words.
+  // Every section is linked, every table has a caption, every image has a text.
   for (const link of page.querySelectorAll("nav a"))
     expect(page.querySelector(link.getAttribute("href")!)).not.toBeNull();
   for (const table of page.querySelectorAll("table")) expect(table.querySelector("caption")?.textContent).not.toBe("");
@@ -36,7 +38,7 @@ test("temper report writes one file with everything in it", async () => {
   expect(new Set(ids).size).toBe(ids.length);
 });
 
-test("no text of the data becomes markup, and figures stay images", async () => {
+test("texts of the data never become markup, and figures are images", async () => {
   const { html } = await createReport(await writeSample(join(folder, "hostile")));
   const page = parse(html);
   expect(page.querySelectorAll("script")).toHaveLength(1);
@@ -48,13 +50,13 @@ test("no text of the data becomes markup, and figures stay images", async () => 
   expect(page.querySelector("meta[http-equiv]")!.getAttribute("content")).toMatch(
     /^default-src 'none'; img-src data:;/,
   );
-  // Whatever names an address lies in the file itself.
+  // Every address is inside the file.
   for (const element of page.querySelectorAll("[src], [href]")) {
     expect(element.getAttribute("src") ?? element.getAttribute("href")).toMatch(/^(#|data:)/);
   }
 });
 
-test("hostile names of labels, methods, metrics and folders are text too", async () => {
+test("hostile names of labels, attacks and folders are escaped", async () => {
   const run = await writeRun(join(folder, "<img src=x onerror=alert(1)>"), {
     labels: ["<b>ham</b>", "<b>spam</b>"],
     attacks: { "<i>pwws": [attackResult("<u>id", "buy it now", "success", { 1: "<s>them" })] },
@@ -65,7 +67,7 @@ test("hostile names of labels, methods, metrics and folders are text too", async
   expect(page.querySelector("ins")!.textContent).toBe("<s>them (was it)");
 });
 
-test("the original stands above with the changed words marked, the change below with its probabilities", async () => {
+test("an example shows the original with its replaced words, the changed text and the probabilities", async () => {
   const text = "Buy it now,  before it is gone";
   const run = await writeRun(join(folder, "diff"), {
     attacks: { pwws: [attackResult("mail", text, "success", { 0: "Purchase", 3: "ere" })] },
@@ -76,11 +78,11 @@ test("the original stands above with the changed words marked, the change below 
   const ins = [...card.querySelectorAll(".version ins")].map((mark) => mark.firstChild!.textContent);
   expect(ins).toEqual(["Purchase", "ere"]);
   const cells = [...card.querySelectorAll(".gold td")].map((cell) => cell.textContent);
-  expect(cells).toEqual(["93.0%", "31.0%"]);
+  expect(cells.map((cell) => cell!.replace(" ", ""))).toEqual(["93.0%", "31.0%"]);
   expect(card.getAttribute("data-kinds")).toBe("success");
 });
 
-test("long texts are shown around their changes", async () => {
+test("long texts are shortened around their changes", async () => {
   const text = `${"word ".repeat(100)}offer ${"more ".repeat(100)}end`;
   const run = await writeRun(join(folder, "long"), {
     attacks: { pwws: [attackResult("mail", text, "success", { 100: "deal" })] },
@@ -89,30 +91,34 @@ test("long texts are shown around their changes", async () => {
   expect(shown).toBe(`[… 88 words …] ${"word ".repeat(12)}deal (was offer) ${"more ".repeat(11)}more [… 89 words …] `);
 });
 
-test("flags and the command that the attack left are told", async () => {
+test("warnings and the request of the attack report are shown", async () => {
   const run = await writeRun(join(folder, "flagged"), {
     attacks: { pwws: [attackResult("mail", "buy it now", "failed")] },
   });
-  const sanity = [{ name: "dropout", message: "dropout <may> be on" }];
-  writeFileSync(
-    join(run, "attacks/report.json"),
-    JSON.stringify({ attacks: { pwws: {} }, sanity, command: "temper attack run --num-examples 1" }),
-  );
+  const { folder: attacks, summary } = await (await Run.open(run)).attacks();
+  await writeAttackReport(attacks, {
+    format: 2,
+    ...summary!,
+    sanity: [{ name: "dropout", message: "dropout <may> be on" }],
+    request: { model: "run", attacks: [{ name: "pwws", options: {} }], numExamples: 1, resume: true },
+  });
   const page = parse((await createReport([run])).html);
-  expect([...page.querySelectorAll(".flags li")].map((flag) => flag.textContent)).toContain(
+  expect([...page.querySelectorAll(".warnings li")].map((flag) => flag.textContent)).toContain(
     `${run}: dropout <may> be on`,
   );
-  expect(page.querySelector(".run code")!.textContent).toMatch(/^temper train .*\ntemper attack run --num-examples 1$/);
+  expect(page.querySelector(".run code")!.textContent).toMatch(
+    /^temper train .*\ntemper attack run --attack pwws --num-examples 1$/,
+  );
 });
 
-test("a run that is not finished or failed says so; one without attacks has no texts", async () => {
+test("a run that is not finished says so; a run without attacks has no texts", async () => {
   const run = await writeRun(join(folder, "unfinished"), { finished: false });
   const page = parse((await createReport([run])).html);
   expect(page.querySelector(".run dl")!.textContent).toContain("not finished");
-  expect(page.querySelectorAll("article.example, #examples, #flags")).toHaveLength(0);
+  expect(page.querySelectorAll("article.example, #examples, #sanity")).toHaveLength(0);
 });
 
-test("evaluations that are no numbers are left out of the charts; a damaged environment is named", async () => {
+test("invalid numbers are left out of the charts; a damaged environment is reported", async () => {
   const run = await writeRun(join(folder, "diverged"), {});
   appendFileSync(join(run, "events.jsonl"), `${JSON.stringify({ step: 41, evaluation: { accuracy: Number.NaN } })}\n`);
   expect((await createReport([run])).html).toContain("at step 40");
@@ -124,7 +130,7 @@ test("evaluations that are no numbers are left out of the charts; a damaged envi
   });
 });
 
-test("bad input is named", async () => {
+test("errors name the input", async () => {
   expect(await invoke(["report", join(folder, "nowhere")])).toMatchObject({
     code: 2,
     stderr: expect.stringContaining("nowhere"),
@@ -132,15 +138,15 @@ test("bad input is named", async () => {
   const empty = temporaryFolder();
   expect(await invoke(["report", empty])).toMatchObject({
     code: 2,
-    stderr: expect.stringContaining("there is no run in it"),
+    stderr: expect.stringContaining("no run found"),
   });
   expect(await invoke(["report", empty, "--out", "report.pdf"])).toMatchObject({
     code: 2,
-    stderr: expect.stringContaining("--out: expected the name of an HTML file"),
+    stderr: expect.stringContaining("report: out: expected the name of an HTML file"),
   });
 });
 
-test("temper runs lists the other runs beside damaged ones, and says what is damaged", async () => {
+test("temper runs lists damaged runs with the reason, next to the others", async () => {
   const runs = join(folder, "some-damaged");
   for (const name of ["a-whole", "b-results", "c-config", "d-events", "e-torn"]) await writeRun(join(runs, name), {});
   writeFileSync(join(runs, "b-results", "results.json"), '{"format": 1,');
@@ -165,10 +171,10 @@ test("temper runs lists the other runs beside damaged ones, and says what is dam
   }[];
   expect(listed.map(({ state }) => state)).toEqual(["finished", "damaged", "damaged", "damaged", "finished"]);
   for (const [i, reason] of reasons.entries()) expect(listed[i + 1]!.failure).toMatch(reason);
-  // Who asks for such a run itself is told why there is nothing to see.
+  // Other commands report the same reason.
   expect(await invoke(["analyze", "distance", join(runs, "b-results")])).toMatchObject({
     code: 2,
-    stderr: expect.stringMatching(/b-results: this run is damaged: .*results\.json:1:/) as string,
+    stderr: expect.stringMatching(/b-results\/results\.json:1:/) as string,
   });
 });
 
@@ -181,7 +187,7 @@ test.each([
     /timings\.jsonl:2: expected a line of JSON \(the run's timings\), received "\{"step": 2, "sec"/,
   ],
   ["timings.jsonl", '{"step": 2}', /timings\.jsonl:2: seconds: expected number, received nothing/],
-])("a damaged line of %s (%s) is named by its place", async (file, line, message) => {
+])("a damaged line of %s (%s) is reported with its position", async (file, line, message) => {
   const run = await writeRun(join(folder, "damaged-line"), {});
   writeFileSync(join(run, file), `{"step": 1, "seconds": 1}\n${line}\n{"step": 3, "seconds": 1}\n`);
   const { code, stderr } = await invoke(["report", run, "--out", join(folder, "damaged-line.html")]);
@@ -189,16 +195,16 @@ test.each([
   expect(code).toBe(2);
 });
 
-test("a line that a crash has cut off at the end of events and timings is left out", async () => {
+test("an incomplete last line of events and timings is ignored", async () => {
   const run = await writeRun(join(folder, "torn"), {});
   for (const file of ["events.jsonl", "timings.jsonl"]) appendFileSync(join(run, file), '{"step": 41, "se');
-  expect((await readReportRuns([run]))[0]).toMatchObject({
+  expect(await readReportRun(await Run.open(run))).toMatchObject({
     events: { length: 42 },
     seconds: expect.closeTo(28) as number,
   });
 });
 
-test("a table of runs names those that are not finished, and is refused where none is", async () => {
+test("temper table names runs that are not finished, and is rejected if no run is finished", async () => {
   const done = await writeRun(join(folder, "table-done"), {});
   const open = await writeRun(join(folder, "table-open"), { finished: false, seed: 1 });
   expect((await invoke(["table", done, open])).stdout).toContain(`- ${open}: not finished, left out\n`);
@@ -207,4 +213,23 @@ test("a table of runs names those that are not finished, and is refused where no
     stdout: "",
     stderr: expect.stringContaining("expected a finished run"),
   });
+});
+
+test("a report is a request: it has a title, counts what it contains, and rejects unknown keys", async () => {
+  const runs = [await writeRun(join(folder, "request"), {})];
+  const path = join(folder, "request.html");
+  const result = await writeReport({ runs, out: path, title: "My <runs>" });
+  expect(result).toEqual({ path, bytes: readFileSync(path).length, runs: 1, attacks: 0, examples: 0, figures: 0 });
+  expect(parse(readFileSync(path, "utf8")).querySelector("h1")!.textContent).toBe("My <runs>");
+  await expect(writeReport({ runs, titel: "x" } as never)).rejects.toThrow(/report: unknown key titel .*title/);
+});
+
+test("an unfinished attack is named and not compared", async () => {
+  const results = ["a", "b"].map((id) => attackResult(id, "buy it now", "failed"));
+  const run = await writeRun(join(folder, "unfinished-attack"), { attacks: { pwws: results } });
+  const journal = join(run, "attacks", "pwws.jsonl");
+  writeFileSync(journal, `${readFileSync(journal, "utf8").split("\n").slice(0, 2).join("\n")}\n`);
+  const page = parse((await createReport([run])).html);
+  expect(page.querySelector(".note ~ .note, #sanity ~ .note")!.textContent).toContain("pwws is not finished");
+  expect(page.querySelectorAll(".comparison thead th")).toHaveLength(2);
 });

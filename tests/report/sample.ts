@@ -11,7 +11,7 @@ const texts = [
   `A word for those who break pages: ${hostile} and the rest of it is harmless`,
   `A long one ${"that goes on and on ".repeat(30)}until it ends with an offer you cannot refuse`,
 ];
-const swaps: Readonly<Record<string, string>> = {
+const substitutes: Readonly<Record<string, string>> = {
   free: "complimentary",
   money: "cash",
   prize: "award",
@@ -22,10 +22,12 @@ const swaps: Readonly<Record<string, string>> = {
   offer: "proposal",
 };
 
-function resultOf(index: number, outcome: AttackOutcome): AttackResult {
+function createResult(index: number, outcome: AttackOutcome): AttackResult {
   const text = texts[index % texts.length]!;
   const changes = Object.fromEntries(
-    text.split(/\s+/).flatMap((word, i) => (outcome !== "skipped" && swaps[word] ? [[i, swaps[word]]] : [])),
+    text
+      .split(/\s+/)
+      .flatMap((word, i) => (outcome !== "skipped" && substitutes[word] ? [[i, substitutes[word]]] : [])),
   ) as Record<number, string>;
   return attackResult(
     `mail-${String(index).padStart(3, "0")}`,
@@ -36,26 +38,30 @@ function resultOf(index: number, outcome: AttackOutcome): AttackResult {
   );
 }
 
-/** Outcomes of a model that holds on `held` of ten texts. */
-function journal(held: number, size = 60): AttackResult[] {
+/** Outcomes of a model that stays correct on `robust` of ten texts. */
+function createJournal(robust: number, size = 60): AttackResult[] {
   return Array.from({ length: size }, (_, i) =>
-    resultOf(i, i % 20 === 19 ? "skipped" : i % 10 < held ? "failed" : "success"),
+    createResult(i, i % 20 === 19 ? "skipped" : i % 10 < robust ? "failed" : "success"),
   );
 }
 
 export const svg =
   '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 400 200" width="400" height="200"><script>document.title = "owned"</script><rect width="400" height="200" fill="#3b82d0"/><text x="20" y="40" fill="white">distance</text></svg>';
 
-/** Two methods on one task, attacked, with a figure: all that a report can hold. */
+/** Writes two attacked runs of one task, with a figure: everything that a report can contain. */
 export async function writeSample(folder: string): Promise<string[]> {
   return [
     await writeRun(join(folder, "spam-standard-seed0"), {
       accuracy: 0.95,
-      attacks: { pwws: journal(6), genetic: journal(5) },
+      attacks: { pwws: createJournal(6), genetic: createJournal(5) },
     }),
     await writeRun(join(folder, "spam-ascc-seed0"), {
-      ...{ methods: ["ascc:beta=4,innerSteps=3"], accuracy: 0.93, attacks: { pwws: journal(9), genetic: journal(8) } },
-      figures: { distance: { svg, meaning: `ascc ends 0.12 away from where it began ${hostile}` } },
+      ...{
+        methods: ["ascc:beta=4,innerSteps=3"],
+        accuracy: 0.93,
+        attacks: { pwws: createJournal(9), genetic: createJournal(8) },
+      },
+      figures: { distance: { svg, title: "Distance", summary: `ascc ends at a distance of 0.12 ${hostile}` } },
     }),
   ];
 }

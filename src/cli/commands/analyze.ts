@@ -1,53 +1,171 @@
-import type { Command } from "@commander-js/extra-typings";
-import * as ablation from "../analyze/ablation.js";
-import * as consistency from "../analyze/consistency.js";
-import * as distance from "../analyze/distance.js";
-import * as geometry from "../analyze/geometry.js";
-import * as interpolation from "../analyze/interpolation.js";
-import * as landscape from "../analyze/landscape.js";
-import * as probe from "../analyze/probe.js";
-import * as tradeoff from "../analyze/tradeoff.js";
-import type { CommandModule } from "../command.js";
-import type { Io } from "../io.js";
-import { formatHelpExamples } from "../options.js";
+import { type Command, Option } from "@commander-js/extra-typings";
+import { z } from "zod";
+import { type AnalysisDefinition, type AnalysisRequest, analyses, analyze } from "../../analysis/index.js";
+import { formatCommandLine } from "../../shell.js";
+import { Interrupted } from "../../train/index.js";
+import { ExitCode } from "../command.js";
+import { createDownloadProgress } from "../download-progress.js";
+import { type Io, write } from "../io.js";
+import { appendValue, formatHelpExamples, jsonOption, parseNumber, quietOption } from "../options.js";
+import { printJson } from "../output.js";
+import { createProgress, type Progress } from "../progress.js";
+import { onStopSignals } from "../signals.js";
 
-const analyses: readonly { name: string; summary: string; module: CommandModule }[] = [
-  { name: "distance", summary: "how far runs moved from the pre-trained weights (RIFT fig. 2)", module: distance },
-  { name: "tradeoff", summary: "accuracy under attacks against clean accuracy (RIFT fig. 4)", module: tradeoff },
-  { name: "ablation", summary: "what one option does to accuracy and robustness", module: ablation },
-  { name: "geometry", summary: "where features lie, by t-SNE on the circle (RIFT fig. 3)", module: geometry },
-  {
-    name: "landscape",
-    summary: "the loss around models, in two random directions (ROSE figs. 1 and 2)",
-    module: landscape,
+/** What a shell expects of a program that Ctrl-C ended. */
+const interruptedExitCode = 130;
+
+/** What follows the options in the help of an analysis. */
+const help: Readonly<Record<string, { readonly note?: string; readonly examples: readonly string[] }>> = {
+  distance: { examples: ["runs/imdb-standard-seed0 runs/imdb-ascc-seed0", "runs --by ascc.beta --png"] },
+  tradeoff: { examples: ["runs", "runs/imdb-ascc-seed0 runs/imdb-ascc+rift-seed0 --png"] },
+  ablation: { examples: ["runs/alpha --by rift.alpha", "runs/gamma --by gamma --json"] },
+  geometry: { examples: ["runs/imdb-standard-seed0 runs/imdb-rift-seed0 --png"] },
+  landscape: {
+    note: "Finished points are kept in landscape.points.jsonl. Run the same command again to continue.",
+    examples: [
+      "runs/sst2-standard-seed0 runs/sst2-rose-seed0 --pretrained --split train",
+      "runs/sst2-rose-seed0 --points 21 --num-examples 64",
+    ],
   },
-  {
-    name: "interpolation",
-    summary: "loss and accuracy on the line through two models (ROSE fig. 4)",
-    module: interpolation,
+  interpolation: { examples: ["runs/sst2-rose-seed0 runs/sst2-standard-seed0"] },
+  probe: {
+    note: "Finished runs are kept in probe.runs.jsonl. Run the same command again to continue.",
+    examples: ["roberta-base --method standard --method rose:variant=first --data data/msgs"],
   },
-  { name: "probe", summary: "which feature a model learns where it has the choice (ROSE fig. 3)", module: probe },
-  {
-    name: "consistency",
-    summary: "how often two dropouts give different predictions (ROSE table 4)",
-    module: consistency,
+  consistency: {
+    note: "Runs of r-drop and rose logged the rate during training. Other runs train their first steps again.",
+    examples: ["runs/sst2-rose-seed0", "runs/sst2-standard-seed0 --steps 50,100,200"],
   },
-];
+};
+
+const note =
+  "Each analysis writes NAME.json and NAME.svg (with --png also NAME.png) into analysis/ of the first run, " +
+  "where temper report finds them.";
 
 export function define(command: Command, io: Io): void {
-  for (const { name, summary, module } of analyses) {
-    const sub = command
-      .command(name)
-      .description(summary)
-      .showHelpAfterError(`Run \`temper analyze ${name} --help\` for what it takes.`);
-    module.define(sub, io);
-  }
+  for (const definition of analyses.values()) defineAnalysisCommand(command, definition, io);
   command.addHelpText(
     "after",
-    `\nEach writes NAME.json and NAME.svg (with --png NAME.png too) into the first run's analysis/ folder, where temper report finds them.\n${formatHelpExamples(
+    `\n${note}\n${formatHelpExamples(
       "temper analyze distance runs/imdb-standard-seed0 runs/imdb-ascc-seed0 runs/imdb-ascc+rift-seed0",
       "temper analyze tradeoff runs",
       "temper analyze landscape runs/sst2-standard-seed0 runs/sst2-rose-seed0 --pretrained --png",
     )}`,
   );
+}
+
+function defineAnalysisCommand(
+  command: Command,
+  { name, summary, unit, keeps, request }: AnalysisDefinition,
+  io: Io,
+): void {
+  const { analysis: _, runs, model, ...keys } = readKeys(request);
+  const { note: ownNote, examples = [] } = help[name] ?? {};
+  const commands = examples.map((line) => `temper analyze ${name} ${line}`);
+  const options = Object.entries(keys).map(([key, schema]) => ({ key, option: createOption(key, schema) }));
+  const sub = command
+    .command(name)
+    .description(summary)
+    .showHelpAfterError(`Run \`temper analyze ${name} --help\` for its options.`)
+    .argument(runs ? "<runs...>" : "<model>", (runs ?? model)?.description);
+  for (const { option } of options) sub.addOption(option);
+  sub
+    .addOption(jsonOption("print the data as JSON"))
+    .addOption(quietOption())
+    .addHelpText("after", `${ownNote ? `\n${ownNote}\n` : ""}${formatHelpExamples(...commands)}`);
+  sub.action(async (subject: string | string[], values: Record<string, unknown>) => {
+    const given = options.map(({ key, option }) => [key, values[option.attributeName()]] as const);
+    await run(io, { keeps, unit, quiet: values.quiet === true, json: values.json === true }, {
+      analysis: name,
+      ...(runs ? { runs: subject } : { model: subject }),
+      ...Object.fromEntries(given.filter(([, value]) => value !== undefined)),
+    } as AnalysisRequest);
+  });
+}
+
+interface RunOptions extends Pick<AnalysisDefinition, "keeps" | "unit"> {
+  readonly quiet: boolean;
+  readonly json: boolean;
+}
+
+async function run(io: Io, { keeps, unit, quiet, json }: RunOptions, request: AnalysisRequest): Promise<void> {
+  const stop = new AbortController();
+  const downloads = createDownloadProgress(io, quiet || undefined);
+  let shown: { stage: string; progress: Progress } | undefined;
+  // An analysis that keeps nothing ends at once, like any other program.
+  const unlisten =
+    keeps === undefined
+      ? undefined
+      : onStopSignals(() => (stop.signal.aborted ? process.exit(interruptedExitCode) : stop.abort()));
+  try {
+    const { name, summary, data, files } = await analyze(request, {
+      signal: stop.signal,
+      onDownload: downloads.onProgress,
+      onWarning: (message) => void (quiet || io.stderr.write(`warning: ${message}\n`)),
+      onProgress({ stage, done, total }) {
+        if (shown?.stage !== stage) {
+          shown?.progress.end();
+          shown = { stage, progress: createProgress({ label: stage, total, unit, quiet, stream: io.stderr }) };
+        }
+        shown.progress.update(done);
+      },
+    });
+    shown?.progress.end();
+    if (json) return await printJson(io, { analysis: name, summary, ...(data as object), files });
+    await write(
+      io.stdout,
+      `${summary}\n${[files.svg, files.png, files.json].filter((path) => path !== null).join("  ")}\n`,
+    );
+  } catch (error) {
+    shown?.progress.end();
+    if (!(error instanceof Interrupted)) throw error;
+    const again = formatCommandLine(["temper", ...process.argv.slice(2)]);
+    io.stderr.write(`\n${error.message} ${keeps}\nResume with: ${again}\n`);
+    throw new ExitCode(interruptedExitCode);
+  } finally {
+    unlisten?.();
+    downloads.end();
+  }
+}
+
+/** One key of a request, as JSON Schema describes it. */
+interface KeySchema {
+  readonly type?: string;
+  readonly description?: string;
+  readonly default?: unknown;
+  readonly enum?: readonly string[];
+  readonly items?: KeySchema;
+}
+
+/** The keys of a request. Keys that can be null are described by their other type. */
+function readKeys(request: z.ZodType): Record<string, KeySchema> {
+  const { properties = {} } = z.toJSONSchema(request, { io: "input" });
+  return Object.fromEntries(
+    Object.entries(properties as Record<string, KeySchema & { anyOf?: readonly KeySchema[] }>).map(
+      ([key, { anyOf, ...schema }]) => [key, { ...anyOf?.[0], ...schema }],
+    ),
+  );
+}
+
+/**
+ * The flag of a key. A list of words is a flag in the singular that can be repeated; numbers are
+ * separated by commas.
+ */
+function createOption(key: string, { type, items, description = "", default: standard, ...schema }: KeySchema): Option {
+  const isNumber = [type, items?.type].some((each) => each === "number" || each === "integer");
+  const choices = items?.enum ?? schema.enum;
+  const name = (items && !isNumber ? key.replace(/s$/, "") : key).replace(
+    /[A-Z]/g,
+    (letter) => `-${letter.toLowerCase()}`,
+  );
+  const value = isNumber ? (items ? "numbers" : "number") : items && choices ? "name..." : "value";
+  // A description says what null means; other defaults are data.
+  const text = description.replace(/; null: (.*)$/, " (default: $1)");
+  const isShown = typeof standard !== "boolean" && standard !== null && standard !== undefined;
+  const note = isShown ? ` (default: ${[standard].flat().join(", ")})` : "";
+  const option = new Option(type === "boolean" ? `--${name}` : `--${name} <${value}>`, `${text}${note}`);
+  if (choices) option.choices(choices);
+  else if (isNumber) option.argParser((words) => (items ? words.split(",").map(parseNumber) : parseNumber(words)));
+  else if (items) option.argParser((word, before: unknown) => appendValue(word, before as string[] | undefined));
+  return option.makeOptionMandatory(standard === undefined);
 }

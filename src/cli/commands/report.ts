@@ -1,10 +1,6 @@
-import { mkdir } from "node:fs/promises";
-import { dirname, resolve } from "node:path";
 import type { Command } from "@commander-js/extra-typings";
-import { UserError } from "../../errors.js";
-import { createFileError, writeFileAtomic } from "../../files.js";
 import { formatBytes, formatCount } from "../../format.js";
-import { createReport, type Report } from "../../report/index.js";
+import { type ReportResult, writeReport } from "../../report/index.js";
 import { type Io, write } from "../io.js";
 import { formatHelpExamples, jsonOption } from "../options.js";
 import { printJson } from "../output.js";
@@ -12,8 +8,9 @@ import { printJson } from "../output.js";
 export function define(command: Command, io: Io): void {
   command
     .argument("<runs...>", "run folders, or folders of runs")
-    .option("--out <file>", "the HTML file to write", "report.html")
-    .addOption(jsonOption("print what went into the report as JSON"))
+    .option("--out <file>", "HTML file to write", "report.html")
+    .option("--title <text>", "title of the page (default: the tasks)")
+    .addOption(jsonOption("print the counts of the report as JSON"))
     .addHelpText(
       "after",
       formatHelpExamples(
@@ -21,32 +18,21 @@ export function define(command: Command, io: Io): void {
         "temper report runs/spam-standard-seed0 runs/spam-ascc-seed0 --out spam.html",
       ),
     )
-    .action((folders, options) => report(io, folders, options));
+    .action(async (runs, { out, title = null, json }) => {
+      const result = await writeReport({ runs, out, title });
+      if (json) return printJson(io, result);
+      await write(
+        io.stdout,
+        `${result.path}: ${formatContents(result)} (${formatBytes(result.bytes)}, self-contained)\n`,
+      );
+    });
 }
 
-async function report(
-  io: Io,
-  folders: readonly string[],
-  { out, json }: { out: string; json?: true | undefined },
-): Promise<void> {
-  if (!/\.html?$/i.test(out))
-    throw new UserError(`--out: expected the name of an HTML file (report.html), received ${out}`);
-  const made = await createReport(folders);
-  await mkdir(dirname(resolve(out)), { recursive: true }).catch((error: unknown) => {
-    throw createFileError(error, out, "write");
-  });
-  await writeFileAtomic(out, made.html);
-  const { html, ...counts } = made;
-  const bytes = Buffer.byteLength(html);
-  if (json) return printJson(io, { out, bytes, ...counts });
-  await write(io.stdout, `${out}: ${formatContents(counts)} (${formatBytes(bytes)}, one file, loads nothing)\n`);
-}
-
-function formatContents({ runs, attacks, examples: texts, figures }: Omit<Report, "html">): string {
+function formatContents({ runs, attacks, examples, figures }: ReportResult): string {
   const parts: [number, string][] = [
     [runs, "run"],
     [attacks, "attack"],
-    [texts, "attacked text"],
+    [examples, "attacked text"],
     [figures, "figure"],
   ];
   return parts

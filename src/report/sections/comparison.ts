@@ -1,92 +1,90 @@
+import { describeMetric } from "../../evaluation/metric-table.js";
 import { describePower } from "../../evaluation/statistics.js";
 import { formatCount, formatPercent } from "../../format.js";
-import {
-  type BaselineDifference,
-  beforeAttackMetric,
-  type ComparedMetric,
-  type ComparisonRow,
-  reportedMetric,
-  significanceLevel,
-  worstCaseMetric,
-} from "../comparison.js";
+import type { BaselineDifference, ComparedMetric, ComparisonRow } from "../comparison.js";
 import type { TaskGroups } from "../groups.js";
-import { type Html, html } from "../html.js";
+import { capitalize, type Html, html } from "../html.js";
+import type { ReportRun } from "../report-run.js";
 
-interface ComparisonColumn {
-  /** The measure it shows. */
-  readonly measure: string;
+interface Column {
+  readonly id: string;
   readonly header: string;
   readonly note: string;
 }
 
-/** The methods side by side, with what the differences are worth. */
-export function renderComparisonSection(task: TaskGroups, rows: readonly ComparisonRow[]): Html {
+/** Differences with a smaller p-value are marked. */
+const significanceLevel = 0.05;
+
+/** Shows the methods next to each other, with the significance of their differences. */
+export function renderComparisonSection(task: TaskGroups<ReportRun>, rows: readonly ComparisonRow[]): Html {
   const { name: baseline } = task.baseline;
-  const columns = createColumns(task, rows);
-  const hasMarks = rows.some(({ measures }) => [...measures.values()].some(({ difference }) => difference));
-  // The roles are a table's own; said aloud, they outlive the small screen's style, which lays the rows out as blocks.
+  const columns = createColumns(rows);
+  const hasTests = rows.some(({ metrics }) => [...metrics.values()].some(({ difference }) => difference));
+  const legend =
+    hasTests && ` ▲/▼: significantly better/worse than ${baseline} (p < ${significanceLevel}, Holm-corrected).`;
+  const headers = columns.map(
+    ({ header, note }) => html`<th scope="col" role="columnheader">${header}<small>${note}</small></th>`,
+  );
+  // The roles repeat those of a table, because small screens show the rows as blocks.
   return html`
-<p class="note">Share of texts classified rightly. Small numbers: 95 % intervals${hasMarks && html`; ▲ better and ▼ worse than ${baseline} (p &lt; ${significanceLevel}, corrected for all tests of the table)`}.</p>
+<p class="note">Accuracy, with the 95% CI below it.${legend}</p>
 <div class="scroll" role="region" aria-label="Comparison on ${task.task}" tabindex="0">
 <table class="comparison" role="table">
-<caption class="heard">Methods on ${task.task}</caption>
-<thead role="rowgroup"><tr role="row"><th scope="col" role="columnheader">Method</th>${columns.map(({ header: head, note }) => html`<th scope="col" role="columnheader">${head}<small>${note}</small></th>`)}</tr></thead>
-<tbody role="rowgroup">${rows.map(
-    (row) => html`
-<tr role="row"><th scope="row" role="rowheader">${row.group.name}<small>${[row.group.options, formatSeeds(row)].filter(Boolean).join("; ")}</small></th>${columns.map((column) => renderCell(column, row, baseline))}</tr>`,
-  )}
+<caption class="sr-only">Methods on ${task.task}</caption>
+<thead role="rowgroup"><tr role="row"><th scope="col" role="columnheader">Method</th>${headers}</tr></thead>
+<tbody role="rowgroup">${rows.map((row) => renderRow(row, columns, baseline))}
 </tbody></table></div>
 ${renderVerdicts(rows, baseline)}`;
 }
 
-function createColumns({ baseline }: TaskGroups, rows: readonly ComparisonRow[]): ComparisonColumn[] {
-  const names = [...new Set(rows.flatMap(({ measures }) => [...measures.keys()]))];
-  const texts = (name: string): string =>
-    `${formatCount(rows.find(({ measures }) => measures.has(name))!.measures.get(name)!.examples)} texts`;
-  const split = baseline.runs[0]?.results?.test.split ?? "held out";
-  const known: Readonly<Record<string, (name: string) => Omit<ComparisonColumn, "measure">>> = {
-    [reportedMetric]: (name) => ({ header: "Accuracy", note: `${split}, ${texts(name)}` }),
-    [beforeAttackMetric]: (name) => ({ header: "Before attack", note: texts(name) }),
-    [worstCaseMetric]: () => ({ header: "Worst case", note: "over all attacks" }),
-  };
-  return names.map((measure) => ({
-    measure,
-    ...(known[measure]?.(measure) ?? { header: `Under ${measure}`, note: "the same texts" }),
-  }));
+function createColumns(rows: readonly ComparisonRow[]): Column[] {
+  const ids = [...new Set(rows.flatMap(({ metrics }) => [...metrics.keys()]))];
+  return ids.map((id) => {
+    const { examples } = rows.find(({ metrics }) => metrics.has(id))!.metrics.get(id)!;
+    const split = id === "accuracy" ? "test split, " : "";
+    return { id, header: capitalize(describeMetric(id).title), note: `${split}${formatCount(examples)} texts` };
+  });
 }
 
-function formatSeeds({ group: { runs } }: ComparisonRow): string {
-  return runs.length === 1 ? `seed ${runs[0]!.config.seed}` : `${runs.length} seeds`;
+function renderRow(row: ComparisonRow, columns: readonly Column[], baseline: string): Html {
+  const { name, options, runs } = row.group;
+  const seeds = runs.length === 1 ? `seed ${runs[0]!.run.config.seed}` : `${runs.length} seeds`;
+  const details = [options, seeds].filter(Boolean).join("; ");
+  const cells = columns.map((column) => renderCell(column, row, baseline));
+  return html`
+<tr role="row"><th scope="row" role="rowheader">${name}<small>${details}</small></th>${cells}</tr>`;
 }
 
-function renderCell({ measure, header: head }: ComparisonColumn, { measures }: ComparisonRow, baseline: string): Html {
-  const measured = measures.get(measure);
-  if (!measured)
-    return html`<td role="cell" class="none" data-head="${head}">–<span class="heard"> not measured</span></td>`;
-  const { value, interval, std: spread } = measured;
+function renderCell({ id, header }: Column, { metrics }: ComparisonRow, baseline: string): Html {
+  const metric = metrics.get(id);
+  if (!metric)
+    return html`<td role="cell" class="none" data-head="${header}">–<span class="sr-only"> not measured</span></td>`;
+  const { value, interval, std, difference } = metric;
   const range = interval && `${formatPercent(interval.low)} to ${formatPercent(interval.high)}`;
-  const around = range ?? (spread === null ? "" : `± ${(100 * spread).toFixed(1)} over seeds`);
-  const bar = html`<span class="bar" style="--share:${value.toFixed(4)}" aria-hidden="true"></span>`;
-  const shown = html`<b>${formatPercent(value)}</b>${renderSignificanceMark(measured.difference, baseline)}<small>${around}</small>${bar}`;
-  return html`<td role="cell" data-head="${head}"><div>${shown}</div></td>`;
+  const uncertainty = range ?? (std === null ? "" : `± ${(100 * std).toFixed(1)} over seeds`);
+  const mark = renderSignificanceMark(difference, baseline);
+  const bar = html`<span class="bar" style="--fraction:${value.toFixed(4)}" aria-hidden="true"></span>`;
+  const content = html`<b>${formatPercent(value)}</b>${mark}<small>${uncertainty}</small>${bar}`;
+  return html`<td role="cell" data-head="${header}"><div>${content}</div></td>`;
 }
 
 function renderSignificanceMark(difference: BaselineDifference | null, baseline: string): Html | null {
   if (!difference || difference.p >= significanceLevel) return null;
-  const better = difference.value > 0;
-  const text = `${better ? "better" : "worse"} than ${baseline}, p ${formatPValue(difference.p)}`;
-  return html` <span class="${better ? "better" : "worse"}" title="${text}"><span aria-hidden="true">${better ? "▲" : "▼"}</span><span class="heard">${text}</span></span>`;
+  const [kind, symbol] = difference.value > 0 ? ["better", "▲"] : ["worse", "▼"];
+  const text = `${kind} than ${baseline}, p ${formatPValue(difference.p)}`;
+  const content = html`<span aria-hidden="true">${symbol}</span><span class="sr-only">${text}</span>`;
+  return html` <span class="${kind}" title="${text}">${content}</span>`;
 }
 
-/** What the differences under attack come to, in sentences. */
+/** Describes the differences under each attack in sentences. */
 function renderVerdicts(rows: readonly ComparisonRow[], baseline: string): Html | null {
-  const base = rows.find(({ group }) => group.name === baseline)?.measures;
-  const sentences = rows.flatMap(({ group, measures }) =>
-    [...measures].flatMap(([name, measured]) => {
-      const other = base?.get(name);
-      const isAttack = ![reportedMetric, beforeAttackMetric, worstCaseMetric].includes(name);
-      return isAttack && measured.difference && other
-        ? [html`<li>${formatVerdict(group.name, baseline, name, measured, other.value)}</li>`]
+  const baselineMetrics = rows.find(({ group }) => group.name === baseline)?.metrics;
+  const sentences = rows.flatMap(({ group, metrics }) =>
+    [...metrics].flatMap(([id, metric]) => {
+      const other = baselineMetrics?.get(id);
+      const isAttack = !["accuracy", "clean", "worst-case"].includes(id);
+      return isAttack && metric.difference && other
+        ? [html`<li>${formatVerdict(group.name, baseline, id, metric, metric.difference, other.value)}</li>`]
         : [];
     }),
   );
@@ -97,17 +95,19 @@ function formatVerdict(
   method: string,
   baseline: string,
   attack: string,
-  { value, examples, difference }: ComparedMetric,
+  { value, examples }: ComparedMetric,
+  { value: difference, low, high, p, test }: BaselineDifference,
   other: number,
 ): string {
-  const { value: lead, low, high, p, test } = difference!;
   const points = (fraction: number): string => `${fraction < 0 ? "−" : "+"}${Math.abs(100 * fraction).toFixed(1)}`;
-  const name = test === "McNemar" ? "McNemar's test" : "paired bootstrap over seeds and texts";
-  const facts = `${points(lead)} points, 95 %: ${points(low)} to ${points(high)}, p ${formatPValue(p)}, ${name}`;
-  const numbers = `Under ${attack}, ${method} is right on ${formatPercent(value)} of the texts and ${baseline} on ${formatPercent(other)} (${facts})`;
-  if (p < significanceLevel) return `${numbers}, so it holds ${lead > 0 ? "better" : "worse"}.`;
-  // A difference that was not found may be one that could not be.
-  return `${numbers}, which chance explains well enough. ${describePower(examples, { accuracy: other })}`;
+  const testName = test === "McNemar" ? "McNemar's test" : "paired bootstrap over seeds and texts";
+  const interval = `95% CI ${points(low)} to ${points(high)}`;
+  const facts = `${points(difference)} points, ${interval}, p ${formatPValue(p)}, ${testName}`;
+  const accuracies = `${formatPercent(value)} of the texts correctly and ${baseline} ${formatPercent(other)}`;
+  const numbers = `Under ${attack}, ${method} classifies ${accuracies} (${facts})`;
+  if (p < significanceLevel) return `${numbers}; ${method} is ${difference > 0 ? "more" : "less"} robust.`;
+  // A difference that exists may be too small for this many examples.
+  return `${numbers}; the difference is not statistically significant. ${describePower(examples, { accuracy: other })}`;
 }
 
 function formatPValue(p: number): string {

@@ -1,44 +1,66 @@
+import * as Plot from "@observablehq/plot";
 import { getColor } from "../../analysis/colors.js";
-import { renderLineChart, type Series } from "../curves.js";
+import { plotPanel } from "../../analysis/figure.js";
+import { describeMetric } from "../../evaluation/metric-table.js";
 import type { TaskGroups } from "../groups.js";
-import { type Html, html } from "../html.js";
-import type { ReportRun } from "../read-run.js";
+import { capitalize, type Html, html, trustHtml } from "../html.js";
+import type { ReportRun } from "../report-run.js";
 
-/** How training went: the loss, and what the selection split said. One colour a method, one line a seed. */
-export function renderCurvesSection({ groups }: TaskGroups): Html | null {
-  const runs = groups.flatMap(({ runs: seeds, name }, color) =>
-    seeds.map((run) => ({ run, color, name: formatSeriesName(name, run, seeds.length) })),
-  );
-  const series = (of: (run: ReportRun) => Series["points"], dots = false): Series[] =>
-    runs
-      .map(({ run, color, name }) => ({ name, color, points: of(run), dots }))
-      .filter(({ points }) => points.length > 0);
-  const losses = series(getLossPoints);
-  if (losses.length === 0) return null;
-  const metrics = [
-    ...new Set(runs.flatMap(({ run }) => [run.config.train.metricForBestModel, ...listRobustMetrics(run)])),
-  ];
-  return html`
-<ul class="legend" aria-label="Colours of the charts">${groups.map(({ name }, i) => html`<li style="--swatch:${getColor(i)}">${name}</li>`)}</ul>
-<div class="charts">
-${renderLineChart(losses, { title: "Loss of each step, all terms together", label: "loss" })}
-${metrics.flatMap((metric) => {
-  const measured = series((run) => getMetricPoints(run, metric), true);
-  return measured.length > 0
-    ? [
-        renderLineChart(measured, {
-          title: `${capitalize(metric)} on the texts that select`,
-          label: isFraction(metric) ? `${metric} (%)` : metric,
-          percent: isFraction(metric),
-        }),
-      ]
-    : [];
-})}
-</div>`;
+/** One line of a chart. */
+interface Series {
+  readonly name: string;
+  /** Index of its color in the palette. */
+  readonly color: number;
+  readonly points: readonly { readonly step: number; readonly value: number }[];
+  /** Marks every point, for values that are measured rarely. */
+  readonly dots: boolean;
 }
 
-function formatSeriesName(group: string, { config }: ReportRun, seeds: number): string {
-  return seeds > 1 ? `${group}, seed ${config.seed}` : group;
+interface ChartOptions {
+  readonly title: string;
+  /** Label of the y axis. */
+  readonly label: string;
+  /** Shows fractions as percentages. */
+  readonly percent?: boolean;
+}
+
+/** Maximum number of points of a line. */
+const maxPoints = 240;
+
+/**
+ * Shows the training: the loss and the validation metrics, with one color per method and one line
+ * per seed.
+ */
+export function renderCurvesSection({ groups }: TaskGroups<ReportRun>): Html | null {
+  const runs = groups.flatMap(({ runs: seeds, name }, color) =>
+    seeds.map((run) => ({ run, color, name: seeds.length > 1 ? `${name}, seed ${run.run.config.seed}` : name })),
+  );
+  const createSeries = (getPoints: (run: ReportRun) => Series["points"], dots = false): Series[] =>
+    runs
+      .map(({ run, color, name }) => ({ name, color, points: getPoints(run), dots }))
+      .filter(({ points }) => points.length > 0);
+  const losses = createSeries(getLossPoints);
+  if (losses.length === 0) return null;
+  const metrics = [
+    ...new Set(runs.flatMap(({ run }) => [run.run.config.train.metricForBestModel, ...listRobustMetrics(run)])),
+  ];
+  const legend = groups.map(({ name }, i) => html`<li style="--swatch:${getColor(i)}">${name}</li>`);
+  return html`
+<ul class="legend" aria-label="Colors of the charts">${legend}</ul>
+<div class="charts">
+${renderLineChart(losses, { title: "Training loss, all terms", label: "loss" })}
+${metrics.flatMap((id) => {
+  const series = createSeries((run) => getMetricPoints(run, id), true);
+  const { title, unit } = describeMetric(id);
+  const percent = unit !== "nats";
+  const options = {
+    title: `${capitalize(title)} on the validation split`,
+    label: percent ? `${title} (%)` : title,
+    percent,
+  };
+  return series.length > 0 ? [renderLineChart(series, options)] : [];
+})}
+</div>`;
 }
 
 function getLossPoints({ events }: ReportRun): Series["points"] {
@@ -47,7 +69,7 @@ function getLossPoints({ events }: ReportRun): Series["points"] {
 
 function getMetricPoints({ events }: ReportRun, metric: string): Series["points"] {
   return events.flatMap(({ step, evaluation }) => {
-    // What is no number (of a training that diverged) is null in a file.
+    // NaN, from a training that diverged, is null in a file.
     const value: unknown = evaluation?.[metric];
     return typeof value === "number" ? [{ step, value }] : [];
   });
@@ -58,10 +80,41 @@ function listRobustMetrics({ events }: ReportRun): string[] {
   return Object.keys(last).filter((name) => name.startsWith("robust"));
 }
 
-function isFraction(metric: string): boolean {
-  return /accuracy|f1/i.test(metric);
+function renderLineChart(series: readonly Series[], { title, label, percent = false }: ChartOptions): Html {
+  const lines = series.map((each) => ({ ...each, points: downsample(each.points) }));
+  const channels = { x: "step", y: "value" };
+  const { content } = plotPanel(title, {
+    width: 480,
+    height: 240,
+    x: { label: "step", zero: true },
+    y: { label, grid: true, nice: true, ...(percent && { percent }) },
+    marks: lines.flatMap(({ points, color, dots }) => {
+      const stroke = getColor(color);
+      return [
+        Plot.lineY(points, { ...channels, stroke, strokeWidth: 2 }),
+        ...(dots ? [Plot.dot(points, { ...channels, fill: stroke, r: 3 })] : []),
+      ];
+    }),
+  });
+  const description = html`<span class="sr-only">: ${lines.map(describeSeries).join("; ")}</span>`;
+  // Names inside the chart are text nodes, which Plot escapes.
+  const chart = html`<div aria-hidden="true">${trustHtml(content)}</div>`;
+  return html`<figure class="chart"><figcaption>${title}${description}</figcaption>${chart}</figure>`;
 }
 
-function capitalize(text: string): string {
-  return text.charAt(0).toUpperCase() + text.slice(1);
+/** Averages neighboring points if there are more than the chart can show. */
+function downsample(points: Series["points"]): Series["points"] {
+  const size = Math.ceil(points.length / maxPoints);
+  if (size <= 1) return points;
+  return Array.from({ length: Math.ceil(points.length / size) }, (_, i) => {
+    const neighbors = points.slice(i * size, (i + 1) * size);
+    const value = neighbors.reduce((sum, point) => sum + point.value, 0) / neighbors.length;
+    return { step: neighbors.at(-1)!.step, value };
+  });
+}
+
+/** Describes a line in words, for screen readers. */
+function describeSeries({ name, points }: Series): string {
+  const [first, last] = [points[0]!, points.at(-1)!];
+  return `${name} from ${first.value.toPrecision(3)} to ${last.value.toPrecision(3)} at step ${last.step}`;
 }

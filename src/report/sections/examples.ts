@@ -1,32 +1,102 @@
-import type { AttackOutcome } from "../../attacks/result.js";
+import { readJournal } from "../../attacks/journal.js";
+import type { AttackOutcome, AttackResult } from "../../attacks/result.js";
+import type { JournalSummary } from "../../evaluation/attack-summary.js";
 import { formatCount, formatPercent } from "../../format.js";
-import type { AttackedExample, ModelAttackResult } from "../attacked-examples.js";
 import { renderChangedText, renderOriginalText } from "../diff.js";
+import type { RunGroup, TaskGroups } from "../groups.js";
 import { type Html, html } from "../html.js";
+import type { ReportRun } from "../report-run.js";
+
+/** What an attack did to one model on an example. */
+interface ModelAttackResult {
+  readonly group: RunGroup<ReportRun>;
+  readonly labels: readonly string[];
+  readonly result: AttackResult;
+}
+
+/** One example under one attack, for every model. */
+interface AttackedExample {
+  readonly attack: string;
+  readonly id: string;
+  readonly versions: readonly ModelAttackResult[];
+}
+
+/**
+ * How many examples of each kind the report shows per attack. In "differ", the outcomes of the
+ * models differ.
+ */
+const maxExamplesPerKind = { differ: 16, success: 8, failed: 8, skipped: 4 } as const;
+type ExampleKind = keyof typeof maxExamplesPerKind;
+/** Maximum number of models per example. */
+const maxGroups = 6;
+
+/**
+ * Selects some attacked examples. Journals can be larger than memory, so only the texts of these
+ * are kept.
+ */
+export async function selectExamples({ groups }: TaskGroups<ReportRun>): Promise<AttackedExample[]> {
+  const attacks = new Set(groups.flatMap(({ runs: [run] }) => [...(run?.attacks.journals.keys() ?? [])]));
+  const selected: AttackedExample[] = [];
+  for (const attack of attacks) {
+    const attacked = groups
+      .flatMap((group) => {
+        const [run] = group.runs;
+        const journal = run?.attacks.journals.get(attack);
+        return run && journal ? [{ group, labels: run.labels, journal }] : [];
+      })
+      .slice(0, maxGroups);
+    const ids = selectExampleIds(attacked.map(({ journal }) => journal));
+    const versions = new Map<string, ModelAttackResult[]>(ids.map((id) => [id, []]));
+    for (const { group, labels, journal } of attacked)
+      for await (const { result } of readJournal(journal.path))
+        versions.get(result.id)?.push({ group, labels, result });
+    selected.push(...[...versions].map(([id, all]) => ({ attack, id, versions: all })));
+  }
+  return selected;
+}
+
+/** Selects examples of every kind, starting with those on which the models differ. */
+function selectExampleIds(journals: readonly JournalSummary[]): string[] {
+  const outcomes = new Map<string, Set<AttackOutcome>>();
+  for (const { results } of journals)
+    for (const { id, outcome } of results) outcomes.set(id, (outcomes.get(id) ?? new Set()).add(outcome));
+  const kinds: Record<ExampleKind, string[]> = { differ: [], success: [], failed: [], skipped: [] };
+  for (const [id, found] of outcomes) kinds[found.size > 1 ? "differ" : ([...found][0] as ExampleKind)].push(id);
+  // An example that fools only some models says more than one that was misclassified before the
+  // attack.
+  const rank = (id: string): number => Number(outcomes.get(id)!.has("success") && outcomes.get(id)!.has("failed"));
+  kinds.differ.sort((a, b) => rank(b) - rank(a));
+  return (Object.keys(maxExamplesPerKind) as ExampleKind[]).flatMap((kind) =>
+    kinds[kind].slice(0, maxExamplesPerKind[kind]),
+  );
+}
 
 const outcomeLabels: Readonly<Record<AttackOutcome, { readonly badge: string; readonly filter: string }>> = {
-  success: { badge: "fooled", filter: "some model fooled" },
-  failed: { badge: "held", filter: "some model held" },
-  skipped: { badge: "wrong before", filter: "some model wrong before any change" },
+  success: { badge: "fooled", filter: "a model was fooled" },
+  failed: { badge: "robust", filter: "a model was robust" },
+  skipped: { badge: "misclassified before attack", filter: "a model misclassified it before the attack" },
 };
 
-/** Attacked texts: the original above, what the attack made of it for each model below. */
+/** Shows attacked texts: the original, and below it the result of the attack for each model. */
 export function renderExamplesSection(examples: readonly AttackedExample[]): Html | null {
   if (examples.length === 0) return null;
   const attacks = [...new Set(examples.map(({ attack }) => attack))];
-  const choices: readonly [string, string][] = [
+  const filters: readonly (readonly [string, string])[] = [
     ["", "all"],
-    ...(examples.some(hasDifferentOutcomes) ? [["differ", "models differ"] as [string, string]] : []),
-    ...(Object.keys(outcomeLabels) as AttackOutcome[]).map((name): [string, string] => [
-      name,
-      outcomeLabels[name].filter,
-    ]),
+    ...(examples.some(hasDifferentOutcomes) ? [["differ", "models differ"] as const] : []),
+    ...Object.entries(outcomeLabels).map(([outcome, { filter }]) => [outcome, filter] as const),
   ];
-  // Without the script every example is shown, and the controls are not.
+  const radios = filters.map(([value, text], i) => {
+    const input = html`<input type="radio" name="outcome" value="${value}"${i === 0 && html` checked`}>`;
+    return html`<label>${input} ${text}</label>`;
+  });
+  const options = attacks.map((name) => html`<option>${name}</option>`);
+  const select = html`<label>Attack <select name="attack"><option value="">all</option>${options}</select></label>`;
+  // Without the script, every example is shown and the controls are hidden.
   return html`
 <form class="filters" hidden>
-<fieldset><legend>Show</legend>${choices.map(([value, text], i) => html`<label><input type="radio" name="outcome" value="${value}"${i === 0 && html` checked`}> ${text}</label>`)}</fieldset>
-${attacks.length > 1 && html`<label>Attack <select name="attack"><option value="">all</option>${attacks.map((name) => html`<option>${name}</option>`)}</select></label>`}
+<fieldset><legend>Show</legend>${radios}</fieldset>
+${attacks.length > 1 && select}
 <output aria-live="polite"></output>
 </form>
 <div class="cards">${examples.map(renderCard)}</div>`;
@@ -44,9 +114,10 @@ function renderCard(example: AttackedExample): Html {
     ...new Set(versions.map(({ result }) => result.outcome)),
     ...(hasDifferentOutcomes(example) ? ["differ"] : []),
   ];
+  const facts = html`labeled <b>${getLabel(first, first.result.label)}</b>, attacked by ${attack}`;
   return html`
 <article class="example" data-kinds="${kinds.join(" ")}" data-attack="${attack}">
-<header><h4>${id}</h4><span>labelled <b>${getLabel(first, first.result.label)}</b>, attacked by ${attack}</span></header>
+<header><h4>${id}</h4><span>${facts}</span></header>
 <div class="original"><h5>Original</h5>${renderOriginalText(first.result, changed)}</div>
 <div class="versions">${versions.map(renderModelResult)}</div>
 </article>`;
@@ -55,27 +126,39 @@ function renderCard(example: AttackedExample): Html {
 function renderModelResult(version: ModelAttackResult): Html {
   const { group, result } = version;
   const { outcome, edits, queries } = result;
-  const words = edits.length === 1 ? "1 word changed" : `${edits.length} words changed`;
+  const words = `${edits.length} ${edits.length === 1 ? "word" : "words"} changed`;
+  const attempt = outcome === "failed" ? " in the best attempt" : "";
+  const cost = `${formatCount(queries)} ${queries === 1 ? "query" : "queries"}`;
+  const unchanged =
+    outcome === "skipped"
+      ? "Misclassified without any change, so it was not attacked."
+      : "No substitution lowered the confidence.";
   return html`
 <section class="version ${outcome}">
 <h5>${group.name} <span class="badge">${outcomeLabels[outcome].badge}</span></h5>
 ${renderProbabilities(version)}
-${edits.length > 0 ? html`${renderChangedText(result)}` : html`<p class="note">${outcome === "skipped" ? "Wrong without any change, so there was nothing to attack." : "No change of words came closer."}</p>`}
-${outcome !== "skipped" && html`<p class="note">${edits.length > 0 && `${words}${outcome === "failed" ? " in the closest attempt" : ""}, `}${formatCount(queries)} ${queries === 1 ? "query" : "queries"}</p>`}
+${edits.length > 0 ? renderChangedText(result) : html`<p class="note">${unchanged}</p>`}
+${outcome !== "skipped" && html`<p class="note">${edits.length > 0 && `${words}${attempt}, `}${cost}</p>`}
 </section>`;
 }
 
-/** How sure the model was of each class, before and after. */
+/** Shows the probabilities of the classes before and after the attack. */
 function renderProbabilities(version: ModelAttackResult): Html {
-  const { result } = version;
-  const { before, after, outcome } = result;
-  const moved = outcome !== "skipped";
-  const value = (probability: number): Html =>
-    html`<td><span class="bar" style="--share:${probability.toFixed(4)}" aria-hidden="true"></span>${formatPercent(probability)}</td>`;
+  const { before, after, outcome, label } = version.result;
+  const wasAttacked = outcome !== "skipped";
+  const renderValue = (probability: number): Html => {
+    const bar = html`<span class="bar" style="--fraction:${probability.toFixed(4)}" aria-hidden="true"></span>`;
+    return html`<td>${bar}${formatPercent(probability)}</td>`;
+  };
+  const rows = before.map((probability, i) => {
+    const cells = [probability, ...(wasAttacked ? [after[i]!] : [])].map(renderValue);
+    return html`<tr${i === label && html` class="gold"`}><th scope="row">${getLabel(version, i)}</th>${cells}</tr>`;
+  });
+  const headers = ["class", "before", ...(wasAttacked ? ["after"] : [])];
   return html`
-<table class="probabilities"><caption class="heard">Probabilities</caption>
-<thead><tr><th scope="col">class</th><th scope="col">before</th>${moved && html`<th scope="col">after</th>`}</tr></thead>
-<tbody>${before.map((probability, i) => html`<tr${i === result.label && html` class="gold"`}><th scope="row">${getLabel(version, i)}</th>${value(probability)}${moved && value(after[i]!)}</tr>`)}</tbody></table>`;
+<table class="probabilities"><caption class="sr-only">Probabilities</caption>
+<thead><tr>${headers.map((name) => html`<th scope="col">${name}</th>`)}</tr></thead>
+<tbody>${rows}</tbody></table>`;
 }
 
 function getLabel({ labels }: ModelAttackResult, index: number): string {

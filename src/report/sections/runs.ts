@@ -1,68 +1,69 @@
 import { formatCount, formatDuration, formatPercent } from "../../format.js";
-import { getMethodName } from "../../runs/names.js";
-import { formatAttackCommand, formatTrainCommand } from "../commands.js";
+import type { Environment } from "../../runs/environment.js";
+import { formatAttackCommands, formatTrainCommand } from "../commands.js";
 import { type Html, html } from "../html.js";
-import type { ReportRun } from "../read-run.js";
+import type { ReportRun } from "../report-run.js";
 
-/** What was run: settings, commands and versions, so that it can be run again. */
+/** Shows the settings, commands and versions of each run, so that it can be repeated. */
 export function renderRunsSection(runs: readonly ReportRun[]): Html {
   return html`${runs.map(renderRun)}`;
 }
 
-function renderRun(run: ReportRun): Html {
-  const { folder, config, results, environment } = run;
+function renderRun(each: ReportRun): Html {
+  const { run, results, environment, attacks } = each;
+  const { config, folder } = run;
   const facts: [string, string | null][] = [
     ["Model", `${config.model} (${formatHash(environment.model.hash)})`],
     ["Training texts", results && `${formatCount(results.trainExamples)} (${formatHash(environment.data.train)})`],
-    [
-      "Read as",
-      `${config.tokenization === "word" ? "a token a word" : "subwords"}, at most ${formatCount(config.maxLength)} tokens`,
-    ],
-    [
-      "Steps",
-      results &&
-        `${formatCount(results.steps)}${results.bestStep === results.steps ? "" : `, step ${formatCount(results.bestStep)} was kept`}`,
-    ],
-    ["Time of all updates", run.seconds > 0 ? formatDuration(1000 * run.seconds) : null],
-    ["State", results ? null : run.failure === null ? "not finished" : `failed: ${run.failure}`],
-    [
-      "Computed on",
-      `${environment.device}, ${environment.precision}, ${environment.threads === 1 ? "1 thread" : `${environment.threads} threads`}, ${environment.platform}`,
-    ],
-    [
-      "Versions",
-      `Temper ${environment.temper}${environment.commit ? ` (${environment.commit.slice(0, 12)}${environment.commit.endsWith("-dirty") ? ", changed" : ""})` : ""}, libtorch ${environment.libtorch}, Node.js ${environment.node.replace(/^v/, "")}`,
-    ],
+    ["Tokenization", `${config.tokenization}, at most ${formatCount(config.maxLength)} tokens`],
+    ["Steps", results && formatSteps(results)],
+    ["Time of all steps", each.seconds > 0 ? formatDuration(1000 * each.seconds) : null],
+    ["State", results ? null : each.failure === null ? "not finished" : `failed: ${each.failure}`],
+    ["Runtime", formatRuntime(environment)],
+    ["Versions", formatVersions(environment)],
   ];
-  const { journals, lastCommand: last } = run.attacks;
-  const told = [...journals].filter(([name]) => !last?.attacks.includes(name));
-  const commands = [
-    formatTrainCommand(config, folder),
-    ...told.map(([, { header, path }]) => formatAttackCommand(header, folder, path, config.substitutions)),
-    ...(last ? [last.command] : []),
-  ];
+  const commands = [formatTrainCommand(run), ...formatAttackCommands(run, attacks)];
   return html`
-<details class="run"><summary><b>${getMethodName(config)}</b>, seed ${config.seed} <span class="folder">${folder}</span></summary>
+<details class="run"><summary><b>${run.method}</b>, seed ${config.seed} <span class="folder">${folder}</span></summary>
 <dl>${facts.map(([name, value]) => value !== null && html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>
 <h4>Commands</h4><pre tabindex="0"><code>${commands.join("\n")}</code></pre>
-${renderAttackTable(run)}
-<details><summary>All settings</summary><pre tabindex="0"><code>${run.configText}</code></pre></details>
+${renderAttackTable(each)}
+<details><summary>All settings</summary><pre tabindex="0"><code>${each.configText}</code></pre></details>
 </details>`;
+}
+
+function formatSteps({ steps, bestStep }: NonNullable<ReportRun["results"]>): string {
+  return `${formatCount(steps)}${bestStep === steps ? "" : `; step ${formatCount(bestStep)} was kept`}`;
+}
+
+function formatRuntime({ device, precision, threads, platform }: Environment): string {
+  return `${device}, ${precision}, ${threads === 1 ? "1 thread" : `${threads} threads`}, ${platform}`;
+}
+
+function formatVersions({ temper, commit, libtorch, node }: Environment): string {
+  const revision = commit && ` (${commit.slice(0, 12)}${commit.endsWith("-dirty") ? ", modified" : ""})`;
+  return `Temper ${temper}${revision ?? ""}, libtorch ${libtorch}, Node.js ${node.replace(/^v/, "")}`;
 }
 
 function renderAttackTable({ attacks: { journals } }: ReportRun): Html | null {
   if (journals.size === 0) return null;
+  const headers = ["Attack", "Texts", "Fooled", "Words changed", "Queries per text", "Candidates per text", "Time"];
+  const rows = [...journals].map(([name, { finished, header, results, summary, space }]) => {
+    const texts = formatCount(results.length) + (finished ? "" : ` of ${formatCount(header.examples)}`);
+    return html`<tr><th scope="row">${name}</th>${[
+      texts,
+      `${formatPercent(summary.successRate)} of ${formatCount(summary.attacked)}`,
+      formatPercent(summary.wordsChanged),
+      formatCount(summary.queries.mean),
+      space.combinations,
+      summary.seconds > 0 ? formatDuration(1000 * summary.seconds) : "–",
+    ].map((value) => html`<td>${value}</td>`)}</tr>`;
+  });
   return html`
 <h4>Attacks</h4><div class="scroll" role="region" aria-label="Attacks" tabindex="0"><table>
-<caption class="heard">What each attack did and cost</caption>
-<thead><tr>${["Attack", "Texts", "Fooled", "Words changed", "Queries a text", "Space a text", "Time"].map((name) => html`<th scope="col">${name}</th>`)}</tr></thead>
-<tbody>${[...journals].map(([name, { header, results, summary, space }]) => {
-    const done =
-      results.length === header.examples
-        ? formatCount(results.length)
-        : `${formatCount(results.length)} of ${formatCount(header.examples)}`;
-    return html`<tr><th scope="row">${name}</th><td>${done}</td><td>${formatPercent(summary.successRate)} of ${formatCount(summary.attacked)}</td><td>${formatPercent(summary.wordsChanged)}</td><td>${formatCount(summary.queries.mean)}</td><td>${space.combinations}</td><td>${summary.seconds > 0 ? formatDuration(1000 * summary.seconds) : "–"}</td></tr>`;
-  })}</tbody></table></div>`;
+<caption class="sr-only">Effect and cost of each attack</caption>
+<thead><tr>${headers.map((name) => html`<th scope="col">${name}</th>`)}</tr></thead>
+<tbody>${rows}</tbody></table></div>`;
 }
 
 function formatHash(hash: string): string {

@@ -1,0 +1,120 @@
+import { z } from "zod";
+import { UserError } from "../errors.js";
+import type { Callbacks } from "../runs/callbacks.js";
+import type { Results } from "../runs/results.js";
+import { Run } from "../runs/run.js";
+import { applyRuntime, type RuntimeConfig, resolveRuntime, runtimeOptions } from "../runs/runtime-config.js";
+import type { Figure } from "./figure.js";
+import { labelRuns } from "./run-labels.js";
+
+/** What an analysis found: one sentence or two, the data and the figure. */
+export interface Analysis<Data> {
+  readonly summary: string;
+  readonly data: Data;
+  readonly figure: Figure;
+}
+
+/** What an analysis can use while it runs: the callbacks of its caller, and more. */
+export interface AnalysisContext extends Callbacks {
+  /** The folder of the result. Resumable analyses store finished pieces in it. */
+  readonly out: string;
+  onWarning(message: string): void;
+  /** Reports progress, lets other events run, and throws `Interrupted` if `signal` is aborted. */
+  advance(done: number, total: number): Promise<void>;
+}
+
+/** One figure of the papers: its request, the schema of its data, and its computation. */
+export interface AnalysisDefinition<
+  Name extends string = string,
+  Request extends z.ZodType = z.ZodType,
+  Data extends z.ZodType = z.ZodType,
+> {
+  readonly name: Name;
+  /** One line for lists and help. */
+  readonly summary: string;
+  /** What `onProgress` counts. */
+  readonly unit: string;
+  /** What is still there after the analysis was stopped; undefined if it starts over. */
+  readonly keeps?: string | undefined;
+  readonly request: Request;
+  /** The data in NAME.json. */
+  readonly data: Data;
+  run(request: z.output<Request>, context: AnalysisContext): Promise<Analysis<z.output<Data>>>;
+}
+
+const outputOptions = {
+  out: z.string().nullable().default(null).describe("folder for the data and the figure; null: analysis/ of the run"),
+  png: z.boolean().default(false).describe("write the figure as PNG, too"),
+};
+
+/** The request of an analysis: its name, its options and where the result goes. */
+type RequestSchema<Name extends string, Options extends z.ZodRawShape> = z.ZodObject<
+  Options & typeof outputOptions & { analysis: z.ZodLiteral<Name> },
+  z.core.$strict
+>;
+
+/**
+ * Defines an analysis. The request consists of its options, its name as `analysis`, `out` and
+ * `png`.
+ */
+export function defineAnalysis<Name extends string, Options extends z.ZodRawShape, Data extends z.ZodType>(
+  definition: Omit<AnalysisDefinition<Name, RequestSchema<Name, Options>, Data>, "request"> & {
+    readonly options: Options;
+  },
+): AnalysisDefinition<Name, RequestSchema<Name, Options>, Data> {
+  const { options, ...rest } = definition;
+  const request = z.strictObject({ ...options, ...outputOptions, analysis: z.literal(definition.name) });
+  return { ...rest, request: request as RequestSchema<Name, Options> };
+}
+
+/** The option `runs` of an analysis. */
+export function runsOption(description: string) {
+  return z.array(z.string()).min(1, { error: "expected one or more runs" }).describe(description);
+}
+
+/** The options of analyses that compute with models. */
+export const deviceOptions = {
+  device: runtimeOptions.device.describe("auto, cpu, cuda or cuda:N"),
+  threads: runtimeOptions.threads.describe("CPU threads; null: all cores"),
+};
+
+/** The options of analyses that evaluate models on a sample of the task. */
+export function sampleOptions(defaultCount: number, minCount = 2) {
+  return {
+    split: z.enum(["train", "validation", "test"]).default("test").describe("dataset split to use"),
+    numExamples: z
+      .number()
+      .int()
+      .min(minCount, { error: `expected an integer of at least ${minCount}` })
+      .default(defaultCount)
+      .describe("size of the class-balanced sample"),
+    seed: z.number().int().nonnegative().default(0).describe("random seed of the sample and of the analysis"),
+    ...deviceOptions,
+  };
+}
+
+/** Analyses compute in full precision, because the differences they measure are small. */
+export function applyFloat32Runtime(options: {
+  readonly device: string;
+  readonly threads: number | null;
+}): RuntimeConfig {
+  return applyRuntime(resolveRuntime({ ...options, precision: "fp32" }));
+}
+
+/** A finished run with a short label that tells it apart from the other runs of the figure. */
+export interface LabeledRun {
+  readonly run: Run;
+  readonly results: Results;
+  readonly label: string;
+}
+
+/** Finds the finished runs at or below the folders. */
+export async function findLabeledRuns(folders: readonly string[], expected?: number): Promise<LabeledRun[]> {
+  const found = await Run.findFinished(folders);
+  if (expected !== undefined && found.length !== expected) {
+    const count = expected === 1 ? "one run" : `${expected} runs`;
+    throw new UserError(`Expected ${count}, found ${found.length} in ${folders.join(" and ")}. Name the run folders.`);
+  }
+  const labels = labelRuns(found.map(({ run }) => run));
+  return found.map((each, i) => ({ ...each, label: labels[i]! }));
+}

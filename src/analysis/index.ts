@@ -1,0 +1,112 @@
+import { existsSync } from "node:fs";
+import { mkdir } from "node:fs/promises";
+import { join } from "node:path";
+import { z } from "zod";
+import { didYouMean } from "../did-you-mean.js";
+import { UserError } from "../errors.js";
+import { createFileError, writeFileAtomic } from "../files.js";
+import type { Callbacks } from "../runs/callbacks.js";
+import { Run } from "../runs/run.js";
+import { Interrupted } from "../train/index.js";
+import { validate } from "../validate.js";
+import { ablation } from "./ablation.js";
+import { consistency } from "./consistency.js";
+import type { AnalysisContext, AnalysisDefinition } from "./define-analysis.js";
+import { distance } from "./distance.js";
+import { renderFigure, renderPng } from "./figure.js";
+import { geometry } from "./geometry.js";
+import { interpolation } from "./interpolation.js";
+import { landscape } from "./landscape.js";
+import { probe } from "./probe.js";
+import { tradeoff } from "./tradeoff.js";
+
+export { type Analysis, type AnalysisContext, type AnalysisDefinition, defineAnalysis } from "./define-analysis.js";
+export { type Figure, type LegendEntry, type Panel, plotPanel, renderFigure, renderPng } from "./figure.js";
+export { type TsneOptions, tsne } from "./tsne.js";
+
+const definitions = { distance, tradeoff, ablation, geometry, landscape, interpolation, probe, consistency };
+export type AnalysisName = keyof typeof definitions;
+type Definitions = typeof definitions;
+
+/** The analyses by name. */
+export const analyses: ReadonlyMap<string, AnalysisDefinition> = new Map(Object.entries(definitions));
+
+/** One request per analysis, told apart by `analysis`. */
+export const analysisRequestSchema = z.discriminatedUnion("analysis", [
+  distance.request,
+  tradeoff.request,
+  ablation.request,
+  geometry.request,
+  landscape.request,
+  interpolation.request,
+  probe.request,
+  consistency.request,
+]);
+export type AnalysisRequest = z.input<typeof analysisRequestSchema>;
+
+/** What an analysis found, and the files it was written to. */
+export interface AnalysisResult<Data = unknown> {
+  readonly name: string;
+  readonly summary: string;
+  readonly data: Data;
+  readonly files: { readonly json: string; readonly svg: string; readonly png: string | null };
+}
+
+/**
+ * Analyzes runs and writes NAME.json, NAME.svg and, if requested, NAME.png.
+ *
+ *     const runs = ["runs/standard", "runs/ascc"];
+ *     const { summary, data } = await analyze({ analysis: "distance", runs });
+ *     console.log(summary, data.runs[0]?.final.all);
+ */
+export async function analyze<Name extends AnalysisName>(
+  request: z.input<Definitions[Name]["request"]> & { readonly analysis: Name },
+  callbacks: Callbacks = {},
+): Promise<AnalysisResult<z.output<Definitions[Name]["data"]>>> {
+  const { analysis: name } = request as { analysis: string };
+  const definition = analyses.get(name);
+  const names = [...analyses.keys()];
+  if (!definition)
+    throw new UserError(`Unknown analysis "${name}"${didYouMean(name, names)}. Use one of ${names.join(", ")}.`);
+  const parsed = validate(definition.request, request, name) as z.output<typeof analysisRequestSchema>;
+  const out = parsed.out ?? (await getDefaultFolder(parsed));
+  const { summary, data, figure } = await definition.run(parsed, createContext(name, out, callbacks));
+  await mkdir(out, { recursive: true }).catch((error: unknown) => {
+    throw createFileError(error, out, "create the folder");
+  });
+  const getPath = (extension: string): string => join(out, `${name}.${extension}`);
+  const svg = renderFigure(figure);
+  const content = {
+    format: 2,
+    analysis: name,
+    title: figure.title,
+    summary,
+    ...(definition.data.parse(data) as object),
+  };
+  await writeFileAtomic(getPath("json"), `${JSON.stringify(content, null, 1)}\n`);
+  await writeFileAtomic(getPath("svg"), svg);
+  if (parsed.png) await writeFileAtomic(getPath("png"), renderPng(svg));
+  const files = { json: getPath("json"), svg: getPath("svg"), png: parsed.png ? getPath("png") : null };
+  return { name, summary, data: data as z.output<Definitions[Name]["data"]>, files };
+}
+
+/** analysis/ of the first run, where `temper report` finds it, or of the model folder. */
+async function getDefaultFolder(request: z.output<typeof analysisRequestSchema>): Promise<string> {
+  if ("runs" in request) return (await Run.findFinished(request.runs[0]!))[0]!.run.path("analysis");
+  const run = await Run.containing(request.model);
+  return run?.path("analysis") ?? join(existsSync(request.model) ? request.model : ".", "analysis");
+}
+
+function createContext(name: string, out: string, callbacks: Callbacks): AnalysisContext {
+  return {
+    ...callbacks,
+    out,
+    onWarning: (message) => callbacks.onWarning?.(message),
+    async advance(done, total) {
+      callbacks.onProgress?.({ stage: name, done, total });
+      // Signals and other events only arrive between two turns of the event loop.
+      await new Promise(setImmediate);
+      if (callbacks.signal?.aborted) throw new Interrupted(`Stopped the analysis ${name}.`);
+    },
+  };
+}

@@ -1,0 +1,69 @@
+import { UserError } from "../errors.js";
+import { methods } from "../methods/index.js";
+import type { RunConfig } from "../runs/config.js";
+import type { Run } from "../runs/run.js";
+
+/** Settings that say where a run is computed, not what. */
+const runtimeKeys: ReadonlySet<string> = new Set(["device", "threads", "precision", "cudaGraphs"]);
+
+/** The options of a run's methods with their defaults, by METHOD.OPTION. */
+function resolveMethodOptions(config: RunConfig): Record<string, unknown> {
+  return Object.fromEntries(
+    config.methods.flatMap(({ name, options }) => {
+      const resolved = methods.get(name)?.options.safeParse(options).data ?? options;
+      return Object.entries(resolved as object).map(([key, value]) => [`${name}.${key}`, value]);
+    }),
+  );
+}
+
+/** Every setting that decides the results of a run, except the seed, as text by its full key. */
+export function listSettings({ seed: _, methods: specs, train, ...rest }: RunConfig): Record<string, string> {
+  const settings = Object.fromEntries([
+    ["methods", specs.map(({ name }) => name)],
+    ...Object.entries(rest).filter(([key]) => !runtimeKeys.has(key)),
+    ...Object.entries(train).map(([key, value]) => [`train.${key}`, value]),
+    ...Object.entries(resolveMethodOptions({ methods: specs } as RunConfig)),
+  ]) as Record<string, unknown>;
+  return Object.fromEntries(
+    Object.entries(settings).map(([key, value]) => [key, typeof value === "string" ? value : JSON.stringify(value)]),
+  );
+}
+
+/**
+ * Short names that tell runs apart: the methods, then the settings in which runs of the same
+ * methods differ, such as "ascc (beta 4)". Runs with equal settings are told apart by their
+ * folders.
+ */
+export function labelRuns(runs: readonly Run[], { ignoreSeed = false } = {}): string[] {
+  const settings = runs.map(({ config }) => ({
+    ...listSettings(config),
+    ...(!ignoreSeed && { seed: String(config.seed) }),
+  }));
+  return runs.map(({ method, folder }, i) => {
+    const own: Record<string, string> = settings[i]!;
+    const rivals: Record<string, string>[] = settings.filter((_, j) => runs[j]!.method === method);
+    const differing = Object.keys(own).filter((key) => rivals.some((rival) => rival[key] !== own[key]));
+    const shorten = (key: string): string => key.replace(/^.*\./, "");
+    const isAmbiguous = (key: string): boolean =>
+      differing.some((other) => other !== key && shorten(other) === shorten(key));
+    const details = differing.map((key) => `${isAmbiguous(key) ? key : shorten(key)} ${own[key]}`);
+    const isRepeated = rivals.filter((rival) => JSON.stringify(rival) === JSON.stringify(own)).length > 1;
+    if (isRepeated) details.push(folder);
+    return details.length > 0 ? `${method} (${details.join(", ")})` : method;
+  });
+}
+
+/**
+ * A run's value of an option: `beta`, `rift.alpha` or a setting such as `train.learningRate`. Null
+ * if it has none.
+ */
+export function getOption({ config, folder }: Run, name: string): string | number | null {
+  const options = resolveMethodOptions(config);
+  const found = Object.keys(options).filter((key) => key === name || key.endsWith(`.${name}`));
+  if (found.length > 1)
+    throw new UserError(`${folder}: several of its methods have the option ${name}. Use one of ${found.join(", ")}.`);
+  const settings: Record<string, unknown> = { ...config.train, ...config };
+  const value = found.length === 1 ? options[found[0]!] : settings[name.replace(/^train\./, "")];
+  if (value === undefined || value === null) return null;
+  return typeof value === "number" || typeof value === "string" ? value : JSON.stringify(value);
+}
