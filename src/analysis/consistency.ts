@@ -75,7 +75,7 @@ async function retrain(
   onWarning(`The run did not log disagreement. Training its first ${stopAfter} steps again.`);
   const { job } = await prepareRun(run.config, context);
   try {
-    const first = { ...job, folder: null, resume: false, stopAfter, ...(signal && { signal }) };
+    const first = { ...job, files: null, resume: false, stopAfter, ...(signal && { signal }) };
     return await observeConsistency(first, (step) =>
       onProgress?.({ stage: "consistency", done: step, total: stopAfter }),
     );
@@ -111,7 +111,7 @@ export async function observeConsistency(job: TrainingJob, onStep?: (step: numbe
     ...job,
     methods: [...job.methods, createDropoutObserver()],
     validation: null,
-    folder: null,
+    files: null,
     resume: false,
     callbacks: {
       onEvent: ({ step, [disagreementMetric]: rate }) => void rates.set(step as number, rate as number),

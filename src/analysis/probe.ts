@@ -117,7 +117,7 @@ async function runProbe(config: RunConfig, stage: string, context: AnalysisConte
     await train({
       ...job,
       validation: null,
-      folder: null,
+      files: null,
       resume: false,
       callbacks: {
         onWarning,

@@ -42,7 +42,7 @@ export async function estimateRun(input: RunConfigInput, callbacks: Callbacks = 
   try {
     const benchmark = await benchmarkSteps({
       ...job,
-      folder: null,
+      files: null,
       resume: false,
       callbacks: { ...(callbacks.onWarning && { onWarning: callbacks.onWarning }) },
     });

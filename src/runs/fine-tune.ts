@@ -160,7 +160,11 @@ async function trainPreparedRun(
   try {
     const outcome = await train({
       ...job,
-      folder: writer.folder,
+      files: {
+        events: writer.path("events"),
+        timings: writer.path("timings"),
+        checkpoints: writer.path("checkpoints"),
+      },
       resume: before !== null,
       callbacks: watched,
       ...(signal && { signal }),

@@ -11,7 +11,7 @@ import { loadSubstitutionsForModel } from "./load-substitutions.js";
 import { attachDefinitions } from "./read-config.js";
 import { applyRuntime, type RuntimeConfig, resolveRuntime } from "./runtime-config.js";
 
-/** A config made concrete: the training job without its folder, and what else a run needs. */
+/** A config made concrete: the training job without its files, and what else a run needs. */
 export interface PreparedRun {
   readonly config: RunConfig;
   readonly runtime: RuntimeConfig;
@@ -20,7 +20,7 @@ export interface PreparedRun {
     readonly validation: readonly Example[] | null;
     readonly test: readonly Example[];
   };
-  readonly job: Omit<TrainingJob, "folder" | "resume">;
+  readonly job: Omit<TrainingJob, "files" | "resume">;
 }
 
 /** Loads the data, the model and the methods of a config. Nothing is written. The caller frees the model's weights. */

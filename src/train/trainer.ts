@@ -1,5 +1,4 @@
 import { mkdirSync } from "node:fs";
-import { join } from "node:path";
 import { isBetter } from "../evaluation/metric-table.js";
 import { createFileError } from "../files.js";
 import { mapWeights } from "../nn/index.js";
@@ -50,13 +49,13 @@ class Trainer {
   #state: CheckpointState;
   /** The batches of the current epoch. */
   #epochBatches: { epoch: number; steps: Int32Array[][] } | null = null;
-  /** Without a folder, the best weights are kept in memory. */
+  /** Without files, the best weights are kept in memory. */
   #bestWeights: NamedTensors | null = null;
 
   static async create(job: TrainingJob): Promise<Trainer> {
-    const { settings, folder, validation } = job;
+    const { settings, files, validation } = job;
     if (validation) checkBestModelMetric(settings.metricForBestModel, job.methods);
-    const checkpoints = folder === null ? null : createCheckpointStore(folder);
+    const checkpoints = files && createCheckpointStore(files.checkpoints);
     const warn = (message: string): void => job.callbacks?.onWarning?.(message);
     const state = (await checkpoints?.findNewest(job.resume, warn)) ?? initialState;
     const restored = state.step > 0 && checkpoints ? await checkpoints.readTensors(state.step, "buffers") : null;
@@ -85,7 +84,7 @@ class Trainer {
     this.#checkpoints = checkpoints;
     this.#state = state;
     this.#runner = createStepRunner(training);
-    this.#logger = new TrainingLogger(job.folder, state, (event) => job.callbacks?.onEvent?.(event));
+    this.#logger = new TrainingLogger(job.files, state, (event) => job.callbacks?.onEvent?.(event));
   }
 
   async run(): Promise<TrainResult> {
@@ -230,8 +229,7 @@ class Trainer {
   }
 }
 
-function createCheckpointStore(folder: string): CheckpointStore {
-  const path = join(folder, "checkpoints");
+function createCheckpointStore(path: string): CheckpointStore {
   try {
     mkdirSync(path, { recursive: true });
   } catch (error) {

@@ -5,7 +5,7 @@ import type { Dataset } from "./dataset.js";
 import type { TrainSettings } from "./settings.js";
 import type { TrainingMethod } from "./training-method.js";
 
-/** A training request made concrete: model, data, methods, settings, device and folder. */
+/** A training request made concrete: model, data, methods, settings, device and files. */
 export interface TrainingJob {
   readonly model: Model;
   readonly task: Task;
@@ -19,9 +19,9 @@ export interface TrainingJob {
   readonly deviceConfig: DeviceConfig;
   /** Whether a GPU captures complete optimizer steps as CUDA graphs (default: true). */
   readonly cudaGraphs?: boolean;
-  /** Folder for checkpoints and events. If null, nothing is written. */
-  readonly folder: string | null;
-  /** Whether to continue from the newest checkpoint in the folder. */
+  /** Where checkpoints and logs go. If null, nothing is written. */
+  readonly files: TrainingFiles | null;
+  /** Whether to continue from the newest checkpoint. */
   readonly resume: boolean;
   /** Called only by methods that need word substitutions. */
   readonly loadSubstitutions?: () => Promise<Substitutions>;
@@ -32,6 +32,14 @@ export interface TrainingJob {
   readonly dryRun?: boolean;
   /** Ends training after this many optimizer steps. The learning-rate schedule is not shortened. */
   readonly stopAfter?: number;
+}
+
+/** Paths that a training writes; the owner of the run folder chooses them. */
+export interface TrainingFiles {
+  readonly events: string;
+  readonly timings: string;
+  /** A folder. */
+  readonly checkpoints: string;
 }
 
 /** Progress after one optimizer step. */

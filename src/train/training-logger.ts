@@ -1,9 +1,9 @@
 import { closeSync, fstatSync, fsyncSync, ftruncateSync, openSync, writeSync } from "node:fs";
-import { join } from "node:path";
 import { UserError } from "../errors.js";
 import { createFileError } from "../files.js";
 import { free } from "../tensor/index.js";
 import type { StepScalars } from "./optimizer-step.js";
+import type { TrainingFiles } from "./training-job.js";
 
 /** The lengths of the two logs of a run. */
 interface LogBytes {
@@ -22,8 +22,8 @@ interface PendingStep {
 type TrainingEvent = Readonly<Record<string, unknown>>;
 
 /**
- * Writes events (what happened; identical for the same seed) and timings to two files, if there is
- * a folder.
+ * Writes events (what happened; identical for the same seed) and timings to two files, if there are
+ * any.
  */
 export class TrainingLogger {
   readonly #events: JsonLinesFile | null;
@@ -33,9 +33,9 @@ export class TrainingLogger {
   /** The last loss that was read from the device. */
   loss = Number.NaN;
 
-  constructor(folder: string | null, from: LogBytes, onEvent?: (event: TrainingEvent) => void) {
-    this.#events = folder === null ? null : new JsonLinesFile(join(folder, "events.jsonl"), from.eventBytes);
-    this.#timings = folder === null ? null : new JsonLinesFile(join(folder, "timings.jsonl"), from.timingBytes);
+  constructor(files: TrainingFiles | null, from: LogBytes, onEvent?: (event: TrainingEvent) => void) {
+    this.#events = files && new JsonLinesFile(files.events, from.eventBytes);
+    this.#timings = files && new JsonLinesFile(files.timings, from.timingBytes);
     this.#onEvent = onEvent;
   }
 

@@ -130,7 +130,7 @@ export function tinyJob(
     validation: null,
     seed: 5,
     deviceConfig: cpuFloat32,
-    folder: null,
+    files: null,
     resume: false,
     loadSubstitutions: async () => substitutions,
     ...changes,

@@ -82,7 +82,7 @@ async function trainFixture(
     validation: null,
     seed: 3,
     deviceConfig: cpuFloat32,
-    folder: null,
+    files: null,
     resume: false,
     callbacks: { onEvent: (event) => events.push(event) },
     stopAfter,

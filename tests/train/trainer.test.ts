@@ -25,6 +25,7 @@ import {
 } from "../../src/train/index.js";
 import { temporaryFolder } from "../temporary.js";
 import { reviews, writeTinyBert } from "../tiny-run.js";
+import { trainingFiles } from "./training-files.js";
 
 const folder = temporaryFolder();
 const labels = ["negative", "positive"];
@@ -62,7 +63,7 @@ async function createJob(
     validation: toDataset(model, examples.slice(96)),
     seed,
     deviceConfig: cpuFloat32,
-    folder: null,
+    files: null,
     resume: false,
     ...changes,
   };
@@ -128,8 +129,8 @@ describe("a run", () => {
 
   test("does not depend on loggingSteps and saveSteps", async () => {
     const [plain, grouped] = [
-      await runJob({}, { folder: join(folder, "plain") }),
-      await runJob({ loggingSteps: 7, saveSteps: 3 }, { folder: join(folder, "grouped") }),
+      await runJob({}, { files: trainingFiles(join(folder, "plain")) }),
+      await runJob({ loggingSteps: 7, saveSteps: 3 }, { files: trainingFiles(join(folder, "grouped")) }),
     ];
     expect(grouped.events).toEqual(plain.events);
     expect(grouped.weights).toEqual(plain.weights);
@@ -137,7 +138,7 @@ describe("a run", () => {
 
   test("writes durations to the timings, not to the events", async () => {
     const out = join(folder, "logs");
-    const { events } = await runJob({}, { folder: out });
+    const { events } = await runJob({}, { files: trainingFiles(out) });
     expect(readLines(join(out, "events.jsonl"))).toEqual(events);
     expect(Object.keys(JSON.parse(events[0]!) as object)).toEqual([
       "step",
@@ -164,7 +165,10 @@ describe("model selection", () => {
   test("the model has the weights of the best evaluation in the end", async () => {
     const settings = { epochs: 4, metricForBestModel: "scripted" };
     const out = join(folder, "best");
-    const selected = await runJob(settings, { methods: [createScripted([0.1, 0.9, 0.5, 0.2])], folder: out });
+    const selected = await runJob(settings, {
+      methods: [createScripted([0.1, 0.9, 0.5, 0.2])],
+      files: trainingFiles(out),
+    });
     const perEpoch = selected.outcome!.steps / 4;
     expect(selected.outcome).toMatchObject({ bestStep: 2 * perEpoch, validation: { scripted: 0.9 } });
     const inMemory = await runJob(settings, { methods: [createScripted([0.1, 0.9, 0.5, 0.2])] });
@@ -255,7 +259,7 @@ describe("divergence", () => {
       const out = join(folder, `diverged-${loggingSteps}`);
       const { error, events } = await runJob(
         { saveSteps: 3, loggingSteps },
-        { methods: [createExploding(7)], folder: out },
+        { methods: [createExploding(7)], files: trainingFiles(out) },
       );
       expect(String(error)).toMatch(/Training diverged at step 8 \(loss Infinity.*with a lower train\.learningRate/);
       expect(events).toHaveLength(7);
@@ -266,7 +270,10 @@ describe("divergence", () => {
   test("a gradient that is not finite stops the run before a checkpoint is spoiled", async () => {
     const out = join(folder, "gradient");
     // The loss is still finite, but the norm of its gradient overflows.
-    const { error } = await runJob({ saveSteps: 1 }, { methods: [createExploding(4, 1e38)], folder: out });
+    const { error } = await runJob(
+      { saveSteps: 1 },
+      { methods: [createExploding(4, 1e38)], files: trainingFiles(out) },
+    );
     expect(String(error)).toMatch(/Training diverged at step 5 /);
     expect(listCheckpoints(out).at(-1)).toBe("step-00000004");
   });
@@ -278,7 +285,7 @@ test.skipIf(!existsSync("/dev/full"))(
     const out = join(folder, "full");
     mkdirSync(out);
     symlinkSync("/dev/full", join(out, "events.jsonl"));
-    const { error } = await runJob({}, { folder: out });
+    const { error } = await runJob({}, { files: trainingFiles(out) });
     expect(String(error)).toMatch(/cannot write .*events\.jsonl: the disk is full; free some space and try again/);
   },
 );
@@ -298,13 +305,13 @@ describe("resume", () => {
       cpSync(out, copy, { recursive: true });
       copies.push(copy);
     };
-    uninterrupted = await runJob(settings, { folder: out, callbacks: { onEvent: copySometimes } });
+    uninterrupted = await runJob(settings, { files: trainingFiles(out), callbacks: { onEvent: copySometimes } });
   });
 
   test("from 20 random moments gives the same events and weights", async () => {
     expect(copies.length).toBeGreaterThanOrEqual(20);
     for (const copy of copies.slice(0, 20)) {
-      const { error, weights, outcome } = await runJob(settings, { folder: copy, resume: true });
+      const { error, weights, outcome } = await runJob(settings, { files: trainingFiles(copy), resume: true });
       expect(error).toBeNull();
       expect(outcome).toMatchObject({ steps: uninterrupted.outcome!.steps, bestStep: uninterrupted.outcome!.bestStep });
       expect(readLines(join(copy, "events.jsonl"))).toEqual(uninterrupted.events);
@@ -327,7 +334,7 @@ describe("resume", () => {
       cpSync(last, copy, { recursive: true });
       const newest = listCheckpoints(copy).at(-1)!;
       damage(join(copy, "checkpoints", newest, "weights.safetensors"));
-      const { weights, warnings, error } = await runJob(settings, { folder: copy, resume: true });
+      const { weights, warnings, error } = await runJob(settings, { files: trainingFiles(copy), resume: true });
       expect(error).toBeNull();
       expect(warnings.join("\n")).toContain(`Ignoring the damaged checkpoint of step ${Number(newest.slice(5))}: `);
       expect(readLines(join(copy, "events.jsonl"))).toEqual(uninterrupted.events);
@@ -341,7 +348,7 @@ describe("resume", () => {
     let evaluations = 0;
     const rising: TrainingMethod = { name: "rising", extraMetrics: async () => ({ rising: ++evaluations }) };
     const changes = { metricForBestModel: "rising", evalSteps: 5, saveSteps: 7, saveTotalLimit: 2 };
-    await runJob(changes, { folder: out, methods: [rising] });
+    await runJob(changes, { files: trainingFiles(out), methods: [rising] });
     const steps = listCheckpoints(out);
     const readBest = (step: string): string => {
       const text = readFileSync(join(out, "checkpoints", step, "state.json"), "utf8");
@@ -356,7 +363,7 @@ describe("resume", () => {
     const copy = join(folder, "none-intact");
     cpSync(copies.at(-1)!, copy, { recursive: true });
     for (const step of listCheckpoints(copy)) writeFileSync(join(copy, "checkpoints", step, "moments.safetensors"), "");
-    const { weights } = await runJob(settings, { folder: copy, resume: true });
+    const { weights } = await runJob(settings, { files: trainingFiles(copy), resume: true });
     expect(readLines(join(copy, "events.jsonl"))).toEqual(uninterrupted.events);
     expect(weights).toEqual(uninterrupted.weights);
   });
@@ -368,7 +375,7 @@ describe("resume", () => {
       recursive: true,
     });
     appendFileSync(join(copy, "events.jsonl"), '{"step": 99999, "lo');
-    await runJob(settings, { folder: copy, resume: true });
+    await runJob(settings, { files: trainingFiles(copy), resume: true });
     expect(existsSync(join(copy, "checkpoints", ".writing-12345"))).toBe(false);
     expect(readLines(join(copy, "events.jsonl"))).toEqual(uninterrupted.events);
   });
@@ -377,7 +384,7 @@ describe("resume", () => {
     const copy = join(folder, "truncated-events");
     cpSync(copies.at(-1)!, copy, { recursive: true });
     writeFileSync(join(copy, "events.jsonl"), "{}\n");
-    const { error } = await runJob(settings, { folder: copy, resume: true });
+    const { error } = await runJob(settings, { files: trainingFiles(copy), resume: true });
     expect(String(error)).toContain("events.jsonl is shorter than its checkpoint recorded");
   });
 
@@ -393,7 +400,7 @@ describe("resume", () => {
         onProgress: () => void (aborts % 2 === 0 && controller.abort()),
       };
       const { error, weights } = await runJob(settings, {
-        folder: out,
+        files: trainingFiles(out),
         resume,
         signal: controller.signal,
         callbacks,

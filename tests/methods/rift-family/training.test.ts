@@ -5,6 +5,7 @@ import { createMethods, type MethodSpec } from "../../../src/methods/index.js";
 import { free, getMemoryStats } from "../../../src/tensor/index.js";
 import { type TrainingJob, type TrainingMethod, train } from "../../../src/train/index.js";
 import { temporaryFolder } from "../../temporary.js";
+import { trainingFiles } from "../../train/training-files.js";
 import { readValues, texts, tinyDataset, tinyJob, tinyModel } from "../tiny.js";
 
 const cache = temporaryFolder();
@@ -187,9 +188,9 @@ describe("rift", () => {
       ["mixout", { p: 0.3 }],
     ];
     const settings = { saveSteps: 2 };
-    const whole = await run(methods, settings, { folder: join(folder, "whole") });
-    await run(methods, settings, { folder: join(folder, "cut"), stopAfter: 3 });
-    const resumed = await run(methods, settings, { folder: join(folder, "cut"), resume: true });
+    const whole = await run(methods, settings, { files: trainingFiles(join(folder, "whole")) });
+    await run(methods, settings, { files: trainingFiles(join(folder, "cut")), stopAfter: 3 });
+    const resumed = await run(methods, settings, { files: trainingFiles(join(folder, "cut")), resume: true });
     expect(resumed.weights).toEqual(whole.weights);
     const events = (name: string) => readFileSync(join(folder, name, "events.jsonl"), "utf8");
     expect(events("cut")).toBe(events("whole"));

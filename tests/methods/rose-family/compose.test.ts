@@ -9,6 +9,7 @@ import { type TrainingMethod, train } from "../../../src/train/index.js";
 import { createStepRunner } from "../../../src/train/step-runner.js";
 import { createTrainingContext } from "../../../src/train/training-context.js";
 import { temporaryFolder } from "../../temporary.js";
+import { trainingFiles } from "../../train/training-files.js";
 import { readValues, tinyJob, tinyModel } from "../tiny.js";
 
 const names = [...methods.keys()];
@@ -61,7 +62,7 @@ async function trainTwoSteps(
   const run = async (changes: object): Promise<object> => {
     const model = tinyModel();
     try {
-      await train(tinyJob(model, create(...chosen), { folder, ...changes }, settings));
+      await train(tinyJob(model, create(...chosen), { files: trainingFiles(folder), ...changes }, settings));
       return readValues(model.weights);
     } finally {
       free(model.weights);
