@@ -26,20 +26,44 @@ import { rose } from "./rose/rose.js";
 import { smart } from "./smart.js";
 
 export type {
+  Architecture,
+  DeviceConfig,
+  EncoderConfig,
+  EncoderInput,
+  HeadName,
+  Model,
+  ModelOutput,
+  PoolingMode,
+  TokenInput,
+} from "../models/index.js";
+export type { Example, Split, Task } from "../tasks/index.js";
+export type { PaddedBatch } from "../text/batch.js";
+export type { Encoding, Tokenization, Tokenizer, WordLevelEncoding } from "../text/encoding.js";
+export type { PartOfSpeech } from "../text/part-of-speech.js";
+export type { Substitutions } from "../text/substitutions.js";
+export type {
   Batch,
   BatchContext,
+  Dataset,
   ForwardPass,
   ForwardPassOptions,
   Gradients,
   HostBatch,
   Losses,
+  MethodStack,
   MethodState,
   MethodTraits,
+  Metrics,
   NamedTensors,
   OptimizerStep,
   ParameterUpdates,
   PassName,
+  SharedPass,
+  StepReport,
+  TokenizedExample,
+  TrainingCallbacks,
   TrainingContext,
+  TrainingJob,
   TrainingMethod,
 } from "../train/index.js";
 export { defineMethod, type Method, type MethodDefinition, type MethodSpec } from "./define-method.js";

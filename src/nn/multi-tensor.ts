@@ -34,7 +34,8 @@ export function unflattenTensors(flat: Tensor, shapes: readonly (readonly number
 // mostly launch overhead, so tensors are flattened into one or spread over parallel streams. On a
 // CPU, one tensor at a time uses less memory and fits the caches.
 
-type TensorLists = readonly (readonly Tensor[])[];
+/** Lists of equal length; tensor i of one list belongs to tensor i of the others. */
+export type TensorLists = readonly (readonly Tensor[])[];
 
 /** Splits lists of equal length into groups that are computed together. */
 function groupForDevice(device: Device, lists: TensorLists): TensorLists[] {

@@ -43,6 +43,7 @@ export class BatchContext {
   readonly #weights = new Map<string, Weights>();
   readonly #castWeights = new Map<Weights, Weights>();
 
+  /** @internal */
   constructor(training: TrainingContext, batch: Batch, batchIndex: number, options: BatchContextOptions = {}) {
     this.training = training;
     this.batch = batch;

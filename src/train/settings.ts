@@ -74,6 +74,7 @@ export const trainSettingsSchema = z.strictObject({
     .describe("steps between writes of the event log; null: 1 on a CPU, 20 on a GPU, so that it rarely waits"),
 });
 
+/** The settings with their defaults. */
 export type TrainSettings = z.output<typeof trainSettingsSchema>;
 
 /** Computes the fraction of the peak learning rate at a step. */

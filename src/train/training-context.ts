@@ -15,14 +15,17 @@ import type { NamedTensors, TrainingMethod } from "./training-method.js";
 /** One training in progress: the job with its random streams, methods, parameters and optimizer. */
 export interface TrainingContext {
   readonly job: TrainingJob;
+  /** The random numbers of the host. Fork it by name. */
   readonly rng: Rng;
+  /** @internal The random streams of the device. Methods use `enterRandomStream`. */
   readonly streams: RandomStreams;
+  /** The methods of the run. */
   readonly stack: MethodStack;
   /** Every trained tensor: the model's weights and the parameters of the methods. */
   readonly parameters: NamedTensors;
   /** Available when all methods are prepared. */
   readonly optimizer: AdamW;
-  /** The weights in the compute dtype, refreshed before each step; null if it is float32. */
+  /** @internal The weights in the compute dtype, refreshed before each step; null for float32. */
   readonly lowPrecisionWeights: LowPrecisionWeights | null;
   readonly stepsPerEpoch: number;
   readonly totalSteps: number;
