@@ -1,2 +1,2 @@
-export { readSweepCell, type SweepCellSource } from "./expand.js";
-export { planSweep, runSweep, type SweepRequest, type SweepResult, sweepRequestSchema } from "./run-sweep.js";
+export { readSweepCell } from "./expand.js";
+export { runSweep, type SweepRequest, type SweepResult } from "./run-sweep.js";

@@ -21,17 +21,30 @@ import { isWorkItemDone, listWorkItems } from "./work-item.js";
 
 /** Runs a table of experiments, on this host or on a Slurm cluster. */
 export const sweepRequestSchema = z.strictObject({
-  file: z.string().describe("the sweep file (YAML)"),
+  file: z.string().describe("the sweep: a YAML file such as experiments/rose-table-1.yaml"),
   profile: z.string().nullable().default(null).describe("a profile of the file, such as small"),
-  set: z.array(z.string()).default([]).describe("assignments to keys of the file: maxTrainSamples=500"),
-  out: z.string().nullable().default(null).describe("folder of the runs and tables; null: runs/NAME[-PROFILE]"),
-  jobs: z.number().int().positive().nullable().default(null).describe("concurrent runs; null: one per GPU, or one"),
-  resume: z.boolean().default(false).describe("continue the sweep in the folder"),
+  set: z
+    .array(z.string())
+    .default([])
+    .describe("set any key of the file: maxTrainSamples=500, evaluation.numExamples=20"),
+  out: z
+    .string()
+    .nullable()
+    .default(null)
+    .describe("folder of the runs and tables; null: runs/NAME, or runs/NAME-PROFILE"),
+  jobs: z
+    .number()
+    .int()
+    .positive()
+    .nullable()
+    .default(null)
+    .describe("concurrent runs; null: one per GPU, or one; on Slurm as many as it allows"),
+  resume: z.boolean().default(false).describe("continue the sweep in the folder; finished work is not repeated"),
   estimate: z.boolean().default(true).describe("measure first how long it will take"),
   allowManyRuns: z.boolean().default(false).describe("start even with more than 1,000 runs"),
-  backend: z.enum(["local", "slurm"]).default("local"),
+  backend: z.enum(["local", "slurm"]).default("local").describe("run on this host (local) or on a cluster (slurm)"),
   slurm: slurmOverridesSchema.prefault({}).describe("overrides the Slurm settings of the file"),
-  detach: z.boolean().default(false).describe("with Slurm: submit the jobs and return"),
+  detach: z.boolean().default(false).describe("Slurm: submit the jobs and return; follow them later with --resume"),
 });
 export type SweepRequest = z.input<typeof sweepRequestSchema>;
 

@@ -35,9 +35,6 @@ export interface WorkerOptions {
   readonly program?: readonly string[];
 }
 
-/** The exit code of a process that saved its work and stopped because it was asked to. */
-export const interruptedExitCode = 130;
-
 /** The program that worker processes run. */
 export const temperProgram: readonly string[] = [process.execPath, join(packageRoot, "dist", "cli", "main.js")];
 

@@ -65,21 +65,22 @@ const analysisSchema = z.strictObject({
 });
 
 const slurmKeys = {
-  partition: z.string().min(1).nullable(),
-  gpus: z.number().int().nonnegative(),
-  cpus: count,
+  partition: z.string().min(1).nullable().describe("Slurm: partition"),
+  gpus: z.number().int().nonnegative().describe("Slurm: GPUs per run"),
+  cpus: count.describe("Slurm: CPU cores per run"),
   time: z
     .string({ error: 'expected a time in Slurm\'s format, in quotes: "4:00:00" or "2-12"' })
     .regex(/^(\d+|\d+:\d\d(:\d\d)?|\d+-\d+(:\d\d){0,2})$/, {
       error: 'expected a time in Slurm\'s format: "90" (minutes), "4:00:00" or "2-12"',
     })
-    .nullable(),
+    .nullable()
+    .describe("Slurm: time limit of a job, such as 4:00:00; longer runs continue in another job"),
   memory: z
     .string({ error: 'expected a size in Slurm\'s format: "16G"' })
     .regex(/^\d+[KMGT]?$/i, { error: 'expected a size in Slurm\'s format: "16G"' })
-    .nullable(),
-  /** Other options of sbatch, unchanged: `--account=nlp`. */
-  options: z.array(z.string().startsWith("--")),
+    .nullable()
+    .describe("Slurm: memory of a job, such as 16G"),
+  options: z.array(z.string().startsWith("--")).describe("Slurm: any other sbatch option (--sbatch=--account=nlp)"),
 };
 
 /** The settings of Slurm jobs that a request overrides. */

@@ -3,7 +3,7 @@ import { userInfo } from "node:os";
 import { didYouMean } from "../did-you-mean.js";
 import { UserError } from "../errors.js";
 import { formatCommandLine, shellQuote } from "../shell.js";
-import { interruptedExitCode, temperProgram } from "./run-work.js";
+import { temperProgram } from "./run-work.js";
 import type { SlurmSettings } from "./schema.js";
 
 interface CommandResult {
@@ -121,6 +121,9 @@ function getLastLine(text: string): string {
   return text.trim().split("\n").at(-1) ?? "";
 }
 
+/** Exit codes of workers that were interrupted (130) or killed by a signal (above). */
+const minInterruptedCode = 130;
+
 /** Seconds before the time limit at which a job is asked to save its work. */
 const warningSeconds = 60;
 
@@ -144,7 +147,7 @@ while kill -0 $worker 2>/dev/null; do
   wait $worker
   code=$?
 done
-if [ "$requeue" = yes ] && [ $code -ge ${interruptedExitCode} ]; then
+if [ "$requeue" = yes ] && [ $code -ge ${minInterruptedCode} ]; then
   scontrol requeue "$SLURM_JOB_ID"
   exit 0
 fi

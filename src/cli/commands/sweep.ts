@@ -1,56 +1,56 @@
 import { join } from "node:path";
-import { type Command, Option } from "@commander-js/extra-typings";
+import type { Command } from "@commander-js/extra-typings";
 import { formatBytes, formatCount, formatDuration } from "../../format.js";
 import { formatCommandLine } from "../../shell.js";
 import { toMarkdown } from "../../sweeps/render-table.js";
-import { getSweepFolder, type PlannedSweep, planSweep, runSweep, type SweepRequest } from "../../sweeps/run-sweep.js";
-import { interruptedExitCode } from "../../sweeps/run-work.js";
+import {
+  getSweepFolder,
+  type PlannedSweep,
+  planSweep,
+  runSweep,
+  type SweepRequest,
+  sweepRequestSchema,
+} from "../../sweeps/run-sweep.js";
+import { slurmOverridesSchema } from "../../sweeps/schema.js";
 import { formatWorkItem, listWorkItems } from "../../sweeps/work-item.js";
-import { ExitCode } from "../command.js";
+import { ExitCode, interruptedExitCode } from "../command.js";
 import { type Io, write } from "../io.js";
-import { appendValue, createIntegerParser, formatHelpExamples, jsonOption, quietOption } from "../options.js";
+import {
+  choiceOption,
+  describeOption,
+  formatHelpExamples,
+  integerOption,
+  jsonOption,
+  listOption,
+  quietOption,
+  textOption,
+} from "../options.js";
 import { formatTable, printJson } from "../output.js";
 import { createProgress, type Progress } from "../progress.js";
 import { onStopSignals } from "../signals.js";
 import { createSweepProgress } from "../sweep-progress.js";
 
 function addSweepOptions(command: Command) {
+  const { shape } = sweepRequestSchema;
+  const slurm = slurmOverridesSchema.shape;
   return command
-    .argument("<file>", "the sweep: a YAML file such as experiments/rose-table-1.yaml")
-    .option("--out <folder>", "folder of the runs and tables (default: runs/NAME, or runs/NAME-PROFILE)")
-    .option("--profile <name>", "a profile of the file, such as small")
-    .addOption(
-      new Option(
-        "--set <key=value>",
-        "set any key of the file: maxTrainSamples=500, evaluation.numExamples=20; repeatable",
-      ).argParser(appendValue),
-    )
-    .addOption(
-      new Option(
-        "--jobs <count>",
-        "concurrent runs (default: one per GPU, or one; on Slurm as many as it allows)",
-      ).argParser(createIntegerParser(1, 1024)),
-    )
+    .argument("<file>", describeOption(shape.file))
+    .addOption(textOption("--out <folder>", shape.out))
+    .addOption(textOption("--profile <name>", shape.profile))
+    .addOption(listOption("--set <key=value>", shape.set))
+    .addOption(integerOption("--jobs <count>", shape.jobs, 1, 1024))
     .option("--dry-run", "print the plan and its cost; write nothing")
-    .option("--resume", "continue the sweep in the folder; finished work is not repeated")
-    .option("--yes", "start even with more than 1,000 runs")
+    .addOption(textOption("--resume", shape.resume))
+    .addOption(textOption("--yes", shape.allowManyRuns))
     .option("--no-estimate", "skip measuring how long it will take")
-    .addOption(
-      new Option("--backend <name>", "run on this host or on a Slurm cluster")
-        .choices(["local", "slurm"] as const)
-        .default("local" as const),
-    )
-    .option("--detach", "Slurm: submit the jobs and return; follow them later with --resume")
-    .option("--partition <name>", "Slurm: partition")
-    .addOption(new Option("--gpus <count>", "Slurm: GPUs per run").argParser(createIntegerParser(0, 64)))
-    .addOption(new Option("--cpus <count>", "Slurm: CPU cores per run").argParser(createIntegerParser(1, 1024)))
-    .option("--time <limit>", "Slurm: time limit of a job, such as 4:00:00; longer runs continue in another job")
-    .option("--memory <size>", "Slurm: memory of a job, such as 16G")
-    .addOption(
-      new Option("--sbatch <option>", "Slurm: any other sbatch option (--sbatch=--account=nlp); repeatable").argParser(
-        appendValue,
-      ),
-    )
+    .addOption(choiceOption("--backend <name>", shape.backend, ["local", "slurm"]))
+    .addOption(textOption("--detach", shape.detach))
+    .addOption(textOption("--partition <name>", slurm.partition))
+    .addOption(integerOption("--gpus <count>", slurm.gpus, 0, 64))
+    .addOption(integerOption("--cpus <count>", slurm.cpus, 1, 1024))
+    .addOption(textOption("--time <limit>", slurm.time))
+    .addOption(textOption("--memory <size>", slurm.memory))
+    .addOption(listOption("--sbatch <option>", slurm.options))
     .addOption(jsonOption("print the plan or the table as JSON"))
     .addOption(quietOption());
 }
@@ -75,18 +75,18 @@ export function define(command: Command, io: Io): void {
 }
 
 function createRequest(file: string, options: SweepCommandOptions): SweepRequest {
-  const { out, profile, jobs, backend, detach, partition, gpus, cpus, time, memory, sbatch } = options;
+  const { out, profile, set, jobs, backend, detach, resume, estimate, yes } = options;
+  const { partition, gpus, cpus, time, memory, sbatch } = options;
   return {
     file,
-    ...{ out, profile, jobs, backend, detach, resume: options.resume, estimate: options.estimate },
-    set: [...(options.set ?? [])],
-    allowManyRuns: options.yes,
-    slurm: { partition, gpus, cpus, time, memory, options: sbatch && [...sbatch] },
+    ...{ out, profile, jobs, backend, detach, set, resume, estimate },
+    allowManyRuns: yes,
+    slurm: { partition, gpus, cpus, time, memory, options: sbatch },
   };
 }
 
 async function sweep(io: Io, request: SweepRequest, options: SweepCommandOptions): Promise<void> {
-  const { json, quiet, jobs = 1, backend } = options;
+  const { json, quiet, jobs = 1, backend = "local" } = options;
   const [stop, kill] = [new AbortController(), new AbortController()];
   let unlisten = (): void => undefined;
   const estimating = createEstimateProgress(io, options);

@@ -2,10 +2,9 @@ import type { Command } from "@commander-js/extra-typings";
 import { UserError } from "../../errors.js";
 import { writeFileAtomic } from "../../files.js";
 import { executeToResult } from "../../sweeps/execute-request.js";
-import { interruptedExitCode, type WorkItemResult } from "../../sweeps/run-work.js";
 import { runQueuedItem } from "../../sweeps/slurm.js";
 import { readWorkRequest } from "../../sweeps/work-request.js";
-import { ExitCode } from "../command.js";
+import { ExitCode, interruptedExitCode } from "../command.js";
 import type { Io } from "../io.js";
 import { createIntegerParser } from "../options.js";
 import { onStopSignals } from "../signals.js";
@@ -49,7 +48,7 @@ function getStack(cause: unknown): string {
 async function runJob(io: Io, list: string, index: number): Promise<void> {
   const stop = new AbortController();
   const unlisten = onStopSignals(() => stop.abort());
-  const result: WorkItemResult = await runQueuedItem(list, index, stop.signal).finally(unlisten);
+  const result = await runQueuedItem(list, index, stop.signal).finally(unlisten);
   if (result.state === "failed")
     io.stderr.write(`temper: ${result.error}\nTo try again: ${result.command}\nLog: ${result.log}\n`);
   if (result.state === "interrupted") throw new ExitCode(interruptedExitCode);
