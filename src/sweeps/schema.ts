@@ -64,7 +64,8 @@ const analysisSchema = z.strictObject({
   options: configObjectSchema.default({}),
 });
 
-const slurmKeys = {
+/** The settings of Slurm jobs. */
+export const slurmKeys = {
   partition: z.string().min(1).nullable().describe("Slurm: partition"),
   gpus: z.number().int().nonnegative().describe("Slurm: GPUs per run"),
   cpus: count.describe("Slurm: CPU cores per run"),

@@ -11,7 +11,7 @@ import {
   type SweepRequest,
   sweepRequestSchema,
 } from "../../sweeps/run-sweep.js";
-import { slurmOverridesSchema } from "../../sweeps/schema.js";
+import { slurmKeys as slurm } from "../../sweeps/schema.js";
 import { formatWorkItem, listWorkItems } from "../../sweeps/work-item.js";
 import { ExitCode, interruptedExitCode } from "../command.js";
 import { type Io, write } from "../io.js";
@@ -32,7 +32,6 @@ import { createSweepProgress } from "../sweep-progress.js";
 
 function addSweepOptions(command: Command) {
   const { shape } = sweepRequestSchema;
-  const slurm = slurmOverridesSchema.shape;
   return command
     .argument("<file>", describeOption(shape.file))
     .addOption(textOption("--out <folder>", shape.out))
