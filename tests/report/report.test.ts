@@ -97,8 +97,7 @@ test("warnings and the request of the attack report are shown", async () => {
   });
   const { folder: attacks, summary } = await (await Run.open(run)).attacks();
   await writeAttackReport(attacks, {
-    format: 2,
-    ...summary!,
+    ...{ format: 2, task: "spam", split: "test", ...summary! },
     sanity: [{ name: "dropout", message: "dropout <may> be on" }],
     request: { model: "run", attacks: [{ name: "pwws", options: {} }], numExamples: 1, resume: true },
   });
@@ -211,7 +210,7 @@ test("temper table names runs that are not finished, and is rejected if no run i
   expect(await invoke(["table", open])).toMatchObject({
     code: 2,
     stdout: "",
-    stderr: expect.stringContaining("expected a finished run"),
+    stderr: expect.stringContaining("no run has finished"),
   });
 });
 
