@@ -133,27 +133,30 @@ export interface CommandCallbacks {
   onDownload: NonNullable<Callbacks["onDownload"]>;
   /** Starts the bar of a stage of which some work is already done. */
   start(stage: string, done: number, total: number, unit: string): void;
-  /** Updates the bar of a stage. The default unit is "examples". */
+  /** Updates the bar of a stage. */
   update(stage: string, done: number, total: number, details?: ProgressDetails): void;
   printLine(text: string): void;
   /** Ends the bar. Call it when the function has returned or thrown. */
   end(): void;
 }
 
-/** Creates the callbacks of a command. One bar is shown at a time; a finished stage ends its bar. */
-export function createCallbacks(io: Io, quiet: boolean | undefined): CommandCallbacks {
+/** Creates the callbacks of a command. One bar is shown at a time. `unit` is what the stages count. */
+export function createCallbacks(io: Io, quiet: boolean | undefined, unit = "examples"): CommandCallbacks {
   let current: { stage: string; progress: Progress } | null = null;
   const end = (): void => {
     current?.progress.end();
     current = null;
   };
-  const start = (stage: string, done: number, total: number | undefined, unit: string): Progress => {
+  const start = (stage: string, done: number, total: number | undefined, counted: string): Progress => {
     end();
-    current = { stage, progress: createProgress({ label: stage, total, unit, start: done, quiet, stream: io.stderr }) };
+    current = {
+      stage,
+      progress: createProgress({ label: stage, total, unit: counted, start: done, quiet, stream: io.stderr }),
+    };
     return current.progress;
   };
   const update = (stage: string, done: number, total: number, details?: ProgressDetails): void => {
-    const progress = current?.stage === stage ? current.progress : start(stage, 0, total, "examples");
+    const progress = current?.stage === stage ? current.progress : start(stage, 0, total, unit);
     progress.update(done, details);
     // The next pass of the same stage is timed separately.
     if (done === total) end();
@@ -163,7 +166,7 @@ export function createCallbacks(io: Io, quiet: boolean | undefined): CommandCall
     else if (!quiet) io.stderr.write(`${text}\n`);
   };
   return {
-    start: (stage, done, total, unit) => void start(stage, done, total, unit),
+    start: (stage, done, total, counted) => void start(stage, done, total, counted),
     update,
     printLine,
     end,

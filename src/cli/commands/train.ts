@@ -33,7 +33,7 @@ import { createTrainProgress } from "../train-progress.js";
 import { formatEvaluation } from "./evaluate.js";
 
 /** The most common settings have their own flags; `--set` reaches all of them. */
-function addTrainOptions(command: Command) {
+export function addTrainOptions(command: Command) {
   const { shape } = runConfigSchema;
   const { epochs, batchSize, learningRate, saveTotalLimit } = trainSettingsSchema.shape;
   const withData = addDataOptions(
@@ -88,12 +88,13 @@ export function define(command: Command, io: Io): void {
       ),
     )
     .action(async (options) => {
-      const config = await readConfig(options);
+      const config = await readTrainConfig(options);
       await (options.dryRun ? estimate(io, config, options) : train(io, config, options));
     });
 }
 
-async function readConfig(options: TrainCommandOptions): Promise<RunConfig> {
+/** Reads the settings of a run from flags, and from a file, a sweep or a run to resume. */
+export async function readTrainConfig(options: TrainCommandOptions): Promise<RunConfig> {
   const { config, set, sweep, row, column, profile, out, resume, tensorboard, dryRun, json, quiet, ...flags } = options;
   const { method, epochs, batchSize, learningRate, saveTotalLimit, cudaGraphs, ...settings } = flags;
   return readRunConfig({
