@@ -13,11 +13,11 @@ import {
   createEagerClassifier,
   loadModel,
   type Model,
+  predictProbabilities,
   tokenizeFor,
 } from "../../src/models/index.js";
 import { free, getMemoryStats, Rng } from "../../src/tensor/index.js";
 import { loadSubstitutions, type Substitutions } from "../../src/text/substitutions.js";
-import { predictProbabilities } from "../../src/train/index.js";
 import { temporaryFolder } from "../temporary.js";
 import { collect } from "./scripted.js";
 import { reviewExamples, tinyVictim } from "./tiny-victim.js";

@@ -2,11 +2,18 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createEagerClassifier } from "../../src/models/classifier.js";
 import { packForInference } from "../../src/models/fused-weights.js";
-import { type Architecture, cpuFloat32, forward, loadModel, type Model, toModelInput } from "../../src/models/index.js";
+import {
+  type Architecture,
+  cpuFloat32,
+  forward,
+  loadModel,
+  type Model,
+  predictProbabilities,
+  toModelInput,
+} from "../../src/models/index.js";
 import { canPack, evalMode } from "../../src/nn/index.js";
 import { free, getMemoryStats, noGrad, scope } from "../../src/tensor/index.js";
 import { padBatch } from "../../src/text/batch.js";
-import { predictProbabilities } from "../../src/train/index.js";
 import { temporaryFolder } from "../temporary.js";
 import { writeTinyBert } from "../tiny-run.js";
 

@@ -1,6 +1,6 @@
 import { Command } from "@commander-js/extra-typings";
 import { expect, test } from "vitest";
-import { addTrainOptions, readTrainConfig } from "../../src/cli/train-options.js";
+import { addTrainOptions, readTrainConfig } from "../../src/cli/commands/train.js";
 import { formatAttackCommand, formatAttackCommands, formatTrainCommand } from "../../src/report/commands.js";
 import { attackRequestSchema } from "../../src/runs/attack.js";
 import type { RunConfigInput } from "../../src/runs/config.js";

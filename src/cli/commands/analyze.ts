@@ -3,16 +3,12 @@ import { z } from "zod";
 import { type AnalysisDefinition, type AnalysisRequest, analyses, analyze } from "../../analysis/index.js";
 import { formatCommandLine } from "../../shell.js";
 import { Interrupted } from "../../train/index.js";
-import { ExitCode } from "../command.js";
-import { createDownloadProgress } from "../download-progress.js";
+import { ExitCode, interruptedExitCode } from "../command.js";
 import { type Io, write } from "../io.js";
 import { appendValue, formatHelpExamples, jsonOption, parseNumber, quietOption } from "../options.js";
 import { printJson } from "../output.js";
-import { createProgress, type Progress } from "../progress.js";
+import { createCallbacks } from "../progress.js";
 import { onStopSignals } from "../signals.js";
-
-/** What a shell expects of a program that Ctrl-C ended. */
-const interruptedExitCode = 130;
 
 /** What follows the options in the help of an analysis. */
 const help: Readonly<Record<string, { readonly note?: string; readonly examples: readonly string[] }>> = {
@@ -90,41 +86,29 @@ interface RunOptions extends Pick<AnalysisDefinition, "keeps" | "unit"> {
 
 async function run(io: Io, { keeps, unit, quiet, json }: RunOptions, request: AnalysisRequest): Promise<void> {
   const stop = new AbortController();
-  const downloads = createDownloadProgress(io, quiet || undefined);
-  let shown: { stage: string; progress: Progress } | undefined;
+  const callbacks = createCallbacks(io, quiet, unit);
   // An analysis that keeps nothing ends at once, like any other program.
   const unlisten =
     keeps === undefined
       ? undefined
       : onStopSignals(() => (stop.signal.aborted ? process.exit(interruptedExitCode) : stop.abort()));
   try {
-    const { name, summary, data, files } = await analyze(request, {
-      signal: stop.signal,
-      onDownload: downloads.onProgress,
-      onWarning: (message) => void (quiet || io.stderr.write(`warning: ${message}\n`)),
-      onProgress({ stage, done, total }) {
-        if (shown?.stage !== stage) {
-          shown?.progress.end();
-          shown = { stage, progress: createProgress({ label: stage, total, unit, quiet, stream: io.stderr }) };
-        }
-        shown.progress.update(done);
-      },
-    });
-    shown?.progress.end();
+    const { name, summary, data, files } = await analyze(request, { ...callbacks, signal: stop.signal });
+    callbacks.end();
     if (json) return await printJson(io, { analysis: name, summary, ...(data as object), files });
     await write(
       io.stdout,
       `${summary}\n${[files.svg, files.png, files.json].filter((path) => path !== null).join("  ")}\n`,
     );
   } catch (error) {
-    shown?.progress.end();
+    callbacks.end();
     if (!(error instanceof Interrupted)) throw error;
     const again = formatCommandLine(["temper", ...process.argv.slice(2)]);
     io.stderr.write(`\n${error.message} ${keeps}\nResume with: ${again}\n`);
     throw new ExitCode(interruptedExitCode);
   } finally {
     unlisten?.();
-    downloads.end();
+    callbacks.end();
   }
 }
 
