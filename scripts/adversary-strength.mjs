@@ -1,16 +1,15 @@
 #!/usr/bin/env node
-// How strong the convex-hull adversary is against a trained model: on which share of texts ten steps of search move the prediction
-// further than the best of ten random mixtures.
-//   node scripts/adversary.mjs --model runs/sst2/model --task sst-2 --data DIR --substitutions FILE.json [--max-train-samples 200] [--steps 10]
+// How strong the convex-hull adversary is against a trained model: the fraction of texts on which ten search steps change the
+// prediction more than the best of ten random mixtures.
+//   node scripts/adversary-strength.mjs --model runs/sst2/model --task sst2 --substitutions FILE.json [--data DIR]
+//     [--num-examples 200] [--inner-steps 10] [--seed 0]
 import { parseArgs } from "node:util";
-import { adversaryStrength, shareBeaten } from "../dist/analysis/adversary.js";
-import { hullSchema } from "../dist/attacks/ascc-search.js";
-import { openWords } from "../dist/attacks/open-words.js";
+import { computeWinRate, measureAdversaryStrength } from "../dist/analysis/adversary.js";
+import { hullSchema, listModifiableWords } from "../dist/attacks/convex-hull.js";
 import { loadModel } from "../dist/models/index.js";
-import { openTask } from "../dist/tasks/index.js";
-import { limitExamples } from "../dist/tasks/sample.js";
+import { loadTask, sampleExamples } from "../dist/tasks/index.js";
 import { chooseDevice, Rng } from "../dist/tensor/index.js";
-import { slotsOf } from "../dist/text/replacements.js";
+import { buildAttackSpace } from "../dist/text/replacements.js";
 import { loadSubstitutions } from "../dist/text/substitutions.js";
 
 const { values: options } = parseArgs({
@@ -19,51 +18,48 @@ const { values: options } = parseArgs({
     task: { type: "string" },
     data: { type: "string" },
     substitutions: { type: "string" },
-    limit: { type: "string", default: "200" },
-    steps: { type: "string", default: "10" },
+    "num-examples": { type: "string", default: "200" },
+    "inner-steps": { type: "string", default: "10" },
     seed: { type: "string", default: "0" },
   },
 });
 
 const device = chooseDevice();
-const task = await openTask({ task: options.task, data: options.data });
+const task = await loadTask({ task: options.task, data: options.data });
 const model = await loadModel(options.model, { labels: task.labels, task: task.name, device });
 const substitutions = await loadSubstitutions(options.substitutions);
-const examples = limitExamples(
-  await task.load("test"),
-  Number(options.limit),
-  Number(options.seed),
-  task.labels.length,
-);
-const rng = new Rng(Number(options.seed));
+const [numExamples, seed] = [Number(options["num-examples"]), Number(options.seed)];
+const examples = sampleExamples(await task.load("test"), numExamples, seed, task.labels.length);
+const rng = new Rng(seed);
 const texts = examples
-  .map(({ id, texts }) => {
-    const encoded = model.tokenizer.encodeWords(texts, model.maxLength);
-    const { choices } = slotsOf(encoded.words, encoded.fields, task.openFields, substitutions);
+  .map(({ id, texts: fields }) => {
+    const encoding = model.tokenizer.encodeWords(fields, model.maxLength);
+    const { replacements } = buildAttackSpace(encoding.words, encoding.fields, task.modifiableFields, substitutions);
+    const wordToId = (word) => model.tokenizer.wordToId(word);
     return {
-      encoded,
-      open: openWords(choices, encoded.positions, (word) => model.tokenizer.wordToken(word)),
+      encoding,
+      modifiableWords: listModifiableWords(replacements, encoding.positions, wordToId),
       rng: rng.fork(id),
     };
   })
-  .filter(({ open }) => open.tokens.length > 0)
-  .sort((a, b) => a.encoded.ids.length - b.encoded.ids.length);
+  .filter(({ modifiableWords }) => modifiableWords.candidateIds.length > 0)
+  .sort((a, b) => a.encoding.ids.length - b.encoding.ids.length);
 
-const search = hullSchema.parse({ steps: Number(options.steps) });
+const search = hullSchema.parse({ innerSteps: Number(options["inner-steps"]) });
 const strengths = [];
-for (let start = 0; start < texts.length; start += 32)
-  strengths.push(
-    ...adversaryStrength({ model, weights: model.weights, device }, texts.slice(start, start + 32), search),
-  );
-const moved = strengths.filter(({ searched, random }) => Math.max(searched, random) > 0.05);
+for (let start = 0; start < texts.length; start += 32) {
+  const batch = texts.slice(start, start + 32);
+  strengths.push(...measureAdversaryStrength({ model, weights: model.weights, device }, batch, search));
+}
+// If neither changes the prediction, only the entropy term decides.
+const changed = strengths.filter(({ searched, random }) => Math.max(searched, random) > 0.05);
 const mean = (pick) => strengths.reduce((sum, each) => sum + pick(each), 0) / strengths.length;
 console.log(
   JSON.stringify({
     texts: strengths.length,
-    beaten: shareBeaten(strengths),
-    // Where neither moves the prediction, the entropy term alone decides.
-    moved: moved.length,
-    beatenWhereMoved: shareBeaten(moved),
+    winRate: computeWinRate(strengths),
+    changed: changed.length,
+    winRateIfChanged: computeWinRate(changed),
     searched: mean((each) => each.searched),
     bestOfTen: mean((each) => each.random),
   }),
