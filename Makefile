@@ -47,6 +47,10 @@ docs: packages ## build the API reference into build/docs
 bench: setup ## measure the engine, and compare it with PyTorch if a Python has it
 	@node scripts/bench/engine.mjs
 
+# These benchmarks need published datasets. Set TEMPER_DATA and PEERS if they are in other folders.
+bench-train bench-attacks: export TEMPER_DATA := $(or $(TEMPER_DATA),../shared/data)
+bench-attacks: export PEERS := $(or $(PEERS),../shared/peers)
+
 bench-train: setup ## compare fine-tuning MiniLM on SST-2 with a plain transformers loop: speed and accuracy (ten minutes on two cores)
 	@node scripts/bench/train.mjs
 
