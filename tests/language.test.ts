@@ -67,7 +67,7 @@ test("spelling is American", () => {
       "analys(e|ed|er|ing)\\b",
       "(summar|normal|token|serial|initial|minim|maxim|regular|random|categor|organ|recogn|visual|parallel)is(e|ed|es|er|ing|ation)\\b",
       "optimis(e|ed|es|er|ers|ing|ation)\\b",
-      "colour|\\bcentre|neighbour|licence|\\blearnt\\b|\\bspelt\\b|labelled|labelling|modelled|modelling",
+      "colour|\\bcentre|neighbour|licence|\\blearnt\\b|\\bspelt\\b|labelled(?!by)|labelling|modelled|modelling",
       "behaviour|favour|honour|artefact|judgement|cancelled|cancelling|\\bgrey\\b",
       "\\bdata sets?\\b|\\bset-up\\b|\\be-mails?\\b|\\bmails?\\b",
     ].join("|"),
@@ -79,7 +79,7 @@ test("spelling is American", () => {
 
 test('conditions say "if" or "when", not "where"', () => {
   const condition =
-    /\b(null|true|false|none|nothing|undefined|error|only|but|and|or|empty|zero|even|except|also) where\b|\bWhere (there|no|neither|nothing|none|this)\b/;
+    /\b(null|true|false|none|nothing|undefined|error|only|but|and|or|empty|zero|even|also) where\b(?! to\b)|\bWhere (there|no|neither|nothing|none|this)\b/;
   expectNone(findLines(everything, (line) => condition.test(line)));
 });
 
