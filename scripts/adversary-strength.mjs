@@ -5,7 +5,7 @@
 //     [--num-examples 200] [--inner-steps 10] [--seed 0]
 import { parseArgs } from "node:util";
 import { computeWinRate, measureAdversaryStrength } from "../dist/analysis/adversary.js";
-import { hullSchema, listModifiableWords } from "../dist/attacks/convex-hull.js";
+import { findModifiableWords, hullSchema } from "../dist/attacks/convex-hull.js";
 import { loadModel } from "../dist/models/index.js";
 import { loadTask, sampleExamples } from "../dist/tasks/index.js";
 import { chooseDevice, Rng } from "../dist/tensor/index.js";
@@ -38,7 +38,7 @@ const texts = examples
     const wordToId = (word) => model.tokenizer.wordToId(word);
     return {
       encoding,
-      modifiableWords: listModifiableWords(replacements, encoding.positions, wordToId),
+      modifiableWords: findModifiableWords(replacements, encoding.positions, wordToId),
       rng: rng.fork(id),
     };
   })

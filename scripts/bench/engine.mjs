@@ -45,7 +45,7 @@ if (transformers) {
 
 const printRow = (cells) =>
   console.log(cells.map((cell, i) => (i === 0 ? cell.padEnd(24) : cell.padStart(14))).join(""));
-printRow(["milliseconds", "Temper", "transformers", "ratio", "all positions*", "ratio"]);
+printRow(["milliseconds", "Temper", "transformers", "ratio", "all tokens*", "ratio"]);
 for (const { kind, name, batchSize, length, time } of workloads) {
   const temper = [];
   const allPositions = [];
@@ -65,7 +65,7 @@ for (const { kind, name, batchSize, length, time } of workloads) {
   printRow([`${name} ${batchSize} x ${length}`, times[0], times[1], ratio(temper), times[2], ratio(allPositions)]);
 }
 console.log(
-  "* Temper with the last layer at every position, as transformers computes it; a classifier needs only the first",
+  "* Temper with the last layer at every token, as transformers computes it; a classifier needs only the first",
 );
 
 if ((options.only ?? "tiny") === "tiny") {

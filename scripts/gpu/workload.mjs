@@ -1,5 +1,5 @@
 // Models of a given size with random weights, and batches of random tokens. The cost of a step does not depend on the values.
-import { getParameterShapes, parseConfig } from "../../dist/models/index.js";
+import { getParameterShapes, parseModelConfig } from "../../dist/models/index.js";
 import { keep, noGrad, Rng, randn, scope, seedGenerator, zeros } from "../../dist/tensor/index.js";
 import { toHostBatch } from "../../dist/train/batch-transfer.js";
 import { trainSettingsSchema } from "../../dist/train/index.js";
@@ -23,7 +23,7 @@ const vocabSize = 30522;
 /** `initDevice` is the device that samples the weights, because a CPU and a GPU sample different ones. */
 export function createRandomModel(size, device, { tokenization = "subword", head = "hf", initDevice = device } = {}) {
   const { layers, hidden, heads } = sizes[size];
-  const config = parseConfig(
+  const config = parseModelConfig(
     {
       model_type: "bert",
       vocab_size: vocabSize,
