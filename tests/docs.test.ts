@@ -112,7 +112,8 @@ function readSnippets(document: string): Map<string, string> {
 /** Type-checks files that exist only in memory, as if they were in the repository. */
 function compileInMemory(snippets: ReadonlyMap<string, string>): string[] {
   const { config } = ts.readConfigFile("tsconfig.json", ts.sys.readFile);
-  const { options } = ts.parseJsonConfigFileContent(config, ts.sys, ".");
+  const { options: strict } = ts.parseJsonConfigFileContent(config, ts.sys, ".");
+  const options = { ...strict, noUnusedLocals: false };
   const host = ts.createCompilerHost(options);
   const overlay: ts.CompilerHost = {
     ...host,
@@ -132,10 +133,17 @@ function compileInMemory(snippets: ReadonlyMap<string, string>): string[] {
   });
 }
 
+test("examples/quick-start.ts contains the program of the README", () => {
+  const [text] = readSnippets("README.md").values();
+  const program = text!.slice(text!.indexOf("const run"));
+  expect(program).toContain("await compare(run");
+  expect(readFileSync("examples/quick-start.ts", "utf8")).toContain(program);
+});
+
 test("the TypeScript snippets of the README and CONTRIBUTING.md compile", () => {
   const snippets = new Map([...readSnippets("README.md"), ...readSnippets("CONTRIBUTING.md")]);
   expect(snippets.size).toBe(4);
-  // The program of the README uses examples that a reader would define.
+  // Readers define `examples` themselves; examples/quick-start.ts shows how.
   const program = resolve("examples/snippet-0.ts");
   snippets.set(program, `declare const examples: { text: string; label: string }[];\n${snippets.get(program)}`);
   expect(compileInMemory(snippets)).toEqual([]);
