@@ -53,7 +53,7 @@ async function prepareTemper(examples, seed) {
   const { model } = prepared.job;
   // Every seed trains on the same sample, as the other side does.
   const train = toDataset(model, examples.train);
-  const job = { ...prepared.job, train, validation: null, folder: null, resume: false };
+  const job = { ...prepared.job, train, validation: null, files: null, resume: false };
   const training = await createTrainingContext(job);
   const runner = createStepRunner(training);
   const steps = training.getEpochBatches(0);

@@ -127,7 +127,7 @@ export async function createSteps(
     seed: 1,
     deviceConfig,
     cudaGraphs,
-    folder: null,
+    files: null,
     resume: false,
     loadSubstitutions: async () => substitutions,
     callbacks: { onWarning },
