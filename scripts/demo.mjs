@@ -1,39 +1,35 @@
-// Two spam filters, one trained plainly and one to be hard to fool, and the same attack on both. All of it is done by the command line,
-// whose commands are shown, so that they can be typed as well. What is done already is not done again, unless --fresh is given.
+// Two spam filters, one trained in the standard way and one with ASCC, and the same attack on both. The demo only uses the command
+// line and prints its commands. Finished steps are not repeated unless --fresh is given.
 import { spawnSync } from "node:child_process";
 import { rmSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import { parseArgs } from "node:util";
 import picocolors from "picocolors";
-import { joinWords, readJournal } from "temper-nlp";
+import { readJournal } from "temper-nlp/attacks";
 
-/** @typedef {import("temper-nlp").AttackResult} AttackResult */
+/** @typedef {import("temper-nlp/attacks").AttackResult} AttackResult */
+/** @typedef {{ text: string, length: number }} Line text with color codes, and its length without them */
 
-const { values: given } = parseArgs({
+const { values: options } = parseArgs({
   options: {
     fresh: { type: "boolean", default: false },
     seed: { type: "string", default: "0" },
     out: { type: "string", default: join("runs", "demo") },
-    mails: { type: "string", default: "200" },
+    "num-examples": { type: "string", default: "200" },
     set: { type: "string", multiple: true, default: [] },
   },
 });
-const { out, seed, mails } = given;
-// By the terminal alone: left to itself the package colours a CI's log file too.
+const { out, seed, "num-examples": numExamples } = options;
+// Colors only for a terminal: by default, the package also colors the log of a CI job.
 const pc = picocolors.createColors(process.stdout.isTTY === true && !process.env.NO_COLOR);
 const main = resolve(import.meta.dirname, "../dist/cli/main.js");
 const labels = ["ham", "spam"];
 const standard = join(out, "standard");
 const robust = join(out, "ascc");
 const report = join(out, "report.html");
-const settings = [
-  "--config",
-  "scripts/demo.yaml",
-  "--seed",
-  seed,
-  ...given.set.flatMap((assignment) => ["--set", assignment]),
-];
+const assignments = options.set.flatMap((assignment) => ["--set", assignment]);
+const settings = ["--config", "scripts/demo.yaml", "--seed", seed, ...assignments];
 
 /**
  * @param {readonly string[]} args
@@ -43,61 +39,60 @@ function temper(args, stdout = "ignore") {
   console.log(pc.dim(`$ temper ${args.join(" ")}`));
   const { status } = spawnSync(process.execPath, [main, ...args], { stdio: ["ignore", stdout, "inherit"] });
   if (status !== 0) {
-    console.error("\nThe demo stopped here. `make demo` goes on from it; `make demo FRESH=1` begins anew.");
+    console.error("\nThe demo stopped here. Run `make demo` to continue, or `make demo FRESH=1` to start over.");
     process.exit(status ?? 1);
   }
 }
 
 let step = 0;
 /** @param {string} sentence */
-function say(sentence) {
+function announce(sentence) {
   console.log(`\n${pc.bold(pc.cyan(`${++step}/6`))} ${pc.bold(sentence)}`);
 }
 
 /** @param {string} folder */
-async function resultsOf(folder) {
+async function readResults(folder) {
   /** @type {Map<string, AttackResult>} */
   const results = new Map();
   for await (const { result } of readJournal(join(folder, "attacks/pwws.jsonl"))) results.set(result.id, result);
   return results;
 }
 
-/** The mail that fools the plain filter with fewest changes, and not the robust one; spam before ham. */
-async function tellingMail() {
-  const [plain, hard] = [await resultsOf(standard), await resultsOf(robust)];
-  const telling = [...plain.values()].flatMap((first) => {
-    const second = hard.get(first.id);
+/** Finds the email that fools only the standard filter, with the fewest changes; spam before ham. */
+async function findTellingEmail() {
+  const [standardResults, robustResults] = [await readResults(standard), await readResults(robust)];
+  const telling = [...standardResults.values()].flatMap((first) => {
+    const second = robustResults.get(first.id);
     return first.outcome === "success" && second?.outcome === "failed" ? [{ first, second }] : [];
   });
   return telling.sort(({ first: a }, { first: b }) => b.label - a.label || a.edits.length - b.edits.length)[0];
 }
 
 const width = Math.min(process.stdout.columns || 100, 120);
-const column = Math.floor((width - 3) / 2);
+const columnWidth = Math.floor((width - 3) / 2);
 
 /**
- * A text in lines, the words at some places marked. Punctuation clings to its word, as in print.
+ * Breaks a text into lines and marks the words at some positions. Punctuation stays with its word.
  * @param {readonly string[]} words
  * @param {ReadonlySet<number>} marked
- * @param {number} room
+ * @param {number} maxLength
  */
-function wrap(words, marked, room) {
-  /** @type {{ text: string, length: number }[]} */
+function wrap(words, marked, maxLength) {
+  /** @type {Line[]} */
   const chunks = [];
   words.forEach((word, i) => {
     const shown = marked.has(i) ? pc.bold(pc.underline(word)) : word;
-    const before = words[i - 1] ?? "";
     const last = chunks.at(-1);
-    if (last && joinWords([before, word]) === before + word) {
+    if (last && (/^[,.;:!?)\]}%]/.test(word) || /[([{$]$/.test(words[i - 1] ?? ""))) {
       last.text += shown;
       last.length += word.length;
     } else chunks.push({ text: shown, length: word.length });
   });
-  /** @type {{ text: string, length: number }[]} */
+  /** @type {Line[]} */
   const lines = [];
   for (const chunk of chunks) {
     const line = lines.at(-1);
-    if (line && line.length + 1 + chunk.length <= room) {
+    if (line && line.length + 1 + chunk.length <= maxLength) {
       line.text += ` ${chunk.text}`;
       line.length += 1 + chunk.length;
     } else lines.push({ ...chunk });
@@ -105,67 +100,67 @@ function wrap(words, marked, room) {
   return lines;
 }
 
-/** @param {AttackResult} result */
-function verdictOf({ label, before, after, outcome }) {
-  const share = (/** @type {readonly number[]} */ row) => `${(100 * (row[label] ?? 0)).toFixed(0)} %`;
-  const text = `${labels[label]} ${share(before)} -> ${share(after)}: ${outcome === "success" ? "fooled" : "held"}`;
-  return { text: outcome === "success" ? pc.red(text) : pc.green(text), length: text.length };
+/**
+ * @param {AttackResult} result
+ * @returns {Line}
+ */
+function formatVerdict({ label, before, after, outcome }) {
+  const format = (/** @type {readonly number[]} */ row) => `${(100 * (row[label] ?? 0)).toFixed(0)}%`;
+  const fooled = outcome === "success";
+  const text = `${labels[label]} ${format(before)} -> ${format(after)}: ${fooled ? "fooled" : "robust"}`;
+  return { text: fooled ? pc.red(text) : pc.green(text), length: text.length };
 }
 
 /** @param {readonly [string, AttackResult][]} versions */
-function sideBySide(versions) {
+function printSideBySide(versions) {
   const blocks = versions.map(([name, result]) => {
     const changed = new Set(result.edits.map(({ position }) => position));
-    return [{ text: pc.bold(name), length: name.length }, verdictOf(result), ...wrap(result.final, changed, column)];
+    const title = { text: pc.bold(name), length: name.length };
+    return [title, formatVerdict(result), ...wrap(result.final, changed, columnWidth)];
   });
   const height = Math.max(...blocks.map((block) => block.length));
   for (let i = 0; i < height; i++) {
     const cells = blocks.map((block) => block[i] ?? { text: "", length: 0 });
-    console.log(
-      cells
-        .map(({ text, length }) => text + " ".repeat(column - length))
-        .join(" | ")
-        .trimEnd(),
-    );
+    const padded = cells.map(({ text, length }) => text + " ".repeat(columnWidth - length));
+    console.log(padded.join(" | ").trimEnd());
   }
 }
 
-const began = performance.now();
+const start = performance.now();
 process.chdir(resolve(import.meta.dirname, ".."));
-if (given.fresh) rmSync(out, { recursive: true, force: true });
+if (options.fresh) rmSync(out, { recursive: true, force: true });
 
-say("Teach a small BERT to tell spam from ham in the usual way: 720 real mails, read twice.");
+announce("Fine-tune a small BERT as a spam filter with standard fine-tuning: 720 real emails, 2 epochs.");
 temper(["train", ...settings, "--out", standard, "--resume"]);
 
-say("Teach another on the same mails that at every step meets the synonyms that mislead it most (ASCC).");
+announce("Fine-tune another one on the same emails with ASCC, against the worst-case synonyms at every step.");
 temper(["train", ...settings, "--method", "ascc:beta=4,innerSteps=3", "--out", robust, "--resume"]);
 
-const attack = ["--attack", "pwws", "--num-examples", mails, "--seed", seed, "--resume"];
-say(`Rewrite ${mails} unseen mails with synonyms from WordNet until the plain filter misreads them (PWWS).`);
+const attack = ["--attack", "pwws", "--num-examples", numExamples, "--seed", seed, "--resume"];
+announce(`Attack the standard filter: replace words of ${numExamples} test emails with WordNet synonyms (PWWS).`);
 temper(["attack", standard, ...attack]);
 
-say("Try the same on the robust filter.");
+announce("Attack the robust filter in the same way.");
 temper(["attack", robust, ...attack]);
 
-say("A mail that fools one and not the other:");
-const mail = await tellingMail();
-if (mail) {
-  const { first: plain, second: hard } = mail;
-  const changed = new Set([...plain.edits, ...hard.edits].map(({ position }) => position));
-  console.log(pc.dim(`${plain.id}, original:`));
-  for (const { text } of wrap(plain.words, changed, width)) console.log(text);
+announce("An email that fools only the standard filter:");
+const email = await findTellingEmail();
+if (email) {
+  const { first, second } = email;
+  const changed = new Set([...first.edits, ...second.edits].map(({ position }) => position));
+  console.log(pc.dim(`${first.id}, original:`));
+  for (const { text } of wrap(first.words, changed, width)) console.log(text);
   console.log();
-  sideBySide([
-    ["standard", plain],
-    ["ascc", hard],
+  printSideBySide([
+    ["standard", first],
+    ["ascc", second],
   ]);
-} else console.log("There is none among these mails.");
+} else console.log("There is none in this sample.");
 
-say("What it comes to, and a report with every attacked mail:");
+announce("The comparison, and a report with every attacked email:");
 temper(["compare", robust, standard], "inherit");
 temper(["report", standard, robust, "--out", report]);
-const seconds = Math.round((performance.now() - began) / 1000);
-console.log(
-  `\nDone in ${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, "0")}. The report is ${pc.bold(report)}`,
-);
+const seconds = Math.round((performance.now() - start) / 1000);
+const duration = `${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, "0")}`;
+console.log(`\nDone in ${duration}. The report is ${pc.bold(report)}`);
 console.log(pc.dim(pathToFileURL(report).href));

@@ -1,6 +1,6 @@
-"""Trains the small byte-level BPE tokenizer of the tests (tests/fixtures/roberta-tiny) on a text of our own.
+"""Trains the small byte-level BPE tokenizer of the tests (tests/fixtures/roberta-tiny) on the text below.
 
-Run by hand: python scripts/make-byte-bpe.py
+Run manually: python scripts/make-byte-bpe.py
 """
 
 import itertools
@@ -43,7 +43,7 @@ def main():
         show_progress=False,
     )
     tokenizer.train_from_iterator(sentences(), trainer)
-    # RoBERTa's mask is the last token and takes the space before it.
+    # RoBERTa's mask is the last token and includes the space before it.
     tokenizer.add_special_tokens([AddedToken("<mask>", lstrip=True, normalized=False)])
     tokenizer.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0), trim_offsets=True, add_prefix_space=False)
     tokenizer.save(str(folder / "tokenizer.json"), pretty=False)

@@ -31,5 +31,5 @@ train = [f"sentence number {i} is {'good' if i % 2 else 'bad'}" for i in range(4
 write("train.parquet", train, [i % 2 for i in range(40)], described, "zstd")
 write("validation.parquet", ["café fine", "dull 🎬", "so so"], [1, 0, 0], described, "snappy")
 write("test.parquet", ["unseen one", "unseen two"], [-1, -1], described, "gzip")
-# Without names of its own, and with a text that is missing.
+# Without label names, and with a missing text.
 write("plain.parquet", ["good", None, "bad", "worse"], [1, 0, 0, 0], None, "brotli")

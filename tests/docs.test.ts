@@ -1,5 +1,6 @@
 import { existsSync, readdirSync, readFileSync } from "node:fs";
-import { dirname, join } from "node:path";
+import { dirname, join, resolve } from "node:path";
+import ts from "typescript";
 import { expect, test } from "vitest";
 import { parse } from "yaml";
 import { methods } from "../src/methods/index.js";
@@ -9,6 +10,7 @@ import { invoke } from "./cli/invoke.js";
 const documents = [
   "README.md",
   "CONTRIBUTING.md",
+  "CHANGELOG.md",
   ...readdirSync("docs")
     .filter((name) => name.endsWith(".md"))
     .map((name) => join("docs", name)),
@@ -16,14 +18,14 @@ const documents = [
 const readme = readFileSync("README.md", "utf8");
 
 /** The rows of the table whose first heading is given, cell by cell. */
-function tableOf(text: string, heading: string): string[][] {
+function readTable(text: string, heading: string): string[][] {
   const lines = text.split("\n");
   const start = lines.findIndex((line) => line.startsWith(`| ${heading} |`));
   const end = lines.findIndex((line, i) => i > start && !line.startsWith("|"));
   return lines.slice(start + 2, end).map((line) => line.split(" | ").map((cell) => cell.replace(/^\| | \|$/g, "")));
 }
 
-test.each(documents)("links of %s lead to what is there", (document) => {
+test.each(documents)("links of %s lead to existing files and headings", (document) => {
   const text = readFileSync(document, "utf8");
   const headings = [...text.matchAll(/^#+ (.+)$/gm)].map(
     ([, heading]) =>
@@ -39,45 +41,111 @@ test.each(documents)("links of %s lead to what is there", (document) => {
   }
 });
 
-test("the table of methods is the registry's", () => {
-  const rows = tableOf(readme, "method").map(([name, file, summary, paper]) => ({ name, file, summary, paper }));
+test.each(documents)("files named in %s exist", (document) => {
+  const text = readFileSync(document, "utf8");
+  const paths = [...text.matchAll(/`((?:src|tests|scripts|native|examples|experiments|docs)\/[\w./-]+\.\w+)`/g)];
+  const missing = paths.map(([, path]) => path!).filter((path) => !/NAME|\*/.test(path) && !existsSync(path));
+  expect(missing).toEqual([]);
+});
+
+test("the table of methods in the README equals the registry", () => {
+  const rows = readTable(readme, "method").map(([name, file, summary, paper]) => ({ name, file, summary, paper }));
   const expected = [...methods.values()].map(({ name, summary, paper }) => {
-    const file = `src/methods/${name}.ts`;
+    const inFolder = `src/methods/${name}/${name}.ts`;
+    const file = existsSync(inFolder) ? inFolder : `src/methods/${name}.ts`;
     return { name: `\`${name}\``, file: `[${file}](${file})`, summary, paper };
   });
   expect(rows).toEqual(expected);
 });
 
-test("every verb is in the table of verbs, and no other", async () => {
+test("the table of commands in the README lists every command", async () => {
   const { stdout } = await invoke(["--help"]);
-  const verbs = [...stdout.matchAll(/^ {2}([a-z]+) (?:\[|<|\s)/gm)]
+  const commands = [...stdout.matchAll(/^ {2}([a-z]+) (?:\[|<|\s)/gm)]
     .map(([, name]) => name!)
     .filter((name) => name !== "help");
-  const told = tableOf(readme, "verb").map(([name]) => name!.replaceAll("`", ""));
-  expect(told.toSorted()).toEqual(verbs.toSorted());
+  const listed = readTable(readme, "command").map(([name]) => name!.replaceAll("`", ""));
+  expect(listed.toSorted()).toEqual(commands.toSorted());
 });
 
-test("docs/licenses.md lists every task", () => {
-  const told = tableOf(readFileSync("docs/licenses.md", "utf8"), "task").flatMap(([name]) =>
+test("docs/licenses.md lists the license of every task", () => {
+  const listed = readTable(readFileSync("docs/licenses.md", "utf8"), "task").flatMap(([name]) =>
     name!.split(", ").map((task) => task.replaceAll("`", "").replace("…", "")),
   );
-  const builtIn = ["spam"];
-  expect(
-    taskNames.filter(
-      (task) =>
-        !builtIn.includes(task) && !told.some((name) => (name.endsWith(":") ? task.startsWith(name) : task === name)),
-    ),
-  ).toEqual([]);
+  const installedWithTemper = ["spam"];
+  const isListed = (task: string): boolean =>
+    listed.some((name) => (name.endsWith(":") ? task.startsWith(name) : task === name));
+  expect(taskNames.filter((task) => !installedWithTemper.includes(task) && !isListed(task))).toEqual([]);
 });
 
-test("every folder of src/ is on the map", () => {
+test("the map of the code lists every folder of src/", () => {
   const folders = readdirSync("src", { withFileTypes: true }).filter((entry) => entry.isDirectory());
   for (const { name } of folders) expect(readme).toContain(`(src/${name})`);
 });
 
-test("the citation is YAML with both papers", () => {
-  const { references } = parse(readFileSync("CITATION.cff", "utf8")) as {
+test("the README links both papers by their full titles", () => {
+  const text = readme.replaceAll(/\s+/g, " ");
+  expect(text).toContain("[How Should Pre-Trained Language Models Be Fine-Tuned Towards Adversarial Robustness?](http");
+  expect(text).toContain("[ROSE: Robust Selective Fine-tuning for Pre-trained Language Models](http");
+});
+
+test("the citation file is YAML with both papers and the version of the package", () => {
+  const { references, version } = parse(readFileSync("CITATION.cff", "utf8")) as {
     references: { title: string; year: number }[];
+    version: string;
   };
   expect(references.map(({ year }) => year)).toEqual([2021, 2022]);
+  expect(version).toBe((JSON.parse(readFileSync("package.json", "utf8")) as { version: string }).version);
+  expect(readFileSync("CHANGELOG.md", "utf8")).toContain(`## ${version}\n`);
+});
+
+/** The TypeScript snippets of a document as files. A snippet can name its path in its first line. */
+function readSnippets(document: string): Map<string, string> {
+  const snippets = [...readFileSync(document, "utf8").matchAll(/^```ts\n([\s\S]*?)^```$/gm)].map(([, text]) => text!);
+  return new Map(
+    snippets.map((text, i) => {
+      const path = /^\/\/ (\S+\.ts)\n/.exec(text)?.[1] ?? `examples/snippet-${i}.ts`;
+      return [resolve(path), text];
+    }),
+  );
+}
+
+/** Type-checks files that exist only in memory, as if they were in the repository. */
+function compileInMemory(snippets: ReadonlyMap<string, string>): string[] {
+  const { config } = ts.readConfigFile("tsconfig.json", ts.sys.readFile);
+  const { options: strict } = ts.parseJsonConfigFileContent(config, ts.sys, ".");
+  const options = { ...strict, noUnusedLocals: false };
+  const host = ts.createCompilerHost(options);
+  const overlay: ts.CompilerHost = {
+    ...host,
+    fileExists: (path) => snippets.has(path) || host.fileExists(path),
+    readFile: (path) => snippets.get(path) ?? host.readFile(path),
+    getSourceFile: (path, target, ...rest) => {
+      const text = snippets.get(path);
+      return text === undefined ? host.getSourceFile(path, target, ...rest) : ts.createSourceFile(path, text, target);
+    },
+  };
+  const program = ts.createProgram([...snippets.keys()], options, overlay);
+  return [...snippets.keys()].flatMap((path) => {
+    const file = program.getSourceFile(path)!;
+    return [...program.getSyntacticDiagnostics(file), ...program.getSemanticDiagnostics(file)].map(
+      ({ messageText }) => `${path}: ${ts.flattenDiagnosticMessageText(messageText, "\n")}`,
+    );
+  });
+}
+
+test("examples/quick-start.ts contains the program of the README", () => {
+  const [text] = readSnippets("README.md").values();
+  const program = text!.slice(text!.indexOf("const run"));
+  expect(program).toContain("await compare(run");
+  expect(readFileSync("examples/quick-start.ts", "utf8")).toContain(program);
+});
+
+test("the TypeScript snippets of the README and CONTRIBUTING.md compile", () => {
+  const snippets = new Map([...readSnippets("README.md"), ...readSnippets("CONTRIBUTING.md")]);
+  expect(snippets.size).toBe(4);
+  // Readers define `examples` themselves; examples/quick-start.ts shows how.
+  const program = resolve("examples/snippet-0.ts");
+  snippets.set(program, `declare const examples: { text: string; label: string }[];\n${snippets.get(program)}`);
+  expect(compileInMemory(snippets)).toEqual([]);
+  expect(compileInMemory(new Map([[program, "const wrong: number = 'text';"]]))).toHaveLength(1);
 });

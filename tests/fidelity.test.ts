@@ -1,30 +1,65 @@
 import { existsSync, readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 
-const page = readFileSync("docs/fidelity.md", "utf8");
+/** A file and names in it, as a document quotes them: `path` `name` `name` … */
+interface Reference {
+  readonly file: string;
+  readonly names: string[];
+}
 
-/** `path` `name` `name` …: the names belong to the file before them. */
-function references(): { file: string; names: string[] }[] {
-  const found: { file: string; names: string[] }[] = [];
-  for (const row of page.split("\n").filter((line) => line.startsWith("|"))) {
-    const cell = row.split(/(?<!\\)\|/).at(-2) ?? "";
-    const inRow: typeof found = [];
-    for (const [, quoted] of cell.matchAll(/`([^`]+)`/g)) {
-      if (/^(src|tests)\/.+\.ts$/.test(quoted!)) inRow.push({ file: quoted!, names: [] });
-      else if (/^\w+$/.test(quoted!)) inRow.at(-1)?.names.push(quoted!);
-    }
-    found.push(...inRow);
+/** The references of one line. Names belong to the file before them. */
+function readReferences(line: string): Reference[] {
+  const found: Reference[] = [];
+  for (const [, quoted] of line.matchAll(/`([^`]+)`/g)) {
+    if (/^(src|tests)\/.+\.ts$/.test(quoted!)) found.push({ file: quoted!, names: [] });
+    else if (/^\w+$/.test(quoted!)) found.at(-1)?.names.push(quoted!);
   }
   return found;
 }
 
-test("every equation leads to a file, and to a name in it", () => {
-  const all = references();
-  expect(all.length).toBeGreaterThan(15);
-  for (const { file, names } of all) {
-    expect(existsSync(file), file).toBe(true);
-    const text = readFileSync(file, "utf8");
-    for (const name of names)
-      expect(text, `${file}: ${name}`).toMatch(new RegExp(`\\b(function|class|const) ${name}\\b|\\b${name}\\(`));
+function expectToExist({ file, names }: Reference): void {
+  expect(existsSync(file), file).toBe(true);
+  const text = readFileSync(file, "utf8");
+  for (const name of names)
+    expect(text, `${file}: ${name}`).toMatch(new RegExp(`\\b(function\\*?|class|const) ${name}\\b|\\b${name}\\(`));
+}
+
+test("every equation of docs/fidelity.md leads to a file and to a name in it", () => {
+  const rows = readFileSync("docs/fidelity.md", "utf8")
+    .split("\n")
+    .filter((line) => line.startsWith("|"));
+  const references = rows.flatMap((row) => readReferences(row.split(/(?<!\\)\|/).at(-2) ?? ""));
+  expect(references.length).toBeGreaterThan(15);
+  references.forEach(expectToExist);
+});
+
+/** The numbered steps of a trace of docs/architecture.md. */
+function readTrace(command: string): string[] {
+  const text = readFileSync("docs/architecture.md", "utf8");
+  const section = text.split(/^## /m).find((part) => part.startsWith(`\`temper ${command}\``)) ?? "";
+  return section.split("\n").filter((line) => /^\d+\. /.test(line));
+}
+
+/** The order of the layers in docs/architecture.md, from the top. */
+function readLayers(): string[] {
+  const text = readFileSync("docs/architecture.md", "utf8");
+  return [...text.matchAll(/^\| `src\/(\w+)` \|/gm)].map(([, layer]) => layer!);
+}
+
+test.each(["train", "attack", "sweep"])("the trace of %s leads down through existing functions", (command) => {
+  const layers = readLayers();
+  expect(layers.length).toBe(14);
+  const hops = readTrace(command).map((line) => {
+    expect(line).toMatch(/^\d+\. `src\/[\w/-]+\.ts` `\w+`: /);
+    return readReferences(line.slice(0, line.indexOf(": ")))[0]!;
+  });
+  expect(hops.length).toBeGreaterThan(5);
+  expect(hops.length).toBeLessThanOrEqual(12);
+  for (const hop of hops) {
+    expect(hop.names).toHaveLength(1);
+    expectToExist(hop);
   }
+  const depths = hops.map(({ file }) => layers.indexOf(file.split("/")[1]!));
+  expect(depths).not.toContain(-1);
+  expect(depths).toEqual(depths.toSorted((a, b) => a - b));
 });

@@ -1,14 +1,22 @@
 #!/usr/bin/env node
-// `make bench-gpu`: training steps and attack batches on the GPU, beside Hugging Face transformers and PyTorch in the same run.
+// `make bench-gpu`: training steps and attack batches on the GPU, compared with Hugging Face transformers in the same run.
 //   node scripts/gpu/bench.mjs [--only standard,methods,queries,hours] [--python python3] [--steps 20] [--compile base]
+//     [--methods "r-drop ascc+rift"]
 import { spawnSync } from "node:child_process";
 import { parseArgs } from "node:util";
-import { createLayers } from "../../dist/methods/index.js";
-import { classify, eagerClassifier, openClassifier } from "../../dist/models/index.js";
-import { parseMethod } from "../../dist/runs/config.js";
+import { createMethods } from "../../dist/methods/index.js";
+import { classify, createClassifier, createEagerClassifier } from "../../dist/models/index.js";
+import { parseSpec } from "../../dist/spec.js";
 import { allowTf32, free, synchronize } from "../../dist/tensor/index.js";
 import { native, nativeCuda } from "../../dist/tensor/native.js";
-import { openSteps, ragged, randomDataset, randomModel, sizes, stepFlops } from "./workload.mjs";
+import {
+  countStepFlops,
+  createRandomDataset,
+  createRandomModel,
+  createSteps,
+  paddedLengths,
+  sizes,
+} from "./workload.mjs";
 
 const { values: options } = parseArgs({
   options: {
@@ -21,14 +29,13 @@ const { values: options } = parseArgs({
 });
 const wanted = new Set(options.only.split(","));
 const steps = Number(options.steps);
-/** Methods named on the command line, one after the other: "r-drop ascc+rift". */
-const chosen = options.methods?.split(" ");
+const selectedMethods = options.methods?.split(" ");
 const device = "cuda:0";
-const row = (...cells) =>
+const printRow = (...cells) =>
   console.log(cells.map((cell) => (typeof cell === "number" ? cell.toFixed(2) : cell)).join("  "));
 
-/** Asks the Python beside us; a SPEC that fails says so in its place. */
-function hf(specs) {
+/** Runs the SPECs with transformers. The result of a SPEC that fails contains its error. */
+function runTransformers(specs) {
   const run = spawnSync(options.python, [new URL("bench_hf.py", import.meta.url).pathname, String(steps), ...specs], {
     encoding: "utf8",
     maxBuffer: 1 << 26,
@@ -37,72 +44,81 @@ function hf(specs) {
   return new Map(lines.map((line) => JSON.parse(line)).map((found) => [found.spec, found]));
 }
 
-/** Medians of five timings of some updates; the device is waited for only at their ends. */
-function median(step, warm) {
-  for (let i = 0; i < warm; i++) free(step().values);
+/** The median of five timings of several steps each. The host waits for the device only at the end of a timing. */
+function measureStep(runStep, warmupSteps) {
+  for (let i = 0; i < warmupSteps; i++) free(runStep().values);
   synchronize();
   const times = Array.from({ length: 5 }, () => {
     const start = performance.now();
-    for (let i = 0; i < steps; i++) free(step().values);
+    for (let i = 0; i < steps; i++) free(runStep().values);
     synchronize();
     return (performance.now() - start) / steps;
   });
   return times.sort((a, b) => a - b)[2];
 }
 
-const full = (length) => () => length;
+const fullLengths = (length) => () => length;
 
-async function timed(size, rows, length, lengths, method, { graph = true, compute = "bfloat16" } = {}) {
-  const model = randomModel(size, device, "word");
-  const training = await openSteps(
-    model,
-    randomDataset(rows * 4, lengths),
-    rows,
-    createLayers(method.map(parseMethod)),
-    {
-      device,
-      compute,
-      graph,
-    },
-  );
+async function measureMethod(
+  size,
+  batchSize,
+  length,
+  getLength,
+  specs,
+  { cudaGraphs = true, computeDtype = "bfloat16" } = {},
+) {
+  const model = createRandomModel(size, device, { tokenization: "word" });
+  const methods = createMethods(specs.map((spec) => parseSpec(spec, "--methods")));
+  const training = await createSteps(model, createRandomDataset(batchSize * 4, getLength), batchSize, methods, {
+    deviceConfig: { device, computeDtype },
+    cudaGraphs,
+  });
   nativeCuda().emptyCache();
   const before = nativeCuda().deviceMemory(0).bytes;
-  const ms = median(training.step, 10);
+  const ms = measureStep(training.runStep, 10);
   const { cachedBytes } = nativeCuda().deviceMemory(0);
   training.close();
   free(model.weights);
-  return { ms, tflops: stepFlops(sizes[size], rows, length) / ms / 1e9, gib: Math.max(before, cachedBytes) / 2 ** 30 };
+  const tflops = countStepFlops(sizes[size], batchSize, length) / ms / 1e9;
+  return { ms, tflops, gib: Math.max(before, cachedBytes) / 2 ** 30 };
 }
 
 console.log(
   `libtorch ${native().versions().libtorch}, ${native().devices()[0]?.name}, ${new Date().toISOString().slice(0, 10)}`,
 );
-const shapes = [
+const workloads = [
   ["minilm", 32, 64],
   ["base", 32, 128],
   ["large", 32, 128],
-].flatMap((shape) => [
-  [...shape, false],
-  [...shape, true],
+].flatMap((workload) => [
+  [...workload, false],
+  [...workload, true],
 ]);
-const specOf = (mode, [size, rows, length, padded]) => `${mode}:${size}:${rows}:${length}:${padded ? 1 : 0}`;
+const formatSpec = (mode, [size, batchSize, length, padded]) =>
+  `${mode}:${size}:${batchSize}:${length}:${padded ? 1 : 0}`;
 
 if (wanted.has("standard")) {
   const ours = new Map();
-  for (const shape of shapes) {
-    const [size, rows, length, padded] = shape;
-    ours.set(shape, await timed(size, rows, length, (padded ? ragged : full)(length), []));
+  for (const workload of workloads) {
+    const [size, batchSize, length, padded] = workload;
+    ours.set(
+      workload,
+      await measureMethod(size, batchSize, length, (padded ? paddedLengths : fullLengths)(length), []),
+    );
   }
-  const without = await timed("base", 32, 128, full(128), [], { graph: false });
-  row("standard base 32x128 without graph", "ms", without.ms);
-  const beside = hf(["peak:base:1:1:0", ...shapes.map((shape) => specOf("eager", shape))]);
-  const peak = beside.get("peak:base:1:1:0")?.tflops ?? Number.NaN;
-  row("bf16 product 8192^3", "TFLOP/s", peak);
-  for (const shape of shapes) {
-    const [size, rows, length, padded] = shape;
-    const [mine, eager] = [ours.get(shape), beside.get(specOf("eager", shape)) ?? {}];
-    row(
-      `standard ${size} ${rows}x${length} ${padded ? "padded" : "full"}`,
+  const without = await measureMethod("base", 32, 128, fullLengths(128), [], { cudaGraphs: false });
+  printRow("standard base 32x128 without CUDA graphs", "ms", without.ms);
+  const transformers = runTransformers([
+    "peak:base:1:1:0",
+    ...workloads.map((workload) => formatSpec("eager", workload)),
+  ]);
+  const peak = transformers.get("peak:base:1:1:0")?.tflops ?? Number.NaN;
+  printRow("bf16 matrix product 8192^3", "TFLOP/s", peak);
+  for (const workload of workloads) {
+    const [size, batchSize, length, padded] = workload;
+    const [mine, eager] = [ours.get(workload), transformers.get(formatSpec("eager", workload)) ?? {}];
+    printRow(
+      `standard ${size} ${batchSize}x${length} ${padded ? "padded" : "full"}`,
       "ms",
       mine.ms,
       "TFLOP/s",
@@ -119,22 +135,22 @@ if (wanted.has("standard")) {
       eager.peakGiB ?? 0,
     );
   }
-  const compiled = shapes.filter(([size]) => options.compile.split(",").includes(size));
-  const found = hf(compiled.map((shape) => specOf("compile", shape)));
-  for (const shape of compiled) {
-    const { ms, failed } = found.get(specOf("compile", shape)) ?? {};
-    row(
-      `torch.compile ${shape[0]} ${shape[3] ? "padded" : "full"}`,
+  const compiled = workloads.filter(([size]) => options.compile.split(",").includes(size));
+  const found = runTransformers(compiled.map((workload) => formatSpec("compile", workload)));
+  for (const workload of compiled) {
+    const { ms, failed } = found.get(formatSpec("compile", workload)) ?? {};
+    printRow(
+      `torch.compile ${workload[0]} ${workload[3] ? "padded" : "full"}`,
       "ms",
-      ms ?? failed ?? "no answer",
+      ms ?? failed ?? "no result",
       "x",
-      ms / ours.get(shape).ms,
+      ms / ours.get(workload).ms,
     );
   }
 }
 
 if (wanted.has("methods")) {
-  const list = chosen ?? [
+  const list = selectedMethods ?? [
     "r-drop",
     "rose:variant=second",
     "rose:variant=first",
@@ -147,56 +163,60 @@ if (wanted.has("methods")) {
     "ascc",
     "ascc+rift",
   ];
-  const base = await timed("base", 32, 128, ragged(128), []);
-  row("method", "standard", "ms", base.ms);
-  // SMART's perturbation is too small for bfloat16, so it is measured against standard in its own precision.
+  const base = await measureMethod("base", 32, 128, paddedLengths(128), []);
+  printRow("method", "standard", "ms", base.ms);
+  // SMART's perturbation is too small for bfloat16, so it is compared with standard in its own precision.
   allowTf32(true);
-  const tf32 = { compute: "float32" };
+  const tf32 = { computeDtype: "float32" };
   const [plain, smart] = [
-    await timed("base", 32, 128, ragged(128), [], tf32),
-    await timed("base", 32, 128, ragged(128), ["smart"], tf32),
+    await measureMethod("base", 32, 128, paddedLengths(128), [], tf32),
+    await measureMethod("base", 32, 128, paddedLengths(128), ["smart"], tf32),
   ];
-  row("method", "smart (tf32)", "ms", smart.ms, "x", smart.ms / plain.ms, "GiB", smart.gib);
+  printRow("method", "smart (tf32)", "ms", smart.ms, "x", smart.ms / plain.ms, "GiB", smart.gib);
   for (const name of list) {
     try {
-      const cost = await timed("base", 32, 128, ragged(128), name.split("+"));
-      row("method", name, "ms", cost.ms, "x", cost.ms / base.ms, "GiB", cost.gib);
+      const cost = await measureMethod("base", 32, 128, paddedLengths(128), name.split("+"));
+      printRow("method", name, "ms", cost.ms, "x", cost.ms / base.ms, "GiB", cost.gib);
     } catch (error) {
-      row("method", name, "failed:", String(error.message).slice(0, 300));
+      printRow("method", name, "failed:", String(error.message).slice(0, 300));
     }
   }
 }
 
 if (wanted.has("queries")) {
-  const model = randomModel("base", device, "word");
-  const texts = randomDataset(20_000, (_, rng) => 16 + rng.integer(49)).items.map((item) => item.encoded);
-  for (const [name, open] of [
-    ["recorded", openClassifier],
-    ["operator by operator", eagerClassifier],
+  const model = createRandomModel("base", device, { tokenization: "word" });
+  const texts = createRandomDataset(20_000, (_, rng) => 16 + rng.integer(49)).items.map((item) => item.encoding);
+  for (const [name, create] of [
+    ["captured", createClassifier],
+    ["eager", createEagerClassifier],
   ]) {
-    const classifier = open(model, model.weights, { device, compute: "bfloat16" });
+    const classifier = create(model, model.weights, { device, computeDtype: "bfloat16" });
     await classify(classifier, texts);
     await classify(classifier, texts.slice(0, 4000));
     const start = performance.now();
     await classify(classifier, texts);
-    row(`queries of at most 64 tokens, base, ${name}`, "a second", texts.length / ((performance.now() - start) / 1000));
+    printRow(
+      `queries of at most 64 tokens, base, ${name}`,
+      "per second",
+      texts.length / ((performance.now() - start) / 1000),
+    );
     classifier.close();
   }
   free(model.weights);
-  const single = hf(["queries:base:1:64:0"]).get("queries:base:1:64:0");
-  row("HF, one at a time", "a second", single?.queriesPerSecond ?? single?.failed ?? "no answer");
+  const single = runTransformers(["queries:base:1:64:0"]).get("queries:base:1:64:0");
+  printRow("HF, one at a time", "per second", single?.queriesPerSecond ?? single?.failed ?? "no result");
 }
 
 if (wanted.has("hours")) {
   // RIFT's settings: IMDB 25,000 texts of 300 tokens in batches of 32, SNLI 549,367 of 80 in batches of 120, 20 epochs.
-  for (const [task, rows, length, examples, paper] of [
+  for (const [task, batchSize, length, examples, paper] of [
     ["IMDB", 32, 300, 25_000, 10],
     ["SNLI", 120, 80, 549_367, 40],
   ]) {
-    const { ms } = await timed("base", rows, length, ragged(length), ["ascc", "rift"]);
-    const hours = (20 * Math.ceil(examples / rows) * ms) / 3.6e6;
-    row(
-      `RIFT on ${task}, ${rows} x ${length}`,
+    const { ms } = await measureMethod("base", batchSize, length, paddedLengths(length), ["ascc", "rift"]);
+    const hours = (20 * Math.ceil(examples / batchSize) * ms) / 3.6e6;
+    printRow(
+      `RIFT on ${task}, ${batchSize} x ${length}`,
       "ms",
       ms,
       "GPU-hours for 20 epochs",

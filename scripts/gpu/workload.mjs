@@ -1,9 +1,10 @@
-// A model of a given size with random weights, and batches of random tokens: what a step costs does not depend on what they say.
-import { modelParameters, parseConfig } from "../../dist/models/index.js";
+// Models of a given size with random weights, and batches of random tokens. The cost of a step does not depend on the values.
+import { getParameterShapes, parseModelConfig } from "../../dist/models/index.js";
 import { keep, noGrad, Rng, randn, scope, seedGenerator, zeros } from "../../dist/tensor/index.js";
-import { toHostBatch } from "../../dist/train/host-batch.js";
+import { toHostBatch } from "../../dist/train/batch-transfer.js";
 import { trainSettingsSchema } from "../../dist/train/index.js";
-import { openTraining } from "../../dist/train/prepare-training.js";
+import { createStepRunner } from "../../dist/train/step-runner.js";
+import { createTrainingContext } from "../../dist/train/training-context.js";
 
 export const sizes = {
   minilm: { layers: 6, hidden: 384, heads: 12 },
@@ -11,21 +12,21 @@ export const sizes = {
   large: { layers: 24, hidden: 1024, heads: 16 },
 };
 
-/** Multiply-adds of a training step's matrices, twice over (forward 1, backward 2), for rows of one length. */
-export function stepFlops({ layers, hidden }, rows, length) {
-  const tokens = rows * length;
+/** Floating-point operations of the matrix products of a training step (forward 1, backward 2), for texts of one length. */
+export function countStepFlops({ layers, hidden }, batchSize, length) {
+  const tokens = batchSize * length;
   return 3 * layers * (2 * 12 * hidden * hidden * tokens + 4 * length * hidden * tokens);
 }
 
-const vocabulary = 30522;
+const vocabSize = 30522;
 
-/** `drawnOn`: where the weights are drawn, since a CPU and a GPU draw different ones. */
-export function randomModel(size, device, encoding = "subword", drawnOn = device) {
+/** `initDevice` is the device that samples the weights, because a CPU and a GPU sample different ones. */
+export function createRandomModel(size, device, { tokenization = "subword", head = "hf", initDevice = device } = {}) {
   const { layers, hidden, heads } = sizes[size];
-  const config = parseConfig(
+  const config = parseModelConfig(
     {
       model_type: "bert",
-      vocab_size: vocabulary,
+      vocab_size: vocabSize,
       hidden_size: hidden,
       num_hidden_layers: layers,
       num_attention_heads: heads,
@@ -33,75 +34,78 @@ export function randomModel(size, device, encoding = "subword", drawnOn = device
     },
     "bench",
   );
-  const shape = { config, head: "hf", feature: "token", classes: 2 };
+  const architecture = { config, head, pooling: "cls", numLabels: 2 };
   const weights = new Map();
-  const on = { device: drawnOn };
-  seedGenerator(drawnOn, 1);
+  seedGenerator(initDevice, 1);
   noGrad(() => {
-    for (const [name, dims] of modelParameters(shape)) {
-      const drawn = () => (name.endsWith("LayerNorm.weight") ? zeros(dims, on).add(1) : randn(dims, on).mul(0.02));
-      const value = scope(() => drawn().toDevice(device));
-      weights.set(name, keep(value).requireGrad());
+    for (const [name, shape] of getParameterShapes(architecture)) {
+      const options = { device: initDevice };
+      const sample = () =>
+        name.endsWith("LayerNorm.weight") ? zeros(shape, options).add(1) : randn(shape, options).mul(0.02);
+      weights.set(name, keep(scope(() => sample().toDevice(device))).requiresGrad_());
     }
   });
   const tokenizer = {
-    special: { pad: 0, start: 101, end: 102, unknown: 100, mask: 103 },
+    special: { padId: 0, clsId: 101, sepId: 102, unkId: 100, maskId: 103 },
     hash: "bench",
-    wordToken: (word) => Number(word),
+    wordToId: Number,
   };
   return {
-    shape,
+    architecture,
     weights,
     tokenizer,
-    encoding,
+    tokenization,
     maxLength: 512,
     labels: ["0", "1"],
     task: "bench",
     folder: "",
     reference: "bench",
-    fresh: [],
+    newlyInitialized: [],
   };
 }
 
-/** As ragged as bench_hf.py's batches: half of a text may be padding. */
-export const ragged = (length) => (i) => (i % 32 === 0 ? length : length - ((i * 7) % (length >> 1)));
+/** Lengths like those of bench_hf.py: up to half of a text is padding. */
+export const paddedLengths = (length) => (i) => (i % 32 === 0 ? length : length - ((i * 7) % (length >> 1)));
 
-/** Items of random tokens, labels in turn; `lengths` gives each row's. */
-export function randomDataset(rows, lengths) {
+/** Random tokens with alternating labels. `getLength` returns the length of each text. */
+export function createRandomDataset(count, getLength) {
   const rng = new Rng("bench");
-  const items = Array.from({ length: rows }, (_, i) => {
-    const length = lengths(i, rng);
-    const ids = Int32Array.from({ length }, () => 1000 + rng.integer(vocabulary - 1000));
+  const items = Array.from({ length: count }, (_, i) => {
+    const length = getLength(i, rng);
+    const ids = Int32Array.from({ length }, () => 1000 + rng.integer(vocabSize - 1000));
     const words = Array.from(ids.subarray(1, -1), String);
-    const encoded = {
+    const encoding = {
       ids,
-      types: new Int32Array(length),
+      tokenTypeIds: new Int32Array(length),
       truncated: false,
       words,
       fields: new Uint8Array(words.length),
-      positions: Int32Array.from(words.keys(), (at) => at + 1),
+      positions: Int32Array.from(words.keys(), (position) => position + 1),
     };
-    return { example: { id: String(i), texts: [words.join(" ")], label: i % 2 }, encoded };
+    return { example: { id: String(i), texts: [words.join(" ")], label: i % 2 }, encoding };
   });
-  return { items, lengths: Int32Array.from(items, (item) => item.encoded.ids.length), truncated: 0 };
+  return { items, lengths: Int32Array.from(items, (item) => item.encoding.ids.length), truncatedCount: 0 };
 }
 
-/** Eight numbers near a word: substitutes for random words. */
-const neighbours = {
-  name: "bench",
-  hash: "bench",
-  usesPartOfSpeech: false,
-  of: (word) =>
-    Array.from({ length: 8 }, (_, i) => String(1000 + ((Number(word) + 17 * (i + 1)) % (vocabulary - 1000)))),
-};
+/** Substitutions for random words: eight numbers near the word. `hasSubstitutes` selects the words that have some. */
+export function createSubstitutions(hasSubstitutes = () => true) {
+  const neighbors = (word) =>
+    Array.from({ length: 8 }, (_, i) => String(1000 + ((word + 17 * (i + 1)) % (vocabSize - 1000))));
+  return {
+    name: "bench",
+    hash: "bench",
+    usesPartOfSpeech: false,
+    getSubstitutes: (word) => (hasSubstitutes(Number(word)) ? neighbors(Number(word)) : []),
+  };
+}
 
-/** A function that runs one update of a method over the batches in turn. */
-export async function openSteps(
+/** Prepares a training whose steps can be run one at a time, over the batches in turn. */
+export async function createSteps(
   model,
   dataset,
-  rows,
-  layers,
-  { device, compute, graph, settings = {}, onNotice = () => undefined },
+  batchSize,
+  methods,
+  { deviceConfig, cudaGraphs = true, settings = {}, onWarning = () => {}, substitutions = createSubstitutions() },
 ) {
   const task = {
     name: "bench",
@@ -113,39 +117,38 @@ export async function openSteps(
     sourceNames: {},
     load: async () => [],
   };
-  const training = await openTraining(
-    {
-      model,
-      task,
-      settings: trainSettingsSchema.parse({ batchSize: rows, ...settings }),
-      layers,
-      train: dataset,
-      selection: null,
-      seed: 1,
-      placement: { device, compute },
-      graph,
-      folder: null,
-      resume: false,
-      substitutions: async () => neighbours,
-      watch: { onNotice },
-    },
-    null,
-  );
+  const job = {
+    model,
+    task,
+    settings: trainSettingsSchema.parse({ batchSize, ...settings }),
+    methods,
+    train: dataset,
+    validation: null,
+    seed: 1,
+    deviceConfig,
+    cudaGraphs,
+    files: null,
+    resume: false,
+    loadSubstitutions: async () => substitutions,
+    callbacks: { onWarning },
+  };
+  const training = await createTrainingContext(job);
+  const runner = createStepRunner(training);
   const batches = [];
-  for (let start = 0; start + rows <= dataset.items.length; start += rows) {
+  for (let start = 0; start + batchSize <= dataset.items.length; start += batchSize)
     batches.push(
       toHostBatch(
-        dataset,
-        Int32Array.from({ length: rows }, (_, i) => start + i),
-        0,
-        device,
+        job,
+        Int32Array.from({ length: batchSize }, (_, i) => start + i),
       ),
     );
-  }
-  let number = 0;
-  training.context.optimizer.setRate(1);
+  let stepIndex = 0;
+  training.optimizer.setLearningRateFactor(1);
   return {
-    step: () => training.runner.update(number, [batches[number++ % batches.length]]),
-    close: () => training.close(),
+    runStep: () => runner.runStep(stepIndex, [batches[stepIndex++ % batches.length]]),
+    close() {
+      runner.dispose();
+      training.close();
+    },
   };
 }

@@ -41,15 +41,10 @@ async function resolveFolder(reference: string): Promise<ModelFolder> {
   const found: ModelFolder = { folder, name: basename(folder), source: "folder" };
   const inner = join(folder, "model");
   if (await exists(join(inner, "config.json"))) return { ...found, folder: inner };
-  // A run writes events.jsonl from the first step and the model at the end.
-  if (await exists(join(folder, "events.jsonl"))) {
-    throw new UserError(
-      `${reference}: this run has not finished, so it has no model yet. Resume it, or use another model.`,
-    );
-  }
   if (await exists(join(folder, "config.json"))) return found;
   throw new UserError(
-    `${reference}: expected config.json (a model folder) or model/config.json (a run folder); found neither`,
+    `${reference}: expected config.json (a model folder) or model/config.json (a run folder); found neither. ` +
+      "A run has no model before it has finished: resume it with temper train --resume.",
   );
 }
 

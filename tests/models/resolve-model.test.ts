@@ -24,8 +24,7 @@ beforeAll(() => {
   createFile("run/events.jsonl");
   createFile("run/config.json");
   createFile("run/model/config.json");
-  createFile("unfinished/events.jsonl");
-  createFile("unfinished/config.json");
+  createFile("unfinished/config.yaml");
   createFile("bare/notes.txt");
   createFile("node_modules/one/package.json");
   createFile("node_modules/one/config.json");
@@ -68,7 +67,7 @@ describe("a folder", () => {
   });
 
   test.each([
-    ["unfinished", /this run has not finished/],
+    ["unfinished", /A run has no model before it has finished/],
     ["bare", /expected config.json \(a model folder\)/],
     ["plain/config.json", /found a file\. Pass the folder/],
     ["./missing", /no such folder/],

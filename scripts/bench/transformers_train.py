@@ -1,5 +1,5 @@
-"""The plain loop that one writes with transformers: shuffled batches, padded to the longest of each. train.mjs starts it and asks for
-updates: one JSON line in, one JSON line out."""
+"""A plain training loop with transformers: shuffled batches, each padded to its longest text. train.mjs starts it and requests
+steps: reads one job per line as JSON and prints its answer as JSON."""
 
 import json
 import os
@@ -55,10 +55,10 @@ class Loop:
         self.schedule = get_linear_schedule_with_warmup(self.optimizer, 0, len(self.batches))
         self.at = 0
 
-    def updates(self, count):
+    def steps(self, count):
         chosen = self.batches[self.at : self.at + count]
         self.at += count
-        began = time.perf_counter()
+        start = time.perf_counter()
         for rows in chosen:
             loss = self.model(**collate(rows)).loss
             loss.backward()
@@ -67,18 +67,18 @@ class Loop:
             self.schedule.step()
             self.optimizer.zero_grad()
             loss.item()
-        return dict(seconds=time.perf_counter() - began, examples=sum(map(len, chosen)))
+        return dict(seconds=time.perf_counter() - start, examples=sum(map(len, chosen)))
 
     def accuracy(self, rows):
         self.model.eval()
         rows = sorted(rows, key=lambda row: len(row[0]))
-        right = 0
+        correct = 0
         with torch.no_grad():
             for at in range(0, len(rows), 64):
                 batch = collate(rows[at : at + 64])
                 labels = batch.pop("labels")
-                right += (self.model(**batch).logits.argmax(-1) == labels).sum().item()
-        return right / len(rows)
+                correct += (self.model(**batch).logits.argmax(-1) == labels).sum().item()
+        return correct / len(rows)
 
 
 train, dev = encode(data["train"]), encode(data["dev"])
@@ -89,8 +89,8 @@ for line in sys.stdin:
     if "seed" in job:
         loop = Loop(job["seed"], job["model"], train)
         answer = {}
-    elif "updates" in job:
-        answer = loop.updates(job["updates"])
+    elif "steps" in job:
+        answer = loop.steps(job["steps"])
     else:
         answer = dict(accuracy=loop.accuracy(dev))
     print(json.dumps(answer), flush=True)

@@ -1,37 +1,37 @@
-// A Python that does the same work on command, so that both sides can take turns.
+// A Python process that does the same work with transformers on command, so that both sides can take turns.
 import { execFileSync, spawn } from "node:child_process";
 import { createInterface } from "node:readline";
 
-/** The first Python that has torch and transformers; undefined where none has. */
-export function findReference() {
+/** Returns the first Python that has torch and transformers, or undefined. */
+export function findPython() {
   for (const python of [process.env.TEMPER_PYTHON, "python3", "python"]) {
     if (!python) continue;
     try {
       execFileSync(python, ["-c", "import torch, transformers"], { stdio: "ignore" });
       return python;
     } catch {
-      // The next one may have them.
+      // Try the next one.
     }
   }
   return undefined;
 }
 
-/** Starts the reference, a program beside this one; `ask` does one job and gives its answer. */
-export async function startReference(python, settings, program = "reference.py") {
+/** Starts a Python program of this folder. `ask` sends it one job and returns its answer. */
+export async function startPython(python, program, settings) {
   const child = spawn(python, [new URL(program, import.meta.url).pathname, JSON.stringify(settings)], {
     stdio: ["pipe", "pipe", "inherit"],
   });
   const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
-  const next = async () => {
+  const readAnswer = async () => {
     const { value, done } = await lines.next();
-    if (done) throw new Error(`${python} ended early (exit code ${child.exitCode}); its own words are above`);
+    if (done) throw new Error(`${python} ended early (exit code ${child.exitCode}). Its own message is above.`);
     return JSON.parse(value);
   };
   return {
-    facts: await next(),
+    facts: await readAnswer(),
     ask: (job) => {
       child.stdin.write(`${JSON.stringify(job)}\n`);
-      return next();
+      return readAnswer();
     },
     stop: () => child.stdin.end(),
   };

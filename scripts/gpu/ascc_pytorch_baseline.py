@@ -1,8 +1,8 @@
-"""An independent ASCC (and standard fine-tuning) in plain PyTorch, operator by operator under autocast: to compare results and speed with.
+"""An independent implementation of ASCC and standard fine-tuning in eager PyTorch under autocast, to compare results and speed.
 
-It shares nothing with Temper but the files: the model's folder (config.json, tokenizer.json, *.safetensors), the data and the table.
-    python scripts/gpu/ascc_peer.py --model minilm --data DATA --task sst2 --method ascc --limit 1600
-One JSON line: clean accuracy after every epoch, accuracy under PWWS at the end, seconds of training and updates.
+It only uses the same files as Temper: the model folder (config.json, tokenizer.json, *.safetensors), the data and the table.
+    python scripts/gpu/ascc_pytorch_baseline.py --model minilm --data DATA --task sst2 --method ascc --max-train-samples 1600
+It prints one JSON line: clean accuracy after every epoch, final accuracy under PWWS, seconds of training, and steps.
 """
 import argparse, glob, json, math, random, re, time
 from pathlib import Path
@@ -17,14 +17,14 @@ parser.add_argument("--model", type=Path, required=True)
 parser.add_argument("--data", type=Path, required=True)
 parser.add_argument("--task", choices=["sst2", "imdb"], default="sst2")
 parser.add_argument("--method", choices=["standard", "ascc"], default="ascc")
-parser.add_argument("--all-substitutes", action="store_true", help="keep substitutes that the model reads as [UNK]")
-parser.add_argument("--limit", type=int, default=8000)
+parser.add_argument("--all-substitutes", action="store_true", help="keep substitutes that are not in the vocabulary")
+parser.add_argument("--max-train-samples", type=int, default=8000)
 parser.add_argument("--epochs", type=int, default=3)
-parser.add_argument("--examples", type=int, default=300, help="how many are attacked")
+parser.add_argument("--num-examples", type=int, default=300, help="number of examples to attack")
 parser.add_argument("--seed", type=int, default=1)
 options = parser.parse_args()
 
-BATCH, RATE, DECAY, BETA, INNER_STEPS, SLOTS = 32, 5e-5, 0.01, 4, 10, 9
+BATCH, LEARNING_RATE, WEIGHT_DECAY, BETA, INNER_STEPS, CANDIDATES = 32, 5e-5, 0.01, 4, 10, 9
 LENGTH = {"sst2": 40, "imdb": 160}[options.task]
 device = "cuda" if torch.cuda.is_available() else "cpu"
 torch.manual_seed(options.seed)
@@ -38,12 +38,12 @@ def token(word):
     return vocabulary.get(word, vocabulary["[UNK]"])
 
 
-def ids_of(words):
+def to_ids(words):
     return [vocabulary["[CLS]"], *map(token, words), vocabulary["[SEP]"]]
 
 
 def substitutes(word):
-    return [other for other in table.get(word, [])[: SLOTS - 1] if options.all_substitutes or other in vocabulary]
+    return [other for other in table.get(word, [])[: CANDIDATES - 1] if options.all_substitutes or other in vocabulary]
 
 
 def read(split):
@@ -71,10 +71,10 @@ class Classifier(torch.nn.Module):
     def embed(self, ids, positions=None):
         return self.bert.embeddings(input_ids=ids, position_ids=positions)
 
-    def embed_slots(self, slots):  # [rows, length, slots] -> [rows, length, slots, hidden]
-        rows, length, count = slots.shape
-        positions = torch.arange(length, device=device)[None, :, None].expand(slots.shape)
-        return self.embed(slots.reshape(rows, -1), positions.reshape(rows, -1)).reshape(rows, length, count, -1)
+    def embed_candidates(self, candidate_ids):  # [rows, length, candidates] -> [rows, length, candidates, hidden]
+        rows, length, count = candidate_ids.shape
+        positions = torch.arange(length, device=device)[None, :, None].expand(candidate_ids.shape)
+        return self.embed(candidate_ids.reshape(rows, -1), positions.reshape(rows, -1)).reshape(rows, length, count, -1)
 
     def logits(self, embedded, mask):
         bias = torch.zeros(mask.shape, device=device, dtype=embedded.dtype).masked_fill(~mask, -1e4)[:, None, None, :]
@@ -89,7 +89,7 @@ def autocast():
 
 
 def padded(texts):
-    rows = [ids_of(words) for words in texts]
+    rows = [to_ids(words) for words in texts]
     ids = torch.zeros(len(rows), max(map(len, rows)), dtype=torch.long)
     for i, row in enumerate(rows):
         ids[i, : len(row)] = torch.tensor(row)
@@ -99,53 +99,53 @@ def padded(texts):
 
 def collate(examples):
     ids, mask = padded([words for words, _ in examples])
-    slots = torch.zeros(*ids.shape, SLOTS, dtype=torch.long)
-    filled = torch.zeros(*ids.shape, SLOTS, dtype=torch.bool)
-    slots[:, :, 0], filled[:, :, 0] = ids, True
+    candidate_ids = torch.zeros(*ids.shape, CANDIDATES, dtype=torch.long)
+    candidate_mask = torch.zeros(*ids.shape, CANDIDATES, dtype=torch.bool)
+    candidate_ids[:, :, 0], candidate_mask[:, :, 0] = ids, True
     for i, (words, _) in enumerate(examples):
         for j, word in enumerate(words, start=1):
             found = [token(other) for other in substitutes(word)]
-            slots[i, j, 1 : 1 + len(found)] = torch.tensor(found, dtype=torch.long)
-            filled[i, j, 1 : 1 + len(found)] = True
+            candidate_ids[i, j, 1 : 1 + len(found)] = torch.tensor(found, dtype=torch.long)
+            candidate_mask[i, j, 1 : 1 + len(found)] = True
     labels = torch.tensor([label for _, label in examples])
-    return [tensor.to(device) for tensor in (ids, mask, slots, filled, labels)]
+    return [tensor.to(device) for tensor in (ids, mask, candidate_ids, candidate_mask, labels)]
 
 
-def divergence(clean, other):
+def kl_divergence(clean, other):
     return F.kl_div(F.log_softmax(other, -1), F.log_softmax(clean, -1), log_target=True, reduction="sum")
 
 
-def hardest_mixture(ids, mask, slots, filled):
-    """Slot weights after ten Adam steps up the divergence, in evaluation mode, without gradients of the model's weights."""
+def find_worst_case_mixture(ids, mask, candidate_ids, candidate_mask):
+    """Mixture weights after ten Adam steps up the divergence, in eval mode, without gradients of the model's weights."""
     model.eval().requires_grad_(False)
     with torch.no_grad(), autocast():
-        embedded = model.embed_slots(slots).float()
+        embedded = model.embed_candidates(candidate_ids).float()
         clean = model.logits(model.embed(ids), mask)
-    start = torch.randn(slots.shape, device=device) * math.sqrt(2 / (slots.shape[1] * slots.shape[2]))
+    start = torch.randn(candidate_ids.shape, device=device) * math.sqrt(2 / (candidate_ids.shape[1] * candidate_ids.shape[2]))
     free = start.requires_grad_(True)
     optimizer = torch.optim.Adam([free], lr=1, weight_decay=2e-5)
     for _ in range(INNER_STEPS):
         with autocast():
-            weights = free.masked_fill(~filled, -1e9).softmax(-1)
+            weights = free.masked_fill(~candidate_mask, -1e9).softmax(-1)
             attacked = model.logits((weights[..., None] * embedded).sum(2), mask)
         entropy = (-(weights * weights.clamp_min(1e-12).log()).sum(-1) * mask).sum()
         free.grad = None
-        (15 / 38400 * entropy - divergence(clean, attacked)).backward()
+        (15 / 38400 * entropy - kl_divergence(clean, attacked)).backward()
         optimizer.step()
     model.train().requires_grad_(True)
-    return free.detach().masked_fill(~filled, -1e9).softmax(-1)
+    return free.detach().masked_fill(~candidate_mask, -1e9).softmax(-1)
 
 
-def loss_of(examples):
-    ids, mask, slots, filled, labels = collate(examples)
+def compute_loss(examples):
+    ids, mask, candidate_ids, candidate_mask, labels = collate(examples)
     if options.method == "standard":
         with autocast():
             return F.cross_entropy(model.logits(model.embed(ids), mask), labels)
-    weights = hardest_mixture(ids, mask, slots, filled)
+    weights = find_worst_case_mixture(ids, mask, candidate_ids, candidate_mask)
     with autocast():
-        attacked = model.logits((weights[..., None] * model.embed_slots(slots)).sum(2), mask)
+        attacked = model.logits((weights[..., None] * model.embed_candidates(candidate_ids)).sum(2), mask)
         clean = model.logits(model.embed(ids), mask)
-    return F.cross_entropy(clean, labels) + BETA * divergence(clean, attacked) / len(labels)
+    return F.cross_entropy(clean, labels) + BETA * kl_divergence(clean, attacked) / len(labels)
 
 
 @torch.no_grad()
@@ -189,11 +189,11 @@ def survives_pwws(words, label):
 
 train, test = read("train"), read("dev")
 random.shuffle(train)
-classes = [[example for example in train if example[1] == label][: options.limit // 2] for label in (0, 1)]
+classes = [[example for example in train if example[1] == label][: options.max_train_samples // 2] for label in (0, 1)]
 model = Classifier().to(device)
 matrices = [parameter for parameter in model.parameters() if parameter.dim() > 1]
 vectors = [parameter for parameter in model.parameters() if parameter.dim() <= 1]
-optimizer = torch.optim.AdamW([{"params": matrices, "weight_decay": DECAY}, {"params": vectors, "weight_decay": 0}], lr=RATE)
+optimizer = torch.optim.AdamW([{"params": matrices, "weight_decay": WEIGHT_DECAY}, {"params": vectors, "weight_decay": 0}], lr=LEARNING_RATE)
 half = BATCH // 2
 per_epoch = min(map(len, classes)) // half
 total = options.epochs * per_epoch
@@ -207,7 +207,7 @@ for _ in range(options.epochs):
         random.shuffle(examples)
     start = time.perf_counter()
     for i in range(per_epoch):
-        loss = loss_of([example for examples in classes for example in examples[i * half : (i + 1) * half]])
+        loss = compute_loss([example for examples in classes for example in examples[i * half : (i + 1) * half]])
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -217,12 +217,12 @@ for _ in range(options.epochs):
     clean.append(round(accuracy(test), 4))
 
 random.seed(0)
-held = sum(survives_pwws(*example) for example in random.sample(test, options.examples))
+robust = sum(survives_pwws(*example) for example in random.sample(test, options.num_examples))
 print(
     json.dumps(
         {
-            **{name: getattr(options, name) for name in ("task", "method", "seed", "limit")},
-            **{"clean": clean, "pwws": held / options.examples, "seconds": round(seconds, 1), "updates": total},
+            **{name: getattr(options, name) for name in ("task", "method", "seed", "max_train_samples")},
+            **{"clean": clean, "pwws": robust / options.num_examples, "seconds": round(seconds, 1), "steps": total},
         }
     )
 )

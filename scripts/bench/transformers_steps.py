@@ -1,4 +1,4 @@
-"""The same work in PyTorch and transformers, done on command: one JSON line in, one JSON line with its milliseconds out. main.mjs starts it."""
+"""The same work in PyTorch and transformers on command: reads one job per line as JSON and prints its milliseconds. engine.mjs starts it."""
 
 import json
 import os
@@ -25,8 +25,8 @@ def new_optimizer(**how):
     return torch.optim.AdamW([dict(params=decayed, weight_decay=0.01), dict(params=others, weight_decay=0.0)], lr=1e-5, **how)
 
 
-def batch(rows, length):
-    return torch.randint(200, 30000, (rows, length)), torch.randint(0, 2, (rows,))
+def batch(size, length):
+    return torch.randint(200, 30000, (size, length)), torch.randint(0, 2, (size,))
 
 
 def forward(ids, labels):
@@ -46,13 +46,13 @@ def step(ids, labels, optimizer):
 
 
 def timed(work):
-    began = time.perf_counter()
+    start = time.perf_counter()
     work()
-    return (time.perf_counter() - began) * 1000
+    return (time.perf_counter() - start) * 1000
 
 
 def fastest():
-    """AdamW's fused and foreach forms: whichever is faster here is what we measure against."""
+    """The faster one of the fused and the foreach AdamW, so that the comparison is fair."""
     candidates = {name: new_optimizer(**{name: True}) for name in ("fused", "foreach")}
     ids, labels = batch(4, 8)
     times = {name: min(timed(lambda: step(ids, labels, one)) for _ in range(4)) for name, one in candidates.items()}
@@ -61,7 +61,7 @@ def fastest():
 
 
 def tiny(count):
-    """Microseconds of an addition of two numbers."""
+    """Microseconds of adding two small tensors."""
     a, b = torch.ones(2), torch.ones(2)
 
     def work():
@@ -80,7 +80,7 @@ for line in sys.stdin:
     if job["kind"] == "tiny":
         answer = tiny(job["count"])
     else:
-        key = (job["rows"], job["length"])
+        key = (job["batchSize"], job["length"])
         ids, labels = batches.setdefault(key, batch(*key))
         answer = timed(lambda: forward(ids, labels) if job["kind"] == "forward" else step(ids, labels, optimizer))
     print(json.dumps(answer), flush=True)

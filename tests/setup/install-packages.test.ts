@@ -1,7 +1,7 @@
 import { rmSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { whatIsAmiss } from "../../scripts/packages.mjs";
+import { findReasonToInstall } from "../../scripts/install-packages.mjs";
 import { put, temporaryFolder } from "./trees.js";
 
 const lock = (version: string, more = {}) =>
@@ -14,7 +14,7 @@ const lock = (version: string, more = {}) =>
     },
   });
 
-function createInstallation() {
+function installed() {
   const root = temporaryFolder();
   put(join(root, "package-lock.json"), lock("4.6.7"));
   put(
@@ -25,23 +25,23 @@ function createInstallation() {
   return root;
 }
 
-describe("whatIsAmiss", () => {
+describe("findReasonToInstall", () => {
   it("returns nothing if every package of the lock is installed, except those of other platforms", () => {
-    expect(whatIsAmiss(createInstallation())).toBeUndefined();
+    expect(findReasonToInstall(installed())).toBeUndefined();
   });
 
-  it("detects an interrupted npm ci, a changed lock, a new package and a missing folder", () => {
-    const interrupted = createInstallation();
+  it("finds an interrupted npm ci, a changed lock, a new package and a missing folder", () => {
+    const interrupted = installed();
     rmSync(join(interrupted, "node_modules/.package-lock.json"));
-    expect(whatIsAmiss(interrupted)).toBe("they are not installed, or only in part");
-    const changed = createInstallation();
+    expect(findReasonToInstall(interrupted)).toBe("they are missing or incomplete");
+    const changed = installed();
     put(join(changed, "package-lock.json"), lock("4.7.0"));
-    expect(whatIsAmiss(changed)).toBe("package-lock.json asks for node_modules/zod 4.7.0");
-    const added = createInstallation();
+    expect(findReasonToInstall(changed)).toBe("package-lock.json requires node_modules/zod 4.7.0");
+    const added = installed();
     put(join(added, "package-lock.json"), lock("4.6.7", { "node_modules/yaml": { version: "2.9.1" } }));
-    expect(whatIsAmiss(added)).toBe("package-lock.json asks for node_modules/yaml 2.9.1");
-    const missing = createInstallation();
+    expect(findReasonToInstall(added)).toBe("package-lock.json requires node_modules/yaml 2.9.1");
+    const missing = installed();
     rmSync(join(missing, "node_modules/zod"), { recursive: true });
-    expect(whatIsAmiss(missing)).toBe("node_modules/zod is missing");
+    expect(findReasonToInstall(missing)).toBe("node_modules/zod is missing");
   });
 });

@@ -1,0 +1,57 @@
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { dirname, join, relative, resolve } from "node:path";
+import ts from "typescript";
+import { expect, test } from "vitest";
+
+/** The names that a script imports from dist/, with the source file of each. */
+function listDistImports(script: string): { source: string; names: string[] }[] {
+  const imports = readFileSync(script, "utf8").matchAll(/import \{([^}]+)\} from "([^"]*\/dist\/[^"]+)"/g);
+  return [...imports].map(([, names, path]) => ({
+    source: relative(resolve("dist"), resolve(dirname(script), path!)).replace(/^(.*)\.js$/, "src/$1.ts"),
+    names: names!
+      .split(",")
+      .map((name) => name.trim().split(" as ")[0]!)
+      .filter((name) => name !== ""),
+  }));
+}
+
+/** The names that a source file exports, including those of `export * from`. */
+function listExports(file: string): string[] {
+  const { statements } = ts.createSourceFile(file, readFileSync(file, "utf8"), ts.ScriptTarget.Latest);
+  return statements.flatMap((statement) => {
+    if (ts.isExportDeclaration(statement)) {
+      const { exportClause, moduleSpecifier } = statement;
+      if (exportClause) {
+        const named = ts.isNamedExports(exportClause) ? [...exportClause.elements] : [exportClause];
+        return named.map(({ name }) => name.text);
+      }
+      const target = (moduleSpecifier as ts.StringLiteral).text.replace(/\.js$/, ".ts");
+      return listExports(join(dirname(file), target));
+    }
+    const { modifiers, name, declarationList } = statement as {
+      modifiers?: ts.NodeArray<ts.Node>;
+      name?: ts.Identifier;
+      declarationList?: ts.VariableDeclarationList;
+    };
+    if (!modifiers?.some(({ kind }) => kind === ts.SyntaxKind.ExportKeyword)) return [];
+    const names = name ? [name] : (declarationList?.declarations ?? []).map((declaration) => declaration.name);
+    return names.flatMap((each) => (ts.isIdentifier(each) ? [each.text] : []));
+  });
+}
+
+const scripts = readdirSync("scripts", { recursive: true, encoding: "utf8" })
+  .filter((name) => name.endsWith(".mjs"))
+  .map((name) => join("scripts", name));
+
+// Benchmarks and GPU checks are plain JavaScript that no other test runs.
+test("the scripts import only names that the sources export", () => {
+  const all = scripts.flatMap((script) => listDistImports(script).map((each) => ({ script, ...each })));
+  expect(all.length).toBeGreaterThan(20);
+  const sources = [...new Set(all.map(({ source }) => source))];
+  expect(sources.filter((source) => !existsSync(source))).toEqual([]);
+  const findings = all.flatMap(({ script, source, names }) => {
+    const exported = new Set(listExports(source));
+    return names.filter((name) => !exported.has(name)).map((name) => `${script}: ${name} of ${source}`);
+  });
+  expect(findings).toEqual([]);
+});
