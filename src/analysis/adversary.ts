@@ -9,7 +9,7 @@ import { klDivergencePerExample } from "../nn/index.js";
 import { noGrad, scope, type Tensor } from "../tensor/index.js";
 
 /** How much an adversary changed the prediction of a text, as KL(clean || perturbed). */
-export interface AdversaryStrength {
+interface AdversaryStrength {
   /** By the search in the convex hull. */
   readonly searched: number;
   /** By the best of the random mixtures. */

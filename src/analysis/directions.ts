@@ -2,7 +2,7 @@ import type { Weights } from "../nn/index.js";
 import { keep, noGrad, operator, type Rng, randn, scope, seedGenerator, type Tensor } from "../tensor/index.js";
 
 /** A direction in the space of a model's weights. It contains only the weights that it changes. */
-export type Direction = ReadonlyMap<string, Tensor>;
+type Direction = ReadonlyMap<string, Tensor>;
 
 /**
  * Samples a direction with filter-wise normalization (Li et al. 2018): each row of a matrix is

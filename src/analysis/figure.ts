@@ -128,7 +128,7 @@ export function roundSvgNumbers(markup: string): string {
   );
 }
 
-export function escapeXml(text: string): string {
+function escapeXml(text: string): string {
   const entities: Record<string, string> = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" };
   return text.replace(/[&<>"]/g, (character) => entities[character]!);
 }

@@ -20,7 +20,7 @@ import { toDataset } from "../train/index.js";
 import { type AnalysisContext, applyFloat32Runtime, type LabeledRun, type sampleOptions } from "./define-analysis.js";
 
 /** A sample of the task that several runs share. */
-export interface SharedSample {
+interface SharedSample {
   readonly task: Task;
   readonly examples: readonly Example[];
   readonly device: Device;
@@ -82,7 +82,7 @@ export interface LossAndAccuracy {
 }
 
 /** Examples on the device, to be evaluated under many weights. */
-export interface FixedBatch {
+interface FixedBatch {
   /** Mean cross-entropy and accuracy under the given weights, without dropout. */
   measure(weights: Weights): LossAndAccuracy;
   /** Features under the given weights: one row per example, in the order of the examples. */
