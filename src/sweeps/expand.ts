@@ -115,14 +115,16 @@ export async function readSweepCell(source: SweepCellSource): Promise<RunConfig>
   if (open.length > 0)
     throw new UserError(
       `${file}: row ${row} has a grid. Choose a value for each key:\n${open
-        .map(([key, values]) => `  --set ${key}=VALUE with VALUE one of ${values.map(formatYaml).join(", ")}`)
+        .map(([key, values]) => `  --set ${key}=VALUE with VALUE one of ${values.map(formatValue).join(", ")}`)
         .join("\n")}`,
     );
   const values = Object.fromEntries(grid.map(([key, [value]]) => [key, value]));
   return createCellConfig(sweep, row, column, values, source.seed ?? seeds[0]!, assigned);
 }
 
-function formatYaml(value: unknown): string {
+/** A value as `--set` reads it. */
+function formatValue(value: unknown): string {
+  if (typeof value === "number" && value > 0 && value < 1e-3) return value.toExponential();
   return typeof value === "string" ? value : JSON.stringify(value);
 }
 

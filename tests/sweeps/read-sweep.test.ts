@@ -295,7 +295,7 @@ profiles: { small: { grid: { train.learningRate: null }, maxLength: 32 } }
 
   it("lists the keys of its grid that have no value", async () => {
     await expect(readCell({ row: "rose", column: "a" })).rejects.toThrow(
-      /row rose has a grid\. Choose a value for each key:\n {2}--set train\.learningRate=VALUE with VALUE one of 0\.00001, 0\.00002\n {2}--set methods\.rose\.updateRatio=VALUE with VALUE one of 0\.4, 0\.6$/,
+      /row rose has a grid\. Choose a value for each key:\n {2}--set train\.learningRate=VALUE with VALUE one of 1e-5, 2e-5\n {2}--set methods\.rose\.updateRatio=VALUE with VALUE one of 0\.4, 0\.6$/,
     );
     await expect(readCell({ row: "plain", column: "a", set: ["train.learningRate=1"] })).resolves.toMatchObject({
       seed: 3,
