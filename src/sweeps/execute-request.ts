@@ -9,7 +9,7 @@ import { fineTune } from "../runs/fine-tune.js";
 import { Interrupted } from "../train/index.js";
 import { hashRequest, type WorkRequest, type WorkResult } from "./work-request.js";
 
-export interface WorkCallbacks extends Callbacks {
+interface RequestCallbacks extends Callbacks {
   /** Called when training has begun. From now on `signal` makes it save its work. */
   onTrainingStart?(): void;
 }
@@ -19,7 +19,7 @@ export interface WorkCallbacks extends Callbacks {
  */
 export async function executeRequest(
   request: WorkRequest,
-  { onTrainingStart, ...callbacks }: WorkCallbacks = {},
+  { onTrainingStart, ...callbacks }: RequestCallbacks = {},
 ): Promise<unknown> {
   switch (request.kind) {
     case "train": {
@@ -56,7 +56,7 @@ export async function executeRequest(
 /** Executes a request and describes how it ended. It does not throw. */
 export async function executeToResult(
   request: WorkRequest,
-  callbacks: WorkCallbacks = {},
+  callbacks: RequestCallbacks = {},
 ): Promise<{ readonly result: WorkResult; readonly cause?: unknown }> {
   const base = { format: 1, hash: hashRequest(request) } as const;
   try {

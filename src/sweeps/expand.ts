@@ -87,7 +87,7 @@ export async function expandSweep(sweep: SweepFile): Promise<ExpandedSweep> {
 }
 
 /** One cell of a sweep. A row, column or seed may be left out if the sweep has only one. */
-export interface SweepCellSource extends SweepSource {
+interface SweepCellSource extends SweepSource {
   readonly row?: string | null | undefined;
   readonly column?: string | null | undefined;
   readonly seed?: number | null | undefined;

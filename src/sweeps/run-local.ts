@@ -16,7 +16,7 @@ export interface WorkCallbacks {
 /** A work item that failed. */
 export type WorkItemFailure = WorkFailure & { readonly item: WorkItem };
 
-export interface LocalOptions extends Omit<WorkerOptions, "environment"> {
+interface LocalOptions extends Omit<WorkerOptions, "environment"> {
   /** Concurrent work items. Null: one per GPU, or one. */
   readonly jobs: number | null;
   readonly callbacks?: WorkCallbacks;

@@ -49,7 +49,7 @@ export const sweepRequestSchema = z.strictObject({
 export type SweepRequest = z.input<typeof sweepRequestSchema>;
 
 /** What happens during a sweep. */
-export interface SweepCallbacks extends WorkCallbacks {
+interface SweepCallbacks extends WorkCallbacks {
   /**
    * Called before the first request is executed. From now on `signal` makes the runs save their
    * work.

@@ -35,7 +35,7 @@ import { hashRequest, readWorkResult } from "./work-request.js";
  * A list of work items, one per task of a job array. Nothing else is recorded about a submission.
  */
 const jobListSchema = z.object({ out: z.string(), items: z.array(workItemSchema), job: z.string().nullable() });
-export type JobList = z.output<typeof jobListSchema>;
+type JobList = z.output<typeof jobListSchema>;
 
 export interface SlurmOptions {
   readonly settings: SlurmSettings;

@@ -1,7 +1,13 @@
+import { join } from "node:path";
 import { describe, expect, it } from "vitest";
+import { UserError } from "../../src/errors.js";
 import { type RunConfig, runConfigSchema } from "../../src/runs/config.js";
+import { readResults } from "../../src/runs/run.js";
+import { executeRequest, executeToResult } from "../../src/sweeps/execute-request.js";
 import { listOutdatedAttacks } from "../../src/sweeps/run-work.js";
 import { hashRequest, type WorkRequest, workRequestSchema } from "../../src/sweeps/work-request.js";
+import { temporaryFolder } from "../temporary.js";
+import { tinyRun } from "../tiny-run.js";
 
 const config: RunConfig = runConfigSchema.parse({ model: "m", task: "sst2" });
 type AttackWork = Extract<WorkRequest, { kind: "attack" }>;
@@ -64,6 +70,47 @@ describe("the hash of a request", () => {
     expect(analyze({ runs: ["runs/a"] })).not.toBe(hash);
     expect(analyze({ by: "alpha" })).not.toBe(hash);
     expect(analyze({ dependsOn: [hashRequest(attack())] })).not.toBe(hash);
+  });
+});
+
+describe("a request", () => {
+  const folder = temporaryFolder();
+
+  it("is executed by the function of the library, and again only reads a finished run", async () => {
+    const out = join(folder, "run");
+    const request: WorkRequest = { kind: "train", config: await tinyRun(folder), out };
+    const events: string[] = [];
+    const result = await executeRequest(request, { onTrainingStart: () => events.push("start") });
+    const results = await readResults(out);
+    expect(result).toEqual({ accuracy: results!.test.accuracy, validation: results!.validation });
+    expect(await executeRequest(request, { onTrainingStart: () => events.push("start") })).toEqual(result);
+    expect(events).toEqual(["start"]);
+  });
+
+  it("that fails says whose mistake it is", async () => {
+    const request: WorkRequest = {
+      kind: "train",
+      config: await tinyRun(folder, { labelColumn: "nothing" }),
+      out: join(folder, "wrong"),
+    };
+    const { result, cause } = await executeToResult(request);
+    expect(cause).toBeInstanceOf(UserError);
+    expect(result).toEqual({
+      format: 1,
+      hash: hashRequest(request),
+      status: "failed",
+      error: { message: expect.stringMatching(/nothing/), isUserError: true },
+    });
+  });
+
+  it("that is interrupted can be continued", async () => {
+    const stop = new AbortController();
+    const out = join(folder, "stopped");
+    const request: WorkRequest = { kind: "train", config: await tinyRun(folder), out };
+    const { result } = await executeToResult(request, { signal: stop.signal, onTrainingStart: () => stop.abort() });
+    expect(result).toMatchObject({ status: "interrupted", error: { isUserError: false } });
+    expect(await readResults(out)).toBeNull();
+    expect((await executeToResult(request)).result.status).toBe("done");
   });
 });
 
