@@ -30,7 +30,11 @@ const table: readonly MetricDescription[] = [
 
 const byId = new Map(table.map((metric) => [metric.id, metric]));
 
-/** Describes a metric. An id that is not in the table is the accuracy under the attack of that name. */
+/**
+ * Describes a metric. An id that is not in the table is the accuracy under the attack of that name.
+ *
+ *     const { title, direction, unit } = describeMetric("pwws");
+ */
 export function describeMetric(id: string): MetricDescription {
   if (id.startsWith(inconsistencyPrefix))
     return {

@@ -5,7 +5,6 @@ import { UserError } from "../errors.js";
 import {
   compareModels,
   type ExampleOutcomes,
-  type MetricComparison,
   type ModelOutcomes,
   metricComparisonSchema,
 } from "../evaluation/compare.js";
@@ -43,7 +42,6 @@ export const comparisonReportSchema = z.object({
  *     const { comparisons }: ComparisonReport = await compare("runs/rose", "runs/standard");
  */
 export type ComparisonReport = z.output<typeof comparisonReportSchema>;
-export type { MetricComparison };
 
 /**
  * Compares two or more runs on the same examples: difference, 95% CI and Holm-corrected p-value per metric.
