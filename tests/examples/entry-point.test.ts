@@ -22,10 +22,12 @@ function findDocComment(name: string, file: string): string | null {
   );
   const found = declaration.exec(text)?.[1];
   if (found) return found;
-  const imported = [...text.matchAll(/^(?:import|export) (?:type )?\{([^}]*)\} from "(\.[^"]+)";/gm)].find(
-    ([, names]) => names!.split(",").some((each) => each.trim().replace(/^type /, "") === name),
-  );
-  return imported ? findDocComment(name, join(dirname(file), imported[2]!.replace(/\.js$/, ".ts"))) : null;
+  for (const [, names, path] of text.matchAll(/^(?:import|export) (?:type )?(\*|\{[^}]*\}) from "(\.[^"]+)";/gm)) {
+    if (names !== "*" && !new RegExp(`\\b${name}\\b`).test(names!)) continue;
+    const comment = findDocComment(name, join(dirname(file), path!.replace(/\.js$/, ".ts")));
+    if (comment) return comment;
+  }
+  return null;
 }
 
 describe("the entry point", () => {
