@@ -4,15 +4,15 @@
  *     import { fineTune } from "temper-nlp";
  *     import { ascc } from "temper-nlp/methods";
  *
- *     const run = await fineTune(
- *       { model: "roberta-base", task: "sst2", tokenization: "word", substitutions: "wordnet", methods: [ascc()] },
- *       { out: "runs/ascc" },
- *     );
+ *     const run = await fineTune({
+ *       model: "roberta-base", task: "sst2",
+ *       tokenization: "word", substitutions: "wordnet", methods: [ascc()],
+ *     }, { out: "runs/ascc" });
  *     const report = await run.attack("pwws", { numExamples: 100 });
  *     console.log(report.clean, report.attacks.pwws?.accuracyUnderAttack);
  *
- * Methods, attacks, analyses, tensors and neural networks are in `temper-nlp/methods`, `/attacks`, `/analysis`,
- * `/tensor` and `/nn`.
+ * Methods, attacks, analyses, tensors and neural networks are in `temper-nlp/methods`, `/attacks`,
+ * `/analysis`, `/tensor` and `/nn`.
  *
  * @module
  */

@@ -30,7 +30,10 @@ export function appendValue(value: string, before: readonly string[] = []): stri
   return [...before, value];
 }
 
-/** The help text of an option from the schema of its key, so that descriptions and defaults are written once. */
+/**
+ * The help text of an option from the schema of its key, so that descriptions and defaults are
+ * written once.
+ */
 export function describeOption(schema: z.ZodType): string {
   const text = (schema.description ?? "").replace(/; null: (.+)$/, " (default: $1)");
   const value = schema instanceof z.ZodDefault ? schema.def.defaultValue : null;

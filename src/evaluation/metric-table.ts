@@ -1,4 +1,7 @@
-/** What the values of a metric are: a fraction of the examples, a score without such a count, or a loss in nats. */
+/**
+ * What the values of a metric are: a fraction of the examples, a score without such a count, or a
+ * loss in nats.
+ */
 export type MetricUnit = "fraction" | "score" | "nats";
 
 /** What a number means. Every table, comparison and selection reads it from here. */
