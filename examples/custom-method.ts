@@ -7,7 +7,7 @@ import { fineTune, type Run, type RunConfigInput } from "temper-nlp";
 import { defineMethod } from "temper-nlp/methods";
 import { z } from "zod";
 
-export const confidencePenalty = defineMethod({
+const confidencePenalty = defineMethod({
   name: "confidence-penalty",
   summary: "penalizes confident predictions",
   paper: "Pereyra et al. 2017, Regularizing Neural Networks by Penalizing Confident Output Distributions",

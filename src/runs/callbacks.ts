@@ -3,7 +3,7 @@ import type { DownloadProgress } from "../models/download.js";
 /**
  * How far a long action is.
  *
- *     await fineTune(config, { onProgress: ({ stage, done, total }) => console.log(stage, done / total) });
+ *     await fineTune(config, { onProgress: ({ stage, done }) => console.log(stage, done) });
  */
 export interface Progress {
   /** What is being done: "train", "evaluate", "attack pwws", … */

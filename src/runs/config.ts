@@ -9,7 +9,10 @@ import { runtimeOptions } from "./runtime-config.js";
 const count = z.number().int().positive();
 const optionsSchema = z.record(z.string(), z.unknown());
 
-/** One method of a list: `rose`, `rose:variant=first`, `{ rose: { variant: first } }`, or `{ name, options }`. */
+/**
+ * One method of a list: `rose`, `rose:variant=first`, `{ rose: { variant: first } }`, or `{ name,
+ * options }`.
+ */
 const methodSchema = z
   .union(
     [
@@ -85,7 +88,7 @@ export type RunConfig = z.output<typeof runConfigSchema>;
 /**
  * The settings of a run as people write them. Only `model` and `task` or `data` are required.
  *
- *     const config: RunConfigInput = { model: "roberta-base", task: "rte", methods: [rose()], train: { epochs: 5 } };
+ *     const config: RunConfigInput = { model: "roberta-base", task: "rte", methods: [rose()] };
  */
 export type RunConfigInput = Omit<z.input<typeof runConfigSchema>, "methods" | "data" | "textColumn"> & {
   /** A file or folder, or the examples themselves: `[{ text, label }]`. */

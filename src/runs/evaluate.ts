@@ -3,9 +3,15 @@ import { UserError } from "../errors.js";
 import { confusionMatrix, metrics, toPredictions } from "../evaluation/metrics.js";
 import { wilsonInterval } from "../evaluation/statistics.js";
 import { checkLabels, type DeviceConfig, type Model, predictProbabilities } from "../models/index.js";
-import { advglueParts } from "../tasks/advglue.js";
-import { type Example, formatSplit, loadTask, type Split, type Task } from "../tasks/index.js";
-import { sampleExamples } from "../tasks/sample.js";
+import {
+  advglueParts,
+  type Example,
+  formatSplit,
+  loadTask,
+  type Split,
+  sampleExamples,
+  type Task,
+} from "../tasks/index.js";
 import { toDataset } from "../train/index.js";
 import { validate } from "../validate.js";
 import type { Callbacks } from "./callbacks.js";
@@ -35,7 +41,7 @@ export const evaluateRequestSchema = z.strictObject({
 /**
  * An evaluation as data: the model, the data and the split.
  *
- *     const request: EvaluateRequest = { model: "runs/rose", split: "validation", maxSamples: 500 };
+ *     const request: EvaluateRequest = { model: "runs/rose", split: "validation" };
  */
 export type EvaluateRequest = z.input<typeof evaluateRequestSchema>;
 /** An evaluation of a model that is already known. */
@@ -44,7 +50,7 @@ export type EvaluateOptions = Omit<EvaluateRequest, "model">;
 /**
  * Evaluates a model on a split of a task.
  *
- *     const { accuracy, interval } = await evaluate({ model: "runs/sst2-rose-seed0", task: "sst2" });
+ *     const { accuracy, interval } = await evaluate({ model: "runs/rose", task: "sst2" });
  */
 export async function evaluate(request: EvaluateRequest, callbacks: Callbacks = {}): Promise<EvaluationResult> {
   const parsed = validate(evaluateRequestSchema, request, "evaluate");
@@ -59,7 +65,8 @@ export async function evaluate(request: EvaluateRequest, callbacks: Callbacks = 
 }
 
 /**
- * Evaluates a model that was trained on a GLUE task on that task and on its adversarial counterpart in AdvGLUE.
+ * Evaluates a model that was trained on a GLUE task on that task and on its adversarial counterpart
+ * in AdvGLUE.
  *
  *     const { glue, advglue, drop } = await evaluateAdvglue({ model: "runs/sst2-rose-seed0" });
  */
@@ -75,8 +82,8 @@ export async function evaluateAdvglue(
   const part = advglueParts.find((name) => name === model.task);
   if (part === undefined)
     throw new UserError(
-      `advglue: expected a model trained on one of ${advglueParts.join(", ")}, ` +
-        `received one ${model.task ? `trained on ${model.task}` : "of an unknown task"}. Name a part: --task advglue:sst2.`,
+      `advglue: expected a model trained on one of ${advglueParts.join(", ")}, received one ` +
+        `${model.task ? `trained on ${model.task}` : "of an unknown task"}. Name a part: --task advglue:sst2.`,
     );
   // A file can only be AdvGLUE's; GLUE is then searched in the default folders.
   const glueTask = await loadTask({ task: part, ...(data !== null && !data.endsWith(".json") && { data }) });

@@ -1,8 +1,15 @@
 import { UserError } from "../errors.js";
 import { createMethods, loadMethods, type MethodSpec } from "../methods/index.js";
 import { loadModel } from "../models/index.js";
-import { type Example, formatSplit, type InMemoryExample, loadTask, type Task } from "../tasks/index.js";
-import { countOverlap, sampleExamples } from "../tasks/sample.js";
+import {
+  countOverlap,
+  type Example,
+  formatSplit,
+  type InMemoryExample,
+  loadTask,
+  sampleExamples,
+  type Task,
+} from "../tasks/index.js";
 import type { Substitutions } from "../text/substitutions.js";
 import { type TrainingJob, toDataset } from "../train/index.js";
 import type { Callbacks } from "./callbacks.js";
@@ -23,7 +30,10 @@ export interface PreparedRun {
   readonly job: Omit<TrainingJob, "files" | "resume">;
 }
 
-/** Loads the data, the model and the methods of a config. Nothing is written. The caller frees the model's weights. */
+/**
+ * Loads the data, the model and the methods of a config. Nothing is written. The caller frees the
+ * model's weights.
+ */
 export async function prepareRun(
   config: RunConfig,
   { onWarning, onDownload }: Pick<Callbacks, "onWarning" | "onDownload"> = {},
@@ -101,7 +111,8 @@ async function loadExamples(
     count === null || count >= examples.length ? examples : sampleExamples(examples, count, seed, task.labels.length);
   const train = sample(await task.load("train"), config.maxTrainSamples, config.seed);
   if (train.length === 0) throw new UserError(`${task.name}: the training data is empty.`);
-  // Every seed validates on the same sample, so that the runs of a comparison are selected by the same texts.
+  // Every seed validates on the same sample, so that the runs of a comparison are selected by the
+  // same texts.
   const validation = task.splits.includes("validation")
     ? sample(await task.load("validation"), config.maxValidationSamples, 0)
     : null;

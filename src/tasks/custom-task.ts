@@ -118,7 +118,11 @@ function hasNoLabels(table: DataTable, label: string): boolean {
   return readable.length > 0 && readable.every((row) => isMissing(readCell(row, label)));
 }
 
-/** A labeled text, or pair of texts, of a dataset that is passed as an array. */
+/**
+ * A labeled text, or pair of texts, of a dataset that is passed as an array.
+ *
+ *     const data: InMemoryExample[] = [{ text: "a quiet film", label: "good" }];
+ */
 export interface InMemoryExample {
   readonly text: string | readonly [string, string];
   readonly label: string | number;

@@ -2,7 +2,11 @@ import { didYouMean } from "../did-you-mean.js";
 import { UserError } from "../errors.js";
 import { splitExamples } from "./split-examples.js";
 
-/** One labeled text or pair of texts. */
+/**
+ * One labeled text or pair of texts.
+ *
+ *     const [first]: Example[] = await task.load("test");
+ */
 export interface Example {
   /**
    * Unique and stable within its dataset: file and line, or the dataset's own ID. It seeds the
@@ -20,7 +24,11 @@ const splitNames = ["train", "validation", "test"] as const;
 /** The role of a split: `validation` selects the model, `test` is only for the final evaluation. */
 export type Split = (typeof splitNames)[number];
 
-/** A dataset with its labels, its splits, and the text fields that an attack may change. */
+/**
+ * A dataset with its labels, its splits, and the text fields that an attack may change.
+ *
+ *     const { labels, splits }: Task = await loadTask({ task: "sst2" });
+ */
 export interface Task {
   readonly name: string;
   /** The model is trained on the indices of these labels. */

@@ -84,7 +84,11 @@ export interface TrainResult {
   readonly seconds: number;
 }
 
-/** Thrown when the job's signal stops a training. The state has been saved before. */
+/**
+ * Thrown when a signal stops an action. Its state has been saved before.
+ *
+ *     if (error instanceof Interrupted) console.log("Continue later with resume: true.");
+ */
 export class Interrupted extends Error {
   override name = "Interrupted";
 }
