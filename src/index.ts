@@ -11,8 +11,8 @@
  *     const report = await run.attack("pwws", { numExamples: 100 });
  *     console.log(report.clean, report.attacks.pwws?.accuracyUnderAttack);
  *
- * Methods, attacks, analyses, tensors and neural networks are in `temper-nlp/methods`, `/attacks`, `/analysis`,
- * `/tensor` and `/nn`.
+ * Methods, attacks, analyses, tensors and neural networks are in `temper-nlp/methods`, `/attacks`,
+ * `/analysis`, `/tensor` and `/nn`.
  *
  * @module
  */

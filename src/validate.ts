@@ -9,8 +9,9 @@ export type SourceLocation = string | ((path: readonly PropertyKey[]) => string)
 const maxProblems = 20;
 
 /**
- * Renamed keys of configs, train settings, method and attack options and sweeps, as old:new. They are
- * used only in the error message. If a key has several new names, the one in the schema applies.
+ * Renamed keys of configs, train settings, method and attack options and sweeps, as old:new. They
+ * are used only in the error message. If a key has several new names, the one in the schema
+ * applies.
  */
 const renamedKeys = `
   limit:maxTrainSamples limit:maxSamples selectionLimit:maxValidationSamples reportLimit:maxTestSamples

@@ -47,7 +47,7 @@ const outputOptions = {
   png: z.boolean().default(false).describe("write the figure as PNG, too"),
 };
 
-/** The request of an analysis: its name, its options and where the result goes. */
+/** The request of an analysis: its name, its options and its output folder. */
 type RequestSchema<Name extends string, Options extends z.ZodRawShape> = z.ZodObject<
   Options & typeof outputOptions & { analysis: z.ZodLiteral<Name> },
   z.core.$strict

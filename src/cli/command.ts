@@ -1,7 +1,10 @@
 import type { Command } from "@commander-js/extra-typings";
 import type { Io } from "./io.js";
 
-/** What the file of a command exports. It adds arguments, options, examples and an action to its command. */
+/**
+ * What the file of a command exports. It adds arguments, options, examples and an action to its
+ * command.
+ */
 export interface CommandModule {
   define(command: Command, io: Io): void;
 }

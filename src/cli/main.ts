@@ -12,7 +12,9 @@ interface CommandEntry {
   load(): Promise<CommandModule>;
 }
 
-/** The commands. Only the requested one is loaded; loading all would delay every start by a second. */
+/**
+ * The commands. Only the requested one is loaded; loading all would delay every start by a second.
+ */
 const commands: Readonly<Record<string, CommandEntry>> = {
   setup: { summary: "find or install libtorch and build the native addon", load: () => import("./commands/setup.js") },
   doctor: { summary: "check the installation and explain how to fix it", load: () => import("./commands/doctor.js") },
@@ -67,7 +69,10 @@ const renamedOptions: Readonly<Record<string, string>> = {
   "--on": "--backend",
 };
 
-/** Runs a command line (without node and the program name). Returns the exit code: 0, 1 for a bug, 2 for a user error. */
+/**
+ * Runs a command line (without node and the program name). Returns the exit code: 0, 1 for a bug, 2
+ * for a user error.
+ */
 export async function run(argv: readonly string[], io: Io = process): Promise<number> {
   try {
     await (await createProgram(argv, io)).parseAsync(argv, { from: "user" });

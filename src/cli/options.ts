@@ -30,7 +30,10 @@ export function appendValue(value: string, before: readonly string[] = []): stri
   return [...before, value];
 }
 
-/** The help text of an option from the schema of its key, so that descriptions and defaults are written once. */
+/**
+ * The help text of an option from the schema of its key, so that descriptions and defaults are
+ * written once.
+ */
 export function describeOption(schema: z.ZodType): string {
   const text = (schema.description ?? "").replace(/; null: (.+)$/, " (default: $1)");
   const value = schema instanceof z.ZodDefault ? schema.def.defaultValue : null;
@@ -69,8 +72,7 @@ export const listOption = <Flags extends string>(flags: Flags, schema: z.ZodType
   new Option(flags, `${describeOption(schema)}; repeatable`).argParser(appendValue);
 
 export const deviceOption = () => textOption("--device <name>", runtimeOptions.device);
-export const precisionOption = () =>
-  choiceOption("--precision <name>", runtimeOptions.precision, ["bf16", "tf32", "fp32"]);
+const precisionOption = () => choiceOption("--precision <name>", runtimeOptions.precision, ["bf16", "tf32", "fp32"]);
 export const threadsOption = () => integerOption("--threads <count>", runtimeOptions.threads, 1, 1024);
 
 /** Where and how precisely a model is computed. */
@@ -94,13 +96,12 @@ export const splitOption = () =>
   new Option("--split <name>", "dataset split to use: train, validation or test (default: test)").argParser(parseSplit);
 
 /** Fewer tokens do not leave room for both texts of a pair. */
-export const minSequenceLength = 8;
+const minSequenceLength = 8;
 
 export const maxLengthOption = (schema: z.ZodType) => integerOption("--max-length <tokens>", schema, minSequenceLength);
 export const tokenizationOption = (schema: z.ZodType) =>
   choiceOption("--tokenization <name>", schema, ["subword", "word"]);
 
-export const seedOption = (what: string) => new Option("--seed <number>", what).argParser(createIntegerParser(0));
 export const quietOption = () => new Option("--quiet", "print no progress and no warnings");
 export const jsonOption = (what: string) => new Option("--json", what);
 

@@ -18,7 +18,9 @@ export interface ProgressOptions {
 /** More numbers to show: { loss: 0.31 }. */
 export type ProgressDetails = Readonly<Record<string, string | number>>;
 
-/** The progress of one long job on stderr: a bar on a terminal, otherwise a line from time to time. */
+/**
+ * The progress of one long job on stderr: a bar on a terminal, otherwise a line from time to time.
+ */
 export interface Progress {
   update(done: number, details?: ProgressDetails): void;
   /** Prints a line above the bar. */
@@ -35,7 +37,10 @@ const minLineMilliseconds = 2_000;
 const barWidth = 24;
 const clearLine = "\r\x1b[2K";
 
-/** Creates the progress display of one job. It writes only inside its methods, so synchronous loops can use it. */
+/**
+ * Creates the progress display of one job. It writes only inside its methods, so synchronous loops
+ * can use it.
+ */
 export function createProgress(options: ProgressOptions): Progress {
   const { label, total, unit, start = 0, quiet = false, stream = process.stderr } = options;
   const { now = () => performance.now() } = options;
@@ -140,7 +145,9 @@ export interface CommandCallbacks {
   end(): void;
 }
 
-/** Creates the callbacks of a command. One bar is shown at a time. `unit` is what the stages count. */
+/**
+ * Creates the callbacks of a command. One bar is shown at a time. `unit` is what the stages count.
+ */
 export function createCallbacks(io: Io, quiet: boolean | undefined, unit = "examples"): CommandCallbacks {
   let current: { stage: string; progress: Progress } | null = null;
   const end = (): void => {

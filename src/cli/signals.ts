@@ -1,4 +1,7 @@
-/** Signals that ask a program to stop: Ctrl-C, a scheduler or service manager, and a closed terminal. */
+/**
+ * Signals that ask a program to stop: Ctrl-C, a scheduler or service manager, and a closed
+ * terminal.
+ */
 const stopSignals = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
 
 /** Calls the listener on each of these signals until the returned function is called. */

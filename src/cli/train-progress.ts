@@ -10,7 +10,10 @@ export interface TrainProgress {
   end(): void;
 }
 
-/** Shows a training on stderr: a bar for the steps, a line per evaluation, and bars for other long work. */
+/**
+ * Shows a training on stderr: a bar for the steps, a line per evaluation, and bars for other long
+ * work.
+ */
 export function createTrainProgress(
   io: Io,
   options: { quiet?: boolean | undefined; onStart?: () => void },

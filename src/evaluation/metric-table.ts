@@ -1,4 +1,7 @@
-/** What the values of a metric are: a fraction of the examples, a score without such a count, or a loss in nats. */
+/**
+ * What the values of a metric are: a fraction of the examples, a score without such a count, or a
+ * loss in nats.
+ */
 export type MetricUnit = "fraction" | "score" | "nats";
 
 /** What a number means. Every table, comparison and selection reads it from here. */
@@ -30,7 +33,9 @@ const table: readonly MetricDescription[] = [
 
 const byId = new Map(table.map((metric) => [metric.id, metric]));
 
-/** Describes a metric. An id that is not in the table is the accuracy under the attack of that name. */
+/**
+ * Describes a metric. An id that is not in the table is the accuracy under the attack of that name.
+ */
 export function describeMetric(id: string): MetricDescription {
   if (id.startsWith(inconsistencyPrefix))
     return {

@@ -59,7 +59,10 @@ export function logLoss(probabilities: ProbabilityRows, labels: Labels): number 
   return sum / labels.length;
 }
 
-/** Expected calibration error: how far confidence and accuracy lie apart, over equal bins of confidence, weighted by their size. */
+/**
+ * Expected calibration error: how far confidence and accuracy lie apart, over equal bins of
+ * confidence, weighted by their size.
+ */
 export function expectedCalibrationError(probabilities: ProbabilityRows, labels: Labels, bins = 15): number {
   const predicted = toPredictions(probabilities);
   const gaps = new Float64Array(bins);

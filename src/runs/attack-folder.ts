@@ -21,7 +21,9 @@ import { validate } from "../validate.js";
 const files = { report: "report.json", lock: "attack.lock" } as const;
 const journalSuffix = ".jsonl";
 
-/** report.json: what attacks did to a model, what looks odd, and the request that asked for them. */
+/**
+ * report.json: what attacks did to a model, what looks odd, and the request that asked for them.
+ */
 export const attackReportSchema = attackSuiteSummarySchema.extend({
   format: z.literal(2),
   task: z.string(),
@@ -59,7 +61,9 @@ export async function removeJournal(folder: string, attack: string): Promise<voi
   for (const file of [path, getTimingPath(path)]) await rm(file, { force: true });
 }
 
-/** The journals in a folder, by attack, whether they have results or not. Other files are skipped. */
+/**
+ * The journals in a folder, by attack, whether they have results or not. Other files are skipped.
+ */
 export async function findJournals(folder: string): Promise<string[]> {
   if (!(await exists(folder))) return [];
   const entries = await readdir(folder).catch((error: unknown) => {
@@ -97,7 +101,10 @@ export async function writeAttackReport(folder: string, report: AttackReport): P
   await writeFileAtomic(join(folder, files.report), `${JSON.stringify(report, null, 2)}\n`);
 }
 
-/** Creates a folder for journals and keeps other processes out until the returned function is called. */
+/**
+ * Creates a folder for journals and keeps other processes out until the returned function is
+ * called.
+ */
 export function lockAttackFolder(folder: string): () => void {
   try {
     mkdirSync(folder, { recursive: true });

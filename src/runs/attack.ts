@@ -89,7 +89,7 @@ export const attackRequestSchema = z.strictObject({
 /**
  * An attack as data: the model, the attacks, the examples and the constraints.
  *
- *     const request: AttackRequest = { model: "runs/rose", attacks: ["pwws", "genetic:population=20"], numExamples: 100 };
+ *     const request: AttackRequest = { model: "runs/rose", attacks: ["pwws"], numExamples: 100 };
  */
 export type AttackRequest = z.input<typeof attackRequestSchema>;
 type ParsedRequest = z.output<typeof attackRequestSchema>;
@@ -122,8 +122,8 @@ interface PlannedAttacker {
 }
 
 /**
- * Attacks a model over the same examples with one or more attacks. Each attack has its journal OUT/NAME.jsonl, and
- * OUT/report.json has the result.
+ * Attacks a model over the same examples with one or more attacks. Each attack has its journal
+ * OUT/NAME.jsonl, and OUT/report.json has the result.
  *
  *     const { clean, attacks } = await attack({ model: "runs/reviews", attacks: ["pwws"], numExamples: 100 });
  *     console.log(clean, attacks.pwws?.accuracyUnderAttack);
@@ -173,7 +173,8 @@ async function loadAttackSubstitutions(request: ParsedRequest, { local }: Loaded
   const source = request.substitutions ?? trained?.substitutions;
   if (!source)
     throw new UserError(
-      `No substitutions found for ${request.model}. Pass --substitutions wordnet, or a JSON file such as {"good": ["great"]}.`,
+      `No substitutions found for ${request.model}. ` +
+        'Pass --substitutions wordnet, or a JSON file such as {"good": ["great"]}.',
     );
   const inVocab = request.inVocabSubstitutes ?? trained?.inVocabSubstitutes ?? false;
   return loadSubstitutionsForModel(resolveTablePath(source), inVocab, local?.model ?? null);
@@ -226,7 +227,10 @@ async function runAttacks(prepared: PreparedAttack, callbacks: AttackCallbacks):
   }
 }
 
-/** Journals that earlier calls finished on the same victim, examples and space: the worst case includes them. */
+/**
+ * Journals that earlier calls finished on the same victim, examples and space: the worst case
+ * includes them.
+ */
 async function findEarlierJournals(
   prepared: PreparedAttack,
   own: ReadonlyMap<string, JournalSummary>,
@@ -269,7 +273,8 @@ async function planAttackers(
   const add = (attacker: Attacker, constraint: LmConstraint | null = null): void => {
     if (planned.some((other) => other.attacker.name === attacker.name))
       throw new UserError(
-        `--attack ${attacker.name} is given twice, and both would write ${attacker.name}.jsonl. Use another --out for one.`,
+        `--attack ${attacker.name} is given twice, and both would write ${attacker.name}.jsonl. ` +
+          "Use another --out for one.",
       );
     planned.push({ attacker, lmConstraint: constraint });
   };
@@ -336,7 +341,9 @@ function* createAttackExamples(
   for (const example of examples) yield createAttackExample(example, options);
 }
 
-/** Queries a few texts twice: a victim whose answers differ has dropout on, or is not what it seems. */
+/**
+ * Queries a few texts twice: a victim whose answers differ has dropout on, or is not what it seems.
+ */
 async function isNondeterministic(prepared: PreparedAttack): Promise<boolean> {
   const { victim } = prepared.victim;
   const inputs = [...createAttackExamples(prepared, prepared.examples.slice(0, 4), null)]

@@ -5,7 +5,6 @@ import { UserError } from "../errors.js";
 import {
   compareModels,
   type ExampleOutcomes,
-  type MetricComparison,
   type ModelOutcomes,
   metricComparisonSchema,
 } from "../evaluation/compare.js";
@@ -43,10 +42,10 @@ export const comparisonReportSchema = z.object({
  *     const { comparisons }: ComparisonReport = await compare("runs/rose", "runs/standard");
  */
 export type ComparisonReport = z.output<typeof comparisonReportSchema>;
-export type { MetricComparison };
 
 /**
- * Compares two or more runs on the same examples: difference, 95% CI and Holm-corrected p-value per metric.
+ * Compares two or more runs on the same examples: difference, 95% CI and Holm-corrected p-value per
+ * metric.
  *
  *     const { comparisons } = await compare("runs/rose", "runs/standard");
  *     console.log(comparisons.map(({ verdict }) => verdict).join("\n"));
@@ -85,7 +84,8 @@ async function readModelOutcomes(folder: string): Promise<ModelOutcomes> {
   }
   if (measured.length === 0)
     throw new UserError(
-      `${folder}: expected a finished run, a folder of attack journals (NAME.jsonl), or a folder of several of them; found none.`,
+      `${folder}: expected a finished run, a folder of attack journals (NAME.jsonl), ` +
+        "or a folder of several of them; found none.",
     );
   const seeds = measured.flatMap(({ seed }) => seed ?? []);
   const repeated = seeds.find((seed, i) => seeds.indexOf(seed) !== i);
@@ -104,7 +104,8 @@ async function readOutcomes(
   const unfinished = [...attacks.journals.values()].find(({ finished }) => !finished);
   if (unfinished)
     throw new UserError(
-      `${unfinished.path}: ${unfinished.results.length} of ${unfinished.header.examples} examples are done. Finish it with temper attack … --resume.`,
+      `${unfinished.path}: ${unfinished.results.length} of ${unfinished.header.examples} examples are done. ` +
+        "Finish it with temper attack … --resume.",
     );
   const metrics = run ? await run.metrics() : new Map(readAttackMetrics(attacks));
   const outcomes = new Map<string, ExampleOutcomes>();

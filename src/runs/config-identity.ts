@@ -11,7 +11,10 @@ const nonIdentityKeys = new Set([
   "train.loggingSteps",
 ]);
 
-/** Rejects a resumed run whose settings changed: another learning rate halfway is another experiment. */
+/**
+ * Rejects a resumed run whose settings changed: another learning rate halfway is another
+ * experiment.
+ */
 export function checkSameConfig(folder: string, before: RunConfig, now: RunConfig): void {
   const old = flattenConfig(before);
   const changed = [...flattenConfig(now)].filter(([key, value]) => !nonIdentityKeys.has(key) && old.get(key) !== value);

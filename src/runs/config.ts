@@ -9,7 +9,10 @@ import { runtimeOptions } from "./runtime-config.js";
 const count = z.number().int().positive();
 const optionsSchema = z.record(z.string(), z.unknown());
 
-/** One method of a list: `rose`, `rose:variant=first`, `{ rose: { variant: first } }`, or `{ name, options }`. */
+/**
+ * One method of a list: `rose`, `rose:variant=first`, `{ rose: { variant: first } }`, or `{ name,
+ * options }`.
+ */
 const methodSchema = z
   .union(
     [

@@ -66,7 +66,8 @@ function checkAgainstModel(model: Model, tokenization: string | null, maxLength:
   const { reference } = model;
   if (tokenization && tokenization !== model.tokenization)
     throw new UserError(
-      `--tokenization: ${reference} was trained with ${model.tokenization}, received ${tokenization}. Leave the option out.`,
+      `--tokenization: ${reference} was trained with ${model.tokenization}, received ${tokenization}. ` +
+        "Leave the option out.",
     );
   const limit = model.architecture.config.maxLength;
   if (maxLength && maxLength > limit)

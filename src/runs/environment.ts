@@ -10,7 +10,9 @@ import { getGpuIndex } from "../tensor/index.js";
 import { native, packageRoot } from "../tensor/native.js";
 import type { RuntimeConfig } from "./runtime-config.js";
 
-/** environment.json: what a run ran on, enough to know whether another run can be compared with it. */
+/**
+ * environment.json: what a run ran on, enough to know whether another run can be compared with it.
+ */
 export const environmentSchema = z.object({
   temper: z.string(),
   commit: z.string().nullable(),
@@ -70,8 +72,8 @@ function readGitCommit(folder: string): string | null {
 }
 
 /**
- * Compares a run's environment with the one it is resumed in. Another model or other data is another run: an error.
- * On another host the run continues, but not bitwise identically.
+ * Compares a run's environment with the one it is resumed in. Another model or other data is
+ * another run: an error. On another host the run continues, but not bitwise identically.
  */
 export function compareEnvironments(
   folder: string,

@@ -59,7 +59,8 @@ export async function evaluate(request: EvaluateRequest, callbacks: Callbacks = 
 }
 
 /**
- * Evaluates a model that was trained on a GLUE task on that task and on its adversarial counterpart in AdvGLUE.
+ * Evaluates a model that was trained on a GLUE task on that task and on its adversarial counterpart
+ * in AdvGLUE.
  *
  *     const { glue, advglue, drop } = await evaluateAdvglue({ model: "runs/sst2-rose-seed0" });
  */
@@ -76,7 +77,8 @@ export async function evaluateAdvglue(
   if (part === undefined)
     throw new UserError(
       `advglue: expected a model trained on one of ${advglueParts.join(", ")}, ` +
-        `received one ${model.task ? `trained on ${model.task}` : "of an unknown task"}. Name a part: --task advglue:sst2.`,
+        `received one ${model.task ? `trained on ${model.task}` : "of an unknown task"}. ` +
+        "Name a part: --task advglue:sst2.",
     );
   // A file can only be AdvGLUE's; GLUE is then searched in the default folders.
   const glueTask = await loadTask({ task: part, ...(data !== null && !data.endsWith(".json") && { data }) });

@@ -76,7 +76,8 @@ function checkOptionNames(options: FineTuneOptions): void {
   const unknown = Object.keys(options).find((name) => !optionNames.some((known) => known === name));
   if (unknown !== undefined)
     throw new UserError(
-      `fineTune: unknown option ${unknown}${didYouMean(unknown, optionNames)}. The options are ${optionNames.join(", ")}.`,
+      `fineTune: unknown option ${unknown}${didYouMean(unknown, optionNames)}. ` +
+        `The options are ${optionNames.join(", ")}.`,
     );
 }
 
@@ -199,7 +200,10 @@ async function trainPreparedRun(
   }
 }
 
-/** Disk space of a run: weights and two moments per checkpoint, the best of each kept one and one more in progress. */
+/**
+ * Disk space of a run: weights and two moments per checkpoint, the best of each kept one and one
+ * more in progress.
+ */
 export function estimateDiskBytes({ job, config }: PreparedRun, isResumed: boolean): number {
   const weights = [...job.model.weights.values()].reduce((sum, tensor) => sum + 4 * tensor.numel, 0);
   const checkpoints = isResumed ? 1 : 2 * config.train.saveTotalLimit + 1;

@@ -11,7 +11,10 @@ import type { Callbacks } from "./callbacks.js";
 import { runtimeOptions } from "./runtime-config.js";
 import { loadClassifier } from "./text-classifier.js";
 
-/** Milliseconds that a request may take to arrive. A request that never ends must not keep the server from stopping. */
+/**
+ * Milliseconds that a request may take to arrive. A request that never ends must not keep the
+ * server from stopping.
+ */
 const requestTimeout = 30_000;
 const maxBytesPerRequest = 16 << 20;
 const maxQueuedTexts = 65_536;
@@ -38,7 +41,8 @@ export interface ServedModel extends AsyncDisposable {
 }
 
 /**
- * Serves a model over HTTP: POST `{"texts": […]}` returns `{"probabilities": [[…], …]}`, GET describes the model.
+ * Serves a model over HTTP: POST `{"texts": […]}` returns `{"probabilities": [[…], …]}`, GET
+ * describes the model.
  *
  *     await using served = await serveModel({ model: "runs/reviews", port: 0 });
  *     await fetch(served.url, { method: "POST", body: JSON.stringify({ texts: ["a quiet film"] }) });
@@ -116,7 +120,9 @@ class HttpError extends Error {
   }
 }
 
-/** Creates an HTTP server. Requests that arrive while others are computed are classified together. */
+/**
+ * Creates an HTTP server. Requests that arrive while others are computed are classified together.
+ */
 export function createInferenceServer(handler: InferenceHandler, limits: ServerLimits): Server {
   const queue: PendingRequest[] = [];
   let queuedTexts = 0;
@@ -200,7 +206,8 @@ async function readBody(request: IncomingMessage, maxBytes: number): Promise<str
   let size = 0;
   for await (const chunk of request as AsyncIterable<Buffer>) {
     size += chunk.length;
-    // The rest is read and dropped, so that the client gets the response instead of a broken connection.
+    // The rest is read and dropped, so that the client gets the response instead of a broken
+    // connection.
     if (size <= maxBytes) chunks.push(chunk);
   }
   if (size > maxBytes)
@@ -243,7 +250,9 @@ function sendJson(
   response.end(`${JSON.stringify(value)}\n`);
 }
 
-/** Word tokenization would split the unknown token into words, but attacks use it to mask a word. */
+/**
+ * Word tokenization would split the unknown token into words, but attacks use it to mask a word.
+ */
 function createWordEncoder({ tokenizer, maxLength }: Model, unkToken: string): (texts: readonly string[]) => Encoding {
   const toTokenIds = (text: string): number[] =>
     text

@@ -2,7 +2,10 @@ import { UserError } from "../errors.js";
 import type { Model } from "../models/index.js";
 import { filterInVocabSubstitutes, loadSubstitutions, type Substitutions } from "../text/substitutions.js";
 
-/** Loads substitutions for a model, all or only those in its vocabulary. `model` is null for an endpoint. */
+/**
+ * Loads substitutions for a model, all or only those in its vocabulary. `model` is null for an
+ * endpoint.
+ */
 export async function loadSubstitutionsForModel(
   source: string,
   inVocabOnly: boolean,

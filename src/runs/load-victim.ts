@@ -38,7 +38,10 @@ export interface LoadVictimOptions extends RuntimeOptions, Pick<Callbacks, "onDo
 /** Enough searches to fill batches; more would only make progress coarser. */
 const defaultConcurrency = { cpu: 64, gpu: 256, endpoint: 64 };
 
-/** Loads a model (a folder, npm:PACKAGE or a Hugging Face model ID) or connects to an endpoint (a URL). */
+/**
+ * Loads a model (a folder, npm:PACKAGE or a Hugging Face model ID) or connects to an endpoint (a
+ * URL).
+ */
 export async function loadVictim(reference: string, options: LoadVictimOptions = {}): Promise<LoadedVictim> {
   return /^https?:/.test(reference) ? connectEndpoint(reference, options) : loadModelVictim(reference, options);
 }
@@ -80,7 +83,8 @@ async function loadModelVictim(reference: string, options: LoadVictimOptions): P
     const isTrained = "temper" in model.architecture.config.raw;
     if (isTrained && tokenization && tokenization !== model.tokenization)
       throw new UserError(
-        `--tokenization: ${reference} was trained with ${model.tokenization}, received ${tokenization}. Leave the option out.`,
+        `--tokenization: ${reference} was trained with ${model.tokenization}, received ${tokenization}. ` +
+          "Leave the option out.",
       );
     const { tokenization: used } = model;
     return {

@@ -23,7 +23,10 @@ export interface PreparedRun {
   readonly job: Omit<TrainingJob, "files" | "resume">;
 }
 
-/** Loads the data, the model and the methods of a config. Nothing is written. The caller frees the model's weights. */
+/**
+ * Loads the data, the model and the methods of a config. Nothing is written. The caller frees the
+ * model's weights.
+ */
 export async function prepareRun(
   config: RunConfig,
   { onWarning, onDownload }: Pick<Callbacks, "onWarning" | "onDownload"> = {},
@@ -101,7 +104,8 @@ async function loadExamples(
     count === null || count >= examples.length ? examples : sampleExamples(examples, count, seed, task.labels.length);
   const train = sample(await task.load("train"), config.maxTrainSamples, config.seed);
   if (train.length === 0) throw new UserError(`${task.name}: the training data is empty.`);
-  // Every seed validates on the same sample, so that the runs of a comparison are selected by the same texts.
+  // Every seed validates on the same sample, so that the runs of a comparison are selected by the
+  // same texts.
   const validation = task.splits.includes("validation")
     ? sample(await task.load("validation"), config.maxValidationSamples, 0)
     : null;

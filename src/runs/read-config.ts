@@ -86,7 +86,10 @@ export interface ConfigSources {
   readonly set?: readonly string[];
 }
 
-/** Reads the settings of a run from a file and flags. Mistakes are reported with the file's line or the flag. */
+/**
+ * Reads the settings of a run from a file and flags. Mistakes are reported with the file's line or
+ * the flag.
+ */
 export async function readRunConfig({ file, base, flags = {}, set = [] }: ConfigSources): Promise<RunConfig> {
   const located = file === undefined ? { value: base ?? {}, locate: () => "config" } : await readYaml(file);
   const tree = toConfigObject(located.value, file);
@@ -107,7 +110,10 @@ export async function readRunConfig({ file, base, flags = {}, set = [] }: Config
   });
 }
 
-/** Reads the config of a run folder as it was written: complete, with methods that need not be known here. */
+/**
+ * Reads the config of a run folder as it was written: complete, with methods that need not be known
+ * here.
+ */
 export async function readConfigFile(path: string): Promise<RunConfig> {
   const { value, locate } = await readYaml(path);
   return validate(runConfigSchema, value, locate);
@@ -160,7 +166,9 @@ function toFlagName(path: string): string {
   return `--${name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
 }
 
-/** The path of a substitutions file: as given, or by its name in a data folder (substitutions/NAME). */
+/**
+ * The path of a substitutions file: as given, or by its name in a data folder (substitutions/NAME).
+ */
 export function resolveTablePath<T extends string | null>(path: T): T | string {
   if (path === null || existsSync(path)) return resolveLocalPath(path);
   const found = getDataRoots()
@@ -174,7 +182,10 @@ function resolveModulePath(name: string): string {
   return /\.[cm]?[jt]s$/.test(name) ? resolve(name) : name;
 }
 
-/** An absolute path, so that the config can be read from another folder. What is not a path here stays as it is. */
+/**
+ * An absolute path, so that the config can be read from another folder. What is not a path here
+ * stays as it is.
+ */
 function resolveLocalPath<T extends string | null>(path: T): T | string {
   return path !== null && existsSync(path) ? resolve(path) : path;
 }

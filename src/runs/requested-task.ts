@@ -10,7 +10,10 @@ export { dataOptions };
 
 const schema = z.object(dataOptions);
 
-/** Loads the task that a request names; without one, the task of the model's run or the one in the model's config. */
+/**
+ * Loads the task that a request names; without one, the task of the model's run or the one in the
+ * model's config.
+ */
 export async function loadRequestedTask(
   request: z.output<typeof schema>,
   model: Pick<Model, "task" | "labels"> | null,
@@ -24,7 +27,8 @@ export async function loadRequestedTask(
   const task = request.task ?? trained;
   if (task === null && data === null)
     throw new UserError(
-      `Expected a task (--task ${taskNames[0]}) or a file (--data reviews.csv --text-column review --label-column stars).`,
+      `Expected a task (--task ${taskNames[0]}) ` +
+        "or a file (--data reviews.csv --text-column review --label-column stars).",
     );
   return loadTask({
     ...(task !== null && { task }),

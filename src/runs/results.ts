@@ -14,7 +14,9 @@ export const evaluationResultSchema = z.object({
   /** Rows are gold labels, columns predictions. */
   confusionMatrix: z.array(z.array(z.number())),
   labels: z.array(z.string()),
-  /** Which examples were classified correctly, so that models can be compared example by example. */
+  /**
+   * Which examples were classified correctly, so that models can be compared example by example.
+   */
   outcomes: z.object({
     /** SHA-256 of the examples. */
     examples: z.string(),
@@ -24,7 +26,8 @@ export const evaluationResultSchema = z.object({
 });
 
 /**
- * What a model scored on one split: accuracy with its 95% interval, other metrics and the confusion matrix.
+ * What a model scored on one split: accuracy with its 95% interval, other metrics and the confusion
+ * matrix.
  *
  *     const { accuracy, interval }: EvaluationResult = await run.evaluate({ split: "validation" });
  */

@@ -76,7 +76,8 @@ export function readAttackMetrics({ journals }: AttackFolder): [string, MetricVa
     id,
     { value: mean(Array.from(outcomes.values(), Number)), examples: outcomes.size, outcomes },
   ]);
-  // One attack is its own worst case. It has no outcomes of its own, so that no comparison tests it twice.
+  // One attack is its own worst case. It has no outcomes of its own, so that no comparison tests it
+  // twice.
   const [only] = finished.size === 1 ? finished.keys() : [];
   const single = metrics.find(([id]) => id === only);
   return single ? [...metrics, ["worst-case", { ...single[1], outcomes: null }]] : metrics;

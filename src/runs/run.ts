@@ -59,7 +59,9 @@ export type RunFile = keyof typeof files;
 
 const statusSchema = z.object({ steps: z.number().int().nonnegative(), failure: z.string().nullable() });
 
-/** What the other files do not say: how many steps the run will have, and why it failed, if it did. */
+/**
+ * What the other files do not say: how many steps the run will have, and why it failed, if it did.
+ */
 export type RunStatus = z.output<typeof statusSchema>;
 
 export type RunState = "running" | "stopped" | "finished" | "failed";
@@ -90,8 +92,8 @@ const eventTailBytes = 4096;
 const maxSearchDepth = 3;
 
 /**
- * A run: one folder with a config, a trained model and everything measured on it. This class is the only code that
- * knows the files of that folder.
+ * A run: one folder with a config, a trained model and everything measured on it. This class is the
+ * only code that knows the files of that folder.
  *
  *     const run = await Run.open("runs/sst2-rose-seed0");
  *     console.log((await run.results())?.test.accuracy);
@@ -117,7 +119,10 @@ export class Run {
     return new Run(folder, config.data === files.data ? { ...config, data: resolve(folder, files.data) } : config);
   }
 
-  /** The run whose model a folder contains: the run folder itself, or its model/. Null if the model has no run. */
+  /**
+   * The run whose model a folder contains: the run folder itself, or its model/. Null if the model
+   * has no run.
+   */
   static async containing(folder: string): Promise<Run | null> {
     const outer = basename(folder) === files.model ? dirname(folder) : folder;
     return (await exists(join(outer, files.config))) ? Run.open(outer) : null;
@@ -199,7 +204,10 @@ export class Run {
     return (await this.#readLines("events", eventSchema, "the run's events")) as RunEvent[];
   }
 
-  /** How many of its steps a run has done; null before the first one. Reads only the end of the events. */
+  /**
+   * How many of its steps a run has done; null before the first one. Reads only the end of the
+   * events.
+   */
   async progress(): Promise<{ readonly step: number; readonly steps: number } | null> {
     try {
       const [status, file] = await Promise.all([this.status(), open(this.path("events"), "r")]);
@@ -299,7 +307,10 @@ export class RunWriter {
   readonly wasEmpty: boolean;
   readonly #unlock: () => void;
 
-  /** Locks the folder. Two processes in one folder are rejected, as is a folder that already contains a run. */
+  /**
+   * Locks the folder. Two processes in one folder are rejected, as is a folder that already
+   * contains a run.
+   */
   constructor(folder: string, resume: boolean) {
     this.folder = folder;
     if (!resume && existsSync(this.path("events")))
@@ -439,7 +450,8 @@ export interface RunSummary {
 }
 
 /**
- * Lists the runs at or below a folder, sorted by path. A run that cannot be read does not hide the others.
+ * Lists the runs at or below a folder, sorted by path. A run that cannot be read does not hide the
+ * others.
  *
  *     for (const { folder, state, accuracy } of await listRuns("runs")) console.log(folder, state, accuracy);
  */
@@ -498,7 +510,10 @@ export function getDefaultRunFolder(config: RunConfig): string {
   return join("runs", `${formatTaskName(config)}-${formatMethodNames(config)}-seed${config.seed}`);
 }
 
-/** A config as YAML: methods as `name: options`, and data inside the folder by its name, so that the folder can move. */
+/**
+ * A config as YAML: methods as `name: options`, and data inside the folder by its name, so that the
+ * folder can move.
+ */
 function formatConfig(folder: string, { methods, data, ...rest }: RunConfig): string {
   const isInside = data !== null && resolve(data) === resolve(folder, files.data);
   return stringify({

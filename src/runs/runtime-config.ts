@@ -4,7 +4,10 @@ import { UserError } from "../errors.js";
 import type { DeviceConfig } from "../models/index.js";
 import { allowTf32, chooseDevice, setNumThreads } from "../tensor/index.js";
 
-/** The keys of every request that computes something: where, how precisely and with how many threads. */
+/**
+ * The keys of every request that computes something: where, how precisely and with how many
+ * threads.
+ */
 export const runtimeOptions = {
   device: z
     .string()
@@ -54,7 +57,10 @@ export function resolveRuntime(options: RuntimeOptions = {}, requiresFloat32 = f
   return { device, computeDtype: used === "bf16" ? "bfloat16" : "float32", precision: used, threads };
 }
 
-/** Sets the threads and TF32 of the process, which libtorch keeps per process, as a runtime config says. */
+/**
+ * Sets the threads and TF32 of the process, which libtorch keeps per process, as a runtime config
+ * says.
+ */
 export function applyRuntime<T extends RuntimeConfig>(runtime: T): T {
   setNumThreads(runtime.threads);
   if (runtime.device !== "cpu") allowTf32(runtime.precision === "tf32");

@@ -43,7 +43,9 @@ export const predictRequestSchema = runtimeSchema.extend({
 });
 export type PredictRequest = z.input<typeof predictRequestSchema>;
 
-/** Texts that are sorted by length together: enough to avoid most padding, few enough to stay small. */
+/**
+ * Texts that are sorted by length together: enough to avoid most padding, few enough to stay small.
+ */
 const windowSize = 512;
 const idleMilliseconds = 20;
 
@@ -117,7 +119,8 @@ export async function loadClassifier(reference: string, options: LoadClassifierO
 }
 
 /**
- * Classifies a stream of texts in order, in batches. The model is loaded at the start and freed at the end.
+ * Classifies a stream of texts in order, in batches. The model is loaded at the start and freed at
+ * the end.
  *
  *     for await (const { input, label } of predict({ model: "runs/reviews" }, inputs)) console.log(label, input.texts);
  */
@@ -154,10 +157,14 @@ async function classifyTexts(
 
 type Arrival<T> = IteratorResult<T> | { readonly done: true; readonly error: unknown };
 
-/** Groups a stream into windows. With `flushWhenIdle`, a window ends when no more input arrives for a moment. */
+/**
+ * Groups a stream into windows. With `flushWhenIdle`, a window ends when no more input arrives for
+ * a moment.
+ */
 async function* collectWindows<T>(inputs: AsyncIterable<T>, flushWhenIdle: boolean): AsyncGenerator<T[]> {
   const source = inputs[Symbol.asyncIterator]();
-  // The next input is requested ahead, so an error may arrive while a window is classified: it waits for its turn.
+  // The next input is requested ahead, so an error may arrive while a window is classified: it
+  // waits for its turn.
   const readNext = (): Promise<Arrival<T>> => source.next().catch((error: unknown) => ({ done: true, error }));
   let window: T[] = [];
   let deadline: Promise<null> | null = null;

@@ -40,8 +40,8 @@ export interface Verification extends JournalVerification {
 const otherPrecisionTolerance = 0.03;
 
 /**
- * Replays attack journals: the edits lead from the original to the final text, and the model returns the recorded
- * probabilities. Throws a UserError at the first line that does not hold.
+ * Replays attack journals: the edits lead from the original to the final text, and the model
+ * returns the recorded probabilities. Throws a UserError at the first line that does not hold.
  *
  *     await verify({ journals: ["runs/rose/attacks/pwws.jsonl"], model: "runs/rose" });
  */
@@ -81,7 +81,10 @@ async function readHeader(journal: string): Promise<JournalHeader> {
   throw new UserError(`${journal}: the journal is empty. Run the attack again.`);
 }
 
-/** The named table, or the run's if the attack used it; complete or in-vocabulary only, as in the attack. */
+/**
+ * The named table, or the run's if the attack used it; complete or in-vocabulary only, as in the
+ * attack.
+ */
 async function findSubstitutions(
   header: JournalHeader,
   { local }: LoadedVictim,

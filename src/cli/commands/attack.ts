@@ -67,7 +67,7 @@ export function define(command: Command, io: Io): void {
       "\nWithout --task and --data, the task of the model's run is used.\n" +
         formatHelpExamples(
           "temper attack runs/sst2-standard-seed0 --attack pwws --attack genetic --num-examples 100",
-          "temper attack runs/imdb-rift-seed0 --attack genetic:population=60,iterations=40 --lm-constraint imdb.lm.json",
+          "temper attack runs/imdb-rift-seed0 --attack genetic:population=60 --lm-constraint imdb.lm.json",
           "temper attack http://127.0.0.1:8080 --task sst2 --substitutions wordnet --out attacks/endpoint",
           "temper attack runs/sst2-standard-seed0 --attack pwws --attack genetic --resume",
         ),
@@ -133,10 +133,7 @@ function formatReport(io: Io, report: AttackReport): string {
   const size = (value: number): string => formatNumber(value, 3);
   const head = [
     ["model", String(request.model)],
-    [
-      "examples",
-      `${formatCount(examples)} of ${task} ${split}; ${formatCount(correct)} are classified correctly before the attack`,
-    ],
+    ["examples", `${formatCount(examples)} of ${task} ${split}; ${formatCount(correct)} are correct before the attack`],
     ["clean accuracy", `${formatPercent(clean)}  (95% CI ${formatInterval(cleanInterval)})`],
     [
       "attack space",
@@ -188,15 +185,15 @@ function formatAttackTable(io: Io, report: AttackReport, correct: number): strin
   return formatTable(io.stdout, rows, { head, numeric: head.map((_, i) => i).slice(1) });
 }
 
-/** What limits the numbers: the sample size, unproven results, missing constraints and near ties. */
+/**
+ * What limits the numbers: the sample size, unproven results, missing constraints and near ties.
+ */
 function listRemarks({ attacks, examples, worstCase }: AttackReport): string[] {
   return [
     describePower(examples, { accuracy: worstCase }),
     ...Object.entries(attacks).flatMap(([name, { exact = examples, nearTies, withoutLanguageModel }]) => [
       ...(exact < examples
-        ? [
-            `${name} is exhaustive for ${exact} of ${examples} examples. For the others, its accuracy is an upper bound.`,
-          ]
+        ? [`${name} is exhaustive for ${exact} of ${examples} examples. For others, its accuracy is an upper bound.`]
         : []),
       ...(withoutLanguageModel > 0
         ? [`${name} ran without the language-model constraint on ${withoutLanguageModel} of ${examples} examples.`]

@@ -53,7 +53,8 @@ export function define(command: Command, io: Io): void {
     .addOption(jsonOption("print the result as JSON"))
     .addHelpText(
       "after",
-      `\nThe exit code is 0 if the installation works, and 2 if it does not.\n${formatHelpExamples("temper doctor", "temper doctor --json")}`,
+      "\nThe exit code is 0 if the installation works, and 2 if it does not.\n" +
+        formatHelpExamples("temper doctor", "temper doctor --json"),
     )
     .action(async ({ json }) => {
       const diagnosis = await diagnose();
@@ -98,7 +99,10 @@ async function diagnose(): Promise<Diagnosis> {
   };
 }
 
-/** Loads the addon in another process, because a library built for another CPU crashes the process that loads it. */
+/**
+ * Loads the addon in another process, because a library built for another CPU crashes the process
+ * that loads it.
+ */
 function findLoadFailure(addon: string): Omit<Problem, "fatal"> | null {
   const remedy = "Run `npx temper setup`, or `make setup` in a checkout.";
   if (!existsSync(addon)) return { problem: `The native addon is not built: ${addon} is missing.`, remedy };
@@ -130,7 +134,9 @@ function readEngineInfo(): EngineInfo {
   };
 }
 
-/** The library for matrix products: the one that is loaded, or the one that libtorch was built with. */
+/**
+ * The library for matrix products: the one that is loaded, or the one that libtorch was built with.
+ */
 function findBlasName(configuration: string): string {
   const maps = existsSync("/proc/self/maps") ? readFileSync("/proc/self/maps", "utf8") : "";
   const loaded = /\S*\/lib(?:openblas|mkl_rt|blis|blas)[^/\s]*\.so\S*/.exec(maps)?.[0];

