@@ -13,7 +13,7 @@ export function mean(values: ArrayLike<number>): number {
 }
 
 /** Unbiased sample variance (n - 1 in the denominator). */
-export function variance(values: ArrayLike<number>): number {
+function variance(values: ArrayLike<number>): number {
   const center = mean(values);
   let sum = 0;
   for (let i = 0; i < values.length; i++) sum += (values[i]! - center) ** 2;

@@ -33,7 +33,7 @@ function sampleInitialPerturbation(context: BatchContext, magnitude: number): Te
 }
 
 /** Moves each perturbation along its normalized gradient and projects it back into the ball. */
-export function ascend(
+function ascend(
   perturbation: Tensor,
   gradient: Tensor,
   { stepSize, maxNorm }: Pick<Options, "stepSize" | "maxNorm">,

@@ -41,7 +41,7 @@ const minDivisor = 1e-30;
 const computeMaxAbs = (tensor: Tensor): Tensor => tensor.abs().amax([-1], true);
 
 /** Moves the perturbation uphill and projects it. */
-export function ascend(
+function ascend(
   noise: Tensor,
   gradient: Tensor,
   { stepSize, epsilon, projection }: Pick<Options, "stepSize" | "epsilon" | "projection">,

@@ -27,7 +27,7 @@ export interface Download {
 }
 
 /** An HTTP error status. */
-export class HttpError extends Error {
+class HttpError extends Error {
   constructor(
     readonly status: number,
     url: string,

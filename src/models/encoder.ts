@@ -18,7 +18,7 @@ import { projectQkv } from "./fused-weights.js";
  */
 export type EncoderInput = {
   /**
-   * [batch, 1, 1, length]: 0 at tokens, a large negative number at padding. Null without padding.
+   * 0 at tokens, a large negative number at padding: [batch, 1, 1, length]. Null without padding.
    */
   readonly attentionBias: Tensor | null;
   /** Token type IDs [batch, length]. Null if all are 0. */

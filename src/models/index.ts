@@ -7,5 +7,4 @@ export type { HeadName } from "./heads.js";
 export * from "./load.js";
 export * from "./model.js";
 export * from "./model-input.js";
-export { resolveModel } from "./resolve-model.js";
 export * from "./save.js";

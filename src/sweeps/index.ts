@@ -1,2 +1,2 @@
 export { readSweepCell } from "./expand.js";
-export { runSweep, type SweepRequest, type SweepResult } from "./run-sweep.js";
+export { runSweep } from "./run-sweep.js";

@@ -11,9 +11,7 @@ import { loadSnliTask } from "./snli.js";
 import { loadSpamTask } from "./spam.js";
 import type { Task } from "./task.js";
 
-export { advglueParts } from "./advglue.js";
 export { type InMemoryExample, writeExamplesFile } from "./custom-task.js";
-export { countOverlap, sampleExamples } from "./sample.js";
 export { type Example, formatSplit, parseSplit, type Split, type Task } from "./task.js";
 
 /** The dataset to load, and how to read it. */

@@ -1,6 +1,6 @@
 export { BatchContext, type ForwardPassOptions } from "./batch-context.js";
 export type { Batch, HostBatch } from "./batch-transfer.js";
-export { benchmarkSteps, type StepBenchmark } from "./benchmark-steps.js";
+export { benchmarkSteps } from "./benchmark-steps.js";
 export * from "./dataset.js";
 export type { MethodStack } from "./method-stack.js";
 export { type TrainSettings, trainSettingsSchema } from "./settings.js";

@@ -32,7 +32,7 @@ export type Fault =
   | { corrupt: true };
 
 export const sha256 = (bytes: Buffer): string => createHash("sha256").update(bytes).digest("hex");
-export const gitHash = (bytes: Buffer): string =>
+const gitHash = (bytes: Buffer): string =>
   createHash("sha1").update(`blob ${bytes.length}\0`).update(bytes).digest("hex");
 const isLarge = (path: string): boolean => /\.(safetensors|parquet)$/.test(path);
 

@@ -2,7 +2,7 @@ import { expect } from "vitest";
 import { grad, Rng, scope, type Tensor, tensor } from "../../src/tensor/index.js";
 
 /** Random float64 values away from 0, where some functions are not differentiable. */
-export function values(count: number, seed: string): Float64Array {
+function values(count: number, seed: string): Float64Array {
   const rng = new Rng(seed);
   return Float64Array.from({ length: count }, () => {
     const value = rng.normal();

@@ -133,10 +133,7 @@ function formatReport(io: Io, report: AttackReport): string {
   const size = (value: number): string => formatNumber(value, 3);
   const head = [
     ["model", String(request.model)],
-    [
-      "examples",
-      `${formatCount(examples)} of ${task} ${split}, ${formatCount(correct)} of them correct before the attack`,
-    ],
+    ["examples", `${formatCount(examples)} of ${task} ${split}; ${formatCount(correct)} are correct before the attack`],
     ["clean accuracy", `${formatPercent(clean)}  (95% CI ${formatInterval(cleanInterval)})`],
     [
       "attack space",
@@ -196,10 +193,7 @@ function listRemarks({ attacks, examples, worstCase }: AttackReport): string[] {
     describePower(examples, { accuracy: worstCase }),
     ...Object.entries(attacks).flatMap(([name, { exact = examples, nearTies, withoutLanguageModel }]) => [
       ...(exact < examples
-        ? [
-            `${name} is exhaustive for ${exact} of ${examples} examples. ` +
-              "For the others, its accuracy is an upper bound.",
-          ]
+        ? [`${name} is exhaustive for ${exact} of ${examples} examples. For others, its accuracy is an upper bound.`]
         : []),
       ...(withoutLanguageModel > 0
         ? [`${name} ran without the language-model constraint on ${withoutLanguageModel} of ${examples} examples.`]
