@@ -3,15 +3,9 @@ import { UserError } from "../errors.js";
 import { confusionMatrix, metrics, toPredictions } from "../evaluation/metrics.js";
 import { wilsonInterval } from "../evaluation/statistics.js";
 import { checkLabels, type DeviceConfig, type Model, predictProbabilities } from "../models/index.js";
-import {
-  advglueParts,
-  type Example,
-  formatSplit,
-  loadTask,
-  type Split,
-  sampleExamples,
-  type Task,
-} from "../tasks/index.js";
+import { advglueParts } from "../tasks/advglue.js";
+import { type Example, formatSplit, loadTask, type Split, type Task } from "../tasks/index.js";
+import { sampleExamples } from "../tasks/sample.js";
 import { toDataset } from "../train/index.js";
 import { validate } from "../validate.js";
 import type { Callbacks } from "./callbacks.js";

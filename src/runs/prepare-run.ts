@@ -1,15 +1,8 @@
 import { UserError } from "../errors.js";
 import { createMethods, loadMethods, type MethodSpec } from "../methods/index.js";
 import { loadModel } from "../models/index.js";
-import {
-  countOverlap,
-  type Example,
-  formatSplit,
-  type InMemoryExample,
-  loadTask,
-  sampleExamples,
-  type Task,
-} from "../tasks/index.js";
+import { type Example, formatSplit, type InMemoryExample, loadTask, type Task } from "../tasks/index.js";
+import { countOverlap, sampleExamples } from "../tasks/sample.js";
 import type { Substitutions } from "../text/substitutions.js";
 import { type TrainingJob, toDataset } from "../train/index.js";
 import type { Callbacks } from "./callbacks.js";
