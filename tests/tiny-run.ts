@@ -10,20 +10,20 @@ const praise = ["good", "fine", "bright", "warm"];
 const blame = ["bad", "dull", "grey", "cold"];
 const filler = ["a", "the", "film", "plot", "was", "and", "very", "scene", "of", "it"];
 
-/** Writes a BERT that learns in milliseconds; it knows the words of `writeReviews`, and more where told so. */
+/** Writes a BERT that learns in milliseconds. Its vocabulary has the words of `writeReviews`, and `more`. */
 export function writeTinyBert(folder: string, more: readonly string[] = []): Promise<string> {
-  const calm = (tensors: SafetensorsTensor[]): SafetensorsTensor[] =>
-    tensors.map((tensor) => ({ ...tensor, bytes: () => startOf(tensor) }));
-  return writeTinyModel(folder, calm, [...special, ...praise, ...blame, ...filler, ...more]);
+  const reset = (tensors: SafetensorsTensor[]): SafetensorsTensor[] =>
+    tensors.map((tensor) => ({ ...tensor, bytes: () => createInitialBytes(tensor) }));
+  return writeTinyModel(folder, reset, [...special, ...praise, ...blame, ...filler, ...more]);
 }
 
-/** Normalisations begin as such: with random ones nothing is learned. */
-function startOf({ name, bytes }: SafetensorsTensor): Uint8Array {
+/** LayerNorm starts as the identity. With random values, nothing is learned. */
+function createInitialBytes({ name, bytes }: SafetensorsTensor): Uint8Array {
   if (!name.includes("LayerNorm")) return bytes();
   return new Uint8Array(new Float32Array(bytes().length / 4).fill(name.endsWith("weight") ? 1 : 0).buffer);
 }
 
-/** Short reviews whose one telling word gives their label away. */
+/** Short reviews. One word of each determines its label. */
 export function reviews(count: number, seed: number | string = 0): { text: string; label: string }[] {
   const rng = new Rng(seed);
   const pick = (from: readonly string[]): string => from[rng.integer(from.length)]!;
@@ -45,7 +45,7 @@ export function writeReviews(path: string, count = 120, seed: number | string = 
   return path;
 }
 
-/** The config of a run of some milliseconds a step on such reviews, with changes. */
+/** The config of a run on such reviews that takes milliseconds per step, with changes. */
 export async function tinyRun(
   folder: string,
   { train, ...changes }: Partial<Omit<RunConfig, "train">> & { train?: Partial<RunConfig["train"]> } = {},

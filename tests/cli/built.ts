@@ -5,7 +5,7 @@ import { join } from "node:path";
 /** The program as it is installed. */
 export const main = "dist/cli/main.js";
 
-/** `make test` builds first; a bare `vitest` may find an old build or none. One builds, others wait. */
+/** `make test` builds first, but `vitest` alone may find an old build or none. One process builds, the others wait. */
 export function buildIfStale(): void {
   if (!isStale()) return;
   const build = ["npm", "run", "--silent", "build"] as const;

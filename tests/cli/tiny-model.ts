@@ -17,7 +17,7 @@ export const tinyConfig = {
   max_position_embeddings: 12,
 };
 
-/** Writes a BERT of a few hundred random weights, with a vocabulary of ten; `change` may spoil its tensors. */
+/** Writes a BERT with a few hundred random weights and a vocabulary of ten. `change` may modify its tensors. */
 export async function writeTinyModel(
   folder: string,
   change: (tensors: SafetensorsTensor[]) => SafetensorsTensor[] = (tensors) => tensors,
