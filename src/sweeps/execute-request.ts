@@ -17,7 +17,7 @@ interface RequestCallbacks extends Callbacks {
 /**
  * Executes one request with the function of the library. Work that was stopped before is continued.
  */
-async function executeRequest(
+export async function executeRequest(
   request: WorkRequest,
   { onTrainingStart, ...callbacks }: RequestCallbacks = {},
 ): Promise<unknown> {
