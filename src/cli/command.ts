@@ -7,6 +7,10 @@ import type { Io } from "./io.js";
  */
 export interface CommandModule {
   define(command: Command, io: Io): void;
+  /** Command lines for the end of the help. */
+  readonly examples: readonly string[];
+  /** Text of the help before the examples. */
+  readonly note?: string;
 }
 
 /** Ends the process with a code other than 0 after a command has printed everything. */
@@ -18,3 +22,8 @@ export class ExitCode extends Error {
 
 /** The exit code that shells expect of a program stopped by Ctrl-C. */
 export const interruptedExitCode = 130;
+
+/** What follows the options in the help of a command: notes, then examples. */
+export function formatHelp(examples: readonly string[], note = ""): string {
+  return `${note && `\n${note}\n`}\nExamples:\n${examples.map((line) => `  $ ${line}`).join("\n")}\n`;
+}

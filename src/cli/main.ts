@@ -3,7 +3,7 @@ import { readFileSync, realpathSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { Command, CommanderError } from "@commander-js/extra-typings";
 import { getErrorMessage, isCudaOutOfMemory, UserError } from "../errors.js";
-import { type CommandModule, ExitCode } from "./command.js";
+import { type CommandModule, ExitCode, formatHelp } from "./command.js";
 import type { Io } from "./io.js";
 
 interface CommandEntry {
@@ -111,7 +111,10 @@ async function createProgram(argv: readonly string[], io: Io): Promise<Command> 
       .command(name, { hidden })
       .description(summary)
       .showHelpAfterError(`Run \`temper ${name} --help\` to see its options.`);
-    if (name === requested) (await load()).define(command, io);
+    if (name !== requested) continue;
+    const { define, examples, note } = await load();
+    define(command, io);
+    if (!hidden) command.addHelpText("after", formatHelp(examples, note));
   }
   return program.showHelpAfterError("Run `temper --help` to see all commands.");
 }

@@ -3,18 +3,19 @@ import { z } from "zod";
 import { httpVictimSchema } from "../attacks/http-victim.js";
 import { didYouMean } from "../did-you-mean.js";
 import { UserError } from "../errors.js";
-import { dataOptions } from "../runs/config.js";
-import { runtimeOptions } from "../runs/runtime-config.js";
+import { toFlag } from "../shell.js";
 import { parseScalar } from "../spec.js";
 import { parseSplit } from "../tasks/index.js";
 
 /** Creates a parser for integers within bounds. */
-export function createIntegerParser(min: number, max?: number): (text: string) => number {
+export function createIntegerParser(min: number, max = Number.MAX_SAFE_INTEGER): (text: string) => number {
   return (text) => {
     const value = Number(text);
-    if (/^\d+$/.test(text) && value >= min && value <= (max ?? Number.MAX_SAFE_INTEGER)) return value;
+    if (/^\d+$/.test(text) && value >= min && value <= max) return value;
     throw new InvalidArgumentError(
-      max === undefined ? `Expected an integer of at least ${min}.` : `Expected an integer from ${min} to ${max}.`,
+      max === Number.MAX_SAFE_INTEGER
+        ? `Expected an integer of at least ${min}.`
+        : `Expected an integer from ${min} to ${max}.`,
     );
   };
 }
@@ -30,80 +31,102 @@ export function appendValue(value: string, before: readonly string[] = []): stri
   return [...before, value];
 }
 
+/** Creates a parser for one of a few values. */
+function createChoiceParser(choices: readonly string[]): (text: string) => string {
+  return (text) => {
+    if (choices.includes(text)) return text;
+    throw new InvalidArgumentError(`Expected ${choices.join(", ")}.`);
+  };
+}
+
+/** Formats a default. 0.00005 is hard to read. */
+function formatDefault(value: unknown): string {
+  return typeof value === "number" && value > 0 && value < 1e-3 ? value.toExponential() : String(value);
+}
+
+/** A key of a request, as JSON Schema describes it. */
+interface KeySchema {
+  readonly type?: string;
+  readonly description?: string;
+  readonly default?: unknown;
+  readonly enum?: readonly string[];
+  readonly items?: KeySchema;
+  readonly minimum?: number;
+  readonly exclusiveMinimum?: number;
+  readonly maximum?: number;
+}
+
+/** Reads the schema of a key. If it can be null, its other type is described. */
+export function readKeySchema(schema: z.ZodType): KeySchema {
+  const { anyOf, ...rest } = z.toJSONSchema(schema, { io: "input", unrepresentable: "any" });
+  return { ...anyOf?.[0], ...rest } as KeySchema;
+}
+
+/** Limits of flags that are stricter than the schemas. */
+const limits: Readonly<Record<string, Pick<KeySchema, "minimum" | "maximum">>> = {
+  // Fewer tokens do not leave room for both texts of a pair.
+  maxLength: { minimum: 8 },
+  threads: { maximum: 1024 },
+  jobs: { maximum: 1024 },
+  cpus: { maximum: 1024 },
+  gpus: { maximum: 64 },
+};
+
 /**
- * The help text of an option from the schema of its key, so that descriptions and defaults are
- * written once.
+ * Creates the flag of a key from its schema, so that descriptions, defaults and limits are written
+ * once. `flags` is the placeholder of the value, or all of the flag if its name differs from the key.
  */
-export function describeOption(schema: z.ZodType): string {
-  const text = (schema.description ?? "").replace(/; null: (.+)$/, " (default: $1)");
-  const value = schema instanceof z.ZodDefault ? schema.def.defaultValue : null;
-  if (typeof value !== "string" && typeof value !== "number") return text;
-  // 0.00005 is hard to read.
-  const isSmall = typeof value === "number" && value > 0 && value < 1e-3;
-  return `${text} (default: ${isSmall ? value.toExponential() : value})`;
+export function createOption(key: string, schema: z.ZodType, flags: string): Option {
+  const found = { ...readKeySchema(schema), ...limits[key] };
+  const { type, items, enum: choices, description = "", default: standard } = found;
+  const values = [standard ?? []]
+    .flat()
+    .filter((value) => typeof value !== "boolean")
+    .map(formatDefault);
+  const isRepeatable = items !== undefined && items.type !== "integer";
+  const text = description.replace(/; null: (.+)$/, " (default: $1)");
+  const option = new Option(
+    flags.startsWith("--") ? flags : `${toFlag(key)} ${flags}`.trim(),
+    `${text}${values.length > 0 ? ` (default: ${values.join(", ")})` : ""}${isRepeatable ? "; repeatable" : ""}`,
+  );
+  option.attributeName = () => key;
+  if (choices) option.argParser(createChoiceParser(choices));
+  else if (type === "integer") {
+    const { exclusiveMinimum = -1, minimum = exclusiveMinimum + 1, maximum = Number.MAX_SAFE_INTEGER } = found;
+    option.argParser(createIntegerParser(minimum, maximum));
+  } else if (type === "number") option.argParser(parseNumber);
+  else if (isRepeatable) option.argParser(appendValue);
+  return option;
 }
 
-/** An option with a text value. */
-export const textOption = <Flags extends string>(flags: Flags, schema: z.ZodType) =>
-  new Option(flags, describeOption(schema));
-
-/** An option with a number. The schema of the request checks its range. */
-export const numberOption = <Flags extends string>(flags: Flags, schema: z.ZodType) =>
-  textOption(flags, schema).argParser(parseNumber);
-
-/** An option with an integer. */
-export const integerOption = <Flags extends string>(flags: Flags, schema: z.ZodType, min = 1, max?: number) =>
-  textOption(flags, schema).argParser(createIntegerParser(min, max));
-
-/** An option with one of a few values. The schema's description lists them. */
-export const choiceOption = <Flags extends string, const Choice extends string>(
-  flags: Flags,
-  schema: z.ZodType,
-  choices: readonly Choice[],
-) =>
-  textOption(flags, schema).argParser((text): Choice => {
-    const choice = choices.find((each) => each === text);
-    if (choice === undefined) throw new InvalidArgumentError(`Expected ${choices.join(", ")}.`);
-    return choice;
-  });
-
-/** An option that may be repeated. */
-export const listOption = <Flags extends string>(flags: Flags, schema: z.ZodType) =>
-  new Option(flags, `${describeOption(schema)}; repeatable`).argParser(appendValue);
-
-export const deviceOption = () => textOption("--device <name>", runtimeOptions.device);
-const precisionOption = () => choiceOption("--precision <name>", runtimeOptions.precision, ["bf16", "tf32", "fp32"]);
-export const threadsOption = () => integerOption("--threads <count>", runtimeOptions.threads, 1, 1024);
-
-/** Where and how precisely a model is computed. */
-export function addRuntimeOptions<Args extends unknown[], Options extends OptionValues>(
-  command: Command<Args, Options>,
-) {
-  return command.addOption(deviceOption()).addOption(precisionOption()).addOption(threadsOption());
+/** Adds the flags of some keys of a request, each with the placeholder of its value. */
+export function addOptions<
+  Args extends unknown[],
+  Options extends OptionValues,
+  Shape extends z.ZodRawShape,
+  Key extends string & keyof Shape,
+>(command: Command<Args, Options>, shape: Shape, flags: Readonly<Record<Key, string>>) {
+  for (const key of Object.keys(flags) as Key[])
+    command.addOption(createOption(key, shape[key] as z.ZodType, flags[key]));
+  return command as unknown as Command<Args, Options & { [K in Key]?: z.input<Shape[K]> }>;
 }
 
-/** Which data a command reads. */
-export function addDataOptions<Args extends unknown[], Options extends OptionValues>(command: Command<Args, Options>) {
-  return command
-    .addOption(textOption("--task <name>", dataOptions.task))
-    .addOption(textOption("--data <path>", dataOptions.data))
-    .addOption(listOption("--text-column <column>", dataOptions.textColumn))
-    .addOption(textOption("--label-column <column>", dataOptions.labelColumn))
-    .addOption(textOption("--skip-bad-rows", dataOptions.skipBadRows));
-}
+/** The flags of keys that say where and how precisely a model is computed. */
+export const runtimeFlags = { device: "<name>", precision: "<name>", threads: "<count>" };
+
+/** The flags of keys that say which data a command reads. */
+export const dataFlags = {
+  task: "<name>",
+  data: "<path>",
+  textColumn: "<column>",
+  labelColumn: "<column>",
+  skipBadRows: "",
+};
 
 export const splitOption = () =>
   new Option("--split <name>", "dataset split to use: train, validation or test (default: test)").argParser(parseSplit);
 
-/** Fewer tokens do not leave room for both texts of a pair. */
-const minSequenceLength = 8;
-
-export const maxLengthOption = (schema: z.ZodType) => integerOption("--max-length <tokens>", schema, minSequenceLength);
-export const tokenizationOption = (schema: z.ZodType) =>
-  choiceOption("--tokenization <name>", schema, ["subword", "word"]);
-
 export const quietOption = () => new Option("--quiet", "print no progress and no warnings");
-export const jsonOption = (what: string) => new Option("--json", what);
 
 const endpointKeys = [...Object.keys(httpVictimSchema.omit({ headers: true }).shape), "header"];
 
@@ -126,9 +149,4 @@ function parseEndpointOption(assignment: string, before: z.input<typeof httpVict
   const [, name, content] = /^([\w-]+):\s*(.*)$/.exec(value) ?? [];
   if (name === undefined) throw new UserError(`--endpoint: expected "header=name: value", received "${assignment}".`);
   return { ...before, headers: { ...before.headers, [name]: content ?? "" } };
-}
-
-/** Examples at the end of a command's help. */
-export function formatHelpExamples(...lines: readonly string[]): string {
-  return `\nExamples:\n${lines.map((line) => `  $ ${line}`).join("\n")}\n`;
 }

@@ -3,7 +3,7 @@ import { attackRequestSchema } from "../runs/attack.js";
 import type { AttackFolder } from "../runs/attack-folder.js";
 import { runConfigSchema } from "../runs/config.js";
 import type { Run } from "../runs/run.js";
-import { formatCommandLine } from "../shell.js";
+import { formatCommandLine, toFlag } from "../shell.js";
 
 type Settings = Readonly<Record<string, unknown>>;
 
@@ -97,11 +97,6 @@ function formatFlag(key: string, value: unknown): string[] {
   if (value === true) return [flag];
   if (value === false) return [flag.replace("--", "--no-")];
   return [value].flat().flatMap((each) => (each === null ? [] : [flag, String(each)]));
-}
-
-/** The flag of a key: train.batchSize is --batch-size. */
-function toFlag(key: string): string {
-  return `--${key.replace(/^.*\./, "").replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
 }
 
 function formatSpec({ name, options }: { readonly name: string; readonly options: Settings }): string {

@@ -22,7 +22,7 @@ export const encodeRequestSchema = z.strictObject({
     .nullable()
     .default(null)
     .describe("maximum tokens per text; null: the model's"),
-  batchSize: z.number().int().positive().default(32).describe("texts per forward pass"),
+  batchSize: z.number().int().positive().max(65_536).default(32).describe("texts per forward pass"),
   device: runtimeOptions.device,
   threads: runtimeOptions.threads,
 });

@@ -1,11 +1,11 @@
-import { type Command, Option } from "@commander-js/extra-typings";
-import { z } from "zod";
+import type { Command, Option } from "@commander-js/extra-typings";
+import type { z } from "zod";
 import { type AnalysisDefinition, type AnalysisRequest, analyses, analyze } from "../../analysis/index.js";
-import { formatCommandLine } from "../../shell.js";
+import { formatCommandLine, toFlag } from "../../shell.js";
 import { Interrupted } from "../../train/index.js";
-import { ExitCode, interruptedExitCode } from "../command.js";
+import { ExitCode, formatHelp, interruptedExitCode } from "../command.js";
 import { type Io, write } from "../io.js";
-import { appendValue, formatHelpExamples, jsonOption, parseNumber, quietOption } from "../options.js";
+import { createOption, parseNumber, quietOption, readKeySchema } from "../options.js";
 import { printJson } from "../output.js";
 import { createCallbacks } from "../progress.js";
 import { onStopSignals } from "../signals.js";
@@ -34,49 +34,38 @@ const help: Readonly<Record<string, { readonly note?: string; readonly examples:
   },
 };
 
-const note =
+export const note =
   "Each analysis writes NAME.json and NAME.svg (with --png also NAME.png) into analysis/ of the first run, " +
   "where temper report finds them.";
 
+export const examples = [
+  "temper analyze distance runs/imdb-standard-seed0 runs/imdb-ascc-seed0 runs/imdb-ascc+rift-seed0",
+  "temper analyze tradeoff runs",
+  "temper analyze landscape runs/sst2-standard-seed0 runs/sst2-rose-seed0 --pretrained --png",
+];
+
 export function define(command: Command, io: Io): void {
   for (const definition of analyses.values()) defineAnalysisCommand(command, definition, io);
-  command.addHelpText(
-    "after",
-    `\n${note}\n${formatHelpExamples(
-      "temper analyze distance runs/imdb-standard-seed0 runs/imdb-ascc-seed0 runs/imdb-ascc+rift-seed0",
-      "temper analyze tradeoff runs",
-      "temper analyze landscape runs/sst2-standard-seed0 runs/sst2-rose-seed0 --pretrained --png",
-    )}`,
-  );
 }
 
-function defineAnalysisCommand(
-  command: Command,
-  { name, summary, unit, keeps, request }: AnalysisDefinition,
-  io: Io,
-): void {
-  const { analysis: _, runs, model, ...keys } = readKeys(request);
-  const { note: ownNote, examples = [] } = help[name] ?? {};
-  const commands = examples.map((line) => `temper analyze ${name} ${line}`);
-  const options = Object.entries(keys).map(([key, schema]) => ({ key, option: createOption(key, schema) }));
+function defineAnalysisCommand(command: Command, definition: AnalysisDefinition, io: Io): void {
+  const { name, summary, request } = definition;
+  const { analysis: _, runs, model, ...keys } = (request as z.ZodObject<Record<string, z.ZodType>>).shape;
+  const lines = help[name]!.examples.map((line) => `temper analyze ${name} ${line}`);
   const sub = command
     .command(name)
     .description(summary)
     .showHelpAfterError(`Run \`temper analyze ${name} --help\` for its options.`)
     .argument(runs ? "<runs...>" : "<model>", (runs ?? model)?.description);
-  for (const { option } of options) sub.addOption(option);
+  for (const [key, schema] of Object.entries(keys)) sub.addOption(createAnalysisOption(key, schema));
   sub
-    .addOption(jsonOption("print the data as JSON"))
+    .option("--json", "print the data as JSON")
     .addOption(quietOption())
-    .addHelpText("after", `${ownNote ? `\n${ownNote}\n` : ""}${formatHelpExamples(...commands)}`);
-  sub.action(async (subject: string | string[], values: Record<string, unknown>) => {
-    const given = options.map(({ key, option }) => [key, values[option.attributeName()]] as const);
-    await run(io, { keeps, unit, quiet: values.quiet === true, json: values.json === true }, {
-      analysis: name,
-      ...(runs ? { runs: subject } : { model: subject }),
-      ...Object.fromEntries(given.filter(([, value]) => value !== undefined)),
-    } as AnalysisRequest);
-  });
+    .addHelpText("after", formatHelp(lines, help[name]!.note))
+    .action(async (subject: string | string[], { json, quiet, ...options }) => {
+      const given = { analysis: name, ...(runs ? { runs: subject } : { model: subject }), ...options };
+      await run(io, { ...definition, quiet: quiet === true, json: json === true }, given as AnalysisRequest);
+    });
 }
 
 interface RunOptions extends Pick<AnalysisDefinition, "keeps" | "unit"> {
@@ -111,44 +100,18 @@ async function run(io: Io, { keeps, unit, quiet, json }: RunOptions, request: An
   }
 }
 
-/** One key of a request, as JSON Schema describes it. */
-interface KeySchema {
-  readonly type?: string;
-  readonly description?: string;
-  readonly default?: unknown;
-  readonly enum?: readonly string[];
-  readonly items?: KeySchema;
-}
-
-/** The keys of a request. Keys that can be null are described by their other type. */
-function readKeys(request: z.ZodType): Record<string, KeySchema> {
-  const { properties = {} } = z.toJSONSchema(request, { io: "input" });
-  return Object.fromEntries(
-    Object.entries(properties as Record<string, KeySchema & { anyOf?: readonly KeySchema[] }>).map(
-      ([key, { anyOf, ...schema }]) => [key, { ...anyOf?.[0], ...schema }],
-    ),
-  );
-}
-
 /**
  * The flag of a key. A list of words is a flag in the singular that can be repeated; numbers are
- * separated by commas.
+ * separated by commas. The request checks the range of numbers.
  */
-function createOption(key: string, { type, items, description = "", default: standard, ...schema }: KeySchema): Option {
+function createAnalysisOption(key: string, schema: z.ZodType): Option {
+  const { type, items, default: standard, ...own } = readKeySchema(schema);
   const isNumber = [type, items?.type].some((each) => each === "number" || each === "integer");
-  const choices = items?.enum ?? schema.enum;
-  const name = (items && !isNumber ? key.replace(/s$/, "") : key).replace(
-    /[A-Z]/g,
-    (letter) => `-${letter.toLowerCase()}`,
-  );
+  const choices = items?.enum ?? own.enum;
   const value = isNumber ? (items ? "numbers" : "number") : items && choices ? "name..." : "value";
-  // A description says what null means; other defaults are data.
-  const text = description.replace(/; null: (.*)$/, " (default: $1)");
-  const isShown = typeof standard !== "boolean" && standard !== null && standard !== undefined;
-  const note = isShown ? ` (default: ${[standard].flat().join(", ")})` : "";
-  const option = new Option(type === "boolean" ? `--${name}` : `--${name} <${value}>`, `${text}${note}`);
+  const name = toFlag(items && !isNumber ? key.replace(/s$/, "") : key);
+  const option = createOption(key, schema, type === "boolean" ? name : `${name} <${value}>`);
   if (choices) option.choices(choices);
   else if (isNumber) option.argParser((words) => (items ? words.split(",").map(parseNumber) : parseNumber(words)));
-  else if (items) option.argParser((word, before: unknown) => appendValue(word, before as string[] | undefined));
   return option.makeOptionMandatory(standard === undefined);
 }

@@ -8,25 +8,25 @@ import { formatCommandLine } from "../../shell.js";
 import { interruptedExitCode } from "../command.js";
 import { getColors, type Io, write } from "../io.js";
 import {
-  addDataOptions,
-  addRuntimeOptions,
+  addOptions,
   appendValue,
-  describeOption,
+  dataFlags,
   endpointOption,
-  formatHelpExamples,
-  integerOption,
-  jsonOption,
-  listOption,
-  maxLengthOption,
-  numberOption,
   quietOption,
+  runtimeFlags,
   splitOption,
-  textOption,
-  tokenizationOption,
 } from "../options.js";
 import { formatTable, printJson } from "../output.js";
 import { createCallbacks } from "../progress.js";
 import { onStopSignals } from "../signals.js";
+
+export const note = "Without --task and --data, the task of the model's run is used.";
+export const examples = [
+  "temper attack runs/sst2-standard-seed0 --attack pwws --attack genetic --num-examples 100",
+  "temper attack runs/imdb-rift-seed0 --attack genetic:population=60 --lm-constraint imdb.lm.json",
+  "temper attack http://127.0.0.1:8080 --task sst2 --substitutions wordnet --out attacks/endpoint",
+  "temper attack runs/sst2-standard-seed0 --attack pwws --attack genetic --resume",
+];
 
 export function define(command: Command, io: Io): void {
   const { shape } = attackRequestSchema;
@@ -34,44 +34,21 @@ export function define(command: Command, io: Io): void {
     "--attack <name[:key=value,…]>",
     `${attackNames.join(", ")}, or the path of a custom attack (.js); repeatable (default: pwws)`,
   );
-  const withData = addDataOptions(
-    command
-      .argument("<model>", describeOption(shape.model))
-      .addOption(attackOption.argParser(appendValue))
-      .addOption(textOption("--substitutions <table>", shape.substitutions))
-      .addOption(textOption("--in-vocab-substitutes", shape.inVocabSubstitutes))
-      .option("--no-in-vocab-substitutes", "keep such substitutes")
-      .addOption(textOption("--lm-constraint <file>", shape.lmConstraint)),
-  )
-    .addOption(splitOption())
-    .addOption(integerOption("--num-examples <count>", shape.numExamples))
-    .addOption(integerOption("--seed <number>", shape.seed, 0))
-    .addOption(integerOption("--query-budget <queries>", shape.queryBudget))
-    .addOption(numberOption("--max-modification-rate <fraction>", shape.maxModificationRate))
-    .addOption(textOption("--protect-stop-words", shape.protectStopWords))
-    .addOption(textOption("--match-part-of-speech", shape.matchPartOfSpeech))
-    .addOption(listOption("--transfer-from <journal>", shape.transferFrom))
-    .addOption(textOption("--out <folder>", shape.out))
-    .addOption(textOption("--resume", shape.resume))
-    .addOption(textOption("--csv", shape.csv))
-    .addOption(integerOption("--concurrency <count>", shape.concurrency, 1, 100_000))
+  const withAttack = command
+    .argument("<model>", shape.model.description)
+    .addOption(attackOption.argParser(appendValue))
+    .addOption(splitOption());
+  addOptions(withAttack, shape, {
+    ...{ substitutions: "<table>", inVocabSubstitutes: "", lmConstraint: "<file>", ...dataFlags },
+    ...{ numExamples: "<count>", seed: "<number>", queryBudget: "<queries>", maxModificationRate: "<fraction>" },
+    ...{ protectStopWords: "", matchPartOfSpeech: "", transferFrom: "<journal>", out: "<folder>", resume: "", csv: "" },
+    ...{ concurrency: "<count>", tokenization: "<name>", maxLength: "<tokens>", ...runtimeFlags },
+  })
+    .option("--no-in-vocab-substitutes", "keep such substitutes")
     .option("--no-cache", "neither read scores from disk nor store them")
-    .addOption(tokenizationOption(shape.tokenization))
-    .addOption(maxLengthOption(shape.maxLength))
-    .addOption(endpointOption());
-  addRuntimeOptions(withData)
-    .addOption(jsonOption("print the report as JSON"))
+    .addOption(endpointOption())
+    .option("--json", "print the report as JSON")
     .addOption(quietOption())
-    .addHelpText(
-      "after",
-      "\nWithout --task and --data, the task of the model's run is used.\n" +
-        formatHelpExamples(
-          "temper attack runs/sst2-standard-seed0 --attack pwws --attack genetic --num-examples 100",
-          "temper attack runs/imdb-rift-seed0 --attack genetic:population=60 --lm-constraint imdb.lm.json",
-          "temper attack http://127.0.0.1:8080 --task sst2 --substitutions wordnet --out attacks/endpoint",
-          "temper attack runs/sst2-standard-seed0 --attack pwws --attack genetic --resume",
-        ),
-    )
     .action(async (model, { json, quiet, attack: attacks, ...request }) => {
       const progress = createAttackProgress(io, quiet);
       const report = await attack({ model, attacks, ...request }, progress.callbacks).finally(progress.end);

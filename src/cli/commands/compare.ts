@@ -2,25 +2,23 @@ import type { Command } from "@commander-js/extra-typings";
 import { formatCount, formatPercent } from "../../format.js";
 import { type ComparisonReport, compareRequestSchema, compareRuns } from "../../runs/compare.js";
 import { type Io, write } from "../io.js";
-import { describeOption, formatHelpExamples, integerOption, jsonOption } from "../options.js";
+import { addOptions } from "../options.js";
 import { formatTable, printJson } from "../output.js";
 import { createCallbacks } from "../progress.js";
 
+export const note =
+  "The first one is compared with each of the others, example by example. One run each: McNemar's test.\n" +
+  "Several seeds: a bootstrap over seeds and examples. P-values are Holm-corrected.";
+export const examples = [
+  "temper compare runs/sst2-rose-seed0 runs/sst2-standard-seed0",
+  "temper compare runs/rift runs/ascc runs/standard --json",
+];
+
 export function define(command: Command, io: Io): void {
   const { shape } = compareRequestSchema;
-  command
-    .argument("<runs...>", `two or more ${describeOption(shape.runs)}`)
-    .addOption(integerOption("--seed <number>", shape.seed, 0))
-    .addOption(jsonOption("print the comparisons as JSON"))
-    .addHelpText(
-      "after",
-      "\nThe first one is compared with each of the others, example by example. One run each: McNemar's test.\n" +
-        "Several seeds: a bootstrap over seeds and examples. P-values are Holm-corrected.\n" +
-        formatHelpExamples(
-          "temper compare runs/sst2-rose-seed0 runs/sst2-standard-seed0",
-          "temper compare runs/rift runs/ascc runs/standard --json",
-        ),
-    )
+  const withRuns = command.argument("<runs...>", `two or more ${shape.runs.description}`);
+  addOptions(withRuns, shape, { seed: "<number>" })
+    .option("--json", "print the comparisons as JSON")
     .action(async (runs, { json, ...request }) => {
       const report = await compareRuns({ runs, ...request }, createCallbacks(io, false));
       await (json ? printJson(io, report) : write(io.stdout, formatComparison(io, report)));

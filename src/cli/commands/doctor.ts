@@ -10,7 +10,6 @@ import { readHubSettings } from "../../models/hub-connection.js";
 import { type DeviceProperties, getBuildFolder, native, packageRoot } from "../../tensor/native.js";
 import { ExitCode } from "../command.js";
 import { getColors, type Io, write } from "../io.js";
-import { formatHelpExamples, jsonOption } from "../options.js";
 import { formatTable, printJson } from "../output.js";
 
 /** A problem of the installation, and how to fix it. */
@@ -48,19 +47,15 @@ export interface Diagnosis {
   readonly problems: readonly Problem[];
 }
 
+export const note = "The exit code is 0 if the installation works, and 2 if it does not.";
+export const examples = ["temper doctor", "temper doctor --json"];
+
 export function define(command: Command, io: Io): void {
-  command
-    .addOption(jsonOption("print the result as JSON"))
-    .addHelpText(
-      "after",
-      "\nThe exit code is 0 if the installation works, and 2 if it does not.\n" +
-        formatHelpExamples("temper doctor", "temper doctor --json"),
-    )
-    .action(async ({ json }) => {
-      const diagnosis = await diagnose();
-      await (json ? printJson(io, diagnosis) : write(io.stdout, formatDiagnosis(diagnosis, io)));
-      if (!diagnosis.usable) throw new ExitCode(2);
-    });
+  command.option("--json", "print the result as JSON").action(async ({ json }) => {
+    const diagnosis = await diagnose();
+    await (json ? printJson(io, diagnosis) : write(io.stdout, formatDiagnosis(diagnosis, io)));
+    if (!diagnosis.usable) throw new ExitCode(2);
+  });
 }
 
 /** Checks everything that Temper needs. A problem is reported, never thrown. */

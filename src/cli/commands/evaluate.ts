@@ -3,37 +3,23 @@ import { formatCount, formatNumber, formatPercent } from "../../format.js";
 import { evaluate, evaluateAdvglue, evaluateRequestSchema } from "../../runs/evaluate.js";
 import type { AdvglueResult, EvaluationResult } from "../../runs/results.js";
 import { type Io, write } from "../io.js";
-import {
-  addDataOptions,
-  addRuntimeOptions,
-  describeOption,
-  formatHelpExamples,
-  integerOption,
-  jsonOption,
-  quietOption,
-  splitOption,
-} from "../options.js";
+import { addOptions, dataFlags, quietOption, runtimeFlags, splitOption } from "../options.js";
 import { formatTable, printJson } from "../output.js";
 import { createCallbacks } from "../progress.js";
 
+export const note = "Without --task and --data, the task of the model's run is used.";
+export const examples = [
+  "temper evaluate runs/sst2-standard-seed0",
+  "temper evaluate runs/sst2-standard-seed0 --task advglue",
+  "temper evaluate runs/reviews --data more.csv --text-column review --label-column stars --json",
+];
+
 export function define(command: Command, io: Io): void {
   const { shape } = evaluateRequestSchema;
-  const withData = addDataOptions(command.argument("<model>", describeOption(shape.model)))
-    .addOption(splitOption())
-    .addOption(integerOption("--max-samples <count>", shape.maxSamples))
-    .addOption(integerOption("--seed <number>", shape.seed, 0));
-  addRuntimeOptions(withData)
-    .addOption(jsonOption("print task, split, examples, accuracy, interval and metrics as JSON"))
+  const withSplit = command.argument("<model>", shape.model.description).addOption(splitOption());
+  addOptions(withSplit, shape, { ...dataFlags, maxSamples: "<count>", seed: "<number>", ...runtimeFlags })
+    .option("--json", "print task, split, examples, accuracy, interval and metrics as JSON")
     .addOption(quietOption())
-    .addHelpText(
-      "after",
-      "\nWithout --task and --data, the task of the model's run is used.\n" +
-        formatHelpExamples(
-          "temper evaluate runs/sst2-standard-seed0",
-          "temper evaluate runs/sst2-standard-seed0 --task advglue",
-          "temper evaluate runs/reviews --data more.csv --text-column review --label-column stars --json",
-        ),
-    )
     .action(async (model, { json, quiet, task, split, ...request }) => {
       const callbacks = createCallbacks(io, quiet);
       try {

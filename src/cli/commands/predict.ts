@@ -2,27 +2,24 @@ import type { Command } from "@commander-js/extra-typings";
 import { type Prediction, predict, predictRequestSchema } from "../../runs/text-classifier.js";
 import { readInputs, type TextInput } from "../../text/read-inputs.js";
 import { type Io, write } from "../io.js";
-import { addRuntimeOptions, describeOption, formatHelpExamples, jsonOption, quietOption } from "../options.js";
+import { addOptions, quietOption, runtimeFlags } from "../options.js";
 import { printJsonLine } from "../output.js";
 import { createCallbacks, createTextProgress } from "../progress.js";
 
 /** The description of the argument that names texts. */
 export const textsArgument = 'one text per line, or JSON lines {"text": …} or {"texts": [a, b]}; "-": standard input';
 
+export const examples = [
+  "echo 'A quiet film.' | temper predict runs/sst2-standard-seed0",
+  "temper predict runs/sst2-standard-seed0 texts.jsonl --json > labels.jsonl",
+];
+
 export function define(command: Command, io: Io): void {
-  const withArguments = command
-    .argument("<model>", describeOption(predictRequestSchema.shape.model))
-    .argument("[file]", textsArgument, "-");
-  addRuntimeOptions(withArguments)
-    .addOption(jsonOption("print one JSON line per text: text, label, probabilities by label"))
+  const { shape } = predictRequestSchema;
+  const withTexts = command.argument("<model>", shape.model.description).argument("[file]", textsArgument, "-");
+  addOptions(withTexts, shape, runtimeFlags)
+    .option("--json", "print one JSON line per text: text, label, probabilities by label")
     .addOption(quietOption())
-    .addHelpText(
-      "after",
-      formatHelpExamples(
-        "echo 'A quiet film.' | temper predict runs/sst2-standard-seed0",
-        "temper predict runs/sst2-standard-seed0 texts.jsonl --json > labels.jsonl",
-      ),
-    )
     .action(async (model, file, { json, quiet, ...runtime }) => {
       const isPiped = file === "-";
       const inputs = readInputs(file, isPiped ? io.stdin : undefined);

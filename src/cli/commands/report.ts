@@ -2,22 +2,19 @@ import type { Command } from "@commander-js/extra-typings";
 import { formatBytes, formatCount } from "../../format.js";
 import { type ReportResult, writeReport } from "../../report/index.js";
 import { type Io, write } from "../io.js";
-import { formatHelpExamples, jsonOption } from "../options.js";
 import { printJson } from "../output.js";
+
+export const examples = [
+  "temper report runs/sst2-standard-seed0",
+  "temper report runs/spam-standard-seed0 runs/spam-ascc-seed0 --out spam.html",
+];
 
 export function define(command: Command, io: Io): void {
   command
     .argument("<runs...>", "run folders, or folders of runs")
     .option("--out <file>", "HTML file to write", "report.html")
     .option("--title <text>", "title of the page (default: the tasks)")
-    .addOption(jsonOption("print the counts of the report as JSON"))
-    .addHelpText(
-      "after",
-      formatHelpExamples(
-        "temper report runs/sst2-standard-seed0",
-        "temper report runs/spam-standard-seed0 runs/spam-ascc-seed0 --out spam.html",
-      ),
-    )
+    .option("--json", "print the counts of the report as JSON")
     .action(async (runs, { out, title = null, json }) => {
       const result = await writeReport({ runs, out, title });
       if (json) return printJson(io, result);

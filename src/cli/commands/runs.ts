@@ -2,14 +2,14 @@ import type { Command } from "@commander-js/extra-typings";
 import { formatCount, formatPercent } from "../../format.js";
 import { listRuns, type RunSummary } from "../../runs/run.js";
 import { getColors, type Io, write } from "../io.js";
-import { formatHelpExamples, jsonOption } from "../options.js";
 import { formatTable, printJson } from "../output.js";
+
+export const examples = ["temper runs", "temper runs runs/sst2 --json"];
 
 export function define(command: Command, io: Io): void {
   command
     .argument("[folder]", "folder to search for runs", "runs")
-    .addOption(jsonOption("print the runs as JSON"))
-    .addHelpText("after", formatHelpExamples("temper runs", "temper runs runs/sst2 --json"))
+    .option("--json", "print the runs as JSON")
     .action(async (folder, { json }) => {
       const runs = await listRuns(folder);
       if (json) await printJson(io, runs);

@@ -2,34 +2,20 @@ import type { Command } from "@commander-js/extra-typings";
 import { serveModel, serveRequestSchema } from "../../runs/inference-server.js";
 import { interruptedExitCode } from "../command.js";
 import { type Io, write } from "../io.js";
-import {
-  addRuntimeOptions,
-  describeOption,
-  formatHelpExamples,
-  integerOption,
-  quietOption,
-  textOption,
-} from "../options.js";
+import { addOptions, quietOption, runtimeFlags } from "../options.js";
 import { createCallbacks } from "../progress.js";
 import { onStopSignals } from "../signals.js";
 
+export const note =
+  'POST {"texts": ["a text", ["first of a pair", "second"]]} returns {"probabilities": [[…], …]}.\n' +
+  "GET returns the model, its labels and its settings.";
+export const examples = ["temper serve runs/sst2-standard-seed0", "temper serve runs/sst2-standard-seed0 --port 9000"];
+
 export function define(command: Command, io: Io): void {
   const { shape } = serveRequestSchema;
-  const withAddress = command
-    .argument("<model>", describeOption(shape.model))
-    .addOption(integerOption("--port <number>", shape.port, 0, 65_535))
-    .addOption(textOption("--host <address>", shape.host))
-    .addOption(integerOption("--max-texts <count>", shape.maxTexts));
-  addRuntimeOptions(withAddress)
+  const withModel = command.argument("<model>", shape.model.description);
+  addOptions(withModel, shape, { port: "<number>", host: "<address>", maxTexts: "<count>", ...runtimeFlags })
     .addOption(quietOption())
-    .addHelpText(
-      "after",
-      '\nPOST {"texts": ["a text", ["first of a pair", "second"]]} returns {"probabilities": [[…], …]}.\n' +
-        `GET returns the model, its labels and its settings.\n${formatHelpExamples(
-          "temper serve runs/sst2-standard-seed0",
-          "temper serve runs/sst2-standard-seed0 --port 9000",
-        )}`,
-    )
     .action(async (model, { quiet, ...request }) => {
       const callbacks = createCallbacks(io, quiet);
       await using served = await serveModel({ model, ...request }, callbacks).finally(callbacks.end);

