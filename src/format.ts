@@ -20,6 +20,11 @@ export function formatPercent(fraction: number, decimals = 1): string {
   return `${(fraction * 100).toFixed(decimals)}%`;
 }
 
+/** Formats an interval of fractions: 41.2% to 44.8%. */
+export function formatInterval(low: number, high: number): string {
+  return `${formatPercent(low)} to ${formatPercent(high)}`;
+}
+
 /** Formats bytes in powers of ten: 1.5 GB. */
 export function formatBytes(bytes: number): string {
   const units = ["bytes", "kB", "MB", "GB", "TB"];

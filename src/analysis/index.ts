@@ -32,16 +32,10 @@ type Definitions = typeof definitions;
 export const analyses: ReadonlyMap<string, AnalysisDefinition> = new Map(Object.entries(definitions));
 
 /** One request per analysis, told apart by `analysis`. */
-export const analysisRequestSchema = z.discriminatedUnion("analysis", [
-  distance.request,
-  tradeoff.request,
-  ablation.request,
-  geometry.request,
-  landscape.request,
-  interpolation.request,
-  probe.request,
-  consistency.request,
-]);
+export const analysisRequestSchema = z.discriminatedUnion(
+  "analysis",
+  Object.values(definitions).map(({ request }) => request) as [Definitions[AnalysisName]["request"]],
+);
 export type AnalysisRequest = z.input<typeof analysisRequestSchema>;
 
 /** What an analysis found, and the files it was written to. */

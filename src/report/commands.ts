@@ -9,18 +9,9 @@ type Settings = Readonly<Record<string, unknown>>;
 
 /** Settings of `temper train` that have their own flag. `--set` reaches all others. */
 const trainFlags: ReadonlySet<string> = new Set([
-  ...[
-    "task",
-    "data",
-    "labelColumn",
-    "tokenization",
-    "head",
-    "pooling",
-    "maxLength",
-    "maxTrainSamples",
-    "substitutions",
-  ],
-  ...["seed", "device", "precision", "threads", "train.epochs", "train.batchSize", "train.learningRate"],
+  ...["task", "data", "labelColumn", "tokenization", "head", "pooling", "maxLength", "maxTrainSamples"],
+  ...["substitutions", "seed", "device", "precision", "threads"],
+  ...["train.epochs", "train.batchSize", "train.learningRate"],
 ]);
 
 /** The command that repeats a run, with every setting that is not the default. */

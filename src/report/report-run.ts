@@ -1,57 +1,34 @@
 import { whiteBoxAttacks } from "../attacks/load-attack.js";
 import { runSanityChecks, type SanityWarning } from "../evaluation/sanity-checks.js";
 import type { AttackFolder } from "../runs/attack-folder.js";
-import type { Environment } from "../runs/environment.js";
-import type { Results } from "../runs/results.js";
-import type { Run, RunEvent, SavedFigure } from "../runs/run.js";
-import type { MetricValue } from "../runs/run-metrics.js";
+import type { Run } from "../runs/run.js";
 
 /** A run with everything that the report shows of it. */
-export interface ReportRun {
-  readonly run: Run;
-  /** Null before the run has finished. */
-  readonly results: Results | null;
-  readonly configText: string;
-  readonly environment: Environment;
-  readonly failure: string | null;
-  readonly events: readonly RunEvent[];
-  /** Time of all optimizer steps. */
-  readonly seconds: number;
-  readonly labels: readonly string[];
-  readonly metrics: ReadonlyMap<string, MetricValue>;
-  readonly attacks: AttackFolder;
-  readonly warnings: readonly SanityWarning[];
-  readonly figures: readonly SavedFigure[];
-}
+export type ReportRun = Awaited<ReturnType<typeof readReportRun>>;
 
-export async function readReportRun(run: Run): Promise<ReportRun> {
-  const [results, configText, environment, status, events, timings, labels, metrics, attacks, figures] =
-    await Promise.all([
-      run.results(),
-      run.configText(),
-      run.environment(),
-      run.status(),
-      run.events(),
-      run.timings(),
-      run.labels(),
-      run.metrics(),
-      run.attacks(),
-      run.figures(),
-    ]);
+export async function readReportRun(run: Run) {
+  const [results, status, timings, attacks] = await Promise.all([
+    run.results(),
+    run.status(),
+    run.timings(),
+    run.attacks(),
+  ]);
   return {
     run,
+    /** Null before the run has finished. */
     results,
-    configText,
+    configText: await run.configText(),
     // Only folders with an environment are runs.
-    environment: environment!,
+    environment: (await run.environment())!,
     failure: results ? null : (status?.failure ?? null),
-    events,
+    events: await run.events(),
+    /** Time of all optimizer steps. */
     seconds: timings.reduce((sum, { seconds }) => sum + seconds, 0),
-    labels,
-    metrics,
+    labels: await run.labels(),
+    metrics: await run.metrics(),
     attacks,
     warnings: collectWarnings(run, attacks),
-    figures,
+    figures: await run.figures(),
   };
 }
 

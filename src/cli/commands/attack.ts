@@ -1,8 +1,8 @@
 import { type Command, Option } from "@commander-js/extra-typings";
 import { attackNames } from "../../attacks/load-attack.js";
 import type { AttackSummary } from "../../evaluation/attack-summary.js";
-import { describePower, type Interval } from "../../evaluation/statistics.js";
-import { formatCount, formatDuration, formatNumber, formatPercent } from "../../format.js";
+import { describePower } from "../../evaluation/statistics.js";
+import { formatCount, formatDuration, formatInterval, formatNumber, formatPercent } from "../../format.js";
 import { type AttackCallbacks, type AttackReport, attack, attackRequestSchema } from "../../runs/attack.js";
 import { formatCommandLine } from "../../shell.js";
 import { interruptedExitCode } from "../command.js";
@@ -111,7 +111,7 @@ function formatReport(io: Io, report: AttackReport): string {
   const head = [
     ["model", String(request.model)],
     ["examples", `${formatCount(examples)} of ${task} ${split}; ${formatCount(correct)} are correct before the attack`],
-    ["clean accuracy", `${formatPercent(clean)}  (95% CI ${formatInterval(cleanInterval)})`],
+    ["clean accuracy", `${formatPercent(clean)}  (95% CI ${formatInterval(cleanInterval.low, cleanInterval.high)})`],
     [
       "attack space",
       `${size(space.modifiableWords)} of ${size(space.words)} words are modifiable, ` +
@@ -126,13 +126,13 @@ function formatReport(io: Io, report: AttackReport): string {
 }
 
 function formatAttackTable(io: Io, report: AttackReport, correct: number): string {
-  const { attacks, examples, worstCase, worstCaseInterval, clean } = report;
+  const { attacks, examples, worstCase, worstCaseInterval: worst, clean } = report;
   const names = Object.keys(attacks);
-  const row = (label: string, format: (summary: AttackSummary) => string, worst = ""): string[] => [
+  const row = (label: string, format: (summary: AttackSummary) => string, inWorstCase = ""): string[] => [
     label,
     ...names.map((name) => format(attacks[name]!)),
     // One attack is its own worst case.
-    ...(names.length > 1 ? [worst] : []),
+    ...(names.length > 1 ? [inWorstCase] : []),
   ];
   const rows = [
     row(
@@ -140,7 +140,7 @@ function formatAttackTable(io: Io, report: AttackReport, correct: number): strin
       ({ accuracyUnderAttack }) => formatPercent(accuracyUnderAttack),
       formatPercent(worstCase),
     ),
-    row("  95% CI", ({ interval }) => formatInterval(interval), formatInterval(worstCaseInterval)),
+    row("  95% CI", ({ interval: { low, high } }) => formatInterval(low, high), formatInterval(worst.low, worst.high)),
     row(
       `success rate (of ${formatCount(correct)} correct)`,
       ({ successRate }) => formatPercent(successRate),
@@ -183,8 +183,4 @@ function listRemarks({ attacks, examples, worstCase }: AttackReport): string[] {
         : []),
     ]),
   ];
-}
-
-function formatInterval({ low, high }: Interval): string {
-  return `${formatPercent(low)} to ${formatPercent(high)}`;
 }

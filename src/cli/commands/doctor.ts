@@ -7,7 +7,7 @@ import type { Command } from "@commander-js/extra-typings";
 import { getCacheFolder } from "../../cache.js";
 import { formatBytes } from "../../format.js";
 import { readHubSettings } from "../../models/hub-connection.js";
-import { type DeviceProperties, getBuildFolder, native, packageRoot } from "../../tensor/native.js";
+import { getBuildFolder, native, packageRoot } from "../../tensor/native.js";
 import { ExitCode } from "../command.js";
 import { getColors, type Io, write } from "../io.js";
 import { formatTable, printJson } from "../output.js";
@@ -18,33 +18,6 @@ interface Problem {
   readonly fatal: boolean;
   readonly problem: string;
   readonly remedy: string;
-}
-
-/** What is known about the native addon once it is loaded. */
-interface EngineInfo {
-  readonly libtorch: string;
-  /** The path of the loaded library. */
-  readonly library: string;
-  readonly source: string | null;
-  readonly cuda: boolean;
-  readonly blas: string;
-  readonly capability: string | null;
-  readonly threads: number;
-  readonly gpus: readonly DeviceProperties[];
-}
-
-export interface Diagnosis {
-  readonly usable: boolean;
-  readonly temper: string;
-  readonly node: string;
-  readonly platform: string;
-  readonly addon: string;
-  /** Null if the addon does not load. */
-  readonly engine: EngineInfo | null;
-  readonly cpu: { readonly model: string; readonly cores: number };
-  readonly memory: { readonly totalBytes: number; readonly availableBytes: number };
-  readonly cache: { readonly folder: string; readonly hub: string };
-  readonly problems: readonly Problem[];
 }
 
 export const note = "The exit code is 0 if the installation works, and 2 if it does not.";
@@ -58,19 +31,29 @@ export function define(command: Command, io: Io): void {
   });
 }
 
+/** What `temper doctor --json` prints. */
+export type Diagnosis = Awaited<ReturnType<typeof diagnose>>;
+type EngineInfo = ReturnType<typeof readEngineInfo>;
+
 /** Checks everything that Temper needs. A problem is reported, never thrown. */
-async function diagnose(): Promise<Diagnosis> {
+async function diagnose() {
   const addon = join(getBuildFolder(), "temper.node");
   const failure = findLoadFailure(addon);
   const engine = failure ? null : readEngineInfo();
   const cache = getCacheFolder();
   const { version } = readJson(join(packageRoot, "package.json")) as { version: string };
+  const cacheProblem: Problem = {
+    fatal: false,
+    problem: `The cache folder ${cache} is not writable.`,
+    remedy: "Set TEMPER_CACHE to a writable folder.",
+  };
   return {
     usable: engine !== null,
     temper: version,
     node: process.versions.node,
     platform: `${process.platform} ${process.arch}`,
     addon,
+    /** Null if the addon does not load. */
     engine,
     cpu: { model: cpus()[0]?.model.trim() ?? "unknown", cores: availableParallelism() },
     memory: {
@@ -79,17 +62,9 @@ async function diagnose(): Promise<Diagnosis> {
     },
     cache: { folder: cache, hub: readHubSettings().cache },
     problems: [
-      ...(failure ? [{ fatal: true, ...failure }] : []),
+      ...(failure ? [failure] : []),
       ...(engine ? findPerformanceProblems(engine) : []),
-      ...((await isWritable(cache))
-        ? []
-        : [
-            {
-              fatal: false,
-              problem: `The cache folder ${cache} is not writable.`,
-              remedy: "Set TEMPER_CACHE to a writable folder.",
-            },
-          ]),
+      ...((await isWritable(cache)) ? [] : [cacheProblem]),
     ],
   };
 }
@@ -98,9 +73,10 @@ async function diagnose(): Promise<Diagnosis> {
  * Loads the addon in another process, because a library built for another CPU crashes the process
  * that loads it.
  */
-function findLoadFailure(addon: string): Omit<Problem, "fatal"> | null {
+function findLoadFailure(addon: string): Problem | null {
   const remedy = "Run `npx temper setup`, or `make setup` in a checkout.";
-  if (!existsSync(addon)) return { problem: `The native addon is not built: ${addon} is missing.`, remedy };
+  if (!existsSync(addon))
+    return { fatal: true, problem: `The native addon is not built: ${addon} is missing.`, remedy };
   const script = join(packageRoot, "scripts/setup/verify.cjs");
   const tried = spawnSync(process.execPath, [script, addon], { encoding: "utf8", timeout: 120_000 });
   if (tried.status === 0) return null;
@@ -108,17 +84,20 @@ function findLoadFailure(addon: string): Omit<Problem, "fatal"> | null {
     tried.error?.message ??
     (tried.signal ? `it ends the process with ${tried.signal}` : tried.stderr.trim().split("\n").at(-1));
   return {
+    fatal: true,
     problem: `The native addon ${addon} does not work: ${reason}`,
     remedy: `${remedy} Add --force to rebuild it.`,
   };
 }
 
-function readEngineInfo(): EngineInfo {
+/** Describes the native addon once it is loaded. */
+function readEngineInfo() {
   const engine = native();
   const { libtorch, library, configuration } = engine.versions();
   const built = readJson(join(getBuildFolder(), "libtorch.json")) as { source?: string; cuda?: boolean } | null;
   return {
     libtorch,
+    /** The path of the loaded library. */
     library,
     source: built?.source ?? null,
     cuda: built?.cuda ?? engine.useStream !== undefined,
@@ -141,31 +120,23 @@ function findBlasName(configuration: string): string {
 }
 
 function findPerformanceProblems({ blas, gpus, cuda }: EngineInfo): Problem[] {
+  const problems: Problem[] = [];
   // Debian's alternatives system puts the reference implementation into a folder of this name.
-  const isReferenceBlas = /\/blas\/libblas[^/]*$/.test(blas);
-  const isGpuUnused = gpus.length === 0 && existsSync("/proc/driver/nvidia/version");
-  return [
-    ...(isReferenceBlas
-      ? [
-          {
-            fatal: false,
-            problem: "Matrix products use the reference BLAS, which is 30 times slower.",
-            remedy: "Run as root: apt-get install libopenblas0-pthread",
-          },
-        ]
-      : []),
-    ...(isGpuUnused
-      ? [
-          {
-            fatal: false,
-            problem: "An NVIDIA driver is installed, but Temper cannot use a GPU.",
-            remedy: cuda
-              ? "Check the driver with nvidia-smi, and the variable CUDA_VISIBLE_DEVICES."
-              : "Run `TEMPER_CUDA=1 npx temper setup` to build against a libtorch with CUDA.",
-          },
-        ]
-      : []),
-  ];
+  if (/\/blas\/libblas[^/]*$/.test(blas))
+    problems.push({
+      fatal: false,
+      problem: "Matrix products use the reference BLAS, which is 30 times slower.",
+      remedy: "Run as root: apt-get install libopenblas0-pthread",
+    });
+  if (gpus.length === 0 && existsSync("/proc/driver/nvidia/version"))
+    problems.push({
+      fatal: false,
+      problem: "An NVIDIA driver is installed, but Temper cannot use a GPU.",
+      remedy: cuda
+        ? "Check the driver with nvidia-smi, and the variable CUDA_VISIBLE_DEVICES."
+        : "Run `TEMPER_CUDA=1 npx temper setup` to build against a libtorch with CUDA.",
+    });
+  return problems;
 }
 
 function readJson(path: string): unknown {

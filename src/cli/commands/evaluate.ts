@@ -1,5 +1,5 @@
 import type { Command } from "@commander-js/extra-typings";
-import { formatCount, formatNumber, formatPercent } from "../../format.js";
+import { formatCount, formatInterval, formatNumber, formatPercent } from "../../format.js";
 import { evaluate, evaluateAdvglue, evaluateRequestSchema } from "../../runs/evaluate.js";
 import type { AdvglueResult, EvaluationResult } from "../../runs/results.js";
 import { type Io, write } from "../io.js";
@@ -43,7 +43,7 @@ export function formatEvaluation(
 ): string {
   const others = Object.entries(metrics).filter(([name]) => name !== "accuracy");
   const rows = [
-    ["accuracy", `${formatPercent(accuracy)}  (95% CI ${formatInterval(interval)})`],
+    ["accuracy", `${formatPercent(accuracy)}  (95% CI ${formatInterval(...interval)})`],
     ...others.map(([name, value]) => [name, formatNumber(value)]),
   ];
   return `${task} ${split}: ${formatCount(examples)} examples\n${formatTable(io.stdout, rows)}\n`;
@@ -62,13 +62,9 @@ function formatAdvglue(io: Io, { part, glue, advglue, drop }: AdvglueResult): st
     `${name} ${part}`,
     formatCount(examples),
     formatPercent(accuracy),
-    formatInterval(interval),
+    formatInterval(...interval),
   ]);
   const head = ["dataset", "examples", "accuracy", "95% CI"];
   const table = formatTable(io.stdout, rows, { head, numeric: [1, 2] });
   return `${table}\nThe adversarial texts reduce accuracy by ${(drop * 100).toFixed(1)} points.\n`;
-}
-
-function formatInterval([low, high]: readonly [number, number]): string {
-  return `${formatPercent(low)} to ${formatPercent(high)}`;
 }

@@ -1,6 +1,6 @@
 import { describeMetric } from "../../evaluation/metric-table.js";
 import { describePower } from "../../evaluation/statistics.js";
-import { formatCount, formatPercent } from "../../format.js";
+import { formatCount, formatInterval, formatPercent } from "../../format.js";
 import type { BaselineDifference, ComparedMetric, ComparisonRow } from "../comparison.js";
 import type { TaskGroups } from "../groups.js";
 import { capitalize, type Html, html } from "../html.js";
@@ -60,7 +60,7 @@ function renderCell({ id, header }: Column, { metrics }: ComparisonRow, baseline
   if (!metric)
     return html`<td role="cell" class="none" data-head="${header}">–<span class="sr-only"> not measured</span></td>`;
   const { value, interval, std, difference } = metric;
-  const range = interval && `${formatPercent(interval.low)} to ${formatPercent(interval.high)}`;
+  const range = interval && formatInterval(interval.low, interval.high);
   const uncertainty = range ?? (std === null ? "" : `± ${(100 * std).toFixed(1)} over seeds`);
   const mark = renderSignificanceMark(difference, baseline);
   const bar = html`<span class="bar" style="--fraction:${value.toFixed(4)}" aria-hidden="true"></span>`;
