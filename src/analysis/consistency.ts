@@ -5,7 +5,7 @@ import { formatCount, formatPercent } from "../format.js";
 import { computeDisagreement, disagreementMetric } from "../methods/two-pass-loss.js";
 import { prepareRun } from "../runs/prepare-run.js";
 import type { Run } from "../runs/run.js";
-import { free, noGrad, type Tensor } from "../tensor/index.js";
+import { noGrad, type Tensor } from "../tensor/index.js";
 import { type SharedPass, type TrainingJob, type TrainingMethod, train } from "../train/index.js";
 import { getColor } from "./colors.js";
 import {
@@ -16,6 +16,7 @@ import {
   runsOption,
 } from "./define-analysis.js";
 import { type Figure, plotPanel } from "./figure.js";
+import { freeAfter } from "./shared-sample.js";
 
 /** consistency.json: how often two dropout passes give different predictions while a run trains. */
 const dataSchema = z.object({
@@ -74,14 +75,11 @@ async function retrain(
   const stopAfter = Math.min(results.steps, maxSteps);
   onWarning(`The run did not log disagreement. Training its first ${stopAfter} steps again.`);
   const { job } = await prepareRun(run.config, context);
-  try {
-    const first = { ...job, files: null, resume: false, stopAfter, ...(signal && { signal }) };
-    return await observeConsistency(first, (step) =>
+  return freeAfter(job.model, () =>
+    observeConsistency({ ...job, stopAfter, ...(signal && { signal }) }, (step) =>
       onProgress?.({ stage: "consistency", done: step, total: stopAfter }),
-    );
-  } finally {
-    free(job.model.weights);
-  }
+    ),
+  );
 }
 
 /**
@@ -104,7 +102,10 @@ export function createDropoutObserver(): TrainingMethod {
 }
 
 /** Runs a training without validation and observes how often two dropout passes disagree. */
-export async function observeConsistency(job: TrainingJob, onStep?: (step: number) => void): Promise<ConsistencySteps> {
+export async function observeConsistency(
+  job: Omit<TrainingJob, "files" | "resume">,
+  onStep?: (step: number) => void,
+): Promise<ConsistencySteps> {
   const rates = new Map<number, number>();
   const examples = new Map<number, number>();
   await train({
@@ -131,12 +132,11 @@ export function computeDisagreementRates(steps: ConsistencySteps, counts: readon
   return counts
     .filter((count) => count <= steps.length)
     .map((count) => {
-      const [differing, all] = steps
-        .slice(0, count)
-        .reduce(([sum, total], { rate, examples }) => [sum + rate * examples, total + examples], [0, 0] as [
-          number,
-          number,
-        ]);
+      let [differing, all] = [0, 0];
+      for (const { rate, examples } of steps.slice(0, count)) {
+        differing += rate * examples;
+        all += examples;
+      }
       return { steps: count, rate: differing / all };
     });
 }

@@ -17,7 +17,7 @@ import {
 } from "./define-analysis.js";
 import { type Figure, plotPanel } from "./figure.js";
 import { getOption } from "./run-labels.js";
-import { loadFineTunedModel, loadInitialModel } from "./shared-sample.js";
+import { freeAfter, loadFineTunedModel, loadInitialModel } from "./shared-sample.js";
 
 const distancesSchema = z.record(z.string(), z.number());
 const pointSchema = z.object({ step: z.number(), distance: distancesSchema });
@@ -79,10 +79,8 @@ async function measureDistances(
   { run, results: { bestStep } }: LabeledRun,
   device: Device,
 ): Promise<Pick<DistanceData["runs"][number], "curve" | "last" | "bestStep" | "final">> {
-  const model = await loadFineTunedModel(run, device);
-  try {
-    const initial = await loadInitialModel(run, model.labels, device);
-    try {
+  return freeAfter(await loadFineTunedModel(run, device), async (model) =>
+    freeAfter(await loadInitialModel(run, model.labels, device), async (initial) => {
       const final = computeRelativeDistances(model.weights, initial.weights);
       const zero = Object.fromEntries(Object.keys(final).map((part) => [part, 0]));
       const logged = (await run.events()).flatMap(({ step, distance: logged }) =>
@@ -95,12 +93,8 @@ async function measureDistances(
         bestStep,
         final,
       };
-    } finally {
-      free(initial.weights);
-    }
-  } finally {
-    free(model.weights);
-  }
+    }),
+  );
 }
 
 /** Used for runs that did not log distances. */

@@ -3,11 +3,11 @@ import { z } from "zod";
 import { UserError } from "../errors.js";
 import { formatNumber, formatPercent } from "../format.js";
 import { mapWeights, type Weights } from "../nn/index.js";
-import { free, noGrad, scope, type Tensor } from "../tensor/index.js";
+import { noGrad, scope, type Tensor } from "../tensor/index.js";
 import { getColor } from "./colors.js";
 import { defineAnalysis, findLabeledRuns, runsOption, sampleOptions } from "./define-analysis.js";
 import { type Figure, plotPanel } from "./figure.js";
-import { type LossAndAccuracy, loadFineTunedModel, loadSharedSample, withModel } from "./shared-sample.js";
+import { freeAfter, type LossAndAccuracy, loadFineTunedModel, loadSharedSample, withModel } from "./shared-sample.js";
 
 /** interpolation.json: loss and accuracy on the line through two models. */
 const dataSchema = z.object({
@@ -40,23 +40,19 @@ export const interpolation = defineAnalysis({
     const alphas = createAlphas(request.from, request.to, request.points);
     const sample = await loadSharedSample(runs, request, context);
     const [first, second] = runs as [(typeof runs)[number], (typeof runs)[number]];
-    const other = await loadFineTunedModel(second.run, sample.device);
-    try {
-      const line = await withModel(
+    const line = await freeAfter(await loadFineTunedModel(second.run, sample.device), (other) =>
+      withModel(
         sample,
         () => loadFineTunedModel(first.run, sample.device),
         (model, batch) =>
           measureLine(model.weights, other.weights, alphas, batch.measure, (done) =>
             context.advance(done, alphas.length),
           ),
-      );
-      const { task, examples } = sample;
-      const names = { from: first.label, to: second.label, task: task.name, split: request.split };
-      const data = { ...names, examples: examples.length, ...line };
-      return { data, summary: summarizeInterpolation(data), figure: createInterpolationFigure(data) };
-    } finally {
-      free(other.weights);
-    }
+      ),
+    );
+    const names = { from: first.label, to: second.label, task: sample.task.name, split: request.split };
+    const data = { ...names, examples: sample.examples.length, ...line };
+    return { data, summary: summarizeInterpolation(data), figure: createInterpolationFigure(data) };
   },
 });
 

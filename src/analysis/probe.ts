@@ -8,12 +8,12 @@ import { evaluateExamples } from "../runs/evaluate.js";
 import { prepareRun } from "../runs/prepare-run.js";
 import { resolveRunConfig } from "../runs/read-config.js";
 import { type MsgsProbe, msgsProbes } from "../tasks/msgs.js";
-import { free } from "../tensor/index.js";
 import { train } from "../train/index.js";
 import { getColor } from "./colors.js";
 import { type AnalysisContext, defineAnalysis, deviceOptions } from "./define-analysis.js";
 import { estimateTextWidth, type Figure, plotPanel } from "./figure.js";
 import { openResultCache } from "./result-cache.js";
+import { freeAfter } from "./shared-sample.js";
 
 /** probe.json: which feature models learn if training does not decide between two. */
 const dataSchema = z.object({
@@ -37,6 +37,7 @@ type ProbeData = z.output<typeof dataSchema>;
 type ProbeRun = ProbeData["runs"][number];
 type ProbeScores = Pick<ProbeRun, "score" | "learned">;
 
+const positive = z.number().positive();
 const count = z.number().int().positive();
 
 export const probe = defineAnalysis({
@@ -60,14 +61,9 @@ export const probe = defineAnalysis({
     seeds: count.default(5).describe("runs per probe and method"),
     data: z.string().nullable().default(null).describe("folder of the MSGS data"),
     maxTrainSamples: count.nullable().default(null).describe("train on a class-balanced sample; null: all"),
-    epochs: z.number().positive().default(1).describe("passes over the training data"),
+    epochs: positive.default(1).describe("passes over the training data"),
     batchSize: count.nullable().default(null).describe("examples per batch; null: as in temper train"),
-    learningRate: z
-      .number()
-      .positive()
-      .nullable()
-      .default(null)
-      .describe("peak learning rate; null: as in temper train"),
+    learningRate: positive.nullable().default(null).describe("peak learning rate; null: as in temper train"),
     maxLength: count.default(48).describe("maximum tokens per text"),
     ...deviceOptions,
   },
@@ -112,8 +108,7 @@ export const probe = defineAnalysis({
 async function runProbe(config: RunConfig, stage: string, context: AnalysisContext): Promise<ProbeScores> {
   const { onWarning, onProgress, signal } = context;
   const { job, runtime, examples } = await prepareRun(config, context);
-  const { model, task } = job;
-  try {
+  return freeAfter(job.model, async (model) => {
     await train({
       ...job,
       validation: null,
@@ -126,12 +121,10 @@ async function runProbe(config: RunConfig, stage: string, context: AnalysisConte
       ...(signal && { signal }),
     });
     const ambiguous = examples.validation ?? examples.train;
-    const score = await evaluateExamples(model, task, examples.test, "test", runtime);
-    const learned = await evaluateExamples(model, task, ambiguous, "validation", runtime);
+    const score = await evaluateExamples(model, job.task, examples.test, "test", runtime);
+    const learned = await evaluateExamples(model, job.task, ambiguous, "validation", runtime);
     return { score: score.metrics.matthews!, learned: learned.metrics.matthews! };
-  } finally {
-    free(model.weights);
-  }
+  });
 }
 
 const formatProbeName = (probe: MsgsProbe): string =>

@@ -57,23 +57,29 @@ export function loadInitialModel({ config }: Run, labels: readonly string[], dev
   return loadModel(config.model, { labels, head, pooling, tokenization, maxLength, seed, device });
 }
 
+/** Calls a function with a model, and frees the model. */
+export async function freeAfter<T>(model: Model, work: (model: Model) => T | Promise<T>): Promise<T> {
+  try {
+    return await work(model);
+  } finally {
+    free(model.weights);
+  }
+}
+
 /** Loads a model, calls a function with it and the sample, and frees both. */
 export async function withModel<T>(
   { examples, device }: SharedSample,
   load: () => Promise<Model>,
   work: (model: Model, batch: FixedBatch) => T | Promise<T>,
 ): Promise<T> {
-  const model = await load();
-  try {
+  return freeAfter(await load(), async (model) => {
     const batch = createFixedBatch(model, examples, device);
     try {
       return await work(model, batch);
     } finally {
       batch.free();
     }
-  } finally {
-    free(model.weights);
-  }
+  });
 }
 
 export interface LossAndAccuracy {

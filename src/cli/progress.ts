@@ -132,10 +132,7 @@ export function createTextProgress(io: Io, label: string, quiet: boolean | undef
 }
 
 /** Callbacks for a library function that show its progress, downloads and warnings on stderr. */
-export interface CommandCallbacks {
-  onProgress: NonNullable<Callbacks["onProgress"]>;
-  onWarning: NonNullable<Callbacks["onWarning"]>;
-  onDownload: NonNullable<Callbacks["onDownload"]>;
+export interface CommandCallbacks extends Required<Pick<Callbacks, "onProgress" | "onWarning" | "onDownload">> {
   /** Starts the bar of a stage of which some work is already done. */
   start(stage: string, done: number, total: number, unit: string): void;
   /** Updates the bar of a stage. */

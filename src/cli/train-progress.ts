@@ -3,21 +3,11 @@ import type { TrainingCallbacks } from "../train/index.js";
 import type { Io } from "./io.js";
 import { createCallbacks, createProgress, type Progress } from "./progress.js";
 
-export interface TrainProgress {
-  readonly callbacks: TrainingCallbacks;
-  /** Training examples per second of optimizer steps; 0 before the first step. */
-  examplesPerSecond(): number;
-  end(): void;
-}
-
 /**
  * Shows a training on stderr: a bar for the steps, a line per evaluation, and bars for other long
  * work.
  */
-export function createTrainProgress(
-  io: Io,
-  options: { quiet?: boolean | undefined; onStart?: () => void },
-): TrainProgress {
+export function createTrainProgress(io: Io, options: { quiet?: boolean | undefined; onStart?: () => void }) {
   const { quiet } = options;
   const other = createCallbacks(io, quiet);
   let steps: Progress | undefined;
@@ -60,8 +50,9 @@ export function createTrainProgress(
   };
   return {
     callbacks,
+    /** Training examples per second of optimizer steps; 0 before the first step. */
     examplesPerSecond,
-    end() {
+    end(): void {
       steps?.end();
       other.end();
     },

@@ -168,19 +168,16 @@ function formatAttackTable(io: Io, report: AttackReport, correct: number): strin
 function listRemarks({ attacks, examples, worstCase }: AttackReport): string[] {
   return [
     describePower(examples, { accuracy: worstCase }),
-    ...Object.entries(attacks).flatMap(([name, { exact = examples, nearTies, withoutLanguageModel }]) => [
-      ...(exact < examples
-        ? [`${name} is exhaustive for ${exact} of ${examples} examples. For others, its accuracy is an upper bound.`]
-        : []),
-      ...(withoutLanguageModel > 0
-        ? [`${name} ran without the language-model constraint on ${withoutLanguageModel} of ${examples} examples.`]
-        : []),
-      ...(nearTies.length > 0
-        ? [
-            `${name}: ${nearTies.length} of ${examples} examples have a margin below 0.0001. ` +
-              `Other batches may change them: ${nearTies.slice(0, 5).join(", ")}${nearTies.length > 5 ? ", …" : ""}`,
-          ]
-        : []),
-    ]),
+    ...Object.entries(attacks).flatMap(([name, { exact = examples, nearTies, withoutLanguageModel }]) =>
+      [
+        exact < examples &&
+          `${name} is exhaustive for ${exact} of ${examples} examples. For others, its accuracy is an upper bound.`,
+        withoutLanguageModel > 0 &&
+          `${name} ran without the language-model constraint on ${withoutLanguageModel} of ${examples} examples.`,
+        nearTies.length > 0 &&
+          `${name}: ${nearTies.length} of ${examples} examples have a margin below 0.0001. ` +
+            `Other batches may change them: ${nearTies.slice(0, 5).join(", ")}${nearTies.length > 5 ? ", …" : ""}`,
+      ].filter((remark) => remark !== false),
+    ),
   ];
 }

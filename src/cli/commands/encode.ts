@@ -29,9 +29,11 @@ export function define(command: Command, io: Io): void {
       const inputs = readInputs(file, file === "-" ? io.stdin : undefined);
       const callbacks = createCallbacks(io, quiet);
       const progress = createTextProgress(io, "encode", quiet);
-      callbacks.onProgress = ({ done }) => progress.update(done);
       try {
-        const encoded = encode({ model, ...request }, inputs, callbacks);
+        const encoded = encode({ model, ...request }, inputs, {
+          ...callbacks,
+          onProgress: ({ done }) => progress.update(done),
+        });
         await (json ? printJsonLines(io, encoded) : printTable(io, encoded));
       } finally {
         progress.end();

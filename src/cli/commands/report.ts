@@ -1,7 +1,8 @@
 import type { Command } from "@commander-js/extra-typings";
 import { formatBytes, formatCount } from "../../format.js";
-import { type ReportResult, writeReport } from "../../report/index.js";
+import { type ReportResult, reportRequestSchema, writeReport } from "../../report/index.js";
 import { type Io, write } from "../io.js";
+import { addOptions } from "../options.js";
 import { printJson } from "../output.js";
 
 export const examples = [
@@ -10,13 +11,12 @@ export const examples = [
 ];
 
 export function define(command: Command, io: Io): void {
-  command
-    .argument("<runs...>", "run folders, or folders of runs")
-    .option("--out <file>", "HTML file to write", "report.html")
-    .option("--title <text>", "title of the page (default: the tasks)")
+  const { shape } = reportRequestSchema;
+  const withRuns = command.argument("<runs...>", shape.runs.description);
+  addOptions(withRuns, shape, { out: "<file>", title: "<text>" })
     .option("--json", "print the counts of the report as JSON")
-    .action(async (runs, { out, title = null, json }) => {
-      const result = await writeReport({ runs, out, title });
+    .action(async (runs, { json, ...request }) => {
+      const result = await writeReport({ runs, ...request });
       if (json) return printJson(io, result);
       await write(
         io.stdout,

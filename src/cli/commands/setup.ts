@@ -1,6 +1,7 @@
 import { spawn } from "node:child_process";
 import { join } from "node:path";
 import type { Command } from "@commander-js/extra-typings";
+import { toFlag } from "../../shell.js";
 import { packageRoot } from "../../tensor/native.js";
 import { ExitCode } from "../command.js";
 
@@ -16,10 +17,7 @@ export function define(command: Command): void {
     .action(({ libtorch, system, force, dryRun, json }) =>
       runSetup([
         ...(libtorch === undefined ? [] : ["--libtorch", libtorch]),
-        ...(system ? ["--system"] : []),
-        ...(force ? ["--force"] : []),
-        ...(dryRun ? ["--dry-run"] : []),
-        ...(json ? ["--json"] : []),
+        ...Object.entries({ system, force, dryRun, json }).flatMap(([key, isGiven]) => (isGiven ? [toFlag(key)] : [])),
       ]),
     );
 }

@@ -9,12 +9,6 @@ import type { ResultsTable } from "../../sweeps/table.js";
 import { type Io, write } from "../io.js";
 import { printJson } from "../output.js";
 
-interface TableCommandOptions {
-  paper?: true | undefined;
-  format: "markdown" | "csv";
-  json?: true | undefined;
-}
-
 export const examples = [
   "temper table runs/rose-table-1-small --paper",
   "temper table runs/sst2-standard-seed0 runs/sst2-rose-seed0",
@@ -28,33 +22,33 @@ export function define(command: Command, io: Io): void {
       new Option("--format <name>", "output format").choices(["markdown", "csv"] as const).default("markdown" as const),
     )
     .option("--json", "print the tables as JSON")
-    .action((folders, options) => printTables(io, folders, options));
+    .action(async (folders, { paper, format, json }) => {
+      const tables = await Promise.all(
+        (await readTables(folders)).map(async (table) => ({
+          table,
+          published: paper ? await readPublishedNumbers(table) : null,
+        })),
+      );
+      const all = tables.map(({ table, published }) => addPublishedNumbers(table, published));
+      if (json) return printJson(io, all);
+      const render = format === "csv" ? toCsv : toMarkdown;
+      await write(io.stdout, tables.map(({ table, published }) => render(table, published)).join("\n"));
+    });
 }
 
-async function printTables(io: Io, folders: readonly string[], options: TableCommandOptions): Promise<void> {
-  const tables: { table: ResultsTable; published: PublishedTable | null }[] = [];
+/** Reads one table per sweep, and one of all other runs. */
+async function readTables(folders: readonly string[]): Promise<ResultsTable[]> {
+  const tables: ResultsTable[] = [];
   const others: string[] = [];
   for (const folder of folders) {
     const plan = await readSweepPlan(folder);
-    if (plan) tables.push(await withPublishedTable(await collectResults(folder, plan), options));
+    if (plan) tables.push(await collectResults(folder, plan));
     else others.push(folder);
   }
-  if (others.length > 0) tables.push(await withPublishedTable(await createRunsTable(others), options));
-  if (options.json)
-    return printJson(
-      io,
-      tables.map(({ table, published }) => addPublishedNumbers(table, published)),
-    );
-  const render = options.format === "csv" ? toCsv : toMarkdown;
-  await write(io.stdout, tables.map(({ table, published }) => render(table, published)).join("\n"));
+  return others.length > 0 ? [...tables, await createRunsTable(others)] : tables;
 }
 
-async function withPublishedTable(
-  table: ResultsTable,
-  { paper }: TableCommandOptions,
-): Promise<{ table: ResultsTable; published: PublishedTable | null }> {
-  if (!paper) return { table, published: null };
-  if (table.publishedTable === null)
-    throw new UserError(`--paper: ${table.title} has no published table. Set publishedTable in the sweep file.`);
-  return { table, published: await readPublishedTable(table.publishedTable) };
+function readPublishedNumbers({ publishedTable, title }: ResultsTable): Promise<PublishedTable> {
+  if (publishedTable !== null) return readPublishedTable(publishedTable);
+  throw new UserError(`--paper: ${title} has no published table. Set publishedTable in the sweep file.`);
 }
