@@ -129,12 +129,11 @@ export async function* readJournal(
       header = parseHeader(entry, path);
       continue;
     }
-    if (entry.value === undefined) {
+    if (entry.value === undefined)
       throw new UserError(
         `${path}:${entry.line}: the line does not match its checksum. If a crash truncated it, pass --resume; ` +
           "otherwise restore the file.",
       );
-    }
     yield { header, line: entry.line, result: entry.value as AttackResult };
   }
   if (!header) throw new UserError(`${path}: the journal is empty. Run the attack again.`);

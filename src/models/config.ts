@@ -121,18 +121,16 @@ export function parseModelConfig(data: unknown, location: string): EncoderConfig
   const raw = validate(configSchema, data, location);
   const vocabSize = raw.vocab_size ?? (raw.model_type === "bert" ? 30522 : 50265);
   const padTokenId = raw.pad_token_id ?? (raw.model_type === "bert" ? 0 : 1);
-  if (padTokenId >= vocabSize) {
+  if (padTokenId >= vocabSize)
     throw new UserError(
       `${location}: pad_token_id: expected less than vocab_size (${vocabSize}), received ${padTokenId}`,
     );
-  }
   const positions = raw.max_position_embeddings;
   const positionOffset = raw.model_type === "bert" ? 0 : padTokenId + 1;
-  if (positions <= positionOffset) {
+  if (positions <= positionOffset)
     throw new UserError(
       `${location}: max_position_embeddings: expected more than ${positionOffset}, received ${positions}`,
     );
-  }
   return {
     modelType: raw.model_type,
     vocabSize,

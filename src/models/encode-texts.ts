@@ -43,9 +43,8 @@ export async function* encodeTexts<T extends { readonly texts: readonly string[]
   options: EncodeOptions = {},
 ): AsyncGenerator<EncodedText<T>> {
   const batchSize = options.batchSize ?? 32;
-  if (!(Number.isInteger(batchSize) && batchSize >= 1)) {
+  if (!(Number.isInteger(batchSize) && batchSize >= 1))
     throw new RangeError(`batchSize: expected a positive integer, received ${batchSize}`);
-  }
   let done = 0;
   const reportDone = (texts: number): void => {
     done += texts;
@@ -120,10 +119,9 @@ function computeClsFeatures(model: Model, texts: readonly Encoding[]): Float32Ar
       ).toFloat32Array();
     }),
   );
-  if (!values.every(Number.isFinite)) {
+  if (!values.every(Number.isFinite))
     throw new UserError(
       `${model.reference}: the model computes NaN or infinity, so its weights are damaged. Download it again.`,
     );
-  }
   return texts.map((_, row) => values.slice(row * width, (row + 1) * width));
 }

@@ -151,11 +151,10 @@ function toBlob(entry: { path: string; size: number; oid?: string; lfs?: { oid: 
   checkFilePath(entry.path);
   const hash = entry.lfs?.oid ?? entry.oid ?? "";
   const size = entry.lfs?.size ?? entry.size;
-  if (!/^([0-9a-f]{40}|[0-9a-f]{64})$/.test(hash) || !Number.isSafeInteger(size) || size < 0) {
+  if (!/^([0-9a-f]{40}|[0-9a-f]{64})$/.test(hash) || !Number.isSafeInteger(size) || size < 0)
     throw new UserError(
       `${entry.path}: unexpected hash ${JSON.stringify(hash)} or size ${size}. Is HF_ENDPOINT correct?`,
     );
-  }
   return { path: entry.path, size, hash };
 }
 
@@ -239,14 +238,12 @@ function describeNotCached(repo: HubRepo, settings: HubSettings, path?: string):
 
 /** Checks names by the rules of the hub, because they become folder names. */
 function checkRepo({ name, revision }: HubRepo): void {
-  if (!/^\w[\w.-]*(\/\w[\w.-]*)?$/.test(name) || name.includes("..") || name.includes("--")) {
+  if (!/^\w[\w.-]*(\/\w[\w.-]*)?$/.test(name) || name.includes("..") || name.includes("--"))
     throw new UserError(`expected a Hugging Face ID like owner/name, received ${JSON.stringify(name)}`);
-  }
-  if (revision !== undefined && (!/^\w[\w./-]*$/.test(revision) || revision.includes("..") || revision.endsWith("/"))) {
+  if (revision !== undefined && (!/^\w[\w./-]*$/.test(revision) || revision.includes("..") || revision.endsWith("/")))
     throw new UserError(
       `expected a branch, tag or commit after the @ of ${name}, received ${JSON.stringify(revision)}`,
     );
-  }
 }
 
 function checkFilePath(path: string): void {

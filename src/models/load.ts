@@ -64,12 +64,11 @@ export async function loadModel(reference: string, options: LoadModelOptions = {
   const config = await readModelConfig(folder);
   const metadata = readTemperMetadata(config, join(folder, "config.json"));
   const tokenizer = await loadTokenizer(folder);
-  if (tokenizer.vocabSize > config.vocabSize) {
+  if (tokenizer.vocabSize > config.vocabSize)
     throw new UserError(
       `${reference}: the tokenizer has ${tokenizer.vocabSize} tokens, but vocab_size is ${config.vocabSize}. ` +
         "tokenizer.json and config.json do not belong together.",
     );
-  }
   const checkpoint = await openCheckpoint(folder);
   const headFile = join(folder, "head.safetensors");
   const files = existsSync(headFile) ? [checkpoint, await openSafetensors(headFile)] : [checkpoint];

@@ -28,11 +28,10 @@ export async function resolveModel(reference: string, options: HubOptions = {}):
     throw new UserError(
       `${reference}: expected a model folder, found a file. Pass the folder that contains config.json.`,
     );
-  if (await isPathLike(reference)) {
+  if (await isPathLike(reference))
     throw new UserError(
       `${reference}: no such folder. Pass a folder, npm:PACKAGE or a Hugging Face model ID such as roberta-base.`,
     );
-  }
   return resolveHubModel(reference, options);
 }
 

@@ -92,25 +92,22 @@ function parseEntry(name: string, value: unknown, path: string, dataStart: numbe
   }
   if (!isShape(shape))
     throw new UserError(`${location}: expected a shape of integers from 0 to 2^53 - 1. ${damagedFileHint}`);
-  if (!isShape(offsets) || offsets.length !== 2) {
+  if (!isShape(offsets) || offsets.length !== 2)
     throw new UserError(`${location}: expected data_offsets to be two integers, [begin, end]. ${damagedFileHint}`);
-  }
   const [begin, end] = offsets as [number, number];
   const dataSize = fileSize - dataStart;
   const expected = computeByteLength(dtype, shape);
   if (expected === null)
     throw new UserError(`${location}: the shape ${formatShape(shape)} is too large. ${damagedFileHint}`);
-  if (begin > end || end > dataSize) {
+  if (begin > end || end > dataSize)
     throw new UserError(
       `${location}: bytes ${begin} to ${end} are outside the ${dataSize} bytes of data. ${damagedFileHint}`,
     );
-  }
-  if (end - begin !== expected) {
+  if (end - begin !== expected)
     throw new UserError(
       `${location}: ${dtype} of shape ${formatShape(shape)} needs ${expected} bytes, ` +
         `but the range ${begin} to ${end} has ${end - begin}. ${damagedFileHint}`,
     );
-  }
   return { name, dtype, shape, begin: dataStart + begin, end: dataStart + end };
 }
 
@@ -120,23 +117,20 @@ function checkCoverage(entries: readonly SafetensorsEntry[], path: string, dataS
   let previous = "";
   for (const { name, begin, end } of entries) {
     const [from, previousEnd] = [begin - dataStart, covered - dataStart];
-    if (begin < covered) {
+    if (begin < covered)
       throw new UserError(
         `${path}: tensor ${quoteName(name)} begins at byte ${from}, inside ${quoteName(previous)}, ` +
           `which ends at ${previousEnd}. ${damagedFileHint}`,
       );
-    }
-    if (begin > covered) {
+    if (begin > covered)
       throw new UserError(
         `${path}: bytes ${previousEnd} to ${from} before tensor ${quoteName(name)} are unused. ${damagedFileHint}`,
       );
-    }
     covered = end;
     previous = name;
   }
-  if (covered < fileSize) {
+  if (covered < fileSize)
     throw new UserError(`${path}: ${fileSize - covered} bytes after the last tensor are unused. ${damagedFileHint}`);
-  }
 }
 
 /** The number of bytes of a tensor, or null if it exceeds the safe integers. */

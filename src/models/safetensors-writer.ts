@@ -59,9 +59,8 @@ function assignOffsets(tensors: Iterable<SafetensorsTensor>): PlacedTensor[] {
       throw new Error(`tensor name ${quoteName(name)} is reserved or used twice`);
     names.add(name);
     const length = computeByteLength(dtype, shape);
-    if (length === null || !shape.every((extent) => Number.isSafeInteger(extent) && extent >= 0)) {
+    if (length === null || !shape.every((extent) => Number.isSafeInteger(extent) && extent >= 0))
       throw new RangeError(`tensor ${quoteName(name)}: [${shape}] is not a valid shape`);
-    }
     const end = begin + length;
     const entry = { name, dtype, shape, bytes: () => tensor.bytes(), begin, end };
     begin = end;

@@ -59,9 +59,8 @@ function readHeader(file: FileHandle, path: string, size: number): { text: strin
       `${path}: the header claims ${length} bytes, but the format allows ${maxHeaderBytes}. ${damagedFileHint}`,
     );
   }
-  if (length > BigInt(size - 8)) {
+  if (length > BigInt(size - 8))
     throw new UserError(`${path}: the header claims ${length} bytes, but only ${size - 8} follow. ${damagedFileHint}`);
-  }
   const header = readFully(file, 8, Number(length), path);
   try {
     return {

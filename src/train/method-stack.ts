@@ -47,38 +47,23 @@ export class MethodStack {
   }
 
   weights(pass: ForwardPass, parameters: Weights): Weights {
-    return this.#chain(
-      "weights",
-      (method, next: () => Weights) => method.weights?.(pass, next),
-      () => parameters,
-    );
+    return this.#chain("weights", pass, () => parameters);
   }
 
   losses(context: BatchContext): Losses {
-    return this.#chainBatch("losses", context, computeTaskLosses);
+    return this.#chain("losses", context, computeTaskLosses);
   }
 
   gradients(context: BatchContext): Gradients {
-    return this.#chainBatch("gradients", context, (inner) => computeTotalGradients(inner, this.losses(inner)));
+    return this.#chain("gradients", context, (inner) => computeTotalGradients(inner, this.losses(inner)));
   }
 
   transformUpdates(step: OptimizerStep): ParameterUpdates {
-    return this.#chain(
-      "transformUpdates",
-      (method, next: () => ParameterUpdates) => method.transformUpdates?.(step, next),
-      () => createUnmaskedUpdates(step),
-    );
+    return this.#chain("transformUpdates", step, createUnmaskedUpdates);
   }
 
   afterStep(step: OptimizerStep): void {
-    this.#chain(
-      "afterStep",
-      (method, next: () => true) => {
-        method.afterStep?.(step, next);
-        return true as const;
-      },
-      () => true as const,
-    );
+    this.#chain("afterStep", step, () => undefined);
   }
 
   /** Identifies the work of a step: steps with equal keys can share a captured CUDA graph. */
@@ -86,27 +71,18 @@ export class MethodStack {
     return this.methods.map((method) => method.traits?.graphKey?.(stepIndex) ?? "").join("|");
   }
 
-  #chain<T>(
-    hook: keyof TrainingMethod,
-    call: (method: TrainingMethod, next: () => T) => T | undefined,
-    base: () => T,
-  ): T {
+  #chain<Argument, Result>(
+    hook: "weights" | "losses" | "gradients" | "transformUpdates" | "afterStep",
+    argument: Argument,
+    base: (argument: Argument) => Result,
+  ): Result {
     const methods = this.#outermostFirst.filter((method) => method[hook]);
-    const callFrom = (i: number): T => {
-      const method = methods[i];
-      return method ? (call(method, () => callFrom(i + 1)) as T) : base();
-    };
-    return callFrom(0);
-  }
-
-  #chainBatch<T>(hook: "losses" | "gradients", context: BatchContext, base: (context: BatchContext) => T): T {
-    const methods = this.#outermostFirst.filter((method) => method[hook]);
-    const callFrom = (i: number, current: BatchContext): T => {
+    const callFrom = (i: number, current: Argument): Result => {
       const method = methods[i];
       if (!method) return base(current);
-      const next = (other: BatchContext = current): T => callFrom(i + 1, other);
-      return method[hook]?.(current, next as never) as T;
+      const next = (other: Argument = current): Result => callFrom(i + 1, other);
+      return method[hook]?.(current as never, next as never) as Result;
     };
-    return callFrom(0, context);
+    return callFrom(0, argument);
   }
 }

@@ -3,6 +3,9 @@ import { schedules } from "../nn/index.js";
 
 const fractionSchema = z.number().min(0).max(1);
 const countSchema = z.number().int().positive();
+const countOrNullSchema = countSchema.nullable().default(null);
+const nonnegativeSchema = z.number().nonnegative();
+const nonnegativeOrNullSchema = nonnegativeSchema.nullable().default(null);
 
 /**
  * Settings of the trainer that do not depend on the method. Their defaults are defined only here.
@@ -15,24 +18,14 @@ export const trainSettingsSchema = z.strictObject({
     .default("shuffled")
     .describe("examples in a batch: any, equally many of each class, or one class only"),
   gradientAccumulationSteps: countSchema.default(1).describe("batches per optimizer step"),
-  learningRate: z.number().nonnegative().default(5e-5).describe("peak learning rate"),
-  headLearningRate: z
-    .number()
-    .nonnegative()
-    .nullable()
-    .default(null)
-    .describe("peak learning rate of the head and of the methods' own parameters; null: learningRate"),
-  weightDecay: z
-    .number()
-    .nonnegative()
-    .default(0.01)
-    .describe("weight decay of the encoder, except for biases and LayerNorm"),
-  headWeightDecay: z
-    .number()
-    .nonnegative()
-    .nullable()
-    .default(null)
-    .describe("weight decay of the head and of the methods' own parameters; null: weightDecay"),
+  learningRate: nonnegativeSchema.default(5e-5).describe("peak learning rate"),
+  headLearningRate: nonnegativeOrNullSchema.describe(
+    "peak learning rate of the head and of the methods' own parameters; null: learningRate",
+  ),
+  weightDecay: nonnegativeSchema.default(0.01).describe("weight decay of the encoder, except for biases and LayerNorm"),
+  headWeightDecay: nonnegativeOrNullSchema.describe(
+    "weight decay of the head and of the methods' own parameters; null: weightDecay",
+  ),
   adamBeta1: fractionSchema.default(0.9),
   adamBeta2: fractionSchema.default(0.999),
   adamEpsilon: z.number().positive().default(1e-8),
@@ -43,23 +36,19 @@ export const trainSettingsSchema = z.strictObject({
     .default(1)
     .describe("maximum global norm of the gradient; null: no clipping"),
   lrScheduler: z
-    .union([z.enum(["linear", "constant"]), z.array(z.number().nonnegative()).min(1)])
+    .union([z.enum(["linear", "constant"]), z.array(nonnegativeSchema).min(1)])
     .default("linear")
     .describe("linear decay to 0, constant, or a list with one factor per epoch"),
   warmupRatio: fractionSchema.default(0).describe("fraction of steps in which the learning rate rises from 0"),
   dropout: z.boolean().default(true).describe("false disables every dropout of the model"),
-  evalSteps: countSchema
-    .nullable()
-    .default(null)
-    .describe("steps between evaluations on the validation split; null: once per epoch"),
+  evalSteps: countOrNullSchema.describe("steps between evaluations on the validation split; null: once per epoch"),
   metricForBestModel: z
     .string()
     .default("accuracy")
     .describe("validation metric that selects the best checkpoint; robust-accuracy is the default with ascc"),
-  earlyStoppingPatience: countSchema
-    .nullable()
-    .default(null)
-    .describe("evaluations without improvement before training stops; null: never stop early"),
+  earlyStoppingPatience: countOrNullSchema.describe(
+    "evaluations without improvement before training stops; null: never stop early",
+  ),
   logWeightDistance: z
     .boolean()
     .default(true)
@@ -68,10 +57,9 @@ export const trainSettingsSchema = z.strictObject({
   saveTotalLimit: countSchema
     .default(2)
     .describe("number of newest checkpoints to keep besides the best one; with two, one can be damaged"),
-  loggingSteps: countSchema
-    .nullable()
-    .default(null)
-    .describe("steps between writes of the event log; null: 1 on a CPU, 20 on a GPU, so that it rarely waits"),
+  loggingSteps: countOrNullSchema.describe(
+    "steps between writes of the event log; null: 1 on a CPU, 20 on a GPU, so that it rarely waits",
+  ),
 });
 
 /** The settings with their defaults. */
@@ -89,6 +77,5 @@ export function computeLearningRateFactor(
     : lrScheduler === "linear"
       ? schedules.linear
       : schedules.constant;
-  const withWarmup = warmupRatio > 0 ? schedules.withWarmup(warmupRatio, schedule) : schedule;
-  return withWarmup(step, totalSteps, epoch);
+  return schedules.withWarmup(warmupRatio, schedule)(step, totalSteps, epoch);
 }

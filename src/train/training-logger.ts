@@ -102,7 +102,7 @@ function createDivergenceError(step: number, numbers: Readonly<Record<string, nu
 class JsonLinesFile {
   readonly #path: string;
   readonly #file: number;
-  #bytes: number;
+  bytes: number;
 
   constructor(path: string, keepBytes: number) {
     this.#path = path;
@@ -115,17 +115,13 @@ class JsonLinesFile {
       );
     }
     if (size > keepBytes) this.#try(() => ftruncateSync(this.#file, keepBytes));
-    this.#bytes = keepBytes;
-  }
-
-  get bytes(): number {
-    return this.#bytes;
+    this.bytes = keepBytes;
   }
 
   write(event: TrainingEvent): void {
     const line = Buffer.from(`${JSON.stringify(event)}\n`);
     for (let done = 0; done < line.length; ) done += this.#try(() => writeSync(this.#file, line, done));
-    this.#bytes += line.length;
+    this.bytes += line.length;
   }
 
   sync(): void {
