@@ -96,24 +96,16 @@ function attackBatch(
     const [first, last] = [before[i]!, after[i]!];
     const nearTie = [first, last].some((score) => Math.abs(margin(score, example.label)) < nearTieMargin);
     const replacementIndices = new Int16Array(example.words.length);
+    const found = { replacementIndices, before: first, nearTie };
     if (isMisclassified(first, example.label))
-      return createAttackResult(example, {
-        outcome: "skipped",
-        replacementIndices,
-        queries: 1,
-        before: first,
-        after: first,
-        nearTie,
-      });
+      return createAttackResult(example, { ...found, outcome: "skipped", queries: 1, after: first });
     for (const [j, word] of texts[i]!.modifiableWords.wordIndices.entries())
       replacementIndices[word] = selected[i]![j]!;
     return createAttackResult(example, {
+      ...found,
       outcome: isMisclassified(last, example.label) ? "success" : "failed",
-      replacementIndices,
       queries: options.innerSteps + extraQueries,
-      before: first,
       after: last,
-      nearTie,
     });
   });
 }

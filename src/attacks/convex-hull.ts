@@ -10,7 +10,18 @@ import {
   toModelInput,
 } from "../models/index.js";
 import { evalMode, type ForwardMode, mapWeights, type Weights } from "../nn/index.js";
-import { cat, type Device, grad, noGrad, type Rng, scope, type Tensor, tensor, zerosLike } from "../tensor/index.js";
+import {
+  cat,
+  type Device,
+  grad,
+  type HostTensor,
+  noGrad,
+  type Rng,
+  scope,
+  type Tensor,
+  tensor,
+  zerosLike,
+} from "../tensor/index.js";
 import { padBatch } from "../text/batch.js";
 import type { Encoding } from "../text/encoding.js";
 import { maxSubstitutes } from "../text/substitutions.js";
@@ -28,13 +39,7 @@ export const hullSchema = z.strictObject({
     .nonnegative()
     .default(15 / 38400)
     .describe("weight of the entropy of the mixture weights; larger values favor single candidates"),
-  candidatesPerWord: z
-    .number()
-    .int()
-    .min(1)
-    .max(10)
-    .default(10)
-    .describe("candidates per word, including the word itself"),
+  candidatesPerWord: z.int().min(1).max(10).default(10).describe("candidates per word, including the word itself"),
 });
 export type HullOptions = z.output<typeof hullSchema>;
 
@@ -69,23 +74,10 @@ export function findModifiableWords(
  * The row count is rounded up to a quarter of the tokens of the batch, so that few shapes occur.
  * Extra rows are not used.
  */
-interface HostHull {
-  readonly count: number;
-  readonly width: number;
-  readonly candidateIds: Int32Array; // [count, width]
-  /** 1 for a candidate, 0 for padding. */
-  readonly candidateMask: Uint8Array; // [count, width]
-  readonly positions: Int32Array; // [count, 1]
-  /** For each token, the row of its embedding in [embeddings of the text, mixtures]. */
-  readonly index: Int32Array; // [batch * length]
-}
+type HostHull = Readonly<Record<keyof Hull, HostTensor>>;
 
 /** Packs the modifiable words of a batch of padded texts. */
-export function packHull(
-  texts: readonly ModifiableWords[],
-  length: number,
-  { candidatesPerWord }: Pick<HullOptions, "candidatesPerWord">,
-): HostHull {
+export function packHull(texts: readonly ModifiableWords[], length: number, candidatesPerWord: number): HostHull {
   // A word has no more substitutes than a table can store.
   const width = Math.min(candidatesPerWord, 1 + maxSubstitutes);
   const numTokens = texts.length * length;
@@ -108,15 +100,32 @@ export function packHull(
   }
   // A row needs at least one candidate, or its mixture weights would be undefined.
   for (; row < count; row++) candidateMask[row * width] = 1;
-  return { count, width, candidateIds, candidateMask, positions, index };
+  return {
+    candidateIds: { values: candidateIds, shape: [count, width] },
+    candidateMask: { values: candidateMask, shape: [count, width] },
+    positions: { values: positions, shape: [count, 1] },
+    index: { values: index, shape: [numTokens] },
+  };
 }
 
 /** The hull of a batch on the device. */
 export interface Hull {
   readonly candidateIds: Tensor; // [word, candidate]
+  /** 1 for a candidate, 0 for padding. */
   readonly candidateMask: Tensor; // [word, candidate]
   readonly positions: Tensor; // [word, 1]
+  /** For each token, the row of its embedding in [embeddings of the text, mixtures]. */
   readonly index: Tensor; // [batch * length]
+}
+
+/** Creates a hull from its tensors. */
+export function createHull(getTensor: (name: keyof Hull) => Tensor): Hull {
+  return {
+    candidateIds: getTensor("candidateIds"),
+    candidateMask: getTensor("candidateMask"),
+    positions: getTensor("positions"),
+    index: getTensor("index"),
+  };
 }
 
 /** Output of the embedding layer for the text and for every candidate. */
@@ -153,11 +162,7 @@ export function logMixtureWeights(logits: Tensor, candidateMask: Tensor): Tensor
  * Replaces every modifiable word with sum_c w_c * embedding_c, the convex combination of its
  * candidates.
  */
-export function mixEmbeddings(
-  { text, candidates }: HullEmbedding,
-  hull: Pick<Hull, "index">,
-  mixtureWeights: Tensor,
-): Tensor {
+export function mixEmbeddings({ text, candidates }: HullEmbedding, hull: Hull, mixtureWeights: Tensor): Tensor {
   const [batchSize, length, hidden] = text.shape as [number, number, number];
   const mixtures = mixtureWeights.to(candidates.dtype).unsqueeze(1).matmul(candidates).squeeze(1); // [word, hidden]
   return cat([text.reshape(batchSize * length, hidden), mixtures], 0)
@@ -166,10 +171,7 @@ export function mixEmbeddings(
 }
 
 /** Standard deviation of the initial logits, for almost uniform mixture weights. */
-export function computeInitialStd(
-  length: number,
-  { candidatesPerWord }: Pick<HullOptions, "candidatesPerWord">,
-): number {
+export function computeInitialStd(length: number, candidatesPerWord: number): number {
   return Math.sqrt(2 / (length * candidatesPerWord));
 }
 
@@ -285,19 +287,14 @@ export function createHullBatch(
   const host = packHull(
     texts.map((text) => text.modifiableWords),
     padded.sequenceLength,
-    options,
+    options.candidatesPerWord,
   );
-  const { count, width } = host;
-  const hull: Hull = {
-    candidateIds: tensor(host.candidateIds, [count, width], { device }),
-    candidateMask: tensor(host.candidateMask, [count, width], { device }),
-    positions: tensor(host.positions, [count, 1], { device }),
-    index: tensor(host.index, [host.index.length], { device }),
-  };
+  const hull = createHull((name) => tensor(host[name].values, host[name].shape, { device }));
+  const [count, width] = host.candidateIds.shape as [number, number];
   return {
     ...createHullModel(model.architecture, weights, toModelInput(padded, device), hull, options),
     hull,
-    initialStd: computeInitialStd(padded.sequenceLength, options),
+    initialStd: computeInitialStd(padded.sequenceLength, options.candidatesPerWord),
     sample(getRng, draw) {
       const values = new Float32Array(count * width);
       let i = 0;

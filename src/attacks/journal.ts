@@ -38,13 +38,6 @@ function computeChecksum(previous: string, body: Buffer): string {
   return createHash("sha256").update(previous).update(body).digest("hex").slice(0, checksumLength);
 }
 
-/** Serializes an object with the checksum as its last key. */
-function appendChecksum(value: object, previous: string): { readonly line: string; readonly checksum: string } {
-  const body = JSON.stringify(value).slice(0, -1);
-  const checksum = computeChecksum(previous, Buffer.from(body));
-  return { line: `${body}${checksumPrefix}${checksum}"}\n`, checksum };
-}
-
 /** Parses a line, or returns undefined if it does not match its checksum. */
 function parseLine(line: Buffer, previous: string): { readonly value: unknown; readonly checksum: string } | undefined {
   const body = line.subarray(0, -suffixLength);
@@ -159,13 +152,9 @@ export class JournalWriter {
    * Starts a journal, or with `resume` continues one with the same header. It drops an incomplete
    * last line.
    */
-  static async open(
-    path: string,
-    header: JournalHeader,
-    options: { readonly resume?: boolean } = {},
-  ): Promise<JournalWriter> {
+  static async open(path: string, header: JournalHeader, resume = false): Promise<JournalWriter> {
     const hasContent = existsSync(path) && statSync(path).size > 0;
-    if (hasContent && !options.resume)
+    if (hasContent && !resume)
       throw new UserError(`${path} already exists. Pass --resume to continue it, or choose a different --out.`);
     const { endOffset, checksum, count } = hasContent ? await findResumePoint(path, header) : emptyFile;
     try {
@@ -173,25 +162,22 @@ export class JournalWriter {
       const file = openSync(path, "a");
       ftruncateSync(file, endOffset);
       const writer = new JournalWriter(path, file, checksum, count);
-      if (endOffset === 0) writer.#write({ ...journalFormat, ...header });
+      if (endOffset === 0) writer.append({ ...journalFormat, ...header });
       return writer;
     } catch (error) {
       throw createFileError(error, path, "write the journal");
     }
   }
 
-  append(result: AttackResult): void {
-    this.#write(result);
-  }
-
   close(): void {
     closeSync(this.#file);
   }
 
-  #write(value: object): void {
-    const { line, checksum } = appendChecksum(value, this.#checksum);
+  append(value: AttackResult | (JournalHeader & typeof journalFormat)): void {
+    const body = JSON.stringify(value).slice(0, -1);
+    const checksum = computeChecksum(this.#checksum, Buffer.from(body));
     try {
-      appendFileSync(this.#file, line);
+      appendFileSync(this.#file, `${body}${checksumPrefix}${checksum}"}\n`);
       fsyncSync(this.#file);
     } catch (error) {
       throw createFileError(error, this.path, "write the journal");
@@ -225,15 +211,12 @@ async function findResumePoint(path: string, header: JournalHeader): Promise<typ
  * difference.
  */
 function checkSameHeader(found: JournalHeader, expected: JournalHeader, path: string): void {
-  const flatten = ({ attack, options, seed, examples, settings, hashes }: JournalHeader): Record<string, unknown> => ({
-    attack,
-    options,
-    seed,
-    examples,
+  const flatten = ({ settings, hashes, ...rest }: JournalHeader): Record<string, unknown> => ({
+    ...rest,
     ...settings,
     ...hashes,
   });
-  const [before, now] = [flatten(found), flatten(expected)];
+  const [before, now] = [flatten(found), flatten({ ...journalFormat, ...expected })];
   for (const name of Object.keys({ ...before, ...now })) {
     const [was, is] = [before, now].map((values) => JSON.stringify(values[name]) ?? "none");
     if (was !== is)

@@ -82,12 +82,9 @@ export async function runAttack(options: RunAttackOptions): Promise<void> {
     seed,
     examples: numExamples,
   };
-  const journal = await JournalWriter.open(journalPath, header, { resume });
-  const saveTiming = createTimingWriter(
-    journalPath,
-    attacker.counters,
-    resume ? await readTiming(journalPath) : zeroTiming,
-  );
+  const journal = await JournalWriter.open(journalPath, header, resume);
+  const spent = resume ? await readTiming(journalPath) : zeroTiming;
+  const saveTiming = createTimingWriter(journalPath, attacker.counters, spent);
   let saved = performance.now();
   let done = journal.count;
   try {

@@ -156,44 +156,37 @@ async function replay<Prepared extends PreparedInput>(
       rows[input] = answers[i]!;
     });
   }
-  const minMargin = tolerance > defaultTolerance ? 2 * tolerance : nearTieMargin;
-  batch.forEach(({ location, result }, i) => {
-    const [before, after] = [rows[2 * i]!, rows[2 * i + 1]!];
-    checkProbabilities(result.before, before, tolerance, "original", location);
-    checkProbabilities(result.after, after, tolerance, "final", location);
-    checkPrediction(result, before, result.outcome === "skipped", "original", minMargin, location);
-    checkPrediction(result, after, result.outcome !== "failed", "final", minMargin, location);
-  });
+  for (const [i, line] of batch.entries()) checkReplay(line, rows[2 * i]!, rows[2 * i + 1]!, tolerance);
 }
 
-function checkProbabilities(
-  recorded: readonly number[],
-  replayed: Float32Array,
+/** The recorded probabilities and the outcome must agree with what the victim returns now. */
+function checkReplay(
+  { location, result }: JournalLine,
+  before: Float32Array,
+  after: Float32Array,
   tolerance: number,
-  which: string,
-  location: string,
 ): void {
-  if (recorded.length === replayed.length && recorded.every((value, i) => Math.abs(value - replayed[i]!) <= tolerance))
-    return;
-  const computed = Array.from(replayed, (value) => value.toFixed(4)).join(", ");
-  throw new UserError(
-    `${location}: the journal records probabilities [${recorded.join(", ")}] for the ${which} text, but the model ` +
-      `returns [${computed}]`,
-  );
-}
-
-function checkPrediction(
-  { outcome, label }: AttackResult,
-  probabilities: Float32Array,
-  isFooled: boolean,
-  which: string,
-  minMargin: number,
-  location: string,
-): void {
-  const gap = margin({ probabilities }, label);
-  if (gap < 0 === isFooled || Math.abs(gap) < minMargin) return;
-  const prediction = isFooled ? "correctly" : "incorrectly";
-  throw new UserError(
-    `${location}: the journal records "${outcome}", but the model classifies the ${which} text ${prediction}`,
-  );
+  const { outcome, label } = result;
+  const texts = [
+    { which: "original", recorded: result.before, probabilities: before, isFooled: outcome === "skipped" },
+    { which: "final", recorded: result.after, probabilities: after, isFooled: outcome !== "failed" },
+  ];
+  for (const { which, recorded, probabilities } of texts) {
+    const isClose = recorded.every((value, i) => Math.abs(value - probabilities[i]!) <= tolerance);
+    if (isClose && recorded.length === probabilities.length) continue;
+    const computed = Array.from(probabilities, (value) => value.toFixed(4)).join(", ");
+    throw new UserError(
+      `${location}: the journal records probabilities [${recorded.join(", ")}] for the ${which} text, but the model ` +
+        `returns [${computed}]`,
+    );
+  }
+  const minMargin = tolerance > defaultTolerance ? 2 * tolerance : nearTieMargin;
+  for (const { which, probabilities, isFooled } of texts) {
+    const gap = margin({ probabilities }, label);
+    if (gap < 0 === isFooled || Math.abs(gap) < minMargin) continue;
+    const prediction = isFooled ? "correctly" : "incorrectly";
+    throw new UserError(
+      `${location}: the journal records "${outcome}", but the model classifies the ${which} text ${prediction}`,
+    );
+  }
 }

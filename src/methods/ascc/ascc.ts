@@ -1,6 +1,7 @@
 import { z } from "zod";
 import {
   computeInitialStd,
+  createHull,
   createHullModel,
   embedHull,
   findModifiableWords,
@@ -14,7 +15,7 @@ import { UserError } from "../../errors.js";
 import { evalMode, klDivergence, klDivergencePerExample, trainMode } from "../../nn/index.js";
 import { randn, scope, type Tensor } from "../../tensor/index.js";
 import { buildAttackSpace } from "../../text/replacements.js";
-import { type Batch, type BatchContext, getWordLevelEncoding, type TokenizedExample } from "../../train/index.js";
+import { type BatchContext, getWordLevelEncoding, type TokenizedExample } from "../../train/index.js";
 import { defineMethod } from "../define-method.js";
 import { computeRobustAccuracy } from "./robust-accuracy.js";
 
@@ -54,7 +55,7 @@ export const ascc = defineMethod({
         const clean = hullModel.computeCleanLogits();
         context.enterRandomStream("search");
         const noise = randn(hull.candidateMask.shape, { device: deviceConfig.device });
-        const initialLogits = noise.mul(computeInitialStd(sequenceLength, options));
+        const initialLogits = noise.mul(computeInitialStd(sequenceLength, options.candidatesPerWord));
         return hullModel.search(initialLogits, (logits) => klDivergencePerExample(clean, logits).sum());
       });
     }
@@ -94,14 +95,9 @@ export const ascc = defineMethod({
       },
 
       collate({ items, padded }) {
-        const hull = packHull(items.map(getModifiableWords), padded.sequenceLength, options);
-        const { count, width, candidateIds, candidateMask, positions, index } = hull;
-        return {
-          "ascc.candidateIds": { values: candidateIds, shape: [count, width] },
-          "ascc.candidateMask": { values: candidateMask, shape: [count, width] },
-          "ascc.positions": { values: positions, shape: [count, 1] },
-          "ascc.index": { values: index, shape: [index.length] },
-        };
+        const { candidatesPerWord } = options;
+        const hull = packHull(items.map(getModifiableWords), padded.sequenceLength, candidatesPerWord);
+        return Object.fromEntries(Object.entries(hull).map(([name, array]) => [`ascc.${name}`, array]));
       },
 
       /**
@@ -109,7 +105,7 @@ export const ascc = defineMethod({
        */
       losses(context, next) {
         const losses = new Map(next());
-        const hull = getHull(context.batch);
+        const hull = createHull((name) => context.batch.getExtra(`ascc.${name}`));
         const embeddingOutput = perturb(context, hull, searchMixture(context, hull));
         const { attentionBias } = context.batch.input;
         const perturbed = context.pass("perturbed", { input: { embeddingOutput, attentionBias } });
@@ -136,13 +132,4 @@ function perturb(context: BatchContext, hull: Hull, mixtureWeights: Tensor): Ten
     const embedding = embedHull(model.architecture.config, weights, context.batch.input, hull, mode);
     return mixEmbeddings(embedding, hull, mixtureWeights);
   });
-}
-
-function getHull(batch: Batch): Hull {
-  return {
-    candidateIds: batch.getExtra("ascc.candidateIds"),
-    candidateMask: batch.getExtra("ascc.candidateMask"),
-    positions: batch.getExtra("ascc.positions"),
-    index: batch.getExtra("ascc.index"),
-  };
 }

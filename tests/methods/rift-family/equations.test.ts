@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import {
   computeInitialStd,
+  createHull,
   findModifiableWords,
   hullSchema,
   logMixtureWeights,
@@ -45,19 +46,14 @@ describe("equation 8: the convex hull", () => {
         candidateIds: row.map((count) => new Int32Array(count)),
       })),
       length,
-      { candidatesPerWord: width },
+      width,
     );
     const all = from(embeddings); // [row, position, candidate, hidden]
-    const words = (dense: Tensor): Tensor => cat([dense, dense], 0).narrow(0, 0, host.count);
+    const words = (dense: Tensor): Tensor => cat([dense, dense], 0).narrow(0, 0, host.candidateIds.shape[0]!);
     return {
       start: words(from(start).reshape(rows * length, width)),
       embedding: { text: all.select(2, 0), candidates: words(all.reshape(rows * length, width, all.size(-1))) },
-      hull: {
-        candidateIds: tensor(host.candidateIds, [host.count, width]),
-        candidateMask: tensor(host.candidateMask, [host.count, width]),
-        positions: tensor(host.positions, [host.count, 1]),
-        index: tensor(host.index, [rows * length]),
-      },
+      hull: createHull((name) => tensor(host[name].values, host[name].shape)),
     };
   }
   const dense = (packed: Tensor): Tensor => packed.narrow(0, 0, rows * length).reshape(rows, length, width);
@@ -145,15 +141,15 @@ describe("equation 8: the convex hull", () => {
       candidateIds: [Int32Array.of(10, 11)],
     });
     const none = { tokenPositions: new Int32Array(), wordIndices: new Int32Array(), candidateIds: [] };
-    const hull = packHull([none, words], 5, { candidatesPerWord: 3 });
-    expect(hull.count).toBe(3);
-    expect([...hull.candidateIds.slice(0, 3)]).toEqual([10, 11, 0]);
-    expect([...hull.candidateMask]).toEqual([1, 1, 0, 1, 0, 0, 1, 0, 0]);
-    expect([...hull.index]).toEqual([0, 1, 2, 3, 4, 5, 6, 10, 8, 9]);
+    const hull = packHull([none, words], 5, 3);
+    expect(hull.candidateIds.shape).toEqual([3, 3]);
+    expect([...hull.candidateIds.values].slice(0, 3)).toEqual([10, 11, 0]);
+    expect([...hull.candidateMask.values]).toEqual([1, 1, 0, 1, 0, 0, 1, 0, 0]);
+    expect([...hull.index.values]).toEqual([0, 1, 2, 3, 4, 5, 6, 10, 8, 9]);
   });
 
   it("starts with almost uniform mixture weights", () => {
-    expect(computeInitialStd(300, { candidatesPerWord: 10 })).toBeCloseTo(Math.sqrt(2 / 3000), 12);
+    expect(computeInitialStd(300, 10)).toBeCloseTo(Math.sqrt(2 / 3000), 12);
   });
 });
 
