@@ -63,26 +63,21 @@ async function openShards(folder: string, indexPath: string): Promise<Safetensor
   try {
     for (const name of fileNames) shards.set(name, await openSafetensors(join(folder, name)));
     const entries = new Map<string, SafetensorsEntry>();
-    const shardByTensor = new Map<string, SafetensorsFile>();
     for (const [tensor, name] of Object.entries(weightMap)) {
-      const shard = shards.get(name)!;
-      const entry = shard.entries.get(tensor);
+      const entry = shards.get(name)!.entries.get(tensor);
       if (entry === undefined)
         throw new UserError(`${indexPath}: ${name} lacks the tensor ${quoteName(tensor)}. Download both files again.`);
       entries.set(tensor, entry);
-      shardByTensor.set(tensor, shard);
     }
-    const getShard = (tensor: string): SafetensorsFile => {
-      const shard = shardByTensor.get(tensor);
-      if (shard === undefined)
-        throw new UserError(`${indexPath} has no tensor ${quoteName(tensor)} among its ${entries.size}`);
-      return shard;
-    };
     return {
       path: indexPath,
       entries,
       metadata: shards.get(fileNames[0]!)!.metadata,
-      readSync: (tensor) => getShard(tensor).readSync(tensor),
+      readSync(tensor) {
+        if (!entries.has(tensor))
+          throw new UserError(`${indexPath} has no tensor ${quoteName(tensor)} among its ${entries.size}`);
+        return shards.get(weightMap[tensor]!)!.readSync(tensor);
+      },
       close: closeAll,
     };
   } catch (error) {

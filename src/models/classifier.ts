@@ -12,7 +12,6 @@ import {
 } from "../tensor/index.js";
 import { type PaddedBatch, padBatch } from "../text/batch.js";
 import type { Encoding } from "../text/encoding.js";
-import type { EncoderConfig } from "./config.js";
 import { packForInference } from "./fused-weights.js";
 import { createGraphClassifier } from "./graph-classifier.js";
 import { forward, type Model } from "./model.js";
@@ -72,9 +71,13 @@ export function createEagerClassifier(
   deviceConfig: DeviceConfig = cpuFloat32,
   expectedTokens = Number.POSITIVE_INFINITY,
 ): EagerClassifier {
-  const { device } = deviceConfig;
-  const shouldPack = expectedTokens >= minTokensForPacking;
-  const preparedWeights = prepareWeights(model.architecture.config, weights, deviceConfig, shouldPack);
+  const { device, computeDtype } = deviceConfig;
+  const shouldPack = device === "cpu" && expectedTokens >= minTokensForPacking;
+  // Tensors that need no change are shared with the caller.
+  const preparedWeights =
+    computeDtype !== "float32"
+      ? noGrad(() => keep(mapWeights(weights, (tensor) => tensor.to(computeDtype))))
+      : ((shouldPack ? packForInference(model.architecture.config, weights) : null) ?? weights);
   const cacheLimit = maxCachedBytes + [...weights.values()].reduce((sum, { numel }) => sum + 4 * numel, 0);
   return {
     weights: preparedWeights,
@@ -97,17 +100,6 @@ export function createEagerClassifier(
       free([...preparedWeights.values()].filter((tensor) => !shared.has(tensor)));
     },
   };
-}
-
-/** Converts or packs the weights for inference. Tensors that need no change are shared. */
-function prepareWeights(
-  config: EncoderConfig,
-  weights: Weights,
-  { device, computeDtype }: DeviceConfig,
-  shouldPack: boolean,
-): Weights {
-  if (computeDtype !== "float32") return noGrad(() => keep(mapWeights(weights, (tensor) => tensor.to(computeDtype))));
-  return shouldPack && device === "cpu" ? (packForInference(config, weights) ?? weights) : weights;
 }
 
 /**

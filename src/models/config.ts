@@ -53,11 +53,8 @@ export interface EncoderConfig {
   readonly raw: Readonly<Record<string, unknown>>;
 }
 
-const count = z
-  .number()
-  .int()
-  .positive()
-  .max(2 ** 31 - 1);
+const maxCount = 2 ** 31 - 1;
+const count = z.number().int().positive().max(maxCount);
 const probability = z.number().min(0).max(1);
 
 /** The defaults are those of transformers, which omits default values when it saves a config. */

@@ -67,14 +67,10 @@ function* encodeWindow<T>(
   reportDone: (texts: number) => void,
 ): Generator<EncodedText<T>, void, undefined> {
   const features: Float32Array[] = [];
-  for (const indices of groupByLength(
-    window.map(({ encoding }) => encoding.ids.length),
-    batchSize,
-  )) {
-    const rows = computeClsFeatures(
-      model,
-      indices.map((index) => window[index]!.encoding),
-    );
+  const lengths = window.map(({ encoding }) => encoding.ids.length);
+  for (const indices of groupByLength(lengths, batchSize)) {
+    const texts = indices.map((index) => window[index]!.encoding);
+    const rows = computeClsFeatures(model, texts);
     rows.forEach((row, i) => {
       features[indices[i]!] = row;
     });
@@ -107,16 +103,12 @@ function groupByLength(lengths: readonly number[], batchSize: number): number[][
 /** Computes the last hidden state of the classification token, whichever pooling the model uses. */
 function computeClsFeatures(model: Model, texts: readonly Encoding[]): Float32Array[] {
   const device = model.weights.values().next().value!.device;
-  const width = model.architecture.config.hiddenSize;
+  const architecture = { ...model.architecture, pooling: "cls" as const };
+  const width = architecture.config.hiddenSize;
   const values = scope(() =>
     noGrad(() => {
       const input = toModelInput(padBatch(texts, model.tokenizer.special.padId), device);
-      return extractFeatures(
-        { ...model.architecture, pooling: "cls" },
-        model.weights,
-        input,
-        evalMode,
-      ).toFloat32Array();
+      return extractFeatures(architecture, model.weights, input, evalMode).features.toFloat32Array();
     }),
   );
   if (!values.every(Number.isFinite))

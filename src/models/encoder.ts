@@ -40,22 +40,6 @@ export function embedWords(config: EncoderConfig, weights: Weights, ids: Tensor)
 }
 
 /**
- * Applies the embedding layer to word embeddings [..., length, hidden]: adds position and type
- * embeddings, then layer normalization and dropout.
- */
-export function applyEmbeddingLayer(
-  config: EncoderConfig,
-  weights: Weights,
-  wordEmbeddings: Tensor,
-  tokenTypeIds: Tensor | null,
-  mode: ForwardMode,
-): Tensor {
-  const table = getParameter(weights, `${getParameterPrefix(config)}embeddings.position_embeddings.weight`);
-  const positions = table.narrow(0, config.positionOffset, wordEmbeddings.size(-2)); // [length, hidden]
-  return sumEmbeddings(config, weights, wordEmbeddings, positions, tokenTypeIds, mode);
-}
-
-/**
  * Computes the output of the embedding layer for single tokens of type 0 at given positions. The
  * positions are broadcast to the shape of the IDs.
  */
@@ -66,14 +50,12 @@ export function embedTokensAt(
   positionIds: Tensor,
   mode: ForwardMode,
 ): Tensor {
-  const positions = embed(
-    weights,
-    `${getParameterPrefix(config)}embeddings.position_embeddings`,
-    positionIds.add(config.positionOffset),
-  );
+  const name = `${getParameterPrefix(config)}embeddings.position_embeddings`;
+  const positions = embed(weights, name, positionIds.add(config.positionOffset));
   return sumEmbeddings(config, weights, embedWords(config, weights, ids), positions, null, mode);
 }
 
+/** Adds word, type and position embeddings, then applies layer normalization and dropout. */
 function sumEmbeddings(
   config: EncoderConfig,
   weights: Weights,
@@ -94,7 +76,9 @@ function sumEmbeddings(
 export function embedInput(config: EncoderConfig, weights: Weights, input: EncoderInput, mode: ForwardMode): Tensor {
   if ("embeddingOutput" in input) return input.embeddingOutput;
   const words = "wordEmbeddings" in input ? input.wordEmbeddings : embedWords(config, weights, input.inputIds);
-  return applyEmbeddingLayer(config, weights, words, input.tokenTypeIds ?? null, mode);
+  const table = getParameter(weights, `${getParameterPrefix(config)}embeddings.position_embeddings.weight`);
+  const positions = table.narrow(0, config.positionOffset, words.size(-2)); // [length, hidden]
+  return sumEmbeddings(config, weights, words, positions, input.tokenTypeIds ?? null, mode);
 }
 
 /** The positions to compute in the last layer. A classifier needs only the first one. */

@@ -17,7 +17,7 @@ import {
 import type { Tokenization } from "../text/encoding.js";
 import { loadTokenizer } from "../text/tokenizer.js";
 import { openCheckpoint } from "./checkpoint.js";
-import { type EncoderConfig, readModelConfig, readTemperMetadata, type TemperMetadata } from "./config.js";
+import { type EncoderConfig, readModelConfig, readTemperMetadata } from "./config.js";
 import type { DownloadProgress } from "./download.js";
 import { getEncoderParameterShapes, getParameterPrefix } from "./encoder.js";
 import { getHeadPrefix, type HeadName } from "./heads.js";
@@ -79,7 +79,9 @@ export async function loadModel(reference: string, options: LoadModelOptions = {
     if (pooling === "pooler" && config.modelType !== "bert")
       throw new UserError(`${reference}: a ${config.modelType} encoder has no pooler. Use pooling cls or mean.`);
     const isTrained = [...names.keys()].some((name) => name.startsWith(getHeadPrefix(head)));
-    const labels = resolveLabels(reference, config, metadata, isTrained, options);
+    const modelLabels = metadata?.labels ?? config.labels;
+    if (isTrained && options.labels) checkLabels(reference, modelLabels, options.labels, options.task);
+    const labels = options.labels ?? modelLabels;
     const architecture: Architecture = { config, head, pooling, numLabels: labels.length };
     const { weights, newlyInitialized } = readWeights(architecture, names, options);
     const maxLength = Math.min(options.maxLength ?? metadata?.maxLength ?? config.maxLength, config.maxLength);
@@ -120,19 +122,6 @@ function mapCheckpointNames(
     }
   }
   return names;
-}
-
-/** Returns the labels of the task. With a trained head, checks that they match the checkpoint. */
-function resolveLabels(
-  reference: string,
-  config: EncoderConfig,
-  metadata: TemperMetadata | null,
-  isTrained: boolean,
-  { labels, task }: LoadModelOptions,
-): readonly string[] {
-  const modelLabels = metadata?.labels ?? config.labels;
-  if (isTrained && labels) checkLabels(reference, modelLabels, labels, task);
-  return labels ?? modelLabels;
 }
 
 /**

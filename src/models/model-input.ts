@@ -10,41 +10,24 @@ const paddingBias = -30000;
 /** An input of token IDs. */
 export type TokenInput = EncoderInput & { readonly inputIds: Tensor };
 
-/** The arrays of a padded batch. */
-interface InputArrays {
-  readonly inputIds: Int32Array; // [rows, length]
-  readonly tokenTypeIds: Int32Array | null; // [rows, length]
-  readonly attentionBias: Float32Array | null; // [rows, 1, 1, length]
-}
-
 /**
- * Converts a batch to arrays. The bias is null without padding, and the types if all are 0, to save
- * work.
+ * Converts a batch to named arrays with shapes. The types are missing if all are 0, and the bias
+ * without padding, to save work.
  */
-function toInputArrays(padded: PaddedBatch): InputArrays {
-  return {
-    inputIds: padded.ids,
-    tokenTypeIds: padded.tokenTypeIds.some((type) => type !== 0) ? padded.tokenTypeIds : null,
-    attentionBias:
-      padded.numTokens === padded.batchSize * padded.sequenceLength
-        ? null
-        : Float32Array.from(padded.attentionMask, (isToken) => (isToken ? 0 : paddingBias)),
-  };
-}
-
-/** Converts a batch to named arrays with shapes, for staging buffers. */
 export function toNamedArrays(padded: PaddedBatch): Map<string, HostTensor> {
-  const { batchSize, sequenceLength } = padded;
-  const { inputIds, tokenTypeIds, attentionBias } = toInputArrays(padded);
+  const { ids, tokenTypeIds, attentionMask, numTokens, batchSize, sequenceLength } = padded;
   const shape = [batchSize, sequenceLength];
-  const arrays = new Map<string, HostTensor>([["inputIds", { values: inputIds, shape }]]);
-  if (tokenTypeIds) arrays.set("tokenTypeIds", { values: tokenTypeIds, shape });
-  if (attentionBias) arrays.set("attentionBias", { values: attentionBias, shape: [batchSize, 1, 1, sequenceLength] });
+  const arrays = new Map<string, HostTensor>([["inputIds", { values: ids, shape }]]);
+  if (tokenTypeIds.some((type) => type !== 0)) arrays.set("tokenTypeIds", { values: tokenTypeIds, shape });
+  if (numTokens !== batchSize * sequenceLength) {
+    const values = Float32Array.from(attentionMask, (isToken) => (isToken ? 0 : paddingBias));
+    arrays.set("attentionBias", { values, shape: [batchSize, 1, 1, sequenceLength] });
+  }
   return arrays;
 }
 
 /** Returns the input in staging buffers that were filled with `toNamedArrays`. */
-export function readStagedInput(staging: StagingBuffers): TokenInput {
+export function readStagedInput(staging: Pick<StagingBuffers, "get">): TokenInput {
   const inputIds = staging.get("inputIds");
   if (!inputIds) throw new Error("the staging buffers have no inputIds");
   return { inputIds, tokenTypeIds: staging.get("tokenTypeIds"), attentionBias: staging.get("attentionBias") };
@@ -52,13 +35,11 @@ export function readStagedInput(staging: StagingBuffers): TokenInput {
 
 /** Converts a padded batch to tensors. */
 export function toModelInput(padded: PaddedBatch, device: Device): TokenInput {
-  const { batchSize, sequenceLength } = padded;
-  const { inputIds, tokenTypeIds, attentionBias } = toInputArrays(padded);
-  return scope(() => ({
-    inputIds: tensor(inputIds, [batchSize, sequenceLength], { device }),
-    tokenTypeIds: tokenTypeIds && tensor(tokenTypeIds, [batchSize, sequenceLength], { device }),
-    attentionBias: attentionBias && tensor(attentionBias, [batchSize, 1, 1, sequenceLength], { device }),
-  }));
+  const toDevice = ({ values, shape }: HostTensor): Tensor => tensor(values, shape, { device });
+  return scope(() => {
+    const tensors = new Map([...toNamedArrays(padded)].map(([name, array]) => [name, toDevice(array)]));
+    return readStagedInput({ get: (name) => tensors.get(name) ?? null });
+  });
 }
 
 /** Tokenizes a text or pair for a model. */

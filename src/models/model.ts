@@ -46,7 +46,7 @@ export function forward(
   input: EncoderInput,
   mode: ForwardMode,
 ): ModelOutput {
-  const { cls, features } = computeFeatures(architecture, weights, input, mode);
+  const { cls, features } = extractFeatures(architecture, weights, input, mode);
   const logits =
     architecture.head === "mlp"
       ? applyMlpHead(weights, features)
@@ -54,17 +54,8 @@ export function forward(
   return { logits: logits.to("float32"), features };
 }
 
-/** Computes only the features, for example of a teacher. */
+/** Computes only the last hidden state of the first token and the features, e.g. of a teacher. */
 export function extractFeatures(
-  architecture: Architecture,
-  weights: Weights,
-  input: EncoderInput,
-  mode: ForwardMode,
-): Tensor {
-  return computeFeatures(architecture, weights, input, mode).features;
-}
-
-function computeFeatures(
   { config, pooling }: Architecture,
   weights: Weights,
   input: EncoderInput,

@@ -43,7 +43,9 @@ export interface SafetensorsHeader {
 }
 
 /** The end of every message about an inconsistent file. */
-export const damagedFileHint = "The file is damaged or incomplete. Download it again.";
+export function createDamagedError(location: string, problem: string, options?: ErrorOptions): UserError {
+  return new UserError(`${location}: ${problem}. The file is damaged or incomplete. Download it again.`, options);
+}
 
 /**
  * Parses and checks a header: every range fits its shape, and together they cover the data exactly.
@@ -66,23 +68,21 @@ function parseObject(text: string, path: string): Record<string, unknown> {
     const header = parseJson(text);
     if (text.startsWith("{") && isObject(header)) return header;
   } catch (error) {
-    if (error instanceof JsonError)
-      throw new UserError(`${path}: the header is not valid JSON at ${error.message}. ${damagedFileHint}`);
+    if (error instanceof JsonError) throw createDamagedError(path, `the header is not valid JSON at ${error.message}`);
     throw error;
   }
-  throw new UserError(`${path}: expected a JSON object as header. ${damagedFileHint}`);
+  throw createDamagedError(path, "expected a JSON object as header");
 }
 
 function parseMetadata(value: unknown, path: string): Record<string, string> {
   if (isObject(value) && Object.values(value).every((text) => typeof text === "string"))
     return value as Record<string, string>;
-  throw new UserError(`${path}: expected __metadata__ to map strings to strings. ${damagedFileHint}`);
+  throw createDamagedError(path, "expected __metadata__ to map strings to strings");
 }
 
 function parseEntry(name: string, value: unknown, path: string, dataStart: number, fileSize: number): SafetensorsEntry {
   const location = `${path}: tensor ${quoteName(name)}`;
-  if (!isObject(value))
-    throw new UserError(`${location}: expected an object with dtype, shape and data_offsets. ${damagedFileHint}`);
+  if (!isObject(value)) throw createDamagedError(location, "expected an object with dtype, shape and data_offsets");
   const { dtype, shape, data_offsets: offsets } = value;
   if (typeof dtype !== "string" || !isKnownDType(dtype)) {
     const known = Object.keys(elementSizes).join(", ");
@@ -90,23 +90,20 @@ function parseEntry(name: string, value: unknown, path: string, dataStart: numbe
       `${location}: unknown dtype ${quoteName(JSON.stringify(dtype) ?? "nothing")}; expected one of ${known}`,
     );
   }
-  if (!isShape(shape))
-    throw new UserError(`${location}: expected a shape of integers from 0 to 2^53 - 1. ${damagedFileHint}`);
+  if (!isShape(shape)) throw createDamagedError(location, "expected a shape of integers from 0 to 2^53 - 1");
   if (!isShape(offsets) || offsets.length !== 2)
-    throw new UserError(`${location}: expected data_offsets to be two integers, [begin, end]. ${damagedFileHint}`);
+    throw createDamagedError(location, "expected data_offsets to be two integers, [begin, end]");
   const [begin, end] = offsets as [number, number];
   const dataSize = fileSize - dataStart;
   const expected = computeByteLength(dtype, shape);
-  if (expected === null)
-    throw new UserError(`${location}: the shape ${formatShape(shape)} is too large. ${damagedFileHint}`);
+  if (expected === null) throw createDamagedError(location, `the shape ${formatShape(shape)} is too large`);
   if (begin > end || end > dataSize)
-    throw new UserError(
-      `${location}: bytes ${begin} to ${end} are outside the ${dataSize} bytes of data. ${damagedFileHint}`,
-    );
+    throw createDamagedError(location, `bytes ${begin} to ${end} are outside the ${dataSize} bytes of data`);
   if (end - begin !== expected)
-    throw new UserError(
-      `${location}: ${dtype} of shape ${formatShape(shape)} needs ${expected} bytes, ` +
-        `but the range ${begin} to ${end} has ${end - begin}. ${damagedFileHint}`,
+    throw createDamagedError(
+      location,
+      `${dtype} of shape ${formatShape(shape)} needs ${expected} bytes, ` +
+        `but the range ${begin} to ${end} has ${end - begin}`,
     );
   return { name, dtype, shape, begin: dataStart + begin, end: dataStart + end };
 }
@@ -118,19 +115,17 @@ function checkCoverage(entries: readonly SafetensorsEntry[], path: string, dataS
   for (const { name, begin, end } of entries) {
     const [from, previousEnd] = [begin - dataStart, covered - dataStart];
     if (begin < covered)
-      throw new UserError(
-        `${path}: tensor ${quoteName(name)} begins at byte ${from}, inside ${quoteName(previous)}, ` +
-          `which ends at ${previousEnd}. ${damagedFileHint}`,
+      throw createDamagedError(
+        path,
+        `tensor ${quoteName(name)} begins at byte ${from}, inside ${quoteName(previous)}, which ends at ${previousEnd}`,
       );
     if (begin > covered)
-      throw new UserError(
-        `${path}: bytes ${previousEnd} to ${from} before tensor ${quoteName(name)} are unused. ${damagedFileHint}`,
-      );
+      throw createDamagedError(path, `bytes ${previousEnd} to ${from} before tensor ${quoteName(name)} are unused`);
     covered = end;
     previous = name;
   }
   if (covered < fileSize)
-    throw new UserError(`${path}: ${fileSize - covered} bytes after the last tensor are unused. ${damagedFileHint}`);
+    throw createDamagedError(path, `${fileSize - covered} bytes after the last tensor are unused`);
 }
 
 /** The number of bytes of a tensor, or null if it exceeds the safe integers. */

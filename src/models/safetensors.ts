@@ -3,7 +3,7 @@ import { type FileHandle, open, stat } from "node:fs/promises";
 import { basename, dirname } from "node:path";
 import { UserError } from "../errors.js";
 import { createFileError } from "../files.js";
-import { damagedFileHint, parseHeader, quoteName, type SafetensorsHeader } from "./safetensors-header.js";
+import { createDamagedError, parseHeader, quoteName, type SafetensorsHeader } from "./safetensors-header.js";
 
 export type { SafetensorsEntry } from "./safetensors-header.js";
 
@@ -48,19 +48,16 @@ async function openPlainFile(path: string): Promise<FileHandle> {
 }
 
 function readHeader(file: FileHandle, path: string, size: number): { text: string; dataStart: number } {
-  if (size < 8)
-    throw new UserError(`${path}: expected a safetensors file of at least 8 bytes, found ${size}. ${damagedFileHint}`);
+  if (size < 8) throw createDamagedError(path, `expected a safetensors file of at least 8 bytes, found ${size}`);
   const prefix = Buffer.from(readFully(file, 0, 8, path).buffer);
   const length = prefix.readBigUInt64LE();
   if (length > BigInt(maxHeaderBytes)) {
     const isPickle = prefix.toString("latin1").startsWith("PK\x03\x04") || prefix[0] === 0x80;
     if (isPickle) throw new UserError(explainPickleRejection([path], dirname(path)));
-    throw new UserError(
-      `${path}: the header claims ${length} bytes, but the format allows ${maxHeaderBytes}. ${damagedFileHint}`,
-    );
+    throw createDamagedError(path, `the header claims ${length} bytes, but the format allows ${maxHeaderBytes}`);
   }
   if (length > BigInt(size - 8))
-    throw new UserError(`${path}: the header claims ${length} bytes, but only ${size - 8} follow. ${damagedFileHint}`);
+    throw createDamagedError(path, `the header claims ${length} bytes, but only ${size - 8} follow`);
   const header = readFully(file, 8, Number(length), path);
   try {
     return {
@@ -68,7 +65,7 @@ function readHeader(file: FileHandle, path: string, size: number): { text: strin
       dataStart: 8 + header.length,
     };
   } catch (error) {
-    throw new UserError(`${path}: the header is not UTF-8. ${damagedFileHint}`, { cause: error });
+    throw createDamagedError(path, "the header is not UTF-8", { cause: error });
   }
 }
 

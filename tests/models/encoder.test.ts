@@ -1,7 +1,6 @@
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import {
-  applyEmbeddingLayer,
   type EncoderInput,
   embedInput,
   embedWords,
@@ -110,7 +109,12 @@ describe.each(tinyModels)("%s compared with transformers", (name) => {
       const { attentionBias, tokenTypeIds = null, inputIds } = createInput(pairs);
       const { architecture, weights } = model;
       const wordEmbeddings = embedWords(architecture.config, weights, inputIds);
-      const embeddingOutput = applyEmbeddingLayer(architecture.config, weights, wordEmbeddings, tokenTypeIds, evalMode);
+      const embeddingOutput = embedInput(
+        architecture.config,
+        weights,
+        { wordEmbeddings, tokenTypeIds, attentionBias },
+        evalMode,
+      );
       const run = (input: EncoderInput): Float32Array =>
         forward(architecture, weights, input, evalMode).logits.toFloat32Array();
       const expected = run({ inputIds, tokenTypeIds, attentionBias });
@@ -198,7 +202,7 @@ describe.each(tinyModels)("%s compared with transformers", (name) => {
         model.weights,
         createInput(pairs),
         evalMode,
-      ).toFloat32Array();
+      ).features.toFloat32Array();
       const width = model.architecture.config.hiddenSize;
       const expected = pairs.hidden.flatMap((values) =>
         Array.from({ length: width }, (_, k) => {
