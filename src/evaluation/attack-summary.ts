@@ -89,6 +89,8 @@ export interface JournalSummary {
   readonly space: AttackSuiteSummary["space"];
 }
 
+type JournalResults = Pick<JournalSummary, "results">;
+
 /** Reads a journal once and summarizes it. */
 export async function summarizeJournal(path: string): Promise<JournalSummary> {
   let header: JournalHeader | undefined;
@@ -170,10 +172,8 @@ export function summarizeAttacks(journals: ReadonlyMap<string, JournalSummary>):
     );
   const outcomes = computeOutcomes(journals);
   // One attack is its own worst case.
-  const [clean, worstCase] = [outcomes.get("clean")!, [...outcomes.values()].at(-1)!].map(countCorrect) as [
-    number,
-    number,
-  ];
+  const clean = countCorrect(outcomes.get("clean")!);
+  const worstCase = countCorrect([...outcomes.values()].at(-1)!);
   const examples = first.results.length;
   const labelCounts = new Map<number, number>();
   for (const { label } of first.results) labelCounts.set(label, (labelCounts.get(label) ?? 0) + 1);
@@ -197,9 +197,7 @@ export function summarizeAttacks(journals: ReadonlyMap<string, JournalSummary>):
  * each attack's name, and "worst-case" under all attacks if there are several. The worst case is
  * over the examples that all journals have.
  */
-export function computeOutcomes(
-  journals: ReadonlyMap<string, Pick<JournalSummary, "results">>,
-): Map<string, ExampleOutcomes> {
+export function computeOutcomes(journals: ReadonlyMap<string, JournalResults>): Map<string, ExampleOutcomes> {
   const [first] = journals.values();
   if (!first) return new Map();
   const clean = new Map(first.results.map(({ id, outcome }) => [id, outcome !== "skipped"]));
@@ -215,13 +213,8 @@ export function computeOutcomes(
 }
 
 /** Returns whether two journals have the same examples in the same order. */
-export function hasSameExamples(
-  first: Pick<JournalSummary, "results">,
-  second: Pick<JournalSummary, "results">,
-): boolean {
-  return (
-    first.results.length === second.results.length && first.results.every(({ id }, i) => id === second.results[i]!.id)
-  );
+export function hasSameExamples({ results: first }: JournalResults, { results: second }: JournalResults): boolean {
+  return first.length === second.length && first.every(({ id }, i) => id === second[i]!.id);
 }
 
 function countCorrect(outcomes: ExampleOutcomes): number {

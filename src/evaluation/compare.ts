@@ -50,9 +50,6 @@ export const metricComparisonSchema = z.object({
   verdict: z.string(),
 });
 export type MetricComparison = z.output<typeof metricComparisonSchema>;
-type UncorrectedComparison = Omit<MetricComparison, "better" | "verdict" | "p"> & {
-  readonly p: Omit<MetricComparison["p"], "corrected">;
-};
 
 export interface CompareOptions {
   /** Seed of the bootstrap. */
@@ -153,7 +150,7 @@ function findCommonExamples(metric: string, pair: Pair): string[] {
   return [...one!.keys()].filter((id) => others.every((outcomes) => outcomes.has(id)));
 }
 
-function compareMetric(metric: string, pair: Pair, rng: Rng): UncorrectedComparison {
+function compareMetric(metric: string, pair: Pair, rng: Rng) {
   const ids = findCommonExamples(metric, pair);
   const [ours, theirs] = pair.map(({ outcomesPerSeed }) =>
     outcomesPerSeed.map((outcomes) => Uint8Array.from(ids, (id) => Number(outcomes.get(metric)!.get(id)))),
@@ -183,13 +180,12 @@ function compareMetric(metric: string, pair: Pair, rng: Rng): UncorrectedCompari
 }
 
 function formatVerdict(comparison: Omit<MetricComparison, "verdict">): string {
-  const { metric, firstName, secondName, examples, seeds, first, second, difference, low, high, p, better } =
-    comparison;
+  const { metric, firstName, secondName, examples, seeds, low, high, p, better } = comparison;
   const points = (value: number) => (100 * value).toFixed(1);
   const sample = `${examples} examples${seeds > 1 ? ` and ${seeds} seeds` : ""}`;
   const interval = `95% CI ${points(low)} to ${points(high)}`;
-  const accuracies = `${formatPercent(first)} vs. ${formatPercent(second)} on ${sample}`;
-  const numbers = `${accuracies}, ${points(difference)} points (${interval}; p ${formatPValue(p.corrected)})`;
+  const accuracies = `${formatPercent(comparison.first)} vs. ${formatPercent(comparison.second)} on ${sample}`;
+  const numbers = `${accuracies}, ${points(comparison.difference)} points (${interval}; p ${formatPValue(p.corrected)})`;
   if (better !== null) {
     const [winner, loser] = better === "first" ? [firstName, secondName] : [secondName, firstName];
     return `${metric}: ${winner} is better than ${loser}: ${numbers}.`;

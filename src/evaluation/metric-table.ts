@@ -39,13 +39,10 @@ const byId = new Map(table.map((metric) => [metric.id, metric]));
  *     const { title, direction, unit } = describeMetric("pwws");
  */
 export function describeMetric(id: string): MetricDescription {
-  if (id.startsWith(inconsistencyPrefix))
-    return {
-      id,
-      title: `inconsistency, ${id.slice(inconsistencyPrefix.length)} steps`,
-      direction: "lower",
-      unit: "score",
-    };
+  if (id.startsWith(inconsistencyPrefix)) {
+    const title = `inconsistency, ${id.slice(inconsistencyPrefix.length)} steps`;
+    return { id, title, direction: "lower", unit: "score" };
+  }
   return byId.get(id) ?? { id, title: `accuracy under ${id}`, direction: "higher", unit: "fraction" };
 }
 

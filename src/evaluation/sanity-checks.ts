@@ -77,11 +77,10 @@ export function runSanityChecks(summary: AttackSuiteSummary, facts: SanityFacts 
 /** Returns the strongest attack that matches, and the strongest that does not. */
 function findStrongest({ attacks }: AttackSuiteSummary, matches: (name: string) => boolean) {
   const sorted = Object.entries(attacks)
-    .map(([name, { accuracyUnderAttack: accuracy }]) => ({
-      name,
-      accuracy,
-      label: `${name} (${formatPercent(accuracy)})`,
-    }))
+    .map(([name, { accuracyUnderAttack }]) => {
+      const label = `${name} (${formatPercent(accuracyUnderAttack)})`;
+      return { name, accuracy: accuracyUnderAttack, label };
+    })
     .sort((a, b) => a.accuracy - b.accuracy);
   return [sorted.find(({ name }) => matches(name)), sorted.find(({ name }) => !matches(name))];
 }

@@ -148,15 +148,12 @@ export function createClassifier(
   deviceConfig: DeviceConfig = cpuFloat32,
   expectedTokens?: number,
 ): Classifier {
-  if (deviceConfig.device === "cpu") return createEagerClassifier(model, weights, deviceConfig, expectedTokens);
+  const { device } = deviceConfig;
   // Select the stream before the first work on the weights, because streams do not wait for each
   // other.
-  useCapturableStream(deviceConfig.device);
-  return createGraphClassifier(
-    model,
-    createEagerClassifier(model, weights, deviceConfig, expectedTokens),
-    deviceConfig.device,
-  );
+  if (device !== "cpu") useCapturableStream(device);
+  const eager = createEagerClassifier(model, weights, deviceConfig, expectedTokens);
+  return device === "cpu" ? eager : createGraphClassifier(model, eager, device);
 }
 
 /**

@@ -1,5 +1,6 @@
 import type { FileHandle } from "node:fs/promises";
 import { replaceFile } from "../files.js";
+import type { Tensor } from "../tensor/index.js";
 import { computeByteLength, elementSizes, quoteName, type SafetensorsDType } from "./safetensors-header.js";
 
 /**
@@ -11,6 +12,14 @@ export interface SafetensorsTensor {
   readonly dtype: SafetensorsDType;
   readonly shape: readonly number[];
   bytes(): Uint8Array;
+}
+
+/** Describes a tensor for `writeSafetensors`. */
+export function toSafetensorsTensor(name: string, tensor: Tensor): SafetensorsTensor {
+  const { shape, dtype } = tensor;
+  if (dtype !== "float32" && dtype !== "bool")
+    throw new Error(`A checkpoint can store float32 and bool tensors, not ${dtype}.`);
+  return { name, dtype: dtype === "bool" ? "BOOL" : "F32", shape, bytes: () => tensor.toBytes() };
 }
 
 interface PlacedTensor extends SafetensorsTensor {

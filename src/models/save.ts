@@ -5,7 +5,7 @@ import type { Weights } from "../nn/index.js";
 import { type TemperMetadata, toConfigJson } from "./config.js";
 import { getParameterPrefix } from "./encoder.js";
 import { isHeadParameter, type Model } from "./model.js";
-import { type SafetensorsTensor, writeSafetensors } from "./safetensors-writer.js";
+import { type SafetensorsTensor, toSafetensorsTensor, writeSafetensors } from "./safetensors-writer.js";
 
 /** The files of a tokenizer, in any format. */
 const tokenizerFiles =
@@ -26,12 +26,7 @@ export async function saveModel(folder: string, model: Model, weights: Weights =
   const listTensors = (isHead: boolean): SafetensorsTensor[] =>
     [...weights]
       .filter(([name]) => !hasSeparateHead || isHeadParameter(name) === isHead)
-      .map(([name, tensor]) => ({
-        name: getStoredName(name),
-        dtype: "F32",
-        shape: tensor.shape,
-        bytes: () => tensor.toBytes(),
-      }));
+      .map(([name, tensor]) => toSafetensorsTensor(getStoredName(name), tensor));
   await writeSafetensors(join(folder, "model.safetensors"), listTensors(false));
   if (hasSeparateHead) await writeSafetensors(join(folder, "head.safetensors"), listTensors(true));
   for (const file of await readdir(model.folder)) {

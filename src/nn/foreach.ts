@@ -2,12 +2,6 @@ import { foreachNorm, hasOperator, operator, stack, type Tensor } from "../tenso
 
 const foreachMulTensorOp = operator<(self: readonly Tensor[], factor: Tensor) => void>("_foreach_mul_", "Tensor");
 
-/** Multiplies every tensor by a one-element tensor, in one call if this libtorch supports it. */
-function scaleAll_(tensors: readonly Tensor[], factor: Tensor): void {
-  if (hasOperator("_foreach_mul_", "Tensor")) foreachMulTensorOp(tensors, factor);
-  else for (const tensor of tensors) tensor.mul_(factor);
-}
-
 const foreachCopyOp = operator<(targets: readonly Tensor[], sources: readonly Tensor[]) => void>("_foreach_copy_");
 
 /**
@@ -35,6 +29,8 @@ export function globalNorm(tensors: readonly Tensor[]): Tensor {
 export function clipGradNorm_(gradients: readonly Tensor[], maxNorm: number): Tensor {
   const norm = globalNorm(gradients);
   // PyTorch adds the same constant against division by zero, so the results match.
-  scaleAll_(gradients, norm.add(1e-6).reciprocal().mul(maxNorm).clamp(null, 1));
+  const factor = norm.add(1e-6).reciprocal().mul(maxNorm).clamp(null, 1);
+  if (hasOperator("_foreach_mul_", "Tensor")) foreachMulTensorOp(gradients, factor);
+  else for (const gradient of gradients) gradient.mul_(factor);
   return norm;
 }

@@ -5,7 +5,7 @@ import { z } from "zod";
 import { getErrorMessage } from "../errors.js";
 import { createFileError, getErrorCode, readJson, sha256File, syncFolder, writeFileAtomic } from "../files.js";
 import { openSafetensors } from "../models/safetensors.js";
-import { writeSafetensors } from "../models/safetensors-writer.js";
+import { toSafetensorsTensor, writeSafetensors } from "../models/safetensors-writer.js";
 import { free, fromBytes, keep, noGrad, type Tensor } from "../tensor/index.js";
 import { validate } from "../validate.js";
 import type { NamedTensors } from "./training-method.js";
@@ -39,7 +39,6 @@ const fileSchema = z.object({ state: stateSchema, hashes: z.record(z.string(), z
 const checkpointPrefix = "step-";
 /** Prefix of a folder that is still being written. */
 const temporaryPrefix = ".writing-";
-const formatCheckpointName = (step: number): string => `${checkpointPrefix}${String(step).padStart(8, "0")}`;
 
 /**
  * The checkpoints of a run, one folder each. A folder is written under a temporary name and then
@@ -53,7 +52,7 @@ export class CheckpointStore {
   }
 
   getPath(step: number): string {
-    return join(this.#folder, formatCheckpointName(step));
+    return join(this.#folder, `${checkpointPrefix}${String(step).padStart(8, "0")}`);
   }
 
   /**
@@ -84,15 +83,8 @@ export class CheckpointStore {
     const hashes: Record<string, string> = {};
     for (const [group, tensors] of Object.entries(groups)) {
       const file = `${group}.safetensors`;
-      await writeSafetensors(
-        join(temporary, file),
-        [...tensors].map(([name, tensor]) => ({
-          name,
-          dtype: toSafetensorsDtype(tensor),
-          shape: tensor.shape,
-          bytes: () => tensor.toBytes(),
-        })),
-      );
+      const entries = [...tensors].map(([name, tensor]) => toSafetensorsTensor(name, tensor));
+      await writeSafetensors(join(temporary, file), entries);
       hashes[file] = await sha256File(join(temporary, file));
     }
     await writeFileAtomic(join(temporary, "state.json"), JSON.stringify({ state, hashes }));
@@ -182,13 +174,6 @@ export class CheckpointStore {
       () => null,
     );
   }
-}
-
-/** Parameters and moments are float32; element masks are bool. */
-function toSafetensorsDtype(tensor: Tensor): "F32" | "BOOL" {
-  if (tensor.dtype !== "float32" && tensor.dtype !== "bool")
-    throw new Error(`A checkpoint can store float32 and bool tensors, not ${tensor.dtype}.`);
-  return tensor.dtype === "bool" ? "BOOL" : "F32";
 }
 
 /**
