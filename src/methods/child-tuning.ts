@@ -1,6 +1,6 @@
 import { z } from "zod";
-import { clipGradNorm_, crossEntropy, maskRandomly_, mulAll_ } from "../nn/index.js";
-import { cat, free, keep, noGrad, scope, type Tensor, zeros, zerosLike } from "../tensor/index.js";
+import { clipGradNorm_, crossEntropy, flattenTensors, mapWeights, maskRandomly_, mulAll_ } from "../nn/index.js";
+import { free, keep, noGrad, scope, type Tensor, zeros, zerosLike } from "../tensor/index.js";
 import type { NamedTensors, TrainingContext, TrainingMethod } from "../train/index.js";
 import { defineMethod, fractionSchema } from "./define-method.js";
 import { computeQuantile } from "./quantile.js";
@@ -18,7 +18,7 @@ export async function computeFisherDiagonal(
   training: TrainingContext,
   parameters: NamedTensors,
 ): Promise<Map<string, Tensor>> {
-  const fisher = noGrad(() => new Map([...parameters].map(([name, tensor]) => [name, keep(zerosLike(tensor))])));
+  const fisher = noGrad(() => mapWeights(parameters, (tensor) => keep(zerosLike(tensor))));
   const { maxGradNorm } = training.job.settings;
   let numBatches = 0;
   await training.forEachBatch((context) => {
@@ -44,12 +44,8 @@ export async function computeFisherDiagonal(
  */
 export function selectLargest(values: NamedTensors, fraction: number): Map<string, Tensor> {
   return scope(() => {
-    const all = cat(
-      [...values.values()].map((tensor) => tensor.reshape(-1)),
-      0,
-    );
-    const threshold = computeQuantile(all, 1 - fraction);
-    return new Map([...values].map(([name, tensor]) => [name, tensor.ge(threshold)]));
+    const threshold = computeQuantile(flattenTensors([...values.values()]), 1 - fraction);
+    return mapWeights(values, (tensor) => tensor.ge(threshold));
   });
 }
 
@@ -68,11 +64,7 @@ function createChildTuningD(updateRatio: number): TrainingMethod {
         // The trainer restores the masks from the checkpoint, so the pass over the data is not
         // repeated.
         const { device } = training.job.deviceConfig;
-        const empty = [...parameters].map(([name, { shape }]): [string, Tensor] => [
-          name,
-          zeros(shape, { dtype: "bool", device }),
-        ]);
-        masks = keep(new Map(empty));
+        masks = keep(mapWeights(parameters, ({ shape }) => zeros(shape, { dtype: "bool", device })));
         return;
       }
       const fisher = await computeFisherDiagonal(training, parameters);
@@ -82,13 +74,11 @@ function createChildTuningD(updateRatio: number): TrainingMethod {
     state: () => ({ buffers: new Map([...masks].map(([name, mask]) => [`child-tuning.mask.${name}`, mask])) }),
     transformUpdates(_step, next) {
       const updates = next();
-      const masked = [...masks].flatMap(([name, mask]) => {
-        const update = updates.get(name);
-        return update ? [{ gradient: update.gradient, mask }] : [];
-      });
+      const masked = [...masks].filter(([name]) => updates.has(name));
+      const gradients = masked.map(([name]) => updates.get(name)!.gradient);
       mulAll_(
-        masked.map(({ gradient }) => gradient),
-        masked.map(({ mask }) => mask),
+        gradients,
+        masked.map(([, mask]) => mask),
       );
       return updates;
     },

@@ -65,5 +65,7 @@ export function defineMethod<Schema extends z.ZodType>(definition: MethodDefinit
 
 const fractionError = "expected a fraction in (0, 1], such as 0.6";
 
+export const nonnegativeSchema = z.number().nonnegative();
+
 /** A fraction in (0, 1]. */
 export const fractionSchema = z.number({ error: fractionError }).gt(0, fractionError).lte(1, fractionError);

@@ -1,14 +1,14 @@
 import { z } from "zod";
 import { noGrad, ones, rand, type Tensor } from "../tensor/index.js";
 import { averageGradients, type BatchContext, type TrainingMethod } from "../train/index.js";
-import { defineMethod } from "./define-method.js";
+import { defineMethod, nonnegativeSchema } from "./define-method.js";
 import { addPerturbation, embedBatchWords } from "./word-embedding-input.js";
 
 const optionsSchema = z.strictObject({
   steps: z.number().int().positive().default(2).describe("ascent steps; each is also a training pass"),
-  stepSize: z.number().nonnegative().default(0.1).describe("length of an ascent step"),
-  initMagnitude: z.number().nonnegative().default(1).describe("magnitude of the random initial perturbation"),
-  maxNorm: z.number().nonnegative().default(0.6).describe("maximum norm of a perturbation; 0: no limit"),
+  stepSize: nonnegativeSchema.default(0.1).describe("length of an ascent step"),
+  initMagnitude: nonnegativeSchema.default(1).describe("magnitude of the random initial perturbation"),
+  maxNorm: nonnegativeSchema.default(0.6).describe("maximum norm of a perturbation; 0: no limit"),
 });
 
 type Options = z.output<typeof optionsSchema>;

@@ -2,7 +2,7 @@ import { z } from "zod";
 import { getPretrainedParameterNames } from "../models/index.js";
 import { sumOverTensors, type Weights } from "../nn/index.js";
 import { type Device, mseLoss, scope, type Tensor } from "../tensor/index.js";
-import { defineMethod } from "./define-method.js";
+import { defineMethod, nonnegativeSchema } from "./define-method.js";
 
 /** Added under the square root, so that the gradient at the pre-trained weights is finite. */
 const epsilon = 1e-10;
@@ -13,9 +13,7 @@ export const ptwd = defineMethod({
   summary: "pre-trained weight decay: a penalty on the distance to the pre-trained weights",
   paper: "Chelba and Acero, 2004; RIFT section 3.2 (iii)",
   options: z.strictObject({
-    lambda: z
-      .number()
-      .nonnegative()
+    lambda: nonnegativeSchema
       .default(0.01)
       .describe("weight of the distance; the paper uses 0.01 on IMDB and 0.005 on SNLI"),
   }),

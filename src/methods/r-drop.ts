@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { symmetricKl } from "../nn/index.js";
-import { defineMethod } from "./define-method.js";
+import { defineMethod, nonnegativeSchema } from "./define-method.js";
 import { computeTwoPassLoss } from "./two-pass-loss.js";
 
 /** R-Drop: 1/2 (CE1 + CE2) + alpha * 1/2 (KL(p||q) + KL(q||p)) of two dropout passes. */
@@ -9,7 +9,7 @@ export const rDrop = defineMethod({
   summary: "penalizes the divergence between two dropout passes",
   paper: "Liang et al. 2021, R-Drop: Regularized Dropout for Neural Networks",
   options: z.strictObject({
-    alpha: z.number().nonnegative().default(1).describe("weight of the consistency term; ROSE searches 0.1, 0.5 and 1"),
+    alpha: nonnegativeSchema.default(1).describe("weight of the consistency term; ROSE searches 0.1, 0.5 and 1"),
   }),
   create: ({ alpha }) => ({
     name: "r-drop",

@@ -2,12 +2,12 @@ import { z } from "zod";
 import { evalMode, mapWeights, symmetricKl, type Weights } from "../nn/index.js";
 import { grad, keep, noGrad, randn, scope, type Tensor } from "../tensor/index.js";
 import type { BatchContext, OptimizerStep, TrainingMethod } from "../train/index.js";
-import { defineMethod, fractionSchema } from "./define-method.js";
+import { defineMethod, fractionSchema, nonnegativeSchema } from "./define-method.js";
 import { addPerturbation, embedBatchWords } from "./word-embedding-input.js";
 
 const optionsSchema = z.strictObject({
-  lambda: z.number().nonnegative().default(1).describe("weight of the smoothness term; the paper tries 1, 3 and 5"),
-  mu: z.number().nonnegative().default(1).describe("weight of the proximal term"),
+  lambda: nonnegativeSchema.default(1).describe("weight of the smoothness term; the paper tries 1, 3 and 5"),
+  mu: nonnegativeSchema.default(1).describe("weight of the proximal term"),
   steps: z.number().int().positive().default(1).describe("ascent steps"),
   noiseStd: z.number().positive().default(1e-5).describe("standard deviation of the initial noise"),
   stepSize: z.number().positive().default(1e-3).describe("length of an ascent step"),

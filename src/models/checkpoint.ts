@@ -48,11 +48,8 @@ export function describeMissingWeights(model: string, names: readonly string[]):
 const indexSchema = z.object({ weight_map: z.record(z.string(), z.string()) });
 
 async function openShards(folder: string, indexPath: string): Promise<SafetensorsFile> {
-  const { weight_map: weightMap } = validate(
-    indexSchema,
-    await readJson(indexPath, "the index of the model shards"),
-    indexPath,
-  );
+  const index = await readJson(indexPath, "the index of the model shards");
+  const { weight_map: weightMap } = validate(indexSchema, index, indexPath);
   const fileNames = [...new Set(Object.values(weightMap))].sort();
   if (fileNames.length === 0)
     throw new UserError(`${indexPath}: weight_map contains no tensor. Download the file again.`);

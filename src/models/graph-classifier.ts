@@ -63,12 +63,8 @@ export function createGraphClassifier(
     const key = JSON.stringify([...arrays].map(([name, { shape }]) => [name, shape]));
     const known = buckets.get(key);
     if (known) return known;
-    const bucket: Bucket = {
-      staging: new StagingBuffers(arrays, device),
-      captured: null,
-      seen: false,
-      idleBuffers: [],
-    };
+    const staging = new StagingBuffers(arrays, device);
+    const bucket: Bucket = { staging, captured: null, seen: false, idleBuffers: [] };
     buckets.set(key, bucket);
     return bucket;
   }
@@ -148,13 +144,6 @@ export function padToBucket(batch: PaddedBatch, padId: number, maxLength: number
     attentionMask.set(batch.attentionMask.subarray(start, end), row * sequenceLength);
     lengths[row] = batch.lengths[source] as number;
   }
-  return {
-    batchSize,
-    sequenceLength,
-    ids,
-    tokenTypeIds,
-    attentionMask,
-    lengths,
-    numTokens: lengths.reduce((sum, size) => sum + size, 0),
-  };
+  const numTokens = lengths.reduce((sum, size) => sum + size, 0);
+  return { batchSize, sequenceLength, ids, tokenTypeIds, attentionMask, lengths, numTokens };
 }

@@ -93,10 +93,8 @@ export function isUnreachable(error: unknown): boolean {
 /** Explains a failure to download from a hub, and what to do. */
 export function explainHubFailure(error: unknown, repo: HubRepo, settings: HubSettings): UserError {
   if (error instanceof UserError) return error;
-  const failure = describeFailure(error, settings);
-  return new UserError(`cannot download ${describeRepo(repo)} from ${settings.endpoint}: ${failure}`, {
-    cause: error,
-  });
+  const problem = `cannot download ${describeRepo(repo)} from ${settings.endpoint}`;
+  return new UserError(`${problem}: ${describeFailure(error, settings)}`, { cause: error });
 }
 
 function describeFailure(error: unknown, settings: HubSettings): string {

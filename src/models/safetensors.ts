@@ -60,10 +60,8 @@ function readHeader(file: FileHandle, path: string, size: number): { text: strin
     throw createDamagedError(path, `the header claims ${length} bytes, but only ${size - 8} follow`);
   const header = readFully(file, 8, Number(length), path);
   try {
-    return {
-      text: new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(header),
-      dataStart: 8 + header.length,
-    };
+    const text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(header);
+    return { text, dataStart: 8 + header.length };
   } catch (error) {
     throw createDamagedError(path, "the header is not UTF-8", { cause: error });
   }

@@ -33,17 +33,10 @@ export async function saveModel(folder: string, model: Model, weights: Weights =
     if (tokenizerFiles.test(file) && model.folder !== folder)
       await copyFile(join(model.folder, file), join(folder, file));
   }
-  const temper: TemperMetadata = {
-    format: 2,
-    tokenization: model.tokenization,
-    head,
-    pooling,
-    maxLength: model.maxLength,
-    task: model.task,
-    labels: [...model.labels],
-  };
+  const { tokenization, maxLength, task, labels } = model;
+  const temper: TemperMetadata = { format: 2, tokenization, head, pooling, maxLength, task, labels: [...labels] };
   const family = config.modelType === "bert" ? "Bert" : "Roberta";
   const architecture = `${family}${hasSeparateHead ? "Model" : "ForSequenceClassification"}`;
-  const json = toConfigJson(config, model.labels, [architecture], { temper });
+  const json = toConfigJson(config, labels, [architecture], { temper });
   await writeFileAtomic(join(folder, "config.json"), `${JSON.stringify(json, null, 2)}\n`);
 }

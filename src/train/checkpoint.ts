@@ -103,7 +103,9 @@ export class CheckpointStore {
    * Damaged checkpoints are reported and removed. Without `resume`, all are removed.
    */
   async findNewest(resume: boolean, warn: (message: string) => void): Promise<CheckpointState | null> {
-    await this.#removeUnfinished();
+    // Remove what a killed process left unfinished.
+    for (const name of await readdir(this.#folder))
+      if (name.startsWith(temporaryPrefix)) await rm(join(this.#folder, name), { recursive: true, force: true });
     for (const step of (await this.listSteps()).reverse()) {
       try {
         if (resume) return await this.#verifyWithBest(step);
@@ -113,12 +115,6 @@ export class CheckpointStore {
       await rm(this.getPath(step), { recursive: true, force: true });
     }
     return null;
-  }
-
-  /** Removes what a killed process left unfinished. */
-  async #removeUnfinished(): Promise<void> {
-    for (const name of await readdir(this.#folder))
-      if (name.startsWith(temporaryPrefix)) await rm(join(this.#folder, name), { recursive: true, force: true });
   }
 
   async #verifyWithBest(step: number): Promise<CheckpointState> {

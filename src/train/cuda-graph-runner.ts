@@ -36,11 +36,8 @@ export function cudaGraphRunner(training: TrainingContext & { readonly streams: 
     const key = JSON.stringify([stack.getGraphKey(stepIndex), microBatches, shapes]);
     const known = buckets.get(key);
     if (known) return known;
-    const bucket: GraphBucket = {
-      buffers: arrays.map((batch) => new DeviceBuffers(batch, job.deviceConfig.device)),
-      enteredStreams: null,
-      captured: null,
-    };
+    const buffers = arrays.map((batch) => new DeviceBuffers(batch, job.deviceConfig.device));
+    const bucket: GraphBucket = { buffers, enteredStreams: null, captured: null };
     buckets.set(key, bucket);
     return bucket;
   }

@@ -106,13 +106,8 @@ class Trainer {
     await this.#saveCheckpoint();
     const bestStep = await this.#loadBest();
     const { step, epoch, best } = this.#state;
-    return {
-      steps: step,
-      epochs: epoch,
-      bestStep,
-      validation: best?.metrics ?? null,
-      seconds: (performance.now() - started) / 1000,
-    };
+    const seconds = (performance.now() - started) / 1000;
+    return { steps: step, epochs: epoch, bestStep, validation: best?.metrics ?? null, seconds };
   }
 
   /** Runs one optimizer step and logs it. */
@@ -144,12 +139,8 @@ class Trainer {
       computed: sum((host) => host.padded.batchSize * host.padded.sequenceLength),
     });
     const isEpochEnd = stepInEpoch + 1 === stepsPerEpoch;
-    this.#state = {
-      ...this.#state,
-      step,
-      epoch: isEpochEnd ? epoch + 1 : epoch,
-      stepInEpoch: isEpochEnd ? 0 : stepInEpoch + 1,
-    };
+    const position = isEpochEnd ? { epoch: epoch + 1, stepInEpoch: 0 } : { epoch, stepInEpoch: stepInEpoch + 1 };
+    this.#state = { ...this.#state, step, ...position };
     callbacks?.onStep?.({ step, totalSteps, epoch, examples, seconds, loss: this.#logger.loss, learningRate });
   }
 
@@ -191,11 +182,8 @@ class Trainer {
     if (!this.#checkpoints) return this.#keepBestInMemory();
     this.#state = { ...this.#state, ...this.#logger.sync() };
     const { parameters, optimizer, stack } = this.#training;
-    await this.#checkpoints.save(this.#state, {
-      weights: parameters,
-      moments: optimizer.moments(),
-      buffers: collectBuffers(stack),
-    });
+    const groups = { weights: parameters, moments: optimizer.moments(), buffers: collectBuffers(stack) };
+    await this.#checkpoints.save(this.#state, groups);
     await this.#checkpoints.prune(this.#job.settings.saveTotalLimit);
   }
 

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { cat, free, keep, type Tensor } from "../../tensor/index.js";
 import type { NamedTensors, TrainingMethod } from "../../train/index.js";
-import { defineMethod } from "../define-method.js";
+import { defineMethod, nonnegativeSchema } from "../define-method.js";
 import { infoNceLoss } from "./info-nce.js";
 import { MemoryQueue } from "./memory-queue.js";
 import { initProjections, project } from "./projection-heads.js";
@@ -19,9 +19,7 @@ export const rift = defineMethod({
   paper: "Dong et al., NeurIPS 2021, eq. 10 and 11",
   options: z
     .strictObject({
-      alpha: z
-        .number()
-        .nonnegative()
+      alpha: nonnegativeSchema
         .default(0.1)
         .describe("weight of the information term; the paper uses 0.1 on IMDB and 0.7 on SNLI"),
       tau: z.number().positive().default(0.2).describe("temperature of the scores"),
@@ -33,10 +31,8 @@ export const rift = defineMethod({
         .enum(["teachers", "students"])
         .default("teachers")
         .describe("negatives of a score: other teachers (paper) or other students (released code)"),
-      queueSize: z
-        .number()
+      queueSize: nonnegativeSchema
         .int()
-        .nonnegative()
         .default(0)
         .describe("teacher projections per class that are kept as additional negatives; 0: none"),
       projectionHiddenSize: sizeSchema.default(512).describe("hidden size of the projections"),

@@ -1,4 +1,5 @@
-import { cat, foreachNorm, onesLike, stack, type Tensor, where } from "../../tensor/index.js";
+import { flattenTensors } from "../../nn/index.js";
+import { foreachNorm, onesLike, stack, type Tensor, where } from "../../tensor/index.js";
 
 /**
  * The unit that has one risk and one mask value: a parameter tensor (eq. 2 to 5 and the released
@@ -22,11 +23,7 @@ export const granularities: Readonly<Record<"tensor" | "element", Granularity>> 
   },
   element: {
     countEntries: (tensor) => tensor.numel,
-    computeNorms: (tensors) =>
-      cat(
-        tensors.map((tensor) => tensor.abs().reshape(-1)),
-        0,
-      ),
+    computeNorms: (tensors) => flattenTensors(tensors.map((tensor) => tensor.abs())),
     sliceMask: (mask, start, tensor) => mask.narrow(0, start, tensor.numel).reshape(...tensor.shape),
   },
 };

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { lerpAll_, type ParameterUpdate, symmetricKl } from "../../nn/index.js";
-import { keep, noGrad, ones, type Tensor, zeros } from "../../tensor/index.js";
+import { keep, noGrad, onesLike, type Tensor, zeros } from "../../tensor/index.js";
 import type { BatchContext, NamedTensors, OptimizerStep, TrainingContext, TrainingMethod } from "../../train/index.js";
 import { defineMethod, fractionSchema } from "../define-method.js";
 import { computeTwoPassLoss } from "../two-pass-loss.js";
@@ -10,6 +10,7 @@ import { computeSecondOrderRisks, granularities } from "./risk.js";
 const updateRatioSchema = z.union([fractionSchema, z.literal("auto")], {
   error: 'expected a fraction in (0, 1], such as 0.6, or "auto"',
 });
+const ratioOverrideSchema = updateRatioSchema.nullable().default(null);
 
 const optionsSchema = z
   .strictObject({
@@ -20,14 +21,8 @@ const optionsSchema = z
     updateRatio: updateRatioSchema
       .default(0.6)
       .describe("fraction of tensors to update, those with the lowest risk; auto: derived from the risks"),
-    firstUpdateRatio: updateRatioSchema
-      .nullable()
-      .default(null)
-      .describe("updateRatio of the first-order mask; null: updateRatio"),
-    secondUpdateRatio: updateRatioSchema
-      .nullable()
-      .default(null)
-      .describe("updateRatio of the second-order mask; null: updateRatio"),
+    firstUpdateRatio: ratioOverrideSchema.describe("updateRatio of the first-order mask; null: updateRatio"),
+    secondUpdateRatio: ratioOverrideSchema.describe("updateRatio of the second-order mask; null: updateRatio"),
     gamma: z
       .union([z.number().min(0).max(1), z.literal("auto")], { error: 'expected a number in [0, 1] or "auto"' })
       .default(0.5)
@@ -121,11 +116,7 @@ function createRose(options: Options): TrainingMethod {
         1 - step.optimizer.settings.beta1,
       );
       // Before the first step there is no average, so nothing is frozen.
-      const mask =
-        step.stepIndex === 0
-          ? ones(risks.shape, { device: risks.device })
-          : computeMask(risks, options.secondUpdateRatio);
-      return [risks, mask];
+      return [risks, step.stepIndex === 0 ? onesLike(risks) : computeMask(risks, options.secondUpdateRatio)];
     };
     if (options.variant === "first") return computeFirst()[1];
     if (options.variant === "second") return computeSecond()[1];
