@@ -180,12 +180,12 @@ function compareMetric(metric: string, pair: Pair, rng: Rng) {
 }
 
 function formatVerdict(comparison: Omit<MetricComparison, "verdict">): string {
-  const { metric, firstName, secondName, examples, seeds, low, high, p, better } = comparison;
+  const { metric, firstName, secondName, examples, seeds, difference, low, high, p, better } = comparison;
   const points = (value: number) => (100 * value).toFixed(1);
   const sample = `${examples} examples${seeds > 1 ? ` and ${seeds} seeds` : ""}`;
   const interval = `95% CI ${points(low)} to ${points(high)}`;
   const accuracies = `${formatPercent(comparison.first)} vs. ${formatPercent(comparison.second)} on ${sample}`;
-  const numbers = `${accuracies}, ${points(comparison.difference)} points (${interval}; p ${formatPValue(p.corrected)})`;
+  const numbers = `${accuracies}, ${points(difference)} points (${interval}; p ${formatPValue(p.corrected)})`;
   if (better !== null) {
     const [winner, loser] = better === "first" ? [firstName, secondName] : [secondName, firstName];
     return `${metric}: ${winner} is better than ${loser}: ${numbers}.`;

@@ -31,8 +31,9 @@ export const rift = defineMethod({
         .enum(["teachers", "students"])
         .default("teachers")
         .describe("negatives of a score: other teachers (paper) or other students (released code)"),
-      queueSize: nonnegativeSchema
+      queueSize: z
         .int()
+        .nonnegative()
         .default(0)
         .describe("teacher projections per class that are kept as additional negatives; 0: none"),
       projectionHiddenSize: sizeSchema.default(512).describe("hidden size of the projections"),
