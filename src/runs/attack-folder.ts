@@ -1,4 +1,3 @@
-import { mkdirSync } from "node:fs";
 import { readdir, rm } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { z } from "zod";
@@ -14,9 +13,9 @@ import {
   summarizeJournal,
 } from "../evaluation/attack-summary.js";
 import { sanityWarningSchema } from "../evaluation/sanity-checks.js";
-import { createFileError, exists, readJson, writeFileAtomic } from "../files.js";
+import { createFileError, createFolder, exists, writeFileAtomic } from "../files.js";
 import { acquireLock } from "../lock.js";
-import { validate } from "../validate.js";
+import { readJsonIfExists } from "../validate.js";
 
 const files = { report: "report.json", lock: "attack.lock" } as const;
 const journalSuffix = ".jsonl";
@@ -85,14 +84,11 @@ export async function readAttackFolder(folder: string): Promise<AttackFolder> {
   }
   const all = [...journals.values()];
   const isComparable = all.length > 0 && all.every((journal) => hasSameExamples(journal, all[0]!));
-  const report = join(folder, files.report);
   return {
     folder,
     journals,
     summary: isComparable ? summarizeAttacks(journals) : null,
-    report: (await exists(report))
-      ? validate(attackReportSchema, await readJson(report, "the attack report"), report)
-      : null,
+    report: await readJsonIfExists(join(folder, files.report), attackReportSchema, "the attack report"),
   };
 }
 
@@ -106,11 +102,7 @@ export async function writeAttackReport(folder: string, report: AttackReport): P
  * called.
  */
 export function lockAttackFolder(folder: string): () => void {
-  try {
-    mkdirSync(folder, { recursive: true });
-  } catch (error) {
-    throw createFileError(error, folder, "create the folder of the journals");
-  }
+  createFolder(folder, "create the folder of the journals");
   return acquireLock(
     join(folder, files.lock),
     (owner) => new UserError(`${folder}: ${owner} is writing there. Wait for it, or choose a different --out.`),

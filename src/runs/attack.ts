@@ -22,7 +22,7 @@ import { sampleExamples } from "../tasks/sample.js";
 import { type LmConstraint, loadLmConstraint } from "../text/lm-constraint.js";
 import type { Substitutions } from "../text/substitutions.js";
 import { Interrupted } from "../train/index.js";
-import { validate } from "../validate.js";
+import { countSchema, orNull, seedSchema, validate } from "../validate.js";
 import {
   type AttackReport,
   findJournals,
@@ -39,8 +39,6 @@ import { dataOptions, loadRequestedTask } from "./requested-task.js";
 import type { Run } from "./run.js";
 import { runtimeOptions } from "./runtime-config.js";
 
-const count = z.number().int().positive();
-
 /** What `attack` accepts. */
 export const attackRequestSchema = z.strictObject({
   model: z.string().describe("a run folder, a model folder, npm:PACKAGE, a Hugging Face model ID, or a URL"),
@@ -50,38 +48,24 @@ export const attackRequestSchema = z.strictObject({
     .prefault(["pwws"])
     .describe('attacks, such as "pwws" or "genetic:population=20"'),
   transferFrom: z.array(z.string()).default([]).describe("try the final texts of another model's journal, too"),
-  substitutions: z
-    .string()
-    .nullable()
-    .default(null)
-    .describe('word substitutions: "wordnet" or a JSON file; null: as in training'),
-  inVocabSubstitutes: z
-    .boolean()
-    .nullable()
-    .default(null)
-    .describe("drop substitutes that are not in the model's vocabulary; null: as in training"),
-  lmConstraint: z
-    .string()
-    .nullable()
-    .default(null)
-    .describe("file of the substitutes that a language model allows, for genetic"),
+  substitutions: orNull(z.string()).describe('word substitutions: "wordnet" or a JSON file; null: as in training'),
+  inVocabSubstitutes: orNull(z.boolean()).describe(
+    "drop substitutes that are not in the model's vocabulary; null: as in training",
+  ),
+  lmConstraint: orNull(z.string()).describe("file of the substitutes that a language model allows, for genetic"),
   ...dataOptions,
   split: z.enum(["train", "validation", "test"]).default("test").describe("dataset split to use"),
-  numExamples: count.default(1000).describe("attack a class-balanced sample of this size"),
-  seed: z.number().int().nonnegative().default(0).describe("random seed"),
-  queryBudget: count.nullable().default(null).describe("maximum queries per example"),
+  numExamples: countSchema.default(1000).describe("attack a class-balanced sample of this size"),
+  seed: seedSchema.default(0).describe("random seed"),
+  queryBudget: orNull(countSchema).describe("maximum queries per example"),
   ...constraintsSchema.shape,
-  concurrency: count
-    .max(100_000)
-    .nullable()
-    .default(null)
-    .describe("number of concurrent searches; null: chosen for the device"),
+  concurrency: orNull(countSchema.max(100_000)).describe("number of concurrent searches; null: chosen for the device"),
   cache: z.boolean().default(true).describe("read and store scores on disk"),
-  out: z.string().nullable().default(null).describe("folder of the journals; null: attacks/ in the run folder"),
+  out: orNull(z.string()).describe("folder of the journals; null: attacks/ in the run folder"),
   resume: z.boolean().default(false).describe("continue the journals in the folder"),
   csv: z.boolean().default(false).describe("write OUT/NAME.csv in TextAttack's format, too"),
-  tokenization: z.enum(["subword", "word"]).nullable().default(null).describe("subword or word; null: as in training"),
-  maxLength: count.nullable().default(null).describe("maximum tokens per text; null: the model's"),
+  tokenization: orNull(z.enum(["subword", "word"])).describe("subword or word; null: as in training"),
+  maxLength: orNull(countSchema).describe("maximum tokens per text; null: the model's"),
   endpoint: httpVictimSchema.prefault({}),
   ...runtimeOptions,
 });

@@ -9,7 +9,7 @@ import {
   metricComparisonSchema,
 } from "../evaluation/compare.js";
 import { createFileError } from "../files.js";
-import { validate } from "../validate.js";
+import { seedSchema, validate } from "../validate.js";
 import { readAttackFolder } from "./attack-folder.js";
 import type { Callbacks } from "./callbacks.js";
 import { Run } from "./run.js";
@@ -21,7 +21,7 @@ export const compareRequestSchema = z.strictObject({
     .array(z.string())
     .min(2, { error: "expected two or more runs to compare" })
     .describe("runs, folders of journals, or folders of runs that differ only in their seed"),
-  seed: z.number().int().nonnegative().default(0).describe("random seed of the bootstrap"),
+  seed: seedSchema.default(0).describe("random seed of the bootstrap"),
 });
 
 /**

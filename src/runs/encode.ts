@@ -3,26 +3,18 @@ import { UserError } from "../errors.js";
 import { type EncodedText, encodeTexts } from "../models/encode-texts.js";
 import { loadModel, type Model } from "../models/index.js";
 import { free } from "../tensor/index.js";
-import { validate } from "../validate.js";
+import { countSchema, orNull, validate } from "../validate.js";
 import type { Callbacks } from "./callbacks.js";
 import { applyRuntime, resolveRuntime, runtimeOptions } from "./runtime-config.js";
 
 /** Computes features of texts. */
 export const encodeRequestSchema = z.strictObject({
   model: z.string().describe("a run folder, a model folder, npm:PACKAGE or a Hugging Face model ID"),
-  tokenization: z
-    .enum(["subword", "word"])
-    .nullable()
-    .default(null)
-    .describe("subword or word; null: as in training, otherwise subword"),
-  maxLength: z
-    .number()
-    .int()
-    .positive()
-    .nullable()
-    .default(null)
-    .describe("maximum tokens per text; null: the model's"),
-  batchSize: z.number().int().positive().default(32).describe("texts per forward pass"),
+  tokenization: orNull(z.enum(["subword", "word"])).describe(
+    "subword or word; null: as in training, otherwise subword",
+  ),
+  maxLength: orNull(countSchema).describe("maximum tokens per text; null: the model's"),
+  batchSize: countSchema.default(32).describe("texts per forward pass"),
   device: runtimeOptions.device,
   threads: runtimeOptions.threads,
 });

@@ -7,7 +7,7 @@ import { advglueParts } from "../tasks/advglue.js";
 import { type Example, formatSplit, loadTask, type Split, type Task } from "../tasks/index.js";
 import { sampleExamples } from "../tasks/sample.js";
 import { toDataset } from "../train/index.js";
-import { validate } from "../validate.js";
+import { countSchema, orNull, seedSchema, validate } from "../validate.js";
 import type { Callbacks } from "./callbacks.js";
 import { hashExamples } from "./environment.js";
 import { dataOptions, loadRequestedTask } from "./requested-task.js";
@@ -21,14 +21,8 @@ export const evaluateRequestSchema = z.strictObject({
   model: z.string().describe("a run folder, a model folder, npm:PACKAGE or a Hugging Face model ID"),
   ...dataOptions,
   split: z.enum(["train", "validation", "test"]).default("test").describe("dataset split to use"),
-  maxSamples: z
-    .number()
-    .int()
-    .positive()
-    .nullable()
-    .default(null)
-    .describe("evaluate on a class-balanced sample; null: all examples"),
-  seed: z.number().int().nonnegative().default(0).describe("random seed of --max-samples"),
+  maxSamples: orNull(countSchema).describe("evaluate on a class-balanced sample; null: all examples"),
+  seed: seedSchema.default(0).describe("random seed of --max-samples"),
   ...runtimeOptions,
 });
 

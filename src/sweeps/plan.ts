@@ -1,11 +1,10 @@
-import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
 import { UserError } from "../errors.js";
-import { createFileError, exists, readJson, writeFileAtomic } from "../files.js";
+import { createFolder, exists, writeFileAtomic } from "../files.js";
 import { runConfigSchema } from "../runs/config.js";
 import { planRun } from "../runs/run.js";
-import { validate } from "../validate.js";
+import { readJsonIfExists } from "../validate.js";
 import { expandSweep } from "./expand.js";
 import type { SweepFile } from "./read-sweep.js";
 import { sweepSettingsSchema } from "./schema.js";
@@ -63,15 +62,12 @@ export async function checkSweepFolder(out: string, resume: boolean): Promise<vo
 
 /** Writes the plan and the config of each run. A run that has started keeps its config. */
 export async function writeSweepPlan(out: string, plan: SweepPlan): Promise<void> {
-  await mkdir(out, { recursive: true }).catch((error: unknown) => {
-    throw createFileError(error, out, "create the folder");
-  });
+  createFolder(out);
   for (const [name, config] of Object.entries(plan.runs)) await planRun(getRunFolder(out, name), config);
   await writeFileAtomic(join(out, sweepFiles.plan), `${JSON.stringify(plan)}\n`);
 }
 
 /** The plan of a sweep folder; null if the folder is not a sweep. */
 export async function readSweepPlan(out: string): Promise<SweepPlan | null> {
-  const path = join(out, sweepFiles.plan);
-  return (await exists(path)) ? validate(sweepPlanSchema, await readJson(path, "the sweep's plan"), path) : null;
+  return readJsonIfExists(join(out, sweepFiles.plan), sweepPlanSchema, "the sweep's plan");
 }

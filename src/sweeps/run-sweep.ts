@@ -5,7 +5,7 @@ import { writeFileAtomic } from "../files.js";
 import { formatCount } from "../format.js";
 import { acquireLock } from "../lock.js";
 import { writeReport } from "../report/index.js";
-import { validate } from "../validate.js";
+import { countSchema, orNull, validate } from "../validate.js";
 import { collectResults, listSelectedFolders } from "./collect-results.js";
 import { estimateSweep, type SweepEstimate } from "./estimate.js";
 import { countRuns } from "./expand.js";
@@ -22,23 +22,13 @@ import { isWorkItemDone, listWorkItems } from "./work-item.js";
 /** Runs a table of experiments, on this host or on a Slurm cluster. */
 export const sweepRequestSchema = z.strictObject({
   file: z.string().describe("the sweep: a YAML file such as experiments/rose-table-1.yaml"),
-  profile: z.string().nullable().default(null).describe("a profile of the file, such as small"),
+  profile: orNull(z.string()).describe("a profile of the file, such as small"),
   set: z
     .array(z.string())
     .default([])
     .describe("set any key of the file: maxTrainSamples=500, evaluation.numExamples=20"),
-  out: z
-    .string()
-    .nullable()
-    .default(null)
-    .describe("folder of the runs and tables; null: runs/NAME, or runs/NAME-PROFILE"),
-  jobs: z
-    .number()
-    .int()
-    .positive()
-    .nullable()
-    .default(null)
-    .describe("concurrent runs; null: one per GPU, or one; on Slurm as many as it allows"),
+  out: orNull(z.string()).describe("folder of the runs and tables; null: runs/NAME, or runs/NAME-PROFILE"),
+  jobs: orNull(countSchema).describe("concurrent runs; null: one per GPU, or one; on Slurm as many as it allows"),
   resume: z.boolean().default(false).describe("continue the sweep in the folder; finished work is not repeated"),
   estimate: z.boolean().default(true).describe("measure first how long it will take"),
   allowManyRuns: z.boolean().default(false).describe("start even with more than 1,000 runs"),

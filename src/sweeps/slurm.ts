@@ -1,10 +1,10 @@
 import { createHash } from "node:crypto";
-import { mkdir, readdir, realpath, stat } from "node:fs/promises";
+import { readdir, realpath, stat } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { z } from "zod";
 import { UserError } from "../errors.js";
-import { createFileError, readJson, writeFileAtomic } from "../files.js";
+import { createFolder, readJson, writeFileAtomic } from "../files.js";
 import { formatCommandLine } from "../shell.js";
 import { validate } from "../validate.js";
 import { readSweepPlan, type SweepPlan, sweepFiles } from "./plan.js";
@@ -209,9 +209,7 @@ class SlurmQueue {
     const number = Math.max(0, ...this.#lists.keys()) + 1;
     const list: JobList = { out: this.#out, items, job: null };
     const [path, script] = [this.#getPath(`${number}.json`), this.#getPath(`${number}.sh`)];
-    await mkdir(dirname(path), { recursive: true }).catch((error: unknown) => {
-      throw createFileError(error, dirname(path), "create the folder");
-    });
+    createFolder(dirname(path));
     // The list is written first, because the job may start at once.
     await writeFileAtomic(path, `${JSON.stringify(list)}\n`);
     await writeFileAtomic(script, createJobScript(path));
