@@ -1,6 +1,6 @@
 import { createHash, randomUUID } from "node:crypto";
-import { createReadStream, mkdirSync } from "node:fs";
-import { access, type FileHandle, open, readFile, rename, unlink } from "node:fs/promises";
+import { createReadStream, type Dirent, mkdirSync } from "node:fs";
+import { access, type FileHandle, open, readdir, readFile, rename, unlink } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { getErrorMessage, UserError } from "./errors.js";
 import { JsonError, parseJson } from "./json.js";
@@ -49,6 +49,13 @@ export function createFolder(path: string, action = "create the folder"): void {
   } catch (error) {
     throw createFileError(error, path, action);
   }
+}
+
+/** Lists the entries of a folder. */
+export async function readFolder(path: string): Promise<Dirent[]> {
+  return readdir(path, { withFileTypes: true }).catch((error: unknown) => {
+    throw createFileError(error, path, "read the folder");
+  });
 }
 
 /**

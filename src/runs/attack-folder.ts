@@ -1,4 +1,4 @@
-import { readdir, rm } from "node:fs/promises";
+import { rm } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { z } from "zod";
 import { parseHeader, readJournalEntries } from "../attacks/journal.js";
@@ -13,7 +13,7 @@ import {
   summarizeJournal,
 } from "../evaluation/attack-summary.js";
 import { sanityWarningSchema } from "../evaluation/sanity-checks.js";
-import { createFileError, createFolder, exists, writeFileAtomic } from "../files.js";
+import { createFolder, exists, readFolder, writeFileAtomic } from "../files.js";
 import { acquireLock } from "../lock.js";
 import { readJsonIfExists } from "../validate.js";
 
@@ -65,11 +65,9 @@ export async function removeJournal(folder: string, attack: string): Promise<voi
  */
 export async function findJournals(folder: string): Promise<string[]> {
   if (!(await exists(folder))) return [];
-  const entries = await readdir(folder).catch((error: unknown) => {
-    throw createFileError(error, folder, "read the folder");
-  });
+  const names = (await readFolder(folder)).map(({ name }) => name);
   const found: string[] = [];
-  for (const name of entries.sort())
+  for (const name of names.sort())
     if (name.endsWith(journalSuffix) && (await isJournal(join(folder, name))))
       found.push(basename(name, journalSuffix));
   return found;

@@ -31,11 +31,11 @@ import {
   writeAttackReport,
 } from "./attack-folder.js";
 import type { Callbacks } from "./callbacks.js";
+import { dataOptions } from "./config.js";
 import { hashExamples } from "./environment.js";
-import { loadSubstitutionsForModel } from "./load-substitutions.js";
 import { type LoadedVictim, loadVictim } from "./load-victim.js";
+import { loadRequestedTask, loadSubstitutionsForModel } from "./prepare-run.js";
 import { resolveTablePath } from "./read-config.js";
-import { dataOptions, loadRequestedTask } from "./requested-task.js";
 import type { Run } from "./run.js";
 import { runtimeOptions } from "./runtime-config.js";
 
@@ -140,16 +140,9 @@ async function prepareAttack(
     );
   const examples = sampleExamples(await task.load(split), numExamples, seed, task.labels.length);
   if (examples.length === 0) throw new UserError(`${formatSplit(task, split)} is empty.`);
-  const lmConstraint = request.lmConstraint && (await loadLmConstraint(resolveTablePath(request.lmConstraint)));
-  return {
-    request,
-    victim,
-    task,
-    examples,
-    substitutions,
-    lmConstraint: lmConstraint || null,
-    out: request.out ?? getDefaultFolder(reference, run),
-  };
+  const lmConstraint = request.lmConstraint ? await loadLmConstraint(resolveTablePath(request.lmConstraint)) : null;
+  const out = request.out ?? getDefaultFolder(reference, run);
+  return { request, victim, task, examples, substitutions, lmConstraint, out };
 }
 
 async function loadAttackSubstitutions(request: ParsedRequest, { local }: LoadedVictim): Promise<Substitutions> {
@@ -175,7 +168,7 @@ function getDefaultFolder(reference: string, run: Run | null): string {
 }
 
 async function runAttacks(prepared: PreparedAttack, callbacks: AttackCallbacks): Promise<AttackReport> {
-  const { request, victim, out } = prepared;
+  const { request, victim, task, out } = prepared;
   const cache = request.cache ? openScoreCache(victim.victim) : new ScoreCache(victim.victim.numLabels);
   const pool = new SearchPool(victim.victim, { concurrency: request.concurrency ?? victim.concurrency, cache });
   const planned = await planAttackers(prepared, pool, callbacks);
@@ -186,7 +179,7 @@ async function runAttacks(prepared: PreparedAttack, callbacks: AttackCallbacks):
     const journals = new Map<string, JournalSummary>();
     for (const { attacker } of planned)
       journals.set(attacker.name, await summarizeJournal(getJournalPath(out, attacker.name)));
-    for (const [name, journal] of await findEarlierJournals(prepared, journals)) journals.set(name, journal);
+    await addEarlierJournals(prepared, journals);
     const summary = summarizeAttacks(journals);
     const names = [...journals.keys()];
     const sanity = runSanityChecks(summary, {
@@ -195,11 +188,8 @@ async function runAttacks(prepared: PreparedAttack, callbacks: AttackCallbacks):
       whiteBox: names.filter((name) => whiteBoxAttacks.has(name)),
       transfer: names.filter((name) => name.startsWith("transfer-")),
     });
-    const { task, request: given } = prepared;
-    const report: AttackReport = {
-      ...{ format: 2, task: task.name, split: given.split, ...summary, sanity },
-      request: { ...given, out },
-    };
+    const facts = { format: 2, task: task.name, split: request.split } as const;
+    const report: AttackReport = { ...facts, ...summary, sanity, request: { ...request, out } };
     await writeAttackReport(out, report);
     if (request.csv)
       for (const name of names)
@@ -212,30 +202,25 @@ async function runAttacks(prepared: PreparedAttack, callbacks: AttackCallbacks):
 }
 
 /**
- * Journals that earlier calls finished on the same victim, examples and space: the worst case
- * includes them.
+ * Adds the journals that earlier calls finished on the same victim, examples and space: the worst
+ * case includes them.
  */
-async function findEarlierJournals(
-  prepared: PreparedAttack,
-  own: ReadonlyMap<string, JournalSummary>,
-): Promise<Map<string, JournalSummary>> {
+async function addEarlierJournals(prepared: PreparedAttack, journals: Map<string, JournalSummary>): Promise<void> {
   const wanted = Object.entries({
     ...prepared.victim.victim.hashes,
     ...computeInputHashes(prepared),
     ...getJournalSettings(prepared),
   });
-  const found = new Map<string, JournalSummary>();
   for (const name of await findJournals(prepared.out)) {
-    if (own.has(name)) continue;
+    if (journals.has(name)) continue;
     const journal = await summarizeJournal(getJournalPath(prepared.out, name)).catch((error: unknown) => {
       if (error instanceof UserError) return null;
       throw error;
     });
     const recorded: Record<string, unknown> = { ...journal?.header.hashes, ...journal?.header.settings };
     const isSame = wanted.every(([key, value]) => JSON.stringify(recorded[key]) === JSON.stringify(value));
-    if (journal?.finished && isSame) found.set(name, journal);
+    if (journal?.finished && isSame) journals.set(name, journal);
   }
-  return found;
 }
 
 function computeInputHashes({ examples, substitutions }: PreparedAttack): Record<string, string> {

@@ -42,6 +42,9 @@ export const dataOptions = {
   skipBadRows: z.boolean().default(false).describe("skip rows that cannot be read instead of stopping"),
 };
 
+const dataRequestSchema = z.object(dataOptions);
+export type DataRequest = z.output<typeof dataRequestSchema>;
+
 /** Everything that decides a run. The defaults of the trainer are in train/settings.ts. */
 export const runConfigSchema = z.strictObject({
   model: z

@@ -1,11 +1,12 @@
 import { z } from "zod";
 import { UserError } from "../errors.js";
 import { type EncodedText, encodeTexts } from "../models/encode-texts.js";
-import { loadModel, type Model } from "../models/index.js";
+import { loadModel } from "../models/index.js";
 import { free } from "../tensor/index.js";
 import { countSchema, orNull, validate } from "../validate.js";
 import type { Callbacks } from "./callbacks.js";
 import { applyRuntime, resolveRuntime, runtimeOptions } from "./runtime-config.js";
+import { checkTokenization } from "./text-classifier.js";
 
 /** Computes features of texts. */
 export const encodeRequestSchema = z.strictObject({
@@ -25,13 +26,8 @@ export async function* encode<T extends { readonly texts: readonly string[]; rea
   inputs: AsyncIterable<T>,
   { onProgress, onWarning, onDownload }: Callbacks = {},
 ): AsyncGenerator<EncodedText<T>> {
-  const {
-    model: reference,
-    tokenization,
-    maxLength,
-    batchSize,
-    ...runtime
-  } = validate(encodeRequestSchema, request, "encode");
+  const parsed = validate(encodeRequestSchema, request, "encode");
+  const { model: reference, tokenization, maxLength, batchSize, ...runtime } = parsed;
   const { device } = applyRuntime(resolveRuntime(runtime));
   const model = await loadModel(reference, {
     device,
@@ -41,7 +37,10 @@ export async function* encode<T extends { readonly texts: readonly string[]; rea
   });
   const truncated: number[] = [];
   try {
-    checkAgainstModel(model, tokenization, maxLength);
+    checkTokenization(model, tokenization);
+    const limit = model.architecture.config.maxLength;
+    if (maxLength && maxLength > limit)
+      throw new UserError(`--max-length: ${reference} supports at most ${limit} tokens, received ${maxLength}.`);
     const onBatch = (done: number): void => onProgress?.({ stage: "encode", done, total: done });
     for await (const text of encodeTexts(model, inputs, { batchSize, onProgress: onBatch })) {
       if (text.truncated) truncated.push(text.input.line);
@@ -51,19 +50,6 @@ export async function* encode<T extends { readonly texts: readonly string[]; rea
     free(model.weights);
     if (truncated.length > 0) onWarning?.(describeTruncation(truncated, model.maxLength));
   }
-}
-
-/** The settings of a trained model win, so an option that contradicts them is a mistake. */
-function checkAgainstModel(model: Model, tokenization: string | null, maxLength: number | null): void {
-  const { reference } = model;
-  if (tokenization && tokenization !== model.tokenization)
-    throw new UserError(
-      `--tokenization: ${reference} was trained with ${model.tokenization}, received ${tokenization}. ` +
-        "Leave the option out.",
-    );
-  const limit = model.architecture.config.maxLength;
-  if (maxLength && maxLength > limit)
-    throw new UserError(`--max-length: ${reference} supports at most ${limit} tokens, received ${maxLength}.`);
 }
 
 function describeTruncation(lines: readonly number[], maxLength: number): string {

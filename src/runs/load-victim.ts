@@ -12,6 +12,7 @@ import { splitWords } from "../text/words.js";
 import type { Callbacks } from "./callbacks.js";
 import { Run } from "./run.js";
 import { applyRuntime, type RuntimeOptions, resolveRuntime } from "./runtime-config.js";
+import { checkTokenization } from "./text-classifier.js";
 
 /** Something to attack, and how it reads text. */
 export interface LoadedVictim {
@@ -63,10 +64,8 @@ async function connectEndpoint(url: string, options: LoadVictimOptions): Promise
 }
 
 async function loadModelVictim(reference: string, options: LoadVictimOptions): Promise<LoadedVictim> {
-  const { device, precision, threads, tokenization, maxLength, onDownload } = options;
-  const runtime = applyRuntime(
-    resolveRuntime({ ...(device && { device }), ...(precision && { precision }), ...(threads && { threads }) }),
-  );
+  const { tokenization, maxLength, onDownload } = options;
+  const runtime = applyRuntime(resolveRuntime(options));
   const model = await loadModel(reference, {
     device: runtime.device,
     ...(onDownload && { onProgress: onDownload }),
@@ -81,11 +80,7 @@ async function loadModelVictim(reference: string, options: LoadVictimOptions): P
   try {
     const victim = await createModelVictim(model, classifier, runtime);
     const isTrained = "temper" in model.architecture.config.raw;
-    if (isTrained && tokenization && tokenization !== model.tokenization)
-      throw new UserError(
-        `--tokenization: ${reference} was trained with ${model.tokenization}, received ${tokenization}. ` +
-          "Leave the option out.",
-      );
+    if (isTrained) checkTokenization(model, tokenization);
     const { tokenization: used } = model;
     return {
       victim,

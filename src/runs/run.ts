@@ -4,7 +4,7 @@ import { basename, dirname, extname, join, resolve } from "node:path";
 import { stringify } from "yaml";
 import { z } from "zod";
 import { UserError } from "../errors.js";
-import { createFileError, createFolder, exists, readText, sha256File, writeFileAtomic } from "../files.js";
+import { createFileError, createFolder, exists, readFolder, readText, sha256File, writeFileAtomic } from "../files.js";
 import { formatBytes } from "../format.js";
 import { readJsonLines } from "../json-lines.js";
 import { acquireLock, findLivingOwner } from "../lock.js";
@@ -96,13 +96,10 @@ const maxSearchDepth = 3;
  *     await run.attack("pwws", { numExamples: 100 });
  */
 export class Run {
-  readonly folder: string;
-  readonly config: RunConfig;
-
-  private constructor(folder: string, config: RunConfig) {
-    this.folder = folder;
-    this.config = config;
-  }
+  private constructor(
+    readonly folder: string,
+    readonly config: RunConfig,
+  ) {}
 
   /** Opens a run folder, finished or not. */
   static async open(folder: string): Promise<Run> {
@@ -471,10 +468,7 @@ function describeDamage(folder: string, error: unknown): RunSummary {
 async function findRunFolders(folder: string, depth = maxSearchDepth): Promise<string[]> {
   if ((await exists(join(folder, files.config))) && (await exists(join(folder, files.environment)))) return [folder];
   if (depth === 0) return [];
-  const entries = await readdir(folder, { withFileTypes: true }).catch((error: unknown) => {
-    throw createFileError(error, folder, "read");
-  });
-  const inner = entries.filter((entry) => entry.isDirectory() && !entry.name.startsWith("."));
+  const inner = (await readFolder(folder)).filter((entry) => entry.isDirectory() && !entry.name.startsWith("."));
   return (await Promise.all(inner.map((entry) => findRunFolders(join(folder, entry.name), depth - 1)))).flat().sort();
 }
 

@@ -1,15 +1,9 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { z } from "zod";
 import { UserError } from "../errors.js";
-import {
-  type DeviceConfig,
-  isHeadParameter,
-  loadModel,
-  type Model,
-  predictProbabilities,
-  tokenizeFor,
-} from "../models/index.js";
+import { isHeadParameter, loadModel, type Model, predictProbabilities, tokenizeFor } from "../models/index.js";
 import { free } from "../tensor/index.js";
+import type { Tokenization } from "../text/encoding.js";
 import { validate } from "../validate.js";
 import type { Callbacks } from "./callbacks.js";
 import {
@@ -57,13 +51,10 @@ const idleMilliseconds = 20;
  *     console.log(first.label, first.probabilities);
  */
 export class TextClassifier implements AsyncDisposable {
-  readonly model: Model;
-  readonly runtime: RuntimeConfig;
-
-  constructor(model: Model, runtime: RuntimeConfig) {
-    this.model = model;
-    this.runtime = runtime;
-  }
+  constructor(
+    readonly model: Model,
+    readonly runtime: RuntimeConfig,
+  ) {}
 
   /** The class names in the model's order. */
   get labels(): readonly string[] {
@@ -72,8 +63,7 @@ export class TextClassifier implements AsyncDisposable {
 
   /** Classifies texts or pairs of texts. Row i of the result belongs to text i. */
   async classify(texts: readonly (string | readonly [string, string])[]): Promise<Prediction[]> {
-    const inputs = texts.map((text) => (typeof text === "string" ? [text] : text));
-    return classifyTexts(this.model, inputs, this.runtime);
+    return this.#classify(texts.map((text) => (typeof text === "string" ? [text] : text)));
   }
 
   /** Classifies a stream of texts in order, in batches. */
@@ -82,13 +72,20 @@ export class TextClassifier implements AsyncDisposable {
     options: { readonly flushWhenIdle?: boolean } = {},
   ): AsyncGenerator<Prediction & { readonly input: T }> {
     for await (const window of collectWindows(inputs, options.flushWhenIdle === true)) {
-      const predictions = await classifyTexts(
-        this.model,
-        window.map(({ texts }) => texts),
-        this.runtime,
-      );
+      const predictions = await this.#classify(window.map(({ texts }) => texts));
       for (const [i, input] of window.entries()) yield { input, ...predictions[i]! };
     }
+  }
+
+  async #classify(inputs: readonly (readonly string[])[]): Promise<Prediction[]> {
+    const { labels, weights } = this.model;
+    const encodings = inputs.map((texts) => tokenizeFor(this.model, texts));
+    const rows = await predictProbabilities(this.model, weights, encodings, this.runtime);
+    return rows.map((row, i) => ({
+      label: labels[row.indexOf(Math.max(...row))]!,
+      probabilities: Object.fromEntries(labels.map((label, index) => [label, row[index]!])),
+      truncated: encodings[i]!.truncated,
+    }));
   }
 
   /** Frees the weights. */
@@ -118,6 +115,15 @@ export async function loadClassifier(reference: string, options: LoadClassifierO
   );
 }
 
+/** The settings of a trained model win, so an option that contradicts them is a mistake. */
+export function checkTokenization(model: Model, tokenization: Tokenization | null | undefined): void {
+  if (tokenization && tokenization !== model.tokenization)
+    throw new UserError(
+      `--tokenization: ${model.reference} was trained with ${model.tokenization}, received ${tokenization}. ` +
+        "Leave the option out.",
+    );
+}
+
 /**
  * Classifies a stream of texts in order, in batches. The model is loaded at the start and freed at
  * the end.
@@ -140,20 +146,6 @@ export async function* predict<T extends { readonly texts: readonly string[] }>(
   const { maxLength } = classifier.model;
   if (truncated > 0)
     onWarning?.(`${truncated} ${truncated === 1 ? "text was" : "texts were"} truncated to ${maxLength} tokens.`);
-}
-
-async function classifyTexts(
-  model: Model,
-  inputs: readonly (readonly string[])[],
-  deviceConfig: DeviceConfig,
-): Promise<Prediction[]> {
-  const encodings = inputs.map((texts) => tokenizeFor(model, texts));
-  const rows = await predictProbabilities(model, model.weights, encodings, deviceConfig);
-  return rows.map((row, i) => ({
-    label: model.labels[row.indexOf(Math.max(...row))] as string,
-    probabilities: Object.fromEntries(model.labels.map((label, index) => [label, row[index] as number])),
-    truncated: encodings[i]!.truncated,
-  }));
 }
 
 type Arrival<T> = IteratorResult<T> | { readonly done: true; readonly error: unknown };
