@@ -120,7 +120,7 @@ async function trainPreparedRun(
   const { config, runtime, examples, job } = prepared;
   const { model, task } = job;
   const warn = (message: string): void => (callbacks.onWarning ?? onWarning)?.(message);
-  await writer.checkDiskSpace(estimateDiskBytes(prepared, before !== null));
+  writer.checkDiskSpace(estimateDiskBytes(prepared, before !== null));
   const table = await job.loadSubstitutions?.();
   const environment = await describeEnvironment(prepared, table?.hash ?? null, dataHash);
   const earlier = await before?.environment();

@@ -1,5 +1,5 @@
-import { accessSync, constants, existsSync, readdirSync, rmdirSync, rmSync } from "node:fs";
-import { open, readdir, readFile, rename, rm, statfs } from "node:fs/promises";
+import { accessSync, constants, existsSync, readdirSync, rmdirSync, rmSync, statfsSync } from "node:fs";
+import { open, readdir, readFile, rename, rm } from "node:fs/promises";
 import { basename, dirname, extname, join, resolve } from "node:path";
 import { stringify } from "yaml";
 import { z } from "zod";
@@ -356,8 +356,8 @@ export class RunWriter {
   }
 
   /** Rejects a run that the disk cannot hold, before any time is spent on it. */
-  async checkDiskSpace(neededBytes: number): Promise<void> {
-    const { bavail, bsize } = await statfs(this.folder);
+  checkDiskSpace(neededBytes: number): void {
+    const { bavail, bsize } = statfsSync(this.folder);
     const available = bavail * bsize;
     if (available >= neededBytes) return;
     throw new UserError(

@@ -9,6 +9,12 @@ import { expandSweep } from "./expand.js";
 import type { SweepFile } from "./read-sweep.js";
 import { sweepSettingsSchema } from "./schema.js";
 
+const pointSchema = z.object({
+  values: z.record(z.string(), z.unknown()),
+  /** Names of runs, in the order of the seeds. */
+  runs: z.array(z.string()),
+});
+const cellSchema = z.object({ row: z.string(), column: z.string(), points: z.array(pointSchema) });
 const namedListSchema = z.array(z.object({ id: z.string(), title: z.string() }));
 
 /** sweep.json: a sweep with every run resolved. Only the run folders say what is done. */
@@ -22,16 +28,15 @@ const sweepPlanSchema = z.object({
   rows: namedListSchema,
   columns: namedListSchema,
   metrics: z.array(z.string()),
-  cells: z.array(
-    z.object({
-      row: z.string(),
-      column: z.string(),
-      points: z.array(z.object({ values: z.record(z.string(), z.unknown()), runs: z.array(z.string()) })),
-    }),
-  ),
+  cells: z.array(cellSchema),
+  /** Every run once, by its name. Two cells may share runs. */
   runs: z.record(z.string(), runConfigSchema),
 });
 export type SweepPlan = z.output<typeof sweepPlanSchema>;
+/** One combination of a grid's values, with one run per seed. */
+export type GridPoint = z.output<typeof pointSchema>;
+/** One row in one column: the combinations to select from, or the only one. */
+export type SweepCell = z.output<typeof cellSchema>;
 
 /** The files of a sweep folder. */
 export const sweepFiles = {
@@ -45,9 +50,8 @@ export const sweepFiles = {
 
 /** Plans a sweep: every run of it, checked. */
 export async function createSweepPlan(sweep: SweepFile): Promise<SweepPlan> {
-  const { runs, ...expanded } = await expandSweep(sweep);
   const { name, profile, settings } = sweep;
-  return sweepPlanSchema.parse({ format: 2, name, profile, settings, ...expanded, runs: Object.fromEntries(runs) });
+  return sweepPlanSchema.parse({ format: 2, name, profile, settings, ...(await expandSweep(sweep)) });
 }
 
 export function getRunFolder(out: string, name: string): string {

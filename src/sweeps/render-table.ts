@@ -1,5 +1,4 @@
 import { formatMetric } from "../evaluation/metric-table.js";
-import type { Interval } from "../evaluation/statistics.js";
 import {
   getPublishedValue,
   hasDisjointIntervals,
@@ -8,14 +7,8 @@ import {
 } from "./published-results.js";
 import { type ResultsTable, significanceLevel, type TableCell } from "./table.js";
 
-interface Numbers {
-  readonly mean: number;
-  readonly std: number | null;
-  readonly interval: Interval | null;
-}
-
 /** `94.1 ± 0.3 (92.4 to 95.5)`: mean, standard deviation over seeds, confidence interval. */
-function formatNumbers({ mean, std, interval }: Numbers, metric: string, mark: string): string {
+function formatNumbers({ mean, std, interval }: PublishedValue, metric: string, mark: string): string {
   const format = (value: number): string => formatMetric(metric, value);
   const bounds = interval ? ` (${format(interval.low)} to ${format(interval.high)})` : "";
   return `${format(mean)}${std === null ? "" : ` ± ${format(std)}`}${bounds}${mark}`;

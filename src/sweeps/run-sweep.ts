@@ -17,7 +17,7 @@ import { runLocally, type WorkCallbacks, type WorkItemFailure } from "./run-loca
 import { type SlurmSettings, slurmOverridesSchema } from "./schema.js";
 import { runOnSlurm, type SlurmOptions, submitSweep } from "./slurm.js";
 import { checkSlurm } from "./slurm-commands.js";
-import { isWorkItemDone, listWorkItems } from "./work-item.js";
+import { isWorkItemDone } from "./work-item.js";
 
 /** Runs a table of experiments, on this host or on a Slurm cluster. */
 export const sweepRequestSchema = z.strictObject({
@@ -90,10 +90,8 @@ export async function runSweep(request: SweepRequest, callbacks: SweepCallbacks 
   const { out, plan, slurm } = await readPlan(parsed);
   if (slurm) checkSlurm(slurm.partition);
   await checkSweepFolder(out, resume);
-  if (!slurm && parsed.estimate) {
-    const planned = await estimatePlan(out, plan, callbacks);
-    if (planned.estimate) callbacks.onEstimate?.(planned);
-  }
+  const planned = await estimatePlan(out, plan, !slurm && parsed.estimate, callbacks);
+  if (planned.estimate) callbacks.onEstimate?.(planned);
   await writeSweepPlan(out, plan);
   const release = acquireLock(
     join(out, sweepFiles.lock),
@@ -122,8 +120,7 @@ export async function runSweep(request: SweepRequest, callbacks: SweepCallbacks 
 export async function planSweep(request: SweepRequest, callbacks: SweepCallbacks = {}): Promise<PlannedSweep> {
   const parsed = validate(sweepRequestSchema, request, "sweep");
   const { out, plan } = await readPlan({ ...parsed, allowManyRuns: true });
-  if (parsed.estimate) return estimatePlan(out, plan, callbacks);
-  return { out, plan, unfinished: await findUnfinishedRuns(out, plan), estimate: null };
+  return estimatePlan(out, plan, parsed.estimate, callbacks);
 }
 
 async function readPlan(
@@ -154,18 +151,19 @@ export function getSweepFolder({ file, profile, out }: Pick<SweepRequest, "file"
   return out ?? join("runs", profile ? `${name}-${profile}` : name);
 }
 
-async function estimatePlan(out: string, plan: SweepPlan, callbacks: SweepCallbacks): Promise<PlannedSweep> {
-  const unfinished = await findUnfinishedRuns(out, plan);
-  const onProgress = (done: number, total: number): void => callbacks.onEstimateProgress?.(done, total);
-  const estimate = unfinished.length > 0 ? await estimateSweep(plan, unfinished, onProgress) : null;
-  return { out, plan, unfinished, estimate };
-}
-
-async function findUnfinishedRuns(out: string, plan: SweepPlan): Promise<string[]> {
+/** Finds the unfinished runs and, with `measure`, estimates their cost. */
+async function estimatePlan(
+  out: string,
+  plan: SweepPlan,
+  measure: boolean,
+  callbacks: SweepCallbacks,
+): Promise<PlannedSweep> {
   const unfinished: string[] = [];
-  for (const item of listWorkItems(plan).train)
-    if (item.kind === "train" && !(await isWorkItemDone(out, plan, item))) unfinished.push(item.run);
-  return unfinished;
+  for (const run of Object.keys(plan.runs))
+    if (!(await isWorkItemDone(out, plan, { kind: "train", run }))) unfinished.push(run);
+  const onProgress = (done: number, total: number): void => callbacks.onEstimateProgress?.(done, total);
+  const estimate = measure && unfinished.length > 0 ? await estimateSweep(plan, unfinished, onProgress) : null;
+  return { out, plan, unfinished, estimate };
 }
 
 /** Writes the table in three formats, and the report of the runs in it. */
