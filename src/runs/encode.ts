@@ -1,12 +1,11 @@
 import { z } from "zod";
 import { UserError } from "../errors.js";
 import { type EncodedText, encodeTexts } from "../models/encode-texts.js";
-import { loadModel } from "../models/index.js";
 import { free } from "../tensor/index.js";
 import { countSchema, orNull, validate } from "../validate.js";
 import type { Callbacks } from "./callbacks.js";
-import { applyRuntime, resolveRuntime, runtimeOptions } from "./runtime-config.js";
-import { checkTokenization } from "./text-classifier.js";
+import { applyRuntime, runtimeOptions } from "./runtime-config.js";
+import { loadRequestedModel } from "./text-classifier.js";
 
 /** Computes features of texts. */
 export const encodeRequestSchema = z.strictObject({
@@ -28,16 +27,10 @@ export async function* encode<T extends { readonly texts: readonly string[]; rea
 ): AsyncGenerator<EncodedText<T>> {
   const parsed = validate(encodeRequestSchema, request, "encode");
   const { model: reference, tokenization, maxLength, batchSize, ...runtime } = parsed;
-  const { device } = applyRuntime(resolveRuntime(runtime));
-  const model = await loadModel(reference, {
-    device,
-    ...(tokenization && { tokenization }),
-    ...(maxLength && { maxLength }),
-    ...(onDownload && { onProgress: onDownload }),
-  });
+  const { device } = applyRuntime(runtime);
+  const model = await loadRequestedModel(reference, device, { tokenization, maxLength, onDownload });
   const truncated: number[] = [];
   try {
-    checkTokenization(model, tokenization);
     const limit = model.architecture.config.maxLength;
     if (maxLength && maxLength > limit)
       throw new UserError(`--max-length: ${reference} supports at most ${limit} tokens, received ${maxLength}.`);

@@ -9,7 +9,7 @@ import type { Callbacks } from "./callbacks.js";
 import type { DataRequest, RunConfig } from "./config.js";
 import { attachDefinitions } from "./read-config.js";
 import type { Run } from "./run.js";
-import { applyRuntime, type RuntimeConfig, resolveRuntime } from "./runtime-config.js";
+import { applyRuntime, type RuntimeConfig } from "./runtime-config.js";
 
 /** A config made concrete: the training job without its files, and what else a run needs. */
 export interface PreparedRun {
@@ -36,29 +36,21 @@ export async function prepareRun(
   const warn = (message: string): void => onWarning?.(message);
   const methods = createMethods(await loadMethods(attachDefinitions(config.methods, definitions)));
   const precise = methods.find((method) => method.traits?.requiresFloat32);
-  const runtime = applyRuntime(resolveRuntime(config, precise !== undefined));
+  const runtime = applyRuntime(config, precise !== undefined);
   if (precise && runtime.precision === "tf32" && config.precision === null)
     warn(`${precise.name} runs in tf32 instead of bf16: ${precise.traits?.requiresFloat32}.`);
   const task = await (inMemory ? loadTask({ data: inMemory, onWarning: warn }) : loadConfiguredTask(config, warn));
   // The data is read first: it is quick, and most mistakes are in it.
   const examples = await loadExamples(config, task, warn);
-  const model = await loadModel(config.model, {
-    labels: task.labels,
-    task: task.name,
-    head: config.head,
-    pooling: config.pooling,
-    tokenization: config.tokenization,
-    maxLength: config.maxLength,
-    device: runtime.device,
-    seed: config.seed,
-    ...(onDownload && { onProgress: onDownload }),
-  });
+  const { head, pooling, tokenization, maxLength, seed, substitutions } = config;
+  const { device } = runtime;
+  const options = { labels: task.labels, task: task.name, head, pooling, tokenization, maxLength, device, seed };
+  const model = await loadModel(config.model, { ...options, ...(onDownload && { onProgress: onDownload }) });
   const train = toDataset(model, examples.train);
   if (train.truncatedCount > 0)
     warn(
       `${train.truncatedCount} of ${examples.train.length} training texts were truncated to ${model.maxLength} tokens.`,
     );
-  const { substitutions } = config;
   let table: Promise<Substitutions> | undefined;
   return {
     config,
@@ -71,7 +63,7 @@ export async function prepareRun(
       methods,
       train,
       validation: examples.validation && toDataset(model, examples.validation),
-      seed: config.seed,
+      seed,
       deviceConfig: runtime,
       cudaGraphs: config.cudaGraphs,
       ...(substitutions !== null && {

@@ -21,7 +21,7 @@ export const runtimeOptions = {
   threads: orNull(countSchema).describe("CPU threads; null: all cores"),
 };
 
-const runtimeSchema = z.object(runtimeOptions);
+export const runtimeSchema = z.strictObject(runtimeOptions);
 
 /** Where a model is computed, as a request says it. */
 export type RuntimeOptions = z.input<typeof runtimeSchema>;
@@ -57,10 +57,11 @@ export function resolveRuntime(options: RuntimeOptions = {}, requiresFloat32 = f
 }
 
 /**
- * Sets the threads and TF32 of the process, which libtorch keeps per process, as a runtime config
- * says.
+ * Resolves a runtime config and sets the threads and TF32 of the process, which libtorch keeps per
+ * process, as it says.
  */
-export function applyRuntime<T extends RuntimeConfig>(runtime: T): T {
+export function applyRuntime(options: RuntimeOptions, requiresFloat32 = false): RuntimeConfig {
+  const runtime = resolveRuntime(options, requiresFloat32);
   setNumThreads(runtime.threads);
   if (runtime.device !== "cpu") allowTf32(runtime.precision === "tf32");
   return runtime;

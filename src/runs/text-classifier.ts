@@ -2,17 +2,11 @@ import { setTimeout as delay } from "node:timers/promises";
 import { z } from "zod";
 import { UserError } from "../errors.js";
 import { isHeadParameter, loadModel, type Model, predictProbabilities, tokenizeFor } from "../models/index.js";
-import { free } from "../tensor/index.js";
+import { type Device, free } from "../tensor/index.js";
 import type { Tokenization } from "../text/encoding.js";
 import { validate } from "../validate.js";
 import type { Callbacks } from "./callbacks.js";
-import {
-  applyRuntime,
-  type RuntimeConfig,
-  type RuntimeOptions,
-  resolveRuntime,
-  runtimeOptions,
-} from "./runtime-config.js";
+import { applyRuntime, type RuntimeConfig, type RuntimeOptions, runtimeSchema } from "./runtime-config.js";
 
 /**
  * What a model says about a text or a pair.
@@ -28,7 +22,6 @@ export interface Prediction {
 }
 
 export type LoadClassifierOptions = RuntimeOptions & Pick<Callbacks, "onDownload">;
-const runtimeSchema = z.strictObject(runtimeOptions);
 
 /** What `predict` accepts. */
 export const predictRequestSchema = runtimeSchema.extend({
@@ -106,8 +99,8 @@ export class TextClassifier implements AsyncDisposable {
  */
 export async function loadClassifier(reference: string, options: LoadClassifierOptions = {}): Promise<TextClassifier> {
   const { onDownload, ...given } = options;
-  const runtime = applyRuntime(resolveRuntime(validate(runtimeSchema, given, "loadClassifier")));
-  const model = await loadModel(reference, { device: runtime.device, ...(onDownload && { onProgress: onDownload }) });
+  const runtime = applyRuntime(validate(runtimeSchema, given, "loadClassifier"));
+  const model = await loadRequestedModel(reference, runtime.device, { onDownload });
   if (!model.newlyInitialized.some(isHeadParameter)) return new TextClassifier(model, runtime);
   free(model.weights);
   throw new UserError(
@@ -115,13 +108,29 @@ export async function loadClassifier(reference: string, options: LoadClassifierO
   );
 }
 
-/** The settings of a trained model win, so an option that contradicts them is a mistake. */
-export function checkTokenization(model: Model, tokenization: Tokenization | null | undefined): void {
-  if (tokenization && tokenization !== model.tokenization)
-    throw new UserError(
-      `--tokenization: ${model.reference} was trained with ${model.tokenization}, received ${tokenization}. ` +
-        "Leave the option out.",
-    );
+interface ModelRequest extends Pick<Callbacks, "onDownload"> {
+  readonly tokenization?: Tokenization | null | undefined;
+  readonly maxLength?: number | null | undefined;
+}
+
+/**
+ * Loads the model that a request names. The settings of a trained model win, so an option that
+ * contradicts them is a mistake.
+ */
+export async function loadRequestedModel(reference: string, device: Device, request: ModelRequest): Promise<Model> {
+  const { tokenization, maxLength, onDownload } = request;
+  const model = await loadModel(reference, {
+    device,
+    ...(onDownload && { onProgress: onDownload }),
+    ...(tokenization && { tokenization }),
+    ...(maxLength && { maxLength }),
+  });
+  if (!tokenization || tokenization === model.tokenization) return model;
+  free(model.weights);
+  throw new UserError(
+    `--tokenization: ${reference} was trained with ${model.tokenization}, received ${tokenization}. ` +
+      "Leave the option out.",
+  );
 }
 
 /**

@@ -4,7 +4,6 @@ import { didYouMean } from "../did-you-mean.js";
 import { UserError } from "../errors.js";
 import { formatCommandLine, shellQuote } from "../shell.js";
 import { temperProgram } from "./run-work.js";
-import type { SlurmSettings } from "./schema.js";
 
 /**
  * Runs a command of Slurm and returns its output. If the command fails, throws the error that
@@ -100,9 +99,6 @@ function tryCommand(command: string, args: readonly string[]): string {
 /** Exit codes of workers that were interrupted (130) or killed by a signal (above). */
 const minInterruptedCode = 130;
 
-/** Seconds before the time limit at which a job is asked to save its work. */
-const warningSeconds = 60;
-
 /**
  * The script of a job array: task i executes item i of the list. Slurm signals this shell before
  * the time limit, and the shell signals the worker. The job is then queued again and continues from
@@ -129,33 +125,4 @@ if [ "$requeue" = yes ] && [ $code -ge ${minInterruptedCode} ]; then
 fi
 exit $code
 `;
-}
-
-/** The sbatch options of a job array. */
-export function createSbatchOptions(
-  settings: SlurmSettings,
-  job: {
-    readonly name: string;
-    readonly tasks: number;
-    readonly jobs: number | null;
-    readonly log: string;
-    readonly after: readonly string[];
-  },
-): string[] {
-  const { partition, gpus, cpus, time, memory, options } = settings;
-  return [
-    `--job-name=${job.name}`,
-    `--array=0-${job.tasks - 1}${job.jobs === null ? "" : `%${job.jobs}`}`,
-    `--output=${job.log}`,
-    "--open-mode=append",
-    "--requeue",
-    `--signal=B:USR1@${warningSeconds}`,
-    `--cpus-per-task=${cpus}`,
-    ...(partition === null ? [] : [`--partition=${partition}`]),
-    ...(gpus > 0 ? [`--gres=gpu:${gpus}`] : []),
-    ...(time === null ? [] : [`--time=${time}`]),
-    ...(memory === null ? [] : [`--mem=${memory}`]),
-    ...(job.after.length === 0 ? [] : [`--dependency=afterany:${job.after.join(":")}`]),
-    ...options,
-  ];
 }

@@ -13,7 +13,6 @@ import { describeFailure, recordFailure, runWorkItem, type WorkItemResult } from
 import type { SlurmSettings } from "./schema.js";
 import {
   createJobScript,
-  createSbatchOptions,
   listQueuedTasks,
   type QueuedTask,
   readMaxArraySize,
@@ -99,6 +98,9 @@ export async function submitSweep(
   options.callbacks?.onWarning?.(`Submitted ${submitted} tasks. They continue even if this process ends.`);
   return submitted;
 }
+
+/** Seconds before the time limit at which a job is asked to save its work. */
+const warningSeconds = 60;
 
 /** Reasons of pending tasks that need no attention. */
 const normalReasons = "None Priority Resources Dependency JobArrayTaskLimit BeginTime Cleaning".split(" ");
@@ -213,14 +215,23 @@ class SlurmQueue {
     // The list is written first, because the job may start at once.
     await writeFileAtomic(path, `${JSON.stringify(list)}\n`);
     await writeFileAtomic(script, createJobScript(path));
-    const array = {
-      name: `${this.#prefix}${number}`,
-      tasks: items.length,
-      jobs,
-      log: this.#getPath("%A_%a.log"),
-      after,
-    };
-    const job = submitJob([...createSbatchOptions(settings, array), script]);
+    const { partition, gpus, cpus, time, memory, options } = settings;
+    const job = submitJob([
+      `--job-name=${this.#prefix}${number}`,
+      `--array=0-${items.length - 1}${jobs === null ? "" : `%${jobs}`}`,
+      `--output=${this.#getPath("%A_%a.log")}`,
+      "--open-mode=append",
+      "--requeue",
+      `--signal=B:USR1@${warningSeconds}`,
+      `--cpus-per-task=${cpus}`,
+      ...(partition === null ? [] : [`--partition=${partition}`]),
+      ...(gpus > 0 ? [`--gres=gpu:${gpus}`] : []),
+      ...(time === null ? [] : [`--time=${time}`]),
+      ...(memory === null ? [] : [`--mem=${memory}`]),
+      ...(after.length === 0 ? [] : [`--dependency=afterany:${after.join(":")}`]),
+      ...options,
+      script,
+    ]);
     await writeFileAtomic(path, `${JSON.stringify({ ...list, job })}\n`);
     this.#lists.set(number, { ...list, job });
     return job;
