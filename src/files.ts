@@ -1,6 +1,6 @@
 import { createHash, randomUUID } from "node:crypto";
-import { createReadStream } from "node:fs";
-import { access, type FileHandle, open, readFile, rename, unlink } from "node:fs/promises";
+import { createReadStream, type Dirent, mkdirSync } from "node:fs";
+import { access, type FileHandle, open, readdir, readFile, rename, unlink } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { getErrorMessage, UserError } from "./errors.js";
 import { JsonError, parseJson } from "./json.js";
@@ -40,6 +40,22 @@ export async function exists(path: string): Promise<boolean> {
     () => true,
     () => false,
   );
+}
+
+/** Creates a folder and the folders above it. `action` is a verb for the error message. */
+export function createFolder(path: string, action = "create the folder"): void {
+  try {
+    mkdirSync(path, { recursive: true });
+  } catch (error) {
+    throw createFileError(error, path, action);
+  }
+}
+
+/** Lists the entries of a folder. */
+export async function readFolder(path: string): Promise<Dirent[]> {
+  return readdir(path, { withFileTypes: true }).catch((error: unknown) => {
+    throw createFileError(error, path, "read the folder");
+  });
 }
 
 /**

@@ -1,9 +1,21 @@
 import { z } from "zod";
 import { didYouMean } from "./did-you-mean.js";
 import { UserError } from "./errors.js";
+import { exists, readJson } from "./files.js";
 
 /** Where data comes from: one name for all of it, or a function that locates each key. */
 export type SourceLocation = string | ((path: readonly PropertyKey[]) => string);
+
+/** A positive whole number. */
+export const countSchema = z.number().int().positive();
+
+/** Whole numbers from 0 are random seeds. */
+export const seedSchema = z.number().int().nonnegative();
+
+/** Adds null as another value and as the default. */
+export function orNull<Schema extends z.ZodType>(schema: Schema): z.ZodDefault<z.ZodNullable<Schema>> {
+  return schema.nullable().default(null);
+}
 
 /** Report at most 20 problems; nobody reads a longer list. */
 const maxProblems = 20;
@@ -62,6 +74,15 @@ export function validate<Schema extends z.ZodType>(
   });
   const more = issues.length - maxProblems;
   throw new UserError([...problems, ...(more > 0 ? [`and ${more} more`] : [])].join("\n"));
+}
+
+/** Reads and validates a JSON file; null if there is none. `what` names it in messages. */
+export async function readJsonIfExists<Schema extends z.ZodType>(
+  path: string,
+  schema: Schema,
+  what: string,
+): Promise<z.output<Schema> | null> {
+  return (await exists(path)) ? validate(schema, await readJson(path, what), path) : null;
 }
 
 function suggestKey(key: string, known: readonly string[]): string {

@@ -3,7 +3,7 @@ import { UserError } from "../errors.js";
 import type { Callbacks } from "../runs/callbacks.js";
 import type { Results } from "../runs/results.js";
 import { Run } from "../runs/run.js";
-import { applyRuntime, type RuntimeConfig, resolveRuntime, runtimeOptions } from "../runs/runtime-config.js";
+import { applyRuntime, type RuntimeConfig, runtimeOptions } from "../runs/runtime-config.js";
 import type { Figure } from "./figure.js";
 import { labelRuns } from "./run-labels.js";
 
@@ -98,7 +98,7 @@ export function applyFloat32Runtime(options: {
   readonly device: string;
   readonly threads: number | null;
 }): RuntimeConfig {
-  return applyRuntime(resolveRuntime({ ...options, precision: "fp32" }));
+  return applyRuntime({ ...options, precision: "fp32" });
 }
 
 /** A finished run with a short label that tells it apart from the other runs of the figure. */

@@ -7,10 +7,12 @@ import { sha256File } from "../files.js";
 import { parseSpec } from "../spec.js";
 import { type SourceLocation, validate } from "../validate.js";
 import { createAsccAttacker, type GradientVictim } from "./ascc-attack.js";
-import { exhaustive, greedy, random } from "./baseline-searches.js";
 import { hullSchema } from "./convex-hull.js";
+import { exhaustive } from "./exhaustive.js";
 import { genetic } from "./genetic.js";
+import { greedy } from "./greedy.js";
 import { pwws } from "./pwws.js";
+import { random } from "./random.js";
 import type { Attacker } from "./run-attack.js";
 import type { Attack, AttackDefinition, Search } from "./search.js";
 

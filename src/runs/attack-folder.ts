@@ -1,5 +1,4 @@
-import { mkdirSync } from "node:fs";
-import { readdir, rm } from "node:fs/promises";
+import { rm } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { z } from "zod";
 import { parseHeader, readJournalEntries } from "../attacks/journal.js";
@@ -14,9 +13,9 @@ import {
   summarizeJournal,
 } from "../evaluation/attack-summary.js";
 import { sanityWarningSchema } from "../evaluation/sanity-checks.js";
-import { createFileError, exists, readJson, writeFileAtomic } from "../files.js";
+import { createFolder, exists, readFolder, writeFileAtomic } from "../files.js";
 import { acquireLock } from "../lock.js";
-import { validate } from "../validate.js";
+import { readJsonIfExists } from "../validate.js";
 
 const files = { report: "report.json", lock: "attack.lock" } as const;
 const journalSuffix = ".jsonl";
@@ -66,11 +65,9 @@ export async function removeJournal(folder: string, attack: string): Promise<voi
  */
 export async function findJournals(folder: string): Promise<string[]> {
   if (!(await exists(folder))) return [];
-  const entries = await readdir(folder).catch((error: unknown) => {
-    throw createFileError(error, folder, "read the folder");
-  });
+  const names = (await readFolder(folder)).map(({ name }) => name);
   const found: string[] = [];
-  for (const name of entries.sort())
+  for (const name of names.sort())
     if (name.endsWith(journalSuffix) && (await isJournal(join(folder, name))))
       found.push(basename(name, journalSuffix));
   return found;
@@ -85,14 +82,11 @@ export async function readAttackFolder(folder: string): Promise<AttackFolder> {
   }
   const all = [...journals.values()];
   const isComparable = all.length > 0 && all.every((journal) => hasSameExamples(journal, all[0]!));
-  const report = join(folder, files.report);
   return {
     folder,
     journals,
     summary: isComparable ? summarizeAttacks(journals) : null,
-    report: (await exists(report))
-      ? validate(attackReportSchema, await readJson(report, "the attack report"), report)
-      : null,
+    report: await readJsonIfExists(join(folder, files.report), attackReportSchema, "the attack report"),
   };
 }
 
@@ -106,11 +100,7 @@ export async function writeAttackReport(folder: string, report: AttackReport): P
  * called.
  */
 export function lockAttackFolder(folder: string): () => void {
-  try {
-    mkdirSync(folder, { recursive: true });
-  } catch (error) {
-    throw createFileError(error, folder, "create the folder of the journals");
-  }
+  createFolder(folder, "create the folder of the journals");
   return acquireLock(
     join(folder, files.lock),
     (owner) => new UserError(`${folder}: ${owner} is writing there. Wait for it, or choose a different --out.`),

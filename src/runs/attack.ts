@@ -22,7 +22,7 @@ import { sampleExamples } from "../tasks/sample.js";
 import { type LmConstraint, loadLmConstraint } from "../text/lm-constraint.js";
 import type { Substitutions } from "../text/substitutions.js";
 import { Interrupted } from "../train/index.js";
-import { validate } from "../validate.js";
+import { countSchema, orNull, seedSchema, validate } from "../validate.js";
 import {
   type AttackReport,
   findJournals,
@@ -31,15 +31,13 @@ import {
   writeAttackReport,
 } from "./attack-folder.js";
 import type { Callbacks } from "./callbacks.js";
+import { dataOptions } from "./config.js";
 import { hashExamples } from "./environment.js";
-import { loadSubstitutionsForModel } from "./load-substitutions.js";
 import { type LoadedVictim, loadVictim } from "./load-victim.js";
+import { loadRequestedTask, loadSubstitutionsForModel } from "./prepare-run.js";
 import { resolveTablePath } from "./read-config.js";
-import { dataOptions, loadRequestedTask } from "./requested-task.js";
 import type { Run } from "./run.js";
 import { runtimeOptions } from "./runtime-config.js";
-
-const count = z.number().int().positive();
 
 /** What `attack` accepts. */
 export const attackRequestSchema = z.strictObject({
@@ -50,38 +48,24 @@ export const attackRequestSchema = z.strictObject({
     .prefault(["pwws"])
     .describe('attacks, such as "pwws" or "genetic:population=20"'),
   transferFrom: z.array(z.string()).default([]).describe("try the final texts of another model's journal, too"),
-  substitutions: z
-    .string()
-    .nullable()
-    .default(null)
-    .describe('word substitutions: "wordnet" or a JSON file; null: as in training'),
-  inVocabSubstitutes: z
-    .boolean()
-    .nullable()
-    .default(null)
-    .describe("drop substitutes that are not in the model's vocabulary; null: as in training"),
-  lmConstraint: z
-    .string()
-    .nullable()
-    .default(null)
-    .describe("file of the substitutes that a language model allows, for genetic"),
+  substitutions: orNull(z.string()).describe('word substitutions: "wordnet" or a JSON file; null: as in training'),
+  inVocabSubstitutes: orNull(z.boolean()).describe(
+    "drop substitutes that are not in the model's vocabulary; null: as in training",
+  ),
+  lmConstraint: orNull(z.string()).describe("file of the substitutes that a language model allows, for genetic"),
   ...dataOptions,
   split: z.enum(["train", "validation", "test"]).default("test").describe("dataset split to use"),
-  numExamples: count.default(1000).describe("attack a class-balanced sample of this size"),
-  seed: z.number().int().nonnegative().default(0).describe("random seed"),
-  queryBudget: count.nullable().default(null).describe("maximum queries per example"),
+  numExamples: countSchema.default(1000).describe("attack a class-balanced sample of this size"),
+  seed: seedSchema.default(0).describe("random seed"),
+  queryBudget: orNull(countSchema).describe("maximum queries per example"),
   ...constraintsSchema.shape,
-  concurrency: count
-    .max(100_000)
-    .nullable()
-    .default(null)
-    .describe("number of concurrent searches; null: chosen for the device"),
+  concurrency: orNull(countSchema.max(100_000)).describe("number of concurrent searches; null: chosen for the device"),
   cache: z.boolean().default(true).describe("read and store scores on disk"),
-  out: z.string().nullable().default(null).describe("folder of the journals; null: attacks/ in the run folder"),
+  out: orNull(z.string()).describe("folder of the journals; null: attacks/ in the run folder"),
   resume: z.boolean().default(false).describe("continue the journals in the folder"),
   csv: z.boolean().default(false).describe("write OUT/NAME.csv in TextAttack's format, too"),
-  tokenization: z.enum(["subword", "word"]).nullable().default(null).describe("subword or word; null: as in training"),
-  maxLength: count.nullable().default(null).describe("maximum tokens per text; null: the model's"),
+  tokenization: orNull(z.enum(["subword", "word"])).describe("subword or word; null: as in training"),
+  maxLength: orNull(countSchema).describe("maximum tokens per text; null: the model's"),
   endpoint: httpVictimSchema.prefault({}),
   ...runtimeOptions,
 });
@@ -156,16 +140,9 @@ async function prepareAttack(
     );
   const examples = sampleExamples(await task.load(split), numExamples, seed, task.labels.length);
   if (examples.length === 0) throw new UserError(`${formatSplit(task, split)} is empty.`);
-  const lmConstraint = request.lmConstraint && (await loadLmConstraint(resolveTablePath(request.lmConstraint)));
-  return {
-    request,
-    victim,
-    task,
-    examples,
-    substitutions,
-    lmConstraint: lmConstraint || null,
-    out: request.out ?? getDefaultFolder(reference, run),
-  };
+  const lmConstraint = request.lmConstraint ? await loadLmConstraint(resolveTablePath(request.lmConstraint)) : null;
+  const out = request.out ?? getDefaultFolder(reference, run);
+  return { request, victim, task, examples, substitutions, lmConstraint, out };
 }
 
 async function loadAttackSubstitutions(request: ParsedRequest, { local }: LoadedVictim): Promise<Substitutions> {
@@ -191,7 +168,7 @@ function getDefaultFolder(reference: string, run: Run | null): string {
 }
 
 async function runAttacks(prepared: PreparedAttack, callbacks: AttackCallbacks): Promise<AttackReport> {
-  const { request, victim, out } = prepared;
+  const { request, victim, task, out } = prepared;
   const cache = request.cache ? openScoreCache(victim.victim) : new ScoreCache(victim.victim.numLabels);
   const pool = new SearchPool(victim.victim, { concurrency: request.concurrency ?? victim.concurrency, cache });
   const planned = await planAttackers(prepared, pool, callbacks);
@@ -202,7 +179,7 @@ async function runAttacks(prepared: PreparedAttack, callbacks: AttackCallbacks):
     const journals = new Map<string, JournalSummary>();
     for (const { attacker } of planned)
       journals.set(attacker.name, await summarizeJournal(getJournalPath(out, attacker.name)));
-    for (const [name, journal] of await findEarlierJournals(prepared, journals)) journals.set(name, journal);
+    await addEarlierJournals(prepared, journals);
     const summary = summarizeAttacks(journals);
     const names = [...journals.keys()];
     const sanity = runSanityChecks(summary, {
@@ -211,11 +188,8 @@ async function runAttacks(prepared: PreparedAttack, callbacks: AttackCallbacks):
       whiteBox: names.filter((name) => whiteBoxAttacks.has(name)),
       transfer: names.filter((name) => name.startsWith("transfer-")),
     });
-    const { task, request: given } = prepared;
-    const report: AttackReport = {
-      ...{ format: 2, task: task.name, split: given.split, ...summary, sanity },
-      request: { ...given, out },
-    };
+    const facts = { format: 2, task: task.name, split: request.split } as const;
+    const report: AttackReport = { ...facts, ...summary, sanity, request: { ...request, out } };
     await writeAttackReport(out, report);
     if (request.csv)
       for (const name of names)
@@ -228,30 +202,25 @@ async function runAttacks(prepared: PreparedAttack, callbacks: AttackCallbacks):
 }
 
 /**
- * Journals that earlier calls finished on the same victim, examples and space: the worst case
- * includes them.
+ * Adds the journals that earlier calls finished on the same victim, examples and space: the worst
+ * case includes them.
  */
-async function findEarlierJournals(
-  prepared: PreparedAttack,
-  own: ReadonlyMap<string, JournalSummary>,
-): Promise<Map<string, JournalSummary>> {
+async function addEarlierJournals(prepared: PreparedAttack, journals: Map<string, JournalSummary>): Promise<void> {
   const wanted = Object.entries({
     ...prepared.victim.victim.hashes,
     ...computeInputHashes(prepared),
     ...getJournalSettings(prepared),
   });
-  const found = new Map<string, JournalSummary>();
   for (const name of await findJournals(prepared.out)) {
-    if (own.has(name)) continue;
+    if (journals.has(name)) continue;
     const journal = await summarizeJournal(getJournalPath(prepared.out, name)).catch((error: unknown) => {
       if (error instanceof UserError) return null;
       throw error;
     });
     const recorded: Record<string, unknown> = { ...journal?.header.hashes, ...journal?.header.settings };
     const isSame = wanted.every(([key, value]) => JSON.stringify(recorded[key]) === JSON.stringify(value));
-    if (journal?.finished && isSame) found.set(name, journal);
+    if (journal?.finished && isSame) journals.set(name, journal);
   }
-  return found;
 }
 
 function computeInputHashes({ examples, substitutions }: PreparedAttack): Record<string, string> {

@@ -1,4 +1,3 @@
-import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
 import { UserError } from "../errors.js";
@@ -8,8 +7,8 @@ import {
   type ModelOutcomes,
   metricComparisonSchema,
 } from "../evaluation/compare.js";
-import { createFileError } from "../files.js";
-import { validate } from "../validate.js";
+import { readFolder } from "../files.js";
+import { seedSchema, validate } from "../validate.js";
 import { readAttackFolder } from "./attack-folder.js";
 import type { Callbacks } from "./callbacks.js";
 import { Run } from "./run.js";
@@ -21,7 +20,7 @@ export const compareRequestSchema = z.strictObject({
     .array(z.string())
     .min(2, { error: "expected two or more runs to compare" })
     .describe("runs, folders of journals, or folders of runs that differ only in their seed"),
-  seed: z.number().int().nonnegative().default(0).describe("random seed of the bootstrap"),
+  seed: seedSchema.default(0).describe("random seed of the bootstrap"),
 });
 
 /**
@@ -77,8 +76,9 @@ async function readModelOutcomes(folder: string): Promise<ModelOutcomes> {
   const own = await readOutcomes(folder);
   const measured = own.outcomes.size > 0 ? [own] : [];
   if (measured.length === 0) {
-    for (const name of await listFolders(folder)) {
-      const found = await readOutcomes(join(folder, name));
+    for (const entry of await readFolder(folder)) {
+      if (!entry.isDirectory()) continue;
+      const found = await readOutcomes(join(folder, entry.name));
       if (found.outcomes.size > 0) measured.push(found);
     }
   }
@@ -113,11 +113,4 @@ async function readOutcomes(
   // The test split is larger than the attacked sample: one of them is enough.
   if (outcomes.has("accuracy")) outcomes.delete("clean");
   return { outcomes, seed: (await run?.results())?.seed ?? null };
-}
-
-async function listFolders(folder: string): Promise<string[]> {
-  const entries = await readdir(folder, { withFileTypes: true }).catch((error: unknown) => {
-    throw createFileError(error, folder, "read the folder");
-  });
-  return entries.filter((entry) => entry.isDirectory()).map(({ name }) => name);
 }

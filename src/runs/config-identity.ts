@@ -17,7 +17,7 @@ const nonIdentityKeys = new Set([
  */
 export function checkSameConfig(folder: string, before: RunConfig, now: RunConfig): void {
   const old = flattenConfig(before);
-  const changed = [...flattenConfig(now)].filter(([key, value]) => !nonIdentityKeys.has(key) && old.get(key) !== value);
+  const changed = [...flattenConfig(now)].filter(([key, value]) => old.get(key) !== value);
   if (changed.length === 0) return;
   const changes = changed.map(([key, value]) => `${key} was ${old.get(key)}, is ${value}`).join("; ");
   throw new UserError(
@@ -28,16 +28,12 @@ export function checkSameConfig(folder: string, before: RunConfig, now: RunConfi
 
 /** Everything that decides a run's result, as text: equal texts are the same run. */
 export function formatConfigIdentity(config: RunConfig): string {
-  return JSON.stringify(
-    [...flattenConfig(config)].filter(([key]) => !nonIdentityKeys.has(key)).sort(([a], [b]) => (a < b ? -1 : 1)),
-  );
+  return JSON.stringify([...flattenConfig(config)].sort(([a], [b]) => (a < b ? -1 : 1)));
 }
 
-/** Every setting under its full key, as text. */
+/** Every setting that decides the result under its full key, as text. */
 function flattenConfig({ train, ...rest }: RunConfig): Map<string, string> {
-  const inner = Object.entries(train).map(([key, value]): [string, string] => [`train.${key}`, JSON.stringify(value)]);
-  return new Map([
-    ...Object.entries(rest).map(([key, value]): [string, string] => [key, JSON.stringify(value)]),
-    ...inner,
-  ]);
+  const inner = Object.entries(train).map(([key, value]): [string, unknown] => [`train.${key}`, value]);
+  const all = [...Object.entries(rest), ...inner].filter(([key]) => !nonIdentityKeys.has(key));
+  return new Map(all.map(([key, value]) => [key, JSON.stringify(value)]));
 }

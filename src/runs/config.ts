@@ -4,9 +4,9 @@ import type { MethodSpec } from "../methods/index.js";
 import { parseSpec } from "../spec.js";
 import type { InMemoryExample } from "../tasks/index.js";
 import { trainSettingsSchema } from "../train/index.js";
+import { countSchema, orNull, seedSchema } from "../validate.js";
 import { runtimeOptions } from "./runtime-config.js";
 
-const count = z.number().int().positive();
 const optionsSchema = z.record(z.string(), z.unknown());
 
 /**
@@ -35,12 +35,15 @@ const methodSchema = z
 
 /** The keys of every request that reads data. */
 export const dataOptions = {
-  task: z.string().nullable().default(null).describe("task, such as sst2, imdb, spam or hf:OWNER/NAME"),
-  data: z.string().nullable().default(null).describe("folder or file of the data: .csv, .tsv, .jsonl or .parquet"),
+  task: orNull(z.string()).describe("task, such as sst2, imdb, spam or hf:OWNER/NAME"),
+  data: orNull(z.string()).describe("folder or file of the data: .csv, .tsv, .jsonl or .parquet"),
   textColumn: z.array(z.string()).default([]).describe("column of the text in a custom file (two for a pair)"),
-  labelColumn: z.string().nullable().default(null).describe("column of the label in a custom file"),
+  labelColumn: orNull(z.string()).describe("column of the label in a custom file"),
   skipBadRows: z.boolean().default(false).describe("skip rows that cannot be read instead of stopping"),
 };
+
+const dataRequestSchema = z.object(dataOptions);
+export type DataRequest = z.output<typeof dataRequestSchema>;
 
 /** Everything that decides a run. The defaults of the trainer are in train/settings.ts. */
 export const runConfigSchema = z.strictObject({
@@ -58,14 +61,14 @@ export const runConfigSchema = z.strictObject({
     .enum(["cls", "pooler", "mean"])
     .default("cls")
     .describe("text embedding: cls, pooler or mean of the token states"),
-  maxLength: count.default(128).describe("maximum tokens per text; longer texts are truncated"),
-  maxTrainSamples: count.nullable().default(null).describe("train on a class-balanced sample; null: all examples"),
-  maxValidationSamples: count
+  maxLength: countSchema.default(128).describe("maximum tokens per text; longer texts are truncated"),
+  maxTrainSamples: orNull(countSchema).describe("train on a class-balanced sample; null: all examples"),
+  maxValidationSamples: countSchema
     .nullable()
     .default(1000)
     .describe("validate on a class-balanced sample; null: all examples"),
-  maxTestSamples: count.nullable().default(null).describe("test on a class-balanced sample; null: all examples"),
-  substitutions: z.string().nullable().default(null).describe('word substitutions: "wordnet" or a JSON file'),
+  maxTestSamples: orNull(countSchema).describe("test on a class-balanced sample; null: all examples"),
+  substitutions: orNull(z.string()).describe('word substitutions: "wordnet" or a JSON file'),
   inVocabSubstitutes: z.boolean().default(false).describe("drop substitutes that are not in the model's vocabulary"),
   methods: z
     .array(methodSchema)
@@ -73,7 +76,7 @@ export const runConfigSchema = z.strictObject({
     .transform((entries) => entries.flat())
     .describe("fine-tuning method, innermost first; none: standard fine-tuning"),
   train: trainSettingsSchema.prefault({}),
-  seed: z.number().int().nonnegative().default(0).describe("random seed"),
+  seed: seedSchema.default(0).describe("random seed"),
   ...runtimeOptions,
   cudaGraphs: z.boolean().default(true).describe("on a GPU, capture optimizer steps as CUDA graphs"),
 });

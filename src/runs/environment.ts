@@ -4,11 +4,11 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { z } from "zod";
 import { UserError } from "../errors.js";
-import { hashModelFolder, type Model } from "../models/index.js";
+import { hashModelFolder } from "../models/index.js";
 import type { Example } from "../tasks/task.js";
 import { getGpuIndex } from "../tensor/index.js";
 import { native, packageRoot } from "../tensor/native.js";
-import type { RuntimeConfig } from "./runtime-config.js";
+import type { PreparedRun } from "./prepare-run.js";
 
 /**
  * environment.json: what a run ran on, enough to know whether another run can be compared with it.
@@ -32,10 +32,7 @@ export const environmentSchema = z.object({
 export type Environment = z.output<typeof environmentSchema>;
 
 export async function describeEnvironment(
-  model: Model,
-  runtime: RuntimeConfig,
-  train: readonly Example[],
-  validation: readonly Example[] | null,
+  { job: { model }, runtime, examples: { train, validation } }: PreparedRun,
   substitutions: string | null,
   dataFile: string | null,
 ): Promise<Environment> {

@@ -39,6 +39,7 @@ export async function estimateRun(input: RunConfigInput, callbacks: Callbacks = 
   const { config, examples: data, definitions } = await resolveInput(input);
   const prepared = await prepareRun(config, callbacks, definitions, data);
   const { runtime, examples, job } = prepared;
+  const { device, precision, threads } = runtime;
   try {
     const benchmark = await benchmarkSteps({
       ...job,
@@ -51,9 +52,9 @@ export async function estimateRun(input: RunConfigInput, callbacks: Callbacks = 
     const evaluated = (examples.validation?.length ?? 0) * evaluations + examples.test.length;
     return {
       config,
-      device: runtime.device,
-      precision: runtime.precision,
-      threads: runtime.threads,
+      device,
+      precision,
+      threads,
       examples: {
         train: examples.train.length,
         validation: examples.validation?.length ?? 0,
@@ -63,9 +64,9 @@ export async function estimateRun(input: RunConfigInput, callbacks: Callbacks = 
       steps: benchmark.steps,
       evaluations,
       memoryBytes:
-        runtime.device === "cpu"
+        device === "cpu"
           ? process.resourceUsage().maxRSS * 1024
-          : nativeCuda().deviceMemory(getGpuIndex(runtime.device)).peakBytes,
+          : nativeCuda().deviceMemory(getGpuIndex(device)).peakBytes,
       diskBytes: estimateDiskBytes(prepared, false),
       secondsPerStep: benchmark.secondsPerStep,
       seconds: {
@@ -84,16 +85,9 @@ const sampledTexts = 64;
 
 async function measureSecondsPerText({ job: { model }, examples, runtime }: PreparedRun): Promise<number> {
   const stride = Math.ceil(examples.test.length / sampledTexts);
-  const { items } = toDataset(
-    model,
-    examples.test.filter((_, i) => i % stride === 0),
-  );
+  const sample = examples.test.filter((_, i) => i % stride === 0);
+  const encodings = toDataset(model, sample).items.map(({ encoding }) => encoding);
   const started = performance.now();
-  await predictProbabilities(
-    model,
-    model.weights,
-    items.map((item) => item.encoding),
-    runtime,
-  );
-  return (performance.now() - started) / 1000 / items.length;
+  await predictProbabilities(model, model.weights, encodings, runtime);
+  return (performance.now() - started) / 1000 / encodings.length;
 }

@@ -5,30 +5,24 @@ import { wilsonInterval } from "../evaluation/statistics.js";
 import { checkLabels, type DeviceConfig, type Model, predictProbabilities } from "../models/index.js";
 import { advglueParts } from "../tasks/advglue.js";
 import { type Example, formatSplit, loadTask, type Split, type Task } from "../tasks/index.js";
-import { sampleExamples } from "../tasks/sample.js";
 import { toDataset } from "../train/index.js";
-import { validate } from "../validate.js";
+import { countSchema, orNull, seedSchema, validate } from "../validate.js";
 import type { Callbacks } from "./callbacks.js";
+import { dataOptions } from "./config.js";
 import { hashExamples } from "./environment.js";
-import { dataOptions, loadRequestedTask } from "./requested-task.js";
+import { limitExamples, loadRequestedTask } from "./prepare-run.js";
 import type { AdvglueResult, EvaluationResult } from "./results.js";
 import { Run } from "./run.js";
 import { runtimeOptions } from "./runtime-config.js";
-import { loadClassifier } from "./text-classifier.js";
+import { loadClassifier, type TextClassifier } from "./text-classifier.js";
 
 /** What `evaluate` accepts. */
 export const evaluateRequestSchema = z.strictObject({
   model: z.string().describe("a run folder, a model folder, npm:PACKAGE or a Hugging Face model ID"),
   ...dataOptions,
   split: z.enum(["train", "validation", "test"]).default("test").describe("dataset split to use"),
-  maxSamples: z
-    .number()
-    .int()
-    .positive()
-    .nullable()
-    .default(null)
-    .describe("evaluate on a class-balanced sample; null: all examples"),
-  seed: z.number().int().nonnegative().default(0).describe("random seed of --max-samples"),
+  maxSamples: orNull(countSchema).describe("evaluate on a class-balanced sample; null: all examples"),
+  seed: seedSchema.default(0).describe("random seed of --max-samples"),
   ...runtimeOptions,
 });
 
@@ -38,6 +32,8 @@ export const evaluateRequestSchema = z.strictObject({
  *     const request: EvaluateRequest = { model: "runs/rose", split: "validation" };
  */
 export type EvaluateRequest = z.input<typeof evaluateRequestSchema>;
+type ParsedRequest = z.output<typeof evaluateRequestSchema>;
+
 /** An evaluation of a model that is already known. */
 export type EvaluateOptions = Omit<EvaluateRequest, "model">;
 
@@ -48,14 +44,12 @@ export type EvaluateOptions = Omit<EvaluateRequest, "model">;
  */
 export async function evaluate(request: EvaluateRequest, callbacks: Callbacks = {}): Promise<EvaluationResult> {
   const parsed = validate(evaluateRequestSchema, request, "evaluate");
-  const { model: reference, device, precision, threads, split, maxSamples, seed } = parsed;
-  const { onDownload } = callbacks;
-  await using classifier = await loadClassifier(reference, { device, precision, threads, onDownload });
-  const { model, runtime } = classifier;
+  await using classifier = await loadEvaluatedModel(parsed, callbacks);
+  const { model } = classifier;
   const warn = (message: string): void => callbacks.onWarning?.(message);
   const task = await loadRequestedTask(parsed, model, await Run.containing(model.folder), warn);
   // Without await, the model would be freed before it is evaluated.
-  return await evaluateSplit(model, task, split, runtime, { maxSamples, seed }, callbacks);
+  return await evaluateSplit(classifier, task, parsed, callbacks);
 }
 
 /**
@@ -68,38 +62,38 @@ export async function evaluateAdvglue(
   request: Omit<EvaluateRequest, "task" | "split">,
   callbacks: Callbacks = {},
 ): Promise<AdvglueResult> {
-  const parsed = validate(evaluateRequestSchema, request, "evaluate");
-  const { model: reference, data, device, precision, threads, maxSamples, seed } = parsed;
-  const { onDownload } = callbacks;
-  await using classifier = await loadClassifier(reference, { device, precision, threads, onDownload });
-  const { model, runtime } = classifier;
-  const part = advglueParts.find((name) => name === model.task);
+  const parsed: ParsedRequest = { ...validate(evaluateRequestSchema, request, "evaluate"), split: "test" };
+  await using classifier = await loadEvaluatedModel(parsed, callbacks);
+  const trained = classifier.model.task;
+  const part = advglueParts.find((name) => name === trained);
   if (part === undefined)
     throw new UserError(
       `advglue: expected a model trained on one of ${advglueParts.join(", ")}, received one ` +
-        `${model.task ? `trained on ${model.task}` : "of an unknown task"}. Name a part: --task advglue:sst2.`,
+        `${trained ? `trained on ${trained}` : "of an unknown task"}. Name a part: --task advglue:sst2.`,
     );
+  const { data } = parsed;
   // A file can only be AdvGLUE's; GLUE is then searched in the default folders.
   const glueTask = await loadTask({ task: part, ...(data !== null && !data.endsWith(".json") && { data }) });
   const advglueTask = await loadTask({ task: `advglue:${part}`, ...(data !== null && { data }) });
-  const glue = await evaluateSplit(model, glueTask, "test", runtime, { maxSamples, seed }, callbacks);
-  const advglue = await evaluateSplit(model, advglueTask, "test", runtime, { maxSamples, seed }, callbacks);
+  const glue = await evaluateSplit(classifier, glueTask, parsed, callbacks);
+  const advglue = await evaluateSplit(classifier, advglueTask, parsed, callbacks);
   return { task: "advglue", part, drop: glue.accuracy - advglue.accuracy, glue, advglue };
 }
 
+function loadEvaluatedModel(request: ParsedRequest, { onDownload }: Callbacks): Promise<TextClassifier> {
+  const { model, device, precision, threads } = request;
+  return loadClassifier(model, { device, precision, threads, onDownload });
+}
+
 async function evaluateSplit(
-  model: Model,
+  { model, runtime }: TextClassifier,
   task: Task,
-  split: Split,
-  deviceConfig: DeviceConfig,
-  { maxSamples, seed }: { readonly maxSamples: number | null; readonly seed: number },
+  { split, maxSamples, seed }: ParsedRequest,
   { onProgress }: Callbacks,
 ): Promise<EvaluationResult> {
   checkLabels(model.reference, model.labels, task.labels, task.name);
-  const all = await task.load(split);
-  const examples =
-    maxSamples !== null && maxSamples < all.length ? sampleExamples(all, maxSamples, seed, task.labels.length) : all;
-  return evaluateExamples(model, task, examples, split, deviceConfig, (done, total) =>
+  const examples = limitExamples(task, await task.load(split), maxSamples, seed);
+  return evaluateExamples(model, task, examples, split, runtime, (done, total) =>
     onProgress?.({ stage: "evaluate", done, total }),
   );
 }

@@ -122,14 +122,7 @@ async function trainPreparedRun(
   const warn = (message: string): void => (callbacks.onWarning ?? onWarning)?.(message);
   writer.checkDiskSpace(estimateDiskBytes(prepared, before !== null));
   const table = await job.loadSubstitutions?.();
-  const environment = await describeEnvironment(
-    model,
-    runtime,
-    examples.train,
-    examples.validation,
-    table?.hash ?? null,
-    dataHash,
-  );
+  const environment = await describeEnvironment(prepared, table?.hash ?? null, dataHash);
   const earlier = await before?.environment();
   if (earlier) compareEnvironments(writer.folder, earlier, environment, warn);
   await writer.writeEnvironment(environment);

@@ -1,4 +1,4 @@
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import { createServer, type IncomingMessage, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { z } from "zod";
 import { getErrorMessage, UserError } from "../errors.js";
@@ -61,18 +61,15 @@ export async function serveModel(request: ServeRequest, callbacks: Callbacks = {
   };
   const { labels, tokenization, maxLength, tokenizer } = model;
   const [unkToken] = tokenizer.idsToTokens([tokenizer.special.unkId]) as [string];
-  const encode = tokenization === "word" ? createWordEncoder(model, unkToken) : tokenizeFor.bind(null, model);
-  const server = createInferenceServer(
-    {
-      modelInfo: { model: reference, labels, tokenization, maxLength, unkToken },
-      predict: (texts) =>
-        classify(
-          classifier,
-          texts.map((each) => encode(each)),
-        ),
-    },
-    { maxTexts },
-  );
+  const encode =
+    tokenization === "word"
+      ? createWordEncoder(model, unkToken)
+      : (texts: readonly string[]) => tokenizeFor(model, texts);
+  const handler: InferenceHandler = {
+    modelInfo: { model: reference, labels, tokenization, maxLength, unkToken },
+    predict: (texts) => classify(classifier, texts.map(encode)),
+  };
+  const server = createInferenceServer(handler, { maxTexts });
   const url = await listen(server, host, port).catch((error: unknown) => {
     free();
     throw error;
@@ -163,15 +160,15 @@ export function createInferenceServer(handler: InferenceHandler, limits: ServerL
     });
     return { probabilities: rows.map((row) => Array.from(row)) };
   }
-  return createServer({ requestTimeout, connectionsCheckingInterval: 1000 }, (request, response) => {
-    handleRequest(request).then(
-      (value) => sendJson(response, 200, value),
-      (error: unknown) => {
-        const { status, message, headers } =
-          error instanceof HttpError ? error : new HttpError(500, getErrorMessage(error));
-        sendJson(response, status, { error: message }, headers);
-      },
+  return createServer({ requestTimeout, connectionsCheckingInterval: 1000 }, async (request, response) => {
+    const body = await handleRequest(request).catch((error: unknown) =>
+      error instanceof HttpError ? error : new HttpError(500, getErrorMessage(error)),
     );
+    // The client may have disconnected.
+    if (response.destroyed) return;
+    const { status, headers } = body instanceof HttpError ? body : { status: 200, headers: {} };
+    response.writeHead(status, { "content-type": "application/json", ...headers });
+    response.end(`${JSON.stringify(body instanceof HttpError ? { error: body.message } : body)}\n`);
   });
 }
 
@@ -237,18 +234,6 @@ function parseTexts(body: string, maxTexts: number): (readonly string[])[] {
   } catch (error) {
     throw error instanceof UserError ? new HttpError(400, error.message) : error;
   }
-}
-
-function sendJson(
-  response: ServerResponse,
-  status: number,
-  value: unknown,
-  headers: Readonly<Record<string, string>> = {},
-): void {
-  // The client may have disconnected.
-  if (response.destroyed) return;
-  response.writeHead(status, { "content-type": "application/json", ...headers });
-  response.end(`${JSON.stringify(value)}\n`);
 }
 
 /**

@@ -5,13 +5,14 @@ import { createModelVictim } from "../attacks/model-victim.js";
 import type { PreparedInput, Victim } from "../attacks/victim.js";
 import { UserError } from "../errors.js";
 import type { SanityFacts } from "../evaluation/sanity-checks.js";
-import { createClassifier, loadModel, type Model } from "../models/index.js";
+import { createClassifier, type Model } from "../models/index.js";
 import { free } from "../tensor/index.js";
 import type { Tokenization } from "../text/encoding.js";
 import { splitWords } from "../text/words.js";
 import type { Callbacks } from "./callbacks.js";
 import { Run } from "./run.js";
-import { applyRuntime, type RuntimeOptions, resolveRuntime } from "./runtime-config.js";
+import { applyRuntime, type RuntimeOptions } from "./runtime-config.js";
+import { loadRequestedModel } from "./text-classifier.js";
 
 /** Something to attack, and how it reads text. */
 export interface LoadedVictim {
@@ -63,16 +64,8 @@ async function connectEndpoint(url: string, options: LoadVictimOptions): Promise
 }
 
 async function loadModelVictim(reference: string, options: LoadVictimOptions): Promise<LoadedVictim> {
-  const { device, precision, threads, tokenization, maxLength, onDownload } = options;
-  const runtime = applyRuntime(
-    resolveRuntime({ ...(device && { device }), ...(precision && { precision }), ...(threads && { threads }) }),
-  );
-  const model = await loadModel(reference, {
-    device: runtime.device,
-    ...(onDownload && { onProgress: onDownload }),
-    ...(tokenization && { tokenization }),
-    ...(maxLength && { maxLength }),
-  });
+  const runtime = applyRuntime(options);
+  const model = await loadRequestedModel(reference, runtime.device, options);
   const classifier = createClassifier(model, model.weights, runtime);
   const close = (): void => {
     classifier.close();
@@ -81,11 +74,6 @@ async function loadModelVictim(reference: string, options: LoadVictimOptions): P
   try {
     const victim = await createModelVictim(model, classifier, runtime);
     const isTrained = "temper" in model.architecture.config.raw;
-    if (isTrained && tokenization && tokenization !== model.tokenization)
-      throw new UserError(
-        `--tokenization: ${reference} was trained with ${model.tokenization}, received ${tokenization}. ` +
-          "Leave the option out.",
-      );
     const { tokenization: used } = model;
     return {
       victim,

@@ -1,15 +1,15 @@
 import { UserError } from "../errors.js";
 import { createMethods, loadMethods, type MethodSpec } from "../methods/index.js";
-import { loadModel } from "../models/index.js";
-import { type Example, formatSplit, type InMemoryExample, loadTask, type Task } from "../tasks/index.js";
+import { loadModel, type Model } from "../models/index.js";
+import { type Example, formatSplit, type InMemoryExample, loadTask, type Task, taskNames } from "../tasks/index.js";
 import { countOverlap, sampleExamples } from "../tasks/sample.js";
-import type { Substitutions } from "../text/substitutions.js";
+import { filterInVocabSubstitutes, loadSubstitutions, type Substitutions } from "../text/substitutions.js";
 import { type TrainingJob, toDataset } from "../train/index.js";
 import type { Callbacks } from "./callbacks.js";
-import type { RunConfig } from "./config.js";
-import { loadSubstitutionsForModel } from "./load-substitutions.js";
+import type { DataRequest, RunConfig } from "./config.js";
 import { attachDefinitions } from "./read-config.js";
-import { applyRuntime, type RuntimeConfig, resolveRuntime } from "./runtime-config.js";
+import type { Run } from "./run.js";
+import { applyRuntime, type RuntimeConfig } from "./runtime-config.js";
 
 /** A config made concrete: the training job without its files, and what else a run needs. */
 export interface PreparedRun {
@@ -36,29 +36,21 @@ export async function prepareRun(
   const warn = (message: string): void => onWarning?.(message);
   const methods = createMethods(await loadMethods(attachDefinitions(config.methods, definitions)));
   const precise = methods.find((method) => method.traits?.requiresFloat32);
-  const runtime = applyRuntime(resolveRuntime(config, precise !== undefined));
+  const runtime = applyRuntime(config, precise !== undefined);
   if (precise && runtime.precision === "tf32" && config.precision === null)
     warn(`${precise.name} runs in tf32 instead of bf16: ${precise.traits?.requiresFloat32}.`);
   const task = await (inMemory ? loadTask({ data: inMemory, onWarning: warn }) : loadConfiguredTask(config, warn));
   // The data is read first: it is quick, and most mistakes are in it.
   const examples = await loadExamples(config, task, warn);
-  const model = await loadModel(config.model, {
-    labels: task.labels,
-    task: task.name,
-    head: config.head,
-    pooling: config.pooling,
-    tokenization: config.tokenization,
-    maxLength: config.maxLength,
-    device: runtime.device,
-    seed: config.seed,
-    ...(onDownload && { onProgress: onDownload }),
-  });
+  const { head, pooling, tokenization, maxLength, seed, substitutions } = config;
+  const { device } = runtime;
+  const options = { labels: task.labels, task: task.name, head, pooling, tokenization, maxLength, device, seed };
+  const model = await loadModel(config.model, { ...options, ...(onDownload && { onProgress: onDownload }) });
   const train = toDataset(model, examples.train);
   if (train.truncatedCount > 0)
     warn(
       `${train.truncatedCount} of ${examples.train.length} training texts were truncated to ${model.maxLength} tokens.`,
     );
-  const { substitutions } = config;
   let table: Promise<Substitutions> | undefined;
   return {
     config,
@@ -71,7 +63,7 @@ export async function prepareRun(
       methods,
       train,
       validation: examples.validation && toDataset(model, examples.validation),
-      seed: config.seed,
+      seed,
       deviceConfig: runtime,
       cudaGraphs: config.cudaGraphs,
       ...(substitutions !== null && {
@@ -81,10 +73,56 @@ export async function prepareRun(
   };
 }
 
-/** Loads the task that a config names. */
-export function loadConfiguredTask(config: RunConfig, onWarning: (message: string) => void): Promise<Task> {
-  const { task, data, textColumn, labelColumn, skipBadRows } = config;
+/**
+ * Loads substitutions for a model, all or only those in its vocabulary. `model` is null for an
+ * endpoint.
+ */
+export async function loadSubstitutionsForModel(
+  source: string,
+  inVocabOnly: boolean,
+  model: Model | null,
+): Promise<Substitutions> {
+  const table = await loadSubstitutions(source);
+  if (!inVocabOnly) return table;
+  if (model?.tokenization === "word") return filterInVocabSubstitutes(table, model.tokenizer);
+  const reason = model
+    ? "A model with subword tokenization knows every word."
+    : "The vocabulary of an endpoint is unknown.";
+  throw new UserError(`--in-vocab-substitutes: ${reason} Leave it out, or use a model with --tokenization word.`);
+}
+
+/**
+ * Loads the task that a request names; without one, the task of the model's run or the one in the
+ * model's config.
+ */
+export async function loadRequestedTask(
+  request: DataRequest,
+  model: Pick<Model, "task" | "labels"> | null,
+  run: Run | null,
+  onWarning: (message: string) => void,
+): Promise<Task> {
+  if (request.task !== null || request.data !== null) {
+    // A file of the user's is evaluated as a whole, with the labels of the model.
+    const options = request.task === null ? { evaluationOnly: true, labels: model?.labels } : {};
+    return loadConfiguredTask(request, onWarning, options);
+  }
+  if (run) return loadConfiguredTask(run.config, onWarning);
+  if (model?.task && taskNames.includes(model.task))
+    return loadConfiguredTask({ ...request, task: model.task }, onWarning);
+  throw new UserError(
+    `Expected a task (--task ${taskNames[0]}) or a file ` +
+      "(--data reviews.csv --text-column review --label-column stars).",
+  );
+}
+
+/** Loads the task that a config or a request names. */
+export function loadConfiguredTask(
+  { task, data, textColumn, labelColumn, skipBadRows }: DataRequest,
+  onWarning: (message: string) => void,
+  options: { readonly evaluationOnly?: boolean; readonly labels?: readonly string[] | undefined } = {},
+): Promise<Task> {
   return loadTask({
+    ...options,
     ...(task !== null && { task }),
     ...(data !== null && { data }),
     ...(textColumn.length > 0 && { textColumn }),
@@ -94,22 +132,31 @@ export function loadConfiguredTask(config: RunConfig, onWarning: (message: strin
   });
 }
 
+/** A class-balanced sample of `count` examples; all of them if there are no more or `count` is null. */
+export function limitExamples(
+  task: Task,
+  examples: readonly Example[],
+  count: number | null,
+  seed: number,
+): readonly Example[] {
+  if (count === null || count >= examples.length) return examples;
+  return sampleExamples(examples, count, seed, task.labels.length);
+}
+
 /** Loads all splits at once, so that a broken file does not show up after hours of training. */
 async function loadExamples(
   config: RunConfig,
   task: Task,
   warn: (message: string) => void,
 ): Promise<PreparedRun["examples"]> {
-  const sample = (examples: readonly Example[], count: number | null, seed: number): readonly Example[] =>
-    count === null || count >= examples.length ? examples : sampleExamples(examples, count, seed, task.labels.length);
-  const train = sample(await task.load("train"), config.maxTrainSamples, config.seed);
+  const train = limitExamples(task, await task.load("train"), config.maxTrainSamples, config.seed);
   if (train.length === 0) throw new UserError(`${task.name}: the training data is empty.`);
   // Every seed validates on the same sample, so that the runs of a comparison are selected by the
   // same texts.
   const validation = task.splits.includes("validation")
-    ? sample(await task.load("validation"), config.maxValidationSamples, 0)
+    ? limitExamples(task, await task.load("validation"), config.maxValidationSamples, 0)
     : null;
-  const test = sample(await task.load("test"), config.maxTestSamples, 0);
+  const test = limitExamples(task, await task.load("test"), config.maxTestSamples, 0);
   for (const [split, examples] of Object.entries({ test, validation })) {
     if (!examples) continue;
     const name = formatSplit(task, split as "test" | "validation");

@@ -12,14 +12,11 @@ import { type RunConfig, runConfigSchema } from "./config.js";
 export type ConfigObject = Record<string, unknown>;
 export type KeyPath = readonly PropertyKey[];
 
-/** A YAML file's content, and the file:line:column of each part. */
-export interface LocatedYaml {
-  readonly value: unknown;
-  readonly locate: (path: KeyPath) => string;
-}
-
-/** Reads a YAML file. Syntax errors are reported with file:line:column. */
-export async function readYaml(path: string): Promise<LocatedYaml> {
+/**
+ * Reads a YAML file. Syntax errors are reported with file:line:column, and `locate` returns that of
+ * each part.
+ */
+export async function readYaml(path: string): Promise<{ value: unknown; locate: (path: KeyPath) => string }> {
   const lines = new LineCounter();
   const document = parseDocument(await readText(path, "the config"), { lineCounter: lines });
   const at = (offset: number): string => {

@@ -4,8 +4,7 @@ import { computeOutcomes } from "../evaluation/attack-summary.js";
 import type { ExampleOutcomes } from "../evaluation/compare.js";
 import { describeMetric, inconsistencyPrefix } from "../evaluation/metric-table.js";
 import { mean } from "../evaluation/statistics.js";
-import { exists, readJson } from "../files.js";
-import { validate } from "../validate.js";
+import { readJsonIfExists } from "../validate.js";
 import type { AttackFolder } from "./attack-folder.js";
 import { advglueResultSchema, type EvaluationResult } from "./results.js";
 import type { Run } from "./run.js";
@@ -33,40 +32,32 @@ export async function readMetrics(run: Run): Promise<ReadonlyMap<string, MetricV
   const metrics = new Map<string, MetricValue>();
   const results = await run.results();
   if (results) for (const [id, value] of readTestMetrics(results.test)) metrics.set(id, value);
-  const advglue = run.path("advglue");
-  if (await exists(advglue)) {
-    const { advglue: adversarial, drop } = validate(
-      advglueResultSchema,
-      await readJson(advglue, "the result"),
-      advglue,
-    );
-    metrics.set("advglue", { value: adversarial.accuracy, examples: adversarial.examples, outcomes: null });
+  const adversarial = await readJsonIfExists(run.path("advglue"), advglueResultSchema, "the result");
+  if (adversarial) {
+    const { advglue, drop } = adversarial;
+    metrics.set("advglue", { value: advglue.accuracy, examples: advglue.examples, outcomes: null });
     metrics.set("drop", { value: drop, examples: null, outcomes: null });
   }
   for (const [id, value] of readAttackMetrics(await run.attacks())) metrics.set(id, value);
-  const consistency = join(run.path("analysis"), "consistency.json");
-  if (await exists(consistency)) {
-    const { first } = validate(consistencySchema, await readJson(consistency, "the analysis"), consistency);
-    for (const { steps, rate } of first)
-      metrics.set(`${inconsistencyPrefix}${steps}`, { value: rate, examples: null, outcomes: null });
-  }
+  const consistencyPath = join(run.path("analysis"), "consistency.json");
+  const consistency = await readJsonIfExists(consistencyPath, consistencySchema, "the analysis");
+  for (const { steps, rate } of consistency?.first ?? [])
+    metrics.set(`${inconsistencyPrefix}${steps}`, { value: rate, examples: null, outcomes: null });
   return metrics;
 }
 
 function readTestMetrics(test: EvaluationResult): [string, MetricValue][] {
+  const correct = new Map(
+    [...test.outcomes.correct].map((value, i) => [`${test.outcomes.examples}:${i}`, value === "1"]),
+  );
   return Object.entries(test.metrics).map(([id, value]) => [
     id,
     {
       value,
       examples: describeMetric(id).unit === "fraction" ? test.examples : null,
-      outcomes: id === "accuracy" ? readTestOutcomes(test) : null,
+      outcomes: id === "accuracy" ? correct : null,
     },
   ]);
-}
-
-/** Which examples of the test split were classified correctly. */
-function readTestOutcomes({ outcomes }: EvaluationResult): ExampleOutcomes {
-  return new Map([...outcomes.correct].map((value, i) => [`${outcomes.examples}:${i}`, value === "1"]));
 }
 
 /** The numbers of finished journals: clean, each attack and the worst case over all of them. */

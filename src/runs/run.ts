@@ -1,26 +1,16 @@
-import {
-  accessSync,
-  constants,
-  existsSync,
-  mkdirSync,
-  readdirSync,
-  renameSync,
-  rmdirSync,
-  rmSync,
-  statfsSync,
-} from "node:fs";
-import { open, readdir, readFile, rm } from "node:fs/promises";
+import { accessSync, constants, existsSync, readdirSync, rmdirSync, rmSync, statfsSync } from "node:fs";
+import { open, readdir, readFile, rename, rm } from "node:fs/promises";
 import { basename, dirname, extname, join, resolve } from "node:path";
 import { stringify } from "yaml";
 import { z } from "zod";
 import { UserError } from "../errors.js";
-import { createFileError, exists, readJson, readText, sha256File, writeFileAtomic } from "../files.js";
+import { createFileError, createFolder, exists, readFolder, readText, sha256File, writeFileAtomic } from "../files.js";
+import { formatBytes } from "../format.js";
 import { readJsonLines } from "../json-lines.js";
 import { acquireLock, findLivingOwner } from "../lock.js";
 import { readModelConfig } from "../models/config.js";
-import type { InMemoryExample } from "../tasks/index.js";
-import { writeExamplesFile } from "../tasks/index.js";
-import { validate } from "../validate.js";
+import { type InMemoryExample, writeExamplesFile } from "../tasks/index.js";
+import { readJsonIfExists } from "../validate.js";
 import type { AttackOptions, AttackReport } from "./attack.js";
 import { type AttackFolder, readAttackFolder } from "./attack-folder.js";
 import { formatMethodNames, type RunConfig } from "./config.js";
@@ -85,6 +75,12 @@ export interface SavedFigure {
   readonly summary: string | null;
 }
 
+/** A run and its results. */
+export interface FinishedRun {
+  readonly run: Run;
+  readonly results: Results;
+}
+
 /** How many bytes at the end of events.jsonl contain the last event. */
 const eventTailBytes = 4096;
 
@@ -100,13 +96,10 @@ const maxSearchDepth = 3;
  *     await run.attack("pwws", { numExamples: 100 });
  */
 export class Run {
-  readonly folder: string;
-  readonly config: RunConfig;
-
-  private constructor(folder: string, config: RunConfig) {
-    this.folder = folder;
-    this.config = config;
-  }
+  private constructor(
+    readonly folder: string,
+    readonly config: RunConfig,
+  ) {}
 
   /** Opens a run folder, finished or not. */
   static async open(folder: string): Promise<Run> {
@@ -143,21 +136,20 @@ export class Run {
   }
 
   /** Every finished run at or below the folders. */
-  static async findFinished(folders: string | readonly string[]): Promise<{ run: Run; results: Results }[]> {
-    const finished: { run: Run; results: Results }[] = [];
+  static async findFinished(folders: string | readonly string[]): Promise<FinishedRun[]> {
+    const finished = new Map<string, FinishedRun>();
     for (const folder of [folders].flat()) {
       const runs = await Run.find(folder);
-      const before = finished.length;
       for (const run of runs) {
         const results = await run.results();
-        if (results && !finished.some((other) => other.run.folder === run.folder)) finished.push({ run, results });
+        if (results) finished.set(run.folder, { run, results });
       }
-      if (finished.length === before && !runs.some((run) => finished.some((other) => other.run.folder === run.folder)))
+      if (!runs.some((run) => finished.has(run.folder)))
         throw new UserError(
           `${folder}: no run in it has finished. Continue with: temper train --resume --out ${runs[0]!.folder}`,
         );
     }
-    return finished;
+    return [...finished.values()];
   }
 
   /** The path of one of the run's files. */
@@ -187,12 +179,12 @@ export class Run {
   }
 
   async status(): Promise<RunStatus | null> {
-    return this.#readJson("status", statusSchema, "the run's status");
+    return readJsonIfExists(this.path("status"), statusSchema, "the run's status");
   }
 
   /** What the run ran on. Null before it has started. */
   environment(): Promise<Environment | null> {
-    return this.#readJson("environment", environmentSchema, "the run's environment");
+    return readJsonIfExists(this.path("environment"), environmentSchema, "the run's environment");
   }
 
   /** The results of a finished run; null before. */
@@ -285,15 +277,6 @@ export class Run {
     );
   }
 
-  async #readJson<Schema extends z.ZodType>(
-    file: RunFile,
-    schema: Schema,
-    what: string,
-  ): Promise<z.output<Schema> | null> {
-    const path = this.path(file);
-    return (await exists(path)) ? validate(schema, await readJson(path, what), path) : null;
-  }
-
   async #readLines<Schema extends z.ZodType>(file: RunFile, schema: Schema, what: string): Promise<z.output<Schema>[]> {
     const path = this.path(file);
     return (await exists(path)) ? readJsonLines(path, schema, what) : [];
@@ -317,8 +300,8 @@ export class RunWriter {
       throw new UserError(
         `${folder} already contains a run. Pass --resume to continue it, or choose a different --out.`,
       );
+    createFolder(folder, "write the run folder");
     try {
-      mkdirSync(folder, { recursive: true });
       accessSync(folder, constants.W_OK);
     } catch (error) {
       throw createFileError(error, folder, "write the run folder");
@@ -347,12 +330,12 @@ export class RunWriter {
     await writeExamplesFile(fresh, examples);
     const hash = await sha256File(fresh);
     if ((await exists(path)) && (await sha256File(path)) !== hash) {
-      rmSync(fresh);
+      await rm(fresh);
       throw new UserError(
         `${this.folder}: --resume: the examples changed since the run started. Start over with a different --out.`,
       );
     }
-    renameSync(fresh, path);
+    await rename(fresh, path);
     return hash;
   }
 
@@ -377,9 +360,8 @@ export class RunWriter {
     const { bavail, bsize } = statfsSync(this.folder);
     const available = bavail * bsize;
     if (available >= neededBytes) return;
-    const gigabytes = (bytes: number): string => `${(bytes / 1e9).toFixed(1)} GB`;
     throw new UserError(
-      `${this.folder}: the disk has ${gigabytes(available)} free, the run needs about ${gigabytes(neededBytes)}. ` +
+      `${this.folder}: the disk has ${formatBytes(available)} free, the run needs about ${formatBytes(neededBytes)}. ` +
         "Free some space, keep fewer checkpoints (--save-total-limit 1), or choose a different --out.",
     );
   }
@@ -407,18 +389,13 @@ export function getRunPath(folder: string, file: RunFile): string {
 
 /** The results in a run folder; null before the run has finished. */
 export async function readResults(folder: string): Promise<Results | null> {
-  const path = getRunPath(folder, "results");
-  return (await exists(path)) ? validate(resultsSchema, await readJson(path, "the run's results"), path) : null;
+  return readJsonIfExists(getRunPath(folder, "results"), resultsSchema, "the run's results");
 }
 
 /** Writes the config of a run that a sweep plans, unless the folder has one. */
 export async function planRun(folder: string, config: RunConfig): Promise<void> {
   if (await exists(join(folder, files.config))) return;
-  try {
-    mkdirSync(folder, { recursive: true });
-  } catch (error) {
-    throw createFileError(error, folder, "create the folder");
-  }
+  createFolder(folder);
   await writeFileAtomic(join(folder, files.config), formatConfig(folder, config));
 }
 
@@ -491,10 +468,7 @@ function describeDamage(folder: string, error: unknown): RunSummary {
 async function findRunFolders(folder: string, depth = maxSearchDepth): Promise<string[]> {
   if ((await exists(join(folder, files.config))) && (await exists(join(folder, files.environment)))) return [folder];
   if (depth === 0) return [];
-  const entries = await readdir(folder, { withFileTypes: true }).catch((error: unknown) => {
-    throw createFileError(error, folder, "read");
-  });
-  const inner = entries.filter((entry) => entry.isDirectory() && !entry.name.startsWith("."));
+  const inner = (await readFolder(folder)).filter((entry) => entry.isDirectory() && !entry.name.startsWith("."));
   return (await Promise.all(inner.map((entry) => findRunFolders(join(folder, entry.name), depth - 1)))).flat().sort();
 }
 

@@ -3,6 +3,7 @@ import { z } from "zod";
 import { UserError } from "../errors.js";
 import type { DeviceConfig } from "../models/index.js";
 import { allowTf32, chooseDevice, setNumThreads } from "../tensor/index.js";
+import { countSchema, orNull } from "../validate.js";
 
 /**
  * The keys of every request that computes something: where, how precisely and with how many
@@ -14,15 +15,13 @@ export const runtimeOptions = {
     .regex(/^(auto|cpu|cuda(:\d+)?)$/, { error: "expected auto, cpu, cuda or cuda:N" })
     .default("auto")
     .describe("cpu, cuda, cuda:N, or auto for a GPU if there is one"),
-  precision: z
-    .enum(["bf16", "tf32", "fp32"])
-    .nullable()
-    .default(null)
-    .describe("bf16, tf32 or fp32; null: bf16 on a GPU, fp32 on a CPU"),
-  threads: z.number().int().positive().nullable().default(null).describe("CPU threads; null: all cores"),
+  precision: orNull(z.enum(["bf16", "tf32", "fp32"])).describe(
+    "bf16, tf32 or fp32; null: bf16 on a GPU, fp32 on a CPU",
+  ),
+  threads: orNull(countSchema).describe("CPU threads; null: all cores"),
 };
 
-const runtimeSchema = z.object(runtimeOptions);
+export const runtimeSchema = z.strictObject(runtimeOptions);
 
 /** Where a model is computed, as a request says it. */
 export type RuntimeOptions = z.input<typeof runtimeSchema>;
@@ -58,10 +57,11 @@ export function resolveRuntime(options: RuntimeOptions = {}, requiresFloat32 = f
 }
 
 /**
- * Sets the threads and TF32 of the process, which libtorch keeps per process, as a runtime config
- * says.
+ * Resolves a runtime config and sets the threads and TF32 of the process, which libtorch keeps per
+ * process, as it says.
  */
-export function applyRuntime<T extends RuntimeConfig>(runtime: T): T {
+export function applyRuntime(options: RuntimeOptions, requiresFloat32 = false): RuntimeConfig {
+  const runtime = resolveRuntime(options, requiresFloat32);
   setNumThreads(runtime.threads);
   if (runtime.device !== "cpu") allowTf32(runtime.precision === "tf32");
   return runtime;

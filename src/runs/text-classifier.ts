@@ -1,24 +1,12 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { z } from "zod";
 import { UserError } from "../errors.js";
-import {
-  type DeviceConfig,
-  isHeadParameter,
-  loadModel,
-  type Model,
-  predictProbabilities,
-  tokenizeFor,
-} from "../models/index.js";
-import { free } from "../tensor/index.js";
+import { isHeadParameter, loadModel, type Model, predictProbabilities, tokenizeFor } from "../models/index.js";
+import { type Device, free } from "../tensor/index.js";
+import type { Tokenization } from "../text/encoding.js";
 import { validate } from "../validate.js";
 import type { Callbacks } from "./callbacks.js";
-import {
-  applyRuntime,
-  type RuntimeConfig,
-  type RuntimeOptions,
-  resolveRuntime,
-  runtimeOptions,
-} from "./runtime-config.js";
+import { applyRuntime, type RuntimeConfig, type RuntimeOptions, runtimeSchema } from "./runtime-config.js";
 
 /**
  * What a model says about a text or a pair.
@@ -34,7 +22,6 @@ export interface Prediction {
 }
 
 export type LoadClassifierOptions = RuntimeOptions & Pick<Callbacks, "onDownload">;
-const runtimeSchema = z.strictObject(runtimeOptions);
 
 /** What `predict` accepts. */
 export const predictRequestSchema = runtimeSchema.extend({
@@ -57,13 +44,10 @@ const idleMilliseconds = 20;
  *     console.log(first.label, first.probabilities);
  */
 export class TextClassifier implements AsyncDisposable {
-  readonly model: Model;
-  readonly runtime: RuntimeConfig;
-
-  constructor(model: Model, runtime: RuntimeConfig) {
-    this.model = model;
-    this.runtime = runtime;
-  }
+  constructor(
+    readonly model: Model,
+    readonly runtime: RuntimeConfig,
+  ) {}
 
   /** The class names in the model's order. */
   get labels(): readonly string[] {
@@ -72,8 +56,7 @@ export class TextClassifier implements AsyncDisposable {
 
   /** Classifies texts or pairs of texts. Row i of the result belongs to text i. */
   async classify(texts: readonly (string | readonly [string, string])[]): Promise<Prediction[]> {
-    const inputs = texts.map((text) => (typeof text === "string" ? [text] : text));
-    return classifyTexts(this.model, inputs, this.runtime);
+    return this.#classify(texts.map((text) => (typeof text === "string" ? [text] : text)));
   }
 
   /** Classifies a stream of texts in order, in batches. */
@@ -82,13 +65,20 @@ export class TextClassifier implements AsyncDisposable {
     options: { readonly flushWhenIdle?: boolean } = {},
   ): AsyncGenerator<Prediction & { readonly input: T }> {
     for await (const window of collectWindows(inputs, options.flushWhenIdle === true)) {
-      const predictions = await classifyTexts(
-        this.model,
-        window.map(({ texts }) => texts),
-        this.runtime,
-      );
+      const predictions = await this.#classify(window.map(({ texts }) => texts));
       for (const [i, input] of window.entries()) yield { input, ...predictions[i]! };
     }
+  }
+
+  async #classify(inputs: readonly (readonly string[])[]): Promise<Prediction[]> {
+    const { labels, weights } = this.model;
+    const encodings = inputs.map((texts) => tokenizeFor(this.model, texts));
+    const rows = await predictProbabilities(this.model, weights, encodings, this.runtime);
+    return rows.map((row, i) => ({
+      label: labels[row.indexOf(Math.max(...row))]!,
+      probabilities: Object.fromEntries(labels.map((label, index) => [label, row[index]!])),
+      truncated: encodings[i]!.truncated,
+    }));
   }
 
   /** Frees the weights. */
@@ -109,12 +99,37 @@ export class TextClassifier implements AsyncDisposable {
  */
 export async function loadClassifier(reference: string, options: LoadClassifierOptions = {}): Promise<TextClassifier> {
   const { onDownload, ...given } = options;
-  const runtime = applyRuntime(resolveRuntime(validate(runtimeSchema, given, "loadClassifier")));
-  const model = await loadModel(reference, { device: runtime.device, ...(onDownload && { onProgress: onDownload }) });
+  const runtime = applyRuntime(validate(runtimeSchema, given, "loadClassifier"));
+  const model = await loadRequestedModel(reference, runtime.device, { onDownload });
   if (!model.newlyInitialized.some(isHeadParameter)) return new TextClassifier(model, runtime);
   free(model.weights);
   throw new UserError(
     `${reference} has no classification head. Train one first: temper train --model ${reference} --task …`,
+  );
+}
+
+interface ModelRequest extends Pick<Callbacks, "onDownload"> {
+  readonly tokenization?: Tokenization | null | undefined;
+  readonly maxLength?: number | null | undefined;
+}
+
+/**
+ * Loads the model that a request names. The settings of a trained model win, so an option that
+ * contradicts them is a mistake.
+ */
+export async function loadRequestedModel(reference: string, device: Device, request: ModelRequest): Promise<Model> {
+  const { tokenization, maxLength, onDownload } = request;
+  const model = await loadModel(reference, {
+    device,
+    ...(onDownload && { onProgress: onDownload }),
+    ...(tokenization && { tokenization }),
+    ...(maxLength && { maxLength }),
+  });
+  if (!tokenization || tokenization === model.tokenization) return model;
+  free(model.weights);
+  throw new UserError(
+    `--tokenization: ${reference} was trained with ${model.tokenization}, received ${tokenization}. ` +
+      "Leave the option out.",
   );
 }
 
@@ -140,20 +155,6 @@ export async function* predict<T extends { readonly texts: readonly string[] }>(
   const { maxLength } = classifier.model;
   if (truncated > 0)
     onWarning?.(`${truncated} ${truncated === 1 ? "text was" : "texts were"} truncated to ${maxLength} tokens.`);
-}
-
-async function classifyTexts(
-  model: Model,
-  inputs: readonly (readonly string[])[],
-  deviceConfig: DeviceConfig,
-): Promise<Prediction[]> {
-  const encodings = inputs.map((texts) => tokenizeFor(model, texts));
-  const rows = await predictProbabilities(model, model.weights, encodings, deviceConfig);
-  return rows.map((row, i) => ({
-    label: model.labels[row.indexOf(Math.max(...row))] as string,
-    probabilities: Object.fromEntries(model.labels.map((label, index) => [label, row[index] as number])),
-    truncated: encodings[i]!.truncated,
-  }));
 }
 
 type Arrival<T> = IteratorResult<T> | { readonly done: true; readonly error: unknown };

@@ -4,7 +4,7 @@ import { type JournalHeader, parseHeader, readJournalEntries } from "../attacks/
 import { type JournalVerification, verifyJournal } from "../attacks/verify.js";
 import { UserError } from "../errors.js";
 import { filterInVocabSubstitutes, loadSubstitutions, type Substitutions } from "../text/substitutions.js";
-import { validate } from "../validate.js";
+import { orNull, validate } from "../validate.js";
 import type { Callbacks } from "./callbacks.js";
 import { type LoadedVictim, loadVictim } from "./load-victim.js";
 import { resolveTablePath } from "./read-config.js";
@@ -14,11 +14,7 @@ import { runtimeOptions } from "./runtime-config.js";
 export const verifyRequestSchema = z.strictObject({
   journals: z.array(z.string()).min(1).describe("journals written by temper attack"),
   model: z.string().describe("model that was attacked, or its URL"),
-  substitutions: z
-    .string()
-    .nullable()
-    .default(null)
-    .describe("check that every edit is in this table; null: as in training"),
+  substitutions: orNull(z.string()).describe("check that every edit is in this table; null: as in training"),
   endpoint: httpVictimSchema.prefault({}),
   ...runtimeOptions,
 });

@@ -4,8 +4,7 @@ import { isBetter } from "../evaluation/metric-table.js";
 import { mean } from "../evaluation/statistics.js";
 import type { Results } from "../runs/results.js";
 import { getRunPath, Run, readResults } from "../runs/run.js";
-import type { GridPoint, SweepCell } from "./expand.js";
-import { getRunFolder, type SweepPlan } from "./plan.js";
+import { type GridPoint, getRunFolder, type SweepCell, type SweepPlan } from "./plan.js";
 import {
   addSignificanceTests,
   averageCells,
@@ -79,9 +78,6 @@ async function readPointResults(out: string, point: GridPoint): Promise<Results[
   return all;
 }
 
-/** The metrics of the columns that are means over others. */
-const averageMetrics = { mean: "mean", drop: "drop" } as const;
-
 /** Collects a sweep's table from its run folders. The notes say what is not finished. */
 export async function collectResults(out: string, plan: SweepPlan): Promise<ResultsTable> {
   const { settings, metrics } = plan;
@@ -91,18 +87,18 @@ export async function collectResults(out: string, plan: SweepPlan): Promise<Resu
     const cells: Record<string, TableCell> = {};
     const selected: Record<string, Readonly<Record<string, unknown>>> = {};
     for (const cell of plan.cells.filter((each) => each.row === id)) {
-      const { values, cells: found } = await readCell(out, plan, cell, notes);
-      if (Object.keys(values).length > 0) selected[cell.column] = values;
-      for (const [metric, value] of found) cells[`${cell.column}/${metric}`] = value;
+      const point = await findShownPoint(out, plan, cell, notes);
+      if (!point) continue;
+      if (Object.keys(point.values).length > 0) selected[cell.column] = point.values;
+      const measured = [];
+      for (const run of point.runs) measured.push(await (await Run.open(getRunFolder(out, run))).metrics());
+      for (const [metric, value] of computeCells(measured)) cells[`${cell.column}/${metric}`] = value;
     }
     const shown = Object.entries(cells).filter(([key]) => metrics.includes(getMetric(key)));
     rows.push({ id, title, cells: { ...Object.fromEntries(shown), ...computeAverages(plan, cells) }, selected });
   }
-  const averages = Object.keys(settings.averages).map((id) => ({
-    id,
-    title: id,
-    metrics: [averageMetrics.mean, ...(settings.evaluation.advglue ? [averageMetrics.drop] : [])],
-  }));
+  const averageMetrics = settings.evaluation.advglue ? ["mean", "drop"] : ["mean"];
+  const averages = Object.keys(settings.averages).map((id) => ({ id, title: id, metrics: averageMetrics }));
   return {
     format: 2,
     name: plan.name,
@@ -124,26 +120,22 @@ export async function listSelectedFolders(out: string, plan: SweepPlan): Promise
   return [...new Set(runs)].map((run) => getRunFolder(out, run));
 }
 
-async function readCell(
+/** The combination that a cell shows; null if there is none yet. A note says what is missing. */
+async function findShownPoint(
   out: string,
   plan: SweepPlan,
   cell: SweepCell,
   notes: string[],
-): Promise<{ values: Readonly<Record<string, unknown>>; cells: Map<string, TableCell> }> {
+): Promise<GridPoint | null> {
   const selected = await selectBest(out, plan, cell);
-  if (!selected) {
-    notes.push(`${cell.row}, ${cell.column}: no results yet`);
-    return { values: {}, cells: new Map() };
-  }
-  const { point, missing } = selected;
-  if (missing > 0)
+  const name = `${cell.row}, ${cell.column}`;
+  if (!selected) notes.push(`${name}: no results yet`);
+  else if (selected.missing > 0)
     notes.push(
-      `${cell.row}, ${cell.column}: selected without ${missing} of ${cell.points.length} combinations, ` +
+      `${name}: selected without ${selected.missing} of ${cell.points.length} combinations, ` +
         "because their runs have no results",
     );
-  const measured = [];
-  for (const run of point.runs) measured.push(await (await Run.open(getRunFolder(out, run))).metrics());
-  return { values: point.values, cells: computeCells(measured) };
+  return selected?.point ?? null;
 }
 
 /**
@@ -155,14 +147,14 @@ function computeAverages(
   cells: Readonly<Record<string, TableCell>>,
 ): Record<string, TableCell> {
   const averages: Record<string, TableCell> = {};
-  const accuracies = metrics.filter((metric) => metric !== averageMetrics.drop);
+  const accuracies = metrics.filter((metric) => metric !== "drop");
   for (const [name, columns] of Object.entries(settings.averages)) {
     const average = (list: readonly string[]): TableCell | null =>
       averageCells(columns.flatMap((column) => list.map((metric) => cells[`${column}/${metric}`])));
     const all = average(accuracies);
-    const drop = settings.evaluation.advglue ? average([averageMetrics.drop]) : null;
-    if (all) averages[`${name}/${averageMetrics.mean}`] = all;
-    if (drop) averages[`${name}/${averageMetrics.drop}`] = drop;
+    const drop = settings.evaluation.advglue ? average(["drop"]) : null;
+    if (all) averages[`${name}/mean`] = all;
+    if (drop) averages[`${name}/drop`] = drop;
   }
   return averages;
 }

@@ -25,14 +25,8 @@ export class ConfigOverlay {
     const parts = key.split(".");
     if (parts[0] === "methods" && parts.length > 1)
       return this.#setMethodOption(key, parts.slice(1), value, from, locate);
-    const settings: ConfigObject = {};
-    let inner = settings;
-    for (const part of parts.slice(0, -1)) {
-      inner[part] = {};
-      inner = inner[part] as ConfigObject;
-    }
-    inner[parts.at(-1) as string] = structuredClone(value);
-    this.#merge(this.config, settings, [], from, true);
+    const settings = parts.reduceRight<unknown>((inner, part) => ({ [part]: inner }), structuredClone(value));
+    this.#merge(this.config, settings as ConfigObject, [], from, true);
     return this;
   }
 

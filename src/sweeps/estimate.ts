@@ -29,21 +29,13 @@ export async function estimateSweep(
   runs: readonly string[],
   onProgress: (done: number, total: number) => void,
 ): Promise<SweepEstimate> {
-  const getFirstConfig = (row: string, column: string): RunConfig => {
-    const cell = plan.cells.find((each) => each.row === row && each.column === column);
-    return plan.runs[cell!.points[0]!.runs[0]!]!;
-  };
-  const [rows, columns] = [plan.rows.map(({ id }) => id), plan.columns.map(({ id }) => id)];
-  const [firstRow, firstColumn] = [rows[0]!, columns[0]!];
-  const sampled = [
-    ...columns.map((column) => [firstRow, column] as const),
-    ...rows.slice(1).map((row) => [row, firstColumn] as const),
-  ];
+  const [firstRow, firstColumn] = [plan.rows[0]!.id, plan.columns[0]!.id];
+  const sampled = plan.cells.filter(({ row, column }) => row === firstRow || column === firstColumn);
   const seconds = new Map<string, number>();
   let [diskBytes, memoryBytes, modelBytes, device] = [0, 0, 0, "cpu"];
-  for (const [i, [row, column]] of sampled.entries()) {
+  for (const [i, { row, column, points }] of sampled.entries()) {
     onProgress(i, sampled.length);
-    const cost = await estimateRunInWorker(getFirstConfig(row, column));
+    const cost = await estimateRunInWorker(plan.runs[points[0]!.runs[0]!]!);
     seconds.set(`${row}/${column}`, cost.seconds.prepare + cost.seconds.train + cost.seconds.evaluate);
     diskBytes = Math.max(diskBytes, cost.diskBytes);
     memoryBytes = Math.max(memoryBytes, cost.memoryBytes);

@@ -10,34 +10,14 @@ import { formatConfigIdentity } from "../runs/config-identity.js";
 import { type KeyPath, parseAssignment, resolveRunConfig } from "../runs/read-config.js";
 import { formatTaskName } from "../runs/run.js";
 import { ConfigOverlay } from "./config-overlay.js";
+import type { GridPoint, SweepCell, SweepPlan } from "./plan.js";
 import { checkName, readSweep, type SweepFile, type SweepSource, setFlag } from "./read-sweep.js";
 import type { Grid } from "./schema.js";
 
 type GridValues = Readonly<Record<string, unknown>>;
 
-/** One combination of a grid's values, with one run per seed. */
-export interface GridPoint {
-  readonly values: GridValues;
-  /** Names of runs, in the order of the seeds. */
-  readonly runs: readonly string[];
-}
-
-/** One row in one column: the combinations to select from, or the only one. */
-export interface SweepCell {
-  readonly row: string;
-  readonly column: string;
-  readonly points: readonly GridPoint[];
-}
-
 /** A sweep with all its runs. */
-export interface ExpandedSweep {
-  readonly cells: readonly SweepCell[];
-  /** Every run once, by its name. Two cells may share runs. */
-  readonly runs: ReadonlyMap<string, RunConfig>;
-  readonly rows: readonly { readonly id: string; readonly title: string }[];
-  readonly columns: readonly { readonly id: string; readonly title: string }[];
-  readonly metrics: readonly string[];
-}
+export type ExpandedSweep = Pick<SweepPlan, "cells" | "runs" | "rows" | "columns" | "metrics">;
 
 /** How many runs a sweep names. Runs that cells share count once per cell. */
 export function countRuns({ settings: { rows, columns, grid, seeds } }: SweepFile): number {
@@ -49,7 +29,7 @@ export function countRuns({ settings: { rows, columns, grid, seeds } }: SweepFil
 /** Lists and checks all runs of a sweep. Mistakes are reported with their place in the file. */
 export async function expandSweep(sweep: SweepFile): Promise<ExpandedSweep> {
   const { rows, columns, seeds, select } = sweep.settings;
-  const runs = new Map<string, RunConfig>();
+  const runs: Record<string, RunConfig> = {};
   const cells: SweepCell[] = [];
   const tableRows: { id: string; title: string }[] = [];
   for (const [row, { title = row }] of Object.entries(rows)) {
@@ -62,7 +42,7 @@ export async function expandSweep(sweep: SweepFile): Promise<ExpandedSweep> {
         for (const seed of seeds) {
           const config = await createCellConfig(sweep, row, column, values, seed);
           const name = createRunName(config);
-          runs.set(name, config);
+          runs[name] = config;
           names.push(name);
         }
         points.push({ values, runs: names });
@@ -189,12 +169,12 @@ function createRunName(config: RunConfig): string {
 async function checkSelectionMetric(
   { settings: { select }, locate }: SweepFile,
   cells: readonly SweepCell[],
-  runs: ReadonlyMap<string, RunConfig>,
+  runs: Readonly<Record<string, RunConfig>>,
 ): Promise<void> {
   if (!select) return;
   const { metric } = select;
   const listMetrics = async ({ runs: [first] }: GridPoint): Promise<readonly string[]> =>
-    listBestModelMetrics(resolveMethods(await loadMethods(runs.get(first!)!.methods)));
+    listBestModelMetrics(resolveMethods(await loadMethods(runs[first!]!.methods)));
   const missing: { cell: SweepCell; known: readonly string[] }[] = [];
   for (const cell of cells) {
     const known = (await Promise.all(cell.points.map(listMetrics))).find((names) => !names.includes(metric));
@@ -224,11 +204,9 @@ function resolveTableMetrics({ settings: { metrics: wanted, evaluation }, locate
     ...attacks,
     ...(attacks.length > 1 ? ["worst-case"] : []),
   ];
-  for (const [i, metric] of wanted.entries()) {
-    if (!known.includes(metric))
-      throw new UserError(
-        `${locate(["metrics", i])}: metrics[${i}]: expected one of ${known.join(", ")}, received ${metric}.`,
-      );
-  }
-  return [...wanted];
+  const wrong = wanted.findIndex((metric) => !known.includes(metric));
+  if (wrong < 0) return wanted;
+  throw new UserError(
+    `${locate(["metrics", wrong])}: metrics[${wrong}]: expected one of ${known.join(", ")}, received ${wanted[wrong]}.`,
+  );
 }

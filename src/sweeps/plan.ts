@@ -1,15 +1,20 @@
-import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
 import { UserError } from "../errors.js";
-import { createFileError, exists, readJson, writeFileAtomic } from "../files.js";
+import { createFolder, exists, writeFileAtomic } from "../files.js";
 import { runConfigSchema } from "../runs/config.js";
 import { planRun } from "../runs/run.js";
-import { validate } from "../validate.js";
+import { readJsonIfExists } from "../validate.js";
 import { expandSweep } from "./expand.js";
 import type { SweepFile } from "./read-sweep.js";
 import { sweepSettingsSchema } from "./schema.js";
 
+const pointSchema = z.object({
+  values: z.record(z.string(), z.unknown()),
+  /** Names of runs, in the order of the seeds. */
+  runs: z.array(z.string()),
+});
+const cellSchema = z.object({ row: z.string(), column: z.string(), points: z.array(pointSchema) });
 const namedListSchema = z.array(z.object({ id: z.string(), title: z.string() }));
 
 /** sweep.json: a sweep with every run resolved. Only the run folders say what is done. */
@@ -23,16 +28,15 @@ const sweepPlanSchema = z.object({
   rows: namedListSchema,
   columns: namedListSchema,
   metrics: z.array(z.string()),
-  cells: z.array(
-    z.object({
-      row: z.string(),
-      column: z.string(),
-      points: z.array(z.object({ values: z.record(z.string(), z.unknown()), runs: z.array(z.string()) })),
-    }),
-  ),
+  cells: z.array(cellSchema),
+  /** Every run once, by its name. Two cells may share runs. */
   runs: z.record(z.string(), runConfigSchema),
 });
 export type SweepPlan = z.output<typeof sweepPlanSchema>;
+/** One combination of a grid's values, with one run per seed. */
+export type GridPoint = z.output<typeof pointSchema>;
+/** One row in one column: the combinations to select from, or the only one. */
+export type SweepCell = z.output<typeof cellSchema>;
 
 /** The files of a sweep folder. */
 export const sweepFiles = {
@@ -46,9 +50,8 @@ export const sweepFiles = {
 
 /** Plans a sweep: every run of it, checked. */
 export async function createSweepPlan(sweep: SweepFile): Promise<SweepPlan> {
-  const { runs, ...expanded } = await expandSweep(sweep);
   const { name, profile, settings } = sweep;
-  return sweepPlanSchema.parse({ format: 2, name, profile, settings, ...expanded, runs: Object.fromEntries(runs) });
+  return sweepPlanSchema.parse({ format: 2, name, profile, settings, ...(await expandSweep(sweep)) });
 }
 
 export function getRunFolder(out: string, name: string): string {
@@ -63,15 +66,12 @@ export async function checkSweepFolder(out: string, resume: boolean): Promise<vo
 
 /** Writes the plan and the config of each run. A run that has started keeps its config. */
 export async function writeSweepPlan(out: string, plan: SweepPlan): Promise<void> {
-  await mkdir(out, { recursive: true }).catch((error: unknown) => {
-    throw createFileError(error, out, "create the folder");
-  });
+  createFolder(out);
   for (const [name, config] of Object.entries(plan.runs)) await planRun(getRunFolder(out, name), config);
   await writeFileAtomic(join(out, sweepFiles.plan), `${JSON.stringify(plan)}\n`);
 }
 
 /** The plan of a sweep folder; null if the folder is not a sweep. */
 export async function readSweepPlan(out: string): Promise<SweepPlan | null> {
-  const path = join(out, sweepFiles.plan);
-  return (await exists(path)) ? validate(sweepPlanSchema, await readJson(path, "the sweep's plan"), path) : null;
+  return readJsonIfExists(join(out, sweepFiles.plan), sweepPlanSchema, "the sweep's plan");
 }

@@ -2,7 +2,7 @@ import { join } from "node:path";
 import { z } from "zod";
 import { didYouMean } from "../did-you-mean.js";
 import { UserError } from "../errors.js";
-import { type Interval, wilsonInterval } from "../evaluation/statistics.js";
+import { wilsonInterval } from "../evaluation/statistics.js";
 import { readYaml } from "../runs/read-config.js";
 import { packageRoot } from "../tensor/native.js";
 import { validate } from "../validate.js";
@@ -23,11 +23,7 @@ const publishedTableSchema = z.strictObject({
 export type PublishedTable = z.output<typeof publishedTableSchema>;
 
 /** A published number as a fraction, with the confidence interval for the size of its test set. */
-export interface PublishedValue {
-  readonly mean: number;
-  readonly std: number | null;
-  readonly interval: Interval | null;
-}
+export type PublishedValue = Pick<TableCell, "mean" | "std" | "interval">;
 
 const publishedResultsPath = join(packageRoot, "experiments", "published.yaml");
 

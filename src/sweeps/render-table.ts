@@ -1,34 +1,19 @@
 import { formatMetric } from "../evaluation/metric-table.js";
-import type { Interval } from "../evaluation/statistics.js";
 import {
   getPublishedValue,
   hasDisjointIntervals,
   type PublishedTable,
   type PublishedValue,
 } from "./published-results.js";
-import { type ResultsTable, significanceLevel, type TableCell } from "./table.js";
-
-interface Numbers {
-  readonly mean: number;
-  readonly std: number | null;
-  readonly interval: Interval | null;
-}
+import { type ResultsTable, significanceLevel } from "./table.js";
 
 /** `94.1 ± 0.3 (92.4 to 95.5)`: mean, standard deviation over seeds, confidence interval. */
-function formatNumbers({ mean, std, interval }: Numbers, metric: string, mark: string): string {
+function formatNumbers(numbers: PublishedValue | null | undefined, metric: string, mark: string | false): string {
+  if (!numbers) return "–";
+  const { mean, std, interval } = numbers;
   const format = (value: number): string => formatMetric(metric, value);
   const bounds = interval ? ` (${format(interval.low)} to ${format(interval.high)})` : "";
-  return `${format(mean)}${std === null ? "" : ` ± ${format(std)}`}${bounds}${mark}`;
-}
-
-/** A star marks cells that are significantly better than the baseline. */
-function formatCell(cell: TableCell | undefined, metric: string): string {
-  return cell ? formatNumbers(cell, metric, cell.p !== null && cell.p < significanceLevel ? " *" : "") : "–";
-}
-
-function formatPublishedCell(cell: TableCell | undefined, published: PublishedValue | null, metric: string): string {
-  if (!published) return "–";
-  return formatNumbers(published, metric, cell && hasDisjointIntervals(cell, published) ? " ≠" : "");
+  return `${format(mean)}${std === null ? "" : ` ± ${format(std)}`}${bounds}${mark || ""}`;
 }
 
 const escapeMarkdown = (text: string): string => text.replaceAll("|", "\\|").replaceAll("\n", " ");
@@ -53,10 +38,12 @@ export function toMarkdown(table: ResultsTable, published: PublishedTable | null
     row.title,
     ...columns.flatMap(({ key, metric }) => {
       const cell = row.cells[key];
-      return [
-        formatCell(cell, metric),
-        ...(published ? [formatPublishedCell(cell, getPublishedValue(published, row.id, key), metric)] : []),
-      ];
+      const isBetter = typeof cell?.p === "number" && cell.p < significanceLevel;
+      const ours = formatNumbers(cell, metric, isBetter && " *");
+      if (!published) return [ours];
+      const theirs = getPublishedValue(published, row.id, key);
+      const differs = cell && theirs && hasDisjointIntervals(cell, theirs);
+      return [ours, formatNumbers(theirs, metric, differs === true && " ≠")];
     }),
   ]);
   const formatLine = (cells: readonly string[]): string => `| ${cells.map(escapeMarkdown).join(" | ")} |`;
@@ -73,25 +60,24 @@ function formatLegend(table: ResultsTable, published: PublishedTable | null): st
       return `- ${row.title}, ${column}: ${settings.join(", ")}`;
     }),
   );
-  return [
+  const lines = [
     `Mean ± standard deviation over ${seeds} seed${seeds === 1 ? "" : "s"}, in percent. ` +
       "In parentheses: 95% CI over seeds and test examples.",
-    ...(baseline
-      ? [
-          `\\*: significantly better than ${baseline} ` +
-            `(one-tailed paired t-test over seeds, Holm-corrected, p < ${significanceLevel}).`,
-        ]
-      : []),
-    ...(published
-      ? [
-          `Published: ${published.source}, with the 95% CI for the size of its test set. ` +
-            "≠: the two confidence intervals do not overlap.",
-        ]
-      : []),
-    ...(table.profile ? [`Profile ${table.profile}: smaller than the paper's setting.`] : []),
-    ...(selected.length > 0 ? ["", "Selected on the validation split:", "", ...selected] : []),
-    ...(table.notes.length > 0 ? ["", ...table.notes.map((note) => `- ${note}`)] : []),
   ];
+  if (baseline)
+    lines.push(
+      `\\*: significantly better than ${baseline} ` +
+        `(one-tailed paired t-test over seeds, Holm-corrected, p < ${significanceLevel}).`,
+    );
+  if (published)
+    lines.push(
+      `Published: ${published.source}, with the 95% CI for the size of its test set. ` +
+        "≠: the two confidence intervals do not overlap.",
+    );
+  if (table.profile) lines.push(`Profile ${table.profile}: smaller than the paper's setting.`);
+  if (selected.length > 0) lines.push("", "Selected on the validation split:", "", ...selected);
+  if (table.notes.length > 0) lines.push("", ...table.notes.map((note) => `- ${note}`));
+  return lines;
 }
 
 const csvHeader = [
@@ -108,12 +94,8 @@ export function toCsv(table: ResultsTable, published: PublishedTable | null = nu
       const { mean, std, interval, p } = cell;
       const seeds = cell.values.filter((value) => value !== null).length;
       const theirs = published && getPublishedValue(published, row.id, key);
-      return [
-        [
-          ...[row.id, column, metric, seeds, mean, std, interval?.low, interval?.high, p],
-          ...[theirs?.mean, theirs?.interval?.low, theirs?.interval?.high],
-        ],
-      ];
+      const ours = [row.id, column, metric, seeds, mean, std, interval?.low, interval?.high, p];
+      return [[...ours, theirs?.mean, theirs?.interval?.low, theirs?.interval?.high]];
     }),
   );
   const quoteCsv = (value: unknown): string => {

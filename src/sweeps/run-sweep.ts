@@ -5,7 +5,7 @@ import { writeFileAtomic } from "../files.js";
 import { formatCount } from "../format.js";
 import { acquireLock } from "../lock.js";
 import { writeReport } from "../report/index.js";
-import { validate } from "../validate.js";
+import { countSchema, orNull, validate } from "../validate.js";
 import { collectResults, listSelectedFolders } from "./collect-results.js";
 import { estimateSweep, type SweepEstimate } from "./estimate.js";
 import { countRuns } from "./expand.js";
@@ -17,28 +17,18 @@ import { runLocally, type WorkCallbacks, type WorkItemFailure } from "./run-loca
 import { type SlurmSettings, slurmOverridesSchema } from "./schema.js";
 import { runOnSlurm, type SlurmOptions, submitSweep } from "./slurm.js";
 import { checkSlurm } from "./slurm-commands.js";
-import { isWorkItemDone, listWorkItems } from "./work-item.js";
+import { isWorkItemDone } from "./work-item.js";
 
 /** Runs a table of experiments, on this host or on a Slurm cluster. */
 export const sweepRequestSchema = z.strictObject({
   file: z.string().describe("the sweep: a YAML file such as experiments/rose-table-1.yaml"),
-  profile: z.string().nullable().default(null).describe("a profile of the file, such as small"),
+  profile: orNull(z.string()).describe("a profile of the file, such as small"),
   set: z
     .array(z.string())
     .default([])
     .describe("set any key of the file: maxTrainSamples=500, evaluation.numExamples=20"),
-  out: z
-    .string()
-    .nullable()
-    .default(null)
-    .describe("folder of the runs and tables; null: runs/NAME, or runs/NAME-PROFILE"),
-  jobs: z
-    .number()
-    .int()
-    .positive()
-    .nullable()
-    .default(null)
-    .describe("concurrent runs; null: one per GPU, or one; on Slurm as many as it allows"),
+  out: orNull(z.string()).describe("folder of the runs and tables; null: runs/NAME, or runs/NAME-PROFILE"),
+  jobs: orNull(countSchema).describe("concurrent runs; null: one per GPU, or one; on Slurm as many as it allows"),
   resume: z.boolean().default(false).describe("continue the sweep in the folder; finished work is not repeated"),
   estimate: z.boolean().default(true).describe("measure first how long it will take"),
   allowManyRuns: z.boolean().default(false).describe("start even with more than 1,000 runs"),
@@ -100,10 +90,8 @@ export async function runSweep(request: SweepRequest, callbacks: SweepCallbacks 
   const { out, plan, slurm } = await readPlan(parsed);
   if (slurm) checkSlurm(slurm.partition);
   await checkSweepFolder(out, resume);
-  if (!slurm && parsed.estimate) {
-    const planned = await estimatePlan(out, plan, callbacks);
-    if (planned.estimate) callbacks.onEstimate?.(planned);
-  }
+  const planned = await estimatePlan(out, plan, !slurm && parsed.estimate, callbacks);
+  if (planned.estimate) callbacks.onEstimate?.(planned);
   await writeSweepPlan(out, plan);
   const release = acquireLock(
     join(out, sweepFiles.lock),
@@ -132,8 +120,7 @@ export async function runSweep(request: SweepRequest, callbacks: SweepCallbacks 
 export async function planSweep(request: SweepRequest, callbacks: SweepCallbacks = {}): Promise<PlannedSweep> {
   const parsed = validate(sweepRequestSchema, request, "sweep");
   const { out, plan } = await readPlan({ ...parsed, allowManyRuns: true });
-  if (parsed.estimate) return estimatePlan(out, plan, callbacks);
-  return { out, plan, unfinished: await findUnfinishedRuns(out, plan), estimate: null };
+  return estimatePlan(out, plan, parsed.estimate, callbacks);
 }
 
 async function readPlan(
@@ -164,18 +151,19 @@ export function getSweepFolder({ file, profile, out }: Pick<SweepRequest, "file"
   return out ?? join("runs", profile ? `${name}-${profile}` : name);
 }
 
-async function estimatePlan(out: string, plan: SweepPlan, callbacks: SweepCallbacks): Promise<PlannedSweep> {
-  const unfinished = await findUnfinishedRuns(out, plan);
-  const onProgress = (done: number, total: number): void => callbacks.onEstimateProgress?.(done, total);
-  const estimate = unfinished.length > 0 ? await estimateSweep(plan, unfinished, onProgress) : null;
-  return { out, plan, unfinished, estimate };
-}
-
-async function findUnfinishedRuns(out: string, plan: SweepPlan): Promise<string[]> {
+/** Finds the unfinished runs and, with `measure`, estimates their cost. */
+async function estimatePlan(
+  out: string,
+  plan: SweepPlan,
+  measure: boolean,
+  callbacks: SweepCallbacks,
+): Promise<PlannedSweep> {
   const unfinished: string[] = [];
-  for (const item of listWorkItems(plan).train)
-    if (item.kind === "train" && !(await isWorkItemDone(out, plan, item))) unfinished.push(item.run);
-  return unfinished;
+  for (const run of Object.keys(plan.runs))
+    if (!(await isWorkItemDone(out, plan, { kind: "train", run }))) unfinished.push(run);
+  const onProgress = (done: number, total: number): void => callbacks.onEstimateProgress?.(done, total);
+  const estimate = measure && unfinished.length > 0 ? await estimateSweep(plan, unfinished, onProgress) : null;
+  return { out, plan, unfinished, estimate };
 }
 
 /** Writes the table in three formats, and the report of the runs in it. */

@@ -1,10 +1,10 @@
 import { spawn } from "node:child_process";
-import { appendFileSync, closeSync, mkdirSync, openSync } from "node:fs";
+import { appendFileSync, closeSync, openSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { basename, dirname, extname, join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { getErrorMessage, UserError } from "../errors.js";
-import { createFileError, exists, writeFileAtomic } from "../files.js";
+import { createFileError, createFolder, exists, writeFileAtomic } from "../files.js";
 import { findLivingOwner, tryLock } from "../lock.js";
 import { removeJournal } from "../runs/attack-folder.js";
 import { getRunPath } from "../runs/run.js";
@@ -92,11 +92,7 @@ async function runWithRetry(work: ResolvedWork, options: WorkerOptions): Promise
  * waits.
  */
 async function lockWork({ resultPath }: ResolvedWork, stop: AbortSignal | undefined): Promise<() => void> {
-  try {
-    mkdirSync(dirname(resultPath), { recursive: true });
-  } catch (error) {
-    throw createFileError(error, dirname(resultPath), "create the folder");
-  }
+  createFolder(dirname(resultPath));
   for (;;) {
     const lock = tryLock(`${resultPath}.lock`);
     if (typeof lock === "function") return lock;

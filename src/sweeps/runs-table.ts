@@ -1,13 +1,7 @@
 import { UserError } from "../errors.js";
 import { groupRuns } from "../report/groups.js";
-import type { Results } from "../runs/results.js";
-import { Run } from "../runs/run.js";
+import { type FinishedRun, Run } from "../runs/run.js";
 import { addSignificanceTests, computeCells, type ResultsTable, type TableCell, type TableRow } from "./table.js";
-
-interface FinishedRun {
-  readonly run: Run;
-  readonly results: Results;
-}
 
 /**
  * The table of finished runs: a row per config, a column per task. Runs that differ only in their

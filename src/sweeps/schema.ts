@@ -2,9 +2,8 @@ import { z } from "zod";
 import { analyses } from "../analysis/index.js";
 import { attackRequestSchema } from "../runs/attack.js";
 import { runConfigSchema } from "../runs/config.js";
+import { countSchema, orNull, seedSchema } from "../validate.js";
 
-const count = z.number().int().positive();
-const seed = z.number().int().nonnegative();
 const configObjectSchema = z.record(z.string(), z.unknown());
 
 /**
@@ -59,7 +58,7 @@ const analysisSchema = z.strictObject({
   rows: z.array(z.string()).min(1).optional(),
   columns: z.array(z.string()).min(1).optional(),
   /** Analyze the runs of one seed, or of all seeds. */
-  seed: z.union([seed, z.literal("all")]).default("all"),
+  seed: z.union([seedSchema, z.literal("all")]).default("all"),
   /** The keys of the analysis request, without `runs` and `out`. `readSweep` checks them. */
   options: configObjectSchema.default({}),
 });
@@ -68,7 +67,7 @@ const analysisSchema = z.strictObject({
 export const slurmKeys = {
   partition: z.string().min(1).nullable().describe("Slurm: partition"),
   gpus: z.number().int().nonnegative().describe("Slurm: GPUs per run"),
-  cpus: count.describe("Slurm: CPU cores per run"),
+  cpus: countSchema.describe("Slurm: CPU cores per run"),
   time: z
     .string({ error: 'expected a time in Slurm\'s format, in quotes: "4:00:00" or "2-12"' })
     .regex(/^(\d+|\d+:\d\d(:\d\d)?|\d+-\d+(:\d\d){0,2})$/, {
@@ -101,7 +100,7 @@ export type SlurmSettings = z.output<typeof slurmSchema>;
  * A repeated seed would count one run twice and make differences look more certain than they are.
  */
 const seedsSchema = z
-  .array(seed)
+  .array(seedSchema)
   .min(1, { error: "expected at least one seed" })
   .superRefine((seeds, context) => {
     for (const [i, each] of seeds.entries())
@@ -112,7 +111,7 @@ const seedsSchema = z
 export const sweepSettingsSchema = z.strictObject({
   title: z.string().default("Sweep"),
   /** The id of the published table in experiments/published.yaml. */
-  publishedTable: z.string().nullable().default(null),
+  publishedTable: orNull(z.string()),
   rows: z.record(z.string(), rowSchema).default({ all: {} }),
   columns: z.record(z.string(), columnSchema).default({ all: {} }),
   /** Means over columns: name -> columns. */
@@ -120,25 +119,24 @@ export const sweepSettingsSchema = z.strictObject({
   grid: gridSchema.default({}),
   seeds: seedsSchema.default([0]),
   /** Selects one combination of the grid per row and column. Null: every combination is a row. */
-  select: z
-    .strictObject({
+  select: orNull(
+    z.strictObject({
       metric: z.string().default("accuracy"),
       /** The only choice, because selection must not see the test split. */
       on: z.literal("validation").default("validation"),
-    })
-    .nullable()
-    .default(null),
+    }),
+  ),
   /** The row that the others are tested against. */
-  baseline: z.string().nullable().default(null),
+  baseline: orNull(z.string()),
   /** The metrics in the table. Null: accuracy and what `evaluation` adds. */
-  metrics: z.array(z.string()).min(1).nullable().default(null),
+  metrics: orNull(z.array(z.string()).min(1)),
   /** What is measured on the selected runs after training. */
   evaluation: z
     .strictObject({
       attacks: attacksSchema.default({}),
       /** How many examples are attacked. */
-      numExamples: count.default(1000),
-      seed: seed.default(0),
+      numExamples: countSchema.default(1000),
+      seed: seedSchema.default(0),
       options: attackOptionsSchema.prefault({}),
       advglue: z.boolean().default(false),
       analyses: z.array(analysisSchema).default([]),

@@ -4,22 +4,20 @@ import { didYouMean } from "../did-you-mean.js";
 import { UserError } from "../errors.js";
 import { formatCommandLine, shellQuote } from "../shell.js";
 import { temperProgram } from "./run-work.js";
-import type { SlurmSettings } from "./schema.js";
 
-interface CommandResult {
-  readonly code: number | null;
-  readonly stdout: string;
-  readonly stderr: string;
-}
-
-/** Runs a command of Slurm. Tests replace them through PATH. */
-function runSlurmCommand(command: string, args: readonly string[]): CommandResult {
+/**
+ * Runs a command of Slurm and returns its output. If the command fails, throws the error that
+ * `describe` gives, if any. Tests replace the commands through PATH.
+ */
+function runSlurmCommand(command: string, args: readonly string[], describe?: (problem: string) => string): string {
   const { status, stdout, stderr, error } = spawnSync(command, args, { encoding: "utf8", maxBuffer: 1 << 28 });
   if (error && "code" in error && error.code === "ENOENT")
     throw new UserError(
       `--backend slurm: this host has no ${command}. Use a login node of the cluster, or leave out --backend slurm.`,
     );
-  return { code: status, stdout: stdout ?? "", stderr: stderr ?? error?.message ?? "" };
+  if (status === 0 || !describe) return stdout ?? "";
+  const problem = (stderr ?? error?.message ?? "").trim().split("\n").at(-1);
+  throw new UserError(describe(problem || `exit code ${status}`));
 }
 
 /** A task of a job array, as squeue lists it. */
@@ -34,77 +32,58 @@ export interface QueuedTask {
 
 /** The tasks in the queue whose job names start with the prefix. */
 export function listQueuedTasks(prefix: string): QueuedTask[] {
-  const { code, stdout, stderr } = runSlurmCommand("squeue", [
-    "--noheader",
-    "--array",
-    `--user=${userInfo().username}`,
-    "--format=%F|%K|%j|%T|%r",
-  ]);
-  if (code !== 0)
-    throw new UserError(
-      `squeue failed: ${getLastLine(stderr)}. Try again when Slurm responds, with --resume if the sweep has started.`,
-    );
-  return stdout
+  const args = ["--noheader", "--array", `--user=${userInfo().username}`, "--format=%F|%K|%j|%T|%r"];
+  const describe = (problem: string): string =>
+    `squeue failed: ${problem}. Try again when Slurm responds, with --resume if the sweep has started.`;
+  return runSlurmCommand("squeue", args, describe)
     .split("\n")
     .map((line) => line.trim().split("|"))
     .filter((parts) => parts[2]?.startsWith(prefix))
-    .map(([job, index, name, state, reason]) => ({
-      job: job!,
+    .map(([job = "", index, name = "", state = "", reason = ""]) => ({
+      job,
       index: Number(index),
-      name: name!,
-      state: state!,
-      reason: reason ?? "",
+      name,
+      state,
+      reason,
     }));
 }
 
 /** Checks that Slurm responds and has the partition, before anything is written. */
 export function checkSlurm(partition: string | null): void {
-  checkPartition(partition);
+  const describe = (problem: string): string => `sinfo failed: ${problem}. Check that Slurm is running.`;
+  const lines = runSlurmCommand("sinfo", ["--noheader", "--format=%R"], describe).split("\n");
+  const known = [...new Set(lines.map((line) => line.trim()).filter((name) => name !== ""))];
+  if (partition !== null && !known.includes(partition))
+    throw new UserError(
+      `--partition ${partition}: there is no such partition${didYouMean(partition, known)}. ` +
+        `The partitions are ${known.join(", ")}. Set --partition, or slurm.partition in the sweep file.`,
+    );
   listQueuedTasks("");
-}
-
-function checkPartition(partition: string | null): void {
-  const { code, stdout, stderr } = runSlurmCommand("sinfo", ["--noheader", "--format=%R"]);
-  if (code !== 0) throw new UserError(`sinfo failed: ${getLastLine(stderr)}. Check that Slurm is running.`);
-  const names = stdout.split("\n").map((line) => line.trim());
-  const known = [...new Set(names.filter((name) => name !== ""))];
-  if (partition === null || known.includes(partition)) return;
-  throw new UserError(
-    `--partition ${partition}: there is no such partition${didYouMean(partition, known)}. ` +
-      `The partitions are ${known.join(", ")}. Set --partition, or slurm.partition in the sweep file.`,
-  );
 }
 
 /** The maximum number of tasks of one job array. */
 export function readMaxArraySize(): number {
-  const { stdout } = runSlurmCommand("scontrol", ["show", "config"]);
-  const found = /^MaxArraySize\s*=\s*(\d+)/m.exec(stdout)?.[1];
+  const found = /^MaxArraySize\s*=\s*(\d+)/m.exec(runSlurmCommand("scontrol", ["show", "config"]))?.[1];
   // Indices are below MaxArraySize, whose default is 1001.
   return (found === undefined ? 1001 : Number(found)) - 1;
 }
 
 /** Submits a job and returns its number. */
 export function submitJob(args: readonly string[]): string {
-  const { code, stdout, stderr } = runSlurmCommand("sbatch", ["--parsable", ...args]);
-  const job = /^(\d+)/.exec(stdout.trim())?.[1];
-  if (code === 0 && job !== undefined) return job;
-  throw new UserError(
-    `sbatch rejected the job: ${getLastLine(stderr) || `exit code ${code}`}\n` +
-      `The command was: ${formatCommandLine(["sbatch", ...args])}\n` +
-      "Jobs that were submitted before continue. " +
-      "Fix the settings (--partition, --gpus, --time, --memory, --sbatch) and pass --resume.",
-  );
+  const describe = (problem: string): string =>
+    `sbatch rejected the job: ${problem}\nThe command was: ${formatCommandLine(["sbatch", ...args])}\n` +
+    "Jobs that were submitted before continue. " +
+    "Fix the settings (--partition, --gpus, --time, --memory, --sbatch) and pass --resume.";
+  const output = runSlurmCommand("sbatch", ["--parsable", ...args], describe).trim();
+  const job = /^\d+/.exec(output)?.[0];
+  if (job === undefined) throw new UserError(describe(output || "no job number"));
+  return job;
 }
 
 /** How a task ended, from the accounting if it responds, otherwise from the controller. */
 export function readTaskState(job: string, index: number): string | null {
-  const accounting = tryCommand("sacct", [
-    "--noheader",
-    "--allocations",
-    "--parsable2",
-    `--jobs=${job}_${index}`,
-    "--format=State,ExitCode",
-  ]);
+  const format = ["--noheader", "--allocations", "--parsable2", "--format=State,ExitCode"];
+  const accounting = tryCommand("sacct", [...format, `--jobs=${job}_${index}`]);
   const [state, code] = accounting.trim().split("\n").at(-1)?.split("|") ?? [];
   if (state) return code && code !== "0:0" ? `${state}, exit code ${code}` : state;
   const shown = tryCommand("scontrol", ["show", "job", "--oneliner", `${job}_${index}`]);
@@ -117,15 +96,8 @@ function tryCommand(command: string, args: readonly string[]): string {
   return status === 0 ? stdout : "";
 }
 
-function getLastLine(text: string): string {
-  return text.trim().split("\n").at(-1) ?? "";
-}
-
 /** Exit codes of workers that were interrupted (130) or killed by a signal (above). */
 const minInterruptedCode = 130;
-
-/** Seconds before the time limit at which a job is asked to save its work. */
-const warningSeconds = 60;
 
 /**
  * The script of a job array: task i executes item i of the list. Slurm signals this shell before
@@ -153,33 +125,4 @@ if [ "$requeue" = yes ] && [ $code -ge ${minInterruptedCode} ]; then
 fi
 exit $code
 `;
-}
-
-/** The sbatch options of a job array. */
-export function createSbatchOptions(
-  settings: SlurmSettings,
-  job: {
-    readonly name: string;
-    readonly tasks: number;
-    readonly jobs: number | null;
-    readonly log: string;
-    readonly after: readonly string[];
-  },
-): string[] {
-  const { partition, gpus, cpus, time, memory, options } = settings;
-  return [
-    `--job-name=${job.name}`,
-    `--array=0-${job.tasks - 1}${job.jobs === null ? "" : `%${job.jobs}`}`,
-    `--output=${job.log}`,
-    "--open-mode=append",
-    "--requeue",
-    `--signal=B:USR1@${warningSeconds}`,
-    `--cpus-per-task=${cpus}`,
-    ...(partition === null ? [] : [`--partition=${partition}`]),
-    ...(gpus > 0 ? [`--gres=gpu:${gpus}`] : []),
-    ...(time === null ? [] : [`--time=${time}`]),
-    ...(memory === null ? [] : [`--mem=${memory}`]),
-    ...(job.after.length === 0 ? [] : [`--dependency=afterany:${job.after.join(":")}`]),
-    ...options,
-  ];
 }

@@ -1,10 +1,10 @@
 import { createHash } from "node:crypto";
-import { mkdir, readdir, realpath, stat } from "node:fs/promises";
+import { readdir, realpath, stat } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { z } from "zod";
 import { UserError } from "../errors.js";
-import { createFileError, readJson, writeFileAtomic } from "../files.js";
+import { createFolder, readJson, writeFileAtomic } from "../files.js";
 import { formatCommandLine } from "../shell.js";
 import { validate } from "../validate.js";
 import { readSweepPlan, type SweepPlan, sweepFiles } from "./plan.js";
@@ -13,7 +13,6 @@ import { describeFailure, recordFailure, runWorkItem, type WorkItemResult } from
 import type { SlurmSettings } from "./schema.js";
 import {
   createJobScript,
-  createSbatchOptions,
   listQueuedTasks,
   type QueuedTask,
   readMaxArraySize,
@@ -99,6 +98,9 @@ export async function submitSweep(
   options.callbacks?.onWarning?.(`Submitted ${submitted} tasks. They continue even if this process ends.`);
   return submitted;
 }
+
+/** Seconds before the time limit at which a job is asked to save its work. */
+const warningSeconds = 60;
 
 /** Reasons of pending tasks that need no attention. */
 const normalReasons = "None Priority Resources Dependency JobArrayTaskLimit BeginTime Cleaning".split(" ");
@@ -209,20 +211,27 @@ class SlurmQueue {
     const number = Math.max(0, ...this.#lists.keys()) + 1;
     const list: JobList = { out: this.#out, items, job: null };
     const [path, script] = [this.#getPath(`${number}.json`), this.#getPath(`${number}.sh`)];
-    await mkdir(dirname(path), { recursive: true }).catch((error: unknown) => {
-      throw createFileError(error, dirname(path), "create the folder");
-    });
+    createFolder(dirname(path));
     // The list is written first, because the job may start at once.
     await writeFileAtomic(path, `${JSON.stringify(list)}\n`);
     await writeFileAtomic(script, createJobScript(path));
-    const array = {
-      name: `${this.#prefix}${number}`,
-      tasks: items.length,
-      jobs,
-      log: this.#getPath("%A_%a.log"),
-      after,
-    };
-    const job = submitJob([...createSbatchOptions(settings, array), script]);
+    const { partition, gpus, cpus, time, memory, options } = settings;
+    const job = submitJob([
+      `--job-name=${this.#prefix}${number}`,
+      `--array=0-${items.length - 1}${jobs === null ? "" : `%${jobs}`}`,
+      `--output=${this.#getPath("%A_%a.log")}`,
+      "--open-mode=append",
+      "--requeue",
+      `--signal=B:USR1@${warningSeconds}`,
+      `--cpus-per-task=${cpus}`,
+      ...(partition === null ? [] : [`--partition=${partition}`]),
+      ...(gpus > 0 ? [`--gres=gpu:${gpus}`] : []),
+      ...(time === null ? [] : [`--time=${time}`]),
+      ...(memory === null ? [] : [`--mem=${memory}`]),
+      ...(after.length === 0 ? [] : [`--dependency=afterany:${after.join(":")}`]),
+      ...options,
+      script,
+    ]);
     await writeFileAtomic(path, `${JSON.stringify({ ...list, job })}\n`);
     this.#lists.set(number, { ...list, job });
     return job;

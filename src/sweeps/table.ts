@@ -61,12 +61,7 @@ export function getMetric(key: string): string {
 /** The cells of every metric that was measured with at least one seed. */
 export function computeCells(measured: readonly (ReadonlyMap<string, MetricValue> | null)[]): Map<string, TableCell> {
   const ids = new Set(measured.flatMap((metrics) => [...(metrics?.keys() ?? [])]));
-  return new Map(
-    [...ids].flatMap((id): [string, TableCell][] => {
-      const cell = computeCell(measured.map((metrics) => metrics?.get(id) ?? null));
-      return cell ? [[id, cell]] : [];
-    }),
-  );
+  return new Map([...ids].map((id) => [id, computeCell(measured.map((metrics) => metrics?.get(id) ?? null))!]));
 }
 
 /** A cell from one value per seed. */

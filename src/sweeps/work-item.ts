@@ -6,8 +6,7 @@ import { tradeoff } from "../analysis/tradeoff.js";
 import { exists } from "../files.js";
 import { getRunPath, removeRunFiles } from "../runs/run.js";
 import { selectBest } from "./collect-results.js";
-import type { SweepCell } from "./expand.js";
-import { getRunFolder, type SweepPlan } from "./plan.js";
+import { getRunFolder, type SweepCell, type SweepPlan } from "./plan.js";
 import { runAnalyses } from "./schema.js";
 import { hashRequest, readWorkResult, type WorkRequest, workRequestSchema } from "./work-request.js";
 
@@ -98,7 +97,7 @@ export async function resolveWorkItem(out: string, plan: SweepPlan, item: WorkIt
     return createWork(folder, "train", { kind: "train", config: plan.runs[item.run]!, out: folder });
   }
   if (item.kind === "analyze") return resolveAnalysis(out, plan, item);
-  const run = await findSelectedRun(out, plan, item.row, item.column, item.seed);
+  const run = await findSelectedRun(out, plan, item);
   if (run === null) return null;
   return item.kind === "attack" ? createAttackWork(out, plan, run) : createAdvglueWork(out, plan, run);
 }
@@ -106,10 +105,8 @@ export async function resolveWorkItem(out: string, plan: SweepPlan, item: WorkIt
 function createAdvglueWork(out: string, plan: SweepPlan, run: string): ResolvedWork {
   const folder = getRunFolder(out, run);
   const { data, device, precision, threads } = plan.runs[run]!;
-  return createWork(folder, "advglue", {
-    ...{ kind: "advglue", model: folder, data, out: getRunPath(folder, "advglue") },
-    ...{ device, precision, threads },
-  });
+  const request = { model: folder, data, out: getRunPath(folder, "advglue"), device, precision, threads };
+  return createWork(folder, "advglue", { kind: "advglue", ...request });
 }
 
 function createAttackWork(out: string, plan: SweepPlan, run: string): ResolvedWork {
@@ -134,7 +131,7 @@ async function resolveAnalysis(
   const cells = item.row === undefined ? listAnalyzedCells(plan, item.index) : [{ row: item.row, seed: item.seed! }];
   const names = new Set<string>();
   for (const { row, seed } of cells) {
-    const run = await findSelectedRun(out, plan, row, item.column, seed);
+    const run = await findSelectedRun(out, plan, { row, column: item.column, seed });
     if (run !== null) names.add(run);
   }
   const runs = [...names].map((run) => getRunFolder(out, run));
@@ -148,8 +145,10 @@ async function resolveAnalysis(
     ? [...names].map((run) => hashRequest(createAttackWork(out, plan, run).request))
     : [];
   return createWork(folder, `analyze-${kind}${suffix && `-${suffix}`}`, {
-    ...{ ...request, ...runAnalyses.get(kind)!.parse(request) },
-    ...{ kind: "analyze", dependsOn },
+    ...request,
+    ...runAnalyses.get(kind)!.parse(request),
+    kind: "analyze",
+    dependsOn,
   });
 }
 
@@ -164,13 +163,11 @@ function listAnalyzedCells(plan: SweepPlan, index: number): { readonly row: stri
 async function findSelectedRun(
   out: string,
   plan: SweepPlan,
-  row: string,
-  column: string,
-  seed: number,
+  wanted: { readonly row: string; readonly column: string; readonly seed: number },
 ): Promise<string | null> {
-  const cell = plan.cells.find((each) => isSameCell(each, { row, column }));
+  const cell = plan.cells.find((each) => isSameCell(each, wanted));
   const selected = cell && (await selectBest(out, plan, cell));
-  return selected?.point.runs[plan.settings.seeds.indexOf(seed)] ?? null;
+  return selected?.point.runs[plan.settings.seeds.indexOf(wanted.seed)] ?? null;
 }
 
 /** Whether the last result is that of this request, and says done. */

@@ -1,12 +1,12 @@
 import { createHash } from "node:crypto";
 import { basename } from "node:path";
 import { z } from "zod";
-import { exists, readJson } from "../files.js";
+import { readJson } from "../files.js";
 import { attackRequestSchema } from "../runs/attack.js";
 import { runConfigSchema } from "../runs/config.js";
 import { formatConfigIdentity } from "../runs/config-identity.js";
 import { runtimeOptions } from "../runs/runtime-config.js";
-import { validate } from "../validate.js";
+import { readJsonIfExists, validate } from "../validate.js";
 
 /** One request of a sweep as data. A worker process executes it. */
 export const workRequestSchema = z.discriminatedUnion("kind", [
@@ -80,5 +80,5 @@ export async function readWorkRequest(path: string): Promise<WorkRequest> {
 
 /** Reads a result; null if there is none. */
 export async function readWorkResult(path: string): Promise<WorkResult | null> {
-  return (await exists(path)) ? validate(workResultSchema, await readJson(path, "the result"), path) : null;
+  return readJsonIfExists(path, workResultSchema, "the result");
 }

@@ -154,7 +154,7 @@ describe("before training, fineTune rejects", () => {
   test("a disk that is too small", () => {
     const writer = new RunWriter(join(folder, "disk"), false);
     expect(() => writer.checkDiskSpace(1e18)).toThrow(
-      /the disk has [\d.]+ GB free, the run needs about 1000000000\.0 GB\. Free some/,
+      /the disk has [\d.]+ [kMGT]B free, the run needs about 1000000\.0 TB\. Free some/,
     );
     expect(() => writer.checkDiskSpace(1)).not.toThrow();
     writer.release();

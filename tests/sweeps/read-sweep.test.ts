@@ -46,10 +46,10 @@ rows:
       ["rose", "a", 4],
       ["rose", "b", 4],
     ]);
-    expect(runs.size).toBe(24);
+    expect(Object.keys(runs)).toHaveLength(24);
     const point = cells[3]!.points[3]!;
     expect(point.values).toEqual({ "train.learningRate": 2e-5, "methods.rose.updateRatio": 0.6 });
-    expect(runs.get(point.runs[1]!)).toMatchObject({
+    expect(runs[point.runs[1]!]).toMatchObject({
       task: "rte",
       maxLength: 64,
       seed: 4,
@@ -59,7 +59,7 @@ rows:
   });
 
   it("gives a run a name that depends only on the settings that decide it", async () => {
-    const name = async (text: string): Promise<string[]> => [...(await read(`${base}${text}`)).runs.keys()];
+    const name = async (text: string): Promise<string[]> => Object.keys((await read(`${base}${text}`)).runs);
     const [plain] = await name("");
     expect(plain).toMatch(/^sst2-standard-seed0-[0-9a-f]{10}$/);
     expect(await name("rows: { x: null, y: { methods: [] } }\ndevice: cpu\nthreads: 2\n")).toEqual([plain]);
@@ -81,9 +81,9 @@ rows: { r: { methods: [rose], grid: { methods.rose.updateRatio: [0.1, 0.2] }, co
 profiles:
   small: { maxTrainSamples: 5, grid: { train.learningRate: null }, columns: { b: null }, rows: { r: { grid: null } } }
 `;
-    expect((await read(text)).runs.size).toBe(8);
+    expect(Object.keys((await read(text)).runs)).toHaveLength(8);
     const small = await read(text, "small");
-    expect([...small.runs.values()]).toMatchObject([{ maxTrainSamples: 5, maxLength: 32 }]);
+    expect(Object.values(small.runs)).toMatchObject([{ maxTrainSamples: 5, maxLength: 32 }]);
     await expect(read(text, "smal")).rejects.toThrow(
       /--profile smal: there is no such profile \(did you mean "small"\?\)\. The profiles are small\./,
     );
@@ -92,7 +92,7 @@ profiles:
   it("is overridden by assignments", async () => {
     const text = `${base}maxTrainSamples: 10\ncolumns: { a: null }\nprofiles: { small: { maxTrainSamples: 5 } }\n`;
     const { runs } = await read(text, "small", ["maxTrainSamples=7", "train.epochs=0.5", "seeds=[4, 5]"]);
-    expect([...runs.values()]).toMatchObject([
+    expect(Object.values(runs)).toMatchObject([
       { maxTrainSamples: 7, seed: 4, train: { epochs: 0.5 } },
       { maxTrainSamples: 7, seed: 5 },
     ]);
@@ -289,7 +289,7 @@ profiles: { small: { grid: { train.learningRate: null }, maxLength: 32 } }
     const point = cell?.points.find(
       ({ values }) => Object.values(values).includes(2e-5) && Object.values(values).includes(0.6),
     );
-    expect(config).toEqual(runs.get(point!.runs[1]!));
+    expect(config).toEqual(runs[point!.runs[1]!]);
     expect(config).toMatchObject({ task: "rte", seed: 4, train: { epochs: 2, learningRate: 2e-5 } });
   });
 

@@ -1,76 +1,16 @@
 import { z } from "zod";
-import type { Rng } from "../tensor/random.js";
 import {
   type AttackDefinition,
   type Candidate,
   type CandidateGenerator,
   createUnchangedCandidate,
   firstMisclassified,
-  getGoldProbability,
-  isMisclassified,
   modifiablePositions,
   type SearchProblem,
   withReplacement,
 } from "./search.js";
 
-/**
- * One pass over the text from left to right. Each word takes the replacement that lowers the gold
- * label's probability most, given the words before it.
- */
-export const greedy: AttackDefinition<Record<string, never>> = {
-  name: "greedy",
-  options: z.strictObject({}),
-  hasBudget: false,
-  search: () => searchGreedy,
-};
-
-function* searchGreedy(problem: SearchProblem): CandidateGenerator {
-  let { replacementIndices } = createUnchangedCandidate(problem);
-  let lowest = getGoldProbability(problem.originalScore, problem);
-  let changed = 0;
-  for (const position of modifiablePositions(problem)) {
-    if (changed >= problem.maxChanged) break;
-    const substitutes = problem.replacements[position]!.slice(1);
-    const trials = substitutes.map((_, i) => withReplacement(replacementIndices, position, i + 1));
-    const scores = yield trials.map((trial) => ({ replacementIndices: trial }));
-    const fooling = scores.findIndex((score) => isMisclassified(score, problem.label));
-    if (fooling !== -1) return { replacementIndices: trials[fooling]! };
-    scores.forEach((score, i) => {
-      const gold = getGoldProbability(score, problem);
-      if (gold >= lowest) return;
-      lowest = gold;
-      if (replacementIndices[position] === 0) changed++;
-      replacementIndices = trials[i]!;
-    });
-  }
-  return { replacementIndices };
-}
-
-const randomOptions = z.strictObject({
-  samples: z.int().min(1).default(100).describe("random texts to try per example"),
-});
-
-/** Random texts from the attack space: the baseline that every other attack must beat. */
-export const random: AttackDefinition<z.output<typeof randomOptions>> = {
-  name: "random",
-  options: randomOptions,
-  hasBudget: true,
-  search: (settings) => (problem, rng) => searchRandomly(problem, rng, settings.samples),
-};
-
-function* searchRandomly(problem: SearchProblem, rng: Rng, count: number): CandidateGenerator {
-  const positions = modifiablePositions(problem);
-  if (positions.length === 0 || problem.maxChanged < 1) return createUnchangedCandidate(problem);
-  const samples = Array.from({ length: count }, () => {
-    const { replacementIndices } = createUnchangedCandidate(problem);
-    for (const position of rng.shuffle([...positions]).slice(0, problem.maxChanged))
-      replacementIndices[position] = rng.integer(problem.replacements[position]!.length);
-    return { replacementIndices };
-  });
-  return (yield* firstMisclassified(samples, problem, 4)) ?? samples.at(-1)!;
-}
-
-const exhaustiveOptions = z.strictObject({
+const options = z.strictObject({
   maxCandidates: z
     .int()
     .min(1)
@@ -83,9 +23,9 @@ const exhaustiveOptions = z.strictObject({
  * `maxCandidates` texts, the result is exact. Otherwise a failure proves nothing, and accuracy
  * under attack is an upper bound.
  */
-export const exhaustive: AttackDefinition<z.output<typeof exhaustiveOptions>> = {
+export const exhaustive: AttackDefinition<z.output<typeof options>> = {
   name: "exhaustive",
-  options: exhaustiveOptions,
+  options,
   // `exact` reports for each example whether maxCandidates was large enough.
   hasBudget: false,
   search: (settings) => (problem) => searchExhaustively(problem, settings.maxCandidates),
