@@ -132,7 +132,7 @@ export function loadConfiguredTask(
   });
 }
 
-/** A class-balanced sample of `count` examples; all of them if there are no more or `count` is null. */
+/** A class-balanced sample of `count` examples; all if there are no more or `count` is null. */
 export function limitExamples(
   task: Task,
   examples: readonly Example[],

@@ -9,7 +9,7 @@ import { formatBytes } from "../format.js";
 import { readJsonLines } from "../json-lines.js";
 import { acquireLock, findLivingOwner } from "../lock.js";
 import { readModelConfig } from "../models/config.js";
-import { type InMemoryExample, writeExamplesFile } from "../tasks/index.js";
+import { type InMemoryExample, writeExamplesFile } from "../tasks/custom-task.js";
 import { readJsonIfExists } from "../validate.js";
 import type { AttackOptions, AttackReport } from "./attack.js";
 import { type AttackFolder, readAttackFolder } from "./attack-folder.js";

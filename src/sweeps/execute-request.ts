@@ -1,4 +1,3 @@
-import { analysisRequestSchema, analyze } from "../analysis/index.js";
 import { getErrorMessage, UserError } from "../errors.js";
 import { writeFileAtomic } from "../files.js";
 import { attack } from "../runs/attack.js";
@@ -47,6 +46,8 @@ export async function executeRequest(
     }
     case "analyze": {
       const { kind: _, dependsOn: __, ...rest } = request;
+      // Most workers train: they start faster without the analyses.
+      const { analysisRequestSchema, analyze } = await import("../analysis/index.js");
       const { name, summary, files } = await analyze(analysisRequestSchema.parse(rest), callbacks);
       return { name, summary, files };
     }

@@ -2,7 +2,6 @@ import type { Command } from "@commander-js/extra-typings";
 import { UserError } from "../../errors.js";
 import { writeFileAtomic } from "../../files.js";
 import { executeToResult } from "../../sweeps/execute-request.js";
-import { runQueuedItem } from "../../sweeps/slurm.js";
 import { readWorkRequest } from "../../sweeps/work-request.js";
 import { ExitCode, interruptedExitCode } from "../command.js";
 import type { Io } from "../io.js";
@@ -49,6 +48,7 @@ function getStack(cause: unknown): string {
 }
 
 async function runJob(io: Io, list: string, index: number): Promise<void> {
+  const { runQueuedItem } = await import("../../sweeps/slurm.js");
   const stop = new AbortController();
   const unlisten = onStopSignals(() => stop.abort());
   const result = await runQueuedItem(list, index, stop.signal).finally(unlisten);
