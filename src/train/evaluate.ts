@@ -15,7 +15,7 @@ export async function evaluateModel(training: TrainingContext, items: readonly T
   const { model, deviceConfig, signal, callbacks } = training.job;
   const encodings = items.map((item) => item.encoding);
   const probabilities = await predictProbabilities(model, model.weights, encodings, deviceConfig, (done) => {
-    if (signal?.aborted) throw new Interrupted("stopped during an evaluation");
+    if (signal?.aborted) throw new Interrupted("Stopped during an evaluation.");
     callbacks?.onProgress?.("validation", done, items.length);
   });
   const labels = items.map((item) => item.example.label);

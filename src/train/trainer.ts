@@ -205,8 +205,8 @@ class Trainer {
 
   async #interrupt(): Promise<never> {
     await this.#saveCheckpoint();
-    const saved = this.#checkpoints ? "; a checkpoint is saved" : "";
-    throw new Interrupted(`stopped after step ${this.#state.step} of ${this.#training.totalSteps}${saved}`);
+    const saved = this.#checkpoints ? " A checkpoint is saved." : "";
+    throw new Interrupted(`Stopped after step ${this.#state.step} of ${this.#training.totalSteps}.${saved}`);
   }
 
   close(): void {

@@ -123,7 +123,7 @@ export async function createTrainingContext(
     },
     reportProgress(label, done, total) {
       job.callbacks?.onProgress?.(label, done, total);
-      if (job.signal?.aborted) throw new Interrupted("stopped before the first step");
+      if (job.signal?.aborted) throw new Interrupted("Stopped before the first step.");
     },
     warn: (message) => job.callbacks?.onWarning?.(message),
     close() {

@@ -410,7 +410,7 @@ describe("resume", () => {
         break;
       }
       expect(error).toBeInstanceOf(Interrupted);
-      expect(String(error)).toMatch(/stopped after step \d+ of \d+; a checkpoint is saved/);
+      expect(String(error)).toMatch(/Stopped after step \d+ of \d+\. A checkpoint is saved\./);
       aborts++;
     }
     expect(aborts).toBeGreaterThan(4);
