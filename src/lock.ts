@@ -1,13 +1,21 @@
 import { randomUUID } from "node:crypto";
-import { linkSync, readFileSync, renameSync, rmSync, statSync, utimesSync, writeFileSync } from "node:fs";
+import { linkSync, readFileSync, readlinkSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { hostname } from "node:os";
 import { z } from "zod";
 import { createFileError, getErrorCode } from "./files.js";
 
-const ownerSchema = z.object({ pid: z.number().int().positive(), host: z.string(), started: z.string().nullable() });
+const ownerSchema = z.object({
+  pid: z.number().int().positive(),
+  host: z.string(),
+  /** The boot and the process namespace, because two containers can have the same host name. */
+  system: z.string().nullable().default(null),
+  started: z.string().nullable(),
+  /** Distinguishes the locks that one process acquires one after the other. */
+  token: z.string().nullable().default(null),
+});
 type LockOwner = z.output<typeof ownerSchema>;
 
-/** How often an owner on another host touches its lock, and when the lock counts as stale. */
+/** How often an owner renews its lock, and when other hosts consider a lock stale. */
 const heartbeatMilliseconds = 15_000;
 const staleMilliseconds = 120_000;
 
@@ -23,25 +31,33 @@ export function acquireLock(path: string, createError: (owner: string) => Error)
 
 /** Acquires a lock file and returns a function that releases it, or returns the owner. */
 export function tryLock(path: string): (() => void) | LockOwner {
-  const self: LockOwner = { pid: process.pid, host: hostname(), started: readStartTime(process.pid) };
+  const self: LockOwner = {
+    pid: process.pid,
+    host: hostname(),
+    system: readSystem(),
+    started: readStartTime(process.pid),
+    token: randomUUID(),
+  };
+  const content = JSON.stringify(self);
   // A link creates the lock with its content. An empty lock would look like that of a dead process.
   const prepared = `${path}.${randomUUID().slice(0, 8)}`;
   try {
-    writeFileSync(prepared, JSON.stringify(self));
+    writeFileSync(prepared, content);
     while (!tryLink(prepared, path)) {
       const owner = findLivingOwner(path);
       if (owner) return owner;
-      removeStaleLock(path);
+      removeIf(path, (current) => findLivingOwner(current) === null);
     }
   } catch (error) {
     throw createFileError(error, path, "write the lock");
   } finally {
     rmSync(prepared, { force: true });
   }
-  const heartbeat = setInterval(() => touch(path), heartbeatMilliseconds).unref();
+  const heartbeat = setInterval(() => renew(path, content), heartbeatMilliseconds).unref();
   return () => {
     clearInterval(heartbeat);
-    rmSync(path, { force: true });
+    // Another host may have taken over the lock if this process was suspended.
+    removeIf(path, (current) => readIfExists(current) === content);
   };
 }
 
@@ -56,10 +72,11 @@ function tryLink(from: string, path: string): boolean {
 }
 
 /**
- * Removes the lock of a dead process. Another process may do the same and create a new lock in
- * between. If that lock was moved away by mistake, it is put back.
+ * Removes a lock if it is the expected one. Another process may replace the lock after the first
+ * check, so it is moved aside, checked again, and put back if it was moved by mistake.
  */
-function removeStaleLock(path: string): void {
+function removeIf(path: string, isExpected: (path: string) => boolean): void {
+  if (!isExpected(path)) return;
   const aside = `${path}.${randomUUID().slice(0, 8)}`;
   try {
     renameSync(path, aside);
@@ -67,32 +84,72 @@ function removeStaleLock(path: string): void {
     if (getErrorCode(error) === "ENOENT") return;
     throw error;
   }
-  if (findLivingOwner(aside)) tryLink(aside, path);
+  if (!isExpected(aside)) tryLink(aside, path);
   rmSync(aside, { force: true });
 }
 
-function touch(path: string): void {
+/** Writes the lock again, so that the file system, whose clock all hosts share, dates it. */
+function renew(path: string, content: string): void {
   try {
-    utimesSync(path, new Date(), new Date());
+    if (readIfExists(path) === content) writeFileSync(path, content, { flag: "r+" });
   } catch {
-    // The folder may have been removed. The next write reports that.
+    // The next write of a result reports a problem of the disk.
   }
 }
 
 /** Returns the owner of a lock if it is still running. */
 export function findLivingOwner(path: string): LockOwner | null {
+  const owner = parseOwner(readIfExists(path));
+  if (owner === null) return null;
+  if (owner.host !== hostname() || (owner.system !== null && owner.system !== readSystem()))
+    return measureAge(path) < staleMilliseconds ? owner : null;
+  // Process IDs are reused, so compare the start time too.
+  return isAlive(owner.pid) && readStartTime(owner.pid) === owner.started ? owner : null;
+}
+
+/** A lock always has its complete content. Other content is not a lock. */
+function parseOwner(text: string | null): LockOwner | null {
   try {
-    const owner = ownerSchema.parse(JSON.parse(readFileSync(path, "utf8")));
-    if (owner.host !== hostname()) return Date.now() - statSync(path).mtimeMs < staleMilliseconds ? owner : null;
-    // Process IDs are reused, so compare the start time too.
-    return isAlive(owner.pid) && readStartTime(owner.pid) === owner.started ? owner : null;
+    return text === null ? null : ownerSchema.parse(JSON.parse(text));
   } catch {
     return null;
   }
 }
 
-/** Whether a process with this ID runs on this host. */
+/** An error other than a missing file must not look like a missing lock. */
+function readIfExists(path: string): string | null {
+  try {
+    return readFileSync(path, "utf8");
+  } catch (error) {
+    if (getErrorCode(error) === "ENOENT") return null;
+    throw createFileError(error, path, "read the lock");
+  }
+}
+
+/**
+ * Milliseconds since a file was written, by the clock of its file system: the clocks of two hosts
+ * may differ by more than a lock lives. Without write permission, this host's clock must do.
+ */
+function measureAge(path: string): number {
+  const modified = statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? Number.NEGATIVE_INFINITY;
+  const probe = `${path}.${randomUUID().slice(0, 8)}`;
+  try {
+    writeFileSync(probe, "");
+    return statSync(probe).mtimeMs - modified;
+  } catch {
+    return Date.now() - modified;
+  } finally {
+    rmSync(probe, { force: true });
+  }
+}
+
+/**
+ * Whether a process with this ID runs on this host. A zombie has ended; without an init process,
+ * nobody may ever reap it.
+ */
 export function isAlive(pid: number): boolean {
+  const state = readProcessFields(pid)?.[0];
+  if (state !== undefined) return state !== "Z" && state !== "X";
   try {
     process.kill(pid, 0);
     return true;
@@ -103,12 +160,26 @@ export function isAlive(pid: number): boolean {
 
 /** Reads the start time of a process in system ticks, or null if it is not available. */
 function readStartTime(pid: number): string | null {
+  return readProcessFields(pid)?.[19] ?? null;
+}
+
+/** The state of a process and what follows it in /proc, or null if that is not available. */
+function readProcessFields(pid: number): string[] | null {
   try {
     // Skip the program name, which is in parentheses and may contain spaces.
-    const fields = readFileSync(`/proc/${pid}/stat`, "utf8")
+    return readFileSync(`/proc/${pid}/stat`, "utf8")
       .replace(/^.*\)\s/s, "")
       .split(" ");
-    return fields[19] ?? null;
+  } catch {
+    return null;
+  }
+}
+
+/** Identifies the boot of the host and the process namespace; null outside Linux. */
+function readSystem(): string | null {
+  try {
+    const boot = readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim();
+    return `${boot} ${readlinkSync("/proc/self/ns/pid")}`;
   } catch {
     return null;
   }

@@ -1,44 +1,29 @@
 import { existsSync } from "node:fs";
 import { mkdir, readdir, rename, rm } from "node:fs/promises";
-import { join } from "node:path";
-import { z } from "zod";
-import { getErrorMessage } from "../errors.js";
-import { createFileError, getErrorCode, readJson, sha256File, syncFolder, writeFileAtomic } from "../files.js";
+import { basename, join } from "node:path";
+import { UserError } from "../errors.js";
+import { createFileError, getErrorCode, syncFolder } from "../files.js";
 import { openSafetensors } from "../models/safetensors.js";
 import { toSafetensorsTensor, writeSafetensors } from "../models/safetensors-writer.js";
 import { free, fromBytes, keep, noGrad, type Tensor } from "../tensor/index.js";
-import { validate } from "../validate.js";
+import {
+  type CheckpointGroup,
+  type CheckpointState,
+  checkpointGroups,
+  DamagedCheckpoint,
+  getGroupPath,
+  readCheckpointState,
+  verifyGroups,
+  writeCheckpointState,
+} from "./checkpoint-state.js";
 import type { NamedTensors } from "./training-method.js";
 
-const bestSchema = z.object({ step: z.number(), value: z.number(), metrics: z.record(z.string(), z.number()) });
-
-const countSchema = z.number().int().nonnegative();
-
-/**
- * The progress of a run. With the tensors of the checkpoint, the next step depends on nothing else.
- */
-const stateSchema = z.object({
-  format: z.literal(2),
-  /** Optimizer steps done. */
-  step: countSchema,
-  epoch: countSchema,
-  /** Optimizer steps done in this epoch. */
-  stepInEpoch: countSchema,
-  /** The step of the last finished evaluation. */
-  lastEvaluatedStep: countSchema,
-  best: bestSchema.nullable(),
-  evaluationsSinceBest: countSchema,
-  /** Bytes of events.jsonl and timings.jsonl that belong to these steps. */
-  eventBytes: countSchema,
-  timingBytes: countSchema,
-});
-export type CheckpointState = z.output<typeof stateSchema>;
-
-const fileSchema = z.object({ state: stateSchema, hashes: z.record(z.string(), z.string()) });
-
 const checkpointPrefix = "step-";
-/** Prefix of a folder that is still being written. */
+const checkpointPattern = /^step-\d{8,}$/;
+/** Prefix of a folder that is being written or removed. */
 const temporaryPrefix = ".writing-";
+/** Prefix of a damaged checkpoint. It is never used and never removed. */
+const damagedPrefix = "damaged-";
 
 /**
  * The checkpoints of a run, one folder each. A folder is written under a temporary name and then
@@ -59,7 +44,7 @@ export class CheckpointStore {
    * Writes one file per group of tensors, then the state with their hashes. An existing checkpoint
    * of this step stays.
    */
-  async save(state: CheckpointState, groups: Readonly<Record<string, NamedTensors>>): Promise<void> {
+  async save(state: CheckpointState, groups: Readonly<Record<CheckpointGroup, NamedTensors>>): Promise<void> {
     const target = this.getPath(state.step);
     if (existsSync(target)) return;
     const temporary = join(this.#folder, `${temporaryPrefix}${process.pid}`);
@@ -76,43 +61,48 @@ export class CheckpointStore {
   async #writeFiles(
     temporary: string,
     state: CheckpointState,
-    groups: Readonly<Record<string, NamedTensors>>,
+    groups: Readonly<Record<CheckpointGroup, NamedTensors>>,
   ): Promise<void> {
     await rm(temporary, { recursive: true, force: true });
     await mkdir(temporary, { recursive: true });
-    const hashes: Record<string, string> = {};
-    for (const [group, tensors] of Object.entries(groups)) {
-      const file = `${group}.safetensors`;
-      const entries = [...tensors].map(([name, tensor]) => toSafetensorsTensor(name, tensor));
-      await writeSafetensors(join(temporary, file), entries);
-      hashes[file] = await sha256File(join(temporary, file));
+    for (const group of checkpointGroups) {
+      const entries = [...groups[group]].map(([name, tensor]) => toSafetensorsTensor(name, tensor));
+      await writeSafetensors(getGroupPath(temporary, group), entries);
     }
-    await writeFileAtomic(join(temporary, "state.json"), JSON.stringify({ state, hashes }));
+    await writeCheckpointState(temporary, state);
   }
 
   async listSteps(): Promise<number[]> {
     const names = existsSync(this.#folder) ? await readdir(this.#folder) : [];
     return names
-      .filter((name) => name.startsWith(checkpointPrefix))
+      .filter((name) => checkpointPattern.test(name))
       .map((name) => Number(name.slice(checkpointPrefix.length)))
       .sort((a, b) => a - b);
   }
 
   /**
-   * Finds the newest checkpoint that is intact together with the checkpoint of its best step.
-   * Damaged checkpoints are reported and removed. Without `resume`, all are removed.
+   * Finds the newest checkpoint that is intact together with the checkpoint of its best step. A
+   * damaged one is reported and set aside. One that cannot be read stops the run. Without `resume`,
+   * there must be none.
    */
   async findNewest(resume: boolean, warn: (message: string) => void): Promise<CheckpointState | null> {
     // Remove what a killed process left unfinished.
     for (const name of await readdir(this.#folder))
       if (name.startsWith(temporaryPrefix)) await rm(join(this.#folder, name), { recursive: true, force: true });
-    for (const step of (await this.listSteps()).reverse()) {
+    const steps = (await this.listSteps()).reverse();
+    if (!resume && steps.length > 0)
+      throw new UserError(
+        `${this.#folder} contains checkpoints of another run (up to step ${steps[0]}). ` +
+          "Choose a different --out, or move them away.",
+      );
+    for (const step of steps) {
       try {
-        if (resume) return await this.#verifyWithBest(step);
+        return await this.#verifyWithBest(step);
       } catch (error) {
-        warn(`Ignoring the damaged checkpoint of step ${step}: ${getErrorMessage(error)}`);
+        if (!(error instanceof DamagedCheckpoint)) throw error;
+        const aside = await this.#setAside(step);
+        warn(`Ignoring the damaged checkpoint of step ${step}: ${error.message}. It is now ${aside}.`);
       }
-      await rm(this.getPath(step), { recursive: true, force: true });
     }
     return null;
   }
@@ -124,22 +114,25 @@ export class CheckpointStore {
   }
 
   async #verify(step: number): Promise<CheckpointState> {
-    const { state, hashes } = await this.#readState(step);
-    for (const [file, hash] of Object.entries(hashes)) {
-      if ((await sha256File(join(this.getPath(step), file))) !== hash)
-        throw new Error(`the content of ${file} does not match its hash`);
-    }
+    const { state, hashes } = await readCheckpointState(this.getPath(step), step);
+    await verifyGroups(this.getPath(step), hashes);
     return state;
   }
 
-  async #readState(step: number): Promise<z.output<typeof fileSchema>> {
-    const path = join(this.getPath(step), "state.json");
-    return validate(fileSchema, await readJson(path, "the checkpoint state"), path);
+  /** Renames a damaged checkpoint, so that it is neither used nor lost. Returns its new path. */
+  async #setAside(step: number): Promise<string> {
+    const path = join(this.#folder, `${damagedPrefix}${basename(this.getPath(step))}`);
+    let free = path;
+    for (let i = 2; existsSync(free); i++) free = `${path}-${i}`;
+    await rename(this.getPath(step), free).catch((error: unknown) => {
+      throw createFileError(error, this.getPath(step), "set aside the damaged checkpoint");
+    });
+    return free;
   }
 
   /** Reads one group of tensors of a checkpoint onto the CPU. The caller frees them. */
-  async readTensors(step: number, group: string): Promise<Map<string, Tensor>> {
-    const file = await openSafetensors(join(this.getPath(step), `${group}.safetensors`));
+  async readTensors(step: number, group: CheckpointGroup): Promise<Map<string, Tensor>> {
+    const file = await openSafetensors(getGroupPath(this.getPath(step), group));
     try {
       return new Map(
         [...file.entries.values()].map(({ name, shape, dtype }) => [
@@ -154,21 +147,24 @@ export class CheckpointStore {
 
   /**
    * Keeps the newest `keepCount` checkpoints and the best ones that they refer to; removes the
-   * others.
+   * others. If one of them cannot be read now, its best one is unknown, and all stay.
    */
   async prune(keepCount: number): Promise<void> {
     const steps = await this.listSteps();
-    const bestSteps = new Set(await Promise.all(steps.slice(-keepCount).map((step) => this.#readBestStep(step))));
-    for (const step of steps.slice(0, -keepCount))
-      if (!bestSteps.has(step)) await rm(this.getPath(step), { recursive: true, force: true });
+    const newest = steps.slice(-keepCount);
+    const states = await Promise.all(
+      newest.map((step) => readCheckpointState(this.getPath(step), step).catch(() => null)),
+    );
+    if (states.includes(null)) return;
+    const bestSteps = new Set(states.map((read) => read?.state.best?.step));
+    for (const step of steps.slice(0, -keepCount)) if (!bestSteps.has(step)) await this.#remove(step);
   }
 
-  /** The best step of a checkpoint; null if there is none or the state cannot be read. */
-  async #readBestStep(step: number): Promise<number | null> {
-    return this.#readState(step).then(
-      ({ state }) => state.best?.step ?? null,
-      () => null,
-    );
+  /** Renames first: a kill in between must not leave a checkpoint without some of its files. */
+  async #remove(step: number): Promise<void> {
+    const temporary = join(this.#folder, `${temporaryPrefix}${basename(this.getPath(step))}`);
+    await rename(this.getPath(step), temporary);
+    await rm(temporary, { recursive: true, force: true });
   }
 }
 

@@ -1,10 +1,12 @@
 import { mkdirSync } from "node:fs";
+import { UserError } from "../errors.js";
 import { isBetter } from "../evaluation/metric-table.js";
 import { createFileError } from "../files.js";
 import { mapWeights } from "../nn/index.js";
 import { free, keep, noGrad } from "../tensor/index.js";
 import { toHostBatch } from "./batch-transfer.js";
-import { type CheckpointState, CheckpointStore, restoreTensors } from "./checkpoint.js";
+import { CheckpointStore, restoreTensors } from "./checkpoint.js";
+import type { CheckpointState } from "./checkpoint-state.js";
 import { checkBestModelMetric, createUnknownMetricError, evaluateModel } from "./evaluate.js";
 import type { MethodStack } from "./method-stack.js";
 import { computeLearningRateFactor } from "./settings.js";
@@ -26,7 +28,6 @@ export async function train(job: TrainingJob): Promise<TrainResult> {
 }
 
 const initialState: CheckpointState = {
-  format: 2,
   step: 0,
   epoch: 0,
   stepInEpoch: 0,
@@ -61,6 +62,7 @@ class Trainer {
     const restored = state.step > 0 && checkpoints ? await checkpoints.readTensors(state.step, "buffers") : null;
     const training = await createTrainingContext(job, restored);
     try {
+      checkPosition(state, training);
       // Copy the pre-trained weights now: in a resumed run, the weights are restored next.
       if (validation && settings.logWeightDistance) training.getPretrainedWeights();
       if (state.step > 0 && checkpoints) {
@@ -215,6 +217,16 @@ class Trainer {
     this.#runner.dispose();
     this.#training.close();
   }
+}
+
+/** Rejects the checkpoint of a run with other data or settings: its position does not exist here. */
+function checkPosition({ step, epoch, stepInEpoch }: CheckpointState, training: TrainingContext): void {
+  const { stepsPerEpoch, totalSteps } = training;
+  if (step <= totalSteps && stepInEpoch < stepsPerEpoch && step === epoch * stepsPerEpoch + stepInEpoch) return;
+  throw new UserError(
+    `The checkpoint is at step ${step} (epoch ${epoch}, step ${stepInEpoch} in it), but this run has ${totalSteps} ` +
+      `steps, ${stepsPerEpoch} per epoch. It belongs to another run. Start over with a different --out.`,
+  );
 }
 
 function createCheckpointStore(path: string): CheckpointStore {
