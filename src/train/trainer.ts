@@ -219,7 +219,7 @@ class Trainer {
   }
 }
 
-/** Rejects the checkpoint of a run with other data or settings: its position does not exist here. */
+/** Rejects the checkpoint of a run with other data or settings. */
 function checkPosition({ step, epoch, stepInEpoch }: CheckpointState, training: TrainingContext): void {
   const { stepsPerEpoch, totalSteps } = training;
   if (step <= totalSteps && stepInEpoch < stepsPerEpoch && step === epoch * stepsPerEpoch + stepInEpoch) return;
