@@ -3,7 +3,7 @@ import { createReadStream, type Dirent, mkdirSync } from "node:fs";
 import { access, type FileHandle, open, readdir, readFile, rename, unlink } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { getErrorMessage, UserError } from "./errors.js";
-import { JsonError, parseJson } from "./json.js";
+import { isNestedTooDeeply, JsonError, maxJsonDepth, parseJson } from "./json.js";
 
 const errorExplanations: Readonly<Record<string, string>> = {
   ENOENT: "there is no such file or folder; check the path",
@@ -135,14 +135,18 @@ export async function readText(path: string, what: string): Promise<string> {
 /** Reads a JSON file. `what` names it in messages. Errors have the form file:line:column. */
 export async function readJson(path: string, what: string): Promise<unknown> {
   const text = await readText(path, what);
+  let value: unknown;
   try {
-    return JSON.parse(text);
+    value = JSON.parse(text);
   } catch (error) {
     throw new UserError(
       `${path}:${locateJsonError(text)} (${what} must be JSON; the file may be truncated or damaged)`,
       { cause: error },
     );
   }
+  if (isNestedTooDeeply(value))
+    throw new UserError(`${path}: ${what} is nested more than ${maxJsonDepth} levels deep. The file may be damaged.`);
+  return value;
 }
 
 /** JSON.parse is fast but often does not report the position, so our parser finds it. */

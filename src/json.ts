@@ -11,7 +11,22 @@ export class JsonError extends Error {
 }
 
 /** Deep enough for any real file. The limit keeps a malicious one from exhausting the stack. */
-const maxDepth = 256;
+export const maxJsonDepth = 256;
+
+/** Whether a value has more levels than `maxJsonDepth`. It does not use the stack. */
+export function isNestedTooDeeply(value: unknown): boolean {
+  let level = [value];
+  for (let depth = 0; level.length > 0; depth++) {
+    if (depth > maxJsonDepth) return true;
+    const next: unknown[] = [];
+    for (const parent of level)
+      if (typeof parent === "object" && parent !== null)
+        for (const child of Object.values(parent)) if (typeof child === "object" && child !== null) next.push(child);
+    level = next;
+  }
+  return false;
+}
+
 const escapes: Readonly<Record<string, string>> = {
   '"': '"',
   "\\": "\\",
@@ -136,7 +151,7 @@ export function parseJson(text: string): unknown {
 
   function parseValue(depth: number): unknown {
     skipSpace();
-    if (depth > maxDepth) fail(`nested more than ${maxDepth} levels deep`);
+    if (depth > maxJsonDepth) fail(`nested more than ${maxJsonDepth} levels deep`);
     const first = text[at];
     if (first === '"') return parseString();
     if (first === "{") return parseObject(depth + 1);

@@ -19,6 +19,8 @@ export function orNull<Schema extends z.ZodType>(schema: Schema): z.ZodDefault<z
 
 /** Report at most 20 problems; nobody reads a longer list. */
 const maxProblems = 20;
+/** Longest key and value in a message. */
+const maxShownCharacters = 80;
 
 /**
  * Renamed keys of configs, train settings, method and attack options and sweeps, as old:new. They
@@ -59,20 +61,28 @@ export function validate<Schema extends z.ZodType>(
   const result = schema.safeParse(data);
   if (result.success) return result.data;
   const locate = (path: readonly PropertyKey[]): string => (typeof location === "string" ? location : location(path));
-  const { issues } = result.error;
-  const problems = issues.slice(0, maxProblems).flatMap((issue) => {
+  const problems: string[] = [];
+  let more = 0;
+  // Locating a key and finding a similar one take time, so only what is shown is described.
+  const report = (describe: () => string): void => {
+    if (problems.length < maxProblems) problems.push(describe());
+    else more++;
+  };
+  for (const issue of result.error.issues) {
     if (issue.code === "unrecognized_keys") {
       const known = listKeysAt(schema, issue.path);
-      return issue.keys.map((key) => {
-        const path = [...issue.path, key];
-        return `${locate(path)}: unknown key ${formatPath(path)}${suggestKey(key, known)}`;
+      for (const key of issue.keys)
+        report(() => {
+          const path = [...issue.path, key];
+          return `${locate(path)}: unknown key ${formatPath(path)}${suggestKey(key, known)}`;
+        });
+    } else
+      report(() => {
+        const path = formatPath(issue.path);
+        const problem = `${describeIssue(issue)}, received ${formatValue(getValueAt(data, issue.path))}`;
+        return `${locate(issue.path)}: ${path === "" ? "" : `${path}: `}${problem}`;
       });
-    }
-    const path = formatPath(issue.path);
-    const problem = `${describeIssue(issue)}, received ${formatValue(getValueAt(data, issue.path))}`;
-    return [`${locate(issue.path)}: ${path === "" ? "" : `${path}: `}${problem}`];
-  });
-  const more = issues.length - maxProblems;
+  }
   throw new UserError([...problems, ...(more > 0 ? [`and ${more} more`] : [])].join("\n"));
 }
 
@@ -88,7 +98,7 @@ export async function readJsonIfExists<Schema extends z.ZodType>(
 function suggestKey(key: string, known: readonly string[]): string {
   const renamed = renamedKeys.find(([before, after = ""]) => before === key && known.includes(after));
   if (renamed) return `; it is now ${renamed[1]}`;
-  return `${didYouMean(key, known)}; expected one of ${known.join(", ")}`;
+  return `${key.length > maxShownCharacters ? "" : didYouMean(key, known)}; expected one of ${known.join(", ")}`;
 }
 
 /** Lists the keys that an object schema has at a path. */
@@ -120,7 +130,8 @@ function describeIssue(issue: z.core.$ZodIssue): string {
 
 function formatPath(path: readonly PropertyKey[]): string {
   return path.reduce<string>(
-    (text, part) => (typeof part === "number" ? `${text}[${part}]` : `${text}${text && "."}${String(part)}`),
+    (text, part) =>
+      typeof part === "number" ? `${text}[${part}]` : `${text}${text && "."}${shortenText(String(part))}`,
     "",
   );
 }
@@ -128,7 +139,7 @@ function formatPath(path: readonly PropertyKey[]): string {
 function getValueAt(data: unknown, path: readonly PropertyKey[]): unknown {
   let value = data;
   for (const part of path) {
-    if (typeof value !== "object" || value === null) return undefined;
+    if (typeof value !== "object" || value === null || !Object.hasOwn(value, part)) return undefined;
     value = (value as Record<PropertyKey, unknown>)[part];
   }
   return value;
@@ -136,7 +147,29 @@ function getValueAt(data: unknown, path: readonly PropertyKey[]): unknown {
 
 /** Formats a value for a message, shortened. */
 function formatValue(value: unknown): string {
-  if (value === undefined) return "nothing";
-  const text = JSON.stringify(value) ?? String(value);
-  return text.length > 80 ? `${text.slice(0, 77)}…` : text;
+  return value === undefined ? "nothing" : shortenText(formatStart(value, 0));
+}
+
+/** Formats the start of a value as JSON. Deep, large and cyclic values are cut off. */
+function formatStart(value: unknown, depth: number): string {
+  if (typeof value === "string") return JSON.stringify(value.slice(0, maxShownCharacters + 1));
+  if (typeof value !== "object" || value === null) return String(value);
+  const isList = Array.isArray(value);
+  const parts: string[] = [];
+  let length = 0;
+  for (const key in value) {
+    if (!Object.hasOwn(value, key)) continue;
+    if (length > maxShownCharacters || depth > 8) {
+      parts.push("…");
+      break;
+    }
+    const item = formatStart((value as Record<string, unknown>)[key], depth + 1);
+    parts.push(isList ? item : `${JSON.stringify(key.slice(0, maxShownCharacters + 1))}:${item}`);
+    length += parts.at(-1)!.length;
+  }
+  return isList ? `[${parts.join(",")}]` : `{${parts.join(",")}}`;
+}
+
+function shortenText(text: string): string {
+  return text.length > maxShownCharacters ? `${text.slice(0, maxShownCharacters - 3)}…` : text;
 }

@@ -18,6 +18,7 @@ const layers = [
   "analysis",
   "report",
   "sweeps",
+  "serve",
   "cli",
 ];
 

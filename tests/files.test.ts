@@ -54,3 +54,9 @@ test("reads JSON and locates syntax errors", async () => {
     /cannot read the settings .*missing.json: there is no such/,
   );
 });
+
+test("item 12: JSON that is nested 20,000 levels deep is rejected", async () => {
+  const path = join(folder, "deep.json");
+  writeFileSync(path, `{"format":${"[".repeat(20_000)}${"]".repeat(20_000)}}`);
+  await expect(readJson(path, "the results")).rejects.toThrow(/the results is nested more than 256 levels deep/);
+});

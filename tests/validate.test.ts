@@ -54,3 +54,27 @@ test("at most 20 problems are listed", () => {
   expect(message.split("\n")).toHaveLength(21);
   expect(message).toMatch(/^config\.yaml: \[0\]: expected number, received "x"\n[\s\S]*\nand 10 more$/);
 });
+
+describe("item 12: large and deep data", () => {
+  test("30,000 unknown keys are reported at once, and 20 of them are shown", () => {
+    const keys = Object.fromEntries(Array.from({ length: 30_000 }, (_, i) => [`k${i}`, 1]));
+    const started = performance.now();
+    const message = getMessage(keys);
+    expect(performance.now() - started).toBeLessThan(1000);
+    expect(message.split("\n")).toHaveLength(21);
+    expect(message).toMatch(/and 29980 more$/);
+    expect(getMessage({ ["k".repeat(1e6)]: 1 }).length).toBeLessThan(300);
+  });
+
+  test("values that are deep, cyclic or long are cut off in messages", () => {
+    const deep = JSON.parse(`${"[".repeat(20_000)}${"]".repeat(20_000)}`) as unknown;
+    expect(getMessage({ maxTrainSamples: deep })).toBe(
+      "config.yaml: maxTrainSamples: expected number, received [[[[[[[[[[…]]]]]]]]]]",
+    );
+    const cycle: unknown[] = [1, "a"];
+    cycle.push(cycle);
+    expect(getMessage({ maxTrainSamples: cycle })).toMatch(/expected number, received \[1,"a",\[1,"a",/);
+    expect(getMessage({ maxTrainSamples: "x".repeat(1e6) }).length).toBeLessThan(200);
+    expect(getMessage({ maxTrainSamples: { a: [1, null], b: "c" } })).toMatch(/received \{"a":\[1,null\],"b":"c"\}$/);
+  });
+});

@@ -1,10 +1,9 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { readFileSync } from "node:fs";
-import { request } from "node:http";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
-import { createInferenceServer, serveModel } from "../../src/runs/inference-server.js";
+import { serveModel } from "../../src/serve/serve-model.js";
 import { getMemoryStats } from "../../src/tensor/index.js";
 import { type TinyVictim, tinyVictim } from "../attacks/tiny-victim.js";
 import { temporaryFolder } from "../temporary.js";
@@ -37,7 +36,8 @@ async function serve(model: string): Promise<{ url: string; child: ChildProcess 
   return { url: chunk.toString().trim(), child };
 }
 
-const post = (url: string, body: string) => fetch(url, { method: "POST", body });
+const headers = { "content-type": "application/json" };
+const post = (url: string, body: string) => fetch(url, { method: "POST", headers, body });
 
 describe("temper serve", () => {
   test("rejects a request of millions of invalid texts quickly", async () => {
@@ -143,81 +143,7 @@ describe("temper serve", () => {
   });
 });
 
-describe("the inference server", () => {
-  test("classifies requests that arrive together in one batch", async () => {
-    const batches: number[] = [];
-    let release = (): void => undefined;
-    const first = new Promise<void>((resolve) => {
-      release = resolve;
-    });
-    const server = createInferenceServer(
-      {
-        modelInfo: {},
-        async predict(texts) {
-          batches.push(texts.length);
-          if (batches.length === 1) await first;
-          return texts.map(([text]) => [Number(text), 1 - Number(text)]);
-        },
-      },
-      { maxTexts: 4096 },
-    );
-    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-    const url = `http://127.0.0.1:${(server.address() as { port: number }).port}/`;
-    const query = async (...texts: string[]) => (await post(url, JSON.stringify({ texts }))).json();
-    const early = query("0.5");
-    await vi.waitFor(() => expect(batches).toEqual([1]));
-    const late = [query("0.25", "0.75"), query("1"), query("0")];
-    await new Promise((resolve) => setTimeout(resolve, 50));
-    release();
-    expect(await early).toEqual({ probabilities: [[0.5, 0.5]] });
-    expect(await Promise.all(late)).toEqual([
-      {
-        probabilities: [
-          [0.25, 0.75],
-          [0.75, 0.25],
-        ],
-      },
-      { probabilities: [[1, 0]] },
-      { probabilities: [[0, 1]] },
-    ]);
-    expect(batches).toEqual([1, 4]);
-    server.close();
-    server.closeAllConnections();
-  });
-
-  test("rejects requests beyond its queue, survives clients that disconnect, and reports errors", async () => {
-    let broken = false;
-    const server = createInferenceServer(
-      {
-        modelInfo: {},
-        async predict(texts) {
-          if (broken) throw new Error("no memory");
-          await new Promise((resolve) => setTimeout(resolve, 30));
-          return texts.map(() => [0.5, 0.5]);
-        },
-      },
-      { maxTexts: 2, maxBytes: 1000, maxQueuedTexts: 3 },
-    );
-    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-    const { port } = server.address() as { port: number };
-    const url = `http://127.0.0.1:${port}/`;
-    const statuses = await Promise.all(
-      Array.from({ length: 4 }, () => post(url, '{"texts": ["a", "b"]}').then(({ status }) => status)),
-    );
-    expect(statuses.filter((status) => status === 200).length).toBeGreaterThan(0);
-    expect(statuses.filter((status) => status === 503).length).toBeGreaterThan(0);
-    const leaving = request({ port, host: "127.0.0.1", method: "POST" }).on("error", () => undefined);
-    leaving.end('{"texts": ["a"]}');
-    setTimeout(() => leaving.destroy(), 5);
-    await new Promise((resolve) => setTimeout(resolve, 60));
-    expect((await post(url, '{"texts": ["a"]}')).status).toBe(200);
-    broken = true;
-    const failed = await post(url, '{"texts": ["a"]}');
-    expect([failed.status, await failed.json()]).toEqual([500, { error: "no memory" }]);
-    server.close();
-    server.closeAllConnections();
-  });
-
+describe("serveModel", () => {
   test("frees all tensors of a model", async () => {
     const before = getMemoryStats().tensors;
     const served = await serveModel({ model: victims.word!.run, port: 0, device: "cpu" });

@@ -4,7 +4,7 @@ import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { afterEach, beforeAll, beforeEach, expect, test, vi } from "vitest";
 import { type AttackCallbacks, type AttackReport, type AttackRequest, attack } from "../../src/runs/attack.js";
-import { serveModel } from "../../src/runs/inference-server.js";
+import { serveModel } from "../../src/serve/serve-model.js";
 import { Interrupted } from "../../src/train/index.js";
 import { type TinyVictim, tinyVictim } from "../attacks/tiny-victim.js";
 import { temporaryFolder } from "../temporary.js";

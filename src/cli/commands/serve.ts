@@ -1,5 +1,5 @@
 import type { Command } from "@commander-js/extra-typings";
-import { serveModel, serveRequestSchema } from "../../runs/inference-server.js";
+import { serveModel, serveRequestSchema } from "../../serve/serve-model.js";
 import { interruptedExitCode } from "../command.js";
 import { type Io, write } from "../io.js";
 import { addOptions, quietOption, runtimeFlags } from "../options.js";
@@ -14,7 +14,14 @@ export const examples = ["temper serve runs/sst2-standard-seed0", "temper serve 
 export function define(command: Command, io: Io): void {
   const { shape } = serveRequestSchema;
   const withModel = command.argument("<model>", shape.model.description);
-  addOptions(withModel, shape, { port: "<number>", host: "<address>", maxTexts: "<count>", ...runtimeFlags })
+  addOptions(withModel, shape, {
+    port: "<number>",
+    host: "<address>",
+    allowedHosts: "<name>",
+    maxTexts: "<count>",
+    maxCharacters: "<count>",
+    ...runtimeFlags,
+  })
     .addOption(quietOption())
     .action(async (model, { quiet, ...request }) => {
       const callbacks = createCallbacks(io, quiet);

@@ -1,0 +1,170 @@
+import type { Server } from "node:http";
+import { type AddressInfo, isIP } from "node:net";
+import { createAdaptorServer } from "@hono/node-server";
+import { type Context, Hono, type MiddlewareHandler } from "hono";
+import { getErrorMessage, UserError } from "../errors.js";
+import { getErrorCode } from "../files.js";
+
+/** A response with a status other than 200: `{"error": "…"}`. */
+export class HttpError extends Error {
+  constructor(
+    readonly status: 400 | 403 | 404 | 405 | 413 | 415 | 503,
+    message: string,
+    readonly headers: Readonly<Record<string, string>> = {},
+  ) {
+    super(message);
+  }
+}
+
+export interface HttpAppOptions {
+  /** Host names that clients may use besides localhost and IP addresses. */
+  readonly allowedHosts?: readonly string[];
+  /** Receives what the client must not see: the message of an unexpected error. */
+  readonly onError?: ((message: string) => void) | undefined;
+}
+
+/**
+ * Creates an application that answers only requests for this host and never shows a raw error.
+ * Routes are added by the caller.
+ */
+export function createHttpApp({ allowedHosts = [], onError }: HttpAppOptions = {}): Hono {
+  const app = new Hono();
+  app.use(createAccessCheck(allowedHosts));
+  app.notFound((context) => context.json({ error: `There is no ${context.req.path.slice(0, 100)} here.` }, 404));
+  app.onError((error, context) => {
+    if (error instanceof HttpError) return context.json({ error: error.message }, error.status, error.headers);
+    onError?.(`${context.req.method} ${context.req.path.slice(0, 100)}: ${getErrorMessage(error)}`);
+    return context.json({ error: "Internal error. The terminal of the server shows the reason." }, 500);
+  });
+  return app;
+}
+
+/**
+ * A page of another site can send requests to this host, and a host name of another site can point
+ * to its address (DNS rebinding). The Host and Origin headers, which a page cannot choose, show
+ * both.
+ */
+function createAccessCheck(allowedHosts: readonly string[]): MiddlewareHandler {
+  const allowed = new Set(["localhost", ...allowedHosts.map((name) => name.toLowerCase())]);
+  return async (context, next) => {
+    const host = context.req.header("host") ?? "";
+    const origin = context.req.header("origin");
+    const name = parseHostName(`http://${host}`);
+    if (name === null || !(isIP(name) > 0 || allowed.has(name)))
+      throw new HttpError(403, "This host name is not allowed. Use the IP address, or start with --allowed-hosts.");
+    if (origin !== undefined && origin !== `http://${host}` && origin !== `https://${host}`)
+      throw new HttpError(403, "Requests from pages of other sites are not allowed.");
+    context.header("x-content-type-options", "nosniff");
+    await next();
+  };
+}
+
+function parseHostName(url: string): string | null {
+  return URL.canParse(url) ? new URL(url).hostname.replace(/^\[|\]$/g, "").toLowerCase() : null;
+}
+
+/** Bytes that the bodies of all requests may occupy together while they arrive. */
+export class BodyMemory {
+  #used = 0;
+  constructor(readonly maxBytes: number) {}
+
+  reserve(bytes: number): boolean {
+    if (this.#used + bytes > this.maxBytes) return false;
+    this.#used += bytes;
+    return true;
+  }
+
+  release(bytes: number): void {
+    this.#used -= bytes;
+  }
+}
+
+/** Reads a JSON body of bounded size. Other media types, which a form can send, are rejected. */
+export async function readJsonBody(
+  context: Context,
+  { maxBytes, memory, example }: { readonly maxBytes: number; readonly memory: BodyMemory; readonly example: string },
+): Promise<unknown> {
+  const type = context.req.header("content-type")?.split(";")[0]?.trim().toLowerCase();
+  if (type !== "application/json")
+    throw new HttpError(415, `Expected the header content-type: application/json, received ${type ?? "none"}.`);
+  const chunks: Uint8Array[] = [];
+  let size = 0;
+  let reserved = 0;
+  try {
+    for await (const chunk of context.req.raw.body ?? []) {
+      size += chunk.length;
+      // The rest is read and dropped, so that the client gets the response instead of a broken
+      // connection.
+      if (size > maxBytes) {
+        chunks.length = 0;
+        if (size > 4 * maxBytes) break;
+        continue;
+      }
+      if (!memory.reserve(chunk.length))
+        throw new HttpError(503, "Too many requests are arriving. Try again later.", { "retry-after": "1" });
+      reserved += chunk.length;
+      chunks.push(chunk);
+    }
+    if (size > maxBytes)
+      throw new HttpError(413, `Expected at most ${maxBytes} bytes, received ${size}. Send less per request.`);
+    return JSON.parse(Buffer.concat(chunks).toString("utf8"));
+  } catch (error) {
+    if (error instanceof SyntaxError) throw new HttpError(400, `Expected JSON: ${example}.`);
+    throw error;
+  } finally {
+    memory.release(reserved);
+  }
+}
+
+/** Milliseconds that a request may take to arrive, and that a stopping server waits for it. */
+const requestTimeout = 30_000;
+
+/** A server that listens. `close` ends it after the requests in progress. */
+export interface HttpServer {
+  readonly url: string;
+  close(): Promise<void>;
+}
+
+export interface ListenOptions {
+  readonly host: string;
+  readonly port: number;
+  /** Further connections are closed at once. */
+  readonly maxConnections?: number;
+}
+
+/** Listens for requests. Port 0 chooses a free one. */
+export async function listen(
+  app: Pick<Hono, "fetch">,
+  { host, port, maxConnections = 256 }: ListenOptions,
+): Promise<HttpServer> {
+  const serverOptions = { requestTimeout, headersTimeout: requestTimeout, connectionsCheckingInterval: 1000 };
+  const server = createAdaptorServer({ fetch: app.fetch, serverOptions }) as Server;
+  server.maxConnections = maxConnections;
+  await new Promise<void>((resolve, reject) => {
+    server.once("error", reject);
+    server.listen(port, host, resolve);
+  }).catch((error: unknown) => {
+    const reasons: Record<string, string> = {
+      EADDRINUSE: "The port is in use. Choose another --port, or 0 for a free one.",
+      EACCES: "Permission denied. Choose a --port above 1023.",
+      EADDRNOTAVAIL: "This host does not have that address. Choose another --host.",
+      ENOTFOUND: "There is no such host. Choose another --host.",
+    };
+    const reason = reasons[getErrorCode(error) ?? ""] ?? getErrorMessage(error);
+    throw new UserError(`Cannot listen on ${host}:${port}. ${reason}`, { cause: error });
+  });
+  const { address, family, port: chosen } = server.address() as AddressInfo;
+  return {
+    url: `http://${family === "IPv6" ? `[${address}]` : address}:${chosen}/`,
+    close: () =>
+      new Promise<void>((resolve) => {
+        // Node.js stops checking request timeouts when a server closes.
+        const timer = setTimeout(() => server.closeAllConnections(), requestTimeout);
+        server.close(() => {
+          clearTimeout(timer);
+          resolve();
+        });
+        server.closeIdleConnections();
+      }),
+  };
+}
