@@ -10,24 +10,26 @@ import type { TrainSettings } from "./settings.js";
  * - class-balanced: equally many of each class in every batch (RIFT's released code).
  * - single-class: one class per batch, in proportion to its frequency (RIFT, Algorithm 1, line 3).
  */
-type BatchSampler = TrainSettings["batchSampler"];
+type BatchSettings = Pick<TrainSettings, "batchSampler" | "batchSize" | "groupByLength">;
 
 /**
- * The batches of an epoch as positions in the dataset. They depend only on `rng`. Batches have
- * texts of similar length.
+ * The batches of an epoch as positions in the dataset. They depend only on `rng`. With
+ * `groupByLength`, batches have texts of similar length. Without it, the examples of a batch are
+ * independent given the class, as RIFT's Lemma 1 assumes.
  */
 export function createEpochBatches(
   dataset: Dataset,
   numLabels: number,
-  sampler: BatchSampler,
-  batchSize: number,
+  { batchSampler: sampler, batchSize, groupByLength }: BatchSettings,
   rng: Rng,
 ): Int32Array[] {
   const shuffle = (positions: number[], name: string): Int32Array =>
     rng.fork("order", name).shuffle(Int32Array.from(positions));
   const batchRng = rng.fork("batches");
+  // Without grouping, a constant length keeps the shuffled order within a window.
+  const lengths = groupByLength ? dataset.lengths : new Int32Array(dataset.items.length);
   const bucket = (positions: Int32Array): Int32Array[] =>
-    bucketBatches(dataset.lengths, batchSize, positions, () => batchRng.next());
+    bucketBatches(lengths, batchSize, positions, () => batchRng.next());
   if (sampler === "shuffled") return bucket(shuffle([...dataset.items.keys()], "all"));
 
   const byClass: number[][] = Array.from({ length: numLabels }, () => []);
@@ -45,7 +47,7 @@ export function createEpochBatches(
       `train.batchSampler class-balanced: the batch size must be a multiple of ${numLabels} classes, received ` +
         `${batchSize}. Use ${Math.ceil(batchSize / numLabels) * numLabels}.`,
     );
-  return createBalancedBatches(dataset, shuffled, batchSize / numLabels, batchRng);
+  return createBalancedBatches(lengths, shuffled, batchSize / numLabels, batchRng);
 }
 
 /** Batches that can be sorted by length together. */
@@ -53,7 +55,7 @@ const windowSize = 50;
 
 /** Batches with the same number of examples of each class, until the smallest class is used up. */
 function createBalancedBatches(
-  dataset: Dataset,
+  lengths: ArrayLike<number>,
   byClass: readonly Int32Array[],
   perClass: number,
   rng: Rng,
@@ -68,9 +70,7 @@ function createBalancedBatches(
   for (let start = 0; start < count; start += windowSize) {
     const inWindow = Math.min(windowSize, count - start);
     const sorted = byClass.map((positions) =>
-      positions
-        .slice(start * perClass, (start + inWindow) * perClass)
-        .sort((a, b) => dataset.lengths[a]! - dataset.lengths[b]!),
+      positions.slice(start * perClass, (start + inWindow) * perClass).sort((a, b) => lengths[a]! - lengths[b]!),
     );
     for (let i = 0; i < inWindow; i++)
       batches.push(

@@ -10,57 +10,86 @@ const nonnegativeOrNullSchema = nonnegativeSchema.nullable().default(null);
 /**
  * Settings of the trainer that do not depend on the method. Their defaults are defined only here.
  */
-export const trainSettingsSchema = z.strictObject({
-  epochs: z.number().positive().default(3).describe("passes over the training data; a fraction stops within an epoch"),
-  batchSize: countSchema.default(32).describe("examples per batch"),
-  batchSampler: z
-    .enum(["shuffled", "class-balanced", "single-class"])
-    .default("shuffled")
-    .describe("examples in a batch: any, equally many of each class, or one class only"),
-  gradientAccumulationSteps: countSchema.default(1).describe("batches per optimizer step"),
-  learningRate: nonnegativeSchema.default(5e-5).describe("peak learning rate"),
-  headLearningRate: nonnegativeOrNullSchema.describe(
-    "peak learning rate of the head and of the methods' own parameters; null: learningRate",
-  ),
-  weightDecay: nonnegativeSchema.default(0.01).describe("weight decay of the encoder, except for biases and LayerNorm"),
-  headWeightDecay: nonnegativeOrNullSchema.describe(
-    "weight decay of the head and of the methods' own parameters; null: weightDecay",
-  ),
-  adamBeta1: fractionSchema.default(0.9),
-  adamBeta2: fractionSchema.default(0.999),
-  adamEpsilon: z.number().positive().default(1e-8),
-  maxGradNorm: z
-    .number()
-    .positive()
-    .nullable()
-    .default(1)
-    .describe("maximum global norm of the gradient; null: no clipping"),
-  lrScheduler: z
-    .union([z.enum(["linear", "constant"]), z.array(nonnegativeSchema).min(1)])
-    .default("linear")
-    .describe("linear decay to 0, constant, or a list with one factor per epoch"),
-  warmupRatio: fractionSchema.default(0).describe("fraction of steps in which the learning rate rises from 0"),
-  dropout: z.boolean().default(true).describe("false disables every dropout of the model"),
-  evalSteps: countOrNullSchema.describe("steps between evaluations on the validation split; null: once per epoch"),
-  metricForBestModel: z
-    .string()
-    .default("accuracy")
-    .describe("validation metric that selects the best checkpoint; robust-accuracy is the default with ascc"),
-  earlyStoppingPatience: countOrNullSchema.describe(
-    "evaluations without improvement before training stops; null: never stop early",
-  ),
-  logWeightDistance: z
-    .boolean()
-    .default(true)
-    .describe("log the distance to the pre-trained weights at each evaluation; needs a second copy of the weights"),
-  saveSteps: countSchema.default(200).describe("steps between checkpoints"),
-  saveTotalLimit: countSchema
-    .default(2)
-    .describe("number of newest checkpoints to keep besides the best one; with two, one can be damaged"),
-  loggingSteps: countOrNullSchema.describe(
-    "steps between writes of the event log; null: 1 on a CPU, 20 on a GPU, so that it rarely waits",
-  ),
-});
+export const trainSettingsSchema = z
+  .strictObject({
+    epochs: z
+      .number()
+      .positive()
+      .default(3)
+      .describe("passes over the training data; a fraction stops within an epoch"),
+    batchSize: countSchema.default(32).describe("examples per batch"),
+    batchSampler: z
+      .enum(["shuffled", "class-balanced", "single-class"])
+      .default("shuffled")
+      .describe("examples in a batch: any, equally many of each class, or one class only"),
+    groupByLength: z
+      .boolean()
+      .default(true)
+      .describe("batches of similar length, which need less padding; false: batches that ignore the length"),
+    gradientAccumulationSteps: countSchema.default(1).describe("batches per optimizer step"),
+    learningRate: nonnegativeSchema.default(5e-5).describe("peak learning rate"),
+    headLearningRate: nonnegativeOrNullSchema.describe(
+      "peak learning rate of the head and of the methods' own parameters; null: learningRate",
+    ),
+    weightDecay: nonnegativeSchema
+      .default(0.01)
+      .describe("weight decay of the encoder, except for biases and LayerNorm"),
+    headWeightDecay: nonnegativeOrNullSchema.describe(
+      "weight decay of the head and of the methods' own parameters; null: weightDecay",
+    ),
+    adamBeta1: fractionSchema.default(0.9),
+    adamBeta2: fractionSchema.default(0.999),
+    adamEpsilon: z.number().positive().default(1e-8),
+    maxGradNorm: z
+      .number()
+      .positive()
+      .nullable()
+      .default(1)
+      .describe("maximum global norm of the gradient; null: no clipping"),
+    lrScheduler: z
+      .union([z.enum(["linear", "constant"]), z.array(nonnegativeSchema).min(1)])
+      .default("linear")
+      .describe("linear decay to 0, constant, or a list with one factor per epoch"),
+    warmupRatio: fractionSchema.default(0).describe("fraction of steps in which the learning rate rises from 0"),
+    dropout: z.boolean().default(true).describe("false disables every dropout of the model"),
+    evalSteps: countOrNullSchema.describe("steps between evaluations on the validation split; null: once per epoch"),
+    evalEpochs: z
+      .array(countSchema)
+      .min(1)
+      .nullable()
+      .default(null)
+      .describe("evaluate only after these epochs and at the end, instead of every evalSteps; null: no such list"),
+    metricForBestModel: z
+      .string()
+      .default("accuracy")
+      .describe("validation metric that selects the best checkpoint; robust-accuracy is the default with ascc"),
+    loadBestModelAtEnd: z
+      .boolean()
+      .default(true)
+      .describe("end with the best checkpoint; false: end with the last one, whatever its validation metrics are"),
+    earlyStoppingPatience: countOrNullSchema.describe(
+      "evaluations without improvement before training stops; null: never stop early",
+    ),
+    logWeightDistance: z
+      .boolean()
+      .default(true)
+      .describe("log the distance to the pre-trained weights at each evaluation; needs a second copy of the weights"),
+    saveSteps: countSchema.default(200).describe("steps between checkpoints"),
+    saveTotalLimit: countSchema
+      .default(2)
+      .describe("number of newest checkpoints to keep besides the best one; with two, one can be damaged"),
+    loggingSteps: countOrNullSchema.describe(
+      "steps between writes of the event log; null: 1 on a CPU, 20 on a GPU, so that it rarely waits",
+    ),
+  })
+  .superRefine((settings, context) => {
+    const reject = (key: string, other: string, reason: string): void =>
+      context.addIssue({ code: "custom", path: [key], message: `cannot be combined with ${other}: ${reason}` });
+    if (settings.evalEpochs !== null && settings.evalSteps !== null)
+      reject("evalEpochs", "evalSteps", "both say when to evaluate. Set one of them");
+    if (!settings.loadBestModelAtEnd && settings.earlyStoppingPatience !== null)
+      reject("earlyStoppingPatience", "loadBestModelAtEnd: false", "stopping early needs a best checkpoint");
+  });
 
 /** The settings with their defaults. */
 export type TrainSettings = z.output<typeof trainSettingsSchema>;

@@ -150,16 +150,16 @@ class Trainer {
   async #evaluateIfDue(): Promise<void> {
     const { validation, settings, callbacks, model } = this.#job;
     const { step, best, lastEvaluatedStep, evaluationsSinceBest } = this.#state;
-    const { stepsPerEpoch, totalSteps } = this.#training;
-    const evalSteps = settings.evalSteps ?? stepsPerEpoch;
-    if (!validation || lastEvaluatedStep === step || (step % evalSteps !== 0 && step !== totalSteps)) return;
+    if (!validation || lastEvaluatedStep === step || !this.#isEvaluationStep(step)) return;
     this.#logger.flush();
     const metrics = await evaluateModel(this.#training, validation.items).catch((error) =>
       error instanceof Interrupted ? this.#interrupt() : Promise.reject(error),
     );
     const value = metrics[settings.metricForBestModel];
     if (value === undefined) throw createUnknownMetricError(settings.metricForBestModel, Object.keys(metrics));
-    const improved = best === null || isBetter(settings.metricForBestModel, value, best.value);
+    // Without a best model, every evaluation replaces the one before, so the last one counts.
+    const improved =
+      best === null || !settings.loadBestModelAtEnd || isBetter(settings.metricForBestModel, value, best.value);
     this.#state = {
       ...this.#state,
       lastEvaluatedStep: step,
@@ -172,6 +172,14 @@ class Trainer {
     this.#logger.writeEvent({ step, evaluation: metrics, best: improved, ...distance });
     callbacks?.onEvaluation?.(step, metrics, improved);
     if (improved) await this.#saveCheckpoint();
+  }
+
+  /** Whether the model is evaluated after this step. The last step always is. */
+  #isEvaluationStep(step: number): boolean {
+    const { evalSteps, evalEpochs } = this.#job.settings;
+    const { stepsPerEpoch, totalSteps } = this.#training;
+    if (step === totalSteps) return true;
+    return evalEpochs === null ? step % (evalSteps ?? stepsPerEpoch) === 0 : evalEpochs.includes(step / stepsPerEpoch);
   }
 
   #shouldStopEarly(): boolean {

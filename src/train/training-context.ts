@@ -65,9 +65,8 @@ export async function createTrainingContext(
   let pretrainedWeights: Weights | null = null;
   let optimizer: AdamW | null = null;
   const getEpochBatches = (epoch: number): Int32Array[][] => {
-    const { batchSampler, batchSize, gradientAccumulationSteps } = settings;
-    const numLabels = job.task.labels.length;
-    const batches = createEpochBatches(job.train, numLabels, batchSampler, batchSize, rng.fork("epoch", epoch));
+    const { gradientAccumulationSteps } = settings;
+    const batches = createEpochBatches(job.train, job.task.labels.length, settings, rng.fork("epoch", epoch));
     return Array.from({ length: Math.ceil(batches.length / gradientAccumulationSteps) }, (_, i) =>
       batches.slice(i * gradientAccumulationSteps, (i + 1) * gradientAccumulationSteps),
     );

@@ -7,7 +7,7 @@ import { Rng } from "../../src/tensor/random.js";
 import { loadTokenizer } from "../../src/text/tokenizer.js";
 import { toHostBatch } from "../../src/train/batch-transfer.js";
 import { createEpochBatches } from "../../src/train/batches.js";
-import { type Dataset, type TrainingJob, toDataset } from "../../src/train/index.js";
+import { type Dataset, type TrainingJob, type TrainSettings, toDataset } from "../../src/train/index.js";
 
 /** A dataset in which only lengths and labels matter. */
 function createDataset(items: readonly { length: number; label: number }[]): Dataset {
@@ -36,10 +36,42 @@ const sortPositions = (batches: readonly Int32Array[]): number[] =>
   batches.flatMap((batch) => [...batch]).sort((a, b) => a - b);
 const getLabel = (dataset: Dataset, position: number): number => dataset.items[position]!.example.label;
 
+/** The batches of an epoch with the default settings. */
+const createBatches = (
+  dataset: Dataset,
+  count: number,
+  batchSampler: TrainSettings["batchSampler"],
+  batchSize: number,
+  seed: number,
+  groupByLength = true,
+): Int32Array[] => createEpochBatches(dataset, count, { batchSampler, batchSize, groupByLength }, new Rng(seed));
+
+// RIFT's Lemma 1 assumes that the negatives of an example are independent of it, given the class.
+test.each(["shuffled", "class-balanced", "single-class"] as const)(
+  "%s batches without grouping have every example once, and lengths that do not depend on the batch",
+  (mode) => {
+    const rng = new Rng(3);
+    const dataset = createDataset(
+      Array.from({ length: 1200 }, (_, i) => ({ length: 2 + rng.integer(60), label: i % classes })),
+    );
+    const spread = (groupByLength: boolean): number => {
+      const batches = createBatches(dataset, classes, mode, 12, 5, groupByLength);
+      expect(sortPositions(batches)).toEqual([...dataset.items.keys()]);
+      const centers = batches.map((batch) => batch.reduce((sum, i) => sum + dataset.lengths[i]!, 0) / batch.length);
+      const center = centers.reduce((sum, value) => sum + value, 0) / centers.length;
+      return centers.reduce((sum, value) => sum + (value - center) ** 2, 0) / centers.length;
+    };
+    // Means of 12 independent lengths from 2 to 61 have the variance 300 / 12 = 25.
+    expect(spread(false)).toBeGreaterThan(12);
+    expect(spread(false)).toBeLessThan(45);
+    expect(spread(true)).toBeGreaterThan(200);
+  },
+);
+
 test("shuffled batches have every example once, and at most one is not full", () => {
   fc.assert(
     fc.property(data, sizes, seeds, (dataset, size, seed) => {
-      const batches = createEpochBatches(dataset, classes, "shuffled", size, new Rng(seed));
+      const batches = createBatches(dataset, classes, "shuffled", size, seed);
       expect(sortPositions(batches)).toEqual([...dataset.items.keys()]);
       expect(batches.filter((batch) => batch.length !== size).length).toBeLessThanOrEqual(1);
     }),
@@ -49,7 +81,7 @@ test("shuffled batches have every example once, and at most one is not full", ()
 test("single-class batches have every example once and one class per batch", () => {
   fc.assert(
     fc.property(data, sizes, seeds, (dataset, size, seed) => {
-      const batches = createEpochBatches(dataset, classes, "single-class", size, new Rng(seed));
+      const batches = createBatches(dataset, classes, "single-class", size, seed);
       expect(sortPositions(batches)).toEqual([...dataset.items.keys()]);
       const counts = new Array<number>(classes).fill(0);
       for (const batch of batches) {
@@ -69,7 +101,7 @@ test("single-class batches have every example once and one class per batch", () 
 test("class-balanced batches have equally many examples of each class, and none twice", () => {
   fc.assert(
     fc.property(data, fc.integer({ min: 1, max: 4 }), seeds, (dataset, each, seed) => {
-      const batches = createEpochBatches(dataset, classes, "class-balanced", each * classes, new Rng(seed));
+      const batches = createBatches(dataset, classes, "class-balanced", each * classes, seed);
       const used = sortPositions(batches);
       expect(new Set(used).size).toBe(used.length);
       for (const batch of batches) {
@@ -90,7 +122,7 @@ test("batches depend only on the random stream", () => {
     Array.from({ length: 300 }, (_, i) => ({ length: 2 + ((i * 7) % 50), label: i % classes })),
   );
   for (const mode of ["shuffled", "class-balanced", "single-class"] as const) {
-    const batches = (seed: number): Int32Array[] => createEpochBatches(dataset, classes, mode, 30, new Rng(seed));
+    const batches = (seed: number): Int32Array[] => createBatches(dataset, classes, mode, 30, seed);
     expect(batches(1)).toEqual(batches(1));
     expect(batches(1)).not.toEqual(batches(2));
   }
@@ -103,7 +135,7 @@ test("the error for impossible batches says what to do", () => {
     { length: 3, label: 1 },
   ]);
   const batches = (mode: "class-balanced" | "single-class", size: number, count = 2) =>
-    createEpochBatches(dataset, count, mode, size, new Rng(0));
+    createBatches(dataset, count, mode, size, 0);
   expect(() => batches("class-balanced", 3)).toThrow("must be a multiple of 2 classes, received 3. Use 4.");
   expect(() => batches("class-balanced", 4)).toThrow("at least 2 examples of every class");
   expect(() => batches("single-class", 2, 3)).toThrow("no example of class 2. Use batchSampler: shuffled");
@@ -142,7 +174,7 @@ describe.skipIf(!existsSync(glue))("little is padded (needs the GLUE data in ../
       const computed = batches.reduce((sum, batch) => sum + batch.length * longest(batch), 0);
       return computed / dataset.lengths.reduce((sum, length) => sum + length, 0);
     };
-    expect(ratio(createEpochBatches(dataset, 2, "shuffled", 32, new Rng(0)))).toBeLessThanOrEqual(1.15);
+    expect(ratio(createBatches(dataset, 2, "shuffled", 32, 0))).toBeLessThanOrEqual(1.15);
     // Random batches would need much more padding.
     const shuffled = new Rng(0).shuffle(Int32Array.from(dataset.items.keys()));
     const unsorted = Array.from({ length: Math.ceil(shuffled.length / 32) }, (_, i) =>

@@ -179,6 +179,29 @@ describe("model selection", () => {
     expect(listCheckpoints(out).map((name) => Number(name.slice(5)) / perEpoch)).toEqual([2, 4]);
   });
 
+  test("loadBestModelAtEnd: false keeps the last weights and their validation metrics", async () => {
+    const settings = { epochs: 4, metricForBestModel: "scripted", loadBestModelAtEnd: false };
+    const methods = [createScripted([0.1, 0.9, 0.5, 0.2])];
+    const last = await runJob(settings, { methods, files: trainingFiles(join(folder, "last")) });
+    expect(last.outcome!.bestStep).toBe(last.outcome!.steps);
+    expect(last.outcome!.validation).toMatchObject({ scripted: 0.2 });
+    const plain = await runJob(
+      { epochs: 4, metricForBestModel: "scripted" },
+      { methods: [createScripted([0, 0, 0, 1])] },
+    );
+    expect(last.weights).toEqual(plain.weights);
+    const { error } = await runJob({ ...settings, earlyStoppingPatience: 1 }).catch((error: Error) => ({ error }));
+    expect(String(error)).toMatch(/earlyStoppingPatience|loadBestModelAtEnd/);
+  });
+
+  test("evalEpochs evaluates after these epochs and at the end only", async () => {
+    const steps: number[] = [];
+    const callbacks = { onEvaluation: (step: number) => void steps.push(step) };
+    const { outcome } = await runJob({ epochs: 5, evalEpochs: [2, 4] }, { callbacks });
+    expect(steps.map((step) => (5 * step) / outcome!.steps)).toEqual([2, 4, 5]);
+    expect(() => trainSettingsSchema.parse({ evalEpochs: [2], evalSteps: 3 })).toThrow(/cannot be combined with/);
+  });
+
   test("a lower loss is better", async () => {
     const losses: number[] = [];
     const callbacks = {
