@@ -33,3 +33,37 @@ write("validation.parquet", ["café fine", "dull 🎬", "so so"], [1, 0, 0], des
 write("test.parquet", ["unseen one", "unseen two"], [-1, -1], described, "gzip")
 # Without label names, and with a missing text.
 write("plain.parquet", ["good", None, "bad", "worse"], [1, 0, 0, 0], None, "brotli")
+
+
+def write_hub(name, columns, names):
+    """Writes a file with the columns of a dataset on the hub. The last column is the label."""
+    kinds = {"label": {"names": names, "_type": "ClassLabel"}}
+    info = {"info": {"features": {column: kinds.get(column, {"dtype": "string", "_type": "Value"}) for column in columns}}}
+    arrays = {
+        column: pa.array(values, pa.int64() if column == "label" else pa.string()) for column, values in columns.items()
+    }
+    table = pa.table(arrays).replace_schema_metadata({b"huggingface": json.dumps(info).encode()})
+    pq.write_table(table, folder / "hub" / f"{name}.parquet", compression="snappy")
+
+
+(folder / "hub").mkdir(exist_ok=True)
+nli = ["entailment", "neutral", "contradiction"]
+entailment = ["entailment", "not_entailment"]
+
+
+def pairs(first, second, labels):
+    count = len(labels)
+    return {first: [f"first {i}" for i in range(count)], second: [f"second {i}" for i in range(count)], "label": labels}
+
+
+write_hub("imdb", {"text": ["Good.<br /><br />Really.", "Bad film"] * 6, "label": [1, 0] * 6}, ["neg", "pos"])
+write_hub("snli", pairs("premise", "hypothesis", [0, -1, 2, 1]), nli)
+write_hub("mnli", pairs("premise", "hypothesis", [1, 2, 0] * 10), nli)
+write_hub("rte", pairs("sentence1", "sentence2", [1, 0] * 10), entailment)
+write_hub("qnli", pairs("question", "sentence", [1, 0] * 10), entailment)
+write_hub("qqp", pairs("question1", "question2", [1, 0] * 10), ["not_duplicate", "duplicate"])
+write_hub("reordered", {"sentence": ["good", "bad"], "label": [0, 1]}, ["positive", "negative"])
+# Four sentences per class, cut into the three parts of the hub.
+for part, rows in {"train": [0, 1], "validation": [2], "test": [3]}.items():
+    texts = [f"{name} sentence {i}" for name in ["pos", "neg"] for i in rows]
+    write_hub(f"mr-{part}", {"text": texts, "label": [1] * len(rows) + [0] * len(rows)}, ["neg", "pos"])

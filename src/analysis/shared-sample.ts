@@ -32,13 +32,13 @@ type SampleRequest = z.output<z.ZodObject<ReturnType<typeof sampleOptions>>>;
 export async function loadSharedSample(
   runs: readonly LabeledRun[],
   request: SampleRequest,
-  { onWarning }: Pick<AnalysisContext, "onWarning">,
+  context: Pick<AnalysisContext, "onWarning" | "onDownload">,
 ): Promise<SharedSample> {
   const tasks = [...new Set(runs.map(({ results }) => results.task))];
   if (tasks.length !== 1)
     throw new UserError(`Expected runs of one task, found ${tasks.join(" and ")}. Analyze one task at a time.`);
   const { device } = applyFloat32Runtime(request);
-  const task = await loadConfiguredTask(runs[0]!.run.config, onWarning);
+  const task = await loadConfiguredTask(runs[0]!.run.config, context);
   const all = await task.load(request.split);
   return { task, examples: sampleExamples(all, request.numExamples, request.seed, task.labels.length), device };
 }

@@ -65,7 +65,9 @@ export async function download(request: Download): Promise<void> {
   } catch (error) {
     // Without an owner in its name, any process can resume it.
     await rename(partial, `${target}.temper.incomplete`).catch(() => undefined);
-    throw getErrorCode(error) === null ? error : createFileError(error, target, `store ${size} bytes in`);
+    if (getErrorCode(error) === null) throw error;
+    const { message } = createFileError(error, target, `store ${size} bytes in`);
+    throw new UserError(`${message}. Downloaded data is kept.`, { cause: error });
   }
 }
 

@@ -23,7 +23,7 @@ export interface HubOptions {
  * A repository at one commit, with its folder in the cache. `online` means that the hub is
  * reachable.
  */
-interface Snapshot {
+export interface HubSnapshot {
   readonly repo: HubRepo;
   readonly settings: HubSettings;
   readonly commit: string;
@@ -31,16 +31,31 @@ interface Snapshot {
   readonly online: boolean;
 }
 
-/** Lists the files of a repository, or the cached ones if the hub is not reachable. */
-export async function listHubFiles(repo: HubRepo): Promise<string[]> {
-  const snapshot = await openSnapshot(repo);
-  return snapshot.online ? (await fetchEntries(snapshot)).map((entry) => entry.path) : listCachedPaths(snapshot);
+/** A file of a snapshot. */
+export interface HubFile {
+  readonly path: string;
+  readonly size: number;
+  readonly isCached: boolean;
 }
 
-/** Returns the local path of a file of a repository. Downloads it if it is not cached. */
-export async function downloadHubFile(repo: HubRepo, path: string, options: HubOptions = {}): Promise<string> {
+/** Lists the files of a snapshot, or the cached ones if the hub is not reachable. */
+export async function listHubFiles(snapshot: HubSnapshot): Promise<HubFile[]> {
+  if (!snapshot.online) return listCachedFiles(snapshot);
+  const entries = await fetchEntries(snapshot);
+  return Promise.all(
+    entries.map(async ({ path, size, hash }) => ({ path, size, isCached: await isCached(snapshot, path, hash) })),
+  );
+}
+
+/** True if a snapshot links to the content, or if an earlier snapshot downloaded the same. */
+async function isCached(snapshot: HubSnapshot, path: string, hash: string): Promise<boolean> {
+  return (await exists(join(getSnapshotFolder(snapshot), path))) || exists(getBlobPath(snapshot, hash));
+}
+
+/** Returns the local path of a file of a snapshot. Downloads it if it is not cached. */
+export async function downloadHubFile(snapshot: HubSnapshot, path: string, options: HubOptions = {}): Promise<string> {
   checkFilePath(path);
-  const snapshot = await openSnapshot(repo);
+  const { repo } = snapshot;
   const pointer = join(getSnapshotFolder(snapshot), path);
   if (await exists(pointer)) return pointer;
   if (!snapshot.online) throw new UserError(describeNotCached(snapshot.repo, snapshot.settings, path));
@@ -70,7 +85,7 @@ export async function downloadHubSnapshot(
   choose: (paths: string[]) => string[],
   options: HubOptions = {},
 ): Promise<string> {
-  const snapshot = await openSnapshot(repo);
+  const snapshot = await openHubSnapshot(repo);
   const folder = getSnapshotFolder(snapshot);
   if (!snapshot.online) {
     if (await exists(folder)) return folder;
@@ -82,7 +97,8 @@ export async function downloadHubSnapshot(
   return folder;
 }
 
-async function openSnapshot(repo: HubRepo): Promise<Snapshot> {
+/** Finds the commit of a repository's revision, from the hub or from the cache. */
+export async function openHubSnapshot(repo: HubRepo): Promise<HubSnapshot> {
   checkRepo(repo);
   const settings = readHubSettings();
   const revision = repo.revision ?? "main";
@@ -130,7 +146,7 @@ interface HubBlob {
   readonly hash: string;
 }
 
-async function fetchEntries({ repo, settings, commit }: Snapshot): Promise<HubBlob[]> {
+async function fetchEntries({ repo, settings, commit }: HubSnapshot): Promise<HubBlob[]> {
   const { listFiles } = await import("@huggingface/hub");
   return withHubErrors(repo, settings, async () => {
     const blobs: HubBlob[] = [];
@@ -158,32 +174,27 @@ function toBlob(entry: { path: string; size: number; oid?: string; lfs?: { oid: 
   return { path: entry.path, size, hash };
 }
 
-async function listCachedPaths(snapshot: Snapshot): Promise<string[]> {
+async function listCachedFiles(snapshot: HubSnapshot): Promise<HubFile[]> {
   const folder = getSnapshotFolder(snapshot);
   const names = await readdir(folder, { recursive: true }).catch((error: unknown) => {
     throw getErrorCode(error) === "ENOENT"
       ? new UserError(describeNotCached(snapshot.repo, snapshot.settings))
       : createFileError(error, folder, "read");
   });
-  const isFile = await Promise.all(
-    names.map((name) =>
-      stat(join(folder, name)).then(
-        (found) => found.isFile(),
-        () => false,
-      ),
-    ),
-  );
+  const found = await Promise.all(names.map((name) => stat(join(folder, name)).catch(() => null)));
   return names
-    .filter((_, i) => isFile[i])
-    .map((name) => name.split(sep).join("/"))
-    .sort();
+    .flatMap((name, i) => {
+      const entry = found[i];
+      return entry?.isFile() ? [{ path: name.split(sep).join("/"), size: entry.size, isCached: true }] : [];
+    })
+    .sort((a, b) => (a.path < b.path ? -1 : 1));
 }
 
-async function fetchFile(snapshot: Snapshot, blob: HubBlob, { onProgress }: HubOptions): Promise<string> {
-  const { repo, settings, storage, commit } = snapshot;
+async function fetchFile(snapshot: HubSnapshot, blob: HubBlob, { onProgress }: HubOptions): Promise<string> {
+  const { repo, settings, commit } = snapshot;
   const pointer = join(getSnapshotFolder(snapshot), blob.path);
   if (await exists(pointer)) return pointer;
-  const target = join(storage, "blobs", blob.hash);
+  const target = getBlobPath(snapshot, blob.hash);
   const path = blob.path.split("/").map(encodeURIComponent).join("/");
   const repoPath = `${repo.type === "dataset" ? "datasets/" : ""}${repo.name}`;
   const url = `${settings.endpoint}/${repoPath}/resolve/${commit}/${path}`;
@@ -222,16 +233,21 @@ async function withHubErrors<T>(repo: HubRepo, settings: HubSettings, request: (
   }
 }
 
-function getSnapshotFolder({ storage, commit }: Snapshot): string {
+function getSnapshotFolder({ storage, commit }: HubSnapshot): string {
   return join(storage, "snapshots", commit);
+}
+
+function getBlobPath({ storage }: HubSnapshot, hash: string): string {
+  return join(storage, "blobs", hash);
 }
 
 function isCommit(revision: unknown): revision is string {
   return typeof revision === "string" && /^[0-9a-f]{40}$/.test(revision);
 }
 
-function describeNotCached(repo: HubRepo, settings: HubSettings, path?: string): string {
-  const subject = `${path === undefined ? "" : `${path} of `}${describeRepo(repo)}`;
+/** Explains that a repository, or a part of it, is not cached while the hub is not reachable. */
+export function describeNotCached(repo: HubRepo, settings: HubSettings, part?: string): string {
+  const subject = `${part === undefined ? "" : `${part} of `}${describeRepo(repo)}`;
   const reason = settings.offline ? "HF_HUB_OFFLINE is set" : `${settings.endpoint} is not reachable`;
   return `${subject} is not in the cache ${settings.cache}, and ${reason}. Download it while online, or pass a folder.`;
 }

@@ -125,13 +125,13 @@ export async function attack(request: AttackRequest, callbacks: AttackCallbacks 
 async function prepareAttack(
   request: ParsedRequest,
   victim: LoadedVictim,
-  { onWarning }: Callbacks,
+  callbacks: Callbacks,
 ): Promise<PreparedAttack> {
   const { model: reference, split, numExamples, seed } = request;
   const model = victim.local?.model ?? null;
   const run = victim.local?.run ?? null;
   const substitutions = await loadAttackSubstitutions(request, victim);
-  const task = await loadRequestedTask(request, model, run, (message) => onWarning?.(message));
+  const task = await loadRequestedTask(request, model, run, callbacks);
   if (model) checkLabels(reference, model.labels, task.labels, task.name);
   if (victim.victim.numLabels !== task.labels.length)
     throw new UserError(

@@ -22,7 +22,7 @@ export interface Progress {
 export interface Callbacks {
   readonly onProgress?: ((progress: Progress) => void) | undefined;
   readonly onWarning?: ((message: string) => void) | undefined;
-  /** Called while a model is downloaded. */
+  /** Called while a model or a dataset is downloaded. */
   readonly onDownload?: ((progress: DownloadProgress) => void) | undefined;
   /** Abort it to stop the action after it has saved its work; it then throws `Interrupted`. */
   readonly signal?: AbortSignal | undefined;

@@ -25,14 +25,20 @@ export const environmentSchema = z.object({
   model: z.object({ reference: z.string(), hash: z.string() }),
   tokenizer: z.string(),
   /** SHA-256 of the examples, and of data.jsonl if the run was trained on an array. */
-  data: z.object({ train: z.string(), validation: z.string().nullable(), file: z.string().nullable() }),
+  data: z.object({
+    train: z.string(),
+    validation: z.string().nullable(),
+    file: z.string().nullable(),
+    /** The dataset on the Hugging Face Hub and its commit; null if the data was on disk. */
+    source: z.object({ repository: z.string(), revision: z.string() }).nullable().default(null),
+  }),
   /** Hash of the substitutions; null if the run has none. */
   substitutions: z.string().nullable(),
 });
 export type Environment = z.output<typeof environmentSchema>;
 
 export async function describeEnvironment(
-  { job: { model }, runtime, examples: { train, validation } }: PreparedRun,
+  { job: { model, task }, runtime, examples: { train, validation } }: PreparedRun,
   substitutions: string | null,
   dataFile: string | null,
 ): Promise<Environment> {
@@ -49,7 +55,12 @@ export async function describeEnvironment(
     threads: runtime.threads,
     model: { reference: model.reference, hash: await hashModelFolder(model.folder) },
     tokenizer: model.tokenizer.hash,
-    data: { train: hashExamples(train), validation: validation && hashExamples(validation), file: dataFile },
+    data: {
+      train: hashExamples(train),
+      validation: validation && hashExamples(validation),
+      file: dataFile,
+      source: task.source ? { repository: task.source.repository, revision: task.source.revision } : null,
+    },
     substitutions,
   };
 }

@@ -46,8 +46,7 @@ export async function evaluate(request: EvaluateRequest, callbacks: Callbacks = 
   const parsed = validate(evaluateRequestSchema, request, "evaluate");
   await using classifier = await loadEvaluatedModel(parsed, callbacks);
   const { model } = classifier;
-  const warn = (message: string): void => callbacks.onWarning?.(message);
-  const task = await loadRequestedTask(parsed, model, await Run.containing(model.folder), warn);
+  const task = await loadRequestedTask(parsed, model, await Run.containing(model.folder), callbacks);
   // Without await, the model would be freed before it is evaluated.
   return await evaluateSplit(classifier, task, parsed, callbacks);
 }
@@ -73,8 +72,11 @@ export async function evaluateAdvglue(
     );
   const { data } = parsed;
   // A file can only be AdvGLUE's; GLUE is then searched in the default folders.
-  const glueTask = await loadTask({ task: part, ...(data !== null && !data.endsWith(".json") && { data }) });
-  const advglueTask = await loadTask({ task: `advglue:${part}`, ...(data !== null && { data }) });
+  const { onWarning, onDownload } = callbacks;
+  const load = (task: string, from: string | null): Promise<Task> =>
+    loadTask({ task, ...(from !== null && { data: from }), onWarning, onDownload });
+  const glueTask = await load(part, data?.endsWith(".json") ? null : data);
+  const advglueTask = await load(`advglue:${part}`, data);
   const glue = await evaluateSplit(classifier, glueTask, parsed, callbacks);
   const advglue = await evaluateSplit(classifier, advglueTask, parsed, callbacks);
   return { task: "advglue", part, drop: glue.accuracy - advglue.accuracy, glue, advglue };

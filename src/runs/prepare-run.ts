@@ -29,7 +29,7 @@ export interface PreparedRun {
  */
 export async function prepareRun(
   config: RunConfig,
-  { onWarning, onDownload }: Pick<Callbacks, "onWarning" | "onDownload"> = {},
+  { onWarning, onDownload }: TaskCallbacks = {},
   definitions: readonly MethodSpec[] = [],
   inMemory: readonly InMemoryExample[] | null = null,
 ): Promise<PreparedRun> {
@@ -39,7 +39,9 @@ export async function prepareRun(
   const runtime = applyRuntime(config, precise !== undefined);
   if (precise && runtime.precision === "tf32" && config.precision === null)
     warn(`${precise.name} runs in tf32 instead of bf16: ${precise.traits?.requiresFloat32}.`);
-  const task = await (inMemory ? loadTask({ data: inMemory, onWarning: warn }) : loadConfiguredTask(config, warn));
+  const task = await (inMemory
+    ? loadTask({ data: inMemory, onWarning: warn })
+    : loadConfiguredTask(config, { onWarning, onDownload }));
   // The data is read first: it is quick, and most mistakes are in it.
   const examples = await loadExamples(config, task, warn);
   const { head, pooling, tokenization, maxLength, seed, substitutions } = config;
@@ -99,26 +101,29 @@ export async function loadRequestedTask(
   request: DataRequest,
   model: Pick<Model, "task" | "labels"> | null,
   run: Run | null,
-  onWarning: (message: string) => void,
+  callbacks: TaskCallbacks,
 ): Promise<Task> {
   if (request.task !== null || request.data !== null) {
     // A file of the user's is evaluated as a whole, with the labels of the model.
     const options = request.task === null ? { evaluationOnly: true, labels: model?.labels } : {};
-    return loadConfiguredTask(request, onWarning, options);
+    return loadConfiguredTask(request, callbacks, options);
   }
-  if (run) return loadConfiguredTask(run.config, onWarning);
+  if (run) return loadConfiguredTask(run.config, callbacks);
   if (model?.task && taskNames.includes(model.task))
-    return loadConfiguredTask({ ...request, task: model.task }, onWarning);
+    return loadConfiguredTask({ ...request, task: model.task }, callbacks);
   throw new UserError(
     `Expected a task (--task ${taskNames[0]}) or a file ` +
       "(--data reviews.csv --text-column review --label-column stars).",
   );
 }
 
+/** What is called while a task is loaded. Its data may have to be downloaded. */
+type TaskCallbacks = Pick<Callbacks, "onWarning" | "onDownload">;
+
 /** Loads the task that a config or a request names. */
 export function loadConfiguredTask(
   { task, data, textColumn, labelColumn, skipBadRows }: DataRequest,
-  onWarning: (message: string) => void,
+  { onWarning, onDownload }: TaskCallbacks,
   options: { readonly evaluationOnly?: boolean; readonly labels?: readonly string[] | undefined } = {},
 ): Promise<Task> {
   return loadTask({
@@ -129,6 +134,7 @@ export function loadConfiguredTask(
     ...(labelColumn !== null && { labelColumn }),
     skipBadRows,
     onWarning,
+    onDownload,
   });
 }
 

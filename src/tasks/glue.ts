@@ -1,6 +1,7 @@
 import { join } from "node:path";
-import { findDatasetFolder } from "./find-dataset.js";
-import { type ColumnMapping, type ReadOptions, readExamples } from "./parse-examples.js";
+import { findDataset } from "./find-dataset.js";
+import type { HubReadOptions } from "./hub-repository.js";
+import { type ColumnMapping, readExamples } from "./parse-examples.js";
 import { createTask, type Task } from "./task.js";
 
 interface GlueDataset {
@@ -8,6 +9,8 @@ interface GlueDataset {
   readonly fields: readonly string[];
   readonly labels: readonly string[];
   readonly columns: ColumnMapping;
+  /** The text columns of the Parquet files on the hub, and of AdvGLUE. Default: `columns.texts`. */
+  readonly hubTexts?: readonly string[];
   readonly modifiableFields?: readonly number[];
   readonly metrics?: readonly string[];
   /** Default: dev.tsv. */
@@ -30,6 +33,7 @@ const mnli: GlueDataset = {
   fields: ["premise", "hypothesis"],
   labels: nli,
   columns: { texts: ["sentence1", "sentence2"], label: "gold_label", values: nli },
+  hubTexts: ["premise", "hypothesis"],
   modifiableFields: [1],
   devFile: "dev_matched.tsv",
 };
@@ -67,27 +71,44 @@ export const glueDatasets: Record<GlueName, GlueDataset> = {
   "mnli-mm": { ...mnli, devFile: "dev_mismatched.tsv" },
 };
 
+/** The text columns of a task in the files of the hub and of AdvGLUE. */
+export function getHubTexts(name: GlueName): readonly string[] {
+  const { hubTexts, columns } = glueDatasets[name];
+  return hubTexts ?? columns.texts;
+}
+
 /**
  * Loads a GLUE task. The labels of GLUE's test set are secret, so the dev set is the test split.
  */
-export async function loadGlueTask(name: GlueName, data: string | undefined, options: ReadOptions): Promise<Task> {
+export async function loadGlueTask(name: GlueName, data: string | undefined, options: HubReadOptions): Promise<Task> {
   const { folder, columns, devFile = "dev.tsv", hasBrokenRows, ...dataset } = glueDatasets[name];
-  const location = await findDatasetFolder(
+  const readOptions = hasBrokenRows ? { ...options, skipBadRows: true } : options;
+  const hubDev = devFile.replace("dev", "validation").replace(".tsv", "");
+  const found = await findDataset(
     {
       name,
       folders: [folder, join("glue", folder), join("GLUE", folder)],
       markerFiles: ["train.tsv"],
       instructions: `Expected ${folder}/train.tsv and ${folder}/${devFile} of GLUE (from gluebenchmark.com/tasks).`,
+      hub: {
+        repository: "nyu-mll/glue",
+        folder: folder.replace("-", "").toLowerCase(),
+        splits: ["train", hubDev],
+        texts: getHubTexts(name),
+        labels: dataset.labels,
+      },
     },
     data,
+    readOptions,
   );
-  const readOptions = hasBrokenRows ? { ...options, skipBadRows: true } : options;
-  const read = (file: string) => () => readExamples(join(location, file), columns, readOptions);
+  const read = (file: string, split: string) => () =>
+    found.hub ? found.hub.read(split) : readExamples(join(found.folder, file), columns, readOptions);
   return createTask({
     ...dataset,
     name,
     benchmark: "GLUE",
-    read: { train: read("train.tsv"), validation: read(devFile) },
+    read: { train: read("train.tsv", "train"), validation: read(devFile, hubDev) },
     names: { validation: "dev" },
+    source: found.hub?.source,
   });
 }

@@ -1,11 +1,11 @@
-import { readFile } from "node:fs/promises";
 import { posix } from "node:path";
-import { parse } from "yaml";
 import { didYouMean } from "../did-you-mean.js";
 import { UserError } from "../errors.js";
-import { downloadHubFile, listHubFiles } from "../models/hub.js";
+import type { HubFile } from "../models/hub.js";
 import { type CustomTaskOptions, createTaskFromFiles, groupFilesBySplit, type SplitFiles } from "./custom-task.js";
-import type { Task } from "./task.js";
+import { type DatasetCard, readCardClassNames } from "./dataset-card.js";
+import { type DatasetRepository, type HubReadOptions, openDatasetRepository } from "./hub-repository.js";
+import type { DatasetSource, Task } from "./task.js";
 
 /** Datasets with a short name without an owner. */
 const shortNames: Record<string, string> = {
@@ -37,52 +37,43 @@ export function parseDatasetReference(reference: string): DatasetReference {
 }
 
 /** Loads a Hugging Face dataset that is stored as Parquet. */
-export async function loadHubTask(reference: string, options: CustomTaskOptions): Promise<Task> {
+export async function loadHubTask(reference: string, options: CustomTaskOptions & HubReadOptions): Promise<Task> {
+  const { config, repository, card, splits } = await openReference(reference, options);
+  const files: [string, readonly string[]][] = [];
+  for (const [split, parts] of Object.entries(splits)) files.push([split, await repository.download(parts)]);
+  const name = `hf:${repository.repository}${config === undefined ? "" : `/${config}`}`;
+  const classNames = readCardClassNames(card, config);
+  const task = await createTaskFromFiles(name, Object.fromEntries(files) as SplitFiles, options, classNames);
+  return { ...task, source: createSource(repository, splits) };
+}
+
+/** Finds the dataset that a reference names, without a download of its splits. */
+export async function findHubSource(reference: string): Promise<DatasetSource> {
+  const { repository, splits } = await openReference(reference, {});
+  return createSource(repository, splits);
+}
+
+type SplitParts = Readonly<Record<string, readonly HubFile[]>>;
+
+function createSource({ repository, revision }: DatasetRepository, splits: SplitParts): DatasetSource {
+  return { repository, revision, listFiles: async () => Object.values(splits).flat() };
+}
+
+async function openReference(reference: string, options: HubReadOptions) {
   const { repo, config } = parseDatasetReference(reference);
-  const listed = await listHubFiles(repo);
-  const tables = listed.filter((path) => path.endsWith(".parquet"));
+  const repository = await openDatasetRepository(reference, repo.name, { ...options, revision: repo.revision });
+  const listed = await repository.list();
+  const tables = listed.map(({ path }) => path).filter((path) => path.endsWith(".parquet"));
   if (tables.length === 0)
     throw new UserError(`${reference} has no Parquet files. Download it and pass its folder with --data.`);
-  const card = listed.includes("README.md")
-    ? parseDatasetCard(await readFile(await downloadHubFile(repo, "README.md"), "utf8"))
-    : {};
-  const splits = groupFilesBySplit(selectConfigFiles(reference, tables, config, card));
-  if (splits.train === undefined)
+  const card = await repository.readCard();
+  const paths = groupFilesBySplit(selectConfigFiles(reference, tables, config, card));
+  if (paths.train === undefined)
     throw new UserError(`${reference} has no train split. Its files are ${tables.join(", ")}.`);
-  options.onWarning?.(`${reference}: downloading ${Object.values(splits).flat().join(", ")}, unless cached`);
-  const files: [string, readonly string[]][] = [];
-  for (const [split, paths] of Object.entries(splits))
-    files.push([split, await Promise.all(paths.map((path) => downloadHubFile(repo, path)))]);
-  const name = `hf:${repo.name}${config === undefined ? "" : `/${config}`}`;
-  return createTaskFromFiles(name, Object.fromEntries(files) as SplitFiles, options, readClassNames(card, config));
-}
-
-interface DatasetInfo {
-  readonly config_name?: string;
-  readonly features?: readonly {
-    readonly name: string;
-    readonly dtype?: { readonly class_label?: { readonly names?: Record<string, string> } };
-  }[];
-}
-
-/** The metadata in the YAML block of a dataset's README. */
-interface DatasetCard {
-  readonly configs?: readonly {
-    readonly config_name: string;
-    readonly data_files?: readonly { readonly path: string | readonly string[] }[];
-  }[];
-  readonly dataset_info?: DatasetInfo | readonly DatasetInfo[];
-}
-
-function parseDatasetCard(readme: string): DatasetCard {
-  const front = /^---\r?\n([\s\S]*?)\r?\n---/.exec(readme)?.[1];
-  if (front === undefined) return {};
-  try {
-    return (parse(front) as DatasetCard | null) ?? {};
-  } catch {
-    // Without a valid card, the file names decide.
-    return {};
-  }
+  const splits: SplitParts = Object.fromEntries(
+    Object.entries(paths).map(([split, each]) => [split, each.map((path) => listed.find((f) => f.path === path)!)]),
+  );
+  return { config, repository, card, splits };
 }
 
 /**
@@ -116,16 +107,4 @@ function selectConfigFiles(
     (pattern) => new RegExp(`^${pattern.replace(/[.+?^${}()|[\]\\]/g, "\\$&").replace(/\*+/g, ".*")}$`),
   );
   return tables.filter((path) => matchers.some((matcher) => matcher.test(path)));
-}
-
-/** Reads the names of integer classes by column from the card. */
-function readClassNames(card: DatasetCard, config: string | undefined): Record<string, readonly string[]> {
-  const infos = [card.dataset_info ?? []].flat() as readonly DatasetInfo[];
-  const info = infos.find((entry) => entry.config_name === config) ?? infos[0];
-  return Object.fromEntries(
-    (info?.features ?? []).flatMap(({ name, dtype }) => {
-      const names = dtype?.class_label?.names;
-      return names === undefined ? [] : [[name, Object.values(names)]];
-    }),
-  );
 }

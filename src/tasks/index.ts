@@ -3,10 +3,10 @@ import { UserError } from "../errors.js";
 import { advglueParts, loadAdvglueTask } from "./advglue.js";
 import { type CustomTaskOptions, type InMemoryExample, loadCustomTask, loadInMemoryTask } from "./custom-task.js";
 import { glueNames, loadGlueTask } from "./glue.js";
+import type { HubReadOptions } from "./hub-repository.js";
 import { loadImdbTask } from "./imdb.js";
 import { loadMrTask } from "./mr.js";
 import { loadMsgsTask, msgsProbes } from "./msgs.js";
-import type { ReadOptions } from "./parse-examples.js";
 import { loadSnliTask } from "./snli.js";
 import { loadSpamTask } from "./spam.js";
 import type { Task } from "./task.js";
@@ -15,14 +15,17 @@ export { type InMemoryExample, writeExamplesFile } from "./custom-task.js";
 export { type Example, formatSplit, parseSplit, type Split, type Task } from "./task.js";
 
 /** The dataset to load, and how to read it. */
-export interface LoadTaskOptions extends CustomTaskOptions {
-  /** A name from `taskNames`, or hf:OWNER/NAME[/CONFIG]. Omit it for custom data. */
+export interface LoadTaskOptions extends CustomTaskOptions, Pick<HubReadOptions, "onDownload"> {
+  /**
+   * A name from `taskNames` or hf:OWNER/NAME[/CONFIG]. After the name, @REVISION pins the version
+   * on the hub. Omit the task for custom data.
+   */
   readonly task?: string | undefined;
   /** A folder, a file, or an array of examples. */
   readonly data?: string | readonly InMemoryExample[] | undefined;
 }
 
-type TaskLoader = (data: string | undefined, options: ReadOptions) => Promise<Task>;
+type TaskLoader = (data: string | undefined, options: HubReadOptions) => Promise<Task>;
 
 const loaders = new Map<string, TaskLoader>([
   ...glueNames.map((name): [string, TaskLoader] => [name, (...rest) => loadGlueTask(name, ...rest)]),
@@ -67,15 +70,21 @@ export async function loadTask(options: LoadTaskOptions): Promise<Task> {
       throw new UserError(`Expected a task (--task ${taskNames[0]}) or custom data (${customDataExample}).`);
     return loadCustomTask(data, options);
   }
-  const load = loaders.get(normalizeTaskName(task));
+  const [name = "", revision] = task.split(/@(.*)/, 2);
+  const load = loaders.get(normalizeTaskName(name));
   if (load === undefined) {
     throw new UserError(
-      `Unknown task "${task}"${didYouMean(task, taskNames)}. Use one of ${taskNames.join(", ")}, or hf:OWNER/NAME. ` +
+      `Unknown task "${name}"${didYouMean(name, taskNames)}. Use one of ${taskNames.join(", ")}, or hf:OWNER/NAME. ` +
         `For custom data, omit --task: ${customDataExample}`,
     );
   }
-  return load(data, options);
+  if (revision !== undefined && tasksWithoutHub.test(normalizeTaskName(name)))
+    throw new UserError(`${task}: ${name} is not on the Hugging Face Hub and has no revisions. Use --task ${name}.`);
+  return load(data, { ...options, revision });
 }
+
+/** Tasks that come with a package or from the user's disk only. */
+const tasksWithoutHub = /^(spam|msgs:.*)$/;
 
 /** Maps spellings such as SST-2, sst_2 and Sst2 to the task name. */
 function normalizeTaskName(name: string): string {

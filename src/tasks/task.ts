@@ -1,5 +1,6 @@
 import { didYouMean } from "../did-you-mean.js";
 import { UserError } from "../errors.js";
+import type { HubFile } from "../models/hub.js";
 import { splitExamples } from "./split-examples.js";
 
 /**
@@ -17,6 +18,16 @@ export interface Example {
   readonly texts: readonly string[];
   /** Index into the labels of the task. */
   readonly label: number;
+}
+
+/** The Hugging Face dataset that a task was read from. */
+export interface DatasetSource {
+  /** OWNER/NAME. */
+  readonly repository: string;
+  /** The commit. */
+  readonly revision: string;
+  /** Lists the files of all splits, with their sizes. */
+  listFiles(): Promise<readonly HubFile[]>;
 }
 
 const splitNames = ["train", "validation", "test"] as const;
@@ -45,6 +56,8 @@ export interface Task {
   readonly sourceNames: Readonly<Partial<Record<Split, string>>>;
   /** The benchmark that the dataset belongs to, for display. */
   readonly benchmark?: string | undefined;
+  /** The dataset on the Hugging Face Hub, if the task was read from there. */
+  readonly source?: DatasetSource | undefined;
   /** Loads a split in the order of its file. */
   load(split: Split): Promise<Example[]>;
 }
@@ -69,7 +82,7 @@ export function formatSplit(task: Pick<Task, "name" | "sourceNames" | "benchmark
 }
 
 /** What `createTask` needs to know about a dataset. */
-interface TaskSource extends Pick<Task, "name" | "labels" | "fields" | "benchmark"> {
+interface TaskSource extends Pick<Task, "name" | "labels" | "fields" | "benchmark" | "source"> {
   /** Default: all fields. */
   readonly modifiableFields?: readonly number[] | undefined;
   /** Default: accuracy. */
@@ -127,6 +140,7 @@ export function createTask(source: TaskSource): Task {
     splits,
     sourceNames,
     benchmark,
+    source: source.source,
     async load(split) {
       const loader = loaders[split];
       if (loader !== undefined) return [...(await loader())];

@@ -16,8 +16,8 @@ import { hostname } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeEach, describe, expect, test, vi } from "vitest";
 import { UserError } from "../../src/errors.js";
-import { downloadHubFile, downloadHubSnapshot, listHubFiles } from "../../src/models/hub.js";
-import { readHubSettings } from "../../src/models/hub-connection.js";
+import * as hubFiles from "../../src/models/hub.js";
+import { type HubRepo, readHubSettings } from "../../src/models/hub-connection.js";
 import { findPython, runPython } from "../python.js";
 import { temporaryFolder } from "../temporary.js";
 import { blobName, sha256, startFakeHub } from "./fake-hub.js";
@@ -39,6 +39,11 @@ const repo = { type: "model", name: "owner/name" } as const;
 const storage = join(cache, "models--owner--name");
 const blob = join(storage, "blobs", sha256(weights));
 const partials = (): string[] => readdirSync(join(storage, "blobs")).filter((name) => name.endsWith(".incomplete"));
+const { downloadHubSnapshot, openHubSnapshot } = hubFiles;
+const downloadHubFile = async (from: HubRepo, path: string, options: hubFiles.HubOptions = {}): Promise<string> =>
+  hubFiles.downloadHubFile(await openHubSnapshot(from), path, options);
+const listHubFiles = async (from: HubRepo): Promise<string[]> =>
+  (await hubFiles.listHubFiles(await openHubSnapshot(from))).map(({ path }) => path);
 const getAll = (): Promise<string> => downloadHubSnapshot(repo, (paths) => paths);
 const getWeights = (): Promise<string> => downloadHubFile(repo, "model.safetensors");
 
@@ -212,9 +217,9 @@ describe("download", () => {
     hub.faults.push({ cutAfter: 1000 }, { cutAfter: 2000 });
     const paths = await Promise.all([
       getWeights(),
-      other.downloadHubFile(repo, "model.safetensors"),
+      other.downloadHubFile(await other.openHubSnapshot(repo), "model.safetensors"),
       getAll(),
-      other.downloadHubFile(repo, "config.json"),
+      other.downloadHubFile(await other.openHubSnapshot(repo), "config.json"),
     ]);
     expect(readFileSync(paths[0]).equals(weights)).toBe(true);
     expect(paths[1]).toBe(paths[0]);

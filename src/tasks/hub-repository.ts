@@ -1,0 +1,72 @@
+import { readFile } from "node:fs/promises";
+import type { DownloadProgress } from "../models/download.js";
+import {
+  describeNotCached,
+  downloadHubFile,
+  type HubFile,
+  type HubSnapshot,
+  listHubFiles,
+  openHubSnapshot,
+} from "../models/hub.js";
+import { type DatasetCard, formatLicense, parseDatasetCard } from "./dataset-card.js";
+import type { ReadOptions } from "./parse-examples.js";
+import { type DatasetSource, once } from "./task.js";
+
+/** How to read a dataset that may be on the Hugging Face Hub. */
+export interface HubReadOptions extends ReadOptions {
+  /** A branch, tag or commit of the dataset on the hub. Default: main. */
+  readonly revision?: string | undefined;
+  readonly onDownload?: ((progress: DownloadProgress) => void) | undefined;
+}
+
+/** A dataset repository at one commit. */
+export interface DatasetRepository extends Pick<DatasetSource, "repository" | "revision"> {
+  readonly snapshot: HubSnapshot;
+  list(): Promise<readonly HubFile[]>;
+  readCard(): Promise<DatasetCard>;
+  /** Returns local paths. Before the first download, a message names the license. */
+  download(files: readonly HubFile[]): Promise<string[]>;
+}
+
+const cardFile = "README.md";
+
+/** Opens a dataset repository. `label` names the task in messages. */
+export async function openDatasetRepository(
+  label: string,
+  name: string,
+  { revision, onDownload, onWarning }: HubReadOptions,
+): Promise<DatasetRepository> {
+  const snapshot = await openHubSnapshot({ type: "dataset", name, ...(revision !== undefined && { revision }) });
+  const { endpoint } = snapshot.settings;
+  const list = once(() => listHubFiles(snapshot));
+  const readCard = once(async () => {
+    if (!(await list()).some(({ path }) => path === cardFile)) return {};
+    return parseDatasetCard(await readFile(await downloadHubFile(snapshot, cardFile), "utf8"));
+  });
+  const nameLicense = once(async () =>
+    onWarning?.(
+      `${label}: downloading the dataset ${name} (commit ${snapshot.commit}). ` +
+        `License: ${formatLicense(await readCard())}; see ${endpoint}/datasets/${name}.`,
+    ),
+  );
+  return {
+    repository: name,
+    revision: snapshot.commit,
+    snapshot,
+    list,
+    readCard,
+    async download(files) {
+      if (files.some(({ isCached }) => !isCached)) await nameLicense();
+      const paths: string[] = [];
+      for (const { path } of files) paths.push(await downloadHubFile(snapshot, path, { onProgress: onDownload }));
+      return paths;
+    },
+  };
+}
+
+/** Explains that a part of a dataset is neither on the hub nor in the cache. */
+export function describeMissingPart({ snapshot, repository }: DatasetRepository, part: string): string {
+  if (!snapshot.online) return describeNotCached(snapshot.repo, snapshot.settings, part);
+  const { commit } = snapshot;
+  return `The dataset ${repository} has no Parquet file of ${part} at commit ${commit}. Pass another revision.`;
+}
