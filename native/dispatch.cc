@@ -23,7 +23,7 @@ struct Operator {
   c10::OperatorHandle handle;
   std::string name;
   bool inPlace;  // writes into its first argument and returns it, so JavaScript already has the result
-  bool fused;    // one of libtorch's fused optimizers, which do not check their arguments
+  bool fused;    // may be one of libtorch's fused optimizers, which do not check their arguments
   std::vector<int64_t> enumSizes;  // per argument: the size of its enumeration, or 0 if it is not one
 };
 
@@ -170,19 +170,39 @@ std::string describeCall(const Operator& op, const torch::jit::Stack& stack) {
 
 /**
  * Checks the arguments of a fused optimizer. libtorch walks every list with the sizes of the first
- * one, in memory order, so any other shape or layout would read past the end of a tensor.
+ * one, in memory order, so any other length, shape, type or layout would read past the end.
  */
-void checkFusedArguments(const torch::jit::Stack& stack) {
+void checkFusedArguments(const Operator& op, const torch::jit::Stack& stack) {
   if (!stack[0].isTensorList()) return;
+  const auto& arguments = op.handle.schema().arguments();
   auto parameters = stack[0].toTensorVector();
-  for (size_t i = 1; i < 4; i++) {
+  bool amsgrad = false;
+  for (size_t i = 0; i < stack.size(); i++)
+    if (arguments[i].name() == "amsgrad") amsgrad = stack[i].toBool();
+  for (size_t i = 0; i < stack.size(); i++) {
+    if (!stack[i].isTensorList()) continue;
     auto list = stack[i].toTensorVector();
-    TORCH_CHECK(list.size() == parameters.size(), "expected lists of ", parameters.size(), " tensors, received one of ",
-                list.size());
-    for (size_t k = 0; k < list.size(); k++)
-      TORCH_CHECK(list[k].sizes() == parameters[k].sizes() && list[k].is_contiguous() && parameters[k].is_contiguous(),
-                  "expected contiguous tensors of the same shape, received ", parameters[k].sizes(), " and ",
-                  list[k].sizes());
+    const std::string& name = arguments[i].name();
+    bool optional = (name == "max_exp_avg_sqs" && !amsgrad) || name == "momentum_buffer_list";
+    if (list.empty() && optional) continue;
+    TORCH_CHECK(list.size() == parameters.size(), "expected lists of ", parameters.size(), " tensors, received ", name,
+                " of ", list.size());
+    bool steps = name == "state_steps";
+    for (size_t k = 0; k < list.size(); k++) {
+      const auto &tensor = list[k], &parameter = parameters[k];
+      TORCH_CHECK(tensor.defined() && parameter.defined(), "expected tensors, received an undefined one in ", name);
+      TORCH_CHECK(tensor.device() == parameter.device(), "expected tensors on one device, received ", name, " on ",
+                  tensor.device());
+      if (steps) {
+        TORCH_CHECK(tensor.numel() == 1 && tensor.scalar_type() == at::kFloat,
+                    "expected one float per step count, received ", tensor.scalar_type(), tensor.sizes());
+      } else {
+        TORCH_CHECK(tensor.sizes() == parameter.sizes() && tensor.scalar_type() == parameter.scalar_type() &&
+                        tensor.is_contiguous(),
+                    "expected contiguous tensors of the same shape, received ", parameter.sizes(), " and ",
+                    tensor.sizes());
+      }
+    }
   }
 }
 
@@ -209,7 +229,7 @@ napi_value invoke(napi_env env, napi_callback_info info) {
     }
     torch::jit::Stack received = stack;  // the call consumes the stack, but an error message shows the arguments
     try {
-      if (op.fused) checkFusedArguments(stack);
+      if (op.fused) checkFusedArguments(op, stack);
       op.handle.callBoxed(&stack);
     } catch (...) {
       throw std::runtime_error(describeCall(op, received) + ": " + currentMessage());
@@ -237,7 +257,7 @@ napi_value findOperator(const Call& call) {
   const auto& returns = schema.returns();
   bool inPlace = !returns.empty() && returns[0].alias_info() && returns[0].alias_info()->isWrite();
   // Operators are looked up once per process and never freed: a few hundred small objects.
-  auto* op = new Operator{*found, fullName, inPlace, name.rfind("aten::_fused_adam", 0) == 0, {}};
+  auto* op = new Operator{*found, fullName, inPlace, name.rfind("aten::_fused_", 0) == 0, {}};
   for (const auto& argument : schema.arguments()) op->enumSizes.push_back(getEnumSize(argument));
   napi_value function;
   napi_create_function(call.env, fullName.c_str(), NAPI_AUTO_LENGTH, invoke, op, &function);

@@ -1,5 +1,7 @@
 #include "memory.h"
 
+#include "control-group.h"
+
 #include <c10/core/Allocator.h>
 #include <c10/core/CPUAllocator.h>
 #include <c10/util/Exception.h>
@@ -7,6 +9,7 @@
 #include <sys/mman.h>
 #include <torch/version.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -32,22 +35,6 @@ constexpr size_t kCacheLimit = size_t(2) << 30;
 std::mutex mutex;
 std::unordered_map<size_t, std::vector<void*>> cachedBlocks;
 MemoryCounts counts{0, 0, 0};
-
-size_t readNumber(const char* path) {
-  std::ifstream file(path);
-  std::string word;
-  if (!(file >> word) || word == "max") return std::numeric_limits<size_t>::max();
-  return std::strtoull(word.c_str(), nullptr, 10);
-}
-
-/** File memory of a control group, which the kernel reclaims when other memory is needed. */
-size_t readReclaimableBytes(const char* path) {
-  std::ifstream file(path);
-  size_t sum = 0, value = 0;
-  for (std::string key; file >> key >> value;)
-    if (key == "inactive_file" || key == "active_file" || key == "slab_reclaimable") sum += value;
-  return sum;
-}
 
 /**
  * Rounds up to an eighth of the power of two, so that a slightly longer batch can reuse the same
@@ -82,12 +69,12 @@ void* allocateBlock(size_t bytes) {
   {
     std::lock_guard<std::mutex> lock(mutex);
     counts.live += size;
-    if (counts.live > counts.peak) counts.peak = counts.live;
     auto found = cachedBlocks.find(size);
     if (found != cachedBlocks.end() && !found->second.empty()) {
       char* base = static_cast<char*>(found->second.back());
       found->second.pop_back();
       counts.cached -= size;
+      counts.peak = std::max(counts.peak, counts.live);
       return base + kAlignment;
     }
   }
@@ -111,6 +98,11 @@ void* allocateBlock(size_t bytes) {
   if (posix_memalign(&base, size >= kHuge ? size_t(2) << 20 : kAlignment, size) != 0)
     fail("no memory for a tensor of " + formatGiB(bytes));
   if (size >= kHuge) madvise(base, size, MADV_HUGEPAGE);
+  {
+    // Only now: a refused request must not count as a peak.
+    std::lock_guard<std::mutex> lock(mutex);
+    counts.peak = std::max(counts.peak, counts.live);
+  }
   std::memcpy(base, &size, sizeof size);
   return static_cast<char*>(base) + kAlignment;
 }
@@ -167,13 +159,7 @@ size_t availableMemory() {
     }
     file.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
   }
-  size_t limit = readNumber("/sys/fs/cgroup/memory.max");
-  if (limit != std::numeric_limits<size_t>::max()) {
-    size_t used = readNumber("/sys/fs/cgroup/memory.current");
-    size_t left = (limit > used ? limit - used : 0) + readReclaimableBytes("/sys/fs/cgroup/memory.stat");
-    if (left < available) available = left;
-  }
-  return available;
+  return std::min(available, controlGroupMemory("/proc/self/cgroup", "/sys/fs/cgroup"));
 }
 
 }  // namespace temper

@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 #include <torch/version.h>
 
+#include "control-group.h"
 #include "exports.h"
 #include "memory.h"
 #include "slots.h"
@@ -73,6 +74,12 @@ napi_value memoryStats(const Call& call) {
   return object;
 }
 
+/** controlGroupMemory(membership file, root folder): bytes that control groups still allow, for tests. */
+napi_value remainingInGroups(const Call& call) {
+  size_t bytes = controlGroupMemory(toText(call.env, call.at(0)), toText(call.env, call.at(1)));
+  return fromDouble(call.env, static_cast<double>(bytes));
+}
+
 napi_value emptyCache(const Call&) {
   emptyCpuCache();
   return nullptr;
@@ -89,6 +96,7 @@ void defineRuntime(napi_env env, napi_value exports) {
   define<generatorState>(env, exports, "generatorState");
   define<setGeneratorState>(env, exports, "setGeneratorState");
   define<memoryStats>(env, exports, "memoryStats");
+  define<remainingInGroups>(env, exports, "controlGroupMemory");
   define<emptyCache>(env, exports, "emptyCpuCache");
 }
 

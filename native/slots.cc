@@ -9,7 +9,8 @@ struct Slot {
   bool live = false;
 };
 
-// handle = generation * 2^32 + index, which is exact in a double up to generation 2^20
+// handle = generation * 2^32 + index, which is exact in a double up to generation 2^20. A slot that
+// has used all generations is not filled again, so no handle ever refers to another tensor.
 constexpr double kGenerationUnit = 4294967296.0;
 constexpr uint32_t kGenerations = 1u << 20;
 
@@ -70,9 +71,8 @@ void freeTensor(double handle) {
   at::Tensor released = std::move(slot.tensor);
   slot.tensor = at::Tensor();
   slot.live = false;
-  slot.generation = slot.generation + 1 < kGenerations ? slot.generation + 1 : 1;
-  freeSlots().push_back(static_cast<uint32_t>(&slot - slots().data()));
   live--;
+  if (++slot.generation < kGenerations) freeSlots().push_back(static_cast<uint32_t>(&slot - slots().data()));
 }
 
 size_t liveTensors() { return live; }

@@ -23,7 +23,11 @@ Bytes toBytes(napi_env env, napi_value value) {
   napi_typedarray_type type;
   size_t length = 0, offset = 0;
   void* data = nullptr;
-  napi_get_typedarray_info(env, value, &type, &length, &data, nullptr, &offset);
+  napi_value buffer;
+  napi_get_typedarray_info(env, value, &type, &length, &data, &buffer, &offset);
+  bool detached = false;
+  napi_is_detached_arraybuffer(env, buffer, &detached);
+  if (detached) throw std::invalid_argument("expected a typed array, received one whose buffer was transferred away");
   size_t elementBytes = 1;
   switch (type) {
     case napi_int16_array: case napi_uint16_array: elementBytes = 2; break;
@@ -46,9 +50,10 @@ c10::ScalarType toDType(napi_env env, napi_value value) {
  * copy.
  */
 napi_value create(const Call& call) {
-  Bytes bytes = toBytes(call.env, call.at(0));
   auto shape = toIntegers(call.env, call.at(1));
   auto stored = toDType(call.env, call.at(2)), target = toDType(call.env, call.at(3));
+  // Read last: a getter in the shape can run code that transfers the buffer away.
+  Bytes bytes = toBytes(call.env, call.at(0));
   double elements = 1;
   for (int64_t size : shape) {
     if (size < 0) throw std::invalid_argument("negative size " + std::to_string(size) + " in a shape");

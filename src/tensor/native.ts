@@ -3,6 +3,7 @@ import { createRequire } from "node:module";
 import { dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { getErrorMessage, UserError } from "../errors.js";
+import { getErrorCode } from "../files.js";
 
 /**
  * An operator of the addon. Tensors are passed as handles. `returns` has one letter per result:
@@ -65,6 +66,8 @@ export interface Native {
   setGeneratorState(device: string, handle: number): void;
   fillDropoutMask(handle: number, p: number): void;
   memoryStats(): MemoryStats;
+  /** Bytes that the control groups of a membership file still allow, for tests. */
+  controlGroupMemory(membership: string, root: string): number;
   emptyCpuCache(): void;
   devices(): DeviceProperties[];
   /** Present only in a build with CUDA. */
@@ -124,6 +127,7 @@ export function native(): Native {
   try {
     loaded = createRequire(import.meta.url)(file) as Native;
   } catch (error) {
+    if (getErrorCode(error) === "ERR_TEMPER_THREAD") throw new UserError(getErrorMessage(error), { cause: error });
     throw new UserError(
       `The native addon ${file} does not load: ${getErrorMessage(error)}. Run \`make setup\` or \`npx temper setup\`.`,
     );

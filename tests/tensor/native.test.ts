@@ -1,6 +1,9 @@
 import { spawnSync } from "node:child_process";
+import { once } from "node:events";
+import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { Worker } from "node:worker_threads";
 import { describe, expect, it, vi } from "vitest";
 
 /** Every operator that the source uses, collected while the modules load. */
@@ -17,7 +20,9 @@ vi.mock("../../src/tensor/operator.js", async (original) => {
 import { type AdamWSettings, defaultAdamW } from "../../src/nn/index.js";
 import { getBuildFolder, native } from "../../src/tensor/native.js";
 import { dtypeCodes } from "../../src/tensor/types.js";
+import { temporaryFolder } from "../temporary.js";
 
+const folder = temporaryFolder();
 const { float32, int64 } = dtypeCodes;
 const floats = (...shape: number[]): number =>
   native().create(new Float32Array(shape.reduce((product, size) => product * size, 1)), shape, float32, float32);
@@ -151,6 +156,86 @@ describe("handles", () => {
   });
 });
 
+describe("one thread", () => {
+  it("owns the addon: other worker threads are refused clearly", async () => {
+    native();
+    const file = JSON.stringify(join(getBuildFolder(), "temper.node"));
+    const code = `try { require(${file}); } catch (error) { require("node:worker_threads").parentPort.postMessage(
+      { code: error.code, message: error.message }); }`;
+    const worker = new Worker(code, { eval: true });
+    const [message] = await once(worker, "message");
+    expect(message).toEqual({
+      code: "ERR_TEMPER_THREAD",
+      message: expect.stringContaining("Another thread of this process already uses Temper"),
+    });
+    await worker.terminate();
+  });
+});
+
+describe("handles that were reused a million times", () => {
+  it("never refer to another tensor", () => {
+    const source = floats(1);
+    const early = native().alias(source);
+    native().release([early]);
+    // Every alias takes the slot that was freed last, until the slot is retired.
+    for (let reuses = 0; ; reuses++) {
+      const alias = native().alias(source);
+      native().release([alias]);
+      if (alias === early || reuses > 2 ** 20) expect.fail("a handle was used twice");
+      if (alias % 2 ** 32 !== early % 2 ** 32) break;
+    }
+    expect(getMessage(() => native().describe(early))).toContain("was freed");
+    native().release([source]);
+  });
+});
+
+describe("a detached buffer", () => {
+  it("is never read", () => {
+    const message = "expected a typed array, received one whose buffer was transferred away";
+    const detached = new Float32Array(4);
+    structuredClone(detached.buffer, { transfer: [detached.buffer] });
+    expect(getMessage(() => native().create(detached, [0], float32, float32))).toBe(message);
+    expect(getMessage(() => native().write(floats(0), detached))).toBe(message);
+    // A getter in the shape transfers the buffer after the call has begun.
+    const data = new Float32Array(1024);
+    const shape = [0];
+    Object.defineProperty(shape, 0, {
+      get: () => {
+        structuredClone(data.buffer, { transfer: [data.buffer] });
+        return 1024;
+      },
+    });
+    expect(getMessage(() => native().create(data, shape, float32, float32))).toBe(message);
+  });
+});
+
+describe("nested control groups", () => {
+  const root = join(folder, "cgroup");
+  const put = (group: string, files: Record<string, string | number>): void => {
+    mkdirSync(join(root, group), { recursive: true });
+    for (const [name, content] of Object.entries(files)) writeFileSync(join(root, group, name), `${content}\n`);
+  };
+  const remaining = (membership: string): number => {
+    writeFileSync(join(folder, "membership"), membership);
+    return native().controlGroupMemory(join(folder, "membership"), root);
+  };
+
+  it("are limited by the smallest limit around them", () => {
+    put("slurm/job", { "memory.max": 1000, "memory.current": 900, "memory.stat": "anon 5\ninactive_file 50" });
+    put("slurm/job/step", { "memory.max": "max", "memory.current": 100 });
+    put("slurm", { "memory.max": 5000, "memory.current": 1000 });
+    expect(remaining("0::/slurm/job/step")).toBe(150);
+    expect(remaining("0::/slurm")).toBe(4000);
+    expect(remaining("0::/")).toBeGreaterThan(1e18);
+    expect(remaining("0::/../elsewhere\nnonsense")).toBeGreaterThan(1e18);
+    put("memory/docker/x", { "memory.limit_in_bytes": 700, "memory.usage_in_bytes": 300 });
+    put("memory/docker", { "memory.limit_in_bytes": 600, "memory.usage_in_bytes": 350 });
+    expect(remaining("3:cpu,memory:/docker/x\n1:name=systemd:/docker/x")).toBe(250);
+    put(".", { "memory.max": 90, "memory.current": 30 });
+    expect(remaining("")).toBe(60);
+  });
+});
+
 describe("sizes that exceed the memory", () => {
   const before = () => native().memoryStats().bytes;
 
@@ -165,6 +250,8 @@ describe("sizes that exceed the memory", () => {
       expect(getMessage(() => zeros(shape))).toContain("aten::zeros");
     expect(getMessage(() => native().op("aten::arange")(1e15, int64))).toContain("does not fit");
     expect(performance.now() - started).toBeLessThan(5000);
+    // A refused request is not a peak.
+    expect(native().memoryStats().peakBytes).toBeLessThan(2 ** 40);
     expect(native().memoryStats().bytes).toBe(bytes);
   });
 
@@ -199,8 +286,20 @@ describe("the fused optimizer", () => {
       "expected contiguous tensors of the same shape, received [3000000] and [2]",
     );
     expect(update([[size], [size], [size], [1]])).toContain("received [3000000] and [1]");
-    expect(update([[3, 3], [3], [3, 3], [3, 3]])).toContain("expected lists of 2 tensors, received one of 1");
-    expect(update([[3], [3], [3], []])).toContain("expected lists of 1 tensors, received one of 0");
+    expect(update([[3, 3], [3], [3, 3], [3, 3]])).toContain("expected lists of 2 tensors, received grads of 1");
+    expect(update([[3], [3], [3], []])).toContain("expected lists of 1 tensors, received exp_avg_sqs of 0");
+  });
+
+  it.skipIf(!isAvailable)("rejects lists of unequal length, also of step counts and maxima", () => {
+    const call = native().op("aten::_fused_adamw_", "tensor_lr");
+    const run = (maxima: number[], steps: number[], amsgrad: boolean): string => {
+      const lists = [0, 1, 2, 3].map(() => [floats(3), floats(3)]);
+      return getMessage(() => call(...lists, maxima, steps, floats(), 0.9, 0.999, 0, 1e-8, amsgrad, false));
+    };
+    expect(run([], [floats()], false)).toContain("expected lists of 2 tensors, received state_steps of 1");
+    expect(run([], [floats(), floats(4)], false)).toContain("expected one float per step count, received Float[4]");
+    expect(run([], [floats(), floats()], true)).toContain("expected lists of 2 tensors, received max_exp_avg_sqs of 0");
+    expect(run([floats(3)], [floats(), floats()], false)).toContain("received max_exp_avg_sqs of 1");
   });
 });
 
