@@ -1,6 +1,6 @@
 import { createHash, randomUUID } from "node:crypto";
 import { createReadStream, type Dirent, mkdirSync } from "node:fs";
-import { access, type FileHandle, open, readdir, readFile, rename, unlink } from "node:fs/promises";
+import { access, type FileHandle, open, readdir, readFile, rename, stat, unlink } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { getErrorMessage, UserError } from "./errors.js";
 import { isNestedTooDeeply, JsonError, maxJsonDepth, parseJson } from "./json.js";
@@ -56,6 +56,16 @@ export async function readFolder(path: string): Promise<Dirent[]> {
   return readdir(path, { withFileTypes: true }).catch((error: unknown) => {
     throw createFileError(error, path, "read the folder");
   });
+}
+
+/** The names of the folders inside a folder. Symbolic links to folders count. */
+export async function listSubfolders(path: string): Promise<string[]> {
+  const isFolder = async (entry: Dirent): Promise<boolean> =>
+    entry.isDirectory() ||
+    (entry.isSymbolicLink() && ((await stat(join(path, entry.name)).catch(() => null))?.isDirectory() ?? false));
+  const entries = await readFolder(path);
+  const checked = await Promise.all(entries.map(async (entry) => ((await isFolder(entry)) ? [entry.name] : [])));
+  return checked.flat();
 }
 
 /**

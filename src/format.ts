@@ -25,6 +25,11 @@ export function formatInterval(low: number, high: number): string {
   return `${formatPercent(low)} to ${formatPercent(high)}`;
 }
 
+/** Formats a p-value with its relation: "= 0.031" or "< 0.001". */
+export function formatPValue(p: number): string {
+  return p < 0.001 ? "< 0.001" : `= ${p.toFixed(3)}`;
+}
+
 /** Formats bytes in powers of ten: 1.5 GB. */
 export function formatBytes(bytes: number): string {
   const units = ["bytes", "kB", "MB", "GB", "TB"];

@@ -3,8 +3,10 @@ import { type JournalHeader, readJournal } from "../attacks/journal.js";
 import type { AttackResult } from "../attacks/result.js";
 import { readTiming } from "../attacks/run-attack.js";
 import { UserError } from "../errors.js";
-import type { ExampleOutcomes } from "./compare.js";
+import { confusionMatrix, toPredictions } from "./metrics.js";
+import type { ExampleOutcomes } from "./outcomes.js";
 import { mean, median, quantile, wilsonInterval } from "./statistics.js";
+import { combineAttacks, worstCaseId } from "./worst-case.js";
 
 const number = z.number();
 const intervalSchema = z.object({ low: number, high: number });
@@ -68,6 +70,8 @@ export const attackSuiteSummarySchema = z.object({
   cleanInterval: intervalSchema,
   /** Fraction of the most frequent gold label. */
   majority: number,
+  /** Before any attack. Rows are gold labels, columns predictions. */
+  confusionMatrix: z.array(z.array(number)).default([]),
   attacks: z.record(z.string(), attackSummarySchema),
   /** Fraction of the examples that stay correct under every attack. */
   worstCase: number,
@@ -85,6 +89,8 @@ export interface JournalSummary {
   /** True if every example has a result. */
   readonly finished: boolean;
   readonly results: readonly ExampleResult[];
+  /** Before the attack. Rows are gold labels, columns predictions. */
+  readonly confusionMatrix: readonly (readonly number[])[];
   readonly summary: AttackSummary;
   readonly space: AttackSuiteSummary["space"];
 }
@@ -98,12 +104,14 @@ export async function summarizeJournal(path: string): Promise<JournalSummary> {
   const queries: Record<AttackResult["outcome"], number[]> = { skipped: [], success: [], failed: [] };
   const changed: number[] = [];
   const nearTies: string[] = [];
+  const probabilities: (readonly number[])[] = [];
   const sums = { words: 0, modifiable: 0, substitutes: 0, log10: 0, exact: 0, withoutLanguageModel: 0 };
   let knowsExact = false;
   for await (const entry of readJournal(path)) {
     const { id, label, outcome, space, ...result } = entry.result;
     header = entry.header;
     results.push({ id, label, outcome });
+    probabilities.push(result.before);
     queries[outcome].push(result.queries);
     if (outcome === "success") changed.push(result.edits.length / result.words.length);
     if (result.nearTie) nearTies.push(id);
@@ -130,6 +138,11 @@ export async function summarizeJournal(path: string): Promise<JournalSummary> {
     header,
     finished: count === header.examples,
     results,
+    confusionMatrix: confusionMatrix(
+      toPredictions(probabilities),
+      results.map(({ label }) => label),
+      probabilities[0]?.length ?? 0,
+    ),
     space: {
       words: safeRatio(sums.words, count),
       modifiableWords,
@@ -182,6 +195,7 @@ export function summarizeAttacks(journals: ReadonlyMap<string, JournalSummary>):
     clean: safeRatio(clean, examples),
     cleanInterval: wilsonInterval(clean, examples),
     majority: safeRatio(Math.max(0, ...labelCounts.values()), examples),
+    confusionMatrix: first.confusionMatrix.map((row) => [...row]),
     attacks: Object.fromEntries([...journals].map(([name, { summary }]) => [name, summary])),
     worstCase: safeRatio(worstCase, examples),
     worstCaseInterval: wilsonInterval(worstCase, examples),
@@ -205,10 +219,7 @@ export function computeOutcomes(journals: ReadonlyMap<string, JournalResults>): 
     ([name, { results }]) => [name, new Map(results.map(({ id, outcome }) => [id, outcome === "failed"]))] as const,
   );
   const outcomes = new Map<string, ExampleOutcomes>([["clean", clean], ...attacks]);
-  if (attacks.length > 1) {
-    const ids = [...clean.keys()].filter((id) => attacks.every(([, robust]) => robust.has(id)));
-    outcomes.set("worst-case", new Map(ids.map((id) => [id, attacks.every(([, robust]) => robust.get(id))])));
-  }
+  if (attacks.length > 1) outcomes.set(worstCaseId, combineAttacks(attacks.map(([, robust]) => robust)));
   return outcomes;
 }
 

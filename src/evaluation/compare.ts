@@ -1,21 +1,11 @@
 import { z } from "zod";
 import { UserError } from "../errors.js";
-import { formatPercent } from "../format.js";
+import { formatPercent, formatPValue } from "../format.js";
 import { Rng } from "../tensor/random.js";
+import { describeMetric } from "./metric-table.js";
+import type { ModelOutcomes } from "./outcomes.js";
 import { describePower, holmCorrection, mcNemar, mean, pairedBootstrap, pairedTTest } from "./statistics.js";
-
-/** Whether a model classified each example correctly, by the example's ID. */
-export type ExampleOutcomes = ReadonlyMap<string, boolean>;
-
-/**
- * The outcomes of one model: for every seed, the outcomes by metric ("clean", an attack's name, …).
- */
-export interface ModelOutcomes {
-  readonly name: string;
-  readonly outcomesPerSeed: readonly ReadonlyMap<string, ExampleOutcomes>[];
-  /** The seeds, if they are known. */
-  readonly seeds?: readonly number[];
-}
+import { unifyWorstCase } from "./worst-case.js";
 
 /** Two models on one metric. */
 export const metricComparisonSchema = z.object({
@@ -45,7 +35,10 @@ export const metricComparisonSchema = z.object({
      */
     corrected: z.number(),
   }),
+  /** Null if the difference is not significant, or if one of the models is degenerate. */
   better: z.enum(["first", "second"]).nullable(),
+  /** Why nothing may be concluded: one of the models is degenerate. Null if both are sound. */
+  warning: z.string().nullable(),
   /** The result in one sentence. */
   verdict: z.string(),
 });
@@ -54,37 +47,51 @@ export type MetricComparison = z.output<typeof metricComparisonSchema>;
 export interface CompareOptions {
   /** Seed of the bootstrap. */
   readonly seed?: number;
-  /** Names of random streams that differ from the metric's ID. */
-  readonly streamNames?: Readonly<Record<string, string>>;
-  /** Called for seeds and metrics that cannot be compared. */
+  /** Called for models, seeds and metrics that cannot be compared. */
   readonly onWarning?: ((message: string) => void) | undefined;
+  /**
+   * Whether models that cannot be compared with the first are left out. Default: they are
+   * errors.
+   */
+  readonly skipIncomparable?: boolean;
 }
 
-const significanceLevel = 0.05;
+/** A difference with a smaller p-value is significant. */
+export const significanceLevel = 0.05;
 
 /** Random streams of renamed metrics. The name of a stream is part of the results. */
-const defaultStreamNames: Readonly<Record<string, string>> = { accuracy: "clean", "worst-case": "worst case" };
+const streamNames: Readonly<Record<string, string>> = { accuracy: "clean", "worst-case": "worst case" };
 
 /**
  * Compares each of the other models with the first one, on every metric and all examples that both
- * have. P-values are corrected for all tests of the call (Holm).
+ * have. P-values are corrected for all tests of the call (Holm). This is the only function that
+ * decides which model is better: `compare`, tables and reports show its results.
  */
-export function compareModels(models: readonly ModelOutcomes[], options: CompareOptions = {}): MetricComparison[] {
-  const [first, ...others] = models;
+export function compareModels(given: readonly ModelOutcomes[], options: CompareOptions = {}): MetricComparison[] {
+  const [first, ...others] = unifyWorstCase(given, options.onWarning);
   if (!first || others.length === 0)
-    throw new UserError(`compare: expected two or more models, received ${models.length}`);
+    throw new UserError(`compare: expected two or more models, received ${given.length}`);
   const rng = new Rng(options.seed ?? 0);
-  const streamNames = { ...defaultStreamNames, ...options.streamNames };
-  const comparisons = others.flatMap((other) => {
+  const comparePair = (other: ModelOutcomes) => {
     const pair = alignSeeds(first, other, options.onWarning);
     return selectMetrics(pair, options.onWarning).map((metric) =>
       compareMetric(metric, pair, rng.fork("compare", streamNames[metric] ?? metric)),
     );
+  };
+  const comparisons = others.flatMap((other) => {
+    try {
+      return comparePair(other);
+    } catch (error) {
+      if (!options.skipIncomparable || !(error instanceof UserError)) throw error;
+      options.onWarning?.(error.message);
+      return [];
+    }
   });
   const corrected = holmCorrection(comparisons.map(({ p }) => p.mcNemar ?? p.bootstrap));
   return comparisons.map((comparison, i) => {
     const p = { ...comparison.p, corrected: corrected[i]! };
-    const better = p.corrected >= significanceLevel ? null : comparison.difference > 0 ? "first" : "second";
+    const isSignificant = p.corrected < significanceLevel && comparison.warning === null;
+    const better = !isSignificant ? null : comparison.difference > 0 ? "first" : "second";
     return { ...comparison, p, better, verdict: formatVerdict({ ...comparison, p, better }) };
   });
 }
@@ -113,6 +120,7 @@ function alignSeeds(first: ModelOutcomes, second: ModelOutcomes, onWarning: Comp
   const pickSeeds = (model: ModelOutcomes, seeds: readonly number[]): ModelOutcomes => ({
     name: model.name,
     outcomesPerSeed: common.map((seed) => model.outcomesPerSeed[seeds.indexOf(seed)]!),
+    degeneracies: common.map((seed) => model.degeneracies?.[seeds.indexOf(seed)] ?? null),
     seeds: common,
   });
   return [pickSeeds(first, ours), pickSeeds(second, theirs)];
@@ -124,7 +132,9 @@ function selectMetrics(pair: Pair, onWarning: CompareOptions["onWarning"]): stri
     ...new Set(outcomesPerSeed.flatMap((seed) => [...seed.keys()])),
   ]);
   const all = pair.flatMap(({ outcomesPerSeed }) => outcomesPerSeed);
-  const metrics = ours!.filter((metric) => all.every((outcomes) => outcomes.has(metric)));
+  const common = ours!.filter((metric) => all.every((outcomes) => outcomes.has(metric)));
+  // The test split is larger than the attacked sample: one of them is enough.
+  const metrics = common.filter((metric) => metric !== "clean" || !common.includes("accuracy"));
   const [first, second] = pair.map(({ name }) => name);
   if (metrics.length === 0) {
     const list = (names: readonly string[]) => names.join(", ") || "none";
@@ -171,6 +181,7 @@ function compareMetric(metric: string, pair: Pair, rng: Rng) {
     difference,
     low,
     high,
+    warning: describeDegeneratePair(pair),
     p: {
       bootstrap: p,
       mcNemar: isSingle ? mcNemar(countOnly(ours[0]!, theirs[0]!), countOnly(theirs[0]!, ours[0]!)).exact : null,
@@ -179,26 +190,35 @@ function compareMetric(metric: string, pair: Pair, rng: Rng) {
   };
 }
 
-function formatVerdict(comparison: Omit<MetricComparison, "verdict">): string {
-  const { metric, firstName, secondName, examples, seeds, difference, low, high, p, better } = comparison;
-  const points = (value: number) => (100 * value).toFixed(1);
-  const sample = `${examples} examples${seeds > 1 ? ` and ${seeds} seeds` : ""}`;
-  const interval = `95% CI ${points(low)} to ${points(high)}`;
-  const accuracies = `${formatPercent(comparison.first)} vs. ${formatPercent(comparison.second)} on ${sample}`;
-  const numbers = `${accuracies}, ${points(difference)} points (${interval}; p ${formatPValue(p.corrected)})`;
-  if (better !== null) {
-    const [winner, loser] = better === "first" ? [firstName, secondName] : [secondName, firstName];
-    return `${metric}: ${winner} is better than ${loser}: ${numbers}.`;
-  }
-  // The width of the CI gives the fraction of examples that only one model classifies correctly.
-  // At least one example keeps the detectable difference above zero.
-  const error = (high - low) / (2 * 1.96);
-  const discordant = Math.max(1 / examples, Math.min(1, error * error * examples));
-  const power = describePower(examples, { discordant });
-  const subject = `the difference between ${firstName} and ${secondName}`;
-  return `${metric}: ${subject} is not statistically significant: ${numbers}. ${power}`;
+/** Names the degenerate models of a pair; null if there are none. */
+function describeDegeneratePair(pair: Pair): string | null {
+  const reasons = pair.flatMap(({ name, degeneracies = [], seeds }) => {
+    const i = degeneracies.findIndex((reason) => reason !== null);
+    if (i < 0) return [];
+    const seed = degeneracies.length > 1 && seeds ? ` (seed ${seeds[i]})` : "";
+    return [`${name}${seed} is degenerate: ${degeneracies[i]}`];
+  });
+  return reasons.length > 0 ? `${reasons.join("; ")}. Draw no conclusion from the difference.` : null;
 }
 
-function formatPValue(p: number): string {
-  return p < 0.001 ? "< 0.001" : `= ${p.toFixed(3)}`;
+function formatVerdict(comparison: Omit<MetricComparison, "verdict">): string {
+  const { metric, firstName, secondName, examples, seeds, p, better, warning } = comparison;
+  const isSwapped = better === "second";
+  const [winner, loser] = isSwapped ? [secondName, firstName] : [firstName, secondName];
+  const values = [comparison.first, comparison.second];
+  const [higher, lower] = (isSwapped ? values.reverse() : values).map((value) => formatPercent(value));
+  const { low, high } = comparison;
+  const points = (value: number) => (100 * (isSwapped ? -value : value)).toFixed(1).replace(/^-(0\.0)$/, "$1");
+  const sample = `${examples} examples${seeds > 1 ? ` and ${seeds} seeds` : ""}`;
+  const interval = `95% CI ${isSwapped ? `${points(high)} to ${points(low)}` : `${points(low)} to ${points(high)}`}`;
+  const test = `${interval}; Holm-corrected p ${formatPValue(p.corrected)}`;
+  const numbers = `${higher} vs. ${lower} on ${sample}, ${points(comparison.difference)} points (${test})`;
+  const { title } = describeMetric(metric);
+  if (better !== null) return `${title}: ${winner} is better than ${loser}: ${numbers}.`;
+  const subject = `the difference between ${firstName} and ${secondName}`;
+  if (warning !== null) return `${title}: ${firstName} and ${secondName}: ${numbers}. ${warning}`;
+  // The width of the CI gives the fraction of examples that only one model classifies correctly.
+  const error = (high - low) / (2 * 1.96);
+  const power = describePower(examples, { discordant: Math.min(1, error * error * examples) });
+  return `${title}: ${subject} is not statistically significant: ${numbers}. ${power}`;
 }

@@ -20,6 +20,7 @@ export const inconsistencyPrefix = "inconsistent-";
 const table: readonly MetricDescription[] = [
   { id: "accuracy", title: "accuracy", direction: "higher", unit: "fraction" },
   { id: "f1", title: "F1", direction: "higher", unit: "score" },
+  { id: "micro-f1", title: "micro F1", direction: "higher", unit: "score" },
   { id: "macro-f1", title: "macro F1", direction: "higher", unit: "score" },
   { id: "matthews", title: "Matthews correlation", direction: "higher", unit: "score" },
   { id: "log-loss", title: "log-loss", direction: "lower", unit: "nats" },
@@ -43,12 +44,20 @@ export function describeMetric(id: string): MetricDescription {
     const title = `inconsistency, ${id.slice(inconsistencyPrefix.length)} steps`;
     return { id, title, direction: "lower", unit: "score" };
   }
-  return byId.get(id) ?? { id, title: `accuracy under ${id}`, direction: "higher", unit: "fraction" };
+  return byId.get(id) ?? { id, title: `accuracy under attack (${id})`, direction: "higher", unit: "fraction" };
 }
 
-/** Whether one value of a metric is better than another. */
-export function isBetter(id: string, value: number, than: number): boolean {
-  return describeMetric(id).direction === "lower" ? value < than : value > than;
+/** Whether a metric is the accuracy under one attack. */
+export function isAttackMetric(id: string): boolean {
+  return !byId.has(id) && !id.startsWith(inconsistencyPrefix);
+}
+
+/**
+ * Whether one value of a metric is better than another. A method's own metric has the direction
+ * that the method declares.
+ */
+export function isBetter(id: string, value: number, than: number, direction = describeMetric(id).direction): boolean {
+  return direction === "lower" ? value < than : value > than;
 }
 
 /** A metric's value as text: percent, or a loss with three decimals. */

@@ -75,12 +75,30 @@ export function expectedCalibrationError(probabilities: ProbabilityRows, labels:
   return gaps.reduce((sum, gap) => sum + Math.abs(gap), 0) / labels.length;
 }
 
+const microF1Name = "micro-f1";
+
 /** The metrics a task can name, from probabilities and labels. */
 export const metrics: Readonly<Record<string, (probabilities: ProbabilityRows, labels: Labels) => number>> = {
   accuracy: (probabilities, labels) => accuracy(toPredictions(probabilities), labels),
   f1: (probabilities, labels) => f1(toPredictions(probabilities), labels),
+  // With one label per text, every error is one false positive and one false negative.
+  [microF1Name]: (probabilities, labels) => accuracy(toPredictions(probabilities), labels),
   "macro-f1": (probabilities, labels) => macroF1(toPredictions(probabilities), labels),
   matthews: (probabilities, labels) => matthewsCorrelation(toPredictions(probabilities), labels),
   "log-loss": logLoss,
   "calibration-error": (probabilities, labels) => expectedCalibrationError(probabilities, labels),
 };
+
+/**
+ * The metrics of a task with this many classes. F1 needs a positive class, the second of two. Micro
+ * F1 is for more classes.
+ */
+export function listMetrics(classes: number): string[] {
+  return Object.keys(metrics).filter((name) => name !== (classes === 2 ? microF1Name : "f1"));
+}
+
+/** Computes every metric of a task. */
+export function computeMetrics(probabilities: ProbabilityRows, labels: Labels): Record<string, number> {
+  const names = listMetrics(probabilities[0]?.length ?? 0);
+  return Object.fromEntries(names.map((name) => [name, metrics[name]!(probabilities, labels)]));
+}

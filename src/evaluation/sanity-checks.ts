@@ -1,9 +1,12 @@
 import { z } from "zod";
 import { formatPercent } from "../format.js";
 import type { AttackSuiteSummary } from "./attack-summary.js";
+import { describeDegeneracy } from "./degenerate.js";
 
 /** Facts that a summary does not contain. */
 export interface SanityFacts {
+  /** The names of the labels. */
+  readonly labels?: readonly string[];
   /** True if the victim returned different answers for the same text. */
   readonly dropoutOn?: boolean;
   /** How the model was trained to tokenize text. */
@@ -29,6 +32,12 @@ export function runSanityChecks(summary: AttackSuiteSummary, facts: SanityFacts 
   const warnings: SanityWarning[] = [];
   const warn = (name: string, message: string) => warnings.push({ name, message });
 
+  const degeneracy = describeDegeneracy(summary.confusionMatrix, facts.labels);
+  if (degeneracy)
+    warn(
+      "degenerate",
+      `The model is degenerate: ${degeneracy}. Its accuracy under attack says nothing about robustness.`,
+    );
   if (clean < majority)
     warn(
       "label-map",

@@ -188,9 +188,18 @@ export function minDetectableDifference(
   return Math.min(1, standardErrors * Math.sqrt(discordant / count));
 }
 
-/** Describes in one sentence which differences `count` examples can show. */
-export function describePower(count: number, options: PowerOptions = {}): string {
-  const points = (100 * minDetectableDifference(count, options)).toFixed(1);
+/**
+ * Describes in one sentence which differences `count` examples can show. Accuracy and discordance
+ * are estimates, so the least favorable value in their 95% CI counts: at 0% and 100%, too, models
+ * can differ.
+ */
+export function describePower(count: number, { accuracy = 0.5, discordant }: PowerOptions = {}): string {
+  const { low, high } = wilsonInterval(accuracy * count, count);
+  const worst =
+    discordant === undefined
+      ? { accuracy: Math.min(high, Math.max(low, 0.5)) }
+      : { discordant: wilsonInterval(discordant * count, count).high };
+  const points = (100 * minDetectableDifference(count, worst)).toFixed(1);
   const limit = `With ${count} examples, differences below ${points} points cannot be detected reliably`;
   return `${limit} (80% power at the 5% level).`;
 }

@@ -1,18 +1,8 @@
-import { UserError } from "../errors.js";
-import {
-  compareModels,
-  type ExampleOutcomes,
-  type MetricComparison,
-  type ModelOutcomes,
-} from "../evaluation/compare.js";
-import {
-  holmCorrection,
-  type Interval,
-  mean,
-  pairedBootstrap,
-  standardDeviation,
-  wilsonInterval,
-} from "../evaluation/statistics.js";
+import { compareModels, type MetricComparison } from "../evaluation/compare.js";
+import type { ExampleOutcomes } from "../evaluation/outcomes.js";
+import { type Interval, mean, pairedBootstrap, standardDeviation, wilsonInterval } from "../evaluation/statistics.js";
+import { unifyWorstCase } from "../evaluation/worst-case.js";
+import { type MeasuredSeed, toModelOutcomes } from "../runs/compare.js";
 import { Rng } from "../tensor/random.js";
 import type { RunGroup, TaskGroups } from "./groups.js";
 import type { ReportRun } from "./report-run.js";
@@ -25,85 +15,43 @@ export interface ComparedMetric {
   readonly interval: Interval | null;
   /** Standard deviation over the seeds; null for one seed. */
   readonly std: number | null;
-  /** The difference from the baseline on the same examples; null if it cannot be tested. */
-  readonly difference: BaselineDifference | null;
-}
-
-export interface BaselineDifference extends Interval {
-  readonly value: number;
-  /** Corrected for all tests of the table (Holm). */
-  readonly p: number;
-  readonly test: "McNemar" | "bootstrap";
+  /** The comparison with the baseline on the same examples; null if there is none. */
+  readonly comparison: MetricComparison | null;
 }
 
 /** A group of runs with its metrics by id: accuracy, clean, each attack and worst-case. */
 export interface ComparisonRow {
   readonly group: RunGroup<ReportRun>;
   readonly metrics: ReadonlyMap<string, ComparedMetric>;
+  /** Why a run of the group is degenerate; null if all are sound. */
+  readonly degeneracy: string | null;
 }
 
-/** Random streams of the report. The name of a stream is part of the results. */
-const streamNames = { accuracy: "reported", clean: "before attack" };
 const bootstrapSamples = 4000;
 
-/** Compares every group of a task with the baseline, on the same examples and seeds. */
+/** Compares every group of a task with the baseline: in each comparison, the baseline is first. */
 export function compareGroups({ groups, baseline }: TaskGroups<ReportRun>): ComparisonRow[] {
-  const tests = groups.flatMap((group) =>
-    (group === baseline ? [] : compareWithBaseline(group, baseline)).map((comparison) => ({ group, comparison })),
-  );
-  const corrected = holmCorrection(tests.map(({ comparison: { p } }) => p.mcNemar ?? p.bootstrap));
+  const ordered = [baseline, ...groups.filter((group) => group !== baseline)];
+  const models = ordered.map((group) => toModelOutcomes(group.name, group.runs.map(toMeasuredSeed)));
+  const comparisons = models.length > 1 ? compareModels(models, { skipIncomparable: true }) : [];
+  const unified = new Map(unifyWorstCase(models).map((model) => [model.name, model]));
   return groups.map((group) => {
-    const differences = new Map(
-      tests.flatMap(({ group: tested, comparison }, i) =>
-        tested === group ? [[comparison.metric, toDifference(comparison, corrected[i]!)] as const] : [],
-      ),
-    );
-    const { outcomesPerSeed } = collectOutcomes(group);
+    const { outcomesPerSeed, degeneracies = [] } = unified.get(group.name)!;
     const ids = [...(outcomesPerSeed[0]?.keys() ?? [])].filter((id) => outcomesPerSeed.every((seed) => seed.has(id)));
     const metrics = ids.map((id): [string, ComparedMetric] => {
-      const seeds = outcomesPerSeed.map((seed) => seed.get(id)!);
-      return [id, { ...summarizeSeeds(seeds), difference: differences.get(id) ?? null }];
+      const found = comparisons.find(({ metric, secondName }) => metric === id && secondName === group.name);
+      return [id, { ...summarizeSeeds(outcomesPerSeed.map((seed) => seed.get(id)!)), comparison: found ?? null }];
     });
-    return { group, metrics: new Map(metrics) };
+    return { group, metrics: new Map(metrics), degeneracy: degeneracies.find((reason) => reason !== null) ?? null };
   });
 }
 
-/**
- * Which examples each seed classified correctly. Runs without metrics, such as unfinished ones, are
- * left out.
- */
-function collectOutcomes({ name, runs }: RunGroup<ReportRun>): ModelOutcomes & { readonly seeds: readonly number[] } {
-  const measured = runs.filter(({ metrics }) => metrics.size > 0);
-  return {
-    name,
-    seeds: measured.map(({ run }) => run.config.seed),
-    outcomesPerSeed: measured.map(
-      ({ metrics }) =>
-        new Map(
-          [...metrics].flatMap(([id, { outcomes }]): [string, ExampleOutcomes][] => (outcomes ? [[id, outcomes]] : [])),
-        ),
-    ),
-  };
-}
-
-/** Compares on the seeds that both groups have. The result is empty if nothing can be compared. */
-function compareWithBaseline(group: RunGroup<ReportRun>, baseline: RunGroup<ReportRun>): MetricComparison[] {
-  const models = [collectOutcomes(group), collectOutcomes(baseline)] as const;
-  if (!models[0].seeds.some((seed) => models[1].seeds.includes(seed))) return [];
-  try {
-    return compareModels(models, { streamNames });
-  } catch (error) {
-    if (error instanceof UserError) return [];
-    throw error;
-  }
-}
-
-function toDifference({ difference, low, high, p }: MetricComparison, corrected: number): BaselineDifference {
-  return { value: difference, low, high, p: corrected, test: p.mcNemar === null ? "bootstrap" : "McNemar" };
+function toMeasuredSeed({ run, metrics, degeneracy }: ReportRun): MeasuredSeed {
+  return { seed: run.config.seed, metrics, degeneracy };
 }
 
 /** Averages over seeds. The interval reflects the sampling noise of seeds and examples. */
-function summarizeSeeds(seeds: readonly ExampleOutcomes[]): Omit<ComparedMetric, "difference"> {
+function summarizeSeeds(seeds: readonly ExampleOutcomes[]): Omit<ComparedMetric, "comparison"> {
   const scores = seeds.map((outcomes) => Uint8Array.from(outcomes.values(), Number));
   const accuracies = scores.map((row) => mean(row));
   const [first] = scores as [Uint8Array];

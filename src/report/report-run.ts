@@ -1,6 +1,7 @@
 import { whiteBoxAttacks } from "../attacks/load-attack.js";
 import { runSanityChecks, type SanityWarning } from "../evaluation/sanity-checks.js";
 import type { AttackFolder } from "../runs/attack-folder.js";
+import { listResultWarnings } from "../runs/result-warnings.js";
 import type { Run } from "../runs/run.js";
 
 /** A run with everything that the report shows of it. */
@@ -26,24 +27,28 @@ export async function readReportRun(run: Run) {
     seconds: timings.reduce((sum, { seconds }) => sum + seconds, 0),
     labels: await run.labels(),
     metrics: await run.metrics(),
+    degeneracy: await run.degeneracy(),
     attacks,
-    warnings: collectWarnings(run, attacks),
+    warnings: await collectWarnings(run, attacks),
     figures: await run.figures(),
   };
 }
 
 /**
- * The sanity checks of all journals together, and those of the last `attack` call, which knows more
- * facts.
+ * The checks of the run's results, those of all journals together, and those of the last `attack`
+ * call, which knows more facts.
  */
-function collectWarnings({ config }: Run, { journals, summary, report }: AttackFolder): SanityWarning[] {
+async function collectWarnings(run: Run, { journals, summary, report }: AttackFolder): Promise<SanityWarning[]> {
   const [first] = journals.values();
   const tokenization = first?.header.settings.tokenization;
+  const results = await run.results();
   const facts = {
-    trainedTokenization: config.tokenization,
+    labels: results?.test.labels ?? [],
+    trainedTokenization: run.config.tokenization,
     whiteBox: [...journals.keys()].filter((name) => whiteBoxAttacks.has(name)),
     ...(typeof tokenization === "string" && { tokenization }),
   };
-  const all = [...(summary ? runSanityChecks(summary, facts) : []), ...(report?.sanity ?? [])];
+  const own = (results ? listResultWarnings(results.test) : []).map((message) => ({ name: "results", message }));
+  const all = [...own, ...(summary ? runSanityChecks(summary, facts) : []), ...(report?.sanity ?? [])];
   return [...new Map(all.map((warning) => [warning.message, warning])).values()];
 }

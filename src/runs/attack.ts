@@ -184,6 +184,7 @@ async function runAttacks(prepared: PreparedAttack, callbacks: AttackCallbacks):
     const names = [...journals.keys()];
     const sanity = runSanityChecks(summary, {
       ...victim.facts,
+      labels: task.labels,
       dropoutOn,
       whiteBox: names.filter((name) => whiteBoxAttacks.has(name)),
       transfer: names.filter((name) => name.startsWith("transfer-")),

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { UserError } from "../errors.js";
-import { confusionMatrix, metrics, toPredictions } from "../evaluation/metrics.js";
+import { computeMetrics, confusionMatrix, toPredictions } from "../evaluation/metrics.js";
 import { wilsonInterval } from "../evaluation/statistics.js";
 import { checkLabels, type DeviceConfig, type Model, predictProbabilities } from "../models/index.js";
 import { advglueParts } from "../tasks/advglue.js";
@@ -11,6 +11,7 @@ import type { Callbacks } from "./callbacks.js";
 import { dataOptions } from "./config.js";
 import { hashExamples } from "./environment.js";
 import { limitExamples, loadRequestedTask } from "./prepare-run.js";
+import { listResultWarnings } from "./result-warnings.js";
 import type { AdvglueResult, EvaluationResult } from "./results.js";
 import { Run } from "./run.js";
 import { runtimeOptions } from "./runtime-config.js";
@@ -91,13 +92,15 @@ async function evaluateSplit(
   { model, runtime }: TextClassifier,
   task: Task,
   { split, maxSamples, seed }: ParsedRequest,
-  { onProgress }: Callbacks,
+  { onProgress, onWarning }: Callbacks,
 ): Promise<EvaluationResult> {
   checkLabels(model.reference, model.labels, task.labels, task.name);
   const examples = limitExamples(task, await task.load(split), maxSamples, seed);
-  return evaluateExamples(model, task, examples, split, runtime, (done, total) =>
+  const result = await evaluateExamples(model, task, examples, split, runtime, (done, total) =>
     onProgress?.({ stage: "evaluate", done, total }),
   );
+  for (const warning of listResultWarnings(result)) onWarning?.(warning);
+  return result;
 }
 
 /** Evaluates a model on examples whose labels are in the model's order. */
@@ -129,9 +132,10 @@ export async function evaluateExamples(
     examples: labels.length,
     accuracy: count / labels.length,
     interval: [low, high],
-    metrics: Object.fromEntries(Object.entries(metrics).map(([id, compute]) => [id, compute(probabilities, labels)])),
+    metrics: computeMetrics(probabilities, labels),
     confusionMatrix: confusionMatrix(predicted, labels, model.labels.length),
     labels: [...model.labels],
+    positiveLabel: model.labels.length === 2 ? model.labels[1]! : null,
     outcomes: { examples: hashExamples(examples), correct },
   };
 }

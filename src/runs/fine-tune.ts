@@ -14,6 +14,7 @@ import { compareEnvironments, describeEnvironment } from "./environment.js";
 import { evaluateExamples } from "./evaluate.js";
 import { type PreparedRun, prepareRun } from "./prepare-run.js";
 import { resolveRunConfig } from "./read-config.js";
+import { listLossWarnings, listResultWarnings } from "./result-warnings.js";
 import { type Results, resultsSchema } from "./results.js";
 import { dataFile, getDefaultRunFolder, Run, RunWriter } from "./run.js";
 
@@ -178,9 +179,15 @@ async function trainPreparedRun(
       bestStep: outcome.bestStep,
       trainExamples: examples.train.length,
       validation: outcome.validation && { ...outcome.validation },
+      validationDegeneracy: outcome.validationDegeneracy,
+      lowerIsBetter: job.methods.flatMap(({ lowerIsBetter }) => lowerIsBetter ?? []),
       test,
     };
     await writer.writeResults(resultsSchema.parse(results));
+    const events = (await writer.read())?.events();
+    const labels = examples.train.map(({ label }) => label);
+    for (const warning of [...listLossWarnings((await events) ?? [], labels), ...listResultWarnings(test)])
+      warn(warning);
   } catch (error) {
     // Settings that cannot work leave nothing behind, unless the folder had other content.
     if (steps === 0 && error instanceof UserError && writer.wasEmpty) writer.removeAll();

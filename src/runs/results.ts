@@ -14,6 +14,8 @@ export const evaluationResultSchema = z.object({
   /** Rows are gold labels, columns predictions. */
   confusionMatrix: z.array(z.array(z.number())),
   labels: z.array(z.string()),
+  /** The label that `f1` counts as positive; null if there are not two labels. */
+  positiveLabel: z.string().nullable().default(null),
   /**
    * Which examples were classified correctly, so that models can be compared example by example.
    */
@@ -56,6 +58,10 @@ export const resultsSchema = z.object({
   bestStep: z.number(),
   trainExamples: z.number(),
   validation: numbers.nullable(),
+  /** Why the model was degenerate on the validation split; null if it was not. */
+  validationDegeneracy: z.string().nullable().default(null),
+  /** The metrics of methods whose lower values are better. */
+  lowerIsBetter: z.array(z.string()).default([]),
   test: evaluationResultSchema,
 });
 

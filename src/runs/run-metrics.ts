@@ -1,8 +1,9 @@
 import { join } from "node:path";
 import { z } from "zod";
 import { computeOutcomes } from "../evaluation/attack-summary.js";
-import type { ExampleOutcomes } from "../evaluation/compare.js";
+import { describeDegeneracy } from "../evaluation/degenerate.js";
 import { describeMetric, inconsistencyPrefix } from "../evaluation/metric-table.js";
+import type { ExampleOutcomes } from "../evaluation/outcomes.js";
 import { mean } from "../evaluation/statistics.js";
 import { readJsonIfExists } from "../validate.js";
 import type { AttackFolder } from "./attack-folder.js";
@@ -58,6 +59,15 @@ function readTestMetrics(test: EvaluationResult): [string, MetricValue][] {
       outcomes: id === "accuracy" ? correct : null,
     },
   ]);
+}
+
+/**
+ * Explains why a run's model is degenerate, by its predictions on the test split; null if it is
+ * not, or if the run has not finished.
+ */
+export async function readDegeneracy(run: Run): Promise<string | null> {
+  const results = await run.results();
+  return results && describeDegeneracy(results.test.confusionMatrix, results.test.labels);
 }
 
 /** The numbers of finished journals: clean, each attack and the worst case over all of them. */

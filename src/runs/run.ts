@@ -1,10 +1,18 @@
 import { accessSync, constants, existsSync, readdirSync, rmdirSync, rmSync, statfsSync } from "node:fs";
-import { open, readdir, readFile, rename, rm } from "node:fs/promises";
+import { open, readdir, readFile, realpath, rename, rm } from "node:fs/promises";
 import { basename, dirname, extname, join, resolve } from "node:path";
 import { stringify } from "yaml";
 import { z } from "zod";
 import { UserError } from "../errors.js";
-import { createFileError, createFolder, exists, readFolder, readText, sha256File, writeFileAtomic } from "../files.js";
+import {
+  createFileError,
+  createFolder,
+  exists,
+  listSubfolders,
+  readText,
+  sha256File,
+  writeFileAtomic,
+} from "../files.js";
 import { formatBytes } from "../format.js";
 import { readJsonLines } from "../json-lines.js";
 import { acquireLock, findLivingOwner } from "../lock.js";
@@ -18,7 +26,7 @@ import { type Environment, environmentSchema } from "./environment.js";
 import type { EvaluateOptions } from "./evaluate.js";
 import { readConfigFile } from "./read-config.js";
 import { type EvaluationResult, type Results, resultsSchema } from "./results.js";
-import { type MetricValue, readMetrics } from "./run-metrics.js";
+import { type MetricValue, readDegeneracy, readMetrics } from "./run-metrics.js";
 import type { LoadClassifierOptions, TextClassifier } from "./text-classifier.js";
 
 /** The files and folders of a run folder. Nothing outside this file knows their names. */
@@ -130,7 +138,11 @@ export class Run {
         throw new UserError(
           `${folder}: no run found. Expected a folder with ${files.config}, as temper train writes it.`,
         );
-      for (const each of inside) if (!found.has(resolve(each))) found.set(resolve(each), each);
+      for (const each of inside) {
+        // A symbolic link to a run that is named, too, is the same run.
+        const path = await realpath(each);
+        if (!found.has(path)) found.set(path, each);
+      }
     }
     return Promise.all([...found.values()].map(Run.open));
   }
@@ -253,6 +265,14 @@ export class Run {
   /** Every number measured on the run, by metric id. */
   metrics(): Promise<ReadonlyMap<string, MetricValue>> {
     return readMetrics(this);
+  }
+
+  /**
+   * Why the run's model is degenerate: it predicts one label, or cannot be told from guessing. Null
+   * if it is sound.
+   */
+  degeneracy(): Promise<string | null> {
+    return readDegeneracy(this);
   }
 
   /** Loads the run's model. Free it with `await using` or `close()`. */
@@ -468,8 +488,8 @@ function describeDamage(folder: string, error: unknown): RunSummary {
 async function findRunFolders(folder: string, depth = maxSearchDepth): Promise<string[]> {
   if ((await exists(join(folder, files.config))) && (await exists(join(folder, files.environment)))) return [folder];
   if (depth === 0) return [];
-  const inner = (await readFolder(folder)).filter((entry) => entry.isDirectory() && !entry.name.startsWith("."));
-  return (await Promise.all(inner.map((entry) => findRunFolders(join(folder, entry.name), depth - 1)))).flat().sort();
+  const inner = (await listSubfolders(folder)).filter((name) => !name.startsWith("."));
+  return (await Promise.all(inner.map((name) => findRunFolders(join(folder, name), depth - 1)))).flat().sort();
 }
 
 /** A task's name that is safe in a path; for a file of the user's, the file's name. */

@@ -4,11 +4,11 @@ import { isBetter } from "../evaluation/metric-table.js";
 import { mean } from "../evaluation/statistics.js";
 import type { Results } from "../runs/results.js";
 import { getRunPath, Run, readResults } from "../runs/run.js";
+import { type ColumnRow, compareColumn } from "./compare-column.js";
 import { type GridPoint, getRunFolder, type SweepCell, type SweepPlan } from "./plan.js";
 import {
   addSignificanceTests,
   averageCells,
-  computeCells,
   getMetric,
   type ResultsTable,
   type TableCell,
@@ -24,11 +24,12 @@ interface SelectedConfig {
 
 /**
  * Selects the combination with the best validation metric, averaged over the seeds. The first of
- * equal ones wins. Null if no combination is complete.
+ * equal ones wins. A combination with a degenerate model is selected only if all others have one.
+ * Null if no combination is complete.
  */
 export async function selectBest(out: string, plan: SweepPlan, cell: SweepCell): Promise<SelectedConfig | null> {
   const { select } = plan.settings;
-  let best: { point: GridPoint; value: number } | null = null;
+  let best: { point: GridPoint; value: number; isSound: boolean } | null = null;
   let missing = 0;
   for (const point of cell.points) {
     const results = await readPointResults(out, point);
@@ -38,7 +39,13 @@ export async function selectBest(out: string, plan: SweepPlan, cell: SweepCell):
     }
     const value =
       select && cell.points.length > 1 ? mean(results.map((each) => getValidationMetric(each, select.metric))) : 0;
-    if (!best || isBetter(select?.metric ?? "", value, best.value)) best = { point, value };
+    const isLowerBetter = results.some(({ lowerIsBetter }) => lowerIsBetter.includes(select?.metric ?? ""));
+    const isSound = results.every(({ validationDegeneracy }) => validationDegeneracy === null);
+    const isBest =
+      best?.isSound === isSound
+        ? isBetter(select?.metric ?? "", value, best.value, isLowerBetter ? "lower" : undefined)
+        : isSound;
+    if (!best || isBest) best = { point, value, isSound };
   }
   return best && { point: best.point, missing };
 }
@@ -82,21 +89,25 @@ async function readPointResults(out: string, point: GridPoint): Promise<Results[
 export async function collectResults(out: string, plan: SweepPlan): Promise<ResultsTable> {
   const { settings, metrics } = plan;
   const notes: string[] = [];
-  const rows: TableRow[] = [];
-  for (const { id, title } of plan.rows) {
-    const cells: Record<string, TableCell> = {};
-    const selected: Record<string, Readonly<Record<string, unknown>>> = {};
-    for (const cell of plan.cells.filter((each) => each.row === id)) {
+  const cellsByRow = new Map(plan.rows.map(({ id }) => [id, {} as Record<string, TableCell>]));
+  const selectedByRow = new Map(plan.rows.map(({ id }) => [id, {} as Record<string, GridPoint["values"]>]));
+  for (const column of plan.columns) {
+    const measured: ColumnRow[] = [];
+    for (const cell of plan.cells.filter((each) => each.column === column.id)) {
       const point = await findShownPoint(out, plan, cell, notes);
       if (!point) continue;
-      if (Object.keys(point.values).length > 0) selected[cell.column] = point.values;
-      const measured = [];
-      for (const run of point.runs) measured.push(await (await Run.open(getRunFolder(out, run))).metrics());
-      for (const [metric, value] of computeCells(measured)) cells[`${cell.column}/${metric}`] = value;
+      if (Object.keys(point.values).length > 0) selectedByRow.get(cell.row)![column.id] = point.values;
+      measured.push(await readColumnRow(out, cell.row, point));
     }
-    const shown = Object.entries(cells).filter(([key]) => metrics.includes(getMetric(key)));
-    rows.push({ id, title, cells: { ...Object.fromEntries(shown), ...computeAverages(plan, cells) }, selected });
+    for (const [row, cells] of compareColumn(measured, settings.baseline, notes))
+      for (const [metric, cell] of cells) cellsByRow.get(row)![`${column.id}/${metric}`] = cell;
   }
+  const rows = plan.rows.map(({ id, title }): TableRow => {
+    const cells = cellsByRow.get(id)!;
+    const shown = Object.entries(cells).filter(([key]) => metrics.includes(getMetric(key)));
+    const all = { ...Object.fromEntries(shown), ...computeAverages(plan, cells) };
+    return { id, title, cells: all, selected: selectedByRow.get(id)! };
+  });
   const averageMetrics = settings.evaluation.advglue ? ["mean", "drop"] : ["mean"];
   const averages = Object.keys(settings.averages).map((id) => ({ id, title: id, metrics: averageMetrics }));
   return {
@@ -111,6 +122,14 @@ export async function collectResults(out: string, plan: SweepPlan): Promise<Resu
     rows: addSignificanceTests(rows, settings.baseline),
     notes,
   };
+}
+
+async function readColumnRow(out: string, row: string, point: GridPoint): Promise<ColumnRow> {
+  const seeds = point.runs.map(async (name) => {
+    const run = await Run.open(getRunFolder(out, name));
+    return { seed: run.config.seed, metrics: await run.metrics(), degeneracy: await run.degeneracy() };
+  });
+  return { row, seeds: await Promise.all(seeds) };
 }
 
 /** The folders of the runs in the table. */

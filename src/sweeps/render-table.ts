@@ -1,3 +1,4 @@
+import { significanceLevel } from "../evaluation/compare.js";
 import { formatMetric } from "../evaluation/metric-table.js";
 import {
   getPublishedValue,
@@ -5,7 +6,7 @@ import {
   type PublishedTable,
   type PublishedValue,
 } from "./published-results.js";
-import { type ResultsTable, significanceLevel } from "./table.js";
+import type { ResultsTable, TableCell } from "./table.js";
 
 /** `94.1 ± 0.3 (92.4 to 95.5)`: mean, standard deviation over seeds, confidence interval. */
 function formatNumbers(numbers: PublishedValue | null | undefined, metric: string, mark: string | false): string {
@@ -14,6 +15,11 @@ function formatNumbers(numbers: PublishedValue | null | undefined, metric: strin
   const format = (value: number): string => formatMetric(metric, value);
   const bounds = interval ? ` (${format(interval.low)} to ${format(interval.high)})` : "";
   return `${format(mean)}${std === null ? "" : ` ± ${format(std)}`}${bounds}${mark || ""}`;
+}
+
+/** A degenerate model has a warning instead of a mark. */
+function formatMark({ better, warning }: TableCell): string | false {
+  return warning === null ? better && " *" : " !";
 }
 
 const escapeMarkdown = (text: string): string => text.replaceAll("|", "\\|").replaceAll("\n", " ");
@@ -38,8 +44,7 @@ export function toMarkdown(table: ResultsTable, published: PublishedTable | null
     row.title,
     ...columns.flatMap(({ key, metric }) => {
       const cell = row.cells[key];
-      const isBetter = typeof cell?.p === "number" && cell.p < significanceLevel;
-      const ours = formatNumbers(cell, metric, isBetter && " *");
+      const ours = formatNumbers(cell, metric, cell !== undefined && formatMark(cell));
       if (!published) return [ours];
       const theirs = getPublishedValue(published, row.id, key);
       const differs = cell && theirs && hasDisjointIntervals(cell, theirs);
@@ -66,9 +71,10 @@ function formatLegend(table: ResultsTable, published: PublishedTable | null): st
   ];
   if (baseline)
     lines.push(
-      `\\*: significantly better than ${baseline} ` +
-        `(one-tailed paired t-test over seeds, Holm-corrected, p < ${significanceLevel}).`,
+      `\\*: significantly better than ${baseline} (${listTests(table)}; Holm-corrected p < ${significanceLevel}).`,
     );
+  if (listCells(table).some(({ warning }) => warning !== null))
+    lines.push("!: a model is degenerate (see below), so nothing can be concluded from the difference.");
   if (published)
     lines.push(
       `Published: ${published.source}, with the 95% CI for the size of its test set. ` +
@@ -80,8 +86,23 @@ function formatLegend(table: ResultsTable, published: PublishedTable | null): st
   return lines;
 }
 
+function listCells({ rows }: ResultsTable): TableCell[] {
+  return rows.flatMap(({ cells }) => Object.values(cells));
+}
+
+const testDescriptions: Readonly<Record<NonNullable<TableCell["test"]>, string>> = {
+  McNemar: "McNemar's test over the examples",
+  bootstrap: "bootstrap over seeds and examples",
+  "one-tailed t-test": "one-tailed paired t-test over the seeds",
+};
+
+function listTests(table: ResultsTable): string {
+  const used = [...new Set(listCells(table).flatMap(({ test }) => test ?? []))];
+  return used.length > 0 ? used.map((test) => testDescriptions[test]).join(", ") : "no cell can be tested";
+}
+
 const csvHeader = [
-  ...["row", "column", "metric", "seeds", "mean", "std", "low", "high", "p"],
+  ...["row", "column", "metric", "seeds", "mean", "std", "low", "high", "p_holm", "test", "better", "warning"],
   ...["published", "published_low", "published_high"],
 ];
 
@@ -91,10 +112,10 @@ export function toCsv(table: ResultsTable, published: PublishedTable | null = nu
     listTableColumns(table).flatMap(({ column, key, metric }) => {
       const cell = row.cells[key];
       if (!cell) return [];
-      const { mean, std, interval, p } = cell;
+      const { mean, std, interval, p, test, better, warning } = cell;
       const seeds = cell.values.filter((value) => value !== null).length;
       const theirs = published && getPublishedValue(published, row.id, key);
-      const ours = [row.id, column, metric, seeds, mean, std, interval?.low, interval?.high, p];
+      const ours = [row.id, column, metric, seeds, mean, std, interval?.low, interval?.high, p, test, better, warning];
       return [[...ours, theirs?.mean, theirs?.interval?.low, theirs?.interval?.high]];
     }),
   );

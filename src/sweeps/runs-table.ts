@@ -1,7 +1,8 @@
 import { UserError } from "../errors.js";
 import { groupRuns } from "../report/groups.js";
 import { type FinishedRun, Run } from "../runs/run.js";
-import { addSignificanceTests, computeCells, type ResultsTable, type TableCell, type TableRow } from "./table.js";
+import { type ColumnRow, compareColumn } from "./compare-column.js";
+import { addSignificanceTests, type ResultsTable, type TableCell, type TableRow } from "./table.js";
 
 /**
  * The table of finished runs: a row per config, a column per task. Runs that differ only in their
@@ -20,19 +21,24 @@ export async function createRunsTable(folders: readonly string[]): Promise<Resul
   const seeds = [...new Set(finished.map(({ run }) => run.config.seed))].sort((a, b) => a - b);
   const rows = new Map<string, Record<string, TableCell>>();
   const columns: { id: string; title: string; metrics: readonly string[] }[] = [];
-  for (const { task, groups } of tasks) {
+  for (const { task, groups, baseline: own } of tasks) {
     const shown = new Set(["accuracy"]);
+    const measured = await Promise.all(groups.map(({ name, runs }) => readColumnRow(name, runs, seeds)));
+    const column = compareColumn(measured, own.name, notes);
     for (const { name, runs } of groups) {
       const cells = rows.get(name) ?? {};
       rows.set(name, cells);
-      for (const [metric, cell] of await computeGroupCells(runs, seeds)) {
+      for (const [metric, cell] of column.get(name)!) {
         cells[`${task}/${metric}`] = cell;
         if (isMeasuredAfterTraining(metric, runs)) shown.add(metric);
       }
     }
     columns.push({ id: task, title: task, metrics: [...shown] });
   }
-  const baseline = tasks[0]?.baseline.name ?? null;
+  const baselines = [...new Set(tasks.map(({ baseline }) => baseline.name))];
+  const [baseline = null] = baselines;
+  if (baselines.length > 1)
+    notes.push(`compared with ${tasks.map(({ task, baseline: own }) => `${own.name} (${task})`).join(", ")}`);
   const tableRows: TableRow[] = [...rows].map(([id, cells]) => ({ id, title: id, cells, selected: {} }));
   return {
     format: 2,
@@ -56,12 +62,10 @@ function isMeasuredAfterTraining(metric: string, runs: readonly FinishedRun[]): 
   return metric !== "clean" && !runs.some(({ results }) => metric in results.test.metrics);
 }
 
-async function computeGroupCells(
-  runs: readonly FinishedRun[],
-  seeds: readonly number[],
-): Promise<ReadonlyMap<string, TableCell>> {
-  const measured = seeds.map(
-    async (seed) => (await runs.find(({ run }) => run.config.seed === seed)?.run.metrics()) ?? null,
-  );
-  return computeCells(await Promise.all(measured));
+async function readColumnRow(row: string, runs: readonly FinishedRun[], seeds: readonly number[]): Promise<ColumnRow> {
+  const measured = seeds.map(async (seed) => {
+    const run = runs.find(({ run: { config } }) => config.seed === seed)?.run;
+    return run ? { seed, metrics: await run.metrics(), degeneracy: await run.degeneracy() } : null;
+  });
+  return { row, seeds: await Promise.all(measured) };
 }

@@ -1,4 +1,5 @@
-import { describeMetric } from "../evaluation/metric-table.js";
+import { significanceLevel } from "../evaluation/compare.js";
+import { describeMetric, isAttackMetric } from "../evaluation/metric-table.js";
 import { normalQuantile, studentQuantile } from "../evaluation/special-functions.js";
 import {
   holmCorrection,
@@ -8,6 +9,7 @@ import {
   standardDeviation,
   wilsonInterval,
 } from "../evaluation/statistics.js";
+import { worstCaseId } from "../evaluation/worst-case.js";
 import type { MetricValue } from "../runs/run-metrics.js";
 
 /** One metric over the seeds. */
@@ -20,12 +22,22 @@ export interface TableCell {
   /** 95% confidence interval over seeds and examples. */
   readonly interval: Interval | null;
   readonly examples: number | null;
-  /**
-   * One-tailed paired t-test against the baseline, Holm-corrected over the rows; null if it cannot
-   * be computed.
-   */
+  /** Holm-corrected p-value of the difference from the baseline; null if there is no test. */
   readonly p: number | null;
+  /**
+   * Accuracies are compared example by example, as `temper compare` does; scores over the seeds.
+   */
+  readonly test: "McNemar" | "bootstrap" | "one-tailed t-test" | null;
+  /**
+   * Whether the value is significantly better than the baseline's. Never for a degenerate model.
+   */
+  readonly better: boolean;
+  /** Why nothing may be concluded from the difference: a model is degenerate. */
+  readonly warning: string | null;
 }
+
+/** A cell that has not been compared with the baseline. */
+const untested = { p: null, test: null, better: false, warning: null } as const;
 
 export interface TableRow {
   readonly id: string;
@@ -34,6 +46,12 @@ export interface TableRow {
   readonly cells: Readonly<Record<string, TableCell>>;
   /** The selected values of the grid, by column. */
   readonly selected: Readonly<Record<string, Readonly<Record<string, unknown>>>>;
+}
+
+export interface TableColumn {
+  readonly id: string;
+  readonly title: string;
+  readonly metrics: readonly string[];
 }
 
 /** A table as data. Markdown, CSV and the comparison with a paper are rendered from it. */
@@ -45,13 +63,10 @@ export interface ResultsTable {
   readonly publishedTable: string | null;
   readonly baseline: string | null;
   readonly seeds: readonly number[];
-  readonly columns: readonly { readonly id: string; readonly title: string; readonly metrics: readonly string[] }[];
+  readonly columns: readonly TableColumn[];
   readonly rows: readonly TableRow[];
   readonly notes: readonly string[];
 }
-
-/** Differences with a smaller p-value are marked in a table. */
-export const significanceLevel = 0.05;
 
 /** The metric of a "column/metric" key. */
 export function getMetric(key: string): string {
@@ -81,7 +96,7 @@ export function computeCell(measured: readonly (Pick<MetricValue, "value" | "exa
       examples === null ? null : wilsonInterval(center * examples, examples),
     ),
     examples,
-    p: null,
+    ...untested,
   };
 }
 
@@ -134,19 +149,22 @@ export function averageCells(cells: readonly (TableCell | undefined)[]): TableCe
     std: known.length > 1 ? standardDeviation(known) : null,
     interval: half > 0 ? (areFractions ? clampInterval(interval) : interval) : null,
     examples: null,
-    p: null,
+    ...untested,
+    warning: found.find(({ warning }) => warning !== null)?.warning ?? null,
   };
 }
 
 /**
- * Tests every row against the baseline. The tests of one column and metric are a family for Holm's
- * correction.
+ * Tests every row against the baseline over the seeds, in cells that were not compared example by
+ * example. The tests of one column and metric are a family for Holm's correction.
  */
 export function addSignificanceTests(rows: readonly TableRow[], baseline: string | null): TableRow[] {
   const reference = rows.find(({ id }) => id === baseline);
   if (!reference) return [...rows];
   const tested = new Map<string, Map<string, number>>();
   for (const [key, base] of Object.entries(reference.cells)) {
+    if (rows.some(({ cells }) => cells[key] && cells[key].test !== null) || isComparedByExample(getMetric(key)))
+      continue;
     const isLowerBetter = describeMetric(getMetric(key)).direction === "lower";
     const others = rows.flatMap((row) => {
       const cell = row.cells[key];
@@ -156,12 +174,21 @@ export function addSignificanceTests(rows: readonly TableRow[], baseline: string
     const adjusted = holmCorrection(others.map(({ p }) => p));
     tested.set(key, new Map(others.map(({ id }, i) => [id, adjusted[i]!])));
   }
+  const mark = (key: string, cell: TableCell, id: string): TableCell => {
+    const p = tested.get(key)?.get(id);
+    if (p === undefined) return cell;
+    const warning = cell.warning ?? reference.cells[key]!.warning;
+    return { ...cell, p, test: "one-tailed t-test", better: p < significanceLevel && warning === null, warning };
+  };
   return rows.map((row) => ({
     ...row,
-    cells: Object.fromEntries(
-      Object.entries(row.cells).map(([key, cell]) => [key, { ...cell, p: tested.get(key)?.get(row.id) ?? null }]),
-    ),
+    cells: Object.fromEntries(Object.entries(row.cells).map(([key, cell]) => [key, mark(key, cell, row.id)])),
   }));
+}
+
+/** Accuracies have outcomes per example, so a test over the seeds would be a second opinion. */
+function isComparedByExample(metric: string): boolean {
+  return ["accuracy", "clean", worstCaseId].includes(metric) || isAttackMetric(metric);
 }
 
 /** Values of the same seed are pairs. Seeds that one of the cells lacks are left out. */

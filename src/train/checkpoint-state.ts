@@ -10,7 +10,13 @@ export const checkpointGroups = ["weights", "moments", "buffers"] as const;
 export type CheckpointGroup = (typeof checkpointGroups)[number];
 
 const count = z.number().int().nonnegative();
-const bestSchema = z.object({ step: count, value: z.number(), metrics: z.record(z.string(), z.number()) });
+const bestSchema = z.object({
+  step: count,
+  value: z.number(),
+  metrics: z.record(z.string(), z.number()),
+  /** Why the model of this step is degenerate; null if it is not. */
+  degeneracy: z.string().nullable().default(null),
+});
 
 /**
  * The progress of a run. With the tensors of the checkpoint, the next step depends on nothing else.

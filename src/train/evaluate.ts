@@ -1,17 +1,28 @@
 import { didYouMean } from "../did-you-mean.js";
 import { UserError } from "../errors.js";
-import { metrics as metricFunctions } from "../evaluation/metrics.js";
+import { describeDegeneracy } from "../evaluation/degenerate.js";
+import { describeMetric, type MetricDescription } from "../evaluation/metric-table.js";
+import { computeMetrics, confusionMatrix, listMetrics, toPredictions } from "../evaluation/metrics.js";
 import { predictProbabilities } from "../models/index.js";
 import type { TokenizedExample } from "./dataset.js";
 import type { TrainingContext } from "./training-context.js";
 import { Interrupted, type Metrics } from "./training-job.js";
 import type { TrainingMethod } from "./training-method.js";
 
+/** The metrics of a model, and why it is degenerate; null if it is not. */
+export interface ModelEvaluation {
+  readonly metrics: Metrics;
+  readonly degeneracy: string | null;
+}
+
 /**
  * Computes all metrics of a split, including those of the methods. Throws `Interrupted` between
  * batches.
  */
-export async function evaluateModel(training: TrainingContext, items: readonly TokenizedExample[]): Promise<Metrics> {
+export async function evaluateModel(
+  training: TrainingContext,
+  items: readonly TokenizedExample[],
+): Promise<ModelEvaluation> {
   const { model, deviceConfig, signal, callbacks } = training.job;
   const encodings = items.map((item) => item.encoding);
   const probabilities = await predictProbabilities(model, model.weights, encodings, deviceConfig, (done) => {
@@ -19,20 +30,29 @@ export async function evaluateModel(training: TrainingContext, items: readonly T
     callbacks?.onProgress?.("validation", done, items.length);
   });
   const labels = items.map((item) => item.example.label);
-  const metrics = Object.fromEntries(
-    Object.entries(metricFunctions).map(([name, compute]) => [name, compute(probabilities, labels)]),
-  );
+  const metrics = computeMetrics(probabilities, labels);
   for (const method of training.stack.methods) Object.assign(metrics, await method.extraMetrics?.(training, items));
-  return metrics;
+  const matrix = confusionMatrix(toPredictions(probabilities), labels, model.labels.length);
+  return { metrics, degeneracy: describeDegeneracy(matrix, model.labels) };
+}
+
+/**
+ * Which values of a metric are better: as a method declares for its own metrics, or as in the
+ * table.
+ */
+export function getMetricDirection(name: string, methods: readonly TrainingMethod[]): MetricDescription["direction"] {
+  const isLowerBetter = methods.some(({ lowerIsBetter }) => lowerIsBetter?.includes(name));
+  return isLowerBetter ? "lower" : describeMetric(name).direction;
 }
 
 /**
  * Rejects an unknown metric before training. Methods with extra metrics are checked at the first
  * evaluation.
  */
-export function checkBestModelMetric(name: string, methods: readonly TrainingMethod[]): void {
-  if (!methods.some((method) => method.extraMetrics) && !(name in metricFunctions))
-    throw createUnknownMetricError(name, Object.keys(metricFunctions));
+export function checkBestModelMetric(name: string, methods: readonly TrainingMethod[], classes: number): void {
+  const known = listMetrics(classes);
+  if (!methods.some((method) => method.extraMetrics) && !known.includes(name))
+    throw createUnknownMetricError(name, known);
 }
 
 export function createUnknownMetricError(name: string, known: readonly string[]): UserError {

@@ -7,7 +7,7 @@ import { free, keep, noGrad } from "../tensor/index.js";
 import { toHostBatch } from "./batch-transfer.js";
 import { CheckpointStore, restoreTensors } from "./checkpoint.js";
 import type { CheckpointState } from "./checkpoint-state.js";
-import { checkBestModelMetric, createUnknownMetricError, evaluateModel } from "./evaluate.js";
+import { checkBestModelMetric, createUnknownMetricError, evaluateModel, getMetricDirection } from "./evaluate.js";
 import type { MethodStack } from "./method-stack.js";
 import { computeLearningRateFactor } from "./settings.js";
 import { createStepRunner, type StepRunner } from "./step-runner.js";
@@ -55,7 +55,7 @@ class Trainer {
 
   static async create(job: TrainingJob): Promise<Trainer> {
     const { settings, files, validation } = job;
-    if (validation) checkBestModelMetric(settings.metricForBestModel, job.methods);
+    if (validation) checkBestModelMetric(settings.metricForBestModel, job.methods, job.model.labels.length);
     const checkpoints = files && createCheckpointStore(files.checkpoints);
     const warn = (message: string): void => job.callbacks?.onWarning?.(message);
     const state = (await checkpoints?.findNewest(job.resume, warn)) ?? initialState;
@@ -109,7 +109,10 @@ class Trainer {
     const bestStep = await this.#loadBest();
     const { step, epoch, best } = this.#state;
     const seconds = (performance.now() - started) / 1000;
-    return { steps: step, epochs: epoch, bestStep, validation: best?.metrics ?? null, seconds };
+    return {
+      ...{ steps: step, epochs: epoch, bestStep, validation: best?.metrics ?? null },
+      ...{ validationDegeneracy: best?.degeneracy ?? null, seconds },
+    };
   }
 
   /** Runs one optimizer step and logs it. */
@@ -152,24 +155,32 @@ class Trainer {
     const { step, best, lastEvaluatedStep, evaluationsSinceBest } = this.#state;
     if (!validation || lastEvaluatedStep === step || !this.#isEvaluationStep(step)) return;
     this.#logger.flush();
-    const metrics = await evaluateModel(this.#training, validation.items).catch((error) =>
+    const { metrics, degeneracy } = await evaluateModel(this.#training, validation.items).catch((error) =>
       error instanceof Interrupted ? this.#interrupt() : Promise.reject(error),
     );
     const value = metrics[settings.metricForBestModel];
     if (value === undefined) throw createUnknownMetricError(settings.metricForBestModel, Object.keys(metrics));
+    const direction = getMetricDirection(settings.metricForBestModel, this.#job.methods);
+    // A degenerate model can have the best robust accuracy, so it never replaces a sound one.
+    const isAsSound = (best?.degeneracy === null) === (degeneracy === null);
     // Without a best model, every evaluation replaces the one before, so the last one counts.
     const improved =
-      best === null || !settings.loadBestModelAtEnd || isBetter(settings.metricForBestModel, value, best.value);
+      best === null ||
+      !settings.loadBestModelAtEnd ||
+      (isAsSound ? isBetter(settings.metricForBestModel, value, best.value, direction) : degeneracy === null);
     this.#state = {
       ...this.#state,
       lastEvaluatedStep: step,
-      best: improved ? { step, value, metrics } : best,
+      best: improved ? { step, value, metrics, degeneracy } : best,
       evaluationsSinceBest: improved ? 0 : evaluationsSinceBest + 1,
     };
     const distance = settings.logWeightDistance
       ? { distance: computeRelativeDistances(model.weights, this.#training.getPretrainedWeights()) }
       : {};
-    this.#logger.writeEvent({ step, evaluation: metrics, best: improved, ...distance });
+    this.#logger.writeEvent({
+      ...{ step, evaluation: metrics, best: improved, ...distance },
+      ...(degeneracy !== null && { degeneracy }),
+    });
     callbacks?.onEvaluation?.(step, metrics, improved);
     if (improved) await this.#saveCheckpoint();
   }

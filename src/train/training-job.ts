@@ -81,6 +81,8 @@ export interface TrainResult {
   readonly bestStep: number;
   /** The validation metrics of that step. */
   readonly validation: Metrics | null;
+  /** Why the model was degenerate on the validation split; null if it was not. */
+  readonly validationDegeneracy: string | null;
   readonly seconds: number;
 }
 

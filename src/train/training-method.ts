@@ -105,6 +105,8 @@ export interface TrainingMethod {
     training: TrainingContext,
     items: readonly TokenizedExample[],
   ): Promise<Readonly<Record<string, number>>>;
+  /** The metrics of `extraMetrics` whose lower values are better, such as an error rate. */
+  readonly lowerIsBetter?: readonly string[];
 }
 
 export type { HostTensor };

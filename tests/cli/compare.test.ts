@@ -1,4 +1,4 @@
-import { cpSync } from "node:fs";
+import { cpSync, mkdirSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeAll, beforeEach, expect, test, vi } from "vitest";
 import type { MetricComparison } from "../../src/evaluation/compare.js";
@@ -54,12 +54,14 @@ const compare = async (...argv: string[]): Promise<MetricComparison[]> => {
   return (JSON.parse(stdout) as { comparisons: MetricComparison[] }).comparisons;
 };
 
-test("a significantly better model is called better in a sentence", async () => {
+test("a degenerate model is neither better nor worse, and the sentence says why", async () => {
   const { code, stdout } = await invoke(["compare", join(trained.run, "attacks"), join(untrained.run, "attacks")]);
   expect(code).toBe(0);
   expect(stdout).toMatch(
-    /^clean: .*trained\/run\/attacks is better than .*untrained\/run\/attacks: [\d.]+% vs\. [\d.]+% on 60 examples, [\d.]+ points \(95% CI [\d.]+ to [\d.]+; p /m,
+    /^accuracy before the attack: .*: [\d.]+% vs\. [\d.]+% on 60 examples, [\d.]+ points \(95% CI [\d.]+ to [\d.]+; Holm-corrected p .*untrained\/run\/attacks is degenerate: /m,
   );
+  expect(stdout).toMatch(/^accuracy under attack \(greedy\): /m);
+  expect(stdout).not.toContain("is better than");
 });
 
 test("runs are compared on the test split and on their journals; the order only changes the sign", async () => {
@@ -81,7 +83,7 @@ test("a run is compared with a folder of journals on their attacks, with a warni
     stderr: `warning: Skipped accuracy: only ${trained.run} has results on the test split.\n`,
   });
   const { comparisons } = JSON.parse(stdout) as { comparisons: MetricComparison[] };
-  expect(comparisons.map(({ metric }) => metric)).toEqual(["greedy", "random", "worst-case"]);
+  expect(comparisons.map(({ metric }) => metric)).toEqual(["clean", "greedy", "random", "worst-case"]);
 });
 
 test("a model does not differ from itself, and the power of the test is stated", async () => {
@@ -103,7 +105,8 @@ test("folders of several runs are compared over seeds and examples", async () =>
   expect(clean).toMatchObject({
     seeds: 2,
     examples: 60,
-    better: "first",
+    better: null,
+    warning: expect.stringContaining("degenerate"),
     p: { mcNemar: null, tTest: expect.any(Number) },
   });
   const { code, stderr } = await invoke(["compare", join(folder, "a"), trained.run]);
@@ -119,9 +122,23 @@ test("three runs: each of the others is compared with the first", async () => {
   );
   expect(all.slice(4).map(({ difference }) => difference)).toEqual([0, 0, 0, 0]);
   const { stdout } = await invoke(["compare", trained.run, untrained.run, trained.run]);
-  expect(stdout).toMatch(/^metric +examples +seeds +\S+ +compared with +points +95% CI +p$/m);
+  expect(stdout).toMatch(/^metric +examples +seeds +\S+ +compared with +points +95% CI +p \(Holm\)$/m);
   const { code, stderr } = await invoke(["compare", trained.run]);
   expect({ code, stderr }).toEqual({ code: 2, stderr: expect.stringContaining("two or more runs") as string });
+});
+
+test("one folder of runs is compared by method; symbolic links to runs count as runs", async () => {
+  const linked = join(folder, "linked");
+  mkdirSync(linked);
+  for (const made of [trained, untrained])
+    symlinkSync(made.run, join(linked, made === trained ? "trained" : "untrained"));
+  const all = await compare(linked);
+  expect(all.map(({ metric }) => metric)).toEqual(["accuracy", "greedy", "random", "worst-case"]);
+  // The same run, linked and named, counts once.
+  const { code, stdout } = await invoke(["table", linked, trained.run, "--json"]);
+  expect(code).toBe(0);
+  const [table] = JSON.parse(stdout) as [{ rows: unknown[] }];
+  expect(table.rows).toHaveLength(2);
 });
 
 test("rejects what cannot be compared", async () => {

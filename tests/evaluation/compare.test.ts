@@ -2,11 +2,10 @@ import { describe, expect, test } from "vitest";
 import {
   type CompareOptions,
   compareModels,
-  type ExampleOutcomes,
   type MetricComparison,
-  type ModelOutcomes,
   metricComparisonSchema,
 } from "../../src/evaluation/compare.js";
+import type { ExampleOutcomes, ModelOutcomes } from "../../src/evaluation/outcomes.js";
 import { holmCorrection } from "../../src/evaluation/statistics.js";
 import { formatPercent } from "../../src/format.js";
 
@@ -40,10 +39,13 @@ describe("compareModels", () => {
     expect(found!.p.mcNemar).toBeCloseTo(0.03857, 5);
     const interval = `95% CI ${(100 * found!.low).toFixed(1)} to ${(100 * found!.high).toFixed(1)}`;
     expect(found!.verdict).toBe(
-      `clean: A is better than B: ${formatPercent(0.9375)} vs. ${formatPercent(0.6875)} on 32 examples, 25.0 points ` +
-        `(${interval}; p = 0.039).`,
+      `accuracy before the attack: A is better than B: ${formatPercent(0.9375)} vs. ${formatPercent(0.6875)} ` +
+        `on 32 examples, 25.0 points (${interval}; Holm-corrected p = 0.039).`,
     );
-    expect(compareModels([second, first])[0]).toMatchObject({ better: "second" });
+    // The numbers of the winner come first, whatever the order of the models.
+    const [swapped] = compareModels([second, first]);
+    expect(swapped).toMatchObject({ better: "second" });
+    expect(swapped!.verdict).toMatch(/A is better than B: 93\.8% vs\. 68\.8% on 32 examples, 25\.0 points \(95% CI \d/);
   });
 
   test("corrects for the number of metrics", () => {
@@ -88,15 +90,13 @@ describe("compareModels", () => {
 
   test("renamed metrics keep their random stream", () => {
     const [a, b] = [outcomes("110111010110"), outcomes("011010110011")];
-    const interval = (metric: string, options?: CompareOptions) => {
-      const [{ low, high, p }] = compareModels([model("A", { [metric]: a }), model("B", { [metric]: b })], options) as [
+    const interval = (metric: string) => {
+      const [{ low, high, p }] = compareModels([model("A", { [metric]: a }), model("B", { [metric]: b })]) as [
         MetricComparison,
       ];
       return [low, high, p.bootstrap];
     };
     expect(interval("accuracy")).toEqual(interval("clean"));
-    expect(interval("worst-case")).toEqual(interval("worst case"));
-    expect(interval("accuracy", { streamNames: { accuracy: "reported" } })).toEqual(interval("reported"));
     expect(interval("pwws")).not.toEqual(interval("clean"));
   });
 
@@ -137,6 +137,47 @@ describe("compareModels", () => {
     expect(() => compareModels([first, model("B", { clean: outcomes("1") }, { clean: outcomes("1") })])).toThrow(
       "A has 1 run(s), but B has 2",
     );
+  });
+
+  test("compares worst cases over the common attacks only, and names them", () => {
+    const [robust, fooled] = [outcomes("1".repeat(20)), outcomes("0".repeat(20))];
+    const attacked = (name: string, attacks: Record<string, ExampleOutcomes>) =>
+      model(name, { ...attacks, "worst-case": fooled });
+    const { comparisons, warnings } = compareWithWarnings([
+      attacked("A", { genetic: robust, pwws: robust, exhaustive: fooled }),
+      attacked("B", { genetic: robust, pwws: robust }),
+    ]);
+    expect(comparisons.find(({ metric }) => metric === "worst-case")).toMatchObject({
+      first: 1,
+      second: 1,
+      better: null,
+    });
+    expect(warnings[0]).toMatch(/different attacks .*covers only genetic, pwws/);
+    const single = compareWithWarnings([
+      attacked("A", { genetic: robust, pwws: fooled }),
+      attacked("B", { pwws: robust }),
+    ]);
+    expect(single.comparisons.map(({ metric }) => metric)).toEqual(["pwws"]);
+    expect(single.warnings[0]).toContain("their worst case is not compared");
+  });
+
+  test("a degenerate model has a warning instead of a mark", () => {
+    const [strong, weak] = [outcomes("1".repeat(40)), outcomes("0".repeat(40))];
+    const degeneracies = ["it predicts spam for 40 of 40 texts"];
+    const collapsed = { ...model("A", { pwws: strong }), degeneracies };
+    for (const models of [
+      [collapsed, model("B", { pwws: weak })],
+      [model("B", { pwws: weak }), collapsed],
+    ]) {
+      const [found] = compareModels(models);
+      expect(found).toMatchObject({
+        better: null,
+        warning: expect.stringContaining("A is degenerate: it predicts spam"),
+      });
+      expect(found!.p.corrected).toBeLessThan(0.001);
+      expect(found!.verdict).toContain("Draw no conclusion from the difference.");
+      expect(found!.verdict).not.toContain("better");
+    }
   });
 
   test("skips a metric without common examples, with a warning", () => {

@@ -45,15 +45,15 @@ test("one seed: accuracies, Wilson interval and McNemar's test on the same texts
   expect(plain).toMatchObject({ group: { name: "standard" } });
   expect(plain!.metrics.get("clean")!.value).toBe(0.9);
   expect(plain!.metrics.has("worst-case")).toBe(false);
-  expect(plain!.metrics.get("pwws")).toMatchObject({ value: 0.3, difference: null, examples: 20 });
+  expect(plain!.metrics.get("pwws")).toMatchObject({ value: 0.3, comparison: null, examples: 20 });
   const under = ascc!.metrics.get("pwws")!;
   expect(under.value).toBeCloseTo(0.85);
   expect(under.interval!.low).toBeCloseTo(0.6396, 3);
-  // The table has three tests (accuracy, before and under attack), so Holm triples the smallest
-  // p-value.
-  expect(under.difference).toMatchObject({ test: "McNemar", p: 3 * mcNemar(12, 1).exact });
-  expect(under.difference!.value).toBeCloseTo(0.55);
-  expect(ascc!.metrics.get("clean")!.difference).toMatchObject({ value: 0, p: 1 });
+  // The table has two tests (accuracy and under attack), so Holm doubles the smallest p-value.
+  expect(under.comparison!.p).toMatchObject({ mcNemar: mcNemar(12, 1).exact, corrected: 2 * mcNemar(12, 1).exact });
+  expect(under.comparison!).toMatchObject({ better: "second", difference: expect.closeTo(-0.55, 10) });
+  expect(ascc!.metrics.get("accuracy")!.comparison).toMatchObject({ difference: 0, better: null });
+  expect(ascc!.metrics.get("clean")!.comparison).toBeNull();
 });
 
 test("several seeds form one group and are compared by the bootstrap", async () => {
@@ -71,8 +71,9 @@ test("several seeds form one group and are compared by the bootstrap", async () 
     std: expect.closeTo(0.01, 6),
     examples: 1000,
   });
-  expect(rows[1]!.metrics.get("pwws")!.difference).toMatchObject({ value: expect.closeTo(0.8, 6), test: "bootstrap" });
-  expect(rows[1]!.metrics.get("pwws")!.difference!.p).toBeLessThan(0.05);
+  const { comparison } = rows[1]!.metrics.get("pwws")!;
+  expect(comparison).toMatchObject({ better: "second", difference: expect.closeTo(-0.8, 6), p: { mcNemar: null } });
+  expect(comparison!.p.corrected).toBeLessThan(0.05);
 });
 
 test("worst case: correct only if every attack failed", async () => {
@@ -85,7 +86,7 @@ test("different texts are not compared", async () => {
     { attacks: { pwws: createJournal("ssff") } },
     { methods: ["rose"], attacks: { pwws: createJournal("ffff", "other") } },
   ]);
-  expect(rows[1]!.metrics.get("pwws")).toMatchObject({ value: 1, difference: null });
+  expect(rows[1]!.metrics.get("pwws")).toMatchObject({ value: 1, comparison: null });
 });
 
 test("runs of the same methods are named by their differences, and tasks are separate", async () => {
@@ -108,12 +109,29 @@ test("a run that is named twice counts once, and a repeated seed is a separate g
   ]);
 });
 
-test("runs without a common seed are not compared", async () => {
+test("several runs without a common seed are not compared", async () => {
   const rows = await compareRuns([
     { attacks: { pwws: createJournal("ssff") } },
     { methods: ["rose"], seed: 1, attacks: { pwws: createJournal("ffff") } },
+    { methods: ["rose"], seed: 2, attacks: { pwws: createJournal("ffff") } },
   ]);
-  expect(rows[1]!.metrics.get("pwws")).toMatchObject({ value: 1, difference: null });
+  expect(rows[1]!.metrics.get("pwws")).toMatchObject({ value: 1, comparison: null });
+});
+
+test("worst cases are over the attacks that all groups have", async () => {
+  const rows = await compareRuns([
+    { attacks: { genetic: createJournal("ffff"), pwws: createJournal("ffsf") } },
+    {
+      methods: ["rose"],
+      attacks: { genetic: createJournal("ffff"), pwws: createJournal("ffff"), greedy: createJournal("ssss") },
+    },
+  ]);
+  expect(rows[1]!.metrics.get("worst-case")).toMatchObject({ value: 1 });
+  const single = await compareRuns([
+    { attacks: { pwws: createJournal("ffsf") } },
+    { methods: ["rose"], attacks: { pwws: createJournal("ffff"), greedy: createJournal("ssss") } },
+  ]);
+  expect(single[1]!.metrics.has("worst-case")).toBe(false);
 });
 
 test("a group is measured on its finished runs", async () => {

@@ -98,10 +98,10 @@ function createResults({ model, methods, seed }: RunConfig, task: string, accura
   const correct = Math.round(accuracy * 1000);
   return {
     ...{ format: 2, model, task, methods, seed, steps: 40, bestStep: 40, trainExamples: 720 },
-    validation: { accuracy },
+    ...{ validation: { accuracy }, validationDegeneracy: null, lowerIsBetter: [] },
     test: {
       ...{ task, split: "test", examples: 1000, accuracy, interval: [accuracy - 0.02, accuracy + 0.02] },
-      ...{ metrics: { accuracy }, labels: ["ham", "spam"] },
+      ...{ metrics: { accuracy }, labels: ["ham", "spam"], positiveLabel: "spam" },
       confusionMatrix: [
         [correct / 2, 0],
         [1000 - correct, correct / 2],

@@ -69,15 +69,19 @@ describe("a table", () => {
   });
 
   it("tests rows against the baseline with a paired t-test and Holm's correction", () => {
+    const score = (id: string, values: readonly number[]) => ({
+      ...row(id, measured(values)),
+      cells: { "x/matthews": measured(values) },
+    });
     const rows = addSignificanceTests(
-      [row("a", measured([0.5, 0.6, 0.7])), row("b", measured([0.61, 0.7, 0.79])), row("c", measured([0.4, 0.7, 0.6]))],
+      [score("a", [0.5, 0.6, 0.7]), score("b", [0.61, 0.7, 0.79]), score("c", [0.4, 0.7, 0.6])],
       "a",
     );
     // Differences 0.11, 0.1, 0.09: t = 0.1 / (0.01 / sqrt 3) = 17.32, one tail of t(2): 0.001658; two tests: twice that.
-    expect(rows[1]!.cells["x/accuracy"]!.p).toBeCloseTo(2 * 0.0016583, 5);
-    expect(rows[0]!.cells["x/accuracy"]!.p).toBeNull();
-    expect(rows[2]!.cells["x/accuracy"]!.p).toBeGreaterThan(0.5);
-    const rendered = toMarkdown(table(rows));
+    expect(rows[1]!.cells["x/matthews"]!.p).toBeCloseTo(2 * 0.0016583, 5);
+    expect(rows[0]!.cells["x/matthews"]!.p).toBeNull();
+    expect(rows[2]!.cells["x/matthews"]!.p).toBeGreaterThan(0.5);
+    const rendered = toMarkdown(table(rows, { columns: [{ id: "x", title: "X", metrics: ["matthews"] }] }));
     expect(rendered).toMatch(/\| B \| 70\.0 ± 9\.0 \(.*\) \* \|/);
     expect(rendered).toMatch(/\| C \| 56\.7 ± 15\.3 \([^*]*\) \|/);
   });

@@ -15,7 +15,11 @@ let copies = 0;
 
 const createState = (step: number): CheckpointState => ({
   ...{ step, epoch: 0, stepInEpoch: step, lastEvaluatedStep: 4, evaluationsSinceBest: 0 },
-  ...{ best: { step: 4, value: 0.5, metrics: { accuracy: 0.5 } }, eventBytes: 10 * step, timingBytes: 7 * step },
+  ...{
+    best: { step: 4, value: 0.5, metrics: { accuracy: 0.5 }, degeneracy: null },
+    eventBytes: 10 * step,
+    timingBytes: 7 * step,
+  },
 });
 
 beforeAll(async () => {

@@ -152,11 +152,16 @@ function formatAttackTable(io: Io, report: AttackReport, correct: number): strin
     row("  95th percentile", ({ queries }) => formatNumber(queries.p95)),
     row("  total", ({ queries }) => formatCount(queries.total)),
     row("texts evaluated", ({ queries }) => formatCount(queries.evaluated)),
+    row("queries answered from the cache", ({ queries: { total, evaluated } }) =>
+      total === 0 ? "–" : formatPercent(Math.max(0, 1 - evaluated / total)),
+    ),
     row("tokens evaluated of queried", ({ tokens }) =>
       tokens.queried === 0 ? "–" : `${formatCount(tokens.evaluated)} of ${formatCount(tokens.queried)}`,
     ),
     row("time", ({ seconds }) => (seconds > 0 ? formatDuration(1000 * seconds) : "–")),
-    row("queries/s", ({ seconds, queries }) => (seconds > 0 ? formatNumber(queries.total / seconds, 3) : "–")),
+    row("texts evaluated/s", ({ seconds, queries: { evaluated } }) =>
+      seconds > 0 && evaluated > 0 ? formatNumber(evaluated / seconds, 3) : "–",
+    ),
   ];
   const head = ["", ...names, ...(names.length > 1 ? ["worst case"] : [])];
   return formatTable(io.stdout, rows, { head, numeric: head.map((_, i) => i).slice(1) });

@@ -1,6 +1,7 @@
 import type { Command } from "@commander-js/extra-typings";
-import { formatCount, formatPercent } from "../../format.js";
+import { formatCount, formatPercent, formatPValue } from "../../format.js";
 import { type ComparisonReport, compareRequestSchema, compareRuns } from "../../runs/compare.js";
+import { findComparedModels } from "../../sweeps/compared-models.js";
 import { type Io, write } from "../io.js";
 import { addOptions } from "../options.js";
 import { formatTable, printJson } from "../output.js";
@@ -8,24 +9,33 @@ import { createCallbacks } from "../progress.js";
 
 export const note =
   "The first one is compared with each of the others, example by example. One run each: McNemar's test.\n" +
-  "Several seeds: a bootstrap over seeds and examples. P-values are Holm-corrected.";
+  "Several seeds: a bootstrap over seeds and examples. P-values are Holm-corrected. A sweep stands for its rows,\n" +
+  "one folder of many runs for its methods; their baseline is first.";
 export const examples = [
   "temper compare runs/sst2-rose-seed0 runs/sst2-standard-seed0",
   "temper compare runs/rift runs/ascc runs/standard --json",
+  "temper compare runs/rose-table-1-small --column rte",
 ];
 
 export function define(command: Command, io: Io): void {
   const { shape } = compareRequestSchema;
-  const withRuns = command.argument("<runs...>", `two or more ${shape.runs.description}`);
+  const withRuns = command.argument("<runs...>", shape.runs.description);
   addOptions(withRuns, shape, { seed: "<number>" })
+    .option("--column <name>", "compare the rows of this column of a sweep")
     .option("--json", "print the comparisons as JSON")
-    .action(async (runs, { json, ...request }) => {
-      const report = await compareRuns({ runs, ...request }, createCallbacks(io, false));
-      await (json ? printJson(io, report) : write(io.stdout, formatComparison(io, report)));
+    .action(async (folders, { json, column, ...request }) => {
+      const callbacks = createCallbacks(io, false);
+      const reports: TitledReport[] = [];
+      for (const { title, runs } of await findComparedModels(folders, column))
+        reports.push({ ...(title !== null && { title }), ...(await compareRuns({ runs, ...request }, callbacks)) });
+      if (json) return printJson(io, reports.length === 1 ? reports[0] : reports);
+      await write(io.stdout, reports.map((report) => formatComparison(io, report)).join("\n"));
     });
 }
 
-function formatComparison(io: Io, { runs, comparisons }: ComparisonReport): string {
+type TitledReport = ComparisonReport & { readonly title?: string };
+
+function formatComparison(io: Io, { title, runs, comparisons }: TitledReport): string {
   const rows = comparisons.map(({ metric, examples, seeds, first, secondName, second, difference, low, high, p }) => [
     metric,
     formatCount(examples),
@@ -35,11 +45,12 @@ function formatComparison(io: Io, { runs, comparisons }: ComparisonReport): stri
     formatPercent(second),
     formatPoints(difference),
     `${formatPoints(low)} to ${formatPoints(high)}`,
-    p.corrected.toFixed(4),
+    formatPValue(p.corrected).replace("= ", ""),
   ]);
-  const head = ["metric", "examples", "seeds", runs[0]!, "compared with", "", "points", "95% CI", "p"];
+  const head = ["metric", "examples", "seeds", runs[0]!, "compared with", "", "points", "95% CI", "p (Holm)"];
   const verdicts = comparisons.map(({ verdict }) => `${verdict}\n`).join("");
-  return `${verdicts}\n${formatTable(io.stdout, rows, { head, numeric: [1, 2, 3, 5, 6, 7, 8] })}\n`;
+  const table = formatTable(io.stdout, rows, { head, numeric: [1, 2, 3, 5, 6, 7, 8] });
+  return `${title === undefined ? "" : `${title}\n\n`}${verdicts}\n${table}\n`;
 }
 
 function formatPoints(difference: number): string {

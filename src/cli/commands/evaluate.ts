@@ -39,12 +39,12 @@ export function define(command: Command, io: Io): void {
 /** The result for people: what was evaluated, then the metrics. */
 export function formatEvaluation(
   io: Io,
-  { task, split, examples, accuracy, interval, metrics }: EvaluationResult,
+  { task, split, examples, accuracy, interval, metrics, positiveLabel }: EvaluationResult,
 ): string {
   const others = Object.entries(metrics).filter(([name]) => name !== "accuracy");
   const rows = [
     ["accuracy", `${formatPercent(accuracy)}  (95% CI ${formatInterval(...interval)})`],
-    ...others.map(([name, value]) => [name, formatNumber(value)]),
+    ...others.map(([name, value]) => [name === "f1" ? `f1 of ${positiveLabel}` : name, formatNumber(value)]),
   ];
   return `${task} ${split}: ${formatCount(examples)} examples\n${formatTable(io.stdout, rows)}\n`;
 }

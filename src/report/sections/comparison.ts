@@ -1,7 +1,7 @@
-import { describeMetric } from "../../evaluation/metric-table.js";
-import { describePower } from "../../evaluation/statistics.js";
-import { formatCount, formatInterval, formatPercent } from "../../format.js";
-import type { BaselineDifference, ComparedMetric, ComparisonRow } from "../comparison.js";
+import { type MetricComparison, significanceLevel } from "../../evaluation/compare.js";
+import { describeMetric, isAttackMetric } from "../../evaluation/metric-table.js";
+import { formatCount, formatInterval, formatPercent, formatPValue } from "../../format.js";
+import type { ComparisonRow } from "../comparison.js";
 import type { TaskGroups } from "../groups.js";
 import { capitalize, type Html, html } from "../html.js";
 import type { ReportRun } from "../report-run.js";
@@ -12,16 +12,13 @@ interface Column {
   readonly note: string;
 }
 
-/** Differences with a smaller p-value are marked. */
-const significanceLevel = 0.05;
-
 /** Shows the methods next to each other, with the significance of their differences. */
 export function renderComparisonSection(task: TaskGroups<ReportRun>, rows: readonly ComparisonRow[]): Html {
   const { name: baseline } = task.baseline;
   const columns = createColumns(rows);
-  const hasTests = rows.some(({ metrics }) => [...metrics.values()].some(({ difference }) => difference));
+  const hasTests = rows.some(({ metrics }) => [...metrics.values()].some(({ comparison }) => comparison));
   const legend =
-    hasTests && ` ▲/▼: significantly better/worse than ${baseline} (p < ${significanceLevel}, Holm-corrected).`;
+    hasTests && ` ▲/▼: significantly better/worse than ${baseline} (Holm-corrected p < ${significanceLevel}).`;
   const headers = columns.map(
     ({ header, note }) => html`<th scope="col" role="columnheader">${header}<small>${note}</small></th>`,
   );
@@ -34,7 +31,7 @@ export function renderComparisonSection(task: TaskGroups<ReportRun>, rows: reado
 <thead role="rowgroup"><tr role="row"><th scope="col" role="columnheader">Method</th>${headers}</tr></thead>
 <tbody role="rowgroup">${rows.map((row) => renderRow(row, columns, baseline))}
 </tbody></table></div>
-${renderVerdicts(rows, baseline)}`;
+${renderVerdicts(rows)}`;
 }
 
 function createColumns(rows: readonly ComparisonRow[]): Column[] {
@@ -51,65 +48,42 @@ function renderRow(row: ComparisonRow, columns: readonly Column[], baseline: str
   const seeds = runs.length === 1 ? `seed ${runs[0]!.run.config.seed}` : `${runs.length} seeds`;
   const details = [options, seeds].filter(Boolean).join("; ");
   const cells = columns.map((column) => renderCell(column, row, baseline));
+  const warning = row.degeneracy && html`<small class="worse">Degenerate: ${row.degeneracy}.</small>`;
   return html`
-<tr role="row"><th scope="row" role="rowheader">${name}<small>${details}</small></th>${cells}</tr>`;
+<tr role="row"><th scope="row" role="rowheader">${name}<small>${details}</small>${warning}</th>${cells}</tr>`;
 }
 
 function renderCell({ id, header }: Column, { metrics }: ComparisonRow, baseline: string): Html {
   const metric = metrics.get(id);
   if (!metric)
     return html`<td role="cell" class="none" data-head="${header}">–<span class="sr-only"> not measured</span></td>`;
-  const { value, interval, std, difference } = metric;
+  const { value, interval, std, comparison } = metric;
   const range = interval && formatInterval(interval.low, interval.high);
   const uncertainty = range ?? (std === null ? "" : `± ${(100 * std).toFixed(1)} over seeds`);
-  const mark = renderSignificanceMark(difference, baseline);
+  const mark = renderSignificanceMark(comparison, baseline);
   const bar = html`<span class="bar" style="--fraction:${value.toFixed(4)}" aria-hidden="true"></span>`;
   const content = html`<b>${formatPercent(value)}</b>${mark}<small>${uncertainty}</small>${bar}`;
   return html`<td role="cell" data-head="${header}"><div>${content}</div></td>`;
 }
 
-function renderSignificanceMark(difference: BaselineDifference | null, baseline: string): Html | null {
-  if (!difference || difference.p >= significanceLevel) return null;
-  const [kind, symbol] = difference.value > 0 ? ["better", "▲"] : ["worse", "▼"];
-  const text = `${kind} than ${baseline}, p ${formatPValue(difference.p)}`;
+/**
+ * The baseline is the first model of a comparison. A degenerate model has a warning, not a mark.
+ */
+function renderSignificanceMark(comparison: MetricComparison | null, baseline: string): Html | null {
+  if (!comparison || (comparison.better === null && comparison.warning === null)) return null;
+  const { better, warning, p } = comparison;
+  const [kind, symbol] = better === null ? ["odd", "!"] : better === "second" ? ["better", "▲"] : ["worse", "▼"];
+  const text = warning ?? `${kind} than ${baseline}, Holm-corrected p ${formatPValue(p.corrected)}`;
   const content = html`<span aria-hidden="true">${symbol}</span><span class="sr-only">${text}</span>`;
   return html` <span class="${kind}" title="${text}">${content}</span>`;
 }
 
 /** Describes the differences under each attack in sentences. */
-function renderVerdicts(rows: readonly ComparisonRow[], baseline: string): Html | null {
-  const baselineMetrics = rows.find(({ group }) => group.name === baseline)?.metrics;
-  const sentences = rows.flatMap(({ group, metrics }) =>
-    [...metrics].flatMap(([id, metric]) => {
-      const other = baselineMetrics?.get(id);
-      const isAttack = !["accuracy", "clean", "worst-case"].includes(id);
-      return isAttack && metric.difference && other
-        ? [html`<li>${formatVerdict(group.name, baseline, id, metric, metric.difference, other.value)}</li>`]
-        : [];
-    }),
+function renderVerdicts(rows: readonly ComparisonRow[]): Html | null {
+  const sentences = rows.flatMap(({ metrics }) =>
+    [...metrics].flatMap(([id, { comparison }]) =>
+      isAttackMetric(id) && comparison ? [html`<li>${capitalize(comparison.verdict)}</li>`] : [],
+    ),
   );
   return sentences.length > 0 ? html`<ul class="verdicts">${sentences}</ul>` : null;
-}
-
-function formatVerdict(
-  method: string,
-  baseline: string,
-  attack: string,
-  { value, examples }: ComparedMetric,
-  { value: difference, low, high, p, test }: BaselineDifference,
-  other: number,
-): string {
-  const points = (fraction: number): string => `${fraction < 0 ? "−" : "+"}${Math.abs(100 * fraction).toFixed(1)}`;
-  const testName = test === "McNemar" ? "McNemar's test" : "paired bootstrap over seeds and texts";
-  const interval = `95% CI ${points(low)} to ${points(high)}`;
-  const facts = `${points(difference)} points, ${interval}, p ${formatPValue(p)}, ${testName}`;
-  const accuracies = `${formatPercent(value)} of the texts correctly and ${baseline} ${formatPercent(other)}`;
-  const numbers = `Under ${attack}, ${method} classifies ${accuracies} (${facts})`;
-  if (p < significanceLevel) return `${numbers}; ${method} is ${difference > 0 ? "more" : "less"} robust.`;
-  // A difference that exists may be too small for this many examples.
-  return `${numbers}; the difference is not statistically significant. ${describePower(examples, { accuracy: other })}`;
-}
-
-function formatPValue(p: number): string {
-  return p < 0.001 ? "< 0.001" : `= ${p.toFixed(p < 0.1 ? 3 : 2)}`;
 }

@@ -1,0 +1,14 @@
+/** Whether a model classified each example correctly, by the example's ID. */
+export type ExampleOutcomes = ReadonlyMap<string, boolean>;
+
+/**
+ * The outcomes of one model: for every seed, the outcomes by metric ("clean", an attack's name, …).
+ */
+export interface ModelOutcomes {
+  readonly name: string;
+  readonly outcomesPerSeed: readonly ReadonlyMap<string, ExampleOutcomes>[];
+  /** The seeds, if they are known. */
+  readonly seeds?: readonly number[];
+  /** Why the model of a seed is degenerate; null if it is not. */
+  readonly degeneracies?: readonly (string | null)[];
+}

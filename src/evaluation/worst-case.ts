@@ -1,0 +1,51 @@
+import { isAttackMetric } from "./metric-table.js";
+import type { ExampleOutcomes, ModelOutcomes } from "./outcomes.js";
+
+export const worstCaseId = "worst-case";
+
+/**
+ * Whether each example stays correct under all attacks, over the examples that all of them have.
+ */
+export function combineAttacks(attacks: readonly ExampleOutcomes[]): ExampleOutcomes {
+  const [first, ...others] = attacks;
+  const ids = [...(first?.keys() ?? [])].filter((id) => others.every((robust) => robust.has(id)));
+  return new Map(ids.map((id) => [id, attacks.every((robust) => robust.get(id) === true)]));
+}
+
+type Outcomes = ReadonlyMap<string, ExampleOutcomes>;
+
+/** The attacks that all seeds of all attacked models have. */
+export function listCommonAttacks(seeds: readonly Outcomes[]): string[] {
+  const attacked = seeds.map((outcomes) => [...outcomes.keys()].filter(isAttackMetric)).filter(({ length }) => length);
+  const [first = [], ...others] = attacked;
+  return first.filter((name) => others.every((names) => names.includes(name)));
+}
+
+/**
+ * Computes the worst case of every model over the same attacks. More attacks fool more often, so
+ * worst cases over different sets cannot be compared. There is none with fewer than two attacks.
+ */
+export function unifyWorstCase(
+  models: readonly ModelOutcomes[],
+  onWarning?: (message: string) => void,
+): readonly ModelOutcomes[] {
+  const seeds = models.flatMap(({ outcomesPerSeed }) => outcomesPerSeed);
+  const common = listCommonAttacks(seeds);
+  const all = [...new Set(seeds.flatMap((outcomes) => [...outcomes.keys()].filter(isAttackMetric)))];
+  if (all.length > common.length && seeds.some((outcomes) => outcomes.has(worstCaseId)))
+    onWarning?.(
+      `The models were attacked by different attacks (${all.join(", ")}), so their worst case ` +
+        `${common.length > 1 ? `covers only ${common.join(", ")}.` : "is not compared."}`,
+    );
+  return models.map((model) => ({
+    ...model,
+    outcomesPerSeed: model.outcomesPerSeed.map((outcomes) => replaceWorstCase(outcomes, common)),
+  }));
+}
+
+function replaceWorstCase(outcomes: Outcomes, attacks: readonly string[]): Outcomes {
+  const { [worstCaseId]: _, ...others } = Object.fromEntries(outcomes);
+  const isAttacked = attacks.length > 1 && attacks.every((name) => outcomes.has(name));
+  const worst = isAttacked ? combineAttacks(attacks.map((name) => outcomes.get(name)!)) : null;
+  return new Map([...Object.entries(others), ...(worst ? [[worstCaseId, worst] as const] : [])]);
+}

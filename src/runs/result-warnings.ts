@@ -1,0 +1,68 @@
+import { describeDegeneracy } from "../evaluation/degenerate.js";
+import { mean } from "../evaluation/statistics.js";
+import { formatNumber } from "../format.js";
+import type { EvaluationResult } from "./results.js";
+import type { RunEvent } from "./run.js";
+
+/** Predictions whose log-loss is this many times that of guessing are confident and often wrong. */
+const divergedRatio = 3;
+
+/**
+ * The log-loss of a guess that knows only how frequent each label is: the entropy of the gold
+ * labels.
+ */
+export function computeLabelEntropy(counts: readonly number[]): number {
+  const total = counts.reduce((sum, count) => sum + count, 0);
+  return counts.reduce((sum, count) => (count === 0 ? sum : sum - (count / total) * Math.log(count / total)), 0);
+}
+
+/**
+ * Signs that a result is misleading: the model is degenerate, or its log-loss is far above a
+ * guess's.
+ */
+export function listResultWarnings(result: EvaluationResult): string[] {
+  const { confusionMatrix, labels, metrics, task, split } = result;
+  const warnings: string[] = [];
+  const degeneracy = describeDegeneracy(confusionMatrix, labels);
+  if (degeneracy)
+    warnings.push(
+      `The model is degenerate on ${task} ${split}: ${degeneracy}. Do not draw conclusions from its results.`,
+    );
+  const loss = metrics["log-loss"];
+  const guess = computeLabelEntropy(confusionMatrix.map((row) => row.reduce((sum, count) => sum + count, 0)));
+  if (loss !== undefined && guess > 0 && loss > divergedRatio * guess)
+    warnings.push(
+      `The log-loss on ${task} ${split} is ${formatNumber(loss, 3)}, but guessing gives ${formatNumber(guess, 3)}. ` +
+        "Training may have diverged. Try a lower learning rate.",
+    );
+  return warnings;
+}
+
+/** The last steps, whose mean loss counts as the final loss. */
+const finalStepFraction = 0.1;
+const divergedLossRatio = 1.5;
+const underfitLossRatio = 0.95;
+
+/**
+ * Compares the loss of the last steps with that of guessing: the model diverged, or hardly
+ * learned.
+ */
+export function listLossWarnings(events: readonly RunEvent[], labels: readonly number[]): string[] {
+  const losses = events.flatMap((event) => {
+    const loss = event["loss.task"] ?? event.loss;
+    return typeof loss === "number" ? [loss] : [];
+  });
+  const counts = new Map<number, number>();
+  for (const label of labels) counts.set(label, (counts.get(label) ?? 0) + 1);
+  const guess = computeLabelEntropy([...counts.values()]);
+  if (losses.length === 0 || guess === 0) return [];
+  const count = Math.ceil(finalStepFraction * losses.length);
+  const final = mean(losses.slice(-count));
+  const facts =
+    `the training loss of the last ${count === 1 ? "step" : `${count} steps`} is ${formatNumber(final, 3)}, ` +
+    `and guessing gives ${formatNumber(guess, 3)}`;
+  if (final > divergedLossRatio * guess) return [`Training diverged: ${facts}. Use a lower learning rate.`];
+  if (final > underfitLossRatio * guess)
+    return [`The model has hardly learned: ${facts}. Train longer, or use another learning rate.`];
+  return [];
+}

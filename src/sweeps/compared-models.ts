@@ -1,0 +1,79 @@
+import { UserError } from "../errors.js";
+import { groupRuns } from "../report/groups.js";
+import type { CompareRequest } from "../runs/compare.js";
+import { Run } from "../runs/run.js";
+import { selectBest } from "./collect-results.js";
+import { getRunFolder, readSweepPlan, type SweepPlan } from "./plan.js";
+
+/** Models to compare on one task, the baseline first. */
+export interface ComparedModels {
+  /** The column of a sweep or the task of the runs; null for runs that were named one by one. */
+  readonly title: string | null;
+  readonly runs: CompareRequest["runs"];
+}
+
+/**
+ * Finds the models in folders. A sweep stands for its rows. One folder of many runs stands for its
+ * methods, with one comparison per task. Other folders are models themselves.
+ */
+export async function findComparedModels(
+  folders: readonly string[],
+  column: string | undefined,
+): Promise<ComparedModels[]> {
+  const [only, ...others] = folders;
+  if (only !== undefined && others.length === 0) return findInFolder(only, column);
+  const runs: CompareRequest["runs"] = [];
+  for (const folder of folders) {
+    const plan = await readSweepPlan(folder);
+    if (!plan) {
+      runs.push(folder);
+      continue;
+    }
+    const columns = pickColumns(folder, plan, column);
+    if (columns.length > 1)
+      throw new UserError(
+        `${folder} has ${columns.length} columns (${columns.map(({ id }) => id).join(", ")}). Name one with --column.`,
+      );
+    runs.push(...(await listRows(folder, plan, columns[0]!.id)));
+  }
+  return [{ title: null, runs }];
+}
+
+async function findInFolder(folder: string, column: string | undefined): Promise<ComparedModels[]> {
+  const plan = await readSweepPlan(folder);
+  if (plan) {
+    const found: ComparedModels[] = [];
+    for (const { id, title } of pickColumns(folder, plan, column))
+      found.push({ title, runs: await listRows(folder, plan, id) });
+    return found;
+  }
+  // A single run, or one model with several seeds, is an error that `compareRuns` explains.
+  if (await Run.containing(folder)) return [{ title: null, runs: [folder] }];
+  return groupRuns(await Run.findFinished(folder)).map(({ task, groups, baseline }) => ({
+    title: task,
+    runs: [baseline, ...groups.filter((group) => group !== baseline)].map(({ name, runs }) => ({
+      name,
+      folders: runs.map(({ run }) => run.folder),
+    })),
+  }));
+}
+
+function pickColumns(folder: string, plan: SweepPlan, column: string | undefined): SweepPlan["columns"] {
+  const columns = plan.columns.filter(({ id }) => column === undefined || id === column);
+  if (columns.length > 0) return columns;
+  throw new UserError(
+    `--column ${column}: ${folder} has the columns ${plan.columns.map(({ id }) => id).join(", ")}. Name one of them.`,
+  );
+}
+
+/** The rows of a column with the runs that its table shows. Rows without results are left out. */
+async function listRows(folder: string, plan: SweepPlan, column: string): Promise<CompareRequest["runs"]> {
+  const { baseline } = plan.settings;
+  const rows: CompareRequest["runs"] = [];
+  for (const { id } of plan.rows.toSorted((a, b) => Number(b.id === baseline) - Number(a.id === baseline))) {
+    const cell = plan.cells.find((each) => each.row === id && each.column === column);
+    const selected = cell && (await selectBest(folder, plan, cell));
+    if (selected) rows.push({ name: id, folders: selected.point.runs.map((run) => getRunFolder(folder, run)) });
+  }
+  return rows;
+}
