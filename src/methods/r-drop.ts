@@ -3,25 +3,35 @@ import { symmetricKl } from "../nn/index.js";
 import { defineMethod, nonnegativeSchema } from "./define-method.js";
 import { computeTwoPassLoss } from "./two-pass-loss.js";
 
-/** R-Drop: 1/2 (CE1 + CE2) + alpha * 1/2 (KL(p||q) + KL(q||p)) of two dropout passes. */
+/**
+ * R-Drop, eq. 4: CE1 + CE2 + alpha/2 (KL(p||q) + KL(q||p)) of two dropout passes. Temper computes
+ * half of it, so that the cross-entropy has the scale of every other method. With `reduction: sum`
+ * it is R-Drop's code for RoBERTa, 1/2 CE + alpha/2 sum(KL(p||q) + KL(q||p)), times two.
+ */
 export const rDrop = defineMethod({
   name: "r-drop",
   summary: "penalizes the divergence between two dropout passes",
   paper: "Liang et al. 2021, R-Drop: Regularized Dropout for Neural Networks",
   options: z.strictObject({
     alpha: nonnegativeSchema.default(1).describe("weight of the consistency term; ROSE searches 0.1, 0.5 and 1"),
+    reduction: z
+      .enum(["mean", "sum"])
+      .default("mean")
+      .describe("consistency term: mean over the batch (paper), or sum over the batch (R-Drop's RoBERTa code)"),
   }),
-  create: ({ alpha }) => ({
+  create: ({ alpha, reduction }) => ({
     name: "r-drop",
     traits: { usesTwoPasses: true },
     losses(context, next) {
       const [first, second] = context.passTwice("clean", "again");
+      const { batchSize } = context.training.job.settings;
+      const weight = reduction === "mean" ? alpha / 4 : alpha * batchSize;
       // The terms of inner methods stay. Their task loss of one pass is replaced by that of both
       // passes.
       return new Map([
         ...next(),
         ["task", computeTwoPassLoss(context)],
-        ["consistency", symmetricKl(first.logits, second.logits).mul(0.5 * alpha)],
+        ["consistency", symmetricKl(first.logits, second.logits).mul(weight)],
       ]);
     },
   }),

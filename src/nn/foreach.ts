@@ -22,14 +22,19 @@ export function globalNorm(tensors: readonly Tensor[]): Tensor {
   return stack(foreachNorm(tensors, 2), 0).norm();
 }
 
+/** The factor that reduces gradients of this global norm to the maximum; 1 if they are smaller. */
+export function computeClipFactor(norm: Tensor, maxNorm: number): Tensor {
+  // PyTorch adds the same constant against division by zero, so the results match.
+  return norm.add(1e-6).reciprocal().mul(maxNorm).clamp(null, 1);
+}
+
 /**
  * Scales gradients in place so that their global norm is at most `maxNorm`. Returns the norm
  * before.
  */
 export function clipGradNorm_(gradients: readonly Tensor[], maxNorm: number): Tensor {
   const norm = globalNorm(gradients);
-  // PyTorch adds the same constant against division by zero, so the results match.
-  const factor = norm.add(1e-6).reciprocal().mul(maxNorm).clamp(null, 1);
+  const factor = computeClipFactor(norm, maxNorm);
   if (hasOperator("_foreach_mul_", "Tensor")) foreachMulTensorOp(gradients, factor);
   else for (const gradient of gradients) gradient.mul_(factor);
   return norm;

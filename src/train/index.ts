@@ -4,7 +4,7 @@ export { benchmarkSteps } from "./benchmark-steps.js";
 export * from "./dataset.js";
 export type { MethodStack } from "./method-stack.js";
 export { type TrainSettings, trainSettingsSchema } from "./settings.js";
-export { averageGradients } from "./standard-fine-tuning.js";
+export { averageGradients, taskGradientsKey } from "./standard-fine-tuning.js";
 export { train } from "./trainer.js";
 export type { TrainingContext } from "./training-context.js";
 export * from "./training-job.js";

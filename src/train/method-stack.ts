@@ -1,7 +1,12 @@
 import { UserError } from "../errors.js";
 import type { Weights } from "../nn/index.js";
 import type { BatchContext } from "./batch-context.js";
-import { computeTaskLosses, computeTotalGradients, createUnmaskedUpdates } from "./standard-fine-tuning.js";
+import {
+  computeTaskGradients,
+  computeTaskLosses,
+  computeTotalGradients,
+  createUnmaskedUpdates,
+} from "./standard-fine-tuning.js";
 import type { TrainingJob } from "./training-job.js";
 import type {
   ForwardPass,
@@ -55,7 +60,11 @@ export class MethodStack {
   }
 
   gradients(context: BatchContext): Gradients {
-    return this.#chain("gradients", context, (inner) => computeTotalGradients(inner, this.losses(inner)));
+    return this.#chain("gradients", context, (inner) => {
+      const losses = this.losses(inner);
+      const task = computeTaskGradients(inner, losses, this.methods);
+      return { ...computeTotalGradients(inner, losses), auxiliary: task };
+    });
   }
 
   transformUpdates(step: OptimizerStep): ParameterUpdates {

@@ -103,6 +103,7 @@ export function runOptimizerStep(
       stepIndex,
       gradients: gradients.total,
       auxiliaryGradients: gradients.auxiliary,
+      gradientNorm,
       optimizer,
       enterRandomStream: (...names) => streams.enter(firstBatchIndex, ["update", ...names]),
       log,

@@ -3,7 +3,14 @@ import { crossEntropy, type ParameterGroup, type ParameterUpdate } from "../nn/i
 import { foreachAdd_, foreachMulScalar_, free, noGrad, type Tensor } from "../tensor/index.js";
 import type { BatchContext } from "./batch-context.js";
 import type { TrainSettings } from "./settings.js";
-import type { Gradients, Losses, NamedTensors, OptimizerStep, ParameterUpdates } from "./training-method.js";
+import type {
+  Gradients,
+  Losses,
+  NamedTensors,
+  OptimizerStep,
+  ParameterUpdates,
+  TrainingMethod,
+} from "./training-method.js";
 
 /** Standard fine-tuning, the base of every stack: the cross-entropy of the clean pass. */
 export function computeTaskLosses(context: BatchContext): Losses {
@@ -23,6 +30,24 @@ export function computeTotalGradients(context: BatchContext, losses: Losses): Gr
   const { parameters } = context.training;
   const leaves = extraLeaves.size === 0 ? parameters : new Map([...parameters, ...extraLeaves]);
   return { losses, total: context.computeGradients(sumLosses(losses), leaves), auxiliary: new Map() };
+}
+
+/** The key of the task loss's own gradients among the auxiliary gradients. */
+export const taskGradientsKey = "task";
+
+/**
+ * Computes the gradients of the task loss alone if a method needs them and the total loss has other
+ * terms, too. It comes before the total, and retains the graph for it.
+ */
+export function computeTaskGradients(
+  context: BatchContext,
+  losses: Losses,
+  methods: readonly TrainingMethod[],
+): Gradients["auxiliary"] {
+  const task = losses.size > 1 ? losses.get("task") : undefined;
+  const parameters = task && methods.map((method) => method.traits?.needsTaskGradients?.(context)).find(Boolean);
+  if (!task || !parameters) return new Map();
+  return new Map([[taskGradientsKey, context.computeGradients(task, parameters, true)]]);
 }
 
 /**

@@ -34,7 +34,7 @@ export interface Gradients {
   readonly losses: Losses;
   /** Gradients of the total loss, for every parameter and every extra leaf of the batch. */
   readonly total: NamedTensors;
-  /** Gradients of single terms, for a method's `transformUpdates` (ROSE: the consistency term). */
+  /** Gradients of single terms, for a method's `transformUpdates` (ROSE: its masks). */
   readonly auxiliary: ReadonlyMap<string, NamedTensors>;
 }
 
@@ -45,6 +45,8 @@ export interface OptimizerStep {
   readonly stepIndex: number;
   readonly gradients: NamedTensors;
   readonly auxiliaryGradients: ReadonlyMap<string, NamedTensors>;
+  /** The global norm of the gradients before clipping. */
+  readonly gradientNorm: Tensor;
   readonly optimizer: AdamW;
   /** Seeds the device's generator from (seed, step, "update", names). */
   enterRandomStream(...names: string[]): void;
@@ -75,6 +77,11 @@ export interface MethodTraits {
   readonly requiresFullBatch?: string;
   /** Why the method needs float32 instead of bfloat16. */
   readonly requiresFloat32?: string;
+  /**
+   * The parameters for which the method needs the gradients of the task loss alone, or null. They
+   * are in `auxiliaryGradients` under "task" if the total loss has more terms.
+   */
+  readonly needsTaskGradients?: (context: BatchContext) => NamedTensors | null;
   /** Identifies the work of a step. Steps with equal keys can share one captured CUDA graph. */
   readonly graphKey?: (stepIndex: number) => string;
 }

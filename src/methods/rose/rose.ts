@@ -1,7 +1,14 @@
 import { z } from "zod";
-import { lerpAll_, type ParameterUpdate, symmetricKl } from "../../nn/index.js";
+import { computeClipFactor, lerpAll_, type ParameterUpdate, symmetricKl } from "../../nn/index.js";
 import { keep, noGrad, onesLike, type Tensor, zeros } from "../../tensor/index.js";
-import type { BatchContext, NamedTensors, OptimizerStep, TrainingContext, TrainingMethod } from "../../train/index.js";
+import {
+  type BatchContext,
+  type NamedTensors,
+  type OptimizerStep,
+  type TrainingContext,
+  type TrainingMethod,
+  taskGradientsKey,
+} from "../../train/index.js";
 import { defineMethod, fractionSchema } from "../define-method.js";
 import { computeTwoPassLoss } from "../two-pass-loss.js";
 import { computeAutoGamma, computeElementMask, computeSeparation, computeTensorMask } from "./mask.js";
@@ -73,10 +80,14 @@ interface MaskedParameter {
   readonly moment: Tensor;
 }
 
-/** Algorithm 1 on top of any base; g is the gradient of the base's total loss. */
+/**
+ * Algorithm 1 on top of any base. g is the gradient of the base's total loss. If that has several
+ * terms, the second-order risks use the task loss alone (section 3.5).
+ */
 function createRose(options: Options): TrainingMethod {
   const granularity = granularities[options.granularity];
   const usesFirstOrder = options.variant !== "second";
+  const usesSecondOrder = options.variant !== "first";
   const shouldRefreshMask = (stepIndex: number): boolean => stepIndex % options.maskInterval === 0;
   let heldMask: Tensor | null = null;
 
@@ -103,6 +114,15 @@ function createRose(options: Options): TrainingMethod {
       : computeElementMask(risks, updateRatio, options.thresholdRule);
   };
 
+  /** ||g|| of eq. 4: the norms of the task loss's gradients, scaled like the clipped total. */
+  const computeTaskNorms = (step: OptimizerStep, parameters: readonly MaskedParameter[]): Tensor => {
+    const decoupled = step.auxiliaryGradients.get(taskGradientsKey);
+    if (!decoupled) return granularity.computeNorms(parameters.map(({ gradient }) => gradient));
+    const norms = granularity.computeNorms([...decoupled.values()]);
+    const { maxGradNorm } = step.training.job.settings;
+    return maxGradNorm === null ? norms : norms.mul(computeClipFactor(step.gradientNorm, maxGradNorm));
+  };
+
   /** Algorithm 1, lines 5 to 7. */
   const computeStepMask = (step: OptimizerStep, parameters: readonly MaskedParameter[]): Tensor => {
     const computeFirst = (): [Tensor, Tensor] => {
@@ -111,7 +131,7 @@ function createRose(options: Options): TrainingMethod {
     };
     const computeSecond = (): [Tensor, Tensor] => {
       const risks = computeSecondOrderRisks(
-        granularity.computeNorms(parameters.map(({ gradient }) => gradient)),
+        computeTaskNorms(step, parameters),
         granularity.computeNorms(parameters.map(({ moment }) => moment)),
         1 - step.optimizer.settings.beta1,
       );
@@ -147,6 +167,10 @@ function createRose(options: Options): TrainingMethod {
     name: "rose",
     traits: {
       exclusiveRoles: { selection: "decides which parameters are updated" },
+      needsTaskGradients: ({ training, batchIndex }) =>
+        usesSecondOrder && shouldRefreshMask(Math.floor(batchIndex / training.job.settings.gradientAccumulationSteps))
+          ? getMaskableParameters(training, options.maskedParameters)
+          : null,
       graphKey: (stepIndex) => `${stepIndex === 0 ? "first " : ""}${shouldRefreshMask(stepIndex) ? "refresh" : "hold"}`,
     },
     async prepare(training) {

@@ -3,9 +3,12 @@ import { join } from "node:path";
 import { expect, test, vi } from "vitest";
 import { UserError } from "../../../src/errors.js";
 import { createMethods, methods } from "../../../src/methods/index.js";
-import { free, getMemoryStats } from "../../../src/tensor/index.js";
+import { computeTensorMask } from "../../../src/methods/rose/mask.js";
+import { granularities } from "../../../src/methods/rose/risk.js";
+import { crossEntropy } from "../../../src/nn/index.js";
+import { free, getMemoryStats, type Tensor, tensor } from "../../../src/tensor/index.js";
 import { toHostBatch } from "../../../src/train/batch-transfer.js";
-import { type TrainingMethod, train } from "../../../src/train/index.js";
+import { type NamedTensors, type TrainingMethod, train } from "../../../src/train/index.js";
 import { createStepRunner } from "../../../src/train/step-runner.js";
 import { createTrainingContext } from "../../../src/train/training-context.js";
 import { temporaryFolder } from "../../temporary.js";
@@ -114,4 +117,54 @@ test("rose on top of a stack of three methods keeps all of their losses", async 
     expect.arrayContaining(["loss.task", "loss.robust", "loss.information", "loss.consistency", "rose.updateRatio"]),
   );
   expect(await trainTwoSteps(chosen, join(root, "four-resumed"), true)).toEqual(uninterrupted);
+});
+
+// ROSE, section 3.5: the second-order mask uses the gradient of the cross-entropy, the update that
+// of the aggregated loss.
+test("rose on top of r-drop takes the second-order mask from the cross-entropy alone", async () => {
+  const isMaskable = (name: string): boolean => /\.layer\.\d+\..*\.weight$/.test(name);
+  const tasks = new Map<number, number[]>();
+  const compared: { mask: number[]; fromTask: number[]; fromTotal: number[] }[] = [];
+  const readNorms = (named: NamedTensors): number[] => [
+    ...granularities.tensor.computeNorms([...named.values()]).toFloat32Array(),
+  ];
+  const observer: TrainingMethod = {
+    name: "observer",
+    gradients(context, next) {
+      const losses = context
+        .passTwice("clean", "again")
+        .map(({ logits }) => crossEntropy(logits, context.batch.labels));
+      const maskable = new Map([...context.training.job.model.weights].filter(([name]) => isMaskable(name)));
+      const gradients = context.computeGradients(losses[0]!.add(losses[1]!).mul(0.5), maskable, true);
+      tasks.set(context.batchIndex, readNorms(gradients));
+      return next();
+    },
+    transformUpdates(step, next) {
+      const names = [...step.gradients.keys()].filter(isMaskable);
+      const pick = (get: (name: string) => Tensor): number[] =>
+        readNorms(new Map(names.map((name) => [name, get(name)])));
+      const moments = pick((name) => step.optimizer.firstMoment(name));
+      const total = pick((name) => step.gradients.get(name)!);
+      const clip = Math.min(1, 1 / (step.gradientNorm.item() + 1e-6));
+      const select = (norms: readonly number[]): number[] => {
+        const risks = norms.map((norm, i) => Math.abs((0.1 * norm) / moments[i]! - 1));
+        return [...computeTensorMask(tensor(risks), 0.6, "rank").toFloat32Array()];
+      };
+      const updates = next();
+      const mask = names.map((name) => updates.get(name)!.mask!.item());
+      const task = tasks.get(step.stepIndex)!.map((norm) => norm * clip);
+      if (step.stepIndex > 0) compared.push({ mask, fromTask: select(task), fromTotal: select(total) });
+      return updates;
+    },
+  };
+  const model = tinyModel();
+  const chosen = createMethods([
+    { name: "r-drop", options: { alpha: 20 } },
+    { name: "rose", options: { variant: "second", updateRatio: 0.6 } },
+  ]);
+  await train(tinyJob(model, [...chosen, observer], {}, { batchSize: 4, epochs: 4 }));
+  free(model.weights);
+  expect(compared.length).toBeGreaterThan(5);
+  expect(compared.map(({ mask }) => mask)).toEqual(compared.map(({ fromTask }) => fromTask));
+  expect(compared.some(({ fromTask, fromTotal }) => String(fromTask) !== String(fromTotal))).toBe(true);
 });

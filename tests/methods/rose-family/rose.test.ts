@@ -47,14 +47,20 @@ describe("eq. 1 and 2", () => {
         log() {},
         passTwice: () => [p, q],
         batch: { labels: tensor(Int32Array.from(divergence.labels)) },
+        training: { job: { settings: { batchSize: 6 } } },
       } as unknown as BatchContext;
-      const method = rDrop.create({ alpha: Number(alpha) });
+      const method = rDrop.create({ alpha: Number(alpha), reduction: "mean" });
       const losses = method.losses?.(context, () => new Map()) as ReadonlyMap<string, Tensor>;
       expect([...losses.keys()]).toEqual(["task", "consistency"]);
       expectClose(
         (losses.get("task") as Tensor).add(losses.get("consistency") as Tensor),
         divergence.rDrop[alpha] as never,
       );
+      // R-Drop's RoBERTa code: 1/2 CE + alpha/2 sum(KL + KL), here times two. Its KL has the weight
+      // 4 * batch size, relative to the paper's.
+      const summed = rDrop.create({ alpha: Number(alpha), reduction: "sum" }).losses?.(context, () => new Map());
+      expect(summed?.get("consistency")?.item()).toBeCloseTo(24 * (losses.get("consistency") as Tensor).item(), 5);
+      expect(summed?.get("task")?.item()).toBe(losses.get("task")?.item());
     });
   });
 });
