@@ -53,8 +53,8 @@ export function loadFineTunedModel({ folder }: Run, device: Device): Promise<Mod
  * frees its weights.
  */
 export function loadInitialModel({ config }: Run, labels: readonly string[], device: Device): Promise<Model> {
-  const { head, pooling, tokenization, maxLength, seed } = config;
-  return loadModel(config.model, { labels, head, pooling, tokenization, maxLength, seed, device });
+  const { head, headInit, pooling, tokenization, maxLength, seed } = config;
+  return loadModel(config.model, { labels, head, headInit, pooling, tokenization, maxLength, seed, device });
 }
 
 /** Calls a function with a model, and frees the model. */

@@ -18,9 +18,13 @@ export function getHeadPrefix(head: HeadName): string {
 /** The hidden size of the mlp head (RIFT A.1). */
 const mlpHiddenSize = 256;
 
-/** Applies BERT's pooler to the classification token: a dense layer and tanh. */
-export function applyPooler(weights: Weights, features: Tensor): Tensor {
-  return dense(weights, "bert.pooler.dense", features).tanh();
+/** Applies the pooler to the classification token: a dense layer and tanh. */
+export function applyPooler(config: EncoderConfig, weights: Weights, features: Tensor): Tensor {
+  return dense(weights, getPoolerName(config), features).tanh();
+}
+
+function getPoolerName(config: EncoderConfig): string {
+  return `${config.modelType}.pooler.dense`;
 }
 
 /**
@@ -30,7 +34,7 @@ export function applyPooler(weights: Weights, features: Tensor): Tensor {
 export function applyHfHead(config: EncoderConfig, weights: Weights, features: Tensor, mode: ForwardMode): Tensor {
   const dropoutP = config.classifierDropout ?? config.hiddenDropout;
   if (config.modelType === "bert")
-    return dense(weights, "classifier", dropout(applyPooler(weights, features), dropoutP, mode));
+    return dense(weights, "classifier", dropout(applyPooler(config, weights, features), dropoutP, mode));
   const hidden = dense(weights, "classifier.dense", dropout(features, dropoutP, mode)).tanh();
   return dense(weights, "classifier.out_proj", dropout(hidden, dropoutP, mode));
 }
@@ -40,7 +44,7 @@ export function applyMlpHead(weights: Weights, features: Tensor): Tensor {
   return dense(weights, "head.out", dense(weights, "head.dense", features).relu());
 }
 
-/** Returns the shapes of the parameters of a head, with BERT's pooler if `usesPooler`. */
+/** Returns the shapes of the parameters of a head, with the pooler if `usesPooler`. */
 export function getHeadParameterShapes(
   config: EncoderConfig,
   head: HeadName,
@@ -53,7 +57,7 @@ export function getHeadParameterShapes(
     shapes.set(`${name}.weight`, [out, input]);
     shapes.set(`${name}.bias`, [out]);
   };
-  if (usesPooler) addLayer("bert.pooler.dense", hiddenSize, hiddenSize);
+  if (usesPooler) addLayer(getPoolerName(config), hiddenSize, hiddenSize);
   if (head === "mlp") {
     addLayer("head.dense", mlpHiddenSize, hiddenSize);
     addLayer("head.out", numLabels, mlpHiddenSize);

@@ -12,6 +12,7 @@ import {
   scope,
   seedGenerator,
   type Tensor,
+  uniform_,
   zeros,
 } from "../tensor/index.js";
 import type { Tokenization } from "../text/encoding.js";
@@ -41,9 +42,17 @@ export interface LoadModelOptions {
   device?: Device;
   /** The random seed for parameters that are not in the checkpoint. */
   seed?: number;
+  /** How a new head is initialized. */
+  headInit?: HeadInit;
   /** Called during a download from the hub. */
   onProgress?: (progress: DownloadProgress) => void;
 }
+
+/**
+ * The initial weights of a head: normal with zero biases, as in transformers, or uniform in
+ * +-1/sqrt(inputs), as PyTorch's linear layers and RIFT's released code.
+ */
+export type HeadInit = "normal" | "uniform";
 
 const supportedDTypes: Partial<Record<SafetensorsDType, DType>> = {
   F32: "float32",
@@ -76,8 +85,6 @@ export async function loadModel(reference: string, options: LoadModelOptions = {
     const names = mapCheckpointNames(config, files);
     const head = metadata?.head ?? options.head ?? "hf";
     const pooling = metadata?.pooling ?? options.pooling ?? "cls";
-    if (pooling === "pooler" && config.modelType !== "bert")
-      throw new UserError(`${reference}: a ${config.modelType} encoder has no pooler. Use pooling cls or mean.`);
     const isTrained = [...names.keys()].some((name) => name.startsWith(getHeadPrefix(head)));
     const modelLabels = metadata?.labels ?? config.labels;
     if (isTrained && options.labels) checkLabels(reference, modelLabels, options.labels, options.task);
@@ -151,6 +158,7 @@ function readWeights(
   const newlyInitialized: string[] = [];
   const rng = new Rng(options.seed ?? 0);
   const { modelType, initializerRange } = architecture.config;
+  const shapes = getParameterShapes(architecture);
   const read = (name: string, shape: readonly number[]): Tensor => {
     const source = names.get(name);
     const isOptional = isHeadParameter(name) || name.includes(".pooler.");
@@ -162,13 +170,15 @@ function readWeights(
     if (!source) newlyInitialized.push(name);
     const tensor = source
       ? readTensor(source.file, source.stored, shape)
-      : initParameter(name, shape, initializerRange, rng);
+      : options.headInit === "uniform" && isHeadParameter(name)
+        ? initUniform(name, shape, shapes.get(name.replace(/\.bias$/, ".weight"))![1]!, rng)
+        : initParameter(name, shape, initializerRange, rng);
     return (options.device && options.device !== "cpu" ? tensor.toDevice(options.device) : tensor).requiresGrad_();
   };
   // Kept only after all are read. If one fails, the scope frees the others.
   const weights = scope(() => {
     const all = new Map<string, Tensor>();
-    for (const [name, shape] of getParameterShapes(architecture)) {
+    for (const [name, shape] of shapes) {
       const parameter = scope(() => read(name, shape));
       all.set(name, parameter);
     }
@@ -203,5 +213,14 @@ function initParameter(name: string, shape: readonly number[], std: number, rng:
   if (name.endsWith(".bias")) return tensor;
   seedGenerator("cpu", rng.fork("initial", name).seed());
   noGrad(() => normal_(tensor, 0, std));
+  return tensor;
+}
+
+/** Initializes a parameter of a linear layer like PyTorch: uniform in +-1/sqrt(inputs). */
+function initUniform(name: string, shape: readonly number[], inputs: number, rng: Rng): Tensor {
+  const tensor = zeros(shape);
+  seedGenerator("cpu", rng.fork("initial", name).seed());
+  const bound = 1 / Math.sqrt(inputs);
+  noGrad(() => uniform_(tensor, -bound, bound));
   return tensor;
 }

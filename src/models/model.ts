@@ -14,7 +14,7 @@ import {
 
 /**
  * How token states become a text embedding: the last hidden state of the classification token
- * (RIFT's paper), BERT's pooler on top of it (RIFT's code), or the mean over all tokens.
+ * (RIFT's paper), a pooler on top of it (RIFT's code), or the mean over all tokens.
  */
 export type PoolingMode = "cls" | "pooler" | "mean";
 
@@ -66,7 +66,10 @@ export function extractFeatures(
   const hidden = encodeLayers(config, weights, embeddingOutput, input.attentionBias, mode, positions);
   const cls = hidden.select(1, 0);
   if (pooling === "cls") return { cls, features: cls };
-  return { cls, features: pooling === "pooler" ? applyPooler(weights, cls) : meanPool(hidden, input.attentionBias) };
+  return {
+    cls,
+    features: pooling === "pooler" ? applyPooler(config, weights, cls) : meanPool(hidden, input.attentionBias),
+  };
 }
 
 /** Averages over the tokens, without padding: [batch, length, hidden] -> [batch, hidden]. */
@@ -82,11 +85,19 @@ function meanPool(hidden: Tensor, attentionBias: Tensor | null): Tensor {
 
 /** Returns the shape of every parameter of a model: the encoder first, then the head. */
 export function getParameterShapes({ config, head, pooling, numLabels }: Architecture): Map<string, readonly number[]> {
-  const usesPooler = config.modelType === "bert" && (head === "hf" || pooling === "pooler");
+  const usesPooler = pooling === "pooler" || (config.modelType === "bert" && head === "hf");
   return new Map([
     ...getEncoderParameterShapes(config),
     ...getHeadParameterShapes(config, head, numLabels, usesPooler),
   ]);
+}
+
+/**
+ * Whether the head classifies by the features. The `hf` head reads the first token, through the
+ * pooler only if it is BERT's.
+ */
+export function doesHeadReadFeatures({ config, head, pooling }: Architecture): boolean {
+  return head === "mlp" || pooling === "cls" || (pooling === "pooler" && config.modelType === "bert");
 }
 
 /** Whether a parameter belongs to the head, which is trained from scratch. */

@@ -57,6 +57,10 @@ export const runConfigSchema = z.strictObject({
     .enum(["hf", "mlp"])
     .default("hf")
     .describe("classification head: hf (as in transformers) or mlp (as in RIFT)"),
+  headInit: z
+    .enum(["normal", "uniform"])
+    .default("normal")
+    .describe("initial head: normal (as in transformers) or uniform (PyTorch's linear layers, as in RIFT's code)"),
   pooling: z
     .enum(["cls", "pooler", "mean"])
     .default("cls")

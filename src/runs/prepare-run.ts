@@ -44,9 +44,10 @@ export async function prepareRun(
     : loadConfiguredTask(config, { onWarning, onDownload }));
   // The data is read first: it is quick, and most mistakes are in it.
   const examples = await loadExamples(config, task, warn);
-  const { head, pooling, tokenization, maxLength, seed, substitutions } = config;
+  const { head, headInit, pooling, tokenization, maxLength, seed, substitutions } = config;
   const { device } = runtime;
-  const options = { labels: task.labels, task: task.name, head, pooling, tokenization, maxLength, device, seed };
+  const architecture = { head, headInit, pooling, tokenization, maxLength };
+  const options = { labels: task.labels, task: task.name, ...architecture, device, seed };
   const model = await loadModel(config.model, { ...options, ...(onDownload && { onProgress: onDownload }) });
   const train = toDataset(model, examples.train);
   if (train.truncatedCount > 0)

@@ -9,8 +9,8 @@ import type { NamedTensors, PassName, SharedPass } from "./training-method.js";
 
 /** How a forward pass differs from a plain one. */
 export interface ForwardPassOptions {
-  /** An input other than the batch itself. */
-  readonly input?: EncoderInput;
+  /** An input other than the batch itself, or a function that creates it for the named pass. */
+  readonly input?: EncoderInput | ((name: PassName) => EncoderInput);
   /** Fixed weights that no method changes (a teacher, a moving average). */
   readonly weights?: Weights;
   readonly mode?: ForwardMode;
@@ -40,6 +40,7 @@ export class BatchContext {
   readonly #log: (name: string, value: Tensor) => void;
   #input: EncoderInput;
   readonly #passes = new Map<PassName, ModelOutput>();
+  readonly #passOptions = new Map<PassName, ForwardPassOptions>();
   readonly #weights = new Map<string, Weights>();
   readonly #castWeights = new Map<Weights, Weights>();
 
@@ -60,7 +61,13 @@ export class BatchContext {
     if (known) return known;
     const output = this.#forward(name, options);
     this.#passes.set(name, output);
+    this.#passOptions.set(name, options);
     return output;
+  }
+
+  /** Runs an earlier pass again under another name, with dropout masks of its own. */
+  repeatPass(name: PassName, newName: PassName): ModelOutput {
+    return this.pass(newName, this.#passOptions.get(name));
   }
 
   /** Returns whether a pass of this name has run. */
@@ -86,11 +93,12 @@ export class BatchContext {
   #forward(name: PassName, options: ForwardPassOptions): ModelOutput {
     const { model, settings } = this.training.job;
     const mode = options.mode ?? trainMode;
+    const input = typeof options.input === "function" ? options.input(name) : (options.input ?? this.#input);
     const weights = options.weights ? this.#toComputeDtype(options.weights) : this.weights(name, mode);
     this.enterRandomStream(options.randomStream ?? name);
     const usedMode = settings.dropout ? mode : { ...mode, training: false };
     // The scope frees every intermediate tensor that autograd does not need.
-    return scope(() => forward(model.architecture, weights, options.input ?? this.#input, usedMode));
+    return scope(() => forward(model.architecture, weights, input, usedMode));
   }
 
   /**

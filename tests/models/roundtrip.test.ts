@@ -2,6 +2,7 @@ import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import {
+  extractFeatures,
   forward,
   type LoadModelOptions,
   loadModel,
@@ -206,10 +207,47 @@ describe("labels", () => {
   });
 });
 
-it("pooling by a pooler is rejected for a model without one", async () => {
-  await expect(loadModel(getFixtureFolder("roberta-random"), { pooling: "pooler" })).rejects.toThrow(
-    "a roberta encoder has no pooler",
-  );
+it("a RoBERTa without a pooler gets a new one, as in RIFT's released code", async () => {
+  const model = await loadModel(getFixtureFolder("roberta-random"), { pooling: "pooler", head: "mlp" });
+  expect(model.newlyInitialized).toContain("roberta.pooler.dense.weight");
+  const encoding = model.tokenizer.encode(["a good film"], 16);
+  const features = (pooling: "pooler" | "cls"): Float32Array =>
+    scope(() => {
+      const input = toModelInput(padBatch([encoding], model.tokenizer.special.padId), "cpu");
+      return noGrad(() =>
+        extractFeatures({ ...model.architecture, pooling }, model.weights, input, evalMode).features.toFloat32Array(),
+      );
+    });
+  const [cls, pooled] = [features("cls"), features("pooler")];
+  const weight = model.weights.get("roberta.pooler.dense.weight")!.toFloat32Array();
+  const expected = Math.tanh(cls.reduce((sum, value, i) => sum + value * weight[i]!, 0));
+  expect(pooled[0]).toBeCloseTo(expected, 5);
+  free(model.weights);
+});
+
+it("headInit: uniform initializes a new head like PyTorch's linear layers", async () => {
+  const options = { head: "mlp", labels: ["a", "b"] } as const;
+  const model = await loadModel(getFixtureFolder("roberta-random"), { ...options, headInit: "uniform" });
+  const hidden = model.architecture.config.hiddenSize;
+  for (const [name, inputs] of [
+    ["head.dense.weight", hidden],
+    ["head.dense.bias", hidden],
+    ["head.out.weight", 256],
+    ["head.out.bias", 256],
+  ] as const) {
+    const largest = Math.max(...model.weights.get(name)!.toFloat32Array().map(Math.abs));
+    expect(largest * Math.sqrt(inputs), name).toBeLessThanOrEqual(1.0001);
+    expect(largest * Math.sqrt(inputs), name).toBeGreaterThan(name === "head.out.bias" ? 0 : 0.9);
+  }
+  free(model.weights);
+  const normal = await loadModel(getFixtureFolder("roberta-random"), options);
+  expect(
+    normal.weights
+      .get("head.dense.bias")!
+      .toFloat32Array()
+      .every((value) => value === 0),
+  ).toBe(true);
+  free(normal.weights);
 });
 
 it("the mlp head is saved separately from an encoder without prefix", async () => {

@@ -15,7 +15,7 @@ import { UserError } from "../../errors.js";
 import { evalMode, klDivergence, klDivergencePerExample, trainMode } from "../../nn/index.js";
 import { randn, scope, type Tensor } from "../../tensor/index.js";
 import { buildAttackSpace } from "../../text/replacements.js";
-import { type BatchContext, getWordLevelEncoding, type TokenizedExample } from "../../train/index.js";
+import { type BatchContext, getWordLevelEncoding, type PassName, type TokenizedExample } from "../../train/index.js";
 import { defineMethod } from "../define-method.js";
 import { computeRobustAccuracy } from "./robust-accuracy.js";
 
@@ -106,9 +106,11 @@ export const ascc = defineMethod({
       losses(context, next) {
         const losses = new Map(next());
         const hull = createHull((name) => context.batch.getExtra(`ascc.${name}`));
-        const embeddingOutput = perturb(context, hull, searchMixture(context, hull));
+        const mixtureWeights = searchMixture(context, hull);
         const { attentionBias } = context.batch.input;
-        const perturbed = context.pass("perturbed", { input: { embeddingOutput, attentionBias } });
+        const perturbed = context.pass("perturbed", {
+          input: (name) => ({ embeddingOutput: perturb(context, hull, mixtureWeights, name), attentionBias }),
+        });
         return losses.set("robust", klDivergence(context.pass("clean").logits, perturbed.logits).mul(options.beta));
       },
 
@@ -123,10 +125,10 @@ export const ascc = defineMethod({
  * The perturbed embeddings in training mode: candidates are embedded with dropout, mixture weights
  * are constants.
  */
-function perturb(context: BatchContext, hull: Hull, mixtureWeights: Tensor): Tensor {
+function perturb(context: BatchContext, hull: Hull, mixtureWeights: Tensor, name: PassName): Tensor {
   const { model, settings } = context.training.job;
-  const weights = context.weights("perturbed", trainMode);
-  context.enterRandomStream("perturbed", "embedding");
+  const weights = context.weights(name, trainMode);
+  context.enterRandomStream(name, "embedding");
   return scope(() => {
     const mode = { training: settings.dropout };
     const embedding = embedHull(model.architecture.config, weights, context.batch.input, hull, mode);

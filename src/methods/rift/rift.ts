@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { doesHeadReadFeatures } from "../../models/index.js";
 import { cat, free, keep, type Tensor } from "../../tensor/index.js";
 import type { NamedTensors, TrainingMethod } from "../../train/index.js";
 import { defineMethod, nonnegativeSchema } from "../define-method.js";
@@ -31,6 +32,10 @@ export const rift = defineMethod({
         .enum(["teachers", "students"])
         .default("teachers")
         .describe("negatives of a score: other teachers (paper) or other students (released code)"),
+      separatePass: z
+        .boolean()
+        .default(false)
+        .describe("run the student once more for the information term, with dropout of its own (released code)"),
       queueSize: z
         .int()
         .nonnegative()
@@ -54,15 +59,24 @@ export const rift = defineMethod({
       name: "rift",
       traits: { requiresFullBatch: "the negatives of an example are the other examples of its batch" },
 
-      checkCompatibility(_innerMethods, { model }) {
-        if (model.architecture.pooling === "pooler" && model.newlyInitialized.some((name) => name.includes(".pooler.")))
-          return `${model.reference} has no pooler, so the teacher would be random. Use pooling: cls or mean.`;
-        return null;
+      // Eq. 9 and 10 share one feature: what RIFT retains must be what the classifier reads.
+      checkCompatibility(_innerMethods, { model: { architecture } }) {
+        if (doesHeadReadFeatures(architecture)) return null;
+        const { head, pooling } = architecture;
+        return (
+          `it retains the features of pooling: ${pooling}, but head: ${head} classifies without them. ` +
+          `Set head: mlp (--head mlp), or pooling: cls.`
+        );
       },
 
       async prepare(training) {
         const { model, deviceConfig } = training.job;
         const { device } = deviceConfig;
+        if (model.architecture.pooling === "pooler" && model.newlyInitialized.some((name) => name.includes(".pooler.")))
+          training.warn(
+            `${model.reference} has no pre-trained pooler, so the teacher's features pass a random layer, as in RIFT's ` +
+              "released code. With pooling: cls, they are the pre-trained ones.",
+          );
         // An outer method that perturbs the text in its losses does so after this method's losses.
         const { methods } = training.stack;
         const adversary = methods
@@ -100,7 +114,8 @@ export const rift = defineMethod({
         const losses = new Map(next());
         const { labels } = context.batch;
         const classes = options.conditional ? labels : labels.mul(0);
-        const pass = context.pass(context.hasPass("perturbed") ? "perturbed" : "clean");
+        const seen = context.hasPass("perturbed") ? "perturbed" : "clean";
+        const pass = options.separatePass ? context.repeatPass(seen, "rift.information") : context.pass(seen);
         const studentProjections = project(parameters, "rift.student", pass.features.to("float32"), classes);
         const teacherFeatures = context.batch.getExtra("rift.teacher");
         const teacherProjections = project(parameters, "rift.teacher", teacherFeatures, classes);

@@ -56,7 +56,13 @@ describe("training reports mistakes before it starts", () => {
     ],
     ["two adversaries", ["ascc", "freelb"], () => ({}), {}, "Remove one of them."],
     ["a repeated method", ["ptwd", "ptwd"], () => ({}), {}, "ptwd is listed twice"],
-    ["a teacher with a randomly initialized pooler", ["rift"], withoutPooler, {}, "tiny has no pooler"],
+    [
+      "a head that ignores RIFT's features",
+      ["rift"],
+      ({ model }) => ({ model: { ...model, architecture: { ...model.architecture, pooling: "mean" } } }),
+      {},
+      "retains the features of pooling: mean, but head: hf classifies without them. Set head: mlp",
+    ],
   ])("%s", async (_name, names, change, settings, message) => {
     const error = await trainWithError(names, change, settings);
     expect(error).toMatchObject({ name: "UserError", message: expect.stringContaining(message) });
@@ -66,6 +72,13 @@ describe("training reports mistakes before it starts", () => {
     const error = await trainWithError(["ascc"], () => ({ loadSubstitutions: undefined }) as unknown as TrainingJob);
     expect(error).toMatchObject({ name: "UserError", message: expect.stringContaining("needs word substitutions") });
   });
+});
+
+it("rift warns about a teacher with a randomly initialized pooler", async () => {
+  const warnings: string[] = [];
+  const callbacks = { onWarning: (message: string) => void warnings.push(message) };
+  expect(await trainWithError(["rift"], (job) => ({ ...withoutPooler(job), callbacks }))).toBeNull();
+  expect(warnings).toEqual([expect.stringMatching(/tiny has no pre-trained pooler.* as in RIFT's released code/)]);
 });
 
 function withoutPooler({ model }: TrainingJob): Partial<TrainingJob> {

@@ -168,6 +168,22 @@ describe("rift", () => {
       for (const event of events) expect(event["loss.information"]).toBeCloseTo(-(event.information as number), 5);
   });
 
+  it.each([[[]], [[["ascc", { innerSteps: 2 }]]]] as [Method[]][])(
+    "separatePass gives the information term dropout masks of its own, on top of %j",
+    async (inner) => {
+      const train = (separatePass: boolean, dropout: boolean): Promise<Trained> =>
+        run([...inner, ["rift", { separatePass, ...small }]], { dropout });
+      const [shared, separate] = [await train(false, true), await train(true, true)];
+      const term = (event: Record<string, number> | undefined, name: string): number | undefined => event?.[name];
+      // The other terms of the first step do not change.
+      for (const name of ["loss.task", "loss.robust"])
+        expect(term(separate.events[0], name)).toBe(term(shared.events[0], name));
+      expect(term(separate.events[0], "information")).not.toBe(term(shared.events[0], "information"));
+      const [once, twice] = [await train(false, false), await train(true, false)];
+      expect(term(twice.events[0], "information")).toBe(term(once.events[0], "information"));
+    },
+  );
+
   it.each(["shuffled", "class-balanced", "single-class"])("supports %s batches", async (batchSampler) => {
     const { events } = await run(
       [
