@@ -74,8 +74,8 @@ export const rift = defineMethod({
         const { device } = deviceConfig;
         if (model.architecture.pooling === "pooler" && model.newlyInitialized.some((name) => name.includes(".pooler.")))
           training.warn(
-            `${model.reference} has no pre-trained pooler, so the teacher's features pass a random layer, as in RIFT's ` +
-              "released code. With pooling: cls, they are the pre-trained ones.",
+            `${model.reference} has no pre-trained pooler, so the teacher's features pass a random layer, ` +
+              "as in RIFT's released code. With pooling: cls, they are the pre-trained ones.",
           );
         // An outer method that perturbs the text in its losses does so after this method's losses.
         const { methods } = training.stack;
