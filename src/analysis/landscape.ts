@@ -5,12 +5,12 @@ import { mean } from "../evaluation/statistics.js";
 import { formatNumber } from "../format.js";
 import { hashModelFolder, type Model } from "../models/index.js";
 import type { Weights } from "../nn/index.js";
+import { openResultCache, type ResultCache } from "../result-cache.js";
 import { hashExamples } from "../runs/environment.js";
 import { free, Rng, scope } from "../tensor/index.js";
 import { defineAnalysis, findLabeledRuns, runsOption, sampleOptions } from "./define-analysis.js";
 import { computeCosine, sampleDirection, shiftWeights } from "./directions.js";
 import type { Figure } from "./figure.js";
-import { openResultCache, type ResultCache } from "./result-cache.js";
 import { loadFineTunedModel, loadInitialModel, loadSharedSample, withModel } from "./shared-sample.js";
 import { renderContourPanel, renderSurfacePanel, type SurfaceGrid, type ValueRange } from "./surface-plots.js";
 

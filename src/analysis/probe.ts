@@ -3,6 +3,7 @@ import * as Plot from "@observablehq/plot";
 import { z } from "zod";
 import { mean } from "../evaluation/statistics.js";
 import { formatNumber } from "../format.js";
+import { openResultCache } from "../result-cache.js";
 import type { RunConfig } from "../runs/config.js";
 import { evaluateExamples } from "../runs/evaluate.js";
 import { prepareRun } from "../runs/prepare-run.js";
@@ -12,7 +13,6 @@ import { train } from "../train/index.js";
 import { getColor } from "./colors.js";
 import { type AnalysisContext, defineAnalysis, deviceOptions } from "./define-analysis.js";
 import { estimateTextWidth, type Figure, plotPanel } from "./figure.js";
-import { openResultCache } from "./result-cache.js";
 import { freeAfter } from "./shared-sample.js";
 
 /** probe.json: which feature models learn if training does not decide between two. */

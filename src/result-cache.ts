@@ -1,6 +1,6 @@
 import { appendFileSync, closeSync, existsSync, fsyncSync, mkdirSync, openSync, readFileSync } from "node:fs";
 import { dirname } from "node:path";
-import { createFileError, getErrorCode } from "../files.js";
+import { createFileError, getErrorCode } from "./files.js";
 
 /**
  * Finished pieces of a long computation, stored on disk at once, so that a stopped computation can
