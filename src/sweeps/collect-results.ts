@@ -6,6 +6,8 @@ import type { Results } from "../runs/results.js";
 import { getRunPath, Run, readResults } from "../runs/run.js";
 import { type ColumnRow, compareColumn } from "./compare-column.js";
 import { type GridPoint, getRunFolder, type SweepCell, type SweepPlan } from "./plan.js";
+import { listBaselines } from "./schema.js";
+import { addSeedTests } from "./seed-tests.js";
 import {
   addSignificanceTests,
   averageCells,
@@ -88,6 +90,9 @@ async function readPointResults(out: string, point: GridPoint): Promise<Results[
 /** Collects a sweep's table from its run folders. The notes say what is not finished. */
 export async function collectResults(out: string, plan: SweepPlan): Promise<ResultsTable> {
   const { settings, metrics } = plan;
+  const baselines = listBaselines(settings);
+  const [baseline = null] = baselines;
+  const isTestedOverSeeds = settings.significance === "seeds";
   const notes: string[] = [];
   const cellsByRow = new Map(plan.rows.map(({ id }) => [id, {} as Record<string, TableCell>]));
   const selectedByRow = new Map(plan.rows.map(({ id }) => [id, {} as Record<string, GridPoint["values"]>]));
@@ -99,7 +104,7 @@ export async function collectResults(out: string, plan: SweepPlan): Promise<Resu
       if (Object.keys(point.values).length > 0) selectedByRow.get(cell.row)![column.id] = point.values;
       measured.push(await readColumnRow(out, cell.row, point));
     }
-    for (const [row, cells] of compareColumn(measured, settings.baseline, notes))
+    for (const [row, cells] of compareColumn(measured, isTestedOverSeeds ? null : baseline, notes))
       for (const [metric, cell] of cells) cellsByRow.get(row)![`${column.id}/${metric}`] = cell;
   }
   const rows = plan.rows.map(({ id, title }): TableRow => {
@@ -116,10 +121,11 @@ export async function collectResults(out: string, plan: SweepPlan): Promise<Resu
     title: settings.title,
     profile: plan.profile,
     publishedTable: settings.publishedTable,
-    baseline: settings.baseline,
+    baselines: isTestedOverSeeds ? baselines : baselines.slice(0, 1),
+    significance: settings.significance,
     seeds: settings.seeds,
     columns: [...plan.columns.map((column) => ({ ...column, metrics })), ...averages],
-    rows: addSignificanceTests(rows, settings.baseline),
+    rows: isTestedOverSeeds ? addSeedTests(rows, baselines) : addSignificanceTests(rows, baseline),
     notes,
   };
 }

@@ -4,6 +4,7 @@ import type { CompareRequest } from "../runs/compare.js";
 import { Run } from "../runs/run.js";
 import { selectBest } from "./collect-results.js";
 import { getRunFolder, readSweepPlan, type SweepPlan } from "./plan.js";
+import { listBaselines } from "./schema.js";
 
 /** Models to compare on one task, the baseline first. */
 export interface ComparedModels {
@@ -68,7 +69,7 @@ function pickColumns(folder: string, plan: SweepPlan, column: string | undefined
 
 /** The rows of a column with the runs that its table shows. Rows without results are left out. */
 async function listRows(folder: string, plan: SweepPlan, column: string): Promise<CompareRequest["runs"]> {
-  const { baseline } = plan.settings;
+  const [baseline] = listBaselines(plan.settings);
   const rows: CompareRequest["runs"] = [];
   for (const { id } of plan.rows.toSorted((a, b) => Number(b.id === baseline) - Number(a.id === baseline))) {
     const cell = plan.cells.find((each) => each.row === id && each.column === column);

@@ -5,7 +5,14 @@ import { UserError } from "../errors.js";
 import { type ConfigObject, type KeyPath, parseAssignment, readYaml } from "../runs/read-config.js";
 import { validate } from "../validate.js";
 import { ConfigOverlay, isConfigObject } from "./config-overlay.js";
-import { runAnalyses, runConfigKeys, type SweepSettings, sweepFileSchema } from "./schema.js";
+import {
+  attackOptionsSchema,
+  listBaselines,
+  runAnalyses,
+  runConfigKeys,
+  type SweepSettings,
+  sweepFileSchema,
+} from "./schema.js";
 
 /** A sweep file, checked except for its runs. */
 export interface SweepFile {
@@ -88,7 +95,9 @@ function checkNames(
   locate: (path: KeyPath) => string,
 ): void {
   const [rowNames, columnNames] = [Object.keys(rows), Object.keys(columns)];
-  if (baseline !== null) checkName(baseline, rowNames, "row", locate(["baseline"]));
+  for (const row of listBaselines({ baseline })) checkName(row, rowNames, "row", locate(["baseline"]));
+  for (const column of Object.keys(evaluation.columns))
+    checkName(column, allColumns, "column", locate(["evaluation", "columns", column]));
   for (const [name, list] of Object.entries(averages))
     for (const [i, column] of list.entries()) checkName(column, columnNames, "column", locate(["averages", name, i]));
   for (const [row, settings] of Object.entries(rows))
@@ -105,6 +114,8 @@ function checkNames(
 async function checkEvaluation({ evaluation }: SweepSettings, locate: (path: KeyPath) => string): Promise<void> {
   for (const [attack, options] of Object.entries(evaluation.attacks))
     await checkAttack(attack, options, (path) => locate(["evaluation", "attacks", attack, ...path]));
+  for (const [column, options] of Object.entries(evaluation.columns))
+    validate(attackOptionsSchema, options, (path) => locate(["evaluation", "columns", column, ...path]));
   for (const [i, { kind, options }] of evaluation.analyses.entries()) {
     const schema = runAnalyses.get(kind)!.omit({ analysis: true, runs: true, out: true });
     validate(schema, options, (path) => `${locate(["evaluation", "analyses", i, "options", ...path])}: ${kind}`);

@@ -58,7 +58,7 @@ export function toMarkdown(table: ResultsTable, published: PublishedTable | null
 
 function formatLegend(table: ResultsTable, published: PublishedTable | null): string[] {
   const seeds = table.seeds.length;
-  const baseline = table.rows.find(({ id }) => id === table.baseline)?.title;
+  const baselines = table.rows.filter(({ id }) => table.baselines.includes(id)).map(({ title }) => title);
   const selected = table.rows.flatMap((row) =>
     Object.entries(row.selected).map(([column, values]) => {
       const settings = Object.entries(values).map(([key, value]) => `${key} ${JSON.stringify(value)}`);
@@ -69,10 +69,7 @@ function formatLegend(table: ResultsTable, published: PublishedTable | null): st
     `Mean ± standard deviation over ${seeds} seed${seeds === 1 ? "" : "s"}, in percent. ` +
       "In parentheses: 95% CI over seeds and test examples.",
   ];
-  if (baseline)
-    lines.push(
-      `\\*: significantly better than ${baseline} (${listTests(table)}; Holm-corrected p < ${significanceLevel}).`,
-    );
+  if (baselines.length > 0) lines.push(formatTestLegend(table, baselines));
   if (listCells(table).some(({ warning }) => warning !== null))
     lines.push("!: a model is degenerate (see below), so nothing can be concluded from the difference.");
   if (published)
@@ -84,6 +81,13 @@ function formatLegend(table: ResultsTable, published: PublishedTable | null): st
   if (selected.length > 0) lines.push("", "Selected on the validation split:", "", ...selected);
   if (table.notes.length > 0) lines.push("", ...table.notes.map((note) => `- ${note}`));
   return lines;
+}
+
+function formatTestLegend(table: ResultsTable, baselines: readonly string[]): string {
+  const tests = listTests(table);
+  if (table.significance === "seeds")
+    return `\\*: significantly better than ${baselines.join(", ")} (${tests}, against each; p < ${significanceLevel}).`;
+  return `\\*: significantly better than ${baselines[0]} (${tests}; Holm-corrected p < ${significanceLevel}).`;
 }
 
 function listCells({ rows }: ResultsTable): TableCell[] {
@@ -101,8 +105,10 @@ function listTests(table: ResultsTable): string {
   return used.length > 0 ? used.map((test) => testDescriptions[test]).join(", ") : "no cell can be tested";
 }
 
-const csvHeader = [
-  ...["row", "column", "metric", "seeds", "mean", "std", "low", "high", "p_holm", "test", "better", "warning"],
+/** Tests over the seeds are not corrected. */
+const listCsvColumns = ({ significance }: ResultsTable): string[] => [
+  ...["row", "column", "metric", "seeds", "mean", "std", "low", "high"],
+  ...[significance === "seeds" ? "p" : "p_holm", "test", "better", "warning"],
   ...["published", "published_low", "published_high"],
 ];
 
@@ -123,7 +129,7 @@ export function toCsv(table: ResultsTable, published: PublishedTable | null = nu
     const text = value === null || value === undefined ? "" : String(value);
     return /[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
   };
-  return `${[csvHeader, ...lines].map((line) => line.map(quoteCsv).join(",")).join("\n")}\n`;
+  return `${[listCsvColumns(table), ...lines].map((line) => line.map(quoteCsv).join(",")).join("\n")}\n`;
 }
 
 /** A table with the published numbers next to ours. */

@@ -40,7 +40,7 @@ const attacksSchema = z.record(
 );
 
 /** The keys of the attack request, without those that a sweep sets itself. */
-const attackOptionsSchema = attackRequestSchema.omit({
+export const attackOptionsSchema = attackRequestSchema.omit({
   ...{ model: true, attacks: true, numExamples: true, seed: true, out: true, resume: true, endpoint: true },
   ...{ device: true, precision: true, threads: true },
 });
@@ -126,8 +126,16 @@ export const sweepSettingsSchema = z.strictObject({
       on: z.literal("validation").default("validation"),
     }),
   ),
-  /** The row that the others are tested against. */
-  baseline: orNull(z.string()),
+  /** The row, or the rows, that the others are tested against. */
+  baseline: z
+    .union([z.string(), z.array(z.string()).min(1)], { error: "expected a row, or a list of rows" })
+    .nullable()
+    .default(null),
+  /**
+   * How rows are tested. examples: against the first baseline, example by example, as `temper
+   * compare` does. seeds: by one-tailed t-tests over the seeds against every baseline, as in ROSE.
+   */
+  significance: z.enum(["examples", "seeds"]).default("examples"),
   /** The metrics in the table. Null: accuracy and what `evaluation` adds. */
   metrics: orNull(z.array(z.string()).min(1)),
   /** What is measured on the selected runs after training. */
@@ -138,6 +146,8 @@ export const sweepSettingsSchema = z.strictObject({
       numExamples: countSchema.default(1000),
       seed: seedSchema.default(0),
       options: attackOptionsSchema.prefault({}),
+      /** Options of the attacks in one column, such as the language-model constraint of its task. */
+      columns: z.record(z.string(), configObjectSchema).default({}),
       advglue: z.boolean().default(false),
       analyses: z.array(analysisSchema).default([]),
     })
@@ -157,6 +167,11 @@ export const sweepSettingsSchema = z.strictObject({
   slurm: slurmSchema.prefault({}),
 });
 export type SweepSettings = z.output<typeof sweepSettingsSchema>;
+
+/** The rows that the others are tested against. */
+export function listBaselines({ baseline }: Pick<SweepSettings, "baseline">): readonly string[] {
+  return baseline === null ? [] : [baseline].flat();
+}
 
 /**
  * The keys of a sweep file that belong to runs. Each run checks them when its settings are

@@ -22,7 +22,10 @@ export interface TableCell {
   /** 95% confidence interval over seeds and examples. */
   readonly interval: Interval | null;
   readonly examples: number | null;
-  /** Holm-corrected p-value of the difference from the baseline; null if there is no test. */
+  /**
+   * The p-value of the difference from the baseline, Holm-corrected unless a sweep tests over the
+   * seeds; null if there is no test.
+   */
   readonly p: number | null;
   /**
    * Accuracies are compared example by example, as `temper compare` does; scores over the seeds.
@@ -61,7 +64,9 @@ export interface ResultsTable {
   readonly title: string;
   readonly profile: string | null;
   readonly publishedTable: string | null;
-  readonly baseline: string | null;
+  /** The rows that the others are tested against. */
+  readonly baselines: readonly string[];
+  readonly significance: "examples" | "seeds";
   readonly seeds: readonly number[];
   readonly columns: readonly TableColumn[];
   readonly rows: readonly TableRow[];
@@ -192,7 +197,7 @@ function isComparedByExample(metric: string): boolean {
 }
 
 /** Values of the same seed are pairs. Seeds that one of the cells lacks are left out. */
-function computePValue(cell: TableCell, base: TableCell, isLowerBetter: boolean): number | null {
+export function computePValue(cell: TableCell, base: TableCell, isLowerBetter: boolean): number | null {
   const pairs = cell.values.flatMap((value, i): [number, number][] => {
     const other = base.values[i] ?? null;
     return value === null || other === null ? [] : [isLowerBetter ? [other, value] : [value, other]];

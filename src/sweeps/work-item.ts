@@ -99,7 +99,7 @@ export async function resolveWorkItem(out: string, plan: SweepPlan, item: WorkIt
   if (item.kind === "analyze") return resolveAnalysis(out, plan, item);
   const run = await findSelectedRun(out, plan, item);
   if (run === null) return null;
-  return item.kind === "attack" ? createAttackWork(out, plan, run) : createAdvglueWork(out, plan, run);
+  return item.kind === "attack" ? createAttackWork(out, plan, run, item.column) : createAdvglueWork(out, plan, run);
 }
 
 function createAdvglueWork(out: string, plan: SweepPlan, run: string): ResolvedWork {
@@ -109,14 +109,14 @@ function createAdvglueWork(out: string, plan: SweepPlan, run: string): ResolvedW
   return createWork(folder, "advglue", { kind: "advglue", ...request });
 }
 
-function createAttackWork(out: string, plan: SweepPlan, run: string): ResolvedWork {
+function createAttackWork(out: string, plan: SweepPlan, run: string, column: string): ResolvedWork {
   const folder = getRunFolder(out, run);
-  const { attacks, numExamples, seed, options } = plan.settings.evaluation;
+  const { attacks, numExamples, seed, options, columns } = plan.settings.evaluation;
   const { device, precision, threads } = plan.runs[run]!;
   return createWork(folder, "attack", {
     ...{ kind: "attack", model: folder, out: getRunPath(folder, "attacks") },
     attacks: Object.entries(attacks).map(([name, given]) => ({ name, options: given })),
-    ...{ numExamples, seed, ...options, device, precision, threads },
+    ...{ numExamples, seed, ...options, ...columns[column], device, precision, threads },
   });
 }
 
@@ -142,7 +142,7 @@ async function resolveAnalysis(
   const suffix = number === 1 ? "" : String(number);
   const request = { ...options, analysis: kind, runs, out: join(getRunPath(folder, "analysis"), suffix) };
   const dependsOn = attackAnalyses.has(kind)
-    ? [...names].map((run) => hashRequest(createAttackWork(out, plan, run).request))
+    ? [...names].map((run) => hashRequest(createAttackWork(out, plan, run, item.column).request))
     : [];
   return createWork(folder, `analyze-${kind}${suffix && `-${suffix}`}`, {
     ...request,

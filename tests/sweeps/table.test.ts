@@ -5,6 +5,7 @@ import { studentQuantile } from "../../src/evaluation/special-functions.js";
 import { wilsonInterval } from "../../src/evaluation/statistics.js";
 import { getPublishedValue, hasDisjointIntervals, readPublishedTable } from "../../src/sweeps/published-results.js";
 import { addPublishedNumbers, toCsv, toMarkdown } from "../../src/sweeps/render-table.js";
+import { addSeedTests } from "../../src/sweeps/seed-tests.js";
 import { addSignificanceTests, averageCells, computeCell, type ResultsTable } from "../../src/sweeps/table.js";
 import { temporaryFolder } from "../temporary.js";
 
@@ -18,7 +19,8 @@ const table = (rows: ResultsTable["rows"], rest: Partial<ResultsTable> = {}): Re
   title: "T",
   profile: null,
   publishedTable: null,
-  baseline: "a",
+  baselines: ["a"],
+  significance: "examples",
   seeds: [0, 1, 2],
   columns: [{ id: "x", title: "X", metrics: ["accuracy"] }],
   rows,
@@ -84,6 +86,29 @@ describe("a table", () => {
     const rendered = toMarkdown(table(rows, { columns: [{ id: "x", title: "X", metrics: ["matthews"] }] }));
     expect(rendered).toMatch(/\| B \| 70\.0 ± 9\.0 \(.*\) \* \|/);
     expect(rendered).toMatch(/\| C \| 56\.7 ± 15\.3 \([^*]*\) \|/);
+  });
+
+  it("tests rows against every baseline over the seeds, as ROSE does, without a correction", () => {
+    const rows = addSeedTests(
+      [
+        row("a", measured([0.5, 0.6, 0.7], 100)),
+        row("b", measured([0.55, 0.69, 0.71], 100)),
+        row("c", measured([0.61, 0.7, 0.79], 100)),
+        row("d", measured([0.71, 0.8, 0.89], 100)),
+      ],
+      ["a", "b"],
+    );
+    const cells = rows.map(({ cells: all }) => all["x/accuracy"]!);
+    // c is significantly better than a (p = 0.00166), but not than b: t = 0.05 / 0.0208 = 2.40.
+    expect(cells.map(({ better }) => better)).toEqual([false, false, false, true]);
+    expect(cells[0]!.p).toBeNull();
+    expect(cells[2]!.p).toBeCloseTo(0.0691, 4);
+    expect(addSeedTests(rows.slice(0, 3), ["a"])[2]!.cells["x/accuracy"]).toMatchObject({ better: true });
+    const rendered = toMarkdown(table(rows, { baselines: ["a", "b"], significance: "seeds" }));
+    expect(rendered).toContain(
+      "\\*: significantly better than A, B (one-tailed paired t-test over the seeds, against each",
+    );
+    expect(toCsv(table(rows, { significance: "seeds" }))).toContain(",high,p,test,");
   });
 
   it("tests for lower values of a metric whose lower values are better", () => {
