@@ -146,7 +146,7 @@ export const sweepSettingsSchema = z.strictObject({
       numExamples: countSchema.default(1000),
       seed: seedSchema.default(0),
       options: attackOptionsSchema.prefault({}),
-      /** Options of the attacks in one column, such as the language-model constraint of its task. */
+      /** Attack options of one column, such as the language-model constraint of its task. */
       columns: z.record(z.string(), configObjectSchema).default({}),
       advglue: z.boolean().default(false),
       analyses: z.array(analysisSchema).default([]),
