@@ -17,8 +17,6 @@ export interface AttackExample {
   /** The attack space: the replacements of each word. Index 0 is the word itself. */
   readonly replacements: readonly (readonly string[])[];
   readonly maxChanged: number;
-  /** True if the language-model constraint has no entry for this text and is not applied. */
-  readonly withoutLanguageModel: boolean;
 }
 
 /** What determines an example's attack space. */
@@ -40,6 +38,7 @@ export function createAttackExample({ id, label, texts }: Example, options: Atta
   const { words, fields } = options.encode(texts);
   let { replacements } = buildAttackSpace(words, fields, modifiableFields, substitutions);
   const allowed = languageModel && findAllowedSubstitutes(texts, words, fields, modifiableFields, languageModel);
+  if (languageModel && !allowed) throw new Error(`${languageModel.name} does not cover ${id}.`);
   if (allowed) replacements = keepLanguageModelSubstitutes(replacements, allowed);
   return {
     id,
@@ -49,7 +48,6 @@ export function createAttackExample({ id, label, texts }: Example, options: Atta
     fields,
     replacements: applyConstraints(replacements, constraints),
     maxChanged: getMaxChangedWords(words.length, constraints),
-    withoutLanguageModel: languageModel !== undefined && allowed === undefined,
   };
 }
 
@@ -85,8 +83,12 @@ export function applyReplacements(
 /** Returns a function that converts candidates into victim inputs. */
 export function createInputBuilder(example: AttackExample): (candidate: Candidate) => VictimInput {
   const template = createTextTemplate(example.texts, example.words, example.fields);
-  return ({ replacementIndices, mask }) =>
-    createVictimInput(applyReplacements(example, replacementIndices), example.fields, template, mask);
+  return ({ replacementIndices, mask, maskWord }) => {
+    const words = applyReplacements(example, replacementIndices);
+    return mask !== undefined && maskWord !== undefined
+      ? createVictimInput(words.with(mask, maskWord), example.fields, template)
+      : createVictimInput(words, example.fields, template, mask);
+  };
 }
 
 /** Creates a victim input from words. */

@@ -180,9 +180,10 @@ function recordScore({ running, index, name }: Requester, probabilities: Float32
   running.known.set(name, { score, length });
 }
 
-/** Returns a candidate as a string: two characters per word, then the masked position. */
-function getCandidateKey({ replacementIndices: { buffer, byteOffset, byteLength }, mask }: Candidate): string {
-  return Buffer.from(buffer, byteOffset, byteLength).toString("latin1") + (mask ?? "");
+/** Returns a candidate as a string: two characters per word, then the masked position and word. */
+function getCandidateKey({ replacementIndices, mask, maskWord }: Candidate): string {
+  const { buffer, byteOffset, byteLength } = replacementIndices;
+  return `${Buffer.from(buffer, byteOffset, byteLength).toString("latin1")}${mask ?? ""}${maskWord ?? ""}`;
 }
 
 function advanceSearch(running: RunningSearch): void {

@@ -17,21 +17,29 @@ const options = z.strictObject({
     .boolean()
     .default(false)
     .describe("choose each substitute on the current text (TextAttack), not on the original text (PWWS paper, RIFT)"),
+  saliencyWord: z
+    .string()
+    .min(1)
+    .nullable()
+    .default(null)
+    .describe('word written over a word to measure its saliency ("NULL" in RIFT\'s code); null: the unknown token'),
 });
+
+type Options = z.output<typeof options>;
 
 /**
  * Probability-weighted word saliency (Ren et al. 2019), as evaluated in RIFT. Each word's best
  * substitute on the original text, weighted by the word's saliency, determines the order.
  * Substitutions accumulate in that order until the label flips.
  */
-export const pwws: AttackDefinition<z.output<typeof options>> = {
+export const pwws: AttackDefinition<Options> = {
   name: "pwws",
   options,
   hasBudget: false,
-  search: (settings) => (problem) => searchPwws(problem, settings.adaptive),
+  search: (settings) => (problem) => searchPwws(problem, settings),
 };
 
-function* searchPwws(problem: SearchProblem, adaptive: boolean): CandidateGenerator {
+function* searchPwws(problem: SearchProblem, { adaptive, saliencyWord }: Options): CandidateGenerator {
   const positions = modifiablePositions(problem);
   if (positions.length === 0 || problem.maxChanged < 1) return createUnchangedCandidate(problem);
   const { replacementIndices: unchanged } = createUnchangedCandidate(problem);
@@ -41,7 +49,10 @@ function* searchPwws(problem: SearchProblem, adaptive: boolean): CandidateGenera
   // Fixed words are not masked. Their saliency only enters the softmax's common denominator,
   // which does not affect the order.
   const scores = yield [
-    ...positions.map((position) => ({ replacementIndices: unchanged, mask: position })),
+    ...positions.map((position) => ({
+      ...{ replacementIndices: unchanged, mask: position },
+      ...(saliencyWord !== null && { maskWord: saliencyWord }),
+    })),
     ...substitutions.map(({ position, index }) => ({
       replacementIndices: withReplacement(unchanged, position, index),
     })),

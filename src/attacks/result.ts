@@ -29,8 +29,6 @@ export interface AttackResult {
   readonly exact?: boolean;
   /** True if a margin below 1e-4 decided a prediction. Another batch shape may change it. */
   readonly nearTie: boolean;
-  /** True if the language-model constraint has no entry for this text. */
-  readonly withoutLanguageModel: boolean;
   /** Class probabilities of the original text, rounded to six digits. */
   readonly before: readonly number[];
   /** Class probabilities of the final text, rounded to six digits. */
@@ -56,7 +54,7 @@ export interface SearchOutcome extends Pick<AttackResult, "outcome" | "queries" 
 
 /** Creates the journal line for a search outcome. */
 export function createAttackResult(example: AttackExample, found: SearchOutcome): AttackResult {
-  const { id, label, withoutLanguageModel, replacements, texts, words } = example;
+  const { id, label, replacements, texts, words } = example;
   const { outcome, queries, exhausted = false, exact, nearTie } = found;
   const final = applyReplacements(example, found.replacementIndices);
   return {
@@ -67,7 +65,6 @@ export function createAttackResult(example: AttackExample, found: SearchOutcome)
     exhausted,
     ...(exact !== undefined && { exact }),
     nearTie,
-    withoutLanguageModel,
     before: roundProbabilities(found.before),
     after: roundProbabilities(found.after),
     edits: words.flatMap((from, position) =>

@@ -16,6 +16,8 @@ export interface Candidate {
   readonly replacementIndices: Int16Array;
   /** Position of a word to replace by the unknown token, as PWWS does to compute word saliency. */
   readonly mask?: number;
+  /** The word that stands at the masked position instead of the unknown token. */
+  readonly maskWord?: string;
   /**
    * Set this if the algorithm would query the candidates one by one and stop at the first
    * misclassified one. Yielding them together fills batches. Later ones do not count as queries.

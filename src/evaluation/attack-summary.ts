@@ -44,8 +44,6 @@ const attackSummarySchema = z.object({
   exact: number.optional(),
   /** IDs of the examples for which a margin below 1e-4 decided a prediction. */
   nearTies: z.array(z.string()),
-  /** Examples for which the language-model constraint has no entry. */
-  withoutLanguageModel: number,
 });
 export type AttackSummary = z.output<typeof attackSummarySchema>;
 
@@ -105,7 +103,7 @@ export async function summarizeJournal(path: string): Promise<JournalSummary> {
   const changed: number[] = [];
   const nearTies: string[] = [];
   const probabilities: (readonly number[])[] = [];
-  const sums = { words: 0, modifiable: 0, substitutes: 0, log10: 0, exact: 0, withoutLanguageModel: 0 };
+  const sums = { words: 0, modifiable: 0, substitutes: 0, log10: 0, exact: 0 };
   let knowsExact = false;
   for await (const entry of readJournal(path)) {
     const { id, label, outcome, space, ...result } = entry.result;
@@ -119,7 +117,6 @@ export async function summarizeJournal(path: string): Promise<JournalSummary> {
     sums.modifiable += space.modifiableWords;
     sums.substitutes += space.substitutes * space.modifiableWords;
     sums.log10 += space.log10Combinations;
-    sums.withoutLanguageModel += Number(result.withoutLanguageModel);
     knowsExact ||= result.exact !== undefined;
     sums.exact += Number(outcome !== "failed" || result.exact === true);
   }
@@ -169,7 +166,6 @@ export async function summarizeJournal(path: string): Promise<JournalSummary> {
       lateSuccesses: hasBudget ? queries.success.filter((value) => value > 0.9 * limit).length : 0,
       ...(knowsExact && { exact: sums.exact }),
       nearTies,
-      withoutLanguageModel: sums.withoutLanguageModel,
     },
   };
 }

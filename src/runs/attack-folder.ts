@@ -27,6 +27,8 @@ export const attackReportSchema = attackSuiteSummarySchema.extend({
   format: z.literal(2),
   task: z.string(),
   split: z.string(),
+  /** How many texts of the split the language-model constraint covers; null without one. */
+  coverage: z.object({ covered: z.number(), total: z.number() }).nullable().default(null),
   sanity: z.array(sanityWarningSchema),
   request: z.record(z.string(), z.unknown()),
 });

@@ -17,8 +17,7 @@ import { formatJournalCsv } from "../evaluation/attack-csv.js";
 import { type JournalSummary, summarizeAttacks, summarizeJournal } from "../evaluation/attack-summary.js";
 import { runSanityChecks } from "../evaluation/sanity-checks.js";
 import { checkLabels } from "../models/index.js";
-import { type Example, formatSplit, type Task } from "../tasks/index.js";
-import { sampleExamples } from "../tasks/sample.js";
+import type { Example, Task } from "../tasks/index.js";
 import { type LmConstraint, loadLmConstraint } from "../text/lm-constraint.js";
 import type { Substitutions } from "../text/substitutions.js";
 import { Interrupted } from "../train/index.js";
@@ -38,6 +37,7 @@ import { loadRequestedTask, loadSubstitutionsForModel } from "./prepare-run.js";
 import { resolveTablePath } from "./read-config.js";
 import type { Run } from "./run.js";
 import { runtimeOptions } from "./runtime-config.js";
+import { type AttackedSample, sampleAttacked } from "./sample-attacked.js";
 
 /** What `attack` accepts. */
 export const attackRequestSchema = z.strictObject({
@@ -52,10 +52,17 @@ export const attackRequestSchema = z.strictObject({
   inVocabSubstitutes: orNull(z.boolean()).describe(
     "drop substitutes that are not in the model's vocabulary; null: as in training",
   ),
+  caseSensitiveSubstitutes: orNull(z.boolean()).describe(
+    "words with a capital letter have no substitutes, except for genetic; null: as in training",
+  ),
   lmConstraint: orNull(z.string()).describe("file of the substitutes that a language model allows, for genetic"),
   ...dataOptions,
   split: z.enum(["train", "validation", "test"]).default("test").describe("dataset split to use"),
-  numExamples: countSchema.default(1000).describe("attack a class-balanced sample of this size"),
+  numExamples: countSchema.default(1000).describe("number of examples to attack"),
+  sampling: z
+    .enum(["random", "class-balanced"])
+    .default("random")
+    .describe("how the examples are sampled: random (as in RIFT), or equally many of each class"),
   seed: seedSchema.default(0).describe("random seed"),
   queryBudget: orNull(countSchema).describe("maximum queries per example"),
   ...constraintsSchema.shape,
@@ -95,13 +102,17 @@ interface PreparedAttack {
   readonly victim: LoadedVictim;
   readonly task: Task;
   readonly examples: readonly Example[];
+  readonly coverage: AttackedSample["coverage"];
   readonly substitutions: Substitutions;
+  /** The table of attacks with a language-model constraint, which ignore the letter case. */
+  readonly caseInsensitive: Substitutions;
   readonly lmConstraint: LmConstraint | null;
   readonly out: string;
 }
 
 interface PlannedAttacker {
   readonly attacker: Attacker;
+  readonly substitutions: Substitutions;
   readonly lmConstraint: LmConstraint | null;
 }
 
@@ -127,10 +138,10 @@ async function prepareAttack(
   victim: LoadedVictim,
   callbacks: Callbacks,
 ): Promise<PreparedAttack> {
-  const { model: reference, split, numExamples, seed } = request;
+  const { model: reference } = request;
   const model = victim.local?.model ?? null;
   const run = victim.local?.run ?? null;
-  const substitutions = await loadAttackSubstitutions(request, victim);
+  const tables = await loadAttackSubstitutions(request, victim);
   const task = await loadRequestedTask(request, model, run, callbacks);
   if (model) checkLabels(reference, model.labels, task.labels, task.name);
   if (victim.victim.numLabels !== task.labels.length)
@@ -138,14 +149,16 @@ async function prepareAttack(
       `${victim.victim.name} returns ${victim.victim.numLabels} probabilities, but ${task.name} has ` +
         `${task.labels.length} labels (${task.labels.join(", ")}). Use a model of this task.`,
     );
-  const examples = sampleExamples(await task.load(split), numExamples, seed, task.labels.length);
-  if (examples.length === 0) throw new UserError(`${formatSplit(task, split)} is empty.`);
   const lmConstraint = request.lmConstraint ? await loadLmConstraint(resolveTablePath(request.lmConstraint)) : null;
+  const sample = await sampleAttacked(task, request, lmConstraint);
   const out = request.out ?? getDefaultFolder(reference, run);
-  return { request, victim, task, examples, substitutions, lmConstraint, out };
+  return { request, victim, task, ...sample, ...tables, lmConstraint, out };
 }
 
-async function loadAttackSubstitutions(request: ParsedRequest, { local }: LoadedVictim): Promise<Substitutions> {
+async function loadAttackSubstitutions(
+  request: ParsedRequest,
+  { local }: LoadedVictim,
+): Promise<Pick<PreparedAttack, "substitutions" | "caseInsensitive">> {
   const trained = local?.run?.config;
   const source = request.substitutions ?? trained?.substitutions;
   if (!source)
@@ -153,8 +166,16 @@ async function loadAttackSubstitutions(request: ParsedRequest, { local }: Loaded
       `No substitutions found for ${request.model}. ` +
         'Pass --substitutions wordnet, or a JSON file such as {"good": ["great"]}.',
     );
-  const inVocab = request.inVocabSubstitutes ?? trained?.inVocabSubstitutes ?? false;
-  return loadSubstitutionsForModel(resolveTablePath(source), inVocab, local?.model ?? null);
+  const inVocabSubstitutes = request.inVocabSubstitutes ?? trained?.inVocabSubstitutes ?? false;
+  const caseSensitive = request.caseSensitiveSubstitutes ?? trained?.caseSensitiveSubstitutes ?? false;
+  const load = (caseSensitiveSubstitutes: boolean): Promise<Substitutions> =>
+    loadSubstitutionsForModel(
+      resolveTablePath(source),
+      { inVocabSubstitutes, caseSensitiveSubstitutes },
+      local?.model ?? null,
+    );
+  const caseInsensitive = await load(false);
+  return { substitutions: caseSensitive ? await load(true) : caseInsensitive, caseInsensitive };
 }
 
 /** attacks/ in the run of the model, or a folder named after the model. */
@@ -189,7 +210,7 @@ async function runAttacks(prepared: PreparedAttack, callbacks: AttackCallbacks):
       whiteBox: names.filter((name) => whiteBoxAttacks.has(name)),
       transfer: names.filter((name) => name.startsWith("transfer-")),
     });
-    const facts = { format: 2, task: task.name, split: request.split } as const;
+    const facts = { format: 2, task: task.name, split: request.split, coverage: prepared.coverage } as const;
     const report: AttackReport = { ...facts, ...summary, sanity, request: { ...request, out } };
     await writeAttackReport(out, report);
     if (request.csv)
@@ -207,11 +228,9 @@ async function runAttacks(prepared: PreparedAttack, callbacks: AttackCallbacks):
  * case includes them.
  */
 async function addEarlierJournals(prepared: PreparedAttack, journals: Map<string, JournalSummary>): Promise<void> {
-  const wanted = Object.entries({
-    ...prepared.victim.victim.hashes,
-    ...computeInputHashes(prepared),
-    ...getJournalSettings(prepared),
-  });
+  const hash = { ...prepared.victim.victim.hashes, data: hashExamples(prepared.examples) };
+  const wanted = Object.entries({ ...hash, ...getJournalSettings(prepared) });
+  const tables = [prepared.substitutions.hash, prepared.caseInsensitive.hash];
   for (const name of await findJournals(prepared.out)) {
     if (journals.has(name)) continue;
     const journal = await summarizeJournal(getJournalPath(prepared.out, name)).catch((error: unknown) => {
@@ -220,12 +239,9 @@ async function addEarlierJournals(prepared: PreparedAttack, journals: Map<string
     });
     const recorded: Record<string, unknown> = { ...journal?.header.hashes, ...journal?.header.settings };
     const isSame = wanted.every(([key, value]) => JSON.stringify(recorded[key]) === JSON.stringify(value));
-    if (journal?.finished && isSame) journals.set(name, journal);
+    const hasSameTable = tables.includes(journal?.header.hashes.substitutions ?? "");
+    if (journal?.finished && isSame && hasSameTable) journals.set(name, journal);
   }
-}
-
-function computeInputHashes({ examples, substitutions }: PreparedAttack): Record<string, string> {
-  return { data: hashExamples(examples), substitutions: substitutions.hash };
 }
 
 function getJournalSettings({ task, request, victim }: PreparedAttack): Record<string, unknown> {
@@ -240,13 +256,17 @@ async function planAttackers(
 ): Promise<PlannedAttacker[]> {
   const { request, victim, lmConstraint, examples } = prepared;
   const planned: PlannedAttacker[] = [];
-  const add = (attacker: Attacker, constraint: LmConstraint | null = null): void => {
+  const add = (attacker: Attacker, usesLanguageModel = false): void => {
     if (planned.some((other) => other.attacker.name === attacker.name))
       throw new UserError(
         `--attack ${attacker.name} is given twice, and both would write ${attacker.name}.jsonl. ` +
           "Use another --out for one.",
       );
-    planned.push({ attacker, lmConstraint: constraint });
+    planned.push({
+      attacker,
+      substitutions: usesLanguageModel ? prepared.caseInsensitive : prepared.substitutions,
+      lmConstraint: usesLanguageModel ? lmConstraint : null,
+    });
   };
   for (const { name, options } of request.attacks) {
     const whiteBox = whiteBoxAttacks.get(name);
@@ -261,7 +281,7 @@ async function planAttackers(
     const loaded = await loadAttack(name, options);
     if (loaded.usesLanguageModel && !lmConstraint)
       onWarning?.(`${loaded.name} runs without its language-model constraint. Pass --lm-constraint FILE to use one.`);
-    add(createPoolAttacker(pool, loaded), loaded.usesLanguageModel ? lmConstraint : null);
+    add(createPoolAttacker(pool, loaded), loaded.usesLanguageModel);
   }
   for (const journal of request.transferFrom)
     add(createPoolAttacker(pool, await createTransferAttack(journal, examples)));
@@ -270,18 +290,22 @@ async function planAttackers(
 
 async function runPlannedAttack(
   prepared: PreparedAttack,
-  { attacker, lmConstraint }: PlannedAttacker,
+  plan: PlannedAttacker,
   callbacks: AttackCallbacks,
 ): Promise<void> {
   const { request, examples, out } = prepared;
+  const { attacker, substitutions, lmConstraint } = plan;
   const total = examples.length;
   await runAttack({
     attacker,
-    attackExamples: createAttackExamples(prepared, examples, lmConstraint),
+    attackExamples: createAttackExamples(prepared, examples, plan),
     numExamples: total,
     seed: request.seed,
     ...(request.queryBudget !== null && { budget: request.queryBudget }),
-    hashes: { ...computeInputHashes(prepared), ...(lmConstraint && { languageModel: lmConstraint.hash }) },
+    hashes: {
+      ...{ data: hashExamples(examples), substitutions: substitutions.hash },
+      ...(lmConstraint && { languageModel: lmConstraint.hash }),
+    },
     settings: getJournalSettings(prepared),
     journalPath: getJournalPath(out, attacker.name),
     resume: request.resume,
@@ -296,9 +320,9 @@ async function runPlannedAttack(
 
 /** Examples are prepared when they are needed, so that memory does not grow with their number. */
 function* createAttackExamples(
-  { victim, task, substitutions, request }: PreparedAttack,
+  { victim, task, request }: PreparedAttack,
   examples: readonly Example[],
-  lmConstraint: LmConstraint | null,
+  { substitutions, lmConstraint }: Pick<PlannedAttacker, "substitutions" | "lmConstraint">,
 ): Generator<AttackExample> {
   const { maxModificationRate, protectStopWords, matchPartOfSpeech } = request;
   const options = {
@@ -316,7 +340,7 @@ function* createAttackExamples(
  */
 async function isNondeterministic(prepared: PreparedAttack): Promise<boolean> {
   const { victim } = prepared.victim;
-  const inputs = [...createAttackExamples(prepared, prepared.examples.slice(0, 4), null)]
+  const inputs = [...createAttackExamples(prepared, prepared.examples.slice(0, 4), { ...prepared, lmConstraint: null })]
     .map((example) => victim.prepare(createInputBuilder(example)(createUnchangedCandidate(example))))
     .sort((a, b) => a.length - b.length);
   const [first, second] = [await victim.probabilities(inputs), await victim.probabilities(inputs)];

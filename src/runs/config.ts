@@ -74,6 +74,10 @@ export const runConfigSchema = z.strictObject({
   maxTestSamples: orNull(countSchema).describe("test on a class-balanced sample; null: all examples"),
   substitutions: orNull(z.string()).describe('word substitutions: "wordnet" or a JSON file'),
   inVocabSubstitutes: z.boolean().default(false).describe("drop substitutes that are not in the model's vocabulary"),
+  caseSensitiveSubstitutes: z
+    .boolean()
+    .default(false)
+    .describe("words with a capital letter have no substitutes, as in RIFT's code"),
   methods: z
     .array(methodSchema)
     .default([])

@@ -3,7 +3,12 @@ import { createMethods, loadMethods, type MethodSpec } from "../methods/index.js
 import { loadModel, type Model } from "../models/index.js";
 import { type Example, formatSplit, type InMemoryExample, loadTask, type Task, taskNames } from "../tasks/index.js";
 import { countOverlap, sampleExamples } from "../tasks/sample.js";
-import { filterInVocabSubstitutes, loadSubstitutions, type Substitutions } from "../text/substitutions.js";
+import {
+  filterInVocabSubstitutes,
+  loadSubstitutions,
+  matchCaseSensitively,
+  type Substitutions,
+} from "../text/substitutions.js";
 import { type TrainingJob, toDataset } from "../train/index.js";
 import type { Callbacks } from "./callbacks.js";
 import type { DataRequest, RunConfig } from "./config.js";
@@ -70,23 +75,24 @@ export async function prepareRun(
       deviceConfig: runtime,
       cudaGraphs: config.cudaGraphs,
       ...(substitutions !== null && {
-        loadSubstitutions: () => (table ??= loadSubstitutionsForModel(substitutions, config.inVocabSubstitutes, model)),
+        loadSubstitutions: () => (table ??= loadSubstitutionsForModel(substitutions, config, model)),
       }),
     },
   };
 }
 
 /**
- * Loads substitutions for a model, all or only those in its vocabulary. `model` is null for an
- * endpoint.
+ * Loads substitutions for a model: all, only those in its vocabulary, or only those of words in
+ * lower case. `model` is null for an endpoint.
  */
 export async function loadSubstitutionsForModel(
   source: string,
-  inVocabOnly: boolean,
+  options: Pick<RunConfig, "inVocabSubstitutes" | "caseSensitiveSubstitutes">,
   model: Model | null,
 ): Promise<Substitutions> {
-  const table = await loadSubstitutions(source);
-  if (!inVocabOnly) return table;
+  const complete = await loadSubstitutions(source);
+  const table = options.caseSensitiveSubstitutes ? matchCaseSensitively(complete) : complete;
+  if (!options.inVocabSubstitutes) return table;
   if (model?.tokenization === "word") return filterInVocabSubstitutes(table, model.tokenizer);
   const reason = model
     ? "A model with subword tokenization knows every word."

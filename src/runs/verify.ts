@@ -3,7 +3,12 @@ import { httpVictimSchema } from "../attacks/http-victim.js";
 import { type JournalHeader, parseHeader, readJournalEntries } from "../attacks/journal.js";
 import { type JournalVerification, verifyJournal } from "../attacks/verify.js";
 import { UserError } from "../errors.js";
-import { filterInVocabSubstitutes, loadSubstitutions, type Substitutions } from "../text/substitutions.js";
+import {
+  filterInVocabSubstitutes,
+  loadSubstitutions,
+  matchCaseSensitively,
+  type Substitutions,
+} from "../text/substitutions.js";
 import { orNull, validate } from "../validate.js";
 import type { Callbacks } from "./callbacks.js";
 import { type LoadedVictim, loadVictim } from "./load-victim.js";
@@ -78,8 +83,8 @@ async function readHeader(journal: string): Promise<JournalHeader> {
 }
 
 /**
- * The named table, or the run's if the attack used it; complete or in-vocabulary only, as in the
- * attack.
+ * The named table, or the run's if the attack used it; complete, case-sensitive or in-vocabulary
+ * only, as in the attack.
  */
 async function findSubstitutions(
   header: JournalHeader,
@@ -89,7 +94,9 @@ async function findSubstitutions(
   const source = substitutions ?? local?.run?.config.substitutions;
   if (!source) return undefined;
   const table = await loadSubstitutions(resolveTablePath(source));
-  const variants = local ? [table, filterInVocabSubstitutes(table, local.model.tokenizer)] : [table];
+  const variants = [table, matchCaseSensitively(table)].flatMap((each) =>
+    local ? [each, filterInVocabSubstitutes(each, local.model.tokenizer)] : [each],
+  );
   const used = variants.find(({ hash }) => hash === header.hashes.substitutions);
   return used ?? (substitutions === null ? undefined : table);
 }

@@ -32,6 +32,19 @@ export function sampleExamples(
 }
 
 /**
+ * Draws a random sample of n examples, whatever their classes, in the order of the file. With the
+ * same seed, a smaller sample is a subset of a larger one.
+ */
+export function sampleRandomly(examples: readonly Example[], n: number, seed: number | string): Example[] {
+  if (n >= examples.length) return [...examples];
+  const order = new Rng(seed).fork("sample").shuffle([...examples.keys()]);
+  return order
+    .slice(0, n)
+    .sort((a, b) => a - b)
+    .map((index) => examples[index]!);
+}
+
+/**
  * Counts the evaluation examples that are also in train, ignoring case, punctuation and spacing.
  */
 export function countOverlap(train: readonly Example[], evaluation: readonly Example[]): number {

@@ -14,6 +14,8 @@ export interface LmConstraint {
   readonly hash: string;
   /** The number of texts in the file. */
   readonly size: number;
+  /** Whether the file contains the text. */
+  covers(text: string): boolean;
   /**
    * Returns the allowed lowercase substitutes per word, or undefined if the file does not contain
    * the text.
@@ -39,6 +41,7 @@ export async function loadLmConstraint(path: string): Promise<LmConstraint> {
     name: path,
     hash: createHash("sha256").update(JSON.stringify(data)).digest("hex"),
     size: texts.length,
+    covers: (text) => byKey.has(toTextKey(text)),
     getAllowedSubstitutes(text, words) {
       const found = byKey.get(toTextKey(text));
       return found === undefined ? undefined : alignSubstitutes(found, data[found]!, words);

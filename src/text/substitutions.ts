@@ -122,6 +122,20 @@ export function filterInVocabSubstitutes(table: Substitutions, tokenizer: Tokeni
 }
 
 /**
+ * Looks up words as they are written. Tables have words in lower case, so a word with a capital
+ * letter has no substitutes, as in RIFT's released training code and PWWS attack.
+ */
+export function matchCaseSensitively(table: Substitutions): Substitutions {
+  return {
+    name: `${table.name}, case-sensitive`,
+    hash: createHash("sha256").update(`${table.hash} case-sensitive`).digest("hex"),
+    usesPartOfSpeech: table.usesPartOfSpeech,
+    getSubstitutes: (word, partOfSpeech) =>
+      word === word.toLowerCase() ? table.getSubstitutes(word, partOfSpeech) : [],
+  };
+}
+
+/**
  * Applies the letter case of `pattern` to `word`: Good -> Great, GOOD -> GREAT. Mixed case (iPhone)
  * has no effect.
  */

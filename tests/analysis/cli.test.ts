@@ -33,7 +33,6 @@ async function writeJournal(run: string, attack: string, robust: number, done = 
         queries: 5,
         exhausted: false,
         nearTie: false,
-        withoutLanguageModel: false,
       },
       ...{
         before: [0.9, 0.1],

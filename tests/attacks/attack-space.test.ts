@@ -92,11 +92,25 @@ describe("createAttackExample", () => {
     expect(input.words).toEqual(["The", "dog", "sleeps", ".", "A", "hound", "runs", "(", "fast", ")", "!"]);
   });
 
-  test("ignores a language-model constraint without an entry for the text, and records that", () => {
+  test("maskWord is written into the text, and without it the unknown token", () => {
+    const attackExample = createAttackExample(example, {
+      ...{ modifiableFields: [1], substitutions: table, constraints: unconstrained, encode },
+    });
+    const build = createInputBuilder(attackExample);
+    const replacementIndices = new Int16Array(attackExample.words.length);
+    const mask = attackExample.words.lastIndexOf("dog");
+    expect(build({ replacementIndices, mask }).texts("[UNK]")[1]).toBe("A [UNK]  runs (fast)!");
+    const written = build({ replacementIndices, mask, maskWord: "NULL" });
+    expect(written.texts("[UNK]")[1]).toBe("A NULL  runs (fast)!");
+    expect([written.mask, written.words[mask]]).toEqual([undefined, "NULL"]);
+  });
+
+  test("keeps only what a language-model constraint allows, and accepts no text without an entry", () => {
     const known: LmConstraint = {
       name: "lm",
       hash: "h",
       size: 1,
+      covers: (text) => text === example.texts[1],
       getAllowedSubstitutes: (text, words) =>
         text === example.texts[1] ? words.map((word) => (word === "dog" ? ["canine"] : [])) : undefined,
     };
@@ -108,10 +122,8 @@ describe("createAttackExample", () => {
       languageModel: known,
     };
     const covered = createAttackExample(example, options);
-    expect(covered.withoutLanguageModel).toBe(false);
     expect(covered.replacements.filter((words) => words.length > 1)).toEqual([["dog", "canine"]]);
-    const other = createAttackExample({ ...example, texts: ["The dog sleeps.", "Dogs run fast."] }, options);
-    expect(other.withoutLanguageModel).toBe(true);
-    expect(other.replacements.filter((words) => words.length > 1)).toEqual([["fast", "quickly", "quick"]]);
+    const other = { ...example, texts: ["The dog sleeps.", "Dogs run fast."] };
+    expect(() => createAttackExample(other, options)).toThrow("lm does not cover");
   });
 });

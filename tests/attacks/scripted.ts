@@ -59,7 +59,6 @@ export function createExample(
     fields: new Uint8Array(words.length),
     replacements,
     maxChanged,
-    withoutLanguageModel: false,
   };
 }
 

@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import { countCombinations } from "../../src/attacks/exhaustive.js";
 import { loadAttack } from "../../src/attacks/load-attack.js";
 import { SearchPool } from "../../src/attacks/pool.js";
-import type { SearchProblem } from "../../src/attacks/search.js";
+import type { Candidate, SearchProblem } from "../../src/attacks/search.js";
 import { Rng } from "../../src/tensor/random.js";
 import { collect, createExample, createProblem, drive, scriptedVictim } from "./scripted.js";
 
@@ -54,6 +54,18 @@ describe("pwws", () => {
       ["the nice aged movie"],
     ]);
     expect(final).toBe("the nice aged movie");
+  });
+
+  test("saliencyWord is written over a word instead of the unknown token, as in RIFT's released code", async () => {
+    const problem = createProblem(replacements, [0.9, 0.1]);
+    const search = (await loadAttack("pwws", { saliencyWord: "NULL" })).search(problem, new Rng(0));
+    const yielded = search.next().value as Candidate[];
+    expect(yielded.slice(0, 3).map(({ mask, maskWord }) => [mask, maskWord])).toEqual([
+      [1, "NULL"],
+      [2, "NULL"],
+      [3, "NULL"],
+    ]);
+    expect(yielded.slice(3).every(({ maskWord }) => maskWord === undefined)).toBe(true);
   });
 
   test("never changes more words than allowed", async () => {

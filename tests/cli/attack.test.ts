@@ -197,38 +197,41 @@ describe("temper attack", () => {
     });
   });
 
-  test("genetic respects the language-model constraint, and the report counts examples without one", async () => {
-    const texts = readFileSync(victim.data, "utf8")
-      .trim()
-      .split("\n")
-      .slice(1, 31)
-      .map((line) => line.split("\t")[0]!);
+  test("a language-model constraint limits the examples to the texts that it covers", async () => {
+    const lines = readFileSync(victim.data, "utf8").trim().split("\n").slice(1);
+    const texts = [...new Set(lines.map((line) => line.split("\t")[0]!))];
     const swaps = join(folder, "swaps.json");
     // Every second text is covered, and "plot" is the only substitute there.
     const covered = texts.filter((_, i) => i % 2 === 0);
     const allowed = (text: string) => Object.fromEntries(text.split(" ").map((_, i) => [i, ["plot"]]));
     writeFileSync(swaps, JSON.stringify(Object.fromEntries(covered.map((text) => [text, allowed(text)]))));
-    const flags = ["--attack", genetic, "--attack", "greedy", "--num-examples", "60", "--lm-constraint", swaps];
-    const { code, stdout } = await attack(victim, ...flags);
-    expect(code).toBe(0);
-    expect(stdout).toMatch(/genetic ran without the language-model constraint on \d+ of 60 examples\./);
+    const flags = ["--attack", genetic, "--attack", "greedy", "--lm-constraint", swaps, "--num-examples"];
+    const { code, stdout, stderr } = await attack(victim, ...flags, "10");
+    expect([code, stderr]).toEqual([0, expect.anything()]);
+    expect(stdout).toMatch(/The language-model constraint covers \d+ of \d+ texts\. Only these can be attacked\./);
+    const report = JSON.parse(readFileSync(join(out, "report.json"), "utf8")) as {
+      coverage: { covered: number; total: number };
+    };
+    expect(report.coverage.covered).toBeLessThan(report.coverage.total);
     const read = (name: string): unknown[] =>
       readFileSync(join(out, `${name}.jsonl`), "utf8")
         .trim()
         .split("\n")
         .map((line) => JSON.parse(line) as unknown);
-    const [header, ...results] = read("genetic");
+    const [header, ...results] = read("genetic") as [unknown, ...{ texts: string[]; edits: { to: string }[] }[]];
     expect(header).toMatchObject({ hashes: { languageModel: expect.any(String) } });
     expect(read("greedy")[0]).not.toMatchObject({ hashes: { languageModel: expect.any(String) } });
-    const lines = results as { texts: string[]; withoutLanguageModel: boolean; edits: { to: string }[] }[];
-    for (const {
-      texts: [text],
-      withoutLanguageModel,
-      edits,
-    } of lines) {
-      expect(withoutLanguageModel).toBe(!covered.includes(text!));
-      if (!withoutLanguageModel) for (const { to } of edits) expect(to).toBe("plot");
+    expect(results).toHaveLength(10);
+    for (const { texts: read, edits } of results) {
+      expect(covered).toContain(read[0]);
+      for (const { to } of edits) expect(to).toBe("plot");
     }
+    const { covered: count, total } = report.coverage;
+    const more = await attack(victim, ...flags, String(count + 1), "--out", join(folder, "more"));
+    expect(more.code).toBe(2);
+    expect(more.stderr).toContain(`the file covers ${count} of the ${total} texts of`);
+    expect(more.stderr).toContain(`Pass --num-examples ${count} or fewer`);
+    expect(existsSync(join(folder, "more"))).toBe(false);
   });
 
   test("a tokenization other than the one in training is reported, or rejected if it is known", async () => {

@@ -132,7 +132,6 @@ export function attackResult(
       queries: outcome === "skipped" ? 1 : 42,
       exhausted: false,
       nearTie: false,
-      withoutLanguageModel: false,
     },
     before: toRow(before),
     after: toRow(after),

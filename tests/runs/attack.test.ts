@@ -99,3 +99,50 @@ test("a victim that classifies the same text in two ways is reported", async () 
   vi.unstubAllGlobals();
   expect(sanity.map(({ name }) => name)).toContain("dropout");
 });
+
+test("case-sensitive substitutes apply to every attack but genetic, and to the earlier journals of both", async () => {
+  // All texts but the first are in capital letters.
+  const upper = reviews(12, "case").map(({ text, label }, i) => ({ text: i === 0 ? text : text.toUpperCase(), label }));
+  const data = writeData("case.tsv", upper);
+  const request = { data, out: "case", attacks: ["greedy", "genetic:population=4,iterations=1"], threads: 1 };
+  const { attacks } = await attackWithGreedy({ ...request, caseSensitiveSubstitutes: true });
+  const count = (name: string): number[] =>
+    readFileSync(join(folder, "case", `${name}.jsonl`), "utf8")
+      .trim()
+      .split("\n")
+      .slice(1)
+      .map((line) => (JSON.parse(line) as { space: { modifiableWords: number } }).space.modifiableWords);
+  expect(Object.keys(attacks)).toEqual(["greedy", "genetic"]);
+  expect(
+    count("greedy")
+      .slice(1)
+      .every((words) => words === 0),
+  ).toBe(true);
+  expect(
+    count("genetic")
+      .slice(1)
+      .some((words) => words > 0),
+  ).toBe(true);
+  const again = await attackWithGreedy({ ...request, attacks: ["random"], caseSensitiveSubstitutes: true });
+  expect(Object.keys(again.attacks).sort()).toEqual(["genetic", "greedy", "random"]);
+  const other = await attackWithGreedy({ ...request, attacks: ["random"], out: "case", resume: true }).catch(String);
+  expect(other).toMatch(/was written with a different substitutions/);
+});
+
+test("attacks a random sample by default, and a class-balanced one on request", async () => {
+  const rows = reviews(60, "sampling").map((row, i) => ({ ...row, label: i % 10 === 0 ? "positive" : "negative" }));
+  const data = writeData("sampling.tsv", rows);
+  const listLabels = async (sampling?: "class-balanced"): Promise<number[]> => {
+    const out = `sampling-${sampling ?? "default"}`;
+    await attackWithGreedy({ data, out, numExamples: 10, threads: 1, ...(sampling && { sampling }) });
+    const lines = readFileSync(join(folder, out, "greedy.jsonl"), "utf8")
+      .trim()
+      .split("\n")
+      .slice(1);
+    return lines.map((line) => (JSON.parse(line) as { label: number }).label);
+  };
+  const count = (labels: readonly number[]): number =>
+    Math.min(...[0, 1].map((x) => labels.filter((y) => y === x).length));
+  expect(count(await listLabels("class-balanced"))).toBe(5);
+  expect(count(await listLabels())).toBeLessThan(4);
+});

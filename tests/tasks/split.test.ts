@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { countOverlap, sampleExamples } from "../../src/tasks/sample.js";
+import { countOverlap, sampleExamples, sampleRandomly } from "../../src/tasks/sample.js";
 import { computeDedupKey, splitExamples } from "../../src/tasks/split-examples.js";
 import type { Example } from "../../src/tasks/task.js";
 
@@ -96,6 +96,22 @@ describe("sampleExamples", () => {
     const examples = distinct(200, 2);
     expect(sampleExamples(examples, 20, 1, 2)).toEqual(sampleExamples(examples, 20, 1, 2));
     expect(sampleExamples(examples, 20, 1, 2)).not.toEqual(sampleExamples(examples, 20, 2, 2));
+  });
+});
+
+describe("sampleRandomly", () => {
+  it("ignores the classes; smaller samples are subsets, in file order", () => {
+    const examples = distinct(400, 2).map((example, i) => ({ ...example, label: Number(i % 10 === 0) }));
+    const chosen = sampleRandomly(examples, 100, 3);
+    expect(ids(chosen)).toEqual(ids(chosen).sort((a, b) => a - b));
+    const rare = chosen.filter(({ label }) => label === 1).length;
+    expect(rare).toBeGreaterThan(2);
+    expect(rare).toBeLessThan(25);
+    const smaller = new Set(ids(sampleRandomly(examples, 40, 3)));
+    expect(ids(chosen).filter((id) => smaller.has(id))).toHaveLength(40);
+    expect(sampleRandomly(examples, 100, 3)).toEqual(chosen);
+    expect(sampleRandomly(examples, 100, 4)).not.toEqual(chosen);
+    expect(sampleRandomly(examples, 400, 3)).toEqual(examples);
   });
 });
 

@@ -9,6 +9,7 @@ import {
   filterInVocabSubstitutes,
   loadSubstitutions,
   matchCase,
+  matchCaseSensitively,
   parseSubstitutionTable,
   type Substitutions,
 } from "../../src/text/substitutions.js";
@@ -38,6 +39,14 @@ describe("matchCase", () => {
     ["DON'T", "no", "NO"],
     ["2ND", "third", "THIRD"],
   ])("of %s changes %s to %s", (pattern, word, expected) => expect(matchCase(pattern, word)).toBe(expected));
+});
+
+test("matchCaseSensitively leaves words with a capital letter unchanged, as RIFT's training code and PWWS do", () => {
+  const table = parseSubstitutionTable({ good: ["great"] }, "t");
+  const sensitive = matchCaseSensitively(table);
+  expect(["good", "Good", "GOOD"].map((word) => table.getSubstitutes(word))).toEqual([["great"], ["Great"], ["GREAT"]]);
+  expect(["good", "Good", "GOOD"].map((word) => sensitive.getSubstitutes(word))).toEqual([["great"], [], []]);
+  expect(sensitive.hash).not.toBe(table.hash);
 });
 
 describe("parseSubstitutionTable", () => {

@@ -39,12 +39,14 @@ export function define(command: Command, io: Io): void {
     .addOption(attackOption.argParser(appendValue))
     .addOption(splitOption());
   addOptions(withAttack, shape, {
-    ...{ substitutions: "<table>", inVocabSubstitutes: "", lmConstraint: "<file>", ...dataFlags },
+    ...{ substitutions: "<table>", inVocabSubstitutes: "", caseSensitiveSubstitutes: "" },
+    ...{ lmConstraint: "<file>", ...dataFlags, sampling: "<name>" },
     ...{ numExamples: "<count>", seed: "<number>", queryBudget: "<queries>", maxModificationRate: "<fraction>" },
     ...{ protectStopWords: "", matchPartOfSpeech: "", transferFrom: "<journal>", out: "<folder>", resume: "", csv: "" },
     ...{ concurrency: "<count>", tokenization: "<name>", maxLength: "<tokens>", ...runtimeFlags },
   })
     .option("--no-in-vocab-substitutes", "keep such substitutes")
+    .option("--no-case-sensitive-substitutes", "substitute such words, too")
     .option("--no-cache", "neither read scores from disk nor store them")
     .addOption(endpointOption())
     .option("--json", "print the report as JSON")
@@ -168,17 +170,21 @@ function formatAttackTable(io: Io, report: AttackReport, correct: number): strin
 }
 
 /**
- * What limits the numbers: the sample size, unproven results, missing constraints and near ties.
+ * What limits the numbers: the sample, unproven results and near ties.
  */
-function listRemarks({ attacks, examples, worstCase }: AttackReport): string[] {
+function listRemarks({ attacks, examples, worstCase, coverage }: AttackReport): string[] {
   return [
     describePower(examples, { accuracy: worstCase }),
-    ...Object.entries(attacks).flatMap(([name, { exact = examples, nearTies, withoutLanguageModel }]) =>
+    ...(coverage
+      ? [
+          `The language-model constraint covers ${coverage.covered} of ${coverage.total} texts. ` +
+            "Only these can be attacked.",
+        ]
+      : []),
+    ...Object.entries(attacks).flatMap(([name, { exact = examples, nearTies }]) =>
       [
         exact < examples &&
           `${name} is exhaustive for ${exact} of ${examples} examples. For others, its accuracy is an upper bound.`,
-        withoutLanguageModel > 0 &&
-          `${name} ran without the language-model constraint on ${withoutLanguageModel} of ${examples} examples.`,
         nearTies.length > 0 &&
           `${name}: ${nearTies.length} of ${examples} examples have a margin below 0.0001. ` +
             `Other batches may change them: ${nearTies.slice(0, 5).join(", ")}${nearTies.length > 5 ? ", …" : ""}`,

@@ -42,7 +42,7 @@ export function addTrainOptions(command: Command) {
   const withSettings = addOptions(withSources, runConfigSchema.shape, {
     ...{ model: "<reference>", ...dataFlags, methods: "--method <name[:key=value,…]>", tokenization: "<name>" },
     ...{ head: "<name>", pooling: "<name>", maxLength: "<tokens>", maxTrainSamples: "<count>", seed: "<number>" },
-    ...{ substitutions: "<table>", inVocabSubstitutes: "", ...runtimeFlags },
+    ...{ substitutions: "<table>", inVocabSubstitutes: "", caseSensitiveSubstitutes: "", ...runtimeFlags },
   });
   const trainFlags = { epochs: "<number>", batchSize: "<count>", learningRate: "<rate>", saveTotalLimit: "<count>" };
   return addOptions(withSettings, trainSettingsSchema.shape, trainFlags)
