@@ -132,7 +132,7 @@ export function createFixedBatch(model: Model, examples: readonly Example[], dev
       const features: Float32Array[] = [];
       for (const { rows, input } of microBatches) {
         const values = scope(() =>
-          noGrad(() => extractFeatures(model.architecture, weights, input, evalMode).features.toFloat32Array()),
+          noGrad(() => extractFeatures(model.architecture, weights, input, evalMode).toFloat32Array()),
         );
         const width = values.length / rows.length;
         for (const [i, row] of rows.entries()) features[row] = values.slice(i * width, (i + 1) * width);

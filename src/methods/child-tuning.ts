@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { getLayerIndex } from "../models/index.js";
 import { clipGradNorm_, crossEntropy, flattenTensors, mapWeights, maskRandomly_, mulAll_ } from "../nn/index.js";
 import { free, keep, noGrad, scope, type Tensor, zeros, zerosLike } from "../tensor/index.js";
 import type { NamedTensors, TrainingContext, TrainingMethod } from "../train/index.js";
@@ -8,7 +9,7 @@ import { computeQuantile } from "./quantile.js";
 const traits = { exclusiveRoles: { selection: "decides which parameters are updated" } };
 
 const getLayerParameters = ({ job }: TrainingContext): NamedTensors =>
-  new Map([...job.model.weights].filter(([name]) => name.includes(".layer.")));
+  new Map([...job.model.weights].filter(([name]) => getLayerIndex(name) !== null));
 
 /**
  * The diagonal of the Fisher information: the mean over batches of the squared gradient, with each

@@ -23,13 +23,13 @@ function sampleInitialPerturbation(context: BatchContext, magnitude: number): Te
   const { model, deviceConfig } = context.training.job;
   const { device } = deviceConfig;
   const { batchSize, sequenceLength, input } = context.batch;
-  const { hiddenSize } = model.architecture.config;
+  const { embeddingSize } = model.architecture.config;
   const mask = input.attentionBias
     ? input.attentionBias.reshape(batchSize, sequenceLength, 1).eq(0).to("float32")
     : ones([batchSize, sequenceLength, 1], { device });
   context.enterRandomStream("freelb");
-  const uniform = rand([batchSize, sequenceLength, hiddenSize], { device }).mul(2).sub(1);
-  return uniform.mul(mask).mul(mask.sum([1], true).mul(hiddenSize).sqrt().reciprocal().mul(magnitude));
+  const uniform = rand([batchSize, sequenceLength, embeddingSize], { device }).mul(2).sub(1);
+  return uniform.mul(mask).mul(mask.sum([1], true).mul(embeddingSize).sqrt().reciprocal().mul(magnitude));
 }
 
 /** Moves each perturbation along its normalized gradient and projects it back into the ball. */

@@ -2,92 +2,10 @@ import { join } from "node:path";
 import { z } from "zod";
 import { UserError } from "../errors.js";
 import { readJson } from "../files.js";
-import type { Activation } from "../nn/index.js";
 import { validate } from "../validate.js";
-
-/** Names of activations in config files. The tanh form of GELU, for example, has three names. */
-const activations = {
-  gelu: "gelu",
-  gelu_python: "gelu",
-  gelu_new: "gelu_new",
-  gelu_fast: "gelu_new",
-  gelu_pytorch_tanh: "gelu_new",
-  relu: "relu",
-  silu: "silu",
-  swish: "silu",
-  tanh: "tanh",
-} as const satisfies Record<string, Activation>;
-
-/** The supported model types of Hugging Face configs. */
-export const modelTypes = ["bert", "roberta"] as const;
-/** A supported model type. */
-export type ModelType = (typeof modelTypes)[number];
-
-/** The architecture of an encoder, from config.json. */
-export interface EncoderConfig {
-  readonly modelType: ModelType;
-  readonly vocabSize: number;
-  readonly hiddenSize: number;
-  readonly numHiddenLayers: number;
-  readonly numAttentionHeads: number;
-  readonly intermediateSize: number;
-  readonly activation: Activation;
-  /** Rows of the position embedding table. */
-  readonly maxPositionEmbeddings: number;
-  /**
-   * The row of the first token. RoBERTa does not use the rows up to the ID of its padding token.
-   */
-  readonly positionOffset: number;
-  /** Maximum tokens per text: the positions without the unused ones. */
-  readonly maxLength: number;
-  readonly typeVocabSize: number;
-  readonly layerNormEps: number;
-  readonly hiddenDropout: number;
-  readonly attentionDropout: number;
-  /** Null if the head uses hiddenDropout. */
-  readonly classifierDropout: number | null;
-  readonly padTokenId: number;
-  readonly labels: readonly string[];
-  readonly initializerRange: number;
-  /** The complete object from the file, including unknown keys. */
-  readonly raw: Readonly<Record<string, unknown>>;
-}
-
-const maxCount = 2 ** 31 - 1;
-const count = z.number().int().positive().max(maxCount);
-const probability = z.number().min(0).max(1);
-
-/** The defaults are those of transformers, which omits default values when it saves a config. */
-const configSchema = z
-  .looseObject({
-    model_type: z.enum(modelTypes),
-    vocab_size: count.optional(),
-    hidden_size: count.default(768),
-    num_hidden_layers: count.default(12),
-    num_attention_heads: count.default(12),
-    intermediate_size: count.default(3072),
-    hidden_act: z.enum(Object.keys(activations) as (keyof typeof activations)[]).default("gelu"),
-    max_position_embeddings: count.default(512),
-    type_vocab_size: count.default(2),
-    layer_norm_eps: z.number().positive().default(1e-12),
-    hidden_dropout_prob: probability.default(0.1),
-    attention_probs_dropout_prob: probability.default(0.1),
-    classifier_dropout: probability.nullish(),
-    pad_token_id: z.number().int().nonnegative().nullish(),
-    initializer_range: z.number().nonnegative().default(0.02),
-    position_embedding_type: z
-      .literal("absolute", { error: 'expected "absolute": relative position embeddings are not supported' })
-      .default("absolute"),
-    is_decoder: z.literal(false, { error: "expected false: only encoders are supported" }).default(false),
-    add_cross_attention: z.literal(false, { error: "expected false: only encoders are supported" }).default(false),
-    // Some configs contain numbers as labels.
-    id2label: z.record(z.string().regex(/^\d+$/), z.union([z.string(), z.number().transform(String)])).nullish(),
-    num_labels: count.max(100_000).nullish(),
-  })
-  .refine((raw) => raw.hidden_size % raw.num_attention_heads === 0, {
-    path: ["num_attention_heads"],
-    error: "expected a divisor of hidden_size",
-  });
+import { commonFields, count } from "./families/config-fields.js";
+import type { EncoderConfig } from "./families/family.js";
+import { getFamily, modelTypes } from "./families/index.js";
 
 /**
  * The block that Temper adds to config.json: how to tokenize text, and which head the model has.
@@ -112,53 +30,65 @@ export async function readModelConfig(folder: string): Promise<EncoderConfig> {
   return parseModelConfig(await readJson(path, "the model config"), path);
 }
 
+const commonSchema = z.object(commonFields);
+
 /** Validates the content of a config file. `location` names it in error messages. */
 export function parseModelConfig(data: unknown, location: string): EncoderConfig {
-  checkModelType(data, location);
-  const raw = validate(configSchema, data, location);
-  const vocabSize = raw.vocab_size ?? (raw.model_type === "bert" ? 30522 : 50265);
-  const padTokenId = raw.pad_token_id ?? (raw.model_type === "bert" ? 0 : 1);
+  const modelType = checkModelType(data, location);
+  const family = getFamily({ modelType });
+  const raw = validate(family.configSchema, data, location);
+  const common = commonSchema.parse(raw);
+  const config: EncoderConfig = {
+    modelType,
+    ...family.readConfig(raw),
+    labels: readLabels(common.id2label, common.num_labels, location),
+    initializerRange: common.initializer_range,
+    tieWordEmbeddings: common.tie_word_embeddings,
+    raw: data as Record<string, unknown>,
+  };
+  checkSizes(config, location);
+  return config;
+}
+
+function checkSizes(
+  { vocabSize, padTokenId, hiddenSize, numAttentionHeads, ...config }: EncoderConfig,
+  location: string,
+) {
+  if (hiddenSize % numAttentionHeads !== 0)
+    throw new UserError(
+      `${location}: num_attention_heads: expected a divisor of hidden_size, received ${numAttentionHeads}`,
+    );
   if (padTokenId >= vocabSize)
     throw new UserError(
       `${location}: pad_token_id: expected less than vocab_size (${vocabSize}), received ${padTokenId}`,
     );
-  const positions = raw.max_position_embeddings;
-  const positionOffset = raw.model_type === "bert" ? 0 : padTokenId + 1;
-  if (positions <= positionOffset)
-    throw new UserError(
-      `${location}: max_position_embeddings: expected more than ${positionOffset}, received ${positions}`,
-    );
-  return {
-    modelType: raw.model_type,
-    vocabSize,
-    hiddenSize: raw.hidden_size,
-    numHiddenLayers: raw.num_hidden_layers,
-    numAttentionHeads: raw.num_attention_heads,
-    intermediateSize: raw.intermediate_size,
-    activation: activations[raw.hidden_act],
-    maxPositionEmbeddings: positions,
-    positionOffset,
-    maxLength: positions - positionOffset,
-    typeVocabSize: raw.type_vocab_size,
-    layerNormEps: raw.layer_norm_eps,
-    hiddenDropout: raw.hidden_dropout_prob,
-    attentionDropout: raw.attention_probs_dropout_prob,
-    classifierDropout: raw.classifier_dropout ?? null,
-    padTokenId,
-    labels: readLabels(raw.id2label, raw.num_labels, location),
-    initializerRange: raw.initializer_range,
-    raw: data as Record<string, unknown>,
-  };
+  if (config.maxLength < 1) {
+    const positions = Number(config.raw.max_position_embeddings);
+    const unused = positions - config.maxLength;
+    throw new UserError(`${location}: max_position_embeddings: expected more than ${unused}, received ${positions}`);
+  }
 }
 
+/** Model types of decoders, which people often try. They have no bidirectional encoder. */
+const decoderTypes = /^(gpt|opt$|llama|mistral|mixtral|qwen|gemma|phi|falcon|bloom|olmo|deepseek|smollm|granite)/;
+
 /** Checks the model type first, because the other keys depend on it. */
-function checkModelType(data: unknown, location: string): void {
+function checkModelType(data: unknown, location: string): string {
   if (typeof data !== "object" || data === null || Array.isArray(data))
     throw new UserError(`${location}: expected a JSON object`);
   const type = "model_type" in data ? data.model_type : undefined;
-  if (modelTypes.some((known) => known === type)) return;
+  if (typeof type === "string" && modelTypes.includes(type)) return type;
   const received = type === undefined ? "nothing. Is this a model config?" : JSON.stringify(type);
-  throw new UserError(`${location}: model_type: expected ${modelTypes.join(" or ")}, received ${received}`);
+  const architectures =
+    "architectures" in data && Array.isArray(data.architectures) ? data.architectures.join(" ") : "";
+  const isDecoder = (typeof type === "string" && decoderTypes.test(type)) || architectures.includes("ForCausalLM");
+  const reason = isDecoder
+    ? ". It is a decoder-only model: each token sees only the tokens before it, so it has no encoding of a text to " +
+      "fine-tune. Use an encoder."
+    : "";
+  throw new UserError(
+    `${location}: model_type: expected one of ${modelTypes.join(", ")}, received ${received}${reason}`,
+  );
 }
 
 function readLabels(

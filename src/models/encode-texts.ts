@@ -108,7 +108,7 @@ function computeClsFeatures(model: Model, texts: readonly Encoding[]): Float32Ar
   const values = scope(() =>
     noGrad(() => {
       const input = toModelInput(padBatch(texts, model.tokenizer.special.padId), device);
-      return extractFeatures(architecture, model.weights, input, evalMode).features.toFloat32Array();
+      return extractFeatures(architecture, model.weights, input, evalMode).toFloat32Array();
     }),
   );
   if (!values.every(Number.isFinite))

@@ -2,6 +2,15 @@ export { hashModelFolder } from "./checkpoint.js";
 export * from "./classifier.js";
 export * from "./config.js";
 export * from "./encoder.js";
+export type { EncoderConfig, ParameterShapes, PoolingMode } from "./families/family.js";
+export {
+  getEncoderPart,
+  getFamily,
+  getLayerIndex,
+  isHeadParameter,
+  isPoolerParameter,
+  modelTypes,
+} from "./families/index.js";
 export { fuseQkv } from "./fused-weights.js";
 export type { HeadName } from "./heads.js";
 export * from "./load.js";

@@ -18,11 +18,13 @@ import {
 import type { Tokenization } from "../text/encoding.js";
 import { loadTokenizer } from "../text/tokenizer.js";
 import { openCheckpoint } from "./checkpoint.js";
-import { type EncoderConfig, readModelConfig, readTemperMetadata } from "./config.js";
+import { readModelConfig, readTemperMetadata } from "./config.js";
 import type { DownloadProgress } from "./download.js";
-import { getEncoderParameterShapes, getParameterPrefix } from "./encoder.js";
-import { getHeadPrefix, type HeadName } from "./heads.js";
-import { type Architecture, getParameterShapes, isHeadParameter, type Model, type PoolingMode } from "./model.js";
+import { getEncoderParameterShapes } from "./encoder.js";
+import type { EncoderConfig, PoolingMode } from "./families/family.js";
+import { getFamily, isHeadParameter, isPoolerParameter } from "./families/index.js";
+import { type HeadName, mlpHeadPrefix } from "./heads.js";
+import { type Architecture, getParameterShapes, type Model } from "./model.js";
 import { resolveModel } from "./resolve-model.js";
 import { openSafetensors, type SafetensorsFile } from "./safetensors.js";
 import type { SafetensorsDType } from "./safetensors-header.js";
@@ -85,7 +87,9 @@ export async function loadModel(reference: string, options: LoadModelOptions = {
     const names = mapCheckpointNames(config, files);
     const head = metadata?.head ?? options.head ?? "hf";
     const pooling = metadata?.pooling ?? options.pooling ?? "cls";
-    const isTrained = [...names.keys()].some((name) => name.startsWith(getHeadPrefix(head)));
+    if (pooling === "pooler" && getFamily(config).pooler === null)
+      throw new UserError(`${reference}: a ${config.modelType} encoder has no pooler. Use pooling cls or mean.`);
+    const isTrained = [...names.keys()].some((name) => name.startsWith(head === "mlp" ? mlpHeadPrefix : "classifier."));
     const modelLabels = metadata?.labels ?? config.labels;
     if (isTrained && options.labels) checkLabels(reference, modelLabels, options.labels, options.task);
     const labels = options.labels ?? modelLabels;
@@ -115,8 +119,8 @@ function mapCheckpointNames(
   config: EncoderConfig,
   files: readonly SafetensorsFile[],
 ): Map<string, { file: SafetensorsFile; stored: string }> {
-  const prefix = getParameterPrefix(config);
-  const expected = getEncoderParameterShapes(config);
+  const { prefix, pooler } = getFamily(config);
+  const expected = new Map([...getEncoderParameterShapes(config), ...(pooler?.getShapes(config) ?? [])]);
   const names = new Map<string, { file: SafetensorsFile; stored: string }>();
   for (const file of files) {
     for (const stored of file.entries.keys()) {
@@ -124,7 +128,7 @@ function mapCheckpointNames(
       const modern = stored
         .replace(/LayerNorm\.gamma$/, "LayerNorm.weight")
         .replace(/LayerNorm\.beta$/, "LayerNorm.bias");
-      const lacksPrefix = !modern.startsWith(prefix) && (expected.has(prefix + modern) || modern.startsWith("pooler."));
+      const lacksPrefix = !modern.startsWith(prefix) && expected.has(prefix + modern);
       names.set(lacksPrefix ? prefix + modern : modern, { file, stored });
     }
   }
@@ -161,7 +165,7 @@ function readWeights(
   const shapes = getParameterShapes(architecture);
   const read = (name: string, shape: readonly number[]): Tensor => {
     const source = names.get(name);
-    const isOptional = isHeadParameter(name) || name.includes(".pooler.");
+    const isOptional = isHeadParameter(name) || isPoolerParameter(name);
     if (!source && !isOptional)
       throw new UserError(
         `The checkpoint lacks ${name} [${shape}], so it is not a complete ${modelType} encoder. ` +

@@ -1,22 +1,16 @@
 import type { ForwardMode, Weights } from "../nn/index.js";
 import type { Tensor } from "../tensor/index.js";
 import type { Tokenization, Tokenizer } from "../text/encoding.js";
-import type { EncoderConfig } from "./config.js";
-import { type EncoderInput, embedInput, encodeLayers, getEncoderParameterShapes } from "./encoder.js";
 import {
-  applyHfHead,
-  applyMlpHead,
-  applyPooler,
-  getHeadParameterShapes,
-  getHeadPrefix,
-  type HeadName,
-} from "./heads.js";
-
-/**
- * How token states become a text embedding: the last hidden state of the classification token
- * (RIFT's paper), a pooler on top of it (RIFT's code), or the mean over all tokens.
- */
-export type PoolingMode = "cls" | "pooler" | "mean";
+  type EncoderInput,
+  embedInput,
+  encodeLayers,
+  getEncoderParameterShapes,
+  type OutputPositions,
+} from "./encoder.js";
+import type { EncoderConfig, ParameterShapes, PoolingMode } from "./families/family.js";
+import { getFamily, isHeadParameter } from "./families/index.js";
+import { applyMlpHead, getHeadParameterShapes, type HeadName } from "./heads.js";
 
 /** The function that a model computes. The weights are its argument. */
 export interface Architecture {
@@ -46,30 +40,56 @@ export function forward(
   input: EncoderInput,
   mode: ForwardMode,
 ): ModelOutput {
-  const { cls, features } = extractFeatures(architecture, weights, input, mode);
-  const logits =
-    architecture.head === "mlp"
-      ? applyMlpHead(weights, features)
-      : applyHfHead(architecture.config, weights, cls, mode);
-  return { logits: logits.to("float32"), features };
+  const { config, head, pooling } = architecture;
+  const { classification } = getFamily(config);
+  const headPooling = head === "hf" ? classification.pooling(config) : "cls";
+  const positions = pooling === "mean" || headPooling === "mean" ? "all" : "first";
+  const hidden = encodeInput(config, weights, input, mode, positions);
+  const features = poolHidden(config, weights, hidden, input.attentionBias, pooling);
+  if (head === "mlp") return { logits: applyMlpHead(weights, features).to("float32"), features };
+  const pooled =
+    headPooling === "cls" && pooling === "cls"
+      ? features
+      : poolHidden(config, weights, hidden, input.attentionBias, headPooling);
+  return { logits: classification.apply(config, weights, pooled, mode).to("float32"), features };
 }
 
-/** Computes only the last hidden state of the first token and the features, e.g. of a teacher. */
+/** Computes only the features of a text, e.g. of a teacher: [batch, hidden]. */
 export function extractFeatures(
-  { config, pooling }: Architecture,
+  { config, pooling }: Pick<Architecture, "config" | "pooling">,
   weights: Weights,
   input: EncoderInput,
   mode: ForwardMode,
-): { cls: Tensor; features: Tensor } {
+): Tensor {
+  const hidden = encodeInput(config, weights, input, mode, pooling === "mean" ? "all" : "first");
+  return poolHidden(config, weights, hidden, input.attentionBias, pooling);
+}
+
+function encodeInput(
+  config: EncoderConfig,
+  weights: Weights,
+  input: EncoderInput,
+  mode: ForwardMode,
+  positions: OutputPositions,
+): Tensor {
   const embeddingOutput = embedInput(config, weights, input, mode);
-  const positions = pooling === "mean" ? "all" : "first";
-  const hidden = encodeLayers(config, weights, embeddingOutput, input.attentionBias, mode, positions);
-  const cls = hidden.select(1, 0);
-  if (pooling === "cls") return { cls, features: cls };
-  return {
-    cls,
-    features: pooling === "pooler" ? applyPooler(config, weights, cls) : meanPool(hidden, input.attentionBias),
-  };
+  return encodeLayers(config, weights, embeddingOutput, input.attentionBias, mode, positions);
+}
+
+/** [batch, length, hidden] -> [batch, hidden]. */
+function poolHidden(
+  config: EncoderConfig,
+  weights: Weights,
+  hidden: Tensor,
+  attentionBias: Tensor | null,
+  pooling: PoolingMode,
+): Tensor {
+  if (pooling === "mean") return meanPool(hidden, attentionBias);
+  const first = hidden.select(1, 0);
+  if (pooling === "cls") return first;
+  const { pooler } = getFamily(config);
+  if (!pooler) throw new Error(`a ${config.modelType} encoder has no pooler`);
+  return pooler.apply(weights, first);
 }
 
 /** Averages over the tokens, without padding: [batch, length, hidden] -> [batch, hidden]. */
@@ -84,25 +104,20 @@ function meanPool(hidden: Tensor, attentionBias: Tensor | null): Tensor {
 }
 
 /** Returns the shape of every parameter of a model: the encoder first, then the head. */
-export function getParameterShapes({ config, head, pooling, numLabels }: Architecture): Map<string, readonly number[]> {
-  const usesPooler = pooling === "pooler" || (config.modelType === "bert" && head === "hf");
+export function getParameterShapes({ config, head, pooling, numLabels }: Architecture): ParameterShapes {
+  const family = getFamily(config);
+  const usesPooler = pooling === "pooler" || (head === "hf" && family.classification.pooling(config) === "pooler");
   return new Map([
     ...getEncoderParameterShapes(config),
-    ...getHeadParameterShapes(config, head, numLabels, usesPooler),
+    ...(usesPooler && family.pooler ? family.pooler.getShapes(config) : []),
+    ...getHeadParameterShapes(config, head, numLabels),
   ]);
 }
 
-/**
- * Whether the head classifies by the features. The `hf` head reads the first token, through the
- * pooler only if it is BERT's.
- */
+/** Whether the head classifies by the features, or by something that is computed from them. */
 export function doesHeadReadFeatures({ config, head, pooling }: Architecture): boolean {
-  return head === "mlp" || pooling === "cls" || (pooling === "pooler" && config.modelType === "bert");
-}
-
-/** Whether a parameter belongs to the head, which is trained from scratch. */
-export function isHeadParameter(name: string): boolean {
-  return name.startsWith(getHeadPrefix("hf")) || name.startsWith(getHeadPrefix("mlp"));
+  const headPooling = getFamily(config).classification.pooling(config);
+  return head === "mlp" || pooling === headPooling || (pooling === "cls" && headPooling === "pooler");
 }
 
 /** The parameters from pre-training: all except the head and newly initialized ones. */

@@ -3,8 +3,8 @@ import { join } from "node:path";
 import { writeFileAtomic } from "../files.js";
 import type { Weights } from "../nn/index.js";
 import { type TemperMetadata, toConfigJson } from "./config.js";
-import { getParameterPrefix } from "./encoder.js";
-import { isHeadParameter, type Model } from "./model.js";
+import { getFamily, isHeadParameter } from "./families/index.js";
+import type { Model } from "./model.js";
 import { type SafetensorsTensor, toSafetensorsTensor, writeSafetensors } from "./safetensors-writer.js";
 
 /** The files of a tokenizer, in any format. */
@@ -20,7 +20,7 @@ export async function saveModel(folder: string, model: Model, weights: Weights =
   await mkdir(folder, { recursive: true });
   const { config, head, pooling } = model.architecture;
   const hasSeparateHead = head === "mlp";
-  const prefix = getParameterPrefix(config);
+  const { prefix, className } = getFamily(config);
   const getStoredName = (name: string): string =>
     hasSeparateHead && name.startsWith(prefix) ? name.slice(prefix.length) : name;
   const listTensors = (isHead: boolean): SafetensorsTensor[] =>
@@ -35,8 +35,7 @@ export async function saveModel(folder: string, model: Model, weights: Weights =
   }
   const { tokenization, maxLength, task, labels } = model;
   const temper: TemperMetadata = { format: 2, tokenization, head, pooling, maxLength, task, labels: [...labels] };
-  const family = config.modelType === "bert" ? "Bert" : "Roberta";
-  const architecture = `${family}${hasSeparateHead ? "Model" : "ForSequenceClassification"}`;
+  const architecture = `${className}${hasSeparateHead ? "Model" : "ForSequenceClassification"}`;
   const json = toConfigJson(config, labels, [architecture], { temper });
   await writeFileAtomic(join(folder, "config.json"), `${JSON.stringify(json, null, 2)}\n`);
 }

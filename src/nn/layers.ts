@@ -39,11 +39,11 @@ export const evalMode: ForwardMode = { training: false };
 /** Training: dropout is active. */
 export const trainMode: ForwardMode = { training: true };
 
-/** x Wᵀ + b with the weights `name.weight` (or `name.packed`) and `name.bias`. */
+/** x Wᵀ + b with the weights `name.weight` (or `name.packed`) and, if there is one, `name.bias`. */
 export function dense(weights: Weights, name: string, input: Tensor): Tensor {
   const packed = weights.get(`${name}.packed`);
-  if (packed) return packedDense(input, packed, getParameter(weights, `${name}.bias`));
-  return linear(input, getParameter(weights, `${name}.weight`), getParameter(weights, `${name}.bias`));
+  const bias = weights.get(`${name}.bias`) ?? null;
+  return packed ? packedDense(input, packed, bias) : linear(input, getParameter(weights, `${name}.weight`), bias);
 }
 
 /** Looks up rows of `name.weight`. */
@@ -51,10 +51,13 @@ export function embed(weights: Weights, name: string, ids: Tensor): Tensor {
   return embedding(getParameter(weights, `${name}.weight`), ids);
 }
 
-/** Layer normalization of the last dimension with the weights `name.weight` and `name.bias`. */
+/**
+ * Layer normalization of the last dimension with the weights `name.weight` and, if there is one,
+ * `name.bias`.
+ */
 export function layerNorm(weights: Weights, name: string, input: Tensor, epsilon: number): Tensor {
   const weight = getParameter(weights, `${name}.weight`);
-  return layerNormOp(input, weight.shape, weight, getParameter(weights, `${name}.bias`), epsilon);
+  return layerNormOp(input, weight.shape, weight, weights.get(`${name}.bias`) ?? null, epsilon);
 }
 
 /**
@@ -85,7 +88,7 @@ export function activate(input: Tensor, activation: Activation): Tensor {
 export function denseWithActivation(weights: Weights, name: string, input: Tensor, activation: Activation): Tensor {
   const packed = weights.get(`${name}.packed`);
   if (packed && (activation === "gelu" || activation === "gelu_new"))
-    return packedDense(input, packed, getParameter(weights, `${name}.bias`), activation);
+    return packedDense(input, packed, weights.get(`${name}.bias`) ?? null, activation);
   return activate(dense(weights, name, input), activation);
 }
 
@@ -95,8 +98,8 @@ const bmmOp = operator<(query: Tensor, key: Tensor) => Tensor>("bmm");
 
 /**
  * Scaled dot-product attention. Shapes: query [batch, head, query, width], key and value
- * [batch, head, key, width]. The bias is null or [batch, 1, 1, key] with a large negative number at
- * padding.
+ * [batch, head, key, width]. The bias is null or is broadcast to [batch, head, query, key]; it has a
+ * large negative number at padding.
  */
 export function scaledDotProductAttention(
   query: Tensor,
@@ -116,8 +119,9 @@ export function scaledDotProductAttention(
   const flatQuery = flatten(query, queries);
   const flatKey = flatten(key, keys).t();
   const scale = 1 / Math.sqrt(width);
+  const rows = bias?.size(2) ?? 1;
   const scores = bias
-    ? baddbmmOp(bias.expand(batch, heads, 1, keys).reshape(batch * heads, 1, keys), flatQuery, flatKey, 1, scale)
+    ? baddbmmOp(bias.expand(batch, heads, rows, keys).reshape(batch * heads, rows, keys), flatQuery, flatKey, 1, scale)
     : bmmOp(flatQuery.mul(scale), flatKey); // [batch * head, query, key]
   const attentionWeights = dropout(scores.softmax(-1), dropoutP, mode);
   return bmmOp(attentionWeights, flatten(value, keys)).reshape(batch, heads, queries, width);

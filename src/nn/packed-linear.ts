@@ -3,7 +3,7 @@ import { hasOperator, noGrad, operator, scope, type Tensor, zeros } from "../ten
 type PackedLinear = (
   input: Tensor,
   packed: Tensor,
-  bias: Tensor,
+  bias: Tensor | null,
   activation: string,
   scalars: never[],
   algorithm: string,
@@ -44,7 +44,12 @@ export function packWeight(weight: Tensor): Tensor {
 }
 
 /** x Wᵀ + b, optionally followed by GELU in the same kernel. */
-export function packedDense(input: Tensor, packed: Tensor, bias: Tensor, activation?: "gelu" | "gelu_new"): Tensor {
+export function packedDense(
+  input: Tensor,
+  packed: Tensor,
+  bias: Tensor | null,
+  activation?: "gelu" | "gelu_new",
+): Tensor {
   if (!activation) return packedLinearOp(input, packed, bias, "none", [], "");
   return packedLinearOp(input, packed, bias, "gelu", [], activation === "gelu" ? "none" : "tanh");
 }

@@ -81,6 +81,11 @@ export function createUnmaskedUpdates({ gradients }: OptimizerStep): ParameterUp
   return new Map([...gradients].map(([name, gradient]): [string, ParameterUpdate] => [name, { gradient, mask: null }]));
 }
 
+/** Layer normalizations are called LayerNorm, sa_layer_norm, attn_norm or norm. */
+function isNormParameter(name: string): boolean {
+  return /norm\.weight$/i.test(name);
+}
+
 /**
  * AdamW's parameter groups. Biases and LayerNorm weights have no weight decay. The head and the
  * methods' own parameters can have a separate weight decay and learning rate.
@@ -94,7 +99,7 @@ export function createParameterGroups(
   for (const name of parameters.keys()) {
     const isOutsideEncoder = isHeadParameter(name) || !modelParameters.has(name);
     const weightDecay =
-      name.endsWith(".bias") || name.includes("LayerNorm")
+      name.endsWith(".bias") || isNormParameter(name)
         ? 0
         : ((isOutsideEncoder ? settings.headWeightDecay : null) ?? settings.weightDecay);
     const learningRate = (isOutsideEncoder ? settings.headLearningRate : null) ?? settings.learningRate;

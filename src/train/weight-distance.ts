@@ -1,3 +1,4 @@
+import { getEncoderPart } from "../models/index.js";
 import type { Weights } from "../nn/index.js";
 import { noGrad, scope, stack, type Tensor } from "../tensor/index.js";
 
@@ -6,13 +7,6 @@ import { noGrad, scope, stack, type Tensor } from "../tensor/index.js";
  * its parts.
  */
 export type Distances = Readonly<Record<string, number>>;
-
-/** The part of the encoder that a parameter belongs to; null for the head and for BERT's pooler. */
-function getEncoderPart(name: string): string | null {
-  const layer = /\.encoder\.layer\.(\d+)\./.exec(name);
-  if (layer) return `layer ${layer[1]}`;
-  return name.includes(".embeddings.") ? "embeddings" : null;
-}
 
 /** Computes how far an encoder is from its origin (RIFT fig. 2). */
 export function computeRelativeDistances(weights: Weights, origin: Weights): Distances {

@@ -39,6 +39,8 @@ test("reads RoBERTa, which does not use its first positions", () => {
     modelType: "roberta",
     vocabSize: 50265,
     hiddenSize: 768,
+    embeddingSize: 768,
+    tieWordEmbeddings: true,
     numHiddenLayers: 12,
     numAttentionHeads: 12,
     intermediateSize: 3072,
@@ -88,12 +90,18 @@ test("sorts labels by ID", () => {
 });
 
 test.each<[string, unknown, RegExp]>([
+  ["an unsupported model type", { model_type: "t5" }, /model_type: expected one of bert, roberta.*, received "t5"$/],
   [
-    "an unsupported model type",
-    { model_type: "deberta-v2" },
-    /model_type: expected bert or roberta, received "deberta-v2"/,
+    "a decoder-only model",
+    { model_type: "llama" },
+    /received "llama"\. It is a decoder-only model: .* Use an encoder\./,
   ],
-  ["no model type", {}, /model_type: expected bert or roberta, received nothing/],
+  [
+    "an unknown decoder-only model",
+    { model_type: "new", architectures: ["NewForCausalLM"] },
+    /received "new"\. It is a decoder-only model/,
+  ],
+  ["no model type", {}, /model_type: expected one of bert, roberta.*, received nothing/],
   ["an array", [1], /expected a JSON object/],
   ["a negative size", { hidden_size: -3 }, /config.json: hidden_size: expected number to be >0, received -3/],
   ["a string as a size", { hidden_size: "768" }, /hidden_size: expected number, received "768"/],

@@ -202,7 +202,7 @@ describe.each(tinyModels)("%s compared with transformers", (name) => {
         model.weights,
         createInput(pairs),
         evalMode,
-      ).features.toFloat32Array();
+      ).toFloat32Array();
       const width = model.architecture.config.hiddenSize;
       const expected = pairs.hidden.flatMap((values) =>
         Array.from({ length: width }, (_, k) => {

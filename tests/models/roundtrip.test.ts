@@ -215,7 +215,7 @@ it("a RoBERTa without a pooler gets a new one, as in RIFT's released code", asyn
     scope(() => {
       const input = toModelInput(padBatch([encoding], model.tokenizer.special.padId), "cpu");
       return noGrad(() =>
-        extractFeatures({ ...model.architecture, pooling }, model.weights, input, evalMode).features.toFloat32Array(),
+        extractFeatures({ ...model.architecture, pooling }, model.weights, input, evalMode).toFloat32Array(),
       );
     });
   const [cls, pooled] = [features("cls"), features("pooler")];

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { doesHeadReadFeatures } from "../../models/index.js";
+import { doesHeadReadFeatures, isPoolerParameter } from "../../models/index.js";
 import { cat, free, keep, type Tensor } from "../../tensor/index.js";
 import type { NamedTensors, TrainingMethod } from "../../train/index.js";
 import { defineMethod, nonnegativeSchema } from "../define-method.js";
@@ -72,7 +72,7 @@ export const rift = defineMethod({
       async prepare(training) {
         const { model, deviceConfig } = training.job;
         const { device } = deviceConfig;
-        if (model.architecture.pooling === "pooler" && model.newlyInitialized.some((name) => name.includes(".pooler.")))
+        if (model.architecture.pooling === "pooler" && model.newlyInitialized.some(isPoolerParameter))
           training.warn(
             `${model.reference} has no pre-trained pooler, so the teacher's features pass a random layer, ` +
               "as in RIFT's released code. With pooling: cls, they are the pre-trained ones.",

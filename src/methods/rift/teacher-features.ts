@@ -71,7 +71,7 @@ function computeFeatures(
     );
     const values = scope(() =>
       noGrad(() =>
-        extractFeatures(model.architecture, weights, toModelInput(padded, device), evalMode).features.toFloat32Array(),
+        extractFeatures(model.architecture, weights, toModelInput(padded, device), evalMode).toFloat32Array(),
       ),
     );
     for (const [row, i] of batch.entries())

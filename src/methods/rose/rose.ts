@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { getEncoderPart, getLayerIndex } from "../../models/index.js";
 import { computeClipFactor, lerpAll_, type ParameterUpdate, symmetricKl } from "../../nn/index.js";
 import { keep, noGrad, onesLike, type Tensor, zeros } from "../../tensor/index.js";
 import {
@@ -62,13 +63,14 @@ const divergenceKey = "rose.divergence";
 
 /** The parameters that can be frozen, in the order of the model. */
 function getMaskableParameters({ job }: TrainingContext, which: Options["maskedParameters"]): NamedTensors {
-  const isLayerWeight = (name: string): boolean => /\.layer\.\d+\..*\.weight$/.test(name);
+  const isLayerWeight = (name: string): boolean => getLayerIndex(name) !== null && name.endsWith(".weight");
   return new Map([...job.model.weights].filter(([name]) => which === "all" || isLayerWeight(name)));
 }
 
 /** The layer number of a parameter, "embeddings" or "head". */
 function getLayerLabel(name: string): string {
-  return /\.layer\.(\d+)\./.exec(name)?.[1] ?? (name.includes(".embeddings.") ? "embeddings" : "head");
+  const layer = getLayerIndex(name);
+  return layer === null ? (getEncoderPart(name) ?? "head") : String(layer);
 }
 
 /** A maskable parameter with its entries in the vector of risks. */

@@ -1,0 +1,213 @@
+import {
+  dense,
+  denseWithActivation,
+  dropout,
+  embed,
+  type ForwardMode,
+  getParameter,
+  layerNorm,
+  scaledDotProductAttention,
+  type Weights,
+} from "../../nn/index.js";
+import type { Tensor } from "../../tensor/index.js";
+import { projectQkv } from "../attention-projections.js";
+import type { EmbeddingInput, EncoderConfig, ParameterShapes, Pooler } from "./family.js";
+
+/** Collects the shapes of parameters whose names start with a prefix. */
+export class ShapeList {
+  readonly shapes: ParameterShapes = new Map();
+  readonly #prefix: string;
+
+  constructor(prefix = "") {
+    this.#prefix = prefix;
+  }
+
+  /** Adds one parameter. */
+  add(name: string, ...shape: number[]): this {
+    this.shapes.set(`${this.#prefix}${name}`, shape);
+    return this;
+  }
+
+  /** Adds the weight and, unless `hasBias` is false, the bias of a dense layer. */
+  addDense(name: string, out: number, input: number, hasBias = true): this {
+    this.add(`${name}.weight`, out, input);
+    return hasBias ? this.add(`${name}.bias`, out) : this;
+  }
+
+  /** Adds the weight and, unless `hasBias` is false, the bias of a layer normalization. */
+  addNorm(name: string, size: number, hasBias = true): this {
+    this.add(`${name}.weight`, size);
+    return hasBias ? this.add(`${name}.bias`, size) : this;
+  }
+}
+
+/** [batch, length, hidden] -> [batch, head, length, width]. */
+export function splitHeads(tensor: Tensor, numHeads: number): Tensor {
+  const [batch, length, hidden] = tensor.shape as [number, number, number];
+  return tensor.reshape(batch, length, numHeads, hidden / numHeads).transpose(1, 2);
+}
+
+/** [batch, head, length, width] -> [batch, length, hidden]. */
+export function mergeHeads(tensor: Tensor): Tensor {
+  const [batch, heads, length, width] = tensor.shape as [number, number, number, number];
+  return tensor.transpose(1, 2).reshape(batch, length, heads * width);
+}
+
+/** Selects the first position, if only this one is needed. */
+export function selectFirst(hidden: Tensor, firstOnly: boolean): Tensor {
+  return firstOnly ? hidden.narrow(1, 0, 1) : hidden;
+}
+
+/** LayerNorm(dropout(dense(input)) + shortcut). */
+export function addAndNormalize(
+  config: EncoderConfig,
+  weights: Weights,
+  names: { readonly dense: string; readonly norm: string },
+  input: Tensor,
+  shortcut: Tensor,
+  mode: ForwardMode,
+): Tensor {
+  const output = dropout(dense(weights, names.dense, input), config.hiddenDropout, mode);
+  return layerNorm(weights, names.norm, output.add(shortcut), config.layerNormEps);
+}
+
+/** The settings of an embedding layer with learned positions. */
+export interface LearnedPositions {
+  /** Rows of the position embedding table. */
+  readonly maxPositionEmbeddings: number;
+  /**
+   * The row of the first token. RoBERTa does not use the rows up to the ID of its padding token.
+   */
+  readonly positionOffset: number;
+  readonly typeVocabSize: number;
+}
+
+/** Looks up the position embeddings of an input: [length, embedding], or the shape of the IDs. */
+export function embedPositions(
+  config: LearnedPositions,
+  weights: Weights,
+  name: string,
+  { words, positionIds }: EmbeddingInput,
+): Tensor {
+  if (positionIds) return embed(weights, name, positionIds.add(config.positionOffset));
+  return getParameter(weights, `${name}.weight`).narrow(0, config.positionOffset, words.size(-2));
+}
+
+/** Adds word, type and position embeddings, then applies layer normalization and dropout. */
+export function embedLikeBert(
+  config: EncoderConfig & LearnedPositions,
+  weights: Weights,
+  name: string,
+  input: EmbeddingInput,
+  mode: ForwardMode,
+): Tensor {
+  const positions = embedPositions(config, weights, `${name}.position_embeddings`, input);
+  const types =
+    input.tokenTypeIds && config.typeVocabSize > 1
+      ? embed(weights, `${name}.token_type_embeddings`, input.tokenTypeIds)
+      : getParameter(weights, `${name}.token_type_embeddings.weight`).select(0, 0); // [embedding]
+  const sum = input.words.add(types).add(positions);
+  return dropout(layerNorm(weights, `${name}.LayerNorm`, sum, config.layerNormEps), config.hiddenDropout, mode);
+}
+
+/** Adds the shapes of an embedding layer of BERT. */
+export function addBertEmbeddings(list: ShapeList, config: EncoderConfig & LearnedPositions): ShapeList {
+  const { embeddingSize } = config;
+  return list
+    .add("embeddings.word_embeddings.weight", config.vocabSize, embeddingSize)
+    .add("embeddings.position_embeddings.weight", config.maxPositionEmbeddings, embeddingSize)
+    .add("embeddings.token_type_embeddings.weight", config.typeVocabSize, embeddingSize)
+    .addNorm("embeddings.LayerNorm", embeddingSize);
+}
+
+/** The projections of BERT's attention. */
+export const bertProjections = ["query", "key", "value"] as const;
+
+/** One layer of BERT: attention and feed-forward network, each with a residual connection. */
+export function encodeLikeBert(
+  config: EncoderConfig,
+  weights: Weights,
+  name: string,
+  hidden: Tensor,
+  attentionBias: Tensor | null,
+  mode: ForwardMode,
+  firstOnly: boolean,
+): Tensor {
+  const residual = selectFirst(hidden, firstOnly);
+  const qkv = projectQkv(weights, `${name}.attention.self`, bertProjections, hidden, firstOnly);
+  const [query, key, value] = qkv.map((part) => splitHeads(part, config.numAttentionHeads)) as typeof qkv;
+  const attention = scaledDotProductAttention(query, key, value, attentionBias, config.attentionDropout, mode);
+  return applyBertOutput(config, weights, name, mergeHeads(attention), residual, mode);
+}
+
+/** The part of a layer after the attention. */
+export function applyBertOutput(
+  config: EncoderConfig,
+  weights: Weights,
+  name: string,
+  context: Tensor,
+  residual: Tensor,
+  mode: ForwardMode,
+): Tensor {
+  const output = (part: string, input: Tensor, shortcut: Tensor): Tensor => {
+    const names = { dense: `${name}.${part}.dense`, norm: `${name}.${part}.LayerNorm` };
+    return addAndNormalize(config, weights, names, input, shortcut, mode);
+  };
+  const attended = output("attention.output", context, residual);
+  const intermediate = denseWithActivation(weights, `${name}.intermediate.dense`, attended, config.activation);
+  return output("output", intermediate, attended);
+}
+
+/** Adds the shapes of the layers of BERT. */
+export function addBertLayers(
+  list: ShapeList,
+  config: EncoderConfig,
+  projections: readonly string[] = bertProjections,
+): ShapeList {
+  const { hiddenSize: hidden, intermediateSize: intermediate } = config;
+  for (let i = 0; i < config.numHiddenLayers; i++) {
+    const layer = `encoder.layer.${i}`;
+    for (const part of projections) list.addDense(`${layer}.attention.self.${part}`, hidden, hidden);
+    list.addDense(`${layer}.attention.output.dense`, hidden, hidden);
+    list.addNorm(`${layer}.attention.output.LayerNorm`, hidden);
+    list.addDense(`${layer}.intermediate.dense`, intermediate, hidden);
+    list.addDense(`${layer}.output.dense`, hidden, intermediate);
+    list.addNorm(`${layer}.output.LayerNorm`, hidden);
+  }
+  return list;
+}
+
+/** Lists the attentions of BERT's layers. */
+export function listBertAttentions(config: EncoderConfig, prefix: string): string[] {
+  return Array.from({ length: config.numHiddenLayers }, (_, i) => `${prefix}encoder.layer.${i}.attention.self`);
+}
+
+/** Finds the number of a layer in BERT's names. */
+export const bertLayerPattern = /\.encoder\.layer\.(\d+)\./;
+
+/** BERT's pooler: a dense layer and tanh. */
+export function createPooler(prefix: string, name = "pooler.dense"): Pooler {
+  return {
+    getShapes: ({ hiddenSize }) => new ShapeList(prefix).addDense(name, hiddenSize, hiddenSize).shapes,
+    apply: (weights, features) => dense(weights, `${prefix}${name}`, features).tanh(),
+  };
+}
+
+/** The head of RoBERTa: dropout, dense, activation, dropout, dense. */
+export function applyTwoLayerHead(
+  weights: Weights,
+  pooled: Tensor,
+  dropoutP: number,
+  activate: (hidden: Tensor) => Tensor,
+  mode: ForwardMode,
+): Tensor {
+  const hidden = activate(dense(weights, "classifier.dense", dropout(pooled, dropoutP, mode)));
+  return dense(weights, "classifier.out_proj", dropout(hidden, dropoutP, mode));
+}
+
+/** The shapes of the head of RoBERTa. */
+export function getTwoLayerHeadShapes({ hiddenSize }: EncoderConfig, numLabels: number): ParameterShapes {
+  return new ShapeList()
+    .addDense("classifier.dense", hiddenSize, hiddenSize)
+    .addDense("classifier.out_proj", numLabels, hiddenSize).shapes;
+}

@@ -1,0 +1,146 @@
+import type { z } from "zod";
+import type { Activation, ForwardMode, Weights } from "../../nn/index.js";
+import type { Tensor } from "../../tensor/index.js";
+
+/** The architecture of an encoder, from config.json. A family adds its own settings. */
+export interface EncoderConfig {
+  readonly modelType: string;
+  readonly vocabSize: number;
+  readonly hiddenSize: number;
+  /** The width of a word embedding. Some families project it to the hidden size. */
+  readonly embeddingSize: number;
+  readonly numHiddenLayers: number;
+  readonly numAttentionHeads: number;
+  readonly intermediateSize: number;
+  readonly activation: Activation;
+  /** Maximum tokens per text: the positions without the unused ones. */
+  readonly maxLength: number;
+  readonly layerNormEps: number;
+  readonly hiddenDropout: number;
+  readonly attentionDropout: number;
+  /** Null if the head uses hiddenDropout. */
+  readonly classifierDropout: number | null;
+  readonly padTokenId: number;
+  readonly labels: readonly string[];
+  readonly initializerRange: number;
+  /** True if the decoder of a masked language model is the matrix of word embeddings. */
+  readonly tieWordEmbeddings: boolean;
+  /** The complete object from the file, including unknown keys. */
+  readonly raw: Readonly<Record<string, unknown>>;
+}
+
+/** The part of a config that every family has. The rest is read by the family. */
+type CommonKeys = "modelType" | "labels" | "initializerRange" | "tieWordEmbeddings" | "raw";
+
+/** The shapes of parameters by name, in checkpoint order. */
+export type ParameterShapes = Map<string, readonly number[]>;
+
+/** What the embedding layer adds up. */
+export interface EmbeddingInput {
+  /** Word embeddings [..., length, embedding]. */
+  readonly words: Tensor;
+  /** The position of each token, broadcast to the words. Null: 0, 1, 2, … */
+  readonly positionIds: Tensor | null;
+  /** Null if all are 0. */
+  readonly tokenTypeIds: Tensor | null;
+  /**
+   * 0 at tokens, a large negative number at padding: [batch, 1, 1, length]. Null without padding.
+   */
+  readonly attentionBias: Tensor | null;
+}
+
+/** The input of one layer. */
+export interface LayerInput<State> {
+  /** The number of the layer. */
+  readonly layer: number;
+  readonly hidden: Tensor; // [batch, length, hidden]
+  /** What `prepare` computed for all layers. */
+  readonly state: State;
+  /** True if only the first position of the output is needed. */
+  readonly firstOnly: boolean;
+}
+
+/**
+ * How token states become a text embedding: the last hidden state of the classification token
+ * (RIFT's paper), a pooler on top of it (RIFT's code), or the mean over all tokens.
+ */
+export type PoolingMode = "cls" | "pooler" | "mean";
+
+/** The classification head of transformers. */
+export interface ClassificationHead<Config> {
+  /** How the last hidden states become the input of the head. */
+  pooling(config: Config): PoolingMode;
+  getShapes(config: Config, numLabels: number): ParameterShapes;
+  /** Computes logits [batch, label] from pooled hidden states [batch, hidden]. */
+  apply(config: Config, weights: Weights, pooled: Tensor, mode: ForwardMode): Tensor;
+}
+
+/**
+ * The head of a masked language model: a transform, then a product with the matrix of the decoder,
+ * which usually is the matrix of word embeddings.
+ */
+export interface MaskedLmHead {
+  /** The name of the decoder, without `.weight`. */
+  readonly decoder: string;
+  /** The name of the bias of the decoder, or null. */
+  readonly bias: string | null;
+  /** The parameters of the transform. */
+  readonly shapes: ParameterShapes;
+  /** [..., hidden] -> [..., embedding]. */
+  transform(weights: Weights, hidden: Tensor): Tensor;
+}
+
+/** A layer that some encoders have on top of the first token. */
+export interface Pooler {
+  getShapes(config: EncoderConfig): ParameterShapes;
+  apply(weights: Weights, features: Tensor): Tensor;
+}
+
+/**
+ * A family of encoders: everything that depends on `model_type`. It is a set of pure functions of
+ * named weights.
+ */
+export interface EncoderFamily<Config extends EncoderConfig = EncoderConfig, State = unknown, Raw = unknown> {
+  /** `model_type` in config.json. */
+  readonly modelType: string;
+  /** The start of the class names of transformers: `Bert` as in BertModel. */
+  readonly className: string;
+  /** The prefix of the encoder's parameter names in a checkpoint with a head. */
+  readonly prefix: string;
+  /** The name of the word embeddings, without `.weight`. */
+  readonly wordEmbeddings: string;
+  /** Finds the number of the layer in the name of a parameter. */
+  readonly layerPattern: RegExp;
+  /** Validates config.json. The defaults are those of transformers. */
+  readonly configSchema: z.ZodType<Raw>;
+  readConfig(raw: Raw): Omit<Config, CommonKeys>;
+  /** The parameters of the encoder, without a pooler. */
+  getShapes(config: Config): ParameterShapes;
+  /** The names of the query, key and value projections of an attention. Null: one fused matrix. */
+  readonly projections: readonly [string, string, string] | null;
+  /** The names of all attentions, each followed by the name of a projection in a checkpoint. */
+  listAttentions(config: Config): string[];
+  /** Computes the output of the embedding layer [..., length, hidden]. */
+  embed(config: Config, weights: Weights, input: EmbeddingInput, mode: ForwardMode): Tensor;
+  /** Computes once what all layers use, such as relative positions. */
+  prepare(
+    config: Config,
+    weights: Weights,
+    embeddingOutput: Tensor,
+    attentionBias: Tensor | null,
+    mode: ForwardMode,
+  ): State;
+  encodeLayer(config: Config, weights: Weights, input: LayerInput<State>, mode: ForwardMode): Tensor;
+  /** Applied to the output of the last layer. */
+  readonly finish?: (config: Config, weights: Weights, hidden: Tensor) => Tensor;
+  readonly pooler: Pooler | null;
+  readonly classification: ClassificationHead<Config>;
+  maskedLm(config: Config): MaskedLmHead;
+}
+
+/** Defines a family. The table needs no knowledge of its config and its state. */
+export function defineFamily<Config extends EncoderConfig, State, Raw>(
+  family: EncoderFamily<Config, State, Raw>,
+): EncoderFamily {
+  return family as unknown as EncoderFamily;
+}

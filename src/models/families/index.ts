@@ -1,0 +1,51 @@
+import { bert } from "./bert.js";
+import type { EncoderFamily } from "./family.js";
+import { roberta } from "./roberta.js";
+
+/** The supported families of encoders. */
+const families: readonly EncoderFamily[] = [bert, roberta];
+
+const byModelType = new Map(families.map((family) => [family.modelType, family]));
+
+/** The supported model types of Hugging Face configs. */
+export const modelTypes: readonly string[] = [...byModelType.keys()];
+
+/** Returns the family of a config. */
+export function getFamily({ modelType }: { readonly modelType: string }): EncoderFamily {
+  const family = byModelType.get(modelType);
+  if (!family) throw new Error(`there is no encoder family ${modelType}`);
+  return family;
+}
+
+/** Returns a family that has encoder parameters with this name, or null for other parameters. */
+function findFamilyByPrefix(name: string): EncoderFamily | null {
+  // Families with the same prefix have the same names.
+  return families.find(({ prefix }) => name.startsWith(prefix)) ?? null;
+}
+
+/** Whether a parameter belongs to a head, not to the encoder. */
+export function isHeadParameter(name: string): boolean {
+  return findFamilyByPrefix(name) === null;
+}
+
+/** Whether a parameter belongs to a pooler, which not every checkpoint has. */
+export function isPoolerParameter(name: string): boolean {
+  const family = findFamilyByPrefix(name);
+  return family !== null && name.startsWith(`${family.prefix}pooler.`);
+}
+
+/** The number of the layer that a parameter belongs to, or null. Shared layers count once. */
+export function getLayerIndex(name: string): number | null {
+  const number = findFamilyByPrefix(name)?.layerPattern.exec(name)?.[1];
+  return number === undefined ? null : Number(number);
+}
+
+/**
+ * The part of the encoder that a parameter belongs to: `layer 0`, …, or `embeddings` for the rest.
+ * Null for heads and poolers.
+ */
+export function getEncoderPart(name: string): string | null {
+  if (isHeadParameter(name) || isPoolerParameter(name)) return null;
+  const layer = getLayerIndex(name);
+  return layer === null ? "embeddings" : `layer ${layer}`;
+}
