@@ -98,8 +98,8 @@ const bmmOp = operator<(query: Tensor, key: Tensor) => Tensor>("bmm");
 
 /**
  * Scaled dot-product attention. Shapes: query [batch, head, query, width], key and value
- * [batch, head, key, width]. The bias is null or is broadcast to [batch, head, query, key]; it has a
- * large negative number at padding.
+ * [batch, head, key, width]. The bias is null or is broadcast to [batch, head, query, key]. It has
+ * a large negative number at padding.
  */
 export function scaledDotProductAttention(
   query: Tensor,
