@@ -224,7 +224,7 @@ function createGeometryFigure({ task, split, labels, classes, models }: Geometry
     const text = (y: number, name: "alignment" | "uniformity"): string =>
       `<text x="${panelSize / 2}" y="${panelSize / 2 + y}">${name} ${formatNumber(overall[name], 3)}</text>`;
     const outer = renderRing(student, 1, classes, colors, 3.2);
-    const inner = teacher ? renderRing(teacher, 0.82, classes, colors, 2.2) : "";
+    const inner = teacher ? renderRing(teacher, 0.9, classes, colors, 2.2) : "";
     const texts = `${text(-4, "alignment")}${text(12, "uniformity")}`;
     const content = `${outer}${inner}<g font-size="10" text-anchor="middle" fill-opacity="0.8">${texts}</g>`;
     return { title: label, width: panelSize, height: panelSize + 4, content: roundSvgNumbers(content) };

@@ -109,7 +109,8 @@ function createAdvglueWork(out: string, plan: SweepPlan, run: string): ResolvedW
   return createWork(folder, "advglue", { kind: "advglue", ...request });
 }
 
-function createAttackWork(out: string, plan: SweepPlan, run: string, column: string): ResolvedWork {
+/** The attacks on one run of a column. */
+export function createAttackWork(out: string, plan: SweepPlan, run: string, column: string): ResolvedWork {
   const folder = getRunFolder(out, run);
   const { attacks, numExamples, seed, options, columns } = plan.settings.evaluation;
   const { device, precision, threads } = plan.runs[run]!;

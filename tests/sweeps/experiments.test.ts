@@ -25,7 +25,7 @@ const listValues = (plan: SweepPlan, row: string, column: string, key: string): 
 };
 
 describe("the experiments", () => {
-  it("contain a sweep for every table and figure of both papers, one example and the published numbers", () => {
+  it("contain a sweep for every table and figure of both papers, two examples and the published numbers", () => {
     const rift = [
       "table-1",
       "table-2",
@@ -42,6 +42,7 @@ describe("the experiments", () => {
     const names = [...rift.map((name) => `rift-${name}`), ...rose.map((name) => `rose-${name}`)];
     expect(files.map((file) => basename(file, ".yaml")).sort()).toEqual(names.sort());
     expect(readdirSync(folder).filter((name) => !files.includes(join(folder, name)))).toEqual([
+      "minilm-rift.yaml",
       "published.yaml",
       "spam.yaml",
     ]);
@@ -93,8 +94,8 @@ describe("the experiments", () => {
       0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9,
     ]);
     expect(plan.settings.seeds).toEqual([0, 1, 2, 3, 4]);
-    expect(countRuns(await readSweep({ file }))).toBe(14_400);
-    expect(Object.keys(plan.runs)).toHaveLength(14_400);
+    expect(countRuns(await readSweep({ file }))).toBe(16_800);
+    expect(Object.keys(plan.runs)).toHaveLength(16_800);
   });
 
   it("use RIFT's alphas and ROSE's gammas", async () => {
