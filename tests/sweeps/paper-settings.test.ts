@@ -58,7 +58,7 @@ const riftRows = (beta: number, lambda: number, alpha: number): Sweep["rows"] =>
 });
 const bothModels = { bert: { model: bert }, roberta: { model: roberta } };
 const merge = (...parts: readonly Column[]): Column =>
-  parts.reduce((a, b) => ({ ...a, ...b, train: { ...a.train, ...b.train } }), {});
+  Object.assign({}, ...parts, { train: Object.assign({}, ...parts.map(({ train }) => train)) });
 const tableThreeRow = (more: object) => (column: string) =>
   one(...(column.startsWith("imdb") ? [ascc(10), rift(0.1, more)] : [ascc(5), rift(0.7, more)]));
 const alphas = (onImdb: number, onSnli: number) => (column: string) =>
