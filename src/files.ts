@@ -120,6 +120,7 @@ export async function sha256File(path: string): Promise<string> {
 /** Computes the hash of `prefix` and the content of a file in hex. */
 export async function hashFile(path: string, algorithm: "sha1" | "sha256", prefix = ""): Promise<string> {
   const hash = createHash(algorithm).update(prefix);
+  await checkRegularFile(path, "the content to hash");
   try {
     for await (const chunk of createReadStream(path, { highWaterMark: 1 << 20 })) hash.update(chunk as Buffer);
   } catch (error) {
@@ -129,12 +130,30 @@ export async function hashFile(path: string, algorithm: "sha1" | "sha256", prefi
 }
 
 /**
+ * Rejects named pipes, devices and sockets: reading them may never end. `what` names the file in
+ * messages.
+ */
+export async function checkRegularFile(path: string, what: string): Promise<void> {
+  const stats = await stat(path).catch((error: unknown) => {
+    throw createFileError(error, path, `read ${what}`);
+  });
+  if (!stats.isFile() && !stats.isDirectory())
+    throw new UserError(`${path}: expected ${what} in a regular file, found a pipe or a device. Copy it to a file.`);
+}
+
+/** Reads a file. `what` names it in messages. */
+export async function readBytes(path: string, what: string): Promise<Buffer> {
+  await checkRegularFile(path, what);
+  return readFile(path).catch((error: unknown) => {
+    throw createFileError(error, path, `read ${what}`);
+  });
+}
+
+/**
  * Reads a UTF-8 text file without its byte order mark. `what` names it in messages ("the config").
  */
 export async function readText(path: string, what: string): Promise<string> {
-  const bytes = await readFile(path).catch((error: unknown) => {
-    throw createFileError(error, path, `read ${what}`);
-  });
+  const bytes = await readBytes(path, what);
   try {
     return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
   } catch (error) {

@@ -1,3 +1,4 @@
+import { execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -59,4 +60,13 @@ test("item 12: JSON that is nested 20,000 levels deep is rejected", async () => 
   const path = join(folder, "deep.json");
   writeFileSync(path, `{"format":${"[".repeat(20_000)}${"]".repeat(20_000)}}`);
   await expect(readJson(path, "the results")).rejects.toThrow(/the results is nested more than 256 levels deep/);
+});
+
+test("item 36: pipes and devices are not read as files", async () => {
+  const pipe = join(folder, "pipe.json");
+  execFileSync("mkfifo", [pipe]);
+  for (const path of [pipe, "/dev/zero"]) {
+    await expect(readJson(path, "the config")).rejects.toThrow(/expected the config in a regular file/);
+    await expect(sha256File(path)).rejects.toThrow(UserError);
+  }
 });

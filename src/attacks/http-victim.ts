@@ -1,22 +1,16 @@
 import { createHash } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
-import { z } from "zod";
 import { getErrorMessage, UserError } from "../errors.js";
 import { validate } from "../validate.js";
+import {
+  type Endpoint,
+  type HttpVictimOptions,
+  httpVictimSchema,
+  type ParsedHttpVictimOptions,
+  redactUrl,
+  resolveEndpoint,
+} from "./endpoint.js";
 import type { PreparedInput, Victim, VictimInput } from "./victim.js";
-
-export const httpVictimSchema = z.strictObject({
-  batchSize: z.int().min(1).default(32).describe("texts per request"),
-  maxConcurrentRequests: z.int().min(1).default(4).describe("maximum number of concurrent requests"),
-  timeout: z.number().positive().default(30).describe("seconds to wait for a response"),
-  retries: z.int().min(0).default(4).describe("how often to retry a failed request"),
-  retryDelay: z.number().min(0).default(0.5).describe("seconds before the first retry; doubled each time"),
-  requestsPerSecond: z.number().positive().optional().describe("rate limit"),
-  unkToken: z.string().default("[UNK]").describe("replaces a masked word"),
-  headers: z.record(z.string(), z.string()).default({}).describe("headers of every request, e.g. authorization"),
-});
-export type HttpVictimOptions = z.input<typeof httpVictimSchema>;
-type Options = z.output<typeof httpVictimSchema>;
 
 /** One text, or the two texts of a pair. */
 type HttpText = string | readonly string[];
@@ -25,6 +19,10 @@ interface PreparedText extends PreparedInput {
   readonly content: string;
   readonly text: HttpText;
 }
+
+/** Probabilities need far less. More is an error or an attack on our memory. */
+const maxAnswerBytes = 16 << 20;
+const maxRetryDelaySeconds = 60;
 
 /** A failure that a retry may fix: the network, a timeout, a busy server. */
 class TransientError extends Error {
@@ -48,21 +46,29 @@ export async function connectHttpVictim(
   rawOptions: HttpVictimOptions = {},
 ): Promise<Victim<PreparedText>> {
   const options = validate(httpVictimSchema, rawOptions, "endpoint");
-  if (!/^https?:\/\//.test(url) || !URL.canParse(url))
-    throw new UserError(`endpoint: expected a URL like http://127.0.0.1:8080/predict, received "${url}"`);
+  const endpoint = resolveEndpoint(url, options);
+  const { shown } = endpoint;
   const waitForTurn = createRateLimiter(options.requestsPerSecond);
+  let queries = 0;
   const query = async (texts: readonly HttpText[], numLabels?: number): Promise<Float32Array[]> => {
+    queries += texts.length;
+    if (queries > options.maxQueries)
+      throw new UserError(
+        `${shown}: the limit of ${options.maxQueries} queries is reached. Every finished example is in its journal. ` +
+          "To continue, pass --resume and --endpoint maxQueries=N with a larger N.",
+      );
     for (let attempt = 0; ; attempt++) {
       await waitForTurn();
       try {
-        return parseRows(await post(url, options, texts), texts.length, numLabels, url);
+        return parseRows(await post(endpoint, options, texts), texts.length, numLabels, shown);
       } catch (error) {
         if (!(error instanceof TransientError)) throw error;
         if (attempt === options.retries) {
-          const failure = `${url} failed ${attempt + 1} times in a row (${error.message})`;
+          const failure = `${shown} failed ${attempt + 1} times in a row (${error.message})`;
           throw new UserError(`${failure}. Check that the endpoint is running and reachable.`, { cause: error });
         }
-        await sleep(1000 * Math.max(error.waitSeconds, options.retryDelay * 2 ** attempt));
+        const delay = Math.min(maxRetryDelaySeconds, options.retryDelay * 2 ** attempt);
+        await sleep(1000 * Math.max(error.waitSeconds, delay));
       }
     }
   };
@@ -71,7 +77,7 @@ export async function connectHttpVictim(
   const numLabels = probe!.length;
   const hash = createHash("sha256").update(`http ${url}`).digest("hex");
   return {
-    name: url,
+    name: shown,
     numLabels,
     hash,
     hashes: { model: hash },
@@ -104,21 +110,26 @@ function createRateLimiter(perSecond: number | undefined): () => Promise<void> {
   };
 }
 
-async function post(url: string, options: Options, texts: readonly HttpText[]): Promise<string> {
+async function post(
+  { url, shown, headers }: Endpoint,
+  options: ParsedHttpVictimOptions,
+  texts: readonly HttpText[],
+): Promise<string> {
   let response: Response;
   let body: string;
   try {
     response = await fetch(url, {
       method: "POST",
-      headers: { "content-type": "application/json", ...options.headers },
+      headers,
       body: JSON.stringify({ texts }),
       // Most redirects would repeat the request as GET without the texts, and leak the headers to
       // another host.
       redirect: "manual",
       signal: AbortSignal.timeout(1000 * options.timeout),
     });
-    body = await response.text();
+    body = await readAnswer(response, shown);
   } catch (error) {
+    if (error instanceof UserError) throw error;
     if (error instanceof Error && error.name === "TimeoutError")
       throw new TransientError(`no response within ${options.timeout} s`);
     const cause = error instanceof Error && error.cause !== undefined ? getErrorMessage(error.cause) : "";
@@ -127,10 +138,27 @@ async function post(url: string, options: Options, texts: readonly HttpText[]): 
   const { status } = response;
   if (status === 429 || status >= 500) throw new TransientError(`status ${status}`, parseRetryAfter(response));
   const location = response.headers.get("location");
-  if (status >= 300 && status < 400 && location !== null)
-    throw new UserError(`${url} redirects to ${new URL(location, url)}. Use that URL instead.`);
-  if (!response.ok) throw new UserError(`${url}: expected status 200, received ${status}: ${truncateText(body)}`);
+  if (status >= 300 && status < 400 && location !== null) {
+    const target = URL.canParse(location, url) ? new URL(location, url).href : location;
+    throw new UserError(`${shown} redirects to ${truncateText(redactUrl(target))}. Use that URL instead.`);
+  }
+  if (!response.ok) throw new UserError(`${shown}: expected status 200, received ${status}: ${truncateText(body)}`);
   return body;
+}
+
+/** Reads an answer of bounded size. Compressed answers count with their real size. */
+async function readAnswer(response: Response, shown: string): Promise<string> {
+  const chunks: Uint8Array[] = [];
+  let size = 0;
+  for await (const chunk of response.body ?? []) {
+    size += chunk.length;
+    if (size > maxAnswerBytes)
+      throw new UserError(
+        `${shown}: the answer is larger than ${maxAnswerBytes} bytes. Expected one row of probabilities per text.`,
+      );
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks).toString("utf8");
 }
 
 /** Parses the Retry-After header (seconds or a date). Returns at most one minute. */

@@ -7,7 +7,8 @@
 
 export { type AttackExample, type AttackSpaceOptions, createAttackExample } from "./attack-space.js";
 export { type Constraints, constraintsSchema } from "./constraints.js";
-export { connectHttpVictim, type HttpVictimOptions } from "./http-victim.js";
+export type { HttpVictimOptions } from "./endpoint.js";
+export { connectHttpVictim } from "./http-victim.js";
 export { type JournalHeader, readJournal } from "./journal.js";
 export { type AttackSpec, attackNames, attackSpecSchema, loadAttack } from "./load-attack.js";
 export { SearchPool, type SearchPoolOptions } from "./pool.js";

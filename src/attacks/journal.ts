@@ -12,7 +12,7 @@ import {
 } from "node:fs";
 import { dirname } from "node:path";
 import { UserError } from "../errors.js";
-import { createFileError } from "../files.js";
+import { checkRegularFile, createFileError } from "../files.js";
 import type { AttackResult } from "./result.js";
 
 /** Everything that determines the results of a journal. A resumed run must have the same header. */
@@ -78,6 +78,7 @@ export async function* readJournalEntries(path: string): AsyncGenerator<JournalE
 /** Yields lines with their line feed. The last line may lack it. */
 async function* splitLines(path: string): AsyncGenerator<Buffer> {
   let rest: Buffer[] = [];
+  await checkRegularFile(path, "the journal");
   try {
     for await (const chunk of createReadStream(path, { highWaterMark: 1 << 18 }) as AsyncIterable<Buffer>) {
       let start = 0;

@@ -1,6 +1,6 @@
 import { type Command, InvalidArgumentError, Option, type OptionValues } from "@commander-js/extra-typings";
 import { z } from "zod";
-import { httpVictimSchema } from "../attacks/http-victim.js";
+import { httpVictimSchema } from "../attacks/endpoint.js";
 import { didYouMean } from "../did-you-mean.js";
 import { UserError } from "../errors.js";
 import { toFlag } from "../shell.js";

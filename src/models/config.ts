@@ -19,7 +19,10 @@ export const temperMetadataSchema = z.object({
   maxLength: count,
   /** The task that the model was trained on, or null. */
   task: z.string().min(1).nullable(),
-  labels: z.array(z.string()).min(1),
+  labels: z
+    .array(z.string())
+    .min(1)
+    .refine((labels) => findRepeated(labels) === undefined, { error: "expected a different name for each class" }),
 });
 /** The block that Temper adds to config.json. */
 export type TemperMetadata = z.output<typeof temperMetadataSchema>;
@@ -98,12 +101,24 @@ function readLabels(
 ): string[] {
   if (byId == null || Object.keys(byId).length === 0)
     return Array.from({ length: labelCount ?? 2 }, (_, id) => `LABEL_${id}`);
-  return Object.keys(byId).map((_, id) => {
+  const labels = Object.keys(byId).map((_, id) => {
     const label = byId[String(id)];
     if (label === undefined)
       throw new UserError(`${location}: id2label: expected ids 0 to ${Object.keys(byId).length - 1}, ${id} is missing`);
     return label;
   });
+  const repeated = findRepeated(labels);
+  if (repeated !== undefined)
+    throw new UserError(
+      `${location}: id2label: expected a different name for each class, received ${JSON.stringify(repeated)} twice. ` +
+        "Rename one of them.",
+    );
+  return labels;
+}
+
+function findRepeated(labels: readonly string[]): string | undefined {
+  const seen = new Set<string>();
+  return labels.find((label) => seen.size === seen.add(label).size);
 }
 
 /** Reads the block that Temper added to a config, or null if Temper did not train the model. */

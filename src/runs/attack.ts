@@ -1,10 +1,11 @@
+import { createHash } from "node:crypto";
 import { createWriteStream } from "node:fs";
 import { join } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { z } from "zod";
 import { type AttackExample, createAttackExample, createInputBuilder } from "../attacks/attack-space.js";
 import { constraintsSchema } from "../attacks/constraints.js";
-import { httpVictimSchema } from "../attacks/http-victim.js";
+import { httpVictimSchema, redactOptions, redactUrl } from "../attacks/endpoint.js";
 import { attackSpecSchema, loadAttack, whiteBoxAttacks } from "../attacks/load-attack.js";
 import { createPoolAttacker, SearchPool } from "../attacks/pool.js";
 import { type Attacker, type QueryCounters, runAttack } from "../attacks/run-attack.js";
@@ -32,7 +33,7 @@ import {
 import type { Callbacks } from "./callbacks.js";
 import { dataOptions } from "./config.js";
 import { hashExamples } from "./environment.js";
-import { type LoadedVictim, loadVictim } from "./load-victim.js";
+import { isEndpoint, type LoadedVictim, loadVictim } from "./load-victim.js";
 import { loadRequestedTask, loadSubstitutionsForModel } from "./prepare-run.js";
 import { resolveTablePath } from "./read-config.js";
 import type { Run } from "./run.js";
@@ -181,11 +182,20 @@ async function loadAttackSubstitutions(
 /** attacks/ in the run of the model, or a folder named after the model. */
 function getDefaultFolder(reference: string, run: Run | null): string {
   if (run) return run.path("attacks");
+  // A URL can contain secrets, which must not become the name of a folder.
+  if (isEndpoint(reference))
+    return join("attacks", `endpoint-${createHash("sha256").update(reference).digest("hex").slice(0, 12)}`);
   const name = reference
-    .replace(/^(https?:\/\/|npm:)/, "")
+    .replace(/^npm:/, "")
     .replace(/[^\w.-]+/g, "-")
     .replace(/^[-.]+|-+$/g, "");
   return join("attacks", name);
+}
+
+/** The request as it is recorded: without the secrets of an endpoint. */
+function redactRequest(request: ParsedRequest): ParsedRequest {
+  if (!isEndpoint(request.model)) return request;
+  return { ...request, model: redactUrl(request.model), endpoint: redactOptions(request.endpoint) };
 }
 
 async function runAttacks(prepared: PreparedAttack, callbacks: AttackCallbacks): Promise<AttackReport> {
@@ -211,7 +221,7 @@ async function runAttacks(prepared: PreparedAttack, callbacks: AttackCallbacks):
       transfer: names.filter((name) => name.startsWith("transfer-")),
     });
     const facts = { format: 2, task: task.name, split: request.split, coverage: prepared.coverage } as const;
-    const report: AttackReport = { ...facts, ...summary, sanity, request: { ...request, out } };
+    const report: AttackReport = { ...facts, ...summary, sanity, request: redactRequest({ ...request, out }) };
     await writeAttackReport(out, report);
     if (request.csv)
       for (const name of names)

@@ -1,6 +1,7 @@
 import type { GradientVictim } from "../attacks/ascc-attack.js";
 import type { AttackSpaceOptions } from "../attacks/attack-space.js";
-import { connectHttpVictim, type HttpVictimOptions } from "../attacks/http-victim.js";
+import type { HttpVictimOptions } from "../attacks/endpoint.js";
+import { connectHttpVictim } from "../attacks/http-victim.js";
 import { createModelVictim } from "../attacks/model-victim.js";
 import type { PreparedInput, Victim } from "../attacks/victim.js";
 import { UserError } from "../errors.js";
@@ -44,7 +45,12 @@ const defaultConcurrency = { cpu: 64, gpu: 256, endpoint: 64 };
  * URL).
  */
 export async function loadVictim(reference: string, options: LoadVictimOptions = {}): Promise<LoadedVictim> {
-  return /^https?:/.test(reference) ? connectEndpoint(reference, options) : loadModelVictim(reference, options);
+  return isEndpoint(reference) ? connectEndpoint(reference, options) : loadModelVictim(reference, options);
+}
+
+/** Whether a reference is the URL of an endpoint. */
+export function isEndpoint(reference: string): boolean {
+  return /^https?:/i.test(reference);
 }
 
 async function connectEndpoint(url: string, options: LoadVictimOptions): Promise<LoadedVictim> {

@@ -1,75 +1,28 @@
 import { existsSync } from "node:fs";
 import { join, resolve } from "node:path";
-import { isMap, isNode, isPair, isSeq, LineCounter, parse, parseDocument } from "yaml";
 import { UserError } from "../errors.js";
-import { readText } from "../files.js";
 import { loadMethods, type MethodSpec, resolveMethods } from "../methods/index.js";
 import { getDataRoots } from "../tasks/find-dataset.js";
 import { validate } from "../validate.js";
+import { type KeyPath, parseAssignment, readYaml, splitKey } from "../yaml.js";
 import { type RunConfig, runConfigSchema } from "./config.js";
 
 /** A tree of settings. */
 export type ConfigObject = Record<string, unknown>;
-export type KeyPath = readonly PropertyKey[];
-
-/**
- * Reads a YAML file. Syntax errors are reported with file:line:column, and `locate` returns that of
- * each part.
- */
-export async function readYaml(path: string): Promise<{ value: unknown; locate: (path: KeyPath) => string }> {
-  const lines = new LineCounter();
-  const document = parseDocument(await readText(path, "the config"), { lineCounter: lines });
-  const at = (offset: number): string => {
-    const { line, col } = lines.linePos(offset);
-    return `${path}:${line}:${col}`;
-  };
-  const [error] = document.errors;
-  if (error) throw new UserError(`${at(error.pos[0])}: ${error.message.split("\n")[0]}`);
-  return {
-    value: document.toJS() as unknown,
-    locate(wanted) {
-      let node: unknown = document.contents;
-      let offset = 0;
-      for (const part of wanted) {
-        const pair: unknown = isMap(node) ? node.items.find((item) => String(item.key) === String(part)) : undefined;
-        if (isPair(pair)) {
-          if (isNode(pair.key)) offset = pair.key.range?.[0] ?? offset;
-          node = pair.value;
-        } else if (isSeq(node) && typeof part === "number") {
-          node = node.items[part];
-          if (isNode(node)) offset = node.range?.[0] ?? offset;
-        } else break;
-      }
-      return at(offset);
-    },
-  };
-}
 
 /** Sets `a.b.c` in a tree of plain objects. */
 function setConfigValue(tree: ConfigObject, path: string, value: unknown): void {
-  const parts = path.split(".");
+  const parts = splitKey(path);
   const last = parts.pop() as string;
   let at = tree;
   for (const part of parts) {
-    const next = at[part] ?? {};
+    const next = (Object.hasOwn(at, part) ? at[part] : null) ?? {};
     if (typeof next !== "object" || Array.isArray(next))
       throw new UserError(`--set ${path}: ${part} is a value, not a group of keys.`);
     at[part] = next;
     at = next as ConfigObject;
   }
   at[last] = value;
-}
-
-/** Parses KEY=VALUE with a YAML value: 3e-5, true, null, [1, 0.5]. */
-export function parseAssignment(assignment: string): [string, unknown] {
-  const equals = assignment.indexOf("=");
-  if (equals < 1) throw new UserError(`--set: expected KEY=VALUE (train.learningRate=3e-5), received ${assignment}.`);
-  const [path, text] = [assignment.slice(0, equals), assignment.slice(equals + 1)];
-  try {
-    return [path, parse(text) as unknown];
-  } catch {
-    return [path, text];
-  }
 }
 
 /** Where the settings of a run come from. Later sources override earlier ones. */

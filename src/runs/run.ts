@@ -5,6 +5,7 @@ import { stringify } from "yaml";
 import { z } from "zod";
 import { UserError } from "../errors.js";
 import {
+  checkRegularFile,
   createFileError,
   createFolder,
   exists,
@@ -214,6 +215,7 @@ export class Run {
    */
   async progress(): Promise<{ readonly step: number; readonly steps: number } | null> {
     try {
+      await checkRegularFile(this.path("events"), "the run's events");
       const [status, file] = await Promise.all([this.status(), open(this.path("events"), "r")]);
       try {
         const { size } = await file.stat();

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { httpVictimSchema } from "../attacks/http-victim.js";
+import { httpVictimSchema } from "../attacks/endpoint.js";
 import { type JournalHeader, parseHeader, readJournalEntries } from "../attacks/journal.js";
 import { type JournalVerification, verifyJournal } from "../attacks/verify.js";
 import { UserError } from "../errors.js";

@@ -1,6 +1,7 @@
 import { UserError } from "../errors.js";
 import { runConfigSchema } from "../runs/config.js";
-import type { ConfigObject, KeyPath } from "../runs/read-config.js";
+import type { ConfigObject } from "../runs/read-config.js";
+import { type KeyPath, splitKey } from "../yaml.js";
 
 export function isConfigObject(value: unknown): value is ConfigObject {
   return typeof value === "object" && value !== null && !Array.isArray(value);
@@ -22,7 +23,7 @@ export class ConfigOverlay {
 
   /** Sets one key. `methods.NAME.OPTION` sets an option of that method in the list. */
   set(key: string, value: unknown, from: KeyPath, locate: (path: KeyPath) => string): this {
-    const parts = key.split(".");
+    const parts = splitKey(key);
     if (parts[0] === "methods" && parts.length > 1)
       return this.#setMethodOption(key, parts.slice(1), value, from, locate);
     const settings = parts.reduceRight<unknown>((inner, part) => ({ [part]: inner }), structuredClone(value));
@@ -50,9 +51,10 @@ export class ConfigOverlay {
         this.#merge(inner, value, keyPath, origin, isSingleOrigin);
         continue;
       }
-      into[key] = structuredClone(value);
       const name = keyPath.join(".");
-      for (const known of this.#origins.keys()) if (known.startsWith(`${name}.`)) this.#origins.delete(known);
+      if (Object.hasOwn(into, key))
+        for (const known of this.#origins.keys()) if (known.startsWith(`${name}.`)) this.#origins.delete(known);
+      into[key] = structuredClone(value);
       this.#origins.set(name, origin);
     }
   }

@@ -5,11 +5,13 @@ import { UserError } from "../errors.js";
 import { inconsistencyPrefix } from "../evaluation/metric-table.js";
 import { metrics } from "../evaluation/metrics.js";
 import { listBestModelMetrics, loadMethods, resolveMethods } from "../methods/index.js";
-import { formatMethodNames, type RunConfig } from "../runs/config.js";
+import { formatMethodNames, type RunConfig, runConfigSchema } from "../runs/config.js";
 import { formatConfigIdentity } from "../runs/config-identity.js";
-import { type KeyPath, parseAssignment, resolveRunConfig } from "../runs/read-config.js";
+import { resolveRunConfig } from "../runs/read-config.js";
 import { formatTaskName } from "../runs/run.js";
+import { type KeyPath, parseAssignment } from "../yaml.js";
 import { ConfigOverlay } from "./config-overlay.js";
+import { createPlaceholders, isModulePath, resolveModule } from "./modules.js";
 import type { GridPoint, SweepCell, SweepPlan } from "./plan.js";
 import { checkName, readSweep, type SweepFile, type SweepSource, setFlag } from "./read-sweep.js";
 import type { Grid } from "./schema.js";
@@ -48,13 +50,12 @@ export async function expandSweep(sweep: SweepFile): Promise<ExpandedSweep> {
         points.push({ values, runs: names });
       }
       if (isSingle) cells.push({ row, column, points });
-      else cells.push(...points.map((point) => ({ row: formatRowName(row, point.values), column, points: [point] })));
+      else for (const point of points) cells.push({ row: formatRowName(row, point.values), column, points: [point] });
     }
     if (isSingle) tableRows.push({ id: row, title });
     else
-      tableRows.push(
-        ...combinations.map((values) => ({ id: formatRowName(row, values), title: formatRowName(title, values) })),
-      );
+      for (const values of combinations)
+        tableRows.push({ id: formatRowName(row, values), title: formatRowName(title, values) });
   }
   await checkSelectionMetric(sweep, cells, runs);
   return {
@@ -78,8 +79,8 @@ interface SweepCellSource extends SweepSource {
  * choose the values of the grid.
  */
 export async function readSweepCell(source: SweepCellSource): Promise<RunConfig> {
-  const { file, profile = null, set = [] } = source;
-  const sweep = await readSweep({ file, profile });
+  const { file, profile = null, set = [], code } = source;
+  const sweep = await readSweep({ file, profile, code });
   const { rows, columns, seeds } = sweep.settings;
   const pick = (name: string | null | undefined, known: readonly string[], what: string): string => {
     if (name == null && known.length > 1)
@@ -132,7 +133,25 @@ function createCellConfig(
     overlay.set(key, value, origin, sweep.locate);
   }
   for (const [key, value] of assigned) overlay.set(key, value, [setFlag], sweep.locate);
-  return resolveRunConfig({ ...overlay.config, seed }, (path) => sweep.locate(overlay.getOrigin(path)));
+  const locate = (path: KeyPath): string => sweep.locate(overlay.getOrigin(path));
+  const specs = resolveMethodPaths(overlay.config.methods, sweep, locate);
+  const config = { ...overlay.config, ...(specs && { methods: specs.map(toMethodEntry) }), seed };
+  return resolveRunConfig(config, locate, createPlaceholders(specs ?? [], sweep.modules));
+}
+
+/** The methods with absolute paths of modules; null if there are none or they are not valid. */
+function resolveMethodPaths(
+  methods: unknown,
+  { modules }: SweepFile,
+  locate: (path: KeyPath) => string,
+): RunConfig["methods"] | null {
+  const specs = runConfigSchema.shape.methods.safeParse(methods).data ?? [];
+  if (!specs.some(({ name }) => isModulePath(name))) return null;
+  return specs.map((spec, i) => ({ ...spec, name: resolveModule(spec.name, modules, locate(["methods", i])) }));
+}
+
+function toMethodEntry({ name, options }: RunConfig["methods"][number]): Record<string, unknown> {
+  return { [name]: options };
 }
 
 function getGrid({ settings: { grid, rows } }: SweepFile, row: string): Grid {
@@ -167,7 +186,7 @@ function createRunName(config: RunConfig): string {
  * methods.
  */
 async function checkSelectionMetric(
-  { settings: { select }, locate }: SweepFile,
+  { settings: { select }, modules, locate }: SweepFile,
   cells: readonly SweepCell[],
   runs: Readonly<Record<string, RunConfig>>,
 ): Promise<void> {
@@ -177,6 +196,9 @@ async function checkSelectionMetric(
     listBestModelMetrics(resolveMethods(await loadMethods(runs[first!]!.methods)));
   const missing: { cell: SweepCell; known: readonly string[] }[] = [];
   for (const cell of cells) {
+    // A custom method that was not imported may have its own metric.
+    if (cell.points.some(({ runs: [first] }) => createPlaceholders(runs[first!]!.methods, modules).length > 0))
+      continue;
     const known = (await Promise.all(cell.points.map(listMetrics))).find((names) => !names.includes(metric));
     if (known) missing.push({ cell, known });
   }

@@ -3,9 +3,9 @@ import { z } from "zod";
 import { didYouMean } from "../did-you-mean.js";
 import { UserError } from "../errors.js";
 import { wilsonInterval } from "../evaluation/statistics.js";
-import { readYaml } from "../runs/read-config.js";
 import { packageRoot } from "../tensor/native.js";
 import { validate } from "../validate.js";
+import { readYaml } from "../yaml.js";
 import { getMetric, type TableCell } from "./table.js";
 
 /** A mean in percent, or a mean and a standard deviation. */

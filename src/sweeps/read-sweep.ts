@@ -1,10 +1,12 @@
-import { basename, extname } from "node:path";
+import { basename, dirname, extname } from "node:path";
 import { checkAttack } from "../attacks/load-attack.js";
 import { didYouMean } from "../did-you-mean.js";
 import { UserError } from "../errors.js";
-import { type ConfigObject, type KeyPath, parseAssignment, readYaml } from "../runs/read-config.js";
+import type { ConfigObject } from "../runs/read-config.js";
 import { validate } from "../validate.js";
+import { type KeyPath, parseAssignment, readYaml } from "../yaml.js";
 import { ConfigOverlay, isConfigObject } from "./config-overlay.js";
+import { type CodeTrust, isModulePath, type ModulePolicy, resolveModule } from "./modules.js";
 import {
   attackOptionsSchema,
   listBaselines,
@@ -21,6 +23,7 @@ export interface SweepFile {
   readonly settings: SweepSettings;
   /** The settings that all runs share. */
   readonly baseConfig: ConfigObject;
+  readonly modules: ModulePolicy;
   /** The file:line:column of a part of the sweep. */
   readonly locate: (path: KeyPath) => string;
 }
@@ -39,10 +42,11 @@ export interface SweepSource {
   readonly file: string;
   readonly profile?: string | null | undefined;
   readonly set?: readonly string[] | undefined;
+  readonly code?: CodeTrust | undefined;
 }
 
 /** Reads a sweep file. The profile overrides the file, and the assignments override both. */
-export async function readSweep({ file, profile = null, set = [] }: SweepSource): Promise<SweepFile> {
+export async function readSweep({ file, profile = null, set = [], code = "refuse" }: SweepSource): Promise<SweepFile> {
   const yaml = await readYaml(file);
   if (!isConfigObject(yaml.value))
     throw new UserError(`${file}: expected a sweep: settings of a run, rows, columns, grid, seeds, …`);
@@ -57,11 +61,13 @@ export async function readSweep({ file, profile = null, set = [] }: SweepSource)
     return origin[0] === setFlag ? setFlag : yaml.locate(origin);
   };
   for (const [key, value] of set.map(parseAssignment)) overlay.set(key, value, [setFlag], locate);
-  const settings = validate(sweepFileSchema, overlay.config, locate) as SweepSettings;
+  const parsed = validate(sweepFileSchema, overlay.config, locate) as SweepSettings;
+  const modules: ModulePolicy = { code, folder: dirname(file) };
+  const settings = resolveAttacks(parsed, modules, locate);
   checkNames(settings, allColumns, locate);
-  await checkEvaluation(settings, locate);
+  await checkEvaluation(settings, modules, locate);
   const baseConfig = Object.fromEntries(Object.entries(overlay.config).filter(([key]) => runConfigKeys.includes(key)));
-  return { name: basename(file, extname(file)), profile, settings, baseConfig, locate };
+  return { name: basename(file, extname(file)), profile, settings, baseConfig, modules, locate };
 }
 
 function getProfile(profiles: unknown, name: string, file: string): ConfigObject {
@@ -88,6 +94,19 @@ export function checkName(name: string, known: readonly string[], what: string, 
   );
 }
 
+/** Resolves the paths of custom attacks relative to the file. */
+function resolveAttacks(
+  settings: SweepSettings,
+  modules: ModulePolicy,
+  locate: (path: KeyPath) => string,
+): SweepSettings {
+  const attacks = Object.entries(settings.evaluation.attacks).map(([name, options]) => [
+    resolveModule(name, modules, locate(["evaluation", "attacks", name])),
+    options,
+  ]);
+  return { ...settings, evaluation: { ...settings.evaluation, attacks: Object.fromEntries(attacks) } };
+}
+
 /** Checks the names of rows and columns. */
 function checkNames(
   { rows, columns, averages, baseline, evaluation }: SweepSettings,
@@ -111,9 +130,14 @@ function checkNames(
 }
 
 /** Checks the options of attacks and analyses now, before hours of training lead up to them. */
-async function checkEvaluation({ evaluation }: SweepSettings, locate: (path: KeyPath) => string): Promise<void> {
+async function checkEvaluation(
+  { evaluation }: SweepSettings,
+  { code }: ModulePolicy,
+  locate: (path: KeyPath) => string,
+): Promise<void> {
   for (const [attack, options] of Object.entries(evaluation.attacks))
-    await checkAttack(attack, options, (path) => locate(["evaluation", "attacks", attack, ...path]));
+    if (!(isModulePath(attack) && code === "skip"))
+      await checkAttack(attack, options, (path) => locate(["evaluation", "attacks", attack, ...path]));
   for (const [column, options] of Object.entries(evaluation.columns))
     validate(attackOptionsSchema, options, (path) => locate(["evaluation", "columns", column, ...path]));
   for (const [i, { kind, options }] of evaluation.analyses.entries()) {

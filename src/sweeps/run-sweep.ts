@@ -1,7 +1,7 @@
 import { basename, extname, join } from "node:path";
 import { z } from "zod";
 import { UserError } from "../errors.js";
-import { writeFileAtomic } from "../files.js";
+import { createFolder, writeFileAtomic } from "../files.js";
 import { formatCount } from "../format.js";
 import { acquireLock } from "../lock.js";
 import { writeReport } from "../report/index.js";
@@ -9,6 +9,7 @@ import { countSchema, orNull, validate } from "../validate.js";
 import { collectResults, listSelectedFolders } from "./collect-results.js";
 import { estimateSweep, type SweepEstimate } from "./estimate.js";
 import { countRuns } from "./expand.js";
+import { type CodeTrust, isModulePath } from "./modules.js";
 import { checkSweepFolder, createSweepPlan, type SweepPlan, sweepFiles, writeSweepPlan } from "./plan.js";
 import { readPublishedTable } from "./published-results.js";
 import { readSweep } from "./read-sweep.js";
@@ -32,6 +33,7 @@ export const sweepRequestSchema = z.strictObject({
   resume: z.boolean().default(false).describe("continue the sweep in the folder; finished work is not repeated"),
   estimate: z.boolean().default(true).describe("measure first how long it will take"),
   allowManyRuns: z.boolean().default(false).describe("start even with more than 1,000 runs"),
+  allowCode: z.boolean().default(false).describe("run the custom attacks and methods (.js) that the file names"),
   backend: z.enum(["local", "slurm"]).default("local").describe("run on this host (local) or on a cluster (slurm)"),
   slurm: slurmOverridesSchema.prefault({}).describe("overrides the Slurm settings of the file"),
   detach: z.boolean().default(false).describe("Slurm: submit the jobs and return; follow them later with --resume"),
@@ -77,6 +79,8 @@ export interface SweepResult {
 
 /** A sweep with more runs starts only on request. */
 const maxUnconfirmedRuns = 1000;
+/** More runs do not fit in one plan. */
+const maxRuns = 20_000;
 
 /**
  * Runs a sweep: trains every run, evaluates the selected ones, analyzes them, and writes the table
@@ -87,12 +91,12 @@ const maxUnconfirmedRuns = 1000;
 export async function runSweep(request: SweepRequest, callbacks: SweepCallbacks = {}): Promise<SweepResult> {
   const parsed = validate(sweepRequestSchema, request, "sweep");
   const { jobs, resume, detach } = parsed;
-  const { out, plan, slurm } = await readPlan(parsed);
+  const { out, plan, slurm } = await readPlan(parsed, parsed.allowCode ? "import" : "refuse");
   if (slurm) checkSlurm(slurm.partition);
   await checkSweepFolder(out, resume);
   const planned = await estimatePlan(out, plan, !slurm && parsed.estimate, callbacks);
   if (planned.estimate) callbacks.onEstimate?.(planned);
-  await writeSweepPlan(out, plan);
+  createFolder(out);
   const release = acquireLock(
     join(out, sweepFiles.lock),
     (owner) => new UserError(`${out}: ${owner} is running this sweep. Wait for it.`),
@@ -100,6 +104,9 @@ export async function runSweep(request: SweepRequest, callbacks: SweepCallbacks 
   const unfinished = { out, failures: [], table: null, report: null };
   const { signal: stop, killSignal: kill } = callbacks;
   try {
+    // Another sweep may have finished there since the first check.
+    await checkSweepFolder(out, resume);
+    await writeSweepPlan(out, plan);
     callbacks.onStart?.();
     const slurmOptions: SlurmOptions | null = slurm && { settings: slurm, jobs, callbacks, stop };
     if (slurmOptions && detach) {
@@ -116,19 +123,26 @@ export async function runSweep(request: SweepRequest, callbacks: SweepCallbacks 
   }
 }
 
-/** Plans a sweep and estimates its cost. Nothing is written. */
+/** Plans a sweep and estimates its cost. Nothing is written, and no code of the file is run. */
 export async function planSweep(request: SweepRequest, callbacks: SweepCallbacks = {}): Promise<PlannedSweep> {
   const parsed = validate(sweepRequestSchema, request, "sweep");
-  const { out, plan } = await readPlan({ ...parsed, allowManyRuns: true });
-  return estimatePlan(out, plan, parsed.estimate, callbacks);
+  const { out, plan } = await readPlan({ ...parsed, allowManyRuns: true }, "skip");
+  const hasCode = Object.values(plan.runs).some(({ methods }) => methods.some(({ name }) => isModulePath(name)));
+  return estimatePlan(out, plan, parsed.estimate && !hasCode, callbacks);
 }
 
 async function readPlan(
   request: z.output<typeof sweepRequestSchema>,
+  code: CodeTrust,
 ): Promise<{ readonly out: string; readonly plan: SweepPlan; readonly slurm: SlurmSettings | null }> {
   const { file, backend } = request;
-  const sweep = await readSweep(request);
+  const sweep = await readSweep({ ...request, code });
   const runs = countRuns(sweep);
+  if (runs > maxRuns)
+    throw new UserError(
+      `${file}: this sweep has ${formatCount(runs)} runs, more than ${formatCount(maxRuns)}. ` +
+        "Shorten its grid or its seeds, or split it into several files.",
+    );
   if (runs > maxUnconfirmedRuns && !request.allowManyRuns)
     throw new UserError(
       `${file}: this sweep has ${formatCount(runs)} runs, more than ${formatCount(maxUnconfirmedRuns)}. ` +

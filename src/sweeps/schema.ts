@@ -103,8 +103,10 @@ const seedsSchema = z
   .array(seedSchema)
   .min(1, { error: "expected at least one seed" })
   .superRefine((seeds, context) => {
+    const seen = new Set<number>();
     for (const [i, each] of seeds.entries())
-      if (seeds.indexOf(each) < i) context.addIssue({ code: "custom", path: [i], message: "expected each seed once" });
+      if (seen.size === seen.add(each).size)
+        context.addIssue({ code: "custom", path: [i], message: "expected each seed once" });
   });
 
 /** The keys of a sweep file other than the settings of a run. */

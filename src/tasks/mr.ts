@@ -1,5 +1,5 @@
-import { readFile } from "node:fs/promises";
 import { join } from "node:path";
+import { readBytes } from "../files.js";
 import { findDataset } from "./find-dataset.js";
 import type { HubDataset } from "./hub-dataset.js";
 import type { HubReadOptions } from "./hub-repository.js";
@@ -48,7 +48,7 @@ async function joinParts(hub: HubDataset): Promise<Example[]> {
 }
 
 async function readSentences(folder: string, name: string, label: number): Promise<Example[]> {
-  const text = await readFile(join(folder, `rt-polarity.${name}`), "latin1");
+  const text = (await readBytes(join(folder, `rt-polarity.${name}`), "the sentences")).toString("latin1");
   return text
     .split("\n")
     .flatMap((line, index) =>

@@ -106,7 +106,8 @@ export function parseExamples(
 
 /** Returns a value as trimmed text, or undefined if it is missing or empty. */
 export function readCell(row: DataRow, column: string): string | undefined {
-  const value = row.values[column];
+  // A row without a column named "constructor" must not get the constructor of all objects.
+  const value = Object.hasOwn(row.values, column) ? row.values[column] : undefined;
   if (value === undefined || value === null || typeof value === "object") return undefined;
   return String(value).trim() || undefined;
 }

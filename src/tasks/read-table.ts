@@ -1,11 +1,9 @@
 import { isUtf8 } from "node:buffer";
-import { readFile } from "node:fs/promises";
 import { basename, extname } from "node:path";
 import { CsvError, parse } from "csv-parse/sync";
-import { asyncBufferFromFile, type FileMetaData, parquetMetadataAsync, parquetReadObjects } from "hyparquet";
-import { compressors } from "hyparquet-compressors";
 import { getErrorMessage, UserError } from "../errors.js";
-import { createFileError, readJson } from "../files.js";
+import { readBytes, readJson } from "../files.js";
+import { readParquet } from "./read-parquet.js";
 
 /** One row of a table. */
 export interface DataRow {
@@ -65,9 +63,7 @@ async function readByExtension(file: string): Promise<DataTable> {
 
 /** Reads a UTF-8 file and removes its byte-order mark. */
 export async function readUtf8(file: string): Promise<string> {
-  const bytes = await readFile(file).catch((error: unknown) => {
-    throw createFileError(error, file, "read");
-  });
+  const bytes = await readBytes(file, "the table");
   if (!isUtf8(bytes)) {
     throw new UserError(
       `${file} is not UTF-8: line ${findFirstBadLine(bytes)} has invalid bytes. ` +
@@ -153,51 +149,4 @@ function toObjectRow(value: unknown, at: number): DataRow {
 
 function collectColumns(rows: readonly DataRow[]): string[] {
   return [...new Set(rows.flatMap((row) => Object.keys(row.values)))];
-}
-
-async function readParquet(path: string): Promise<DataTable> {
-  try {
-    const file = await asyncBufferFromFile(path);
-    const metadata = await parquetMetadataAsync(file);
-    const records = await parquetReadObjects({ file, metadata, compressors });
-    return {
-      file: path,
-      columns: listTopLevelColumns(metadata),
-      unit: "row",
-      rows: records.map((values, index) => ({ at: index + 1, values })),
-      classNames: readClassNames(metadata),
-    };
-  } catch (error) {
-    throw new UserError(`Cannot read ${path} as Parquet: ${getErrorMessage(error)}`);
-  }
-}
-
-/**
- * Lists the columns of a Parquet schema. It is a tree in depth-first order, so skip the descendants
- * of each column.
- */
-function listTopLevelColumns(metadata: FileMetaData): string[] {
-  const columns: string[] = [];
-  let descendants = 0;
-  for (const element of metadata.schema.slice(1)) {
-    if (descendants === 0) columns.push(element.name);
-    else descendants--;
-    descendants += element.num_children ?? 0;
-  }
-  return columns;
-}
-
-/**
- * Reads the names of class labels that the Hugging Face datasets library stores in the metadata.
- */
-function readClassNames(metadata: FileMetaData): Record<string, readonly string[]> {
-  const text = metadata.key_value_metadata?.find((entry) => entry.key === "huggingface")?.value;
-  if (text === undefined) return {};
-  const description = JSON.parse(text) as { info?: { features?: Record<string, { names?: unknown; _type?: string }> } };
-  const features = Object.entries(description.info?.features ?? {});
-  return Object.fromEntries(
-    features.flatMap(([column, feature]) =>
-      feature._type === "ClassLabel" && Array.isArray(feature.names) ? [[column, feature.names.map(String)]] : [],
-    ),
-  );
 }

@@ -1,4 +1,5 @@
 import { createHash } from "node:crypto";
+import { normalizeUnicode } from "../text/normalize.js";
 import type { Example } from "./task.js";
 
 /** Removes case, punctuation and spacing. Texts that differ only in these count as duplicates. */
@@ -6,8 +7,7 @@ export function normalizeText(text: string): string {
   // ASCII texts have a fast path, several times as fast and with the same result.
   const words = isAscii(text)
     ? text.toLowerCase().replace(/[^a-z0-9]+/g, " ")
-    : text
-        .normalize("NFKC")
+    : normalizeUnicode(text, "NFKC")
         .toLowerCase()
         .replace(/[^\p{L}\p{M}\p{N}]+/gu, " ");
   return words.trim() || text.trim();

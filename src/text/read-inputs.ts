@@ -11,6 +11,8 @@ interface TextLine {
 }
 
 const NEWLINE = 0x0a;
+/** A longer line is not a text. It would fill the memory, as a device such as /dev/zero does. */
+const maxLineBytes = 16 << 20;
 
 /**
  * Reads a UTF-8 file line by line, without loading all of it; "-" is the standard input. Removes
@@ -21,6 +23,7 @@ export async function* readLines(path: string, input?: AsyncIterable<Uint8Array>
   const name = path === "-" ? "standard input" : path;
   const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
   let pending: Uint8Array[] = [];
+  let pendingBytes = 0;
   let line = 0;
   const decode = (bytes: Uint8Array): TextLine => {
     line++;
@@ -40,9 +43,13 @@ export async function* readLines(path: string, input?: AsyncIterable<Uint8Array>
         pending.push(chunk.subarray(start, end));
         yield decode(pending.length === 1 ? pending[0]! : Buffer.concat(pending));
         pending = [];
+        pendingBytes = 0;
         start = end + 1;
       }
       if (start < chunk.length) pending.push(chunk.subarray(start));
+      pendingBytes += chunk.length - start;
+      if (pendingBytes > maxLineBytes)
+        throw new UserError(`${name}:${line + 1}: expected lines of at most ${maxLineBytes} bytes. Split the text.`);
     }
   } catch (error) {
     throw createFileError(error, name, "read");

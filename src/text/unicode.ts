@@ -1,3 +1,4 @@
+import { normalizeUnicode } from "./normalize.js";
 import { accents, ideographs, inert, letters, numbers, punctuation, removed, whiteSpace } from "./unicode-tables.js";
 
 /** Unpacks a character class into the first and last code points of its ranges. */
@@ -50,10 +51,10 @@ const inertCharacter = new RegExp(
 
 /** Applies the canonical decomposition of the Unicode version that the official normalizer uses. */
 export function decompose(text: string): string {
-  if (!inertCharacter.test(text)) return text.normalize("NFD");
+  if (!inertCharacter.test(text)) return normalizeUnicode(text, "NFD");
   return text
     .split(inertCharacter)
-    .map((part, index) => (index % 2 === 1 ? part : part.normalize("NFD")))
+    .map((part, index) => (index % 2 === 1 ? part : normalizeUnicode(part, "NFD")))
     .join("");
 }
 

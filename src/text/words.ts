@@ -73,14 +73,27 @@ export function joinWords(words: readonly string[]): string {
   return chunks.map(joinChunk).join(" ");
 }
 
+/** Words per piece of a long chunk. Trying every end of a piece takes quadratic time. */
+const maxPieceWords = 32;
+
 /** Joins words without spaces, except where `splitWords` would not separate them again. */
 function joinChunk(chunk: readonly string[]): string {
+  const whole = chunk.join("");
+  if (areSameWords(splitWords(whole), chunk)) return whole;
+  const pieces: string[] = [];
+  for (let start = 0; start < chunk.length; start += maxPieceWords)
+    pieces.push(joinPiece(chunk.slice(start, start + maxPieceWords)));
+  return pieces.join(" ");
+}
+
+/** Joins as many words as possible, from the left. */
+function joinPiece(chunk: readonly string[]): string {
   for (let end = chunk.length; end > 1; end--) {
     const head = chunk.slice(0, end);
     if (!areSameWords(splitWords(head.join("")), head)) continue;
-    return end === chunk.length ? head.join("") : `${head.join("")} ${joinChunk(chunk.slice(end))}`;
+    return end === chunk.length ? head.join("") : `${head.join("")} ${joinPiece(chunk.slice(end))}`;
   }
-  return chunk.length === 1 ? chunk[0]! : `${chunk[0]} ${joinChunk(chunk.slice(1))}`;
+  return chunk.length === 1 ? chunk[0]! : `${chunk[0]} ${joinPiece(chunk.slice(1))}`;
 }
 
 function areSameWords(first: readonly string[], second: readonly string[]): boolean {

@@ -1,7 +1,9 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
+import { gzipSync } from "node:zlib";
 import { afterEach, describe, expect, test } from "vitest";
-import { connectHttpVictim, type HttpVictimOptions } from "../../src/attacks/http-victim.js";
+import type { HttpVictimOptions } from "../../src/attacks/endpoint.js";
+import { connectHttpVictim } from "../../src/attacks/http-victim.js";
 import { loadAttack } from "../../src/attacks/load-attack.js";
 import { SearchPool } from "../../src/attacks/pool.js";
 import { collect, createExample } from "./scripted.js";
@@ -140,5 +142,87 @@ describe("connectHttpVictim", () => {
   test("rejects an invalid URL", async () => {
     for (const url of ["localhost:80", "ftp://a", "", "http://"])
       await expect(connectHttpVictim(url)).rejects.toThrow("expected a URL");
+  });
+});
+
+describe("item 10: hostile endpoints", () => {
+  const endless: Answer = (_, response) => {
+    const block = Buffer.alloc(1 << 20, 32);
+    const writeMore = (): void => {
+      while (!response.destroyed && response.write(block));
+      response.once("drain", writeMore);
+    };
+    writeMore();
+  };
+  const bomb: Answer = (_, response) =>
+    response.writeHead(200, { "content-encoding": "gzip" }).end(gzipSync(Buffer.alloc(40 << 20, 32)));
+
+  test.each<[string, Answer]>([
+    ["endless", endless],
+    ["compressed", bomb],
+  ])("stops reading an %s answer at 16 MiB", async (_, answer) => {
+    const { url } = await serve(answer);
+    const before = process.memoryUsage.rss();
+    await expect(connectHttpVictim(url, { timeout: 20 })).rejects.toThrow("the answer is larger than 16777216 bytes");
+    expect(process.memoryUsage.rss() - before).toBeLessThan(400e6);
+  });
+
+  test.each(["http://[", "http://user:secret@other.example/?key=secret", "\u0001"])(
+    "a redirect to %j is a clear error without secrets",
+    async (location) => {
+      const { url } = await serve((_, response) => {
+        response.writeHead(302, { location: location.replace("\u0001", "//%") }).end();
+      });
+      const error = (await connectHttpVictim(url, quick).catch((reason: unknown) => reason)) as Error;
+      expect(error.name).toBe("UserError");
+      expect(error.message).toMatch(/redirects to/);
+      expect(error.message).not.toContain("secret");
+    },
+  );
+
+  test("stops at the limit of queries", async () => {
+    const { url } = await serve(good);
+    const victim = await connectHttpVictim(url, { maxQueries: 4 });
+    const input = victim.prepare({ words: ["a"], fields: [0], fieldCount: 1, texts: () => ["a"] });
+    await victim.probabilities([input, input, input]);
+    await expect(victim.probabilities([input])).rejects.toThrow(/the limit of 4 queries is reached.*--resume/);
+  });
+});
+
+describe("item 4: secrets of an endpoint", () => {
+  test("user and password become a header, and no message shows them or the query", async () => {
+    const { url } = await serve(good);
+    let seen: string | undefined;
+    server!.prependListener("request", (message: IncomingMessage) => {
+      seen = message.headers.authorization;
+    });
+    const secret = url.replace("http://", "http://me:pa%40ss@").concat("?key=hidden#part");
+    const victim = await connectHttpVictim(secret);
+    expect(victim.name).toBe(url);
+    expect(seen).toBe(`Basic ${Buffer.from("me:pa@ss").toString("base64")}`);
+    for (const bad of ["http://me:pass@127.0.0.1:1/?key=hidden", "http://me:pass@[/?key=hidden"]) {
+      const error = (await connectHttpVictim(bad, quick).catch((reason: unknown) => reason)) as Error;
+      expect(error.name).toBe("UserError");
+      expect(error.message).not.toMatch(/pass|hidden/);
+    }
+  });
+
+  test("headers are read from the environment", async () => {
+    const { url } = await serve(good);
+    let seen: unknown;
+    server!.prependListener("request", (message: IncomingMessage) => {
+      seen = message.headers["x-key"];
+    });
+    process.env.TEMPER_TEST_KEY = "hidden";
+    await connectHttpVictim(url, { headers: { "x-key": "env:TEMPER_TEST_KEY" } });
+    expect(seen).toBe("hidden");
+    delete process.env.TEMPER_TEST_KEY;
+    await expect(connectHttpVictim(url, { headers: { "x-key": "env:TEMPER_TEST_KEY" } })).rejects.toThrow(
+      "the environment variable TEMPER_TEST_KEY is not set",
+    );
+    const error = (await connectHttpVictim(url, { headers: { "x-key": "hid\nden" } }).catch(
+      (reason: unknown) => reason,
+    )) as Error;
+    expect(error.message).toBe('endpoint: header "x-key": the name or the value is not valid.');
   });
 });

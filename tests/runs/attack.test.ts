@@ -1,4 +1,4 @@
-import { readFileSync, writeFileSync } from "node:fs";
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
@@ -145,4 +145,31 @@ test("attacks a random sample by default, and a class-balanced one on request", 
     Math.min(...[0, 1].map((x) => labels.filter((y) => y === x).length));
   expect(count(await listLabels("class-balanced"))).toBe(5);
   expect(count(await listLabels())).toBeLessThan(4);
+});
+
+test("item 4: no file, folder or command contains the secrets of an endpoint", async () => {
+  await using served = await serveModel({ model: victim.run, port: 0, device: "cpu" });
+  const data = writeData("secret.tsv", reviews(4, "secret"));
+  const cwd = process.cwd();
+  const here = join(folder, "secret-cwd");
+  mkdirSync(here);
+  process.chdir(here);
+  try {
+    const url = `${served.url.replace("http://", "http://user:hunter2@")}?token=hunter2`;
+    const endpoint = { headers: { "x-key": "hunter2", "x-other": "env:HOME" } };
+    const { request } = await attack({
+      ...{ model: url, data, endpoint, substitutions: victim.substitutions, attacks: ["greedy"] },
+    });
+    expect(request).toMatchObject({
+      model: served.url,
+      endpoint: { headers: { "x-key": "(not recorded)", "x-other": "env:HOME" } },
+    });
+  } finally {
+    process.chdir(cwd);
+  }
+  const names = readdirSync(here, { recursive: true, encoding: "utf8" });
+  expect(names).toContainEqual(expect.stringMatching(/^attacks\/endpoint-[0-9a-f]{12}$/));
+  expect(names.join("\n")).not.toContain("hunter2");
+  for (const name of names.filter((each) => /\.\w+$/.test(each)))
+    expect(readFileSync(join(here, name), "utf8")).not.toContain("hunter2");
 });

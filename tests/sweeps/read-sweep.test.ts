@@ -1,10 +1,12 @@
-import { existsSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { UserError } from "../../src/errors.js";
+import { acquireLock } from "../../src/lock.js";
 import { countRuns, type ExpandedSweep, expandSweep, readSweepCell } from "../../src/sweeps/expand.js";
 import { createSweepPlan } from "../../src/sweeps/plan.js";
 import { readSweep } from "../../src/sweeps/read-sweep.js";
+import { planSweep, runSweep } from "../../src/sweeps/run-sweep.js";
 import { invoke } from "../cli/invoke.js";
 import { temporaryFolder } from "../temporary.js";
 
@@ -147,9 +149,20 @@ profiles:
       /:3:34: attack ascc: innerSteps: expected/,
     ],
     [
-      "a custom attack that does not exist",
+      "a custom attack",
       "evaluation: { attacks: { ./mine.js: null } }\n",
-      /:3:26: attack \.\/mine\.js: cannot load/,
+      /:3:26: \.\/mine\.js is code\. Read it, then pass --allow-code to run it\./,
+    ],
+    ["a custom method", "rows: { r: { methods: [./mine.js] } }\n", /:3:\d+: \.\/mine\.js is code/],
+    ["__proto__", "__proto__: { polluted: 1 }\n", /__proto__ is not a key of a config/],
+    ["__proto__ in a row", "rows: { r: { train: { __proto__: { polluted: 1 } } } }\n", /__proto__ is not a key/],
+    ["an alias without an anchor", "title: *x\n", /[Uu]nresolved alias/],
+    ["a cycle", "title: &a [*a]\n", /nested more than 256 levels deep/],
+    ["deep lists", `title: ${"[".repeat(20_000)}\n`, /nested too deeply|Flow sequence|nested more than/],
+    [
+      "an alias bomb",
+      `a: &a [1,1,1,1,1,1,1,1,1]\n${"bcdefghi".replace(/./g, (name, i: number) => `${name}: &${name} [${`*${"abcdefghi"[i]},`.repeat(9)}]\n`)}`,
+      /Excessive alias count/,
     ],
     [
       "an invalid value",
@@ -236,7 +249,8 @@ profiles:
   it("accepts a custom attack by its path", async () => {
     const attack = join(folder, "mine.mjs");
     writeFileSync(attack, "export default function* () {}");
-    expect((await read(`${base}evaluation: { attacks: { ${attack}: null } }\n`)).metrics).toEqual(["accuracy", attack]);
+    const file = writeSweep(`${base}evaluation: { attacks: { ./mine.mjs: null } }\n`);
+    expect((await expandSweep(await readSweep({ file, code: "import" }))).metrics).toEqual(["accuracy", attack]);
   });
 
   it("shows the metrics that the evaluation adds", async () => {
@@ -316,5 +330,86 @@ profiles: { small: { grid: { train.learningRate: null }, maxLength: 32 } }
       /--row: there is no row ros.*did you mean "rose"/,
     );
     await expect(readCell({ row: "plain", column: "c" })).rejects.toThrow(/--column: there is no column c/);
+  });
+});
+
+describe("item 5: code in a sweep file", () => {
+  const text = `${base}rows: { r: { methods: [./code/method.mjs] } }\nevaluation: { attacks: { ./code/attack.mjs: null } }\n`;
+
+  it("is not executed by a dry run or without --allow-code", async () => {
+    const trace = join(folder, "executed");
+    mkdirSync(join(folder, "code"), { recursive: true });
+    const leaveTrace = `import { appendFileSync } from "node:fs";\nappendFileSync(${JSON.stringify(trace)}, "x");\n`;
+    writeFileSync(join(folder, "code/attack.mjs"), `${leaveTrace}export default function* () {};\n`);
+    const options = "{ safeParse: (data) => ({ success: true, data }) }";
+    writeFileSync(
+      join(folder, "code/method.mjs"),
+      `${leaveTrace}export default { name: "mine", options: ${options}, create() {} };\n`,
+    );
+    const file = writeSweep(text);
+    const { plan } = await planSweep({ file });
+    expect(Object.values(plan.runs)[0]!.methods).toMatchObject([{ name: join(folder, "code/method.mjs") }]);
+    const dry = await invoke(["sweep", file, "--dry-run", "--allow-code"]);
+    expect(dry).toMatchObject({ code: 0, stderr: "" });
+    expect(await invoke(["sweep", file])).toMatchObject({ code: 2, stderr: expect.stringContaining("--allow-code") });
+    expect(await invoke(["train", "--sweep", file])).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining("--allow-code"),
+    });
+    expect(existsSync(trace)).toBe(false);
+    const sweep = await readSweep({ file, code: "import" });
+    expect(Object.keys(sweep.settings.evaluation.attacks)).toEqual([join(folder, "code/attack.mjs")]);
+    expect(Object.keys((await expandSweep(sweep)).runs)).toHaveLength(1);
+    expect(readFileSync(trace, "utf8")).toBe("xx");
+  });
+});
+
+describe("item 13: large sweeps", () => {
+  it("a sweep of 10^9 runs is refused by a dry run, too", async () => {
+    const keys = ["epochs", "learningRate", "weightDecay", "warmupRatio", "adamBeta1", "adamBeta2", "maxGradNorm"];
+    const values = "[.1,.2,.3,.4,.5,.6,.7,.8,.9,1]";
+    const file = writeSweep(`${base}grid: { ${keys.map((key) => `train.${key}: ${values}`).join(", ")} }\n`);
+    for (const flags of [["--dry-run"], ["--yes"]])
+      expect(await invoke(["sweep", file, ...flags])).toMatchObject({
+        code: 2,
+        stderr: expect.stringMatching(/this sweep has 10,000,000 runs, more than 20,000/),
+      });
+  });
+
+  it("150,000 values do not exhaust the stack, and repeated seeds are found quickly", async () => {
+    const list = `[${Array.from({ length: 150_000 }, (_, i) => i).join(",")}]`;
+    const started = performance.now();
+    const sweep = await readSweep({ file: writeSweep(`${base}grid: { train.batchSize: ${list} }\nseeds: ${list}\n`) });
+    expect(countRuns(sweep)).toBe(2.25e10);
+    expect(performance.now() - started).toBeLessThan(20_000);
+  });
+
+  it("the plan of a running sweep is not overwritten", async () => {
+    const out = join(folder, "locked");
+    mkdirSync(out);
+    const release = acquireLock(join(out, "sweep.lock"), () => new Error("locked"));
+    const second = runSweep({ file: writeSweep(base), out, resume: true, estimate: false });
+    await expect(second).rejects.toThrow(/is running this sweep/);
+    release();
+    expect(existsSync(join(out, "sweep.json"))).toBe(false);
+  });
+});
+
+describe("item 14: --set", () => {
+  it.each([
+    "__proto__.polluted=1",
+    "train.__proto__.polluted=1",
+    "constructor.prototype.polluted=1",
+    "a={__proto__: {polluted: 1}}",
+  ])("%s does not change the prototype of all objects", async (assignment) => {
+    for (const command of [
+      ["sweep", writeSweep(base), "--dry-run"],
+      ["train", "--model", "m"],
+    ])
+      expect(await invoke([...command, "--set", assignment])).toMatchObject({
+        code: 2,
+        stderr: expect.stringMatching(/is not a key of a config/),
+      });
+    expect(({} as { polluted?: number }).polluted).toBeUndefined();
   });
 });

@@ -244,3 +244,14 @@ describe("in-memory data", () => {
     await expect(loadTask({ data: texts, task: "sst2" })).rejects.toThrow(/^task cannot be combined/);
   });
 });
+
+it("item 14: a missing column named constructor is not a label", async () => {
+  const rows = Array.from({ length: 40 }, (_, i) => ({
+    text: `race ${i}`,
+    constructor: ["ferrari", "mclaren"][i % 2],
+  }));
+  const lines = rows.map((row, i) => JSON.stringify(i === 5 ? { text: row.text } : row));
+  const data = join(await makeFolder({ "races.jsonl": lines.join("\n") }), "races.jsonl");
+  const task = await loadTask({ data, textColumn: ["text"], labelColumn: "constructor", skipBadRows: true });
+  expect(task.labels).toEqual(["ferrari", "mclaren"]);
+});

@@ -99,3 +99,7 @@ describe("readInputs", () => {
     await expect(inputs(name, content)).rejects.toBeInstanceOf(UserError);
   });
 });
+
+it("item 36: input without line breaks, such as /dev/zero, is rejected", async () => {
+  await expect(collect(readLines("/dev/zero"))).rejects.toThrow(/\/dev\/zero:1: expected lines of at most 16777216/);
+});

@@ -143,3 +143,14 @@ describe("joinWords", () => {
     );
   });
 });
+
+it("item 37: joins 20,000 periods in seconds, and long texts come apart again", () => {
+  const started = performance.now();
+  for (const unit of [".", "-", "'", "(", "!"]) {
+    const words = new Array<string>(unit === "." ? 20_000 : 500).fill(unit);
+    expect(splitWords(joinWords(words))).toEqual(words);
+  }
+  expect(performance.now() - started).toBeLessThan(8000);
+  // A chunk that can be joined completely is, however long it is.
+  expect(joinWords(["wow", ...new Array<string>(100).fill("!")])).toBe(`wow${"!".repeat(100)}`);
+});

@@ -33,6 +33,7 @@ function addSweepOptions(command: Command) {
   const { shape } = sweepRequestSchema;
   const withRequest = addOptions(command.argument("<file>", shape.file.description), shape, {
     ...{ out: "<folder>", profile: "<name>", set: "<key=value>", jobs: "<count>", resume: "", allowManyRuns: "--yes" },
+    allowCode: "",
     ...{ backend: "<name>", detach: "" },
   });
   return addOptions(withRequest, slurmKeys, {

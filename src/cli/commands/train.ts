@@ -38,7 +38,8 @@ export function addTrainOptions(command: Command) {
     )
     .option("--row <name>", "row of the sweep")
     .option("--column <name>", "column of the sweep")
-    .option("--profile <name>", "profile of the sweep, such as small");
+    .option("--profile <name>", "profile of the sweep, such as small")
+    .option("--allow-code", "run the custom attacks and methods (.js) that the sweep names");
   const withSettings = addOptions(withSources, runConfigSchema.shape, {
     ...{ model: "<reference>", ...dataFlags, methods: "--method <name[:key=value,…]>", tokenization: "<name>" },
     ...{ head: "<name>", pooling: "<name>", maxLength: "<tokens>", maxTrainSamples: "<count>", seed: "<number>" },
@@ -66,7 +67,22 @@ export function define(command: Command, io: Io): void {
 
 /** Reads the settings of a run from flags, and from a file, a sweep or a run to resume. */
 export async function readTrainConfig(options: TrainCommandOptions): Promise<RunConfig> {
-  const { config, set, sweep, row, column, profile, out, resume, tensorboard, dryRun, json, quiet, ...flags } = options;
+  const {
+    config,
+    set,
+    sweep,
+    row,
+    column,
+    profile,
+    allowCode,
+    out,
+    resume,
+    tensorboard,
+    dryRun,
+    json,
+    quiet,
+    ...flags
+  } = options;
   const { epochs, batchSize, learningRate, saveTotalLimit, cudaGraphs, ...settings } = flags;
   return readRunConfig({
     ...(await findBase(options)),
@@ -83,10 +99,11 @@ export async function readTrainConfig(options: TrainCommandOptions): Promise<Run
 
 /** What the flags override: a file, a cell of a sweep, or the config of the run to resume. */
 async function findBase(options: TrainCommandOptions): Promise<ConfigSources> {
-  const { config: file, sweep, row, column, seed, profile, set = [], model, resume, out } = options;
+  const { config: file, sweep, row, column, seed, profile, allowCode, set = [], model, resume, out } = options;
   if (sweep !== undefined) {
     const { readSweepCell } = await import("../../sweeps/index.js");
-    return { base: await readSweepCell({ file: sweep, profile, set, row, column, seed }) };
+    const code = allowCode ? "import" : "refuse";
+    return { base: await readSweepCell({ file: sweep, profile, set, row, column, seed, code }) };
   }
   if (file !== undefined || model !== undefined || !resume) return { file, set };
   if (out === undefined)
