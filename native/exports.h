@@ -10,5 +10,7 @@ void defineAutograd(napi_env env, napi_value exports);
 void defineRuntime(napi_env env, napi_value exports);
 void defineDropout(napi_env env, napi_value exports);
 void defineCuda(napi_env env, napi_value exports);
+void defineFused(napi_env env, napi_value exports);
+void defineNvrtc(napi_env env, napi_value exports);
 
 }  // namespace temper

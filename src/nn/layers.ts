@@ -1,6 +1,4 @@
 import {
-  dropoutMask,
-  dropoutOp,
   embedding,
   gelu,
   hasOperator,
@@ -10,6 +8,8 @@ import {
   scaledDotProductAttentionOp,
   type Tensor,
 } from "../tensor/index.js";
+import { dropout } from "./dropout.js";
+import { biasGelu, denseWithBiasSum, residualNorm } from "./fused-layers.js";
 import { packedDense } from "./packed-linear.js";
 
 /**
@@ -43,7 +43,9 @@ export const trainMode: ForwardMode = { training: true };
 export function dense(weights: Weights, name: string, input: Tensor): Tensor {
   const packed = weights.get(`${name}.packed`);
   const bias = weights.get(`${name}.bias`) ?? null;
-  return packed ? packedDense(input, packed, bias) : linear(input, getParameter(weights, `${name}.weight`), bias);
+  if (packed) return packedDense(input, packed, bias);
+  const weight = getParameter(weights, `${name}.weight`);
+  return (bias && denseWithBiasSum(input, weight, bias)) ?? linear(input, weight, bias);
 }
 
 /** Looks up rows of `name.weight`. */
@@ -58,19 +60,6 @@ export function embed(weights: Weights, name: string, ids: Tensor): Tensor {
 export function layerNorm(weights: Weights, name: string, input: Tensor, epsilon: number): Tensor {
   const weight = getParameter(weights, `${name}.weight`);
   return layerNormOp(input, weight.shape, weight, weights.get(`${name}.bias`) ?? null, epsilon);
-}
-
-/**
- * Zeroes each element with probability p and scales the rest by 1 / (1 - p). Identity in eval mode.
- */
-export function dropout(input: Tensor, p: number, mode: ForwardMode): Tensor {
-  if (!mode.training || p === 0) return input;
-  const { device, dtype } = input;
-  // libtorch samples on one CPU thread. Our mask uses all threads and does not depend on their
-  // number.
-  if (device === "cpu" && (dtype === "float32" || dtype === "float64") && p < 1)
-    return input.mul(dropoutMask(input.shape, p, dtype));
-  return dropoutOp(input, p, true);
 }
 
 /** The activation functions of the supported encoders. `gelu_new` is GELU's tanh approximation. */
@@ -89,7 +78,35 @@ export function denseWithActivation(weights: Weights, name: string, input: Tenso
   const packed = weights.get(`${name}.packed`);
   if (packed && (activation === "gelu" || activation === "gelu_new"))
     return packedDense(input, packed, weights.get(`${name}.bias`) ?? null, activation);
-  return activate(dense(weights, name, input), activation);
+  const bias = weights.get(`${name}.bias`);
+  const fused =
+    bias && !packed && (activation === "gelu" || activation === "gelu_new")
+      ? biasGelu(input, getParameter(weights, `${name}.weight`), bias, activation === "gelu_new")
+      : null;
+  return fused ?? activate(dense(weights, name, input), activation);
+}
+
+/**
+ * LayerNorm(shortcut + dropout(x Wᵀ + b)) with the weights of `denseName` and `normName`: the end
+ * of a transformer sublayer.
+ */
+export function denseResidualNorm(
+  weights: Weights,
+  denseName: string,
+  normName: string,
+  input: Tensor,
+  shortcut: Tensor,
+  options: { readonly p: number; readonly epsilon: number; readonly mode: ForwardMode },
+): Tensor {
+  const { p, epsilon, mode } = options;
+  const [bias, offset] = [weights.get(`${denseName}.bias`), weights.get(`${normName}.bias`)];
+  if (bias && offset && !weights.has(`${denseName}.packed`)) {
+    const product = { weight: getParameter(weights, `${denseName}.weight`), bias };
+    const norm = { weight: getParameter(weights, `${normName}.weight`), bias: offset };
+    const fused = residualNorm(input, product, shortcut, norm, mode.training ? p : 0, epsilon);
+    if (fused) return fused;
+  }
+  return layerNorm(weights, normName, dropout(dense(weights, denseName, input), p, mode).add(shortcut), epsilon);
 }
 
 const baddbmmOp =

@@ -10,6 +10,7 @@
 export * from "./autograd.js";
 export * from "./create.js";
 export * from "./graph.js";
+export { kernelProblem, loadKernels } from "./kernels.js";
 export type { MemoryStats } from "./native.js";
 export { hasOperator, operator } from "./operator.js";
 export * from "./ops.js";

@@ -70,6 +70,13 @@ export interface Native {
   controlGroupMemory(membership: string, root: string): number;
   emptyCpuCache(): void;
   devices(): DeviceProperties[];
+  compileKernels(
+    nvrtc: string,
+    builtins: string,
+    source: string,
+    name: string,
+    options: readonly string[],
+  ): ArrayBuffer;
   /** Present only in a build with CUDA. */
   readonly useStream?: unknown;
 }
@@ -77,6 +84,7 @@ export interface Native {
 /** The additional functions of a build with CUDA. */
 export interface NativeCuda {
   useStream(device: number): void;
+  loadKernels(key: string, code: ArrayBuffer): void;
   synchronize(): void;
   deviceMemory(device: number): Omit<MemoryStats, "tensors">;
   emptyCache(): void;

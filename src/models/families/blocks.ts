@@ -1,5 +1,6 @@
 import {
   dense,
+  denseResidualNorm,
   denseWithActivation,
   dropout,
   embed,
@@ -67,8 +68,8 @@ export function addAndNormalize(
   shortcut: Tensor,
   mode: ForwardMode,
 ): Tensor {
-  const output = dropout(dense(weights, names.dense, input), config.hiddenDropout, mode);
-  return layerNorm(weights, names.norm, output.add(shortcut), config.layerNormEps);
+  const options = { p: config.hiddenDropout, epsilon: config.layerNormEps, mode };
+  return denseResidualNorm(weights, names.dense, names.norm, input, shortcut, options);
 }
 
 /** The settings of an embedding layer with learned positions. */

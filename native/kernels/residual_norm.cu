@@ -1,0 +1,117 @@
+// output = LayerNorm(sum), sum = residual + dropout(input + bias). One warp computes a row.
+constexpr int vectors = WIDTH / 128;  // per lane
+constexpr int warps = 4;              // per block
+
+extern "C" __global__ void __launch_bounds__(32 * warps)
+residual_norm_forward(const Scalar* input, const Scalar* bias, const Scalar* residual, const Scalar* weight,
+                      const Scalar* offset, Scalar* output, Scalar* sum, float2* statistics, Dropout dropout,
+                      float epsilon, int rows) {
+  int lane = threadIdx.x % 32;
+  int row = blockIdx.x * warps + threadIdx.x / 32;
+  if (row >= rows) return;
+  uint64 seed = dropout.seed ? *dropout.seed : 0;
+  long long start = static_cast<long long>(row) * WIDTH;
+  Four values[vectors];
+  float total = 0;
+#pragma unroll
+  for (int v = 0; v < vectors; v++) {
+    int column = (v * 32 + lane) * 4;
+    Four value = load(input, start + column);
+    if (bias) {
+      Four added = load(bias, column);
+#pragma unroll
+      for (int i = 0; i < 4; i++) value[i] += added[i];
+    }
+    if (dropout.seed) drop(dropout, seed, start + column, value);
+    if (residual) {
+      Four shortcut = load(residual, start + column);
+#pragma unroll
+      for (int i = 0; i < 4; i++) value[i] += shortcut[i];
+    }
+    // The backward pass reads the rounded sum, so the statistics describe the rounded sum too.
+    if (sum) store(sum, start + column, value);
+#pragma unroll
+    for (int i = 0; i < 4; i++) total += value[i];
+    values[v] = value;
+  }
+  float mean = sumWarp(total) / WIDTH;
+  float squares = 0;
+#pragma unroll
+  for (int v = 0; v < vectors; v++)
+#pragma unroll
+    for (int i = 0; i < 4; i++) squares += (values[v][i] - mean) * (values[v][i] - mean);
+  float inverse = rsqrtf(sumWarp(squares) / WIDTH + epsilon);
+#pragma unroll
+  for (int v = 0; v < vectors; v++) {
+    int column = (v * 32 + lane) * 4;
+    Four scale = load(weight, column), shift = load(offset, column), value = values[v];
+#pragma unroll
+    for (int i = 0; i < 4; i++) value[i] = (value[i] - mean) * inverse * scale[i] + shift[i];
+    store(output, start + column, value);
+  }
+  if (statistics && lane == 0) statistics[row] = make_float2(mean, inverse);
+}
+
+// Gradients. A warp keeps the column sums of its rows in registers; each block writes one row of
+// partial sums [block, 3, WIDTH] (weight, offset, bias), which column_sum adds in a fixed order.
+extern "C" __global__ void __launch_bounds__(32 * warps)
+residual_norm_backward(const Scalar* gradient, const Scalar* sum, const float2* statistics, const Scalar* weight,
+                       Scalar* sumGradient, Scalar* inputGradient, float* partialSums, Dropout dropout, int rows) {
+  int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  uint64 seed = dropout.seed ? *dropout.seed : 0;
+  Four weightSums[vectors] = {}, offsetSums[vectors] = {}, biasSums[vectors] = {};
+  for (int row = blockIdx.x * warps + warp; row < rows; row += gridDim.x * warps) {
+    long long start = static_cast<long long>(row) * WIDTH;
+    float2 moments = statistics[row];
+    Four normalized[vectors], scaled[vectors];
+    float first = 0, second = 0;
+#pragma unroll
+    for (int v = 0; v < vectors; v++) {
+      int column = (v * 32 + lane) * 4;
+      Four value = load(sum, start + column), outer = load(gradient, start + column), scale = load(weight, column);
+#pragma unroll
+      for (int i = 0; i < 4; i++) {
+        normalized[v][i] = (value[i] - moments.x) * moments.y;
+        scaled[v][i] = outer[i] * scale[i];
+        weightSums[v][i] += outer[i] * normalized[v][i];
+        offsetSums[v][i] += outer[i];
+        first += scaled[v][i];
+        second += scaled[v][i] * normalized[v][i];
+      }
+    }
+    first = sumWarp(first) / WIDTH;
+    second = sumWarp(second) / WIDTH;
+#pragma unroll
+    for (int v = 0; v < vectors; v++) {
+      int column = (v * 32 + lane) * 4;
+      Four value;
+#pragma unroll
+      for (int i = 0; i < 4; i++) value[i] = moments.y * (scaled[v][i] - first - normalized[v][i] * second);
+      store(sumGradient, start + column, value);
+      if (dropout.seed) {
+        drop(dropout, seed, start + column, value);
+        store(inputGradient, start + column, value);
+      }
+#pragma unroll
+      for (int i = 0; i < 4; i++) biasSums[v][i] += value[i];
+    }
+  }
+  __shared__ float shared[warps][WIDTH];
+#pragma unroll
+  for (int kind = 0; kind < 3; kind++) {
+#pragma unroll
+    for (int v = 0; v < vectors; v++)
+#pragma unroll
+      for (int i = 0; i < 4; i++)
+        shared[warp][(v * 32 + lane) * 4 + i] =
+            kind == 0 ? weightSums[v][i] : kind == 1 ? offsetSums[v][i] : biasSums[v][i];
+    __syncthreads();
+    for (int column = threadIdx.x; column < WIDTH; column += 32 * warps) {
+      float total = 0;
+#pragma unroll
+      for (int w = 0; w < warps; w++) total += shared[w][column];
+      partialSums[(static_cast<long long>(blockIdx.x) * 3 + kind) * WIDTH + column] = total;
+    }
+    __syncthreads();
+  }
+}

@@ -1,0 +1,116 @@
+// Compares each kernel of native/kernels with the chain of libtorch's operators that it replaces: values and gradients.
+import { computeDropoutMask, drawDropoutSeed } from "../../dist/nn/dropout.js";
+import {
+  gelu,
+  grad,
+  layerNormOp,
+  linear,
+  loadKernels,
+  noGrad,
+  operator,
+  randn,
+  scope,
+  seedGenerator,
+} from "../../dist/tensor/index.js";
+
+const residualNorm = operator("temper::residual_norm");
+const biasGelu = operator("temper::bias_gelu");
+const denseOp = operator("temper::linear");
+const seededDropout = operator("temper::seeded_dropout");
+const epsilon = 1e-12;
+
+/** The largest difference of a tensor from its reference, relative to the largest value of the reference. */
+function measureDifference(ours, reference) {
+  const [a, b] = [ours, reference].map((tensor) => tensor.detach().to("float32"));
+  return (
+    a
+      .sub(b)
+      .abs()
+      .amax([...a.shape.keys()])
+      .item() /
+    b
+      .abs()
+      .amax([...b.shape.keys()])
+      .item()
+  );
+}
+
+/** Runs both versions on the same leaves and returns the largest difference of output and gradients. */
+function compare(leaves, ours, reference) {
+  const results = [ours, reference].map((compute) => {
+    const output = compute(...leaves);
+    seedGenerator(output.device, 3);
+    const direction = noGrad(() => randn(output.shape, { device: output.device }).to(output.dtype));
+    return [output, ...grad(output.mul(direction).sum(), leaves)];
+  });
+  return Math.max(...results[0].map((tensor, i) => measureDifference(tensor, results[1][i])));
+}
+
+/** Returns one line per kernel, dtype and width: name, difference, tolerance. */
+export function checkKernels(device) {
+  const lines = [];
+  for (const dtype of ["float32", "bfloat16"])
+    for (const [rows, width] of [
+      [37, 128],
+      [4096, 768],
+      [300, 1024],
+      [64, 384],
+    ])
+      scope(() => {
+        seedGenerator(device, 1);
+        const leaf = (...shape) => noGrad(() => randn(shape, { device }).to(dtype)).requiresGrad_();
+        const leaves = { x: leaf(rows, width), b: leaf(width), r: leaf(rows, width), w: leaf(width), o: leaf(width) };
+        const seed = drawDropoutSeed(device);
+        const mask = computeDropoutMask([rows, width], seed, 0.1).to(dtype);
+        const tolerance = dtype === "float32" ? 2e-5 : 3e-2;
+        for (const file of ["residual_norm", "activation", "activation-tanh", "column_sum"])
+          if (!loadKernels(file, width, dtype, device)) throw new Error(`the kernels ${file} do not load`);
+        loadKernels("dropout", 0, dtype, device);
+        const add = (name, difference) =>
+          lines.push({ name: `${name} ${dtype} ${rows} x ${width}`, difference, tolerance });
+        const { x, b, r, w, o } = leaves;
+        add(
+          "residual norm",
+          compare(
+            [x, b, r, w, o],
+            (x, b, r, w, o) => residualNorm(x, b, r, w, o, seed, 0.1, epsilon),
+            (x, b, r, w, o) => layerNormOp(x.add(b).mul(mask).add(r), [width], w, o, epsilon),
+          ),
+        );
+        add(
+          "norm without dropout",
+          compare(
+            [x, r, w, o],
+            (x, r, w, o) => residualNorm(x, null, r, w, o, null, 0, epsilon),
+            (x, r, w, o) => layerNormOp(x.add(r), [width], w, o, epsilon),
+          ),
+        );
+        for (const tanh of [false, true])
+          add(
+            tanh ? "bias + gelu (tanh)" : "bias + gelu",
+            compare(
+              [x, b],
+              (x, b) => biasGelu(x, b, tanh),
+              (x, b) => gelu(x.add(b), tanh ? "tanh" : "none"),
+            ),
+          );
+        add(
+          "dropout",
+          compare(
+            [x],
+            (x) => seededDropout(x, seed, 0.1),
+            (x) => x.mul(mask),
+          ),
+        );
+        const weight = leaf(width, width);
+        add(
+          "linear",
+          compare(
+            [x, weight, b],
+            (x, weight, b) => denseOp(x, weight, b),
+            (x, weight, b) => linear(x, weight, b),
+          ),
+        );
+      });
+  return lines;
+}

@@ -1,0 +1,129 @@
+import { createHash } from "node:crypto";
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { getCacheFolder } from "../cache.js";
+import { getErrorMessage } from "../errors.js";
+import { getBuildFolder, native, nativeCuda, packageRoot } from "./native.js";
+import { type Device, type DType, getGpuIndex } from "./types.js";
+
+/** The files in native/kernels, and the constants that each is compiled with. */
+export const kernelFiles = {
+  residual_norm: { source: "residual_norm.cu", constants: [] },
+  activation: { source: "activation.cu", constants: ["-DTANH=0"] },
+  "activation-tanh": { source: "activation.cu", constants: ["-DTANH=1"] },
+  column_sum: { source: "column_sum.cu", constants: [] },
+  dropout: { source: "dropout.cu", constants: [] },
+} as const;
+
+/** A file with kernels. */
+export type KernelFile = keyof typeof kernelFiles;
+
+/** NVRTC's two libraries. */
+export interface Nvrtc {
+  readonly library: string;
+  readonly builtins: string;
+}
+
+/** Finds NVRTC in a folder with libraries. */
+export function findNvrtc(folders: readonly string[]): Nvrtc | null {
+  for (const folder of folders) {
+    const names = existsSync(folder) ? readdirSync(folder) : [];
+    const library = names.find((name) => /^libnvrtc(-[0-9a-f]+)?\.so\.\d+/.test(name));
+    const builtins = names.find((name) => /^libnvrtc-builtins(-[0-9a-f]+)?\.so\.\d+/.test(name));
+    if (library && builtins) return { library: join(folder, library), builtins: join(folder, builtins) };
+  }
+  return null;
+}
+
+/** Lists where pip and CUDA's installer put NVRTC, for a libtorch in `torchFolder`. */
+export function listNvrtcFolders(torchFolder: string): string[] {
+  const packages = join(dirname(torchFolder), "nvidia");
+  const names = existsSync(packages) ? readdirSync(packages).sort() : [];
+  const toolkit = process.env.CUDA_HOME || "/usr/local/cuda";
+  return [...names.map((name) => join(packages, name, "lib")), join(torchFolder, "lib"), join(toolkit, "lib64")];
+}
+
+/** Compiles a file for one GPU architecture, such as sm_90. Returns machine code. */
+export function compileKernels(
+  nvrtc: Nvrtc,
+  file: KernelFile,
+  width: number,
+  dtype: DType,
+  architecture: string,
+): ArrayBuffer {
+  const { source, constants } = kernelFiles[file];
+  const options = [
+    `-arch=${architecture}`,
+    "-std=c++17",
+    `-DSCALAR_BF16=${dtype === "bfloat16" ? 1 : 0}`,
+    `-DWIDTH=${width}`,
+    ...constants,
+  ];
+  return native().compileKernels(nvrtc.library, nvrtc.builtins, readSource(source), source, options);
+}
+
+function readSource(name: string): string {
+  const folder = join(packageRoot, "native/kernels");
+  return readFileSync(join(folder, "prelude.cuh"), "utf8") + readFileSync(join(folder, name), "utf8");
+}
+
+/** Compiles kernels, or reads them from the cache. A damaged entry is compiled again. */
+function getCompiledKernels(nvrtc: Nvrtc, file: KernelFile, width: number, dtype: DType, architecture: string) {
+  const parts = [readSource(kernelFiles[file].source), file, width, dtype, architecture, nvrtc.library];
+  const key = createHash("sha256").update(JSON.stringify(parts)).digest("hex");
+  const path = join(getCacheFolder(), "kernels", `${key}.cubin`);
+  const hash = (bytes: Uint8Array): string => createHash("sha256").update(bytes).digest("hex");
+  try {
+    const entry = readFileSync(path);
+    const code = entry.subarray(64);
+    if (entry.toString("latin1", 0, 64) === hash(code)) return Uint8Array.from(code).buffer;
+  } catch {
+    // There is no entry yet.
+  }
+  const code = compileKernels(nvrtc, file, width, dtype, architecture);
+  try {
+    mkdirSync(dirname(path), { recursive: true });
+    const temporary = `${path}.${process.pid}`;
+    writeFileSync(temporary, Buffer.concat([Buffer.from(hash(new Uint8Array(code)), "latin1"), new Uint8Array(code)]));
+    renameSync(temporary, path);
+  } catch {
+    // The cache is optional: the next process compiles again.
+  }
+  return code;
+}
+
+let nvrtc: Nvrtc | null | undefined;
+let architecture: string | undefined;
+const loaded = new Map<string, boolean>();
+/** Why the kernels cannot be used, for `temper doctor`. */
+export let kernelProblem: string | null = null;
+
+/**
+ * Loads the kernels of a file for a width and a dtype, once per process. Returns false if they
+ * cannot be used: on a CPU, without NVRTC, for other dtypes, or with TEMPER_KERNELS=0. Callers then
+ * use libtorch's operators, which give the same results up to rounding.
+ */
+export function loadKernels(file: KernelFile, width: number, dtype: DType, device: Device): boolean {
+  if (device === "cpu" || (dtype !== "bfloat16" && dtype !== "float32")) return false;
+  const key = `${file} ${width} ${dtype}`;
+  let available = loaded.get(key);
+  if (available === undefined) {
+    available = process.env.TEMPER_KERNELS !== "0" && tryLoad(key, file, width, dtype, device);
+    loaded.set(key, available);
+  }
+  return available;
+}
+
+function tryLoad(key: string, file: KernelFile, width: number, dtype: DType, device: Device): boolean {
+  try {
+    const { path } = JSON.parse(readFileSync(join(getBuildFolder(), "libtorch.json"), "utf8")) as { path: string };
+    nvrtc ??= findNvrtc(listNvrtcFolders(path));
+    if (!nvrtc) throw new Error("NVRTC was not found next to libtorch");
+    architecture ??= `sm_${native().devices()[getGpuIndex(device)]!.capability.replace(".", "")}`;
+    nativeCuda().loadKernels(key, getCompiledKernels(nvrtc, file, width, dtype, architecture));
+    return true;
+  } catch (error) {
+    kernelProblem = getErrorMessage(error);
+    return false;
+  }
+}
