@@ -2,7 +2,7 @@ import * as Plot from "@observablehq/plot";
 import { z } from "zod";
 import { UserError } from "../errors.js";
 import { describeMetric } from "../evaluation/metric-table.js";
-import { mean } from "../evaluation/statistics.js";
+import { mean, standardDeviation } from "../evaluation/statistics.js";
 import { formatPercent } from "../format.js";
 import { getColor } from "./colors.js";
 import { defineAnalysis, runsOption } from "./define-analysis.js";
@@ -76,13 +76,17 @@ function collectAblation(runs: readonly AttackedRun[], by: string): AblationData
   };
 }
 
+/** The means at each value, with the standard deviation over runs if there are several. */
 function summarizeAblation({ by, metrics, values }: AblationData): string {
   const sentences = metrics.map((id) => {
-    const measured = values.filter((value) => value.mean[id] !== undefined);
-    const best = measured.reduce((a, b) => (b.mean[id]! > a.mean[id]! ? b : a));
+    const each = values.flatMap(({ value, runs, mean: means }) => {
+      const own = runs.flatMap((run) => run.metrics[id] ?? []);
+      if (means[id] === undefined) return [];
+      const spread = own.length > 1 ? ` ± ${(100 * standardDeviation(own)).toFixed(1)}` : "";
+      return [`${value}: ${formatPercent(means[id])}${spread} (${own.length} run${own.length === 1 ? "" : "s"})`];
+    });
     const { title } = describeMetric(id);
-    const capitalized = `${title.charAt(0).toUpperCase()}${title.slice(1)}`;
-    return `${capitalized} is highest at ${by} ${best.value} (${formatPercent(best.mean[id]!)}).`;
+    return `${title.charAt(0).toUpperCase()}${title.slice(1)} by ${by}: ${each.join(", ")}.`;
   });
   return sentences.join(" ");
 }

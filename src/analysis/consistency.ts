@@ -5,6 +5,7 @@ import { formatCount, formatPercent } from "../format.js";
 import { computeDisagreement, disagreementMetric } from "../methods/two-pass-loss.js";
 import { prepareRun } from "../runs/prepare-run.js";
 import type { Run } from "../runs/run.js";
+import { runtimeOptions } from "../runs/runtime-config.js";
 import { noGrad, type Tensor } from "../tensor/index.js";
 import { type SharedPass, type TrainingJob, type TrainingMethod, train } from "../train/index.js";
 import { getColor } from "./colors.js";
@@ -39,12 +40,14 @@ export const consistency = defineAnalysis({
       .min(1)
       .default([200, 600, 2000, 4000])
       .describe("report the rate over the first N steps, for each N"),
+    device: z.string().nullable().default(null).describe("auto, cpu, cuda or cuda:N; null: as in training"),
+    threads: runtimeOptions.threads.describe("CPU threads; null: as in training"),
   },
   data: dataSchema,
   async run(request, context) {
     const [each] = (await findLabeledRuns(request.runs, 1)) as [LabeledRun];
     const counts = request.steps.toSorted((a, b) => a - b);
-    const steps = (await readDisagreement(each.run)) ?? (await retrain(each, counts.at(-1)!, context));
+    const steps = (await readDisagreement(each.run)) ?? (await retrain(each, counts.at(-1)!, request, context));
     if (steps.length === 0) throw new UserError(`${each.run.folder}: no step was trained.`);
     // A run with fewer steps is reported over all of them.
     const fitting = counts.filter((count) => count <= steps.length);
@@ -67,6 +70,7 @@ async function readDisagreement(run: Run): Promise<ConsistencySteps | null> {
 async function retrain(
   { run, results }: LabeledRun,
   maxSteps: number,
+  { device, threads }: { readonly device: string | null; readonly threads: number | null },
   context: AnalysisContext,
 ): Promise<ConsistencySteps> {
   const { onWarning, onProgress, signal } = context;
@@ -74,7 +78,9 @@ async function retrain(
     throw new UserError(`${run.folder} was trained without dropout, so its predictions cannot differ.`);
   const stopAfter = Math.min(results.steps, maxSteps);
   onWarning(`The run did not log disagreement. Training its first ${stopAfter} steps again.`);
-  const { job } = await prepareRun(run.config, context);
+  const { config } = run;
+  const runtime = { device: device ?? config.device, threads: threads ?? config.threads };
+  const { job } = await prepareRun({ ...config, ...runtime }, context);
   return freeAfter(job.model, () =>
     observeConsistency({ ...job, stopAfter, ...(signal && { signal }) }, (step) =>
       onProgress?.({ stage: "consistency", done: step, total: stopAfter }),

@@ -117,7 +117,7 @@ function summarizeDistance({ runs }: DistanceData): string {
     return `${label} ${formatPercent(last.distance.all!, 2)} (${farthest} farthest)`;
   });
   const lead = "Relative distance from the pre-trained weights at the last step";
-  return `${lead}: ${each.join(", ")}. A larger distance means more forgetting.`;
+  return `${lead}: ${each.join(", ")}.`;
 }
 
 function createDistanceFigure({ by, runs }: DistanceData): Figure {

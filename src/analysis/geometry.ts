@@ -176,13 +176,13 @@ function measureGeometry(
   };
 }
 
-function summarizeGeometry({ models }: GeometryData): string {
+function summarizeGeometry({ models, classes }: GeometryData): string {
   const each = models.map(({ label, overall, withinClass }) => {
     const [inAll, inClass] = [overall, withinClass].map(({ uniformity }) => formatNumber(uniformity, 3));
     return `${label}: alignment ${formatNumber(overall.alignment, 3)}, uniformity ${inAll} (${inClass} within a class)`;
   });
   const meaning = "Lower alignment: closer to the pre-trained features. Lower uniformity: spread more evenly.";
-  return `${each.join("; ")}. ${meaning}`;
+  return `${each.join("; ")}, over ${classes.length} examples. ${meaning}`;
 }
 
 const panelSize = 250;

@@ -1,5 +1,5 @@
 import { existsSync } from "node:fs";
-import { mkdir } from "node:fs/promises";
+import { mkdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
 import { didYouMean } from "../did-you-mean.js";
@@ -77,9 +77,12 @@ export async function analyze<Name extends AnalysisName>(
     summary,
     ...(definition.data.parse(data) as object),
   };
+  // The files are one set: an older figure must not stay next to newer data.
+  const png = parsed.png ? renderPng(svg) : null;
+  for (const extension of ["svg", "png"]) await rm(getPath(extension), { force: true });
   await writeFileAtomic(getPath("json"), `${JSON.stringify(content, null, 1)}\n`);
   await writeFileAtomic(getPath("svg"), svg);
-  if (parsed.png) await writeFileAtomic(getPath("png"), renderPng(svg));
+  if (png) await writeFileAtomic(getPath("png"), png);
   const files = { json: getPath("json"), svg: getPath("svg"), png: parsed.png ? getPath("png") : null };
   return { name, summary, data: data as z.output<Definitions[Name]["data"]>, files };
 }

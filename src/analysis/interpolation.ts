@@ -1,8 +1,10 @@
 import * as Plot from "@observablehq/plot";
 import { z } from "zod";
 import { UserError } from "../errors.js";
-import { formatNumber, formatPercent } from "../format.js";
+import { wilsonInterval } from "../evaluation/statistics.js";
+import { formatInterval, formatNumber, formatPercent } from "../format.js";
 import { mapWeights, type Weights } from "../nn/index.js";
+import type { Run } from "../runs/run.js";
 import { noGrad, scope, type Tensor } from "../tensor/index.js";
 import { getColor } from "./colors.js";
 import { defineAnalysis, findLabeledRuns, runsOption, sampleOptions } from "./define-analysis.js";
@@ -38,6 +40,7 @@ export const interpolation = defineAnalysis({
   async run(request, context) {
     const runs = await findLabeledRuns(request.runs, 2);
     const alphas = createAlphas(request.from, request.to, request.points);
+    await checkSameNetwork(runs.map(({ run }) => run));
     const sample = await loadSharedSample(runs, request, context);
     const [first, second] = runs as [(typeof runs)[number], (typeof runs)[number]];
     const line = await freeAfter(await loadFineTunedModel(second.run, sample.device), (other) =>
@@ -55,6 +58,27 @@ export const interpolation = defineAnalysis({
     return { data, summary: summarizeInterpolation(data), figure: createInterpolationFigure(data) };
   },
 });
+
+/**
+ * Rejects two runs whose models are different functions of their weights: a mixture of the weights
+ * then means nothing.
+ */
+async function checkSameNetwork(runs: readonly Run[]): Promise<void> {
+  const [first, second] = await Promise.all(runs.map(describeNetwork));
+  for (const [key, ours] of Object.entries(first!)) {
+    const theirs = second![key];
+    if (ours !== theirs)
+      throw new UserError(
+        `${runs.map(({ folder }) => folder).join(" and ")} differ in ${key} (${ours} and ${theirs}), so a mixture of ` +
+          "their weights is no model. Use two runs with the same settings.",
+      );
+  }
+}
+
+async function describeNetwork(run: Run): Promise<Record<string, unknown>> {
+  const { head, pooling, tokenization, maxLength } = run.config;
+  return { head, pooling, tokenization, maxLength, tokenizer: (await run.environment())?.tokenizer };
+}
 
 /**
  * (1 - alpha) theta + alpha theta' (ROSE eq. 7). At 0 and 1 the result is bitwise equal to the
@@ -108,12 +132,14 @@ export async function measureLine(
   return { points, barrier: Math.max(0, Math.max(...between.map(({ loss }) => loss)) - Math.max(...ends)) };
 }
 
-function summarizeInterpolation({ from, to, barrier, points }: InterpolationData): string {
+function summarizeInterpolation({ from, to, barrier, points, examples }: InterpolationData): string {
   const worst = points.reduce((a, b) => (b.accuracy < a.accuracy ? b : a));
-  const between =
-    barrier < 0.01 ? "no loss barrier, so they share a basin" : `a loss barrier of ${formatNumber(barrier, 3)} nats`;
-  const lowest = `Accuracy is lowest (${formatPercent(worst.accuracy)}) at alpha ${formatNumber(worst.alpha, 2)}.`;
-  return `Between ${from} and ${to} there is ${between}. ${lowest}`;
+  const { low, high } = wilsonInterval(Math.round(worst.accuracy * examples), examples);
+  return (
+    `Between ${from} and ${to}, the loss rises by ${formatNumber(barrier, 3)} nats above the higher end. The lowest ` +
+    `accuracy of ${points.length} points is ${formatPercent(worst.accuracy)} at alpha ${formatNumber(worst.alpha, 2)} ` +
+    `(95% CI ${formatInterval(low, high)}, ${examples} examples).`
+  );
 }
 
 /** The range of the values, widened to a minimum span so that a flat line looks flat. */

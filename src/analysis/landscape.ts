@@ -215,16 +215,15 @@ function computeMeanCurvature(points: readonly { a: number; b: number; value: nu
   return (2 * covariance) / variance;
 }
 
-function summarizeLandscape({ models }: LandscapeData): string {
-  const sorted = [...models].sort((a, b) => a.meanChange - b.meanChange);
-  const each = sorted.map(
+/** Numbers without a ranking: one plane and one sample do not say which model is flatter. */
+function summarizeLandscape({ models, examples }: LandscapeData): string {
+  const each = models.map(
     ({ label, meanChange, curvature }) =>
       `${label} ${formatNumber(meanChange, 3)} (curvature ${formatNumber(curvature, 3)})`,
   );
   const cosine = Math.max(...models.map((model) => Math.abs(model.cosine)));
-  const lead = models.length > 1 ? `${sorted[0]!.label} is in the flattest region. ` : "";
   return (
-    `${lead}Mean change of the loss around the model, in nats: ${each.join(", ")}. ` +
+    `Mean change of the loss around each model on one plane, in nats, over ${examples} examples: ${each.join(", ")}. ` +
     `The cosine of the two directions is at most ${formatNumber(cosine, 2)}.`
   );
 }

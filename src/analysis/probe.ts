@@ -148,14 +148,14 @@ function averageOverSeeds(runs: readonly ProbeRun[]): { probe: MsgsProbe; method
 
 function summarizeProbes({ runs }: ProbeData): string {
   const groups = averageOverSeeds(runs);
-  const describeFeature = (score: number): string =>
-    score > 0.1 ? "linguistic" : score < -0.1 ? "surface" : "neither";
   const each = [...new Set(groups.map(({ probe }) => probe))].map((probe) => {
     const own = groups.filter((group) => group.probe === probe);
-    const scores = own.map(({ method, score }) => `${method} ${formatNumber(score, 2)} (${describeFeature(score)})`);
+    const scores = own.map(({ method, score }) => `${method} ${formatNumber(score, 2)}`);
     return `${formatProbeName(probe)}: ${scores.join(", ")}`;
   });
-  return `Mean Matthews correlation and the preferred feature. ${each.join("; ")}.`;
+  const seeds = new Set(runs.map(({ seed }) => seed)).size;
+  const meaning = "1 follows the linguistic feature, -1 the surface feature";
+  return `Mean Matthews correlation over ${seeds} seed${seeds === 1 ? "" : "s"} (${meaning}). ${each.join("; ")}.`;
 }
 
 function createProbeFigure({ model, runs }: ProbeData): Figure {

@@ -2,7 +2,7 @@ import * as Plot from "@observablehq/plot";
 import { z } from "zod";
 import { UserError } from "../errors.js";
 import { wilsonInterval } from "../evaluation/statistics.js";
-import { formatPercent } from "../format.js";
+import { formatInterval, formatPercent } from "../format.js";
 import { getColor } from "./colors.js";
 import {
   type AnalysisContext,
@@ -29,6 +29,8 @@ const dataSchema = z.object({
       beta: z.number().nullable(),
       /** On the test split, without an attack. */
       accuracy: z.number(),
+      /** Why the model is degenerate; null if it is not. */
+      degeneracy: z.string().nullable(),
       /** By attack, with the 95% CI. */
       robust: z.record(
         z.string(),
@@ -55,7 +57,7 @@ export const tradeoff = defineAnalysis({
       );
     const data: TradeoffData = {
       attacks,
-      runs: runs.map(({ run, label, accuracy, robust }) => {
+      runs: runs.map(({ run, label, accuracy, degeneracy, robust }) => {
         const beta = getOption(run, "beta");
         return {
           label,
@@ -63,6 +65,7 @@ export const tradeoff = defineAnalysis({
           method: run.method,
           beta: typeof beta === "number" ? beta : null,
           accuracy,
+          degeneracy,
           robust: Object.fromEntries(robust),
         };
       }),
@@ -74,6 +77,7 @@ export const tradeoff = defineAnalysis({
 /** A run with its accuracy without attack and under each attack. */
 export interface AttackedRun extends LabeledRun {
   readonly accuracy: number;
+  readonly degeneracy: string | null;
   readonly robust: ReadonlyMap<string, RobustAccuracy>;
 }
 
@@ -101,7 +105,9 @@ export async function findAttackedRuns(
         const { low, high } = wilsonInterval(Math.round(accuracy * examples), examples);
         return [[attack, { accuracy, low, high, examples }]];
       });
-      return { ...each, accuracy: metrics.get("accuracy")!.value, robust: new Map(robust) };
+      const degeneracy = await each.run.degeneracy();
+      if (degeneracy !== null) onWarning(`${each.run.folder} is degenerate: ${degeneracy}.`);
+      return { ...each, accuracy: metrics.get("accuracy")!.value, degeneracy, robust: new Map(robust) };
     }),
   );
 }
@@ -116,21 +122,34 @@ export function listAttacks(runs: readonly AttackedRun[]): string[] {
   return names.sort((a, b) => rank(a) - rank(b) || (a < b ? -1 : 1));
 }
 
+/** Lists the runs by accuracy under attack. A degenerate model is named, not ranked. */
 function summarizeTradeoff({ attacks, runs }: TradeoffData): string {
-  const sentences = attacks.map((attack) => {
-    const attacked = runs.filter(({ robust }) => robust[attack]);
-    const best = attacked.reduce((a, b) => (b.robust[attack]!.accuracy > a.robust[attack]!.accuracy ? b : a));
-    const accuracy = formatPercent(best.robust[attack]!.accuracy);
-    const clean = formatPercent(best.accuracy);
-    return `Under ${attack}, ${best.label} has the highest accuracy (${accuracy}; ${clean} without attack).`;
+  const sound = runs.filter(({ degeneracy }) => degeneracy === null);
+  const sentences = attacks.flatMap((attack) => {
+    const sorted = sound
+      .filter(({ robust }) => robust[attack])
+      .sort((a, b) => b.robust[attack]!.accuracy - a.robust[attack]!.accuracy);
+    const each = sorted.slice(0, maxListedRuns).map(({ label, accuracy: clean, robust }) => {
+      const { accuracy, low, high } = robust[attack]!;
+      const interval = `95% CI ${formatInterval(low, high)}`;
+      return `${label} ${formatPercent(accuracy)} (${interval}; ${formatPercent(clean)} without attack)`;
+    });
+    const rest = sorted.length > maxListedRuns ? `, and ${sorted.length - maxListedRuns} more` : "";
+    return each.length > 0 ? [`Accuracy under ${attack}: ${each.join(", ")}${rest}.`] : [];
   });
-  return sentences.join(" ");
+  const degenerate = runs.flatMap(({ label, degeneracy }) =>
+    degeneracy === null ? [] : [`${label} is degenerate: ${degeneracy}.`],
+  );
+  return [...sentences, ...degenerate].join(" ");
 }
+
+/** How many runs a summary lists per attack. */
+const maxListedRuns = 6;
 
 function createTradeoffFigure({ attacks, runs }: TradeoffData): Figure {
   const methods = [...new Set(runs.map(({ method }) => method))];
   const panels = attacks.map((attack) => {
-    const points = runs.flatMap(({ method, beta, accuracy: clean, robust }) => {
+    const points = runs.flatMap(({ method, beta, accuracy: clean, degeneracy, robust }) => {
       const attacked = robust[attack];
       if (!attacked) return [];
       const { accuracy, low, high } = attacked;
@@ -143,13 +162,14 @@ function createTradeoffFigure({ attacks, runs }: TradeoffData): Figure {
           low: 100 * low,
           high: 100 * high,
           color: getColor(methods.indexOf(method)),
+          isSound: degeneracy === null,
         },
       ];
     });
     // A curve connects one method at several values of beta; other seeds are only points.
     const curves = methods.flatMap((method) => {
       const own = points
-        .filter((point) => point.method === method && point.beta !== null)
+        .filter((point) => point.isSound && point.method === method && point.beta !== null)
         .sort((a, b) => a.beta! - b.beta!);
       return new Set(own.map(({ beta }) => beta)).size > 1 ? own : [];
     });
@@ -161,15 +181,23 @@ function createTradeoffFigure({ attacks, runs }: TradeoffData): Figure {
       marks: [
         Plot.ruleX(points, { x: "x", y1: "low", y2: "high", stroke: "color", strokeOpacity: 0.45 }),
         Plot.line(curves, { x: "x", y: "y", stroke: "color", z: "method", strokeWidth: 1.8 }),
-        Plot.dot(points, { x: "x", y: "y", fill: "color", r: 4.5 }),
+        Plot.dot(
+          points.filter(({ isSound }) => isSound),
+          { x: "x", y: "y", fill: "color", r: 4.5 },
+        ),
+        Plot.dot(
+          points.filter(({ isSound }) => !isSound),
+          { x: "x", y: "y", stroke: "color", symbol: "times", r: 4.5 },
+        ),
       ],
     });
   });
+  const degenerate = runs.some(({ degeneracy }) => degeneracy !== null) ? " Crosses are degenerate models." : "";
   return {
     title: "Robustness against clean accuracy",
     caption:
       "Every point is a run; up and to the right is better. Bars are 95% CIs of the accuracy under attack. " +
-      "Lines connect the runs of a method in the order of beta.",
+      `Lines connect the runs of a method in the order of beta.${degenerate}`,
     legend: methods.map((label, i) => ({ label, color: getColor(i), shape: "circle" })),
     panels,
     columns: 2,

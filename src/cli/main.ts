@@ -40,6 +40,7 @@ const commands: Readonly<Record<string, CommandEntry>> = {
     summary: "print the table of a sweep or of runs, next to published results",
     load: () => import("./commands/table.js"),
   },
+  methods: { summary: "list fine-tuning methods and their options", load: () => import("./commands/methods.js") },
   runs: { summary: "list runs with their state and accuracy", load: () => import("./commands/runs.js") },
   serve: { summary: "serve a model over HTTP", load: () => import("./commands/serve.js") },
   encode: { summary: "print tokens and features of texts", load: () => import("./commands/encode.js") },

@@ -8,6 +8,11 @@ export interface MethodDefinition<Schema extends z.ZodType = z.ZodType> {
   /** One line for tables and --help. */
   readonly summary: string;
   readonly paper: string;
+  /**
+   * Time of a training step as a multiple of a standard step, as docs/performance.md measures
+   * it.
+   */
+  readonly cost?: string;
   /** Options with their defaults, which are defined only here. */
   readonly options: Schema;
   /** The metric of `extraMetrics` that selects the best checkpoint by default. */

@@ -1,7 +1,7 @@
 import { didYouMean } from "../did-you-mean.js";
 import { UserError } from "../errors.js";
 import { describeDegeneracy } from "../evaluation/degenerate.js";
-import { describeMetric, type MetricDescription } from "../evaluation/metric-table.js";
+import { describeMetric, isBetter, type MetricDescription } from "../evaluation/metric-table.js";
 import { computeMetrics, confusionMatrix, listMetrics, toPredictions } from "../evaluation/metrics.js";
 import { predictProbabilities } from "../models/index.js";
 import type { TokenizedExample } from "./dataset.js";
@@ -59,4 +59,23 @@ export function createUnknownMetricError(name: string, known: readonly string[])
   return new UserError(
     `train.metricForBestModel: unknown metric ${name}${didYouMean(name, known)}. Use one of ${known.join(", ")}.`,
   );
+}
+
+interface ScoredModel {
+  readonly value: number;
+  readonly degeneracy: string | null;
+}
+
+/**
+ * Whether a model replaces the best one so far. A degenerate model can have the best robust
+ * accuracy, so it never replaces a sound one, and a sound one always replaces it.
+ */
+export function isBetterModel(
+  metric: string,
+  model: ScoredModel,
+  best: ScoredModel,
+  direction: MetricDescription["direction"],
+): boolean {
+  if ((best.degeneracy === null) !== (model.degeneracy === null)) return model.degeneracy === null;
+  return isBetter(metric, model.value, best.value, direction);
 }

@@ -1,13 +1,18 @@
 import { mkdirSync } from "node:fs";
 import { UserError } from "../errors.js";
-import { isBetter } from "../evaluation/metric-table.js";
 import { createFileError } from "../files.js";
 import { mapWeights } from "../nn/index.js";
 import { free, keep, noGrad } from "../tensor/index.js";
 import { toHostBatch } from "./batch-transfer.js";
 import { CheckpointStore, restoreTensors } from "./checkpoint.js";
 import type { CheckpointState } from "./checkpoint-state.js";
-import { checkBestModelMetric, createUnknownMetricError, evaluateModel, getMetricDirection } from "./evaluate.js";
+import {
+  checkBestModelMetric,
+  createUnknownMetricError,
+  evaluateModel,
+  getMetricDirection,
+  isBetterModel,
+} from "./evaluate.js";
 import type { MethodStack } from "./method-stack.js";
 import { computeLearningRateFactor } from "./settings.js";
 import { createStepRunner, type StepRunner } from "./step-runner.js";
@@ -160,14 +165,11 @@ class Trainer {
     );
     const value = metrics[settings.metricForBestModel];
     if (value === undefined) throw createUnknownMetricError(settings.metricForBestModel, Object.keys(metrics));
-    const direction = getMetricDirection(settings.metricForBestModel, this.#job.methods);
-    // A degenerate model can have the best robust accuracy, so it never replaces a sound one.
-    const isAsSound = (best?.degeneracy === null) === (degeneracy === null);
+    const { metricForBestModel: metric, loadBestModelAtEnd } = settings;
+    const direction = getMetricDirection(metric, this.#job.methods);
     // Without a best model, every evaluation replaces the one before, so the last one counts.
     const improved =
-      best === null ||
-      !settings.loadBestModelAtEnd ||
-      (isAsSound ? isBetter(settings.metricForBestModel, value, best.value, direction) : degeneracy === null);
+      best === null || !loadBestModelAtEnd || isBetterModel(metric, { value, degeneracy }, best, direction);
     this.#state = {
       ...this.#state,
       lastEvaluatedStep: step,

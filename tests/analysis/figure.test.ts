@@ -4,6 +4,7 @@ import { getHeatColor, getWheelColor, palette, themes } from "../../src/analysis
 import {
   estimateTextWidth,
   type Figure,
+  formatTick,
   plotPanel,
   renderFigure,
   renderPng,
@@ -108,3 +109,12 @@ function computeLuminance(color: string): number {
   }) as [number, number, number];
   return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
 }
+
+it("ticks have no trailing zeros, however small their step is", () => {
+  expect([75.75, 0.1 + 0.2, 12_000, 0, 1e-7, 0.00005].map(formatTick)).toEqual([
+    ...["75.75", "0.3", "12,000", "0", "0.0000001", "0.00005"],
+  ]);
+  const points = [75.75, 75.750001].map((y, x) => ({ x, y }));
+  const { content } = plotPanel("", { marks: [Plot.dot(points, { x: "x", y: "y" })] });
+  expect(content).not.toMatch(/>\d+\.\d*00+</);
+});

@@ -13,6 +13,8 @@ export interface FakeRun {
   readonly task?: string;
   readonly labels?: readonly string[];
   readonly accuracy?: number;
+  /** Rows are gold labels, columns predictions; its diagonal are the correct texts. */
+  readonly confusionMatrix?: number[][];
   readonly finished?: boolean;
   /** Results by attack. */
   readonly attacks?: Readonly<Record<string, readonly AttackResult[]>>;
@@ -53,7 +55,7 @@ export async function writeRun(folder: string, run: FakeRun): Promise<string> {
   file("events.jsonl", [...losses, ...evaluations].map((event) => `${JSON.stringify(event)}\n`).join(""));
   file("timings.jsonl", losses.map(({ step }) => `${JSON.stringify({ step, seconds: 0.7 })}\n`).join(""));
   if (finished) {
-    file("results.json", JSON.stringify(createResults(config, task, accuracy)));
+    file("results.json", JSON.stringify(createResults(config, task, accuracy, run.confusionMatrix)));
     file(
       "model/config.json",
       JSON.stringify({ model_type: "bert", vocab_size: 10, id2label: Object.fromEntries(labels.entries()) }),
@@ -94,7 +96,12 @@ const environment: Environment = {
 };
 
 /** Results on 1,000 texts, of which the first ones are classified correctly. */
-function createResults({ model, methods, seed }: RunConfig, task: string, accuracy: number): Results {
+function createResults(
+  { model, methods, seed }: RunConfig,
+  task: string,
+  accuracy: number,
+  confusionMatrix?: number[][],
+): Results {
   const correct = Math.round(accuracy * 1000);
   return {
     ...{ format: 2, model, task, methods, seed, steps: 40, bestStep: 40, trainExamples: 720 },
@@ -102,7 +109,7 @@ function createResults({ model, methods, seed }: RunConfig, task: string, accura
     test: {
       ...{ task, split: "test", examples: 1000, accuracy, interval: [accuracy - 0.02, accuracy + 0.02] },
       ...{ metrics: { accuracy }, labels: ["ham", "spam"], positiveLabel: "spam" },
-      confusionMatrix: [
+      confusionMatrix: confusionMatrix ?? [
         [correct / 2, 0],
         [1000 - correct, correct / 2],
       ],

@@ -13,6 +13,7 @@ import { beforeAll, describe, expect, test } from "vitest";
 import { cpuFloat32, loadModel } from "../../src/models/index.js";
 import type { Task } from "../../src/tasks/task.js";
 import { free, getMemoryStats, Rng, type Tensor } from "../../src/tensor/index.js";
+import { isBetterModel } from "../../src/train/evaluate.js";
 import {
   Interrupted,
   type TrainingJob,
@@ -161,6 +162,26 @@ describe("model selection", () => {
     let at = 0;
     return { name: "scripted", extraMetrics: async () => ({ scripted: values[at++] ?? 0 }) };
   }
+
+  test("a method declares which of its metrics are better if they are lower", async () => {
+    const settings = { epochs: 3, metricForBestModel: "scripted" };
+    const method = { ...createScripted([0.5, 0.1, 0.9]), lowerIsBetter: ["scripted"] };
+    const { outcome } = await runJob(settings, { methods: [method] });
+    expect(outcome).toMatchObject({ bestStep: (2 * outcome!.steps) / 3, validation: { scripted: 0.1 } });
+  });
+
+  test("a degenerate model is the best one only if all others are degenerate, too", () => {
+    const better = (model: [number, string | null], best: [number, string | null]): boolean => {
+      const [one, other] = [model, best].map(([value, degeneracy]) => ({ value, degeneracy }));
+      return isBetterModel("robust-accuracy", one!, other!, "higher");
+    };
+    const reason = "it predicts spam for 300 of 300 texts";
+    expect(better([0.5, reason], [0.433, null])).toBe(false);
+    expect(better([0.433, null], [0.5, reason])).toBe(true);
+    expect(better([0.5, reason], [0.4, reason])).toBe(true);
+    expect(better([0.5, null], [0.4, null])).toBe(true);
+    expect(better([0.4, null], [0.4, null])).toBe(false);
+  });
 
   test("the model has the weights of the best evaluation in the end", async () => {
     const settings = { epochs: 4, metricForBestModel: "scripted" };

@@ -240,6 +240,7 @@ export const rose = defineMethod({
   name: "rose",
   summary: "updates only parameters with low risk: stable under dropout (first), stable gradients (second), or both",
   paper: "Jiang et al. 2022, ROSE: Robust Selective Fine-tuning for Pre-trained Language Models",
+  cost: "1.1 (second), 2.5 (first, ensemble)",
   options: optionsSchema,
   create: createRose,
 });

@@ -1,0 +1,57 @@
+import { z } from "zod";
+
+/** One option of a schema, for people: its values, default and meaning. */
+export interface OptionDescription {
+  readonly name: string;
+  /** For example "number > 0", "integer >= 1" or "first, second, ensemble". */
+  readonly values: string;
+  readonly default: unknown;
+  readonly description: string;
+}
+
+interface JsonSchema {
+  readonly type?: string;
+  readonly enum?: readonly unknown[];
+  readonly const?: unknown;
+  readonly anyOf?: readonly JsonSchema[];
+  readonly items?: JsonSchema;
+  readonly minimum?: number;
+  readonly exclusiveMinimum?: number;
+  readonly maximum?: number;
+  readonly exclusiveMaximum?: number;
+  readonly default?: unknown;
+  readonly description?: string;
+}
+
+/**
+ * Describes the options of an object schema, so that names, ranges and defaults are written
+ * once.
+ */
+export function describeOptions(schema: z.ZodType): OptionDescription[] {
+  const { properties = {} } = z.toJSONSchema(schema, { io: "input", unrepresentable: "any" });
+  return Object.entries(properties as Record<string, JsonSchema>).map(([name, option]) => ({
+    name,
+    values: formatValues(option),
+    default: option.default ?? null,
+    description: option.description ?? "",
+  }));
+}
+
+function formatValues(schema: JsonSchema): string {
+  const { type = "value", enum: choices, const: only, anyOf, items } = schema;
+  if (anyOf) return anyOf.map(formatValues).join(", ");
+  if (choices) return choices.join(", ");
+  if (only !== undefined) return String(only);
+  if (items) return `list of ${formatValues(items)}`;
+  if (type === "boolean") return "true, false";
+  const { minimum, exclusiveMinimum, maximum, exclusiveMaximum } = schema;
+  // Zod limits every integer to those that a number represents exactly, which says nothing.
+  const isLimit = (bound: number | undefined): bound is number => bound !== undefined && Math.abs(bound) < 2 ** 53 - 1;
+  const bounds = [
+    isLimit(exclusiveMinimum) && `> ${exclusiveMinimum}`,
+    isLimit(minimum) && `>= ${minimum}`,
+    isLimit(exclusiveMaximum) && `< ${exclusiveMaximum}`,
+    isLimit(maximum) && `<= ${maximum}`,
+  ].filter((bound) => bound !== false);
+  return [type, ...bounds].join(" ");
+}

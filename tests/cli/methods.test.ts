@@ -1,0 +1,29 @@
+import { expect, test } from "vitest";
+import type { MethodDescription } from "../../src/methods/describe-methods.js";
+import { methods } from "../../src/methods/index.js";
+import { invoke } from "./invoke.js";
+
+test("temper methods lists every method with its cost", async () => {
+  const { code, stdout } = await invoke(["methods"]);
+  expect(code).toBe(0);
+  for (const name of ["standard", ...methods.keys()]) expect(stdout).toMatch(new RegExp(`^${name} +\\d`, "m"));
+});
+
+test("temper methods NAME lists the options with values, defaults and paper", async () => {
+  const { stdout } = await invoke(["methods", "rose"]);
+  expect(stdout).toMatch(/^paper +Jiang et al\. 2022, ROSE/m);
+  expect(stdout).toMatch(/^cost +1\.1 \(second\)/m);
+  expect(stdout).toMatch(/^variant +first, second, ensemble +ensemble +risk by sensitivity/m);
+  expect(stdout).toMatch(/^updateRatio +number > 0 <= 1, auto +0\.6 +fraction of tensors/m);
+  expect(stdout).toMatch(/^maskInterval +integer > 0 +1 +steps per mask/m);
+  const described = JSON.parse((await invoke(["methods", "rose", "--json"])).stdout) as MethodDescription;
+  // Every option of the schema is listed, with the default that the schema gives.
+  const defaults = methods.get("rose")!.options.parse({}) as Record<string, unknown>;
+  expect(Object.fromEntries(described.options.map(({ name, default: value }) => [name, value]))).toEqual(defaults);
+  expect((await invoke(["methods", "standard"])).stdout).toContain("It has no options.");
+});
+
+test("a mistyped name is an error with a suggestion", async () => {
+  const { code, stderr } = await invoke(["methods", "roze"]);
+  expect({ code, stderr }).toEqual({ code: 2, stderr: expect.stringMatching(/unknown method.*rose/s) as string });
+});

@@ -1,0 +1,159 @@
+import { describe, expect, test } from "vitest";
+import { computeBalancedAccuracy, describeDegeneracy } from "../../src/evaluation/degenerate.js";
+import { computeMetrics } from "../../src/evaluation/metrics.js";
+import { describePower } from "../../src/evaluation/statistics.js";
+import { listLossWarnings, listResultWarnings } from "../../src/runs/result-warnings.js";
+import type { EvaluationResult } from "../../src/runs/results.js";
+
+const spam = ["ham", "spam"];
+
+describe("a degenerate model", () => {
+  test("predicts one label for at least 98% of the texts although no label has more than 90%", () => {
+    const constant = [
+      [0, 150],
+      [0, 150],
+    ];
+    expect(describeDegeneracy(constant, spam)).toBe("it predicts spam for 300 of 300 texts");
+    const nearlyConstant = [
+      [6, 144],
+      [0, 150],
+    ];
+    expect(describeDegeneracy(nearlyConstant, spam)).toBe("it predicts spam for 294 of 300 texts");
+    const learned = [
+      [150, 50],
+      [20, 180],
+    ];
+    expect(describeDegeneracy(learned)).toBeNull();
+    // 98% of these predictions are one label, but so are 97% of the texts, and recall is 2 of 3.
+    const rare = [
+      [970, 0],
+      [10, 20],
+    ];
+    expect(describeDegeneracy(rare)).toBeNull();
+  });
+
+  test("cannot be told from guessing", () => {
+    const guess = [
+      [26, 24],
+      [25, 25],
+    ];
+    expect(describeDegeneracy(guess)).toMatch(
+      /^its balanced accuracy of 51\.0% on 100 texts \(95% CI [\d.]+% to [\d.]+%\) cannot be told from guessing \(50\.0%\)$/,
+    );
+    // A constant prediction of a label that nearly all texts have is a guess, too.
+    expect(
+      describeDegeneracy([
+        [950, 0],
+        [50, 0],
+      ]),
+    ).toContain("cannot be told from guessing");
+    // Worse than guessing is not better than guessing.
+    expect(
+      describeDegeneracy([
+        [5, 45],
+        [45, 5],
+      ]),
+    ).not.toBeNull();
+  });
+
+  test("needs two labels to be found, and few texts do not make a perfect model degenerate", () => {
+    expect(
+      describeDegeneracy([
+        [10, 0],
+        [0, 0],
+      ]),
+    ).toBeNull();
+    expect(describeDegeneracy([])).toBeNull();
+    expect(
+      describeDegeneracy([
+        [3, 0],
+        [0, 3],
+      ]),
+    ).toBeNull();
+  });
+
+  test("the interval of balanced accuracy has a width at 0% and 100%", () => {
+    const { value, low, high, chance } = computeBalancedAccuracy([
+      [10, 0],
+      [0, 10],
+    ]);
+    expect([value, chance]).toEqual([1, 0.5]);
+    // Wilson's lower bound of 10 of 10 is 0.7225; two such distances combine to 0.2775 / sqrt 2.
+    expect(low).toBeCloseTo(1 - 0.2775 / Math.SQRT2, 3);
+    expect(high).toBe(1);
+  });
+});
+
+const evaluation = (confusionMatrix: number[][], loss: number): EvaluationResult => ({
+  ...{
+    task: "spam",
+    split: "test",
+    examples: 100,
+    accuracy: 0.9,
+    interval: [0.8, 0.95],
+    metrics: { "log-loss": loss },
+  },
+  ...{ confusionMatrix, labels: spam, positiveLabel: "spam", outcomes: { examples: "x", correct: "1" } },
+});
+
+test("a log-loss far above guessing is a warning", () => {
+  const sound = [
+    [45, 5],
+    [5, 45],
+  ];
+  expect(listResultWarnings(evaluation(sound, 0.4))).toEqual([]);
+  expect(listResultWarnings(evaluation(sound, 17))).toEqual([
+    "The log-loss on spam test is 17, but guessing gives 0.693. Training may have diverged. Try a lower learning rate.",
+  ]);
+  expect(
+    listResultWarnings(
+      evaluation(
+        [
+          [0, 50],
+          [0, 50],
+        ],
+        0.69,
+      ),
+    ),
+  ).toEqual([
+    "The model is degenerate on spam test: it predicts spam for 100 of 100 texts. Do not draw conclusions from its results.",
+  ]);
+});
+
+test("the training loss of the last steps shows divergence and underfitting", () => {
+  const labels = [0, 1, 0, 1];
+  const events = (...losses: number[]) => losses.map((loss, i) => ({ step: i + 1, loss: loss + 9, "loss.task": loss }));
+  expect(listLossWarnings(events(0.7, 0.5, 0.3, 0.1), labels)).toEqual([]);
+  expect(listLossWarnings(events(0.7, 3, 9, 17), labels)).toEqual([
+    "Training diverged: the training loss of the last step is 17, and guessing gives 0.693. Use a lower learning rate.",
+  ]);
+  expect(listLossWarnings(events(0.7, 0.69, 0.7, 0.69), labels)[0]).toMatch(/^The model has hardly learned: .* 0\.69,/);
+  expect(listLossWarnings([], labels)).toEqual([]);
+  expect(listLossWarnings(events(0.7), [1, 1])).toEqual([]);
+});
+
+test("F1 is of the second of two classes; with more classes there are micro and macro F1", () => {
+  expect(Object.keys(computeMetrics([[0.1, 0.9]], [1]))).toEqual(
+    expect.arrayContaining(["accuracy", "f1", "macro-f1"]),
+  );
+  const three = computeMetrics(
+    [
+      [0.8, 0.1, 0.1],
+      [0.1, 0.8, 0.1],
+      [0.1, 0.8, 0.1],
+      [0.2, 0.1, 0.7],
+    ],
+    [0, 1, 0, 2],
+  );
+  expect(three).not.toHaveProperty("f1");
+  // f1_score(average="micro") and "macro" of scikit-learn.
+  expect(three).toMatchObject({ "micro-f1": 0.75, "macro-f1": expect.closeTo((2 / 3 + 2 / 3 + 1) / 3, 12) });
+});
+
+test("the power statement never says that all differences can be detected", () => {
+  for (const accuracy of [0, 1]) {
+    const [, points] = /below ([\d.]+) points/.exec(describePower(5, { accuracy }))!;
+    expect(Number(points)).toBeGreaterThan(50);
+  }
+  expect(describePower(1000, { discordant: 0 })).not.toContain(" 0.0 points");
+});

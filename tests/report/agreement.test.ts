@@ -1,0 +1,202 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import type { AttackResult } from "../../src/attacks/result.js";
+import { compareModels, type MetricComparison } from "../../src/evaluation/compare.js";
+import { describeDegeneracy } from "../../src/evaluation/degenerate.js";
+import { confusionMatrix } from "../../src/evaluation/metrics.js";
+import type { ExampleOutcomes } from "../../src/evaluation/outcomes.js";
+import { mean } from "../../src/evaluation/statistics.js";
+import { compareGroups } from "../../src/report/comparison.js";
+import type { TaskGroups } from "../../src/report/groups.js";
+import type { ReportRun } from "../../src/report/report-run.js";
+import { renderComparisonSection } from "../../src/report/sections/comparison.js";
+import { type MeasuredSeed, toModelOutcomes } from "../../src/runs/compare.js";
+import type { MetricValue } from "../../src/runs/run-metrics.js";
+import { compareColumn } from "../../src/sweeps/compare-column.js";
+import { toMarkdown } from "../../src/sweeps/render-table.js";
+import type { ResultsTable } from "../../src/sweeps/table.js";
+import { Rng } from "../../src/tensor/random.js";
+import { invoke } from "../cli/invoke.js";
+import { temporaryFolder } from "../temporary.js";
+import { attackResult, writeRun } from "./run-folder.js";
+
+const folder = temporaryFolder();
+const attackNames = ["genetic", "greedy", "pwws"];
+
+/** How a model answers: always one label, at random, or correctly with some probability. */
+const behaviorSchema = fc.record({
+  kind: fc.constantFrom("constant", "guess", "sound", "sound", "sound"),
+  skill: fc.constantFrom(0.6, 0.8, 0.95, 1),
+  robustness: fc.constantFrom(0, 0.2, 0.6, 1),
+  attacks: fc.subarray(attackNames),
+  attackedFrom: fc.nat(10),
+  seeds: fc.subarray([0, 1], { minLength: 1 }),
+});
+const scenarioSchema = fc.record({
+  numLabels: fc.constantFrom(2, 3),
+  numTexts: fc.integer({ min: 8, max: 60 }),
+  models: fc.array(behaviorSchema, { minLength: 2, maxLength: 3 }),
+  seed: fc.nat(),
+});
+type Behavior = typeof behaviorSchema extends fc.Arbitrary<infer T> ? T : never;
+type Scenario = typeof scenarioSchema extends fc.Arbitrary<infer T> ? T : never;
+
+function measure(scenario: Scenario, model: Behavior, index: number, seed: number): MeasuredSeed {
+  const { numLabels, numTexts } = scenario;
+  const rng = new Rng(scenario.seed).fork(index, seed);
+  const draw = (): number => rng.next();
+  const gold = Array.from({ length: numTexts }, (_, i) => i % numLabels);
+  const predicted = gold.map((label) => {
+    if (model.kind === "constant") return 0;
+    if (model.kind === "sound" && draw() < model.skill) return label;
+    return Math.floor(draw() * numLabels);
+  });
+  const toMetric = (outcomes: ExampleOutcomes): MetricValue => ({
+    value: mean(Array.from(outcomes.values(), Number)),
+    examples: outcomes.size,
+    outcomes,
+  });
+  const correct = new Map(gold.map((label, i) => [`text-${i}`, predicted[i] === label]));
+  const attacked = [...correct].slice(model.attackedFrom % (numTexts - 2));
+  const metrics = new Map<string, MetricValue>([["accuracy", toMetric(correct)]]);
+  if (model.attacks.length > 0) metrics.set("clean", toMetric(new Map(attacked)));
+  for (const attack of model.attacks) {
+    // No attack changes a constant answer: collapse looks perfectly robust.
+    const survives = (): boolean => model.kind === "constant" || draw() < model.robustness;
+    metrics.set(attack, toMetric(new Map(attacked.map(([id, isCorrect]) => [id, isCorrect && survives()]))));
+  }
+  const own = model.attacks.map((attack) => metrics.get(attack)!.outcomes!);
+  if (own.length > 1)
+    metrics.set("worst-case", toMetric(new Map(attacked.map(([id]) => [id, own.every((robust) => robust.get(id)!)]))));
+  return { seed, metrics, degeneracy: describeDegeneracy(confusionMatrix(predicted, gold, numLabels)) };
+}
+
+const compareByName = (models: ReadonlyMap<string, readonly MeasuredSeed[]>): MetricComparison[] =>
+  compareModels(
+    [...models].map(([name, seeds]) => toModelOutcomes(name, seeds)),
+    { skipIncomparable: true },
+  );
+
+function createTask(models: ReadonlyMap<string, readonly MeasuredSeed[]>): TaskGroups<ReportRun> {
+  const groups = [...models].map(([name, seeds]) => ({
+    name,
+    options: "",
+    runs: seeds.map(
+      ({ seed, metrics, degeneracy }) => ({ run: { config: { seed } }, metrics, degeneracy }) as unknown as ReportRun,
+    ),
+  }));
+  return { task: "task", groups, baseline: groups[0]! };
+}
+
+test("compare, table and report never mark a degenerate model as better, and agree on every mark", () => {
+  let marks = 0;
+  let warnings = 0;
+  const check = (scenario: Scenario): void => {
+    const models = new Map(
+      scenario.models.map((model, i) => [`m${i}`, model.seeds.map((seed) => measure(scenario, model, i, seed))]),
+    );
+    const compared = compareByName(models);
+    const isDegenerate = (name: string, common: readonly MeasuredSeed[]): boolean =>
+      models
+        .get(name)!
+        .some(({ seed, degeneracy }) => degeneracy !== null && common.some((each) => each.seed === seed));
+    for (const { better, firstName, secondName, warning, verdict } of compared) {
+      const [first, second] = [models.get(firstName)!, models.get(secondName)!];
+      const single = first.length === 1 && second.length === 1;
+      const isSuspect = single
+        ? [...first, ...second].some(({ degeneracy }) => degeneracy !== null)
+        : isDegenerate(firstName, second) || isDegenerate(secondName, first);
+      expect(warning !== null).toBe(isSuspect);
+      if (isSuspect)
+        expect({ better, verdict }).toEqual({ better: null, verdict: expect.not.stringContaining("is better") });
+      marks += Number(better !== null);
+      warnings += Number(isSuspect);
+    }
+
+    const rows = [...models].map(([row, seeds]) => ({
+      row,
+      seeds: [0, 1].map((seed) => seeds.find((each) => each.seed === seed) ?? null),
+    }));
+    const cells = compareColumn(rows, "m0", []);
+    const reported = new Map(compareGroups(createTask(models)).map((row) => [row.group.name, row]));
+    for (const { metric, secondName, better, p } of compared) {
+      expect(cells.get(secondName)!.get(metric)).toMatchObject({ p: p.corrected, better: better === "second" });
+      expect(reported.get(secondName)!.metrics.get(metric)!.comparison).toMatchObject({ better, p });
+    }
+    // Nothing is marked that compare does not mark.
+    const tested = new Set(compared.map(({ metric, secondName }) => `${secondName} ${metric}`));
+    for (const [row, own] of cells)
+      for (const [metric, cell] of own)
+        if (cell.better) expect(tested.has(`${row} ${metric}`) || metric === "worst-case").toBe(true);
+
+    const wins = compared.filter(({ better }) => better === "second").length;
+    const html = renderComparisonSection(createTask(models), [...reported.values()]).text;
+    expect(html.match(/class="better"/g)?.length ?? 0).toBe(wins);
+    const table: ResultsTable = {
+      ...{
+        format: 2,
+        name: "t",
+        title: "T",
+        profile: null,
+        publishedTable: null,
+        baseline: "m0",
+        seeds: [0, 1],
+        notes: [],
+      },
+      columns: [{ id: "c", title: "C", metrics: [...new Set(compared.map(({ metric }) => metric))] }],
+      rows: [...cells].map(([id, own]) => ({
+        ...{ id, title: id, selected: {} },
+        cells: Object.fromEntries([...own].map(([metric, cell]) => [`c/${metric}`, cell])),
+      })),
+    };
+    expect(toMarkdown(table).match(/\) \* \|/g)?.length ?? 0).toBe(wins);
+  };
+  fc.assert(fc.property(scenarioSchema, check), { numRuns: 40, seed: 17 });
+  // The property is empty unless both cases occur.
+  expect({ marks: marks > 2, warnings: warnings > 2 }).toEqual({ marks: true, warnings: true });
+});
+
+/** A journal of texts with two labels. The first ones of each label are classified correctly. */
+function createJournal(isRobust: (index: number, label: number) => boolean): AttackResult[] {
+  return Array.from({ length: 120 }, (_, i) =>
+    attackResult(`text-${i}`, "buy it now", isRobust(Math.floor(i / 2), i % 2) ? "failed" : "skipped", {}, i % 2),
+  );
+}
+
+test("a model that collapsed to one label wins nowhere", async () => {
+  const sound = await writeRun(join(folder, "standard"), {
+    accuracy: 0.617,
+    confusionMatrix: [
+      [310, 190],
+      [193, 307],
+    ],
+    attacks: { pwws: createJournal((i) => i < 10), genetic: createJournal((i) => i < 10) },
+  });
+  const collapsed = await writeRun(join(folder, "ascc"), {
+    methods: ["ascc"],
+    accuracy: 0.5,
+    confusionMatrix: [
+      [0, 500],
+      [0, 500],
+    ],
+    attacks: { pwws: createJournal((_, label) => label === 1), genetic: createJournal((_, label) => label === 1) },
+  });
+  const compared = await invoke(["compare", sound, collapsed]);
+  expect(compared.stdout).not.toContain("is better");
+  expect(compared.stdout).toContain("is degenerate: it predicts spam for 1,000 of 1,000 texts");
+  expect(compared.stdout).toContain("< 0.001");
+  const table = await invoke(["table", sound, collapsed]);
+  expect(table.stdout).toMatch(/\| ascc \| 50\.0 \(.*\) ! \|/);
+  expect(table.stdout).toMatch(/ascc is degenerate: it predicts spam/);
+  expect(table.stdout).not.toMatch(/\) \*/);
+  const out = join(folder, "report.html");
+  expect((await invoke(["report", sound, collapsed, "--out", out])).code).toBe(0);
+  const html = readFileSync(out, "utf8");
+  expect(html).not.toMatch(/[▲▼]<\/span>/);
+  expect(html).not.toContain("No problems were found");
+  expect(html).toContain("Degenerate: it predicts spam for 1,000 of 1,000 texts.");
+  const tradeoff = await invoke(["analyze", "tradeoff", sound, collapsed, "--quiet"]);
+  expect(tradeoff.stdout).toMatch(/Accuracy under pwws: standard [\d.]+% .*ascc is degenerate: it predicts spam/);
+});
