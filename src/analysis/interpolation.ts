@@ -135,11 +135,10 @@ export async function measureLine(
 function summarizeInterpolation({ from, to, barrier, points, examples }: InterpolationData): string {
   const worst = points.reduce((a, b) => (b.accuracy < a.accuracy ? b : a));
   const { low, high } = wilsonInterval(Math.round(worst.accuracy * examples), examples);
-  return (
-    `Between ${from} and ${to}, the loss rises by ${formatNumber(barrier, 3)} nats above the higher end. The lowest ` +
-    `accuracy of ${points.length} points is ${formatPercent(worst.accuracy)} at alpha ${formatNumber(worst.alpha, 2)} ` +
-    `(95% CI ${formatInterval(low, high)}, ${examples} examples).`
-  );
+  const rise = `the loss rises by ${formatNumber(barrier, 3)} nats above the higher end`;
+  const lowest = `${formatPercent(worst.accuracy)} at alpha ${formatNumber(worst.alpha, 2)}`;
+  const interval = `95% CI ${formatInterval(low, high)}, ${examples} examples`;
+  return `Between ${from} and ${to}, ${rise}. The lowest accuracy of ${points.length} points is ${lowest} (${interval}).`;
 }
 
 /** The range of the values, widened to a minimum span so that a flat line looks flat. */
