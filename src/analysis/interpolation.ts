@@ -136,7 +136,8 @@ function summarizeInterpolation({ from, to, barrier, points, examples }: Interpo
   const worst = points.reduce((a, b) => (b.accuracy < a.accuracy ? b : a));
   const { low, high } = wilsonInterval(Math.round(worst.accuracy * examples), examples);
   const rise = `the loss rises by ${formatNumber(barrier, 3)} nats above the higher end`;
-  const lowest = `lowest accuracy of ${points.length} points is ${formatPercent(worst.accuracy)} at alpha ${formatNumber(worst.alpha, 2)}`;
+  const position = `at alpha ${formatNumber(worst.alpha, 2)}`;
+  const lowest = `lowest accuracy of ${points.length} points is ${formatPercent(worst.accuracy)} ${position}`;
   const interval = `95% CI ${formatInterval(low, high)}, ${examples} examples`;
   return `Between ${from} and ${to}, ${rise}. The ${lowest} (${interval}).`;
 }
