@@ -12,7 +12,7 @@ import {
 } from "node:fs";
 import { dirname } from "node:path";
 import { UserError } from "../errors.js";
-import { checkRegularFile, createFileError } from "../files.js";
+import { checkRegularFile, createFileError, replaceFile } from "../files.js";
 import type { AttackResult } from "./result.js";
 
 /** Everything that determines the results of a journal. A resumed run must have the same header. */
@@ -44,6 +44,13 @@ function parseLine(line: Buffer, previous: string): { readonly value: unknown; r
   const checksum = computeChecksum(previous, body);
   if (line.toString("latin1", body.length) !== `${checksumPrefix}${checksum}"}`) return undefined;
   return { value: JSON.parse(`${body.toString()}}`), checksum };
+}
+
+/** Formats a value as a line with its checksum. */
+function formatLine(value: unknown, previous: string): { readonly line: string; readonly checksum: string } {
+  const body = JSON.stringify(value).slice(0, -1);
+  const checksum = computeChecksum(previous, Buffer.from(body));
+  return { line: `${body}${checksumPrefix}${checksum}"}\n`, checksum };
 }
 
 /** One line of a journal file. */
@@ -151,13 +158,21 @@ export class JournalWriter {
 
   /**
    * Starts a journal, or with `resume` continues one with the same header. It drops an incomplete
-   * last line.
+   * last line. A journal of fewer examples is extended if they are the first ones of the sample:
+   * `createHeader` returns the header of a sample of that size.
    */
-  static async open(path: string, header: JournalHeader, resume = false): Promise<JournalWriter> {
+  static async open(
+    path: string,
+    header: JournalHeader,
+    resume = false,
+    createHeader = (examples: number): JournalHeader => ({ ...header, examples }),
+  ): Promise<JournalWriter> {
     const hasContent = existsSync(path) && statSync(path).size > 0;
     if (hasContent && !resume)
-      throw new UserError(`${path} already exists. Pass --resume to continue it, or choose a different --out.`);
-    const { endOffset, checksum, count } = hasContent ? await findResumePoint(path, header) : emptyFile;
+      throw new UserError(
+        `${path} already exists. Pass --resume to continue or extend it, or choose a different --out.`,
+      );
+    const { endOffset, checksum, count } = hasContent ? await findResumePoint(path, header, createHeader) : emptyFile;
     try {
       mkdirSync(dirname(path), { recursive: true });
       const file = openSync(path, "a");
@@ -175,10 +190,9 @@ export class JournalWriter {
   }
 
   append(value: AttackResult | (JournalHeader & typeof journalFormat)): void {
-    const body = JSON.stringify(value).slice(0, -1);
-    const checksum = computeChecksum(this.#checksum, Buffer.from(body));
+    const { line, checksum } = formatLine(value, this.#checksum);
     try {
-      appendFileSync(this.#file, `${body}${checksumPrefix}${checksum}"}\n`);
+      appendFileSync(this.#file, line);
       fsyncSync(this.#file);
     } catch (error) {
       throw createFileError(error, this.path, "write the journal");
@@ -192,19 +206,43 @@ const emptyFile = { endOffset: 0, checksum: "", count: 0 };
 /**
  * Finds where to continue. A crash can only truncate the last line, so other damage is an error.
  */
-async function findResumePoint(path: string, header: JournalHeader): Promise<typeof emptyFile> {
+async function findResumePoint(
+  path: string,
+  header: JournalHeader,
+  createHeader: (examples: number) => JournalHeader,
+): Promise<typeof emptyFile> {
   let last = emptyFile;
+  let isSmaller = false;
   for await (const { line, endOffset, checksum, value } of readJournalEntries(path)) {
     if (value === undefined) {
-      if (endOffset === statSync(path).size) return last;
+      if (endOffset === statSync(path).size) break;
       throw new UserError(
         `${path}:${line}: the line does not match its checksum. Restore the file, or choose a different --out.`,
       );
     }
-    if (line === 1) checkSameHeader(parseHeader({ line, endOffset, checksum, value }, path), header, path);
+    if (line === 1) {
+      const found = parseHeader({ line, endOffset, checksum, value }, path);
+      isSmaller = found.examples < header.examples;
+      checkSameHeader(found, isSmaller ? createHeader(found.examples) : header, path);
+    }
     last = { endOffset, checksum, count: line - 1 };
   }
-  return last;
+  return isSmaller ? await replaceHeader(path, header, last.count) : last;
+}
+
+/** Writes a journal again with another header and the first `count` results. */
+async function replaceHeader(path: string, header: JournalHeader, count: number): Promise<typeof emptyFile> {
+  let [endOffset, checksum] = [0, ""];
+  await replaceFile(path, async (file) => {
+    for await (const entry of readJournalEntries(path)) {
+      if (entry.line > count + 1) break;
+      const next = formatLine(entry.line === 1 ? { ...journalFormat, ...header } : entry.value, checksum);
+      await file.appendFile(next.line);
+      endOffset += Buffer.byteLength(next.line);
+      checksum = next.checksum;
+    }
+  });
+  return { endOffset, checksum, count };
 }
 
 /**

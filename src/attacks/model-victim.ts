@@ -25,6 +25,9 @@ export interface EncodedInput extends PreparedInput {
  */
 const maxBatchSize = 4096;
 
+/** Batches of the model per call on the CPU, where one takes about half a second. */
+const cpuBatchesPerCall = 2;
+
 /** Creates a victim from a loaded sequence classifier. */
 export async function createModelVictim(
   model: Model,
@@ -50,6 +53,7 @@ export async function createModelVictim(
     hashes,
     isDeterministic: true,
     maxBatchSize,
+    ...(deviceType === "cpu" && { maxBatchTokens: cpuBatchesPerCall * classifier.batchTokens }),
     prepare(input) {
       const encoding = encode(input);
       return { encoding, content: getContentBytes(encoding), length: encoding.ids.length };

@@ -8,9 +8,9 @@ import { type Attack, type Candidate, type CandidateGenerator, runSearch, type S
 import type { PreparedInput, Victim, VictimInput } from "./victim.js";
 
 export interface SearchPoolOptions {
-  /** Number of concurrent searches. */
+  /** Number of searches that may run concurrently. */
   readonly concurrency?: number;
-  /** Maximum number of texts to collect before the victim is called. It bounds memory. */
+  /** Number of texts to collect before the victim is called. Default: two full calls. */
   readonly maxPendingTexts?: number;
   /** Scores by content. Attacks on the same victim can use the same cache. */
   readonly cache?: ScoreCache;
@@ -43,11 +43,18 @@ interface PendingText<Prepared> {
   readonly requesters: Requester[];
 }
 
+/** New scores wait at most this long, plus one call of the victim, before they are on disk. */
+const flushMilliseconds = 1000;
+
 /**
- * Runs hundreds of searches concurrently against one victim. Searches run in waves of fixed size,
- * and each wave runs in rounds. A round collects the candidates of all searches, scores every
- * distinct text once in batches of similar length, and returns the scores. A wave depends only on
- * its examples, so a resumed run forms the same batches and writes the same journal.
+ * Runs many searches concurrently against one victim. Searches run in waves of fixed size, and each
+ * wave runs in rounds. A round collects candidates from the first unfinished searches until the
+ * batches are full, scores every distinct text once in batches of similar length, and returns the
+ * scores. Early examples thus finish early, and later ones only fill the batches.
+ *
+ * A killed run can be repeated exactly, because its batches depend only on the examples of the
+ * wave: how much a round collects does not depend on the cache, texts are scored in a fixed order,
+ * and scores are saved only between calls. What is left of a round forms the same batches again.
  *
  * @example
  * const pool = new SearchPool(await connectHttpVictim("http://127.0.0.1:8080/predict"));
@@ -59,13 +66,14 @@ export class SearchPool<Prepared extends PreparedInput> {
   readonly #concurrency: number;
   readonly #maxPendingTexts: number;
   readonly #cache: ScoreCache;
+  #flushed = performance.now();
 
   constructor(
     readonly victim: Victim<Prepared>,
     options: SearchPoolOptions = {},
   ) {
     this.#concurrency = options.concurrency ?? 256;
-    this.#maxPendingTexts = options.maxPendingTexts ?? 8192;
+    this.#maxPendingTexts = options.maxPendingTexts ?? 2 * victim.maxBatchSize;
     this.#cache = options.cache ?? new ScoreCache(victim.numLabels);
   }
 
@@ -77,11 +85,15 @@ export class SearchPool<Prepared extends PreparedInput> {
   ): AsyncGenerator<AttackResult> {
     const { seed, skip = 0, budget } = options;
     const rng = new Rng(seed).fork("attack", attack.name);
-    let end = 0;
-    for await (const wave of splitIntoChunks(examples, this.#concurrency)) {
-      let position = end;
-      end += wave.length;
-      if (end <= skip) continue;
+    // Stored scores repeat the finished searches of a wave at no cost, and its batches stay the
+    // same. Without them, only the unfinished examples run.
+    const remaining = this.#cache.isStored ? examples : dropFirst(examples, skip);
+    let position = this.#cache.isStored ? 0 : skip;
+    for await (const wave of splitIntoChunks(remaining, this.#concurrency)) {
+      if (position + wave.length <= skip) {
+        position += wave.length;
+        continue;
+      }
       const searches = wave.map((example): RunningSearch => {
         const generator = runSearch(example, attack, rng.fork(example.id), this.victim.numLabels, budget);
         const candidates = generator.next().value as Candidate[];
@@ -94,26 +106,33 @@ export class SearchPool<Prepared extends PreparedInput> {
   async *#runWave(searches: RunningSearch[]): AsyncGenerator<AttackResult> {
     let reported = 0;
     while (reported < searches.length) {
-      await this.#runRound(searches.filter((running) => running.result === undefined));
-      // Flushing after the round makes a killed run repeat the same round.
-      this.#cache.flush();
+      await this.#runRound(searches.slice(reported).filter((running) => running.result === undefined));
       for (let next = searches[reported]; next?.result !== undefined; next = searches[++reported]) yield next.result;
     }
+    this.#flush();
   }
 
-  /** Scores the current candidates of every search and advances it by one step. */
+  /** Scores the candidates of the first searches, as many as fill the batches, and advances them. */
   async #runRound(searches: readonly RunningSearch[]): Promise<void> {
     const pending = new Map<string, PendingText<Prepared>>();
-    for (const running of searches) {
-      this.#collect(running, pending);
-      if (pending.size >= this.#maxPendingTexts) await this.#score(pending);
-    }
+    const { maxBatchTokens = Number.POSITIVE_INFINITY } = this.victim;
+    const collected = { texts: 0, tokens: 0 };
+    let count = 0;
+    while (count < searches.length && collected.texts < this.#maxPendingTexts && collected.tokens < 2 * maxBatchTokens)
+      this.#collect(searches[count++]!, pending, collected);
     await this.#score(pending);
-    for (const running of searches) advanceSearch(running);
+    for (const running of searches.slice(0, count)) advanceSearch(running);
   }
 
-  /** Answers candidates from the caches and queues the others, each distinct text once. */
-  #collect(running: RunningSearch, pending: Map<string, PendingText<Prepared>>): void {
+  /**
+   * Answers candidates from the caches and queues the others, each distinct text once. What the
+   * search does not know itself counts as collected.
+   */
+  #collect(
+    running: RunningSearch,
+    pending: Map<string, PendingText<Prepared>>,
+    collected: { texts: number; tokens: number },
+  ): void {
     running.scores = new Array<Score>(running.candidates.length);
     if (running.known.size > maxKnownScores) running.known.clear();
     running.candidates.forEach((candidate, index) => {
@@ -127,6 +146,8 @@ export class SearchPool<Prepared extends PreparedInput> {
       }
       const prepared = this.victim.prepare(running.toInput(candidate));
       this.counters.queryTokens += prepared.length;
+      collected.texts++;
+      collected.tokens += prepared.length;
       const key = computeContentKey(prepared.content);
       const cached = this.#cache.get(key);
       if (cached) {
@@ -139,13 +160,11 @@ export class SearchPool<Prepared extends PreparedInput> {
     });
   }
 
-  /** Scores the pending texts, shortest first, and empties the queue. */
-  async #score(pending: Map<string, PendingText<Prepared>>): Promise<void> {
+  /** Scores the pending texts, shortest first. */
+  async #score(pending: ReadonlyMap<string, PendingText<Prepared>>): Promise<void> {
     // Sorting is stable, so texts of equal length stay in the order of the queue.
     const entries = [...pending].sort(([, a], [, b]) => a.prepared.length - b.prepared.length);
-    pending.clear();
-    for (let start = 0; start < entries.length; start += this.victim.maxBatchSize) {
-      const batch = entries.slice(start, start + this.victim.maxBatchSize);
+    for (const batch of splitIntoCalls(entries, this.victim)) {
       const rows = await this.victim.probabilities(batch.map(([, { prepared }]) => prepared));
       checkRows(rows, batch.length, this.victim);
       batch.forEach(([key, { prepared, requesters }], i) => {
@@ -154,8 +173,34 @@ export class SearchPool<Prepared extends PreparedInput> {
         this.#cache.set(key, rows[i]!);
         for (const requester of requesters) recordScore(requester, rows[i]!, prepared.length);
       });
+      if (performance.now() - this.#flushed > flushMilliseconds) this.#flush();
     }
   }
+
+  #flush(): void {
+    this.#cache.flush();
+    this.#flushed = performance.now();
+  }
+}
+
+/** Splits texts into calls of the victim: a call takes as many in a row as the victim accepts. */
+function* splitIntoCalls<Prepared extends PreparedInput, Entry extends [string, PendingText<Prepared>]>(
+  entries: readonly Entry[],
+  { maxBatchSize, maxBatchTokens = Number.POSITIVE_INFINITY }: Victim<Prepared>,
+): Generator<Entry[]> {
+  let call: Entry[] = [];
+  let tokens = 0;
+  for (const entry of entries) {
+    const { length } = entry[1].prepared;
+    if (call.length > 0 && (call.length === maxBatchSize || tokens + length > maxBatchTokens)) {
+      yield call;
+      call = [];
+      tokens = 0;
+    }
+    call.push(entry);
+    tokens += length;
+  }
+  if (call.length > 0) yield call;
 }
 
 /** Creates an attacker that runs a search in a pool. */
@@ -213,4 +258,9 @@ export async function* splitIntoChunks<T>(items: Iterable<T> | AsyncIterable<T>,
     chunk = [];
   }
   if (chunk.length > 0) yield chunk;
+}
+
+async function* dropFirst<T>(items: Iterable<T> | AsyncIterable<T>, count: number): AsyncGenerator<T> {
+  let position = 0;
+  for await (const item of items) if (position++ >= count) yield item;
 }

@@ -59,6 +59,8 @@ export interface RunAttackOptions {
   readonly budget?: number | undefined;
   /** SHA-256 of what determines the attack space ({ substitutions, languageModel }). */
   readonly hashes: Readonly<Record<string, string>>;
+  /** SHA-256 of the first examples. A journal of fewer examples is extended if theirs is equal. */
+  hashFirst?(numExamples: number): string;
   /** Everything else that determines the results (task, split, constraints). */
   readonly settings: Readonly<Record<string, unknown>>;
   readonly journalPath: string;
@@ -70,19 +72,23 @@ export interface RunAttackOptions {
 
 /**
  * Runs one attack on all examples and writes its journal. With `resume`, it continues a stopped
- * run.
+ * run, or extends a run on fewer examples.
  */
 export async function runAttack(options: RunAttackOptions): Promise<void> {
   const { attacker, seed, budget, numExamples, journalPath, resume = false } = options;
-  const header: JournalHeader = {
+  const createHeader = (examples: number): JournalHeader => ({
     attack: attacker.name,
     options: attacker.options,
-    hashes: { ...attacker.hashes, ...options.hashes },
+    hashes: {
+      ...attacker.hashes,
+      ...options.hashes,
+      ...(options.hashFirst && { data: options.hashFirst(examples) }),
+    },
     settings: { ...options.settings, hasBudget: attacker.hasBudget, budget },
     seed,
-    examples: numExamples,
-  };
-  const journal = await JournalWriter.open(journalPath, header, resume);
+    examples,
+  });
+  const journal = await JournalWriter.open(journalPath, createHeader(numExamples), resume, createHeader);
   const spent = resume ? await readTiming(journalPath) : zeroTiming;
   const saveTiming = createTimingWriter(journalPath, attacker.counters, spent);
   let saved = performance.now();

@@ -57,6 +57,11 @@ export class ScoreCache {
     if (options.path !== undefined) this.#open(options.path);
   }
 
+  /** Whether scores are stored in a file, for a later run. */
+  get isStored(): boolean {
+    return this.#file !== undefined;
+  }
+
   get(key: string): Float32Array | undefined {
     const young = this.#young.rows.get(key);
     if (young !== undefined) return this.#getRow(this.#young, young);

@@ -45,6 +45,8 @@ export interface Victim<Prepared extends PreparedInput = PreparedInput> {
    * Maximum number of inputs per call. They arrive sorted by length, so a victim may split them.
    */
   readonly maxBatchSize: number;
+  /** Maximum number of tokens per call, so that a call takes seconds at most. */
+  readonly maxBatchTokens?: number;
   prepare(input: VictimInput): Prepared;
   /** Returns one row of probabilities per input, in the same order. */
   probabilities(inputs: readonly Prepared[]): Promise<Float32Array[]>;

@@ -70,7 +70,7 @@ export const attackRequestSchema = z.strictObject({
   concurrency: orNull(countSchema.max(100_000)).describe("number of concurrent searches; null: chosen for the device"),
   cache: z.boolean().default(true).describe("read and store scores on disk"),
   out: orNull(z.string()).describe("folder of the journals; null: attacks/ in the run folder"),
-  resume: z.boolean().default(false).describe("continue the journals in the folder"),
+  resume: z.boolean().default(false).describe("continue the journals in the folder, or extend them to more examples"),
   csv: z.boolean().default(false).describe("write OUT/NAME.csv in TextAttack's format, too"),
   tokenization: orNull(z.enum(["subword", "word"])).describe("subword or word; null: as in training"),
   maxLength: orNull(countSchema).describe("maximum tokens per text; null: the model's"),
@@ -256,7 +256,9 @@ async function addEarlierJournals(prepared: PreparedAttack, journals: Map<string
 
 function getJournalSettings({ task, request, victim }: PreparedAttack): Record<string, unknown> {
   const { split, maxModificationRate, protectStopWords, matchPartOfSpeech } = request;
-  return { task: task.name, split, ...victim.settings, maxModificationRate, protectStopWords, matchPartOfSpeech };
+  const constraints = { maxModificationRate, protectStopWords, matchPartOfSpeech };
+  // In the order in which they are drawn, the examples of a smaller sample come first.
+  return { task: task.name, split, order: "drawn", ...victim.settings, ...constraints };
 }
 
 async function planAttackers(
@@ -312,10 +314,8 @@ async function runPlannedAttack(
     numExamples: total,
     seed: request.seed,
     ...(request.queryBudget !== null && { budget: request.queryBudget }),
-    hashes: {
-      ...{ data: hashExamples(examples), substitutions: substitutions.hash },
-      ...(lmConstraint && { languageModel: lmConstraint.hash }),
-    },
+    hashes: { substitutions: substitutions.hash, ...(lmConstraint && { languageModel: lmConstraint.hash }) },
+    hashFirst: (count) => hashExamples(examples.slice(0, count)),
     settings: getJournalSettings(prepared),
     journalPath: getJournalPath(out, attacker.name),
     resume: request.resume,

@@ -1,6 +1,6 @@
 import { UserError } from "../errors.js";
 import { type Example, formatSplit, type Split, type Task } from "../tasks/index.js";
-import { sampleExamples, sampleRandomly } from "../tasks/sample.js";
+import { drawExamples, drawRandomly } from "../tasks/sample.js";
 import type { LmConstraint } from "../text/lm-constraint.js";
 
 /** The examples of an attack. */
@@ -43,8 +43,8 @@ export async function sampleAttacked(
     );
   const examples =
     sampling === "random"
-      ? sampleRandomly(available, numExamples, seed)
-      : sampleExamples(available, numExamples, seed, task.labels.length);
+      ? drawRandomly(available, numExamples, seed)
+      : drawExamples(available, numExamples, seed, task.labels.length);
   return { examples, coverage: lmConstraint && { covered: available.length, total: all.length } };
 }
 

@@ -124,8 +124,11 @@ export function listOutdatedAttacks(
   request: Extract<WorkRequest, { kind: "attack" }>,
 ): string[] {
   const { attacks, csv } = request;
-  const hasSameExamples = hashRequest({ ...earlier, attacks, csv }) === hashRequest(request);
-  const unchanged = new Set(hasSameExamples ? attacks.map((spec) => JSON.stringify(spec)) : []);
+  // More examples extend a journal.
+  const numExamples = Math.max(earlier.numExamples, request.numExamples);
+  const canContinue = hashRequest({ ...earlier, attacks, csv, numExamples }) === hashRequest(request);
+  const hasSameExamples = canContinue && earlier.numExamples === request.numExamples;
+  const unchanged = new Set(canContinue ? attacks.map((spec) => JSON.stringify(spec)) : []);
   return earlier.attacks
     .filter((spec) => !unchanged.has(JSON.stringify(spec)))
     .filter(({ name }) => !hasSameExamples || attacks.some((spec) => spec.name === name))

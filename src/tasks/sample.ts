@@ -13,6 +13,24 @@ export function sampleExamples(
   numLabels: number,
 ): Example[] {
   if (n >= examples.length) return [...examples];
+  const drawn = drawIndices(examples, n, seed, numLabels);
+  return drawn.sort((a, b) => a - b).map((index) => examples[index]!);
+}
+
+/**
+ * Like `sampleExamples`, in the order in which the examples are drawn. With the same seed, a
+ * smaller sample is the start of a larger one.
+ */
+export function drawExamples(
+  examples: readonly Example[],
+  n: number,
+  seed: number | string,
+  numLabels: number,
+): Example[] {
+  return drawIndices(examples, n, seed, numLabels).map((index) => examples[index]!);
+}
+
+function drawIndices(examples: readonly Example[], n: number, seed: number | string, numLabels: number): number[] {
   const rng = new Rng(seed);
   const classes = Array.from({ length: numLabels }, (_, label) => {
     const indices = examples.flatMap((example, index) => (example.label === label ? [index] : []));
@@ -28,20 +46,16 @@ export function sampleExamples(
       if (index !== undefined && selected.length < n) selected.push(index);
     }
   }
-  return selected.sort((a, b) => a - b).map((index) => examples[index]!);
+  return selected;
 }
 
 /**
- * Draws a random sample of n examples, whatever their classes, in the order of the file. With the
- * same seed, a smaller sample is a subset of a larger one.
+ * Draws a random sample of n examples, whatever their classes, in the order in which they are
+ * drawn. With the same seed, a smaller sample is the start of a larger one.
  */
-export function sampleRandomly(examples: readonly Example[], n: number, seed: number | string): Example[] {
-  if (n >= examples.length) return [...examples];
+export function drawRandomly(examples: readonly Example[], n: number, seed: number | string): Example[] {
   const order = new Rng(seed).fork("sample").shuffle([...examples.keys()]);
-  return order
-    .slice(0, n)
-    .sort((a, b) => a - b)
-    .map((index) => examples[index]!);
+  return order.slice(0, n).map((index) => examples[index]!);
 }
 
 /**

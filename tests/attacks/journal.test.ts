@@ -96,6 +96,27 @@ describe("a journal", () => {
     expect(readFileSync(path).equals(readFileSync(complete))).toBe(true);
   });
 
+  test("of fewer examples is extended to what a run on all of them writes", async () => {
+    const hashFirst = (count: number): string => `first ${count}`;
+    const [whole, extended] = [join(folder, "whole.jsonl"), join(folder, "extended.jsonl")];
+    await run(whole, { hashFirst });
+    const first = { attackExamples: examples.slice(0, 5), numExamples: 5, hashFirst };
+    await run(extended, first);
+    // The smaller journal need not be finished.
+    truncateSync(extended, readFileSync(extended).length - 3);
+    const seen: string[] = [];
+    await run(extended, { hashFirst, resume: true, onResult: (result) => seen.push(result.id) });
+    expect(seen[0]).toBe("id 4");
+    expect(readFileSync(extended).equals(readFileSync(whole))).toBe(true);
+    await expect(verifyJournal(extended, scriptedVictim(2, hashed(2)))).resolves.toMatchObject({ lines: 14 });
+    await expect(run(extended, { ...first, resume: true })).rejects.toThrow("a different examples: 14, now 5");
+    const other = (count: number): string => `other ${count}`;
+    await run(join(folder, "other-texts.jsonl"), { ...first, hashFirst: other });
+    await expect(run(join(folder, "other-texts.jsonl"), { hashFirst, resume: true })).rejects.toThrow(
+      'a different data: "other 5", now "first 5"',
+    );
+  });
+
   test("with a changed line is not continued", async () => {
     const path = join(folder, "damaged.jsonl");
     writeFileSync(path, readFileSync(complete, "utf8").replace("wörd3", "word3"));

@@ -1,7 +1,7 @@
 import { appendFileSync, statSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import fc from "fast-check";
-import { describe, expect, test } from "vitest";
+import { afterEach, describe, expect, test, vi } from "vitest";
 import type { AttackExample } from "../../src/attacks/attack-space.js";
 import { loadAttack } from "../../src/attacks/load-attack.js";
 import { SearchPool } from "../../src/attacks/pool.js";
@@ -171,6 +171,79 @@ describe("SearchPool", () => {
     });
     for await (const _ of pool.run(stream(), await loadAttack("greedy"), { seed: 1 })) alive--;
     expect(maxAlive).toBe(16);
+  });
+});
+
+describe("an interrupted pool", () => {
+  afterEach(() => vi.restoreAllMocks());
+
+  /** Eighty texts of two to seven words. Each takes one large round and a few small ones. */
+  const examples = Array.from({ length: 80 }, (_, i) =>
+    createExample(
+      `${i}`,
+      Array.from({ length: 2 + (i % 6) }, (_, k) => [`w${i}-${k}`, "a", "b", "c"]),
+      i % 2,
+    ),
+  );
+
+  test("finishes early examples before it starts late ones, in order and in full batches", async () => {
+    const victim = scriptedVictim(2, hashed(2), 8);
+    const pool = new SearchPool(victim, { concurrency: 80 });
+    const finished: number[] = [];
+    for await (const _ of pool.run(examples, await loadAttack("pwws"), { seed: 1 })) finished.push(victim.calls.length);
+    const total = victim.calls.length;
+    // A quarter of the examples is done after less than half of the work, and progress is steady.
+    expect(finished[19]).toBeLessThan(0.45 * total);
+    expect(finished[59]).toBeLessThan(0.9 * total);
+    const sizes = victim.calls.map((call) => call.length);
+    expect(sizes.filter((size) => size === 8).length).toBeGreaterThan(0.5 * total);
+  });
+
+  test("has lost at most the scores of the last call, and repeats the other calls exactly", async () => {
+    const attack = await loadAttack("pwws");
+    // Every call takes longer than scores may wait.
+    let time = 0;
+    vi.spyOn(performance, "now").mockImplementation(() => (time += 2000));
+    const run = async (path: string, failAt = Number.POSITIVE_INFINITY, skip = 0) => {
+      const victim = scriptedVictim(2, hashed(2), 16);
+      let calls = 0;
+      const failing = {
+        ...victim,
+        probabilities: async (inputs: Parameters<typeof victim.probabilities>[0]) => {
+          if (++calls === failAt) throw new Error("killed");
+          return victim.probabilities(inputs);
+        },
+      };
+      const cache = new ScoreCache(2, { path });
+      const pool = new SearchPool(failing, { concurrency: 16, cache });
+      const ids: string[] = [];
+      // The cache is not closed: a killed process does not flush it.
+      try {
+        for await (const { id } of pool.run(examples, attack, { seed: 1, skip })) ids.push(id);
+      } catch (error) {
+        expect(error).toMatchObject({ message: "killed" });
+      }
+      return { ids, calls: victim.calls };
+    };
+    const whole = await run(join(folder, "undisturbed"));
+    await fc.assert(
+      fc.asyncProperty(fc.integer({ min: 2, max: whole.calls.length }), async (failAt) => {
+        const path = join(folder, `killed-${failAt}-${time}`);
+        const before = await run(path, failAt);
+        const after = await run(path, undefined, before.ids.length);
+        expect([...before.ids, ...after.ids]).toEqual(whole.ids);
+        expect([...before.calls, ...after.calls]).toEqual(whole.calls);
+      }),
+      { numRuns: 25 },
+    );
+  });
+
+  test("without stored scores, runs only the unfinished examples", async () => {
+    const victim = scriptedVictim(2, hashed(2));
+    const pool = new SearchPool(victim, { concurrency: 80 });
+    const results = await collect(pool.run(examples, await loadAttack("greedy"), { seed: 1, skip: 70 }));
+    expect(results.map(({ id }) => id)).toEqual(examples.slice(70).map(({ id }) => id));
+    expect(victim.calls.flat().some((text) => text.includes("w69-"))).toBe(false);
   });
 });
 

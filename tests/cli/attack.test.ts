@@ -91,7 +91,7 @@ describe("temper attack", () => {
     const third = await attack(victim, "--attack", "pwws", "--num-examples", "30");
     expect(third).toMatchObject({
       code: 2,
-      stderr: expect.stringContaining("pwws.jsonl already exists. Pass --resume to continue it"),
+      stderr: expect.stringContaining("pwws.jsonl already exists. Pass --resume to continue or extend it"),
     });
   });
 

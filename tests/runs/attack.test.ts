@@ -83,6 +83,18 @@ test("an aborted attack keeps its finished examples and can be resumed", async (
   expect(readFileSync(join(folder, "aborted/greedy.jsonl"))).toEqual(readFileSync(join(folder, "whole/greedy.jsonl")));
 });
 
+test("an attack on 12 examples is extended to 20 without repeating any", async () => {
+  const data = writeData("extended.tsv", reviews(40, "extended"));
+  await attackWithGreedy({ data, out: "extended", numExamples: 12 });
+  const onAttackStart = vi.fn();
+  const extended = await attackWithGreedy({ data, out: "extended", numExamples: 20, resume: true }, { onAttackStart });
+  expect(onAttackStart).toHaveBeenCalledWith("greedy", 12, 20, expect.anything());
+  const fresh = await attackWithGreedy({ data, out: "fresh", numExamples: 20 });
+  expect(extended.examples).toBe(20);
+  expect(extended.worstCase).toBe(fresh.worstCase);
+  expect(readFileSync(join(folder, "extended/greedy.jsonl"))).toEqual(readFileSync(join(folder, "fresh/greedy.jsonl")));
+});
+
 test("a victim that classifies the same text in two ways is reported", async () => {
   await using served = await serveModel({ model: victim.run, port: 0, device: "cpu" });
   let calls = 0;

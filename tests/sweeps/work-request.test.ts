@@ -120,6 +120,10 @@ describe("journals of an earlier attack request", () => {
     expect(listOutdatedAttacks(attack({ attacks: ["pwws"] }), attack())).toEqual([]);
     expect(listOutdatedAttacks(attack(), attack({ attacks: ["pwws"] }))).toEqual([]);
     expect(listOutdatedAttacks(attack({ csv: true }), attack())).toEqual([]);
+    // More examples extend the journals of the same attacks.
+    expect(listOutdatedAttacks(attack({ numExamples: 10 }), attack({ numExamples: 20 }))).toEqual([]);
+    const fewer = attack({ attacks: ["pwws"], numExamples: 20 });
+    expect(listOutdatedAttacks(attack({ numExamples: 10 }), fewer)).toEqual(["genetic"]);
   });
 
   it("are removed otherwise", () => {

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { countOverlap, sampleExamples, sampleRandomly } from "../../src/tasks/sample.js";
+import { countOverlap, drawExamples, drawRandomly, sampleExamples } from "../../src/tasks/sample.js";
 import { computeDedupKey, splitExamples } from "../../src/tasks/split-examples.js";
 import type { Example } from "../../src/tasks/task.js";
 
@@ -75,6 +75,16 @@ describe("splitExamples", () => {
   });
 });
 
+describe("drawExamples", () => {
+  it("a smaller sample is the start of a larger one, and all examples are a permutation", () => {
+    const examples = Array.from({ length: 30 }, (_, i) => ({ id: `${i}`, texts: [`text ${i}`], label: i % 3 }));
+    const all = drawExamples(examples, 100, 5, 3);
+    expect(new Set(all)).toEqual(new Set(examples));
+    for (const n of [1, 7, 29, 30]) expect(drawExamples(examples, n, 5, 3)).toEqual(all.slice(0, n));
+    expect(new Set(drawExamples(examples, 9, 5, 3))).toEqual(new Set(sampleExamples(examples, 9, 5, 3)));
+  });
+});
+
 describe("sampleExamples", () => {
   it("returns n examples in file order, class-balanced; smaller samples are subsets", () => {
     fc.assert(
@@ -99,19 +109,17 @@ describe("sampleExamples", () => {
   });
 });
 
-describe("sampleRandomly", () => {
-  it("ignores the classes; smaller samples are subsets, in file order", () => {
+describe("drawRandomly", () => {
+  it("ignores the classes; a smaller sample is the start of a larger one", () => {
     const examples = distinct(400, 2).map((example, i) => ({ ...example, label: Number(i % 10 === 0) }));
-    const chosen = sampleRandomly(examples, 100, 3);
-    expect(ids(chosen)).toEqual(ids(chosen).sort((a, b) => a - b));
+    const chosen = drawRandomly(examples, 100, 3);
     const rare = chosen.filter(({ label }) => label === 1).length;
     expect(rare).toBeGreaterThan(2);
     expect(rare).toBeLessThan(25);
-    const smaller = new Set(ids(sampleRandomly(examples, 40, 3)));
-    expect(ids(chosen).filter((id) => smaller.has(id))).toHaveLength(40);
-    expect(sampleRandomly(examples, 100, 3)).toEqual(chosen);
-    expect(sampleRandomly(examples, 100, 4)).not.toEqual(chosen);
-    expect(sampleRandomly(examples, 400, 3)).toEqual(examples);
+    expect(drawRandomly(examples, 40, 3)).toEqual(chosen.slice(0, 40));
+    expect(drawRandomly(examples, 100, 3)).toEqual(chosen);
+    expect(drawRandomly(examples, 100, 4)).not.toEqual(chosen);
+    expect(new Set(drawRandomly(examples, 500, 3))).toEqual(new Set(examples));
   });
 });
 

@@ -87,7 +87,8 @@ function createAttackProgress(io: Io, quiet: boolean | undefined): { callbacks: 
       done = start;
       show = (count) => {
         const speed = (counters.evaluations - evaluations) / ((performance.now() - startTime) / 1000);
-        display.update(`attack ${name}`, count, total, { "texts/s": formatNumber(speed, 3) });
+        const texts = formatCount(counters.evaluations - evaluations);
+        display.update(`attack ${name}`, count, total, { texts, "texts/s": formatNumber(speed, 3) });
       };
     },
     onProgress(progress) {
