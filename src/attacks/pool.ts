@@ -112,7 +112,7 @@ export class SearchPool<Prepared extends PreparedInput> {
     this.#flush();
   }
 
-  /** Scores the candidates of the first searches, as many as fill the batches, and advances them. */
+  /** Scores the candidates of the first searches, enough to fill the batches, and advances them. */
   async #runRound(searches: readonly RunningSearch[]): Promise<void> {
     const pending = new Map<string, PendingText<Prepared>>();
     const { maxBatchTokens = Number.POSITIVE_INFINITY } = this.victim;
