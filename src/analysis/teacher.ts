@@ -1,0 +1,212 @@
+import { join } from "node:path";
+import * as Plot from "@observablehq/plot";
+import { z } from "zod";
+import { UserError } from "../errors.js";
+import { formatPercent } from "../format.js";
+import { loadModel } from "../models/index.js";
+import { attack } from "../runs/attack.js";
+import type { Callbacks } from "../runs/callbacks.js";
+import { dataOptions, type RunConfigInput } from "../runs/config.js";
+import { fineTune } from "../runs/fine-tune.js";
+import { removeRunFiles } from "../runs/run.js";
+import { runtimeOptions } from "../runs/runtime-config.js";
+import { free } from "../tensor/index.js";
+import { countSchema, orNull, seedSchema } from "../validate.js";
+import { getColor } from "./colors.js";
+import { type AnalysisContext, defineAnalysis } from "./define-analysis.js";
+import { type Figure, plotPanel } from "./figure.js";
+
+const poolings = ["cls", "mean", "pooler"] as const;
+type Pooling = (typeof poolings)[number];
+
+const accuracySchema = z.object({ accuracy: z.number(), low: z.number(), high: z.number() });
+
+/** teacher.json: how robust a head on each of the frozen features is. */
+const dataSchema = z.object({
+  model: z.string(),
+  task: z.string(),
+  attack: z.string(),
+  poolings: z.array(
+    z.object({
+      pooling: z.enum(poolings),
+      /** The run with the frozen encoder. */
+      folder: z.string(),
+      examples: z.number(),
+      /** Both on the attacked examples, with the 95% CI. */
+      clean: accuracySchema,
+      robust: accuracySchema,
+    }),
+  ),
+});
+type TeacherData = z.output<typeof dataSchema>;
+type PoolingResult = TeacherData["poolings"][number];
+
+const positive = z.number().positive();
+
+export const teacher = defineAnalysis({
+  name: "teacher",
+  summary: "how robust the features of a frozen encoder are: whether RIFT has something to preserve",
+  unit: "steps",
+  keeps: "Everything that was finished is kept.",
+  options: {
+    model: z.string().describe("a model folder, npm:PACKAGE or a Hugging Face model ID"),
+    ...dataOptions,
+    substitutions: z.string().default("wordnet").describe('word substitutions: "wordnet" or a JSON file'),
+    poolings: z
+      .array(z.enum(poolings))
+      .min(1)
+      .default([...poolings])
+      .describe("features to compare"),
+    beta: z.number().nonnegative().default(10).describe("weight of ascc's robust loss; 0: train on clean texts"),
+    maxTrainSamples: orNull(countSchema).describe("train on a class-balanced sample; null: all"),
+    epochs: positive.default(3).describe("passes over the training data"),
+    batchSize: countSchema.default(32).describe("examples per batch"),
+    learningRate: positive.default(1e-3).describe("peak learning rate of the head"),
+    maxLength: countSchema.default(128).describe("maximum tokens per text"),
+    attack: z.string().default("pwws").describe("attack, such as pwws or greedy"),
+    numExamples: countSchema.default(1000).describe("attack a sample of this size"),
+    seed: seedSchema.default(0).describe("random seed"),
+    ...runtimeOptions,
+  },
+  data: dataSchema,
+  async run(request, context) {
+    const results: PoolingResult[] = [];
+    const chosen = await listTrainedPoolings(request, context);
+    for (const [i, pooling] of chosen.entries()) {
+      const label = `${pooling} (${i + 1} of ${chosen.length})`;
+      results.push(await measurePooling(request, pooling, context, nameStages(context, label)));
+    }
+    const data = {
+      model: request.model,
+      task: request.task ?? request.data!,
+      attack: request.attack,
+      poolings: results,
+    };
+    return { data, summary: summarizeTeacher(data), figure: createTeacherFigure(data) };
+  },
+});
+type TeacherRequest = z.output<(typeof teacher)["request"]>;
+
+/** A pooler that is not in the checkpoint is random and says nothing about the teacher. */
+async function listTrainedPoolings(request: TeacherRequest, context: AnalysisContext): Promise<Pooling[]> {
+  if (!request.poolings.includes("pooler")) return request.poolings;
+  const { onDownload: onProgress } = context;
+  const options = { labels: ["0", "1"], head: "mlp", pooling: "pooler" } as const;
+  const model = await loadModel(request.model, { ...options, ...(onProgress && { onProgress }) });
+  free(model.weights);
+  if (!model.newlyInitialized.some((name) => name.includes("pooler"))) return request.poolings;
+  const rest = request.poolings.filter((pooling) => pooling !== "pooler");
+  if (rest.length === 0)
+    throw new UserError(`${request.model} has no pre-trained pooler. Use --pooling cls or --pooling mean.`);
+  context.onWarning(`${request.model} has no pre-trained pooler, so that pooling is left out.`);
+  return rest;
+}
+
+/**
+ * Trains a head on the frozen encoder against ascc's adversary, and attacks it. The run is in its
+ * own folder, so that a stopped analysis continues and the head can be attacked again.
+ */
+async function measurePooling(
+  request: TeacherRequest,
+  pooling: Pooling,
+  context: AnalysisContext,
+  callbacks: Callbacks,
+): Promise<PoolingResult> {
+  const { numExamples, seed, device, precision, threads, attack: name } = request;
+  const folder = join(context.out, "teacher", pooling);
+  const run = await fineTune(createConfig(request, pooling), { ...callbacks, out: folder, resume: true });
+  await removeRunFiles(run.folder, ["checkpoints"]);
+  const settings = { numExamples, seed, device, precision, threads };
+  const report = await attack({ model: folder, attacks: [name], resume: true, ...settings }, callbacks);
+  const { accuracyUnderAttack, interval } = report.attacks[name]!;
+  return {
+    pooling,
+    folder,
+    examples: report.examples,
+    clean: { accuracy: report.clean, ...report.cleanInterval },
+    robust: { accuracy: accuracyUnderAttack, ...interval },
+  };
+}
+
+/** The features of a teacher are those without dropout. A learning rate of 0 freezes the encoder. */
+function createConfig(request: TeacherRequest, pooling: Pooling): RunConfigInput {
+  const { model, task, data, textColumn, labelColumn, skipBadRows, substitutions, maxTrainSamples } = request;
+  const { maxLength, seed, device, precision, threads, epochs, batchSize, learningRate, beta } = request;
+  return {
+    ...{ model, task, data, textColumn, labelColumn, skipBadRows, substitutions, maxTrainSamples },
+    ...{ pooling, head: "mlp", tokenization: "word", maxLength, seed, device, precision, threads },
+    methods: [{ ascc: { beta } }],
+    train: {
+      ...{ epochs, batchSize, learningRate: 0, headLearningRate: learningRate, weightDecay: 0 },
+      ...{ maxGradNorm: null, dropout: false, logWeightDistance: false, warmupRatio: 0.1 },
+    },
+  };
+}
+
+/** Callbacks whose stages say which pooling they belong to. */
+function nameStages({ onProgress, ...rest }: AnalysisContext, label: string): Callbacks {
+  const { onWarning, onDownload, signal } = rest;
+  return {
+    onWarning,
+    onDownload,
+    signal,
+    onProgress: (progress) => onProgress?.({ ...progress, stage: `${label}: ${progress.stage}` }),
+  };
+}
+
+function summarizeTeacher({ attack: name, poolings: results }: TeacherData): string {
+  const best = results.reduce((a, b) => (b.robust.accuracy > a.robust.accuracy ? b : a));
+  const others = results
+    .filter((each) => each !== best)
+    .map(
+      ({ pooling, clean, robust }) => `${pooling} ${formatPercent(robust.accuracy)} (${formatPercent(clean.accuracy)})`,
+    );
+  return (
+    `A head on the frozen encoder is most robust with ${best.pooling} pooling: ` +
+    `${formatPercent(best.robust.accuracy)} under ${name}, ${formatPercent(best.clean.accuracy)} without attack` +
+    `${others.length > 0 ? `; ${others.join(", ")}` : ""}. ` +
+    "RIFT preserves these features: it can help if this is not far below what ascc reaches with fine-tuning."
+  );
+}
+
+function createTeacherFigure({ model, task, attack: name, poolings: results }: TeacherData): Figure {
+  const kinds = ["clean", "robust"] as const;
+  const bars = results.flatMap(({ pooling, ...each }, at) =>
+    kinds.map((kind, k) => ({
+      pooling,
+      x1: at - 0.36 + 0.38 * k,
+      x2: at - 0.02 + 0.38 * k,
+      center: at - 0.19 + 0.38 * k,
+      value: 100 * each[kind].accuracy,
+      low: 100 * each[kind].low,
+      high: 100 * each[kind].high,
+      color: getColor(k),
+    })),
+  );
+  const panel = plotPanel(task, {
+    width: 130 + 110 * results.length,
+    height: 280,
+    x: {
+      type: "linear",
+      domain: [-0.5, results.length - 0.5],
+      ticks: results.map((_, i) => i),
+      tickFormat: (i: number) => results[i]?.pooling ?? "",
+      label: null,
+      tickSize: 0,
+    },
+    y: { label: "accuracy (%)", domain: [0, 100], grid: true, ticks: 5 },
+    marks: [
+      Plot.rect(bars, { x1: "x1", x2: "x2", y1: 0, y2: "value", fill: "color", fillOpacity: 0.75 }),
+      Plot.ruleX(bars, { x: "center", y1: "low", y2: "high", stroke: "currentColor" }),
+    ],
+  });
+  return {
+    title: "Robustness of frozen features",
+    caption:
+      `A head was trained on the frozen features of ${model} against ascc's adversary. Bars: accuracy without attack ` +
+      `and under ${name}; lines: 95% CI.`,
+    legend: ["no attack", `under ${name}`].map((label, i) => ({ label, color: getColor(i), shape: "square" })),
+    panels: [panel],
+    columns: 1,
+  };
+}
