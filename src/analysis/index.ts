@@ -17,6 +17,7 @@ import { renderFigure, renderPng } from "./figure.js";
 import { geometry } from "./geometry.js";
 import { interpolation } from "./interpolation.js";
 import { landscape } from "./landscape.js";
+import { preference } from "./preference.js";
 import { probe } from "./probe.js";
 import { teacher } from "./teacher.js";
 import { tradeoff } from "./tradeoff.js";
@@ -25,7 +26,18 @@ export { type Analysis, type AnalysisContext, type AnalysisDefinition, defineAna
 export { type Figure, type LegendEntry, type Panel, plotPanel, renderFigure, renderPng } from "./figure.js";
 export { type TsneOptions, tsne } from "./tsne.js";
 
-const definitions = { distance, tradeoff, ablation, geometry, landscape, interpolation, probe, consistency, teacher };
+const definitions = {
+  distance,
+  tradeoff,
+  ablation,
+  geometry,
+  landscape,
+  interpolation,
+  probe,
+  preference,
+  consistency,
+  teacher,
+};
 export type AnalysisName = keyof typeof definitions;
 type Definitions = typeof definitions;
 

@@ -134,19 +134,21 @@ const formatProbeName = (probe: MsgsProbe): string =>
     .replace("control_raising", "control or raising")
     .replace("syntactic_category", "syntactic category");
 
-function averageOverSeeds(runs: readonly ProbeRun[]): { probe: MsgsProbe; method: string; score: number }[] {
+function averageOverSeeds(runs: readonly ProbeScore[]): { probe: MsgsProbe; method: string; score: number }[] {
   const probes = [...new Set(runs.map(({ probe }) => probe))];
   const methods = [...new Set(runs.map(({ method }) => method))];
   return probes.flatMap((probe) =>
-    methods.map((method) => ({
-      probe,
-      method,
-      score: mean(runs.filter((run) => run.probe === probe && run.method === method).map(({ score }) => score)),
-    })),
+    methods.flatMap((method) => {
+      const scores = runs.filter((run) => run.probe === probe && run.method === method).map(({ score }) => score);
+      return scores.length === 0 ? [] : [{ probe, method, score: mean(scores) }];
+    }),
   );
 }
 
-function summarizeProbes({ runs }: ProbeData): string {
+/** What a summary and a figure show of a run. */
+export type ProbeScore = Pick<ProbeRun, "probe" | "method" | "seed" | "score">;
+
+export function summarizeProbes({ runs }: { readonly runs: readonly ProbeScore[] }): string {
   const groups = averageOverSeeds(runs);
   const each = [...new Set(groups.map(({ probe }) => probe))].map((probe) => {
     const own = groups.filter((group) => group.probe === probe);
@@ -158,7 +160,13 @@ function summarizeProbes({ runs }: ProbeData): string {
   return `Mean Matthews correlation over ${seeds} seed${seeds === 1 ? "" : "s"} (${meaning}). ${each.join("; ")}.`;
 }
 
-function createProbeFigure({ model, runs }: ProbeData): Figure {
+export function createProbeFigure({
+  model,
+  runs,
+}: {
+  readonly model: string;
+  readonly runs: readonly ProbeScore[];
+}): Figure {
   const probes = [...new Set(runs.map(({ probe }) => probe))];
   const methods = [...new Set(runs.map(({ method }) => method))];
   const seeds = Math.max(...runs.map(({ seed }) => seed)) + 1;

@@ -59,6 +59,7 @@ export const teacher = defineAnalysis({
       .describe("features to compare"),
     beta: z.number().nonnegative().default(10).describe("weight of ascc's robust loss; 0: train on clean texts"),
     maxTrainSamples: orNull(countSchema).describe("train on a class-balanced sample; null: all"),
+    maxValidationSamples: countSchema.default(1000).describe("validate on a class-balanced sample of this size"),
     epochs: positive.default(3).describe("passes over the training data"),
     batchSize: countSchema.default(32).describe("examples per batch"),
     learningRate: positive.default(1e-3).describe("peak learning rate of the head"),
@@ -131,9 +132,20 @@ async function measurePooling(
 /** The features of a teacher are those without dropout. A learning rate of 0 freezes the encoder. */
 function createConfig(request: TeacherRequest, pooling: Pooling): RunConfigInput {
   const { model, task, data, textColumn, labelColumn, skipBadRows, substitutions, maxTrainSamples } = request;
+  const { maxValidationSamples } = request;
   const { maxLength, seed, device, precision, threads, epochs, batchSize, learningRate, beta } = request;
   return {
-    ...{ model, task, data, textColumn, labelColumn, skipBadRows, substitutions, maxTrainSamples },
+    ...{
+      model,
+      task,
+      data,
+      textColumn,
+      labelColumn,
+      skipBadRows,
+      substitutions,
+      maxTrainSamples,
+      maxValidationSamples,
+    },
     ...{ pooling, head: "mlp", tokenization: "word", maxLength, seed, device, precision, threads },
     methods: [{ ascc: { beta } }],
     train: {

@@ -28,6 +28,7 @@ const help: Readonly<Record<string, { readonly note?: string; readonly examples:
     note: "Finished runs are kept in probe.runs.jsonl. Run the same command again to continue.",
     examples: ["roberta-base --method standard --method rose:variant=first --data data/msgs"],
   },
+  preference: { examples: ["runs/rose-fig-3"] },
   teacher: {
     note: "Each pooling is a run in teacher/ of the output folder. Run the same command again to continue.",
     examples: [
