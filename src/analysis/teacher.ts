@@ -129,7 +129,7 @@ async function measurePooling(
   };
 }
 
-/** The features of a teacher are those without dropout. A learning rate of 0 freezes the encoder. */
+/** Teachers have no dropout. A learning rate of 0 freezes the encoder. */
 function createConfig(request: TeacherRequest, pooling: Pooling): RunConfigInput {
   const { model, task, data, textColumn, labelColumn, skipBadRows, substitutions, maxTrainSamples } = request;
   const { maxValidationSamples } = request;
