@@ -44,7 +44,10 @@ test("docs/fidelity.md has a verdict for more than a hundred points, and no empt
   expect(rows.length).toBeGreaterThan(105);
   for (const cells of rows) {
     expect(cells, cells.join("|")).toHaveLength(4);
-    expect(cells.filter((cell) => cell.trim() === ""), cells.join("|")).toEqual([]);
+    expect(
+      cells.filter((cell) => cell.trim() === ""),
+      cells.join("|"),
+    ).toEqual([]);
     expect(cells[2], cells.join("|")).toMatch(/^ (paper|released|option|differs)\b/);
     expect(readReferences(cells[3]!).length, cells.join("|")).toBeGreaterThan(0);
   }
