@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { characterFlags, SPACE } from "./unicode.js";
+import { UserError } from "../errors.js";
 
 const flag = z.boolean().default(false);
 
@@ -13,6 +13,7 @@ export const addedTokenFields = {
   rstrip: flag,
   /** Search the normalized content in the normalized text. */
   normalized: flag,
+  special: flag,
 };
 
 const addedTokenSchema = z.object(addedTokenFields);
@@ -20,66 +21,47 @@ const addedTokenSchema = z.object(addedTokenFields);
 /** A token that is searched in a text before it is split into words. */
 export type AddedToken = Readonly<z.output<typeof addedTokenSchema>> & { readonly id: number };
 
-/** Called for every segment of plain text and every added token, from left to right. */
-interface SegmentVisitor {
-  text(segment: string): void;
-  token(id: number): void;
+/** Creates an added token as transformers does for its special tokens. */
+export function createSpecialToken(content: string, id: number, lstrip = false): AddedToken {
+  return { id, content, single_word: false, lstrip, rstrip: false, normalized: false, special: true };
 }
 
-const wordClass = "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\u200c\\u200d";
-const wordBefore = new RegExp(`[${wordClass}]$`, "u");
-const wordAfter = new RegExp(`^[${wordClass}]`, "u");
-const isSpace = (text: string, index: number): boolean => (characterFlags[text.charCodeAt(index)]! & SPACE) !== 0;
+const MAX_VOCAB_SIZE = 1 << 24;
 
-/** Splits text at a set of added tokens: the leftmost match, and of several the longest. */
-function createSplitter(
-  tokens: readonly AddedToken[],
-  getContent: (token: AddedToken) => string,
-): (text: string, visitor: SegmentVisitor) => void {
-  const byContent = new Map(
-    tokens.map((token) => [getContent(token), token] as const).filter(([content]) => content !== ""),
-  );
-  if (byContent.size === 0) return (text, visitor) => visitor.text(text);
-  const longestFirst = [...byContent.keys()].sort((a, b) => b.length - a.length);
-  const pattern = new RegExp(
-    longestFirst.map((content) => content.replace(/[\\^$.*+?()[\]{}|/-]/g, "\\$&")).join("|"),
-    "gu",
-  );
-  return (text, visitor) => {
-    let consumed = 0;
-    for (const match of text.matchAll(pattern)) {
-      const token = byContent.get(match[0])!;
-      let start = match.index;
-      let end = start + match[0].length;
-      const isInsideWord =
-        wordBefore.test(text.slice(Math.max(0, start - 2), start)) || wordAfter.test(text.slice(end, end + 2));
-      if (token.single_word && isInsideWord) continue;
-      if (token.lstrip) while (start > consumed && isSpace(text, start - 1)) start--;
-      if (token.rstrip) while (end < text.length && isSpace(text, end)) end++;
-      if (start > consumed) visitor.text(text.slice(consumed, start));
-      visitor.token(token.id);
-      consumed = end;
+/** A token ID. */
+export const tokenId = z
+  .int()
+  .min(0)
+  .max(MAX_VOCAB_SIZE - 1);
+
+/** Parses a vocabulary object that maps tokens to IDs. `source` names it in messages. */
+export function readVocabulary(value: unknown, source: string): Map<string, number> {
+  if (typeof value !== "object" || value === null || Array.isArray(value)) {
+    throw new UserError(
+      `${source}: expected an object that maps tokens to IDs. The file may be damaged; download it again.`,
+    );
+  }
+  const vocabulary = new Map<string, number>();
+  for (const [token, id] of Object.entries(value)) {
+    if (!Number.isInteger(id) || id < 0 || id >= MAX_VOCAB_SIZE) {
+      throw new UserError(
+        `${source}: the ID of ${JSON.stringify(token)}: expected an integer from 0 to ${MAX_VOCAB_SIZE - 1}, ` +
+          `received ${JSON.stringify(id)}.`,
+      );
     }
-    if (consumed < text.length) visitor.text(text.slice(consumed));
-  };
+    vocabulary.set(token, id);
+  }
+  return vocabulary;
 }
 
-/** Splits text at the added tokens. The segments between them are normalized. */
-export function createAddedTokenSplitter(
-  tokens: readonly AddedToken[],
-  normalize: (text: string) => string,
-): (text: string, visitor: SegmentVisitor) => void {
-  const splitRaw = createSplitter(
-    tokens.filter((token) => !token.normalized),
-    (token) => token.content,
-  );
-  const splitNormalized = createSplitter(
-    tokens.filter((token) => token.normalized),
-    (token) => normalize(token.content),
-  );
-  return (text, visitor) =>
-    splitRaw(text, {
-      token: (id) => visitor.token(id),
-      text: (segment) => splitNormalized(normalize(segment), visitor),
-    });
+/** Returns a function that looks up a token and throws an error if it is missing. */
+export function createTokenLookup(vocabulary: ReadonlyMap<string, number>, source: string): (token: string) => number {
+  return (token) => {
+    const id = vocabulary.get(token);
+    if (id === undefined)
+      throw new UserError(
+        `${source}: the token ${JSON.stringify(token)} is missing. The file is incomplete or belongs to another model.`,
+      );
+    return id;
+  };
 }

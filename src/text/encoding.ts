@@ -10,6 +10,12 @@ export interface Encoding {
   readonly truncated: boolean;
 }
 
+/** An encoding with the position of each token in its text. */
+export interface EncodingWithOffsets extends Encoding {
+  /** Start and end of each token in UTF-16 units; [0, 0] for special tokens. */
+  readonly offsets: readonly (readonly [number, number])[];
+}
+
 /** A text encoded with one token per word (RIFT A.1). In a single text, word i is token i + 1. */
 export interface WordLevelEncoding extends Encoding {
   /** The words that were kept, of all fields in order, as written in the text. */
@@ -28,7 +34,6 @@ export type Tokenization = "subword" | "word";
 
 /** A tokenizer. All its methods are pure functions. */
 export interface Tokenizer {
-  readonly kind: "wordpiece" | "byte-bpe";
   readonly vocabSize: number;
   /** IDs of the special tokens ([CLS], [SEP], [PAD], [UNK], [MASK], or those of RoBERTa). */
   readonly special: {
@@ -45,12 +50,20 @@ export interface Tokenizer {
    * truncated first.
    */
   encode(texts: readonly string[], maxLength: number): Encoding;
+  /** Encodes many texts or pairs. This is much faster than many calls of `encode`. */
+  encodeAll(inputs: readonly (readonly string[])[], maxLength: number): Encoding[];
+  /** The same as `encodeAll`, but it does not block the process. */
+  encodeAsync(inputs: readonly (readonly string[])[], maxLength: number): Promise<Encoding[]>;
+  /** Encodes one text or a pair, with the part of the text that each token covers. */
+  encodeWithOffsets(texts: readonly string[], maxLength: number): EncodingWithOffsets;
   /** Encodes one text or a pair with exactly one token per word. */
   encodeWords(texts: readonly string[], maxLength: number): WordLevelEncoding;
   /** Returns the single token of a word in the word-level encoding, for example of a substitute. */
   wordToId(word: string): number;
   /** Returns the vocabulary entries of these IDs. */
   idsToTokens(ids: ArrayLike<number>): string[];
+  /** Returns the content of tokenizer.json, whichever files the tokenizer was read from. */
+  toJson(): object;
 }
 
 /** One part of a layout: a special token, or the position of the first or second text. */
@@ -122,11 +135,19 @@ export function buildSequence(
   return { ids, tokenTypeIds, truncated: kept.some((length, field) => length < lengths[field]!) };
 }
 
-/**
- * Increase this if `splitWords` changes. It is part of the tokenizer's hash, so old caches become
- * invalid.
- */
-export const WORD_RULES_VERSION = 1;
+/** Builds the offsets of a sequence that `buildSequence` builds. */
+export function buildOffsets(
+  parts: readonly LayoutPart[],
+  texts: readonly (readonly (readonly [number, number])[])[],
+  maxLength: number,
+): (readonly [number, number])[] {
+  const kept = fitLengths(
+    parts,
+    texts.map((text) => text.length),
+    maxLength,
+  );
+  return parts.flatMap((part) => ("token" in part ? [[0, 0] as const] : texts[part.field]!.slice(0, kept[part.field])));
+}
 
 /**
  * The layout of the word-level encoding (RIFT A.1): [CLS] a [SEP], or [CLS] a [SEP] b [SEP]; all of
@@ -152,14 +173,14 @@ export function encodeWords(
   texts: readonly string[],
   maxLength: number,
   special: Tokenizer["special"],
-  wordToId: (word: string) => number,
+  wordsToIds: (words: readonly string[]) => number[],
 ): WordLevelEncoding {
   const layout = selectLayout(createWordLayout(special), texts.length);
   const all = texts.map(splitWords);
   const lengths = all.map((words) => words.length);
   const kept = fitLengths(layout, lengths, maxLength);
   const byField = all.map((words, field) => words.slice(0, kept[field]));
-  const tokens = byField.map((words) => words.map(wordToId));
+  const tokens = byField.map(wordsToIds);
   const words = byField.flat();
   const fields = new Uint8Array(words.length).fill(1, byField[0]!.length);
   return {

@@ -2,80 +2,140 @@ import { join } from "node:path";
 import { z } from "zod";
 import { readJson } from "../files.js";
 import { validate } from "../validate.js";
-import { type AddedToken, addedTokenFields } from "./added-tokens.js";
-import { readVocabulary, type TokenizerSpec } from "./tokenizer-spec.js";
+import { type AddedToken, addedTokenFields, createSpecialToken, readVocabulary } from "./added-tokens.js";
+import type { Normalizer, PreTokenizer } from "./tokenizer-components.js";
+import type { TokenizerFile } from "./tokenizer-file.js";
 
 const TOKENIZER_CONFIG = "tokenizer_config.json";
 const ADDED_TOKENS = "added_tokens.json";
 const SPECIAL_TOKENS_MAP = "special_tokens_map.json";
-const defaultFlags = { single_word: false, lstrip: false, rstrip: false };
 
+const tokenName = z.union([z.string(), z.looseObject({ content: z.string() })]);
 const specialTokensSchema = z.object({
-  additional_special_tokens: z.array(z.union([z.string(), z.looseObject({ content: z.string() })])).nullish(),
+  pad_token: tokenName.nullish(),
+  unk_token: tokenName.nullish(),
+  mask_token: tokenName.nullish(),
+  additional_special_tokens: z.array(tokenName).nullish(),
 });
 
+const option = z.boolean().nullish();
 const configSchema = specialTokensSchema.extend({
   tokenizer_class: z.string().nullish(),
-  do_lower_case: z.boolean().nullish(),
-  strip_accents: z.boolean().nullish(),
-  tokenize_chinese_chars: z.boolean().nullish(),
-  add_prefix_space: z.boolean().nullish(),
+  do_lower_case: option,
+  strip_accents: option,
+  tokenize_chinese_chars: option,
+  add_prefix_space: option,
+  keep_accents: option,
+  split_by_punct: option,
   added_tokens_decoder: z.record(z.string().regex(/^\d{1,7}$/), z.object(addedTokenFields)).nullish(),
 });
-type TokenizerConfig = z.output<typeof configSchema>;
+
+/** What the other files of the folder say about the tokenizer. */
+export interface TokenizerConfig {
+  readonly options: z.output<typeof configSchema>;
+  /** The model type in config.json. */
+  readonly modelType: string | null;
+  readonly specialTokens: { readonly [role in "pad_token" | "unk_token" | "mask_token"]: string | null };
+  readonly additionalSpecialTokens: readonly string[];
+}
+
+/** A folder that has only a tokenizer. */
+export const emptyTokenizerConfig: TokenizerConfig = {
+  options: {},
+  modelType: null,
+  specialTokens: { pad_token: null, unk_token: null, mask_token: null },
+  additionalSpecialTokens: [],
+};
 
 /** Classes of transformers that ignore tokenizer_config.json. Those of BERT and RoBERTa use it. */
 const genericTokenizerClasses = ["PreTrainedTokenizerFast", "TokenizersBackend"];
 
+/** Reads tokenizer_config.json, special_tokens_map.json and the model type in config.json. */
+export async function readTokenizerConfig(folder: string, names: ReadonlySet<string>): Promise<TokenizerConfig> {
+  const read = async <Schema extends z.ZodType>(name: string, schema: Schema): Promise<z.output<Schema>> =>
+    validate(
+      schema,
+      names.has(name) ? await readJson(join(folder, name), "the tokenizer config") : {},
+      join(folder, name),
+    );
+  const options = await read(TOKENIZER_CONFIG, configSchema);
+  const map = await read(SPECIAL_TOKENS_MAP, specialTokensSchema);
+  const { model_type: modelType = null } = await read(
+    "config.json",
+    z.looseObject({ model_type: z.string().nullish() }),
+  );
+  const getName = (role: keyof TokenizerConfig["specialTokens"]): string | null =>
+    getContent(options[role] ?? map[role] ?? null);
+  // Like transformers, read the older file only if the config does not list the added tokens.
+  const older = options.added_tokens_decoder == null ? (map.additional_special_tokens ?? []) : [];
+  return {
+    options,
+    modelType,
+    specialTokens: {
+      pad_token: getName("pad_token"),
+      unk_token: getName("unk_token"),
+      mask_token: getName("mask_token"),
+    },
+    additionalSpecialTokens: [...(options.additional_special_tokens ?? []), ...older].map(
+      (token) => getContent(token)!,
+    ),
+  };
+}
+
+function getContent(token: z.output<typeof tokenName> | null): string | null {
+  return token === null || typeof token === "string" ? token : token.content;
+}
+
 /** Applies tokenizer_config.json and the files of added tokens, as transformers does. */
 export async function applyTokenizerConfig(
-  spec: TokenizerSpec,
+  file: TokenizerFile,
+  config: TokenizerConfig,
   folder: string,
   names: ReadonlySet<string>,
-): Promise<TokenizerSpec> {
-  const read = async (name: string): Promise<unknown> =>
-    names.has(name) ? readJson(join(folder, name), "the tokenizer config") : {};
-  const options = validate(configSchema, await read(TOKENIZER_CONFIG), join(folder, TOKENIZER_CONFIG));
+): Promise<TokenizerFile> {
+  const { options } = config;
   const isGeneric = names.has("tokenizer.json") && genericTokenizerClasses.includes(options.tokenizer_class ?? "");
-  const model = isGeneric ? spec.model : applyModelOptions(spec.model, options);
+  const configured = isGeneric ? file : applyModelOptions(file, options);
   const decoder = options.added_tokens_decoder;
-  const specials = getTokenContents(options);
   if (decoder != null) {
-    const tokens = Object.entries(decoder).map(([id, token]) => ({ ...token, id: Number(id) }));
-    return { ...spec, model, addedTokens: mergeAddedTokens(spec, tokens, specials) };
+    const tokens = Object.entries(decoder).map(([id, token]) => ({ id: Number(id), ...token }));
+    return { ...configured, addedTokens: mergeAddedTokens(file, tokens, config.additionalSpecialTokens) };
   }
-  // Like transformers, read the two older files only if the config does not list the added tokens.
-  const numbered = [...readVocabulary(await read(ADDED_TOKENS), join(folder, ADDED_TOKENS))];
-  const tokens = numbered.map(([content, id]) => ({ ...defaultFlags, content, id, normalized: true }));
-  const more = getTokenContents(
-    validate(specialTokensSchema, await read(SPECIAL_TOKENS_MAP), join(folder, SPECIAL_TOKENS_MAP)),
+  const path = join(folder, ADDED_TOKENS);
+  const numbered = names.has(ADDED_TOKENS) ? await readJson(path, "the tokenizer config") : {};
+  const tokens = [...readVocabulary(numbered, path)].map(([content, id]) => ({
+    ...createSpecialToken(content, id),
+    normalized: true,
+    special: false,
+  }));
+  return { ...configured, addedTokens: mergeAddedTokens(file, tokens, config.additionalSpecialTokens) };
+}
+
+function applyModelOptions(file: TokenizerFile, options: TokenizerConfig["options"]): TokenizerFile {
+  const normalizers = file.normalizers.map(
+    (item): Normalizer =>
+      item.type !== "BertNormalizer"
+        ? item
+        : {
+            ...item,
+            lowercase: options.do_lower_case ?? item.lowercase,
+            handle_chinese_chars: options.tokenize_chinese_chars ?? item.handle_chinese_chars,
+            // Here null is a valid setting: strip accents if lowercase is true.
+            strip_accents: options.strip_accents === undefined ? item.strip_accents : options.strip_accents,
+          },
   );
-  return { ...spec, model, addedTokens: mergeAddedTokens(spec, tokens, [...specials, ...more]) };
-}
-
-function getTokenContents({ additional_special_tokens: tokens }: z.output<typeof specialTokensSchema>): string[] {
-  return (tokens ?? []).map((token) => (typeof token === "string" ? token : token.content));
-}
-
-function applyModelOptions(model: TokenizerSpec["model"], options: TokenizerConfig): TokenizerSpec["model"] {
-  if (model.kind === "byte-bpe") return { ...model, addPrefixSpace: options.add_prefix_space ?? model.addPrefixSpace };
-  const { normalizer } = model;
-  if (normalizer === null) return model;
-  return {
-    ...model,
-    normalizer: {
-      ...normalizer,
-      lowercase: options.do_lower_case ?? normalizer.lowercase,
-      handle_chinese_chars: options.tokenize_chinese_chars ?? normalizer.handle_chinese_chars,
-      // Here null is a valid setting: strip accents if lowercase is true.
-      strip_accents: options.strip_accents === undefined ? normalizer.strip_accents : options.strip_accents,
-    },
-  };
+  const preTokenizers = file.preTokenizers.map(
+    (item): PreTokenizer =>
+      item.type !== "ByteLevel"
+        ? item
+        : { ...item, add_prefix_space: options.add_prefix_space ?? item.add_prefix_space },
+  );
+  return { ...file, normalizers, preTokenizers };
 }
 
 /** Appends the added tokens that tokenizer.json does not list. */
 function mergeAddedTokens(
-  { addedTokens: added, vocabulary }: TokenizerSpec,
+  { addedTokens: added, model: { vocabulary } }: TokenizerFile,
   tokens: readonly AddedToken[],
   specials: readonly string[],
 ): AddedToken[] {
@@ -88,7 +148,7 @@ function mergeAddedTokens(
   let next =
     1 + [...vocabulary.values(), ...[...all.values()].map(({ id }) => id)].reduce((max, id) => Math.max(max, id), -1);
   for (const content of specials) {
-    add({ ...defaultFlags, content, id: next, normalized: false });
+    add(createSpecialToken(content, next));
     if (all.get(content)!.id === next) next++;
   }
   return [...all.values()];

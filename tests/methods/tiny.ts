@@ -24,14 +24,17 @@ function encodeWords(texts: readonly string[]): WordLevelEncoding {
 }
 
 const tokenizer: Tokenizer = {
-  kind: "wordpiece",
   vocabSize: 16,
   special,
   hash: "tiny",
   encode: encodeWords,
+  encodeAll: (inputs) => inputs.map(encodeWords),
+  encodeAsync: async (inputs) => inputs.map(encodeWords),
+  encodeWithOffsets: (texts) => ({ ...encodeWords(texts), offsets: [] }),
   encodeWords,
   wordToId: (word) => Number(word.slice(1)),
   idsToTokens: (ids) => Array.from(ids, (id) => `w${id}`),
+  toJson: () => ({}),
 };
 
 const defaultConfig = {

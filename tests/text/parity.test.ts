@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import { Rng } from "../../src/tensor/random.js";
 import type { Tokenizer } from "../../src/text/encoding.js";
 import { createTokenizer } from "../../src/text/tokenizer.js";
-import { readTokenizerJson } from "../../src/text/tokenizer-json.js";
+import { readTokenizerJson } from "../../src/text/tokenizer-file.js";
 import { encodeAll, loadOfficial, type Texts } from "./official.js";
 import { strangeText } from "./strange-texts.js";
 
