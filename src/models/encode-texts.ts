@@ -4,7 +4,7 @@ import { noGrad, scope } from "../tensor/index.js";
 import { padBatch } from "../text/batch.js";
 import type { Encoding } from "../text/encoding.js";
 import { extractFeatures, type Model } from "./model.js";
-import { tokenizeFor, toModelInput } from "./model-input.js";
+import { tokenizeAll, toModelInput } from "./model-input.js";
 
 /** A text (or pair) with its tokens and its features. */
 export interface EncodedText<T> {
@@ -50,9 +50,9 @@ export async function* encodeTexts<T extends { readonly texts: readonly string[]
     done += texts;
     options.onProgress?.(done);
   };
-  let window: { input: T; encoding: Encoding }[] = [];
+  let window: T[] = [];
   for await (const input of inputs) {
-    window.push({ input, encoding: tokenizeFor(model, input.texts) });
+    window.push(input);
     if (window.length < windowBatches * batchSize) continue;
     yield* encodeWindow(model, window, batchSize, reportDone);
     window = [];
@@ -60,24 +60,28 @@ export async function* encodeTexts<T extends { readonly texts: readonly string[]
   yield* encodeWindow(model, window, batchSize, reportDone);
 }
 
-function* encodeWindow<T>(
+function* encodeWindow<T extends { readonly texts: readonly string[] }>(
   model: Model,
-  window: readonly { input: T; encoding: Encoding }[],
+  inputs: readonly T[],
   batchSize: number,
   reportDone: (texts: number) => void,
 ): Generator<EncodedText<T>, void, undefined> {
   const features: Float32Array[] = [];
-  const lengths = window.map(({ encoding }) => encoding.ids.length);
+  const encodings = tokenizeAll(
+    model,
+    inputs.map(({ texts }) => texts),
+  );
+  const lengths = encodings.map(({ ids }) => ids.length);
   for (const indices of groupByLength(lengths, batchSize)) {
-    const texts = indices.map((index) => window[index]!.encoding);
+    const texts = indices.map((index) => encodings[index]!);
     const rows = computeClsFeatures(model, texts);
     rows.forEach((row, i) => {
       features[indices[i]!] = row;
     });
     reportDone(indices.length);
   }
-  for (const [index, { input, encoding }] of window.entries()) {
-    const { ids, truncated } = encoding;
+  for (const [index, input] of inputs.entries()) {
+    const { ids, truncated } = encodings[index]!;
     yield { input, ids, tokens: model.tokenizer.idsToTokens(ids), feature: features[index]!, truncated };
   }
 }

@@ -42,12 +42,16 @@ export function toModelInput(padded: PaddedBatch, device: Device): TokenInput {
   });
 }
 
+type TokenizedModel = { tokenizer: Tokenizer; tokenization: Model["tokenization"]; maxLength: number };
+
 /** Tokenizes a text or pair for a model. */
-export function tokenizeFor(
-  model: { tokenizer: Tokenizer; tokenization: Model["tokenization"]; maxLength: number },
-  texts: readonly string[],
-): Encoding {
+export function tokenizeFor(model: TokenizedModel, texts: readonly string[]): Encoding {
+  return tokenizeAll(model, [texts])[0]!;
+}
+
+/** Tokenizes many texts or pairs for a model. This is much faster than one after the other. */
+export function tokenizeAll(model: TokenizedModel, inputs: readonly (readonly string[])[]): Encoding[] {
   return model.tokenization === "word"
-    ? model.tokenizer.encodeWords(texts, model.maxLength)
-    : model.tokenizer.encode(texts, model.maxLength);
+    ? inputs.map((texts) => model.tokenizer.encodeWords(texts, model.maxLength))
+    : model.tokenizer.encodeAll(inputs, model.maxLength);
 }

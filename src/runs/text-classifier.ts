@@ -1,7 +1,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { z } from "zod";
 import { UserError } from "../errors.js";
-import { isHeadParameter, loadModel, type Model, predictProbabilities, tokenizeFor } from "../models/index.js";
+import { isHeadParameter, loadModel, type Model, predictProbabilities, tokenizeAll } from "../models/index.js";
 import { type Device, free } from "../tensor/index.js";
 import type { Tokenization } from "../text/encoding.js";
 import { validate } from "../validate.js";
@@ -72,7 +72,7 @@ export class TextClassifier implements AsyncDisposable {
 
   async #classify(inputs: readonly (readonly string[])[]): Promise<Prediction[]> {
     const { labels, weights } = this.model;
-    const encodings = inputs.map((texts) => tokenizeFor(this.model, texts));
+    const encodings = tokenizeAll(this.model, inputs);
     const rows = await predictProbabilities(this.model, weights, encodings, this.runtime);
     return rows.map((row, i) => ({
       label: labels[row.indexOf(Math.max(...row))]!,

@@ -11,7 +11,7 @@ export interface InferenceHandler<Item> {
   /** The answer to GET. */
   readonly modelInfo: Readonly<Record<string, unknown>>;
   /** Tokenizes a text or a pair of texts. */
-  encode(texts: readonly string[]): Item;
+  encode(texts: readonly string[]): Item | Promise<Item>;
   predict(items: readonly Item[]): Promise<readonly ArrayLike<number>[]>;
 }
 
@@ -87,7 +87,7 @@ async function encodeInSlices<Item>(
   const items: Item[] = [];
   let started = performance.now();
   for (const text of texts) {
-    items.push(encode(text));
+    items.push(await encode(text));
     if (performance.now() - started < maxBusyMilliseconds) continue;
     await yieldToEventLoop();
     started = performance.now();

@@ -1,7 +1,7 @@
 import { existsSync } from "node:fs";
 import { basename, resolve } from "node:path";
 import { z } from "zod";
-import { classify, createClassifier, type Model, tokenizeFor } from "../models/index.js";
+import { classify, createClassifier, type Model } from "../models/index.js";
 import type { Callbacks } from "../runs/callbacks.js";
 import { runtimeOptions } from "../runs/runtime-config.js";
 import { loadClassifier } from "../runs/text-classifier.js";
@@ -61,10 +61,12 @@ export async function serveModel(request: ServeRequest, callbacks: Callbacks = {
   const [unkToken] = tokenizer.idsToTokens([tokenizer.special.unkId]) as [string];
   // Clients need not know where the model is stored.
   const name = existsSync(reference) ? basename(resolve(reference)) : reference;
+  const encodeSubwords = async (texts: readonly string[]): Promise<Encoding> =>
+    (await tokenizer.encodeAsync([texts], maxLength))[0]!;
   const app = createInferenceApp(
     {
       modelInfo: { model: name, labels, tokenization, maxLength, unkToken },
-      encode: tokenization === "word" ? createWordEncoder(model, unkToken) : (texts) => tokenizeFor(model, texts),
+      encode: tokenization === "word" ? createWordEncoder(model, unkToken) : encodeSubwords,
       predict: (encodings: readonly Encoding[]) => classify(classifier, encodings),
     },
     { maxTexts, maxCharacters },

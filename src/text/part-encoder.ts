@@ -8,6 +8,8 @@ import type { PackageTokenizer, TokenBatch } from "./tokenizer-worker.js";
 
 const MAX_ENTRIES = 100_000;
 const MAX_KEY_LENGTH = 64;
+/** Texts that are tokenized together. More would need more memory. */
+const SLICE_SIZE = 1024;
 
 /**
  * Longer texts are truncated to this number of UTF-16 units. The tokens of the rest would be
@@ -73,19 +75,29 @@ export function createPartEncoder(tokenizer: PackageTokenizer, canSplit: boolean
   }
 
   return {
-    encode(requests) {
-      const steps = encodeTexts(requests);
-      let step = steps.next();
-      while (!step.done) step = steps.next(splitTokens(tokenizer.encode(step.value)));
-      return step.value;
-    },
+    encode: (requests) =>
+      splitIntoSlices(requests).flatMap((slice) => {
+        const steps = encodeTexts(slice);
+        let step = steps.next();
+        while (!step.done) step = steps.next(splitTokens(tokenizer.encode(step.value)));
+        return step.value;
+      }),
     async encodeAsync(requests) {
-      const steps = encodeTexts(requests);
-      let step = steps.next();
-      while (!step.done) step = steps.next(splitTokens(await tokenizer.encodeAsync(step.value)));
-      return step.value;
+      const all: number[][] = [];
+      for (const slice of splitIntoSlices(requests)) {
+        const steps = encodeTexts(slice);
+        let step = steps.next();
+        while (!step.done) step = steps.next(splitTokens(await tokenizer.encodeAsync(step.value)));
+        all.push(...step.value);
+      }
+      return all;
     },
   };
+}
+
+function splitIntoSlices(requests: readonly TextRequest[]): TextRequest[][] {
+  const count = Math.ceil(requests.length / SLICE_SIZE);
+  return Array.from({ length: count }, (_, i) => requests.slice(i * SLICE_SIZE, (i + 1) * SLICE_SIZE));
 }
 
 /** Replaces lone surrogates, which cannot be written in UTF-8, and truncates very long texts. */

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { validate } from "../validate.js";
 import { checkCharsmap } from "./charsmap.js";
 
 /**
@@ -70,19 +71,23 @@ const preTokenizer = z.discriminatedUnion("type", [
 export type Normalizer = z.output<typeof normalizer>;
 export type PreTokenizer = z.output<typeof preTokenizer>;
 
-/** Accepts nothing, one component, or a sequence of components, and returns a flat list. */
-function createListSchema<Schema extends z.ZodType>(schema: Schema, key: string) {
-  const flatten = (value: unknown, depth: number): unknown[] => {
-    if (value === null || value === undefined) return [];
-    const parts = (value as Record<string, unknown>)[key];
-    const isSequence = (value as { type?: unknown }).type === "Sequence" && Array.isArray(parts);
-    return isSequence && depth < MAX_DEPTH ? parts.flatMap((part) => flatten(part, depth + 1)) : [value];
-  };
-  return z.preprocess((value) => flatten(value, 0), z.array(schema));
+/** Flattens nothing, one component, or a sequence of components into a list. */
+function flatten(value: unknown, key: string, depth = 0): unknown[] {
+  if (value === null || value === undefined) return [];
+  const parts = (value as Record<string, unknown>)[key];
+  const isSequence = (value as { type?: unknown }).type === "Sequence" && Array.isArray(parts);
+  return isSequence && depth < MAX_DEPTH ? parts.flatMap((part) => flatten(part, key, depth + 1)) : [value];
 }
 
-export const normalizersSchema = createListSchema(normalizer, "normalizers");
-export const preTokenizersSchema = createListSchema(preTokenizer, "pretokenizers");
+/** Checks the normalizer of tokenizer.json and returns its parts. */
+export function readNormalizers(value: unknown, location: string): Normalizer[] {
+  return flatten(value, "normalizers").map((part) => validate(normalizer, part, location));
+}
+
+/** Checks the pre-tokenizer of tokenizer.json and returns its parts. */
+export function readPreTokenizers(value: unknown, location: string): PreTokenizer[] {
+  return flatten(value, "pretokenizers").map((part) => validate(preTokenizer, part, location));
+}
 
 /** Writes a list as one component. */
 export function toSequence(type: "normalizers" | "pretokenizers", parts: readonly object[]): object | null {

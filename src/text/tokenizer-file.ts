@@ -5,9 +5,9 @@ import { type AddedToken, addedTokenFields, tokenId } from "./added-tokens.js";
 import type { LayoutPart, SequenceLayout } from "./encoding.js";
 import {
   type Normalizer,
-  normalizersSchema,
   type PreTokenizer,
-  preTokenizersSchema,
+  readNormalizers,
+  readPreTokenizers,
   toSequence,
 } from "./tokenizer-components.js";
 import { readModel, type TokenizerModel, toModelJson } from "./tokenizer-model.js";
@@ -66,8 +66,8 @@ export function readTokenizerJson(data: unknown, source: string): TokenizerFile 
   const file = validate(fileSchema, data, source);
   return {
     addedTokens: file.added_tokens,
-    normalizers: validate(normalizersSchema, file.normalizer, `${source}: normalizer`),
-    preTokenizers: validate(preTokenizersSchema, file.pre_tokenizer, `${source}: pre_tokenizer`),
+    normalizers: readNormalizers(file.normalizer, `${source}: normalizer`),
+    preTokenizers: readPreTokenizers(file.pre_tokenizer, `${source}: pre_tokenizer`),
     postProcessor: readPostProcessor(file.post_processor ?? null, source),
     model: readModel(file.model, source),
   };

@@ -7,7 +7,12 @@ import { isSentencePieceFile, readSentencePiece } from "./legacy-sentencepiece.j
 import { readVocabAndMerges, readVocabTxt } from "./legacy-vocabularies.js";
 import { createPartEncoder, limitText, type TextRequest } from "./part-encoder.js";
 import { canSplitAtSpaces } from "./splitting.js";
-import { applyTokenizerConfig, emptyTokenizerConfig, readTokenizerConfig, type TokenizerConfig } from "./tokenizer-config.js";
+import {
+  applyTokenizerConfig,
+  emptyTokenizerConfig,
+  readTokenizerConfig,
+  type TokenizerConfig,
+} from "./tokenizer-config.js";
 import { readTokenizerJson, type TokenizerFile, toTokenizerJson } from "./tokenizer-file.js";
 import { hashTokenizer } from "./tokenizer-hash.js";
 import { findSpecialTokens } from "./tokenizer-special.js";

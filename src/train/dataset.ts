@@ -1,4 +1,4 @@
-import { type Model, tokenizeFor } from "../models/index.js";
+import { type Model, tokenizeAll } from "../models/index.js";
 import type { Example } from "../tasks/task.js";
 import { bucketLength } from "../text/batch.js";
 import type { Encoding, WordLevelEncoding } from "../text/encoding.js";
@@ -26,7 +26,11 @@ export function toDataset(
   model: Pick<Model, "tokenizer" | "tokenization" | "maxLength" | "architecture">,
   examples: readonly Example[],
 ): Dataset {
-  const items = examples.map((example) => ({ example, encoding: tokenizeFor(model, example.texts) }));
+  const encodings = tokenizeAll(
+    model,
+    examples.map(({ texts }) => texts),
+  );
+  const items = examples.map((example, index) => ({ example, encoding: encodings[index]! }));
   return {
     items,
     lengths: Int32Array.from(items, (item) => item.encoding.ids.length),

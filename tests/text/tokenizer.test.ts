@@ -47,13 +47,11 @@ describe("loadTokenizer", () => {
   it("finds the special tokens of BERT and RoBERTa", async () => {
     const bert = await loadTokenizer(miniLm);
     expect(bert).toMatchObject({
-      kind: "wordpiece",
       vocabSize: 30_522,
       special: { clsId: 101, sepId: 102, padId: 0, unkId: 100, maskId: 103 },
     });
     const other = await loadTokenizer(roberta);
     expect(other).toMatchObject({
-      kind: "byte-bpe",
       vocabSize: 1004,
       special: { clsId: 0, sepId: 2, padId: 1, unkId: 3, maskId: 1003 },
     });
@@ -184,28 +182,64 @@ describe("loadTokenizer", () => {
 describe("invalid tokenizers", () => {
   const cases: [string, string, (file: Json) => void, RegExp][] = [
     [
-      "a model",
+      "an unknown model",
+      miniLm,
+      (file) => Object.assign(file.model!, { type: "Magic" }),
+      /tokenizer\.json: model: "Magic" is not supported. Supported: WordPiece, BPE, Unigram and WordLevel/,
+    ],
+    [
+      "a vocabulary of another model",
       miniLm,
       (file) => Object.assign(file.model!, { type: "Unigram" }),
-      /tokenizer\.json: model: "Unigram" is not supported. Supported: WordPiece and byte-level BPE/,
+      /tokenizer\.json: model: vocab: expected array/,
     ],
     [
-      "a pre-tokenizer",
+      "an incomplete pre-tokenizer",
       roberta,
       (file) => Object.assign(file.pre_tokenizer!, { type: "Metaspace" }),
-      /pre_tokenizer: "Metaspace" is not supported. Supported: ByteLevel/,
+      /pre_tokenizer: replacement: expected string/,
     ],
     [
-      "a normalizer",
+      "an unknown normalizer",
       miniLm,
-      (file) => Object.assign(file.normalizer!, { type: "NFKC" }),
-      /normalizer: "NFKC" is not supported. Supported: BertNormalizer or none/,
+      (file) => Object.assign(file.normalizer!, { type: "Magic" }),
+      /normalizer: type: /,
     ],
     [
-      "a normalizer for BPE",
-      roberta,
-      (file) => Object.assign(file, { normalizer: { type: "NFC" } }),
-      /normalizer: "NFC" is not supported/,
+      "an empty pattern",
+      miniLm,
+      (file) => Object.assign(file, { normalizer: { type: "Replace", pattern: { String: "" }, content: "" } }),
+      /normalizer: pattern/,
+    ],
+    [
+      "parts of length 0",
+      miniLm,
+      (file) => Object.assign(file, { pre_tokenizer: { type: "FixedLength", length: 0 } }),
+      /pre_tokenizer: length: /,
+    ],
+    [
+      "a damaged character map",
+      miniLm,
+      (file) => Object.assign(file, { normalizer: { type: "Precompiled", precompiled_charsmap: "BAAAAP////8=" } }),
+      /normalizer: precompiled_charsmap: .*the character map is damaged/,
+    ],
+    [
+      "words without a length limit",
+      miniLm,
+      (file) => Object.assign(file.model!, { max_input_chars_per_word: 1e9 }),
+      /model: max_input_chars_per_word: /,
+    ],
+    [
+      "an unknown token beyond the vocabulary",
+      miniLm,
+      (file) => Object.assign(file, { model: { type: "Unigram", unk_id: 5, vocab: [["a", 0]] } }),
+      /model\.unk_id: expected an ID below 1, received 5/,
+    ],
+    [
+      "a score that is not a number",
+      miniLm,
+      (file) => Object.assign(file, { model: { type: "Unigram", unk_id: 0, vocab: [["a", null]] } }),
+      /model\.vocab\[0\]: expected a token and its score/,
     ],
     [
       "no layout",
