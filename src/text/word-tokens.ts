@@ -74,8 +74,8 @@ function checkWholeWords({ model }: TokenizerFile, lookUp: WordsToIds, unkId: nu
     .slice(0, NUM_TRIED);
   if (lookUp(words).some((id) => id !== unkId)) return;
   throw new UserError(
-    `${source}: this ${model.type} tokenizer has no tokens for complete words, but tokenization: word needs one token ` +
-      "per word. Set tokenization: subword.",
+    `${source}: this ${model.type} tokenizer has no tokens for complete words, ` +
+      "but tokenization: word needs one token per word. Set tokenization: subword.",
   );
 }
 
