@@ -3,8 +3,8 @@ import { validate } from "../validate.js";
 import { checkCharsmap } from "./charsmap.js";
 
 /**
- * The normalizers and pre-tokenizers of tokenizer.json. The package trusts its input: an option that
- * it does not expect can end the process. Everything is therefore checked here first.
+ * The normalizers and pre-tokenizers of tokenizer.json. The package trusts its input: an option
+ * that it does not expect can end the process. Everything is therefore checked here first.
  */
 
 /** Sequences inside sequences, at most this deep. */

@@ -59,7 +59,7 @@ function describePipeline({ normalizers, preTokenizers, model }: TokenizerFile):
   return { normalizers, preTokenizers, ...options };
 }
 
-/** Returns the options of BERT's normalizer, null without one, and undefined for other normalizers. */
+/** Returns BERT's options, null without a normalizer, and undefined for other normalizers. */
 function describeNormalizer(normalizer: Normalizer | undefined): object | null | undefined {
   if (normalizer === undefined) return null;
   if (normalizer.type !== "BertNormalizer") return undefined;

@@ -150,7 +150,7 @@ const registry = new FinalizationRegistry<number>((id) => {
   state?.port.postMessage({ number: requests++, request: { remove: id } });
 });
 
-/** Loads a tokenizer into the worker. `json` must have been checked; `source` names it in messages. */
+/** Loads a tokenizer from checked JSON into the worker. `source` names it in messages. */
 export function createPackageTokenizer(json: string, source: string): PackageTokenizer {
   const id = tokenizers++;
   const check = (answer: Answer): Answer => {

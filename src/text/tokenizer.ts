@@ -124,7 +124,7 @@ export function createTokenizer(file: TokenizerFile, source: string, config = em
   };
 }
 
-/** Converts offsets from code points to UTF-16 units, so that `text.slice(start, end)` is the token. */
+/** Converts offsets from code points to UTF-16 units, as `text.slice(start, end)` needs them. */
 function readOffsets(text: string, { ids, offsets }: TokenBatch): { ids: number[]; offsets: [number, number][] } {
   const units: number[] = [];
   let unit = 0;
