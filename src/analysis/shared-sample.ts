@@ -2,6 +2,7 @@ import type { z } from "zod";
 import { UserError } from "../errors.js";
 import {
   batchByLength,
+  checkOutputs,
   extractFeatures,
   forward,
   loadModel,
@@ -114,7 +115,10 @@ export function createFixedBatch(model: Model, examples: readonly Example[], dev
       const labels = Int32Array.from(rows, (row) => items[row]!.example.label);
       return {
         rows,
-        ...keep({ input: toModelInput(padded, device), labels: tensor(labels, [rows.length], { device }) }),
+        ...keep({
+          input: toModelInput(padded, model.architecture.config, device),
+          labels: tensor(labels, [rows.length], { device }),
+        }),
       };
     },
   );
@@ -132,7 +136,7 @@ export function createFixedBatch(model: Model, examples: readonly Example[], dev
       const features: Float32Array[] = [];
       for (const { rows, input } of microBatches) {
         const values = scope(() =>
-          noGrad(() => extractFeatures(model.architecture, weights, input, evalMode).toFloat32Array()),
+          noGrad(() => checkOutputs(extractFeatures(model.architecture, weights, input, evalMode).toFloat32Array())),
         );
         const width = values.length / rows.length;
         for (const [i, row] of rows.entries()) features[row] = values.slice(i * width, (i + 1) * width);

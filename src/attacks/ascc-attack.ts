@@ -1,5 +1,5 @@
 import { UserError } from "../errors.js";
-import { forward, type Model, toModelInput } from "../models/index.js";
+import { checkOutputs, forward, type Model, toModelInput } from "../models/index.js";
 import { evalMode } from "../nn/index.js";
 import { noGrad, Rng, scope } from "../tensor/index.js";
 import { padBatch } from "../text/batch.js";
@@ -115,8 +115,8 @@ function scoreBatch({ model, weights, device }: GradientVictim, encodings: reado
   const { numLabels } = model.architecture;
   const values = scope(() =>
     noGrad(() => {
-      const input = toModelInput(padBatch(encodings, model.tokenizer.special.padId), device);
-      return forward(model.architecture, weights, input, evalMode).logits.softmax(-1).toFloat32Array();
+      const input = toModelInput(padBatch(encodings, model.tokenizer.special.padId), model.architecture.config, device);
+      return checkOutputs(forward(model.architecture, weights, input, evalMode).logits.softmax(-1).toFloat32Array());
     }),
   );
   return encodings.map((_, row) => ({ probabilities: values.subarray(row * numLabels, (row + 1) * numLabels) }));

@@ -292,7 +292,13 @@ export function createHullBatch(
   const hull = createHull((name) => tensor(host[name].values, host[name].shape, { device }));
   const [count, width] = host.candidateIds.shape as [number, number];
   return {
-    ...createHullModel(model.architecture, weights, toModelInput(padded, device), hull, options),
+    ...createHullModel(
+      model.architecture,
+      weights,
+      toModelInput(padded, model.architecture.config, device),
+      hull,
+      options,
+    ),
     hull,
     initialStd: computeInitialStd(padded.sequenceLength, options.candidatesPerWord),
     sample(getRng, draw) {

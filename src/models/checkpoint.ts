@@ -47,13 +47,19 @@ export function describeMissingWeights(model: string, names: readonly string[]):
 
 const indexSchema = z.object({ weight_map: z.record(z.string(), z.string()) });
 
-async function openShards(folder: string, indexPath: string): Promise<SafetensorsFile> {
+/** Reads which shard contains each tensor. */
+async function readWeightMap(indexPath: string): Promise<Record<string, string>> {
   const index = await readJson(indexPath, "the index of the model shards");
   const { weight_map: weightMap } = validate(indexSchema, index, indexPath);
+  for (const name of Object.values(weightMap)) checkShardName(name, indexPath);
+  return weightMap;
+}
+
+async function openShards(folder: string, indexPath: string): Promise<SafetensorsFile> {
+  const weightMap = await readWeightMap(indexPath);
   const fileNames = [...new Set(Object.values(weightMap))].sort();
   if (fileNames.length === 0)
     throw new UserError(`${indexPath}: weight_map contains no tensor. Download the file again.`);
-  for (const name of fileNames) checkShardName(name, indexPath);
   const shards = new Map<string, SafetensorsFile>();
   const closeAll = async (): Promise<void> =>
     void (await Promise.all([...shards.values()].map((shard) => shard.close())));
@@ -98,11 +104,14 @@ function checkShardName(name: string, indexPath: string): void {
  * SHA-256 over the weights and the config of a model. Models with the same hash compute the same.
  */
 export async function hashModelFolder(folder: string): Promise<string> {
-  const names = (await readdir(folder)).filter((name) => name.endsWith(".safetensors") || name === "config.json");
-  const weights = findWeightsFile(names)?.file;
-  const isUsed = (name: string): boolean =>
-    name === "config.json" || name === "head.safetensors" || name === weights || /-of-\d+\.safetensors$/.test(name);
+  const names = await readdir(folder).catch((error: unknown) => {
+    throw createFileError(error, folder, "open the model folder");
+  });
+  const weights = findWeightsFile(names);
+  const shards = weights?.kind === "sharded" ? Object.values(await readWeightMap(join(folder, weights.file))) : [];
+  const used = new Set(["config.json", "head.safetensors", ...(weights ? [weights.file] : []), ...shards]);
   const hash = createHash("sha256");
-  for (const name of names.filter(isUsed).sort()) hash.update(`${name} ${await sha256File(join(folder, name))}\n`);
+  for (const name of names.filter((each) => used.has(each)).sort())
+    hash.update(`${name} ${await sha256File(join(folder, name))}\n`);
   return hash.digest("hex");
 }

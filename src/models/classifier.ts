@@ -12,6 +12,7 @@ import {
 } from "../tensor/index.js";
 import { type PaddedBatch, padBatch } from "../text/batch.js";
 import type { Encoding } from "../text/encoding.js";
+import { checkOutputs } from "./finite-outputs.js";
 import { packForInference } from "./fused-weights.js";
 import { createGraphClassifier } from "./graph-classifier.js";
 import { forward, type Model } from "./model.js";
@@ -87,7 +88,7 @@ export function createEagerClassifier(
     async probabilities(batch) {
       const values = scope(() =>
         noGrad(() =>
-          forward(model.architecture, preparedWeights, toModelInput(batch, device), evalMode)
+          forward(model.architecture, preparedWeights, toModelInput(batch, model.architecture.config, device), evalMode)
             .logits.softmax(-1)
             .toFloat32Array(),
         ),
@@ -117,7 +118,7 @@ export async function classify(
   const pending: { batch: readonly number[]; values: Promise<Float32Array> }[] = [];
   const finish = async (): Promise<void> => {
     const { batch, values } = pending.shift()!;
-    const probabilities = await values;
+    const probabilities = checkOutputs(await values);
     for (const [row, index] of batch.entries())
       rows[index] = probabilities.slice(row * numLabels, (row + 1) * numLabels);
     done += batch.length;

@@ -53,6 +53,9 @@ export function parseModelConfig(data: unknown, location: string): EncoderConfig
   return config;
 }
 
+/** The list of parameters grows with the layers before a file is read, so the number is limited. */
+const maxLayers = 1000;
+
 function checkSizes(
   { vocabSize, padTokenId, hiddenSize, numAttentionHeads, ...config }: EncoderConfig,
   location: string,
@@ -60,6 +63,10 @@ function checkSizes(
   if (hiddenSize % numAttentionHeads !== 0)
     throw new UserError(
       `${location}: num_attention_heads: expected a divisor of hidden_size, received ${numAttentionHeads}`,
+    );
+  if (config.numHiddenLayers > maxLayers)
+    throw new UserError(
+      `${location}: num_hidden_layers: expected at most ${maxLayers}, received ${config.numHiddenLayers}`,
     );
   if (padTokenId >= vocabSize)
     throw new UserError(

@@ -1,8 +1,8 @@
-import { UserError } from "../errors.js";
 import { evalMode } from "../nn/index.js";
 import { noGrad, scope } from "../tensor/index.js";
 import { padBatch } from "../text/batch.js";
 import type { Encoding } from "../text/encoding.js";
+import { checkOutputs } from "./finite-outputs.js";
 import { extractFeatures, type Model } from "./model.js";
 import { tokenizeAll, toModelInput } from "./model-input.js";
 
@@ -111,13 +111,9 @@ function computeClsFeatures(model: Model, texts: readonly Encoding[]): Float32Ar
   const width = architecture.config.hiddenSize;
   const values = scope(() =>
     noGrad(() => {
-      const input = toModelInput(padBatch(texts, model.tokenizer.special.padId), device);
-      return extractFeatures(architecture, model.weights, input, evalMode).toFloat32Array();
+      const input = toModelInput(padBatch(texts, model.tokenizer.special.padId), architecture.config, device);
+      return checkOutputs(extractFeatures(architecture, model.weights, input, evalMode).toFloat32Array());
     }),
   );
-  if (!values.every(Number.isFinite))
-    throw new UserError(
-      `${model.reference}: the model computes NaN or infinity, so its weights are damaged. Download it again.`,
-    );
   return texts.map((_, row) => values.slice(row * width, (row + 1) * width));
 }

@@ -78,7 +78,7 @@ export function createGraphClassifier(
 
   /** Starts a batch and returns the buffer that will receive the results. */
   function start(batch: PaddedBatch): { bucket: Bucket; buffer: ResultBuffer } {
-    const arrays = toNamedArrays(batch);
+    const arrays = toNamedArrays(batch, config);
     const bucket = getBucket(arrays);
     bucket.staging.fill(arrays);
     const buffer = bucket.idleBuffers.pop() ?? {

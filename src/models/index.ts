@@ -11,6 +11,7 @@ export {
   isPoolerParameter,
   modelTypes,
 } from "./families/index.js";
+export { checkOutputs } from "./finite-outputs.js";
 export { fuseQkv } from "./fused-weights.js";
 export type { HeadName } from "./heads.js";
 export * from "./load.js";

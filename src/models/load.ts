@@ -1,6 +1,7 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { UserError } from "../errors.js";
+import { areFinite } from "../nn/index.js";
 import {
   type Device,
   type DType,
@@ -25,6 +26,7 @@ import type { EncoderConfig, PoolingMode } from "./families/family.js";
 import { getFamily, isHeadParameter, isPoolerParameter } from "./families/index.js";
 import { type HeadName, mlpHeadPrefix } from "./heads.js";
 import { type Architecture, getParameterShapes, type Model } from "./model.js";
+import { checkMaxLength } from "./model-input.js";
 import { resolveModel } from "./resolve-model.js";
 import { openSafetensors, type SafetensorsFile } from "./safetensors.js";
 import type { SafetensorsDType } from "./safetensors-header.js";
@@ -94,9 +96,10 @@ export async function loadModel(reference: string, options: LoadModelOptions = {
     if (isTrained && options.labels) checkLabels(reference, modelLabels, options.labels, options.task);
     const labels = options.labels ?? modelLabels;
     const architecture: Architecture = { config, head, pooling, numLabels: labels.length };
-    const { weights, newlyInitialized } = readWeights(architecture, names, options);
     const maxLength = Math.min(options.maxLength ?? metadata?.maxLength ?? config.maxLength, config.maxLength);
     const tokenization = metadata?.tokenization ?? options.tokenization ?? "subword";
+    checkMaxLength({ tokenizer, tokenization, maxLength }, 1);
+    const { weights, newlyInitialized } = readWeights(architecture, names, options);
     return {
       architecture,
       weights,
@@ -205,7 +208,13 @@ function readTensor(file: SafetensorsFile, name: string, expected: readonly numb
       `${file.path}: tensor ${name} has shape [${entry.shape}], but config.json requires [${expected}]. ` +
         "These files do not belong together.",
     );
-  return fromBytes(file.readSync(name), entry.shape, stored, "float32");
+  const tensor = fromBytes(file.readSync(name), entry.shape, stored, "float32");
+  if (!areFinite([tensor]))
+    throw new UserError(
+      `${file.path}: tensor ${name} contains NaN or infinity. The file is damaged, or its training diverged. ` +
+        "Download it again, or use another checkpoint.",
+    );
+  return tensor;
 }
 
 /**

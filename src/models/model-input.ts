@@ -1,7 +1,9 @@
+import { UserError } from "../errors.js";
 import { type Device, type HostTensor, type StagingBuffers, scope, type Tensor, tensor } from "../tensor/index.js";
 import type { PaddedBatch } from "../text/batch.js";
 import type { Encoding, Tokenizer } from "../text/encoding.js";
 import type { EncoderInput } from "./encoder.js";
+import type { EncoderConfig } from "./families/family.js";
 import type { Model } from "./model.js";
 
 /** Large enough for a weight of 0 after the softmax, small enough for float16 and bfloat16. */
@@ -10,11 +12,37 @@ const paddingBias = -30000;
 /** An input of token IDs. */
 export type TokenInput = EncoderInput & { readonly inputIds: Tensor };
 
+/** The sizes of the embedding tables that an input indexes. */
+export interface InputLimits extends Pick<EncoderConfig, "vocabSize" | "maxLength"> {
+  /** Families with fewer than two types ignore the types of an input. */
+  readonly typeVocabSize?: number;
+}
+
+/**
+ * Rejects indices beyond the embedding tables on the host. On a GPU, such an index would end every
+ * later computation of the process with an error.
+ */
+function checkLimits({ ids, tokenTypeIds, sequenceLength }: PaddedBatch, limits: InputLimits): void {
+  const check = (values: Int32Array, size: number, what: string): void => {
+    const beyond = values.find((value) => value < 0 || value >= size);
+    if (beyond === undefined) return;
+    throw new UserError(
+      `The tokenizer produces the ${what} ${beyond}, but the model has only 0 to ${size - 1}. ` +
+        "tokenizer.json and config.json do not belong together. Download the model again.",
+    );
+  };
+  check(ids, limits.vocabSize, "token ID");
+  if ((limits.typeVocabSize ?? 0) > 1) check(tokenTypeIds, limits.typeVocabSize!, "type ID");
+  if (sequenceLength > limits.maxLength)
+    throw new RangeError(`sequence length: expected at most ${limits.maxLength}, received ${sequenceLength}`);
+}
+
 /**
  * Converts a batch to named arrays with shapes. The types are missing if all are 0, and the bias
  * without padding, to save work.
  */
-export function toNamedArrays(padded: PaddedBatch): Map<string, HostTensor> {
+export function toNamedArrays(padded: PaddedBatch, limits: InputLimits): Map<string, HostTensor> {
+  checkLimits(padded, limits);
   const { ids, tokenTypeIds, attentionMask, numTokens, batchSize, sequenceLength } = padded;
   const shape = [batchSize, sequenceLength];
   const arrays = new Map<string, HostTensor>([["inputIds", { values: ids, shape }]]);
@@ -34,15 +62,26 @@ export function readStagedInput(staging: Pick<StagingBuffers, "get">): TokenInpu
 }
 
 /** Converts a padded batch to tensors. */
-export function toModelInput(padded: PaddedBatch, device: Device): TokenInput {
+export function toModelInput(padded: PaddedBatch, limits: InputLimits, device: Device): TokenInput {
   const toDevice = ({ values, shape }: HostTensor): Tensor => tensor(values, shape, { device });
   return scope(() => {
-    const tensors = new Map([...toNamedArrays(padded)].map(([name, array]) => [name, toDevice(array)]));
+    const tensors = new Map([...toNamedArrays(padded, limits)].map(([name, array]) => [name, toDevice(array)]));
     return readStagedInput({ get: (name) => tensors.get(name) ?? null });
   });
 }
 
 type TokenizedModel = { tokenizer: Tokenizer; tokenization: Model["tokenization"]; maxLength: number };
+
+/** Rejects a maximum length that leaves no room for text next to the special tokens. */
+export function checkMaxLength(model: TokenizedModel, numTexts: number): void {
+  const empty = new Array<string>(numTexts).fill("");
+  const special = tokenizeFor({ ...model, maxLength: 512 }, empty).ids.length;
+  if (model.maxLength > special) return;
+  throw new UserError(
+    `maxLength: expected at least ${special + 1} (${special} special tokens and one of the text), ` +
+      `received ${model.maxLength}`,
+  );
+}
 
 /** Tokenizes a text or pair for a model. */
 export function tokenizeFor(model: TokenizedModel, texts: readonly string[]): Encoding {

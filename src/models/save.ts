@@ -1,4 +1,4 @@
-import { copyFile, mkdir, readdir } from "node:fs/promises";
+import { mkdir, readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { writeFileAtomic } from "../files.js";
 import type { Weights } from "../nn/index.js";
@@ -31,7 +31,7 @@ export async function saveModel(folder: string, model: Model, weights: Weights =
   if (hasSeparateHead) await writeSafetensors(join(folder, "head.safetensors"), listTensors(true));
   for (const file of await readdir(model.folder)) {
     if (tokenizerFiles.test(file) && model.folder !== folder)
-      await copyFile(join(model.folder, file), join(folder, file));
+      await writeFileAtomic(join(folder, file), await readFile(join(model.folder, file)));
   }
   const { tokenization, maxLength, task, labels } = model;
   const temper: TemperMetadata = { format: 2, tokenization, head, pooling, maxLength, task, labels: [...labels] };

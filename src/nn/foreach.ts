@@ -1,8 +1,21 @@
-import { foreachNorm, hasOperator, operator, stack, type Tensor } from "../tensor/index.js";
+import { foreachNorm, hasOperator, noGrad, operator, scope, stack, type Tensor } from "../tensor/index.js";
 
 const foreachMulTensorOp = operator<(self: readonly Tensor[], factor: Tensor) => void>("_foreach_mul_", "Tensor");
 
 const foreachCopyOp = operator<(targets: readonly Tensor[], sources: readonly Tensor[]) => void>("_foreach_copy_");
+
+const aminmaxOp = operator<(self: Tensor) => [Tensor, Tensor]>("aminmax");
+
+/** Whether no tensor contains NaN or infinity. Both are always an extreme value of their tensor. */
+export function areFinite(tensors: readonly Tensor[]): boolean {
+  const extremes = scope(() =>
+    noGrad(() => {
+      const pairs = tensors.filter(({ numel }) => numel > 0).flatMap((tensor) => aminmaxOp(tensor));
+      return pairs.length === 0 ? [] : [...stack(pairs, 0).toFloat32Array()];
+    }),
+  );
+  return extremes.every(Number.isFinite);
+}
 
 /**
  * Copies every source into its target, also across dtypes, in one call if this libtorch supports

@@ -19,6 +19,7 @@ import { readJsonLines } from "../json-lines.js";
 import { acquireLock, findLivingOwner } from "../lock.js";
 import { readModelConfig } from "../models/config.js";
 import { type InMemoryExample, writeExamplesFile } from "../tasks/custom-task.js";
+import { removeAbandonedFiles } from "../temporary-files.js";
 import { readJsonIfExists } from "../validate.js";
 import type { AttackOptions, AttackReport } from "./attack.js";
 import { type AttackFolder, readAttackFolder } from "./attack-folder.js";
@@ -52,6 +53,9 @@ const files = {
 
 /** The name of the file in which a run stores the examples of an array. */
 export const dataFile = files.data;
+
+/** The examples of a resumed run, until they are compared with those that it started with. */
+const freshDataFile = `.${files.data}.fresh`;
 
 /** What a run folder contains, by a stable name. */
 export type RunFile = keyof typeof files;
@@ -332,8 +336,7 @@ export class RunWriter {
       this.path("lock"),
       (owner) => new UserError(`${folder}: ${owner} is writing there. Wait for it, or choose a different --out.`),
     );
-    // A killed process may leave files that it had not yet renamed into place.
-    for (const name of readdirSync(folder)) if (/^\..*\.tmp$/.test(name)) rmSync(join(folder, name), { force: true });
+    removeAbandonedFiles(folder, [...Object.values(files), freshDataFile]);
     this.wasEmpty = this.#contents().length === 0;
   }
 
@@ -348,7 +351,7 @@ export class RunWriter {
 
   /** Stores the examples of a run that is trained on an array, and returns their SHA-256. */
   async writeData(examples: readonly InMemoryExample[]): Promise<string> {
-    const [path, fresh] = [this.path("data"), join(this.folder, `.${files.data}.tmp`)];
+    const [path, fresh] = [this.path("data"), join(this.folder, freshDataFile)];
     await writeExamplesFile(fresh, examples);
     const hash = await sha256File(fresh);
     if ((await exists(path)) && (await sha256File(path)) !== hash) {

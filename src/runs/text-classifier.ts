@@ -1,6 +1,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { z } from "zod";
 import { UserError } from "../errors.js";
+import { toPredictions } from "../evaluation/metrics.js";
 import { isHeadParameter, loadModel, type Model, predictProbabilities, tokenizeAll } from "../models/index.js";
 import { type Device, free } from "../tensor/index.js";
 import type { Tokenization } from "../text/encoding.js";
@@ -75,7 +76,7 @@ export class TextClassifier implements AsyncDisposable {
     const encodings = tokenizeAll(this.model, inputs);
     const rows = await predictProbabilities(this.model, weights, encodings, this.runtime);
     return rows.map((row, i) => ({
-      label: labels[row.indexOf(Math.max(...row))]!,
+      label: labels[toPredictions([row])[0]!]!,
       probabilities: Object.fromEntries(labels.map((label, index) => [label, row[index]!])),
       truncated: encodings[i]!.truncated,
     }));

@@ -55,7 +55,7 @@ export function toHostBatch(
 /** Copies a batch to the device, together with the arrays that the methods add. */
 export function toBatch({ job, stack }: Pick<TrainingContext, "job" | "stack">, host: HostBatch): Batch {
   const { device } = job.deviceConfig;
-  const input = toModelInput(host.padded, device);
+  const input = toModelInput(host.padded, job.model.architecture.config, device);
   const labels = tensor(getLabels(host), [host.items.length], { device });
   const extras = new Map(
     collateExtras(stack, host).map(([name, { values, shape }]) => [name, tensor(values, shape, { device })]),
@@ -89,8 +89,11 @@ function createBatch(host: HostBatch, input: TokenInput, labels: Tensor, extras:
 const extraPrefix = "extra.";
 
 /** Every array of a batch by name: the input, the labels, and those that the methods add. */
-export function collectHostArrays(host: HostBatch, stack: MethodStack): Map<string, HostTensor> {
-  const arrays = toNamedArrays(host.padded);
+export function collectHostArrays(
+  host: HostBatch,
+  { job, stack }: Pick<TrainingContext, "job" | "stack">,
+): Map<string, HostTensor> {
+  const arrays = toNamedArrays(host.padded, job.model.architecture.config);
   arrays.set("labels", { values: getLabels(host), shape: [host.padded.batchSize] });
   for (const [name, array] of collateExtras(stack, host)) arrays.set(extraPrefix + name, array);
   return arrays;

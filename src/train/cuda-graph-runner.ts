@@ -45,7 +45,7 @@ export function cudaGraphRunner(training: TrainingContext & { readonly streams: 
   return {
     runStep: (stepIndex, hostBatches) =>
       scope(() => {
-        const arrays = hostBatches.map((host) => collectHostArrays(host, stack));
+        const arrays = hostBatches.map((host) => collectHostArrays(host, training));
         const bucket = getOrCreateBucket(stepIndex, hostBatches, arrays);
         const batches = hostBatches.map((host, i) => bucket.buffers[i]!.fill(host, arrays[i]!));
         const firstBatchIndex = stepIndex * job.settings.gradientAccumulationSteps;

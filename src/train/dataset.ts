@@ -1,4 +1,4 @@
-import { type Model, tokenizeAll } from "../models/index.js";
+import { checkMaxLength, type Model, tokenizeAll } from "../models/index.js";
 import type { Example } from "../tasks/task.js";
 import { bucketLength } from "../text/batch.js";
 import type { Encoding, WordLevelEncoding } from "../text/encoding.js";
@@ -26,6 +26,7 @@ export function toDataset(
   model: Pick<Model, "tokenizer" | "tokenization" | "maxLength" | "architecture">,
   examples: readonly Example[],
 ): Dataset {
+  if (examples[0]) checkMaxLength(model, examples[0].texts.length);
   const encodings = tokenizeAll(
     model,
     examples.map(({ texts }) => texts),

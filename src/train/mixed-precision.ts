@@ -38,21 +38,23 @@ export class LowPrecisionWeights {
       scope(() => {
         const leaves = new Map<string, Tensor>();
         for (const { name, parts, shape } of fuseQkv(model.architecture.config, model.weights)) {
-          const leaf = keep(empty(shape, { dtype, device: parts[0]!.device })).requiresGrad_();
+          const leaf = empty(shape, { dtype, device: parts[0]!.device }).requiresGrad_();
           let start = 0;
           for (const parameter of parts) {
             const [from, count] = [start, parameter.size(0)];
             const slice = (tensor: Tensor): Tensor => (parts.length === 1 ? tensor : tensor.narrow(0, from, count));
             this.#copies.set(parameter, { leaf, slice });
-            this.#targets.push(keep(slice(leaf.detach())));
+            this.#targets.push(slice(leaf.detach()));
             start += count;
           }
           leaves.set(name, leaf);
         }
-        return leaves;
+        this.refresh();
+        // Everything is kept only after all of it is created, because memory may run out in between.
+        keep(this.#targets);
+        return keep(leaves);
       }),
     );
-    this.refresh();
   }
 
   /** The copy that forward passes use instead of a parameter, if there is one. */

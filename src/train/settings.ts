@@ -4,7 +4,10 @@ import { schedules } from "../nn/index.js";
 const fractionSchema = z.number().min(0).max(1);
 const countSchema = z.number().int().positive();
 const countOrNullSchema = countSchema.nullable().default(null);
-const nonnegativeSchema = z.number().nonnegative();
+/** Learning rates and weight decays are float32 on the device. No training uses one beyond this. */
+const nonnegativeSchema = z.number().nonnegative().max(1e6);
+/** AdamW divides by 1 - beta^step. */
+const betaSchema = z.number().min(0).lt(1);
 const nonnegativeOrNullSchema = nonnegativeSchema.nullable().default(null);
 
 /**
@@ -37,12 +40,13 @@ export const trainSettingsSchema = z
     headWeightDecay: nonnegativeOrNullSchema.describe(
       "weight decay of the head and of the methods' own parameters; null: weightDecay",
     ),
-    adamBeta1: fractionSchema.default(0.9),
-    adamBeta2: fractionSchema.default(0.999),
-    adamEpsilon: z.number().positive().default(1e-8),
+    adamBeta1: betaSchema.default(0.9),
+    adamBeta2: betaSchema.default(0.999),
+    adamEpsilon: z.number().min(1e-30).max(1e30).default(1e-8),
     maxGradNorm: z
       .number()
       .positive()
+      .max(1e30)
       .nullable()
       .default(1)
       .describe("maximum global norm of the gradient; null: no clipping"),

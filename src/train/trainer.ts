@@ -1,7 +1,7 @@
 import { mkdirSync } from "node:fs";
 import { UserError } from "../errors.js";
 import { createFileError } from "../files.js";
-import { mapWeights } from "../nn/index.js";
+import { areFinite, mapWeights } from "../nn/index.js";
 import { free, keep, noGrad } from "../tensor/index.js";
 import { toHostBatch } from "./batch-transfer.js";
 import { CheckpointStore, restoreTensors } from "./checkpoint.js";
@@ -18,7 +18,7 @@ import { computeLearningRateFactor } from "./settings.js";
 import { createStepRunner, type StepRunner } from "./step-runner.js";
 import { countParameters, createTrainingContext, type TrainingContext } from "./training-context.js";
 import { Interrupted, type TrainingJob, type TrainResult } from "./training-job.js";
-import { TrainingLogger } from "./training-logger.js";
+import { createOverflowError, TrainingLogger } from "./training-logger.js";
 import type { NamedTensors } from "./training-method.js";
 import { computeRelativeDistances } from "./weight-distance.js";
 
@@ -160,6 +160,7 @@ class Trainer {
     const { step, best, lastEvaluatedStep, evaluationsSinceBest } = this.#state;
     if (!validation || lastEvaluatedStep === step || !this.#isEvaluationStep(step)) return;
     this.#logger.flush();
+    this.#checkWeights();
     const { metrics, degeneracy } = await evaluateModel(this.#training, validation.items).catch((error) =>
       error instanceof Interrupted ? this.#interrupt() : Promise.reject(error),
     );
@@ -200,8 +201,14 @@ class Trainer {
     return earlyStoppingPatience !== null && this.#state.evaluationsSinceBest >= earlyStoppingPatience;
   }
 
+  /** The last update can overflow after the loss and the gradient were still finite. */
+  #checkWeights(): void {
+    if (!areFinite([...this.#training.parameters.values()])) throw createOverflowError(this.#state.step);
+  }
+
   async #saveCheckpoint(): Promise<void> {
     this.#logger.flush();
+    this.#checkWeights();
     if (!this.#checkpoints) return this.#keepBestInMemory();
     this.#state = { ...this.#state, ...this.#logger.sync() };
     const { parameters, optimizer, stack } = this.#training;

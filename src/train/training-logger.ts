@@ -87,10 +87,23 @@ export class TrainingLogger {
   }
 }
 
+/** The error of a step whose loss was finite, but whose update was not. */
+export function createOverflowError(step: number): UserError {
+  return explainDivergence(step, "the weights contain NaN or infinity");
+}
+
 function createDivergenceError(step: number, numbers: Readonly<Record<string, number>>): UserError {
-  const terms = Object.entries(numbers).map(([name, value]) => `${name} ${value}`);
+  return explainDivergence(
+    step,
+    Object.entries(numbers)
+      .map(([name, value]) => `${name} ${value}`)
+      .join(", "),
+  );
+}
+
+function explainDivergence(step: number, facts: string): UserError {
   return new UserError(
-    `Training diverged at step ${step} (${terms.join(", ")}). Earlier checkpoints are still valid. Start a new run ` +
+    `Training diverged at step ${step} (${facts}). Earlier checkpoints are still valid. Start a new run ` +
       "with a lower train.learningRate, some train.warmupRatio, or train.maxGradNorm: 1.",
   );
 }

@@ -48,7 +48,11 @@ describe.each(tinyModels)("%s compared with transformers", (name) => {
   const createInput = (expected: Expected, padding = 0): TokenInput => {
     const encoded = expected.texts.map((texts) => tokenizeFor(model, texts));
     const longest = Math.max(...encoded.map((text) => text.ids.length));
-    return toModelInput(padBatch(encoded, model.tokenizer.special.padId, { length: longest + padding }), "cpu");
+    return toModelInput(
+      padBatch(encoded, model.tokenizer.special.padId, { length: longest + padding }),
+      model.architecture.config,
+      "cpu",
+    );
   };
 
   it("tokenizes texts and pairs into the same tokens and types", () => {

@@ -42,7 +42,7 @@ describe.runIf(canPack())("packed weights", () => {
           forward(
             { ...architecture, ...changed },
             used,
-            toModelInput(padBatch(encoded, tokenizer.special.padId), "cpu"),
+            toModelInput(padBatch(encoded, tokenizer.special.padId), architecture.config, "cpu"),
             evalMode,
           ).features.toFloat32Array(),
         ),

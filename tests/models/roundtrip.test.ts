@@ -39,7 +39,12 @@ function computeLogits(model: Model): number[] {
   );
   return scope(() =>
     noGrad(() => [
-      ...forward(model.architecture, model.weights, toModelInput(padded, "cpu"), evalMode).logits.toFloat32Array(),
+      ...forward(
+        model.architecture,
+        model.weights,
+        toModelInput(padded, model.architecture.config, "cpu"),
+        evalMode,
+      ).logits.toFloat32Array(),
     ]),
   );
 }
@@ -316,7 +321,11 @@ describe.skipIf(python === null)(
         jobs.push({ folder, head, cases: encoded.map((text) => [[...text.ids], [...text.tokenTypeIds]]) });
         scope(() =>
           noGrad(() => {
-            const input = toModelInput(padBatch(encoded, model.tokenizer.special.padId), "cpu");
+            const input = toModelInput(
+              padBatch(encoded, model.tokenizer.special.padId),
+              model.architecture.config,
+              "cpu",
+            );
             const output = forward(model.architecture, model.weights, input, evalMode);
             ours.push([...(head === "hf" ? output.logits : output.features).toFloat32Array()]);
           }),

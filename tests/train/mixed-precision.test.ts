@@ -22,7 +22,12 @@ afterEach(() => {
 function differentiate(weights: Weights, copies: LowPrecisionWeights | null = null): Map<string, Float32Array> {
   return scope(() => {
     const encoded = ["w4 w5 w6", "w7 w8 w9 w10 w11"].map((text) => model.tokenizer.encodeWords([text], 12));
-    const { logits } = forward(model.architecture, weights, toModelInput(padBatch(encoded, 0), "cpu"), evalMode);
+    const { logits } = forward(
+      model.architecture,
+      weights,
+      toModelInput(padBatch(encoded, 0), model.architecture.config, "cpu"),
+      evalMode,
+    );
     const loss = crossEntropy(logits, tensor(Int32Array.from([0, 2]), [2]));
     const gradients = computeGradients(loss, model.weights, copies);
     return new Map([...gradients].map(([name, gradient]) => [name, gradient.toFloat32Array()]));

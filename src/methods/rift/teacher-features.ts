@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import { getCachedBytes } from "../../cache.js";
-import { batchForInference, extractFeatures, isHeadParameter, toModelInput } from "../../models/index.js";
+import { batchForInference, checkOutputs, extractFeatures, isHeadParameter, toModelInput } from "../../models/index.js";
 import { evalMode, type Weights } from "../../nn/index.js";
 import { isTf32Allowed, noGrad, scope } from "../../tensor/index.js";
 import { padBatch } from "../../text/batch.js";
@@ -62,7 +62,8 @@ function computeFeatures(
   texts: readonly Encoding[],
 ): Uint8Array {
   const { device } = deviceConfig;
-  const { hiddenSize } = model.architecture.config;
+  const { config } = model.architecture;
+  const { hiddenSize } = config;
   const features = new Float32Array(texts.length * hiddenSize);
   for (const batch of batchForInference(texts, device)) {
     const padded = padBatch(
@@ -71,7 +72,9 @@ function computeFeatures(
     );
     const values = scope(() =>
       noGrad(() =>
-        extractFeatures(model.architecture, weights, toModelInput(padded, device), evalMode).toFloat32Array(),
+        checkOutputs(
+          extractFeatures(model.architecture, weights, toModelInput(padded, config, device), evalMode).toFloat32Array(),
+        ),
       ),
     );
     for (const [row, i] of batch.entries())
