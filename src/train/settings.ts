@@ -4,8 +4,8 @@ import { schedules } from "../nn/index.js";
 const fractionSchema = z.number().min(0).max(1);
 const countSchema = z.number().int().positive();
 const countOrNullSchema = countSchema.nullable().default(null);
-/** Learning rates and weight decays are float32 on the device. No training uses one beyond this. */
-const nonnegativeSchema = z.number().nonnegative().max(1e6);
+/** Learning rates and weight decays are float32 on the device. Beyond this, they overflow. */
+const nonnegativeSchema = z.number().nonnegative().max(1e30);
 /** AdamW divides by 1 - beta^step. */
 const betaSchema = z.number().min(0).lt(1);
 const nonnegativeOrNullSchema = nonnegativeSchema.nullable().default(null);

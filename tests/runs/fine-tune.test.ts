@@ -192,7 +192,7 @@ describe("before training, fineTune rejects", () => {
 
 test("a failed run is listed with its error", async () => {
   const out = join(folder, "failing");
-  const bad = { ...config, train: { ...config.train, learningRate: 1e38, maxGradNorm: null, epochs: 1 } };
+  const bad = { ...config, train: { ...config.train, learningRate: 1e30, maxGradNorm: null, epochs: 1 } };
   expect(await getMessage(fineTune(bad, { out }))).toMatch(/Training diverged at step \d/);
   const [failed] = await listRuns(out);
   expect(failed).toMatchObject({
