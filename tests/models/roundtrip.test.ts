@@ -218,7 +218,7 @@ it("a RoBERTa without a pooler gets a new one, as in RIFT's released code", asyn
   const encoding = model.tokenizer.encode(["a good film"], 16);
   const features = (pooling: "pooler" | "cls"): Float32Array =>
     scope(() => {
-      const input = toModelInput(padBatch([encoding], model.tokenizer.special.padId), "cpu");
+      const input = toModelInput(padBatch([encoding], model.tokenizer.special.padId), model.architecture.config, "cpu");
       return noGrad(() =>
         extractFeatures({ ...model.architecture, pooling }, model.weights, input, evalMode).toFloat32Array(),
       );
