@@ -50,7 +50,7 @@ export class LowPrecisionWeights {
           leaves.set(name, leaf);
         }
         this.refresh();
-        // Everything is kept only after all of it is created, because memory may run out in between.
+        // Kept only after all of it is created: memory may run out in between.
         keep(this.#targets);
         return keep(leaves);
       }),
