@@ -4,7 +4,7 @@ import { basename, join, resolve } from "node:path";
 import { UserError } from "../errors.js";
 import { exists } from "../files.js";
 import { describeMissingWeights, findWeightsFile } from "./checkpoint.js";
-import { downloadHubSnapshot, type HubOptions } from "./hub.js";
+import { downloadHubSnapshot, type HubFile, type HubOptions, listHubFiles, openHubSnapshot } from "./hub.js";
 
 /** A local model folder with config.json, weights and tokenizer. */
 export interface ModelFolder {
@@ -86,6 +86,21 @@ async function resolveHubModel(reference: string, options: HubOptions): Promise<
   const folder = await downloadHubSnapshot(repo, (paths) => selectNeededFiles(name, paths), options);
   if (await exists(join(folder, "config.json"))) return { folder, name: reference, source: "hub" };
   throw new UserError(`${reference}: the cached copy (${folder}) lacks config.json. Download it again while online.`);
+}
+
+/** Lists the files of a model on the hub, or null if the model is a folder or a package. */
+export async function listModelFiles(reference: string): Promise<HubFile[] | null> {
+  if (reference.startsWith("npm:") || (await getPathKind(reference)) !== null || (await isPathLike(reference)))
+    return null;
+  const [name = "", revision] = reference.split(/@(.*)/, 2);
+  const files = await listHubFiles(await openHubSnapshot({ type: "model", name, ...(revision && { revision }) }));
+  const needed = new Set(
+    selectNeededFiles(
+      name,
+      files.map(({ path }) => path),
+    ),
+  );
+  return files.filter(({ path }) => needed.has(path));
 }
 
 const auxiliaryFiles = [

@@ -9,6 +9,7 @@ import { countSchema, orNull, validate } from "../validate.js";
 import { collectResults, listSelectedFolders } from "./collect-results.js";
 import { estimateSweep, type SweepEstimate } from "./estimate.js";
 import { countRuns } from "./expand.js";
+import { listSweepInputs, type SweepInputs } from "./list-inputs.js";
 import { type CodeTrust, isModulePath } from "./modules.js";
 import { checkSweepFolder, createSweepPlan, type SweepPlan, sweepFiles, writeSweepPlan } from "./plan.js";
 import { readPublishedTable } from "./published-results.js";
@@ -123,12 +124,20 @@ export async function runSweep(request: SweepRequest, callbacks: SweepCallbacks 
   }
 }
 
-/** Plans a sweep and estimates its cost. Nothing is written, and no code of the file is run. */
-export async function planSweep(request: SweepRequest, callbacks: SweepCallbacks = {}): Promise<PlannedSweep> {
+/**
+ * Plans a sweep, lists what it needs and, if all of it is there, estimates its cost. Nothing is
+ * written, and no code of the file is run.
+ */
+export async function planSweep(
+  request: SweepRequest,
+  callbacks: SweepCallbacks = {},
+): Promise<PlannedSweep & { readonly inputs: SweepInputs }> {
   const parsed = validate(sweepRequestSchema, request, "sweep");
   const { out, plan } = await readPlan({ ...parsed, allowManyRuns: true }, "skip");
   const hasCode = Object.values(plan.runs).some(({ methods }) => methods.some(({ name }) => isModulePath(name)));
-  return estimatePlan(out, plan, parsed.estimate && !hasCode, callbacks);
+  const inputs = await listSweepInputs(plan);
+  const isComplete = inputs.downloads.length === 0 && inputs.files.every(({ isThere }) => isThere);
+  return { ...(await estimatePlan(out, plan, parsed.estimate && !hasCode && isComplete, callbacks)), inputs };
 }
 
 async function readPlan(

@@ -9,7 +9,7 @@ import { loadMrTask } from "./mr.js";
 import { loadMsgsTask, msgsProbes } from "./msgs.js";
 import { loadSnliTask } from "./snli.js";
 import { loadSpamTask } from "./spam.js";
-import type { Task } from "./task.js";
+import type { DatasetSource, Task } from "./task.js";
 
 export { type InMemoryExample, writeExamplesFile } from "./custom-task.js";
 export { type Example, formatSplit, parseSplit, type Split, type Task } from "./task.js";
@@ -85,6 +85,15 @@ export async function loadTask(options: LoadTaskOptions): Promise<Task> {
 
 /** Tasks that come with a package or from the user's disk only. */
 const tasksWithoutHub = /^(spam|msgs:.*)$/;
+
+/** Finds where a task is on the hub, without a download; null if its data is on disk. */
+export async function findTaskSource(options: LoadTaskOptions): Promise<DatasetSource | null> {
+  const remote = [options.task, options.data].find(
+    (reference) => typeof reference === "string" && reference.startsWith("hf:"),
+  );
+  if (typeof remote === "string") return (await import("./hub.js")).findHubSource(remote);
+  return options.task === undefined ? null : ((await loadTask(options)).source ?? null);
+}
 
 /** Maps spellings such as SST-2, sst_2 and Sst2 to the task name. */
 function normalizeTaskName(name: string): string {

@@ -117,6 +117,7 @@ describe("loadHubTask", () => {
   beforeEach(() => {
     vi.stubEnv("HF_ENDPOINT", `http://127.0.0.1:${(server.address() as AddressInfo).port}`);
     vi.stubEnv("HF_HUB_CACHE", cache);
+    vi.stubEnv("HF_HUB_OFFLINE", "");
   });
   afterAll(async () => {
     vi.unstubAllEnvs();

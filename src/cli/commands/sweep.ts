@@ -1,7 +1,8 @@
 import { join } from "node:path";
 import type { Command } from "@commander-js/extra-typings";
-import { formatBytes, formatCount, formatDuration } from "../../format.js";
+import { formatBytes, formatCount, formatDuration, formatNumber } from "../../format.js";
 import { formatCommandLine } from "../../shell.js";
+import type { SweepInputs } from "../../sweeps/list-inputs.js";
 import { toMarkdown } from "../../sweeps/render-table.js";
 import {
   getSweepFolder,
@@ -119,8 +120,8 @@ async function printPlan(io: Io, request: SweepRequest, options: SweepCommandOpt
   const planned = await planSweep(request, { onEstimateProgress: (done) => estimating.update(done) }).finally(
     estimating.end,
   );
-  const { out, plan, unfinished, estimate } = planned;
-  if (options.json) return printJson(io, { out, ...plan, unfinished: unfinished.length, estimate });
+  const { out, plan, unfinished, estimate, inputs } = planned;
+  if (options.json) return printJson(io, { out, ...plan, unfinished: unfinished.length, estimate, inputs });
   const rows = plan.cells.map(({ row, column, points }) => [
     row,
     column,
@@ -130,6 +131,24 @@ async function printPlan(io: Io, request: SweepRequest, options: SweepCommandOpt
   const head = ["row", "column", "combinations", "runs"];
   await write(io.stdout, `${plan.settings.title}\n\n${formatTable(io.stdout, rows, { head, numeric: [2, 3] })}\n\n`);
   await write(io.stdout, `${formatTable(io.stdout, formatCosts(planned, options))}\n`);
+  await write(io.stdout, formatInputs(inputs));
+}
+
+function formatInputs({ downloads, files }: SweepInputs): string {
+  const isComplete = downloads.length === 0 && files.every(({ isThere }) => isThere);
+  return [
+    ...(downloads.length > 0 ? ["\nDownloads from the Hugging Face Hub:"] : []),
+    ...downloads.map(({ name, bytes, problem }) =>
+      bytes === null ? `  ${name}: unknown size. ${problem}` : `  ${name}: ${formatBytes(bytes)}`,
+    ),
+    ...(files.length > 0 ? ["\nFiles that you supply:"] : []),
+    ...files.map(({ path, isThere, command, source }) =>
+      isThere ? `  ${path}: found` : `  ${path}: missing. Build it with:\n    ${command}\n    from the ${source}`,
+    ),
+    ...(isComplete ? [] : ["\nTime and GPU-hours are measured when all of this is there."]),
+  ]
+    .map((line) => `${line}\n`)
+    .join("");
 }
 
 function formatCosts({ plan, unfinished, estimate }: PlannedSweep, options: SweepCommandOptions): string[][] {
@@ -150,6 +169,7 @@ function formatCosts({ plan, unfinished, estimate }: PlannedSweep, options: Swee
             `about ${formatDuration((1000 * estimate.seconds) / jobs)} to train on ${estimate.device}` +
               (jobs > 1 ? `, ${jobs} concurrent runs` : ""),
           ],
+          ...(estimate.device === "cpu" ? [] : [["GPU-hours", `about ${formatNumber(estimate.seconds / 3600, 3)}`]]),
           ["memory", `about ${formatBytes(estimate.memoryBytes)} per run`],
           ["disk", `up to ${formatBytes(estimate.diskBytes)}`],
         ]
