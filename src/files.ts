@@ -1,7 +1,7 @@
 import { createHash, randomUUID } from "node:crypto";
-import { createReadStream, type Dirent, mkdirSync } from "node:fs";
+import { createReadStream, type Dirent, mkdirSync, statSync } from "node:fs";
 import { access, type FileHandle, open, readdir, readFile, rename, stat, unlink } from "node:fs/promises";
-import { basename, dirname, join } from "node:path";
+import { basename, dirname, join, resolve } from "node:path";
 import { getErrorMessage, UserError } from "./errors.js";
 import { isNestedTooDeeply, JsonError, maxJsonDepth, parseJson } from "./json.js";
 
@@ -14,6 +14,7 @@ const errorExplanations: Readonly<Record<string, string>> = {
   EROFS: "the file system is read-only; choose another folder",
   ENOSPC: "the disk is full; free some space and try again",
   EDQUOT: "the disk quota is exceeded; free some space and try again",
+  EEXIST: "there is a file of this name; choose another path",
   EMFILE: "too many files are open",
   ELOOP: "too many symbolic links",
   ENAMETOOLONG: "the name is too long",
@@ -45,9 +46,21 @@ export async function exists(path: string): Promise<boolean> {
 /** Creates a folder and the folders above it. `action` is a verb for the error message. */
 export function createFolder(path: string, action = "create the folder"): void {
   try {
-    mkdirSync(path, { recursive: true });
+    createFolders(resolve(path));
   } catch (error) {
     throw createFileError(error, path, action);
+  }
+}
+
+/** One by one: with `recursive`, Node never returns if the file system refuses, as /proc does. */
+function createFolders(path: string): void {
+  if (statSync(path, { throwIfNoEntry: false })?.isDirectory()) return;
+  createFolders(dirname(path));
+  try {
+    mkdirSync(path);
+  } catch (error) {
+    // Another process may have created it.
+    if (!statSync(path, { throwIfNoEntry: false })?.isDirectory()) throw error;
   }
 }
 

@@ -55,6 +55,8 @@ export async function tinyRun(
     data: writeReviews(join(folder, "reviews.tsv")),
     textColumn: ["text"],
     labelColumn: "label",
+    // What the tiny model can read.
+    maxLength: 12,
     device: "cpu",
     threads: 1,
     train: { epochs: 2, batchSize: 8, learningRate: 1e-2, ...train },

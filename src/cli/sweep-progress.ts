@@ -19,10 +19,10 @@ export function createSweepProgress(io: Io, out: string, quiet: boolean): Requir
   const running = new Map<string, WorkItem>();
   const show = async (): Promise<void> => {
     const items = await Promise.all([...running.values()].map((item) => readItemProgress(out, item)));
-    const names = items.slice(0, maxNamedItems).map(({ text }) => text);
+    const names = items.slice(0, maxNamedItems);
     const more = items.length > maxNamedItems ? ` and ${items.length - maxNamedItems} more` : "";
     const details: ProgressDetails = items.length > 0 ? { running: names.join(", ") + more } : {};
-    progress?.update(done + items.reduce((sum, { fraction }) => sum + fraction, 0), details);
+    progress?.update(done, details);
   };
   const timer = setInterval(() => void show(), refreshMilliseconds).unref();
   return {
@@ -60,11 +60,11 @@ export function createSweepProgress(io: Io, out: string, quiet: boolean): Requir
   };
 }
 
-async function readItemProgress(out: string, item: WorkItem): Promise<{ text: string; fraction: number }> {
+async function readItemProgress(out: string, item: WorkItem): Promise<string> {
   const name = formatWorkItem(item);
   const run = item.kind === "train" ? await Run.open(getRunFolder(out, item.run)).catch(() => null) : null;
   const progress = await run?.progress();
-  if (!progress || progress.steps === 0) return { text: name, fraction: 0 };
+  if (!progress || progress.steps === 0) return name;
   const fraction = Math.min(1, progress.step / progress.steps);
-  return { text: `${name} ${formatPercent(fraction, 0)}`, fraction };
+  return `${name} ${formatPercent(fraction, 0)}`;
 }

@@ -7,6 +7,7 @@ const nonIdentityKeys = new Set([
   "threads",
   "cudaGraphs",
   "train.saveTotalLimit",
+  "train.keepOptimizerState",
   "train.saveSteps",
   "train.loggingSteps",
 ]);

@@ -49,7 +49,13 @@ export async function fineTune(input: RunConfigInput, options: FineTuneOptions =
   try {
     const complete = examples ? { ...config, data: resolve(writer.path("data")) } : config;
     const before = resume ? await writer.read() : null;
-    if (before) checkSameConfig(out, before.config, complete);
+    // The recorded length may be that of the model, which is not loaded yet.
+    const recordedLength = before?.config.maxLength ?? complete.maxLength;
+    if (before)
+      checkSameConfig(out, before.config, {
+        ...complete,
+        maxLength: Math.min(complete.maxLength, recordedLength),
+      });
     if (await before?.results()) return before!;
     const dataHash = examples && (await writer.writeData(examples));
     const prepared = await prepareRun(complete, options, definitions).catch((error: unknown) => {
@@ -57,6 +63,7 @@ export async function fineTune(input: RunConfigInput, options: FineTuneOptions =
       throw error;
     });
     try {
+      if (before) checkSameConfig(out, before.config, prepared.config);
       await trainPreparedRun(prepared, writer, before, dataHash, options);
     } finally {
       free(prepared.job.model.weights);
@@ -184,6 +191,7 @@ async function trainPreparedRun(
       test,
     };
     await writer.writeResults(resultsSchema.parse(results));
+    await writer.removeUnneeded(config.train);
     const events = (await writer.read())?.events();
     const labels = examples.train.map(({ label }) => label);
     for (const warning of [...listLossWarnings((await events) ?? [], labels), ...listResultWarnings(test)])
@@ -206,6 +214,6 @@ async function trainPreparedRun(
  */
 export function estimateDiskBytes({ job, config }: PreparedRun, isResumed: boolean): number {
   const weights = [...job.model.weights.values()].reduce((sum, tensor) => sum + 4 * tensor.numel, 0);
-  const checkpoints = isResumed ? 1 : 2 * config.train.saveTotalLimit + 1;
+  const checkpoints = isResumed ? 1 : 2 * Math.max(1, config.train.saveTotalLimit) + 1;
   return 3 * weights * checkpoints + weights;
 }

@@ -15,6 +15,7 @@ import type { DataRequest, RunConfig } from "./config.js";
 import { attachDefinitions } from "./read-config.js";
 import type { Run } from "./run.js";
 import { applyRuntime, type RuntimeConfig } from "./runtime-config.js";
+import { listTrainingDataWarnings } from "./training-data-warnings.js";
 
 /** A config made concrete: the training job without its files, and what else a run needs. */
 export interface PreparedRun {
@@ -54,6 +55,8 @@ export async function prepareRun(
   const architecture = { head, headInit, pooling, tokenization, maxLength };
   const options = { labels: task.labels, task: task.name, ...architecture, device, seed };
   const model = await loadModel(config.model, { ...options, ...(onDownload && { onProgress: onDownload }) });
+  if (model.maxLength < maxLength)
+    warn(`The model reads at most ${model.maxLength} tokens. maxLength ${maxLength} is reduced to that.`);
   const train = toDataset(model, examples.train);
   if (train.truncatedCount > 0)
     warn(
@@ -61,7 +64,8 @@ export async function prepareRun(
     );
   let table: Promise<Substitutions> | undefined;
   return {
-    config,
+    // The config records the length that is used.
+    config: { ...config, maxLength: model.maxLength },
     runtime,
     examples,
     job: {
@@ -112,8 +116,15 @@ export async function loadRequestedTask(
 ): Promise<Task> {
   if (request.task !== null || request.data !== null) {
     // A file of the user's is evaluated as a whole, with the labels of the model.
-    const options = request.task === null ? { evaluationOnly: true, labels: model?.labels } : {};
-    return loadConfiguredTask(request, callbacks, options);
+    if (request.task !== null) return loadConfiguredTask(request, callbacks);
+    // Columns that the request does not name are those of the run, if the run read a file, too.
+    const known = run?.config.task === null ? run.config : null;
+    const columns = {
+      textColumn: request.textColumn.length > 0 ? request.textColumn : (known?.textColumn ?? []),
+      labelColumn: request.labelColumn ?? known?.labelColumn ?? null,
+    };
+    const options = { evaluationOnly: true, labels: model?.labels };
+    return loadConfiguredTask({ ...request, ...columns }, callbacks, options);
   }
   if (run) return loadConfiguredTask(run.config, callbacks);
   if (model?.task && taskNames.includes(model.task))
@@ -164,6 +175,7 @@ async function loadExamples(
 ): Promise<PreparedRun["examples"]> {
   const train = limitExamples(task, await task.load("train"), config.maxTrainSamples, config.seed);
   if (train.length === 0) throw new UserError(`${task.name}: the training data is empty.`);
+  for (const message of listTrainingDataWarnings(task, train)) warn(message);
   // Every seed validates on the same sample, so that the runs of a comparison are selected by the
   // same texts.
   const validation = task.splits.includes("validation")

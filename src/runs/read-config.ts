@@ -66,7 +66,16 @@ export async function readRunConfig({ file, base, flags = {}, set = [] }: Config
  */
 export async function readConfigFile(path: string): Promise<RunConfig> {
   const { value, locate } = await readYaml(path);
-  return validate(runConfigSchema, value, locate);
+  return validate(runConfigSchema, wrapStrings(value), locate);
+}
+
+/** Where a list is expected, a string is a list of one, as on the command line. */
+function wrapStrings(tree: unknown): unknown {
+  if (typeof tree !== "object" || tree === null) return tree;
+  const entries = Object.entries(tree).map(([key, value]) =>
+    (key === "methods" || key === "textColumn") && typeof value === "string" ? [key, [value]] : [key, value],
+  );
+  return Object.fromEntries(entries);
 }
 
 /** Checks the settings of a run, methods and their options included, and fills in the defaults. */
@@ -75,7 +84,7 @@ export async function resolveRunConfig(
   locate: (path: KeyPath) => string,
   definitions: readonly MethodSpec[] = [],
 ): Promise<RunConfig> {
-  const config = validate(runConfigSchema, tree, locate);
+  const config = validate(runConfigSchema, wrapStrings(tree), locate);
   const specs = await loadMethods(attachDefinitions(config.methods, definitions));
   const methods = resolveMethods(
     specs,

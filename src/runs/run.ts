@@ -20,6 +20,7 @@ import { acquireLock, findLivingOwner } from "../lock.js";
 import { readModelConfig } from "../models/config.js";
 import { type InMemoryExample, writeExamplesFile } from "../tasks/custom-task.js";
 import { removeAbandonedFiles } from "../temporary-files.js";
+import { CheckpointStore } from "../train/checkpoint.js";
 import { readJsonIfExists } from "../validate.js";
 import type { AttackOptions, AttackReport } from "./attack.js";
 import { type AttackFolder, readAttackFolder } from "./attack-folder.js";
@@ -380,6 +381,12 @@ export class RunWriter {
     await writeFileAtomic(this.path("results"), `${JSON.stringify(results, null, 2)}\n`);
   }
 
+  /** Removes what a finished run no longer needs. */
+  async removeUnneeded({ saveTotalLimit, keepOptimizerState }: RunConfig["train"]): Promise<void> {
+    if (saveTotalLimit === 0) await removeRunFiles(this.folder, ["checkpoints"]);
+    else if (!keepOptimizerState) await removeOptimizerState(this.folder);
+  }
+
   /** Rejects a run that the disk cannot hold, before any time is spent on it. */
   checkDiskSpace(neededBytes: number): void {
     const { bavail, bsize } = statfsSync(this.folder);
@@ -422,6 +429,11 @@ export async function planRun(folder: string, config: RunConfig): Promise<void> 
   if (await exists(join(folder, files.config))) return;
   createFolder(folder);
   await writeFileAtomic(join(folder, files.config), formatConfig(folder, config));
+}
+
+/** Removes the optimizer state from the checkpoints of a finished run. Their weights stay. */
+export async function removeOptimizerState(folder: string): Promise<void> {
+  await new CheckpointStore(join(folder, files.checkpoints)).removeOptimizerState();
 }
 
 /** Removes parts of a finished run to save disk space. */

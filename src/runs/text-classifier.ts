@@ -100,6 +100,10 @@ export class TextClassifier implements AsyncDisposable {
  */
 export async function loadClassifier(reference: string, options: LoadClassifierOptions = {}): Promise<TextClassifier> {
   const { onDownload, ...given } = options;
+  if (/^https?:/.test(reference))
+    throw new UserError(
+      `${reference}: expected a model, received an endpoint. Only attack and verify query endpoints.`,
+    );
   const runtime = applyRuntime(validate(runtimeSchema, given, "loadClassifier"));
   const model = await loadRequestedModel(reference, runtime.device, { onDownload });
   if (!model.newlyInitialized.some(isHeadParameter)) return new TextClassifier(model, runtime);

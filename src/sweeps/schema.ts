@@ -2,7 +2,13 @@ import { z } from "zod";
 import { analyses } from "../analysis/index.js";
 import { attackRequestSchema } from "../runs/attack.js";
 import { runConfigSchema } from "../runs/config.js";
+import { parseSpec } from "../spec.js";
 import { countSchema, orNull, seedSchema } from "../validate.js";
+
+/** Where a list is expected, one value is a list of one, as on the command line. */
+function acceptOne<Schema extends z.ZodType>(list: Schema) {
+  return z.preprocess((value) => (["string", "number"].includes(typeof value) ? [value] : value), list);
+}
 
 const configObjectSchema = z.record(z.string(), z.unknown());
 
@@ -34,9 +40,18 @@ const columnSchema = z
   .transform((column) => column ?? {});
 
 /** The options of each attack by its name. Null means its defaults. */
-const attacksSchema = z.record(
-  z.string(),
-  configObjectSchema.nullable().transform((options) => options ?? {}),
+const attacksSchema = z.preprocess(
+  (value) => {
+    const names = typeof value === "string" ? [value] : value;
+    if (!Array.isArray(names) || !names.every((name) => typeof name === "string")) return value;
+    return Object.fromEntries(
+      names.map((name) => parseSpec(name, "attacks")).map(({ name, options }) => [name, options]),
+    );
+  },
+  z.record(
+    z.string(),
+    configObjectSchema.nullable().transform((options) => options ?? {}),
+  ),
 );
 
 /** The keys of the attack request, without those that a sweep sets itself. */
@@ -55,8 +70,8 @@ export const runAnalyses: ReadonlyMap<string, z.ZodObject> = new Map(
 /** A figure over the named rows, one per column. Default: all rows and all columns. */
 const analysisSchema = z.strictObject({
   kind: z.enum([...runAnalyses.keys()]),
-  rows: z.array(z.string()).min(1).optional(),
-  columns: z.array(z.string()).min(1).optional(),
+  rows: acceptOne(z.array(z.string()).min(1).optional()),
+  columns: acceptOne(z.array(z.string()).min(1).optional()),
   /** Analyze the runs of one seed, or of all seeds. */
   seed: z.union([seedSchema, z.literal("all")]).default("all"),
   /** The keys of the analysis request, without `runs` and `out`. `readSweep` checks them. */
@@ -119,7 +134,7 @@ export const sweepSettingsSchema = z.strictObject({
   /** Means over columns: name -> columns. */
   averages: z.record(z.string(), z.array(z.string()).min(1)).default({}),
   grid: gridSchema.default({}),
-  seeds: seedsSchema.default([0]),
+  seeds: acceptOne(seedsSchema.default([0])),
   /** Selects one combination of the grid per row and column. Null: every combination is a row. */
   select: orNull(
     z.strictObject({
@@ -139,7 +154,7 @@ export const sweepSettingsSchema = z.strictObject({
    */
   significance: z.enum(["examples", "seeds"]).default("examples"),
   /** The metrics in the table. Null: accuracy and what `evaluation` adds. */
-  metrics: orNull(z.array(z.string()).min(1)),
+  metrics: acceptOne(orNull(z.array(z.string()).min(1))),
   /** What is measured on the selected runs after training. */
   evaluation: z
     .strictObject({

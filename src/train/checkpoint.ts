@@ -160,6 +160,13 @@ export class CheckpointStore {
     for (const step of steps.slice(0, -keepCount)) if (!bestSteps.has(step)) await this.#remove(step);
   }
 
+  /** Removes what only a continued training needs, and keeps the weights. */
+  async removeOptimizerState(): Promise<void> {
+    for (const step of await this.listSteps())
+      for (const group of checkpointGroups)
+        if (group !== "weights") await rm(getGroupPath(this.getPath(step), group), { force: true });
+  }
+
   /** Renames first: a kill in between must not leave a checkpoint without some of its files. */
   async #remove(step: number): Promise<void> {
     const temporary = join(this.#folder, `${temporaryPrefix}${basename(this.getPath(step))}`);

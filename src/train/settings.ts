@@ -79,9 +79,16 @@ export const trainSettingsSchema = z
       .default(true)
       .describe("log the distance to the pre-trained weights at each evaluation; needs a second copy of the weights"),
     saveSteps: countSchema.default(200).describe("steps between checkpoints"),
-    saveTotalLimit: countSchema
+    saveTotalLimit: z
+      .number()
+      .int()
+      .nonnegative()
       .default(2)
-      .describe("number of newest checkpoints to keep besides the best one; with two, one can be damaged"),
+      .describe("newest checkpoints to keep besides the best one; 0: none after the run has finished"),
+    keepOptimizerState: z
+      .boolean()
+      .default(false)
+      .describe("keep the optimizer state in the checkpoints of a finished run"),
     loggingSteps: countOrNullSchema.describe(
       "steps between writes of the event log; null: 1 on a CPU, 20 on a GPU, so that it rarely waits",
     ),

@@ -214,7 +214,7 @@ class Trainer {
     const { parameters, optimizer, stack } = this.#training;
     const groups = { weights: parameters, moments: optimizer.moments(), buffers: collectBuffers(stack) };
     await this.#checkpoints.save(this.#state, groups);
-    await this.#checkpoints.prune(this.#job.settings.saveTotalLimit);
+    await this.#checkpoints.prune(Math.max(1, this.#job.settings.saveTotalLimit));
   }
 
   #keepBestInMemory(): void {
