@@ -1,7 +1,7 @@
 # Every target first sets up what it needs. If nothing has changed, this takes about a second.
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-locked packages addon test test-slurm lint docs bench bench-train bench-attacks demo package-check test-libtorch-debian clean FORCE bench-methods bench-gpu check-gpu gpu-bundle
+.PHONY: check-tokenizers help setup setup-locked packages addon test test-slurm lint docs bench bench-train bench-attacks demo package-check test-libtorch-debian clean FORCE bench-methods bench-gpu check-gpu gpu-bundle
 
 sources := $(shell find src -name '*.ts' 2>/dev/null)
 compiled := $(patsubst src/%.ts,dist/%.js,$(filter-out %.d.ts,$(sources)))
@@ -36,6 +36,10 @@ test: setup ## run the test suite (no GPU needed)
 test-slurm: export TEMPER_TEST_SLURM := 1
 test-slurm: setup ## run sweeps on a real Slurm cluster on this host (installs Slurm, as root)
 	@node scripts/slurm-cluster.mjs node_modules/.bin/vitest run tests/sweeps/slurm.test.ts
+
+check-tokenizers: export TEMPER_CHECK_TOKENIZERS := $(or $(TEMPER_PYTHON),python3)
+check-tokenizers: setup ## compare 20,000 texts per model family with transformers (needs a Python with transformers)
+	@node_modules/.bin/vitest run tests/text/transformers.test.ts
 
 lint: packages ## formatter, linter, unused exports and type checker, with zero warnings
 	@npm run --silent lint
