@@ -7,6 +7,7 @@ import { type Device, free } from "../tensor/index.js";
 import type { Tokenization } from "../text/encoding.js";
 import { validate } from "../validate.js";
 import type { Callbacks } from "./callbacks.js";
+import { Run } from "./run.js";
 import { applyRuntime, type RuntimeConfig, type RuntimeOptions, runtimeSchema } from "./runtime-config.js";
 
 /**
@@ -152,14 +153,38 @@ export async function* predict<T extends { readonly texts: readonly string[] }>(
 ): AsyncGenerator<Prediction & { readonly input: T }> {
   const { model, flushWhenIdle, ...runtime } = validate(predictRequestSchema, request, "predict");
   await using classifier = await loadClassifier(model, { ...runtime, onDownload });
+  // A single text and a pair are different tasks, and the model would answer either.
+  const expected = (await findTextColumns(classifier.model.folder)).length;
   let truncated = 0;
-  for await (const prediction of classifier.stream(inputs, { flushWhenIdle })) {
+  for await (const prediction of classifier.stream(checkTextCounts(inputs, expected, model), { flushWhenIdle })) {
     if (prediction.truncated) truncated++;
     yield prediction;
   }
   const { maxLength } = classifier.model;
   if (truncated > 0)
     onWarning?.(`${truncated} ${truncated === 1 ? "text was" : "texts were"} truncated to ${maxLength} tokens.`);
+}
+
+async function* checkTextCounts<T extends { readonly texts: readonly string[]; readonly line?: number }>(
+  inputs: AsyncIterable<T>,
+  expected: number,
+  model: string,
+): AsyncGenerator<T> {
+  for await (const input of inputs) {
+    const count = input.texts.length;
+    if (expected > 0 && count !== expected)
+      throw new UserError(
+        `${model} was trained on ${expected === 1 ? "single texts" : "pairs of texts"}, but ` +
+          `${input.line === undefined ? "an input" : `line ${input.line}`} has ${count === 1 ? "one text" : "a pair"}.`,
+      );
+    yield input;
+  }
+}
+
+/** The text columns that the run of a model was trained with; none if they are unknown. */
+export async function findTextColumns(reference: string): Promise<readonly string[]> {
+  const run = await Run.containing(reference);
+  return run?.config.task === null ? run.config.textColumn : [];
 }
 
 type Arrival<T> = IteratorResult<T> | { readonly done: true; readonly error: unknown };

@@ -29,6 +29,25 @@ export interface ColumnOptions {
   readonly onWarning?: ((message: string) => void) | undefined;
 }
 
+/** Returns the given text columns, else the first default names that exist, else undefined. */
+function findTextColumns({ columns }: DataTable, given: readonly string[] | undefined): readonly string[] | undefined {
+  if (given && given.length > 2)
+    throw new UserError(`--text-column: expected one column, or two for a pair; received ${given.join(", ")}.`);
+  return given ?? defaultTextColumns.find((names) => names.every((name) => columns.includes(name)));
+}
+
+/** Returns the text columns of a table without labels. */
+export function inferTextColumns(table: DataTable, given: readonly string[]): readonly string[] {
+  const texts = findTextColumns(table, given.length > 0 ? given : undefined);
+  if (texts === undefined)
+    throw createTableError(
+      [table],
+      `${table.file}: pass --text-column COLUMN (twice for a pair). The columns are ${table.columns.join(", ")}.`,
+    );
+  requireColumns(table, texts);
+  return texts;
+}
+
 /**
  * Returns the text columns and the label column: the given ones, else the first default names that
  * exist.
@@ -36,9 +55,7 @@ export interface ColumnOptions {
 export function inferColumns(table: DataTable, options: ColumnOptions): { texts: readonly string[]; label: string } {
   const { file, columns } = table;
   const given = options.textColumn?.length ? options.textColumn : undefined;
-  if (given && given.length > 2)
-    throw new UserError(`--text-column: expected one column, or two for a pair; received ${given.join(", ")}.`);
-  const texts = given ?? defaultTextColumns.find((names) => names.every((name) => columns.includes(name)));
+  const texts = findTextColumns(table, given);
   const label = options.labelColumn ?? defaultLabelColumns.find((name) => columns.includes(name));
   if (texts === undefined || label === undefined) {
     const option = texts === undefined ? "--text-column COLUMN (twice for a pair)" : "--label-column COLUMN";

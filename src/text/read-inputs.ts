@@ -65,6 +65,8 @@ function openStream(path: string): AsyncIterable<Uint8Array> {
 export interface TextInput {
   readonly line: number;
   readonly texts: readonly string[];
+  /** All columns of a table's row, or all keys of a JSON line. */
+  readonly row?: Readonly<Record<string, unknown>>;
 }
 
 const expectedJson = 'expected {"text": "…"} or {"texts": ["…", "…"]}';
@@ -77,24 +79,32 @@ const inputSchema = z.union(
 /**
  * Reads inputs from a file or "-" (standard input). If the name ends in .jsonl or the first line is
  * such an object, the input is JSON lines ({"text": …} or {"texts": [a, b]}), else one text per
- * line. Blank lines are skipped.
+ * line. Every line is an input, blank ones too, so that line n of an output belongs to line n here.
  */
 export async function* readInputs(path: string, input?: AsyncIterable<Uint8Array>): AsyncGenerator<TextInput> {
   const name = path === "-" ? "standard input" : path;
   let json: boolean | undefined = path.endsWith(".jsonl") || undefined;
   let found = false;
+  // Only the end of JSON lines may be blank.
+  let blankLine: number | undefined;
   for await (const { line, text } of readLines(path, input)) {
-    if (text.trim() === "") continue;
-    found = true;
-    json ??= inputSchema.safeParse(tryParseJson(text)).success;
+    const isBlank = text.trim() === "";
+    found ||= !isBlank;
+    if (!isBlank) json ??= inputSchema.safeParse(tryParseJson(text)).success;
+    if (json && isBlank) {
+      blankLine ??= line;
+      continue;
+    }
     if (!json) {
       yield { line, texts: [text] };
       continue;
     }
+    if (blankLine !== undefined)
+      throw new UserError(`${name}:${blankLine}: the line is blank; ${expectedJson} on every line.`);
     const value = tryParseJson(text);
     if (value === undefined) throw new UserError(`${name}:${line}: invalid JSON; ${expectedJson} on every line.`);
     const object = validate(inputSchema, value, `${name}:${line}`);
-    yield { line, texts: "texts" in object ? (object.texts as string[]) : [object.text as string] };
+    yield { line, texts: "texts" in object ? (object.texts as string[]) : [object.text as string], row: object };
   }
   if (!found)
     throw new UserError(`${name}: no text found. Expected one text per line, or JSON lines such as {"text": "…"}.`);

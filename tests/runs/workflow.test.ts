@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, expect, test } from "vitest";
 import { createFolder } from "../../src/files.js";
@@ -9,6 +9,7 @@ import { resolveRunConfig } from "../../src/runs/read-config.js";
 import { Run } from "../../src/runs/run.js";
 import { listTrainingDataWarnings } from "../../src/runs/training-data-warnings.js";
 import { sweepSettingsSchema } from "../../src/sweeps/schema.js";
+import { invoke } from "../cli/invoke.js";
 import { temporaryFolder } from "../temporary.js";
 import { reviews, tinyRun } from "../tiny-run.js";
 
@@ -88,6 +89,44 @@ test("a folder that cannot be created is an error at once", () => {
   mkdirSync(join(folder, "there"));
   createFolder(join(folder, "there/a/b"));
   expect(existsSync(join(folder, "there/a/b"))).toBe(true);
+});
+
+async function predictFile(name: string, content: string, ...more: string[]) {
+  writeFileSync(join(folder, name), content);
+  return invoke(["predict", out, join(folder, name), "--device", "cpu", "--quiet", ...more]);
+}
+
+test("predict reads a table with the columns of the run, and passes other columns through", async () => {
+  const target = join(folder, "predicted.csv");
+  const content = 'id,review,stars\n7,"the good, warm film",positive\n8,a dull plot,negative\n';
+  expect(await predictFile("new.csv", content, "--out", target)).toMatchObject({ code: 0 });
+  const [head, first, second, ...rest] = readFileSync(target, "utf8").trimEnd().split("\n");
+  expect(head).toBe("id,review,stars,predicted,probability,probability_negative,probability_positive");
+  expect(first).toMatch(/^7,"the good, warm film",positive,(negative|positive),0\.\d+,/);
+  expect(second).toMatch(/^8,a dull plot,negative,/);
+  expect(rest).toEqual([]);
+  const other = await predictFile("other.tsv", "id\tbody\n1\ta film\n", "--text-column", "body", "--json");
+  expect(JSON.parse(other.stdout)).toMatchObject({ text: "a film" });
+  const unknown = await predictFile("columns.csv", "id,body\n1,a film\n");
+  expect(unknown).toMatchObject({ code: 2, stderr: expect.stringContaining("review") });
+  const lines = await predictFile("ids.jsonl", '{"id": 3, "text": "a film"}\n', "--out", join(folder, "ids-out.jsonl"));
+  expect(lines.code).toBe(0);
+  expect(JSON.parse(readFileSync(join(folder, "ids-out.jsonl"), "utf8"))).toMatchObject({ id: 3, text: "a film" });
+  expect(await predictFile("x.csv", content, "--out", join(folder, "x.xlsx"))).toMatchObject({ code: 2 });
+});
+
+test("predict prints one line per line, and rejects a pair for a model of single texts", async () => {
+  const { stdout } = await predictFile("lines.txt", "a film\n\nthe plot\n");
+  expect(
+    stdout
+      .trimEnd()
+      .split("\n")
+      .map((line) => line.split("\t")[2]),
+  ).toEqual(["a film", "", "the plot"]);
+  const pair = await predictFile("pair.jsonl", '{"text": "a film"}\n{"texts": ["a", "b"]}\n');
+  expect(pair).toMatchObject({ code: 2, stderr: expect.stringContaining("line 2 has a pair") });
+  const blank = await predictFile("blank.jsonl", '{"text": "a film"}\n\n{"text": "a"}\n');
+  expect(blank).toMatchObject({ code: 2, stderr: expect.stringContaining("blank.jsonl:2: the line is blank") });
 });
 
 test("evaluate says that it does not query endpoints", async () => {

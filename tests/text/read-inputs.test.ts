@@ -72,18 +72,19 @@ describe("readInputs", () => {
   const inputs = (name: string, content: string) => collect(readInputs(file(name, content)));
 
   it("reads JSON lines, single texts and pairs", async () => {
-    expect(await inputs("a.jsonl", '{"text":"one","id":4}\n\n{"texts":["a","b"]}\n')).toEqual([
-      { line: 1, texts: ["one"] },
-      { line: 3, texts: ["a", "b"] },
+    expect(await inputs("a.jsonl", '{"text":"one","id":4}\n{"texts":["a","b"]}\n\n')).toEqual([
+      { line: 1, texts: ["one"], row: { text: "one", id: 4 } },
+      { line: 2, texts: ["a", "b"], row: { texts: ["a", "b"] } },
     ]);
     expect(await inputs("a.txt", '{"text":"known by its first line"}\n')).toEqual([
-      { line: 1, texts: ["known by its first line"] },
+      { line: 1, texts: ["known by its first line"], row: { text: "known by its first line" } },
     ]);
   });
 
-  it("reads plain lines that begin with brackets or quotes", async () => {
+  it("reads plain lines that begin with brackets or quotes, and blank ones", async () => {
     expect(await inputs("b.txt", '{curly} talk\n \n"quoted"\n')).toEqual([
       { line: 1, texts: ["{curly} talk"] },
+      { line: 2, texts: [" "] },
       { line: 3, texts: ['"quoted"'] },
     ]);
   });

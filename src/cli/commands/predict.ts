@@ -1,36 +1,55 @@
-import type { Command } from "@commander-js/extra-typings";
-import { type Prediction, predict, predictRequestSchema } from "../../runs/text-classifier.js";
-import { readInputs, type TextInput } from "../../text/read-inputs.js";
+import { type Command, Option } from "@commander-js/extra-typings";
+import { findTextColumns, predict, predictRequestSchema } from "../../runs/text-classifier.js";
+import {
+  checkPredictionsPath,
+  type InputPrediction,
+  roundProbability,
+  writePredictions,
+} from "../../runs/write-predictions.js";
+import { readTexts } from "../../tasks/read-texts.js";
 import { type Io, write } from "../io.js";
-import { addOptions, quietOption, runtimeFlags } from "../options.js";
+import { addOptions, appendValue, quietOption, runtimeFlags } from "../options.js";
 import { printJsonLine } from "../output.js";
 import { createCallbacks, createTextProgress } from "../progress.js";
 
 /** The description of the argument that names texts. */
 export const textsArgument = 'one text per line, or JSON lines {"text": …} or {"texts": [a, b]}; "-": standard input';
 
+export const note = "Files that end in .csv, .tsv or .parquet are tables. Their other columns are passed through.";
 export const examples = [
   "echo 'A quiet film.' | temper predict runs/sst2-standard-seed0",
+  "temper predict runs/reviews new.csv --text-column review --out predicted.csv",
   "temper predict runs/sst2-standard-seed0 texts.jsonl --json > labels.jsonl",
 ];
 
 export function define(command: Command, io: Io): void {
   const { shape } = predictRequestSchema;
-  const withTexts = command.argument("<model>", shape.model.description).argument("[file]", textsArgument, "-");
+  const textColumn = new Option("--text-column <column>", "column of the text in a table (two for a pair); repeatable");
+  const withTexts = command
+    .argument("<model>", shape.model.description)
+    .argument("[file]", textsArgument, "-")
+    .addOption(textColumn.argParser(appendValue))
+    .option("--out <file>", "write a table (.csv, .tsv or .jsonl): the columns of the input and the predictions");
   addOptions(withTexts, shape, runtimeFlags)
     .option("--json", "print one JSON line per text: text, label, probabilities by label")
     .addOption(quietOption())
-    .action(async (model, file, { json, quiet, ...runtime }) => {
+    .action(async (model, file, { json, quiet, out, textColumn: given = [], ...runtime }) => {
+      if (out !== undefined) checkPredictionsPath(out);
       const isPiped = file === "-";
-      const inputs = readInputs(file, isPiped ? io.stdin : undefined);
+      const columns = given.length > 0 || !/\.(csv|tsv|parquet)$/i.test(file) ? given : await findTextColumns(model);
+      const inputs = readTexts(file, columns, isPiped ? io.stdin : undefined);
       const callbacks = createCallbacks(io, quiet);
       const progress = createTextProgress(io, "predict", quiet);
       let done = 0;
+      const showRow = (): void => progress.update(++done);
       try {
-        for await (const prediction of predict({ model, flushWhenIdle: isPiped, ...runtime }, inputs, callbacks)) {
-          await (json ? printJsonLine(io, toJson(prediction)) : write(io.stdout, toLine(prediction)));
-          progress.update(++done);
-        }
+        const predictions = predict({ model, flushWhenIdle: isPiped, ...runtime }, inputs, callbacks);
+        if (out !== undefined) await writePredictions(out, predictions, showRow);
+        else
+          for await (const prediction of predictions) {
+            await (json ? printJsonLine(io, toJson(prediction)) : write(io.stdout, toLine(prediction)));
+            showRow();
+          }
       } finally {
         progress.end();
         callbacks.end();
@@ -38,11 +57,8 @@ export function define(command: Command, io: Io): void {
     });
 }
 
-type InputPrediction = Prediction & { readonly input: TextInput };
-
 function toJson({ input: { texts }, label, probabilities }: InputPrediction): object {
-  // More digits depend on the other texts of the batch.
-  const rounded = Object.entries(probabilities).map(([name, value]) => [name, Number(value.toPrecision(6))]);
+  const rounded = Object.entries(probabilities).map(([name, value]) => [name, roundProbability(value)]);
   return {
     ...(texts.length === 1 ? { text: texts[0] } : { texts }),
     label,
