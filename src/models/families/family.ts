@@ -111,6 +111,8 @@ export interface EncoderFamily<Config extends EncoderConfig = EncoderConfig, Sta
   readonly wordEmbeddings: string;
   /** Finds the number of the layer in the name of a parameter. */
   readonly layerPattern: RegExp;
+  /** The name of the layer normalization after the last layer, if there is one. */
+  readonly finalNorm?: string;
   /** Validates config.json. The defaults are those of transformers. */
   readonly configSchema: z.ZodType<Raw>;
   readConfig(raw: Raw): Omit<Config, CommonKeys>;

@@ -1,9 +1,28 @@
+import { albert } from "./albert.js";
 import { bert } from "./bert.js";
+import { camembert } from "./camembert.js";
+import { debertaV2 } from "./deberta-v2.js";
+import { distilbert } from "./distilbert.js";
+import { electra } from "./electra.js";
 import type { EncoderFamily } from "./family.js";
+import { modernbert } from "./modernbert.js";
+import { mpnet } from "./mpnet.js";
 import { roberta } from "./roberta.js";
+import { xlmRoberta } from "./xlm-roberta.js";
 
 /** The supported families of encoders. */
-const families: readonly EncoderFamily[] = [bert, roberta];
+const families: readonly EncoderFamily[] = [
+  bert,
+  roberta,
+  distilbert,
+  electra,
+  xlmRoberta,
+  camembert,
+  albert,
+  mpnet,
+  debertaV2,
+  modernbert,
+];
 
 const byModelType = new Map(families.map((family) => [family.modelType, family]));
 
@@ -41,11 +60,13 @@ export function getLayerIndex(name: string): number | null {
 }
 
 /**
- * The part of the encoder that a parameter belongs to: `layer 0`, …, or `embeddings` for the rest.
- * Null for heads and poolers.
+ * The part of the encoder that a parameter belongs to: `layer 0`, …, `final norm`, or `embeddings`
+ * for the rest. Null for heads and poolers.
  */
 export function getEncoderPart(name: string): string | null {
   if (isHeadParameter(name) || isPoolerParameter(name)) return null;
   const layer = getLayerIndex(name);
-  return layer === null ? "embeddings" : `layer ${layer}`;
+  if (layer !== null) return `layer ${layer}`;
+  const { finalNorm } = findFamilyByPrefix(name)!;
+  return finalNorm !== undefined && name.startsWith(`${finalNorm}.`) ? "final norm" : "embeddings";
 }
