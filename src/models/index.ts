@@ -8,6 +8,7 @@ export {
   getFamily,
   getLayerIndex,
   isHeadParameter,
+  isNormParameter,
   isPoolerParameter,
   modelTypes,
 } from "./families/index.js";
@@ -15,6 +16,8 @@ export { checkOutputs } from "./finite-outputs.js";
 export { fuseQkv } from "./fused-weights.js";
 export type { HeadName } from "./heads.js";
 export * from "./load.js";
+export * from "./masked-lm.js";
 export * from "./model.js";
 export * from "./model-input.js";
+export type { HeadInit } from "./read-weights.js";
 export * from "./save.js";

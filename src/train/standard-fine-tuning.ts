@@ -1,4 +1,4 @@
-import { isHeadParameter } from "../models/index.js";
+import { isHeadParameter, isNormParameter } from "../models/index.js";
 import { crossEntropy, type ParameterGroup, type ParameterUpdate } from "../nn/index.js";
 import { foreachAdd_, foreachMulScalar_, free, noGrad, type Tensor } from "../tensor/index.js";
 import type { BatchContext } from "./batch-context.js";
@@ -79,11 +79,6 @@ export function averageGradients(weights: readonly number[], compute: (i: number
 /** Updates every parameter with its gradient, without a mask. */
 export function createUnmaskedUpdates({ gradients }: OptimizerStep): ParameterUpdates {
   return new Map([...gradients].map(([name, gradient]): [string, ParameterUpdate] => [name, { gradient, mask: null }]));
-}
-
-/** Layer normalizations are called LayerNorm, sa_layer_norm, attn_norm or norm. */
-function isNormParameter(name: string): boolean {
-  return /norm\.weight$/i.test(name);
 }
 
 /**

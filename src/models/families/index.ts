@@ -53,6 +53,11 @@ export function isPoolerParameter(name: string): boolean {
   return family !== null && name.startsWith(`${family.prefix}pooler.`);
 }
 
+/** Layer normalizations are called LayerNorm, sa_layer_norm, attn_norm or norm. */
+export function isNormParameter(name: string): boolean {
+  return /norm\.weight$/i.test(name);
+}
+
 /** The number of the layer that a parameter belongs to, or null. Shared layers count once. */
 export function getLayerIndex(name: string): number | null {
   const number = findFamilyByPrefix(name)?.layerPattern.exec(name)?.[1];

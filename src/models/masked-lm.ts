@@ -1,0 +1,221 @@
+import { UserError } from "../errors.js";
+import { evalMode, type ForwardMode, type Weights } from "../nn/index.js";
+import { noGrad, scope, type Tensor, tensor, topk } from "../tensor/index.js";
+import { padBatch } from "../text/batch.js";
+import type { Encoding, Tokenizer } from "../text/encoding.js";
+import { loadTokenizer } from "../text/tokenizer.js";
+import { openCheckpoint } from "./checkpoint.js";
+import { batchForInference } from "./classifier.js";
+import { readModelConfig } from "./config.js";
+import { type EncoderInput, embedInput, encodeLayers, getEncoderParameterShapes } from "./encoder.js";
+import type { EncoderConfig, ParameterShapes } from "./families/family.js";
+import { getFamily } from "./families/index.js";
+import { applyMaskedLmHead, getMaskedLmParameterShapes } from "./heads.js";
+import { toModelInput } from "./model-input.js";
+import { type CheckpointNames, mapCheckpointNames, type ReadWeightsOptions, readWeights } from "./read-weights.js";
+import { resolveModel } from "./resolve-model.js";
+
+/** A masked language model in memory. */
+export interface MaskedLm {
+  readonly config: EncoderConfig;
+  /** Leaf tensors in float32 that live until `free`. */
+  readonly weights: Weights;
+  readonly tokenizer: Tokenizer;
+  readonly maskId: number;
+  readonly maxLength: number;
+  readonly folder: string;
+  readonly reference: string;
+  /** Parameters of the head that were not in the checkpoint and were initialized randomly. */
+  readonly newlyInitialized: readonly string[];
+}
+
+/** Options of `loadMaskedLm`. */
+export interface LoadMaskedLmOptions extends ReadWeightsOptions {
+  /** Accepts a checkpoint without a head. The head is then random, except for a tied decoder. */
+  readonly allowNewHead?: boolean;
+}
+
+/**
+ * Loads a masked language model: a folder, npm:PACKAGE or a Hugging Face model ID.
+ *
+ * @example
+ * const model = await loadMaskedLm("bert-base-uncased");
+ * const [tokens] = await fillMasks(model, [model.tokenizer.encode(["A [MASK] film."], 16)], 5);
+ */
+export async function loadMaskedLm(reference: string, options: LoadMaskedLmOptions = {}): Promise<MaskedLm> {
+  const { folder } = await resolveModel(reference);
+  const config = await readModelConfig(folder);
+  const tokenizer = await loadTokenizer(folder);
+  const { maskId } = tokenizer.special;
+  if (maskId === null)
+    throw new UserError(`${reference}: the tokenizer has no mask token, so this is not a masked language model.`);
+  if (tokenizer.vocabSize > config.vocabSize)
+    throw new UserError(
+      `${reference}: the tokenizer has ${tokenizer.vocabSize} tokens, but vocab_size is ${config.vocabSize}. ` +
+        "tokenizer.json and config.json do not belong together.",
+    );
+  const checkpoint = await openCheckpoint(folder);
+  try {
+    const names = mapCheckpointNames(config, [checkpoint]);
+    addBiasAlias(config, names);
+    const shapes = getMaskedLmShapes(config);
+    const missing = [...getMaskedLmParameterShapes(config).keys()].filter((name) => !names.has(name));
+    if (missing.length > 0 && !options.allowNewHead)
+      throw new UserError(
+        `${reference} has no head of a masked language model: the checkpoint lacks ${missing[0]}. ` +
+          "Use a checkpoint for masked language modeling, or train a head with temper pretrain.",
+      );
+    const { weights, newlyInitialized } = readWeights(config, shapes, names, options);
+    const { maxLength } = config;
+    return { config, weights, tokenizer, maskId, maxLength, folder, reference, newlyInitialized };
+  } finally {
+    await checkpoint.close();
+  }
+}
+
+/** The bias of the decoder has two names in checkpoints. An untied decoder uses its own. */
+function addBiasAlias(config: EncoderConfig, names: CheckpointNames): void {
+  const { decoder, bias } = getFamily(config).maskedLm(config);
+  const alias = names.get(`${decoder}.bias`);
+  if (bias !== null && alias && (!names.has(bias) || !config.tieWordEmbeddings)) names.set(bias, alias);
+}
+
+/** Returns the shape of every parameter of a masked language model. */
+export function getMaskedLmShapes(config: EncoderConfig): ParameterShapes {
+  return new Map([...getEncoderParameterShapes(config), ...getMaskedLmParameterShapes(config)]);
+}
+
+/**
+ * Computes the logits of selected tokens: [token, vocabulary] in float32. `positions` are indices
+ * in the flattened batch [batch * length].
+ */
+export function predictTokens(
+  config: EncoderConfig,
+  weights: Weights,
+  input: EncoderInput,
+  positions: Tensor,
+  mode: ForwardMode,
+): Tensor {
+  const embeddingOutput = embedInput(config, weights, input, mode);
+  const hidden = encodeLayers(config, weights, embeddingOutput, input.attentionBias, mode, "all");
+  const selected = hidden.reshape(-1, config.hiddenSize).indexSelect(0, positions);
+  return applyMaskedLmHead(config, weights, selected).to("float32");
+}
+
+/** A token for a mask. */
+export interface TokenPrediction {
+  readonly id: number;
+  readonly token: string;
+  readonly probability: number;
+}
+
+/** The position of a token in a text, and the tokens to score there. */
+export interface TokenQuery {
+  readonly encoding: Encoding;
+  readonly position: number;
+  readonly candidateIds: ArrayLike<number>;
+}
+
+/**
+ * Computes log p(candidate | text) of tokens at one position per text, row by row. The text
+ * normally has a mask at this position.
+ */
+export function scoreTokens(model: MaskedLm, queries: readonly TokenQuery[]): Float32Array[] {
+  const rows = new Array<Float32Array>(queries.length);
+  forEachBatch(
+    model,
+    queries.map(({ encoding }) => encoding),
+    (index) => [queries[index]!.position],
+    (logits, sources) => {
+      const logProbabilities = logits.logSoftmax(-1);
+      for (const [row, { index }] of sources.entries()) {
+        const ids = Int32Array.from(queries[index]!.candidateIds);
+        rows[index] = scope(() =>
+          logProbabilities
+            .select(0, row)
+            .indexSelect(0, tensor(ids, undefined, { device: logits.device }))
+            .toFloat32Array(),
+        );
+      }
+    },
+  );
+  return rows;
+}
+
+/**
+ * Predicts the most probable tokens for every mask of every text: predictions[text][mask], the
+ * most probable first.
+ */
+export function fillMasks(
+  model: MaskedLm,
+  encodings: readonly Encoding[],
+  topK: number,
+): (readonly TokenPrediction[])[][] {
+  const result: (readonly TokenPrediction[])[][] = encodings.map(() => []);
+  const k = Math.min(topK, model.tokenizer.vocabSize);
+  forEachBatch(
+    model,
+    encodings,
+    (index) => [...encodings[index]!.ids.keys()].filter((position) => encodings[index]!.ids[position] === model.maskId),
+    (logits, sources) => {
+      // Rows of the table beyond the vocabulary only fill it up to a round size.
+      const known = logits.softmax(-1).narrow(1, 0, model.tokenizer.vocabSize);
+      const [values, ids] = topk(known, k, -1);
+      const probabilities = values.toFloat32Array();
+      const allIds = ids.to("float32").toFloat32Array();
+      for (const [row, { index, place }] of sources.entries()) {
+        const rowIds = allIds.slice(row * k, (row + 1) * k);
+        const tokens = model.tokenizer.idsToTokens(rowIds);
+        result[index]![place] = tokens.map((token, i) => ({
+          id: rowIds[i]!,
+          token,
+          probability: probabilities[row * k + i]!,
+        }));
+      }
+    },
+  );
+  return result;
+}
+
+/** A selected token: its text, and its place among the selected tokens of the text. */
+interface SelectedToken {
+  readonly index: number;
+  readonly place: number;
+}
+
+/** Runs the model on batches of similar length, and visits the logits of the selected tokens. */
+function forEachBatch(
+  { config, weights, tokenizer }: MaskedLm,
+  encodings: readonly Encoding[],
+  selectPositions: (index: number) => readonly number[],
+  visit: (logits: Tensor, sources: readonly SelectedToken[]) => void,
+): void {
+  const { device } = weights.values().next().value!;
+  for (const batch of batchForInference(encodings, device)) {
+    const padded = padBatch(
+      batch.map((index) => encodings[index]!),
+      tokenizer.special.padId,
+    );
+    const selected = batch.flatMap((index, row) =>
+      selectPositions(index).map((position, place) => ({
+        source: { index, place },
+        position: row * padded.sequenceLength + position,
+      })),
+    );
+    if (selected.length === 0) continue;
+    scope(() =>
+      noGrad(() => {
+        const positions = tensor(
+          Int32Array.from(selected, ({ position }) => position),
+          undefined,
+          { device },
+        );
+        const logits = predictTokens(config, weights, toModelInput(padded, device), positions, evalMode);
+        visit(
+          logits,
+          selected.map(({ source }) => source),
+        );
+      }),
+    );
+  }
+}

@@ -1,0 +1,246 @@
+import { copyFileSync, mkdirSync, readdirSync, readFileSync, statSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import {
+  embedInput,
+  encodeLayers,
+  forward,
+  loadMaskedLm,
+  loadModel,
+  type MaskedLm,
+  type Model,
+  modelTypes,
+  predictTokens,
+  saveModel,
+  toModelInput,
+} from "../../src/models/index.js";
+import { openSafetensors, type SafetensorsFile } from "../../src/models/safetensors.js";
+import { writeSafetensors } from "../../src/models/safetensors-writer.js";
+import { AdamW, crossEntropy, evalMode, type Weights } from "../../src/nn/index.js";
+import { free, grad, noGrad, scope, type Tensor, tensor } from "../../src/tensor/index.js";
+import { padBatch } from "../../src/text/batch.js";
+import type { Encoding } from "../../src/text/encoding.js";
+import { temporaryFolder } from "../temporary.js";
+
+const fixtures = fileURLToPath(new URL("../fixtures/families", import.meta.url));
+const tokenizer = fileURLToPath(new URL("../fixtures/bert-tiny/tokenizer.json", import.meta.url));
+const names = readdirSync(fixtures);
+const temporary = temporaryFolder();
+const cases = ["ragged", "longest"] as const;
+
+interface Fixture {
+  readonly model: Model;
+  readonly languageModel: MaskedLm;
+  readonly expected: SafetensorsFile;
+  readonly lengths: Record<(typeof cases)[number], number[]>;
+}
+
+/** Copies a fixture with a tokenizer, as a classifier and as a masked language model. */
+async function prepareFolders(name: string): Promise<{ classifier: string; masked: string }> {
+  const source = join(fixtures, name);
+  const [classifier, masked] = [join(temporary, name), join(temporary, `${name}-lm`)];
+  for (const folder of [classifier, masked]) {
+    mkdirSync(folder, { recursive: true });
+    copyFileSync(tokenizer, join(folder, "tokenizer.json"));
+    copyFileSync(join(source, "config.json"), join(folder, "config.json"));
+  }
+  copyFileSync(join(source, "model.safetensors"), join(classifier, "model.safetensors"));
+  const files = [
+    await openSafetensors(join(source, "model.safetensors")),
+    await openSafetensors(join(source, "masked-lm.safetensors")),
+  ];
+  const heads = new Set(files[1]!.entries.keys());
+  const tensors = files.flatMap((file) =>
+    [...file.entries]
+      .filter(([key]) => file === files[1] || !heads.has(key))
+      .map(([key, { shape }]) => ({ name: key, dtype: "F32" as const, shape, bytes: () => file.readSync(key) })),
+  );
+  await writeSafetensors(join(masked, "model.safetensors"), tensors);
+  for (const file of files) await file.close();
+  return { classifier, masked };
+}
+
+function readFloats(file: SafetensorsFile, name: string): Float32Array {
+  return new Float32Array(file.readSync(name).slice().buffer);
+}
+
+function expectClose(actual: ArrayLike<number>, expected: ArrayLike<number>, label: string): void {
+  expect(actual.length, label).toBe(expected.length);
+  let [worst, largest] = [0, 1];
+  for (let i = 0; i < expected.length; i++) {
+    worst = Math.max(worst, Math.abs(actual[i]! - expected[i]!));
+    largest = Math.max(largest, Math.abs(expected[i]!));
+  }
+  expect(worst / largest, label).toBeLessThan(1e-5);
+}
+
+/** The values of the tokens, without padding. */
+function selectTokens(values: Float32Array, lengths: readonly number[], width: number): number[] {
+  const length = Math.max(...lengths);
+  return lengths.flatMap((count, row) => [...values.slice(row * length * width, (row * length + count) * width)]);
+}
+
+describe.each(names)("%s compared with transformers", (name) => {
+  let fixture: Fixture;
+  beforeAll(async () => {
+    const { classifier, masked } = await prepareFolders(name);
+    const { lengths } = JSON.parse(readFileSync(join(fixtures, name, "expected.json"), "utf8"));
+    fixture = {
+      model: await loadModel(classifier),
+      languageModel: await loadMaskedLm(masked),
+      expected: await openSafetensors(join(fixtures, name, "expected.safetensors")),
+      lengths,
+    };
+  });
+  afterAll(async () => {
+    await fixture.expected.close();
+    free([fixture.model.weights, fixture.languageModel.weights]);
+  });
+
+  /** The texts of a case, and the indices of the predicted tokens in the padded batch. */
+  function readCase(which: (typeof cases)[number], padding = 0) {
+    const { expected, lengths } = fixture;
+    const read = (key: string): number[] =>
+      Array.from(new BigInt64Array(expected.readSync(`${which}.${key}`).slice().buffer), Number);
+    const [ids, types] = [read("ids"), read("types")];
+    const width = Math.max(...lengths[which]);
+    const encodings = lengths[which].map((length, row): Encoding => {
+      const cut = (values: number[]): Int32Array => Int32Array.from(values.slice(row * width, row * width + length));
+      return { ids: cut(ids), tokenTypeIds: cut(types), truncated: false };
+    });
+    const padded = padBatch(encodings, 0, { length: width + padding });
+    const predicted = encodings.flatMap((encoding, row) =>
+      [...encoding.ids.keys()]
+        .filter((position) => position % 3 === 1)
+        .map((position) => ({ position: row * (width + padding) + position, id: encoding.ids[position]! })),
+    );
+    const labels = tensor(Int32Array.from(encodings.keys(), (row) => row % 3));
+    return { input: toModelInput(padded, "cpu"), labels, predicted, width };
+  }
+
+  it("has the same hidden states of all layers, logits and loss", () => {
+    const { model, expected, lengths } = fixture;
+    const { config } = model.architecture;
+    for (const which of cases)
+      scope(() =>
+        noGrad(() => {
+          const { input, labels } = readCase(which);
+          const states = [embedInput(config, model.weights, input, evalMode)];
+          const last = encodeLayers(config, model.weights, states[0]!, input.attentionBias, evalMode, "all", (hidden) =>
+            states.push(hidden),
+          );
+          states[states.length - 1] = last;
+          const { hiddenSize } = config;
+          for (const [layer, hidden] of states.entries()) {
+            const values = readFloats(expected, `${which}.hidden.${layer}`);
+            // transformers keeps ALBERT's embeddings before their projection in some versions.
+            if (values.length !== hidden.numel) continue;
+            const actual = selectTokens(hidden.toFloat32Array(), lengths[which], hiddenSize);
+            expectClose(actual, selectTokens(values, lengths[which], hiddenSize), `${which} layer ${layer}`);
+          }
+          expect(expected.entries.has(`${which}.hidden.${states.length}`)).toBe(false);
+          const { logits } = forward(model.architecture, model.weights, input, evalMode);
+          expectClose(logits.toFloat32Array(), readFloats(expected, `${which}.logits`), `${which} logits`);
+          expect(crossEntropy(logits, labels).item()).toBeCloseTo(readFloats(expected, `${which}.loss`)[0]!, 5);
+        }),
+      );
+  });
+
+  function compareGradients(prefix: string, weights: Weights, computeLoss: () => Tensor, loss: number): void {
+    const { expected } = fixture;
+    scope(() => {
+      const total = computeLoss();
+      expect(total.item()).toBeCloseTo(loss, 5);
+      const keys = [...expected.entries.keys()]
+        .filter((key) => key.startsWith(`${prefix}.gradient.`))
+        .map((key) => key.slice(`${prefix}.gradient.`.length));
+      expect(new Set(weights.keys())).toEqual(new Set(keys));
+      const gradients = new Map(grad(total, [...weights.values()]).map((value, i) => [[...weights.keys()][i]!, value]));
+      let largest = 0;
+      for (const [key, gradient] of gradients) {
+        const values = readFloats(expected, `${prefix}.gradient.${key}`);
+        expectClose(gradient.toFloat32Array(), values, `gradient of ${key}`);
+        largest = values.reduce((max, value) => Math.max(max, Math.abs(value)), largest);
+      }
+      expect(largest).toBeGreaterThan(1e-2);
+      const copies = new Map([...weights].map(([key, value]) => [key, noGrad(() => value.clone())]));
+      const optimizer = new AdamW(copies, [{ names: keys, weightDecay: 0.1, learningRate: 0.01 }]);
+      optimizer.setLearningRateFactor(1);
+      noGrad(() => optimizer.update(new Map([...gradients].map(([key, gradient]) => [key, { gradient, mask: null }]))));
+      for (const [key, copy] of copies) {
+        const values = readFloats(expected, `${prefix}.updated.${key}`);
+        const gradient = gradients.get(key)!.toFloat32Array();
+        // The first step of Adam is the sign of the gradient, so tiny gradients are not compared.
+        const pick = (from: Float32Array): number[] => [...from].filter((_, i) => Math.abs(gradient[i]!) > 1e-4);
+        expectClose(pick(copy.toFloat32Array()), pick(values), `update of ${key}`);
+      }
+      optimizer.dispose();
+    });
+  }
+
+  it("has the same gradient of every parameter and the same AdamW step, with more padding", () => {
+    const { model, expected } = fixture;
+    const { input, labels } = readCase("ragged", 3);
+    const loss = readFloats(expected, "ragged.loss")[0]!;
+    const computeLoss = (): Tensor =>
+      crossEntropy(forward(model.architecture, model.weights, input, evalMode).logits, labels);
+    compareGradients("classifier", model.weights, computeLoss, loss);
+    free([input, labels]);
+  });
+
+  it("has the same masked language model", () => {
+    const { languageModel, expected } = fixture;
+    const { config, weights } = languageModel;
+    for (const which of cases)
+      scope(() => {
+        const { input, predicted, width } = readCase(which);
+        const positions = tensor(Int32Array.from(predicted, ({ position }) => position));
+        const logits = noGrad(() => predictTokens(config, weights, input, positions, evalMode));
+        const all = readFloats(expected, `${which}.lm.logits`);
+        const { vocabSize } = config;
+        expect(all.length % (vocabSize * width)).toBe(0);
+        expectClose(
+          logits.toFloat32Array(),
+          predicted.flatMap(({ position }) => [...all.slice(position * vocabSize, (position + 1) * vocabSize)]),
+          `${which} logits`,
+        );
+      });
+    const { input, predicted } = readCase("ragged");
+    const positions = tensor(Int32Array.from(predicted, ({ position }) => position));
+    const labels = tensor(Int32Array.from(predicted, ({ id }) => id));
+    const computeLoss = (): Tensor => crossEntropy(predictTokens(config, weights, input, positions, evalMode), labels);
+    compareGradients("lm", weights, computeLoss, readFloats(expected, "ragged.lm.loss")[0]!);
+    free([input, positions, labels]);
+  });
+
+  it("saves what it loaded", async () => {
+    const { model } = fixture;
+    const folder = join(temporary, `${name}-saved`);
+    await saveModel(folder, model);
+    const source = await openSafetensors(join(fixtures, name, "model.safetensors"));
+    const saved = await openSafetensors(join(folder, "model.safetensors"));
+    expect(new Set(saved.entries.keys())).toEqual(new Set(source.entries.keys()));
+    for (const key of saved.entries.keys()) expect(saved.readSync(key)).toEqual(source.readSync(key));
+    const written = JSON.parse(readFileSync(join(folder, "config.json"), "utf8")) as { architectures: string[] };
+    const original = JSON.parse(readFileSync(join(fixtures, name, "config.json"), "utf8")) as typeof written;
+    expect(written.architectures).toEqual(original.architectures);
+    await source.close();
+    await saved.close();
+  });
+});
+
+it("every family has a fixture smaller than 300 KB with recorded versions", () => {
+  const types = names.map(
+    (name) =>
+      (JSON.parse(readFileSync(join(fixtures, name, "config.json"), "utf8")) as { model_type: string }).model_type,
+  );
+  expect(new Set(types)).toEqual(new Set(modelTypes));
+  for (const name of names) {
+    const folder = join(fixtures, name);
+    const bytes = readdirSync(folder).reduce((sum, file) => sum + statSync(join(folder, file)).size, 0);
+    expect(bytes, name).toBeLessThan(300e3);
+    const { versions } = JSON.parse(readFileSync(join(folder, "expected.json"), "utf8"));
+    expect(versions).toMatchObject({ torch: expect.any(String), transformers: expect.any(String) });
+  }
+});
