@@ -210,7 +210,7 @@ function forEachBatch(
           undefined,
           { device },
         );
-        const logits = predictTokens(config, weights, toModelInput(padded, device), positions, evalMode);
+        const logits = predictTokens(config, weights, toModelInput(padded, config, device), positions, evalMode);
         visit(
           logits,
           selected.map(({ source }) => source),

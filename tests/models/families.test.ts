@@ -116,7 +116,7 @@ describe.each(names)("%s compared with transformers", (name) => {
         .map((position) => ({ position: row * (width + padding) + position, id: encoding.ids[position]! })),
     );
     const labels = tensor(Int32Array.from(encodings.keys(), (row) => row % 3));
-    return { input: toModelInput(padded, "cpu"), labels, predicted, width };
+    return { input: toModelInput(padded, fixture.model.architecture.config, "cpu"), labels, predicted, width };
   }
 
   it("has the same hidden states of all layers, logits and loss", () => {
