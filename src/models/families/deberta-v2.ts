@@ -48,7 +48,7 @@ interface DebertaConfig extends EncoderConfig, LearnedPositions {
   readonly usesC2p: boolean;
   readonly usesP2c: boolean;
   /** True if positions are projected by the matrices of the content. */
-  readonly shareAttKey: boolean;
+  readonly reusesContentProjections: boolean;
   readonly normalizesPositions: boolean;
   readonly positionBiasedInput: boolean;
   readonly poolerDropout: number;
@@ -139,7 +139,9 @@ function projectPositions(
   mode: ForwardMode,
 ): { query: Tensor | null; key: Tensor | null } {
   const input = dropout(embeddings, config.hiddenDropout, mode).unsqueeze(0);
-  const [sharedQuery, sharedKey] = config.shareAttKey ? projectQkv(weights, name, projections, input, false) : [];
+  const [sharedQuery, sharedKey] = config.reusesContentProjections
+    ? projectQkv(weights, name, projections, input, false)
+    : [];
   const project = (part: string): Tensor => dense(weights, `${name}.${part}`, input);
   const toHeads = (projected: Tensor): Tensor =>
     splitHeads(embedding(projected.squeeze(0), rows).unsqueeze(0), config.numAttentionHeads).squeeze(0);
@@ -243,7 +245,7 @@ export const debertaV2 = defineFamily({
       positionSpan: positionBuckets > 0 ? positionBuckets : maxRelativePositions,
       usesC2p: types.includes("c2p"),
       usesP2c: types.includes("p2c"),
-      shareAttKey: raw.share_att_key,
+      reusesContentProjections: raw.share_att_key,
       normalizesPositions: raw.norm_rel_ebd.toLowerCase().includes("layer_norm"),
       positionBiasedInput: raw.position_biased_input,
       poolerDropout: raw.pooler_dropout,
@@ -263,7 +265,7 @@ export const debertaV2 = defineFamily({
       list.add("embeddings.token_type_embeddings.weight", config.typeVocabSize, embeddingSize);
     if (embeddingSize !== hidden) list.addDense("embeddings.embed_proj", hidden, embeddingSize, false);
     list.addNorm("embeddings.LayerNorm", hidden);
-    const separate = config.relativeAttention && !config.shareAttKey;
+    const separate = config.relativeAttention && !config.reusesContentProjections;
     addBertLayers(list, config, [
       ...projections,
       ...(separate && config.usesC2p ? ["pos_key_proj"] : []),
