@@ -13,6 +13,8 @@ import {
 import { dirname } from "node:path";
 import { UserError } from "../errors.js";
 import { checkRegularFile, createFileError, replaceFile } from "../files.js";
+import { validate } from "../validate.js";
+import { attackResultSchema, journalHeaderSchema } from "./journal-schema.js";
 import type { AttackResult } from "./result.js";
 
 /** Everything that determines the results of a journal. A resumed run must have the same header. */
@@ -43,7 +45,11 @@ function parseLine(line: Buffer, previous: string): { readonly value: unknown; r
   const body = line.subarray(0, -suffixLength);
   const checksum = computeChecksum(previous, body);
   if (line.toString("latin1", body.length) !== `${checksumPrefix}${checksum}"}`) return undefined;
-  return { value: JSON.parse(`${body.toString()}}`), checksum };
+  try {
+    return { value: JSON.parse(`${body.toString()}}`), checksum };
+  } catch {
+    return undefined;
+  }
 }
 
 /** Formats a value as a line with its checksum. */
@@ -105,8 +111,10 @@ async function* splitLines(path: string): AsyncGenerator<Buffer> {
 /** Returns the header of a journal from its first line. */
 export function parseHeader(entry: JournalEntry, path: string): JournalHeader {
   const value = entry.value as (JournalHeader & typeof journalFormat) | undefined;
-  if (entry.line === 1 && value?.format === journalFormat.format && value.version === journalFormat.version)
+  if (entry.line === 1 && value?.format === journalFormat.format && value.version === journalFormat.version) {
+    validate(journalHeaderSchema, value, `${path}:1`);
     return value;
+  }
   throw new UserError(
     `${path}:1: expected the header of an attack journal, version ${journalFormat.version}. Run the attack again ` +
       "with this version, or restore the file.",
@@ -115,7 +123,7 @@ export function parseHeader(entry: JournalEntry, path: string): JournalHeader {
 
 /**
  * Reads the attack log (journal) of an attack: one result per example, in order. Every line is
- * checked against its checksum. An incomplete or changed line raises a UserError.
+ * checked against its checksum and its schema. An incomplete or changed line raises a UserError.
  *
  * @example
  * for await (const { result } of readJournal("runs/reviews/attacks/pwws.jsonl"))
@@ -135,6 +143,7 @@ export async function* readJournal(
         `${path}:${entry.line}: the line does not match its checksum. If a crash truncated it, pass --resume; ` +
           "otherwise restore the file.",
       );
+    validate(attackResultSchema, entry.value, `${path}:${entry.line}`);
     yield { header, line: entry.line, result: entry.value as AttackResult };
   }
   if (!header) throw new UserError(`${path}: the journal is empty. Run the attack again.`);

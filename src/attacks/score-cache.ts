@@ -1,5 +1,18 @@
 import crypto from "node:crypto";
-import { closeSync, fstatSync, mkdirSync, openSync, readSync, writeSync } from "node:fs";
+import {
+  closeSync,
+  existsSync,
+  fstatSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+  writeSync,
+} from "node:fs";
 import { dirname, join } from "node:path";
 import { getCacheFolder } from "../cache.js";
 import { UserError } from "../errors.js";
@@ -9,6 +22,10 @@ import type { Victim } from "./victim.js";
 /** Bytes per key: half a SHA-256, which makes collisions practically impossible. */
 const keyBytes = 16;
 const checksumBytes = 4;
+/** A file has at most this many times the records that fit in a generation. */
+const maxFileGenerations = 4;
+/** Bytes of all files. The oldest are removed beyond that. */
+const maxFolderBytes = 2e9;
 
 /** Returns the key of a text's content. */
 export function computeContentKey(content: string | Uint8Array): string {
@@ -45,6 +62,8 @@ export class ScoreCache {
   #young: CacheGeneration;
   #old: CacheGeneration;
   #file: number | undefined;
+  /** Records in the file. It is cut down when it is opened, and grows only to a limit. */
+  #saved = 0;
   #unsaved: Buffer[] = [];
 
   constructor(
@@ -81,9 +100,11 @@ export class ScoreCache {
   flush(): void {
     if (this.#file === undefined || this.#unsaved.length === 0) return;
     const records = Buffer.concat(this.#unsaved);
+    this.#saved += this.#unsaved.length;
     this.#unsaved = [];
     try {
       writeSync(this.#file, records);
+      if (this.#saved > maxFileGenerations * this.#young.capacity) this.#closeFile();
     } catch {
       // If the disk is full, later runs take longer, but this run still gets its result.
       this.#closeFile();
@@ -137,11 +158,13 @@ export class ScoreCache {
       throw createFileError(error, path, "open the score cache");
     }
     const size = this.#recordBytes;
+    if (fstatSync(this.#file).size > 2 * this.#young.capacity * size) this.#shorten(path);
     const length = fstatSync(this.#file).size;
     // Pad the incomplete last record of a killed process. Records stay aligned, and its checksum
     // fails.
     if (length % size !== 0) writeSync(this.#file, Buffer.alloc(size - (length % size)));
     const count = Math.floor(length / size);
+    this.#saved = count;
     const first = Math.max(0, count - this.#young.capacity);
     const block = Buffer.alloc(size * Math.min(4096, Math.max(1, count)));
     for (let record = first; record < count; ) {
@@ -151,6 +174,20 @@ export class ScoreCache {
       for (let at = 0; at + size <= bytes; at += size) this.#readRecord(block.subarray(at, at + size));
       record += Math.floor(bytes / size);
     }
+  }
+
+  /** Keeps only the newest records of the file: those that fit in a generation. */
+  #shorten(path: string): void {
+    const size = this.#recordBytes;
+    const file = this.#file!;
+    const count = Math.floor(fstatSync(file).size / size);
+    const newest = Buffer.alloc(size * Math.min(count, this.#young.capacity));
+    readSync(file, newest, 0, newest.length, size * count - newest.length);
+    const temporary = `${path}.${process.pid}.tmp`;
+    writeFileSync(temporary, newest);
+    renameSync(temporary, path);
+    closeSync(file);
+    this.#file = openSync(path, "a+");
   }
 
   #readRecord(record: Buffer): void {
@@ -166,12 +203,27 @@ export class ScoreCache {
  */
 export function openScoreCache(victim: Pick<Victim, "numLabels" | "hash" | "isDeterministic">): ScoreCache {
   if (!victim.isDeterministic) return new ScoreCache(victim.numLabels);
+  const folder = join(getCacheFolder(), "scores");
   try {
-    return new ScoreCache(victim.numLabels, { path: join(getCacheFolder(), "scores", victim.hash) });
+    removeOldest(folder, victim.hash);
+    return new ScoreCache(victim.numLabels, { path: join(folder, victim.hash) });
   } catch (error) {
     // Without a writable folder, later runs take longer, but this run still gets its result.
     if (error instanceof UserError) return new ScoreCache(victim.numLabels);
     throw error;
+  }
+}
+
+/** Removes the files that were not written to for longest, until the others fit in the limit. */
+export function removeOldest(folder: string, kept: string, maxBytes = maxFolderBytes): void {
+  const names = existsSync(folder) ? readdirSync(folder).filter((name) => name !== kept) : [];
+  const files = names
+    .map((name) => ({ path: join(folder, name), stats: statSync(join(folder, name), { throwIfNoEntry: false }) }))
+    .sort((a, b) => (b.stats?.mtimeMs ?? 0) - (a.stats?.mtimeMs ?? 0));
+  let bytes = 0;
+  for (const { path, stats } of files) {
+    bytes += stats?.size ?? 0;
+    if (bytes > maxBytes) rmSync(path, { force: true });
   }
 }
 

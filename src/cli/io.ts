@@ -10,9 +10,20 @@ export interface Io {
   readonly stderr: OutputStream;
 }
 
+// Colors of the terminal, or a control character other than tab, line feed and carriage return.
+// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
+const controls = /(\x1b\[[\d;]*m)|[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]/g;
+
+/**
+ * Replaces control characters, so that a label or a text cannot control the terminal. Colors stay.
+ */
+export function removeControls(text: string): string {
+  return text.replace(controls, (_, color: string | undefined) => color ?? "\ufffd");
+}
+
 /** Writes, and waits if the reader is slow, so that output never piles up in memory. */
 export async function write(out: OutputStream, text: string): Promise<void> {
-  if (out.write(text)) return;
+  if (out.write(removeControls(text))) return;
   await new Promise<void>((resolve) => out.once("drain", resolve));
 }
 

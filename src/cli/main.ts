@@ -4,7 +4,7 @@ import { fileURLToPath } from "node:url";
 import { Command, CommanderError } from "@commander-js/extra-typings";
 import { getErrorMessage, isCudaOutOfMemory, UserError } from "../errors.js";
 import { type CommandModule, ExitCode, formatHelp } from "./command.js";
-import type { Io } from "./io.js";
+import { type Io, removeControls } from "./io.js";
 
 interface CommandEntry {
   readonly summary: string;
@@ -145,7 +145,7 @@ function reportError(error: unknown, { stderr }: Io): number {
   const isDebugging = Boolean(process.env.TEMPER_DEBUG) && error instanceof Error;
   if (isDebugging) stderr.write(`${error.stack}\n`);
   const message = getErrorMessage(error);
-  stderr.write(`temper: ${message}\n`);
+  stderr.write(removeControls(`temper: ${message}\n`));
   if (error instanceof UserError) return 2;
   if (isCudaOutOfMemory(error) || isCpuOutOfMemory(message)) {
     stderr.write("Reduce --batch-size or --max-length.\n");

@@ -3,12 +3,17 @@ import { getColors, type Io, type OutputStream, write } from "./io.js";
 
 /** Prints a value as indented JSON: the complete output of a command with --json. */
 export async function printJson(io: Io, value: unknown): Promise<void> {
-  await write(io.stdout, `${JSON.stringify(value, null, 2)}\n`);
+  await write(io.stdout, `${escapeControls(JSON.stringify(value, null, 2))}\n`);
 }
 
 /** Prints a value as one line of JSON, for commands that stream their output. */
 export async function printJsonLine(io: Io, value: unknown): Promise<void> {
-  await write(io.stdout, `${JSON.stringify(value)}\n`);
+  await write(io.stdout, `${escapeControls(JSON.stringify(value))}\n`);
+}
+
+/** JSON.stringify escapes all control characters but these. */
+function escapeControls(json: string): string {
+  return json.replace(/[\x7f-\x9f]/g, (character) => `\\u00${character.charCodeAt(0).toString(16)}`);
 }
 
 export interface TableOptions {

@@ -1,6 +1,6 @@
 import { formatBytes, formatCount, formatDuration, formatNumber, formatPercent } from "../format.js";
 import type { Callbacks } from "../runs/callbacks.js";
-import { getColors, type Io, type OutputStream } from "./io.js";
+import { getColors, type Io, type OutputStream, removeControls } from "./io.js";
 
 export interface ProgressOptions {
   readonly label: string;
@@ -114,7 +114,7 @@ export function createProgress(options: ProgressOptions): Progress {
       if (quiet) return;
       const wasShown = isBarShown;
       clearBar();
-      stream.write(`${text}\n`);
+      stream.write(removeControls(`${text}\n`));
       if (wasShown && !hasEnded) renderBar();
     },
     end() {
@@ -167,7 +167,7 @@ export function createCallbacks(io: Io, quiet: boolean | undefined, unit = "exam
   };
   const printLine = (text: string): void => {
     if (current) current.progress.printLine(text);
-    else if (!quiet) io.stderr.write(`${text}\n`);
+    else if (!quiet) io.stderr.write(removeControls(`${text}\n`));
   };
   return {
     start: (stage, done, total, counted) => void start(stage, done, total, counted),

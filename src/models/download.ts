@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { type FileHandle, mkdir, open, readdir, rename, stat, unlink } from "node:fs/promises";
+import { constants, type FileHandle, lstat, mkdir, open, readdir, rename, stat, unlink } from "node:fs/promises";
 import { hostname } from "node:os";
 import { basename, dirname, join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
@@ -134,7 +134,14 @@ async function fetchRemaining(request: Download, partial: string, offset: number
     }
     const continues =
       response.status === 206 && response.headers.get("content-range")?.startsWith(`bytes ${offset}-`) === true;
-    const file = await open(partial, continues ? "a" : "w");
+    // Another user may have planted a link with this name, to have a file of ours overwritten.
+    const { O_WRONLY, O_CREAT, O_APPEND, O_TRUNC, O_NOFOLLOW } = constants;
+    const file = await open(partial, O_WRONLY | O_CREAT | O_NOFOLLOW | (continues ? O_APPEND : O_TRUNC)).catch(
+      (error: unknown) => {
+        if (getErrorCode(error) !== "ELOOP") throw error;
+        throw new UserError(`${partial} is a symbolic link. Remove it and try again.`, { cause: error });
+      },
+    );
     try {
       await writeResponse(request, response, file, continues ? offset : 0, () => timer.refresh());
       await file.sync();
@@ -174,7 +181,7 @@ async function adoptPartialFile(target: string, partial: string): Promise<boolea
     if (!name.startsWith(`${basename(target)}.temper`) || !name.endsWith(".incomplete")) continue;
     const path = join(folder, name);
     try {
-      if (!(await isAbandoned(path))) continue;
+      if (!(await lstat(path)).isFile() || !(await isAbandoned(path))) continue;
       await rename(path, partial);
       return true;
     } catch (error) {

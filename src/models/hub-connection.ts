@@ -44,13 +44,18 @@ export function readHubSettings(): HubSettings {
   };
 }
 
+/** Whether nobody on the way can read the request: it is encrypted or stays on this host. */
+function isPrivate({ protocol, hostname }: URL): boolean {
+  return protocol === "https:" || /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/.test(hostname);
+}
+
 /** Creates a fetch function that sends the token to the hub only. */
 export function createHubFetch(settings: HubSettings): typeof fetch {
   return (input, init) => {
     const url = new URL(input instanceof Request ? input.url : input);
     const headers = new Headers(init?.headers);
     const isHub = url.origin === new URL(settings.endpoint).origin;
-    if (settings.token !== null && isHub) headers.set("authorization", `Bearer ${settings.token}`);
+    if (settings.token !== null && isHub && isPrivate(url)) headers.set("authorization", `Bearer ${settings.token}`);
     return fetch(url, { ...init, headers });
   };
 }
@@ -102,6 +107,8 @@ function describeFailure(error: unknown, settings: HubSettings): string {
   switch (status) {
     case 401:
     case 403:
+      if (settings.token !== null && !isPrivate(new URL(settings.endpoint)))
+        return `access denied (${status}). HF_TOKEN is not sent over http. Set HF_ENDPOINT to an https address.`;
       return settings.token === null
         ? `access denied (${status}). The repository does not exist, or it is private or gated. ` +
             "Check the name, or set HF_TOKEN."

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { z } from "zod";
 import { UserError } from "../errors.js";
 import { hashModelFolder } from "../models/index.js";
-import type { Example } from "../tasks/task.js";
+import { type Example, formatExample } from "../tasks/task.js";
 import { getGpuIndex } from "../tensor/index.js";
 import { native, packageRoot } from "../tensor/native.js";
 import type { PreparedRun } from "./prepare-run.js";
@@ -114,6 +114,6 @@ export function compareEnvironments(
 /** SHA-256 of examples: ids, texts and labels. */
 export function hashExamples(examples: readonly Example[]): string {
   const hash = createHash("sha256");
-  for (const { id, texts, label } of examples) hash.update(`${JSON.stringify([id, texts, label])}\n`);
+  for (const example of examples) hash.update(formatExample(example));
   return hash.digest("hex");
 }

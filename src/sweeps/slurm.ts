@@ -219,7 +219,8 @@ class SlurmQueue {
     const job = submitJob([
       `--job-name=${this.#prefix}${number}`,
       `--array=0-${items.length - 1}${jobs === null ? "" : `%${jobs}`}`,
-      `--output=${this.#getPath("%A_%a.log")}`,
+      // Slurm replaces % in file names; %% is a percent sign.
+      `--output=${join(dirname(path).replaceAll("%", "%%"), "%A_%a.log")}`,
       "--open-mode=append",
       "--requeue",
       `--signal=B:USR1@${warningSeconds}`,

@@ -103,8 +103,24 @@ function selectConfigFiles(
   }
   const patterns = described.find((entry) => entry.config_name === wanted)?.data_files?.flatMap((files) => files.path);
   if (patterns === undefined) return tables.filter((path) => posix.dirname(path) === wanted);
-  const matchers = patterns.map(
-    (pattern) => new RegExp(`^${pattern.replace(/[.+?^${}()|[\]\\]/g, "\\$&").replace(/\*+/g, ".*")}$`),
-  );
-  return tables.filter((path) => matchers.some((matcher) => matcher.test(path)));
+  return tables.filter((path) => patterns.some((pattern) => matchesGlob(path, pattern)));
+}
+
+/**
+ * Whether a path matches a pattern in which * stands for any characters. A regular expression would
+ * take exponential time for some patterns; here the parts between the stars are found in order.
+ */
+export function matchesGlob(path: string, pattern: string): boolean {
+  const [first = "", ...parts] = pattern.split(/\*+/);
+  const last = parts.pop();
+  if (last === undefined) return path === first;
+  if (path.length < first.length + last.length || !path.startsWith(first) || !path.endsWith(last)) return false;
+  const end = path.length - last.length;
+  let at = first.length;
+  for (const part of parts) {
+    const found = path.indexOf(part, at);
+    if (found < 0 || found + part.length > end) return false;
+    at = found + part.length;
+  }
+  return true;
 }

@@ -20,6 +20,11 @@ export interface Example {
   readonly label: number;
 }
 
+/** An example as it is hashed. */
+export function formatExample({ id, texts, label }: Example): string {
+  return `${JSON.stringify([id, texts, label])}\n`;
+}
+
 /** The Hugging Face dataset that a task was read from. */
 export interface DatasetSource {
   /** OWNER/NAME. */

@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import { copyFileSync, existsSync, readFileSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import fc from "fast-check";
@@ -9,9 +10,12 @@ import type { AttackResult } from "../../src/attacks/result.js";
 import { type Attacker, type RunAttackOptions, readTiming, runAttack } from "../../src/attacks/run-attack.js";
 import { verifyJournal } from "../../src/attacks/verify.js";
 import { UserError } from "../../src/errors.js";
+import { formatJournalCsv } from "../../src/evaluation/attack-csv.js";
+import { summarizeJournal } from "../../src/evaluation/attack-summary.js";
 import { parseSubstitutionTable } from "../../src/text/substitutions.js";
 import { temporaryFolder } from "../temporary.js";
 import { collect, createExample, hashed, type ScriptedInput, scriptedVictim } from "./scripted.js";
+import { seal, unseal } from "./sealed.js";
 
 const folder = temporaryFolder();
 
@@ -236,5 +240,74 @@ describe("verifyJournal", () => {
     truncateSync(path);
     await expect(verifyJournal(path, victim)).rejects.toThrow("the journal is empty");
     expect(existsSync(path)).toBe(true);
+  });
+});
+
+describe("item 11: a journal with forged lines and valid checksums", () => {
+  type Line = Record<string, unknown>;
+  const forgeries: [string, Line, RegExp][] = [
+    ["a billion words per field", { fieldSizes: [1e9] }, /fieldSizes: expected the number of words/],
+    ["texts as probabilities", { before: ["x", "y"] }, /:2: before\[0\]: expected number/],
+    ["another outcome", { outcome: "x" }, /:2: outcome/],
+    ["two fields", { fieldSizes: [0, 4] }, /fieldSizes: expected one number per text/],
+    ["no space", { space: null }, /:2: space/],
+    [
+      "a larger space",
+      { space: { words: 4, modifiableWords: 4, substitutes: 1, log10Combinations: 40 } },
+      /log10Combinations/,
+    ],
+    ["no queries", { queries: 0 }, /:2: queries/],
+    ["an edit beyond the text", { edits: [{ position: 99, from: "a", to: "b" }] }, /edits/],
+    ["an id that is a number", { id: 3 }, /:2: id: expected string/],
+  ];
+  const rejects = async (lines: readonly Line[], message: RegExp): Promise<void> => {
+    const path = join(folder, "forged.jsonl");
+    writeFileSync(path, seal(lines.map((line) => JSON.stringify(line))));
+    const readers = [
+      () => collect(readJournal(path)),
+      () => summarizeJournal(path),
+      () => collect(formatJournalCsv(path)),
+    ];
+    for (const read of readers)
+      await expect(read()).rejects.toThrow(
+        expect.objectContaining({ name: "UserError", message: expect.stringMatching(message) }),
+      );
+  };
+  test.each(forgeries)("with %s is rejected wherever it is read", async (_, change, message) => {
+    const lines = unseal(readFileSync(complete, "utf8"));
+    await rejects(lines.with(1, { ...lines[1], ...change }), message);
+  });
+
+  test.each(["hashes", "settings"])("without %s in its header is rejected", async (key) => {
+    const lines = unseal(readFileSync(complete, "utf8"));
+    await rejects(lines.with(0, { ...lines[0], [key]: undefined }), new RegExp(`:1: ${key}: expected`));
+  });
+
+  test("a sealed line that is not JSON is rejected", async () => {
+    const path = join(folder, "no-json.jsonl");
+    const [header] = unseal(readFileSync(complete, "utf8"));
+    writeFileSync(path, seal([JSON.stringify(header), "{x}"]));
+    await expect(collect(readJournal(path))).rejects.toThrow(UserError);
+  });
+
+  test("verify finds another id and impossible queries", async () => {
+    const path = join(folder, "forged-id.jsonl");
+    const hash = createHash("sha256");
+    const lines = unseal(readFileSync(complete, "utf8"));
+    for (const { id, texts, label } of lines.slice(1)) hash.update(`${JSON.stringify([id, texts, label])}\n`);
+    (lines[0]!.hashes as Line).data = hash.digest("hex");
+    const victim = scriptedVictim(2, hashed(2));
+    const check = (changed: readonly Line[]) => {
+      writeFileSync(path, seal(changed.map((line) => JSON.stringify(line))));
+      return verifyJournal(path, victim);
+    };
+    expect(await check(lines)).toMatchObject({ lines: 14 });
+    await expect(check(lines.map((line, i) => (i === 3 ? { ...line, id: "other" } : line)))).rejects.toThrow(
+      /the ids, texts or labels are not those of the attacked examples/,
+    );
+    const skipped = lines.findIndex(({ outcome }) => outcome === "skipped");
+    await expect(check(lines.map((line, i) => (i === skipped ? { ...line, queries: 9 } : line)))).rejects.toThrow(
+      /9 queries are not possible for the outcome "skipped"/,
+    );
   });
 });

@@ -1,8 +1,10 @@
 import { Readable } from "node:stream";
 import { afterEach, describe, expect, test, vi } from "vitest";
+import { type Io, type OutputStream, write } from "../../src/cli/io.js";
+import { printJson } from "../../src/cli/output.js";
 import { createProgress } from "../../src/cli/progress.js";
 import { createTrainProgress } from "../../src/cli/train-progress.js";
-import { memoryStream } from "./invoke.js";
+import { invoke, memoryStream } from "./invoke.js";
 
 afterEach(() => vi.unstubAllEnvs());
 
@@ -121,4 +123,24 @@ test("each pass over the same examples is timed separately", () => {
   expect(rates.length).toBeGreaterThan(10);
   for (const rate of rates) expect(rate).toBeLessThan(1);
   for (const rate of rates) expect(rate).toBeGreaterThan(0.2);
+});
+
+test("item 32: control characters of labels and texts do not reach the terminal", async () => {
+  let written = "";
+  const out = {
+    write(text: string) {
+      written += text;
+      return true;
+    },
+  } as unknown as OutputStream;
+  await write(out, "a\x1b]0;title\x07b\x1b[2Jc\x9bd\x1b[31mred\x1b[0m\n\t");
+  expect(written).toBe("a\ufffd]0;title\ufffdb\ufffd[2Jc\ufffdd\x1b[31mred\x1b[0m\n\t");
+  written = "";
+  const label = "x\x1b[2J\x7f\x9b";
+  await printJson({ stdout: out } as unknown as Io, { label });
+  expect(JSON.parse(written)).toEqual({ label });
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: none of them may be there
+  expect(written).not.toMatch(/[\x1b\x7f-\x9f]/);
+  const { stderr } = await invoke(["evaluate", "none", "--data", "\x1b[2Jnone.csv"]);
+  expect(stderr).not.toContain("\x1b");
 });

@@ -7,6 +7,7 @@ import {
   readFileSync,
   readlinkSync,
   rmSync,
+  symlinkSync,
   utimesSync,
   writeFileSync,
 } from "node:fs";
@@ -17,7 +18,7 @@ import { join } from "node:path";
 import { afterAll, beforeEach, describe, expect, test, vi } from "vitest";
 import { UserError } from "../../src/errors.js";
 import * as hubFiles from "../../src/models/hub.js";
-import { type HubRepo, readHubSettings } from "../../src/models/hub-connection.js";
+import { createHubFetch, type HubRepo, readHubSettings } from "../../src/models/hub-connection.js";
 import { findPython, runPython } from "../python.js";
 import { temporaryFolder } from "../temporary.js";
 import { blobName, sha256, startFakeHub } from "./fake-hub.js";
@@ -340,4 +341,27 @@ test("settings come from the same environment variables as in huggingface_hub", 
   vi.stubEnv("HF_HOME", "");
   vi.stubEnv("XDG_CACHE_HOME", "/caches");
   expect(readHubSettings().cache).toBe("/caches/huggingface/hub");
+});
+
+test("item 30: the token is not sent over http to another host", async () => {
+  const sent: (string | null)[] = [];
+  vi.stubGlobal("fetch", async (_: URL, init: RequestInit) => {
+    sent.push(new Headers(init.headers).get("authorization"));
+    return new Response("{}");
+  });
+  const settings = { cache, token: "secret", offline: false };
+  for (const endpoint of ["http://mirror.example", "https://mirror.example", "http://127.0.0.1:80", "http://localhost"])
+    await createHubFetch({ ...settings, endpoint })(`${endpoint}/api`);
+  vi.unstubAllGlobals();
+  expect(sent).toEqual([null, "Bearer secret", "Bearer secret", "Bearer secret"]);
+});
+
+test("item 20: a link planted in the place of a partial file is not followed", async () => {
+  const target = join(cache, "victim.txt");
+  mkdirSync(cache, { recursive: true });
+  writeFileSync(target, "precious");
+  mkdirSync(join(storage, "blobs"), { recursive: true });
+  symlinkSync(target, `${blob}.temper.incomplete`);
+  await getAll();
+  expect(readFileSync(target, "utf8")).toBe("precious");
 });

@@ -65,6 +65,14 @@ describe("a sweep on Slurm", () => {
     expect(readFileSync(join(out, "slurm", "2.sh"), "utf8")).toBe(createJobScript(join(out, "slurm", "2.json")));
   });
 
+  it("item 33: escapes % in the name of the folder", async () => {
+    const { plan } = await writePlan();
+    const out = join(folder, "50%j off");
+    await writeSweepPlan(out, plan);
+    await submitSweep(out, plan, options());
+    expect(calls("sbatch")[0]).toContain(`--output=${join(folder, "50%%j off", "slurm", "%A_%a.log")}`);
+  });
+
   it("submits nothing that is in the queue or done", async () => {
     const { out, plan } = await writePlan();
     await submitSweep(out, plan, options());

@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
-import { parseDatasetReference } from "../../src/tasks/hub.js";
+import { matchesGlob, parseDatasetReference } from "../../src/tasks/hub.js";
 import { loadTask } from "../../src/tasks/index.js";
 import { temporaryFolder } from "../temporary.js";
 
@@ -163,4 +163,21 @@ describe("loadHubTask", () => {
       expect.objectContaining({ name: "UserError" }),
     );
   });
+});
+
+it("item 17: patterns of data files are matched in linear time", () => {
+  const cases: [string, string, boolean][] = [
+    ["data/train-0.parquet", "data/train-*", true],
+    ["data/train-0.parquet", "**/*.parquet", true],
+    ["data/train-0.parquet", "data/train-0.parquet", true],
+    ["data/train-0.parquet", "data/test-*", false],
+    ["ab", "ab*b", false],
+    ["abcb", "ab*b", true],
+    ["a.b", "a?b", false],
+  ];
+  for (const [path, pattern, expected] of cases)
+    expect([path, pattern, matchesGlob(path, pattern)]).toEqual([path, pattern, expected]);
+  const started = performance.now();
+  expect(matchesGlob(`${"a".repeat(10_000)}b`, `${"*a".repeat(2000)}*c`)).toBe(false);
+  expect(performance.now() - started).toBeLessThan(500);
 });

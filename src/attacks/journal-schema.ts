@@ -1,0 +1,70 @@
+import { z } from "zod";
+
+// Checksums detect accidents. A forged journal can have valid ones, so every line is checked.
+
+const probability = z.number().min(-0.01).max(1.01);
+
+/** The size of an attack space: the mean of logarithms is at most the logarithm of the mean. */
+const spaceSchema = z
+  .object({
+    words: z.int().min(0),
+    modifiableWords: z.int().min(0),
+    substitutes: z.number().min(0),
+    log10Combinations: z.number().min(0),
+  })
+  .refine(
+    ({ modifiableWords, substitutes, log10Combinations }) =>
+      log10Combinations >= modifiableWords * Math.log10(2) - 1e-6 &&
+      log10Combinations <= modifiableWords * Math.log10(1 + substitutes) + 1e-6,
+    { path: ["log10Combinations"], error: "expected a size that follows from the numbers of words and substitutes" },
+  );
+
+/** A line of a journal: an `AttackResult`. */
+export const attackResultSchema = z
+  .object({
+    id: z.string().min(1),
+    label: z.int().min(0),
+    outcome: z.enum(["skipped", "success", "failed"]),
+    queries: z.int().min(1),
+    exhausted: z.boolean(),
+    exact: z.boolean().optional(),
+    nearTie: z.boolean(),
+    before: z.array(probability),
+    after: z.array(probability),
+    edits: z.array(z.object({ position: z.int().min(0), from: z.string(), to: z.string() })),
+    space: spaceSchema,
+    texts: z.array(z.string()).min(1).max(255),
+    fieldSizes: z.array(z.int().min(0)),
+    words: z.array(z.string()),
+    final: z.array(z.string()),
+  })
+  .superRefine((line, context) => {
+    const { label, before, after, edits, space, texts, fieldSizes, words, final } = line;
+    const check = (isValid: boolean, key: keyof typeof line, message: string): void => {
+      if (!isValid) context.addIssue({ code: "custom", path: [key], message, input: line });
+    };
+    check(label < before.length, "label", "expected one of the classes");
+    check(after.length === before.length, "after", "expected as many probabilities as before the attack");
+    check(fieldSizes.length === texts.length, "fieldSizes", "expected one number per text");
+    const total = fieldSizes.reduce((sum, size) => sum + size, 0);
+    check(total === words.length, "fieldSizes", "expected the number of words per field");
+    check(final.length === words.length, "final", "expected as many words as before the attack");
+    check(space.words === words.length, "space", "expected the number of words");
+    check(space.modifiableWords <= words.length, "space", "expected at most all words to be modifiable");
+    check(edits.length <= space.modifiableWords, "edits", "expected at most one edit per modifiable word");
+    check(
+      edits.every(({ position }) => position < words.length),
+      "edits",
+      "expected positions of words",
+    );
+  });
+
+/** The first line of a journal, after its format and version. */
+export const journalHeaderSchema = z.object({
+  attack: z.string(),
+  options: z.unknown(),
+  hashes: z.record(z.string(), z.string()),
+  settings: z.record(z.string(), z.unknown()),
+  seed: z.union([z.number(), z.string()]),
+  examples: z.int().min(0),
+});
