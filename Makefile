@@ -1,7 +1,7 @@
 # Every target first sets up what it needs. If nothing has changed, this takes about a second.
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: check-tokenizers help setup setup-locked packages addon test test-slurm lint docs bench bench-train bench-attacks demo package-check test-libtorch-debian clean FORCE bench-methods bench-gpu check-gpu gpu-bundle
+.PHONY: fuzz check-tokenizers help setup setup-locked packages addon test test-slurm lint docs bench bench-train bench-attacks demo package-check test-libtorch-debian clean FORCE bench-methods bench-gpu check-gpu gpu-bundle
 
 sources := $(shell find src -name '*.ts' 2>/dev/null)
 compiled := $(patsubst src/%.ts,dist/%.js,$(filter-out %.d.ts,$(sources)))
@@ -32,6 +32,9 @@ FORCE:
 
 test: setup ## run the test suite (no GPU needed)
 	@node_modules/.bin/vitest run
+
+fuzz: setup ## damage input files for FUZZ_SECONDS (default 120) and check that each is read or refused clearly
+	@node scripts/fuzz/fuzz.mjs
 
 test-slurm: export TEMPER_TEST_SLURM := 1
 test-slurm: setup ## run sweeps on a real Slurm cluster on this host (installs Slurm, as root)

@@ -1,0 +1,64 @@
+// Small valid files to damage: a tiny BERT, tables, a finished run with an attack and checkpoints, a sweep.
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+
+const filler = ["a", "the", "film", "plot", "was", "and", "very"];
+const table = { good: ["fine", "cold"], bad: ["dull", "warm"], film: ["plot"], was: ["and"] };
+
+/** Writes the seeds unless they are there. `load` imports a module of the library by its path. */
+export async function writeSeeds(folder, load, fixtures) {
+  const done = join(folder, "done");
+  if (existsSync(done)) return;
+  mkdirSync(folder, { recursive: true });
+  for (const name of ["bert-tiny", "roberta-tiny"])
+    cpSync(join(fixtures, name), join(folder, name), { recursive: true });
+  for (const name of readdirSync(join(fixtures, "tasks")))
+    if (name.endsWith(".parquet")) cpSync(join(fixtures, "tasks", name), join(folder, name));
+  // The labels of the model must be those of the tables.
+  const config = join(folder, "bert-tiny", "config.json");
+  const id2label = { 0: "bad", 1: "good", 2: "mixed" };
+  writeFileSync(config, JSON.stringify({ ...JSON.parse(readFileSync(config, "utf8")), id2label, label2id: undefined }));
+  const rows = Array.from({ length: 60 }, (_, i) => ({
+    text: `${filler[i % 7]} ${["bad", "fine", "good"][i % 3]} ${filler[(3 * i) % 7]} film ${i}`,
+    label: ["bad", "mixed", "good"][i % 3],
+  }));
+  const lines = (separator) => rows.map(({ text, label }) => `${text}${separator}${label}\n`).join("");
+  writeFileSync(join(folder, "reviews.tsv"), `text\tlabel\n${lines("\t")}`);
+  writeFileSync(join(folder, "reviews.csv"), `text,label\n${lines(",")}`);
+  writeFileSync(join(folder, "reviews.json"), JSON.stringify(rows));
+  writeFileSync(join(folder, "reviews.jsonl"), rows.map((row) => `${JSON.stringify(row)}\n`).join(""));
+  writeFileSync(join(folder, "table.json"), JSON.stringify(table));
+  const { fineTune } = await load("runs/fine-tune");
+  const { attack } = await load("runs/attack");
+  const run = join(folder, "runs", "one");
+  const substitutions = join(folder, "table.json");
+  const common = { device: "cpu", threads: 1 };
+  const data = { data: join(folder, "reviews.tsv"), textColumn: ["text"], labelColumn: "label", substitutions };
+  const train = { epochs: 2, batchSize: 8, learningRate: 0.01, saveSteps: 4, saveTotalLimit: 9 };
+  await fineTune({ model: join(folder, "bert-tiny"), ...data, ...common, train }, { out: run });
+  await attack({ model: run, ...data, ...common, attacks: ["pwws"], numExamples: 10, cache: false });
+  writeFileSync(done, "");
+}
+
+/** A sweep as an object, which is damaged before it becomes YAML. */
+export const sweepSeed = {
+  title: "Small",
+  model: "m",
+  task: "sst2",
+  device: "cpu",
+  train: { epochs: 1, batchSize: 8 },
+  rows: {
+    plain: { title: "Plain" },
+    drop: { methods: ["r-drop"], grid: { "methods.r-drop.alpha": [0.5, 1] }, columns: { b: { maxLength: 32 } } },
+  },
+  columns: { a: { title: "A", maxTrainSamples: 40 }, b: null },
+  averages: { mean: ["a", "b"] },
+  grid: { "train.learningRate": [1e-5, 2e-5] },
+  seeds: [0, 1],
+  select: { metric: "accuracy" },
+  baseline: "plain",
+  metrics: ["accuracy"],
+  evaluation: { attacks: { pwws: {}, genetic: { population: 4 } }, numExamples: 4, analyses: [{ kind: "distance" }] },
+  profiles: { small: { seeds: [0], rows: { drop: null } } },
+  slurm: { partition: "gpu", gpus: 1, time: "4:00:00", memory: "16G" },
+};

@@ -1,0 +1,272 @@
+// What is fuzzed. `make` returns damaged files by name; `run` reads them as users do. A UserError is
+// a clear refusal; any other error, or a result that `expect` finds wrong, is a failure.
+import { createHash } from "node:crypto";
+import { cpSync, readFileSync, rmSync } from "node:fs";
+import { createServer } from "node:http";
+import { join } from "node:path";
+import { stringify } from "yaml";
+import { createText, mutateBytes, mutateJson, mutateValue, toJson } from "./mutate.mjs";
+import { sweepSeed } from "./seeds.mjs";
+
+/** Gives changed journal lines matching checksums, so that mutations are not rejected by them. */
+function sealLines(bodies) {
+  let previous = "";
+  return bodies
+    .map((text) => {
+      const body = text.slice(0, -1);
+      previous = createHash("sha256").update(previous).update(body).digest("hex").slice(0, 32);
+      return `${body},"checksum":"${previous}"}\n`;
+    })
+    .join("");
+}
+
+function expect(isTrue, message) {
+  if (!isTrue) throw new Error(`wrong result: ${message}`);
+}
+
+const read = (seeds, name) => readFileSync(join(seeds, name));
+
+async function readAll(generator) {
+  const all = [];
+  for await (const item of generator) all.push(item);
+  return all;
+}
+
+/** A target whose damaged files replace those of a copy of a folder of seeds. */
+function overFolder(source, names, use) {
+  return ({ seeds, work, load }) => {
+    const folder = join(work, source.replaceAll("/", "-"));
+    cpSync(join(seeds, source), folder, { recursive: true });
+    return {
+      folder,
+      make(random) {
+        const name = random.pick(names);
+        const bytes = read(seeds, join(source, name));
+        const damaged = name.endsWith(".json") ? mutateJson(random, bytes) : mutateBytes(random, bytes);
+        return Object.fromEntries(
+          names.map((each) => [each, each === name ? damaged : read(seeds, join(source, each))]),
+        );
+      },
+      run: (files) => use({ folder, load, files, seeds }),
+    };
+  };
+}
+
+async function classify({ folder, load }) {
+  const { loadClassifier } = await load("runs/text-classifier");
+  const model = await loadClassifier(folder, { device: "cpu", threads: 1 });
+  try {
+    for (const { label, probabilities } of await model.classify(["a good film", ["a pair", "of texts"]])) {
+      const values = Object.values(probabilities);
+      expect(values.length === model.labels.length, "one probability per label");
+      expect(Math.abs(values.reduce((sum, value) => sum + value, 0) - 1) < 1e-3, `probabilities ${values}`);
+      expect(probabilities[label] === Math.max(...values), `label ${label}`);
+    }
+  } finally {
+    model.close();
+  }
+}
+
+async function tokenize({ folder, load }) {
+  const { loadTokenizer } = await load("text/tokenizer");
+  const tokenizer = await loadTokenizer(folder);
+  for (const text of ["a good film", "ﬁn É中 [MASK] <pad> x\u0301\u0323", ""]) {
+    const { ids } = tokenizer.encode([text], 16);
+    expect(ids.length <= 16 && ids.every((id) => id >= 0 && id < tokenizer.vocabSize), `ids ${ids}`);
+  }
+}
+
+/** A target of single files without a folder around them. */
+const overFiles = (make, run) => async (context) => ({
+  folder: context.work,
+  make: (random) => make(random, context.seeds),
+  run: (files) => run({ ...context, files, folder: context.work }),
+});
+
+const tables = ["reviews.tsv", "reviews.csv", "reviews.json", "reviews.jsonl", "plain.parquet", "train.parquet"];
+
+export const targets = {
+  safetensors: overFolder("bert-tiny", ["model.safetensors"], async ({ folder, load }) => {
+    const { openSafetensors } = await load("models/safetensors");
+    const file = await openSafetensors(join(folder, "model.safetensors"));
+    try {
+      for (const [name, { shape }] of file.entries) {
+        const count = shape.reduce((product, size) => product * size, 1);
+        expect(count === 0 || file.readSync(name).length % count === 0, `length of ${name}`);
+      }
+    } finally {
+      await file.close();
+    }
+  }),
+  config: overFolder("runs/one/model", ["config.json"], classify),
+  weights: overFolder("runs/one/model", ["model.safetensors"], classify),
+  tokenizer: overFolder("bert-tiny", ["tokenizer.json"], tokenize),
+  vocabulary: overFolder("roberta-tiny", ["tokenizer.json"], tokenize),
+  tables: overFiles(
+    (random, seeds) => {
+      const name = random.pick(tables);
+      const bytes = read(seeds, name);
+      return { [name]: name.endsWith(".json") ? mutateJson(random, bytes) : mutateBytes(random, bytes) };
+    },
+    async ({ folder, files, load }) => {
+      const [name] = Object.keys(files);
+      const { loadTask } = await load("tasks/index");
+      const task = await loadTask({ data: join(folder, name), skipBadRows: true });
+      for (const split of task.splits)
+        for (const { texts, label } of await task.load(split))
+          expect(texts.every((text) => typeof text === "string") && task.labels[label] !== undefined, "an example");
+    },
+  ),
+  journals: overFiles(
+    (random, seeds) => {
+      const lines = read(seeds, "runs/one/attacks/pwws.jsonl").toString().trimEnd().split("\n");
+      const bodies = lines.map((line) => line.replace(/,"checksum":"\w+"\}$/, "}"));
+      const at = random.int(bodies.length);
+      const changed = mutateValue(random, JSON.parse(bodies[at]));
+      const text = toJson(typeof changed === "object" && changed !== null ? changed : { changed });
+      const sealed = Buffer.from(sealLines(bodies.with(at, text)));
+      return { "pwws.jsonl": random.chance(0.1) ? mutateBytes(random, sealed) : sealed };
+    },
+    async ({ folder, load }) => {
+      const path = join(folder, "pwws.jsonl");
+      const { summarizeJournal } = await load("evaluation/attack-summary");
+      const { formatJournalCsv } = await load("evaluation/attack-csv");
+      const { summary } = await summarizeJournal(path);
+      expect(summary.accuracyUnderAttack >= 0 && summary.accuracyUnderAttack <= 1, "accuracy");
+      await readAll(formatJournalCsv(path));
+    },
+  ),
+  checkpoints: overFolder(
+    "runs/one/checkpoints/step-00000008",
+    ["state.json", "weights.safetensors"],
+    async (context) => {
+      const { folder, load, seeds } = context;
+      const { readCheckpointState, verifyGroups, DamagedCheckpoint } = await load("train/checkpoint-state");
+      try {
+        const { state, hashes } = await readCheckpointState(folder, 8);
+        await verifyGroups(folder, hashes);
+        const original = JSON.parse(read(seeds, "runs/one/checkpoints/step-00000008/state.json"));
+        expect(JSON.stringify(state) === JSON.stringify(original.state), "the state was changed");
+      } catch (error) {
+        if (!(error instanceof DamagedCheckpoint)) throw error;
+      }
+    },
+  ),
+  events: overFolder(
+    "runs/one",
+    ["events.jsonl", "timings.jsonl", "results.json", "status.json"],
+    async ({ folder, load }) => {
+      const { listRuns, Run } = await load("runs/run");
+      await listRuns(folder);
+      const run = await Run.open(folder);
+      await run.events();
+      await run.timings();
+      await run.metrics();
+    },
+  ),
+  sweep: overFiles(
+    (random) => {
+      const value = mutateValue(random, sweepSeed);
+      const text = random.chance(0.5) ? toJson(value) : stringify(value);
+      return { "sweep.yaml": random.chance(0.15) ? mutateBytes(random, Buffer.from(text)) : Buffer.from(text) };
+    },
+    async ({ folder, load }) => {
+      const { readSweep } = await load("sweeps/read-sweep");
+      const { countRuns, expandSweep } = await load("sweeps/expand");
+      const sweep = await readSweep({ file: join(folder, "sweep.yaml"), code: "skip" });
+      if (countRuns(sweep) <= 100) await expandSweep(sweep);
+      expect({}.polluted === undefined, "prototype");
+    },
+  ),
+  runconfig: overFiles(
+    (random, seeds) => {
+      const text = read(seeds, "runs/one/config.yaml");
+      return { "run.yaml": mutateBytes(random, text) };
+    },
+    async ({ folder, load }) => {
+      const { readRunConfig } = await load("runs/read-config");
+      await readRunConfig({ file: join(folder, "run.yaml") });
+    },
+  ),
+  substitutions: overFiles(
+    (random, seeds) => ({ "table.json": mutateJson(random, read(seeds, "table.json")) }),
+    async ({ folder, load }) => {
+      const { loadSubstitutions } = await load("text/substitutions");
+      const { getSubstitutes } = await loadSubstitutions(join(folder, "table.json"));
+      for (const word of ["good", "constructor", "__proto__", "FILM", ""])
+        expect(
+          getSubstitutes(word).every((each) => typeof each === "string"),
+          word,
+        );
+    },
+  ),
+  endpoint: async (context) => {
+    let answer = { status: 200, body: "" };
+    const server = createServer((request, response) => {
+      request.resume();
+      request.on("end", () => response.writeHead(answer.status, answer.headers).end(answer.body));
+    });
+    await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
+    server.unref();
+    const url = `http://127.0.0.1:${server.address().port}/`;
+    const good = { probabilities: [[0.25, 0.75]] };
+    return {
+      folder: context.work,
+      make(random) {
+        const body = mutateJson(random, Buffer.from(JSON.stringify(random.chance(0.5) ? good : good.probabilities)));
+        const status = random.chance(0.9) ? 200 : random.pick([201, 204, 301, 400, 404, 418]);
+        const headers = random.chance(0.9)
+          ? {}
+          : { location: encodeURI(createText(random).toWellFormed?.() ?? "http://[") };
+        return { body, "answer.json": Buffer.from(JSON.stringify({ status, headers })) };
+      },
+      async run(files) {
+        answer = { ...JSON.parse(files["answer.json"]), body: files.body };
+        const { connectHttpVictim } = await context.load("attacks/http-victim");
+        const { numLabels } = await connectHttpVictim(url, { retries: 0, timeout: 5 });
+        expect(numLabels >= 2, `${numLabels} labels`);
+      },
+    };
+  },
+  serve: async (context) => {
+    const { createInferenceApp } = await context.load("serve/inference-app");
+    const handler = {
+      modelInfo: {},
+      encode: ([text]) => text.length,
+      predict: async (lengths) => lengths.map((length) => [length, -length]),
+    };
+    const app = createInferenceApp(handler, { maxTexts: 8, maxCharacters: 100 });
+    return {
+      folder: context.work,
+      make(random) {
+        const texts = Array.from({ length: random.int(6) }, () => createText(random, 20));
+        const body = mutateJson(
+          random,
+          Buffer.from(JSON.stringify({ texts: random.chance(0.5) ? texts : [["a", "b"], "c"] })),
+        );
+        return { body };
+      },
+      async run({ body }) {
+        const headers = { host: "localhost", "content-type": "application/json" };
+        const response = await app.request("http://localhost/", { method: "POST", headers, body });
+        const text = await response.text();
+        expect(
+          [200, 400, 413].includes(response.status) && text.length < 8000,
+          `${response.status} ${text.slice(0, 200)}`,
+        );
+        if (response.status === 200) expect(Array.isArray(JSON.parse(text).probabilities), text);
+      },
+    };
+  },
+  report: overFolder(
+    "runs/one",
+    ["results.json", "events.jsonl", "environment.json", "attacks/report.json", "config.yaml"],
+    async ({ folder, load }) => {
+      const { writeReport } = await load("report/index");
+      const out = join(folder, "..", "report.html");
+      rmSync(out, { force: true });
+      await writeReport({ runs: [folder], out });
+      expect(!/<script>alert/.test(readFileSync(out, "utf8")), "markup of the input");
+    },
+  ),
+};
