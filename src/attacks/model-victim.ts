@@ -54,10 +54,8 @@ export async function createModelVictim(
     isDeterministic: true,
     maxBatchSize,
     ...(deviceType === "cpu" && { maxBatchTokens: cpuBatchesPerCall * classifier.batchTokens }),
-    prepare(input) {
-      const encoding = encode(input);
-      return { encoding, content: getContentBytes(encoding), length: encoding.ids.length };
-    },
+    prepare: (input) => toPrepared(encode([input])[0]!),
+    prepareAll: (inputs) => encode(inputs).map(toPrepared),
     probabilities: (inputs) => {
       const encodings = inputs.map(({ encoding }) => encoding);
       return classify(classifier, encodings);
@@ -65,21 +63,30 @@ export async function createModelVictim(
   };
 }
 
+function toPrepared(encoding: Encoding): EncodedInput {
+  return { encoding, content: getContentBytes(encoding), length: encoding.ids.length };
+}
+
 /** Encodes one token per word. A masked word becomes the unknown token. */
-function createWordEncoder({ tokenizer, maxLength }: Model): (input: VictimInput) => Encoding {
-  return ({ words, fields, fieldCount, mask }) => {
+function createWordEncoder({ tokenizer, maxLength }: Model): (inputs: readonly VictimInput[]) => Encoding[] {
+  const encode = ({ words, fields, fieldCount, mask }: VictimInput): Encoding => {
     const tokens = Array.from({ length: fieldCount }, (): number[] => []);
     for (let i = 0; i < words.length; i++) {
       tokens[fields[i]!]!.push(i === mask ? tokenizer.special.unkId : tokenizer.wordToId(words[i]!));
     }
     return buildWordSequence(tokens, tokenizer.special, maxLength);
   };
+  return (inputs) => inputs.map(encode);
 }
 
 /** Encodes the rendered text, so the tokenizer sees exactly what a user would type. */
-function createSubwordEncoder({ tokenizer, maxLength }: Model): (input: VictimInput) => Encoding {
+function createSubwordEncoder({ tokenizer, maxLength }: Model): (inputs: readonly VictimInput[]) => Encoding[] {
   const [unkToken] = tokenizer.idsToTokens([tokenizer.special.unkId]);
-  return ({ texts }) => tokenizer.encode(texts(unkToken!), maxLength);
+  return (inputs) =>
+    tokenizer.encodeAll(
+      inputs.map(({ texts }) => texts(unkToken!)),
+      maxLength,
+    );
 }
 
 /**

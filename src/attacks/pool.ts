@@ -135,6 +135,7 @@ export class SearchPool<Prepared extends PreparedInput> {
   ): void {
     running.scores = new Array<Score>(running.candidates.length);
     if (running.known.size > maxKnownScores) running.known.clear();
+    const unknown: Omit<Requester, "running">[] = [];
     running.candidates.forEach((candidate, index) => {
       this.counters.queries++;
       const name = getCandidateKey(candidate);
@@ -142,9 +143,12 @@ export class SearchPool<Prepared extends PreparedInput> {
       if (known) {
         this.counters.queryTokens += known.length;
         running.scores[index] = known.score;
-        return;
-      }
-      const prepared = this.victim.prepare(running.toInput(candidate));
+      } else unknown.push({ index, name });
+    });
+    const inputs = unknown.map(({ index }) => running.toInput(running.candidates[index]!));
+    const all = this.victim.prepareAll?.(inputs) ?? inputs.map((input) => this.victim.prepare(input));
+    unknown.forEach(({ index, name }, position) => {
+      const prepared = all[position]!;
       this.counters.queryTokens += prepared.length;
       collected.texts++;
       collected.tokens += prepared.length;

@@ -48,6 +48,8 @@ export interface Victim<Prepared extends PreparedInput = PreparedInput> {
   /** Maximum number of tokens per call, so that a call takes seconds at most. */
   readonly maxBatchTokens?: number;
   prepare(input: VictimInput): Prepared;
+  /** Prepares many inputs, if this is faster than one after the other. */
+  prepareAll?(inputs: readonly VictimInput[]): Prepared[];
   /** Returns one row of probabilities per input, in the same order. */
   probabilities(inputs: readonly Prepared[]): Promise<Float32Array[]>;
 }
