@@ -1,7 +1,7 @@
 # Every target first sets up what it needs. If nothing has changed, this takes about a second.
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: fuzz check-tokenizers help setup setup-locked packages addon test test-slurm lint docs bench bench-train bench-attacks demo package-check test-libtorch-debian clean FORCE bench-methods bench-gpu check-gpu gpu-bundle
+.PHONY: chaos fuzz check-tokenizers help setup setup-locked packages addon test test-slurm lint docs bench bench-train bench-attacks demo package-check test-libtorch-debian clean FORCE bench-methods bench-gpu check-gpu gpu-bundle
 
 sources := $(shell find src -name '*.ts' 2>/dev/null)
 compiled := $(patsubst src/%.ts,dist/%.js,$(filter-out %.d.ts,$(sources)))
@@ -75,6 +75,9 @@ check-gpu: setup ## check on a GPU: captured = eager, GPU = CPU, constant memory
 
 gpu-bundle: setup ## build one archive that runs on an offline GPU host without Node (BUNDLE="--model DIR --data DIR --part-size MB")
 	@node scripts/gpu/bundle.mjs $(BUNDLE)
+
+chaos: setup ## kill train, attack, sweep and analyze at 200 random moments, resume, and compare bitwise (CHAOS_KILLS, CHAOS_SEED, CHAOS_SECONDS)
+	@node scripts/chaos/chaos.mjs
 
 demo: setup ## train, attack and report on data that npm installs
 	@node scripts/demo.mjs $(if $(FRESH),--fresh)

@@ -15,7 +15,10 @@ const errorExplanations: Readonly<Record<string, string>> = {
   ENOSPC: "the disk is full; free some space and try again",
   EDQUOT: "the disk quota is exceeded; free some space and try again",
   EEXIST: "there is a file of this name; choose another path",
+  EIO: "the disk reports an input/output error; check it and try again",
+  ESTALE: "the network file system lost the file; mount it again and try again",
   EMFILE: "too many files are open",
+  ENFILE: "too many files are open",
   ELOOP: "too many symbolic links",
   ENAMETOOLONG: "the name is too long",
 };

@@ -1,4 +1,13 @@
-import { appendFileSync, closeSync, existsSync, fsyncSync, mkdirSync, openSync, readFileSync } from "node:fs";
+import {
+  appendFileSync,
+  closeSync,
+  existsSync,
+  fsyncSync,
+  ftruncateSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+} from "node:fs";
 import { dirname } from "node:path";
 import { createFileError, getErrorCode } from "./files.js";
 
@@ -18,20 +27,33 @@ export function openResultCache<T>(path: string): ResultCache<T> {
   const entries = new Map<string, T>();
   try {
     mkdirSync(dirname(path), { recursive: true });
-    const lines = existsSync(path) ? readFileSync(path, "utf8").split("\n") : [""];
-    for (const line of lines) parseLine(line, entries);
+    const bytes = existsSync(path) ? readFileSync(path) : Buffer.alloc(0);
+    const completeBytes = bytes.lastIndexOf(0x0a) + 1;
+    for (const line of bytes.toString("utf8", 0, completeBytes).split("\n")) parseLine(line, entries);
     const file = openSync(path, "a");
-    // End a half-written line, so that it does not damage the next one.
-    if (lines.at(-1) !== "") appendFileSync(file, "\n");
+    // A killed process, or a full disk, may have left a half-written line.
+    if (completeBytes < bytes.length) ftruncateSync(file, completeBytes);
+    const tryToWrite = (write: () => void): void => {
+      try {
+        write();
+      } catch (error) {
+        throw createFileError(error, path, "write");
+      }
+    };
     return {
       get: (name) => entries.get(name),
       add(name, value) {
         entries.set(name, value);
-        appendFileSync(file, `${JSON.stringify([name, value])}\n`);
+        tryToWrite(() => appendFileSync(file, `${JSON.stringify([name, value])}\n`));
       },
       close() {
-        fsyncSync(file);
-        closeSync(file);
+        tryToWrite(() => {
+          try {
+            fsyncSync(file);
+          } finally {
+            closeSync(file);
+          }
+        });
       },
     };
   } catch (error) {
@@ -39,7 +61,7 @@ export function openResultCache<T>(path: string): ResultCache<T> {
   }
 }
 
-/** A killed process may have left a half-written line, which is skipped. */
+/** A line that is not complete is skipped. */
 function parseLine<T>(line: string, entries: Map<string, T>): void {
   try {
     const [name, value] = JSON.parse(line) as [string, T];

@@ -2,7 +2,7 @@
 import { readFileSync, realpathSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { Command, CommanderError } from "@commander-js/extra-typings";
-import { getErrorMessage, isCudaOutOfMemory, UserError } from "../errors.js";
+import { getErrorMessage, isCudaOutOfMemory, isSystemError, UserError } from "../errors.js";
 import { type CommandModule, ExitCode, formatHelp } from "./command.js";
 import { type Io, removeControls } from "./io.js";
 
@@ -149,6 +149,10 @@ function reportError(error: unknown, { stderr }: Io): number {
   if (error instanceof UserError) return 2;
   if (isCudaOutOfMemory(error) || isCpuOutOfMemory(message)) {
     stderr.write("Reduce --batch-size or --max-length.\n");
+    return 2;
+  }
+  if (isSystemError(error)) {
+    stderr.write("The operating system reported this. Check the disk and the permissions, then try again.\n");
     return 2;
   }
   stderr.write(
