@@ -15,7 +15,7 @@ import { Rng } from "../../dist/tensor/random.js";
 
 const special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"];
 const praise = ["good", "fine", "bright", "warm"];
-const blame = ["bad", "dull", "grey", "cold"];
+const blame = ["bad", "dull", "gray", "cold"];
 const filler = ["a", "the", "film", "plot", "was", "and", "very", "scene", "of", "it"];
 const vocabulary = [...special, ...praise, ...blame, ...filler];
 

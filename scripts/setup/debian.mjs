@@ -22,7 +22,10 @@ export function installDebian(options, attempts) {
   if (!findOnPath("apt-get", env)) return fail("apt-get is not available");
   const root = getRootPrefix(env);
   if (!root) return fail("apt-get needs root, and sudo is not available");
-  log(`Installing ${what} with apt-get, as root (130 MB download, 560 MB on disk)`);
+  const work = `install ${what} with apt-get, as root (130 MB download, 560 MB on disk)`;
+  // Somebody at a terminal decides. An unattended setup must not wait.
+  if (options.ask && !options.ask(`Setup would ${work}. Continue?`)) return fail("you declined it");
+  if (!options.ask) log(`Setup will ${work}.`);
   const [program = "", ...first] = [...root, "apt-get"];
   const quiet = { env: { ...env, DEBIAN_FRONTEND: "noninteractive" } };
   const install = () =>

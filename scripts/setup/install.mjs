@@ -12,7 +12,8 @@ import { capture, stream } from "./process.mjs";
 /** @typedef {(line: string) => void} Log */
 /** @typedef {{ what: string, reason: string }} Attempt */
 /**
- *  @typedef {{ root: string, env: Environment, log: Log, probe?: (libtorch: Libtorch) => void }} InstallOptions
+ *  @typedef {{ root: string, env: Environment, log: Log, probe?: (libtorch: Libtorch) => void,
+ *    ask?: ((question: string) => boolean) | undefined }} InstallOptions
  */
 /** @typedef {{ what: string, args: string[] }} PipInstallation */
 /**

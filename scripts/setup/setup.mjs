@@ -9,7 +9,7 @@ import { buildAddon, completeBuild, decideWhatToBuild, getBuildFolder, verifyAdd
 import { explainSlowness, installDebian } from "./debian.mjs";
 import { findLibtorch, SOURCE_NAMES } from "./find.mjs";
 import { installLibtorch } from "./install.mjs";
-import { getErrorMessage, SetupError } from "./process.mjs";
+import { createPrompt, getErrorMessage, SetupError } from "./process.mjs";
 import { formatFailure } from "./remedies.mjs";
 
 /** @typedef {import("./process.mjs").Environment} Environment */
@@ -67,7 +67,8 @@ export function setup(options) {
   /** @type {SetupResult["actions"]} */
   const actions = ["build"];
   if (!libtorch) {
-    const installed = options.system ? installDebian(options, []) : installLibtorch(options);
+    const asking = { ...options, ask: createPrompt() };
+    const installed = options.system ? installDebian(asking, []) : installLibtorch(asking);
     if (!installed.libtorch) throw new SetupError(formatFailure(rejected, installed.attempts));
     libtorch = installed.libtorch;
     actions.unshift("install");

@@ -1,7 +1,9 @@
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
+import { installDebian } from "../../scripts/setup/debian.mjs";
 import { installLibtorch, listPipInstallations } from "../../scripts/setup/install.mjs";
+import { createPrompt } from "../../scripts/setup/process.mjs";
 import { formatFailure } from "../../scripts/setup/remedies.mjs";
 import { environment, putLibtorch, putScript, temporaryFolder } from "./trees.js";
 
@@ -76,6 +78,39 @@ describe("installLibtorch", () => {
     ]);
     const bare = installLibtorch({ root: temporaryFolder(), env: environment("/nowhere"), log: () => {} });
     expect(bare.attempts.map(({ reason }) => reason)).toEqual(["python3 is not on PATH", "apt-get is not available"]);
+  });
+});
+
+describe.skipIf(process.getuid?.() !== 0)("apt-get as root (needs root)", () => {
+  function createDebian() {
+    const root = temporaryFolder();
+    const calls = join(root, "calls");
+    putScript(join(root, "bin/apt-get"), `echo "$@" >> ${calls}\nexit 1`);
+    const lines: string[] = [];
+    const options = { root, env: environment(join(root, "bin")), log: (line: string) => void lines.push(line) };
+    return { options, lines, hasRun: () => existsSync(calls) };
+  }
+
+  it("asks on a terminal, and a no installs nothing", () => {
+    const { options, hasRun } = createDebian();
+    const questions: string[] = [];
+    const ask = (question: string): boolean => questions.push(question) < 0;
+    expect(installDebian({ ...options, ask }, []).attempts.at(-1)?.reason).toBe("you declined it");
+    expect(questions.join()).toMatch(/would install Debian's libtorch-dev .* with apt-get, as root .*Continue\?/);
+    expect(hasRun()).toBe(false);
+    installDebian({ ...options, ask: () => true }, []);
+    expect(hasRun()).toBe(true);
+  });
+
+  it("unattended, prints what is installed and continues", () => {
+    const { options, lines, hasRun } = createDebian();
+    installDebian(options, []);
+    expect(lines.join()).toMatch(
+      /Setup will install Debian's libtorch-dev and libopenblas0-pthread with apt-get, as root/,
+    );
+    expect(hasRun()).toBe(true);
+    // The tests have no terminal, so setup would not wait here.
+    expect(createPrompt()).toBeUndefined();
   });
 });
 
