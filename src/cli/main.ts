@@ -44,6 +44,7 @@ const commands: Readonly<Record<string, CommandEntry>> = {
   runs: { summary: "list runs with their state and accuracy", load: () => import("./commands/runs.js") },
   serve: { summary: "serve a model over HTTP", load: () => import("./commands/serve.js") },
   encode: { summary: "print tokens and features of texts", load: () => import("./commands/encode.js") },
+  fill: { summary: "print the most probable words behind a mask", load: () => import("./commands/fill.js") },
   substitutions: {
     summary: "build substitution tables and language-model constraints",
     load: () => import("./commands/substitutions.js"),

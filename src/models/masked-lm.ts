@@ -63,7 +63,7 @@ export async function loadMaskedLm(reference: string, options: LoadMaskedLmOptio
     if (missing.length > 0 && !options.allowNewHead)
       throw new UserError(
         `${reference} has no head of a masked language model: the checkpoint lacks ${missing[0]}. ` +
-          "Use a checkpoint for masked language modeling, or train a head with temper pretrain.",
+          "Use a checkpoint for masked language modeling.",
       );
     const { weights, newlyInitialized } = readWeights(config, shapes, names, options);
     const { maxLength } = config;

@@ -1,0 +1,89 @@
+import { copyFileSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { expect, test } from "vitest";
+import { fillMasks, loadMaskedLm, scoreTokens } from "../../src/models/index.js";
+import { openSafetensors } from "../../src/models/safetensors.js";
+import { writeSafetensors } from "../../src/models/safetensors-writer.js";
+import { fill } from "../../src/runs/fill.js";
+import { free } from "../../src/tensor/index.js";
+import { temporaryFolder } from "../temporary.js";
+
+const fixtures = fileURLToPath(new URL("../fixtures", import.meta.url));
+const temporary = temporaryFolder();
+
+/** Writes a BERT with the head of a masked language model, tied or with a decoder of its own. */
+async function writeMaskedBert(folder: string, isTied: boolean): Promise<string> {
+  mkdirSync(folder);
+  copyFileSync(join(fixtures, "bert-tiny/tokenizer.json"), join(folder, "tokenizer.json"));
+  const config = JSON.parse(readFileSync(join(fixtures, "families/bert/config.json"), "utf8")) as object;
+  writeFileSync(join(folder, "config.json"), JSON.stringify({ ...config, tie_word_embeddings: isTied }));
+  const files = [
+    await openSafetensors(join(fixtures, "families/bert/model.safetensors")),
+    await openSafetensors(join(fixtures, "families/bert/masked-lm.safetensors")),
+  ];
+  const tensors = files.flatMap((file) =>
+    [...file.entries].map(([name, { shape }]) => ({
+      name,
+      dtype: "F32" as const,
+      shape,
+      bytes: () => file.readSync(name),
+    })),
+  );
+  const words = tensors.find(({ name }) => name === "bert.embeddings.word_embeddings.weight")!;
+  // An untied decoder with the opposite signs reverses the order of the tokens, up to the bias.
+  const negate = (): Uint8Array => {
+    const values = new Float32Array(words.bytes().slice().buffer);
+    return new Uint8Array(values.map((value) => -value).buffer);
+  };
+  if (!isTied) tensors.push({ ...words, name: "cls.predictions.decoder.weight", bytes: negate });
+  await writeSafetensors(join(folder, "model.safetensors"), tensors);
+  for (const file of files) await file.close();
+  return folder;
+}
+
+async function* toInputs(...texts: string[]) {
+  for (const [i, text] of texts.entries()) yield { texts: [text], line: i + 1 };
+}
+
+test("fills every mask, however it is written, as the probabilities of the model say", async () => {
+  const model = await writeMaskedBert(join(temporary, "tied"), true);
+  const texts = ["the film was [MASK]", "a <mask> and [MASK] cat"];
+  const filled = [];
+  for await (const text of fill({ model, topK: 51, device: "cpu" }, toInputs(...texts))) filled.push(text);
+  expect(filled.map(({ masks }) => masks.length)).toEqual([1, 2]);
+  for (const { masks } of filled)
+    for (const tokens of masks) {
+      expect(tokens.reduce((sum, { probability }) => sum + probability, 0)).toBeCloseTo(1, 5);
+      expect(tokens.every(({ probability }, i) => i === 0 || probability <= tokens[i - 1]!.probability)).toBe(true);
+    }
+  const loaded = await loadMaskedLm(model);
+  const encoding = loaded.tokenizer.encode(["the film was [MASK]"], 24);
+  const [first] = filled[0]!.masks as [(typeof filled)[0]["masks"][0]];
+  const position = encoding.ids.indexOf(loaded.maskId);
+  const [scores] = scoreTokens(loaded, [{ encoding, position, candidateIds: first.map(({ id }) => id) }]);
+  for (const [i, { probability }] of first.entries()) expect(Math.exp(scores![i]!)).toBeCloseTo(probability, 5);
+  free(loaded.weights);
+});
+
+test("an untied decoder is used instead of the word embeddings", async () => {
+  const [tied, untied] = [
+    await loadMaskedLm(join(temporary, "tied")),
+    await loadMaskedLm(await writeMaskedBert(join(temporary, "untied"), false)),
+  ];
+  const encoding = tied.tokenizer.encode(["the film was [MASK]"], 24);
+  const [[a], [b]] = [fillMasks(tied, [encoding], 1)[0]!, fillMasks(untied, [encoding], 1)[0]!];
+  expect(untied.weights.has("cls.predictions.decoder.weight")).toBe(true);
+  expect(tied.weights.has("cls.predictions.decoder.weight")).toBe(false);
+  expect(b![0]!.id).not.toBe(a![0]!.id);
+  free([tied.weights, untied.weights]);
+});
+
+test("rejects a text without a mask and a checkpoint without the head", async () => {
+  const model = join(temporary, "tied");
+  const first = fill({ model, device: "cpu" }, toInputs("the film")).next();
+  await expect(first).rejects.toThrow("line 1: expected a mask, such as [MASK], found none");
+  await expect(loadMaskedLm(join(fixtures, "bert-tiny"))).rejects.toThrow(
+    /has no head of a masked language model: the checkpoint lacks cls\.predictions\./,
+  );
+});
