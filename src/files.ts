@@ -1,9 +1,11 @@
 import { createHash, randomUUID } from "node:crypto";
 import { createReadStream, type Dirent, mkdirSync, statSync } from "node:fs";
 import { access, type FileHandle, open, readdir, readFile, rename, stat, unlink } from "node:fs/promises";
+import { hostname } from "node:os";
 import { basename, dirname, join, resolve } from "node:path";
 import { getErrorMessage, UserError } from "./errors.js";
 import { isNestedTooDeeply, JsonError, maxJsonDepth, parseJson } from "./json.js";
+import { isAlive, readSystem } from "./processes.js";
 
 const errorExplanations: Readonly<Record<string, string>> = {
   ENOENT: "there is no such file or folder; check the path",
@@ -89,10 +91,9 @@ export async function listSubfolders(path: string): Promise<string[]> {
  * The path always has either the old or the complete new content.
  */
 export async function replaceFile(path: string, write: (file: FileHandle) => Promise<void>): Promise<void> {
-  const temporary = join(
-    dirname(path),
-    `.${basename(path).slice(0, 100)}.${process.pid}-${randomUUID().slice(0, 8)}.tmp`,
-  );
+  const prefix = `.${basename(path).slice(0, 100)}.`;
+  await removeAbandonedFiles(dirname(path), prefix);
+  const temporary = join(dirname(path), `${prefix}${process.pid}-${getHostId()}${randomUUID().slice(0, 8)}.tmp`);
   try {
     const file = await open(temporary, "wx");
     try {
@@ -107,6 +108,20 @@ export async function replaceFile(path: string, write: (file: FileHandle) => Pro
     await unlink(temporary).catch(() => undefined);
     // Explain only system errors. Errors of the caller's `write` function pass through.
     throw getErrorCode(error) === null ? error : createFileError(error, path, "write");
+  }
+}
+
+/** Distinguishes hosts and containers that share a folder, because each has its own process IDs. */
+function getHostId(): string {
+  return createHash("sha256").update(`${hostname()} ${readSystem()}`).digest("hex").slice(0, 8);
+}
+
+/** Removes what processes that were killed while they wrote the same file left behind. */
+async function removeAbandonedFiles(folder: string, prefix: string): Promise<void> {
+  for (const name of await readdir(folder).catch(() => [])) {
+    if (!name.startsWith(prefix)) continue;
+    const [, pid, host] = /^(\d+)-([0-9a-f]{8})[0-9a-f]{8}\.tmp$/.exec(name.slice(prefix.length)) ?? [];
+    if (host === getHostId() && !isAlive(Number(pid))) await unlink(join(folder, name)).catch(() => undefined);
   }
 }
 

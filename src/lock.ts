@@ -1,8 +1,9 @@
 import { randomUUID } from "node:crypto";
-import { linkSync, readFileSync, readlinkSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { linkSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { hostname } from "node:os";
 import { z } from "zod";
 import { createFileError, getErrorCode } from "./files.js";
+import { isAlive, readStartTime, readSystem } from "./processes.js";
 
 const ownerSchema = z.object({
   pid: z.number().int().positive(),
@@ -140,47 +141,5 @@ function measureAge(path: string): number {
     return Date.now() - modified;
   } finally {
     rmSync(probe, { force: true });
-  }
-}
-
-/**
- * Whether a process with this ID runs on this host. A zombie has ended; without an init process,
- * nobody may ever reap it.
- */
-export function isAlive(pid: number): boolean {
-  const state = readProcessFields(pid)?.[0];
-  if (state !== undefined) return state !== "Z" && state !== "X";
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch (error) {
-    return getErrorCode(error) === "EPERM";
-  }
-}
-
-/** Reads the start time of a process in system ticks, or null if it is not available. */
-function readStartTime(pid: number): string | null {
-  return readProcessFields(pid)?.[19] ?? null;
-}
-
-/** The state of a process and what follows it in /proc, or null if that is not available. */
-function readProcessFields(pid: number): string[] | null {
-  try {
-    // Skip the program name, which is in parentheses and may contain spaces.
-    return readFileSync(`/proc/${pid}/stat`, "utf8")
-      .replace(/^.*\)\s/s, "")
-      .split(" ");
-  } catch {
-    return null;
-  }
-}
-
-/** Identifies the boot of the host and the process namespace; null outside Linux. */
-function readSystem(): string | null {
-  try {
-    const boot = readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim();
-    return `${boot} ${readlinkSync("/proc/self/ns/pid")}`;
-  } catch {
-    return null;
   }
 }

@@ -5,7 +5,8 @@ import { hostname } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { acquireLock, findLivingOwner, isAlive, tryLock } from "../src/lock.js";
+import { acquireLock, findLivingOwner, tryLock } from "../src/lock.js";
+import { isAlive } from "../src/processes.js";
 import { temporaryFolder } from "./temporary.js";
 
 const folder = temporaryFolder();

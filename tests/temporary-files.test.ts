@@ -1,20 +1,28 @@
-import { readdirSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { rename } from "node:fs/promises";
+import { basename, join } from "node:path";
 import { expect, it } from "vitest";
+import { replaceFile, writeFileAtomic } from "../src/files.js";
 import { RunWriter } from "../src/runs/run.js";
 import { temporaryFolder } from "./temporary.js";
 
-it("temporary files of other programs and of running processes stay in --out", () => {
-  const folder = temporaryFolder();
-  const dead = 2 ** 22 + 1; // above the largest process ID of Linux
-  const others = [
-    ".vim.tmp",
-    ".backup.config.yaml.tmp",
-    ".x.1-abcdef01.tmp",
-    `.config.yaml.${process.pid}-abcdef01.tmp`,
-  ];
-  const ours = [`.config.yaml.${dead}-abcdef01.tmp`, `.results.json.${dead}-01234567.tmp`];
-  for (const name of [...others, ...ours]) writeFileSync(join(folder, name), "");
-  new RunWriter(folder, false).release();
-  expect(readdirSync(folder).sort()).toEqual(others.sort());
+const folder = temporaryFolder();
+
+it("temporary files of other programs and of running processes stay in --out", async () => {
+  const path = join(folder, "status.json");
+  let temporary = "";
+  await replaceFile(path, async (file) => {
+    temporary = readdirSync(folder).find((name) => name.endsWith(".tmp"))!;
+    await file.writeFile("first");
+  });
+  const dead = temporary.replace(`.${process.pid}-`, `.${2 ** 22 + 1}-`); // above the largest process ID of Linux
+  const elsewhere = dead.replace(/-[0-9a-f]{8}/, "-00000000");
+  const others = [".vim.tmp", ".status.json.tmp", ".other.json.1-0123456789abcdef.tmp", temporary, elsewhere];
+  for (const name of [...others, dead]) writeFileSync(join(folder, name), "");
+  new RunWriter(folder, true).release();
+  await writeFileAtomic(path, "second");
+  expect(readdirSync(folder).sort()).toEqual([...others, basename(path)].sort());
+  expect(readFileSync(path, "utf8")).toBe("second");
+  await rename(path, join(folder, "moved"));
+  expect(existsSync(join(folder, dead))).toBe(false);
 });

@@ -5,7 +5,7 @@ import { basename, dirname, join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { UserError } from "../errors.js";
 import { createFileError, exists, getErrorCode, hashFile } from "../files.js";
-import { isAlive } from "../lock.js";
+import { isAlive } from "../processes.js";
 
 /** The progress of the download of one file, in bytes. */
 export interface DownloadProgress {

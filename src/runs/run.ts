@@ -19,7 +19,6 @@ import { readJsonLines } from "../json-lines.js";
 import { acquireLock, findLivingOwner } from "../lock.js";
 import { readModelConfig } from "../models/config.js";
 import { type InMemoryExample, writeExamplesFile } from "../tasks/custom-task.js";
-import { removeAbandonedFiles } from "../temporary-files.js";
 import { CheckpointStore } from "../train/checkpoint.js";
 import { readJsonIfExists } from "../validate.js";
 import type { AttackOptions, AttackReport } from "./attack.js";
@@ -337,7 +336,6 @@ export class RunWriter {
       this.path("lock"),
       (owner) => new UserError(`${folder}: ${owner} is writing there. Wait for it, or choose a different --out.`),
     );
-    removeAbandonedFiles(folder, [...Object.values(files), freshDataFile]);
     this.wasEmpty = this.#contents().length === 0;
   }
 
