@@ -118,11 +118,10 @@ function readLayout(processor: Component, location: string): SequenceLayout {
   const read = (name: "single" | "pair"): LayoutPart[] =>
     template[name].flatMap((part): LayoutPart[] => {
       if ("Sequence" in part) return [{ field: part.Sequence.id === "A" ? 0 : 1, type: part.Sequence.type_id }];
-      const token = template.special_tokens[part.SpecialToken.id];
+      const { id } = part.SpecialToken;
+      const token = Object.hasOwn(template.special_tokens, id) ? template.special_tokens[id] : undefined;
       if (token === undefined)
-        throw new UserError(
-          `${location}.${name}: ${JSON.stringify(part.SpecialToken.id)} is missing in special_tokens.`,
-        );
+        throw new UserError(`${location}.${name}: ${JSON.stringify(id)} is missing in special_tokens.`);
       return token.ids.map((number) => ({ token: number, type: part.SpecialToken.type_id }));
     });
   const layout = { single: read("single"), pair: read("pair") };

@@ -53,6 +53,24 @@ async function readTokenizerFile(
   );
 }
 
+/**
+ * The package numbers added tokens that the vocabulary lacks itself: after all other tokens. A file
+ * with another number would give other IDs than it says.
+ */
+function checkAddedIds({ model, addedTokens }: TokenizerFile, source: string): void {
+  const size = model.vocabulary.size;
+  let highest = -1;
+  for (const { content, id } of addedTokens.toSorted((a, b) => a.id - b.id)) {
+    const given = model.vocabulary.get(content) ?? (highest >= size ? highest + 1 : size);
+    highest = Math.max(highest, given);
+    if (given !== id)
+      throw new UserError(
+        `${source}: added_tokens: expected the ID ${given} for ${JSON.stringify(content.slice(0, 80))}, ` +
+          `received ${id}. The file may be damaged; download it again.`,
+      );
+  }
+}
+
 /** Creates a tokenizer from its checked file. `source` names it in messages. */
 export function createTokenizer(file: TokenizerFile, source: string, config = emptyTokenizerConfig): Tokenizer {
   const { model, addedTokens } = file;
@@ -60,6 +78,7 @@ export function createTokenizer(file: TokenizerFile, source: string, config = em
   const strings: (string | undefined)[] = [];
   for (const [token, id] of model.vocabulary) strings[id] = token;
   for (const { content, id } of addedTokens) strings[id] = content;
+  checkAddedIds(file, source);
   const special = findSpecialTokens(file, config, source);
   const createPackaged = (tokens: TokenizerFile["addedTokens"]) =>
     createPackageTokenizer(
