@@ -4,7 +4,8 @@ SHELL := /bin/sh
 .PHONY: chaos fuzz check-tokenizers help setup setup-locked packages addon test test-slurm lint docs bench bench-train bench-attacks demo package-check test-libtorch-debian clean FORCE bench-methods bench-gpu check-gpu gpu-bundle
 
 sources := $(shell find src -name '*.ts' 2>/dev/null)
-compiled := $(patsubst src/%.ts,dist/%.js,$(filter-out %.d.ts,$(sources)))
+page := $(shell find src/studio/page -type f 2>/dev/null)
+compiled := $(patsubst src/%.ts,dist/%.js,$(filter-out %.d.ts,$(sources))) dist/studio/page/index.html
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-22s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -23,7 +24,7 @@ addon: packages
 	@node scripts/setup/setup.mjs $(SETUP_FLAGS)
 
 # Rebuild if a source has changed or a compiled file is missing. Old compiled files are removed.
-build/dist.stamp: $(sources) package-lock.json tsconfig.json tsconfig.build.json $(if $(filter-out $(wildcard $(compiled)),$(compiled)),FORCE) | packages
+build/dist.stamp: $(sources) $(page) package-lock.json tsconfig.json tsconfig.build.json $(if $(filter-out $(wildcard $(compiled)),$(compiled)),FORCE) | packages
 	@rm -rf dist build/dist.tsbuildinfo
 	@npm run --silent build
 	@touch $@

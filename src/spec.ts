@@ -27,6 +27,12 @@ export function parseSpec(text: string, flag: string): Spec {
   return { name: text.slice(0, colon), options };
 }
 
+/** Formats a spec as `parseSpec` reads it. */
+export function formatSpec({ name, options }: Spec): string {
+  const given = Object.entries(options).map(([key, value]) => `${key}=${value}`);
+  return given.length > 0 ? `${name}:${given.join(",")}` : name;
+}
+
 /** Parses one value from a command line: a boolean, null, a number or a string. */
 export function parseScalar(text: string): unknown {
   if (text === "true" || text === "false") return text === "true";

@@ -19,6 +19,7 @@ const layers = [
   "report",
   "sweeps",
   "serve",
+  "studio",
   "cli",
 ];
 

@@ -13,7 +13,7 @@ function listFiles(folder: string, extensions: readonly string[]): string[] {
     .sort();
 }
 
-const sources = listFiles("src", [".ts"]);
+const sources = listFiles("src", [".ts", ".tsx"]);
 const documents = ["README.md", "CONTRIBUTING.md", ...listFiles("docs", [".md"])];
 const everything = [
   ...sources,

@@ -43,6 +43,10 @@ const commands: Readonly<Record<string, CommandEntry>> = {
   methods: { summary: "list fine-tuning methods and their options", load: () => import("./commands/methods.js") },
   runs: { summary: "list runs with their state and accuracy", load: () => import("./commands/runs.js") },
   serve: { summary: "serve a model over HTTP", load: () => import("./commands/serve.js") },
+  studio: {
+    summary: "open a web page of live runs, with a playground for attacks",
+    load: () => import("./commands/studio.js"),
+  },
   encode: { summary: "print tokens and features of texts", load: () => import("./commands/encode.js") },
   fill: { summary: "print the most probable words behind a mask", load: () => import("./commands/fill.js") },
   substitutions: {

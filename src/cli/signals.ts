@@ -1,3 +1,5 @@
+import { interruptedExitCode } from "./command.js";
+
 /**
  * Signals that ask a program to stop: Ctrl-C, a scheduler or service manager, and a closed
  * terminal.
@@ -10,4 +12,17 @@ export function onStopSignals(listener: () => void): () => void {
   return () => {
     for (const signal of stopSignals) process.off(signal, listener);
   };
+}
+
+/** Waits for a signal to stop. The next signal ends the process. */
+export function waitForSignal(onStop: () => void): Promise<void> {
+  return new Promise((resolve) => {
+    let isStopping = false;
+    onStopSignals(() => {
+      if (isStopping) process.exit(interruptedExitCode);
+      isStopping = true;
+      onStop();
+      resolve();
+    });
+  });
 }

@@ -4,6 +4,7 @@ import type { AttackFolder } from "../runs/attack-folder.js";
 import { runConfigSchema } from "../runs/config.js";
 import type { Run } from "../runs/run.js";
 import { formatCommandLine, toFlag } from "../shell.js";
+import { formatSpec } from "../spec.js";
 
 type Settings = Readonly<Record<string, unknown>>;
 
@@ -88,9 +89,4 @@ function formatFlag(key: string, value: unknown): string[] {
   if (value === true) return [flag];
   if (value === false) return [flag.replace("--", "--no-")];
   return [value].flat().flatMap((each) => (each === null ? [] : [flag, String(each)]));
-}
-
-function formatSpec({ name, options }: { readonly name: string; readonly options: Settings }): string {
-  const given = Object.entries(options).map(([key, value]) => `${key}=${value}`);
-  return given.length > 0 ? `${name}:${given.join(",")}` : name;
 }

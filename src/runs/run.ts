@@ -468,9 +468,12 @@ export interface RunSummary {
  *     for (const { folder, state } of await listRuns("runs")) console.log(folder, state);
  */
 export async function listRuns(folder: string): Promise<RunSummary[]> {
-  return Promise.all(
-    (await findRunFolders(folder)).map((run) => summarizeRun(run).catch((error) => describeDamage(run, error))),
-  );
+  return Promise.all((await findRunFolders(folder)).map(summarizeRunFolder));
+}
+
+/** One run as `listRuns` lists it. */
+export function summarizeRunFolder(folder: string): Promise<RunSummary> {
+  return summarizeRun(folder).catch((error: unknown) => describeDamage(folder, error));
 }
 
 async function summarizeRun(folder: string): Promise<RunSummary> {
@@ -500,7 +503,8 @@ function describeDamage(folder: string, error: unknown): RunSummary {
   };
 }
 
-async function findRunFolders(folder: string, depth = maxSearchDepth): Promise<string[]> {
+/** The run folders at or below a folder, sorted by path. */
+export async function findRunFolders(folder: string, depth = maxSearchDepth): Promise<string[]> {
   if ((await exists(join(folder, files.config))) && (await exists(join(folder, files.environment)))) return [folder];
   if (depth === 0) return [];
   const inner = (await listSubfolders(folder)).filter((name) => !name.startsWith("."));

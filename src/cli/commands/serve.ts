@@ -1,10 +1,9 @@
 import type { Command } from "@commander-js/extra-typings";
 import { serveModel, serveRequestSchema } from "../../serve/serve-model.js";
-import { interruptedExitCode } from "../command.js";
 import { type Io, write } from "../io.js";
 import { addOptions, quietOption, runtimeFlags } from "../options.js";
 import { createCallbacks } from "../progress.js";
-import { onStopSignals } from "../signals.js";
+import { waitForSignal } from "../signals.js";
 
 export const note =
   'POST {"texts": ["a text", ["first of a pair", "second"]]} returns {"probabilities": [[…], …]}.\n' +
@@ -32,17 +31,4 @@ export function define(command: Command, io: Io): void {
         callbacks.printLine("\nStopping after the current requests. Repeat to stop immediately."),
       );
     });
-}
-
-/** Waits for a signal to stop. The next signal ends the process. */
-function waitForSignal(onStop: () => void): Promise<void> {
-  return new Promise((resolve) => {
-    let isStopping = false;
-    onStopSignals(() => {
-      if (isStopping) process.exit(interruptedExitCode);
-      isStopping = true;
-      onStop();
-      resolve();
-    });
-  });
 }

@@ -1,0 +1,241 @@
+import type { AttackOutcome, Edit } from "../attacks/result.js";
+import type { ComparisonReport } from "../runs/compare.js";
+import type { RunSummary } from "../runs/run.js";
+
+// What the server and the page exchange. The page imports these types, and nothing else.
+
+/** A number of a run with its 95% CI, if it is a fraction of examples. */
+export interface MetricCell {
+  readonly value: number;
+  readonly low: number | null;
+  readonly high: number | null;
+}
+
+/** One run of the table. */
+export interface RunRow extends Omit<RunSummary, "folder"> {
+  /** Names the run in requests. */
+  readonly id: string;
+  /** The path below the folder that the studio shows. */
+  readonly name: string;
+  /** The path as commands take it. */
+  readonly folder: string;
+  /** Equal for runs that differ only in their seed. */
+  readonly group: string;
+  /** The methods with their options. */
+  readonly methodLabel: string;
+  /** The sweep that the run belongs to. */
+  readonly sweep: string | null;
+  readonly hasModel: boolean;
+  /** By metric id: accuracy, clean, each attack, worst-case. */
+  readonly metrics: Readonly<Record<string, MetricCell>>;
+}
+
+/** A sweep below the folders: how many of its runs have finished. */
+export interface SweepRow {
+  readonly name: string;
+  readonly finished: number;
+  readonly total: number;
+}
+
+/** What the page receives while it is open. */
+export type LiveMessage =
+  | { readonly type: "runs"; readonly rows: readonly RunRow[]; readonly removed: readonly string[] }
+  | { readonly type: "sweeps"; readonly sweeps: readonly SweepRow[] }
+  | { readonly type: "jobs"; readonly jobs: readonly JobRow[] }
+  /** Every run has been read once. */
+  | { readonly type: "ready" };
+
+export interface Series {
+  readonly name: string;
+  readonly steps: readonly number[];
+  readonly values: readonly number[];
+}
+
+/** The lines of one chart. */
+export interface ChartData {
+  readonly id: string;
+  readonly title: string;
+  readonly unit: "percent" | "number";
+  readonly series: readonly Series[];
+}
+
+export interface Setting {
+  readonly key: string;
+  readonly value: string;
+  /** The default, if the value differs from it. */
+  readonly changedFrom: string | null;
+}
+
+export interface JournalInfo {
+  readonly name: string;
+  readonly done: number;
+  readonly total: number;
+  readonly accuracy: MetricCell;
+  readonly successRate: number;
+  readonly wordsChanged: number;
+  readonly meanQueries: number;
+}
+
+/** Everything on the page of one run. */
+export interface RunDetail {
+  readonly row: RunRow;
+  readonly facts: readonly (readonly [string, string])[];
+  readonly charts: readonly ChartData[];
+  readonly settings: readonly Setting[];
+  readonly labels: readonly string[];
+  readonly journals: readonly JournalInfo[];
+  readonly figures: readonly { readonly title: string; readonly summary: string | null; readonly source: string }[];
+  readonly commands: readonly string[];
+  readonly warnings: readonly string[];
+}
+
+/** A piece of a text. A word that an attack replaced has its original in `was`. */
+export interface DiffPiece {
+  readonly text: string;
+  readonly was?: string;
+}
+
+/** One attacked text. */
+export interface AttackedText {
+  readonly id: string;
+  readonly label: number;
+  readonly outcome: AttackOutcome;
+  readonly queries: number;
+  readonly before: readonly number[];
+  readonly after: readonly number[];
+  readonly edits: readonly Edit[];
+  /** The final text of each field. */
+  readonly fields: readonly (readonly DiffPiece[])[];
+}
+
+/** A part of the texts that match a search. */
+export interface TextsPage {
+  readonly total: number;
+  readonly matching: number;
+  readonly texts: readonly AttackedText[];
+}
+
+export interface ComparisonAnswer extends ComparisonReport {
+  readonly warnings: readonly string[];
+  readonly charts: readonly ChartData[];
+  readonly significanceLevel: number;
+}
+
+/** A model that the playground has loaded. */
+export interface PlaygroundModel {
+  readonly reference: string;
+  readonly name: string;
+  readonly labels: readonly string[];
+  readonly fields: readonly string[];
+  readonly attacks: readonly string[];
+  /** Texts of its task to start from. */
+  readonly examples: readonly { readonly texts: readonly string[]; readonly label: number }[];
+}
+
+/** What a model says about a text. */
+export interface Scored {
+  readonly probabilities: readonly number[];
+  /** Present if the words were asked for. */
+  readonly words?: readonly ScoredWord[];
+}
+
+export interface ScoredWord {
+  readonly text: string;
+  readonly field: number;
+  /** The text between the previous word and this one. */
+  readonly gap: string;
+  /** How much the probability of the predicted label falls if the word is hidden. */
+  readonly importance: number;
+  readonly substitutes: readonly string[];
+}
+
+/** A step of an attack in the playground. */
+export interface AttackStep {
+  readonly queries: number;
+  /** The texts of this step that were scored. */
+  readonly candidates: number;
+  /** The best text so far. */
+  readonly edits: readonly Edit[];
+  readonly probabilities: readonly number[];
+  /** Positions of the words that this step tried to change. */
+  readonly tried: readonly number[];
+}
+
+export type AttackMessage =
+  | { readonly type: "start"; readonly words: readonly string[]; readonly label: number }
+  | ({ readonly type: "step" } & AttackStep)
+  | {
+      readonly type: "end";
+      readonly outcome: AttackOutcome;
+      readonly queries: number;
+      readonly before: readonly number[];
+      readonly after: readonly number[];
+      readonly edits: readonly Edit[];
+      readonly texts: readonly string[];
+    }
+  | { readonly type: "error"; readonly message: string };
+
+export type JobState = "running" | "stopped" | "finished" | "failed";
+
+/** A process that the studio started. */
+export interface JobRow {
+  readonly id: string;
+  readonly kind: "train" | "attack";
+  readonly title: string;
+  readonly state: JobState;
+  readonly done: number;
+  readonly total: number | null;
+  readonly started: string;
+  readonly error: string | null;
+  readonly command: string;
+  /** The run that it writes, if it exists. */
+  readonly run: string | null;
+}
+
+/** What is wrong with a form: messages by the key of the field. */
+export interface FormCheck {
+  readonly problems: Readonly<Record<string, string>>;
+  readonly command: string | null;
+  readonly code: string | null;
+}
+
+/** A field of a form, as the schema describes it. */
+export interface FormField {
+  readonly key: string;
+  readonly type: "text" | "number" | "boolean" | "choice" | "list";
+  readonly choices: readonly string[];
+  readonly default: unknown;
+  readonly description: string;
+  readonly required: boolean;
+  /** Whether the field is shown without opening "All settings". */
+  readonly isMain: boolean;
+  /** Values to suggest. */
+  readonly suggestions: readonly string[];
+}
+
+/** A pair to judge. Which text is the original is not sent. */
+export interface RatingPair {
+  readonly id: string;
+  readonly first: readonly string[];
+  readonly second: readonly string[];
+}
+
+/** One person's judgment of one pair. */
+export interface Rating {
+  readonly rater: string;
+  readonly pair: string;
+  readonly sameMeaning: boolean;
+  readonly firstGrammatical: boolean;
+  readonly secondGrammatical: boolean;
+}
+
+export interface RatingReport {
+  readonly ratings: number;
+  readonly raters: number;
+  readonly pairs: number;
+  /** Fraction of the pairs whose meaning most raters found the same. */
+  readonly validity: MetricCell | null;
+  readonly grammar: { readonly original: MetricCell; readonly attacked: MetricCell } | null;
+  /** Fleiss' kappa of the judgments of meaning; null if no pair has two raters. */
+  readonly agreement: number | null;
+}

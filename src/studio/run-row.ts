@@ -1,0 +1,57 @@
+import { createHash } from "node:crypto";
+import { dirname, relative } from "node:path";
+import { listSettings } from "../analysis/run-labels.js";
+import { describeMetric } from "../evaluation/metric-table.js";
+import { wilsonInterval } from "../evaluation/statistics.js";
+import { exists } from "../files.js";
+import { Run, summarizeRunFolder } from "../runs/run.js";
+import type { MetricValue } from "../runs/run-metrics.js";
+import { formatSpec } from "../spec.js";
+import type { MetricCell, RunRow } from "./api.js";
+
+export interface RunPlace {
+  readonly id: string;
+  readonly name: string;
+  readonly folder: string;
+  readonly sweep: string | null;
+}
+
+/** Reads what the table shows of a run. A run that cannot be read is listed with the reason. */
+export async function readRunRow(place: RunPlace): Promise<RunRow> {
+  const summary = await summarizeRunFolder(place.folder);
+  const unknown = { ...summary, ...place, group: place.id, methodLabel: "", hasModel: false, metrics: {} };
+  if (summary.state === "damaged") return unknown;
+  try {
+    const run = await Run.open(place.folder);
+    return {
+      ...unknown,
+      group: hashSettings(run),
+      methodLabel: run.config.methods.map(formatSpec).join(" + ") || "standard",
+      hasModel: await exists(run.path("model")),
+      metrics: Object.fromEntries([...(await run.metrics())].map(([id, value]) => [id, toMetricCell(id, value)])),
+    };
+  } catch (error) {
+    return { ...unknown, state: "damaged", failure: (error as Error).message };
+  }
+}
+
+function hashSettings(run: Run): string {
+  return createHash("sha256")
+    .update(JSON.stringify(listSettings(run.config)))
+    .digest("hex")
+    .slice(0, 12);
+}
+
+function toMetricCell(id: string, { value, examples }: MetricValue): MetricCell {
+  const isFraction = examples !== null && describeMetric(id).unit === "fraction";
+  const interval = isFraction ? wilsonInterval(Math.round(value * examples), examples) : null;
+  return { value, low: interval?.low ?? null, high: interval?.high ?? null };
+}
+
+/** The folders above a run, from the closest one to the root. */
+export function listParents(root: string, folder: string): string[] {
+  const parents: string[] = [];
+  for (let at = dirname(folder); at !== dirname(at) && !relative(root, at).startsWith(".."); at = dirname(at))
+    parents.push(at);
+  return parents;
+}

@@ -1,0 +1,145 @@
+import type { Context, Hono } from "hono";
+import { z } from "zod";
+import { UserError } from "../errors.js";
+import { significanceLevel } from "../evaluation/compare.js";
+import { compareRuns } from "../runs/compare.js";
+import { Run } from "../runs/run.js";
+import { BodyMemory, createHttpApp, HttpError, readJsonBody } from "../serve/http.js";
+import { validate } from "../validate.js";
+import type { ChartData, ComparisonAnswer, LiveMessage } from "./api.js";
+import { readCharts } from "./charts.js";
+import type { JournalSearch } from "./journal-search.js";
+import type { LiveStream } from "./live-stream.js";
+import type { RunCatalog } from "./run-catalog.js";
+import { readRunDetail } from "./run-detail.js";
+import { addSecurityHeaders, checkToken, readBearerToken } from "./security.js";
+
+export interface StudioParts {
+  readonly token: string;
+  readonly catalog: RunCatalog;
+  readonly live: LiveStream<LiveMessage>;
+  readonly journals: JournalSearch;
+  /** The present state of everything that is sent live. */
+  listMessages(): LiveMessage[];
+  readonly onError?: ((message: string) => void) | undefined;
+}
+
+const maxBytesPerRequest = 1 << 20;
+const memory = new BodyMemory(8 * maxBytesPerRequest);
+
+/** Creates the application of the studio: every route of the API needs the token. */
+export function createStudioApp(parts: StudioParts): Hono {
+  const { token, catalog, live } = parts;
+  const app = createHttpApp({ onError: parts.onError });
+  app.use(addSecurityHeaders);
+  app.use("/api/*", async (context, next) => {
+    checkToken(token, readBearerToken(context));
+    await next();
+  });
+  app.get("/api/live", (context) => live.connect(context, () => parts.listMessages()));
+  app.get("/api/run", async (context) =>
+    context.json(await explainErrors(async () => readRunDetail(await catalog.getRow(context.req.query("id") ?? "")))),
+  );
+  app.get("/api/texts", async (context) => {
+    const { id, attack, ...query } = parseQuery(textsQuerySchema, context);
+    return context.json(
+      await explainErrors(async () => parts.journals.find((await catalog.getRow(id)).folder, attack, query)),
+    );
+  });
+  app.post("/api/compare", async (context) => {
+    const { models } = await readBody(context, compareSchema);
+    return context.json(await explainErrors(() => compareModels(catalog, models)));
+  });
+  return app;
+}
+
+const textsQuerySchema = z.object({
+  id: z.string(),
+  attack: z.string(),
+  search: z.string().max(1000).default(""),
+  outcome: z.enum(["success", "failed", "skipped"]).nullable().default(null),
+  offset: z.coerce.number().int().min(0).default(0),
+  limit: z.coerce.number().int().min(1).max(200).default(50),
+});
+
+/** The first model is compared with each of the others. A model has one run per seed. */
+const compareSchema = z.strictObject({
+  models: z
+    .array(z.strictObject({ name: z.string(), runs: z.array(z.string()).min(1) }))
+    .min(1)
+    .max(32),
+});
+
+async function compareModels(
+  catalog: RunCatalog,
+  models: z.output<typeof compareSchema>["models"],
+): Promise<ComparisonAnswer> {
+  const warnings: string[] = [];
+  const charts: ChartData[] = [];
+  const request: { name: string; folders: string[] }[] = [];
+  for (const { name, runs } of models) {
+    const folders: string[] = [];
+    request.push({ name, folders });
+    for (const id of runs) {
+      const { folder, seed } = await catalog.getRow(id);
+      folders.push(folder);
+      for (const chart of await readCharts(await Run.open(folder)))
+        addToChart(charts, chart, runs.length > 1 ? `${name}, seed ${seed}` : name);
+    }
+  }
+  const report =
+    models.length > 1
+      ? await compareRuns({ runs: request }, { onWarning: (message) => warnings.push(message) }).catch(
+          (error: unknown) => {
+            if (!(error instanceof UserError)) throw error;
+            warnings.push(error.message);
+            return null;
+          },
+        )
+      : null;
+  return {
+    runs: report?.runs ?? models.map(({ name }) => name),
+    comparisons: report?.comparisons ?? [],
+    warnings,
+    charts,
+    significanceLevel,
+  };
+}
+
+/** Adds the main line of a run's chart to the chart of all runs. */
+function addToChart(charts: ChartData[], chart: ChartData, name: string): void {
+  const [first] = chart.series;
+  if (!first) return;
+  const main = chart.series.find((series) => series.name === "loss") ?? first;
+  const index = charts.findIndex(({ id }) => id === chart.id);
+  const line = { ...main, name };
+  if (index < 0) charts.push({ ...chart, title: `${chart.title}: ${main.name}`, series: [line] });
+  else charts[index] = { ...charts[index]!, series: [...charts[index]!.series, line] };
+}
+
+export function parseQuery<Schema extends z.ZodType>(schema: Schema, context: Context): z.output<Schema> {
+  return parseInput(schema, context.req.query(), "query");
+}
+
+/** Reads and checks the JSON body of a request. */
+export async function readBody<Schema extends z.ZodType>(context: Context, schema: Schema): Promise<z.output<Schema>> {
+  const options = { maxBytes: maxBytesPerRequest, memory, example: "{…}" };
+  return parseInput(schema, await readJsonBody(context, options), "request");
+}
+
+function parseInput<Schema extends z.ZodType>(schema: Schema, data: unknown, name: string): z.output<Schema> {
+  try {
+    return validate(schema, data, name);
+  } catch (error) {
+    throw error instanceof UserError ? new HttpError(400, error.message) : error;
+  }
+}
+
+/** An error that people can act on is shown on the page. Others only reach the terminal. */
+export async function explainErrors<T>(work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    throw error instanceof UserError ? new HttpError(400, error.message) : error;
+  }
+}

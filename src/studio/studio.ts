@@ -1,0 +1,74 @@
+import { z } from "zod";
+import { createFolder } from "../files.js";
+import type { Callbacks } from "../runs/callbacks.js";
+import { listen } from "../serve/http.js";
+import { validate } from "../validate.js";
+import type { LiveMessage } from "./api.js";
+import { JournalSearch } from "./journal-search.js";
+import { LiveStream } from "./live-stream.js";
+import { addPageRoutes } from "./page-files.js";
+import { RunCatalog } from "./run-catalog.js";
+import { createToken } from "./security.js";
+import { createStudioApp } from "./studio-app.js";
+
+/** What `startStudio` accepts. */
+export const studioRequestSchema = z.strictObject({
+  folders: z.array(z.string()).min(1).default(["runs"]).describe("folders whose runs are shown"),
+  port: z.number().int().min(0).max(65_535).default(0).describe("port to listen on; 0 chooses a free one"),
+});
+export type StudioRequest = z.input<typeof studioRequestSchema>;
+
+/** A studio that is open. `await using` or `close()` stops it. Jobs go on without it. */
+export interface Studio extends AsyncDisposable {
+  /** The address of the page, with the token. */
+  readonly url: string;
+  close(): Promise<void>;
+}
+
+/** Between two looks at the runs. A change of a run reaches the page after at most twice that. */
+const refreshMilliseconds = 700;
+
+/** Starts the web page of the runs below some folders, for this host only. */
+export async function startStudio(
+  request: StudioRequest = {},
+  { onWarning }: Pick<Callbacks, "onWarning"> = {},
+): Promise<Studio> {
+  const { folders, port } = validate(studioRequestSchema, request, "studio");
+  for (const folder of folders) createFolder(folder);
+  const token = createToken();
+  const live = new LiveStream<LiveMessage>();
+  const catalog = new RunCatalog(folders, (message) => live.send(message));
+  const app = createStudioApp({
+    ...{ token, catalog, live, journals: new JournalSearch(), onError: onWarning },
+    listMessages: () => catalog.listMessages(),
+  });
+  await addPageRoutes(app, token);
+  const server = await listen(app, { host: "127.0.0.1", port });
+  const stopWatching = watch(catalog, live, onWarning);
+  const close = async (): Promise<void> => {
+    stopWatching();
+    live.close();
+    await server.close();
+  };
+  return { url: `${server.url}?token=${token}`, close, [Symbol.asyncDispose]: close };
+}
+
+/** Looks at the runs once, and again and again while a page is open. */
+function watch(catalog: RunCatalog, live: LiveStream<LiveMessage>, onWarning: Callbacks["onWarning"]): () => void {
+  let timer: NodeJS.Timeout | undefined;
+  let isFirst = true;
+  let isStopped = false;
+  const refresh = async (): Promise<void> => {
+    if (isFirst || live.hasClients)
+      await catalog
+        .refresh()
+        .catch((error: unknown) => onWarning?.(`Cannot read the runs: ${(error as Error).message}`));
+    isFirst = false;
+    if (!isStopped) timer = setTimeout(() => void refresh(), refreshMilliseconds);
+  };
+  void refresh();
+  return () => {
+    isStopped = true;
+    clearTimeout(timer);
+  };
+}

@@ -1,0 +1,46 @@
+import type { Browser, Page } from "playwright-core";
+
+export interface PageOptions {
+  readonly width?: number;
+  readonly height?: number;
+  readonly dark?: boolean;
+}
+
+/** A page of the studio that records what must not happen. */
+export interface OpenPage extends AsyncDisposable {
+  readonly page: Page;
+  /** Messages of the console, errors and dialogs. */
+  readonly complaints: string[];
+  /** Requests to other hosts than that of the studio. */
+  readonly foreignRequests: string[];
+}
+
+/** Opens the studio at one of its pages. */
+export async function openPage(
+  browser: Browser,
+  url: string,
+  hash = "",
+  { width = 1280, height = 900, dark = false }: PageOptions = {},
+): Promise<OpenPage> {
+  const context = await browser.newContext({
+    viewport: { width, height },
+    locale: "en-US",
+    reducedMotion: "reduce",
+    colorScheme: dark ? "dark" : "light",
+  });
+  const page = await context.newPage();
+  const complaints: string[] = [];
+  const foreignRequests: string[] = [];
+  page.on("console", (message) => complaints.push(message.text()));
+  page.on("pageerror", (error) => complaints.push(error.message));
+  page.on("dialog", (dialog) => {
+    complaints.push(`dialog ${dialog.message()}`);
+    void dialog.dismiss();
+  });
+  page.on("request", (request) => {
+    const { protocol, host } = new URL(request.url());
+    if (protocol !== "data:" && host !== new URL(url).host) foreignRequests.push(request.url());
+  });
+  await page.goto(`${url}${hash}`);
+  return { page, complaints, foreignRequests, [Symbol.asyncDispose]: () => context.close() };
+}

