@@ -87,7 +87,7 @@ function ComparisonTable({ data: { comparisons, runs, significanceLevel } }: { d
     <section aria-labelledby="marks">
       <h2 id="marks">Differences</h2>
       <p class="note">
-        ▲/▼: significantly better/worse than {runs[0]} (Holm-corrected p {"<"} {significanceLevel}), on the same texts.
+        ▲/▼: significantly better/worse than {runs[0]} on the same texts (Holm-corrected p &lt; {significanceLevel}).
       </p>
       <ScrollBox label="Differences">
         <table class="comparison">

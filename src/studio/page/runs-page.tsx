@@ -76,8 +76,8 @@ export function RunsPage({ live }: { live: LiveState }) {
           </label>
         )}
         <label class="check">
-          <input type="checkbox" checked={isGrouped} onChange={(event) => setGrouped(event.currentTarget.checked)} />{" "}
-          Group by method over seeds
+          <input type="checkbox" checked={isGrouped} onChange={() => setGrouped(!isGrouped)} /> Group by method over
+          seeds
         </label>
         <output aria-live="polite">
           {shown.length} {isGrouped ? "groups" : "runs"}
