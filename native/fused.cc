@@ -249,6 +249,58 @@ Tensor linear(const Tensor& input, const Tensor& weight, const Tensor& bias) {
   return needsGradient({input, weight, bias}) ? Linear::apply(input, weight, bias) : at::linear(input, weight, bias);
 }
 
+/** Makes libtorch choose deterministic kernels until the end of a block. */
+class DeterministicGuard {
+ public:
+  explicit DeterministicGuard(bool active) : active_(active) {
+    auto& context = at::globalContext();
+    before_ = context.deterministicAlgorithms();
+    warnOnly_ = context.deterministicAlgorithmsWarnOnly();
+    if (active_) context.setDeterministicAlgorithms(true, true);
+  }
+  ~DeterministicGuard() {
+    if (active_) at::globalContext().setDeterministicAlgorithms(before_, warnOnly_);
+  }
+
+ private:
+  bool active_, before_, warnOnly_;
+};
+
+/** From this number of keys on, several blocks add to a gradient, in any order by default. */
+constexpr int64_t keysPerBlock = 128;
+
+/** Attention within texts that follow each other without padding, by libtorch's flash attention. */
+struct PackedAttention : torch::autograd::Function<PackedAttention> {
+  static Tensor forward(AutogradContext* context, const Tensor& query, const Tensor& key, const Tensor& value,
+                        const Tensor& queryStarts, const Tensor& keyStarts, int64_t maxQueries, int64_t maxKeys,
+                        double p) {
+    auto [output, logSumExp, state, unused, mask] = at::_flash_attention_forward(
+        query, key, value, queryStarts, keyStarts, maxQueries, maxKeys, p, false, false);
+    context->save_for_backward({query, key, value, queryStarts, keyStarts, output, logSumExp, state, unused});
+    context->saved_data["maxQueries"] = maxQueries;
+    context->saved_data["maxKeys"] = maxKeys;
+    context->saved_data["p"] = p;
+    return output;
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    rejectSecondDerivative();
+    auto saved = context->get_saved_variables();
+    int64_t maxKeys = context->saved_data["maxKeys"].toInt();
+    DeterministicGuard guard(maxKeys > keysPerBlock);
+    auto [query, key, value] = at::_flash_attention_backward(
+        gradients[0].contiguous(), saved[0], saved[1], saved[2], saved[5], saved[6], saved[3], saved[4],
+        context->saved_data["maxQueries"].toInt(), maxKeys, context->saved_data["p"].toDouble(), false, saved[7],
+        saved[8]);
+    return {query, key, value, Tensor(), Tensor(), Tensor(), Tensor(), Tensor()};
+  }
+};
+
+Tensor packedAttention(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& queryStarts,
+                       const Tensor& keyStarts, int64_t maxQueries, int64_t maxKeys, double p) {
+  return PackedAttention::apply(query, key, value, queryStarts, keyStarts, maxQueries, maxKeys, p);
+}
+
 Tensor dropElements(const Tensor& input, const Tensor& seed, double p) {
   Tensor output = at::empty_like(input);
   launch(findKernel("dropout", 0, input.scalar_type(), "dropout_elements"),
@@ -283,6 +335,10 @@ TORCH_LIBRARY(temper, library) {
       residualNorm);
   library.def("bias_gelu(Tensor input, Tensor bias, bool tanh) -> Tensor", biasGelu);
   library.def("linear(Tensor input, Tensor weight, Tensor bias) -> Tensor", linear);
+  library.def(
+      "packed_attention(Tensor query, Tensor key, Tensor value, Tensor query_starts, Tensor key_starts, "
+      "int max_queries, int max_keys, float p) -> Tensor",
+      packedAttention);
   library.def("seeded_dropout(Tensor input, Tensor seed, float p) -> Tensor", seededDropout);
 }
 

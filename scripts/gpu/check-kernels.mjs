@@ -1,8 +1,14 @@
 // Compares each kernel of native/kernels with the chain of libtorch's operators that it replaces: values and gradients.
+
+import { forward } from "../../dist/models/index.js";
+import { toModelInput } from "../../dist/models/model-input.js";
 import { computeDropoutMask, drawDropoutSeed } from "../../dist/nn/dropout.js";
+import { evalMode } from "../../dist/nn/index.js";
 import {
+  free,
   gelu,
   grad,
+  gradOrNull,
   layerNormOp,
   linear,
   loadKernels,
@@ -12,6 +18,8 @@ import {
   scope,
   seedGenerator,
 } from "../../dist/tensor/index.js";
+import { padBatch } from "../../dist/text/batch.js";
+import { createRandomDataset, createRandomModel, paddedLengths } from "./workload.mjs";
 
 const residualNorm = operator("temper::residual_norm");
 const biasGelu = operator("temper::bias_gelu");
@@ -113,4 +121,33 @@ export function checkKernels(device) {
         );
       });
   return lines;
+}
+
+/** Packed texts must give the logits and gradients of padded ones, for short and long texts. */
+export function checkPacking(device) {
+  return [40, 128, 300].map((length) =>
+    scope(() => {
+      const model = createRandomModel("minilm", device);
+      const encodings = createRandomDataset(16, paddedLengths(length)).items.map(({ encoding }) => encoding);
+      const input = toModelInput(padBatch(encodings, 0, { multiple: 16 }), device, true);
+      if (!input.packing) throw new Error("the batch was not packed");
+      const weights = new Map(
+        [...model.weights].map(([name, tensor]) => [name, tensor.detach().to("bfloat16").requiresGrad_()]),
+      );
+      const leaves = [...weights.values()].filter((tensor) => tensor.shape.length === 2).slice(0, 40);
+      const run = (packing) => {
+        const { logits } = forward(model.architecture, weights, { ...input, packing }, evalMode);
+        return [logits, ...gradOrNull(logits.square().sum(), leaves)].filter((tensor) => tensor !== null);
+      };
+      const [packed, padded, again] = [run(input.packing), run(null), run(input.packing)];
+      const difference = Math.max(...packed.map((tensor, i) => measureDifference(tensor, padded[i])));
+      const repeated = Math.max(...packed.map((tensor, i) => measureDifference(tensor, again[i])));
+      free(model.weights);
+      return {
+        name: `packed 16 x ${length}, again ${repeated.toExponential(1)}`,
+        difference: repeated > 0 ? 1 : difference,
+        tolerance: 0.1,
+      };
+    }),
+  );
 }

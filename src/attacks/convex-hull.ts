@@ -240,9 +240,9 @@ export function createHullModel(
 ): HullModel {
   const frozen = mapWeights(weights, (weight) => weight.detach());
   const embedding = embedHull(architecture.config, frozen, input, hull, evalMode);
-  const { attentionBias } = input;
+  const { attentionBias, packing } = input;
   const toLogits = (embeddingOutput: Tensor): Tensor =>
-    forward(architecture, frozen, { embeddingOutput, attentionBias }, evalMode).logits;
+    forward(architecture, frozen, { embeddingOutput, attentionBias, packing: packing ?? null }, evalMode).logits;
   return {
     computeCleanLogits: () => scope(() => toLogits(embedding.text)),
     computeLogits: (mixtureWeights) => toLogits(mixEmbeddings(embedding, hull, mixtureWeights)),

@@ -11,7 +11,7 @@ export function embedBatchWords(context: BatchContext, pass: PassName): Tensor {
 
 /** The batch with perturbed word embeddings. */
 export function addPerturbation(context: BatchContext, embeddings: Tensor, perturbation: Tensor): EncoderInput {
-  const { attentionBias, tokenTypeIds } = context.batch.input;
+  const { attentionBias, packing, tokenTypeIds } = context.batch.input;
   const wordEmbeddings = embeddings.add(perturbation.to(embeddings.dtype));
-  return { attentionBias, tokenTypeIds: tokenTypeIds ?? null, wordEmbeddings };
+  return { attentionBias, packing: packing ?? null, tokenTypeIds: tokenTypeIds ?? null, wordEmbeddings };
 }

@@ -8,20 +8,20 @@ type Projections = [Tensor, Tensor, Tensor];
 
 /**
  * Computes query, key and value of an attention, each [batch, length, hidden], from the three
- * matrices of a checkpoint or from the fused one. With `firstOnly`, the query has only the first
- * position.
+ * matrices of a checkpoint or from the fused one. `selectQuery` selects the positions
+ * of the query.
  */
 export function projectQkv(
   weights: Weights,
   attention: string,
   parts: readonly [string, string, string],
   hidden: Tensor,
-  firstOnly: boolean,
+  selectQuery: (tensor: Tensor) => Tensor,
 ): Projections {
   if (!weights.has(`${attention}.${fusedName}.bias`))
     return parts.map((part, i) =>
-      dense(weights, `${attention}.${part}`, firstOnly && i === 0 ? hidden.narrow(1, 0, 1) : hidden),
+      dense(weights, `${attention}.${part}`, i === 0 ? selectQuery(hidden) : hidden),
     ) as Projections;
   const [query, key, value] = chunk(dense(weights, `${attention}.${fusedName}`, hidden), 3, -1) as Projections;
-  return [firstOnly ? query.narrow(1, 0, 1) : query, key, value];
+  return [selectQuery(query), key, value];
 }

@@ -1,11 +1,10 @@
-import { evalMode, mapWeights, type Weights } from "../nn/index.js";
+import { evalMode, type Weights } from "../nn/index.js";
 import {
   type Device,
   type DType,
   emptyCache,
   free,
   getMemoryStats,
-  keep,
   noGrad,
   scope,
   useCapturableStream,
@@ -13,7 +12,7 @@ import {
 import { type PaddedBatch, padBatch } from "../text/batch.js";
 import type { Encoding } from "../text/encoding.js";
 import { checkOutputs } from "./finite-outputs.js";
-import { packForInference } from "./fused-weights.js";
+import { castForInference, packForInference } from "./fused-weights.js";
 import { createGraphClassifier } from "./graph-classifier.js";
 import { forward, type Model } from "./model.js";
 import { toModelInput } from "./model-input.js";
@@ -77,7 +76,7 @@ export function createEagerClassifier(
   // Tensors that need no change are shared with the caller.
   const preparedWeights =
     computeDtype !== "float32"
-      ? noGrad(() => keep(mapWeights(weights, (tensor) => tensor.to(computeDtype))))
+      ? castForInference(model.architecture.config, weights, computeDtype)
       : ((shouldPack ? packForInference(model.architecture.config, weights) : null) ?? weights);
   const cacheLimit = maxCachedBytes + [...weights.values()].reduce((sum, { numel }) => sum + 4 * numel, 0);
   return {

@@ -2,6 +2,7 @@ import { embed, type ForwardMode, type Weights } from "../nn/index.js";
 import { scope, type Tensor } from "../tensor/index.js";
 import type { EncoderConfig } from "./families/family.js";
 import { getFamily } from "./families/index.js";
+import { type Packing, packTokens, unpackTokens } from "./packing.js";
 
 /**
  * The input of the encoder, at one of three depths. Attacks on a later one skip the earlier ones.
@@ -13,6 +14,8 @@ export type EncoderInput = {
   readonly attentionBias: Tensor | null;
   /** Token type IDs [batch, length]. Null if all are 0. */
   readonly tokenTypeIds?: Tensor | null;
+  /** How to leave out the padding, if the model can. */
+  readonly packing?: Packing | null;
 } & (
   | { /** Token IDs [batch, length]. */ readonly inputIds: Tensor }
   | {
@@ -63,14 +66,16 @@ export function encodeLayers(
   config: EncoderConfig,
   weights: Weights,
   embeddingOutput: Tensor,
-  attentionBias: Tensor | null,
+  { attentionBias, packing }: Pick<EncoderInput, "attentionBias" | "packing">,
   mode: ForwardMode,
   positions: OutputPositions,
   onLayer?: (hidden: Tensor) => void,
 ): Tensor {
   const family = getFamily(config);
-  const state = family.prepare(config, weights, embeddingOutput, attentionBias, mode);
-  let hidden = embeddingOutput;
+  // The kernel of packed attention needs 16 bits. Hidden states that are returned keep their shape.
+  const packed = family.packable && embeddingOutput.dtype === "bfloat16" && !onLayer ? packing : null;
+  const state = packed ?? family.prepare(config, weights, embeddingOutput, attentionBias, mode);
+  let hidden = packed ? packTokens(embeddingOutput, packed) : embeddingOutput;
   for (let layer = 0; layer < config.numHiddenLayers; layer++) {
     const firstOnly = positions === "first" && layer === config.numHiddenLayers - 1;
     const input = { layer, hidden, state, firstOnly };
@@ -79,6 +84,7 @@ export function encodeLayers(
     hidden = scope(() => family.encodeLayer(config, weights, input, mode));
     onLayer?.(hidden);
   }
+  if (packed) hidden = positions === "first" ? hidden.transpose(0, 1) : unpackTokens(hidden, packed); // [batch, 1 or length, hidden]
   return family.finish ? family.finish(config, weights, hidden) : hidden;
 }
 

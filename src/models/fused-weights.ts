@@ -1,5 +1,5 @@
 import { canPack, getParameter, packWeight, type Weights } from "../nn/index.js";
-import { cat, keep, noGrad, scope, type Tensor } from "../tensor/index.js";
+import { cat, type DType, keep, noGrad, scope, type Tensor } from "../tensor/index.js";
 import { fusedName } from "./attention-projections.js";
 import type { EncoderConfig } from "./families/family.js";
 import { getFamily, getLayerIndex } from "./families/index.js";
@@ -32,6 +32,22 @@ export function fuseQkv(config: EncoderConfig, weights: Weights): FusedParameter
     else if (parameter) result.push(parameter);
   }
   return result;
+}
+
+/** Casts weights for inference, with query, key and value of each attention fused. */
+export function castForInference(config: EncoderConfig, weights: Weights, dtype: DType): Map<string, Tensor> {
+  return noGrad(() =>
+    scope(() =>
+      keep(
+        new Map(
+          fuseQkv(config, weights).map(({ name, parts }) => [
+            name,
+            (parts.length === 1 ? parts[0]! : cat(parts, 0)).to(dtype),
+          ]),
+        ),
+      ),
+    ),
+  );
 }
 
 /**

@@ -19,6 +19,7 @@ import { bucketLength, type PaddedBatch } from "../text/batch.js";
 import type { Classifier, EagerClassifier } from "./classifier.js";
 import { forward, type Model } from "./model.js";
 import { readStagedInput, toNamedArrays } from "./model-input.js";
+import { canPackTexts } from "./packing.js";
 
 /** A shape that batches are padded to, with its captured graph. */
 interface Bucket {
@@ -57,6 +58,9 @@ export function createGraphClassifier(
 ): Classifier {
   const { padId } = model.tokenizer.special;
   const { numLabels, config } = model.architecture;
+  const canPack = canPackTexts(config, { device, computeDtype: [...eager.weights.values()][0]!.dtype });
+  // A packed batch has no padding, so a graph costs nothing even if the batch is large.
+  const maxTokens = canPack ? 2 * eager.batchTokens : maxGraphTokens;
   const buckets = new Map<string, Bucket>();
 
   function getBucket(arrays: ReadonlyMap<string, HostTensor>): Bucket {
@@ -78,7 +82,7 @@ export function createGraphClassifier(
 
   /** Starts a batch and returns the buffer that will receive the results. */
   function start(batch: PaddedBatch): { bucket: Bucket; buffer: ResultBuffer } {
-    const arrays = toNamedArrays(batch, config);
+    const arrays = toNamedArrays(batch, config, canPack);
     const bucket = getBucket(arrays);
     bucket.staging.fill(arrays);
     const buffer = bucket.idleBuffers.pop() ?? {
@@ -105,8 +109,8 @@ export function createGraphClassifier(
     batchCost: eager.batchCost,
     depth,
     async probabilities(batch) {
-      if (batch.batchSize * batch.sequenceLength > maxGraphTokens) return eager.probabilities(batch);
-      const { bucket, buffer } = start(padToBucket(batch, padId, config.maxLength));
+      if (batch.batchSize * batch.sequenceLength > maxTokens) return eager.probabilities(batch);
+      const { bucket, buffer } = start(padToBucket(batch, padId, config.maxLength, canPack));
       await new Promise(setImmediate);
       nativeCuda().eventWait(buffer.event);
       const values = buffer.values.toFloat32Array();
@@ -127,9 +131,10 @@ export function createGraphClassifier(
 
 /**
  * Extends a batch with padding and copies of its first row to one of a few shapes. There is always
- * some padding, so that all batches have a bias, except for texts of the maximum length.
+ * some padding, so that all batches have a bias, except for texts of the maximum length. Of a batch
+ * that will be packed, the copies have only the first token.
  */
-export function padToBucket(batch: PaddedBatch, padId: number, maxLength: number): PaddedBatch {
+export function padToBucket(batch: PaddedBatch, padId: number, maxLength: number, canPack = false): PaddedBatch {
   const batchSize = Math.max(minRows, 2 ** Math.ceil(Math.log2(batch.batchSize)));
   const sequenceLength = Math.min(bucketLength(batch.sequenceLength + 1, lengthMultiple), maxLength);
   const ids = new Int32Array(batchSize * sequenceLength).fill(padId);
@@ -138,11 +143,12 @@ export function padToBucket(batch: PaddedBatch, padId: number, maxLength: number
   const lengths = new Int32Array(batchSize);
   for (let row = 0; row < batchSize; row++) {
     const source = row < batch.batchSize ? row : 0;
-    const [start, end] = [source * batch.sequenceLength, (source + 1) * batch.sequenceLength];
+    const start = source * batch.sequenceLength;
+    const end = start + (canPack && row >= batch.batchSize ? 1 : batch.sequenceLength);
     ids.set(batch.ids.subarray(start, end), row * sequenceLength);
     tokenTypeIds.set(batch.tokenTypeIds.subarray(start, end), row * sequenceLength);
     attentionMask.set(batch.attentionMask.subarray(start, end), row * sequenceLength);
-    lengths[row] = batch.lengths[source] as number;
+    lengths[row] = Math.min(batch.lengths[source]!, end - start);
   }
   const numTokens = lengths.reduce((sum, size) => sum + size, 0);
   return { batchSize, sequenceLength, ids, tokenTypeIds, attentionMask, lengths, numTokens };

@@ -19,5 +19,6 @@ export * from "./load.js";
 export * from "./masked-lm.js";
 export * from "./model.js";
 export * from "./model-input.js";
+export { canPackTexts, duplicatePacking } from "./packing.js";
 export type { HeadInit } from "./read-weights.js";
 export * from "./save.js";

@@ -5,6 +5,7 @@ import type { Encoding, Tokenizer } from "../text/encoding.js";
 import type { EncoderInput } from "./encoder.js";
 import type { EncoderConfig } from "./families/family.js";
 import type { Model } from "./model.js";
+import { type Packing, packOnHost } from "./packing.js";
 
 /** Large enough for a weight of 0 after the softmax, small enough for float16 and bfloat16. */
 const paddingBias = -30000;
@@ -39,9 +40,9 @@ function checkLimits({ ids, tokenTypeIds, sequenceLength }: PaddedBatch, limits:
 
 /**
  * Converts a batch to named arrays with shapes. The types are missing if all are 0, and the bias
- * without padding, to save work.
+ * without padding, to save work. `canPack` adds what is needed to leave out the padding.
  */
-export function toNamedArrays(padded: PaddedBatch, limits: InputLimits): Map<string, HostTensor> {
+export function toNamedArrays(padded: PaddedBatch, limits: InputLimits, canPack = false): Map<string, HostTensor> {
   checkLimits(padded, limits);
   const { ids, tokenTypeIds, attentionMask, numTokens, batchSize, sequenceLength } = padded;
   const shape = [batchSize, sequenceLength];
@@ -50,6 +51,9 @@ export function toNamedArrays(padded: PaddedBatch, limits: InputLimits): Map<str
   if (numTokens !== batchSize * sequenceLength) {
     const values = Float32Array.from(attentionMask, (isToken) => (isToken ? 0 : paddingBias));
     arrays.set("attentionBias", { values, shape: [batchSize, 1, 1, sequenceLength] });
+    const packing = canPack ? packOnHost(padded) : null;
+    for (const name of packing ? packingNames : [])
+      arrays.set(`packing.${name}`, { values: packing![name], shape: [packing![name].length] });
   }
   return arrays;
 }
@@ -58,14 +62,24 @@ export function toNamedArrays(padded: PaddedBatch, limits: InputLimits): Map<str
 export function readStagedInput(staging: Pick<StagingBuffers, "get">): TokenInput {
   const inputIds = staging.get("inputIds");
   if (!inputIds) throw new Error("the staging buffers have no inputIds");
-  return { inputIds, tokenTypeIds: staging.get("tokenTypeIds"), attentionBias: staging.get("attentionBias") };
+  const attentionBias = staging.get("attentionBias");
+  const tokenTypeIds = staging.get("tokenTypeIds");
+  return { inputIds, tokenTypeIds, attentionBias, packing: readPacking(staging, inputIds.size(1)) };
+}
+
+const packingNames = ["indices", "starts", "firstStarts", "firstTokens"] as const;
+
+function readPacking(staging: Pick<StagingBuffers, "get">, maxLength: number): Packing | null {
+  const [indices, starts, firstStarts, firstTokens] = packingNames.map((name) => staging.get(`packing.${name}`));
+  if (!indices || !starts || !firstStarts || !firstTokens) return null;
+  return { indices, starts: starts.to("int32"), firstStarts: firstStarts.to("int32"), firstTokens, maxLength };
 }
 
 /** Converts a padded batch to tensors. */
-export function toModelInput(padded: PaddedBatch, limits: InputLimits, device: Device): TokenInput {
+export function toModelInput(padded: PaddedBatch, limits: InputLimits, device: Device, canPack = false): TokenInput {
   const toDevice = ({ values, shape }: HostTensor): Tensor => tensor(values, shape, { device });
   return scope(() => {
-    const tensors = new Map([...toNamedArrays(padded, limits)].map(([name, array]) => [name, toDevice(array)]));
+    const tensors = new Map([...toNamedArrays(padded, limits, canPack)].map(([name, array]) => [name, toDevice(array)]));
     return readStagedInput({ get: (name) => tensors.get(name) ?? null });
   });
 }

@@ -73,7 +73,7 @@ function encodeInput(
   positions: OutputPositions,
 ): Tensor {
   const embeddingOutput = embedInput(config, weights, input, mode);
-  return encodeLayers(config, weights, embeddingOutput, input.attentionBias, mode, positions);
+  return encodeLayers(config, weights, embeddingOutput, input, mode, positions);
 }
 
 /** [batch, length, hidden] -> [batch, hidden]. */

@@ -143,3 +143,40 @@ export function scaledDotProductAttention(
   const attentionWeights = dropout(scores.softmax(-1), dropoutP, mode);
   return bmmOp(attentionWeights, flatten(value, keys)).reshape(batch, heads, queries, width);
 }
+
+const packedAttentionOp =
+  operator<
+    (
+      query: Tensor,
+      key: Tensor,
+      value: Tensor,
+      queryStarts: Tensor,
+      keyStarts: Tensor,
+      maxQueries: number,
+      maxKeys: number,
+      dropoutP: number,
+    ) => Tensor
+  >("temper::packed_attention");
+
+/** Texts that follow each other: where each starts, int32, and the longest length. */
+export interface PackedTexts {
+  readonly starts: Tensor; // [text + 1]
+  readonly maxLength: number;
+}
+
+/**
+ * Scaled dot-product attention within packed texts, on a GPU in 16 bits. Shapes: query
+ * [query, head, width], key and value [key, head, width]. Text i has the queries and keys from
+ * `starts[i]` to `starts[i + 1]`.
+ */
+export function packedAttention(
+  query: Tensor,
+  key: Tensor,
+  value: Tensor,
+  queries: PackedTexts,
+  keys: PackedTexts,
+  dropoutP: number,
+): Tensor {
+  const lengths = [queries.maxLength, keys.maxLength] as const;
+  return packedAttentionOp(query, key, value, queries.starts, keys.starts, ...lengths, dropoutP);
+}

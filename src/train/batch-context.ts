@@ -1,4 +1,4 @@
-import { type EncoderInput, forward, type ModelOutput } from "../models/index.js";
+import { duplicatePacking, type EncoderInput, forward, type ModelOutput } from "../models/index.js";
 import { type ForwardMode, trainMode, type Weights } from "../nn/index.js";
 import { cat, scope, type Tensor } from "../tensor/index.js";
 import type { Batch } from "./batch-transfer.js";
@@ -165,6 +165,7 @@ function duplicateInput(input: EncoderInput): EncoderInput {
   const shared = {
     attentionBias: input.attentionBias ? duplicate(input.attentionBias) : null,
     tokenTypeIds: input.tokenTypeIds ? duplicate(input.tokenTypeIds) : null,
+    packing: input.packing ? duplicatePacking(input.packing) : null,
   };
   if ("inputIds" in input) return { ...shared, inputIds: duplicate(input.inputIds) };
   if ("wordEmbeddings" in input) return { ...shared, wordEmbeddings: duplicate(input.wordEmbeddings) };

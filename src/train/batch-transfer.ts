@@ -1,4 +1,4 @@
-import { readStagedInput, type TokenInput, toModelInput, toNamedArrays } from "../models/index.js";
+import { canPackTexts, readStagedInput, type TokenInput, toModelInput, toNamedArrays } from "../models/index.js";
 import { type Device, type HostTensor, StagingBuffers, type Tensor, tensor } from "../tensor/index.js";
 import { type PaddedBatch, padBatch } from "../text/batch.js";
 import type { TokenizedExample } from "./dataset.js";
@@ -55,7 +55,8 @@ export function toHostBatch(
 /** Copies a batch to the device, together with the arrays that the methods add. */
 export function toBatch({ job, stack }: Pick<TrainingContext, "job" | "stack">, host: HostBatch): Batch {
   const { device } = job.deviceConfig;
-  const input = toModelInput(host.padded, job.model.architecture.config, device);
+  const { config } = job.model.architecture;
+  const input = toModelInput(host.padded, config, device, canPackTexts(config, job.deviceConfig));
   const labels = tensor(getLabels(host), [host.items.length], { device });
   const extras = new Map(
     collateExtras(stack, host).map(([name, { values, shape }]) => [name, tensor(values, shape, { device })]),
@@ -93,7 +94,8 @@ export function collectHostArrays(
   host: HostBatch,
   { job, stack }: Pick<TrainingContext, "job" | "stack">,
 ): Map<string, HostTensor> {
-  const arrays = toNamedArrays(host.padded, job.model.architecture.config);
+  const { config } = job.model.architecture;
+  const arrays = toNamedArrays(host.padded, config, canPackTexts(config, job.deviceConfig));
   arrays.set("labels", { values: getLabels(host), shape: [host.padded.batchSize] });
   for (const [name, array] of collateExtras(stack, host)) arrays.set(extraPrefix + name, array);
   return arrays;

@@ -70,7 +70,7 @@ describe.each(tinyModels)("%s compared with transformers", (name) => {
           const input = createInput(expected);
           const { config } = model.architecture;
           const embeddingOutput = embedInput(config, model.weights, input, evalMode);
-          const hidden = encodeLayers(config, model.weights, embeddingOutput, input.attentionBias, evalMode, "all");
+          const hidden = encodeLayers(config, model.weights, embeddingOutput, input, evalMode, "all");
           for (const [row, values] of expected.hidden.entries()) {
             const text = hidden.select(0, row).narrow(0, 0, values.length / config.hiddenSize);
             expectClose(text.toFloat32Array(), values, 1e-5, `hidden states of text ${row}`);
@@ -147,8 +147,7 @@ describe.each(tinyModels)("%s compared with transformers", (name) => {
       const weights = [...model.weights].filter(([name]) => name.includes(".encoder.")).map(([, tensor]) => tensor);
       const run = (positions: "first" | "all"): number[][] => {
         const embeddingOutput = embedInput(config, model.weights, input, evalMode);
-        const { attentionBias } = input;
-        const hidden = encodeLayers(config, model.weights, embeddingOutput, attentionBias, evalMode, positions);
+        const hidden = encodeLayers(config, model.weights, embeddingOutput, input, evalMode, positions);
         const first = hidden.select(1, 0);
         return [first, ...grad(first.square().sum(), weights)].map((tensor) => [...tensor.toFloat32Array()]);
       };

@@ -108,9 +108,9 @@ export const ascc = defineMethod({
         const losses = new Map(next());
         const hull = createHull((name) => context.batch.getExtra(`ascc.${name}`));
         const mixtureWeights = searchMixture(context, hull);
-        const { attentionBias } = context.batch.input;
+        const { attentionBias, packing = null } = context.batch.input;
         const perturbed = context.pass("perturbed", {
-          input: (name) => ({ embeddingOutput: perturb(context, hull, mixtureWeights, name), attentionBias }),
+          input: (name) => ({ embeddingOutput: perturb(context, hull, mixtureWeights, name), attentionBias, packing }),
         });
         return losses.set("robust", klDivergence(context.pass("clean").logits, perturbed.logits).mul(options.beta));
       },

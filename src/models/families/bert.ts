@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { dense, denseWithActivation, dropout, layerNorm } from "../../nn/index.js";
 import type { Tensor } from "../../tensor/index.js";
+import type { Packing } from "../packing.js";
 import {
   addBertEmbeddings,
   addBertLayers,
@@ -37,7 +38,8 @@ export const bert = defineFamily({
   projections: bertProjections,
   listAttentions: (config) => listBertAttentions(config, prefix),
   embed: (config, weights, input, mode) => embedLikeBert(config, weights, `${prefix}embeddings`, input, mode),
-  prepare: (_config, _weights, _embeddingOutput, attentionBias): Tensor | null => attentionBias,
+  prepare: (_config, _weights, _embeddingOutput, attentionBias): Tensor | Packing | null => attentionBias,
+  packable: true,
   encodeLayer: (config, weights, { layer, hidden, state, firstOnly }, mode) =>
     encodeLikeBert(config, weights, `${prefix}encoder.layer.${layer}`, hidden, state, mode, firstOnly),
   pooler: createPooler(prefix),

@@ -7,11 +7,13 @@ import {
   type ForwardMode,
   getParameter,
   layerNorm,
+  packedAttention,
   scaledDotProductAttention,
   type Weights,
 } from "../../nn/index.js";
 import type { Tensor } from "../../tensor/index.js";
 import { projectQkv } from "../attention-projections.js";
+import type { Packing } from "../packing.js";
 import type { EmbeddingInput, EncoderConfig, ParameterShapes, Pooler } from "./family.js";
 
 /** Collects the shapes of parameters whose names start with a prefix. */
@@ -54,9 +56,15 @@ export function mergeHeads(tensor: Tensor): Tensor {
   return tensor.transpose(1, 2).reshape(batch, length, heads * width);
 }
 
-/** Selects the first position, if only this one is needed. */
-export function selectFirst(hidden: Tensor, firstOnly: boolean): Tensor {
-  return firstOnly ? hidden.narrow(1, 0, 1) : hidden;
+/** Whether an attention gets the texts without padding. */
+export function isPacked(mask: Tensor | Packing | null): mask is Packing {
+  return mask !== null && "starts" in mask;
+}
+
+/** Selects the first position of each text, if only this one is needed. */
+export function selectFirst(hidden: Tensor, firstOnly: boolean, mask: Tensor | Packing | null = null): Tensor {
+  if (!firstOnly) return hidden;
+  return isPacked(mask) ? hidden.indexSelect(1, mask.firstTokens) : hidden.narrow(1, 0, 1);
 }
 
 /** LayerNorm(dropout(dense(input)) + shortcut). */
@@ -130,15 +138,40 @@ export function encodeLikeBert(
   weights: Weights,
   name: string,
   hidden: Tensor,
-  attentionBias: Tensor | null,
+  mask: Tensor | Packing | null,
   mode: ForwardMode,
   firstOnly: boolean,
 ): Tensor {
-  const residual = selectFirst(hidden, firstOnly);
-  const qkv = projectQkv(weights, `${name}.attention.self`, bertProjections, hidden, firstOnly);
-  const [query, key, value] = qkv.map((part) => splitHeads(part, config.numAttentionHeads)) as typeof qkv;
-  const attention = scaledDotProductAttention(query, key, value, attentionBias, config.attentionDropout, mode);
-  return applyBertOutput(config, weights, name, mergeHeads(attention), residual, mode);
+  const select = (tensor: Tensor): Tensor => selectFirst(tensor, firstOnly, mask);
+  const qkv = projectQkv(weights, `${name}.attention.self`, bertProjections, hidden, select);
+  const context = isPacked(mask)
+    ? attendPacked(qkv, config.numAttentionHeads, mask, firstOnly, config.attentionDropout, mode)
+    : attendPadded(qkv, config.numAttentionHeads, mask, config.attentionDropout, mode);
+  return applyBertOutput(config, weights, name, context, select(hidden), mode);
+}
+
+type Qkv = readonly [query: Tensor, key: Tensor, value: Tensor];
+
+function attendPadded(qkv: Qkv, numHeads: number, bias: Tensor | null, dropoutP: number, mode: ForwardMode): Tensor {
+  const [query, key, value] = qkv.map((part) => splitHeads(part, numHeads)) as [Tensor, Tensor, Tensor];
+  return mergeHeads(scaledDotProductAttention(query, key, value, bias, dropoutP, mode));
+}
+
+/** Attention within each text of a packed batch: [1, token, hidden] -> [1, query token, hidden]. */
+function attendPacked(
+  qkv: Qkv,
+  numHeads: number,
+  { starts, firstStarts, maxLength }: Packing,
+  firstOnly: boolean,
+  dropoutP: number,
+  mode: ForwardMode,
+): Tensor {
+  const [query, key, value] = qkv.map(
+    (part) => part.reshape(part.size(1), numHeads, part.size(2) / numHeads), // [token, head, width]
+  ) as [Tensor, Tensor, Tensor];
+  const queries = { starts: firstOnly ? firstStarts : starts, maxLength: firstOnly ? 1 : maxLength };
+  const context = packedAttention(query, key, value, queries, { starts, maxLength }, mode.training ? dropoutP : 0);
+  return context.reshape(1, query.size(0), -1);
 }
 
 /** The part of a layer after the attention. */

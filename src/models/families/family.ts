@@ -132,6 +132,8 @@ export interface EncoderFamily<Config extends EncoderConfig = EncoderConfig, Sta
     attentionBias: Tensor | null,
     mode: ForwardMode,
   ): State;
+  /** True if `encodeLayer` also accepts packed texts: a Packing as the state, and all tokens in one row. */
+  readonly packable?: boolean;
   encodeLayer(config: Config, weights: Weights, input: LayerInput<State>, mode: ForwardMode): Tensor;
   /** Applied to the output of the last layer. */
   readonly finish?: (config: Config, weights: Weights, hidden: Tensor) => Tensor;
