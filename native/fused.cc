@@ -256,7 +256,7 @@ class DeterministicGuard {
     auto& context = at::globalContext();
     before_ = context.deterministicAlgorithms();
     warnOnly_ = context.deterministicAlgorithmsWarnOnly();
-    if (active_) context.setDeterministicAlgorithms(true, true);
+    if (active_) context.setDeterministicAlgorithms(true, false);
   }
   ~DeterministicGuard() {
     if (active_) at::globalContext().setDeterministicAlgorithms(before_, warnOnly_);

@@ -47,15 +47,22 @@ export function toNamedArrays(padded: PaddedBatch, limits: InputLimits, canPack 
   const { ids, tokenTypeIds, attentionMask, numTokens, batchSize, sequenceLength } = padded;
   const shape = [batchSize, sequenceLength];
   const arrays = new Map<string, HostTensor>([["inputIds", { values: ids, shape }]]);
-  if (tokenTypeIds.some((type) => type !== 0)) arrays.set("tokenTypeIds", { values: tokenTypeIds, shape });
+  if (hasOtherTypes(tokenTypeIds)) arrays.set("tokenTypeIds", { values: tokenTypeIds, shape });
   if (numTokens !== batchSize * sequenceLength) {
-    const values = Float32Array.from(attentionMask, (isToken) => (isToken ? 0 : paddingBias));
+    const values = new Float32Array(attentionMask.length);
+    for (let i = 0; i < values.length; i++) if (!attentionMask[i]) values[i] = paddingBias;
     arrays.set("attentionBias", { values, shape: [batchSize, 1, 1, sequenceLength] });
     const packing = canPack ? packOnHost(padded) : null;
     for (const name of packing ? packingNames : [])
       arrays.set(`packing.${name}`, { values: packing![name], shape: [packing![name].length] });
   }
   return arrays;
+}
+
+// Loops, because callbacks over the tokens of a large batch take longer than the GPU's forward pass.
+function hasOtherTypes(types: Int32Array): boolean {
+  for (let i = 0; i < types.length; i++) if (types[i] !== 0) return true;
+  return false;
 }
 
 /** Returns the input in staging buffers that were filled with `toNamedArrays`. */
