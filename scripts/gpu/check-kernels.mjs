@@ -129,7 +129,7 @@ export function checkPacking(device) {
     scope(() => {
       const model = createRandomModel("minilm", device);
       const encodings = createRandomDataset(16, paddedLengths(length)).items.map(({ encoding }) => encoding);
-      const input = toModelInput(padBatch(encodings, 0, { multiple: 16 }), device, true);
+      const input = toModelInput(padBatch(encodings, 0, { multiple: 16 }), model.architecture.config, device, true);
       if (!input.packing) throw new Error("the batch was not packed");
       const weights = new Map(
         [...model.weights].map(([name, tensor]) => [name, tensor.detach().to("bfloat16").requiresGrad_()]),

@@ -25,12 +25,12 @@ export interface InputLimits extends Pick<EncoderConfig, "vocabSize" | "maxLengt
  */
 function checkLimits({ ids, tokenTypeIds, sequenceLength }: PaddedBatch, limits: InputLimits): void {
   const check = (values: Int32Array, size: number, what: string): void => {
-    const beyond = values.find((value) => value < 0 || value >= size);
-    if (beyond === undefined) return;
-    throw new UserError(
-      `The tokenizer produces the ${what} ${beyond}, but the model has only 0 to ${size - 1}. ` +
-        "tokenizer.json and config.json do not belong together. Download the model again.",
-    );
+    for (const value of values)
+      if (value < 0 || value >= size)
+        throw new UserError(
+          `The tokenizer produces the ${what} ${value}, but the model has only 0 to ${size - 1}. ` +
+            "tokenizer.json and config.json do not belong together. Download the model again.",
+        );
   };
   check(ids, limits.vocabSize, "token ID");
   if ((limits.typeVocabSize ?? 0) > 1) check(tokenTypeIds, limits.typeVocabSize!, "type ID");
@@ -86,7 +86,9 @@ function readPacking(staging: Pick<StagingBuffers, "get">, maxLength: number): P
 export function toModelInput(padded: PaddedBatch, limits: InputLimits, device: Device, canPack = false): TokenInput {
   const toDevice = ({ values, shape }: HostTensor): Tensor => tensor(values, shape, { device });
   return scope(() => {
-    const tensors = new Map([...toNamedArrays(padded, limits, canPack)].map(([name, array]) => [name, toDevice(array)]));
+    const tensors = new Map(
+      [...toNamedArrays(padded, limits, canPack)].map(([name, array]) => [name, toDevice(array)]),
+    );
     return readStagedInput({ get: (name) => tensors.get(name) ?? null });
   });
 }
