@@ -97,7 +97,7 @@ export function predictTokens(
   mode: ForwardMode,
 ): Tensor {
   const embeddingOutput = embedInput(config, weights, input, mode);
-  const hidden = encodeLayers(config, weights, embeddingOutput, input.attentionBias, mode, "all");
+  const hidden = encodeLayers(config, weights, embeddingOutput, input, mode, "all");
   const selected = hidden.reshape(-1, config.hiddenSize).indexSelect(0, positions);
   return applyMaskedLmHead(config, weights, selected).to("float32");
 }

@@ -127,7 +127,7 @@ describe.each(names)("%s compared with transformers", (name) => {
         noGrad(() => {
           const { input, labels } = readCase(which);
           const states = [embedInput(config, model.weights, input, evalMode)];
-          const last = encodeLayers(config, model.weights, states[0]!, input.attentionBias, evalMode, "all", (hidden) =>
+          const last = encodeLayers(config, model.weights, states[0]!, input, evalMode, "all", (hidden) =>
             states.push(hidden),
           );
           states[states.length - 1] = last;

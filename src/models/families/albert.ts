@@ -61,7 +61,7 @@ function encodeBlock(
   firstOnly: boolean,
 ): Tensor {
   const residual = selectFirst(hidden, firstOnly);
-  const qkv = projectQkv(weights, `${name}.attention`, bertProjections, hidden, firstOnly);
+  const qkv = projectQkv(weights, `${name}.attention`, bertProjections, hidden, (part) => selectFirst(part, firstOnly));
   const [query, key, value] = qkv.map((part) => splitHeads(part, config.numAttentionHeads)) as typeof qkv;
   const attention = scaledDotProductAttention(query, key, value, attentionBias, config.attentionDropout, mode);
   const names = { dense: `${name}.attention.dense`, norm: `${name}.attention.LayerNorm` };

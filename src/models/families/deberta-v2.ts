@@ -140,7 +140,7 @@ function projectPositions(
 ): { query: Tensor | null; key: Tensor | null } {
   const input = dropout(embeddings, config.hiddenDropout, mode).unsqueeze(0);
   const [sharedQuery, sharedKey] = config.reusesContentProjections
-    ? projectQkv(weights, name, projections, input, false)
+    ? projectQkv(weights, name, projections, input, (part) => part)
     : [];
   const project = (part: string): Tensor => dense(weights, `${name}.${part}`, input);
   const toHeads = (projected: Tensor): Tensor =>
@@ -294,7 +294,7 @@ export const debertaV2 = defineFamily({
     const hasConvolution = layer === 0 && config.convKernelSize > 0;
     const queryFirst = firstOnly && !hasConvolution;
     const residual = selectFirst(hidden, queryFirst);
-    const qkv = projectQkv(weights, attentionName, projections, hidden, queryFirst);
+    const qkv = projectQkv(weights, attentionName, projections, hidden, (part) => selectFirst(part, queryFirst));
     const [query, key, value] = qkv.map((part) => splitHeads(part, config.numAttentionHeads)) as typeof qkv;
     // All scores have the same scale: sqrt(width * number of kinds of scores).
     const kinds = 1 + Number(config.usesC2p) + Number(config.usesP2c);

@@ -79,7 +79,7 @@ export const distilbert = defineFamily({
   encodeLayer: (config, weights, { layer, hidden, state, firstOnly }, mode) => {
     const name = getLayerName(layer);
     const residual = selectFirst(hidden, firstOnly);
-    const qkv = projectQkv(weights, `${name}.attention`, projections, hidden, firstOnly);
+    const qkv = projectQkv(weights, `${name}.attention`, projections, hidden, (part) => selectFirst(part, firstOnly));
     const [query, key, value] = qkv.map((part) => splitHeads(part, config.numAttentionHeads)) as typeof qkv;
     const attention = scaledDotProductAttention(query, key, value, state, config.attentionDropout, mode);
     // Unlike BERT, there is no dropout after the attention.

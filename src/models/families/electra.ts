@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { activate, dense, denseWithActivation, layerNorm } from "../../nn/index.js";
 import type { Tensor } from "../../tensor/index.js";
+import type { Packing } from "../packing.js";
 import {
   addBertEmbeddings,
   addBertLayers,
@@ -54,7 +55,8 @@ export const electra = defineFamily({
     const sum = embedLikeBert(config, weights, `${prefix}embeddings`, input, mode);
     return config.embeddingSize === config.hiddenSize ? sum : dense(weights, `${prefix}embeddings_project`, sum);
   },
-  prepare: (_config, _weights, _embeddingOutput, attentionBias): Tensor | null => attentionBias,
+  prepare: (_config, _weights, _embeddingOutput, attentionBias): Tensor | Packing | null => attentionBias,
+  packable: true,
   encodeLayer: (config, weights, { layer, hidden, state, firstOnly }, mode) =>
     encodeLikeBert(config, weights, `${prefix}encoder.layer.${layer}`, hidden, state, mode, firstOnly),
   pooler: null,

@@ -86,7 +86,9 @@ export const mpnet = defineFamily({
     const name = `${prefix}encoder.layer.${layer}`;
     const residual = selectFirst(hidden, firstOnly);
     const bias = firstOnly ? state.narrow(2, 0, 1) : state;
-    const qkv = projectQkv(weights, `${name}.attention.attn`, projections, hidden, firstOnly);
+    const qkv = projectQkv(weights, `${name}.attention.attn`, projections, hidden, (part) =>
+      selectFirst(part, firstOnly),
+    );
     const [query, key, value] = qkv.map((part) => splitHeads(part, config.numAttentionHeads)) as typeof qkv;
     const attention = scaledDotProductAttention(query, key, value, bias, config.attentionDropout, mode);
     const attentionNames = { dense: `${name}.attention.attn.o`, norm: `${name}.attention.LayerNorm` };
