@@ -84,7 +84,8 @@ export function encodeLayers(
     hidden = scope(() => family.encodeLayer(config, weights, input, mode));
     onLayer?.(hidden);
   }
-  if (packed) hidden = positions === "first" ? hidden.transpose(0, 1) : unpackTokens(hidden, packed); // [batch, 1 or length, hidden]
+  // [1, token, hidden] -> [batch, 1 or length, hidden]
+  if (packed) hidden = positions === "first" ? hidden.transpose(0, 1) : unpackTokens(hidden, packed);
   return family.finish ? family.finish(config, weights, hidden) : hidden;
 }
 
