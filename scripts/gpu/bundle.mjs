@@ -46,16 +46,28 @@ const modules = listed
   .split("\n")
   .slice(1)
   .map((path) => relative(root, path));
+// The host runs Linux on x64, as this one does.
+const isForeignBinary = (file) =>
+  /\.node$/.test(file) && !/linux-x64-gnu/.test(file) && /(android|darwin|win32|linux)-/.test(file);
 for (const path of modules) {
   const name = path.replace(/^node_modules\//, "");
   if (!values.embedded && embedded.includes(name)) continue;
   // Type declarations and source maps are only for developers.
   cpSync(join(root, path), join(bundle, path), {
     recursive: true,
-    filter: (file) => !/\.(d\.[cm]?ts|map|md)$/.test(file),
+    filter: (file) => !/\.(d\.[cm]?ts|map|md)$/.test(file) && !isForeignBinary(file),
   });
 }
-for (const path of ["dist", "native", "experiments", "scripts/setup", "scripts/gpu", "package.json"])
+for (const path of [
+  "dist",
+  "native",
+  "experiments",
+  "scripts/setup",
+  "scripts/gpu",
+  "scripts/fuzz",
+  "tests/fixtures",
+  "package.json",
+])
   cpSync(join(root, path), join(bundle, path), { recursive: true });
 cpSync(process.execPath, join(bundle, "node"), { dereference: true });
 execFileSync("strip", [join(bundle, "node")], { stdio: "ignore" });

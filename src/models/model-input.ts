@@ -59,7 +59,7 @@ export function toNamedArrays(padded: PaddedBatch, limits: InputLimits, canPack 
   return arrays;
 }
 
-// Loops, because callbacks over the tokens of a large batch take longer than the GPU's forward pass.
+// A loop: callbacks over the tokens of a large batch take longer than the GPU's forward pass.
 function hasOtherTypes(types: Int32Array): boolean {
   for (let i = 0; i < types.length; i++) if (types[i] !== 0) return true;
   return false;

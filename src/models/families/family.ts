@@ -132,7 +132,7 @@ export interface EncoderFamily<Config extends EncoderConfig = EncoderConfig, Sta
     attentionBias: Tensor | null,
     mode: ForwardMode,
   ): State;
-  /** True if `encodeLayer` also accepts packed texts: a Packing as the state, and all tokens in one row. */
+  /** True if `encodeLayer` also accepts packed texts: all tokens in one row, a Packing as state. */
   readonly packable?: boolean;
   encodeLayer(config: Config, weights: Weights, input: LayerInput<State>, mode: ForwardMode): Tensor;
   /** Applied to the output of the last layer. */
