@@ -132,7 +132,7 @@ async function measurePooling(
 /** Teachers have no dropout. A learning rate of 0 freezes the encoder. */
 function createConfig(request: TeacherRequest, pooling: Pooling): RunConfigInput {
   const { model, task, data, textColumn, labelColumn, skipBadRows, substitutions, maxTrainSamples } = request;
-  const { maxValidationSamples } = request;
+  const { maxValidationSamples, labelMap } = request;
   const { maxLength, seed, device, precision, threads, epochs, batchSize, learningRate, beta } = request;
   return {
     ...{
@@ -141,6 +141,7 @@ function createConfig(request: TeacherRequest, pooling: Pooling): RunConfigInput
       data,
       textColumn,
       labelColumn,
+      labelMap,
       skipBadRows,
       substitutions,
       maxTrainSamples,

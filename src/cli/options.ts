@@ -120,6 +120,7 @@ export const dataFlags = {
   data: "<path>",
   textColumn: "<column>",
   labelColumn: "<column>",
+  labelMap: "<value=label,…>",
   skipBadRows: "",
 };
 

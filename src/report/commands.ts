@@ -10,7 +10,18 @@ type Settings = Readonly<Record<string, unknown>>;
 
 /** Settings of `temper train` that have their own flag. `--set` reaches all others. */
 const trainFlags: ReadonlySet<string> = new Set([
-  ...["task", "data", "labelColumn", "tokenization", "head", "pooling", "maxLength", "maxTrainSamples"],
+  ...[
+    "task",
+    "data",
+    "validationData",
+    "testData",
+    "labelColumn",
+    "tokenization",
+    "head",
+    "pooling",
+    "maxLength",
+    "maxTrainSamples",
+  ],
   ...["substitutions", "seed", "device", "precision", "threads"],
   ...["train.epochs", "train.batchSize", "train.learningRate"],
 ]);

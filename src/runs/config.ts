@@ -7,6 +7,7 @@ import { trainSettingsSchema } from "../train/index.js";
 import { countSchema, orNull, seedSchema } from "../validate.js";
 import { runtimeOptions } from "./runtime-config.js";
 
+const labelMapError = "expected VALUE=LABEL pairs, such as 1=negative,5=positive";
 const optionsSchema = z.record(z.string(), z.unknown());
 
 /**
@@ -33,12 +34,27 @@ const methodSchema = z
     }));
   });
 
+/** Values of the label column and their labels: `1=negative,5=positive`, or a map. */
+const labelMapSchema = z.union(
+  [
+    z.string().transform((text, context) => {
+      const pairs = text.split(",").map((pair) => /^\s*([^=]+?)\s*=\s*(.+?)\s*$/.exec(pair)?.slice(1));
+      if (pairs.every((pair) => pair !== undefined)) return Object.fromEntries(pairs) as Record<string, string>;
+      context.addIssue({ code: "custom", message: labelMapError });
+      return z.NEVER;
+    }),
+    z.record(z.string(), z.union([z.string(), z.number()]).transform(String)),
+  ],
+  { error: labelMapError },
+);
+
 /** The keys of every request that reads data. */
 export const dataOptions = {
   task: orNull(z.string()).describe("task, such as sst2, imdb, spam or hf:OWNER/NAME"),
   data: orNull(z.string()).describe("folder or file of the data: .csv, .tsv, .jsonl or .parquet"),
   textColumn: z.array(z.string()).default([]).describe("column of the text in a custom file (two for a pair)"),
   labelColumn: orNull(z.string()).describe("column of the label in a custom file"),
+  labelMap: orNull(labelMapSchema).describe("labels of the values in the label column: 1=negative,5=positive"),
   skipBadRows: z.boolean().default(false).describe("skip rows that cannot be read instead of stopping"),
 };
 
@@ -52,6 +68,10 @@ export const runConfigSchema = z.strictObject({
     .min(1)
     .describe("a folder, npm:PACKAGE or a Hugging Face model ID"),
   ...dataOptions,
+  validationData: orNull(z.string()).describe(
+    "file of the validation split; null: found in --data or held out from it",
+  ),
+  testData: orNull(z.string()).describe("file of the test split; null: found in --data or held out from it"),
   tokenization: z.enum(["subword", "word"]).default("subword").describe("subword, or word for one token per word"),
   head: z
     .enum(["hf", "mlp"])

@@ -49,12 +49,14 @@ export async function fineTune(input: RunConfigInput, options: FineTuneOptions =
   try {
     const complete = examples ? { ...config, data: resolve(writer.path("data")) } : config;
     const before = resume ? await writer.read() : null;
-    // The recorded length may be that of the model, which is not loaded yet.
+    // The recorded length may be that of the model, and the columns may have been inferred. Neither
+    // is loaded yet.
     const recordedLength = before?.config.maxLength ?? complete.maxLength;
     if (before)
       checkSameConfig(out, before.config, {
         ...complete,
         maxLength: Math.min(complete.maxLength, recordedLength),
+        textColumn: complete.textColumn.length > 0 ? complete.textColumn : before.config.textColumn,
       });
     if (await before?.results()) return before!;
     const dataHash = examples && (await writer.writeData(examples));

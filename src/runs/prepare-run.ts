@@ -64,8 +64,12 @@ export async function prepareRun(
     );
   let table: Promise<Substitutions> | undefined;
   return {
-    // The config records the length that is used.
-    config: { ...config, maxLength: model.maxLength },
+    // The config records the length and the columns that are used.
+    config: {
+      ...config,
+      maxLength: model.maxLength,
+      ...(config.task === null && { textColumn: [...task.fields] }),
+    },
     runtime,
     examples,
     job: {
@@ -122,6 +126,7 @@ export async function loadRequestedTask(
     const columns = {
       textColumn: request.textColumn.length > 0 ? request.textColumn : (known?.textColumn ?? []),
       labelColumn: request.labelColumn ?? known?.labelColumn ?? null,
+      labelMap: request.labelMap ?? known?.labelMap ?? null,
     };
     const options = { evaluationOnly: true, labels: model?.labels };
     return loadConfiguredTask({ ...request, ...columns }, callbacks, options);
@@ -140,16 +145,20 @@ type TaskCallbacks = Pick<Callbacks, "onWarning" | "onDownload">;
 
 /** Loads the task that a config or a request names. */
 export function loadConfiguredTask(
-  { task, data, textColumn, labelColumn, skipBadRows }: DataRequest,
+  request: DataRequest & Partial<Pick<RunConfig, "validationData" | "testData">>,
   { onWarning, onDownload }: TaskCallbacks,
   options: { readonly evaluationOnly?: boolean; readonly labels?: readonly string[] | undefined } = {},
 ): Promise<Task> {
+  const { task, data, textColumn, labelColumn, labelMap, validationData, testData, skipBadRows } = request;
   return loadTask({
     ...options,
     ...(task !== null && { task }),
     ...(data !== null && { data }),
     ...(textColumn.length > 0 && { textColumn }),
     ...(labelColumn !== null && { labelColumn }),
+    ...(labelMap !== null && { labelMap }),
+    ...(validationData && { validationData }),
+    ...(testData && { testData }),
     skipBadRows,
     onWarning,
     onDownload,

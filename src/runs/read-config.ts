@@ -100,6 +100,8 @@ export async function resolveRunConfig(
     methods: config.methods.map(({ name, ...rest }) => ({ name: resolveModulePath(name), ...rest })),
     model: resolveLocalPath(config.model),
     data: resolveLocalPath(config.data),
+    validationData: resolveLocalPath(config.validationData),
+    testData: resolveLocalPath(config.testData),
     substitutions: resolveTablePath(config.substitutions),
   };
 }

@@ -1,6 +1,6 @@
 import { accessSync, constants, existsSync, readdirSync, rmdirSync, rmSync, statfsSync } from "node:fs";
 import { open, readdir, readFile, realpath, rename, rm } from "node:fs/promises";
-import { basename, dirname, extname, join, resolve } from "node:path";
+import { basename, dirname, join, resolve } from "node:path";
 import { stringify } from "yaml";
 import { z } from "zod";
 import { UserError } from "../errors.js";
@@ -18,7 +18,7 @@ import { formatBytes } from "../format.js";
 import { readJsonLines } from "../json-lines.js";
 import { acquireLock, findLivingOwner } from "../lock.js";
 import { readModelConfig } from "../models/config.js";
-import { type InMemoryExample, writeExamplesFile } from "../tasks/custom-task.js";
+import { formatDataName, type InMemoryExample, writeExamplesFile } from "../tasks/custom-task.js";
 import { CheckpointStore } from "../train/checkpoint.js";
 import { readJsonIfExists } from "../validate.js";
 import type { AttackOptions, AttackReport } from "./attack.js";
@@ -514,7 +514,7 @@ export async function findRunFolders(folder: string, depth = maxSearchDepth): Pr
 /** A task's name that is safe in a path; for a file of the user's, the file's name. */
 export function formatTaskName({ task, data }: Pick<RunConfig, "task" | "data">): string {
   const isFile = task === null && data !== null && !data.startsWith("hf:");
-  const name = isFile ? basename(data, extname(data)) : (task ?? data ?? "task").replace(/^hf:/, "");
+  const name = isFile ? formatDataName(data) : (task ?? data ?? "task").replace(/^hf:/, "");
   return name.replace(/[^\w.-]+/g, "-");
 }
 

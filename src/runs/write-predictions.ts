@@ -1,18 +1,20 @@
 import { extname } from "node:path";
 import { UserError } from "../errors.js";
-import { replaceFile } from "../files.js";
+import { replaceFile, writeFileAtomic } from "../files.js";
+import { encodeParquet, formatValue, replaceIntegers } from "../tasks/write-parquet.js";
 import type { TextInput } from "../text/read-inputs.js";
 import type { Prediction } from "./text-classifier.js";
 
 /** A text with its prediction. */
 export type InputPrediction = Prediction & { readonly input: TextInput };
 
-const separators: Readonly<Record<string, string | null>> = { ".csv": ",", ".tsv": "\t", ".jsonl": null };
+const separators: Readonly<Record<string, string>> = { ".csv": ",", ".tsv": "\t" };
+const extensions: readonly string[] = [...Object.keys(separators), ".jsonl", ".parquet"];
 
 /** Rejects an extension that predictions cannot be written in. */
 export function checkPredictionsPath(path: string): void {
-  if (!(extname(path).toLowerCase() in separators))
-    throw new UserError(`--out ${path}: expected a file that ends in ${Object.keys(separators).join(", ")}.`);
+  if (!extensions.includes(extname(path).toLowerCase()))
+    throw new UserError(`--out ${path}: expected a file that ends in ${extensions.join(", ")}.`);
 }
 
 /**
@@ -25,23 +27,35 @@ export async function writePredictions(
   onRow?: () => void,
 ): Promise<void> {
   checkPredictionsPath(path);
-  const separator = separators[extname(path).toLowerCase()]!;
+  const extension = extname(path).toLowerCase();
+  const rows = toRows(predictions, onRow);
+  if (extension === ".parquet") await writeFileAtomic(path, encodeParquet(await collect(rows)));
+  else await writeLines(path, rows, separators[extension]);
+}
+
+/** Writes rows line by line: as JSON, or as cells with a separator. */
+async function writeLines(path: string, rows: AsyncIterable<PredictionRow>, separator?: string): Promise<void> {
   await replaceFile(path, async (file) => {
     let columns: string[] | null = null;
-    for await (const prediction of predictions) {
-      const row = toRow(prediction);
-      if (separator === null) await file.appendFile(`${JSON.stringify(row)}\n`);
-      else {
-        if (columns === null) {
-          columns = Object.keys(row);
-          await file.appendFile(`${columns.map((column) => formatCell(column, separator)).join(separator)}\n`);
-        }
-        const cells = columns.map((column) => formatCell(row[column], separator));
-        await file.appendFile(`${cells.join(separator)}\n`);
+    for await (const row of rows) {
+      if (separator === undefined) {
+        await file.appendFile(`${JSON.stringify(row, replaceIntegers)}\n`);
+        continue;
       }
-      onRow?.();
+      if (columns === null) {
+        columns = Object.keys(row);
+        await file.appendFile(`${columns.map((column) => formatCell(column, separator)).join(separator)}\n`);
+      }
+      const cells = columns.map((column) => formatCell(row[column], separator));
+      await file.appendFile(`${cells.join(separator)}\n`);
     }
   });
+}
+
+async function collect<Item>(items: AsyncIterable<Item>): Promise<Item[]> {
+  const all: Item[] = [];
+  for await (const item of items) all.push(item);
+  return all;
 }
 
 /** More digits depend on the other texts of the batch. */
@@ -49,7 +63,19 @@ export function roundProbability(value: number): number {
   return Number(value.toPrecision(6));
 }
 
-function toRow({ input, label, probabilities }: InputPrediction): Record<string, unknown> {
+type PredictionRow = Readonly<Record<string, unknown>>;
+
+async function* toRows(
+  predictions: AsyncIterable<InputPrediction>,
+  onRow: (() => void) | undefined,
+): AsyncGenerator<PredictionRow> {
+  for await (const prediction of predictions) {
+    yield toRow(prediction);
+    onRow?.();
+  }
+}
+
+function toRow({ input, label, probabilities }: InputPrediction): PredictionRow {
   const { texts, row } = input;
   const before = row ?? (texts.length === 1 ? { text: texts[0] } : { sentence1: texts[0], sentence2: texts[1] });
   const all = Object.entries(probabilities).map(([name, value]) => [`probability_${name}`, roundProbability(value)]);
@@ -63,8 +89,7 @@ function toRow({ input, label, probabilities }: InputPrediction): Record<string,
 
 /** Tabs and line breaks cannot be written in a TSV file, which has no quotes. */
 function formatCell(value: unknown, separator: string): string {
-  const text =
-    value === null || value === undefined ? "" : typeof value === "object" ? JSON.stringify(value) : `${value}`;
+  const text = formatValue(value);
   if (separator === "\t") return text.replace(/[\t\r\n]+/g, " ");
   return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }

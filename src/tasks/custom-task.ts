@@ -1,5 +1,5 @@
 import { readdir, stat } from "node:fs/promises";
-import { basename, extname, join } from "node:path";
+import { basename, dirname, extname, join, resolve } from "node:path";
 import { z } from "zod";
 import { UserError } from "../errors.js";
 import { createFileError, writeFileAtomic } from "../files.js";
@@ -13,6 +13,9 @@ import { createTask, type Example, once, type Split, type Task } from "./task.js
 export interface CustomTaskOptions extends ReadOptions, ColumnOptions {
   /** Use a single file or array as the test split, without splitting it. */
   readonly evaluationOnly?: boolean | undefined;
+  /** Files of these splits. Default: those in the folder; else they are held out from train. */
+  readonly validationData?: string | undefined;
+  readonly testData?: string | undefined;
 }
 
 /** The paths of the files of each split. */
@@ -27,14 +30,18 @@ const fileNames: Record<Split, RegExp> = {
 
 /** Loads custom data: one table, or a folder with train, validation (dev) and test tables. */
 export async function loadCustomTask(data: string, options: CustomTaskOptions): Promise<Task> {
-  const name = basename(data, extname(data)) || data;
+  const name = formatDataName(data);
   const entry = await stat(data).catch((error: unknown) => {
     throw createFileError(error, data, "read");
   });
   if (!entry.isDirectory())
-    return createTaskFromFiles(name, options.evaluationOnly ? { test: [data] } : { train: [data] }, options);
+    return createTaskFromFiles(
+      name,
+      { ...(options.evaluationOnly ? { test: [data] } : { train: [data] }), ...listNamedFiles(options) },
+      options,
+    );
   const files = (await readdir(data)).filter((file) => tableExtensions.includes(extname(file).toLowerCase()));
-  const splits = groupFilesBySplit(files.map((file) => join(data, file)));
+  const splits = { ...groupFilesBySplit(files.map((file) => join(data, file))), ...listNamedFiles(options) };
   if (splits.train === undefined && !(options.evaluationOnly && (splits.validation ?? splits.test))) {
     throw new UserError(
       `${data}: expected a file named train (${tableExtensions.join(", ")}) and optionally validation and test; ` +
@@ -43,6 +50,18 @@ export async function loadCustomTask(data: string, options: CustomTaskOptions): 
     );
   }
   return createTaskFromFiles(name, splits, options);
+}
+
+function listNamedFiles({ validationData, testData }: CustomTaskOptions): SplitFiles {
+  return { ...(validationData && { validation: [validationData] }), ...(testData && { test: [testData] }) };
+}
+
+/** The name of custom data: that of its file or folder. A file named train is named by its folder. */
+export function formatDataName(data: string): string {
+  const path = resolve(data);
+  const isSplit = extname(path) !== "" && getSplitName(path, "train") === basename(path, extname(path)).toLowerCase();
+  const named = isSplit ? dirname(path) : path;
+  return basename(named, extname(named)) || basename(path, extname(path)) || data;
 }
 
 /** Groups files by split, which the start of a file name tells. Other files are ignored. */
@@ -93,7 +112,12 @@ async function createTaskFromTables(
   const { labels, values } = inferLabels(leading, columns.label, classNames, options);
   const read = (split: Split) => async (): Promise<Example[]> =>
     (await tables.get(split)!()).flatMap((table) =>
-      parseExamples(table, { ...columns, values }, options, options.origin ?? basename(table.file)),
+      parseExamples(
+        table,
+        { ...columns, values, labelMap: options.labelMap },
+        options,
+        options.origin ?? basename(table.file),
+      ),
     );
   // Benchmarks publish test splits without labels.
   const testTables = tables.size > 1 ? await tables.get("test")?.() : undefined;
@@ -107,6 +131,7 @@ async function createTaskFromTables(
     fields: columns.texts,
     read: Object.fromEntries([...tables.keys()].map((split) => [split, read(split)])),
     names: options.names,
+    keepsValidation: options.validationData !== undefined,
     noTrainReason: tables.has("train") ? undefined : "It was loaded for evaluation only.",
   });
 }

@@ -1,5 +1,6 @@
 import { didYouMean } from "../did-you-mean.js";
 import { UserError } from "../errors.js";
+import { toFlag } from "../shell.js";
 import { advglueParts, loadAdvglueTask } from "./advglue.js";
 import { type CustomTaskOptions, type InMemoryExample, loadCustomTask, loadInMemoryTask } from "./custom-task.js";
 import { glueNames, loadGlueTask } from "./glue.js";
@@ -54,6 +55,11 @@ const customDataExample = "--data reviews.csv --text-column review --label-colum
  */
 export async function loadTask(options: LoadTaskOptions): Promise<Task> {
   const { task, data } = options;
+  if (task !== undefined || typeof data === "object" || data === undefined) {
+    const extra = (["validationData", "testData", "labelMap"] as const).find((key) => options[key] !== undefined);
+    if (extra !== undefined)
+      throw new UserError(`${toFlag(extra)} is for custom data. Pass it with --data FILE, and without --task.`);
+  }
   if (typeof data === "object") {
     const extra = (["task", "textColumn", "labelColumn"] as const).find((key) => options[key] !== undefined);
     if (extra !== undefined) throw new UserError(`${extra} cannot be combined with an array of examples. Remove one.`);

@@ -26,6 +26,8 @@ export interface ColumnOptions {
    * split.
    */
   readonly labels?: readonly string[] | undefined;
+  /** Value in the label column -> label. Several values may have the same label. */
+  readonly labelMap?: Readonly<Record<string, string>> | undefined;
   readonly onWarning?: ((message: string) => void) | undefined;
 }
 
@@ -79,6 +81,7 @@ export function inferLabels(
   classNames: readonly string[] | undefined,
   options: ColumnOptions,
 ): { labels: readonly string[]; values: readonly string[] } {
+  if (options.labelMap !== undefined) return checkLabelMap(options.labelMap, options.labels);
   const values = tables.flatMap((table) => table.rows.flatMap((row) => readCell(row, column) ?? []));
   const distinct = [...new Set(values)];
   const file = tables[0]!.file;
@@ -114,4 +117,19 @@ export function inferLabels(
   const areNumbers = distinct.every((value) => Number.isFinite(Number(value)));
   const sorted = distinct.sort(areNumbers ? (a, b) => Number(a) - Number(b) : (a, b) => (a < b ? -1 : 1));
   return { labels: sorted, values: sorted };
+}
+
+/** The labels of a map, in the order in which it names them, or in the order of the model. */
+function checkLabelMap(
+  labelMap: Readonly<Record<string, string>>,
+  known: readonly string[] | undefined,
+): { labels: readonly string[]; values: readonly string[] } {
+  const mapped = [...new Set(Object.values(labelMap))];
+  const unknown = known && mapped.find((label) => !known.includes(label));
+  if (unknown !== undefined)
+    throw new UserError(`--label-map: expected the labels ${known!.join(", ")}, received ${unknown}.`);
+  if (known === undefined && mapped.length < 2)
+    throw new UserError(`--label-map: expected at least two labels, received only ${mapped.join(", ") || "none"}.`);
+  const labels = known ?? mapped;
+  return { labels, values: labels };
 }

@@ -19,6 +19,8 @@ export interface ColumnMapping {
   readonly id?: string;
   /** The values in the label column, in the order of the labels of the task. */
   readonly values: readonly string[];
+  /** Replaces the values in the label column before they are looked up. */
+  readonly labelMap?: Readonly<Record<string, string>> | undefined;
   /** Cleans each text. */
   readonly clean?: (text: string) => string;
 }
@@ -82,7 +84,11 @@ export function parseExamples(
   origin: string,
 ): Example[] {
   requireColumns(table, [...columns.texts, columns.label]);
-  const labelIndices = new Map(columns.values.map((value, index) => [value, index]));
+  const { labelMap } = columns;
+  const indices = new Map(columns.values.map((value, index) => [value, index]));
+  const labelIndices = labelMap
+    ? new Map(Object.entries(labelMap).map(([value, label]) => [value, indices.get(label)]))
+    : indices;
   const examples: Example[] = [];
   const problems: string[] = [];
   for (const row of table.rows) {
@@ -94,7 +100,9 @@ export function parseExamples(
     else if (missing >= 0)
       problems.push(`${table.unit} ${row.at} has no "${[...columns.texts, columns.label][missing]}"`);
     else if (index === undefined)
-      problems.push(`${table.unit} ${row.at} has the label "${label}", expected one of ${columns.values.join(", ")}`);
+      problems.push(
+        `${table.unit} ${row.at} has the label "${label}", expected one of ${[...labelIndices.keys()].join(", ")}`,
+      );
     else {
       const id = columns.id === undefined ? `${origin}:${row.at}` : readCell(row, columns.id)!;
       examples.push({ id, texts, label: index });

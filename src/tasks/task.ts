@@ -96,6 +96,8 @@ interface TaskSource extends Pick<Task, "name" | "labels" | "fields" | "benchmar
   readonly read: Readonly<Partial<Record<Split, () => Promise<Example[]>>>>;
   /** The dataset's own names of these splits, if they differ. */
   readonly names?: Readonly<Partial<Record<Split, string | undefined>>> | undefined;
+  /** The validation split selects the model even if there is no test split. */
+  readonly keepsValidation?: boolean | undefined;
   /** Explains why there is no train split. */
   readonly noTrainReason?: string | undefined;
   /** The fraction held out as the test split if the dataset has only one part. Default: 0.1. */
@@ -113,7 +115,8 @@ const validationPart = { fraction: 0.1, maxExamples: 2000 };
  * Creates a task from the splits that a dataset is published with. Model selection never sees the
  * test split:
  * - train, validation and test: used as they are;
- * - train and one more: the other one is the test split, and validation is held out from train;
+ * - train and one more: the other one is the test split, and validation is held out from train,
+ *   unless `keepsValidation` says that the other one is the validation split;
  * - only train: validation and test are held out from it;
  * - no train: the task is for evaluation only.
  */
@@ -122,17 +125,20 @@ export function createTask(source: TaskSource): Task {
   const loaders: Partial<Record<Split, () => Promise<Example[]>>> = {};
   const sourceNames: Partial<Record<Split, string>> = {};
   for (const split of splitNames.filter((candidate) => read[candidate] !== undefined)) {
-    const role = split === "validation" && !read.test ? "test" : split;
+    const role = split === "validation" && !read.test && !source.keepsValidation ? "test" : split;
     const sourceName = names[split] ?? split;
     loaders[role] = once(read[split]!);
     if (sourceName !== role) sourceNames[role] = sourceName;
   }
   const { train, validation, test } = loaders;
-  if (train && !validation) {
-    const heldOut = { ...(!test && { test: { fraction: source.testFraction ?? 0.1 } }), validation: validationPart };
+  if (train && !(validation && test)) {
+    const heldOut = {
+      ...(!test && { test: { fraction: source.testFraction ?? 0.1 } }),
+      ...(!validation && { validation: validationPart }),
+    };
     const parts = once(async () => splitExamples<Split>(await train(), heldOut, source.getKey));
     loaders.train = async () => (await parts()).rest;
-    loaders.validation = async () => (await parts()).validation;
+    loaders.validation ??= async () => (await parts()).validation;
     loaders.test ??= async () => (await parts()).test;
   }
   const splits = splitNames.filter((split) => loaders[split] !== undefined);

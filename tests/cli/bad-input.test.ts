@@ -90,7 +90,7 @@ describe("models", () => {
           : tensor,
       ),
     );
-    expect(await getError(["encode", broken])).toContain("computes NaN or infinity, so its weights are damaged");
+    expect(await getError(["encode", broken])).toContain(`tensor ${scale} contains NaN or infinity`);
   });
 
   test.each<[string, Parameters<typeof changeHeader>[0]]>([
@@ -138,7 +138,7 @@ describe("models", () => {
   test("an architecture that is not supported", async () => {
     const config = JSON.stringify({ ...tinyConfig, model_type: "gpt2" });
     expect(await getError(["encode", copy("gpt", { "config.json": config })])).toContain(
-      'model_type: expected bert or roberta, received "gpt2"',
+      'received "gpt2". It is a decoder-only model',
     );
     expect(await getError(["encode", copy("no-json", { "config.json": '{"model_type": bert}' })])).toMatch(
       /config\.json:1:16: /,

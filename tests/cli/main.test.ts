@@ -109,7 +109,9 @@ test("the program starts without loading a command", () => {
     "@commander-js/extra-typings",
     "../errors.js",
     "./command.js",
+    "./io.js",
   ]);
   expect(listStaticImports("command.ts")).toEqual([]);
+  expect(listStaticImports("io.ts")).toEqual(["picocolors"]);
   expect(listStaticImports("../errors.ts")).toEqual([]);
 });

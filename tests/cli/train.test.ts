@@ -1,4 +1,4 @@
-import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { cpSync, existsSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
 import { stringify } from "yaml";
@@ -325,7 +325,9 @@ describe("predict", () => {
   test("classifies pairs from a file", async () => {
     const file = join(folder, "pairs.jsonl");
     writeFileSync(file, '{"texts": ["a film", "it was good"]}\n{"text": "bad"}\n');
-    const { stdout } = await invoke(["predict", out, file, "--json"]);
+    // The run was trained on single texts. Of a model without a run, this is not known.
+    cpSync(join(out, "model"), join(folder, "bare"), { recursive: true });
+    const { stdout } = await invoke(["predict", join(folder, "bare"), file, "--json"]);
     const [pair, single] = stdout
       .trimEnd()
       .split("\n")

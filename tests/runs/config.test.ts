@@ -2,7 +2,7 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { describe, expect, test } from "vitest";
 import { formatMethodNames, runConfigSchema } from "../../src/runs/config.js";
-import { readRunConfig } from "../../src/runs/read-config.js";
+import { readRunConfig, resolveRunConfig } from "../../src/runs/read-config.js";
 import { getDefaultRunFolder } from "../../src/runs/run.js";
 import { temporaryFolder } from "../temporary.js";
 
@@ -139,4 +139,13 @@ test("robust accuracy selects the checkpoint of an adversarial run, unless anoth
   expect((await readRunConfig({ flags })).train.metricForBestModel).toBe("robust-accuracy");
   expect((await readRunConfig({ flags, set: ["train.metricForBestModel=f1"] })).train.metricForBestModel).toBe("f1");
   expect((await readRunConfig({ flags: { ...flags, methods: ["r-drop"] } })).train.metricForBestModel).toBe("accuracy");
+});
+
+test("a label map is a map, or text as on the command line", async () => {
+  const tree = { model: "m", data: "d.csv" };
+  const read = async (labelMap: unknown) => (await resolveRunConfig({ ...tree, labelMap }, () => "config")).labelMap;
+  expect(await read("1=negative, 5=positive")).toEqual({ 1: "negative", 5: "positive" });
+  expect(await read({ 1: "negative", 5: 2 })).toEqual({ 1: "negative", 5: "2" });
+  await expect(read("1:negative")).rejects.toThrow("expected VALUE=LABEL pairs, such as 1=negative,5=positive");
+  await expect(read(3)).rejects.toThrow("expected VALUE=LABEL pairs");
 });

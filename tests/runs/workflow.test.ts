@@ -9,6 +9,8 @@ import { resolveRunConfig } from "../../src/runs/read-config.js";
 import { Run } from "../../src/runs/run.js";
 import { listTrainingDataWarnings } from "../../src/runs/training-data-warnings.js";
 import { sweepSettingsSchema } from "../../src/sweeps/schema.js";
+import { readTable } from "../../src/tasks/read-table.js";
+import { encodeParquet } from "../../src/tasks/write-parquet.js";
 import { invoke } from "../cli/invoke.js";
 import { temporaryFolder } from "../temporary.js";
 import { reviews, tinyRun } from "../tiny-run.js";
@@ -131,4 +133,51 @@ test("predict prints one line per line, and rejects a pair for a model of single
 
 test("evaluate says that it does not query endpoints", async () => {
   await expect(evaluate({ model: "http://127.0.0.1:9/predict" })).rejects.toThrow("Only attack and verify query");
+});
+
+test("predict reads and writes Parquet tables", async () => {
+  const rows = [
+    { id: 2n ** 40n, review: "a good film", seen: true, when: new Date(0), note: null, score: 1.5 },
+    { id: 9n, review: "a dull plot", seen: false, when: new Date(1000), note: "x", score: 2 },
+  ];
+  writeFileSync(join(folder, "in.parquet"), encodeParquet(rows));
+  const predictTo = async (name: string) => {
+    const target = join(folder, name);
+    const argv = ["predict", out, join(folder, "in.parquet"), "--device", "cpu", "--quiet", "--out", target];
+    expect(await invoke(argv)).toMatchObject({ code: 0 });
+    return target;
+  };
+  const table = await readTable(await predictTo("out.parquet"));
+  const expected = { predicted: expect.stringMatching(/tive$/), probability: expect.any(Number) };
+  expect(table.rows.map((row) => row.values)).toEqual(
+    rows.map((row) => ({
+      ...{ ...row, ...expected },
+      ...{ probability_negative: expect.any(Number), probability_positive: expect.any(Number) },
+    })),
+  );
+  expect(readFileSync(await predictTo("out.jsonl"), "utf8")).toContain('{"id":1099511627776,"review":"a good film"');
+  expect(readFileSync(await predictTo("from-parquet.csv"), "utf8")).toContain("1970-01-01T00:00:01.000Z");
+});
+
+test("train reads the files of the splits and maps labels, and evaluate does so, too", async () => {
+  const toStars = (rows: { text: string; label: string }[]) =>
+    rows.map(({ text, label }) => ({ text, label: label === "positive" ? "5" : "1" }));
+  const path = (name: string) => join(folder, "mapped", name);
+  mkdirSync(path(""));
+  writeTable("mapped/train.csv", toStars(reviews(60)));
+  writeTable("mapped/final.csv", toStars(reviews(14, "final")));
+  const train = ["train", "--model", config.model, "--data", path("train.csv"), "--test-data", path("final.csv")];
+  const columns = ["--label-column", "stars", "--label-map", "1=negative,5=positive", "--max-length", "12"];
+  const settings = ["--epochs", "1", "--device", "cpu", "--quiet", "--json", "--out", path("run")];
+  const trained = await invoke([...train, ...columns, ...settings]);
+  expect(trained).toMatchObject({ code: 0 });
+  expect(JSON.parse(trained.stdout)).toMatchObject({ task: "mapped", test: { examples: 14 } });
+  const run = await Run.open(path("run"));
+  // The inferred column is recorded, so predict knows that the model reads single texts.
+  expect(run.config).toMatchObject({ textColumn: ["review"], labelMap: { 1: "negative", 5: "positive" } });
+  expect(await run.labels()).toEqual(["negative", "positive"]);
+  expect(await invoke([...train, ...columns, ...settings, "--resume"])).toMatchObject({ code: 0 });
+  const again = await evaluate({ model: path("run"), data: path("final.csv"), device: "cpu" });
+  expect(again).toMatchObject({ examples: 14, labels: ["negative", "positive"] });
+  expect((await evaluate({ model: path("run"), device: "cpu" })).accuracy).toBe(again.accuracy);
 });

@@ -255,3 +255,47 @@ it("item 14: a missing column named constructor is not a label", async () => {
   const task = await loadTask({ data, textColumn: ["text"], labelColumn: "constructor", skipBadRows: true });
   expect(task.labels).toEqual(["ferrari", "mclaren"]);
 });
+
+describe("files of splits and maps of labels", () => {
+  const label = (i: number) => (i % 2 ? 5 : 1);
+  const files = { "reviews.csv": csv(40, label), "held.csv": csv(6, label), "final.csv": csv(8, label) };
+
+  it("reads validation and test splits from the files that are named", async () => {
+    const folder = await makeFolder(files);
+    const [data, validationData, testData] = Object.keys(files).map((name) => join(folder, name));
+    const countAll = async (task: Task) =>
+      Promise.all((["train", "validation", "test"] as const).map(async (split) => (await task.load(split)).length));
+    const base = { data: data!, ...columns };
+    expect(await countAll(await loadTask({ ...base, validationData, testData }))).toEqual([40, 6, 8]);
+    expect(await countAll(await loadTask({ ...base, testData }))).toEqual([36, 4, 8]);
+    // The named file stays the validation split, and the test split is held out.
+    expect(await countAll(await loadTask({ ...base, validationData }))).toEqual([36, 6, 4]);
+    await expect(loadTask({ task: "spam", testData })).rejects.toThrow("--test-data is for custom data");
+  });
+
+  it("names a task by its file, and a file named train by its folder", async () => {
+    const folder = await makeFolder({ "train.csv": files["reviews.csv"], "reviews.csv": files["reviews.csv"] });
+    const named = await loadTask({ data: join(folder, "reviews.csv"), ...columns });
+    expect(named.name).toBe("reviews");
+    const byFolder = await loadTask({ data: join(folder, "train.csv"), ...columns });
+    expect(byFolder.name).toBe((await loadTask({ data: `${folder}/`, ...columns })).name);
+    expect(byFolder.name).not.toBe("train");
+  });
+
+  it("maps the values of the label column", async () => {
+    const data = join(await makeFolder({ "five.csv": csv(50, (i) => (i % 5) + 1) }), "five.csv");
+    const labelMap = { 1: "negative", 2: "negative", 4: "positive", 5: "positive" };
+    const task = await loadTask({ data, ...columns, labelMap, skipBadRows: true, evaluationOnly: true });
+    expect(task.labels).toEqual(["negative", "positive"]);
+    expect((await task.load("test")).map((example) => example.label).slice(0, 4)).toEqual([0, 0, 1, 1]);
+    const strict = await loadTask({ data, ...columns, labelMap, evaluationOnly: true });
+    await expect(strict.load("test")).rejects.toThrow('line 4 has the label "3", expected one of 1, 2, 4, 5');
+    const asModel = { data, ...columns, labels: ["positive", "negative"], evaluationOnly: true };
+    const known = await loadTask({ ...asModel, labelMap, skipBadRows: true });
+    expect((await known.load("test"))[0]!.label).toBe(1);
+    await expect(loadTask({ ...asModel, labelMap: { 1: "bad", 5: "positive" } })).rejects.toThrow(
+      "--label-map: expected the labels positive, negative, received bad",
+    );
+    await expect(loadTask({ data, ...columns, labelMap: { 1: "bad" } })).rejects.toThrow("at least two labels");
+  });
+});

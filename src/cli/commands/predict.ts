@@ -29,7 +29,10 @@ export function define(command: Command, io: Io): void {
     .argument("<model>", shape.model.description)
     .argument("[file]", textsArgument, "-")
     .addOption(textColumn.argParser(appendValue))
-    .option("--out <file>", "write a table (.csv, .tsv or .jsonl): the columns of the input and the predictions");
+    .option(
+      "--out <file>",
+      "write a table (.csv, .tsv, .jsonl or .parquet): the columns of the input and the predictions",
+    );
   addOptions(withTexts, shape, runtimeFlags)
     .option("--json", "print one JSON line per text: text, label, probabilities by label")
     .addOption(quietOption())

@@ -41,7 +41,14 @@ export function addTrainOptions(command: Command) {
     .option("--profile <name>", "profile of the sweep, such as small")
     .option("--allow-code", "run the custom attacks and methods (.js) that the sweep names");
   const withSettings = addOptions(withSources, runConfigSchema.shape, {
-    ...{ model: "<reference>", ...dataFlags, methods: "--method <name[:key=value,…]>", tokenization: "<name>" },
+    ...{
+      model: "<reference>",
+      ...dataFlags,
+      validationData: "<file>",
+      testData: "<file>",
+      methods: "--method <name[:key=value,…]>",
+      tokenization: "<name>",
+    },
     ...{ head: "<name>", pooling: "<name>", maxLength: "<tokens>", maxTrainSamples: "<count>", seed: "<number>" },
     ...{ substitutions: "<table>", inVocabSubstitutes: "", caseSensitiveSubstitutes: "", ...runtimeFlags },
   });

@@ -1,0 +1,57 @@
+import { parquetWriteBuffer } from "hyparquet-writer";
+
+/** A table in memory: one array of values per column. */
+type Columns = ReadonlyMap<string, readonly unknown[]>;
+type ColumnType = "BOOLEAN" | "INT32" | "INT64" | "DOUBLE" | "TIMESTAMP" | "STRING";
+
+/**
+ * Encodes rows as a Parquet file. A column has the type that all its values have; mixed values
+ * become text.
+ */
+export function encodeParquet(rows: readonly Readonly<Record<string, unknown>>[]): Uint8Array {
+  const columnData = [...toColumns(rows)].map(([name, values]) => {
+    const type = findType(values);
+    return { name, type, nullable: true, data: type === "STRING" ? values.map(toText) : [...values] };
+  });
+  return new Uint8Array(parquetWriteBuffer({ columnData }));
+}
+
+function toColumns(rows: readonly Readonly<Record<string, unknown>>[]): Columns {
+  const names = [...new Set(rows.flatMap((row) => Object.keys(row)))];
+  return new Map(names.map((name) => [name, rows.map((row) => row[name] ?? null)]));
+}
+
+const typeTests: readonly (readonly [ColumnType, (value: unknown) => boolean])[] = [
+  ["BOOLEAN", (value) => typeof value === "boolean"],
+  ["INT32", (value) => typeof value === "number" && (value | 0) === value],
+  ["DOUBLE", (value) => typeof value === "number"],
+  ["INT64", (value) => typeof value === "bigint"],
+  ["TIMESTAMP", (value) => value instanceof Date],
+];
+
+function findType(values: readonly unknown[]): ColumnType {
+  const present = values.filter((value) => value !== null);
+  if (present.length === 0) return "STRING";
+  return typeTests.find(([, isOfType]) => present.every(isOfType))?.[0] ?? "STRING";
+}
+
+/** A value as text: objects as JSON, missing values as null. */
+function toText(value: unknown): string | null {
+  return value === null || typeof value === "string" ? value : formatValue(value);
+}
+
+/**
+ * Formats a value of a table as text. Parquet files contain dates, and integers that JSON cannot
+ * write.
+ */
+export function formatValue(value: unknown): string {
+  if (value === null || value === undefined) return "";
+  if (value instanceof Date) return Number.isNaN(value.getTime()) ? "" : value.toISOString();
+  return typeof value === "object" ? JSON.stringify(value, replaceIntegers) : String(value);
+}
+
+/** For JSON.stringify: integers of 64 bits as numbers, or as text if they are too large. */
+export function replaceIntegers(_key: string, value: unknown): unknown {
+  if (typeof value !== "bigint") return value;
+  return Number.isSafeInteger(Number(value)) ? Number(value) : String(value);
+}
