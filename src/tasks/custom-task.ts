@@ -56,7 +56,7 @@ function listNamedFiles({ validationData, testData }: CustomTaskOptions): SplitF
   return { ...(validationData && { validation: [validationData] }), ...(testData && { test: [testData] }) };
 }
 
-/** The name of custom data: that of its file or folder. A file named train is named by its folder. */
+/** Names custom data by its file or folder, and a file named train by its folder. */
 export function formatDataName(data: string): string {
   const path = resolve(data);
   const isSplit = extname(path) !== "" && getSplitName(path, "train") === basename(path, extname(path)).toLowerCase();
