@@ -1,13 +1,18 @@
+import type { AsciiEncoder } from "./ascii-encoder.js";
+import { appendSharedEnd, copySharedStart, type EncodedParts, findSharedEnd } from "./shared-parts.js";
 import type { PackageTokenizer, TokenBatch } from "./tokenizer-worker.js";
 
 /**
  * A call of the package takes about as long as the tokenization of a hundred words. Texts are
  * therefore split into parts at spaces, and the tokens of each part are cached, as the package
- * returned them. The candidates of an attack differ in one word, so they need almost no calls.
+ * returned them. The candidates of an attack differ in one word, so only the parts that differ from
+ * the text before are looked up.
  */
 
-const MAX_ENTRIES = 100_000;
-const MAX_KEY_LENGTH = 64;
+/** Characters of the cached parts. A part has about eight. */
+const MAX_CACHED_CHARACTERS = 1 << 21;
+/** V8 copies shorter slices. A longer one would keep the complete text in memory. */
+const MIN_SLICE_LENGTH = 13;
 /** Texts that are tokenized together. More would need more memory. */
 const SLICE_SIZE = 1024;
 
@@ -29,49 +34,98 @@ export interface PartEncoder {
   encodeAsync(requests: readonly TextRequest[]): Promise<number[][]>;
 }
 
-/** Creates an encoder. If `canSplit` is false, a text is one part. */
-export function createPartEncoder(tokenizer: PackageTokenizer, canSplit: boolean): PartEncoder {
+/**
+ * Creates an encoder. If `canSplit` is false, a text is one part. `encodeAscii` encodes simple parts
+ * without the package.
+ */
+export function createPartEncoder(
+  tokenizer: PackageTokenizer,
+  canSplit: boolean,
+  encodeAscii: AsciiEncoder,
+): PartEncoder {
   const cache = new Map<string, readonly number[]>();
+  let numCharacters = 0;
 
-  /** Yields parts that are not in the cache and receives their tokens. */
+  function remember(part: string, ids: readonly number[]): void {
+    numCharacters += part.length;
+    cache.set(part.length < MIN_SLICE_LENGTH ? part : Buffer.from(part, "utf16le").toString("utf16le"), ids);
+  }
+
+  /** Returns the tokens of a part, or undefined if only the package knows them. */
+  function find(part: string): readonly number[] | undefined {
+    const known = cache.get(part);
+    if (known !== undefined) return known;
+    const ids = encodeAscii(part);
+    if (ids === null) return undefined;
+    remember(part, ids);
+    return ids;
+  }
+
+  /** Encodes a text. Returns null if only the package knows some parts, and lists these. */
+  function encodeText(
+    { text, limit }: TextRequest,
+    previous: EncodedParts | null,
+    received: ReadonlyMap<string, readonly number[]>,
+    missing: Set<string>,
+  ): EncodedParts | null {
+    const encoded = copySharedStart(previous, text);
+    const { ids, starts, firstIds } = encoded;
+    const shift = text.length - (previous?.text.length ?? 0);
+    let shared = previous === null ? 0 : findSharedEnd(previous, text);
+    let numMissing = 0;
+    while (encoded.end < text.length && ids.length + numMissing < limit) {
+      const start = encoded.end;
+      if (previous !== null) {
+        while (previous.starts[shared]! + shift < start) shared++;
+        if (previous.starts[shared]! + shift === start) {
+          appendSharedEnd(encoded, previous, shared, limit - numMissing);
+          continue;
+        }
+      }
+      encoded.end = canSplit ? findPartEnd(text, start) : text.length;
+      const part = text.slice(start, encoded.end);
+      const tokens = find(part) ?? received.get(part);
+      starts.push(start);
+      firstIds.push(ids.length);
+      if (tokens === undefined) {
+        missing.add(part);
+        numMissing++;
+      } else for (const id of tokens) ids.push(id);
+    }
+    return numMissing > 0 ? null : encoded;
+  }
+
+  /** Yields parts that only the package can encode, and receives their tokens. */
   function* encodeTexts(
     requests: readonly TextRequest[],
   ): Generator<readonly string[], number[][], readonly (readonly number[])[]> {
-    const states = requests.map(({ text, limit }) => ({ text: limitText(text), limit, start: 0, ids: [] as number[] }));
-    for (let open = states.filter(({ text }) => text !== ""); open.length > 0; ) {
+    const all: number[][] = new Array(requests.length);
+    const received = new Map<string, readonly number[]>();
+    let open = requests.map(({ text, limit }, index) => ({ index, request: { text: limitText(text), limit } }));
+    let previous: EncodedParts | null = null;
+    while (open.length > 0) {
       const missing = new Set<string>();
-      const rounds = open.map((state) => {
-        const parts: string[] = [];
-        const count = state.limit - state.ids.length;
-        for (let end = 0; state.start < state.text.length && parts.length < count; state.start = end) {
-          end = canSplit ? findPartEnd(state.text, state.start) : state.text.length;
-          const part = state.text.slice(state.start, end);
-          parts.push(part);
-          if (!cache.has(part)) missing.add(part);
+      open = open.filter(({ index, request }) => {
+        const encoded = encodeText(request, previous, received, missing);
+        if (encoded !== null) {
+          all[index] = encoded.ids;
+          previous = encoded;
         }
-        return { state, parts };
+        return encoded === null;
       });
-      const fresh = new Map<string, readonly number[]>();
-      if (missing.size > 0) {
-        const names = [...missing];
-        const received = yield names;
-        names.forEach((part, index) => {
-          fresh.set(part, received[index]!);
-        });
+      if (missing.size === 0) break;
+      const parts = [...missing];
+      const tokens = yield parts;
+      for (const [index, part] of parts.entries()) {
+        received.set(part, tokens[index]!);
+        remember(part, tokens[index]!);
       }
-      for (const { state, parts } of rounds)
-        for (const part of parts) for (const id of cache.get(part) ?? fresh.get(part)!) state.ids.push(id);
-      for (const [part, ids] of fresh) remember(part, ids);
-      open = open.filter(({ text, start, ids, limit }) => start < text.length && ids.length < limit);
     }
-    return states.map(({ ids }) => ids);
-  }
-
-  function remember(part: string, ids: readonly number[]): void {
-    if (part.length > MAX_KEY_LENGTH) return;
-    if (cache.size >= MAX_ENTRIES) cache.clear();
-    // Copy the key, because a slice would keep the complete text in memory.
-    cache.set(Buffer.from(part, "utf16le").toString("utf16le"), ids);
+    if (numCharacters > MAX_CACHED_CHARACTERS) {
+      cache.clear();
+      numCharacters = 0;
+    }
+    return all;
   }
 
   return {
@@ -102,13 +156,9 @@ function splitIntoSlices(requests: readonly TextRequest[]): TextRequest[][] {
 
 /** Replaces lone surrogates, which cannot be written in UTF-8, and truncates very long texts. */
 export function limitText(text: string): string {
-  if (text.length <= MAX_TEXT_LENGTH) return replaceSurrogates(text);
+  if (text.length <= MAX_TEXT_LENGTH) return text.toWellFormed();
   const isPair = (text.codePointAt(MAX_TEXT_LENGTH - 1) ?? 0) > 0xffff;
-  return replaceSurrogates(text.slice(0, isPair ? MAX_TEXT_LENGTH - 1 : MAX_TEXT_LENGTH));
-}
-
-function replaceSurrogates(text: string): string {
-  return text.replace(/\p{Surrogate}/gu, "\ufffd");
+  return text.slice(0, isPair ? MAX_TEXT_LENGTH - 1 : MAX_TEXT_LENGTH).toWellFormed();
 }
 
 function splitTokens(batches: readonly TokenBatch[]): number[][] {

@@ -12,8 +12,10 @@ const localPatterns = new Set([" {2,}", "\\s{2,}|[\\n\\r\\t]", "``", "''"]);
  * component is not known to allow it, texts are tokenized as a whole.
  */
 export function canSplitAtSpaces({ addedTokens, normalizers, preTokenizers }: TokenizerFile): boolean {
-  // Added tokens that contain or consume white space must be searched in the complete text.
-  if (addedTokens.some(({ content, rstrip }) => rstrip || /\s/.test(content))) return false;
+  // Added tokens that contain or consume white space must be searched in the complete text. A run
+  // of spaces cannot match a single one.
+  if (addedTokens.some(({ content, rstrip }) => rstrip || (/\s/.test(content) && !/^ {2,}$/.test(content))))
+    return false;
   const types = preTokenizers.map(({ type }) => type);
   const dropsSpaces = types.some((type) => type === "BertPreTokenizer" || type.startsWith("Whitespace"));
   const marksSpaces = preTokenizers.some((item) => item.type === "Metaspace" && prependsAlways(item));

@@ -2,6 +2,7 @@ import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { UserError } from "../errors.js";
 import { createFileError, readJson } from "../files.js";
+import { createAsciiEncoder } from "./ascii-encoder.js";
 import { buildOffsets, buildSequence, encodeWords, selectLayout, type Tokenizer } from "./encoding.js";
 import { isSentencePieceFile, readSentencePiece } from "./legacy-sentencepiece.js";
 import { readVocabAndMerges, readVocabTxt } from "./legacy-vocabularies.js";
@@ -89,7 +90,7 @@ export function createTokenizer(file: TokenizerFile, source: string, config = em
       source,
     );
   const packaged = createPackaged(addedTokens);
-  const parts = createPartEncoder(packaged, canSplitAtSpaces(file));
+  const parts = createPartEncoder(packaged, canSplitAtSpaces(file), createAsciiEncoder(file));
   const wordsToIds = createWordsToIds(file, special.unkId, () => createPackaged([]), source);
   let hash: string | undefined;
 
