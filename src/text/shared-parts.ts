@@ -52,17 +52,28 @@ export function appendSharedEnd(target: EncodedParts, source: EncodedParts, inde
   }
 }
 
+/** Characters that are compared at once, which is faster than one after the other. */
+const BLOCK = 64;
+
 function countEqualStart(first: string, second: string): number {
   const length = Math.min(first.length, second.length);
   let count = 0;
+  while (count + BLOCK <= length && first.slice(count, count + BLOCK) === second.slice(count, count + BLOCK))
+    count += BLOCK;
   while (count < length && first.charCodeAt(count) === second.charCodeAt(count)) count++;
   return count;
 }
 
 function countEqualEnd(first: string, second: string): number {
   const length = Math.min(first.length, second.length);
-  let count = 0;
-  while (count < length && first.charCodeAt(first.length - 1 - count) === second.charCodeAt(second.length - 1 - count))
-    count++;
-  return count;
+  const shift = second.length - first.length;
+  let start = first.length;
+  const end = first.length - length;
+  while (
+    start - BLOCK >= end &&
+    first.slice(start - BLOCK, start) === second.slice(start - BLOCK + shift, start + shift)
+  )
+    start -= BLOCK;
+  while (start > end && first.charCodeAt(start - 1) === second.charCodeAt(start - 1 + shift)) start--;
+  return first.length - start;
 }
