@@ -42,8 +42,8 @@ test-slurm: setup ## run sweeps on a real Slurm cluster on this host (installs S
 	@node scripts/slurm-cluster.mjs node_modules/.bin/vitest run tests/sweeps/slurm.test.ts
 
 check-tokenizers: export TEMPER_CHECK_TOKENIZERS := $(or $(TEMPER_PYTHON),python3)
-check-tokenizers: setup ## compare 20,000 texts per model family with transformers (needs a Python with transformers)
-	@node_modules/.bin/vitest run tests/text/transformers.test.ts
+check-tokenizers: setup ## compare 20,000 texts per family with transformers (needs a Python that has it) and 100,000 with the package
+	@node_modules/.bin/vitest run tests/text/transformers.test.ts tests/text/ascii-encoder.test.ts
 
 lint: packages ## formatter, linter, unused exports and type checker, with zero warnings
 	@npm run --silent lint

@@ -46,7 +46,7 @@ function createWordEncoder({ model, normalizers, preTokenizers }: TokenizerFile)
   return null;
 }
 
-/** Creates WordPiece: split at spaces and punctuation, then match the longest pieces from the left. */
+/** Creates WordPiece: split at spaces and punctuation, then match the longest pieces first. */
 function createWordPiece(model: Extract<TokenizerModel, { type: "WordPiece" }>, lowercase: boolean): AsciiEncoder {
   const { vocabulary, continuing_subword_prefix: prefix, max_input_chars_per_word: maxCharacters } = model;
   const unkId = vocabulary.get(model.unk_token)!;

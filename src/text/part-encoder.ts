@@ -35,8 +35,8 @@ export interface PartEncoder {
 }
 
 /**
- * Creates an encoder. If `canSplit` is false, a text is one part. `encodeAscii` encodes simple parts
- * without the package.
+ * Creates an encoder. If `canSplit` is false, a text is one part. `encodeAscii` encodes simple
+ * parts without the package.
  */
 export function createPartEncoder(
   tokenizer: PackageTokenizer,
