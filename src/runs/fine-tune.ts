@@ -65,7 +65,8 @@ export async function fineTune(input: RunConfigInput, options: FineTuneOptions =
       throw error;
     });
     try {
-      if (before) checkSameConfig(out, before.config, prepared.config);
+      // A run that a sweep has only planned does not know the length of its model yet.
+      if (await before?.environment()) checkSameConfig(out, before!.config, prepared.config);
       await trainPreparedRun(prepared, writer, before, dataHash, options);
     } finally {
       free(prepared.job.model.weights);
