@@ -27,6 +27,7 @@ export type { RunConfig, RunConfigInput } from "./runs/config.js";
 export { estimateRun } from "./runs/estimate-run.js";
 export { type EvaluateRequest, evaluate, evaluateAdvglue } from "./runs/evaluate.js";
 export { type FineTuneOptions, fineTune } from "./runs/fine-tune.js";
+export { type PretrainOptions, type PretrainRequest, type PretrainResults, pretrain } from "./runs/pretrain.js";
 export type { EvaluationResult, Results } from "./runs/results.js";
 export { listRuns, Run } from "./runs/run.js";
 export { loadClassifier, type Prediction, predict, TextClassifier } from "./runs/text-classifier.js";

@@ -48,6 +48,10 @@ const commands: Readonly<Record<string, CommandEntry>> = {
     load: () => import("./commands/studio.js"),
   },
   encode: { summary: "print tokens and features of texts", load: () => import("./commands/encode.js") },
+  pretrain: {
+    summary: "continue the training of a masked language model on texts",
+    load: () => import("./commands/pretrain.js"),
+  },
   fill: { summary: "print the most probable words behind a mask", load: () => import("./commands/fill.js") },
   substitutions: {
     summary: "build substitution tables and language-model constraints",

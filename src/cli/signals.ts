@@ -1,4 +1,5 @@
 import { interruptedExitCode } from "./command.js";
+import type { Io } from "./io.js";
 
 /**
  * Signals that ask a program to stop: Ctrl-C, a scheduler or service manager, and a closed
@@ -25,4 +26,22 @@ export function waitForSignal(onStop: () => void): Promise<void> {
       resolve();
     });
   });
+}
+
+/** The first signal asks the run to save and stop. The second one ends the process. */
+export function stopOnSignals(io: Io): { signal: AbortSignal; listen(): void; close(): void } {
+  const controller = new AbortController();
+  let unlisten = (): void => undefined;
+  const onSignal = (): void => {
+    if (controller.signal.aborted) process.exit(interruptedExitCode);
+    io.stderr.write("\nStopping after this step. Repeat to stop immediately.\n");
+    controller.abort();
+  };
+  return {
+    signal: controller.signal,
+    listen() {
+      unlisten = onStopSignals(onSignal);
+    },
+    close: () => unlisten(),
+  };
 }

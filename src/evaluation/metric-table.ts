@@ -24,6 +24,7 @@ const table: readonly MetricDescription[] = [
   { id: "macro-f1", title: "macro F1", direction: "higher", unit: "score" },
   { id: "matthews", title: "Matthews correlation", direction: "higher", unit: "score" },
   { id: "log-loss", title: "log-loss", direction: "lower", unit: "nats" },
+  { id: "perplexity", title: "perplexity", direction: "lower", unit: "score" },
   { id: "calibration-error", title: "calibration error", direction: "lower", unit: "score" },
   { id: "robust-accuracy", title: "accuracy under the ASCC attack", direction: "higher", unit: "fraction" },
   { id: "clean", title: "accuracy before the attack", direction: "higher", unit: "fraction" },

@@ -16,6 +16,11 @@ export type EncoderInput = {
   readonly tokenTypeIds?: Tensor | null;
   /** How to leave out the padding, if the model can. */
   readonly packing?: Packing | null;
+  /**
+   * The tokens that a masked language model predicts, as indices in the flattened batch
+   * [batch * length]. Null: all.
+   */
+  readonly predictedPositions?: Tensor | null;
 } & (
   | { /** Token IDs [batch, length]. */ readonly inputIds: Tensor }
   | {

@@ -7,10 +7,11 @@ import { loadTokenizer } from "../text/tokenizer.js";
 import { openCheckpoint } from "./checkpoint.js";
 import { batchForInference } from "./classifier.js";
 import { readModelConfig } from "./config.js";
-import { type EncoderInput, embedInput, encodeLayers, getEncoderParameterShapes } from "./encoder.js";
+import { type EncoderInput, getEncoderParameterShapes } from "./encoder.js";
 import type { EncoderConfig, ParameterShapes } from "./families/family.js";
 import { getFamily } from "./families/index.js";
-import { applyMaskedLmHead, getMaskedLmParameterShapes } from "./heads.js";
+import { getMaskedLmParameterShapes } from "./heads.js";
+import { forward, type Model } from "./model.js";
 import { toModelInput } from "./model-input.js";
 import { type CheckpointNames, mapCheckpointNames, type ReadWeightsOptions, readWeights } from "./read-weights.js";
 import { resolveModel } from "./resolve-model.js";
@@ -73,6 +74,16 @@ export async function loadMaskedLm(reference: string, options: LoadMaskedLmOptio
   }
 }
 
+/** A masked language model as a model that the trainer can train. */
+export function toTrainableModel(maskedLm: MaskedLm, maxLength: number): Model {
+  const { config, weights, tokenizer, folder, reference, newlyInitialized } = maskedLm;
+  return {
+    architecture: { config, head: "masked-lm", pooling: "cls", numLabels: 0 },
+    ...{ weights, tokenizer, tokenization: "subword", maxLength, labels: config.labels, task: null },
+    ...{ folder, reference, newlyInitialized },
+  };
+}
+
 /** The bias of the decoder has two names in checkpoints. An untied decoder uses its own. */
 function addBiasAlias(config: EncoderConfig, names: CheckpointNames): void {
   const { decoder, bias } = getFamily(config).maskedLm(config);
@@ -96,10 +107,8 @@ export function predictTokens(
   positions: Tensor,
   mode: ForwardMode,
 ): Tensor {
-  const embeddingOutput = embedInput(config, weights, input, mode);
-  const hidden = encodeLayers(config, weights, embeddingOutput, input, mode, "all");
-  const selected = hidden.reshape(-1, config.hiddenSize).indexSelect(0, positions);
-  return applyMaskedLmHead(config, weights, selected).to("float32");
+  const architecture = { config, head: "masked-lm", pooling: "cls", numLabels: 0 } as const;
+  return forward(architecture, weights, { ...input, predictedPositions: positions }, mode).logits;
 }
 
 /** A token for a mask. */

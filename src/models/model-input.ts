@@ -71,7 +71,11 @@ export function readStagedInput(staging: Pick<StagingBuffers, "get">): TokenInpu
   if (!inputIds) throw new Error("the staging buffers have no inputIds");
   const attentionBias = staging.get("attentionBias");
   const tokenTypeIds = staging.get("tokenTypeIds");
-  return { inputIds, tokenTypeIds, attentionBias, packing: readPacking(staging, inputIds.size(1)) };
+  return {
+    ...{ inputIds, tokenTypeIds, attentionBias },
+    packing: readPacking(staging, inputIds.size(1)),
+    predictedPositions: staging.get("predictedPositions"),
+  };
 }
 
 const packingNames = ["indices", "starts", "firstStarts", "firstTokens"] as const;

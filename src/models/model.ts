@@ -10,21 +10,28 @@ import {
 } from "./encoder.js";
 import type { EncoderConfig, ParameterShapes, PoolingMode } from "./families/family.js";
 import { getFamily, isHeadParameter } from "./families/index.js";
-import { applyMlpHead, getHeadParameterShapes, type HeadName } from "./heads.js";
+import {
+  applyMaskedLmHead,
+  applyMlpHead,
+  getHeadParameterShapes,
+  getMaskedLmParameterShapes,
+  type HeadName,
+} from "./heads.js";
 
 /** The function that a model computes. The weights are its argument. */
 export interface Architecture {
   readonly config: EncoderConfig;
-  readonly head: HeadName;
+  /** A classification head, or the head of a masked language model. */
+  readonly head: HeadName | "masked-lm";
   readonly pooling: PoolingMode;
   readonly numLabels: number;
 }
 
 /** The output of a forward pass. */
 export interface ModelOutput {
-  /** Logits in float32: [batch, label]. */
+  /** Logits in float32: [batch, label], or [predicted token, vocabulary]. */
   readonly logits: Tensor;
-  /** Text embeddings: [batch, hidden]. */
+  /** Text embeddings: [batch, hidden], or the states of the predicted tokens. */
   readonly features: Tensor;
 }
 
@@ -41,6 +48,7 @@ export function forward(
   mode: ForwardMode,
 ): ModelOutput {
   const { config, head, pooling } = architecture;
+  if (head === "masked-lm") return predictMaskedTokens(config, weights, input, mode);
   const { classification } = getFamily(config);
   const headPooling = head === "hf" ? classification.pooling(config) : "cls";
   const positions = pooling === "mean" || headPooling === "mean" ? "all" : "first";
@@ -52,6 +60,18 @@ export function forward(
       ? features
       : poolHidden(config, weights, hidden, input.attentionBias, headPooling);
   return { logits: classification.apply(config, weights, pooled, mode).to("float32"), features };
+}
+
+/** Computes the logits of the tokens that a masked language model predicts. */
+function predictMaskedTokens(
+  config: EncoderConfig,
+  weights: Weights,
+  input: EncoderInput,
+  mode: ForwardMode,
+): ModelOutput {
+  const states = encodeInput(config, weights, input, mode, "all").reshape(-1, config.hiddenSize);
+  const features = input.predictedPositions ? states.indexSelect(0, input.predictedPositions) : states;
+  return { logits: applyMaskedLmHead(config, weights, features).to("float32"), features };
 }
 
 /** Computes only the features of a text, e.g. of a teacher: [batch, hidden]. */
@@ -105,6 +125,8 @@ function meanPool(hidden: Tensor, attentionBias: Tensor | null): Tensor {
 
 /** Returns the shape of every parameter of a model: the encoder first, then the head. */
 export function getParameterShapes({ config, head, pooling, numLabels }: Architecture): ParameterShapes {
+  if (head === "masked-lm")
+    return new Map([...getEncoderParameterShapes(config), ...getMaskedLmParameterShapes(config)]);
   const family = getFamily(config);
   const usesPooler = pooling === "pooler" || (head === "hf" && family.classification.pooling(config) === "pooler");
   return new Map([
@@ -116,6 +138,7 @@ export function getParameterShapes({ config, head, pooling, numLabels }: Archite
 
 /** Whether the head classifies by the features, or by something that is computed from them. */
 export function doesHeadReadFeatures({ config, head, pooling }: Architecture): boolean {
+  if (head === "masked-lm") return false;
   const headPooling = getFamily(config).classification.pooling(config);
   return head === "mlp" || pooling === headPooling || (pooling === "cls" && headPooling === "pooler");
 }

@@ -1,8 +1,9 @@
 import { mkdir, readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { writeFileAtomic } from "../files.js";
-import type { Weights } from "../nn/index.js";
+import { getParameter, type Weights } from "../nn/index.js";
 import { type TemperMetadata, toConfigJson } from "./config.js";
+import type { EncoderConfig } from "./families/family.js";
 import { getFamily, isHeadParameter } from "./families/index.js";
 import type { Model } from "./model.js";
 import { type SafetensorsTensor, toSafetensorsTensor, writeSafetensors } from "./safetensors-writer.js";
@@ -14,7 +15,8 @@ const tokenizerFiles =
 /**
  * Writes a model folder that transformers can load. With the hf head it is a sequence classifier.
  * With the mlp head it is an encoder, and head.safetensors contains the head. config.json is
- * written last, because a folder without it is not a model.
+ * written last, because a folder without it is not a model. A masked language model has no settings
+ * of Temper, so it can be fine-tuned with any.
  */
 export async function saveModel(folder: string, model: Model, weights: Weights = model.weights): Promise<void> {
   await mkdir(folder, { recursive: true });
@@ -23,8 +25,9 @@ export async function saveModel(folder: string, model: Model, weights: Weights =
   const { prefix, className } = getFamily(config);
   const getStoredName = (name: string): string =>
     hasSeparateHead && name.startsWith(prefix) ? name.slice(prefix.length) : name;
+  const named = head === "masked-lm" ? addDecoderBias(config, weights) : weights;
   const listTensors = (isHead: boolean): SafetensorsTensor[] =>
-    [...weights]
+    [...named]
       .filter(([name]) => !hasSeparateHead || isHeadParameter(name) === isHead)
       .map(([name, tensor]) => toSafetensorsTensor(getStoredName(name), tensor));
   await writeSafetensors(join(folder, "model.safetensors"), listTensors(false));
@@ -34,8 +37,17 @@ export async function saveModel(folder: string, model: Model, weights: Weights =
       await writeFileAtomic(join(folder, file), await readFile(join(model.folder, file)));
   }
   const { tokenization, maxLength, task, labels } = model;
-  const temper: TemperMetadata = { format: 2, tokenization, head, pooling, maxLength, task, labels: [...labels] };
-  const architecture = `${className}${hasSeparateHead ? "Model" : "ForSequenceClassification"}`;
-  const json = toConfigJson(config, labels, [architecture], { temper });
+  const temper: TemperMetadata | undefined =
+    head === "masked-lm" ? undefined : { format: 2, tokenization, head, pooling, maxLength, task, labels: [...labels] };
+  const classNames = { hf: "ForSequenceClassification", mlp: "Model", "masked-lm": "ForMaskedLM" };
+  const json = toConfigJson(config, labels, [`${className}${classNames[head]}`], { temper });
   await writeFileAtomic(join(folder, "config.json"), `${JSON.stringify(json, null, 2)}\n`);
+}
+
+/** transformers reads the bias of an untied decoder under a second name. */
+function addDecoderBias(config: EncoderConfig, weights: Weights): Weights {
+  const { decoder, bias } = getFamily(config).maskedLm(config);
+  const alias = `${decoder}.bias`;
+  if (config.tieWordEmbeddings || bias === null || bias === alias) return weights;
+  return new Map([...weights, [alias, getParameter(weights, bias)]]);
 }

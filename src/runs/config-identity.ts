@@ -1,6 +1,9 @@
 import { UserError } from "../errors.js";
 import type { RunConfig } from "./config.js";
 
+/** The settings of a training. */
+type Settings = Pick<RunConfig, "train">;
+
 /** Settings that do not change the result of a run. */
 const nonIdentityKeys = new Set([
   "device",
@@ -16,7 +19,7 @@ const nonIdentityKeys = new Set([
  * Rejects a resumed run whose settings changed: another learning rate halfway is another
  * experiment.
  */
-export function checkSameConfig(folder: string, before: RunConfig, now: RunConfig): void {
+export function checkSameConfig<T extends Settings>(folder: string, before: T, now: T): void {
   const old = flattenConfig(before);
   const changed = [...flattenConfig(now)].filter(([key, value]) => old.get(key) !== value);
   if (changed.length === 0) return;
@@ -33,7 +36,7 @@ export function formatConfigIdentity(config: RunConfig): string {
 }
 
 /** Every setting that decides the result under its full key, as text. */
-function flattenConfig({ train, ...rest }: RunConfig): Map<string, string> {
+function flattenConfig({ train, ...rest }: Settings): Map<string, string> {
   const inner = Object.entries(train).map(([key, value]): [string, unknown] => [`train.${key}`, value]);
   const all = [...Object.entries(rest), ...inner].filter(([key]) => !nonIdentityKeys.has(key));
   return new Map(all.map(([key, value]) => [key, JSON.stringify(value)]));

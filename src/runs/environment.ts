@@ -37,8 +37,14 @@ export const environmentSchema = z.object({
 });
 export type Environment = z.output<typeof environmentSchema>;
 
+/** What of a run decides its environment. */
+type DescribedRun = Pick<PreparedRun, "runtime"> & {
+  readonly job: Pick<PreparedRun["job"], "model" | "task">;
+  readonly examples: Pick<PreparedRun["examples"], "train" | "validation">;
+};
+
 export async function describeEnvironment(
-  { job: { model, task }, runtime, examples: { train, validation } }: PreparedRun,
+  { job: { model, task }, runtime, examples: { train, validation } }: DescribedRun,
   substitutions: string | null,
   dataFile: string | null,
 ): Promise<Environment> {

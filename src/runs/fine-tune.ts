@@ -215,7 +215,10 @@ async function trainPreparedRun(
  * Disk space of a run: weights and two moments per checkpoint, the best of each kept one and one
  * more in progress.
  */
-export function estimateDiskBytes({ job, config }: PreparedRun, isResumed: boolean): number {
+export function estimateDiskBytes(
+  { job, config }: { readonly job: Pick<PreparedRun["job"], "model">; readonly config: Pick<RunConfig, "train"> },
+  isResumed: boolean,
+): number {
   const weights = [...job.model.weights.values()].reduce((sum, tensor) => sum + 4 * tensor.numel, 0);
   const checkpoints = isResumed ? 1 : 2 * Math.max(1, config.train.saveTotalLimit) + 1;
   return 3 * weights * checkpoints + weights;

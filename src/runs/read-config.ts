@@ -147,6 +147,6 @@ function resolveModulePath(name: string): string {
  * An absolute path, so that the config can be read from another folder. What is not a path here
  * stays as it is.
  */
-function resolveLocalPath<T extends string | null>(path: T): T | string {
+export function resolveLocalPath<T extends string | null>(path: T): T | string {
   return path !== null && existsSync(path) ? resolve(path) : path;
 }

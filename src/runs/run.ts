@@ -42,6 +42,8 @@ const files = {
   checkpoints: "checkpoints",
   model: "model",
   results: "results.json",
+  pretraining: "pretraining.json",
+  pretrainingResults: "pretraining-results.json",
   advglue: "advglue.json",
   attacks: "attacks",
   analysis: "analysis",
@@ -377,6 +379,11 @@ export class RunWriter {
 
   async writeResults(results: Results): Promise<void> {
     await writeFileAtomic(this.path("results"), `${JSON.stringify(results, null, 2)}\n`);
+  }
+
+  /** Writes the settings or the results of a pre-training. */
+  async writePretraining(file: "pretraining" | "pretrainingResults", content: object): Promise<void> {
+    await writeFileAtomic(this.path(file), `${JSON.stringify(content, null, 2)}\n`);
   }
 
   /** Removes what a finished run no longer needs. */

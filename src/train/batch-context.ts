@@ -79,13 +79,13 @@ export class BatchContext {
   passTwice(first: SharedPass, second: SharedPass): readonly [ModelOutput, ModelOutput] {
     const known = [this.#passes.get(first), this.#passes.get(second)];
     if (known[0] && known[1]) return [known[0], known[1]];
-    const both = this.#forward(`${first}+${second}`, { input: duplicateInput(this.#input) });
-    const { batchSize } = this.batch;
+    const both = this.#forward(`${first}+${second}`, { input: duplicateInput(this.#input, this.batch) });
+    const count = both.logits.size(0) / 2;
     const half = (start: number): ModelOutput => ({
-      logits: both.logits.narrow(0, start, batchSize),
-      features: both.features.narrow(0, start, batchSize),
+      logits: both.logits.narrow(0, start, count),
+      features: both.features.narrow(0, start, count),
     });
-    const outputs = [half(0), half(batchSize)] as const;
+    const outputs = [half(0), half(count)] as const;
     this.#passes.set(first, outputs[0]).set(second, outputs[1]);
     return outputs;
   }
@@ -160,12 +160,16 @@ export class BatchContext {
 }
 
 /** Repeats an input twice in one batch. */
-function duplicateInput(input: EncoderInput): EncoderInput {
+function duplicateInput(input: EncoderInput, { batchSize, sequenceLength }: Batch): EncoderInput {
+  const { predictedPositions = null } = input;
   const duplicate = (tensor: Tensor): Tensor => cat([tensor, tensor], 0);
   const shared = {
     attentionBias: input.attentionBias ? duplicate(input.attentionBias) : null,
     tokenTypeIds: input.tokenTypeIds ? duplicate(input.tokenTypeIds) : null,
     packing: input.packing ? duplicatePacking(input.packing) : null,
+    predictedPositions: predictedPositions
+      ? cat([predictedPositions, predictedPositions.add(batchSize * sequenceLength)], 0)
+      : null,
   };
   if ("inputIds" in input) return { ...shared, inputIds: duplicate(input.inputIds) };
   if ("wordEmbeddings" in input) return { ...shared, wordEmbeddings: duplicate(input.wordEmbeddings) };

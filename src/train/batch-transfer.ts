@@ -13,6 +13,10 @@ export interface HostBatch {
   readonly indices: Int32Array;
   readonly items: readonly TokenizedExample[];
   readonly padded: PaddedBatch;
+  readonly labels: Int32Array; // [batch], or [predicted token]
+  /** The tokens that are predicted, as indices in the padded batch; null for texts. */
+  readonly predictedPositions: Int32Array | null;
+  readonly epoch: number;
   /** If a batch was split: the position of this micro-batch. The others follow the first one. */
   readonly microBatchIndex: number;
 }
@@ -20,7 +24,7 @@ export interface HostBatch {
 /** A batch on the device. */
 export interface Batch {
   readonly input: TokenInput;
-  readonly labels: Tensor; // [batch]
+  readonly labels: Tensor; // [batch], or [predicted token]
   readonly batchSize: number;
   readonly sequenceLength: number;
   readonly microBatchIndex: number;
@@ -38,34 +42,43 @@ const lengthMultiple = { cpu: 1, gpu: 16 };
 export function toHostBatch(
   { train, model, deviceConfig }: Pick<TrainingJob, "train" | "model" | "deviceConfig">,
   indices: Int32Array,
-  microBatchIndex = 0,
+  { epoch = 0, microBatchIndex = 0 }: Partial<Pick<HostBatch, "epoch" | "microBatchIndex">> = {},
 ): HostBatch {
   const items = Array.from(indices, (index) => train.items[index]!);
+  const masked = train.mask && Array.from(indices, (index) => train.mask!(index, epoch));
   const padded = padBatch(
-    items.map((item) => item.encoding),
+    items.map(({ encoding }, row) => (masked ? { ...encoding, ids: masked[row]!.ids } : encoding)),
     model.tokenizer.special.padId,
     {
       multiple: deviceConfig.device === "cpu" ? lengthMultiple.cpu : lengthMultiple.gpu,
       ...(train.maxLength && { maxLength: train.maxLength }),
     },
   );
-  return { indices, items, padded, microBatchIndex };
+  const labels = Int32Array.from(
+    masked ? masked.flatMap((tokens) => [...tokens.labels]) : items.map(({ example }) => example.label),
+  );
+  const predictedPositions = masked
+    ? Int32Array.from(
+        masked.flatMap(({ positions }, row) => [...positions].map((p) => row * padded.sequenceLength + p)),
+      )
+    : null;
+  return { indices, items, padded, labels, predictedPositions, epoch, microBatchIndex };
 }
 
 /** Copies a batch to the device, together with the arrays that the methods add. */
 export function toBatch({ job, stack }: Pick<TrainingContext, "job" | "stack">, host: HostBatch): Batch {
   const { device } = job.deviceConfig;
   const { config } = job.model.architecture;
-  const input = toModelInput(host.padded, config, device, canPackTexts(config, job.deviceConfig));
-  const labels = tensor(getLabels(host), [host.items.length], { device });
+  const { predictedPositions } = host;
+  const input = {
+    ...toModelInput(host.padded, config, device, canPackTexts(config, job.deviceConfig)),
+    ...(predictedPositions && { predictedPositions: tensor(predictedPositions, undefined, { device }) }),
+  };
+  const labels = tensor(host.labels, undefined, { device });
   const extras = new Map(
     collateExtras(stack, host).map(([name, { values, shape }]) => [name, tensor(values, shape, { device })]),
   );
   return createBatch(host, input, labels, extras);
-}
-
-function getLabels(host: HostBatch): Int32Array {
-  return Int32Array.from(host.items, (item) => item.example.label);
 }
 
 function collateExtras(stack: MethodStack, host: HostBatch): [string, HostTensor][] {
@@ -95,8 +108,11 @@ export function collectHostArrays(
   { job, stack }: Pick<TrainingContext, "job" | "stack">,
 ): Map<string, HostTensor> {
   const { config } = job.model.architecture;
+  const { labels, predictedPositions } = host;
   const arrays = toNamedArrays(host.padded, config, canPackTexts(config, job.deviceConfig));
-  arrays.set("labels", { values: getLabels(host), shape: [host.padded.batchSize] });
+  arrays.set("labels", { values: labels, shape: [labels.length] });
+  if (predictedPositions)
+    arrays.set("predictedPositions", { values: predictedPositions, shape: [predictedPositions.length] });
   for (const [name, array] of collateExtras(stack, host)) arrays.set(extraPrefix + name, array);
   return arrays;
 }

@@ -2,6 +2,7 @@ import { checkMaxLength, type Model, tokenizeAll } from "../models/index.js";
 import type { Example } from "../tasks/task.js";
 import { bucketLength } from "../text/batch.js";
 import type { Encoding, WordLevelEncoding } from "../text/encoding.js";
+import type { MaskedTokens } from "../text/mask-tokens.js";
 
 /** An example with its tokens. */
 export interface TokenizedExample {
@@ -19,6 +20,11 @@ export interface Dataset {
    * Maximum padded length of a batch. No text is longer, and the model may have no more positions.
    */
   readonly maxLength?: number;
+  /**
+   * Masks tokens of an item in an epoch. The model then predicts these tokens instead of the labels
+   * of the examples.
+   */
+  readonly mask?: (index: number, epoch: number) => MaskedTokens;
 }
 
 /** Tokenizes examples for a model. */

@@ -4,9 +4,10 @@ import { describeDegeneracy } from "../evaluation/degenerate.js";
 import { describeMetric, isBetter, type MetricDescription } from "../evaluation/metric-table.js";
 import { computeMetrics, confusionMatrix, listMetrics, toPredictions } from "../evaluation/metrics.js";
 import { predictProbabilities } from "../models/index.js";
-import type { TokenizedExample } from "./dataset.js";
+import type { Dataset } from "./dataset.js";
+import { evaluatePerplexity, perplexityMetrics } from "./perplexity.js";
 import type { TrainingContext } from "./training-context.js";
-import { Interrupted, type Metrics } from "./training-job.js";
+import { Interrupted, type Metrics, type TrainingJob } from "./training-job.js";
 import type { TrainingMethod } from "./training-method.js";
 
 /** The metrics of a model, and why it is degenerate; null if it is not. */
@@ -19,11 +20,14 @@ export interface ModelEvaluation {
  * Computes all metrics of a split, including those of the methods. Throws `Interrupted` between
  * batches.
  */
-export async function evaluateModel(
-  training: TrainingContext,
-  items: readonly TokenizedExample[],
-): Promise<ModelEvaluation> {
+export async function evaluateModel(training: TrainingContext, dataset: Dataset): Promise<ModelEvaluation> {
   const { model, deviceConfig, signal, callbacks } = training.job;
+  const { items } = dataset;
+  if (dataset.mask) {
+    const onBatch = (done: number): void => training.reportProgress("validation", done, items.length);
+    const metrics = await evaluatePerplexity(model, dataset, deviceConfig, onBatch);
+    return { metrics: { ...metrics }, degeneracy: null };
+  }
   const encodings = items.map((item) => item.encoding);
   const probabilities = await predictProbabilities(model, model.weights, encodings, deviceConfig, (done) => {
     if (signal?.aborted) throw new Interrupted("Stopped during an evaluation.");
@@ -45,12 +49,16 @@ export function getMetricDirection(name: string, methods: readonly TrainingMetho
   return isLowerBetter ? "lower" : describeMetric(name).direction;
 }
 
+/** The metrics of a validation split, without those of the methods. */
+export function listValidationMetrics({ model }: Pick<TrainingJob, "model">, validation: Dataset): readonly string[] {
+  return validation.mask ? perplexityMetrics : listMetrics(model.labels.length);
+}
+
 /**
  * Rejects an unknown metric before training. Methods with extra metrics are checked at the first
  * evaluation.
  */
-export function checkBestModelMetric(name: string, methods: readonly TrainingMethod[], classes: number): void {
-  const known = listMetrics(classes);
+export function checkBestModelMetric(name: string, methods: readonly TrainingMethod[], known: readonly string[]): void {
   if (!methods.some((method) => method.extraMetrics) && !known.includes(name))
     throw createUnknownMetricError(name, known);
 }

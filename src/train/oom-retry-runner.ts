@@ -20,7 +20,9 @@ export function oomRetryRunner(
     if (splitCount === 1) return [host];
     const size = Math.ceil(host.indices.length / splitCount);
     const starts = Array.from({ length: Math.ceil(host.indices.length / size) }, (_, i) => i * size);
-    return starts.map((start, i) => toHostBatch(training.job, host.indices.slice(start, start + size), i));
+    return starts.map((start, i) =>
+      toHostBatch(training.job, host.indices.slice(start, start + size), { epoch: host.epoch, microBatchIndex: i }),
+    );
   };
   return {
     runStep(stepIndex, hostBatches) {

@@ -12,6 +12,7 @@ import {
   evaluateModel,
   getMetricDirection,
   isBetterModel,
+  listValidationMetrics,
 } from "./evaluate.js";
 import type { MethodStack } from "./method-stack.js";
 import { computeLearningRateFactor } from "./settings.js";
@@ -60,7 +61,8 @@ class Trainer {
 
   static async create(job: TrainingJob): Promise<Trainer> {
     const { settings, files, validation } = job;
-    if (validation) checkBestModelMetric(settings.metricForBestModel, job.methods, job.model.labels.length);
+    if (validation)
+      checkBestModelMetric(settings.metricForBestModel, job.methods, listValidationMetrics(job, validation));
     const checkpoints = files && createCheckpointStore(files.checkpoints);
     const warn = (message: string): void => job.callbacks?.onWarning?.(message);
     const state = (await checkpoints?.findNewest(job.resume, warn)) ?? initialState;
@@ -130,7 +132,9 @@ class Trainer {
     const factor = computeLearningRateFactor(settings, stepIndex, totalSteps, epoch);
     const learningRate = settings.learningRate * factor;
     const started = performance.now();
-    const hostBatches = this.#epochBatches.steps[stepInEpoch]!.map((indices) => toHostBatch(this.#job, indices));
+    const hostBatches = this.#epochBatches.steps[stepInEpoch]!.map((indices) =>
+      toHostBatch(this.#job, indices, { epoch }),
+    );
     optimizer.setLearningRateFactor(factor);
     const scalars = this.#runner.runStep(stepIndex, hostBatches);
     const step = stepIndex + 1;
@@ -161,7 +165,7 @@ class Trainer {
     if (!validation || lastEvaluatedStep === step || !this.#isEvaluationStep(step)) return;
     this.#logger.flush();
     this.#checkWeights();
-    const { metrics, degeneracy } = await evaluateModel(this.#training, validation.items).catch((error) =>
+    const { metrics, degeneracy } = await evaluateModel(this.#training, validation).catch((error) =>
       error instanceof Interrupted ? this.#interrupt() : Promise.reject(error),
     );
     const value = metrics[settings.metricForBestModel];

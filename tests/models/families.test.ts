@@ -1,4 +1,4 @@
-import { copyFileSync, mkdirSync, readdirSync, readFileSync, statSync } from "node:fs";
+import { readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -16,16 +16,14 @@ import {
   toModelInput,
 } from "../../src/models/index.js";
 import { openSafetensors, type SafetensorsFile } from "../../src/models/safetensors.js";
-import { writeSafetensors } from "../../src/models/safetensors-writer.js";
 import { AdamW, crossEntropy, evalMode, type Weights } from "../../src/nn/index.js";
 import { free, grad, noGrad, scope, type Tensor, tensor } from "../../src/tensor/index.js";
 import { padBatch } from "../../src/text/batch.js";
 import type { Encoding } from "../../src/text/encoding.js";
 import { temporaryFolder } from "../temporary.js";
+import { familyNames as names, writeFamilyClassifier, writeFamilyMaskedLm } from "./family-models.js";
 
 const fixtures = fileURLToPath(new URL("../fixtures/families", import.meta.url));
-const tokenizer = fileURLToPath(new URL("../fixtures/bert-tiny/tokenizer.json", import.meta.url));
-const names = readdirSync(fixtures);
 const temporary = temporaryFolder();
 const cases = ["ragged", "longest"] as const;
 
@@ -34,31 +32,6 @@ interface Fixture {
   readonly languageModel: MaskedLm;
   readonly expected: SafetensorsFile;
   readonly lengths: Record<(typeof cases)[number], number[]>;
-}
-
-/** Copies a fixture with a tokenizer, as a classifier and as a masked language model. */
-async function prepareFolders(name: string): Promise<{ classifier: string; masked: string }> {
-  const source = join(fixtures, name);
-  const [classifier, masked] = [join(temporary, name), join(temporary, `${name}-lm`)];
-  for (const folder of [classifier, masked]) {
-    mkdirSync(folder, { recursive: true });
-    copyFileSync(tokenizer, join(folder, "tokenizer.json"));
-    copyFileSync(join(source, "config.json"), join(folder, "config.json"));
-  }
-  copyFileSync(join(source, "model.safetensors"), join(classifier, "model.safetensors"));
-  const files = [
-    await openSafetensors(join(source, "model.safetensors")),
-    await openSafetensors(join(source, "masked-lm.safetensors")),
-  ];
-  const heads = new Set(files[1]!.entries.keys());
-  const tensors = files.flatMap((file) =>
-    [...file.entries]
-      .filter(([key]) => file === files[1] || !heads.has(key))
-      .map(([key, { shape }]) => ({ name: key, dtype: "F32" as const, shape, bytes: () => file.readSync(key) })),
-  );
-  await writeSafetensors(join(masked, "model.safetensors"), tensors);
-  for (const file of files) await file.close();
-  return { classifier, masked };
 }
 
 function readFloats(file: SafetensorsFile, name: string): Float32Array {
@@ -84,7 +57,8 @@ function selectTokens(values: Float32Array, lengths: readonly number[], width: n
 describe.each(names)("%s compared with transformers", (name) => {
   let fixture: Fixture;
   beforeAll(async () => {
-    const { classifier, masked } = await prepareFolders(name);
+    const classifier = writeFamilyClassifier(join(temporary, name), name);
+    const masked = await writeFamilyMaskedLm(join(temporary, `${name}-lm`), name);
     const { lengths } = JSON.parse(readFileSync(join(fixtures, name, "expected.json"), "utf8"));
     fixture = {
       model: await loadModel(classifier),

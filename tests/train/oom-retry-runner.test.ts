@@ -189,7 +189,9 @@ test("each micro-batch and each step has its own random streams", async () => {
     streams: { enter: (batchIndex, names) => entered.push([batchIndex, ...names].join(" ")) },
   });
   for (const stepIndex of [0, 1]) {
-    const microBatches = [0, 1].map((i) => toHostBatch(job, Int32Array.from([2 * i, 2 * i + 1]), i));
+    const microBatches = [0, 1].map((i) =>
+      toHostBatch(job, Int32Array.from([2 * i, 2 * i + 1]), { microBatchIndex: i }),
+    );
     free(runner.runStep(stepIndex, microBatches).values);
   }
   expect(entered).toEqual(["0 clean", "0 clean part 1", "1 clean", "1 clean part 1"]);

@@ -14,7 +14,7 @@ import { type Io, write } from "../io.js";
 import { addOptions, appendValue, dataFlags, quietOption, runtimeFlags } from "../options.js";
 import { formatTable, printJson } from "../output.js";
 import { createCallbacks } from "../progress.js";
-import { onStopSignals } from "../signals.js";
+import { stopOnSignals } from "../signals.js";
 import { createTrainProgress } from "../train-progress.js";
 import { formatEvaluation } from "./evaluate.js";
 
@@ -151,24 +151,6 @@ async function train(io: Io, config: RunConfig, options: TrainCommandOptions): P
     display.end();
     stop.close();
   }
-}
-
-/** The first signal asks the run to save and stop. The second one ends the process. */
-function stopOnSignals(io: Io): { signal: AbortSignal; listen(): void; close(): void } {
-  const controller = new AbortController();
-  let unlisten = (): void => undefined;
-  const onSignal = (): void => {
-    if (controller.signal.aborted) process.exit(interruptedExitCode);
-    io.stderr.write("\nStopping after this step. Repeat to stop immediately.\n");
-    controller.abort();
-  };
-  return {
-    signal: controller.signal,
-    listen() {
-      unlisten = onStopSignals(onSignal);
-    },
-    close: () => unlisten(),
-  };
 }
 
 async function formatSummary(io: Io, run: Run, time: string): Promise<string> {
