@@ -149,7 +149,7 @@ async function readResults(folder: string): Promise<PretrainResults | null> {
   return results && { ...results, folder: getRunPath(folder, "model") };
 }
 
-interface PreparedPretraining {
+export interface PreparedPretraining {
   readonly config: Config;
   readonly runtime: RuntimeConfig;
   readonly texts: PretrainingTexts;
@@ -157,7 +157,7 @@ interface PreparedPretraining {
 }
 
 /** Loads texts, model and methods. Nothing is written. */
-async function preparePretraining(config: Config, { onWarning }: Callbacks): Promise<PreparedPretraining> {
+export async function preparePretraining(config: Config, { onWarning }: Callbacks): Promise<PreparedPretraining> {
   const methods = createMethods(await loadMethods(config.methods));
   const runtime = applyRuntime(
     config,

@@ -109,8 +109,6 @@ test("lowers the perplexity, and the result is a masked language model and an en
   expect(validation!.perplexity).toBeCloseTo(Math.exp(validation!["log-loss"]!), 5);
   expect(validation!.perplexity).toBeLessThan(0.5 * before!.perplexity!);
   const maskedLm = await loadMaskedLm(saved);
-  const encoding = maskedLm.tokenizer.encode(["the the [MASK] the the"], 20);
-  expect(fillMasks(maskedLm, [encoding], 1)[0]![0]![0]!.token).toBe("the");
   expect(maskedLm.newlyInitialized).toEqual([]);
   const classifier = await loadModel(saved, { labels: ["a", "b"] });
   expect(classifier.newlyInitialized.every((name) => /classifier|pooler/.test(name))).toBe(true);

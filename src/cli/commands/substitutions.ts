@@ -17,7 +17,9 @@ export const note = "The experiments of the papers find both files by name in su
 const buildExample = "temper substitutions build --vectors counter-fitted-vectors.txt";
 const constraintExample =
   "temper substitutions lm-constraint --scores imdb_test_lm_scores.txt --out data/substitutions/imdb_test.lm.json";
-export const examples = [buildExample, constraintExample];
+const maskedExample =
+  "temper substitutions lm-constraint --masked-lm roberta-base --data texts.txt --substitutions wordnet --out lm.json";
+export const examples = [buildExample, constraintExample, maskedExample];
 
 export function define(command: Command, io: Io): void {
   defineBuild(command, io);
@@ -52,12 +54,17 @@ function defineLmConstraint(command: Command, io: Io): void {
     .command("lm-constraint")
     .description("build the file of the substitutes that a language model allows, for the genetic attack")
     .showHelpAfterError("Run `temper substitutions lm-constraint --help` to see its options.")
-    .requiredOption("--scores <file>", shape.scores.description)
     .requiredOption("--out <file>", shape.out.description);
-  addOptions(constraint, shape, { substitutions: "<table>", minDifference: "<number>" })
+  addOptions(constraint, shape, {
+    ...{ scores: "<file>", maskedLm: "<model>", data: "<file>", substitutions: "<table>", minDifference: "<number>" },
+    ...{ maxLength: "<tokens>", device: "<name>", threads: "<count>" },
+  })
     .option("--json", "print the result as JSON")
     .addOption(quietOption())
-    .addHelpText("after", formatHelp([constraintExample]))
+    .addHelpText(
+      "after",
+      formatHelp([constraintExample, maskedExample], "Run the same command again to continue a stopped one."),
+    )
     .action(async ({ json, quiet, ...request }) => {
       const built = await runUntilStopped(io, quiet, (callbacks) => buildLmConstraint(request, callbacks));
       const { out, texts, scored, allowed } = built;

@@ -1,26 +1,18 @@
 import { z } from "zod";
-import {
-  dense,
-  denseWithActivation,
-  dropout,
-  type ForwardMode,
-  layerNorm,
-  scaledDotProductAttention,
-  type Weights,
-} from "../../nn/index.js";
+import { dense, denseWithActivation, dropout, type ForwardMode, layerNorm, type Weights } from "../../nn/index.js";
 import type { Tensor } from "../../tensor/index.js";
 import { projectQkv } from "../attention-projections.js";
+import type { Packing } from "../packing.js";
 import {
   addAndNormalize,
   addBertEmbeddings,
+  attend,
   bertProjections,
   createPooler,
   embedLikeBert,
   type LearnedPositions,
-  mergeHeads,
   ShapeList,
   selectFirst,
-  splitHeads,
 } from "./blocks.js";
 import {
   absolutePositions,
@@ -56,20 +48,19 @@ function encodeBlock(
   weights: Weights,
   name: string,
   hidden: Tensor,
-  attentionBias: Tensor | null,
+  mask: Tensor | Packing | null,
   mode: ForwardMode,
   firstOnly: boolean,
 ): Tensor {
-  const residual = selectFirst(hidden, firstOnly);
-  const qkv = projectQkv(weights, `${name}.attention`, bertProjections, hidden, (part) => selectFirst(part, firstOnly));
-  const [query, key, value] = qkv.map((part) => splitHeads(part, config.numAttentionHeads)) as typeof qkv;
-  const attention = scaledDotProductAttention(query, key, value, attentionBias, config.attentionDropout, mode);
-  const names = { dense: `${name}.attention.dense`, norm: `${name}.attention.LayerNorm` };
-  const attended = addAndNormalize(config, weights, names, mergeHeads(attention), residual, mode);
+  const select = (tensor: Tensor): Tensor => selectFirst(tensor, firstOnly, mask);
+  const qkv = projectQkv(weights, `${name}.attention`, bertProjections, hidden, select);
+  const context = attend(config, qkv, mask, firstOnly, mode);
+  const attention = { dense: `${name}.attention.dense`, norm: `${name}.attention.LayerNorm` };
+  const attended = addAndNormalize(config, weights, attention, context, select(hidden), mode);
   const intermediate = denseWithActivation(weights, `${name}.ffn`, attended, config.activation);
   // Unlike BERT, there is no dropout after the feed-forward network.
-  const output = dense(weights, `${name}.ffn_output`, intermediate).add(attended);
-  return layerNorm(weights, `${name}.full_layer_layer_norm`, output, config.layerNormEps);
+  const output = { dense: `${name}.ffn_output`, norm: `${name}.full_layer_layer_norm` };
+  return addAndNormalize({ ...config, hiddenDropout: 0 }, weights, output, intermediate, attended, mode);
 }
 
 /** ALBERT (Lan et al. 2020): shared layers and factorized word embeddings. */
@@ -127,7 +118,8 @@ export const albert = defineFamily({
       `${prefix}encoder.embedding_hidden_mapping_in`,
       embedLikeBert(config, weights, `${prefix}embeddings`, input, mode),
     ),
-  prepare: (_config, _weights, _embeddingOutput, attentionBias): Tensor | null => attentionBias,
+  packable: true,
+  prepare: (_config, _weights, _embeddingOutput, attentionBias): Tensor | Packing | null => attentionBias,
   encodeLayer: (config, weights, { layer, hidden, state, firstOnly }, mode) => {
     const group = Math.floor((layer * config.numHiddenGroups) / config.numHiddenLayers);
     let output = hidden;

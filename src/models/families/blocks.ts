@@ -144,13 +144,24 @@ export function encodeLikeBert(
 ): Tensor {
   const select = (tensor: Tensor): Tensor => selectFirst(tensor, firstOnly, mask);
   const qkv = projectQkv(weights, `${name}.attention.self`, bertProjections, hidden, select);
-  const context = isPacked(mask)
-    ? attendPacked(qkv, config.numAttentionHeads, mask, firstOnly, config.attentionDropout, mode)
-    : attendPadded(qkv, config.numAttentionHeads, mask, config.attentionDropout, mode);
+  const context = attend(config, qkv, mask, firstOnly, mode);
   return applyBertOutput(config, weights, name, context, select(hidden), mode);
 }
 
 type Qkv = readonly [query: Tensor, key: Tensor, value: Tensor];
+
+/** Attention of all heads: projections [batch, length, hidden] -> [batch, query, hidden]. */
+export function attend(
+  { numAttentionHeads, attentionDropout }: EncoderConfig,
+  qkv: Qkv,
+  mask: Tensor | Packing | null,
+  firstOnly: boolean,
+  mode: ForwardMode,
+): Tensor {
+  return isPacked(mask)
+    ? attendPacked(qkv, numAttentionHeads, mask, firstOnly, attentionDropout, mode)
+    : attendPadded(qkv, numAttentionHeads, mask, attentionDropout, mode);
+}
 
 function attendPadded(qkv: Qkv, numHeads: number, bias: Tensor | null, dropoutP: number, mode: ForwardMode): Tensor {
   const [query, key, value] = qkv.map((part) => splitHeads(part, numHeads)) as [Tensor, Tensor, Tensor];

@@ -1,8 +1,9 @@
 import { z } from "zod";
-import { dense, denseWithActivation, dropout, layerNorm, scaledDotProductAttention } from "../../nn/index.js";
+import { dense, denseWithActivation, dropout, layerNorm } from "../../nn/index.js";
 import type { Tensor } from "../../tensor/index.js";
 import { projectQkv } from "../attention-projections.js";
-import { embedPositions, type LearnedPositions, mergeHeads, ShapeList, selectFirst, splitHeads } from "./blocks.js";
+import type { Packing } from "../packing.js";
+import { addAndNormalize, attend, embedPositions, type LearnedPositions, ShapeList, selectFirst } from "./blocks.js";
 import { activation, commonFields, count, padTokenId, probability, toActivation } from "./config-fields.js";
 import { defineFamily, type EncoderConfig } from "./family.js";
 
@@ -75,19 +76,26 @@ export const distilbert = defineFamily({
     const normalized = layerNorm(weights, `${prefix}embeddings.LayerNorm`, sum, config.layerNormEps);
     return dropout(normalized, config.hiddenDropout, mode);
   },
-  prepare: (_config, _weights, _embeddingOutput, attentionBias): Tensor | null => attentionBias,
+  packable: true,
+  prepare: (_config, _weights, _embeddingOutput, attentionBias): Tensor | Packing | null => attentionBias,
   encodeLayer: (config, weights, { layer, hidden, state, firstOnly }, mode) => {
     const name = getLayerName(layer);
-    const residual = selectFirst(hidden, firstOnly);
-    const qkv = projectQkv(weights, `${name}.attention`, projections, hidden, (part) => selectFirst(part, firstOnly));
-    const [query, key, value] = qkv.map((part) => splitHeads(part, config.numAttentionHeads)) as typeof qkv;
-    const attention = scaledDotProductAttention(query, key, value, state, config.attentionDropout, mode);
+    const select = (tensor: Tensor): Tensor => selectFirst(tensor, firstOnly, state);
+    const qkv = projectQkv(weights, `${name}.attention`, projections, hidden, select);
+    const context = attend(config, qkv, state, firstOnly, mode);
     // Unlike BERT, there is no dropout after the attention.
-    const context = dense(weights, `${name}.attention.out_lin`, mergeHeads(attention));
-    const attended = layerNorm(weights, `${name}.sa_layer_norm`, context.add(residual), config.layerNormEps);
+    const attention = { dense: `${name}.attention.out_lin`, norm: `${name}.sa_layer_norm` };
+    const attended = addAndNormalize(
+      { ...config, hiddenDropout: 0 },
+      weights,
+      attention,
+      context,
+      select(hidden),
+      mode,
+    );
     const intermediate = denseWithActivation(weights, `${name}.ffn.lin1`, attended, config.activation);
-    const output = dropout(dense(weights, `${name}.ffn.lin2`, intermediate), config.hiddenDropout, mode);
-    return layerNorm(weights, `${name}.output_layer_norm`, output.add(attended), config.layerNormEps);
+    const output = { dense: `${name}.ffn.lin2`, norm: `${name}.output_layer_norm` };
+    return addAndNormalize(config, weights, output, intermediate, attended, mode);
   },
   pooler: null,
   classification: {
