@@ -54,7 +54,8 @@ export function createAsccAttacker(victim: GradientVictim, rawOptions: unknown =
       const rng = new Rng(seed).fork("attack", "ascc");
       let position = 0;
       for await (const batch of splitIntoChunks(examples, batchSize)) {
-        const results = position + batch.length <= skip ? [] : attackBatch(victim, batch, rng, limited);
+        const results =
+          position + batch.length <= skip ? [] : attackBatch(victim, batch as AttackExample[], rng, limited);
         for (const [i, result] of results.entries()) {
           counters.queries += result.queries;
           counters.queryTokens += result.queries * result.words.length;

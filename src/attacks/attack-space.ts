@@ -4,6 +4,7 @@ import { buildAttackSpace } from "../text/replacements.js";
 import type { Substitutions } from "../text/substitutions.js";
 import { createTextTemplate, type TextTemplate } from "../text/text-template.js";
 import { applyConstraints, type Constraints, getMaxChangedWords, keepLanguageModelSubstitutes } from "./constraints.js";
+import type { TextCandidate } from "./recipe.js";
 import type { Candidate } from "./search.js";
 import type { VictimInput } from "./victim.js";
 
@@ -100,4 +101,42 @@ export function createVictimInput(
 ): VictimInput {
   const texts = (unkToken: string) => template.render(mask === undefined ? words : words.with(mask, unkToken));
   return { words, fields, fieldCount: template.numTexts, texts, ...(mask !== undefined && { mask }) };
+}
+
+/** A character that no vocabulary contains, so that word-level models read it as unknown. */
+const unknownCharacter = "\ue000";
+
+/** Creates a victim input from texts. Their words are found only if the victim reads words. */
+export function createTextInput(
+  texts: (unkToken: string) => string[],
+  fieldCount: number,
+  encode: AttackSpaceOptions["encode"],
+): VictimInput {
+  let found: ReturnType<typeof encode> | undefined;
+  const getEncoding = () => {
+    found ??= encode(texts(unknownCharacter));
+    return found;
+  };
+  return {
+    get words() {
+      return getEncoding().words;
+    },
+    get fields() {
+      return getEncoding().fields;
+    },
+    fieldCount,
+    texts,
+  };
+}
+
+/** Returns a function that converts the candidates of recipes into victim inputs. */
+export function createTextInputBuilder(
+  encode: AttackSpaceOptions["encode"],
+): (candidate: TextCandidate) => VictimInput {
+  return ({ text, mask }) =>
+    createTextInput(
+      (unkToken) => (mask === undefined ? [...text.texts] : text.render(mask, unkToken)),
+      text.texts.length,
+      encode,
+    );
 }

@@ -1,10 +1,18 @@
 import { UserError } from "../errors.js";
 import { Rng } from "../tensor/random.js";
-import { type AttackExample, createInputBuilder } from "./attack-space.js";
+import {
+  type AttackExample,
+  type AttackSpaceOptions,
+  createInputBuilder,
+  createTextInputBuilder,
+} from "./attack-space.js";
+import type { Resource, ResourceRequest, TextCandidate } from "./recipe.js";
 import type { AttackResult } from "./result.js";
-import { type Attacker, type AttackerRunOptions, createCounters } from "./run-attack.js";
+import { type AnyExample, type Attacker, type AttackerRunOptions, createCounters } from "./run-attack.js";
+import { type RecipeAttack, type RecipeExample, type RecipeGenerator, runRecipe } from "./run-recipe.js";
 import { computeContentKey, ScoreCache } from "./score-cache.js";
 import { type Attack, type Candidate, type CandidateGenerator, runSearch, type Score } from "./search.js";
+import { splitIntoWords } from "./split-into-words.js";
 import type { PreparedInput, Victim, VictimInput } from "./victim.js";
 
 export interface SearchPoolOptions {
@@ -14,16 +22,23 @@ export interface SearchPoolOptions {
   readonly maxPendingTexts?: number;
   /** Scores by content. Attacks on the same victim can use the same cache. */
   readonly cache?: ScoreCache;
+  /** Splits texts into the words that the victim reads, for recipes. Default: `splitWords`. */
+  readonly encode?: AttackSpaceOptions["encode"];
 }
+
+/** A candidate of a search over replacements, or of a recipe. */
+type AnyCandidate = Candidate | TextCandidate;
 
 /** The search on one example, with the scores received so far. */
 interface RunningSearch {
-  readonly generator: CandidateGenerator<AttackResult>;
-  readonly toInput: (candidate: Candidate) => VictimInput;
+  readonly generator: CandidateGenerator<AttackResult> | RecipeGenerator<AttackResult>;
+  readonly toInput: (candidate: never) => VictimInput;
   /** Scores of this search. It often repeats a query, which then needs no rendering. */
   readonly known: Map<string, { readonly score: Score; readonly length: number }>;
-  candidates: Candidate[];
+  candidates: readonly AnyCandidate[];
   scores: Score[];
+  /** What the search needs from a resource before it has candidates. */
+  request?: ResourceRequest | undefined;
   result?: AttackResult;
 }
 
@@ -66,6 +81,7 @@ export class SearchPool<Prepared extends PreparedInput> {
   readonly #concurrency: number;
   readonly #maxPendingTexts: number;
   readonly #cache: ScoreCache;
+  readonly #encode: AttackSpaceOptions["encode"];
   #flushed = performance.now();
 
   constructor(
@@ -75,12 +91,13 @@ export class SearchPool<Prepared extends PreparedInput> {
     this.#concurrency = options.concurrency ?? 256;
     this.#maxPendingTexts = options.maxPendingTexts ?? 2 * victim.maxBatchSize;
     this.#cache = options.cache ?? new ScoreCache(victim.numLabels);
+    this.#encode = options.encode ?? splitIntoWords;
   }
 
   /** Attacks every example and yields the results in order. */
   async *run(
-    examples: Iterable<AttackExample> | AsyncIterable<AttackExample>,
-    attack: Attack,
+    examples: Iterable<AnyExample> | AsyncIterable<AnyExample>,
+    attack: Attack | RecipeAttack,
     options: AttackerRunOptions,
   ): AsyncGenerator<AttackResult> {
     const { seed, skip = 0, budget } = options;
@@ -94,13 +111,25 @@ export class SearchPool<Prepared extends PreparedInput> {
         position += wave.length;
         continue;
       }
-      const searches = wave.map((example): RunningSearch => {
-        const generator = runSearch(example, attack, rng.fork(example.id), this.victim.numLabels, budget);
-        const candidates = generator.next().value as Candidate[];
-        return { generator, toInput: createInputBuilder(example), known: new Map(), candidates, scores: [] };
-      });
+      const searches = wave.map((example) => this.#start(example, attack, rng.fork(example.id), budget));
       for await (const result of this.#runWave(searches)) if (position++ >= skip) yield result;
     }
+  }
+
+  #start(example: AnyExample, attack: Attack | RecipeAttack, rng: Rng, budget: number | undefined): RunningSearch {
+    const { generator, toInput } =
+      "recipe" in attack
+        ? {
+            generator: runRecipe(example as RecipeExample, attack, rng, budget),
+            toInput: createTextInputBuilder(this.#encode),
+          }
+        : {
+            generator: runSearch(example as AttackExample, attack, rng, this.victim.numLabels, budget),
+            toInput: createInputBuilder(example as AttackExample),
+          };
+    // The first step of every attack scores the original text.
+    const candidates = generator.next([]).value as readonly AnyCandidate[];
+    return { generator, toInput, known: new Map(), candidates, scores: [] };
   }
 
   async *#runWave(searches: RunningSearch[]): AsyncGenerator<AttackResult> {
@@ -114,6 +143,7 @@ export class SearchPool<Prepared extends PreparedInput> {
 
   /** Scores the candidates of the first searches, enough to fill the batches, and advances them. */
   async #runRound(searches: readonly RunningSearch[]): Promise<void> {
+    await answerRequests(searches);
     const pending = new Map<string, PendingText<Prepared>>();
     const { maxBatchTokens = Number.POSITIVE_INFINITY } = this.victim;
     const collected = { texts: 0, tokens: 0 };
@@ -121,7 +151,8 @@ export class SearchPool<Prepared extends PreparedInput> {
     while (count < searches.length && collected.texts < this.#maxPendingTexts && collected.tokens < 2 * maxBatchTokens)
       this.#collect(searches[count++]!, pending, collected);
     await this.#score(pending);
-    for (const running of searches.slice(0, count)) advanceSearch(running);
+    for (const running of searches.slice(0, count))
+      if (running.result === undefined) advanceSearch(running, running.scores);
   }
 
   /**
@@ -133,6 +164,7 @@ export class SearchPool<Prepared extends PreparedInput> {
     pending: Map<string, PendingText<Prepared>>,
     collected: { texts: number; tokens: number },
   ): void {
+    if (running.result !== undefined) return;
     running.scores = new Array<Score>(running.candidates.length);
     if (running.known.size > maxKnownScores) running.known.clear();
     const unknown: Omit<Requester, "running">[] = [];
@@ -145,7 +177,7 @@ export class SearchPool<Prepared extends PreparedInput> {
         running.scores[index] = known.score;
       } else unknown.push({ index, name });
     });
-    const inputs = unknown.map(({ index }) => running.toInput(running.candidates[index]!));
+    const inputs = unknown.map(({ index }) => running.toInput(running.candidates[index] as never));
     const all = this.victim.prepareAll?.(inputs) ?? inputs.map((input) => this.victim.prepare(input));
     unknown.forEach(({ index, name }, position) => {
       const prepared = all[position]!;
@@ -207,17 +239,18 @@ function* splitIntoCalls<Prepared extends PreparedInput, Entry extends [string, 
   if (call.length > 0) yield call;
 }
 
-/** Creates an attacker that runs a search in a pool. */
+/** Creates an attacker that runs a search or a recipe in a pool. */
 export function createPoolAttacker<Prepared extends PreparedInput>(
   pool: SearchPool<Prepared>,
-  attack: Attack,
+  attack: Attack | RecipeAttack,
 ): Attacker {
-  const { name, options, hasBudget, source } = attack;
+  const { name, options, hasBudget } = attack;
+  const hashes = "recipe" in attack ? attack.hashes : { ...(attack.source !== undefined && { search: attack.source }) };
   return {
     name,
     options,
     hasBudget,
-    hashes: { ...pool.victim.hashes, ...(source !== undefined && { search: source }) },
+    hashes: { ...pool.victim.hashes, ...hashes },
     counters: pool.counters,
     run: (examples, settings) => pool.run(examples, attack, settings),
   };
@@ -229,18 +262,51 @@ function recordScore({ running, index, name }: Requester, probabilities: Float32
   running.known.set(name, { score, length });
 }
 
-/** Returns a candidate as a string: two characters per word, then the masked position and word. */
-function getCandidateKey({ replacementIndices, mask, maskWord }: Candidate): string {
+/**
+ * Returns a candidate as a string: two characters per word, then the masked position and word. A
+ * text of a recipe is hashed.
+ */
+function getCandidateKey(candidate: AnyCandidate): string {
+  if ("text" in candidate) return computeContentKey([...candidate.text.texts, candidate.mask ?? ""].join("\0"));
+  const { replacementIndices, mask, maskWord } = candidate;
   const { buffer, byteOffset, byteLength } = replacementIndices;
   return `${Buffer.from(buffer, byteOffset, byteLength).toString("latin1")}${mask ?? ""}${maskWord ?? ""}`;
 }
 
-function advanceSearch(running: RunningSearch): void {
-  const step = running.generator.next(running.scores);
+function advanceSearch(running: RunningSearch, answer: readonly unknown[]): void {
+  const step = running.generator.next(answer as Score[]);
+  running.request = undefined;
   if (step.done) {
     running.result = step.value;
     running.known.clear();
-  } else running.candidates = step.value;
+  } else if (Array.isArray(step.value)) running.candidates = step.value as readonly AnyCandidate[];
+  else running.request = step.value as ResourceRequest;
+}
+
+/**
+ * Answers the requests of all searches, until each has candidates for the victim. The inputs of all
+ * searches for the same resource are one call.
+ */
+async function answerRequests(searches: readonly RunningSearch[]): Promise<void> {
+  for (;;) {
+    const waiting = searches.filter(({ request }) => request !== undefined);
+    if (waiting.length === 0) return;
+    const byResource = new Map<Resource, RunningSearch[]>();
+    for (const running of waiting) {
+      const { resource } = running.request!;
+      byResource.set(resource, [...(byResource.get(resource) ?? []), running]);
+    }
+    for (const [resource, group] of byResource) {
+      const inputs = group.map(({ request }) => request!.inputs);
+      const outputs = await resource.compute(inputs.flat() as never[]);
+      let start = 0;
+      for (const [i, running] of group.entries()) {
+        const end = start + inputs[i]!.length;
+        advanceSearch(running, outputs.slice(start, end));
+        start = end;
+      }
+    }
+  }
 }
 
 function checkRows(rows: readonly Float32Array[], count: number, { name, numLabels }: Victim): void {

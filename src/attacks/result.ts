@@ -1,12 +1,24 @@
 import { type AttackSpaceSize, computeAttackSpaceSize } from "../text/replacements.js";
 import { type AttackExample, applyReplacements } from "./attack-space.js";
+import { type EditedText, listChanges } from "./edited-text.js";
 import type { Score } from "./search.js";
 
-/** One changed word. */
+/** One changed word. Without `from` (an empty string) it was inserted, without `to` deleted. */
 export interface Edit {
+  /** Index of the original word; of an inserted word, the index of the original word after it. */
   readonly position: number;
   readonly from: string;
   readonly to: string;
+}
+
+/** The final text of a recipe, whose words need not be at the positions of the original ones. */
+export interface FinalText {
+  /** One string per field. */
+  readonly texts: readonly string[];
+  /** Number of words per field. */
+  readonly fieldSizes: readonly number[];
+  /** Index of the original word of each word; -1 for an inserted word. */
+  readonly origins: readonly number[];
 }
 
 /**
@@ -42,6 +54,12 @@ export interface AttackResult {
   readonly words: readonly string[];
   /** The words after the attack. */
   readonly final: readonly string[];
+  /** The final text of a recipe. Attacks that only substitute words have none. */
+  readonly edited?: FinalText;
+  /** What the attack wanted, if it was not just any wrong class: "targeted-0", "input-reduction". */
+  readonly goal?: string;
+  /** False if the goal does not concern the example, such as one of the target class. */
+  readonly isAttacked?: false;
 }
 
 /** What an attack found for one example. */
@@ -78,11 +96,43 @@ export function createAttackResult(example: AttackExample, found: SearchOutcome)
   };
 }
 
+/** What a recipe found for one example. */
+interface RecipeOutcome extends Pick<AttackResult, "outcome" | "queries" | "nearTie" | "exhausted" | "goal"> {
+  readonly text: EditedText;
+  readonly before: Score;
+  readonly after: Score;
+  /** Number of words that the constraints allow to change. */
+  readonly modifiableWords: number;
+  readonly isAttacked?: false;
+}
+
+/** Creates the journal line for the outcome of a recipe. */
+export function createRecipeResult(id: string, label: number, found: RecipeOutcome): AttackResult {
+  const { text, before, after, modifiableWords, outcome, queries, exhausted, nearTie, goal, isAttacked } = found;
+  const { original } = text;
+  const countFields = ({ slots, texts }: EditedText): number[] =>
+    texts.map((_, field) => slots.filter((slot) => slot.field === field).length);
+  return {
+    ...{ id, label, outcome, queries, exhausted, nearTie },
+    before: roundProbabilities(before),
+    after: roundProbabilities(after),
+    edits: listChanges(text),
+    space: { words: original.length, modifiableWords, substitutes: 0, log10Combinations: 0 },
+    texts: original.texts,
+    fieldSizes: countFields(original),
+    words: original.words,
+    final: text.words,
+    edited: { texts: text.texts, fieldSizes: countFields(text), origins: text.slots.map(({ origin }) => origin) },
+    ...(goal !== undefined && { goal }),
+    ...(isAttacked === false && { isAttacked }),
+  };
+}
+
 function roundProbabilities(score: Score): number[] {
   return Array.from(score.probabilities, (value) => Math.round(value * 1e6) / 1e6);
 }
 
 /** Returns the field index of each word. */
-export function getWordFields({ fieldSizes }: AttackResult): Uint8Array {
+export function getWordFields({ fieldSizes }: Pick<AttackResult, "fieldSizes">): Uint8Array {
   return Uint8Array.from(fieldSizes.flatMap((size, field) => new Array<number>(size).fill(field)));
 }

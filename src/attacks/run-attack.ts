@@ -5,7 +5,11 @@ import { writeFileAtomic } from "../files.js";
 import type { AttackExample } from "./attack-space.js";
 import { type JournalHeader, JournalWriter } from "./journal.js";
 import type { AttackResult } from "./result.js";
+import type { RecipeExample } from "./run-recipe.js";
 import { modifiablePositions } from "./search.js";
+
+/** An example with the replacements of its words, or as a recipe attacks it. */
+export type AnyExample = AttackExample | RecipeExample;
 
 const count = z.number();
 const countersSchema = z.object({ queries: count, queryTokens: count, evaluations: count, evaluatedTokens: count });
@@ -46,13 +50,13 @@ export interface Attacker {
   /** Totals so far. */
   readonly counters: QueryCounters;
   /** Yields one result per example, in order, without the first `skip`. */
-  run(examples: AsyncIterable<AttackExample>, options: AttackerRunOptions): AsyncIterable<AttackResult>;
+  run(examples: AsyncIterable<AnyExample>, options: AttackerRunOptions): AsyncIterable<AttackResult>;
 }
 
 export interface RunAttackOptions {
   readonly attacker: Attacker;
   /** The examples in order. A lazy iterable keeps memory constant. */
-  readonly attackExamples: Iterable<AttackExample> | AsyncIterable<AttackExample>;
+  readonly attackExamples: Iterable<AnyExample> | AsyncIterable<AnyExample>;
   readonly numExamples: number;
   readonly seed: number | string;
   /** Maximum number of queries per example. */
@@ -144,8 +148,8 @@ function createTimingWriter(journalPath: string, counters: QueryCounters, spent:
 const checkedExamples = 200;
 
 async function* requireModifiableWords(
-  examples: Iterable<AttackExample> | AsyncIterable<AttackExample>,
-): AsyncGenerator<AttackExample> {
+  examples: Iterable<AnyExample> | AsyncIterable<AnyExample>,
+): AsyncGenerator<AnyExample> {
   let count = 0;
   let modifiable = 0;
   const check = () => {
@@ -157,7 +161,7 @@ async function* requireModifiableWords(
   };
   for await (const example of examples) {
     count++;
-    modifiable += modifiablePositions(example).length;
+    modifiable += "replacements" in example ? modifiablePositions(example).length : Number(example.isModifiable);
     if (count === checkedExamples) check();
     yield example;
   }

@@ -3,13 +3,13 @@ import type { AttackSpaceOptions } from "../attacks/attack-space.js";
 import type { HttpVictimOptions } from "../attacks/endpoint.js";
 import { connectHttpVictim } from "../attacks/http-victim.js";
 import { createModelVictim } from "../attacks/model-victim.js";
+import { splitIntoWords } from "../attacks/split-into-words.js";
 import type { PreparedInput, Victim } from "../attacks/victim.js";
 import { UserError } from "../errors.js";
 import type { SanityFacts } from "../evaluation/sanity-checks.js";
 import { createClassifier, type Model } from "../models/index.js";
 import { free } from "../tensor/index.js";
 import type { Tokenization } from "../text/encoding.js";
-import { splitWords } from "../text/words.js";
 import type { Callbacks } from "./callbacks.js";
 import { Run } from "./run.js";
 import { applyRuntime, type RuntimeOptions } from "./runtime-config.js";
@@ -98,9 +98,4 @@ async function loadModelVictim(reference: string, options: LoadVictimOptions): P
     close();
     throw error;
   }
-}
-
-function splitIntoWords(texts: readonly string[]): { words: string[]; fields: number[] } {
-  const split = texts.map(splitWords);
-  return { words: split.flat(), fields: split.flatMap((words, field) => words.map(() => field)) };
 }

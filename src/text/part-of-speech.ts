@@ -1,5 +1,5 @@
 import { createRequire } from "node:module";
-import type { PartOfSpeech as UniversalTag, WinkMethods } from "wink-nlp";
+import type { WinkMethods, PartOfSpeech as WinkTag } from "wink-nlp";
 
 /**
  * The parts of speech that have synonyms. Names, function words, numbers and punctuation are
@@ -7,7 +7,7 @@ import type { PartOfSpeech as UniversalTag, WinkMethods } from "wink-nlp";
  */
 export type PartOfSpeech = "noun" | "verb" | "adjective" | "adverb" | "other";
 
-const partOfSpeechByTag: Partial<Record<UniversalTag, PartOfSpeech>> = {
+const partOfSpeechByTag: Partial<Record<WinkTag, PartOfSpeech>> = {
   NOUN: "noun",
   VERB: "verb",
   ADJ: "adjective",
@@ -26,14 +26,43 @@ function loadTagger(): WinkMethods {
 
 /** Tags every word with its part of speech in context. */
 export function tagPartsOfSpeech(words: readonly string[]): PartOfSpeech[] {
+  return tagWords(words).map((tag) => (tag && partOfSpeechByTag[tag]) ?? "other");
+}
+
+/** The twelve tags of NLTK's universal tag set. */
+export type UniversalTag =
+  | "ADJ"
+  | "ADP"
+  | "ADV"
+  | "CONJ"
+  | "DET"
+  | "NOUN"
+  | "NUM"
+  | "PRON"
+  | "PRT"
+  | "VERB"
+  | "X"
+  | ".";
+
+const universalByTag: Partial<Record<WinkTag, UniversalTag>> = {
+  ...{ PROPN: "NOUN", AUX: "VERB", CCONJ: "CONJ", SCONJ: "ADP", PART: "PRT", INTJ: "X", SYM: "X", PUNCT: "." },
+  ...{ ADJ: "ADJ", ADP: "ADP", ADV: "ADV", DET: "DET", NOUN: "NOUN", NUM: "NUM", PRON: "PRON", VERB: "VERB" },
+};
+
+/** Tags every word with NLTK's universal tag set, as TextAttack's recipes compare them. */
+export function tagUniversal(words: readonly string[]): UniversalTag[] {
+  return tagWords(words).map((tag) => (tag && universalByTag[tag]) ?? "X");
+}
+
+function tagWords(words: readonly string[]): (WinkTag | undefined)[] {
   const { readDoc, its } = loadTagger();
   const tokens = readDoc(words.join(" ")).tokens();
   const values = tokens.out(its.value) as string[];
   const spaces = tokens.out(its.precedingSpaces) as string[];
-  const tags = tokens.out(its.pos) as UniversalTag[];
+  const tags = tokens.out(its.pos) as WinkTag[];
   // The tagger splits some words ("didn't" -> "did", "n't"). The first piece gives the tag of the
   // word.
-  const tagAt = new Map<number, UniversalTag>();
+  const tagAt = new Map<number, WinkTag>();
   let offset = 0;
   for (let i = 0; i < values.length; i++) {
     offset += spaces[i]!.length;
@@ -44,6 +73,6 @@ export function tagPartsOfSpeech(words: readonly string[]): PartOfSpeech[] {
   return words.map((word) => {
     const tag = tagAt.get(start);
     start += word.length + 1;
-    return (tag && partOfSpeechByTag[tag]) ?? "other";
+    return tag;
   });
 }

@@ -1,0 +1,45 @@
+import type { EditedText } from "../edited-text.js";
+import type { Constraint } from "../recipe.js";
+
+/** What should stay as it is in any text. */
+const patterns = {
+  code: /```[\s\S]*?```|`[^`\n]+`|(?<![\p{L}\p{N}])[\w.$-]+\([^()\n]*\)|(?<!\S)(?:\.{0,2}\/)?[\w.-]+(?:\/[\w.-]+)+/gu,
+  url: /\b(?:https?|ftp):\/\/\S+|\bwww\.\S+/giu,
+  email: /[\p{L}\p{N}._%+-]+@[\p{L}\p{N}-]+(?:\.[\p{L}\p{N}-]+)+/gu,
+  number: /(?<![\p{L}])[$€£]?\d[\d.,:/%-]*/gu,
+  quote: /"[^"\n]{1,200}"|“[^”\n]{1,200}”|«[^»\n]{1,200}»/gu,
+  // A capital letter in the middle of a sentence begins a name.
+  name: /(?<=[\p{Ll}\p{N},;:)]\s+)\p{Lu}[\p{L}'-]+(?:\s+\p{Lu}[\p{L}'-]+)*/gu,
+} as const;
+
+/** The kinds of text that can be protected. */
+export type ProtectedKind = keyof typeof patterns;
+export const protectedKinds = Object.keys(patterns) as ProtectedKind[];
+
+/** Words inside protected parts of the original text do not change. */
+export function protectSpans(kinds: readonly ProtectedKind[], custom: readonly RegExp[] = []): Constraint {
+  const all = [...kinds.map((kind) => patterns[kind]), ...custom];
+  const known = new WeakMap<EditedText, ReadonlySet<number>>();
+  const find = (original: EditedText): ReadonlySet<number> => {
+    const found = known.get(original) ?? findProtectedWords(original, all);
+    known.set(original, found);
+    return found;
+  };
+  return {
+    name: `protected: ${[...kinds, ...custom.map(String)].join(", ")}`,
+    isOpen: (text, position) => !find(text.original).has(text.slots[position]!.origin),
+  };
+}
+
+function findProtectedWords(original: EditedText, expressions: readonly RegExp[]): Set<number> {
+  const spans = original.texts.map((text) =>
+    expressions.flatMap((expression) =>
+      [...text.matchAll(expression)].map(({ index, 0: { length } }) => [index, index + length] as const),
+    ),
+  );
+  return new Set(
+    original.slots
+      .filter(({ field, start, end }) => spans[field]!.some(([from, to]) => start < to && end > from))
+      .map(({ origin }) => origin),
+  );
+}

@@ -1,0 +1,14 @@
+import type { EditedText } from "../edited-text.js";
+import type { Score } from "../search.js";
+
+/** What an attack wants of a text. */
+export interface Goal {
+  readonly name: string;
+  /** True if the search goes on after the goal is reached, until nothing improves the value. */
+  readonly isMaximized?: boolean;
+  /** Higher is closer to the goal. */
+  computeValue(score: Score, label: number, text: EditedText): number;
+  isReached(score: Score, label: number, text: EditedText): boolean;
+  /** Whether examples of a class are attacked. Default: all are. */
+  attacksLabel?(label: number): boolean;
+}

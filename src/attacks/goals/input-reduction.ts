@@ -1,0 +1,17 @@
+import { isMisclassified } from "../search.js";
+import type { Goal } from "./goal.js";
+
+/**
+ * As few words as possible with the same prediction (Feng et al. 2018): the fraction of removed
+ * words, plus p(gold label) / number of original words, at most 1. A changed prediction has value 0.
+ */
+export const inputReduction: Goal = {
+  name: "input-reduction",
+  isMaximized: true,
+  computeValue(score, label, text) {
+    if (isMisclassified(score, label)) return 0;
+    const count = text.original.length;
+    return Math.min(1, (count - text.length + score.probabilities[label]!) / Math.max(1, count));
+  },
+  isReached: (score, label, text) => !isMisclassified(score, label) && text.length < text.original.length,
+};

@@ -1,0 +1,12 @@
+import { margin } from "../search.js";
+import type { Goal } from "./goal.js";
+
+/** One class: p(target). Examples of that class are not attacked. */
+export function targeted(target: number): Goal {
+  return {
+    name: `targeted-${target}`,
+    computeValue: ({ probabilities }) => probabilities[target]!,
+    isReached: (score) => margin(score, target) > 0,
+    attacksLabel: (label) => label !== target,
+  };
+}

@@ -1,0 +1,70 @@
+import type { Rng } from "../../tensor/random.js";
+import type { EditedText } from "../edited-text.js";
+import { type EditSearch, score } from "../recipe.js";
+
+/** Texts as vectors of numbers. */
+export interface VectorEncoding {
+  /** The largest value of each number of a vector; the smallest is 0. */
+  getLimits(text: EditedText): readonly number[];
+  /** Null if the constraints allow no change. */
+  decode(text: EditedText, vector: readonly number[]): EditedText;
+}
+
+const recombination = 0.7;
+
+/**
+ * Differential evolution with the strategy best1bin and dithering, as in SciPy, without its
+ * polishing at the end. It stops when the goal is reached.
+ */
+export function differentialEvolutionSearch(
+  encoding: VectorEncoding,
+  { populationSize, iterations }: { readonly populationSize: number; readonly iterations: number },
+): EditSearch {
+  return function* (problem, rng) {
+    const { text } = problem.original;
+    const limits = encoding.getLimits(text);
+    if (limits.some((limit) => limit <= 0)) return text;
+    let vectors = sampleLatinHypercube(limits, populationSize * limits.length, rng);
+    let members = yield* score(vectors.map((vector) => ({ text: encoding.decode(text, vector) })));
+    for (let iteration = 0; ; iteration++) {
+      const best = members.reduce((a, b, i) => (b.value > members[a]!.value ? i : a), 0);
+      if (members[best]!.isReached || iteration === iterations) return members[best]!.text;
+      const mutation = 0.5 + 0.5 * rng.next();
+      const trials = vectors.map((vector, i) => recombine(vector, vectors, best, i, mutation, limits, rng));
+      const scored = yield* score(trials.map((vector) => ({ text: encoding.decode(text, vector) })));
+      const isBetter = scored.map(({ value }, i) => value >= members[i]!.value);
+      vectors = vectors.map((vector, i) => (isBetter[i] ? trials[i]! : vector));
+      members = members.map((member, i) => (isBetter[i] ? scored[i]! : member));
+    }
+  };
+}
+
+/** best + mutation * (a - b), mixed with the vector itself. */
+function recombine(
+  vector: readonly number[],
+  vectors: readonly (readonly number[])[],
+  best: number,
+  index: number,
+  mutation: number,
+  limits: readonly number[],
+  rng: Rng,
+): number[] {
+  const others = [...vectors.keys()].filter((other) => other !== index);
+  const a = vectors[others[rng.integer(others.length)]!]!;
+  const b = vectors[others[rng.integer(others.length)]!]!;
+  const always = rng.integer(limits.length);
+  return limits.map((limit, k) => {
+    if (k !== always && rng.next() >= recombination) return vector[k]!;
+    const value = vectors[best]![k]! + mutation * (a[k]! - b[k]!);
+    // Values outside the range are drawn anew.
+    return value >= 0 && value <= limit ? value : rng.next() * limit;
+  });
+}
+
+/** One value in each of `count` equal parts of each range, in random order. */
+function sampleLatinHypercube(limits: readonly number[], count: number, rng: Rng): number[][] {
+  const columns = limits.map((limit) =>
+    rng.shuffle(Array.from({ length: count }, (_, i) => ((i + rng.next()) / count) * limit)),
+  );
+  return Array.from({ length: count }, (_, i) => columns.map((column) => column[i]!));
+}

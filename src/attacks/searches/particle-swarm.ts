@@ -1,0 +1,158 @@
+import type { Rng } from "../../tensor/random.js";
+import type { EditedText } from "../edited-text.js";
+import {
+  type EditProblem,
+  type EditSearch,
+  type ScoredText,
+  type SearchGenerator,
+  score,
+  scoreCandidates,
+} from "../recipe.js";
+import { drawLevy } from "./levy.js";
+import { copyWords, drawIndex, selectBest } from "./population.js";
+import { runTogether } from "./run-together.js";
+
+export interface ParticleSwarmOptions {
+  readonly population: number;
+  readonly iterations: number;
+  /** LEAP: Lévy flights, an inertia per particle, about one word per turn, greedy mutation. */
+  readonly isLeap?: boolean;
+  /** TextAttack starts a turn from the elite and copies words of the particle into it. */
+  readonly reversesTurn?: boolean;
+}
+
+interface Particle extends ScoredText {
+  /** The best text of this particle. */
+  readonly elite: ScoredText;
+  readonly velocities: readonly number[];
+}
+
+const maxVelocity = 3;
+const maxTries = 20;
+
+/** Particle swarm optimization over the words of a text (Zang et al. 2020; LEAP: Xiao et al. 2023). */
+export function particleSwarmSearch(options: ParticleSwarmOptions): EditSearch {
+  const { population, iterations, isLeap = false } = options;
+  return function* (problem, rng) {
+    const { text: original } = problem.original;
+    const positions = problem.findOpenPositions(original);
+    const neighbors = yield* findBestNeighbors(problem.original, positions);
+    if (neighbors.length === 0) return original;
+    const reached = neighbors.find(({ isReached }) => isReached);
+    if (reached) return selectBest(neighbors).text;
+    let particles = Array.from({ length: population }, (_, i): Particle => {
+      const own = rng.fork("start", i);
+      const first = selectNeighbor(problem.original, neighbors, own, isLeap);
+      const velocity = isLeap ? drawLevy(-maxVelocity, maxVelocity, own) : (2 * own.next() - 1) * maxVelocity;
+      return { ...first, elite: first, velocities: original.words.map(() => velocity) };
+    });
+    const startMean = computeMean(particles);
+    for (let iteration = 0; ; iteration++) {
+      const globalElite = selectBest(particles.map(({ elite }) => elite));
+      if (globalElite.isReached || iteration === iterations) return globalElite.text;
+      const progress = iteration / iterations;
+      const lowest = Math.min(...particles.map(({ value }) => value));
+      const moves = particles.map((particle, i) => {
+        const own = rng.fork("move", iteration, i);
+        const inertia = isLeap
+          ? computeLeapInertia(particle.value, lowest, startMean, own)
+          : 0.6 * (1 - progress) + 0.2;
+        return moveParticle(problem, particle, globalElite, { ...options, inertia, progress }, own);
+      });
+      particles = yield* runTogether(moves);
+      const best = selectBest(particles);
+      if (best.isReached) return best.text;
+      particles = yield* runTogether(
+        particles.map((particle, i) => mutate(problem, particle, rng.fork("mutate", iteration, i), isLeap)),
+      );
+    }
+  };
+}
+
+/** Turns a particle toward its own best text and toward the best text of all. */
+function* moveParticle(
+  problem: EditProblem,
+  particle: Particle,
+  globalElite: ScoredText,
+  options: ParticleSwarmOptions & { readonly inertia: number; readonly progress: number },
+  rng: Rng,
+): SearchGenerator<Particle> {
+  const { inertia, progress, isLeap = false, reversesTurn = false } = options;
+  const words = particle.text.words;
+  const [own, best] = [particle.elite.text.words, globalElite.text.words];
+  const pull = (first: string, second: string): number => (first === second ? -maxVelocity : maxVelocity);
+  const velocities = particle.velocities.map(
+    (velocity, i) => inertia * velocity + (1 - inertia) * (pull(own[i]!, words[i]!) + pull(best[i]!, words[i]!)),
+  );
+  const probabilities = isLeap ? softmax(velocities) : velocities.map((velocity) => 1 / (1 + Math.exp(-velocity)));
+  let { text } = particle;
+  const turn = (elite: EditedText): void => {
+    text = turnToward(problem, text, elite, probabilities, reversesTurn, rng);
+  };
+  if (rng.next() < 0.8 - 0.6 * progress) turn(particle.elite.text);
+  if (rng.next() < 0.2 + 0.6 * progress) turn(globalElite.text);
+  if (text === particle.text) return { ...particle, velocities };
+  const [scored] = yield* score([{ text }]);
+  return { ...scored!, velocities, elite: scored!.value > particle.elite.value ? scored! : particle.elite };
+}
+
+/** Copies words of the elite with the given probabilities, if the constraints allow the result. */
+function turnToward(
+  problem: EditProblem,
+  text: EditedText,
+  elite: EditedText,
+  probabilities: readonly number[],
+  isReversed: boolean,
+  rng: Rng,
+): EditedText {
+  const [from, to] = isReversed ? [elite, text] : [text, elite];
+  for (let attempt = 0; attempt < maxTries; attempt++) {
+    const chosen = probabilities.flatMap((probability, i) => (rng.next() < probability ? [i] : []));
+    const turned = copyWords(from, to, chosen);
+    if (problem.isAllowed(turned)) return turned;
+  }
+  return isReversed ? elite : text;
+}
+
+/** Changes one word of a particle. The more it has changed already, the less likely. */
+function* mutate(problem: EditProblem, particle: Particle, rng: Rng, isLeap: boolean): SearchGenerator<Particle> {
+  const { text } = particle;
+  const reference = isLeap ? particle.elite.text : text.original;
+  const different = text.words.filter((word, i) => word !== reference.getWord(i)).length;
+  if (rng.next() >= 1 - (2 * different) / Math.max(1, text.length)) return particle;
+  const neighbors = yield* findBestNeighbors(particle, problem.findOpenPositions(text));
+  if (neighbors.length === 0) return particle;
+  const next = selectNeighbor(particle, neighbors, rng, isLeap);
+  return { ...particle, ...next, elite: next.value > particle.elite.value ? next : particle.elite };
+}
+
+/** The best candidate of each position. */
+function* findBestNeighbors({ text }: ScoredText, positions: readonly number[]): SearchGenerator<ScoredText[]> {
+  const lists = yield* runTogether(positions.map((position) => scoreCandidates(text, [position])));
+  return lists.flatMap(([best]) => (best ? [best] : []));
+}
+
+/** Draws a neighbor in proportion to its gain, uniformly if none has one; LEAP takes the best. */
+function selectNeighbor(current: ScoredText, neighbors: readonly ScoredText[], rng: Rng, isLeap: boolean): ScoredText {
+  const gains = neighbors.map(({ value }) => Math.max(0, value - current.value));
+  if (isLeap && current.text !== current.text.original) return selectBest(neighbors);
+  const index = drawIndex(gains, rng);
+  return neighbors[index < 0 ? rng.integer(neighbors.length) : index]!;
+}
+
+/** Particles that are better than the start explore less. */
+function computeLeapInertia(value: number, lowest: number, startMean: number, rng: Rng): number {
+  if (value >= startMean || startMean <= lowest) return drawLevy(0.5, 0.8, rng);
+  return 0.2 + (0.6 * (value - lowest)) / (startMean - lowest);
+}
+
+function computeMean(particles: readonly ScoredText[]): number {
+  return Math.round((1000 * particles.reduce((sum, { value }) => sum + value, 0)) / particles.length) / 1000;
+}
+
+function softmax(values: readonly number[]): number[] {
+  const highest = Math.max(...values);
+  const exponentials = values.map((value) => Math.exp(value - highest));
+  const total = exponentials.reduce((sum, value) => sum + value, 0);
+  return exponentials.map((value) => value / total);
+}

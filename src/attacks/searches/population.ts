@@ -1,0 +1,36 @@
+import type { Rng } from "../../tensor/random.js";
+import type { EditedText } from "../edited-text.js";
+import { expand, type ScoredText, type SearchGenerator } from "../recipe.js";
+
+/** Draws an index with a probability proportional to its weight; -1 if all weights are zero. */
+export function drawIndex(weights: readonly number[], rng: Rng): number {
+  const total = weights.reduce((sum, weight) => sum + weight, 0);
+  if (!(total > 0)) return -1;
+  let point = rng.next() * total;
+  for (const [i, weight] of weights.entries()) {
+    point -= weight;
+    if (point < 0 && weight > 0) return i;
+  }
+  return weights.findLastIndex((weight) => weight > 0);
+}
+
+/** Copies the words of another text at some positions. Both have the words of the same original. */
+export function copyWords(target: EditedText, source: EditedText, positions: readonly number[]): EditedText {
+  const words = new Map<number, string>();
+  for (const position of positions) {
+    const word = source.getWord(position);
+    if (word !== target.getWord(position)) words.set(position, word);
+  }
+  return words.size === 0 ? target : target.replaceAll(words);
+}
+
+export function selectBest(members: readonly ScoredText[]): ScoredText {
+  return members.reduce((best, next) => (next.value > best.value ? next : best));
+}
+
+/** The number of candidates at each position of a text. */
+export function* countCandidates(text: EditedText, positions: readonly number[]): SearchGenerator<number[]> {
+  const counts: number[] = [];
+  for (const position of positions) counts.push((yield* expand(text, [position])).length);
+  return counts;
+}

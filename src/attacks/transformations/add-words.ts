@@ -1,0 +1,39 @@
+import type { EditedText } from "../edited-text.js";
+import type { Transformation } from "../recipe.js";
+
+/** Adds one of some words at the end of the last field that may change. */
+export function appendWords(words: readonly string[]): Transformation {
+  return {
+    name: `one of ${words.length} words at the end`,
+    kind: "append",
+    apply: (text, positions) => {
+      const field = text.slots[positions.at(-1)!]!.field;
+      return words.map((word) => text.apply({ kind: "append", field, word }));
+    },
+  };
+}
+
+/** Adds one of some words before a word. */
+export function insertWords(words: readonly string[]): Transformation {
+  return {
+    name: `one of ${words.length} words before a word`,
+    kind: "insert",
+    apply: (text, positions, rng) =>
+      positions.map((position) => text.apply({ kind: "insert", position, word: words[rng.integer(words.length)]! })),
+  };
+}
+
+/**
+ * Puts many words before the text. A classifier that reads a limited number of tokens then
+ * truncates the text itself.
+ */
+export function prependPadding(words: readonly string[], count: number): Transformation {
+  return {
+    name: `${count} words before the text`,
+    kind: "text",
+    apply: (text: EditedText, positions) => {
+      const padding = Array.from({ length: count }, (_, i) => words[i % words.length]!).join(" ");
+      return [text.apply({ kind: "prepend", field: text.slots[positions[0]!]!.field, word: padding })];
+    },
+  };
+}

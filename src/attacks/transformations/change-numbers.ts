@@ -1,0 +1,23 @@
+import type { Transformation } from "../recipe.js";
+
+/** Candidates per number. */
+const count = 3;
+
+/**
+ * Replaces an integer n by random integers from max(n - c, 1) to n + c - 1 with c = n + 1. 0, 2 and
+ * 4 stay, because they are often words ("4 you").
+ */
+export const changeNumbers: Transformation = {
+  name: "other numbers",
+  kind: "swap",
+  apply: (text, positions, rng) =>
+    positions.flatMap((position) => {
+      const word = text.getWord(position);
+      if (!/^\d{1,15}$/.test(word) || ["0", "2", "4"].includes(word)) return [];
+      const value = Number(word);
+      const [low, high] = [Math.max(value - (value + 1), 1), value + (value + 1)];
+      return Array.from({ length: count }, () =>
+        text.apply({ kind: "replace", position, word: String(low + rng.integer(high - low)) }),
+      );
+    }),
+};
