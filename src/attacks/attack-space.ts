@@ -4,7 +4,8 @@ import { buildAttackSpace } from "../text/replacements.js";
 import type { Substitutions } from "../text/substitutions.js";
 import { createTextTemplate, type TextTemplate } from "../text/text-template.js";
 import { applyConstraints, type Constraints, getMaxChangedWords, keepLanguageModelSubstitutes } from "./constraints.js";
-import type { TextCandidate } from "./recipe.js";
+import { EditedText } from "./edited-text.js";
+import type { Constraint, TextCandidate } from "./recipe.js";
 import type { Candidate } from "./search.js";
 import type { VictimInput } from "./victim.js";
 
@@ -27,6 +28,8 @@ export interface AttackSpaceOptions {
   readonly substitutions: Substitutions;
   readonly constraints: Constraints;
   readonly languageModel?: LmConstraint;
+  /** Text that stays as it is. */
+  readonly protection?: Constraint | null;
   /**
    * Splits texts into the words that the victim reads: `tokenizer.encodeWords`, or `splitWords`.
    */
@@ -41,6 +44,7 @@ export function createAttackExample({ id, label, texts }: Example, options: Atta
   const allowed = languageModel && findAllowedSubstitutes(texts, words, fields, modifiableFields, languageModel);
   if (languageModel && !allowed) throw new Error(`${languageModel.name} does not cover ${id}.`);
   if (allowed) replacements = keepLanguageModelSubstitutes(replacements, allowed);
+  if (options.protection) replacements = keepProtectedWords(texts, words, fields, replacements, options.protection);
   return {
     id,
     label,
@@ -50,6 +54,26 @@ export function createAttackExample({ id, label, texts }: Example, options: Atta
     replacements: applyConstraints(replacements, constraints),
     maxChanged: getMaxChangedWords(words.length, constraints),
   };
+}
+
+/** Removes the replacements of protected words. */
+function keepProtectedWords(
+  texts: readonly string[],
+  words: readonly string[],
+  fields: ArrayLike<number>,
+  replacements: readonly (readonly string[])[],
+  { isOpen }: Constraint,
+): readonly (readonly string[])[] {
+  const ends = texts.map(() => 0);
+  const places = words.map((word, i) => {
+    const field = fields[i]!;
+    const start = texts[field]!.indexOf(word, ends[field]);
+    // If a tokenizer changed the spelling of a word, its place is unknown.
+    if (start >= 0) ends[field] = start + word.length;
+    return { field, start, end: start + word.length };
+  });
+  const text = EditedText.create(texts, (_, field) => places.filter((place) => place.field === field));
+  return replacements.map((list, i) => (isOpen?.(text, i, "swap") === false ? list.slice(0, 1) : list));
 }
 
 /** Looks up each modifiable field. Words of other fields have no substitutes. */

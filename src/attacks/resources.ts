@@ -22,36 +22,51 @@ export interface SentenceEncoder extends Resource<string, Float32Array> {
   readonly hash: string;
 }
 
-/** The words that a masked language model expects at a position. */
-export interface MaskedWord {
+/** A part of a text that a masked language model predicts. */
+export interface MaskedQuery {
+  readonly text: string;
+  /** The characters that are masked, or whose tokens are predicted. */
+  readonly start: number;
+  readonly end: number;
+  /** False: the model reads the characters, too, as in BERT-Attack. */
+  readonly isMasked: boolean;
+}
+
+/** A token that a masked language model expects. */
+export interface MaskedToken {
+  /** The token without the mark of its vocabulary. */
   readonly word: string;
+  /** True if it continues a word. */
+  readonly isPiece: boolean;
   readonly probability: number;
 }
 
-/** Texts with one masked word to the most probable words there, most probable first. */
-export interface MaskedLanguageModel
-  extends Resource<{ readonly before: string; readonly after: string }, readonly MaskedWord[]> {
+/** Predictions per masked token, the most probable first. */
+export interface MaskedLanguageModel extends Resource<MaskedQuery, readonly (readonly MaskedToken[])[]> {
   readonly hash: string;
 }
 
-/** Gradients of the victim's loss with respect to its token embeddings. */
-export interface GradientSource
-  extends Resource<{ readonly texts: readonly string[]; readonly label: number }, GradientAnswer> {
-  /** For each word, the change of the loss by a first-order estimate if another word stood there. */
-  readonly hash: string;
+/** A text, and how many words of the vocabulary to rank for each of its tokens. */
+export interface GradientQuery {
+  readonly texts: readonly string[];
+  /** The class of the loss; null: the predicted class. */
+  readonly label: number | null;
+  readonly flips: number;
 }
 
-export interface GradientAnswer {
-  /** L1 norm of the gradient of each character range's tokens, averaged over the tokens. */
-  readonly tokens: readonly {
-    readonly field: number;
-    readonly start: number;
-    readonly end: number;
-    readonly norm: number;
-  }[];
-  /** Dot product of the gradient at a token with the embedding of each of some words. */
-  estimateChange(field: number, start: number, end: number, word: string): number | undefined;
+/** What the gradient of the loss says about one token. */
+export interface TokenGradient {
+  readonly field: number;
+  readonly start: number;
+  readonly end: number;
+  /** L1 norm of the gradient. */
+  readonly norm: number;
+  /** The words that increase the loss most by a first-order estimate, best first. */
+  readonly flips: readonly string[];
 }
+
+/** Gradients of a local victim's loss with respect to its word embeddings. */
+export type GradientSource = Resource<GradientQuery, readonly TokenGradient[]>;
 
 /** Everything that recipes can use besides the victim. */
 export interface RecipeResources {

@@ -136,3 +136,8 @@ function roundProbabilities(score: Score): number[] {
 export function getWordFields({ fieldSizes }: Pick<AttackResult, "fieldSizes">): Uint8Array {
   return Uint8Array.from(fieldSizes.flatMap((size, field) => new Array<number>(size).fill(field)));
 }
+
+/** Whether each final word differs from the original word that it comes from. */
+export function findNewWords({ words, final, edited }: AttackResult): boolean[] {
+  return final.map((word, i) => words[edited ? edited.origins[i]! : i] !== word);
+}

@@ -77,9 +77,10 @@ export function* runRecipe(
     findOpenPositions: (text) => findOpenPositions(recipe, text),
     isAllowed: (text) => recipe.constraints.every((constraint) => constraint.allows?.(text, original) ?? true),
   };
-  const { text, exhausted } = yield* drive(recipe.search(problem, rng.fork("search")), recipe, tally, budget, rng);
+  const { text, exhausted } = yield* drive(recipe.search.run(problem, rng.fork("search")), recipe, tally, budget, rng);
   const [after] = (yield [{ text }]) as readonly [Score];
-  const outcome = goal.isReached(after, label, text) ? "success" : "failed";
+  // A text that keeps its class has not fooled the victim, however small it is.
+  const outcome = !goal.isMaximized && goal.isReached(after, label, text) ? "success" : "failed";
   return createRecipeResult(id, label, { ...common, ...tally.counts, outcome, exhausted, text, after });
 }
 
@@ -132,12 +133,14 @@ export function* expandText(
   const found = new Map<string, EditedText>();
   const key = ({ texts }: EditedText): string => texts.join("\n");
   for (const transformation of transformations) {
-    const open = positions.filter((position) =>
-      constraints.every((constraint) => constraint.isOpen?.(text, position, transformation.kind) ?? true),
-    );
+    const isOpen = (position: number): boolean =>
+      constraints.every((constraint) => constraint.isOpen?.(text, position, transformation.kind) ?? true);
+    const open = positions.filter(isOpen);
     if (open.length === 0) continue;
     const made = transformation.apply(text, open, rng);
     for (const candidate of Array.isArray(made) ? made : yield* made) {
+      // A merge also deletes the next word.
+      if (candidate.edit?.kind === "merge" && !isOpen(candidate.edit.position + 1)) continue;
       const name = key(candidate);
       if (!found.has(name)) found.set(name, candidate);
     }

@@ -4,10 +4,11 @@ import { formatExample } from "../tasks/task.js";
 import { buildAttackSpace } from "../text/replacements.js";
 import type { Substitutions } from "../text/substitutions.js";
 import { createTextTemplate } from "../text/text-template.js";
-import { createVictimInput } from "./attack-space.js";
+import { type AttackSpaceOptions, createTextInput, createVictimInput } from "./attack-space.js";
 import { type JournalHeader, readJournal } from "./journal.js";
-import { type AttackResult, getWordFields } from "./result.js";
+import { type AttackResult, type FinalText, getWordFields } from "./result.js";
 import { margin, nearTieMargin } from "./search.js";
+import { splitIntoWords } from "./split-into-words.js";
 import type { PreparedInput, Victim } from "./victim.js";
 
 /** Probabilities may differ by this much between hosts and batch shapes. */
@@ -40,9 +41,11 @@ export async function verifyJournal<Prepared extends PreparedInput>(
      * precision.
      */
     readonly tolerance?: number | undefined;
+    /** Splits texts into the words that the victim reads, for recipes. */
+    readonly encode?: AttackSpaceOptions["encode"] | undefined;
   } = {},
 ): Promise<JournalVerification> {
-  const { substitutions, tolerance = defaultTolerance } = options;
+  const { substitutions, tolerance = defaultTolerance, encode = splitIntoWords } = options;
   const hashes = { ...victim.hashes, ...(substitutions && { substitutions: substitutions.hash }) };
   const outcomes = { skipped: 0, success: 0, failed: 0 };
   let header: JournalHeader | undefined;
@@ -63,11 +66,11 @@ export async function verifyJournal<Prepared extends PreparedInput>(
     checkEdits(result, substitutions, location);
     batch.push({ location, result });
     if (batch.length === linesPerBatch) {
-      await replay(batch, victim, tolerance);
+      await replay(batch, victim, tolerance, encode);
       batch = [];
     }
   }
-  await replay(batch, victim, tolerance);
+  await replay(batch, victim, tolerance, encode);
   const lines = ids.size;
   if (!header) throw new UserError(`${path}: the journal has no results yet. Continue it with --resume.`);
   if (lines !== header.examples)
@@ -112,6 +115,10 @@ function checkHashes(header: JournalHeader, expected: Readonly<Record<string, st
  */
 function checkEdits(result: AttackResult, substitutions: Substitutions | undefined, location: string): void {
   const { words, final, edits } = result;
+  if (result.edited) {
+    checkRecipeEdits(result, result.edited, location);
+    return;
+  }
   const edited = [...words];
   for (const { position, from, to } of edits) {
     if (words[position] !== from)
@@ -132,12 +139,40 @@ function checkEdits(result: AttackResult, substitutions: Substitutions | undefin
     );
 }
 
+/** The edits of a recipe insert and delete words, too. The final words must be in the final text. */
+function checkRecipeEdits({ words, final, edits }: AttackResult, edited: FinalText, location: string): void {
+  const before = words.map((): string[] => []);
+  const after: string[] = [];
+  const remaining: (string | null)[] = [...words];
+  for (const { position, from, to } of edits) {
+    if (from === "") (before[position] ?? after).push(to);
+    else if (words[position] !== from)
+      throw new UserError(
+        `${location}: the edit at word ${position} replaces "${from}", but the word is "${words[position]}"`,
+      );
+    else remaining[position] = to === "" ? null : to;
+  }
+  const found = [...remaining.flatMap((word, i) => [...before[i]!, ...(word === null ? [] : [word])]), ...after];
+  const different = found.findIndex((word, i) => word !== final[i]);
+  if (different !== -1 || found.length !== final.length)
+    throw new UserError(`${location}: the edits do not produce the final text (word ${different})`);
+  const fields = getWordFields(edited);
+  const rendered = createTextTemplate(edited.texts, final, fields).render(final);
+  if (rendered.some((text, field) => text !== edited.texts[field]))
+    throw new UserError(`${location}: the final text does not contain the final words in their order`);
+}
+
 async function replay<Prepared extends PreparedInput>(
   batch: readonly JournalLine[],
   victim: Victim<Prepared>,
   tolerance: number,
+  encode: AttackSpaceOptions["encode"],
 ): Promise<void> {
   const inputs = batch.flatMap(({ result }) => {
+    if (result.edited)
+      return [result.texts, result.edited.texts].map((texts) =>
+        victim.prepare(createTextInput(() => [...texts], texts.length, encode)),
+      );
     const fields = getWordFields(result);
     const template = createTextTemplate(result.texts, result.words, fields);
     return [result.words, result.final].map((words) => victim.prepare(createVictimInput(words, fields, template)));
@@ -163,7 +198,8 @@ function checkReplay(
   after: Float32Array,
   tolerance: number,
 ): void {
-  const { outcome, label } = result;
+  const { outcome, label, goal } = result;
+  const target = Number(/^targeted-(\d+)/.exec(goal ?? "")?.[1] ?? Number.NaN);
   const texts = [
     { which: "original", recorded: result.before, probabilities: before, isFooled: outcome === "skipped" },
     { which: "final", recorded: result.after, probabilities: after, isFooled: outcome !== "failed" },
@@ -179,6 +215,11 @@ function checkReplay(
   }
   const minMargin = tolerance > defaultTolerance ? 2 * tolerance : nearTieMargin;
   for (const { which, probabilities, isFooled } of texts) {
+    // A failed attack on one class may end in another wrong class.
+    if (which === "final" && !Number.isNaN(target) && outcome === "failed") {
+      if (margin({ probabilities }, target) < minMargin || result.isAttacked === false) continue;
+      throw new UserError(`${location}: the journal records "failed", but the model returns the class of the goal`);
+    }
     const gap = margin({ probabilities }, label);
     if (gap < 0 === isFooled || Math.abs(gap) < minMargin) continue;
     const prediction = isFooled ? "correctly" : "incorrectly";

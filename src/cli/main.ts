@@ -21,7 +21,8 @@ const commands: Readonly<Record<string, CommandEntry>> = {
   train: { summary: "fine-tune a model, with or without robust methods", load: () => import("./commands/train.js") },
   evaluate: { summary: "measure the accuracy of a model on a task", load: () => import("./commands/evaluate.js") },
   predict: { summary: "classify texts", load: () => import("./commands/predict.js") },
-  attack: { summary: "attack a model with word substitutions", load: () => import("./commands/attack.js") },
+  attack: { summary: "attack a model with changes of its texts", load: () => import("./commands/attack.js") },
+  attacks: { summary: "list attacks with their parts and options", load: () => import("./commands/attacks.js") },
   verify: { summary: "replay the journal of an attack against its model", load: () => import("./commands/verify.js") },
   compare: {
     summary: "compare models on the same examples, with confidence intervals and significance tests",

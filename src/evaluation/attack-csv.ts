@@ -1,6 +1,6 @@
 import { readJournal } from "../attacks/journal.js";
-import { type AttackResult, getWordFields } from "../attacks/result.js";
-import { createTextTemplate } from "../text/text-template.js";
+import { type AttackResult, findNewWords, getWordFields } from "../attacks/result.js";
+import { createTextTemplate, type TextTemplate } from "../text/text-template.js";
 import { toPredictions } from "./metrics.js";
 
 /** The columns of TextAttack's attack log, so scripts written for TextAttack can read the file. */
@@ -28,19 +28,24 @@ export async function* formatJournalCsv(path: string): AsyncGenerator<string> {
 }
 
 function createRow(result: AttackResult): (string | number)[] {
-  const { texts, words, final, before, after, label, queries, outcome } = result;
-  const changed = new Set(result.edits.map(({ position }) => position));
-  const template = createTextTemplate(texts, words, getWordFields(result));
-  const render = (list: readonly string[]) =>
+  const { texts, words, final, before, after, label, queries, outcome, edited } = result;
+  const changed = new Set(result.edits.filter(({ from }) => from !== "").map(({ position }) => position));
+  const mark = (template: TextTemplate, list: readonly string[], isMarked: (i: number) => boolean): string =>
     template
-      .render(list.map((word, i) => (changed.has(i) ? `[[${word}]]` : word)))
+      .render(list.map((word, i) => (isMarked(i) ? `[[${word}]]` : word)))
       .join("<SPLIT>")
       .replaceAll("\n", "<SPLIT>");
+  const template = createTextTemplate(texts, words, getWordFields(result));
+  const original = mark(template, words, (i) => changed.has(i));
+  const isNew = findNewWords(result);
+  const finalTemplate = edited ? createTextTemplate(edited.texts, final, getWordFields(edited)) : template;
+  const perturbed = mark(finalTemplate, final, (i) => isNew[i]!);
   // TextAttack's score is 1 minus the gold label's probability.
   const score = (probabilities: readonly number[]) => Math.round(1e6 * (1 - probabilities[label]!)) / 1e6;
   const predictions = toPredictions([before, after]);
   const scores = [score(before), score(after)];
-  return [render(words), render(final), ...scores, ...predictions, label, queries, resultTypes[outcome]];
+  const type = result.goal === "input-reduction" && outcome === "failed" ? "Maximized" : resultTypes[outcome];
+  return [original, perturbed, ...scores, ...predictions, label, queries, type];
 }
 
 function formatLine(cells: readonly (string | number)[]): string {

@@ -42,6 +42,8 @@ const attackSummarySchema = z.object({
    * bound.
    */
   exact: number.optional(),
+  /** Mean fraction of words that input reduction left, with the same prediction. */
+  wordsLeft: number.optional(),
   /** IDs of the examples for which a margin below 1e-4 decided a prediction. */
   nearTies: z.array(z.string()),
 });
@@ -104,6 +106,10 @@ export async function summarizeJournal(path: string): Promise<JournalSummary> {
   const nearTies: string[] = [];
   const probabilities: (readonly number[])[] = [];
   const sums = { words: 0, modifiable: 0, substitutes: 0, log10: 0, exact: 0 };
+  /** Fractions of words that input reduction left. */
+  const remaining: number[] = [];
+  /** Examples that the goal does not concern. */
+  let untargetedCount = 0;
   let knowsExact = false;
   for await (const entry of readJournal(path)) {
     const { id, label, outcome, space, ...result } = entry.result;
@@ -111,7 +117,10 @@ export async function summarizeJournal(path: string): Promise<JournalSummary> {
     results.push({ id, label, outcome });
     probabilities.push(result.before);
     queries[outcome].push(result.queries);
-    if (outcome === "success") changed.push(result.edits.length / result.words.length);
+    if (result.isAttacked === false) untargetedCount++;
+    if (outcome === "success") changed.push(result.edits.length / Math.max(1, result.words.length));
+    if (result.goal === "input-reduction" && outcome === "failed")
+      remaining.push(result.final.length / Math.max(1, result.words.length));
     if (result.nearTie) nearTies.push(id);
     sums.words += space.words;
     sums.modifiable += space.modifiableWords;
@@ -150,8 +159,8 @@ export async function summarizeJournal(path: string): Promise<JournalSummary> {
     summary: {
       accuracyUnderAttack: safeRatio(queries.failed.length, count),
       interval: wilsonInterval(queries.failed.length, count),
-      successRate: safeRatio(queries.success.length, attacked.length),
-      attacked: attacked.length,
+      successRate: safeRatio(queries.success.length, attacked.length - untargetedCount),
+      attacked: attacked.length - untargetedCount,
       wordsChanged: changed.length > 0 ? mean(changed) : 0,
       queries: {
         mean: attacked.length > 0 ? mean(attacked) : 0,
@@ -165,6 +174,7 @@ export async function summarizeJournal(path: string): Promise<JournalSummary> {
       hasBudget,
       lateSuccesses: hasBudget ? queries.success.filter((value) => value > 0.9 * limit).length : 0,
       ...(knowsExact && { exact: sums.exact }),
+      ...(remaining.length > 0 && { wordsLeft: mean(remaining) }),
       nearTies,
     },
   };

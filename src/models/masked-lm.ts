@@ -160,12 +160,33 @@ export function fillMasks(
   encodings: readonly Encoding[],
   topK: number,
 ): (readonly TokenPrediction[])[][] {
-  const result: (readonly TokenPrediction[])[][] = encodings.map(() => []);
+  const findMasks = ({ ids }: Encoding): number[] =>
+    [...ids.keys()].filter((position) => ids[position] === model.maskId);
+  return predictAtPositions(
+    model,
+    encodings.map((encoding) => ({ encoding, positions: findMasks(encoding) })),
+    topK,
+  );
+}
+
+/** A text, and the tokens of it to predict. */
+export interface PositionsQuery {
+  readonly encoding: Encoding;
+  readonly positions: readonly number[];
+}
+
+/** Predicts the most probable tokens at some positions of every text, the most probable first. */
+export function predictAtPositions(
+  model: MaskedLm,
+  queries: readonly PositionsQuery[],
+  topK: number,
+): (readonly TokenPrediction[])[][] {
+  const result: (readonly TokenPrediction[])[][] = queries.map(() => []);
   const k = Math.min(topK, model.tokenizer.vocabSize);
   forEachBatch(
     model,
-    encodings,
-    (index) => [...encodings[index]!.ids.keys()].filter((position) => encodings[index]!.ids[position] === model.maskId),
+    queries.map(({ encoding }) => encoding),
+    (index) => queries[index]!.positions,
     (logits, sources) => {
       // Rows of the table beyond the vocabulary only fill it up to a round size.
       const known = logits.softmax(-1).narrow(1, 0, model.tokenizer.vocabSize);

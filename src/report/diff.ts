@@ -1,4 +1,4 @@
-import type { AttackResult } from "../attacks/result.js";
+import { type AttackResult, findNewWords, getWordFields } from "../attacks/result.js";
 import { createTextTemplate, type TextPiece } from "../text/text-template.js";
 import { type Html, html } from "./html.js";
 
@@ -7,7 +7,8 @@ const contextWords = 12;
 
 /** Renders the original text and marks the words that were replaced. */
 export function renderOriginalText(result: AttackResult, changed: ReadonlySet<number>): Html {
-  return renderParagraphs(splitIntoPieces(result, result.words), changed, ({ text }) => html`<del>${text}</del>`);
+  const pieces = splitIntoPieces(result, result.texts, result.words);
+  return renderParagraphs(pieces, changed, ({ text }) => html`<del>${text}</del>`);
 }
 
 /**
@@ -15,16 +16,24 @@ export function renderOriginalText(result: AttackResult, changed: ReadonlySet<nu
  * readers.
  */
 export function renderChangedText(result: AttackResult): Html {
-  const changed = new Set(result.edits.map(({ position }) => position));
-  return renderParagraphs(splitIntoPieces(result, result.final), changed, ({ text, word }) => {
-    const from = result.words[word!];
+  const { edited, words, final } = result;
+  const changed = new Set(findNewWords(result).flatMap((isNew, i) => (isNew ? [i] : [])));
+  const pieces = edited
+    ? splitIntoPieces({ fieldSizes: edited.fieldSizes, words: final }, edited.texts, final)
+    : splitIntoPieces(result, result.texts, final);
+  return renderParagraphs(pieces, changed, ({ text, word }) => {
+    const from = words[edited ? edited.origins[word!]! : word!];
+    if (from === undefined) return html`<ins title="inserted">${text}<span class="sr-only"> (inserted)</span></ins>`;
     return html`<ins title="${from} → ${text}">${text}<span class="sr-only"> (was ${from})</span></ins>`;
   });
 }
 
-function splitIntoPieces({ texts, words, fieldSizes }: AttackResult, shown: readonly string[]): TextPiece[][] {
-  const fields = fieldSizes.flatMap((size, field) => new Array<number>(size).fill(field));
-  return createTextTemplate(texts, words, fields).pieces(shown);
+function splitIntoPieces(
+  { words, fieldSizes }: Pick<AttackResult, "words" | "fieldSizes">,
+  texts: readonly string[],
+  shown: readonly string[],
+): TextPiece[][] {
+  return createTextTemplate(texts, words, getWordFields({ fieldSizes })).pieces(shown);
 }
 
 function renderParagraphs(

@@ -3,14 +3,15 @@ import { createWriteStream } from "node:fs";
 import { join } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { z } from "zod";
-import { type AttackExample, createAttackExample, createInputBuilder } from "../attacks/attack-space.js";
+import { createAttackExample, createTextInput } from "../attacks/attack-space.js";
 import { constraintsSchema } from "../attacks/constraints.js";
 import { httpVictimSchema, redactOptions, redactUrl } from "../attacks/endpoint.js";
-import { attackSpecSchema, loadAttack, whiteBoxAttacks } from "../attacks/load-attack.js";
+import { attackSpecSchema, createRecipeAttack, loadAttack, whiteBoxAttacks } from "../attacks/load-attack.js";
 import { createPoolAttacker, SearchPool } from "../attacks/pool.js";
-import { type Attacker, type QueryCounters, runAttack } from "../attacks/run-attack.js";
+import { recipes } from "../attacks/recipes/index.js";
+import { type AnyExample, type Attacker, type QueryCounters, runAttack } from "../attacks/run-attack.js";
+import { createRecipeExample, type RecipeAttack } from "../attacks/run-recipe.js";
 import { openScoreCache, ScoreCache } from "../attacks/score-cache.js";
-import { createUnchangedCandidate } from "../attacks/search.js";
 import { createTransferAttack } from "../attacks/transfer.js";
 import type { PreparedInput } from "../attacks/victim.js";
 import { UserError } from "../errors.js";
@@ -33,9 +34,11 @@ import {
 import type { Callbacks } from "./callbacks.js";
 import { dataOptions } from "./config.js";
 import { hashExamples } from "./environment.js";
+import { type LoadedResources, loadRecipeResources, recipeResourceOptions } from "./load-recipe-resources.js";
 import { isEndpoint, type LoadedVictim, loadVictim } from "./load-victim.js";
 import { loadRequestedTask, loadSubstitutionsForModel } from "./prepare-run.js";
 import { resolveTablePath } from "./read-config.js";
+import { createProtection, createRequestConstraints, protectionOptions } from "./request-constraints.js";
 import type { Run } from "./run.js";
 import { runtimeOptions } from "./runtime-config.js";
 import { type AttackedSample, sampleAttacked } from "./sample-attacked.js";
@@ -67,6 +70,8 @@ export const attackRequestSchema = z.strictObject({
   seed: seedSchema.default(0).describe("random seed"),
   queryBudget: orNull(countSchema).describe("maximum queries per example"),
   ...constraintsSchema.shape,
+  ...protectionOptions,
+  ...recipeResourceOptions,
   concurrency: orNull(countSchema.max(100_000)).describe("number of concurrent searches; null: chosen for the device"),
   cache: z.boolean().default(true).describe("read and store scores on disk"),
   out: orNull(z.string()).describe("folder of the journals; null: attacks/ in the run folder"),
@@ -104,17 +109,25 @@ interface PreparedAttack {
   readonly task: Task;
   readonly examples: readonly Example[];
   readonly coverage: AttackedSample["coverage"];
-  readonly substitutions: Substitutions;
-  /** The table of attacks with a language-model constraint, which ignore the letter case. */
-  readonly caseInsensitive: Substitutions;
+  /** The tables of attacks that only substitute words; null if there is no such attack. */
+  readonly tables: SubstitutionTables | null;
+  readonly resources: LoadedResources;
   readonly lmConstraint: LmConstraint | null;
   readonly out: string;
 }
 
+interface SubstitutionTables {
+  readonly substitutions: Substitutions;
+  /** The table of attacks with a language-model constraint, which ignore the letter case. */
+  readonly caseInsensitive: Substitutions;
+}
+
 interface PlannedAttacker {
   readonly attacker: Attacker;
-  readonly substitutions: Substitutions;
+  /** The table of an attack that substitutes words; null for a recipe. */
+  readonly substitutions: Substitutions | null;
   readonly lmConstraint: LmConstraint | null;
+  createExample(example: Example): AnyExample;
 }
 
 /**
@@ -128,7 +141,8 @@ export async function attack(request: AttackRequest, callbacks: AttackCallbacks 
   const parsed = validate(attackRequestSchema, request, "attack");
   const victim = await loadVictim(parsed.model, { ...parsed, onDownload: callbacks.onDownload });
   try {
-    return await runAttacks(await prepareAttack(parsed, victim, callbacks), callbacks);
+    const prepared = await prepareAttack(parsed, victim, callbacks);
+    return await runAttacks(prepared, callbacks).finally(prepared.resources.close);
   } finally {
     victim.close();
   }
@@ -142,7 +156,8 @@ async function prepareAttack(
   const { model: reference } = request;
   const model = victim.local?.model ?? null;
   const run = victim.local?.run ?? null;
-  const tables = await loadAttackSubstitutions(request, victim);
+  const usesTables = request.transferFrom.length > 0 || request.attacks.some(({ name }) => !recipes.has(name));
+  const tables = usesTables ? await loadAttackSubstitutions(request, victim) : null;
   const task = await loadRequestedTask(request, model, run, callbacks);
   if (model) checkLabels(reference, model.labels, task.labels, task.name);
   if (victim.victim.numLabels !== task.labels.length)
@@ -153,13 +168,12 @@ async function prepareAttack(
   const lmConstraint = request.lmConstraint ? await loadLmConstraint(resolveTablePath(request.lmConstraint)) : null;
   const sample = await sampleAttacked(task, request, lmConstraint);
   const out = request.out ?? getDefaultFolder(reference, run);
-  return { request, victim, task, ...sample, ...tables, lmConstraint, out };
+  const needs = request.attacks.flatMap(({ name }) => recipes.get(name)?.resources ?? []);
+  const resources = await loadRecipeResources(needs, request, victim, task.labels, callbacks);
+  return { request, victim, task, ...sample, tables, resources, lmConstraint, out };
 }
 
-async function loadAttackSubstitutions(
-  request: ParsedRequest,
-  { local }: LoadedVictim,
-): Promise<Pick<PreparedAttack, "substitutions" | "caseInsensitive">> {
+async function loadAttackSubstitutions(request: ParsedRequest, { local }: LoadedVictim): Promise<SubstitutionTables> {
   const trained = local?.run?.config;
   const source = request.substitutions ?? trained?.substitutions;
   if (!source)
@@ -201,7 +215,8 @@ function redactRequest(request: ParsedRequest): ParsedRequest {
 async function runAttacks(prepared: PreparedAttack, callbacks: AttackCallbacks): Promise<AttackReport> {
   const { request, victim, task, out } = prepared;
   const cache = request.cache ? openScoreCache(victim.victim) : new ScoreCache(victim.victim.numLabels);
-  const pool = new SearchPool(victim.victim, { concurrency: request.concurrency ?? victim.concurrency, cache });
+  const concurrency = request.concurrency ?? victim.concurrency;
+  const pool = new SearchPool(victim.victim, { concurrency, cache, encode: victim.encode });
   const planned = await planAttackers(prepared, pool, callbacks);
   const release = lockAttackFolder(out);
   try {
@@ -240,7 +255,9 @@ async function runAttacks(prepared: PreparedAttack, callbacks: AttackCallbacks):
 async function addEarlierJournals(prepared: PreparedAttack, journals: Map<string, JournalSummary>): Promise<void> {
   const hash = { ...prepared.victim.victim.hashes, data: hashExamples(prepared.examples) };
   const wanted = Object.entries({ ...hash, ...getJournalSettings(prepared) });
-  const tables = [prepared.substitutions.hash, prepared.caseInsensitive.hash];
+  const { tables } = prepared;
+  // Recipes have no table of substitutions.
+  const hashes = [undefined, tables?.substitutions.hash, tables?.caseInsensitive.hash];
   for (const name of await findJournals(prepared.out)) {
     if (journals.has(name)) continue;
     const journal = await summarizeJournal(getJournalPath(prepared.out, name)).catch((error: unknown) => {
@@ -249,14 +266,18 @@ async function addEarlierJournals(prepared: PreparedAttack, journals: Map<string
     });
     const recorded: Record<string, unknown> = { ...journal?.header.hashes, ...journal?.header.settings };
     const isSame = wanted.every(([key, value]) => JSON.stringify(recorded[key]) === JSON.stringify(value));
-    const hasSameTable = tables.includes(journal?.header.hashes.substitutions ?? "");
+    const hasSameTable = hashes.includes(journal?.header.hashes.substitutions);
     if (journal?.finished && isSame && hasSameTable) journals.set(name, journal);
   }
 }
 
 function getJournalSettings({ task, request, victim }: PreparedAttack): Record<string, unknown> {
-  const { split, maxModificationRate, protectStopWords, matchPartOfSpeech } = request;
-  const constraints = { maxModificationRate, protectStopWords, matchPartOfSpeech };
+  const { split, maxModificationRate, protectStopWords, matchPartOfSpeech, protectedText, protect } = request;
+  const constraints = {
+    ...{ maxModificationRate, protectStopWords, matchPartOfSpeech },
+    ...(protectedText.length > 0 && { protectedText }),
+    ...(protect.length > 0 && { protect }),
+  };
   // In the order in which they are drawn, the examples of a smaller sample come first.
   return { task: task.name, split, order: "drawn", ...victim.settings, ...constraints };
 }
@@ -266,20 +287,30 @@ async function planAttackers(
   pool: SearchPool<PreparedInput>,
   { onWarning }: Callbacks,
 ): Promise<PlannedAttacker[]> {
-  const { request, victim, lmConstraint, examples } = prepared;
+  const { request, victim, lmConstraint, examples, task, resources } = prepared;
   const planned: PlannedAttacker[] = [];
-  const add = (attacker: Attacker, usesLanguageModel = false): void => {
+  const addAttacker = (each: PlannedAttacker): void => {
+    const { attacker } = each;
     if (planned.some((other) => other.attacker.name === attacker.name))
       throw new UserError(
         `--attack ${attacker.name} is given twice, and both would write ${attacker.name}.jsonl. ` +
           "Use another --out for one.",
       );
-    planned.push({
-      attacker,
-      substitutions: usesLanguageModel ? prepared.caseInsensitive : prepared.substitutions,
-      lmConstraint: usesLanguageModel ? lmConstraint : null,
-    });
+    planned.push(each);
   };
+  const add = (attacker: Attacker, usesLanguageModel = false): void => {
+    const { substitutions, caseInsensitive } = prepared.tables!;
+    const table = usesLanguageModel ? caseInsensitive : substitutions;
+    const constraint = usesLanguageModel ? lmConstraint : null;
+    const createExample = createExampleBuilder(prepared, table, constraint);
+    addAttacker({ attacker, substitutions: table, lmConstraint: constraint, createExample });
+  };
+  const addRecipe = (attack: RecipeAttack): void =>
+    addAttacker({
+      attacker: createPoolAttacker(pool, attack),
+      ...{ substitutions: null, lmConstraint: null },
+      createExample: (example) => createRecipeExample(example, attack),
+    });
   for (const { name, options } of request.attacks) {
     const whiteBox = whiteBoxAttacks.get(name);
     if (whiteBox) {
@@ -288,6 +319,11 @@ async function planAttackers(
           `attack ${name} needs the model's gradients, which an endpoint does not give. Use pwws or genetic.`,
         );
       add(whiteBox.createAttacker(victim.local.gradient, options));
+      continue;
+    }
+    if (recipes.has(name)) {
+      const constraints = createRequestConstraints(request, task.modifiableFields);
+      addRecipe(createRecipeAttack(name, options, resources.resources, constraints));
       continue;
     }
     const loaded = await loadAttack(name, options);
@@ -306,15 +342,21 @@ async function runPlannedAttack(
   callbacks: AttackCallbacks,
 ): Promise<void> {
   const { request, examples, out } = prepared;
-  const { attacker, substitutions, lmConstraint } = plan;
+  const { attacker, substitutions, lmConstraint, createExample } = plan;
   const total = examples.length;
   await runAttack({
     attacker,
-    attackExamples: createAttackExamples(prepared, examples, plan),
+    // Examples are prepared when they are needed, so that memory does not grow with their number.
+    attackExamples: (function* () {
+      for (const example of examples) yield createExample(example);
+    })(),
     numExamples: total,
     seed: request.seed,
     ...(request.queryBudget !== null && { budget: request.queryBudget }),
-    hashes: { substitutions: substitutions.hash, ...(lmConstraint && { languageModel: lmConstraint.hash }) },
+    hashes: {
+      ...(substitutions && { substitutions: substitutions.hash }),
+      ...(lmConstraint && { languageModel: lmConstraint.hash }),
+    },
     hashFirst: (count) => hashExamples(examples.slice(0, count)),
     settings: getJournalSettings(prepared),
     journalPath: getJournalPath(out, attacker.name),
@@ -328,30 +370,31 @@ async function runPlannedAttack(
   });
 }
 
-/** Examples are prepared when they are needed, so that memory does not grow with their number. */
-function* createAttackExamples(
+/** Returns a function that lists the replacements of the words of an example. */
+function createExampleBuilder(
   { victim, task, request }: PreparedAttack,
-  examples: readonly Example[],
-  { substitutions, lmConstraint }: Pick<PlannedAttacker, "substitutions" | "lmConstraint">,
-): Generator<AttackExample> {
+  substitutions: Substitutions,
+  lmConstraint: LmConstraint | null,
+): (example: Example) => AnyExample {
   const { maxModificationRate, protectStopWords, matchPartOfSpeech } = request;
   const options = {
     modifiableFields: task.modifiableFields,
     substitutions,
     constraints: { maxModificationRate, protectStopWords, matchPartOfSpeech },
+    protection: createProtection(request),
     encode: victim.encode,
     ...(lmConstraint && { languageModel: lmConstraint }),
   };
-  for (const example of examples) yield createAttackExample(example, options);
+  return (example) => createAttackExample(example, options);
 }
 
 /**
  * Queries a few texts twice: a victim whose answers differ has dropout on, or is not what it seems.
  */
-async function isNondeterministic(prepared: PreparedAttack): Promise<boolean> {
-  const { victim } = prepared.victim;
-  const inputs = [...createAttackExamples(prepared, prepared.examples.slice(0, 4), { ...prepared, lmConstraint: null })]
-    .map((example) => victim.prepare(createInputBuilder(example)(createUnchangedCandidate(example))))
+async function isNondeterministic({ victim: { victim, encode }, examples }: PreparedAttack): Promise<boolean> {
+  const inputs = examples
+    .slice(0, 4)
+    .map(({ texts }) => victim.prepare(createTextInput(() => [...texts], texts.length, encode)))
     .sort((a, b) => a.length - b.length);
   const [first, second] = [await victim.probabilities(inputs), await victim.probabilities(inputs)];
   return first.some((row, i) => row.some((value, k) => Math.abs(value - second[i]![k]!) > 1e-3));

@@ -70,7 +70,10 @@ async function verifyOne(journal: string, request: ParsedRequest, { onDownload }
     const substitutions = await findSubstitutions(header, victim, request);
     const isSamePrecision = precision === victim.settings.precision && precision !== "bf16";
     const tolerance = victim.local && !isSamePrecision ? otherPrecisionTolerance : undefined;
-    const verification = await verifyJournal(journal, victim.victim, { substitutions, tolerance });
+    const verification = await verifyJournal(journal, victim.victim, {
+      ...{ substitutions, tolerance },
+      encode: victim.encode,
+    });
     return { journal, substitutions: substitutions?.name ?? null, ...verification };
   } finally {
     victim.close();

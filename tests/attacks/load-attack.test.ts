@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { attackNames, attackSpecSchema, checkAttack, loadAttack } from "../../src/attacks/load-attack.js";
 import { SearchPool } from "../../src/attacks/pool.js";
+import { recipes } from "../../src/attacks/recipes/index.js";
 import { temporaryFolder } from "../temporary.js";
 import { collect, createExample, scriptedVictim } from "./scripted.js";
 
@@ -10,7 +11,8 @@ const folder = temporaryFolder();
 
 describe("loadAttack", () => {
   test("loads every built-in attack and validates its options", async () => {
-    expect(attackNames).toEqual(["pwws", "genetic", "greedy", "random", "exhaustive", "ascc"]);
+    const substitution = ["pwws", "genetic", "greedy", "random", "exhaustive", "ascc"];
+    expect(attackNames).toEqual([...substitution, ...recipes.keys()]);
     expect((await loadAttack("genetic", { iterations: 5 })).options).toEqual({ population: 60, iterations: 5 });
   });
 

@@ -6,21 +6,27 @@ import { runTogether } from "./run-together.js";
  * improvement is required unless the goal is a maximum. Width 1 is a greedy search.
  */
 export function beamSearch(width: number): EditSearch {
-  return function* (problem) {
-    let beam: readonly ScoredText[] = [problem.original];
-    let best = problem.original;
-    for (;;) {
-      const lists = yield* runTogether<ScoredText[]>(
-        beam.map(({ text }) => scoreCandidates(text, problem.findOpenPositions(text)) as SearchGenerator<ScoredText[]>),
-      );
-      const results = removeDuplicates(lists.flat()).sort((a, b) => b.value - a.value);
-      const first = results[0];
-      if (!first) return best.text;
-      if (problem.isMaximized && first.value <= best.value) return best.text;
-      best = first;
-      if (first.isReached && !problem.isMaximized) return first.text;
-      beam = results.slice(0, width);
-    }
+  return {
+    name: width === 1 ? "greedy over all words" : `beam of ${width} texts`,
+    cost: "the candidates of all words, for every text of the beam, per change",
+    *run(problem) {
+      let beam: readonly ScoredText[] = [problem.original];
+      let best = problem.original;
+      for (;;) {
+        const lists = yield* runTogether<ScoredText[]>(
+          beam.map(
+            ({ text }) => scoreCandidates(text, problem.findOpenPositions(text)) as SearchGenerator<ScoredText[]>,
+          ),
+        );
+        const results = removeDuplicates(lists.flat()).sort((a, b) => b.value - a.value);
+        const first = results[0];
+        if (!first) return best.text;
+        if (problem.isMaximized && first.value <= best.value) return best.text;
+        best = first;
+        if (first.isReached && !problem.isMaximized) return first.text;
+        beam = results.slice(0, width);
+      }
+    },
   };
 }
 

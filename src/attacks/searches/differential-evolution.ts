@@ -5,9 +5,9 @@ import { type EditSearch, score } from "../recipe.js";
 /** Texts as vectors of numbers. */
 export interface VectorEncoding {
   /** The largest value of each number of a vector; the smallest is 0. */
-  getLimits(text: EditedText): readonly number[];
-  /** Null if the constraints allow no change. */
-  decode(text: EditedText, vector: readonly number[]): EditedText;
+  getLimits(text: EditedText, positions: readonly number[]): readonly number[];
+  /** The text with the changes of a vector, at some of the positions. */
+  decode(text: EditedText, positions: readonly number[], vector: readonly number[]): EditedText;
 }
 
 const recombination = 0.7;
@@ -20,22 +20,27 @@ export function differentialEvolutionSearch(
   encoding: VectorEncoding,
   { populationSize, iterations }: { readonly populationSize: number; readonly iterations: number },
 ): EditSearch {
-  return function* (problem, rng) {
-    const { text } = problem.original;
-    const limits = encoding.getLimits(text);
-    if (limits.some((limit) => limit <= 0)) return text;
-    let vectors = sampleLatinHypercube(limits, populationSize * limits.length, rng);
-    let members = yield* score(vectors.map((vector) => ({ text: encoding.decode(text, vector) })));
-    for (let iteration = 0; ; iteration++) {
-      const best = members.reduce((a, b, i) => (b.value > members[a]!.value ? i : a), 0);
-      if (members[best]!.isReached || iteration === iterations) return members[best]!.text;
-      const mutation = 0.5 + 0.5 * rng.next();
-      const trials = vectors.map((vector, i) => recombine(vector, vectors, best, i, mutation, limits, rng));
-      const scored = yield* score(trials.map((vector) => ({ text: encoding.decode(text, vector) })));
-      const isBetter = scored.map(({ value }, i) => value >= members[i]!.value);
-      vectors = vectors.map((vector, i) => (isBetter[i] ? trials[i]! : vector));
-      members = members.map((member, i) => (isBetter[i] ? scored[i]! : member));
-    }
+  return {
+    name: `differential evolution, ${iterations} generations`,
+    cost: `${populationSize} per number of the vector, per generation`,
+    *run(problem, rng) {
+      const { text } = problem.original;
+      const positions = problem.findOpenPositions(text);
+      const limits = encoding.getLimits(text, positions);
+      if (limits.some((limit) => limit <= 0)) return text;
+      let vectors = sampleLatinHypercube(limits, populationSize * limits.length, rng);
+      let members = yield* score(vectors.map((vector) => ({ text: encoding.decode(text, positions, vector) })));
+      for (let iteration = 0; ; iteration++) {
+        const best = members.reduce((a, b, i) => (b.value > members[a]!.value ? i : a), 0);
+        if (members[best]!.isReached || iteration === iterations) return members[best]!.text;
+        const mutation = 0.5 + 0.5 * rng.next();
+        const trials = vectors.map((vector, i) => recombine(vector, vectors, best, i, mutation, limits, rng));
+        const scored = yield* score(trials.map((vector) => ({ text: encoding.decode(text, positions, vector) })));
+        const isBetter = scored.map(({ value }, i) => value >= members[i]!.value);
+        vectors = vectors.map((vector, i) => (isBetter[i] ? trials[i]! : vector));
+        members = members.map((member, i) => (isBetter[i] ? scored[i]! : member));
+      }
+    },
   };
 }
 

@@ -6,27 +6,31 @@ import { rankWordsAndReplace } from "./word-importance-ranking.js";
  * text, changing the characters of important words, and adding benign words one by one.
  */
 export function evasionSearch({ maxAddedWords }: { readonly maxAddedWords: number }): EditSearch {
-  return function* (problem, rng) {
-    const { text } = problem.original;
-    const rewritten = yield* scoreCandidates(text, problem.findOpenPositions(text), "text");
-    const reached = rewritten.filter(({ isReached }) => isReached);
-    if (reached.length > 0) return reached.reduce((a, b) => (b.text.numChanged < a.text.numChanged ? b : a)).text;
-    const changed = yield* rankWordsAndReplace({ by: "delete" }, "swap")(problem, rng);
-    let best: ScoredText = rewritten[0] ?? problem.original;
-    let current: ScoredText = { ...problem.original, text: changed };
-    if (changed !== text) {
-      // The ranking search ends with the last text that it accepted, which has a score already.
-      const [first] = yield* score([{ text: changed }]);
-      current = first!;
-      if (current.isReached) return current.text;
-    }
-    for (let added = 0; added < maxAddedWords; added++) {
-      const [next] = yield* scoreCandidates(current.text, problem.findOpenPositions(current.text), "append");
-      if (!next || next.value <= current.value) break;
-      current = next;
-      if (current.isReached) return current.text;
-    }
-    if (current.value > best.value) best = current;
-    return best.text;
+  return {
+    name: `rewriting, then words by importance, then up to ${maxAddedWords} benign words`,
+    cost: "7, then 1 + words + 5 per word visited, then 30 per added word",
+    *run(problem, rng) {
+      const { text } = problem.original;
+      const rewritten = yield* scoreCandidates(text, problem.findOpenPositions(text), "text");
+      const reached = rewritten.filter(({ isReached }) => isReached);
+      if (reached.length > 0) return reached.reduce((a, b) => (b.text.numChanged < a.text.numChanged ? b : a)).text;
+      const changed = yield* rankWordsAndReplace({ by: "delete" }, ["swap"]).run(problem, rng);
+      let best: ScoredText = rewritten[0] ?? problem.original;
+      let current: ScoredText = { ...problem.original, text: changed };
+      if (changed !== text) {
+        // The ranking search ends with the last text that it accepted, which has a score already.
+        const [first] = yield* score([{ text: changed }]);
+        current = first!;
+        if (current.isReached) return current.text;
+      }
+      for (let added = 0; added < maxAddedWords; added++) {
+        const [next] = yield* scoreCandidates(current.text, problem.findOpenPositions(current.text), "append");
+        if (!next || next.value <= current.value) break;
+        current = next;
+        if (current.isReached) return current.text;
+      }
+      if (current.value > best.value) best = current;
+      return best.text;
+    },
   };
 }

@@ -33,33 +33,37 @@ interface Member extends ScoredText {
 export function geneticSearch(options: GeneticOptions): EditSearch {
   const { population, iterations, temperature = 0.3, start = "random" } = options;
   const sign = options.invertsSelection ? -1 : 1;
-  return function* (problem, rng) {
-    const positions = problem.findOpenPositions(problem.original.text);
-    const counts = yield* countCandidates(problem.original.text, positions);
-    const limit = options.maxReplacements;
-    const weights = limit === undefined ? counts : counts.map((count) => (count > 0 ? limit : 0));
-    const founder: Member = { ...problem.original, weights };
-    const changeable = weights.flatMap((weight, i) => (weight > 0 ? [i] : []));
-    if (changeable.length === 0) return problem.original.text;
-    const starts =
-      start === "random"
-        ? Array.from({ length: population }, () => undefined)
-        : Array.from({ length: Math.min(population, changeable.length) }, (_, i) => changeable[i]!);
-    let members = yield* runTogether(
-      starts.map((first, i) => perturb(founder, positions, rng.fork("start", i), limit, first)),
-    );
-    for (let iteration = 0; ; iteration++) {
-      const best = selectBest(members) as Member;
-      if (best.isReached || iteration === iterations) return best.text;
-      const highest = best.value;
-      const fitness = members.map(({ value }) => Math.exp((sign * (value - highest)) / temperature));
-      const children = Array.from({ length: population - 1 }, (_, i) => {
-        const own = rng.fork("child", iteration, i);
-        const [mother, father] = [members[drawIndex(fitness, own)]!, members[drawIndex(fitness, own)]!];
-        return createChild(problem, mother, father, positions, options.crossover ?? "uniform", own, limit);
-      });
-      members = [best, ...(yield* runTogether(children))];
-    }
+  return {
+    name: `genetic, ${population} texts and ${iterations} generations`,
+    cost: "about population x candidates of a word, per generation",
+    *run(problem, rng) {
+      const positions = problem.findOpenPositions(problem.original.text);
+      const counts = yield* countCandidates(problem.original.text, positions);
+      const limit = options.maxReplacements;
+      const weights = limit === undefined ? counts : counts.map((count) => (count > 0 ? limit : 0));
+      const founder: Member = { ...problem.original, weights };
+      const changeable = weights.flatMap((weight, i) => (weight > 0 ? [i] : []));
+      if (changeable.length === 0) return problem.original.text;
+      const starts =
+        start === "random"
+          ? Array.from({ length: population }, () => undefined)
+          : Array.from({ length: Math.min(population, changeable.length) }, (_, i) => changeable[i]!);
+      let members = yield* runTogether(
+        starts.map((first, i) => perturb(founder, positions, rng.fork("start", i), limit, first)),
+      );
+      for (let iteration = 0; ; iteration++) {
+        const best = selectBest(members) as Member;
+        if (best.isReached || iteration === iterations) return best.text;
+        const highest = best.value;
+        const fitness = members.map(({ value }) => Math.exp((sign * (value - highest)) / temperature));
+        const children = Array.from({ length: population - 1 }, (_, i) => {
+          const own = rng.fork("child", iteration, i);
+          const [mother, father] = [members[drawIndex(fitness, own)]!, members[drawIndex(fitness, own)]!];
+          return createChild(problem, mother, father, positions, options.crossover ?? "uniform", own, limit);
+        });
+        members = [best, ...(yield* runTogether(children))];
+      }
+    },
   };
 }
 

@@ -33,39 +33,43 @@ const maxTries = 20;
 /** Particle swarm optimization over the words of a text (Zang et al. 2020; LEAP: Xiao et al. 2023). */
 export function particleSwarmSearch(options: ParticleSwarmOptions): EditSearch {
   const { population, iterations, isLeap = false } = options;
-  return function* (problem, rng) {
-    const { text: original } = problem.original;
-    const positions = problem.findOpenPositions(original);
-    const neighbors = yield* findBestNeighbors(problem.original, positions);
-    if (neighbors.length === 0) return original;
-    const reached = neighbors.find(({ isReached }) => isReached);
-    if (reached) return selectBest(neighbors).text;
-    let particles = Array.from({ length: population }, (_, i): Particle => {
-      const own = rng.fork("start", i);
-      const first = selectNeighbor(problem.original, neighbors, own, isLeap);
-      const velocity = isLeap ? drawLevy(-maxVelocity, maxVelocity, own) : (2 * own.next() - 1) * maxVelocity;
-      return { ...first, elite: first, velocities: original.words.map(() => velocity) };
-    });
-    const startMean = computeMean(particles);
-    for (let iteration = 0; ; iteration++) {
-      const globalElite = selectBest(particles.map(({ elite }) => elite));
-      if (globalElite.isReached || iteration === iterations) return globalElite.text;
-      const progress = iteration / iterations;
-      const lowest = Math.min(...particles.map(({ value }) => value));
-      const moves = particles.map((particle, i) => {
-        const own = rng.fork("move", iteration, i);
-        const inertia = isLeap
-          ? computeLeapInertia(particle.value, lowest, startMean, own)
-          : 0.6 * (1 - progress) + 0.2;
-        return moveParticle(problem, particle, globalElite, { ...options, inertia, progress }, own);
+  return {
+    name: `${isLeap ? "LEAP" : "particle swarm"}, ${population} particles and ${iterations} moves`,
+    cost: "the candidates of all words, then population x (1 + candidates of all words) per move",
+    *run(problem, rng) {
+      const { text: original } = problem.original;
+      const positions = problem.findOpenPositions(original);
+      const neighbors = yield* findBestNeighbors(problem.original, positions);
+      if (neighbors.length === 0) return original;
+      const reached = neighbors.find(({ isReached }) => isReached);
+      if (reached) return selectBest(neighbors).text;
+      let particles = Array.from({ length: population }, (_, i): Particle => {
+        const own = rng.fork("start", i);
+        const first = selectNeighbor(problem.original, neighbors, own, isLeap);
+        const velocity = isLeap ? drawLevy(-maxVelocity, maxVelocity, own) : (2 * own.next() - 1) * maxVelocity;
+        return { ...first, elite: first, velocities: original.words.map(() => velocity) };
       });
-      particles = yield* runTogether(moves);
-      const best = selectBest(particles);
-      if (best.isReached) return best.text;
-      particles = yield* runTogether(
-        particles.map((particle, i) => mutate(problem, particle, rng.fork("mutate", iteration, i), isLeap)),
-      );
-    }
+      const startMean = computeMean(particles);
+      for (let iteration = 0; ; iteration++) {
+        const globalElite = selectBest(particles.map(({ elite }) => elite));
+        if (globalElite.isReached || iteration === iterations) return globalElite.text;
+        const progress = iteration / iterations;
+        const lowest = Math.min(...particles.map(({ value }) => value));
+        const moves = particles.map((particle, i) => {
+          const own = rng.fork("move", iteration, i);
+          const inertia = isLeap
+            ? computeLeapInertia(particle.value, lowest, startMean, own)
+            : 0.6 * (1 - progress) + 0.2;
+          return moveParticle(problem, particle, globalElite, { ...options, inertia, progress }, own);
+        });
+        particles = yield* runTogether(moves);
+        const best = selectBest(particles);
+        if (best.isReached) return best.text;
+        particles = yield* runTogether(
+          particles.map((particle, i) => mutate(problem, particle, rng.fork("mutate", iteration, i), isLeap)),
+        );
+      }
+    },
   };
 }
 

@@ -29,23 +29,32 @@ export type Ranking =
 /**
  * Ranks the words once, then visits each word once in that order. A word takes the best candidate
  * of the current text if that is better than the current text. Among candidates that reach the
- * goal, the one with the highest similarity wins.
+ * goal, the one with the highest similarity wins. With `stages`, a word is visited once with each
+ * kind of transformation.
  */
-export function rankWordsAndReplace(ranking: Ranking, only?: TransformationKind): EditSearch {
-  return function* (problem, rng) {
-    const origins = yield* rankWords(problem, ranking, rng);
-    let current = problem.original;
-    for (const origin of origins) {
-      // Insertions and deletions move words, so positions are found anew.
-      const position = current.text.findOrigin(origin);
-      if (position < 0) continue;
-      const results = yield* scoreCandidates(current.text, [position], only);
-      const best = results[0];
-      if (!best || best.value <= current.value) continue;
-      current = best;
-      if (best.isReached && !problem.isMaximized) return selectMostSimilar(results);
-    }
-    return current.text;
+export function rankWordsAndReplace(ranking: Ranking, stages?: readonly TransformationKind[]): EditSearch {
+  return {
+    name: `greedy, words ranked by ${ranking.by}`,
+    cost:
+      ranking.by === "weighted-saliency"
+        ? "1 + words + twice the candidates of all words"
+        : "1 + words + the candidates of the words visited",
+    *run(problem, rng) {
+      const origins = yield* rankWords(problem, ranking, rng);
+      let current = problem.original;
+      for (const origin of origins)
+        for (const only of stages ?? [undefined]) {
+          // Insertions and deletions move words, so positions are found anew.
+          const position = current.text.findOrigin(origin);
+          if (position < 0) continue;
+          const results = yield* scoreCandidates(current.text, [position], only);
+          const best = results[0];
+          if (!best || best.value <= current.value) continue;
+          current = best;
+          if (best.isReached && !problem.isMaximized) return selectMostSimilar(results);
+        }
+      return current.text;
+    },
   };
 }
 
@@ -103,10 +112,10 @@ function* measureGradients(
   positions: readonly number[],
   source: GradientSource,
 ): SearchGenerator<number[]> {
-  const [answer] = yield* request(source, [{ texts: text.texts, label }]);
+  const [gradients] = yield* request(source, [{ texts: text.texts, label, flips: 0 }]);
   return positions.map((position) => {
     const { field, start, end } = text.slots[position]!;
-    const tokens = answer!.tokens.filter((token) => token.field === field && token.start < end && token.end > start);
+    const tokens = gradients!.filter((token) => token.field === field && token.start < end && token.end > start);
     return tokens.length === 0 ? 0 : tokens.reduce((sum, { norm }) => sum + norm, 0) / tokens.length;
   });
 }

@@ -26,26 +26,22 @@ interface Place {
  * Encodes `count` changes of the characters of words as a vector: two numbers per change, or one
  * for homoglyphs and reorderings.
  */
-export function encodeBadCharacters(
-  kind: BadCharacterKind,
-  count: number,
-  findOpen: (text: EditedText) => readonly number[],
-): VectorEncoding {
-  const known = new WeakMap<EditedText, readonly Place[]>();
-  const listPlaces = (text: EditedText): readonly Place[] => {
-    const found = known.get(text) ?? findPlaces(text, kind, findOpen(text));
-    known.set(text, found);
+export function encodeBadCharacters(kind: BadCharacterKind, count: number): VectorEncoding {
+  const known = new WeakMap<readonly number[], readonly Place[]>();
+  const listPlaces = (text: EditedText, positions: readonly number[]): readonly Place[] => {
+    const found = known.get(positions) ?? findPlaces(text, kind, positions);
+    known.set(positions, found);
     return found;
   };
   const choices = { homoglyphs: 0, reorderings: 0, invisible: invisibleCharacters.length, deletions: 94 }[kind];
   const perChange = choices === 0 ? 1 : 2;
   return {
-    getLimits(text) {
-      const places = listPlaces(text).length;
+    getLimits(text, positions) {
+      const places = listPlaces(text, positions).length;
       return Array.from({ length: perChange * count }, (_, i) => (i % perChange === 0 ? places : choices));
     },
-    decode(text, vector) {
-      const places = listPlaces(text);
+    decode(text, positions, vector) {
+      const places = listPlaces(text, positions);
       const changes = new Map<number, Map<number, number>>();
       for (let i = 0; i < count; i++) {
         const { position, index } = places[Math.min(places.length - 1, Math.floor(vector[i * perChange]!))]!;
@@ -93,12 +89,13 @@ export function changeBadCharacter(encoding: VectorEncoding, kind: BadCharacterK
   return {
     name: `imperceptible characters: ${kind}`,
     kind: "swap",
-    apply(text, _, rng) {
-      const limits = encoding.getLimits(text);
+    apply(text, positions, rng) {
+      const limits = encoding.getLimits(text, positions);
       if (limits.some((limit) => limit <= 0)) return [];
       return [
         encoding.decode(
           text,
+          positions,
           limits.map((limit) => limit * rng.next()),
         ),
       ];

@@ -42,7 +42,9 @@ export function define(command: Command, io: Io): void {
     ...{ substitutions: "<table>", inVocabSubstitutes: "", caseSensitiveSubstitutes: "" },
     ...{ lmConstraint: "<file>", ...dataFlags, sampling: "<name>" },
     ...{ numExamples: "<count>", seed: "<number>", queryBudget: "<queries>", maxModificationRate: "<fraction>" },
-    ...{ protectStopWords: "", matchPartOfSpeech: "", transferFrom: "<journal>", out: "<folder>", resume: "", csv: "" },
+    ...{ protectStopWords: "", matchPartOfSpeech: "", protectedText: "<kind>", protect: "<regex>" },
+    ...{ vectors: "<file>", sentenceEncoder: "<model>", maskedLm: "<model>" },
+    ...{ transferFrom: "<journal>", out: "<folder>", resume: "", csv: "" },
     ...{ concurrency: "<count>", tokenization: "<name>", maxLength: "<tokens>", ...runtimeFlags },
   })
     .option("--no-in-vocab-substitutes", "keep such substitutes")
@@ -117,8 +119,9 @@ function formatReport(io: Io, report: AttackReport): string {
     ["clean accuracy", `${formatPercent(clean)}  (95% CI ${formatInterval(cleanInterval.low, cleanInterval.high)})`],
     [
       "attack space",
-      `${size(space.modifiableWords)} of ${size(space.words)} words are modifiable, ` +
-        `${size(space.substitutes)} substitutes each: ${space.combinations} texts`,
+      `${size(space.modifiableWords)} of ${size(space.words)} words are modifiable` +
+        // The candidates of a recipe depend on the text so far.
+        (space.substitutes > 0 ? `, ${size(space.substitutes)} substitutes each: ${space.combinations} texts` : ""),
     ],
     ["journals", String(request.out)],
   ];

@@ -109,7 +109,9 @@ function hasDifferentOutcomes({ versions }: AttackedExample): boolean {
 function renderCard(example: AttackedExample): Html {
   const { attack, id, versions } = example;
   const first = versions[0]!;
-  const changed = new Set(versions.flatMap(({ result }) => result.edits.map(({ position }) => position)));
+  const changed = new Set(
+    versions.flatMap(({ result }) => result.edits.flatMap(({ position, from }) => (from === "" ? [] : [position]))),
+  );
   const kinds = [
     ...new Set(versions.map(({ result }) => result.outcome)),
     ...(hasDifferentOutcomes(example) ? ["differ"] : []),

@@ -1,0 +1,35 @@
+import { z } from "zod";
+import { maxWordsChanged } from "../constraints/max-words-changed.js";
+import { noRepeat } from "../constraints/repeat.js";
+import { minSentenceSimilarity } from "../constraints/sentence-similarity.js";
+import { keepStopWords } from "../constraints/stop-words.js";
+import { compatOption, createGoal, goalOptions } from "../goals/create-goal.js";
+import { defineRecipe } from "../recipe.js";
+import { rankWordsAndReplace } from "../searches/word-importance-ranking.js";
+import { replacePredictedWords } from "../transformations/masked-words.js";
+
+export const bertAttack = defineRecipe({
+  name: "bert-attack",
+  summary: "words that a masked language model predicts in place of the most important words",
+  paper: "Li et al. 2020, BERT-ATTACK (arXiv:2004.09984)",
+  options: z.strictObject({
+    ...goalOptions,
+    ...compatOption,
+    candidates: z.int().min(1).max(50).default(48).describe("candidates per word (TextAttack: 8)"),
+    maxFraction: z.number().gt(0).max(1).default(0.4).describe("maximum fraction of changed words"),
+    similarity: z.number().min(-1).max(1).default(0.2).describe("minimum cosine similarity of texts"),
+  }),
+  resources: ["mlm", "encoder", "labels"],
+  differences: "MiniLM instead of the Universal Sentence Encoder; no filter of antonyms on sentiment tasks.",
+  build: (options, { mlm, encoder, labels }) => ({
+    goal: createGoal(options, labels),
+    transformations: [replacePredictedWords(mlm, options.candidates)],
+    constraints: [
+      noRepeat,
+      keepStopWords({ caseSensitive: options.compat === "textattack" }),
+      maxWordsChanged({ fraction: options.maxFraction }),
+      minSentenceSimilarity(encoder, { threshold: options.similarity }),
+    ],
+    search: rankWordsAndReplace({ by: "unk", unkWord: options.compat === "textattack" ? "[UNK]" : undefined }),
+  }),
+});

@@ -1,0 +1,33 @@
+import { z } from "zod";
+import { maxEditDistance } from "../constraints/edit-distance.js";
+import { noRepeat } from "../constraints/repeat.js";
+import { keepStopWords } from "../constraints/stop-words.js";
+import { compatOption, createGoal, goalOptions } from "../goals/create-goal.js";
+import { defineRecipe } from "../recipe.js";
+import { rankWordsAndReplace } from "../searches/word-importance-ranking.js";
+import { type CharacterOperator, changeCharacters } from "../transformations/change-characters.js";
+
+const operators: readonly CharacterOperator[] = ["swap", "substitute", "delete", "insert"];
+
+export const deepwordbug = defineRecipe({
+  name: "deepwordbug",
+  summary: "typing errors in the most important words",
+  paper: "Gao et al. 2018, Black-box Generation of Adversarial Text Sequences (arXiv:1801.04354)",
+  options: z.strictObject({
+    ...goalOptions,
+    ...compatOption,
+    maxEditDistance: z.int().min(1).default(30).describe("maximum number of changed characters per text"),
+  }),
+  resources: ["labels"],
+  differences: "Words are ranked by replacing them, as in TextAttack, not by the paper's temporal scores.",
+  build: (options, { labels }) => ({
+    goal: createGoal(options, labels),
+    transformations: operators.map((operator) => changeCharacters(operator, { candidates: "one", innerOnly: false })),
+    constraints: [
+      noRepeat,
+      keepStopWords({ caseSensitive: options.compat === "textattack" }),
+      maxEditDistance(options.maxEditDistance),
+    ],
+    search: rankWordsAndReplace({ by: "unk", unkWord: options.compat === "textattack" ? "[UNK]" : undefined }),
+  }),
+});

@@ -1,0 +1,34 @@
+import { z } from "zod";
+import { maxWordsChanged } from "../constraints/max-words-changed.js";
+import { samePartOfSpeech } from "../constraints/part-of-speech.js";
+import { noRepeat } from "../constraints/repeat.js";
+import { keepStopWords } from "../constraints/stop-words.js";
+import { createGoal, goalOptions } from "../goals/create-goal.js";
+import { defineRecipe } from "../recipe.js";
+import { beamSearch } from "../searches/beam.js";
+import { flipByGradient } from "../transformations/flip-by-gradient.js";
+
+export const hotflip = defineRecipe({
+  name: "hotflip",
+  summary: "the words of the vocabulary that increase the loss most by a first-order estimate",
+  paper: "Ebrahimi et al. 2017, HotFlip (arXiv:1712.06751)",
+  options: z.strictObject({
+    ...goalOptions,
+    flips: z.int().min(1).max(100).default(10).describe("flips per word before constraints"),
+    beamWidth: z.int().min(1).default(10).describe("texts that are kept after each flip"),
+    maxWords: z.int().min(1).default(2).describe("maximum number of changed words"),
+  }),
+  resources: ["gradient", "labels"],
+  differences: "The best flips of every word are tried; TextAttack tries one flip of the complete text.",
+  build: (options, { gradient, labels }) => ({
+    goal: createGoal(options, labels),
+    transformations: [flipByGradient(gradient, options.flips)],
+    constraints: [
+      noRepeat,
+      keepStopWords(),
+      maxWordsChanged({ count: options.maxWords }),
+      samePartOfSpeech({ allowsNounVerb: true }),
+    ],
+    search: beamSearch(options.beamWidth),
+  }),
+});

@@ -1,0 +1,31 @@
+import { z } from "zod";
+import { maxModificationRate } from "../constraints/max-words-changed.js";
+import { keepStopWords } from "../constraints/stop-words.js";
+import { compatOption, createGoal, goalOptions } from "../goals/create-goal.js";
+import { defineRecipe } from "../recipe.js";
+import { particleSwarmSearch } from "../searches/particle-swarm.js";
+import { swapSynonyms } from "../transformations/swap-synonyms.js";
+
+export const leap = defineRecipe({
+  name: "leap",
+  summary: "particle swarm optimization with Lévy flights over WordNet synonyms",
+  paper: "Xiao et al. 2023, LEAP (arXiv:2308.11284)",
+  options: z.strictObject({
+    ...goalOptions,
+    ...compatOption,
+    population: z.int().min(2).default(60).describe("number of particles"),
+    iterations: z.int().min(1).default(20).describe("number of moves"),
+    maxModificationRate: z.number().gt(0).max(1).default(0.16).describe("maximum fraction of changed words"),
+  }),
+  resources: ["wordnet", "labels"],
+  hasBudget: true,
+  build: (options, { wordnet, labels }) => ({
+    goal: createGoal(options, labels),
+    transformations: [swapSynonyms(wordnet)],
+    constraints: [
+      maxModificationRate(options.maxModificationRate),
+      keepStopWords({ caseSensitive: options.compat === "textattack" }),
+    ],
+    search: particleSwarmSearch({ ...options, isLeap: true, reversesTurn: options.compat === "textattack" }),
+  }),
+});

@@ -1,0 +1,34 @@
+import { z } from "zod";
+import { maxWordsChanged } from "../constraints/max-words-changed.js";
+import { minWordLength } from "../constraints/min-word-length.js";
+import { noRepeat } from "../constraints/repeat.js";
+import { keepStopWords } from "../constraints/stop-words.js";
+import { compatOption, createGoal, goalOptions } from "../goals/create-goal.js";
+import { defineRecipe } from "../recipe.js";
+import { beamSearch } from "../searches/beam.js";
+import { type CharacterOperator, changeCharacters } from "../transformations/change-characters.js";
+
+const operators: readonly CharacterOperator[] = ["swap", "delete", "insert", "keyboard"];
+
+export const pruthi = defineRecipe({
+  name: "pruthi",
+  summary: "the worst of all typing errors inside one word",
+  paper: "Pruthi et al. 2019, Combating Adversarial Misspellings (arXiv:1905.11268)",
+  options: z.strictObject({
+    ...goalOptions,
+    ...compatOption,
+    maxWords: z.int().min(1).default(1).describe("maximum number of changed words"),
+  }),
+  resources: ["labels"],
+  build: (options, { labels }) => ({
+    goal: createGoal(options, labels),
+    transformations: operators.map((operator) => changeCharacters(operator, { candidates: "all", innerOnly: true })),
+    constraints: [
+      minWordLength(4),
+      keepStopWords({ caseSensitive: options.compat === "textattack" }),
+      maxWordsChanged({ count: options.maxWords }),
+      noRepeat,
+    ],
+    search: beamSearch(1),
+  }),
+});

@@ -1,0 +1,28 @@
+import { z } from "zod";
+import { noRepeat } from "../constraints/repeat.js";
+import { keepStopWords } from "../constraints/stop-words.js";
+import { compatOption, createGoal, goalOptions } from "../goals/create-goal.js";
+import { defineRecipe } from "../recipe.js";
+import { particleSwarmSearch } from "../searches/particle-swarm.js";
+import { swapSynonyms } from "../transformations/swap-synonyms.js";
+
+export const pso = defineRecipe({
+  name: "pso",
+  summary: "particle swarm optimization over synonyms of the same part of speech",
+  paper: "Zang et al. 2020, Word-level Textual Adversarial Attacking (acl-main.540)",
+  options: z.strictObject({
+    ...goalOptions,
+    ...compatOption,
+    population: z.int().min(2).default(60).describe("number of particles"),
+    iterations: z.int().min(1).default(20).describe("number of moves"),
+  }),
+  resources: ["wordnet", "labels"],
+  hasBudget: true,
+  differences: "WordNet instead of HowNet's sememes, which are not freely available.",
+  build: (options, { wordnet, labels }) => ({
+    goal: createGoal(options, labels),
+    transformations: [swapSynonyms(wordnet, { samePartOfSpeech: true })],
+    constraints: [noRepeat, keepStopWords({ caseSensitive: options.compat === "textattack" })],
+    search: particleSwarmSearch({ ...options, reversesTurn: options.compat === "textattack" }),
+  }),
+});

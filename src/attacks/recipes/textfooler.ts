@@ -1,0 +1,44 @@
+import { z } from "zod";
+import { textFoolerStopWords } from "../../text/stop-words.js";
+import { samePartOfSpeech } from "../constraints/part-of-speech.js";
+import { noRepeat } from "../constraints/repeat.js";
+import { minSentenceSimilarity } from "../constraints/sentence-similarity.js";
+import { keepStopWords } from "../constraints/stop-words.js";
+import { minWordSimilarity } from "../constraints/word-similarity.js";
+import { compatOption, createGoal, goalOptions } from "../goals/create-goal.js";
+import { defineRecipe } from "../recipe.js";
+import { rankWordsAndReplace } from "../searches/word-importance-ranking.js";
+import { swapNeighbors } from "../transformations/swap-neighbors.js";
+
+export const textfooler = defineRecipe({
+  name: "textfooler",
+  summary: "neighbors of the most important words, with the same part of speech and a similar sentence",
+  paper: "Jin et al. 2019, Is BERT Really Robust? (arXiv:1907.11932)",
+  options: z.strictObject({
+    ...goalOptions,
+    ...compatOption,
+    neighbors: z.int().min(1).default(50).describe("neighbors per word"),
+    wordSimilarity: z.number().min(-1).max(1).default(0.5).describe("minimum cosine of word vectors (with --vectors)"),
+    similarity: z.number().min(-1).max(1).default(0.840845057).describe("minimum angular similarity of sentences"),
+  }),
+  resources: ["neighbors", "encoder", "labels"],
+  differences: "MiniLM instead of the Universal Sentence Encoder; the paper reports no other threshold for it.",
+  build: (options, { neighbors, encoder, labels }) => ({
+    goal: createGoal(options, labels),
+    transformations: [swapNeighbors(neighbors, options.neighbors)],
+    constraints: [
+      noRepeat,
+      keepStopWords({ words: textFoolerStopWords, caseSensitive: options.compat === "textattack" }),
+      minWordSimilarity(neighbors, options.wordSimilarity),
+      samePartOfSpeech({ allowsNounVerb: true }),
+      minSentenceSimilarity(encoder, {
+        threshold: options.similarity,
+        metric: "angular",
+        window: 15,
+        reference: "current",
+        skipsShortTexts: true,
+      }),
+    ],
+    search: rankWordsAndReplace({ by: "delete" }),
+  }),
+});

@@ -1,0 +1,151 @@
+import { isOneWord } from "../../text/find-words.js";
+import { tagUniversal, type UniversalTag } from "../../text/part-of-speech.js";
+import type { EditedText } from "../edited-text.js";
+import { type ResourceGenerator, request, type Transformation } from "../recipe.js";
+import type { MaskedLanguageModel, MaskedQuery, MaskedToken } from "../resources.js";
+
+export interface MaskedWordOptions {
+  readonly maxCandidates: number;
+  readonly minProbability?: number;
+  /** TextAttack keeps pieces of words, without their mark. */
+  readonly keepsPieces?: boolean;
+}
+
+/** Replaces a word by words that the model expects in its place (BAE-R, CLARE). */
+export function replaceMaskedWords(model: MaskedLanguageModel, options: MaskedWordOptions): Transformation {
+  return {
+    name: `up to ${options.maxCandidates} words that ${model.name} expects`,
+    kind: "swap",
+    *apply(text, positions) {
+      const lists = yield* predictMasked(model, text, positions, () => "", options);
+      return lists.flatMap(({ position, words }) =>
+        words
+          .filter((word) => word !== text.getWord(position))
+          .map((word) => text.apply({ kind: "replace", position, word })),
+      );
+    },
+  };
+}
+
+/** Inserts words that the model expects before a word (BAE-I, CLARE). */
+export function insertMaskedWords(model: MaskedLanguageModel, options: MaskedWordOptions): Transformation {
+  return {
+    name: `up to ${options.maxCandidates} words that ${model.name} expects before a word`,
+    kind: "insert",
+    *apply(text, positions) {
+      const lists = yield* predictMasked(model, text, positions, (position) => ` ${text.getWord(position)}`, options);
+      return lists.flatMap(({ position, words }) =>
+        words.map((word) => text.apply({ kind: "insert", position, word })),
+      );
+    },
+  };
+}
+
+/** Which parts of speech of two neighboring words can be merged (CLARE). */
+const mergeable: Readonly<Partial<Record<UniversalTag, readonly UniversalTag[]>>> = {
+  NOUN: ["NOUN"],
+  ADJ: ["NOUN", "NUM", "ADJ", "ADV"],
+  ADV: ["ADJ", "VERB"],
+  VERB: ["ADV", "VERB", "NOUN", "ADJ"],
+  DET: ["NOUN", "ADJ"],
+  PRON: ["NOUN", "ADJ"],
+  NUM: ["NUM", "NOUN"],
+};
+
+/** Replaces two neighboring words by one that the model expects (CLARE). */
+export function mergeMaskedWords(model: MaskedLanguageModel, options: MaskedWordOptions): Transformation {
+  return {
+    name: `up to ${options.maxCandidates} words that ${model.name} expects for two words`,
+    kind: "merge",
+    *apply(text, positions) {
+      const tags = tagUniversal(text.words);
+      const pairs = positions.filter((position) => {
+        const isSameField = text.slots[position + 1]?.field === text.slots[position]!.field;
+        return isSameField && mergeable[tags[position]!]?.includes(tags[position + 1]!);
+      });
+      const queries = pairs.map((position) => {
+        const { field, start } = text.slots[position]!;
+        return { text: text.texts[field]!, start, end: text.slots[position + 1]!.end, isMasked: true };
+      });
+      const answers = yield* request(model, queries);
+      return pairs.flatMap((position, i) =>
+        selectWords(answers[i]?.[0] ?? [], options).map((word) => text.apply({ kind: "merge", position, word })),
+      );
+    },
+  };
+}
+
+/** The words that the model expects in place of each word, followed by `getSuffix`. */
+function* predictMasked(
+  model: MaskedLanguageModel,
+  text: EditedText,
+  positions: readonly number[],
+  getSuffix: (position: number) => string,
+  options: MaskedWordOptions,
+): ResourceGenerator<{ readonly position: number; readonly words: string[] }[]> {
+  const queries = positions.map((position): MaskedQuery => {
+    const { field, start, end } = text.slots[position]!;
+    const whole = text.texts[field]!;
+    // A mask before a word stands alone, so the word moves behind it.
+    const suffix = getSuffix(position);
+    return { text: whole.slice(0, end) + suffix + whole.slice(end), start, end, isMasked: true };
+  });
+  const answers = yield* request(model, queries);
+  return positions.map((position, i) => ({ position, words: selectWords(answers[i]?.[0] ?? [], options) }));
+}
+
+/** Tokens that are one word with a letter, above the probability. */
+function selectWords(tokens: readonly MaskedToken[], options: MaskedWordOptions): string[] {
+  const { maxCandidates, minProbability = 0, keepsPieces = false } = options;
+  const words = tokens
+    .filter(({ probability }) => probability >= minProbability)
+    .filter(({ word, isPiece }) => (keepsPieces || !isPiece) && /[a-z]/i.test(word) && isOneWord(word))
+    .map(({ word }) => word);
+  return [...new Set(words)].slice(0, maxCandidates);
+}
+
+/** Limits of BERT-Attack's released code for words of several tokens. */
+const combinationLimits = { perPiece: 4, pieces: 12, combinations: 24 };
+
+/**
+ * Replaces a word by words that the model predicts for its tokens without masking it (BERT-Attack).
+ * Words of several tokens become combinations of pieces, the most probable first.
+ */
+export function replacePredictedWords(model: MaskedLanguageModel, maxCandidates: number): Transformation {
+  return {
+    name: `up to ${maxCandidates} words that ${model.name} predicts`,
+    kind: "swap",
+    *apply(text, positions) {
+      const queries = positions.map((position): MaskedQuery => {
+        const { field, start, end } = text.slots[position]!;
+        return { text: text.texts[field]!, start, end, isMasked: false };
+      });
+      const answers = yield* request(model, queries);
+      return positions.flatMap((position, i) => {
+        const pieces = answers[i]!;
+        const words = pieces.length === 1 ? selectWords(pieces[0]!, { maxCandidates }) : combinePieces(pieces);
+        return words
+          .filter((word) => word !== text.getWord(position))
+          .slice(0, maxCandidates)
+          .map((word) => text.apply({ kind: "replace", position, word }));
+      });
+    },
+  };
+}
+
+function combinePieces(pieces: readonly (readonly MaskedToken[])[]): string[] {
+  if (pieces.length === 0 || pieces.length > combinationLimits.pieces) return [];
+  let combined = [{ word: "", logProbability: 0 }];
+  for (const options of pieces) {
+    combined = combined
+      .flatMap(({ word, logProbability }) =>
+        options.slice(0, combinationLimits.perPiece).map((token) => ({
+          word: word + token.word,
+          logProbability: logProbability + Math.log(token.probability),
+        })),
+      )
+      .sort((a, b) => b.logProbability - a.logProbability)
+      .slice(0, combinationLimits.combinations);
+  }
+  return [...new Set(combined.map(({ word }) => word))].filter((word) => /[a-z]/i.test(word) && isOneWord(word));
+}

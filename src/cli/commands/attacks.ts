@@ -1,0 +1,50 @@
+import type { Command } from "@commander-js/extra-typings";
+import { type AttackDescription, describeAttacks } from "../../attacks/describe-attacks.js";
+import { type Io, write } from "../io.js";
+import { formatTable, printJson } from "../output.js";
+
+export const note = "Use an attack with temper attack MODEL --attack NAME:option=value. Queries are per example.";
+export const examples = ["temper attacks", "temper attacks textfooler", "temper attacks evasion --json"];
+
+export function define(command: Command, io: Io): void {
+  command
+    .argument("[name]", "an attack (default: all)")
+    .option("--json", "print the attacks as JSON")
+    .action(async (name, { json }) => {
+      const found = describeAttacks(name);
+      if (json) return printJson(io, name === undefined ? found : found[0]);
+      await write(io.stdout, name === undefined ? formatList(io, found) : formatAttack(io, found[0]!));
+    });
+}
+
+function formatList(io: Io, attacks: readonly AttackDescription[]): string {
+  const rows = attacks.map(({ name, summary }) => [name, summary]);
+  const table = formatTable(io.stdout, rows, { head: ["attack", ""] });
+  return `${table}\n\nRun temper attacks NAME for the parts, options and resources of an attack.\n`;
+}
+
+function formatAttack(io: Io, attack: AttackDescription): string {
+  const { name, summary, paper, goal, transformations, constraints, search, cost, resources, differences } = attack;
+  const list = (label: string, items: readonly string[]): string[][] =>
+    items.map((item, i) => [i === 0 ? label : "", item]);
+  const facts = [
+    ["attack", name],
+    ["what it does", summary],
+    ["paper", paper],
+    ["goal", goal],
+    ...list("transformations", transformations),
+    ...list("constraints", constraints),
+    ["search", search],
+    ["queries", cost],
+    ...list("needs", resources),
+    ...(differences === null ? [] : [["differences", differences]]),
+  ];
+  const rows = attack.options.map(({ name: option, values, default: standard, description }) => [
+    option,
+    values,
+    standard === null ? "–" : String(standard),
+    description,
+  ]);
+  const table = formatTable(io.stdout, rows, { head: ["option", "values", "default", ""] });
+  return `${formatTable(io.stdout, facts)}\n\n${rows.length > 0 ? table : "It has no options."}\n`;
+}

@@ -1,0 +1,150 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { type Edit, EditedText, listChanges } from "../../src/attacks/edited-text.js";
+import { findWords, isOneWord } from "../../src/text/find-words.js";
+
+const split = (text: string): string[] => findWords(text).map(({ start, end }) => text.slice(start, end));
+
+test("words are those of TextAttack 0.3.11", () => {
+  const table: Record<string, string[]> = {
+    "U.S. 3.5% 10,000 AT&T a/b": ["U", "S", "3", "5", "10", "000", "AT", "T", "a", "b"],
+    "me@x.com it's e-mail a_b **wow** ''quoted''": ["me@x", "com", "it's", "e-mail", "a_b", "wow", "quoted"],
+    "I 've n't it 's -LRB-": ["I", "ve", "n't", "it", "s", "LRB"],
+    "zero\u200bwidth don\u2019t": ["zero", "width", "don", "t"],
+    "": [],
+    "- ' * ...": [],
+  };
+  for (const [text, words] of Object.entries(table)) expect(split(text)).toEqual(words);
+  expect([isOneWord("it's"), isOneWord("two words"), isOneWord("no."), isOneWord("")]).toEqual([
+    true,
+    false,
+    false,
+    false,
+  ]);
+});
+
+describe("edits", () => {
+  const text = EditedText.create(["Hello, big world!", "a b"]);
+
+  test("every kind of edit changes the text and the positions", () => {
+    const results: [Edit, string[], number[]][] = [
+      [{ kind: "replace", position: 1, word: "tiny" }, ["Hello, tiny world!", "a b"], [0, 1, 2, 3, 4]],
+      [{ kind: "insert", position: 2, word: "old" }, ["Hello, big old world!", "a b"], [0, 1, -1, 2, 3, 4]],
+      [{ kind: "delete", position: 0 }, [", big world!", "a b"], [1, 2, 3, 4]],
+      [{ kind: "delete", position: 1 }, ["Hello, world!", "a b"], [0, 2, 3, 4]],
+      [{ kind: "delete", position: 3 }, ["Hello, big world!", "b"], [0, 1, 2, 4]],
+      [{ kind: "merge", position: 1, word: "globe" }, ["Hello, globe!", "a b"], [0, 1, 3, 4]],
+      [{ kind: "append", field: 0, word: "end" }, ["Hello, big world! end", "a b"], [0, 1, 2, -1, 3, 4]],
+      [{ kind: "append", field: 1, word: "c" }, ["Hello, big world!", "a b c"], [0, 1, 2, 3, 4, -1]],
+      [{ kind: "prepend", field: 1, word: "z" }, ["Hello, big world!", "z a b"], [0, 1, 2, -1, 3, 4]],
+    ];
+    for (const [edit, texts, origins] of results) {
+      const edited = text.apply(edit);
+      expect(edited.texts).toEqual(texts);
+      expect(edited.slots.map(({ origin }) => origin)).toEqual(origins);
+      expect(text.texts).toEqual(["Hello, big world!", "a b"]);
+    }
+    expect(text.apply({ kind: "replace", position: 1, word: "ti ny" }).words).toContain("ti ny");
+    expect(() => text.apply({ kind: "delete", position: 9 })).toThrow("the text has 5 words");
+  });
+
+  const word = fc.stringMatching(/^[a-z]{1,5}$/);
+  const commands = fc.array(
+    fc.record({
+      kind: fc.constantFrom("replace", "insert", "delete", "merge", "append", "prepend"),
+      at: fc.nat(),
+      word,
+    }),
+    { maxLength: 12 },
+  );
+  const toEdit = (current: EditedText, kind: string, at: number, to: string): Edit | null => {
+    if (kind === "append" || kind === "prepend") return { kind, field: at % current.texts.length, word: to };
+    if (current.length === 0) return null;
+    const position = at % current.length;
+    if (kind === "delete") return { kind, position };
+    if (kind === "merge" && current.slots[position + 1]?.field !== current.slots[position]!.field) return null;
+    return { kind, position, word: to } as Edit;
+  };
+
+  test("positions stay correct, the original can be restored, and changes describe the result", () => {
+    fc.assert(
+      fc.property(
+        fc.array(fc.array(word, { minLength: 1, maxLength: 6 }), { minLength: 1, maxLength: 2 }),
+        commands,
+        (fields, list) => {
+          const original = EditedText.create(fields.map((words) => words.join(" ")));
+          let current = original;
+          const model = original.words.map((each, origin) => ({
+            word: each,
+            origin,
+            field: original.slots[origin]!.field,
+          }));
+          for (const { kind, at, word: to } of list) {
+            const edit = toEdit(current, kind, at, to);
+            if (!edit) continue;
+            const before = current;
+            const [texts, words] = [[...before.texts], before.words];
+            current = current.apply(edit);
+            // The words are in the text at their places, and the text before the edit is unchanged.
+            if (edit.kind === "replace") model[edit.position] = { ...model[edit.position]!, word: to };
+            else if (edit.kind === "insert")
+              model.splice(edit.position, 0, { word: to, origin: -1, field: model[edit.position]!.field });
+            else if (edit.kind === "delete") model.splice(edit.position, 1);
+            else if (edit.kind === "merge") model.splice(edit.position, 2, { ...model[edit.position]!, word: to });
+            else if (edit.kind === "append")
+              model.splice(model.filter(({ field }) => field <= edit.field).length, 0, {
+                word: to,
+                origin: -1,
+                field: edit.field,
+              });
+            else
+              model.splice(model.filter(({ field }) => field < edit.field).length, 0, {
+                word: to,
+                origin: -1,
+                field: edit.field,
+              });
+            expect(current.words).toEqual(model.map((each) => each.word));
+            expect(current.slots.map(({ origin, field }) => ({ origin, field }))).toEqual(
+              model.map(({ origin, field }) => ({ origin, field })),
+            );
+            expect([before.texts, before.words]).toEqual([texts, words]);
+            // Putting the old word back restores the text exactly.
+            if (edit.kind === "replace")
+              expect(
+                current.apply({ kind: "replace", position: edit.position, word: words[edit.position]! }).texts,
+              ).toEqual(texts);
+            for (const { origin } of original.slots) {
+              const position = current.findOrigin(origin);
+              expect(position).toBe(model.findIndex((each) => each.origin === origin));
+            }
+          }
+          const changes = listChanges(current);
+          expect(current.numChanged).toBe(changes.length);
+          // Applying the changes to the original words gives the final words.
+          const rebuilt = original.words.map((each) => [each]);
+          const tail: string[] = [];
+          for (const { position, from, to } of changes) {
+            if (from === "") rebuilt[position] ? rebuilt[position].splice(-1, 0, to) : tail.push(to);
+            else rebuilt[position]!.splice(-1, 1, ...(to === "" ? [] : [to]));
+          }
+          if (changes.every(({ from }) => from !== "")) expect([...rebuilt.flat(), ...tail]).toEqual(current.words);
+        },
+      ),
+      { numRuns: 300 },
+    );
+  });
+
+  test("replaceAll is the same as single replacements", () => {
+    const words = new Map([
+      [0, "Bye"],
+      [3, "first"],
+    ]);
+    const all = text.replaceAll(words);
+    const single = text
+      .apply({ kind: "replace", position: 0, word: "Bye" })
+      .apply({ kind: "replace", position: 3, word: "first" });
+    expect(all.texts).toEqual(single.texts);
+    expect(all.slots).toEqual(single.slots);
+    expect(all.numChanged).toBe(2);
+  });
+});
