@@ -1,4 +1,5 @@
 import { type AttackSpaceSize, computeAttackSpaceSize } from "../text/replacements.js";
+import { createTextTemplate } from "../text/text-template.js";
 import { type AttackExample, applyReplacements } from "./attack-space.js";
 import { type EditedText, listChanges } from "./edited-text.js";
 import type { Score } from "./search.js";
@@ -56,7 +57,7 @@ export interface AttackResult {
   readonly final: readonly string[];
   /** The final text of a recipe. Attacks that only substitute words have none. */
   readonly edited?: FinalText;
-  /** What the attack wanted, if it was not just any wrong class: "targeted-0", "input-reduction". */
+  /** What the attack wanted, if it was not any wrong class: "targeted-0", "input-reduction". */
   readonly goal?: string;
   /** False if the goal does not concern the example, such as one of the target class. */
   readonly isAttacked?: false;
@@ -140,4 +141,10 @@ export function getWordFields({ fieldSizes }: Pick<AttackResult, "fieldSizes">):
 /** Whether each final word differs from the original word that it comes from. */
 export function findNewWords({ words, final, edited }: AttackResult): boolean[] {
   return final.map((word, i) => words[edited ? edited.origins[i]! : i] !== word);
+}
+
+/** The texts after the attack, one per field. */
+export function getFinalTexts(result: AttackResult): readonly string[] {
+  if (result.edited) return result.edited.texts;
+  return createTextTemplate(result.texts, result.words, getWordFields(result)).render(result.final);
 }

@@ -139,7 +139,7 @@ function checkEdits(result: AttackResult, substitutions: Substitutions | undefin
     );
 }
 
-/** The edits of a recipe insert and delete words, too. The final words must be in the final text. */
+/** The edits of a recipe insert and delete words, too. The final text contains the final words. */
 function checkRecipeEdits({ words, final, edits }: AttackResult, edited: FinalText, location: string): void {
   const before = words.map((): string[] => []);
   const after: string[] = [];

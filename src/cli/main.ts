@@ -82,6 +82,7 @@ const renamedOptions: Readonly<Record<string, string>> = {
   "--keep-checkpoints": "--save-total-limit",
   "--no-graph": "--no-cuda-graphs",
   "--on": "--backend",
+  "attack --csv": "--log-to-csv PATH",
 };
 
 /**

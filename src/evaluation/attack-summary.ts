@@ -3,6 +3,7 @@ import { type JournalHeader, readJournal } from "../attacks/journal.js";
 import type { AttackResult } from "../attacks/result.js";
 import { readTiming } from "../attacks/run-attack.js";
 import { UserError } from "../errors.js";
+import { attackValiditySchema } from "./attack-validity.js";
 import { confusionMatrix, toPredictions } from "./metrics.js";
 import type { ExampleOutcomes } from "./outcomes.js";
 import { mean, median, quantile, wilsonInterval } from "./statistics.js";
@@ -44,6 +45,8 @@ const attackSummarySchema = z.object({
   exact: number.optional(),
   /** Mean fraction of words that input reduction left, with the same prediction. */
   wordsLeft: number.optional(),
+  /** The same over valid texts only, if their similarity was measured. */
+  validity: attackValiditySchema.optional(),
   /** IDs of the examples for which a margin below 1e-4 decided a prediction. */
   nearTies: z.array(z.string()),
 });

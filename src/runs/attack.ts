@@ -1,7 +1,5 @@
 import { createHash } from "node:crypto";
-import { createWriteStream } from "node:fs";
 import { join } from "node:path";
-import { pipeline } from "node:stream/promises";
 import { z } from "zod";
 import { createAttackExample, createTextInput } from "../attacks/attack-space.js";
 import { constraintsSchema } from "../attacks/constraints.js";
@@ -15,7 +13,6 @@ import { openScoreCache, ScoreCache } from "../attacks/score-cache.js";
 import { createTransferAttack } from "../attacks/transfer.js";
 import type { PreparedInput } from "../attacks/victim.js";
 import { UserError } from "../errors.js";
-import { formatJournalCsv } from "../evaluation/attack-csv.js";
 import { type JournalSummary, summarizeAttacks, summarizeJournal } from "../evaluation/attack-summary.js";
 import { runSanityChecks } from "../evaluation/sanity-checks.js";
 import { checkLabels } from "../models/index.js";
@@ -29,8 +26,10 @@ import {
   findJournals,
   getJournalPath,
   lockAttackFolder,
+  readSimilarities,
   writeAttackReport,
 } from "./attack-folder.js";
+import { attackOutputOptions, checkOutputRequest, measureValidity, saveDataset, writeLogs } from "./attack-outputs.js";
 import type { Callbacks } from "./callbacks.js";
 import { dataOptions } from "./config.js";
 import { hashExamples } from "./environment.js";
@@ -76,7 +75,7 @@ export const attackRequestSchema = z.strictObject({
   cache: z.boolean().default(true).describe("read and store scores on disk"),
   out: orNull(z.string()).describe("folder of the journals; null: attacks/ in the run folder"),
   resume: z.boolean().default(false).describe("continue the journals in the folder, or extend them to more examples"),
-  csv: z.boolean().default(false).describe("write OUT/NAME.csv in TextAttack's format, too"),
+  ...attackOutputOptions,
   tokenization: orNull(z.enum(["subword", "word"])).describe("subword or word; null: as in training"),
   maxLength: orNull(countSchema).describe("maximum tokens per text; null: the model's"),
   endpoint: httpVictimSchema.prefault({}),
@@ -154,6 +153,7 @@ async function prepareAttack(
   callbacks: Callbacks,
 ): Promise<PreparedAttack> {
   const { model: reference } = request;
+  checkOutputRequest(request, request.attacks.length + request.transferFrom.length);
   const model = victim.local?.model ?? null;
   const run = victim.local?.run ?? null;
   const usesTables = request.transferFrom.length > 0 || request.attacks.some(({ name }) => !recipes.has(name));
@@ -169,6 +169,7 @@ async function prepareAttack(
   const sample = await sampleAttacked(task, request, lmConstraint);
   const out = request.out ?? getDefaultFolder(reference, run);
   const needs = request.attacks.flatMap(({ name }) => recipes.get(name)?.resources ?? []);
+  if (request.minSimilarity !== null) needs.push("encoder");
   const resources = await loadRecipeResources(needs, request, victim, task.labels, callbacks);
   return { request, victim, task, ...sample, tables, resources, lmConstraint, out };
 }
@@ -228,6 +229,11 @@ async function runAttacks(prepared: PreparedAttack, callbacks: AttackCallbacks):
     await addEarlierJournals(prepared, journals);
     const summary = summarizeAttacks(journals);
     const names = [...journals.keys()];
+    if (request.minSimilarity !== null)
+      for (const name of names) {
+        const { encoder } = prepared.resources.resources;
+        summary.attacks[name]!.validity = await measureValidity(out, name, encoder!, request.minSimilarity);
+      }
     const sanity = runSanityChecks(summary, {
       ...victim.facts,
       labels: task.labels,
@@ -238,9 +244,15 @@ async function runAttacks(prepared: PreparedAttack, callbacks: AttackCallbacks):
     const facts = { format: 2, task: task.name, split: request.split, coverage: prepared.coverage } as const;
     const report: AttackReport = { ...facts, ...summary, sanity, request: redactRequest({ ...request, out }) };
     await writeAttackReport(out, report);
-    if (request.csv)
-      for (const name of names)
-        await pipeline(formatJournalCsv(getJournalPath(out, name)), createWriteStream(join(out, `${name}.csv`)));
+    await writeLogs(request, out, names);
+    if (request.saveDataset !== null) {
+      const similarities = new Map<string, ReadonlyMap<string, number>>();
+      for (const name of names) similarities.set(name, await readSimilarities(out, name));
+      const { device, threads, precision } = request;
+      const runtime = { device, threads, precision };
+      const count = await saveDataset(request, out, names, task, { similarities, runtime });
+      if (count === 0) callbacks.onWarning?.(`${request.saveDataset} is empty: no text passed all filters.`);
+    }
     return report;
   } finally {
     cache.close();

@@ -123,10 +123,11 @@ export function listOutdatedAttacks(
   earlier: Extract<WorkRequest, { kind: "attack" }>,
   request: Extract<WorkRequest, { kind: "attack" }>,
 ): string[] {
-  const { attacks, csv } = request;
+  const { attacks, logToCsv, logSummaryToJson, saveDataset, transferTo, minSimilarity } = request;
+  const outputs = { logToCsv, logSummaryToJson, saveDataset, transferTo, minSimilarity };
   // More examples extend a journal.
   const numExamples = Math.max(earlier.numExamples, request.numExamples);
-  const canContinue = hashRequest({ ...earlier, attacks, csv, numExamples }) === hashRequest(request);
+  const canContinue = hashRequest({ ...earlier, attacks, ...outputs, numExamples }) === hashRequest(request);
   const hasSameExamples = canContinue && earlier.numExamples === request.numExamples;
   const unchanged = new Set(canContinue ? attacks.map((spec) => JSON.stringify(spec)) : []);
   return earlier.attacks

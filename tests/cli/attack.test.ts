@@ -51,7 +51,8 @@ describe("temper attack", () => {
       "random",
       "--num-examples",
       "40",
-      "--csv",
+      "--log-to-csv",
+      out,
     );
     expect(getMemoryStats().tensors).toBe(before);
     expect(found).toMatchObject({ examples: 40, sanity: expect.any(Array) });
@@ -70,11 +71,11 @@ describe("temper attack", () => {
     expect(JSON.parse(readFileSync(join(out, "report.json"), "utf8"))).toMatchObject(found);
     expect(readdirSync(out).sort()).toEqual(
       [
-        ...["pwws", "genetic", "random"].flatMap((name) => [".csv", ".jsonl", ".timing.json"].map((end) => name + end)),
+        ...["pwws", "genetic", "random"].flatMap((name) => ["-log.csv", ".jsonl", ".timing.json"].map((end) => name + end)),
         "report.json",
       ].sort(),
     );
-    expect(readFileSync(join(out, "pwws.csv"), "utf8").split("\n")).toHaveLength(42);
+    expect(readFileSync(join(out, "pwws-log.csv"), "utf8").split("\n")).toHaveLength(42);
   });
 
   test("prints a table, and prints the same table again with --resume", async () => {

@@ -17,7 +17,7 @@ export const goalOptions = {
   hardLabel: z.boolean().default(false).describe("use only the predicted class, not its probability"),
 };
 
-/** The version of a recipe: that of its paper, or that of TextAttack 0.3.11 with its differences. */
+/** The version of a recipe: that of its paper, or that of TextAttack 0.3.11. */
 export const compatOption = {
   compat: z.enum(["paper", "textattack"]).default("paper").describe("follow the paper, or TextAttack 0.3.11"),
 };

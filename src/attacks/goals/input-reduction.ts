@@ -3,7 +3,8 @@ import type { Goal } from "./goal.js";
 
 /**
  * As few words as possible with the same prediction (Feng et al. 2018): the fraction of removed
- * words, plus p(gold label) / number of original words, at most 1. A changed prediction has value 0.
+ * words, plus p(gold label) / number of original words, at most 1. A changed prediction has
+ * value 0.
  */
 export const inputReduction: Goal = {
   name: "input-reduction",

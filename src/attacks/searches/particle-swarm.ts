@@ -30,7 +30,7 @@ interface Particle extends ScoredText {
 const maxVelocity = 3;
 const maxTries = 20;
 
-/** Particle swarm optimization over the words of a text (Zang et al. 2020; LEAP: Xiao et al. 2023). */
+/** Particle swarm optimization over words (Zang et al. 2020; LEAP: Xiao et al. 2023). */
 export function particleSwarmSearch(options: ParticleSwarmOptions): EditSearch {
   const { population, iterations, isLeap = false } = options;
   return {

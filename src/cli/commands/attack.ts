@@ -44,7 +44,9 @@ export function define(command: Command, io: Io): void {
     ...{ numExamples: "<count>", seed: "<number>", queryBudget: "<queries>", maxModificationRate: "<fraction>" },
     ...{ protectStopWords: "", matchPartOfSpeech: "", protectedText: "<kind>", protect: "<regex>" },
     ...{ vectors: "<file>", sentenceEncoder: "<model>", maskedLm: "<model>" },
-    ...{ transferFrom: "<journal>", out: "<folder>", resume: "", csv: "" },
+    ...{ transferFrom: "<journal>", out: "<folder>", resume: "" },
+    ...{ logToCsv: "<path>", logSummaryToJson: "<path>", saveDataset: "<file>", transferTo: "<model>" },
+    ...{ minSimilarity: "<number>" },
     ...{ concurrency: "<count>", tokenization: "<name>", maxLength: "<tokens>", ...runtimeFlags },
   })
     .option("--no-in-vocab-substitutes", "keep such substitutes")
@@ -152,6 +154,23 @@ function formatAttackTable(io: Io, report: AttackReport, correct: number): strin
       ({ successRate }) => formatPercent(successRate),
       correct > 0 ? formatPercent((clean - worstCase) / clean) : "–",
     ),
+    ...(names.some((name) => attacks[name]!.validity)
+      ? [
+          row("accuracy under valid texts", ({ validity }) =>
+            validity ? formatPercent(validity.accuracyUnderAttack) : "–",
+          ),
+          row("  valid of successful texts", ({ validity }) =>
+            validity ? `${formatCount(validity.valid)} of ${formatCount(validity.successes)}` : "–",
+          ),
+          row("  mean similarity", ({ validity }) =>
+            validity?.meanSimilarity == null ? "–" : formatNumber(validity.meanSimilarity, 3),
+          ),
+          row("  time of the encoder", ({ validity }) => (validity ? formatDuration(1000 * validity.seconds) : "–")),
+        ]
+      : []),
+    ...(names.some((name) => attacks[name]!.wordsLeft !== undefined)
+      ? [row("words left", ({ wordsLeft }) => (wordsLeft === undefined ? "–" : formatPercent(wordsLeft)))]
+      : []),
     row("words changed", ({ wordsChanged }) => formatPercent(wordsChanged)),
     row("queries, mean", ({ queries }) => formatNumber(queries.mean)),
     row("  median", ({ queries }) => formatNumber(queries.median)),

@@ -1,7 +1,8 @@
 import { readJournal } from "../../attacks/journal.js";
 import type { AttackOutcome, AttackResult } from "../../attacks/result.js";
 import type { JournalSummary } from "../../evaluation/attack-summary.js";
-import { formatCount, formatPercent } from "../../format.js";
+import { formatCount, formatNumber, formatPercent } from "../../format.js";
+import { readSimilarities } from "../../runs/attack-folder.js";
 import { renderChangedText, renderOriginalText } from "../diff.js";
 import type { RunGroup, TaskGroups } from "../groups.js";
 import { type Html, html } from "../html.js";
@@ -12,6 +13,8 @@ interface ModelAttackResult {
   readonly group: RunGroup<ReportRun>;
   readonly labels: readonly string[];
   readonly result: AttackResult;
+  /** Similarity of the final text to the original, if it was measured. */
+  readonly similarity: number | undefined;
 }
 
 /** One example under one attack, for every model. */
@@ -42,14 +45,16 @@ export async function selectExamples({ groups }: TaskGroups<ReportRun>): Promise
       .flatMap((group) => {
         const [run] = group.runs;
         const journal = run?.attacks.journals.get(attack);
-        return run && journal ? [{ group, labels: run.labels, journal }] : [];
+        return run && journal ? [{ group, labels: run.labels, journal, folder: run.attacks.folder }] : [];
       })
       .slice(0, maxGroups);
     const ids = selectExampleIds(attacked.map(({ journal }) => journal));
     const versions = new Map<string, ModelAttackResult[]>(ids.map((id) => [id, []]));
-    for (const { group, labels, journal } of attacked)
+    for (const { group, labels, journal, folder } of attacked) {
+      const similarities = await readSimilarities(folder, attack);
       for await (const { result } of readJournal(journal.path))
-        versions.get(result.id)?.push({ group, labels, result });
+        versions.get(result.id)?.push({ group, labels, result, similarity: similarities.get(result.id) });
+    }
     selected.push(...[...versions].map(([id, all]) => ({ attack, id, versions: all })));
   }
   return selected;
@@ -130,6 +135,7 @@ function renderModelResult(version: ModelAttackResult): Html {
   const { outcome, edits, queries } = result;
   const words = `${edits.length} ${edits.length === 1 ? "word" : "words"} changed`;
   const attempt = outcome === "failed" ? " in the best attempt" : "";
+  const similarity = version.similarity === undefined ? "" : `, similarity ${formatNumber(version.similarity, 2)}`;
   const cost = `${formatCount(queries)} ${queries === 1 ? "query" : "queries"}`;
   const unchanged =
     outcome === "skipped"
@@ -140,7 +146,7 @@ function renderModelResult(version: ModelAttackResult): Html {
 <h5>${group.name} <span class="badge">${outcomeLabels[outcome].badge}</span></h5>
 ${renderProbabilities(version)}
 ${edits.length > 0 ? renderChangedText(result) : html`<p class="note">${unchanged}</p>`}
-${outcome !== "skipped" && html`<p class="note">${edits.length > 0 && `${words}${attempt}, `}${cost}</p>`}
+${outcome !== "skipped" && html`<p class="note">${edits.length > 0 && `${words}${attempt}, `}${cost}${similarity}</p>`}
 </section>`;
 }
 

@@ -1,0 +1,50 @@
+import { z } from "zod";
+import { mean, wilsonInterval } from "./statistics.js";
+
+const number = z.number();
+
+/** How many of the texts that fooled a model are valid. */
+export const attackValiditySchema = z.object({
+  /** The sentence encoder that measured the similarity. */
+  encoder: z.string(),
+  /** A text is valid if its similarity to the original is at least this. */
+  threshold: number,
+  /** Texts that fooled the model. */
+  successes: number,
+  /** Those of them that are valid. */
+  valid: number,
+  /** Fraction of all examples that stay correct under the valid texts only. */
+  accuracyUnderAttack: number,
+  interval: z.object({ low: number, high: number }),
+  /** Mean similarity of the texts that fooled the model; null if there are none. */
+  meanSimilarity: number.nullable(),
+  /** Time of the encoder. */
+  seconds: number,
+});
+export type AttackValidity = z.output<typeof attackValiditySchema>;
+
+/** Counts an example as fooled only if its text is valid. */
+export function summarizeValidity(
+  counts: {
+    readonly similarities: readonly number[];
+    readonly failed: number;
+    readonly total: number;
+    readonly threshold: number;
+    readonly seconds: number;
+  },
+  encoder: string,
+): AttackValidity {
+  const { similarities, failed, total, threshold, seconds } = counts;
+  const valid = similarities.filter((similarity) => similarity >= threshold).length;
+  const correct = failed + similarities.length - valid;
+  return {
+    encoder,
+    threshold,
+    successes: similarities.length,
+    valid,
+    accuracyUnderAttack: total === 0 ? 0 : correct / total,
+    interval: wilsonInterval(correct, total),
+    meanSimilarity: similarities.length > 0 ? mean(similarities) : null,
+    seconds,
+  };
+}
