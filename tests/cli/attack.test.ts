@@ -71,7 +71,9 @@ describe("temper attack", () => {
     expect(JSON.parse(readFileSync(join(out, "report.json"), "utf8"))).toMatchObject(found);
     expect(readdirSync(out).sort()).toEqual(
       [
-        ...["pwws", "genetic", "random"].flatMap((name) => ["-log.csv", ".jsonl", ".timing.json"].map((end) => name + end)),
+        ...["pwws", "genetic", "random"].flatMap((name) =>
+          ["-log.csv", ".jsonl", ".timing.json"].map((end) => name + end),
+        ),
         "report.json",
       ].sort(),
     );
