@@ -1,6 +1,8 @@
 import type { AttackOutcome, Edit } from "../attacks/result.js";
+import type { WatchedStep } from "../attacks/watch-attack.js";
 import type { ComparisonReport } from "../runs/compare.js";
 import type { RunSummary } from "../runs/run.js";
+import type { TextPiece } from "../text/text-template.js";
 
 // What the server and the page exchange. The page imports these types, and nothing else.
 
@@ -124,53 +126,40 @@ export interface ComparisonAnswer extends ComparisonReport {
 /** A model that the playground has loaded. */
 export interface PlaygroundModel {
   readonly reference: string;
-  readonly name: string;
   readonly labels: readonly string[];
   readonly fields: readonly string[];
   readonly attacks: readonly string[];
-  /** Texts of its task to start from. */
-  readonly examples: readonly { readonly texts: readonly string[]; readonly label: number }[];
+}
+
+/** A text of the model's task. */
+export interface PlaygroundExample {
+  readonly texts: readonly string[];
+  readonly label: number;
 }
 
 /** What a model says about a text. */
 export interface Scored {
   readonly probabilities: readonly number[];
-  /** Present if the words were asked for. */
-  readonly words?: readonly ScoredWord[];
+  /** The texts in pieces: words with their index, and what is between them. */
+  readonly pieces: readonly (readonly TextPiece[])[];
+  /** Empty unless the words were asked for. */
+  readonly words: readonly ScoredWord[];
 }
 
 export interface ScoredWord {
-  readonly text: string;
-  readonly field: number;
-  /** The text between the previous word and this one. */
-  readonly gap: string;
   /** How much the probability of the predicted label falls if the word is hidden. */
   readonly importance: number;
   readonly substitutes: readonly string[];
 }
 
-/** A step of an attack in the playground. */
-export interface AttackStep {
-  readonly queries: number;
-  /** The texts of this step that were scored. */
-  readonly candidates: number;
-  /** The best text so far. */
-  readonly edits: readonly Edit[];
-  readonly probabilities: readonly number[];
-  /** Positions of the words that this step tried to change. */
-  readonly tried: readonly number[];
-}
-
+/** What the playground receives while it attacks a text. */
 export type AttackMessage =
-  | { readonly type: "start"; readonly words: readonly string[]; readonly label: number }
-  | ({ readonly type: "step" } & AttackStep)
+  | { readonly type: "start"; readonly pieces: readonly (readonly TextPiece[])[] }
+  | ({ readonly type: "step" } & WatchedStep)
   | {
       readonly type: "end";
-      readonly outcome: AttackOutcome;
-      readonly queries: number;
-      readonly before: readonly number[];
-      readonly after: readonly number[];
-      readonly edits: readonly Edit[];
+      readonly result: AttackedText;
+      /** The texts after the attack. */
       readonly texts: readonly string[];
     }
   | { readonly type: "error"; readonly message: string };

@@ -7,6 +7,7 @@ import type { LiveMessage } from "./api.js";
 import { JournalSearch } from "./journal-search.js";
 import { LiveStream } from "./live-stream.js";
 import { addPageRoutes } from "./page-files.js";
+import { addPlaygroundRoutes, Playground } from "./playground.js";
 import { RunCatalog } from "./run-catalog.js";
 import { createToken } from "./security.js";
 import { createStudioApp } from "./studio-app.js";
@@ -42,6 +43,8 @@ export async function startStudio(
     ...{ token, catalog, live, journals: new JournalSearch(), onError: onWarning },
     listMessages: () => catalog.listMessages(),
   });
+  const playground = new Playground(catalog);
+  addPlaygroundRoutes(app, playground);
   await addPageRoutes(app, token);
   const server = await listen(app, { host: "127.0.0.1", port });
   const stopWatching = watch(catalog, live, onWarning);
@@ -49,6 +52,7 @@ export async function startStudio(
     stopWatching();
     live.close();
     await server.close();
+    playground.close();
   };
   return { url: `${server.url}?token=${token}`, close, [Symbol.asyncDispose]: close };
 }

@@ -2,6 +2,7 @@ import { render } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { ComparePage } from "./compare-page.js";
 import { useLiveState } from "./live.js";
+import { PlaygroundPage } from "./playground-page.js";
 import { linkTo, useRoute } from "./route.js";
 import { RunPage } from "./run-page.js";
 import { RunsPage } from "./runs-page.js";
@@ -10,9 +11,13 @@ import "./styles/theme.css";
 import "./styles/base.css";
 import "./styles/runs.css";
 import "./styles/run.css";
+import "./styles/playground.css";
 import "./styles/narrow.css";
 
-const pages = [["runs", "Runs"]] as const;
+const pages = [
+  ["runs", "Runs"],
+  ["playground", "Playground"],
+] as const;
 const themes = ["auto", "light", "dark"] as const;
 type Theme = (typeof themes)[number];
 
@@ -58,6 +63,7 @@ function App() {
         <Problem message={live.problem} />
         {page === "runs" && <RunsPage live={live} />}
         {page === "run" && <RunPage key={query.get("id")} id={query.get("id") ?? ""} live={live} theme={theme} />}
+        {page === "playground" && <PlaygroundPage live={live} first={query.get("first") ?? ""} />}
         {page === "compare" && <ComparePage models={query.get("models") ?? "[]"} theme={theme} />}
       </main>
     </>

@@ -1,0 +1,118 @@
+import { formatCount } from "../../format.js";
+import type { AttackMessage, DiffPiece, Scored } from "../api.js";
+import { DiffText, Probabilities } from "./attacked-texts.js";
+import { formatTestCase } from "./test-case.js";
+import { CopyButton, Problem } from "./widgets.js";
+
+/** An attack as far as it is known. */
+export interface WatchedAttack {
+  readonly attack: string;
+  readonly pieces: Scored["pieces"];
+  readonly step: Extract<AttackMessage, { type: "step" }> | null;
+  readonly end: Extract<AttackMessage, { type: "end" }> | null;
+  readonly problem: string | null;
+  readonly isStopped?: boolean;
+}
+
+interface Props {
+  readonly watched: WatchedAttack;
+  readonly labels: readonly string[];
+  readonly texts: readonly string[];
+  readonly reference: string;
+  onTexts(texts: readonly string[]): void;
+}
+
+const outcomes = {
+  success: ["success", "The attack fooled the model."],
+  failed: ["robust", "The model resisted."],
+  skipped: ["skipped", "The model misclassifies this text without any change."],
+} as const;
+
+/** Shows an attack at work, and its result. */
+export function AttackView({ watched, labels, texts, reference, onTexts }: Props) {
+  const { step, end, problem, pieces } = watched;
+  const queries = end?.result.queries ?? step?.queries ?? 0;
+  const result = end?.result;
+  return (
+    <div class={`attack ${result?.outcome ?? "working"}`}>
+      <h3>
+        {watched.attack}{" "}
+        <span class="counter">
+          <b>{formatCount(queries)}</b> queries
+        </span>
+      </h3>
+      <p role="status">
+        {result ? (
+          <>
+            <span class={`badge ${outcomes[result.outcome][0]}`}>
+              {result.outcome === "success" ? "fooled" : outcomes[result.outcome][0]}
+            </span>{" "}
+            {outcomes[result.outcome][1]}
+          </>
+        ) : watched.isStopped ? (
+          "Stopped."
+        ) : problem === null ? (
+          "The attack is looking for words to change …"
+        ) : (
+          ""
+        )}
+      </p>
+      <Problem message={problem} />
+      {result ? (
+        <>
+          <DiffText fields={result.fields} />
+          <Probabilities labels={labels} before={result.before} after={result.after} gold={result.label} />
+          <p class="actions">
+            <CopyButton
+              label="Copy as a test case"
+              text={formatTestCase({
+                reference,
+                texts,
+                attacked: end.texts,
+                label: labels[result.label] ?? String(result.label),
+              })}
+            />
+            {result.edits.length > 0 && (
+              <button type="button" class="quiet" onClick={() => onTexts(end.texts)}>
+                Continue with this text
+              </button>
+            )}
+          </p>
+        </>
+      ) : (
+        step && (
+          <>
+            <WorkingText pieces={pieces} step={step} />
+            <Probabilities labels={labels} before={step.probabilities} />
+          </>
+        )
+      )}
+    </div>
+  );
+}
+
+/** The best text so far. The words that the attack tries at the moment are marked. */
+function WorkingText({ pieces, step }: { pieces: Scored["pieces"]; step: NonNullable<WatchedAttack["step"]> }) {
+  const edits = new Map(step.edits.map(({ position, to }) => [position, to]));
+  const tried = new Set(step.tried);
+  return (
+    <div class="diff">
+      {pieces.map((field, i) => (
+        <p key={i}>
+          {field.map(({ text, word }, k) => {
+            const to = word === null ? undefined : edits.get(word);
+            const content: DiffPiece = to === undefined ? { text } : { text: to, was: text };
+            const mark = word !== null && tried.has(word) ? "tried" : "";
+            return (
+              <span key={k} class={mark}>
+                {content.was !== undefined && <del>{content.was}</del>}
+                {content.was !== undefined ? " " : ""}
+                {content.was === undefined ? content.text : <ins>{content.text}</ins>}
+              </span>
+            );
+          })}
+        </p>
+      ))}
+    </div>
+  );
+}

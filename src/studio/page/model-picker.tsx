@@ -1,0 +1,62 @@
+import { useState } from "preact/hooks";
+import type { RunRow } from "../api.js";
+
+interface Props {
+  readonly title: string;
+  readonly runs: readonly RunRow[];
+  readonly value: string;
+  readonly isOptional?: boolean;
+  onChange(reference: string): void;
+}
+
+/** Chooses a finished run, or an endpoint by its address. */
+export function ModelPicker({ title, runs, value, isOptional = false, onChange }: Props) {
+  const [isEndpoint, setEndpoint] = useState(/^https?:/.test(value));
+  const [address, setAddress] = useState(/^https?:/.test(value) ? value : "");
+  return (
+    <div class="picker">
+      <label class="input">
+        {title}
+        <select
+          value={isEndpoint ? "endpoint" : value}
+          onChange={(event) => {
+            const chosen = event.currentTarget.value;
+            setEndpoint(chosen === "endpoint");
+            onChange(chosen === "endpoint" ? "" : chosen);
+          }}
+        >
+          {(isOptional || value === "") && <option value="">{isOptional ? "none" : "choose a model"}</option>}
+          {runs.map(({ id, name }) => (
+            <option key={id} value={id}>
+              {name}
+            </option>
+          ))}
+          <option value="endpoint">endpoint …</option>
+        </select>
+      </label>
+      {isEndpoint && (
+        <form
+          class="filters"
+          onSubmit={(event) => {
+            event.preventDefault();
+            onChange(address.trim());
+          }}
+        >
+          <label class="grow">
+            <span class="sr-only">Address of the endpoint</span>
+            <input
+              type="url"
+              required
+              placeholder="http://127.0.0.1:8080/"
+              value={address}
+              onInput={(event) => setAddress(event.currentTarget.value)}
+            />
+          </label>
+          <button type="submit" class="quiet">
+            Connect
+          </button>
+        </form>
+      )}
+    </div>
+  );
+}

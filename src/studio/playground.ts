@@ -1,0 +1,99 @@
+import type { Hono } from "hono";
+import { streamSSE } from "hono/streaming";
+import { z } from "zod";
+import { attackNames, whiteBoxAttacks } from "../attacks/load-attack.js";
+import { type AttackResult, getWordFields } from "../attacks/result.js";
+import { getErrorMessage } from "../errors.js";
+import { isEndpoint } from "../runs/load-victim.js";
+import { parseSpec } from "../spec.js";
+import { createTextTemplate } from "../text/text-template.js";
+import type { AttackMessage } from "./api.js";
+import { toAttackedText } from "./journal-search.js";
+import { LoadedPlaygroundModel } from "./playground-model.js";
+import type { RunCatalog } from "./run-catalog.js";
+import { explainErrors, readBody } from "./studio-app.js";
+
+/** Models that stay loaded. The one that was not used for the longest time is freed. */
+const maxModels = 3;
+/** Attacks that score one text after the other, so that they can be watched. */
+const watchableAttacks = attackNames.filter((name) => !whiteBoxAttacks.has(name));
+
+const modelSchema = z.strictObject({ model: z.string().min(1) });
+const textsSchema = z.array(z.string().max(20_000)).min(1).max(2);
+const scoreSchema = modelSchema.extend({ texts: textsSchema, withWords: z.boolean().default(false) });
+const attackSchema = modelSchema.extend({
+  texts: textsSchema,
+  label: z.number().int().nonnegative().nullable().default(null),
+  attack: z.string().regex(/^[\w-]+(:[^/\\]*)?$/, { error: "expected the name of a built-in attack" }),
+});
+
+/** Models to try texts and attacks on. */
+export class Playground {
+  readonly #models = new Map<string, Promise<LoadedPlaygroundModel>>();
+
+  constructor(readonly catalog: RunCatalog) {}
+
+  /** A run of the studio by its id, or an endpoint by its URL. It is loaded once. */
+  async open(reference: string): Promise<LoadedPlaygroundModel> {
+    const source = isEndpoint(reference) ? reference : (await this.catalog.getRow(reference)).folder;
+    const model = this.#models.get(reference) ?? LoadedPlaygroundModel.load(source, watchableAttacks);
+    this.#models.delete(reference);
+    this.#models.set(reference, model);
+    model.catch(() => this.#models.delete(reference));
+    for (const oldest of this.#models.keys()) if (this.#models.size > maxModels) this.#free(oldest);
+    return model;
+  }
+
+  close(): void {
+    for (const reference of [...this.#models.keys()]) this.#free(reference);
+  }
+
+  #free(reference: string): void {
+    const model = this.#models.get(reference);
+    this.#models.delete(reference);
+    model?.then((loaded) => loaded.close()).catch(() => undefined);
+  }
+}
+
+/** Adds the routes of the playground. */
+export function addPlaygroundRoutes(app: Hono, playground: Playground): void {
+  app.post("/api/playground/open", async (context) => {
+    const { model } = await readBody(context, modelSchema);
+    return context.json(
+      await explainErrors(async () => ({ ...(await playground.open(model)).info, reference: model })),
+    );
+  });
+  app.post("/api/playground/examples", async (context) => {
+    const { model } = await readBody(context, modelSchema);
+    return context.json(await explainErrors(async () => (await playground.open(model)).listExamples()));
+  });
+  app.post("/api/playground/score", async (context) => {
+    const { model, texts, withWords } = await readBody(context, scoreSchema);
+    return context.json(await explainErrors(async () => (await playground.open(model)).score(texts, withWords)));
+  });
+  app.post("/api/playground/attack", async (context) => {
+    const { model: reference, texts, label, attack } = await readBody(context, attackSchema);
+    const model = await explainErrors(() => playground.open(reference));
+    const spec = await explainErrors(async () => parseSpec(attack, "attack"));
+    return streamSSE(context, async (stream) => {
+      const stop = new AbortController();
+      stream.onAbort(() => stop.abort());
+      const send = (message: AttackMessage): Promise<void> => stream.writeSSE({ data: JSON.stringify(message) });
+      try {
+        const { pieces } = await model.score(texts, false);
+        await send({ type: "start", pieces });
+        const steps = model.attack(texts, label, spec, stop.signal);
+        let next = await steps.next();
+        for (; !next.done; next = await steps.next()) await send({ type: "step", ...next.value });
+        if (next.value) await send(createEndMessage(next.value));
+      } catch (error) {
+        await send({ type: "error", message: getErrorMessage(error) });
+      }
+    });
+  });
+}
+
+function createEndMessage(result: AttackResult): AttackMessage {
+  const template = createTextTemplate(result.texts, result.words, getWordFields(result));
+  return { type: "end", result: toAttackedText(result), texts: template.render(result.final) };
+}
