@@ -32,14 +32,7 @@ export function acquireLock(path: string, createError: (owner: string) => Error)
 
 /** Acquires a lock file and returns a function that releases it, or returns the owner. */
 export function tryLock(path: string): (() => void) | LockOwner {
-  const self: LockOwner = {
-    pid: process.pid,
-    host: hostname(),
-    system: readSystem(),
-    started: readStartTime(process.pid),
-    token: randomUUID(),
-  };
-  const content = JSON.stringify(self);
+  const content = formatOwner(process.pid);
   // A link creates the lock with its content. An empty lock would look like that of a dead process.
   const prepared = `${path}.${randomUUID().slice(0, 8)}`;
   try {
@@ -60,6 +53,13 @@ export function tryLock(path: string): (() => void) | LockOwner {
     // Another host may have taken over the lock if this process was suspended.
     removeIf(path, (current) => readIfExists(current) === content);
   };
+}
+
+/** The content of a file that names a process of this host, as `findLivingOwner` reads it. */
+export function formatOwner(pid: number): string {
+  const [system, started] = [readSystem(), readStartTime(pid)];
+  const owner: LockOwner = { pid, host: hostname(), system, started, token: randomUUID() };
+  return JSON.stringify(owner);
 }
 
 function tryLink(from: string, path: string): boolean {

@@ -66,6 +66,11 @@ export class RunCatalog {
     return null;
   }
 
+  /** The folders of the runs that have a model. */
+  listModels(): string[] {
+    return [...this.#runs.values()].filter(({ row }) => row.hasModel).map(({ row }) => row.folder);
+  }
+
   /** Looks for new, changed and removed runs and reports them. */
   async refresh(): Promise<void> {
     const places = await this.#findPlaces();

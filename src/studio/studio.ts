@@ -1,9 +1,12 @@
+import { join } from "node:path";
 import { z } from "zod";
 import { createFolder } from "../files.js";
 import type { Callbacks } from "../runs/callbacks.js";
 import { listen } from "../serve/http.js";
 import { validate } from "../validate.js";
-import type { LiveMessage } from "./api.js";
+import type { JobRow, LiveMessage } from "./api.js";
+import { addJobRoutes } from "./job-routes.js";
+import { JobStore } from "./jobs.js";
 import { JournalSearch } from "./journal-search.js";
 import { LiveStream } from "./live-stream.js";
 import { addPageRoutes } from "./page-files.js";
@@ -41,13 +44,26 @@ export async function startStudio(
   const catalog = new RunCatalog(folders, (message) => live.send(message));
   const app = createStudioApp({
     ...{ token, catalog, live, journals: new JournalSearch(), onError: onWarning },
-    listMessages: () => catalog.listMessages(),
+    listMessages: () => [...catalog.listMessages(), { type: "jobs", jobs: jobRows }],
   });
+  const jobs = new JobStore(join(folders[0]!, ".studio", "jobs"));
+  let jobRows: readonly JobRow[] = [];
+  const refreshJobs = async (): Promise<void> => {
+    const rows = await jobs.list((folder) => catalog.findId(folder));
+    if (JSON.stringify(rows) === JSON.stringify(jobRows)) return;
+    jobRows = rows;
+    live.send({ type: "jobs", jobs: rows });
+  };
+  addJobRoutes(app, jobs, catalog, refreshJobs);
   const playground = new Playground(catalog);
   addPlaygroundRoutes(app, playground);
   await addPageRoutes(app, token);
   const server = await listen(app, { host: "127.0.0.1", port });
-  const stopWatching = watch(catalog, live, onWarning);
+  const refresh = async (): Promise<void> => {
+    await catalog.refresh();
+    await refreshJobs();
+  };
+  const stopWatching = watch(refresh, live, onWarning);
   const close = async (): Promise<void> => {
     stopWatching();
     live.close();
@@ -58,15 +74,17 @@ export async function startStudio(
 }
 
 /** Looks at the runs once, and again and again while a page is open. */
-function watch(catalog: RunCatalog, live: LiveStream<LiveMessage>, onWarning: Callbacks["onWarning"]): () => void {
+function watch(
+  look: () => Promise<void>,
+  live: LiveStream<LiveMessage>,
+  onWarning: Callbacks["onWarning"],
+): () => void {
   let timer: NodeJS.Timeout | undefined;
   let isFirst = true;
   let isStopped = false;
   const refresh = async (): Promise<void> => {
     if (isFirst || live.hasClients)
-      await catalog
-        .refresh()
-        .catch((error: unknown) => onWarning?.(`Cannot read the runs: ${(error as Error).message}`));
+      await look().catch((error: unknown) => onWarning?.(`Cannot read the runs: ${(error as Error).message}`));
     isFirst = false;
     if (!isStopped) timer = setTimeout(() => void refresh(), refreshMilliseconds);
   };

@@ -1,6 +1,7 @@
 import { render } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { ComparePage } from "./compare-page.js";
+import { JobsPage } from "./jobs-page.js";
 import { useLiveState } from "./live.js";
 import { PlaygroundPage } from "./playground-page.js";
 import { linkTo, useRoute } from "./route.js";
@@ -12,11 +13,13 @@ import "./styles/base.css";
 import "./styles/runs.css";
 import "./styles/run.css";
 import "./styles/playground.css";
+import "./styles/jobs.css";
 import "./styles/narrow.css";
 
 const pages = [
   ["runs", "Runs"],
   ["playground", "Playground"],
+  ["jobs", "Jobs"],
 ] as const;
 const themes = ["auto", "light", "dark"] as const;
 type Theme = (typeof themes)[number];
@@ -63,6 +66,7 @@ function App() {
         <Problem message={live.problem} />
         {page === "runs" && <RunsPage live={live} />}
         {page === "run" && <RunPage key={query.get("id")} id={query.get("id") ?? ""} live={live} theme={theme} />}
+        {page === "jobs" && <JobsPage live={live} />}
         {page === "playground" && <PlaygroundPage live={live} first={query.get("first") ?? ""} />}
         {page === "compare" && <ComparePage models={query.get("models") ?? "[]"} theme={theme} />}
       </main>

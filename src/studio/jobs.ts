@@ -1,0 +1,133 @@
+import { spawn } from "node:child_process";
+import { randomBytes } from "node:crypto";
+import { closeSync, openSync } from "node:fs";
+import { readdir, readFile, rm } from "node:fs/promises";
+import { join } from "node:path";
+import { z } from "zod";
+import { createFolder, readText, writeFileAtomic } from "../files.js";
+import { findLivingOwner, formatOwner } from "../lock.js";
+import { findJournals, getJournalPath } from "../runs/attack-folder.js";
+import { Run } from "../runs/run.js";
+import { HttpError } from "../serve/http.js";
+import { temperProgram } from "../sweeps/run-work.js";
+import { readWorkRequest, readWorkResult, type WorkRequest } from "../sweeps/work-request.js";
+import { readJsonIfExists } from "../validate.js";
+import type { JobRow, JobState } from "./api.js";
+import type { CheckedForm } from "./check-form.js";
+
+/**
+ * The files of a job. Together they say everything, so a new studio finds the jobs of the last one.
+ */
+const files = {
+  job: "job.json",
+  request: "request.json",
+  result: "result.json",
+  process: "process.json",
+  log: "log.txt",
+} as const;
+
+const jobSchema = z.object({ title: z.string(), started: z.string(), command: z.string() });
+const logTailCharacters = 4000;
+
+/** Jobs are processes of their own. Neither the page nor the server is needed for them to go on. */
+export class JobStore {
+  constructor(readonly folder: string) {}
+
+  /** Starts a job and returns its id. */
+  async start({ request, command }: Pick<CheckedForm, "request" | "command">): Promise<string> {
+    const started = new Date().toISOString();
+    const id = `${started.replace(/\D/g, "").slice(0, 14)}-${randomBytes(3).toString("hex")}`;
+    createFolder(this.#path(id));
+    const title = request!.kind === "train" ? request!.out : `attack ${request!.model}`;
+    await writeFileAtomic(this.#path(id, "request"), `${JSON.stringify(request, null, 2)}\n`);
+    await writeFileAtomic(this.#path(id, "job"), `${JSON.stringify({ title, started, command: command ?? "" })}\n`);
+    await this.#spawn(id);
+    return id;
+  }
+
+  /** Asks a job to save its work and stop. */
+  async stop(id: string): Promise<void> {
+    const owner = findLivingOwner(await this.#check(id, "process"));
+    if (owner) process.kill(owner.pid, "SIGTERM");
+  }
+
+  /** Continues a job that was stopped or has failed. Requests of workers always resume. */
+  async resume(id: string): Promise<void> {
+    if (findLivingOwner(await this.#check(id, "process"))) return;
+    await rm(this.#path(id, "result"), { force: true });
+    await this.#spawn(id);
+  }
+
+  /** The end of what a job printed. */
+  async readLog(id: string): Promise<string> {
+    const path = await this.#check(id, "log");
+    return (await readText(path, "the log").catch(() => "")).slice(-logTailCharacters);
+  }
+
+  /** Every job, the newest first. */
+  async list(findRun: (folder: string) => Promise<string | null>): Promise<JobRow[]> {
+    const ids = (await readdir(this.folder).catch(() => [])).sort().reverse();
+    const jobs = await Promise.all(ids.map((id) => this.#read(id, findRun).catch(() => null)));
+    return jobs.filter((job) => job !== null);
+  }
+
+  async #read(id: string, findRun: (folder: string) => Promise<string | null>): Promise<JobRow | null> {
+    const job = await readJsonIfExists(this.#path(id, "job"), jobSchema, "the job");
+    if (!job) return null;
+    const request = await readWorkRequest(this.#path(id, "request"));
+    if (request.kind !== "train" && request.kind !== "attack") return null;
+    const result = await readWorkResult(this.#path(id, "result")).catch(() => null);
+    const isAlive = findLivingOwner(this.#path(id, "process")) !== null;
+    const states = { done: "finished", failed: "failed", interrupted: "stopped" } as const;
+    const state: JobState = isAlive ? "running" : result ? states[result.status] : "stopped";
+    const { done, total } = await readProgress(request, state === "finished");
+    const run = request.kind === "train" ? request.out : request.model;
+    const error = state === "failed" ? (result?.error?.message ?? null) : null;
+    return { id, kind: request.kind, ...job, state, done, total, error, run: await findRun(run) };
+  }
+
+  /** The job gets its own process group and writes to files, so it outlives the server. */
+  async #spawn(id: string): Promise<void> {
+    const log = openSync(this.#path(id, "log"), "a");
+    const [program, ...words] = [...temperProgram, "worker", this.#path(id, "request"), this.#path(id, "result")];
+    const child = spawn(program!, words, { detached: true, stdio: ["ignore", log, log] });
+    closeSync(log);
+    const pid = await new Promise<number>((resolve, reject) => {
+      child.once("spawn", () => resolve(child.pid!));
+      child.once("error", reject);
+    });
+    child.unref();
+    await writeFileAtomic(this.#path(id, "process"), formatOwner(pid));
+  }
+
+  async #check(id: string, file: keyof typeof files): Promise<string> {
+    const ids: string[] = await readdir(this.folder).catch(() => []);
+    if (!ids.includes(id)) throw new HttpError(404, "There is no such job.");
+    return this.#path(id, file);
+  }
+
+  #path(id: string, file?: keyof typeof files): string {
+    return join(this.folder, id, file ? files[file] : "");
+  }
+}
+
+/** How far a job is, as its files say. */
+async function readProgress(
+  request: Extract<WorkRequest, { kind: "train" | "attack" }>,
+  isFinished: boolean,
+): Promise<{ done: number; total: number | null }> {
+  if (request.kind === "train") {
+    const run = await Run.containing(request.out).catch(() => null);
+    const progress = await run?.progress();
+    return { done: progress?.step ?? 0, total: progress?.steps ?? null };
+  }
+  const total = request.attacks.length * request.numExamples;
+  if (isFinished) return { done: total, total };
+  let done = 0;
+  for (const name of await findJournals(request.out)) {
+    if (!request.attacks.some((attack) => attack.name === name)) continue;
+    // The first line is the header.
+    done += (await readFile(getJournalPath(request.out, name), "latin1")).split("\n").length - 2;
+  }
+  return { done: Math.max(0, done), total };
+}
