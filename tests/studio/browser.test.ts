@@ -1,0 +1,201 @@
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import type { Browser } from "playwright-core";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { fineTune } from "../../src/runs/fine-tune.js";
+import { Run } from "../../src/runs/run.js";
+import { serveModel } from "../../src/serve/serve-model.js";
+import { JobStore } from "../../src/studio/jobs.js";
+import { type Studio, startStudio } from "../../src/studio/studio.js";
+import { launchBrowser } from "../browser.js";
+import { buildIfStale } from "../cli/built.js";
+import { attackResult, writeRun } from "../report/run-folder.js";
+import { hostile, writeSample } from "../report/sample.js";
+import { temporaryFolder } from "../temporary.js";
+import { tinyRun } from "../tiny-run.js";
+import { listSeriousFindings } from "./axe.js";
+import { openPage } from "./open-page.js";
+
+const folder = temporaryFolder();
+const runs = join(folder, "runs");
+/** The name of a run that breaks pages which do not escape it. */
+const hostileName = '"><img src=x onerror=alert(4)><script>';
+let browser: Browser;
+let studio: Studio;
+
+const linkToRun = (name: string): string => `#/run?${new URLSearchParams({ id: `0/${name}` })}`;
+
+beforeAll(async () => {
+  buildIfStale();
+  await writeSample(runs);
+  await writeRun(join(runs, hostileName), {
+    labels: ["<script>alert(3)</script>", '"><img src=x onerror=alert(5)>'],
+    attacks: { pwws: [attackResult("<b>id</b>", hostile, "success", { 0: "<i>news</i>" })] },
+  });
+  const substitutions = join(folder, "substitutions.json");
+  writeFileSync(substitutions, JSON.stringify({ good: ["dull", "fine"], bad: ["warm", "cold"], film: ["plot"] }));
+  for (const seed of [0, 1])
+    await fineTune(
+      {
+        ...(await tinyRun(join(folder, "data"), { seed, substitutions, train: { epochs: 8 } })),
+        data: join(folder, "data", "reviews.tsv"),
+      },
+      { out: join(runs, `tiny-seed${seed}`) },
+    );
+  [browser, studio] = await Promise.all([launchBrowser(), startStudio({ folders: [runs] })]);
+});
+/** A job goes on without the studio, so a failed test must not leave one. */
+async function stopJobs(): Promise<void> {
+  const jobs = new JobStore(join(runs, ".studio", "jobs"));
+  for (const { id } of await jobs.list(async () => null)) await jobs.stop(id);
+}
+
+afterAll(async () => {
+  await stopJobs();
+  await browser?.close();
+  await studio?.close();
+});
+
+test("the table filters, sorts and groups runs, and compares those that are selected", async () => {
+  await using open = await openPage(browser, studio.url);
+  const { page } = open;
+  const names = () => page.locator("td.name a").allTextContents();
+  await page.getByRole("link", { name: "spam-ascc-seed0" }).waitFor();
+  await page.getByText("5 runs", { exact: true }).waitFor();
+  expect((await names()).toSorted()).toEqual(
+    ["spam-ascc-seed0", "spam-standard-seed0", "tiny-seed0", "tiny-seed1", hostileName].toSorted(),
+  );
+  await page.getByRole("button", { name: "pwws" }).click();
+  expect((await names()).slice(0, 2)).toEqual(["spam-ascc-seed0", "spam-standard-seed0"]);
+  await page.getByLabel("Group by method over seeds").check();
+  await page.getByText("2 seeds", { exact: true }).first().waitFor();
+  await page.getByLabel("Group by method over seeds").uncheck();
+  await page.getByPlaceholder("Search by name").fill("spam-");
+  await page.getByText("2 runs", { exact: true }).waitFor();
+  for (const name of ["standard", "ascc"]) await page.getByLabel(`Select spam-${name}-seed0`).check();
+  await page.getByRole("button", { name: "Compare 2" }).click();
+  await page.getByLabel("Compare with").selectOption("spam-standard-seed0");
+  await page.getByRole("row", { name: /genetic.*spam-ascc-seed0.*▲/ }).waitFor();
+  expect(await page.locator("figure.chart canvas").count()).toBeGreaterThan(2);
+  expect(open.complaints).toEqual([]);
+  expect(open.foreignRequests).toEqual([]);
+});
+
+test("hostile names, labels and texts are shown as text", async () => {
+  await using open = await openPage(browser, studio.url, linkToRun(hostileName));
+  const { page } = open;
+  expect(await page.textContent("h1")).toBe(hostileName);
+  await page.locator(".card").first().waitFor();
+  const card = (await page.textContent(".card")) ?? "";
+  for (const text of ["<b>id</b>", "<i>news</i>", "onerror=alert(2)", "<script>alert(3)</script>"])
+    expect(card).toContain(text);
+  expect(await page.locator("main img, main script, main b b, main i").count()).toBe(0);
+  expect(open.complaints).toEqual([]);
+});
+
+test("the page of a run searches its texts and shows its charts, figures and settings", async () => {
+  await using open = await openPage(browser, studio.url, linkToRun("spam-ascc-seed0"));
+  const { page } = open;
+  await page.getByText("60 of 60 texts").waitFor();
+  await page.getByLabel("Outcome").selectOption("success");
+  await page.getByPlaceholder("Search the texts").fill("mortgage");
+  await expect.poll(() => page.locator(".cards .badge:not(.success)").count()).toBe(0);
+  await expect.poll(() => page.textContent(".filters output")).toMatch(/^\d of 60 texts$/);
+  expect(await page.getByRole("img", { name: /ascc ends at a distance/ }).count()).toBe(1);
+  expect(await page.getByRole("row", { name: "train.learningRate 0.0001 0.00005" }).count()).toBe(1);
+  expect(open.complaints).toEqual([]);
+});
+
+test("the playground scores while typing, swaps words and attacks two models", async () => {
+  await using served = await serveModel({ model: join(runs, "tiny-seed1"), port: 0, device: "cpu" });
+  await using open = await openPage(browser, studio.url, "#/playground?first=0%2Ftiny-seed0");
+  const { page } = open;
+  const panels = page.locator(".panel");
+  const read = async (): Promise<string> => (await panels.first().locator("dd").allTextContents()).join();
+  await page.getByLabel("Text", { exact: true }).fill("a good film");
+  await panels.first().getByRole("button", { name: "good" }).waitFor();
+  const before = await read();
+  // By hand: swap the word that decides.
+  await panels.first().getByRole("button", { name: "good" }).click();
+  await panels.first().getByRole("button", { name: "dull", exact: true }).click();
+  await expect.poll(() => page.getByLabel("Text", { exact: true }).inputValue()).toBe("a dull film");
+  await expect.poll(read).not.toBe(before);
+  // By attack, on a run and on an endpoint.
+  await page.getByLabel("Second model").selectOption("endpoint");
+  await page.getByPlaceholder("http://127.0.0.1:8080/").fill(served.url);
+  await page.getByRole("button", { name: "Connect" }).click();
+  await expect.poll(() => panels.count()).toBe(2);
+  await page.getByLabel("Text", { exact: true }).fill("a good film of the scene");
+  await page.getByRole("button", { name: "Start attack" }).click();
+  await expect.poll(() => page.getByRole("button", { name: "Copy as a test case" }).count()).toBe(2);
+  expect(await panels.first().locator(".counter").textContent()).toMatch(/^\d+ queries$/);
+  expect(await panels.first().locator(".attack .badge").textContent()).toBe("fooled");
+  expect(await panels.first().locator("ins").first().textContent()).toBe("dull");
+  expect(open.complaints).toEqual([]);
+  expect(open.foreignRequests).toEqual([]);
+});
+
+test("a job is started from a form, updates live, is stopped, survives the studio and is resumed", async () => {
+  await using own = await startStudio({ folders: [runs] });
+  const out = join(runs, "job");
+  {
+    await using open = await openPage(browser, own.url, "#/jobs");
+    const { page } = open;
+    await page.getByRole("button", { name: "Train a model" }).click();
+    await page.getByRole("button", { name: "Start training" }).click();
+    await page.getByText("expected a model").first().waitFor();
+    await page.getByText(/All settings/).click();
+    const values = {
+      ...{ model: join(folder, "data", "tiny-bert"), data: join(folder, "data", "reviews.tsv"), out },
+      ...{ textColumn: "text", labelColumn: "label", maxLength: "12", "train.epochs": "many" },
+    };
+    for (const [key, value] of Object.entries(values)) await page.locator(`[name="${key}"]`).fill(value);
+    await page.locator(".field-problem", { hasText: "expected number" }).waitFor();
+    await page.locator('[name="train.epochs"]').fill("4000");
+    await page.getByText(`--out ${out}`).waitFor();
+    await page.getByRole("button", { name: "Start training" }).click();
+    await page.locator(".job .badge.running").waitFor();
+    await page.locator(".count", { hasText: /^\d+ of \d+ steps$/ }).waitFor();
+    // What the page shows is at most two seconds behind the files of the run.
+    const shown = async () => Number.parseInt((await page.textContent(".job .count")) ?? "0", 10);
+    const step = (await (await Run.open(out)).progress())!.step;
+    await expect.poll(shown, { timeout: 2000, interval: 50 }).toBeGreaterThanOrEqual(step);
+    expect(open.complaints).toEqual([]);
+  }
+  await own.close();
+  const before = (await (await Run.open(out)).progress())!.step;
+  await using again = await startStudio({ folders: [runs] });
+  await using open = await openPage(browser, again.url, "#/jobs");
+  const { page } = open;
+  await page.locator(".job .badge.running").waitFor();
+  expect((await (await Run.open(out)).progress())!.step).toBeGreaterThan(before);
+  await page.getByRole("button", { name: "Stop" }).click();
+  await page.locator(".job .badge.stopped").waitFor();
+  const stopped = (await (await Run.open(out)).progress())!.step;
+  await page.getByRole("button", { name: "Resume" }).click();
+  await page.locator(".job .badge.running").waitFor();
+  await expect
+    .poll(async () => (await (await Run.open(out)).progress())!.step, { timeout: 20_000 })
+    .toBeGreaterThan(stopped);
+  await page.getByRole("button", { name: "Stop" }).click();
+  await page.locator(".job .badge.stopped").waitFor();
+  expect(open.complaints).toEqual([]);
+});
+
+test.each([
+  { dark: false, width: 1280 },
+  { dark: true, width: 1280 },
+  { dark: false, width: 390 },
+])("axe finds nothing serious, dark: $dark, width: $width", async ({ dark, width }) => {
+  const views = ["#/runs", linkToRun("spam-ascc-seed0"), "#/playground?first=0%2Ftiny-seed0", "#/jobs"];
+  await using open = await openPage(browser, studio.url, "", { dark, width });
+  const { page } = open;
+  for (const view of views) {
+    await page.evaluate(`location.hash = ${JSON.stringify(view)}`);
+    await page.locator("h1").waitFor({ state: "attached" });
+    await page.waitForTimeout(300);
+    expect(await listSeriousFindings(page)).toEqual([]);
+    expect(await page.evaluate("document.documentElement.scrollWidth")).toBeLessThanOrEqual(width);
+  }
+  expect(open.complaints).toEqual([]);
+});
