@@ -54,7 +54,9 @@ export function listFields(kind: JobKind, models: readonly string[]): FormField[
   const fields = Object.entries(properties).flatMap(([key, property]) =>
     property.properties
       ? Object.entries(property.properties).map(([inner, schema]) => ({ key: `${key}.${inner}`, schema }))
-      : [{ key, schema: property }],
+      : isObject(property)
+        ? []
+        : [{ key, schema: property }],
   );
   const main = mainKeys[kind];
   const described = fields.map(({ key, schema }): FormField => {
@@ -68,6 +70,11 @@ export function listFields(kind: JobKind, models: readonly string[]): FormField[
   return [...described.filter(({ isMain }) => isMain).sort((a, b) => rank(a) - rank(b)), outField].concat(
     described.filter(({ isMain }) => !isMain),
   );
+}
+
+/** Maps of keys and values have no field. The command line can set them. */
+function isObject({ type, anyOf = [] }: JsonSchema): boolean {
+  return type === "object" || anyOf.some((option) => option.type === "object");
 }
 
 function describeType(schema: JsonSchema): Pick<FormField, "type" | "choices"> {

@@ -11,6 +11,7 @@ import type { AttackResult } from "../attacks/result.js";
 import { type Candidate, createUnchangedCandidate } from "../attacks/search.js";
 import { type WatchedStep, watchAttack } from "../attacks/watch-attack.js";
 import { toPredictions } from "../evaluation/metrics.js";
+import { dataOptions } from "../runs/config.js";
 import { isEndpoint, type LoadedVictim, loadVictim } from "../runs/load-victim.js";
 import { loadRequestedTask, loadSubstitutionsForModel } from "../runs/prepare-run.js";
 import { resolveTablePath } from "../runs/read-config.js";
@@ -45,7 +46,7 @@ export class LoadedPlaygroundModel {
       const source = resolveTablePath(config?.substitutions ?? "wordnet");
       const options = { inVocabSubstitutes, caseSensitiveSubstitutes };
       const substitutions = await loadSubstitutionsForModel(source, options, local?.model ?? null);
-      const data = { task: null, data: null, textColumn: [], labelColumn: null, skipBadRows: true };
+      const data = { ...z.object(dataOptions).parse({}), skipBadRows: true };
       // Without its data, a model can still be played with.
       const task = local ? await loadRequestedTask(data, local.model, local.run, {}).catch(() => null) : null;
       const fields = task?.fields ?? ["text"];
