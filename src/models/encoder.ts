@@ -2,7 +2,7 @@ import { embed, type ForwardMode, type Weights } from "../nn/index.js";
 import { scope, type Tensor } from "../tensor/index.js";
 import type { EncoderConfig } from "./families/family.js";
 import { getFamily } from "./families/index.js";
-import { type Packing, packTokens, unpackTokens } from "./packing.js";
+import { type Packing, packTokens, toKernelPacking, unpackTokens } from "./packing.js";
 
 /**
  * The input of the encoder, at one of three depths. Attacks on a later one skip the earlier ones.
@@ -78,7 +78,8 @@ export function encodeLayers(
 ): Tensor {
   const family = getFamily(config);
   // The kernel of packed attention needs 16 bits. Hidden states that are returned keep their shape.
-  const packed = family.packable && embeddingOutput.dtype === "bfloat16" && !onLayer ? packing : null;
+  const canPack = family.packable && embeddingOutput.dtype === "bfloat16" && !onLayer;
+  const packed = canPack && packing ? toKernelPacking(packing) : null;
   const state = packed ?? family.prepare(config, weights, embeddingOutput, attentionBias, mode);
   let hidden = packed ? packTokens(embeddingOutput, packed) : embeddingOutput;
   for (let layer = 0; layer < config.numHiddenLayers; layer++) {

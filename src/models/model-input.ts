@@ -83,7 +83,7 @@ const packingNames = ["indices", "starts", "firstStarts", "firstTokens"] as cons
 function readPacking(staging: Pick<StagingBuffers, "get">, maxLength: number): Packing | null {
   const [indices, starts, firstStarts, firstTokens] = packingNames.map((name) => staging.get(`packing.${name}`));
   if (!indices || !starts || !firstStarts || !firstTokens) return null;
-  return { indices, starts: starts.to("int32"), firstStarts: firstStarts.to("int32"), firstTokens, maxLength };
+  return { indices, starts, firstStarts, firstTokens, maxLength };
 }
 
 /** Converts a padded batch to tensors. */

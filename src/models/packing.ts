@@ -11,9 +11,9 @@ import { getFamily } from "./families/index.js";
 export interface Packing {
   /** Rows of the flattened batch [batch * length] to keep: [token]. */
   readonly indices: Tensor;
-  /** The first token of each text, and the end: [text + 1], int32. */
+  /** The first token of each text, and the end: [text + 1]. */
   readonly starts: Tensor;
-  /** The same if each text has only its first token: [text + 1], int32. */
+  /** The same if each text has only its first token: [text + 1]. */
   readonly firstStarts: Tensor;
   /** The first token of each text of the batch: [batch]. */
   readonly firstTokens: Tensor;
@@ -81,6 +81,14 @@ export function packOnHost({ batchSize, sequenceLength, lengths, numTokens }: Pa
 }
 
 const indexCopyOp = operator<(self: Tensor, dim: number, index: Tensor, source: Tensor) => Tensor>("index_copy");
+
+/**
+ * Converts the starts to the type that the kernel reads. A forward pass does this itself, because a
+ * captured graph may read only the staging buffers, which stay at the same address.
+ */
+export function toKernelPacking(packing: Packing): Packing {
+  return { ...packing, starts: packing.starts.to("int32"), firstStarts: packing.firstStarts.to("int32") };
+}
 
 /** [batch, length, hidden] -> [1, token, hidden]. */
 export function packTokens(hidden: Tensor, { indices }: Packing): Tensor {
