@@ -3,6 +3,7 @@ import { createRequire } from "node:module";
 import { basename, join, resolve } from "node:path";
 import { UserError } from "../errors.js";
 import { exists } from "../files.js";
+import { sentencePieceFiles } from "../text/legacy-sentencepiece.js";
 import { describeMissingWeights, findWeightsFile } from "./checkpoint.js";
 import { downloadHubSnapshot, type HubFile, type HubOptions, listHubFiles, openHubSnapshot } from "./hub.js";
 
@@ -112,6 +113,7 @@ const auxiliaryFiles = [
   "vocab.txt",
   "vocab.json",
   "merges.txt",
+  ...sentencePieceFiles,
   "head.safetensors",
 ];
 

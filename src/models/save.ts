@@ -1,4 +1,4 @@
-import { mkdir, readdir, readFile } from "node:fs/promises";
+import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { writeFileAtomic } from "../files.js";
 import { getParameter, type Weights } from "../nn/index.js";
@@ -6,11 +6,9 @@ import { type TemperMetadata, toConfigJson } from "./config.js";
 import type { EncoderConfig } from "./families/family.js";
 import { getFamily, isHeadParameter } from "./families/index.js";
 import type { Model } from "./model.js";
+import type { InputLimits } from "./model-input.js";
 import { type SafetensorsTensor, toSafetensorsTensor, writeSafetensors } from "./safetensors-writer.js";
-
-/** The files of a tokenizer, in any format. */
-const tokenizerFiles =
-  /^(tokenizer.*\.json|special_tokens_map\.json|added_tokens\.json|vocab\.(txt|json)|merges\.txt)$/;
+import { saveTokenizer } from "./save-tokenizer.js";
 
 /**
  * Writes a model folder that transformers can load. With the hf head it is a sequence classifier.
@@ -32,10 +30,9 @@ export async function saveModel(folder: string, model: Model, weights: Weights =
       .map(([name, tensor]) => toSafetensorsTensor(getStoredName(name), tensor));
   await writeSafetensors(join(folder, "model.safetensors"), listTensors(false));
   if (hasSeparateHead) await writeSafetensors(join(folder, "head.safetensors"), listTensors(true));
-  for (const file of await readdir(model.folder)) {
-    if (tokenizerFiles.test(file) && model.folder !== folder)
-      await writeFileAtomic(join(folder, file), await readFile(join(model.folder, file)));
-  }
+  const { typeVocabSize = 0 }: InputLimits = config;
+  const { tokenizer } = model;
+  await saveTokenizer(folder, { folder: model.folder, tokenizer, usesTokenTypes: typeVocabSize > 1 });
   const { tokenization, maxLength, task, labels } = model;
   const temper: TemperMetadata | undefined =
     head === "masked-lm" ? undefined : { format: 2, tokenization, head, pooling, maxLength, task, labels: [...labels] };

@@ -5,14 +5,18 @@ import { UserError } from "../errors.js";
 import { createFileError } from "../files.js";
 import { type AddedToken, createSpecialToken, createTokenLookup } from "./added-tokens.js";
 import { checkCharsmap } from "./charsmap.js";
-import type { Normalizer, PreTokenizer } from "./tokenizer-components.js";
+import {
+  type Normalizer,
+  type PreTokenizer,
+  readNormalizers,
+  readPreTokenizers,
+  toSequence,
+} from "./tokenizer-components.js";
 import type { TokenizerConfig } from "./tokenizer-config.js";
 import { createBertProcessor, createRobertaProcessor, type TokenizerFile } from "./tokenizer-file.js";
 
-/** Checks whether a file name is that of a SentencePiece model. */
-export function isSentencePieceFile(name: string): boolean {
-  return ["spiece.model", "sentencepiece.bpe.model", "spm.model"].includes(name);
-}
+/** The names of SentencePiece models. */
+export const sentencePieceFiles: readonly string[] = ["spiece.model", "sentencepiece.bpe.model", "spm.model"];
 
 /** The types of pieces in a SentencePiece model. */
 const CONTROL = 3;
@@ -196,16 +200,17 @@ export async function readSentencePiece(folder: string, name: string, config: To
       : [{ type: "Precompiled", precompiled_charsmap: Buffer.from(model.charsmap).toString("base64") }];
   return {
     addedTokens: listAddedTokens(family, model.pieces, vocabulary),
-    normalizers: family.createNormalizers(charsmap, config.options),
-    preTokenizers: family.createPreTokenizers(config.options),
+    // Read them as from tokenizer.json, so a saved tokenizer has the same hash.
+    normalizers: readNormalizers(toSequence("normalizers", family.createNormalizers(charsmap, config.options)), path),
+    preTokenizers: readPreTokenizers(toSequence("pretokenizers", family.createPreTokenizers(config.options)), path),
     postProcessor: family.createProcessor(getToken(family.special.cls), getToken(family.special.sep)),
     model: {
       type: "Unigram",
       vocabulary,
       unk_id: getId(family.unkToken),
       byte_fallback: false,
-      pieces: scored.map(([piece]) => piece),
       scores: scored.map(([, score]) => score),
+      pieces: scored.map(([piece]) => piece),
     },
   };
 }

@@ -4,7 +4,7 @@ import { UserError } from "../errors.js";
 import { createFileError, readJson } from "../files.js";
 import { createAsciiEncoder } from "./ascii-encoder.js";
 import { buildOffsets, buildSequence, encodeWords, selectLayout, type Tokenizer } from "./encoding.js";
-import { isSentencePieceFile, readSentencePiece } from "./legacy-sentencepiece.js";
+import { readSentencePiece, sentencePieceFiles } from "./legacy-sentencepiece.js";
 import { readVocabAndMerges, readVocabTxt } from "./legacy-vocabularies.js";
 import { createPartEncoder, limitText, type TextRequest } from "./part-encoder.js";
 import { canSplitAtSpaces } from "./splitting.js";
@@ -44,7 +44,7 @@ async function readTokenizerFile(
     const path = join(folder, "tokenizer.json");
     return readTokenizerJson(await readJson(path, "the tokenizer"), path);
   }
-  const sentencePiece = [...names].find(isSentencePieceFile);
+  const sentencePiece = sentencePieceFiles.find((name) => names.has(name));
   if (sentencePiece !== undefined) return readSentencePiece(folder, sentencePiece, config);
   if (names.has("vocab.txt")) return readVocabTxt(folder, config);
   if (names.has("vocab.json") && names.has("merges.txt")) return readVocabAndMerges(folder);

@@ -84,7 +84,7 @@ function addTokens(file: Record<string, Record<string, unknown>>): void {
     ["LL", false],
     ["BEL", true],
   ] as const)
-    tokens.push({ id: id++, content, normalized, ...flags });
+    tokens.push({ id: vocabulary[content] ?? id++, content, normalized, ...flags });
 }
 
 describe(`${numTexts} texts have the tokens of the package`, { timeout: 300_000 }, () => {
