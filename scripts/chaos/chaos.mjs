@@ -195,6 +195,7 @@ for (; hits < kills && Date.now() < deadline; rounds++) {
   }
   for (const problem of problems) failures.push(`${workload.name} in ${out}, ${history.join("; ")}: ${problem}`);
   if (problems.length === 0) rmSync(out, { recursive: true });
+  console.log(`${hits} faults, ${failures.length} failures; ${workload.name}: ${history.join("; ")}`);
 }
 console.log(`${hits} faults hit in ${rounds} rounds; each round was resumed and compared.`);
 for (const [name, count] of [...counts].sort()) console.log(`  ${name}: ${count}`);
