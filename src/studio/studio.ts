@@ -11,6 +11,7 @@ import { JournalSearch } from "./journal-search.js";
 import { LiveStream } from "./live-stream.js";
 import { addPageRoutes } from "./page-files.js";
 import { addPlaygroundRoutes, Playground } from "./playground.js";
+import { addRatingRoutes, RatingStore } from "./ratings.js";
 import { RunCatalog } from "./run-catalog.js";
 import { createToken } from "./security.js";
 import { createStudioApp } from "./studio-app.js";
@@ -42,8 +43,9 @@ export async function startStudio(
   const token = createToken();
   const live = new LiveStream<LiveMessage>();
   const catalog = new RunCatalog(folders, (message) => live.send(message));
+  const journals = new JournalSearch();
   const app = createStudioApp({
-    ...{ token, catalog, live, journals: new JournalSearch(), onError: onWarning },
+    ...{ token, catalog, live, journals, onError: onWarning },
     listMessages: () => [...catalog.listMessages(), { type: "jobs", jobs: jobRows }],
   });
   const jobs = new JobStore(join(folders[0]!, ".studio", "jobs"));
@@ -55,6 +57,7 @@ export async function startStudio(
     live.send({ type: "jobs", jobs: rows });
   };
   addJobRoutes(app, jobs, catalog, refreshJobs);
+  addRatingRoutes(app, new RatingStore(join(folders[0]!, ".studio", "ratings"), journals), catalog);
   const playground = new Playground(catalog);
   addPlaygroundRoutes(app, playground);
   await addPageRoutes(app, token);

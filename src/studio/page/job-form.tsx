@@ -100,7 +100,7 @@ function Field({ field, value, problem, onChange }: FieldProps) {
   };
   const text = typeof value === "string" ? value : "";
   return (
-    <div class={`field ${type}`}>
+    <div class="field">
       <label for={id}>
         {key}
         {required && <span aria-hidden="true"> *</span>}

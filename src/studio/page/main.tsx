@@ -4,6 +4,7 @@ import { ComparePage } from "./compare-page.js";
 import { JobsPage } from "./jobs-page.js";
 import { useLiveState } from "./live.js";
 import { PlaygroundPage } from "./playground-page.js";
+import { RatePage } from "./rate-page.js";
 import { linkTo, useRoute } from "./route.js";
 import { RunPage } from "./run-page.js";
 import { RunsPage } from "./runs-page.js";
@@ -20,6 +21,7 @@ const pages = [
   ["runs", "Runs"],
   ["playground", "Playground"],
   ["jobs", "Jobs"],
+  ["rate", "Rate"],
 ] as const;
 const themes = ["auto", "light", "dark"] as const;
 type Theme = (typeof themes)[number];
@@ -67,6 +69,7 @@ function App() {
         {page === "runs" && <RunsPage live={live} />}
         {page === "run" && <RunPage key={query.get("id")} id={query.get("id") ?? ""} live={live} theme={theme} />}
         {page === "jobs" && <JobsPage live={live} />}
+        {page === "rate" && <RatePage live={live} />}
         {page === "playground" && <PlaygroundPage live={live} first={query.get("first") ?? ""} />}
         {page === "compare" && <ComparePage models={query.get("models") ?? "[]"} theme={theme} />}
       </main>

@@ -1,0 +1,175 @@
+import { useEffect, useMemo, useState } from "preact/hooks";
+import { isAttackMetric } from "../../evaluation/metric-table.js";
+import { formatNumber } from "../../format.js";
+import type { RatingPair, RatingReport } from "../api.js";
+import { get, getMessage, post } from "./api.js";
+import type { LiveState } from "./live.js";
+import { EmptyState, formatCell, Loading, Problem, useDelayed } from "./widgets.js";
+
+/** People judge pairs of texts without knowing which one was attacked. */
+export function RatePage({ live }: { live: LiveState }) {
+  const targets = useMemo(
+    () =>
+      [...live.rows.values()].flatMap(({ id, name, metrics }) =>
+        Object.keys(metrics)
+          .filter(isAttackMetric)
+          .map((attack) => ({ id, attack, title: `${name}, ${attack}` })),
+      ),
+    [live.rows],
+  );
+  const [title, setTitle] = useState("");
+  const [rater, setRater] = useState("");
+  const target = targets.find((each) => each.title === title) ?? targets[0];
+  if (!target)
+    return live.isReady ? (
+      <EmptyState title="Nothing to rate yet">
+        <p>Attack a run first. Texts that fooled the model appear here.</p>
+      </EmptyState>
+    ) : (
+      <Loading what="runs" />
+    );
+  return (
+    <article class="rate-page">
+      <h1>Rate attacked texts</h1>
+      <p class="note">
+        Two versions of a text are shown in random order. One of them fooled a model. Judge both without knowing which.
+      </p>
+      <div class="pickers">
+        <label class="input">
+          Attack
+          <select value={target.title} onChange={(event) => setTitle(event.currentTarget.value)}>
+            {targets.map((each) => (
+              <option key={each.title}>{each.title}</option>
+            ))}
+          </select>
+        </label>
+        <label class="input">
+          Your name
+          <input type="text" value={rater} onInput={(event) => setRater(event.currentTarget.value)} />
+        </label>
+      </div>
+      <Rating key={target.title} id={target.id} attack={target.attack} rater={rater.trim()} />
+    </article>
+  );
+}
+
+const questions = [
+  ["sameMeaning", "Do both texts mean the same?"],
+  ["firstGrammatical", "Is text A grammatical?"],
+  ["secondGrammatical", "Is text B grammatical?"],
+] as const;
+type Answers = Partial<Record<(typeof questions)[number][0], boolean>>;
+
+function Rating({ id, attack, rater }: { id: string; attack: string; rater: string }) {
+  const [pairs, setPairs] = useState<readonly RatingPair[] | null>(null);
+  const [report, setReport] = useState<RatingReport | null>(null);
+  const [answers, setAnswers] = useState<Answers>({});
+  const [problem, setProblem] = useState<string | null>(null);
+  const name = useDelayed(rater, 300);
+  useEffect(() => {
+    const fail = (error: unknown): void => setProblem(getMessage(error));
+    get<RatingReport>("ratings", { id, attack }).then(setReport, fail);
+    if (name !== "") get<RatingPair[]>("ratings/pairs", { id, attack, rater: name }).then(setPairs, fail);
+    else setPairs(null);
+  }, [id, attack, name]);
+  const [pair] = pairs ?? [];
+  const isComplete = questions.every(([key]) => answers[key] !== undefined);
+  const submit = async (): Promise<void> => {
+    try {
+      setReport(
+        await post<RatingReport>("ratings", { id, attack, rating: { rater: name, pair: pair!.id, ...answers } }),
+      );
+      setPairs(pairs!.slice(1));
+      setAnswers({});
+      setProblem(null);
+    } catch (error) {
+      setProblem(getMessage(error));
+    }
+  };
+  return (
+    <>
+      <Problem message={problem} />
+      {name === "" && <p class="note">Enter your name to start.</p>}
+      {pairs && !pair && <p role="status">You have judged every pair of this attack. Thank you.</p>}
+      {pair && (
+        <form
+          class="panel"
+          onSubmit={(event) => {
+            event.preventDefault();
+            void submit();
+          }}
+        >
+          <div class="panels">
+            {[pair.first, pair.second].map((texts, i) => (
+              <section key={i} aria-label={`Text ${i === 0 ? "A" : "B"}`}>
+                <h2>Text {i === 0 ? "A" : "B"}</h2>
+                {texts.map((text, k) => (
+                  <p class="text" key={k}>
+                    {text}
+                  </p>
+                ))}
+              </section>
+            ))}
+          </div>
+          {questions.map(([key, question]) => (
+            <fieldset key={key}>
+              <legend>{question}</legend>
+              {[true, false].map((value) => (
+                <label key={String(value)}>
+                  <input
+                    type="radio"
+                    name={key}
+                    checked={answers[key] === value}
+                    onChange={() => setAnswers({ ...answers, [key]: value })}
+                  />{" "}
+                  {value ? "yes" : "no"}
+                </label>
+              ))}
+            </fieldset>
+          ))}
+          <p class="actions">
+            <button type="submit" disabled={!isComplete}>
+              Save and continue
+            </button>
+            <span class="note">{pairs!.length} pairs left</span>
+          </p>
+        </form>
+      )}
+      {report && <Report report={report} />}
+    </>
+  );
+}
+
+function Report({ report: { ratings, raters, pairs, validity, grammar, agreement } }: { report: RatingReport }) {
+  if (!validity || !grammar) return <p class="note">No judgments yet.</p>;
+  const rows = [
+    ["Pairs with the same meaning", validity],
+    ["Grammatical originals", grammar.original],
+    ["Grammatical attacked texts", grammar.attacked],
+  ] as const;
+  return (
+    <section aria-label="Judgments so far">
+      <h2>Judgments so far</h2>
+      <dl class="tiles">
+        {rows.map(([title, cell]) => (
+          <div key={title}>
+            <dt>{title}</dt>
+            <dd>
+              <b>{formatCell(cell).value}</b>
+              <small>95% CI {formatCell(cell).interval}</small>
+            </dd>
+          </div>
+        ))}
+        <div>
+          <dt>Agreement on meaning (Fleiss' kappa)</dt>
+          <dd>
+            <b>{agreement === null ? "–" : formatNumber(agreement, 2)}</b>
+            <small>
+              {ratings} judgments of {pairs} pairs by {raters} {raters === 1 ? "person" : "people"}
+            </small>
+          </dd>
+        </div>
+      </dl>
+    </section>
+  );
+}

@@ -1,0 +1,152 @@
+import { createHash } from "node:crypto";
+import { appendFile } from "node:fs/promises";
+import { join } from "node:path";
+import type { Hono } from "hono";
+import { z } from "zod";
+import { type AttackResult, getWordFields } from "../attacks/result.js";
+import { computeFleissKappa } from "../evaluation/rater-agreement.js";
+import { wilsonInterval } from "../evaluation/statistics.js";
+import { createFolder, exists } from "../files.js";
+import { readJsonLines } from "../json-lines.js";
+import { HttpError } from "../serve/http.js";
+import { Rng } from "../tensor/random.js";
+import { createTextTemplate } from "../text/text-template.js";
+import type { MetricCell, Rating, RatingPair, RatingReport } from "./api.js";
+import type { JournalSearch } from "./journal-search.js";
+import type { RunCatalog } from "./run-catalog.js";
+import { explainErrors, parseQuery, readBody } from "./studio-app.js";
+
+const ratingSchema = z.strictObject({
+  rater: z.string().trim().min(1).max(100),
+  pair: z.string(),
+  sameMeaning: z.boolean(),
+  firstGrammatical: z.boolean(),
+  secondGrammatical: z.boolean(),
+});
+/** A line of the file of judgments: the texts have their roles again. */
+const storedSchema = z.object({
+  rater: z.string(),
+  id: z.string(),
+  sameMeaning: z.boolean(),
+  originalGrammatical: z.boolean(),
+  attackedGrammatical: z.boolean(),
+});
+type StoredRating = z.output<typeof storedSchema>;
+const targetSchema = z.object({ id: z.string(), attack: z.string(), rater: z.string().max(100).default("") });
+
+/** People's judgments of attacked texts, in one file per attack of a run. */
+export class RatingStore {
+  constructor(
+    readonly folder: string,
+    readonly journals: JournalSearch,
+  ) {}
+
+  /**
+   * The pairs that a person has not judged yet, in an order of their own. Only texts that fooled
+   * the model are judged. Which text is the original is not part of a pair.
+   */
+  async listPairs(run: string, attack: string, rater: string): Promise<RatingPair[]> {
+    const judged = new Set((await this.#read(run, attack)).filter((each) => each.rater === rater).map(({ id }) => id));
+    const results = (await this.#load(run, attack)).filter(({ id }) => !judged.has(id));
+    return new Rng(0).fork("rating", rater).shuffle(results).map(createPair);
+  }
+
+  async add(run: string, attack: string, rating: Rating): Promise<void> {
+    const result = (await this.#load(run, attack)).find(({ id }) => id === rating.pair);
+    if (!result) throw new HttpError(404, "There is no such pair.");
+    const isOriginalFirst = showsOriginalFirst(result.id);
+    const [first, second] = [rating.firstGrammatical, rating.secondGrammatical];
+    const stored: StoredRating = {
+      ...{ rater: rating.rater, id: result.id, sameMeaning: rating.sameMeaning },
+      originalGrammatical: isOriginalFirst ? first : second,
+      attackedGrammatical: isOriginalFirst ? second : first,
+    };
+    createFolder(this.folder);
+    await appendFile(this.#path(run, attack), `${JSON.stringify(stored)}\n`);
+  }
+
+  /** What all judgments of an attack say. A pair is valid if most of its raters say so. */
+  async report(run: string, attack: string): Promise<RatingReport> {
+    const ratings = await this.#read(run, attack);
+    const pairs = new Map<string, StoredRating[]>();
+    for (const rating of ratings) pairs.set(rating.id, [...(pairs.get(rating.id) ?? []), rating]);
+    const counts = [...pairs.values()].map((same) => {
+      const yes = same.filter(({ sameMeaning }) => sameMeaning).length;
+      return [yes, same.length - yes];
+    });
+    const countTrue = (read: (rating: StoredRating) => boolean): MetricCell =>
+      toCell(ratings.filter(read).length, ratings.length);
+    return {
+      ratings: ratings.length,
+      raters: new Set(ratings.map(({ rater }) => rater)).size,
+      pairs: pairs.size,
+      validity: pairs.size === 0 ? null : toCell(counts.filter(([yes, no]) => yes! > no!).length, pairs.size),
+      grammar:
+        ratings.length === 0
+          ? null
+          : {
+              original: countTrue(({ originalGrammatical }) => originalGrammatical),
+              attacked: countTrue(({ attackedGrammatical }) => attackedGrammatical),
+            },
+      agreement: computeFleissKappa(counts),
+    };
+  }
+
+  async #load(run: string, attack: string): Promise<AttackResult[]> {
+    return (await this.journals.load(run, attack)).results.filter(({ outcome }) => outcome === "success");
+  }
+
+  /** The last judgment of a person on a pair counts. */
+  async #read(run: string, attack: string): Promise<StoredRating[]> {
+    const path = this.#path(run, attack);
+    if (!(await exists(path))) return [];
+    const all = await readJsonLines(path, storedSchema, "the judgments");
+    return [...new Map(all.map((rating) => [JSON.stringify([rating.rater, rating.id]), rating])).values()];
+  }
+
+  #path(run: string, attack: string): string {
+    const name = createHash("sha256")
+      .update(JSON.stringify([run, attack]))
+      .digest("hex")
+      .slice(0, 16);
+    return join(this.folder, `${name}.jsonl`);
+  }
+}
+
+/** Half of the pairs show the original first. It does not depend on the person. */
+function showsOriginalFirst(id: string): boolean {
+  return createHash("sha256").update(`order ${id}`).digest()[0]! % 2 === 0;
+}
+
+function createPair(result: AttackResult): RatingPair {
+  const attacked = createTextTemplate(result.texts, result.words, getWordFields(result)).render(result.final);
+  const [first, second] = showsOriginalFirst(result.id) ? [result.texts, attacked] : [attacked, result.texts];
+  return { id: result.id, first, second };
+}
+
+function toCell(count: number, total: number): MetricCell {
+  return { value: count / total, ...wilsonInterval(count, total) };
+}
+
+/** Adds the routes of the rating page. */
+export function addRatingRoutes(app: Hono, ratings: RatingStore, catalog: RunCatalog): void {
+  app.get("/api/ratings/pairs", async (context) => {
+    const { id, attack, rater } = parseQuery(targetSchema, context);
+    const { folder } = await catalog.getRow(id);
+    return context.json(await explainErrors(() => ratings.listPairs(folder, attack, rater)));
+  });
+  app.get("/api/ratings", async (context) => {
+    const { id, attack } = parseQuery(targetSchema, context);
+    const { folder } = await catalog.getRow(id);
+    return context.json(await explainErrors(() => ratings.report(folder, attack)));
+  });
+  app.post("/api/ratings", async (context) => {
+    const { id, attack, rating } = await readBody(
+      context,
+      z.strictObject({ id: z.string(), attack: z.string(), rating: ratingSchema }),
+    );
+    const { folder } = await catalog.getRow(id);
+    await explainErrors(() => ratings.add(folder, attack, rating));
+    return context.json(await explainErrors(() => ratings.report(folder, attack)));
+  });
+}
