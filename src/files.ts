@@ -1,6 +1,6 @@
 import { createHash, randomUUID } from "node:crypto";
 import { createReadStream, type Dirent, mkdirSync, statSync } from "node:fs";
-import { access, type FileHandle, open, readdir, readFile, rename, stat, unlink } from "node:fs/promises";
+import { access, type FileHandle, lstat, open, readdir, readFile, rename, stat, unlink } from "node:fs/promises";
 import { hostname } from "node:os";
 import { basename, dirname, join, resolve } from "node:path";
 import { getErrorMessage, UserError } from "./errors.js";
@@ -84,6 +84,15 @@ export async function listSubfolders(path: string): Promise<string[]> {
   const entries = await readFolder(path);
   const checked = await Promise.all(entries.map(async (entry) => ((await isFolder(entry)) ? [entry.name] : [])));
   return checked.flat();
+}
+
+/** The bytes of a file, or of all files in a folder. Symbolic links count as nothing. */
+export async function measurePath(path: string): Promise<number> {
+  const found = await lstat(path).catch(() => null);
+  if (found === null || !(found.isFile() || found.isDirectory())) return 0;
+  if (found.isFile()) return found.size;
+  const sizes = await Promise.all((await readFolder(path)).map(({ name }) => measurePath(join(path, name))));
+  return sizes.reduce((sum, size) => sum + size, 0);
 }
 
 /**

@@ -3,63 +3,9 @@ import { readFileSync, realpathSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { Command, CommanderError } from "@commander-js/extra-typings";
 import { getErrorMessage, isCudaOutOfMemory, isSystemError, UserError } from "../errors.js";
-import { type CommandModule, ExitCode, formatHelp } from "./command.js";
+import { ExitCode, formatHelp } from "./command.js";
+import { commands } from "./command-list.js";
 import { type Io, removeControls } from "./io.js";
-
-interface CommandEntry {
-  readonly summary: string;
-  readonly hidden?: boolean;
-  load(): Promise<CommandModule>;
-}
-
-/**
- * The commands. Only the requested one is loaded; loading all would delay every start by a second.
- */
-const commands: Readonly<Record<string, CommandEntry>> = {
-  setup: { summary: "find or install libtorch and build the native addon", load: () => import("./commands/setup.js") },
-  doctor: { summary: "check the installation and explain how to fix it", load: () => import("./commands/doctor.js") },
-  train: { summary: "fine-tune a model, with or without robust methods", load: () => import("./commands/train.js") },
-  evaluate: { summary: "measure the accuracy of a model on a task", load: () => import("./commands/evaluate.js") },
-  predict: { summary: "classify texts", load: () => import("./commands/predict.js") },
-  attack: { summary: "attack a model with changes of its texts", load: () => import("./commands/attack.js") },
-  attacks: { summary: "list attacks with their parts and options", load: () => import("./commands/attacks.js") },
-  verify: { summary: "replay the journal of an attack against its model", load: () => import("./commands/verify.js") },
-  compare: {
-    summary: "compare models on the same examples, with confidence intervals and significance tests",
-    load: () => import("./commands/compare.js"),
-  },
-  analyze: {
-    summary: "analyze runs: weight distance, feature geometry, loss landscape, probes",
-    load: () => import("./commands/analyze.js"),
-  },
-  report: { summary: "write runs, attacks and figures to one HTML file", load: () => import("./commands/report.js") },
-  sweep: {
-    summary: "run a table of experiments, locally or on a Slurm cluster",
-    load: () => import("./commands/sweep.js"),
-  },
-  table: {
-    summary: "print the table of a sweep or of runs, next to published results",
-    load: () => import("./commands/table.js"),
-  },
-  methods: { summary: "list fine-tuning methods and their options", load: () => import("./commands/methods.js") },
-  runs: { summary: "list runs with their state and accuracy", load: () => import("./commands/runs.js") },
-  serve: { summary: "serve a model over HTTP", load: () => import("./commands/serve.js") },
-  studio: {
-    summary: "open a web page of live runs, with a playground for attacks",
-    load: () => import("./commands/studio.js"),
-  },
-  encode: { summary: "print tokens and features of texts", load: () => import("./commands/encode.js") },
-  pretrain: {
-    summary: "continue the training of a masked language model on texts",
-    load: () => import("./commands/pretrain.js"),
-  },
-  fill: { summary: "print the most probable words behind a mask", load: () => import("./commands/fill.js") },
-  substitutions: {
-    summary: "build substitution tables and language-model constraints",
-    load: () => import("./commands/substitutions.js"),
-  },
-  worker: { summary: "execute one request of a sweep", hidden: true, load: () => import("./commands/worker.js") },
-};
 
 /** New names of renamed options, only for error messages. A command may have its own entry. */
 const renamedOptions: Readonly<Record<string, string>> = {

@@ -16,16 +16,29 @@ export function renderOriginalText(result: AttackResult, changed: ReadonlySet<nu
  * readers.
  */
 export function renderChangedText(result: AttackResult): Html {
-  const { edited, words, final } = result;
-  const changed = new Set(findNewWords(result).flatMap((isNew, i) => (isNew ? [i] : [])));
-  const pieces = edited
-    ? splitIntoPieces({ fieldSizes: edited.fieldSizes, words: final }, edited.texts, final)
-    : splitIntoPieces(result, result.texts, final);
-  return renderParagraphs(pieces, changed, ({ text, word }) => {
-    const from = words[edited ? edited.origins[word!]! : word!];
+  const { fields, changed, getOriginal } = splitChangedText(result);
+  return renderParagraphs(fields, changed, ({ text, word }) => {
+    const from = getOriginal(word!);
     if (from === undefined) return html`<ins title="inserted">${text}<span class="sr-only"> (inserted)</span></ins>`;
     return html`<ins title="${from} → ${text}">${text}<span class="sr-only"> (was ${from})</span></ins>`;
   });
+}
+
+/** The text after an attack in pieces, with its new words. */
+export function splitChangedText(result: AttackResult): {
+  readonly fields: TextPiece[][];
+  readonly changed: ReadonlySet<number>;
+  /** The original of a word; undefined if the word was inserted. */
+  getOriginal(word: number): string | undefined;
+} {
+  const { edited, words, final } = result;
+  return {
+    fields: edited
+      ? splitIntoPieces({ fieldSizes: edited.fieldSizes, words: final }, edited.texts, final)
+      : splitIntoPieces(result, result.texts, final),
+    changed: new Set(findNewWords(result).flatMap((isNew, i) => (isNew ? [i] : []))),
+    getOriginal: (word) => words[edited ? edited.origins[word]! : word],
+  };
 }
 
 function splitIntoPieces(

@@ -9,6 +9,7 @@ const nonIdentityKeys = new Set([
   "device",
   "threads",
   "cudaGraphs",
+  "tags",
   "train.saveTotalLimit",
   "train.keepOptimizerState",
   "train.saveSteps",

@@ -105,6 +105,7 @@ export const runConfigSchema = z.strictObject({
     .describe("fine-tuning method, innermost first; none: standard fine-tuning"),
   train: trainSettingsSchema.prefault({}),
   seed: seedSchema.default(0).describe("random seed"),
+  tags: z.array(z.string().min(1)).default([]).describe("word by which temper runs finds the run"),
   ...runtimeOptions,
   cudaGraphs: z.boolean().default(true).describe("on a GPU, capture optimizer steps as CUDA graphs"),
 });
@@ -121,7 +122,8 @@ export type RunConfig = z.output<typeof runConfigSchema>;
  *
  *     const config: RunConfigInput = { model: "roberta-base", task: "rte", methods: [rose()] };
  */
-export type RunConfigInput = Omit<z.input<typeof runConfigSchema>, "methods" | "data" | "textColumn"> & {
+export type RunConfigInput = Omit<z.input<typeof runConfigSchema>, "methods" | "data" | "textColumn" | "tags"> & {
+  readonly tags?: readonly string[];
   /** A file or folder, or the examples themselves: `[{ text, label }]`. */
   readonly data?: string | null | readonly InMemoryExample[];
   readonly textColumn?: string | readonly string[];

@@ -441,76 +441,19 @@ export async function removeOptimizerState(folder: string): Promise<void> {
   await new CheckpointStore(join(folder, files.checkpoints)).removeOptimizerState();
 }
 
+/** What a finished run can do without: the optimizer state, or all of its checkpoints. */
+export async function listPrunable(folder: string, checkpoints: boolean): Promise<string[]> {
+  const path = join(folder, files.checkpoints);
+  if (!existsSync(path)) return [];
+  return checkpoints ? [path] : new CheckpointStore(path).listOptimizerState();
+}
+
 /** Removes parts of a finished run to save disk space. */
 export async function removeRunFiles(folder: string, parts: readonly ("checkpoints" | "model")[]): Promise<void> {
   for (const part of parts) await rm(join(folder, files[part]), { recursive: true, force: true });
 }
 
-/**
- * A run as a list shows it. Of a damaged run, only the folder and the reason are known.
- *
- *     const [first]: RunSummary[] = await listRuns("runs");
- */
-export interface RunSummary {
-  readonly folder: string;
-  readonly task: string | null;
-  readonly method: string | null;
-  readonly seed: number | null;
-  readonly state: RunState | "damaged";
-  readonly step: number;
-  readonly steps: number | null;
-  /** Accuracy on the test split; null before the run has finished. */
-  readonly accuracy: number | null;
-  /** The best validation value so far, and its metric. */
-  readonly bestValidation: number | null;
-  readonly metricForBestModel: string | null;
-  /** Why it failed, or what is damaged. */
-  readonly failure: string | null;
-}
-
-/**
- * Lists the runs at or below a folder, sorted by path. A run that cannot be read does not hide the
- * others.
- *
- *     for (const { folder, state } of await listRuns("runs")) console.log(folder, state);
- */
-export async function listRuns(folder: string): Promise<RunSummary[]> {
-  return Promise.all((await findRunFolders(folder)).map(summarizeRunFolder));
-}
-
-/** One run as `listRuns` lists it. */
-export function summarizeRunFolder(folder: string): Promise<RunSummary> {
-  return summarizeRun(folder).catch((error: unknown) => describeDamage(folder, error));
-}
-
-async function summarizeRun(folder: string): Promise<RunSummary> {
-  const run = await Run.open(folder);
-  const { metricForBestModel } = run.config.train;
-  const [results, status, events, state] = await Promise.all([run.results(), run.status(), run.events(), run.state()]);
-  return {
-    folder,
-    task: results?.task ?? run.task,
-    method: run.method,
-    seed: run.config.seed,
-    state,
-    step: results?.steps ?? events.at(-1)?.step ?? 0,
-    steps: status?.steps ?? null,
-    accuracy: results?.test.accuracy ?? null,
-    bestValidation: events.findLast((event) => event.best === true)?.evaluation?.[metricForBestModel] ?? null,
-    metricForBestModel,
-    failure: state === "failed" ? (status?.failure ?? null) : null,
-  };
-}
-
-function describeDamage(folder: string, error: unknown): RunSummary {
-  if (!(error instanceof UserError)) throw error;
-  return {
-    ...{ folder, task: null, method: null, seed: null, state: "damaged", step: 0, steps: null },
-    ...{ accuracy: null, bestValidation: null, metricForBestModel: null, failure: error.message },
-  };
-}
-
-/** The run folders at or below a folder, sorted by path. */
+/** The folders of all runs at or below a folder. */
 export async function findRunFolders(folder: string, depth = maxSearchDepth): Promise<string[]> {
   if ((await exists(join(folder, files.config))) && (await exists(join(folder, files.environment)))) return [folder];
   if (depth === 0) return [];

@@ -1,7 +1,7 @@
 import type { AttackOutcome, Edit } from "../attacks/result.js";
 import type { WatchedStep } from "../attacks/watch-attack.js";
 import type { ComparisonReport } from "../runs/compare.js";
-import type { RunSummary } from "../runs/run.js";
+import type { RunSummary } from "../runs/list-runs.js";
 import type { TextPiece } from "../text/text-template.js";
 
 // What the server and the page exchange. The page imports these types, and nothing else.

@@ -162,9 +162,16 @@ export class CheckpointStore {
 
   /** Removes what only a continued training needs, and keeps the weights. */
   async removeOptimizerState(): Promise<void> {
-    for (const step of await this.listSteps())
-      for (const group of checkpointGroups)
-        if (group !== "weights") await rm(getGroupPath(this.getPath(step), group), { force: true });
+    for (const path of await this.listOptimizerState()) await rm(path, { force: true });
+  }
+
+  /** The files that only continuing the training would read. */
+  async listOptimizerState(): Promise<string[]> {
+    const groups = checkpointGroups.filter((group) => group !== "weights");
+    const paths = (await this.listSteps()).flatMap((step) =>
+      groups.map((group) => getGroupPath(this.getPath(step), group)),
+    );
+    return paths.filter((path) => existsSync(path));
   }
 
   /** Renames first: a kill in between must not leave a checkpoint without some of its files. */

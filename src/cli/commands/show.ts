@@ -1,0 +1,76 @@
+import { dirname } from "node:path";
+import { type Command, Option } from "@commander-js/extra-typings";
+import { readJournal } from "../../attacks/journal.js";
+import type { AttackOutcome, AttackResult } from "../../attacks/result.js";
+import { formatCount, formatPercent } from "../../format.js";
+import { splitChangedText } from "../../report/diff.js";
+import { Run } from "../../runs/run.js";
+import { getColors, type Io, write } from "../io.js";
+import { createIntegerParser } from "../options.js";
+
+export const note = "Without colors, a change is [-before-]{+after+}.";
+export const examples = [
+  "temper show runs/sst2-rose-seed0/attacks/pwws.jsonl",
+  "temper show runs/sst2-rose-seed0/attacks/pwws.jsonl --outcome failed --num-examples 3",
+];
+
+const outcomes: Readonly<Record<string, { readonly outcome: AttackOutcome | null; readonly text: string }>> = {
+  fooled: { outcome: "success", text: "fooled" },
+  robust: { outcome: "failed", text: "robust" },
+  misclassified: { outcome: "skipped", text: "misclassified before the attack" },
+  all: { outcome: null, text: "" },
+};
+
+export function define(command: Command, io: Io): void {
+  command
+    .argument("<journal>", "journal of an attack: RUN/attacks/NAME.jsonl")
+    .addOption(
+      new Option("--outcome <name>", "which examples to print").choices(Object.keys(outcomes)).default("fooled"),
+    )
+    .addOption(
+      new Option("--num-examples <count>", "maximum number of examples to print")
+        .argParser(createIntegerParser(1))
+        .default(10),
+    )
+    .action(async (path, { outcome, numExamples }) => {
+      const run = await Run.containing(dirname(dirname(path)));
+      const labels = (await run?.labels()) ?? [];
+      let count = 0;
+      for await (const { result } of readJournal(path)) {
+        const wanted = outcomes[outcome]!.outcome;
+        if (wanted !== null && result.outcome !== wanted) continue;
+        if (count++ < numExamples) await write(io.stdout, formatResult(io, result, labels));
+      }
+      const hidden = count - Math.min(count, numExamples);
+      const more = hidden > 0 ? ` ${formatCount(hidden)} more: pass --num-examples ${count}.` : "";
+      const kind = outcome === "all" ? "" : ` (${outcomes[outcome]!.text})`;
+      await write(io.stdout, `${formatCount(count)} ${count === 1 ? "example" : "examples"}${kind}.${more}\n`);
+    });
+}
+
+/** One example: what the model said before and after, and the text with its changes. */
+function formatResult(io: Io, result: AttackResult, labels: readonly string[]): string {
+  const { bold, dim, red, green } = getColors(io.stdout);
+  const describe = (probabilities: readonly number[]): string => {
+    const best = probabilities.indexOf(Math.max(...probabilities));
+    return `${labels[best] ?? `label ${best}`} ${formatPercent(probabilities[best]!)}`;
+  };
+  const { text } = Object.values(outcomes).find((each) => each.outcome === result.outcome)!;
+  const changes = `${result.edits.length} of ${result.words.length} words, ${formatCount(result.queries)} queries`;
+  const isColored = io.stdout.isTTY === true && red("x") !== "x";
+  const mark = (from: string, to: string): string => {
+    if (isColored) return [from && red(from), green(to)].filter(Boolean).join(" ");
+    return `${from && `[-${from}-]`}{+${to}+}`;
+  };
+  const { fields, changed, getOriginal } = splitChangedText(result);
+  const texts = fields.map((pieces) =>
+    pieces.map(({ word, text: piece }) =>
+      word !== null && changed.has(word) ? mark(getOriginal(word) ?? "", piece) : piece,
+    ),
+  );
+  const gold = labels[result.label] ?? `label ${result.label}`;
+  return (
+    `${bold(result.id)}  ${text}: ${describe(result.before)} → ${describe(result.after)} ` +
+    `${dim(`(label ${gold}; ${changes})`)}\n${texts.map((pieces) => `  ${pieces.join("")}\n`).join("")}\n`
+  );
+}

@@ -1,0 +1,79 @@
+import { stat } from "node:fs/promises";
+import { UserError } from "../errors.js";
+import { findRunFolders, Run, type RunState } from "./run.js";
+
+/**
+ * A run as a list shows it. Of a damaged run, only the folder and the reason are known.
+ *
+ *     const [first]: RunSummary[] = await listRuns("runs");
+ */
+export interface RunSummary {
+  readonly folder: string;
+  readonly task: string | null;
+  readonly method: string | null;
+  readonly seed: number | null;
+  readonly model: string | null;
+  readonly tags: readonly string[];
+  /** When it started, in ISO format; null if it is damaged. */
+  readonly started: string | null;
+  /** How long it trained, without interruptions. */
+  readonly seconds: number;
+  readonly state: RunState | "damaged";
+  readonly step: number;
+  readonly steps: number | null;
+  /** Accuracy on the test split; null before the run has finished. */
+  readonly accuracy: number | null;
+  /** The best validation value so far, and its metric. */
+  readonly bestValidation: number | null;
+  readonly metricForBestModel: string | null;
+  /** Why it failed, or what is damaged. */
+  readonly failure: string | null;
+}
+
+/**
+ * Lists the runs at or below a folder, sorted by path. A run that cannot be read does not hide the
+ * others.
+ *
+ *     for (const { folder, state } of await listRuns("runs")) console.log(folder, state);
+ */
+export async function listRuns(folder: string): Promise<RunSummary[]> {
+  return Promise.all((await findRunFolders(folder)).map(summarizeRunFolder));
+}
+
+/** One run as `listRuns` lists it. */
+export function summarizeRunFolder(folder: string): Promise<RunSummary> {
+  return summarizeRun(folder).catch((error: unknown) => describeDamage(folder, error));
+}
+
+async function summarizeRun(folder: string): Promise<RunSummary> {
+  const run = await Run.open(folder);
+  const { metricForBestModel } = run.config.train;
+  const [results, status, events, state] = await Promise.all([run.results(), run.status(), run.events(), run.state()]);
+  const [timings, { mtime }] = await Promise.all([run.timings(), stat(run.path("environment"))]);
+  return {
+    folder,
+    task: results?.task ?? run.task,
+    method: run.method,
+    seed: run.config.seed,
+    model: run.config.model,
+    tags: run.config.tags,
+    started: mtime.toISOString(),
+    seconds: timings.reduce((sum, { seconds }) => sum + seconds, 0),
+    state,
+    step: results?.steps ?? events.at(-1)?.step ?? 0,
+    steps: status?.steps ?? null,
+    accuracy: results?.test.accuracy ?? null,
+    bestValidation: events.findLast((event) => event.best === true)?.evaluation?.[metricForBestModel] ?? null,
+    metricForBestModel,
+    failure: state === "failed" ? (status?.failure ?? null) : null,
+  };
+}
+
+function describeDamage(folder: string, error: unknown): RunSummary {
+  if (!(error instanceof UserError)) throw error;
+  return {
+    ...{ folder, task: null, method: null, seed: null, state: "damaged", step: 0, steps: null },
+    ...{ model: null, tags: [], started: null, seconds: 0 },
+    ...{ accuracy: null, bestValidation: null, metricForBestModel: null, failure: error.message },
+  };
+}

@@ -1,0 +1,112 @@
+import { spawnSync } from "node:child_process";
+import { existsSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { beforeAll, expect, test } from "vitest";
+import { run } from "../../src/cli/main.js";
+import { attack } from "../../src/runs/attack.js";
+import { fineTune } from "../../src/runs/fine-tune.js";
+import { temporaryFolder } from "../temporary.js";
+import { tinyRun } from "../tiny-run.js";
+import { invoke, memoryStream } from "./invoke.js";
+
+const folder = temporaryFolder();
+const runs = join(folder, "runs");
+const journal = join(runs, "first/attacks/greedy.jsonl");
+
+beforeAll(async () => {
+  const config = await tinyRun(folder, { tags: ["final"] });
+  const train = { ...config.train, epochs: 4, keepOptimizerState: true };
+  await fineTune({ ...config, train }, { out: join(runs, "first") });
+  await fineTune({ ...config, train, seed: 1, tags: [] }, { out: join(runs, "second") });
+  const words = { good: ["bad", "dull"], fine: ["grey"], bad: ["good", "warm"], dull: ["bright"], cold: ["warm"] };
+  writeFileSync(join(folder, "words.json"), JSON.stringify(words));
+  const substitutions = join(folder, "words.json");
+  await attack({ model: join(runs, "first"), attacks: ["greedy"], substitutions, device: "cpu", cache: false });
+}, 120_000);
+
+test("runs shows model, date, duration, size and tags", async () => {
+  const { stdout } = await invoke(["runs", runs]);
+  const [head, first] = stdout.split("\n");
+  for (const column of ["model", "started (UTC)", "duration", "size", "tags"]) expect(head).toContain(column);
+  expect(first).toMatch(
+    /first +tiny-bert +reviews .* finished .* 20\d\d-\d\d-\d\d \d\d:\d\d +0:\d\d +[\d.]+ [kM]B +final$/,
+  );
+  expect(stdout).toMatch(/2 runs, [\d.]+ [kM]B\n$/);
+});
+
+test("runs are filtered and sorted", async () => {
+  const list = async (...more: string[]) =>
+    (JSON.parse((await invoke(["runs", runs, "--json", ...more])).stdout) as { folder: string }[]).map(
+      (each) => each.folder.split("/").at(-1)!,
+    );
+  expect(await list("--filter", "tag=final")).toEqual(["first"]);
+  expect(await list("--filter", "seed=1", "--filter", "state=finished")).toEqual(["second"]);
+  // The first run has an attack, so it is larger. It started earlier.
+  expect(await list("--sort", "size")).toEqual(["first", "second"]);
+  expect(await list("--sort", "date")).toEqual(["second", "first"]);
+  const wrong = await invoke(["runs", runs, "--filter", "size=3"]);
+  expect(wrong).toMatchObject({ code: 2, stderr: expect.stringContaining("expected KEY=VALUE with a key of task") });
+  expect((await invoke(["runs", runs, "--filter", "seed=7"])).stdout).toContain("None of the 2 runs");
+});
+
+test("without runs, the message says how to train one", async () => {
+  for (const empty of [join(folder, "nowhere"), mkdirSync(join(folder, "empty"), { recursive: true })!]) {
+    const { code, stdout } = await invoke(["runs", empty]);
+    expect({ code, stdout }).toEqual({
+      code: 0,
+      stdout: expect.stringContaining("Train one:\n  temper train --model"),
+    });
+  }
+});
+
+test("show prints adversarial examples as diffs, with colors in a terminal", async () => {
+  const { code, stdout } = await invoke(["show", journal]);
+  expect(code).toBe(0);
+  expect(stdout).toMatch(/fooled: (negative|positive) [\d.]+% → (negative|positive) [\d.]+% \(label /);
+  expect(stdout).toMatch(/\[-(good|fine|bad|dull|cold)-\]\{\+\w+\+\}/);
+  const terminal = memoryStream({ columns: 100 });
+  const stderr = memoryStream();
+  expect(
+    await run(["show", journal, "--num-examples", "1"], { stdin: (async function* () {})(), stdout: terminal, stderr }),
+  ).toBe(0);
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: the colors of the terminal
+  expect(terminal.text).toMatch(/\x1b\[31m(good|fine|bad|dull|cold)\x1b\[39m \x1b\[32m\w+\x1b\[39m/);
+  expect(terminal.text).toMatch(/more: pass --num-examples \d+/);
+  expect((await invoke(["show", journal, "--outcome", "robust"])).stdout).toMatch(/\(robust\)\.?/);
+  expect((await invoke(["show", join(runs, "first/results.json")])).code).toBe(2);
+});
+
+test("prune removes optimizer state and, on request, checkpoints of finished runs", async () => {
+  const checkpoints = join(runs, "first/checkpoints");
+  const list = () => readdirSync(checkpoints, { recursive: true, encoding: "utf8" }).join("\n");
+  mkdirSync(join(runs, "stopped"));
+  expect((await invoke(["prune", runs, "--dry-run"])).stdout).toMatch(/Would remove [\d.]+ [kM]B of 2 runs/);
+  expect(list()).toContain("moments.safetensors");
+  expect((await invoke(["prune", join(runs, "first")])).stdout).toMatch(/Removed [\d.]+ [kM]B of 1 run\./);
+  expect(list()).not.toContain("moments.safetensors");
+  expect(list()).toContain("weights.safetensors");
+  expect((await invoke(["prune", join(runs, "first")])).stdout).toContain("Nothing to remove");
+  const { stdout } = await invoke(["prune", join(runs, "first"), "--checkpoints", "--json"]);
+  expect((JSON.parse(stdout) as { bytesRemoved: number }[])[0]!.bytesRemoved).toBeGreaterThan(1000);
+  expect(existsSync(checkpoints)).toBe(false);
+  expect(existsSync(join(runs, "first/model"))).toBe(true);
+  expect((await invoke(["prune", join(folder, "empty")])).code).toBe(2);
+});
+
+test("the completion script completes commands, analyses and flags", async () => {
+  const { stdout: script } = await invoke(["completion", "bash"]);
+  const complete = (...words: string[]): string[] => {
+    const call = `COMP_WORDS=(${words.map((word) => `'${word}'`).join(" ")}); COMP_CWORD=${words.length - 1}; _temper`;
+    const { stdout } = spawnSync("bash", ["-c", `${script}\n${call}; printf '%s\\n' "\${COMPREPLY[@]}"`], {
+      encoding: "utf8",
+    });
+    return stdout.split("\n").filter((word) => word !== "");
+  };
+  expect(complete("temper", "pr")).toEqual(["predict", "prune"]);
+  expect(complete("temper", "worker")).toEqual([]);
+  expect(complete("temper", "train", "--label-")).toEqual(["--label-column", "--label-map"]);
+  expect(complete("temper", "analyze", "land")).toEqual(["landscape"]);
+  expect((await invoke(["completion", "fish"])).stdout).toContain("-l label-map -d ");
+  expect((await invoke(["completion", "zsh"])).stdout).toContain("bashcompinit");
+  expect((await invoke(["completion", "tcsh"])).code).toBe(2);
+}, 60_000);
