@@ -1,7 +1,7 @@
 # Every target first sets up what it needs. If nothing has changed, this takes about a second.
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: chaos fuzz check-tokenizers help setup setup-locked packages addon test test-slurm lint docs bench bench-train bench-attacks demo package-check test-libtorch-debian clean FORCE bench-methods bench-gpu check-gpu gpu-bundle
+.PHONY: story chaos fuzz check-tokenizers help setup setup-locked packages addon test test-slurm lint docs bench bench-train bench-attacks demo package-check test-libtorch-debian clean FORCE bench-methods bench-gpu check-gpu gpu-bundle
 
 sources := $(shell find src -name '*.ts' 2>/dev/null)
 page := $(shell find src/studio/page -type f 2>/dev/null)
@@ -82,6 +82,9 @@ chaos: setup ## kill train, attack, sweep and analyze at 200 random moments, res
 
 demo: setup ## train, attack and report on data that npm installs
 	@node scripts/demo.mjs $(if $(FRESH),--fresh)
+
+story: setup ## own CSV file: train three ways, predict, attack, compare, report and sweep (under 5 minutes; WRITE=1 writes docs/tutorial.md)
+	@node scripts/story.mjs $(if $(WRITE),--write)
 
 package-check: setup ## pack the package, install it in an empty folder and run it there
 	@node scripts/package-check.mjs

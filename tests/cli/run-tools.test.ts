@@ -15,10 +15,10 @@ const journal = join(runs, "first/attacks/greedy.jsonl");
 
 beforeAll(async () => {
   const config = await tinyRun(folder, { tags: ["final"] });
-  const train = { ...config.train, epochs: 4, keepOptimizerState: true };
+  const train = { ...config.train, epochs: 8, dropout: false, keepOptimizerState: true };
   await fineTune({ ...config, train }, { out: join(runs, "first") });
   await fineTune({ ...config, train, seed: 1, tags: [] }, { out: join(runs, "second") });
-  const words = { good: ["bad", "dull"], fine: ["grey"], bad: ["good", "warm"], dull: ["bright"], cold: ["warm"] };
+  const words = { good: ["dull", "grey"], fine: ["cold"], bright: ["grey"], dull: ["bright", "warm"], bad: ["fine"] };
   writeFileSync(join(folder, "words.json"), JSON.stringify(words));
   const substitutions = join(folder, "words.json");
   await attack({ model: join(runs, "first"), attacks: ["greedy"], substitutions, device: "cpu", cache: false });
@@ -63,14 +63,14 @@ test("show prints adversarial examples as diffs, with colors in a terminal", asy
   const { code, stdout } = await invoke(["show", journal]);
   expect(code).toBe(0);
   expect(stdout).toMatch(/fooled: (negative|positive) [\d.]+% → (negative|positive) [\d.]+% \(label /);
-  expect(stdout).toMatch(/\[-(good|fine|bad|dull|cold)-\]\{\+\w+\+\}/);
+  expect(stdout).toMatch(/\[-(good|fine|bright|bad|dull)-\]\{\+\w+\+\}/);
   const terminal = memoryStream({ columns: 100 });
   const stderr = memoryStream();
   expect(
     await run(["show", journal, "--num-examples", "1"], { stdin: (async function* () {})(), stdout: terminal, stderr }),
   ).toBe(0);
   // biome-ignore lint/suspicious/noControlCharactersInRegex: the colors of the terminal
-  expect(terminal.text).toMatch(/\x1b\[31m(good|fine|bad|dull|cold)\x1b\[39m \x1b\[32m\w+\x1b\[39m/);
+  expect(terminal.text).toMatch(/\x1b\[31m(good|fine|bright|bad|dull)\x1b\[39m \x1b\[32m\w+\x1b\[39m/);
   expect(terminal.text).toMatch(/more: pass --num-examples \d+/);
   expect((await invoke(["show", journal, "--outcome", "robust"])).stdout).toMatch(/\(robust\)\.?/);
   expect((await invoke(["show", join(runs, "first/results.json")])).code).toBe(2);

