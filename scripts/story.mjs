@@ -21,7 +21,7 @@ const tutorial = resolve(import.meta.dirname, "../docs/tutorial.md");
 const folder = resolve(options.out);
 
 /** Writes a table as spreadsheets do: quoted, with an ID that temper passes through. */
-async function writeMails() {
+async function writeEmails() {
   const task = await loadTask({ task: "spam" });
   const quote = (/** @type {string} */ text) => `"${text.replaceAll('"', '""').replace(/\s+/g, " ").slice(0, 400)}"`;
   const all = await task.load("train");
@@ -31,8 +31,8 @@ async function writeMails() {
     examples.flatMap((example, i) =>
       example ? [[i + 1, quote(example.texts.join(" ")), ...(labeled ? [example.label] : [])].join(",")] : [],
     );
-  writeFileSync(join(folder, "mails.csv"), ["id,mail,spam", ...toLines(picked.slice(8), true), ""].join("\n"));
-  writeFileSync(join(folder, "new.csv"), ["id,mail", ...toLines(picked.slice(0, 8), false), ""].join("\n"));
+  writeFileSync(join(folder, "emails.csv"), ["id,email,spam", ...toLines(picked.slice(8), true), ""].join("\n"));
+  writeFileSync(join(folder, "new.csv"), ["id,email", ...toLines(picked.slice(0, 8), false), ""].join("\n"));
 }
 
 /** @type {Map<string, string>} */
@@ -59,7 +59,7 @@ function runCommand(command) {
 const start = performance.now();
 rmSync(folder, { recursive: true, force: true });
 mkdirSync(folder, { recursive: true });
-await writeMails();
+await writeEmails();
 const text = readFileSync(template, "utf8");
 for (const [, name, content] of text.matchAll(/<!-- file (\S+) -->\n```\w*\n(.*?)```/gs))
   writeFileSync(join(folder, String(name)), String(content).replace("MODEL", options.model));
