@@ -43,7 +43,7 @@ test-slurm: setup ## run sweeps on a real Slurm cluster on this host (installs S
 
 check-tokenizers: export TEMPER_CHECK_TOKENIZERS := $(or $(TEMPER_PYTHON),python3)
 check-tokenizers: setup ## compare 20,000 texts per family with transformers (needs a Python that has it) and 100,000 with the package
-	@node_modules/.bin/vitest run tests/text/transformers.test.ts tests/text/ascii-encoder.test.ts
+	@node_modules/.bin/vitest run tests/text/transformers.test.ts tests/text/ascii-encoder.test.ts tests/models/save-tokenizer.test.ts
 
 lint: packages ## formatter, linter, unused exports and type checker, with zero warnings
 	@npm run --silent lint

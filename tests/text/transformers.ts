@@ -25,13 +25,9 @@ export function createInputs(count: number): string[][] {
   return Array.from({ length: count }, (_, index) => (index % 4 === 0 ? [next(), next()] : [next()]));
 }
 
-/** Returns the digests of what transformers computes, or null if it has no slow tokenizer. */
-export function encodeWithTransformers(
-  folder: string,
-  inputs: readonly string[][],
-  kind: "fast" | "slow" = "fast",
-): string[] | null {
-  const request = JSON.stringify({ folder, maxLength, inputs, kind });
+/** Returns the digests of what transformers computes. */
+export function encodeWithTransformers(folder: string, inputs: readonly string[][]): string[] {
+  const request = JSON.stringify({ folder, maxLength, inputs });
   const program = "scripts/fixtures/encode-with-transformers.py";
   return JSON.parse(
     execFileSync(python!, [program], { input: request, encoding: "utf8", maxBuffer: 1 << 28, stdio: "pipe" }),
