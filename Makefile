@@ -1,7 +1,7 @@
 # Every target first sets up what it needs. If nothing has changed, this takes about a second.
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: story chaos fuzz check-tokenizers help setup setup-locked packages addon test test-slurm lint docs bench bench-train bench-attacks demo package-check test-libtorch-debian clean FORCE bench-methods bench-gpu check-gpu gpu-bundle
+.PHONY: story chaos fuzz check-tokenizers help setup setup-locked packages addon test test-slurm lint docs bench bench-train bench-attacks demo package-check test-libtorch-debian clean FORCE bench-methods bench-studio bench-gpu check-gpu gpu-bundle
 
 sources := $(shell find src -name '*.ts' 2>/dev/null)
 page := $(shell find src/studio/page -type f 2>/dev/null)
@@ -64,6 +64,9 @@ bench-train: setup ## compare fine-tuning MiniLM on SST-2 with a plain transform
 
 bench-attacks: setup ## compare PWWS and the genetic attack with TextAttack: speed and accuracy under attack
 	@node scripts/bench/attacks.mjs
+
+bench-studio: setup ## measure the studio in Chromium with 1,000 runs and 10,000 texts (RUN=a finished and attacked run)
+	@node scripts/bench/studio.mjs $(RUN)
 
 bench-methods: setup ## measure a training step of each method, as a multiple of a standard step
 	@node scripts/bench/methods.mjs

@@ -34,8 +34,9 @@ import { loadClassifier } from "temper-nlp";
 
 ${inputs}
 test(${name}, async () => {
-  await using model = await loadClassifier(${JSON.stringify(reference)});
+  const model = await loadClassifier(${JSON.stringify(reference)});
   const labels = (await model.classify(texts)).map((prediction) => prediction.label);
+  model.close();
   assert.deepEqual(labels, [${JSON.stringify(label)}, ${JSON.stringify(label)}]);
 });
 `;
