@@ -42,7 +42,7 @@ export async function listSweepInputs(plan: SweepPlan): Promise<SweepInputs> {
       const source = await findTaskSource({ ...(task !== null && { task }), ...(data !== null && { data }) });
       return source && (await source.listFiles());
     });
-  return { downloads, files: listFiles(plan, runs) };
+  return { downloads, files: listInputFiles(plan) };
 }
 
 async function addDownload(
@@ -69,8 +69,9 @@ function listTasks(plan: SweepPlan, runs: readonly RunConfig[]): Pick<RunConfig,
   return [...tasks.values()];
 }
 
-function listFiles({ settings: { evaluation } }: SweepPlan, runs: readonly RunConfig[]): SweepInputFile[] {
-  const tables = [...runs.map((run) => run.substitutions), evaluation.options.substitutions];
+/** Lists the files that the user must supply. */
+export function listInputFiles({ settings: { evaluation }, runs }: SweepPlan): SweepInputFile[] {
+  const tables = [...Object.values(runs).map((run) => run.substitutions), evaluation.options.substitutions];
   const constraints = [evaluation.options, ...Object.values(evaluation.columns)].map(
     (options) => (options as { lmConstraint?: string | null }).lmConstraint ?? null,
   );

@@ -6,6 +6,7 @@ import { formatCount } from "../format.js";
 import { acquireLock } from "../lock.js";
 import { writeReport } from "../report/index.js";
 import { countSchema, orNull, validate } from "../validate.js";
+import { checkInputFiles, checkSweep } from "./check-sweep.js";
 import { collectResults, listSelectedFolders } from "./collect-results.js";
 import { estimateSweep, type SweepEstimate } from "./estimate.js";
 import { countRuns } from "./expand.js";
@@ -95,6 +96,8 @@ export async function runSweep(request: SweepRequest, callbacks: SweepCallbacks 
   const { out, plan, slurm } = await readPlan(parsed, parsed.allowCode ? "import" : "refuse");
   if (slurm) checkSlurm(slurm.partition);
   await checkSweepFolder(out, resume);
+  await checkSweep(plan);
+  checkInputFiles(plan);
   const planned = await estimatePlan(out, plan, !slurm && parsed.estimate, callbacks);
   if (planned.estimate) callbacks.onEstimate?.(planned);
   createFolder(out);
@@ -135,6 +138,7 @@ export async function planSweep(
   const parsed = validate(sweepRequestSchema, request, "sweep");
   const { out, plan } = await readPlan({ ...parsed, allowManyRuns: true }, "skip");
   const hasCode = Object.values(plan.runs).some(({ methods }) => methods.some(({ name }) => isModulePath(name)));
+  await checkSweep(plan);
   const inputs = await listSweepInputs(plan);
   const isComplete = inputs.downloads.length === 0 && inputs.files.every(({ isThere }) => isThere);
   return { ...(await estimatePlan(out, plan, parsed.estimate && !hasCode && isComplete, callbacks)), inputs };

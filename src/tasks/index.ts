@@ -92,6 +92,11 @@ export async function loadTask(options: LoadTaskOptions): Promise<Task> {
 /** Tasks that come with a package or from the user's disk only. */
 const tasksWithoutHub = /^(spam|msgs:.*)$/;
 
+/** Whether data is on the Hugging Face Hub. */
+export function isRemoteData(data: string): boolean {
+  return data.startsWith("hf:");
+}
+
 /** Finds where a task is on the hub, without a download; null if its data is on disk. */
 export async function findTaskSource(options: LoadTaskOptions): Promise<DatasetSource | null> {
   const remote = [options.task, options.data].find(

@@ -230,9 +230,9 @@ profiles:
   });
 
   it("is checked before anything is written", async () => {
-    const [file, out] = [writeSweep(`${base}evaluation: { options: { csv: 5 } }\n`), join(folder, "never")];
+    const [file, out] = [writeSweep(`${base}evaluation: { options: { cache: 5 } }\n`), join(folder, "never")];
     const { code, stderr } = await invoke(["sweep", file, "--out", out, "--no-estimate"]);
-    expect(stderr).toMatch(/:3:26: evaluation\.options\.csv: expected boolean, received 5/);
+    expect(stderr).toMatch(/:3:26: evaluation\.options\.cache: expected boolean, received 5/);
     expect(code).toBe(2);
     expect(existsSync(out)).toBe(false);
   });
@@ -334,7 +334,7 @@ profiles: { small: { grid: { train.learningRate: null }, maxLength: 32 } }
 });
 
 describe("item 5: code in a sweep file", () => {
-  const text = `${base}rows: { r: { methods: [./code/method.mjs] } }\nevaluation: { attacks: { ./code/attack.mjs: null } }\n`;
+  const text = `${base}substitutions: wordnet\nrows: { r: { methods: [./code/method.mjs] } }\nevaluation: { attacks: { ./code/attack.mjs: null } }\n`;
 
   it("is not executed by a dry run or without --allow-code", async () => {
     const trace = join(folder, "executed");

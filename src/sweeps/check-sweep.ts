@@ -1,0 +1,50 @@
+import { recipes } from "../attacks/recipes/index.js";
+import { UserError } from "../errors.js";
+import type { RunConfig } from "../runs/config.js";
+import { loadConfiguredTask } from "../runs/prepare-run.js";
+import { isRemoteData } from "../tasks/index.js";
+import { listInputFiles } from "./list-inputs.js";
+import type { SweepPlan } from "./plan.js";
+
+/**
+ * Checks what would otherwise fail only after hours of training: the columns and labels of the
+ * user's files, and the substitutions of every attack. Nothing is downloaded.
+ */
+export async function checkSweep(plan: SweepPlan): Promise<void> {
+  checkSubstitutions(plan);
+  const checked = new Set<string>();
+  for (const config of Object.values(plan.runs)) {
+    const { task, data, textColumn, labelColumn, labelMap, validationData, testData, skipBadRows } = config;
+    if (task !== null || data === null || isRemoteData(data)) continue;
+    const key = JSON.stringify([data, textColumn, labelColumn, labelMap, validationData, testData, skipBadRows]);
+    if (!checked.has(key)) await checkData(config);
+    checked.add(key);
+  }
+}
+
+/** Rejects a sweep if a file that it needs is missing. */
+export function checkInputFiles(plan: SweepPlan): void {
+  const missing = listInputFiles(plan).filter(({ isThere }) => !isThere);
+  if (missing.length === 0) return;
+  const lines = missing.map(({ path, command }) => `${path} is missing. Build it with: ${command}`);
+  throw new UserError(lines.join("\n"));
+}
+
+function checkSubstitutions(plan: SweepPlan): void {
+  const { attacks, options, columns } = plan.settings.evaluation;
+  // Recipes bring their own substitutions.
+  if (Object.keys(attacks).every((name) => recipes.has(name))) return;
+  for (const { row, column, points } of plan.cells) {
+    const given = (columns[column]?.substitutions as string | null | undefined) ?? options.substitutions;
+    if (given || points.every(({ runs }) => runs.every((run) => plan.runs[run]!.substitutions !== null))) continue;
+    throw new UserError(
+      `evaluation.attacks: row ${row} in column ${column} has no substitutions to attack with. ` +
+        "Set substitutions: wordnet (or a JSON file) for all runs, or evaluation.options.substitutions.",
+    );
+  }
+}
+
+async function checkData(config: RunConfig): Promise<void> {
+  const loaded = await loadConfiguredTask(config, {});
+  for (const split of loaded.splits) await loaded.load(split);
+}

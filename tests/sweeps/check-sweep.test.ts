@@ -1,0 +1,45 @@
+import { existsSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { invoke } from "../cli/invoke.js";
+import { temporaryFolder } from "../temporary.js";
+import { writeTinySweep } from "./tiny-sweep.js";
+
+const folder = temporaryFolder();
+
+/** What a sweep and its dry run say before anything is trained. */
+async function getErrors(changes: Record<string, unknown>): Promise<string[]> {
+  const file = await writeTinySweep(folder, changes);
+  const out = join(folder, "out");
+  const errors: string[] = [];
+  for (const flags of [["--dry-run", "--no-estimate"], ["--no-estimate"]]) {
+    const { code, stderr } = await invoke(["sweep", file, "--out", out, ...flags]);
+    expect(code).toBe(2);
+    expect(existsSync(out)).toBe(false);
+    errors.push(stderr);
+  }
+  return errors;
+}
+
+test("attacks without substitutions are rejected before the first run", async () => {
+  const evaluation = { attacks: ["pwws"], numExamples: 4 };
+  for (const error of await getErrors({ substitutions: null, evaluation }))
+    expect(error).toContain("row standard in column all has no substitutions to attack with");
+  const named = await writeTinySweep(folder, {
+    substitutions: null,
+    evaluation: { ...evaluation, options: { substitutions: "wordnet" } },
+  });
+  expect(await invoke(["sweep", named, "--dry-run", "--no-estimate"])).toMatchObject({ code: 0 });
+});
+
+test("wrong columns and bad rows are rejected before the first run", async () => {
+  for (const error of await getErrors({ textColumn: ["review"] })) expect(error).toContain('no column "review"');
+  for (const error of await getErrors({ labelMap: { good: "a", bad: "b" } })) expect(error).toContain("the label");
+});
+
+test("a missing table of substitutions is rejected before the first run", async () => {
+  const file = await writeTinySweep(folder);
+  rmSync(join(folder, "substitutions.json"));
+  const { code, stderr } = await invoke(["sweep", file, "--out", join(folder, "out"), "--no-estimate"]);
+  expect({ code, stderr }).toEqual({ code: 2, stderr: expect.stringContaining("substitutions.json is missing") });
+});
