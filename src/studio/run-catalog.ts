@@ -6,7 +6,7 @@ import { readRunFingerprint } from "../runs/run-fingerprint.js";
 import { HttpError } from "../serve/http.js";
 import { readSweepPlan, sweepFiles } from "../sweeps/plan.js";
 import type { LiveMessage, RunRow, SweepRow } from "./api.js";
-import { listParents, type RunPlace, readRunRow } from "./run-row.js";
+import { listParents, type RunPlace, readQuickRow, readRunRow } from "./run-row.js";
 
 interface KnownRun {
   readonly place: RunPlace;
@@ -77,6 +77,7 @@ export class RunCatalog {
     const removed = [...this.#runs.keys()].filter((id) => !places.some((place) => place.id === id));
     for (const id of removed) this.#runs.delete(id);
     if (removed.length > 0) this.onMessage({ type: "runs", rows: [], removed });
+    if (!this.#isReady) await this.#showQuickRows(places);
     let changed: RunRow[] = [];
     const report = (): void => {
       if (changed.length > 0) this.onMessage({ type: "runs", rows: changed, removed: [] });
@@ -94,6 +95,16 @@ export class RunCatalog {
     if (!this.#isReady) this.onMessage({ type: "ready" });
     this.#isReady = true;
     this.#becomeReady();
+  }
+
+  /** Before everything has been read once, rows without the numbers of attacks are shown. */
+  async #showQuickRows(places: readonly RunPlace[]): Promise<void> {
+    for (let start = 0; start < places.length; start += concurrency) {
+      const part = places.slice(start, start + concurrency);
+      const rows = await Promise.all(part.map(readQuickRow));
+      for (const [i, row] of rows.entries()) this.#runs.set(row.id, { place: part[i]!, fingerprint: "", row });
+      this.onMessage({ type: "runs", rows, removed: [] });
+    }
   }
 
   async #readIfChanged(place: RunPlace): Promise<RunRow | null> {

@@ -17,6 +17,16 @@ export interface RunPlace {
   readonly sweep: string | null;
 }
 
+/** Reads only what is known without the journals, so that a large table appears quickly. */
+export async function readQuickRow(place: RunPlace): Promise<RunRow> {
+  const summary = await summarizeRunFolder(place.folder);
+  const accuracy = summary.accuracy === null ? null : { value: summary.accuracy, low: null, high: null };
+  return {
+    ...{ ...summary, ...place, group: place.id, methodLabel: summary.method ?? "", hasModel: false },
+    metrics: accuracy ? { accuracy } : {},
+  };
+}
+
 /** Reads what the table shows of a run. A run that cannot be read is listed with the reason. */
 export async function readRunRow(place: RunPlace): Promise<RunRow> {
   const summary = await summarizeRunFolder(place.folder);
