@@ -3,6 +3,7 @@ import { dirname, join, resolve } from "node:path";
 import ts from "typescript";
 import { expect, test } from "vitest";
 import { parse } from "yaml";
+import { describeAttacks } from "../src/attacks/describe-attacks.js";
 import { methods } from "../src/methods/index.js";
 import { taskNames } from "../src/tasks/index.js";
 import { invoke } from "./cli/invoke.js";
@@ -55,6 +56,15 @@ test("the table of methods in the README equals the registry", () => {
     const file = existsSync(inFolder) ? inFolder : `src/methods/${name}.ts`;
     return { name: `\`${name}\``, file: `[${file}](${file})`, summary, paper };
   });
+  expect(rows).toEqual(expected);
+});
+
+test("the table of docs/attacks.md equals the registry of attacks", () => {
+  const rows = readTable(readFileSync("docs/attacks.md", "utf8"), "attack");
+  const expected = describeAttacks().map(({ name, summary, paper, differences }) => [
+    ...[`\`${name}\``, summary, paper],
+    differences ?? "–",
+  ]);
   expect(rows).toEqual(expected);
 });
 

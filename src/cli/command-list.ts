@@ -17,6 +17,7 @@ export const commands: Readonly<Record<string, CommandEntry>> = {
   predict: { summary: "classify texts", load: () => import("./commands/predict.js") },
   attack: { summary: "attack a model with changes of its texts", load: () => import("./commands/attack.js") },
   attacks: { summary: "list attacks with their parts and options", load: () => import("./commands/attacks.js") },
+  augment: { summary: "write a dataset with changed copies of its texts", load: () => import("./commands/augment.js") },
   verify: { summary: "replay the journal of an attack against its model", load: () => import("./commands/verify.js") },
   compare: {
     summary: "compare models on the same examples, with confidence intervals and significance tests",

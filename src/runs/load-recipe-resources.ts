@@ -44,16 +44,17 @@ export interface LoadedResources {
 export async function loadRecipeResources(
   needs: readonly ResourceName[],
   request: ResourceRequest,
-  victim: LoadedVictim,
+  victim: LoadedVictim | null,
   labels: readonly string[],
   callbacks: Pick<Callbacks, "onDownload">,
 ): Promise<LoadedResources> {
   const closers: (() => void)[] = [];
-  const device = victim.local?.gradient.device ?? "cpu";
+  const local = victim?.local ?? null;
+  const device = local?.gradient.device ?? "cpu";
   const resources: { -readonly [Name in ResourceName]?: RecipeResources[Name] } = { labels };
-  if (needs.includes("neighbors")) resources.neighbors = await loadNeighbors(request, victim);
+  if (needs.includes("neighbors")) resources.neighbors = await loadNeighbors(request, local);
   if (needs.includes("wordnet")) resources.wordnet = loadWordNetLemmas();
-  if (needs.includes("gradient") && victim.local) resources.gradient = createGradientSource(victim.local.gradient);
+  if (needs.includes("gradient") && local) resources.gradient = createGradientSource(local.gradient);
   if (needs.includes("encoder")) {
     const { encoder, close } = await loadSentenceEncoder(request.sentenceEncoder, device, callbacks);
     resources.encoder = encoder;
@@ -76,7 +77,7 @@ export async function loadRecipeResources(
 }
 
 /** The vectors of the request, its table, the table of the run, or WordNet. */
-async function loadNeighbors(request: ResourceRequest, { local }: LoadedVictim): Promise<NeighborTable> {
+async function loadNeighbors(request: ResourceRequest, local: LoadedVictim["local"]): Promise<NeighborTable> {
   if (request.vectors !== null) {
     const table = createVectorNeighbors(await readWordVectors(request.vectors), request.vectors);
     return { ...table, hash: await sha256File(request.vectors) };

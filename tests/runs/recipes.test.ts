@@ -7,9 +7,15 @@ import { recipes } from "../../src/attacks/recipes/index.js";
 import { parseModelConfig } from "../../src/models/config.js";
 import { getMaskedLmParameterShapes } from "../../src/models/heads.js";
 import { attack } from "../../src/runs/attack.js";
+import { readSimilarities } from "../../src/runs/attack-folder.js";
+import { createTextAttacker } from "../../src/runs/attack-text.js";
+import { augment } from "../../src/runs/augment.js";
+import { evaluate } from "../../src/runs/evaluate.js";
 import { verify } from "../../src/runs/verify.js";
+import { serveModel } from "../../src/serve/serve-model.js";
 import { Rng } from "../../src/tensor/random.js";
 import { type TinyVictim, tinyVictim } from "../attacks/tiny-victim.js";
+import { invoke } from "../cli/invoke.js";
 import { tinyConfig, writeTinyModel } from "../cli/tiny-model.js";
 import { temporaryFolder } from "../temporary.js";
 
@@ -126,3 +132,140 @@ test("texts that are empty, have one word, 10,000 words or no Latin letters are 
   expect(report.examples).toBeGreaterThanOrEqual(4);
   await verify({ journals: attacks.map(({ name }) => join(out, `${name}.jsonl`)), model: victim.run, device: "cpu" });
 }, 60_000);
+
+test("validity, logs, and a dataset of the texts that fool several models", async () => {
+  const out = join(folder, "valid");
+  const dataset = join(folder, "adversarial.jsonl");
+  const request = {
+    ...{ model: victim.run, data: victim.data, attacks: ["greedy", "pruthi"], numExamples: 30, device: "cpu" },
+    ...{ substitutions: victim.substitutions, minSimilarity: 0.2, out, ...encoder() },
+    ...{ saveDataset: dataset, logToCsv: out, logSummaryToJson: out },
+  } as const;
+  const { attacks, examples } = await attack(request);
+  for (const [name, { validity, accuracyUnderAttack }] of Object.entries(attacks)) {
+    const { successes, valid } = validity!;
+    expect(successes).toBeGreaterThan(0);
+    expect(validity!.accuracyUnderAttack).toBeCloseTo(accuracyUnderAttack + (successes - valid) / examples);
+    const summary = JSON.parse(readFileSync(join(out, `${name}-attack_summary_log.json`), "utf8"));
+    expect(summary["Attack Results"]["Number of successful attacks:"]).toBe(successes);
+    expect(summary["Attack Results"]["Accuracy under attack:"]).toBeCloseTo(100 * accuracyUnderAttack, 2);
+    expect(
+      readFileSync(join(out, `${name}-log.csv`), "utf8")
+        .trim()
+        .split("\n"),
+    ).toHaveLength(31);
+    expect((await readSimilarities(out, name)).size).toBe(successes);
+  }
+  const rows = readFileSync(dataset, "utf8")
+    .trim()
+    .split("\n")
+    .map((line) => JSON.parse(line));
+  expect(rows).toHaveLength(attacks.greedy!.validity!.valid + attacks.pruthi!.validity!.valid);
+  expect(rows[0]).toEqual({
+    text: expect.any(String),
+    original_text: expect.any(String),
+    label: expect.stringMatching(/positive|negative/),
+    id: expect.any(String),
+    method: "greedy",
+    similarity: expect.any(Number),
+  });
+  // The model is wrong on every text of its dataset, and the filter keeps what fools another model.
+  const { accuracy } = await evaluate({
+    model: victim.run,
+    data: dataset,
+    textColumn: ["text"],
+    labelColumn: "label",
+    device: "cpu",
+  });
+  expect(accuracy).toBe(0);
+  await attack({ ...request, resume: true, transferTo: [word.run] });
+  const kept = readFileSync(dataset, "utf8").trim().split("\n").filter(Boolean).length;
+  expect(kept).toBeLessThan(rows.length);
+  const invalid = { ...request, out: `${out}-2` };
+  await expect(attack({ ...invalid, saveDataset: "x.csv" })).rejects.toThrow(
+    "--save-dataset: expected a path that ends with .jsonl",
+  );
+  await expect(attack({ ...invalid, logToCsv: "x.csv" })).rejects.toThrow(
+    "expected a folder for the logs of 2 attacks",
+  );
+  await expect(attack({ ...invalid, saveDataset: null, transferTo: [word.run] })).rejects.toThrow(
+    "Pass --save-dataset",
+  );
+}, 60_000);
+
+test("an endpoint is attacked by recipes, too, but not by those that need gradients", async () => {
+  const server = await serveModel({ model: victim.run, port: 0, device: "cpu" });
+  try {
+    const request = { model: server.url, data: victim.data, numExamples: 4, out: join(folder, "http") };
+    const report = await attack({ ...request, attacks: ["deepwordbug", "evasion:benignLabel=positive"], ...encoder() });
+    expect(Object.keys(report.attacks)).toEqual(["deepwordbug", "evasion"]);
+    await expect(attack({ ...request, attacks: ["hotflip"] })).rejects.toThrow("An endpoint gives no gradients");
+  } finally {
+    await server.close();
+  }
+}, 60_000);
+
+test("augment writes changed copies with the labels of the originals", async () => {
+  const out = join(folder, "augmented.jsonl");
+  const rows = () =>
+    readFileSync(out, "utf8")
+      .trim()
+      .split("\n")
+      .map((line) => JSON.parse(line));
+  const columns = { textColumn: ["text"], labelColumn: "label", substitutions: victim.substitutions };
+  const request = { data: victim.data, out, ...columns } as const;
+  for (const recipe of ["wordnet", "embedding", "characters", "eda", "mlm"] as const) {
+    const more = { recipe, perText: 2, split: "train", maskedLm: join(folder, "masked-lm") } as const;
+    const result = await augment({ ...request, ...more });
+    const first = readFileSync(out, "utf8");
+    expect(rows()).toHaveLength(result.originals + result.changed);
+    expect(result.changed).toBeGreaterThan(recipe === "wordnet" ? 0 : 20);
+    for (const row of rows()) expect(Object.keys(row)).toEqual(["text", "label"]);
+    await augment({ ...request, ...more });
+    expect(readFileSync(out, "utf8")).toBe(first);
+  }
+  const exclusive = await augment({ ...request, recipe: "characters", excludeOriginal: true });
+  expect(rows()).toHaveLength(exclusive.changed);
+  await expect(augment({ ...request, recipe: "mlm" })).rejects.toThrow("Pass --masked-lm MODEL");
+  await expect(augment({ ...request, out: "x.csv" })).rejects.toThrow("expected a path that ends with .jsonl");
+}, 60_000);
+
+test("a single text is attacked with the steps of the search", async () => {
+  const attacker = await createTextAttacker({ model: victim.run, attacks: ["greedy", "pruthi"], device: "cpu" });
+  try {
+    const [greedy, pruthi] = await attacker.attack(["the film was good"], "positive");
+    expect(greedy!.result.words).toEqual(["the", "film", "was", "good"]);
+    expect(pruthi!.steps.length).toBeGreaterThan(1);
+    const queried = pruthi!.steps.reduce((sum, { texts }) => sum + texts, 0);
+    expect(queried).toBeLessThanOrEqual(pruthi!.result.queries);
+    const lowest = Math.min(...pruthi!.steps.map(({ probability }) => probability));
+    expect(pruthi!.result.after[pruthi!.result.label]).toBeCloseTo(lowest, 4);
+    await expect(attacker.attack(["x"], "great")).rejects.toThrow("expected one of the labels negative, positive");
+    expect((await attacker.attack([""]))[1]!.result.edits).toEqual([]);
+  } finally {
+    attacker.close();
+  }
+  const { code, stdout } = await invoke([
+    "attack",
+    victim.run,
+    "--attack",
+    "pruthi",
+    "--input",
+    "the film was good",
+    "--device",
+    "cpu",
+  ]);
+  expect(code).toBe(0);
+  expect(stdout).toMatch(/step 1 .*texts; best/);
+}, 60_000);
+
+test("temper attacks lists every attack, and the parts of one", async () => {
+  const { stdout } = await invoke(["attacks"]);
+  for (const name of recipes.keys()) expect(stdout).toContain(name);
+  const { stdout: one } = await invoke(["attacks", "textfooler", "--json"]);
+  expect(JSON.parse(one)).toMatchObject({ name: "textfooler", search: "greedy, words ranked by delete" });
+  expect(await invoke(["attacks", "textfoler"])).toMatchObject({
+    code: 2,
+    stderr: expect.stringContaining("textfooler"),
+  });
+});

@@ -5,6 +5,7 @@ import { describePower } from "../../evaluation/statistics.js";
 import { formatCount, formatDuration, formatInterval, formatNumber, formatPercent } from "../../format.js";
 import { type AttackCallbacks, type AttackReport, attack, attackRequestSchema } from "../../runs/attack.js";
 import { formatCommandLine } from "../../shell.js";
+import { attackTexts } from "../attack-text.js";
 import { interruptedExitCode } from "../command.js";
 import { getColors, type Io, write } from "../io.js";
 import {
@@ -26,6 +27,7 @@ export const examples = [
   "temper attack runs/imdb-rift-seed0 --attack genetic:population=60 --lm-constraint imdb.lm.json",
   "temper attack http://127.0.0.1:8080 --task sst2 --substitutions wordnet --out attacks/endpoint",
   "temper attack runs/sst2-standard-seed0 --attack pwws --attack genetic --resume",
+  'temper attack runs/sst2-standard-seed0 --attack textfooler --input "a quiet film" --true-label positive',
 ];
 
 export function define(command: Command, io: Io): void {
@@ -53,9 +55,18 @@ export function define(command: Command, io: Io): void {
     .option("--no-case-sensitive-substitutes", "substitute such words, too")
     .option("--no-cache", "neither read scores from disk nor store them")
     .addOption(endpointOption())
+    .addOption(
+      new Option("--input <text>", "attack this text and show the steps; two for a pair").argParser(appendValue),
+    )
+    .option("--true-label <label>", "label of the text (default: the predicted one)")
+    .option("--interactive", "attack the texts that you type, and show the steps")
     .option("--json", "print the report as JSON")
     .addOption(quietOption())
-    .action(async (model, { json, quiet, attack: attacks, ...request }) => {
+    .action(async (model, { json, quiet, attack: attacks, input, trueLabel, interactive, ...request }) => {
+      if (input || interactive) {
+        const texts = { ...(input && { input }), ...(trueLabel && { trueLabel }), ...(interactive && { interactive }) };
+        return attackTexts(io, { model, attacks, ...request }, texts);
+      }
       const progress = createAttackProgress(io, quiet);
       const report = await attack({ model, attacks, ...request }, progress.callbacks).finally(progress.end);
       await (json ? printJson(io, report) : write(io.stdout, formatReport(io, report)));
