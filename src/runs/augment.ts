@@ -111,7 +111,9 @@ async function writeAugmented(
   transformations: readonly Transformation[],
   { onProgress }: Callbacks,
 ): Promise<AugmentResult> {
-  const constraints = [onlyFields(task.modifiableFields), noRepeat, keepStopWords()];
+  // Contractions are stop words, too.
+  const keepsStopWords = recipe !== "checklist";
+  const constraints = [onlyFields(task.modifiableFields), noRepeat, ...(keepsStopWords ? [keepStopWords()] : [])];
   const rng = new Rng(seed).fork("augment", recipe);
   const counts = { originals: 0, changed: 0, unchanged: 0 };
   await replaceFile(out, async (file) => {
@@ -155,21 +157,29 @@ function* changeText(
   let current = text;
   const count = Math.max(1, Math.round(rate * text.length));
   for (let change = 0; change < count; change++) {
-    const transformation = parts.transformations[rng.integer(parts.transformations.length)]!;
-    const positions = rng.shuffle([...Array(current.length).keys()]);
-    // Only some transformations need more than one position.
-    const shown =
-      transformation.kind === "text" || transformation.kind === "insert"
-        ? [positions]
-        : positions.map((each) => [each]);
-    for (const each of shown) {
-      const candidates = yield* expandText({ ...parts, transformations: [transformation] }, current, each, rng);
-      if (candidates.length === 0) continue;
-      current = candidates[rng.integer(candidates.length)]!;
-      break;
-    }
+    const changed = yield* changeOnce(current, parts, rng);
+    if (!changed) break;
+    current = changed;
   }
   return current;
+}
+
+/** Applies the first of the transformations, in random order, that can change a random word. */
+function* changeOnce(
+  text: EditedText,
+  parts: { readonly transformations: readonly Transformation[]; readonly constraints: readonly Constraint[] },
+  rng: Rng,
+): ResourceGenerator<EditedText | null> {
+  for (const transformation of rng.shuffle([...parts.transformations])) {
+    const positions = rng.shuffle([...Array(text.length).keys()]);
+    // Some transformations need more than one position.
+    const needsAll = transformation.kind === "text" || transformation.kind === "insert";
+    for (const each of needsAll ? [positions] : positions.map((position) => [position])) {
+      const candidates = yield* expandText({ ...parts, transformations: [transformation] }, text, each, rng);
+      if (candidates.length > 0) return candidates[rng.integer(candidates.length)]!;
+    }
+  }
+  return null;
 }
 
 /** Runs computations in step, so that each resource answers all of them at once. */

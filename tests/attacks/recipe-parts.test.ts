@@ -1,3 +1,4 @@
+import { join } from "node:path";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { computeEditDistance, maxEditDistance } from "../../src/attacks/constraints/edit-distance.js";
@@ -36,7 +37,9 @@ import { deleteWord } from "../../src/attacks/transformations/delete-word.js";
 import { type Rewriting, rewriteText, rewritings } from "../../src/attacks/transformations/rewrite-text.js";
 import { swapNeighbors } from "../../src/attacks/transformations/swap-neighbors.js";
 import { Rng } from "../../src/tensor/random.js";
+import type { Tokenizer } from "../../src/text/encoding.js";
 import { nltkStopWords, textFoolerStopWords } from "../../src/text/stop-words.js";
+import { loadTokenizer } from "../../src/text/tokenizer.js";
 import { hashed } from "./scripted.js";
 
 const neighbors = {
@@ -405,6 +408,23 @@ describe("transformations", () => {
     expect(apply(rewriteText("letter-spacing"), "buy it")).toEqual(["b u y i t"]);
     expect(apply(rewriteText("zero-width"), "buy")).toEqual(["b\u200bu\u200by"]);
     expect(apply(prependPadding(["hi", "all"], 3), "buy")).toEqual(["hi all hi buy"]);
+  });
+
+  test("BERT removes invisible characters before it reads a text, RoBERTa does not", async () => {
+    const [bert, roberta] = await Promise.all(
+      ["bert-tiny", "roberta-tiny"].map((name) => loadTokenizer(join("tests/fixtures", name))),
+    );
+    const text = "the film was good";
+    const rewrite = (rewriting: Rewriting): string => {
+      const original = EditedText.create([text]);
+      return (rewriteText(rewriting).apply(original, [0, 1, 2, 3], rng()) as EditedText[])[0]!.texts[0]!;
+    };
+    const isRead = (tokenizer: Tokenizer, changed: string): boolean =>
+      tokenizer.encode([changed], 64).ids.join() !== tokenizer.encode([text], 64).ids.join();
+    expect(isRead(bert!, rewrite("zero-width"))).toBe(false);
+    expect(isRead(roberta!, rewrite("zero-width"))).toBe(true);
+    for (const rewriting of ["letter-spacing", "homoglyphs", "bidirectional"] as const)
+      expect([bert!, roberta!].map((tokenizer) => isRead(tokenizer, rewrite(rewriting)))).toEqual([true, true]);
   });
 
   const operators: CharacterOperator[] = ["swap", "delete", "insert", "substitute", "keyboard", "homoglyph", "space"];
