@@ -3,6 +3,7 @@ import { afterEach, describe, expect, test, vi } from "vitest";
 import { type Io, type OutputStream, write } from "../../src/cli/io.js";
 import { printJson } from "../../src/cli/output.js";
 import { createProgress } from "../../src/cli/progress.js";
+import { createSweepProgress } from "../../src/cli/sweep-progress.js";
 import { createTrainProgress } from "../../src/cli/train-progress.js";
 import { invoke, memoryStream } from "./invoke.js";
 
@@ -143,4 +144,17 @@ test("item 32: control characters of labels and texts do not reach the terminal"
   expect(written).not.toMatch(/[\x1b\x7f-\x9f]/);
   const { stderr } = await invoke(["evaluate", "none", "--data", "\x1b[2Jnone.csv"]);
   expect(stderr).not.toContain("\x1b");
+});
+
+test("the progress of a sweep counts finished runs only", () => {
+  const stderr = memoryStream();
+  const io = { stdin: Readable.from([]), stdout: memoryStream(), stderr };
+  const progress = createSweepProgress(io, "nowhere", false);
+  const items = ["a", "b", "c"].map((run) => ({ kind: "train" as const, run }));
+  progress.onStageStart("train", items, 0);
+  progress.onItemEnd(items[0]!, { state: "failed", error: "The disk is full.", command: "", log: "" });
+  progress.onItemEnd(items[1]!, { state: "interrupted" });
+  progress.end();
+  expect(stderr.text).toContain("a failed: The disk is full.");
+  expect(stderr.text).not.toMatch(/[123] ?(of|\/) ?3/);
 });

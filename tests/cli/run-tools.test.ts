@@ -1,7 +1,7 @@
 import { spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { beforeAll, expect, test } from "vitest";
+import { beforeAll, expect, test, vi } from "vitest";
 import { run } from "../../src/cli/main.js";
 import { attack } from "../../src/runs/attack.js";
 import { fineTune } from "../../src/runs/fine-tune.js";
@@ -59,6 +59,21 @@ test("without runs, the message says how to train one", async () => {
   }
 });
 
+test("evaluate names the positive class of f1", async () => {
+  const { stdout } = await invoke(["evaluate", join(runs, "first"), "--device", "cpu", "--quiet"]);
+  expect(stdout).toMatch(/f1 of positive +[\d.]+/);
+});
+
+test("an attack says how many queries the cache answered", async () => {
+  vi.stubEnv("TEMPER_CACHE", join(folder, "cache"));
+  const flags = ["--attack", "greedy", "--substitutions", join(folder, "words.json"), "--device", "cpu", "--quiet"];
+  const attackInto = async (name: string) =>
+    (await invoke(["attack", join(runs, "second"), ...flags, "--out", join(folder, name)])).stdout;
+  await attackInto("uncached");
+  expect(await attackInto("cached")).toMatch(/queries answered from the cache +100/);
+  vi.unstubAllEnvs();
+});
+
 test("show prints adversarial examples as diffs, with colors in a terminal", async () => {
   const { code, stdout } = await invoke(["show", journal]);
   expect(code).toBe(0);
@@ -102,7 +117,7 @@ test("the completion script completes commands, analyses and flags", async () =>
     });
     return stdout.split("\n").filter((word) => word !== "");
   };
-  expect(complete("temper", "pr")).toEqual(["predict", "prune"]);
+  expect(complete("temper", "pru")).toEqual(["prune"]);
   expect(complete("temper", "worker")).toEqual([]);
   expect(complete("temper", "train", "--label-")).toEqual(["--label-column", "--label-map"]);
   expect(complete("temper", "analyze", "land")).toEqual(["landscape"]);
