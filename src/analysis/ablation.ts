@@ -6,7 +6,8 @@ import { mean, standardDeviation } from "../evaluation/statistics.js";
 import { formatPercent } from "../format.js";
 import { getColor } from "./colors.js";
 import { defineAnalysis, runsOption } from "./define-analysis.js";
-import { type Figure, plotPanel } from "./figure.js";
+import type { Figure } from "./figure.js";
+import { plotPanel } from "./plot-panel.js";
 import { getOption } from "./run-labels.js";
 import { type AttackedRun, findAttackedRuns, listAttacks } from "./tradeoff.js";
 

@@ -16,7 +16,8 @@ import {
   type LabeledRun,
   runsOption,
 } from "./define-analysis.js";
-import { type Figure, plotPanel } from "./figure.js";
+import type { Figure } from "./figure.js";
+import { plotPanel } from "./plot-panel.js";
 import { freeAfter } from "./shared-sample.js";
 
 /** consistency.json: how often two dropout passes give different predictions while a run trains. */

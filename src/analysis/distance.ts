@@ -15,7 +15,8 @@ import {
   type LabeledRun,
   runsOption,
 } from "./define-analysis.js";
-import { type Figure, plotPanel } from "./figure.js";
+import type { Figure } from "./figure.js";
+import { plotPanel } from "./plot-panel.js";
 import { getOption } from "./run-labels.js";
 import { freeAfter, loadFineTunedModel, loadInitialModel } from "./shared-sample.js";
 

@@ -13,18 +13,25 @@ import { ablation } from "./ablation.js";
 import { consistency } from "./consistency.js";
 import type { AnalysisContext, AnalysisDefinition } from "./define-analysis.js";
 import { distance } from "./distance.js";
-import { renderFigure, renderPng } from "./figure.js";
+import { type Panel, renderFigure, renderPng } from "./figure.js";
 import { geometry } from "./geometry.js";
 import { interpolation } from "./interpolation.js";
 import { landscape } from "./landscape.js";
+import { plotPanel as plotTypedPanel } from "./plot-panel.js";
 import { preference } from "./preference.js";
 import { probe } from "./probe.js";
 import { teacher } from "./teacher.js";
 import { tradeoff } from "./tradeoff.js";
 
 export { type Analysis, type AnalysisContext, type AnalysisDefinition, defineAnalysis } from "./define-analysis.js";
-export { type Figure, type LegendEntry, type Panel, plotPanel, renderFigure, renderPng } from "./figure.js";
+export { type Figure, type LegendEntry, type Panel, renderFigure, renderPng } from "./figure.js";
 export { type TsneOptions, tsne } from "./tsne.js";
+
+/**
+ * Renders a panel with Observable Plot; the options are those of `Plot.plot`. Their type is not
+ * part of this package's types, because it needs types that Plot does not install.
+ */
+export const plotPanel: (title: string, options: object) => Panel = plotTypedPanel;
 
 const definitions = {
   distance,

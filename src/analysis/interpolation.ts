@@ -8,7 +8,8 @@ import type { Run } from "../runs/run.js";
 import { noGrad, scope, type Tensor } from "../tensor/index.js";
 import { getColor } from "./colors.js";
 import { defineAnalysis, findLabeledRuns, runsOption, sampleOptions } from "./define-analysis.js";
-import { type Figure, plotPanel } from "./figure.js";
+import type { Figure } from "./figure.js";
+import { plotPanel } from "./plot-panel.js";
 import { freeAfter, type LossAndAccuracy, loadFineTunedModel, loadSharedSample, withModel } from "./shared-sample.js";
 
 /** interpolation.json: loss and accuracy on the line through two models. */

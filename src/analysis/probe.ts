@@ -12,7 +12,8 @@ import { type MsgsProbe, msgsProbes } from "../tasks/msgs.js";
 import { train } from "../train/index.js";
 import { getColor } from "./colors.js";
 import { type AnalysisContext, defineAnalysis, deviceOptions } from "./define-analysis.js";
-import { estimateTextWidth, type Figure, plotPanel } from "./figure.js";
+import { estimateTextWidth, type Figure } from "./figure.js";
+import { plotPanel } from "./plot-panel.js";
 import { freeAfter } from "./shared-sample.js";
 
 /** probe.json: which feature models learn if training does not decide between two. */

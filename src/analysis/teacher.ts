@@ -14,7 +14,8 @@ import { free } from "../tensor/index.js";
 import { countSchema, orNull, seedSchema } from "../validate.js";
 import { getColor } from "./colors.js";
 import { type AnalysisContext, defineAnalysis } from "./define-analysis.js";
-import { type Figure, plotPanel } from "./figure.js";
+import type { Figure } from "./figure.js";
+import { plotPanel } from "./plot-panel.js";
 
 const poolings = ["cls", "mean", "pooler"] as const;
 type Pooling = (typeof poolings)[number];

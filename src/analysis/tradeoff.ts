@@ -11,7 +11,8 @@ import {
   type LabeledRun,
   runsOption,
 } from "./define-analysis.js";
-import { type Figure, plotPanel } from "./figure.js";
+import type { Figure } from "./figure.js";
+import { plotPanel } from "./plot-panel.js";
 import { getOption } from "./run-labels.js";
 
 /** tradeoff.json: accuracy under each attack and accuracy without one, run by run. */

@@ -4,13 +4,12 @@ import { getHeatColor, getWheelColor, palette, themes } from "../../src/analysis
 import {
   estimateTextWidth,
   type Figure,
-  formatTick,
-  plotPanel,
   renderFigure,
   renderPng,
   roundSvgNumbers,
   wrapText,
 } from "../../src/analysis/figure.js";
+import { formatTick, plotPanel } from "../../src/analysis/plot-panel.js";
 import { renderContourPanel, renderSurfacePanel } from "../../src/analysis/surface-plots.js";
 
 const hostile = `</title><script>alert("1")</script> & <img onerror=x>`;

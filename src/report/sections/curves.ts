@@ -1,6 +1,6 @@
 import * as Plot from "@observablehq/plot";
 import { getColor } from "../../analysis/colors.js";
-import { plotPanel } from "../../analysis/figure.js";
+import { plotPanel } from "../../analysis/plot-panel.js";
 import { describeMetric } from "../../evaluation/metric-table.js";
 import type { TaskGroups } from "../groups.js";
 import { capitalize, type Html, html, trustHtml } from "../html.js";
