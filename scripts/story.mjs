@@ -23,7 +23,7 @@ const folder = resolve(options.out);
 /** Writes a table as spreadsheets do: quoted, with an ID that temper passes through. */
 async function writeEmails() {
   const task = await loadTask({ task: "spam" });
-  const quote = (/** @type {string} */ text) => `"${text.replaceAll('"', '""').replace(/\s+/g, " ").slice(0, 400)}"`;
+  const quote = (/** @type {string} */ text) => `"${text.replace(/\s+/g, " ").slice(0, 400).replaceAll('"', '""')}"`;
   const all = await task.load("train");
   const byLabel = task.labels.map((_, label) => all.filter((example) => example.label === label));
   const picked = Array.from({ length: Number(options.size) }, (_, i) => byLabel[i % 2]?.[i >> 1]).filter(Boolean);
