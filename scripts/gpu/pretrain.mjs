@@ -52,10 +52,12 @@ async function exportBatches(folder) {
     batches.push({ rows: batchSize, length: sequenceLength, factor });
     arrays.push(ids, Int32Array.from(attentionMask), labels);
   };
+  let steps = [];
   for (let step = 0; step < training.totalSteps; step++) {
     const epoch = Math.floor(step / training.stepsPerEpoch);
-    const [indices] = training.getEpochBatches(epoch)[step % training.stepsPerEpoch];
-    add(job.train, indices, epoch, computeLearningRateFactor(config.train, step, training.totalSteps, epoch));
+    const inEpoch = step % training.stepsPerEpoch;
+    if (inEpoch === 0) steps = training.getEpochBatches(epoch);
+    add(job.train, steps[inEpoch][0], epoch, computeLearningRateFactor(config.train, step, training.totalSteps, epoch));
   }
   for (let start = 0; start < job.validation.items.length; start += 64) {
     const count = Math.min(64, job.validation.items.length - start);

@@ -34,7 +34,7 @@ export const pretrainRequestSchema = z.strictObject({
     .lt(1)
     .default(0.05)
     .describe("fraction of the texts that is held out for the validation; 0: no validation"),
-  maxValidationSequences: countSchema.nullable().default(1000).describe("sequences to validate on; null: all"),
+  maxValidationSequences: countSchema.nullable().default(1000).describe("maximum sequences to validate on"),
   maxLength: countSchema.default(128).describe("tokens per sequence; texts are packed into sequences"),
   maskProbability: z.number().gt(0).max(0.9).default(0.15).describe("fraction of the tokens to predict"),
   wholeWordMasking: z.boolean().default(false).describe("mask all tokens of a word together"),
