@@ -101,7 +101,7 @@ export async function measurePath(path: string): Promise<number> {
  */
 export async function replaceFile(path: string, write: (file: FileHandle) => Promise<void>): Promise<void> {
   const prefix = `.${basename(path).slice(0, 100)}.`;
-  await removeAbandonedFiles(dirname(path), prefix);
+  await removeAbandonedFiles(dirname(path));
   const temporary = join(dirname(path), `${prefix}${process.pid}-${getHostId()}${randomUUID().slice(0, 8)}.tmp`);
   try {
     const file = await open(temporary, "wx");
@@ -125,11 +125,13 @@ function getHostId(): string {
   return createHash("sha256").update(`${hostname()} ${readSystem()}`).digest("hex").slice(0, 8);
 }
 
-/** Removes what processes that were killed while they wrote the same file left behind. */
-async function removeAbandonedFiles(folder: string, prefix: string): Promise<void> {
+/**
+ * Removes the temporary files of `replaceFile` that killed processes left in a folder. Their names
+ * contain the process and the host, so files of other programs and of running processes stay.
+ */
+async function removeAbandonedFiles(folder: string): Promise<void> {
   for (const name of await readdir(folder).catch(() => [])) {
-    if (!name.startsWith(prefix)) continue;
-    const [, pid, host] = /^(\d+)-([0-9a-f]{8})[0-9a-f]{8}\.tmp$/.exec(name.slice(prefix.length)) ?? [];
+    const [, pid, host] = /^\..*\.(\d+)-([0-9a-f]{8})[0-9a-f]{8}\.tmp$/.exec(name) ?? [];
     if (host === getHostId() && !isAlive(Number(pid))) await unlink(join(folder, name)).catch(() => undefined);
   }
 }

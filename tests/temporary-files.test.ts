@@ -17,7 +17,7 @@ it("temporary files of other programs and of running processes stay in --out", a
   });
   const dead = temporary.replace(`.${process.pid}-`, `.${2 ** 22 + 1}-`); // above the largest process ID of Linux
   const elsewhere = dead.replace(/-[0-9a-f]{8}/, "-00000000");
-  const others = [".vim.tmp", ".status.json.tmp", ".other.json.1-0123456789abcdef.tmp", temporary, elsewhere];
+  const others = [".vim.tmp", ".status.json.tmp", ".other.json.1-abcdef01.tmp", temporary, elsewhere];
   for (const name of [...others, dead]) writeFileSync(join(folder, name), "");
   new RunWriter(folder, true).release();
   await writeFileAtomic(path, "second");

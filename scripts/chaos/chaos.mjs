@@ -113,7 +113,7 @@ async function findBrokenFiles(/** @type {string} */ out) {
   for (const name of readdirSync(out, { recursive: true, encoding: "utf8" })) {
     const path = join(out, name);
     if (!statSync(path).isFile()) continue;
-    if (/(^|\/)\..*\.tmp$|\.writing-|damaged-|\.lock/.test(name)) broken.push(`${name} is left over`);
+    if (/(^|\/)\..*\.tmp$|\.writing-|damaged-/.test(name)) broken.push(`${name} is left over`);
     try {
       if (name.endsWith(".json")) JSON.parse(readFileSync(path, "utf8"));
       if (name.endsWith(".safetensors")) await (await openSafetensors(path)).close();
