@@ -2,7 +2,7 @@ export { hashModelFolder } from "./checkpoint.js";
 export * from "./classifier.js";
 export * from "./config.js";
 export * from "./encoder.js";
-export type { EncoderConfig, ParameterShapes, PoolingMode } from "./families/family.js";
+export type { EncoderConfig, PoolingMode } from "./families/family.js";
 export {
   getEncoderPart,
   getFamily,
@@ -20,5 +20,4 @@ export * from "./masked-lm.js";
 export * from "./model.js";
 export * from "./model-input.js";
 export { canPackTexts, duplicatePacking } from "./packing.js";
-export type { HeadInit } from "./read-weights.js";
 export * from "./save.js";

@@ -92,7 +92,7 @@ function addBiasAlias(config: EncoderConfig, names: CheckpointNames): void {
 }
 
 /** Returns the shape of every parameter of a masked language model. */
-export function getMaskedLmShapes(config: EncoderConfig): ParameterShapes {
+function getMaskedLmShapes(config: EncoderConfig): ParameterShapes {
   return new Map([...getEncoderParameterShapes(config), ...getMaskedLmParameterShapes(config)]);
 }
 

@@ -89,7 +89,7 @@ async function loadNeighbors(request: ResourceRequest, local: LoadedVictim["loca
 const maxCachedVectors = 20_000;
 
 /** Loads a sentence encoder. Every distinct text is encoded once. */
-export async function loadSentenceEncoder(
+async function loadSentenceEncoder(
   reference: string,
   device: Device,
   { onDownload }: Pick<Callbacks, "onDownload"> = {},

@@ -157,7 +157,7 @@ export interface PreparedPretraining {
 }
 
 /** Loads texts, model and methods. Nothing is written. */
-export async function preparePretraining(config: Config, { onWarning }: Callbacks): Promise<PreparedPretraining> {
+async function preparePretraining(config: Config, { onWarning }: Callbacks): Promise<PreparedPretraining> {
   const methods = createMethods(await loadMethods(config.methods));
   const runtime = applyRuntime(
     config,

@@ -11,7 +11,7 @@ const divergedRatio = 3;
  * The log-loss of a guess that knows only how frequent each label is: the entropy of the gold
  * labels.
  */
-export function computeLabelEntropy(counts: readonly number[]): number {
+function computeLabelEntropy(counts: readonly number[]): number {
   const total = counts.reduce((sum, count) => sum + count, 0);
   return counts.reduce((sum, count) => (count === 0 ? sum : sum - (count / total) * Math.log(count / total)), 0);
 }

@@ -437,7 +437,7 @@ export async function planRun(folder: string, config: RunConfig): Promise<void> 
 }
 
 /** Removes the optimizer state from the checkpoints of a finished run. Their weights stay. */
-export async function removeOptimizerState(folder: string): Promise<void> {
+async function removeOptimizerState(folder: string): Promise<void> {
   await new CheckpointStore(join(folder, files.checkpoints)).removeOptimizerState();
 }
 

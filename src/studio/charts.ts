@@ -26,7 +26,7 @@ class SeriesBuilder {
 }
 
 /** Averages neighboring points if there are more than a chart can show. */
-export function downsample({ steps, values }: Omit<Series, "name">, max = maxPoints): Omit<Series, "name"> {
+function downsample({ steps, values }: Omit<Series, "name">, max = maxPoints): Omit<Series, "name"> {
   const size = Math.ceil(steps.length / max);
   if (size <= 1) return { steps, values };
   const starts = Array.from({ length: Math.ceil(steps.length / size) }, (_, i) => i * size);

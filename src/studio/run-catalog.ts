@@ -164,7 +164,7 @@ export class RunCatalog {
 }
 
 /** Whether a folder is below another one. A link that leads elsewhere is not. */
-export async function isBelow(outer: string, folder: string): Promise<boolean> {
+async function isBelow(outer: string, folder: string): Promise<boolean> {
   const path = await realpath(folder).catch(() => null);
   return path !== null && (path === outer || path.startsWith(outer.endsWith(sep) ? outer : `${outer}${sep}`));
 }

@@ -57,7 +57,7 @@ export function mergeHeads(tensor: Tensor): Tensor {
 }
 
 /** Whether an attention gets the texts without padding. */
-export function isPacked(mask: Tensor | Packing | null): mask is Packing {
+function isPacked(mask: Tensor | Packing | null): mask is Packing {
   return mask !== null && "starts" in mask;
 }
 

@@ -4,7 +4,7 @@ const token = new URLSearchParams(location.search).get("token") ?? "";
 const headers = { authorization: `Bearer ${token}` };
 
 /** An answer of the server that is not a success. */
-export class ApiError extends Error {}
+class ApiError extends Error {}
 
 async function check(response: Response): Promise<Response> {
   if (response.ok) return response;
