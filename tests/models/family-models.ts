@@ -22,7 +22,7 @@ export function writeFamilyClassifier(folder: string, name: string): string {
   return folder;
 }
 
-/** Writes the masked language model of a family with a tokenizer. */
+/** Writes the masked language model of a family with a tokenizer, without the classifier. */
 export async function writeFamilyMaskedLm(folder: string, name: string): Promise<string> {
   prepareFolder(folder, name);
   const source = join(fixtures, "families", name);
@@ -32,7 +32,7 @@ export async function writeFamilyMaskedLm(folder: string, name: string): Promise
   ];
   const tensors = [encoder, head].flatMap((file) =>
     [...file.entries]
-      .filter(([key]) => file === head || !head.entries.has(key))
+      .filter(([key]) => file === head || !(head.entries.has(key) || /^(pre_)?classifier\./.test(key)))
       .map(([key, { shape }]) => ({ name: key, dtype: "F32" as const, shape, bytes: () => file.readSync(key) })),
   );
   await writeSafetensors(join(folder, "model.safetensors"), tensors);
