@@ -43,7 +43,7 @@ async function writeJournal(run: string, attack: string, robust: number, done = 
         words: ["a"],
         final: ["a"],
       },
-      space: { words: 1, modifiableWords: 1, substitutes: 1, log10Combinations: 0.3 },
+      space: { words: 1, modifiableWords: 1, substitutes: 1, log10Combinations: Math.log10(2) },
     };
     journal.append(result);
   }

@@ -372,8 +372,8 @@ describe("predict", () => {
 describe("runs", () => {
   test("prints a table or JSON", async () => {
     const { stdout } = await invoke(["runs", join(folder, "runs")]);
-    expect(stdout).toMatch(/^run +task +method +seed +state +steps +accuracy\n/);
-    expect(stdout).toMatch(/runs\/reviews +reviews +standard +0 +finished +96 +\d+\.\d%\n$/);
+    expect(stdout).toMatch(/^run +model +task +method +seed +state +steps +accuracy +started/);
+    expect(stdout).toMatch(/runs\/reviews +tiny-bert +reviews +standard +0 +finished +96 +\d+\.\d% /);
     const { stdout: json } = await invoke(["runs", join(folder, "runs"), "--json"]);
     expect(JSON.parse(json)).toMatchObject([{ state: "finished", step: 96, steps: 96, method: "standard" }]);
   });

@@ -187,9 +187,9 @@ describe("item 9: serve", () => {
       const answer = await post(url, body);
       expect([body.slice(0, 20), answer.status]).toEqual([body.slice(0, 20), status]);
       expect((await answer.text()).length).toBeLessThan(4000);
-      expect(performance.now() - started).toBeLessThan(5000);
+      expect(performance.now() - started).toBeLessThan(10_000);
     }
-  });
+  }, 30_000);
 
   test("bodies that arrive together stay within the memory for them", async () => {
     const memory = new BodyMemory(100);

@@ -33,16 +33,19 @@ const sortKeys: Readonly<Record<string, (run: ListedRun) => number>> = {
   size: (run) => run.bytes,
 };
 
+const defaultFolder = "runs";
+
 export function define(command: Command, io: Io): void {
   const filter = `keep runs by ${Object.keys(filterKeys).join(", ")}; repeatable`;
   command
-    .argument("[folder]", "folder to search for runs", "runs")
+    .argument("[folder]", "folder to search for runs", defaultFolder)
     .addOption(new Option("--filter <key=value>", filter).argParser(appendValue))
     .addOption(new Option("--sort <key>", "newest, best, longest or largest first").choices(Object.keys(sortKeys)))
     .option("--json", "print the runs as JSON")
     .action(async (folder, { json, filter: filters = [], sort }) => {
       const isIncluded = filters.map(parseFilter);
-      const found = (await exists(folder)) ? await listRuns(folder) : [];
+      // Only the default folder may be missing: nothing was trained yet.
+      const found = folder !== defaultFolder || (await exists(folder)) ? await listRuns(folder) : [];
       const measured = await Promise.all(found.map(async (run) => ({ ...run, bytes: await measurePath(run.folder) })));
       const runs = measured.filter((run) => isIncluded.every((includes) => includes(run)));
       if (sort !== undefined) runs.sort((a, b) => sortKeys[sort]!(b) - sortKeys[sort]!(a));
