@@ -47,7 +47,9 @@ export function formatTrainCommand({ config, folder }: Pick<Run, "config" | "fol
  * by its request.
  */
 export function formatAttackCommands({ folder, config }: Run, { journals, report }: AttackFolder): string[] {
-  const requested = (report?.request.attacks ?? []) as readonly { readonly name: string }[];
+  // A report of other versions, or a damaged one, may have anything here.
+  const attacks = report?.request.attacks;
+  const requested = (Array.isArray(attacks) ? attacks : []) as readonly { readonly name: string }[];
   const earlier = [...journals].filter(
     ([name]) => !requested.some((spec) => spec.name === name) && !name.startsWith("transfer-"),
   );

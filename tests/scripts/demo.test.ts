@@ -28,7 +28,7 @@ test("the demo trains, attacks, compares and reports, and does not repeat finish
   expect(first.stderr).not.toContain("temper: ");
   expect(first.status).toBe(0);
   for (const number of [1, 2, 3, 4, 5, 6]) expect(first.stdout).toContain(`\n${number}/6 `);
-  expect(first.stdout).toMatch(/^pwws: /m);
+  expect(first.stdout).toMatch(/^accuracy under attack \(pwws\): /m);
   expect(existsSync(join(out, "report.html"))).toBe(true);
   const second = await runDemo();
   expect(second.status).toBe(0);
