@@ -130,7 +130,7 @@ describe("a program without the CLI", () => {
     expect(table).toMatchObject({ code: 0, stderr: "" });
     expect(table.stdout).toContain("pwws");
     const { stdout } = await invoke(["runs", join(folder, "runs")]);
-    expect(stdout).toMatch(/runs\/reviews +data +standard +0 +finished/);
+    expect(stdout).toMatch(/runs\/reviews +\S+ +data +standard +0 +finished/);
   });
 });
 
