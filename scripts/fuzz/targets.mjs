@@ -156,7 +156,8 @@ export const targets = {
     "runs/one",
     ["events.jsonl", "timings.jsonl", "results.json", "status.json"],
     async ({ folder, load }) => {
-      const { listRuns, Run } = await load("runs/run");
+      const { Run } = await load("runs/run");
+      const { listRuns } = await load("runs/list-runs");
       await listRuns(folder);
       const run = await Run.open(folder);
       await run.events();
