@@ -40,7 +40,7 @@ describe("the hash of a request", () => {
       { model: "runs/b" },
       { precision: "bf16" },
       { protectStopWords: true },
-      { csv: true },
+      { logToCsv: "log.csv" },
       { attacks: ["pwws", "genetic:population=9"] },
       { attacks: ["pwws"] },
     ])
@@ -119,7 +119,7 @@ describe("journals of an earlier attack request", () => {
     expect(listOutdatedAttacks(attack(), attack())).toEqual([]);
     expect(listOutdatedAttacks(attack({ attacks: ["pwws"] }), attack())).toEqual([]);
     expect(listOutdatedAttacks(attack(), attack({ attacks: ["pwws"] }))).toEqual([]);
-    expect(listOutdatedAttacks(attack({ csv: true }), attack())).toEqual([]);
+    expect(listOutdatedAttacks(attack({ logToCsv: "log.csv" }), attack())).toEqual([]);
     // More examples extend the journals of the same attacks.
     expect(listOutdatedAttacks(attack({ numExamples: 10 }), attack({ numExamples: 20 }))).toEqual([]);
     const fewer = attack({ attacks: ["pwws"], numExamples: 20 });
