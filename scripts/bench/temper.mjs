@@ -1,6 +1,5 @@
 // Temper's side of the benchmark: the forward pass and the training step of a MiniLM-size classifier, and a tiny operator.
-import { applyHfHead } from "../../dist/models/heads.js";
-import { embedInput, encodeLayers, forward } from "../../dist/models/index.js";
+import { embedInput, encodeLayers, forward, getFamily } from "../../dist/models/index.js";
 import { AdamW, clipGradNorm_, crossEntropy, evalMode, trainMode } from "../../dist/nn/index.js";
 import { grad, noGrad, ones, Rng, scope, tensor } from "../../dist/tensor/index.js";
 import { createRandomModel } from "../gpu/workload.mjs";
@@ -34,8 +33,9 @@ function computeLogits(ids, shape, mode, allPositions) {
   if (!allPositions) return forward(architecture, weights, input, mode).logits;
   const { config: encoder } = architecture;
   const embeddings = embedInput(encoder, weights, input, mode);
-  const hidden = encodeLayers(encoder, weights, embeddings, null, mode, "all");
-  return applyHfHead(encoder, weights, hidden.select(1, 0), mode);
+  const hidden = encodeLayers(encoder, weights, embeddings, { attentionBias: null }, mode, "all");
+  const { classification, pooler } = getFamily(encoder);
+  return classification.apply(encoder, weights, pooler.apply(weights, hidden.select(1, 0)), mode);
 }
 
 function measureMilliseconds(work) {

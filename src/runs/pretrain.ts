@@ -45,7 +45,12 @@ export const pretrainRequestSchema = z.strictObject({
   cudaGraphs: z.boolean().default(true).describe("on a GPU, capture optimizer steps as CUDA graphs"),
 });
 
-/** The settings of a pre-training. Only `model` and `data` are required. */
+/**
+ * The settings of a pre-training. Only `model` and `data` are required.
+ *
+ * @example
+ * const request: PretrainRequest = { model: "bert-base-uncased", data: "texts.txt" };
+ */
 export type PretrainRequest = z.input<typeof pretrainRequestSchema>;
 type Config = z.output<typeof pretrainRequestSchema>;
 
@@ -63,13 +68,23 @@ const resultsSchema = z.object({
   validation: metricsSchema.nullable(),
 });
 
-/** The results of a pre-training. */
+/**
+ * The results of a pre-training.
+ *
+ * @example
+ * const { folder, validation } = await pretrain({ model: "bert-base-uncased", data: "texts.txt" });
+ */
 export interface PretrainResults extends z.output<typeof resultsSchema> {
   /** The folder of the model, for `temper train --model` and transformers. */
   readonly folder: string;
 }
 
-/** Where a pre-training is stored, and what is called while it runs. */
+/**
+ * Where a pre-training is stored, and what is called while it runs.
+ *
+ * @example
+ * await pretrain(request, { out: "runs/pretrained", onProgress: ({ done }) => console.log(done) });
+ */
 export interface PretrainOptions extends Callbacks {
   /** Default: runs/pretrain-DATA-METHOD-seedN. */
   readonly out?: string | undefined;
@@ -157,7 +172,7 @@ export interface PreparedPretraining {
 }
 
 /** Loads texts, model and methods. Nothing is written. */
-async function preparePretraining(config: Config, { onWarning }: Callbacks): Promise<PreparedPretraining> {
+export async function preparePretraining(config: Config, { onWarning }: Callbacks): Promise<PreparedPretraining> {
   const methods = createMethods(await loadMethods(config.methods));
   const runtime = applyRuntime(
     config,

@@ -161,8 +161,7 @@ test("temper runs lists damaged runs with the reason, next to the others", async
   expect(code).toBe(0);
   expect(stdout).toMatch(/a-whole +\S+ +spam +standard +0 +finished/);
   expect(stdout).toMatch(/e-torn +\S+ +spam +standard +0 +finished/);
-  for (const name of ["b-results", "c-config", "d-events"])
-    expect(stdout).toMatch(new RegExp(`${name} +damaged +`));
+  for (const name of ["b-results", "c-config", "d-events"]) expect(stdout).toMatch(new RegExp(`${name} +damaged +`));
   for (const reason of reasons) expect(stdout).toMatch(reason);
   const listed = JSON.parse((await invoke(["runs", runs, "--json"])).stdout) as {
     state: string;
