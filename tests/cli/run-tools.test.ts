@@ -50,13 +50,15 @@ test("runs are filtered and sorted", async () => {
 });
 
 test("without runs, the message says how to train one", async () => {
-  for (const empty of [join(folder, "nowhere"), mkdirSync(join(folder, "empty"), { recursive: true })!]) {
-    const { code, stdout } = await invoke(["runs", empty]);
-    expect({ code, stdout }).toEqual({
-      code: 0,
-      stdout: expect.stringContaining("Train one:\n  temper train --model"),
-    });
-  }
+  const empty = join(folder, "empty");
+  mkdirSync(empty);
+  const { code, stdout } = await invoke(["runs", empty]);
+  expect({ code, stdout }).toEqual({ code: 0, stdout: expect.stringContaining("Train one:\n  temper train --model") });
+});
+
+test("a folder that does not exist is an error", async () => {
+  const wrong = await invoke(["runs", join(folder, "nowhere")]);
+  expect(wrong).toMatchObject({ code: 2, stderr: expect.stringContaining("there is no such file or folder") });
 });
 
 test("evaluate names the positive class of f1", async () => {
