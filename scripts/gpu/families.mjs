@@ -1,14 +1,13 @@
 // Step time of DeBERTa-v3-base and ModernBERT-base with random weights (32 x 128, padded) beside transformers eager and
-// torch.compile: node scripts/gpu/families.mjs [STEPS] (after a build; TEMPER_PYTHON has torch and transformers).
+// torch.compile, and captured steps of every method: node scripts/gpu/families.mjs [STEPS] (after a build; TEMPER_PYTHON has
+// torch and transformers).
 import { execFileSync } from "node:child_process";
 import { fileURLToPath } from "node:url";
+import { createMethods } from "../../dist/methods/index.js";
 import { getParameterShapes, parseModelConfig } from "../../dist/models/index.js";
-import { keep, noGrad, randn, scope, seedGenerator, zeros } from "../../dist/tensor/index.js";
-import { toHostBatch } from "../../dist/train/batch-transfer.js";
-import { trainSettingsSchema } from "../../dist/train/index.js";
-import { createStepRunner } from "../../dist/train/step-runner.js";
-import { createTrainingContext } from "../../dist/train/training-context.js";
-import { createRandomDataset, paddedLengths } from "./workload.mjs";
+import { parseSpec } from "../../dist/spec.js";
+import { free, keep, noGrad, randn, scope, seedGenerator, synchronize, zeros } from "../../dist/tensor/index.js";
+import { createRandomDataset, createSteps, paddedLengths } from "./workload.mjs";
 
 const [rows, length] = [32, 128];
 const steps = Number(process.argv[2] ?? 30);
@@ -44,46 +43,50 @@ function createModel(raw, device) {
     }
   });
   const tokenizer = { special: { padId: 0, clsId: 1, sepId: 2, unkId: 3, maskId: 4 }, hash: "bench", wordToId: Number };
-  const rest = { tokenization: "subword", maxLength: 512, labels: ["0", "1"], task: "bench", newlyInitialized: [] };
+  const rest = { tokenization: "word", maxLength: 512, labels: ["0", "1"], task: "bench", newlyInitialized: [] };
   return { architecture, weights, tokenizer, folder: "", reference: "bench", ...rest };
 }
 
-async function measure(raw) {
-  const device = "cuda";
+const device = "cuda";
+const dataset = { ...createRandomDataset(rows, paddedLengths(length)), maxLength: 512 };
+
+/** The median time of captured steps, in milliseconds. */
+async function measure(raw, specs, deviceConfig = { device, computeDtype: "bfloat16" }, count = steps, rounds = 5) {
   const model = createModel(raw, device);
-  const train = { ...createRandomDataset(rows, paddedLengths(length)), maxLength: 512 };
-  const job = {
-    model,
-    task: { name: "bench", labels: ["0", "1"] },
-    train,
-    validation: null,
-    methods: [],
-    settings: trainSettingsSchema.parse({ batchSize: rows }),
-    seed: 0,
-    deviceConfig: { device, computeDtype: "bfloat16" },
-  };
-  const training = await createTrainingContext(job);
-  const runner = createStepRunner(training);
-  const host = toHostBatch(
-    job,
-    Int32Array.from({ length: rows }, (_, i) => i),
-  );
-  const run = (index) => scope(() => runner.runStep(index, [host]).values.toFloat32Array());
-  for (let i = 0; i < 10; i++) run(i);
-  const times = Array.from({ length: 5 }, (_, round) => {
+  const methods = createMethods(specs.map((spec) => parseSpec(spec, "methods")));
+  const training = await createSteps(model, dataset, rows, methods, { deviceConfig });
+  const run = () => free(training.runStep().values);
+  for (let i = 0; i < 5; i++) run();
+  synchronize();
+  const times = Array.from({ length: rounds }, () => {
     const start = performance.now();
-    for (let i = 0; i < steps; i++) run(10 + round * steps + i);
-    return (performance.now() - start) / steps;
+    for (let i = 0; i < count; i++) run();
+    synchronize();
+    return (performance.now() - start) / count;
   });
-  runner.dispose();
   training.close();
-  return times.sort((a, b) => a - b)[2];
+  free(model.weights);
+  return times.sort((first, second) => first - second)[rounds >> 1];
 }
+
+const stacks = [
+  "r-drop",
+  "rose:variant=second",
+  "rose:variant=first",
+  "child-tuning:variant=F",
+  "child-tuning:variant=D",
+  "freelb:steps=2",
+  "ptwd",
+  "mixout",
+  "ascc",
+  "ascc+rift",
+  "smart",
+];
 
 const python = process.env.TEMPER_PYTHON ?? "python3";
 const peer = fileURLToPath(new URL("./families_hf.py", import.meta.url));
 for (const [name, raw] of Object.entries(configs)) {
-  const ms = await measure(raw);
+  const ms = await measure(raw, []);
   const peers = Object.fromEntries(
     ["eager", "compile"].map((mode) => [
       mode,
@@ -94,4 +97,13 @@ for (const [name, raw] of Object.entries(configs)) {
   console.log(
     JSON.stringify({ name, temperMs: ms, eagerMs: peers.eager, compileMs: peers.compile, ratioToEager: ratio }),
   );
+  for (const stack of stacks) {
+    const computeDtype = stack === "smart" ? "float32" : "bfloat16";
+    try {
+      const cost = await measure(raw, stack.split("+"), { device, computeDtype }, 3, 3);
+      console.log(JSON.stringify({ name, stack, ms: cost }));
+    } catch (error) {
+      console.log(JSON.stringify({ name, stack, failed: String(error.message).slice(0, 300) }));
+    }
+  }
 }
