@@ -1,26 +1,34 @@
-// Kills training, attacks, sweeps and analyses at random moments, and lets their files fail. After
-// each kill the work is resumed. In the end it must be bitwise identical to an undisturbed one, and
-// no file may be half-written. CHAOS_KILLS, CHAOS_SEED and CHAOS_SECONDS change the extent.
-import { spawn } from "node:child_process";
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, symlinkSync } from "node:fs";
+// Kills training, attacks, sweeps, analyses and jobs of the studio at random moments, and lets their
+// files fail. After each kill the work is resumed. In the end it must be bitwise identical to an
+// undisturbed one, and no file may be half-written. CHAOS_KILLS, CHAOS_SEED, CHAOS_SECONDS,
+// CHAOS_WORKLOADS and CHAOS_WORKERS change the extent. build/chaos/summary.json has the counts.
+import { spawn, spawnSync } from "node:child_process";
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-import { openSafetensors } from "../../dist/models/safetensors.js";
 import { Rng } from "../../dist/tensor/random.js";
+import { findBadEnd, findBrokenFiles } from "./find-damage.mjs";
 import { createWorkloads, writeInputs } from "./workloads.mjs";
 
 /** @typedef {import("./workloads.mjs").Workload} Workload */
-/** @typedef {{ code: number | null, signal: string | null, stderr: string }} Ended */
+/** @typedef {import("./find-damage.mjs").Ended} Ended */
 
 const kills = Number(process.env.CHAOS_KILLS ?? 200);
 const seed = process.env.CHAOS_SEED ?? String(Date.now());
 const deadline = Date.now() + 1000 * Number(process.env.CHAOS_SECONDS ?? 3600);
-const main = resolve("dist/cli/main.js");
-const preload = resolve("scripts/chaos/fail-files.cjs");
+const workers = Number(process.env.CHAOS_WORKERS ?? 1);
+const root = resolve(import.meta.dirname, "../..");
+const main = join(root, "dist/cli/main.js");
+const preload = join(import.meta.dirname, "fail-files.cjs");
 const folder = mkdtempSync(join(tmpdir(), "temper-chaos-"));
-const rng = new Rng(`chaos ${seed}`);
-const faults = /** @type {const} */ (["SIGKILL", "SIGTERM", "SIGINT", "ENOSPC", "EIO", "npx", "zombie"]);
+const temper = [process.execPath, main];
+const npx = ["npx", "--no-install", "temper"];
+const hasNpx = spawnSync("npx", ["--version"]).status === 0;
+const faults = /** @type {const} */ (["SIGKILL", "SIGTERM", "SIGINT", "ENOSPC", "EIO", "npx", "zombie"]).filter(
+  (fault) => fault !== "npx" || hasNpx,
+);
+/** @typedef {{ out: string, milliseconds: number, calls: number }} Reference */
 
 /**
  * Starts a command as the leader of a process group.
@@ -61,24 +69,30 @@ function readCalls(/** @type {string} */ path) {
 
 /**
  * Runs a workload with one fault. Returns whether the fault hit it before it ended, and how it ended.
- * @param {readonly string[]} args
+ * @param {Workload} workload
  * @param {(typeof faults)[number]} fault
- * @param {{ milliseconds: number, calls: number }} reference
+ * @param {Reference} reference
  * @param {string} out
+ * @param {Rng} rng
  */
-async function runWithFault(args, fault, reference, out) {
+async function runWithFault(workload, fault, reference, out, rng) {
   const moment = 150 + rng.integer(Math.ceil(reference.milliseconds));
   if (fault === "ENOSPC" || fault === "EIO") {
     const call = 1 + rng.integer(reference.calls);
     const env = { NODE_OPTIONS: `--require ${preload}`, CHAOS_FAIL: `${fault}:${call}`, CHAOS_FOLDER: out };
-    const ended = await start([process.execPath, main, ...args], env).ended;
+    const ended = await start(workload.getCommand(out, temper), env).ended;
     return { hit: ended.code !== 0, ended, detail: `call ${call}` };
   }
+  // Jobs of the studio are groups of their own. A kill hits them, or the studio, or both.
+  const target = workload.listProcesses ? rng.integer(3) : 0;
+  const signalJobs = (/** @type {NodeJS.Signals} */ signal) =>
+    target !== 0 && (workload.listProcesses?.(out) ?? []).filter((pid) => send(pid, signal)).length > 0;
   if (fault === "zombie") {
     // The shell becomes a program that never reaps its child, like a container without an init.
     const command = `"$@" & echo $!; exec sleep 600`;
-    const tree = start(["sh", "-c", command, "sh", process.execPath, main, ...args], {});
+    const tree = start(["sh", "-c", command, "sh", ...workload.getCommand(out, temper)], {});
     await delay(moment);
+    while (!tree.getOutput().includes("\n")) await delay(20);
     const pid = Number(tree.getOutput().split("\n")[0]);
     const isZombie = /\) Z /.test(readFileSync(`/proc/${pid}/stat`, "utf8"));
     if (isZombie) {
@@ -86,15 +100,17 @@ async function runWithFault(args, fault, reference, out) {
       await tree.ended;
       return { hit: false, ended: null, detail: "ended before the kill" };
     }
+    signalJobs("SIGKILL");
     send(pid, "SIGKILL");
     return { hit: true, ended: null, detail: `after ${moment} ms`, tree };
   }
-  const command = fault === "npx" ? ["npx", "--no-install", "temper", ...args] : [process.execPath, main, ...args];
-  const running = start(command, {});
+  const running = start(workload.getCommand(out, fault === "npx" ? npx : temper), {});
   await Promise.race([delay(moment + (fault === "npx" ? 500 : 0)), running.ended]);
   // A terminal and a scheduler signal the whole group.
   const signal = fault === "npx" ? (rng.next() < 0.5 ? "SIGKILL" : "SIGINT") : fault;
-  const hit = send(-running.pid, signal);
+  const hitJobs = signalJobs(signal);
+  const hit = (target !== 1 && send(-running.pid, signal)) || hitJobs;
+  // If no job runs yet, the studio starts one and waits for it.
   const ended = await running.ended;
   await waitForGroup(running.pid);
   return { hit: hit && ended.code !== 0, ended, detail: `${signal} after ${moment} ms` };
@@ -106,41 +122,13 @@ async function waitForGroup(/** @type {number} */ group) {
     await delay(100);
 }
 
-/** Lists the files of a folder that are incomplete, abandoned or not what their name says. */
-async function findBrokenFiles(/** @type {string} */ out) {
-  /** @type {string[]} */
-  const broken = [];
-  for (const name of readdirSync(out, { recursive: true, encoding: "utf8" })) {
-    const path = join(out, name);
-    if (!statSync(path).isFile()) continue;
-    if (/(^|\/)\..*\.tmp$|\.writing-|damaged-/.test(name)) broken.push(`${name} is left over`);
-    try {
-      if (name.endsWith(".json")) JSON.parse(readFileSync(path, "utf8"));
-      if (name.endsWith(".safetensors")) await (await openSafetensors(path)).close();
-      if (name.endsWith(".jsonl"))
-        for (const line of readFileSync(path, "utf8").trimEnd().split("\n")) JSON.parse(line);
-      if (name.endsWith(".jsonl") && !readFileSync(path, "utf8").endsWith("\n")) broken.push(`${name} is incomplete`);
-    } catch (error) {
-      broken.push(`${name}: ${error instanceof Error ? error.message : error}`);
-    }
-  }
-  return broken;
-}
-
-/** An error that a user could not act on, or an exit code that no fault explains. @param {Ended} ended */
-function findBadEnd({ code, signal, stderr }) {
-  if (signal !== null && signal !== "SIGKILL" && signal !== "SIGTERM" && signal !== "SIGINT") return `signal ${signal}`;
-  if (/This is a bug|^\s+at .*:\d+:\d+/m.test(stderr)) return `raw error: ${stderr.slice(0, 600)}`;
-  return [0, 1, 2, 130, 137, 143, null].includes(code) ? null : `exit code ${code}: ${stderr.slice(0, 300)}`;
-}
-
 /** Runs a workload undisturbed and measures it. @param {Workload} workload */
 async function measureReference(workload) {
   const out = join(folder, `reference-${workload.name}`);
   const counts = join(folder, `calls-${workload.name}`);
   const started = performance.now();
   const env = { NODE_OPTIONS: `--require ${preload}`, CHAOS_COUNT: counts, CHAOS_FOLDER: out };
-  const { code, stderr } = await start([process.execPath, main, ...workload.getArguments(out)], env).ended;
+  const { code, stderr } = await start(workload.getCommand(out, temper), env).ended;
   if (code !== 0) throw new Error(`${workload.name} fails undisturbed: ${stderr}`);
   return { out, milliseconds: performance.now() - started, calls: readCalls(counts) };
 }
@@ -148,22 +136,27 @@ async function measureReference(workload) {
 mkdirSync(join(folder, "node_modules/.bin"), { recursive: true });
 symlinkSync(main, join(folder, "node_modules/.bin/temper"));
 await writeInputs(folder);
-const workloads = createWorkloads(folder);
-/** @type {Map<string, Awaited<ReturnType<typeof measureReference>>>} */
+const selected = process.env.CHAOS_WORKLOADS?.split(",");
+const all = createWorkloads(folder);
+/** @type {Map<string, Reference>} */
 const references = new Map();
-for (const workload of workloads) references.set(workload.name, await measureReference(workload));
-console.log(`chaos: seed ${seed}, ${kills} faults, in ${folder}`);
+for (const workload of all) references.set(workload.name, await measureReference(workload));
+const workloads = all.filter(({ name }) => selected?.includes(name) ?? true);
+console.log(`chaos: seed ${seed}, ${kills} faults, in ${folder}${hasNpx ? "" : "; npx is not installed"}`);
 
-/** @type {Map<string, number>} */
-const counts = new Map();
+/** @type {Map<string, Record<string, number>>} */
+const counts = new Map(workloads.map(({ name }) => [name, {}]));
 /** @type {string[]} */
 const failures = [];
 let hits = 0;
 let rounds = 0;
-for (; hits < kills && Date.now() < deadline; rounds++) {
-  const workload = /** @type {Workload} */ (workloads[rounds % workloads.length]);
-  const reference = /** @type {NonNullable<ReturnType<typeof references.get>>} */ (references.get(workload.name));
-  const out = join(folder, `round-${rounds}`);
+
+/** Disturbs a workload several times, resumes it, and compares it with the undisturbed one. */
+async function runRound(/** @type {number} */ round) {
+  const rng = new Rng(`chaos ${seed} ${round}`);
+  const workload = /** @type {Workload} */ (workloads[round % workloads.length]);
+  const reference = /** @type {Reference} */ (references.get(workload.name));
+  const out = join(folder, `round-${round}`);
   const planned = 3 + rng.integer(4);
   /** @type {string[]} */
   const history = [];
@@ -171,16 +164,17 @@ for (; hits < kills && Date.now() < deadline; rounds++) {
   const trees = [];
   for (let i = 0; i < planned && hits < kills; i++) {
     const fault = /** @type {(typeof faults)[number]} */ (faults[rng.integer(faults.length)]);
-    const { hit, ended, detail, tree } = await runWithFault(workload.getArguments(out), fault, reference, out);
+    const { hit, ended, detail, tree } = await runWithFault(workload, fault, reference, out, rng);
     if (tree) trees.push(tree);
     history.push(`${fault} ${detail}${hit ? "" : " (missed)"}`);
     const bad = ended && findBadEnd(ended);
     if (bad) failures.push(`${workload.name}, ${history.join("; ")}: ${bad}`);
     if (!hit) continue;
     hits++;
-    counts.set(`${workload.name} ${fault}`, (counts.get(`${workload.name} ${fault}`) ?? 0) + 1);
+    const count = /** @type {Record<string, number>} */ (counts.get(workload.name));
+    count[fault] = (count[fault] ?? 0) + 1;
   }
-  const last = await start([process.execPath, main, ...workload.getArguments(out)], {}).ended;
+  const last = await start(workload.getCommand(out, temper), {}).ended;
   for (const tree of trees) send(-tree.pid, "SIGKILL");
   const problems = [];
   if (last.code !== 0)
@@ -197,8 +191,22 @@ for (; hits < kills && Date.now() < deadline; rounds++) {
   if (problems.length === 0) rmSync(out, { recursive: true });
   console.log(`${hits} faults, ${failures.length} failures; ${workload.name}: ${history.join("; ")}`);
 }
+
+async function runLane() {
+  while (hits < kills && Date.now() < deadline) await runRound(rounds++);
+}
+
+await Promise.all(Array.from({ length: workers }, runLane));
 console.log(`${hits} faults hit in ${rounds} rounds; each round was resumed and compared.`);
-for (const [name, count] of [...counts].sort()) console.log(`  ${name}: ${count}`);
+console.log(["workload".padEnd(10), ...faults.map((fault) => fault.padStart(8)), "   total"].join(" "));
+for (const [name, count] of counts) {
+  const values = faults.map((fault) => count[fault] ?? 0);
+  const total = values.reduce((sum, value) => sum + value, 0);
+  console.log([name.padEnd(10), ...[...values, total].map((value) => String(value).padStart(8))].join(" "));
+}
 for (const failure of failures) console.log(`FAILED: ${failure}`);
+mkdirSync(join(root, "build/chaos"), { recursive: true });
+const summary = { seed, workers, faults: hits, rounds, counts: Object.fromEntries(counts), failures };
+writeFileSync(join(root, "build/chaos/summary.json"), `${JSON.stringify(summary, null, 2)}\n`);
 if (failures.length === 0) rmSync(folder, { recursive: true });
 process.exitCode = failures.length === 0 ? 0 : 1;

@@ -1,6 +1,6 @@
-// What is killed: four commands on a model of a few hundred weights.
-import { existsSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+// What is killed: four commands and a job of the studio, on a model of a few hundred weights.
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join, resolve } from "node:path";
 import { parseModelConfig } from "../../dist/models/config.js";
 import { getEncoderParameterShapes } from "../../dist/models/encoder.js";
 import { writeSafetensors } from "../../dist/models/safetensors-writer.js";
@@ -9,7 +9,9 @@ import { Rng } from "../../dist/tensor/random.js";
 /**
  * @typedef {object} Workload
  * @property {string} name
- * @property {(out: string) => string[]} getArguments for a new run, or to resume what is in the folder
+ * @property {(out: string, program: string[]) => string[]} getCommand for a new run, or to resume what is
+ *   in the folder. `program` starts temper.
+ * @property {(out: string) => number[]} [listProcesses] processes that the command started in groups of their own
  * @property {(out: string) => string[]} listResults the files that must be bitwise identical
  */
 
@@ -62,6 +64,18 @@ export async function writeInputs(folder) {
   writeFileSync(join(folder, "sweep.yaml"), JSON.stringify(sweep));
 }
 
+const studioJob = resolve(import.meta.dirname, "studio-job.mjs");
+
+/** The processes of the jobs of a studio. They go on without it. @param {string} out */
+function listJobProcesses(out) {
+  const jobs = join(out, ".studio", "jobs");
+  if (!existsSync(jobs)) return [];
+  return readdirSync(jobs).flatMap((id) => {
+    const path = join(jobs, id, "process.json");
+    return existsSync(path) ? [/** @type {{ pid: number }} */ (JSON.parse(readFileSync(path, "utf8"))).pid] : [];
+  });
+}
+
 /** @param {string} folder @returns {Workload[]} */
 export function createWorkloads(folder) {
   const data = ["--data", join(folder, "reviews.tsv"), "--text-column", "text", "--label-column", "label"];
@@ -72,16 +86,16 @@ export function createWorkloads(folder) {
   return [
     {
       name: "train",
-      getArguments: (out) =>
+      getCommand: (out, program) =>
         existsSync(join(out, "config.yaml"))
-          ? ["train", "--resume", "--out", out, "--quiet"]
-          : ["train", "--model", join(folder, "model"), ...data, ...settings, ...runtime, "--out", out],
+          ? [...program, "train", "--resume", "--out", out, "--quiet"]
+          : [...program, "train", "--model", join(folder, "model"), ...data, ...settings, ...runtime, "--out", out],
       listResults: () => runFiles,
     },
     {
       name: "attack",
-      getArguments: (out) => [
-        ...["attack", victim, ...data, "--num-examples", "100", "--concurrency", "8"],
+      getCommand: (out, program) => [
+        ...[...program, "attack", victim, ...data, "--num-examples", "100", "--concurrency", "8"],
         ...["--substitutions", join(folder, "table.json"), "--attack", "pwws"],
         ...["--attack", "genetic:population=8,iterations=6", ...runtime, "--out", out],
         ...(existsSync(out) ? ["--resume"] : []),
@@ -90,8 +104,8 @@ export function createWorkloads(folder) {
     },
     {
       name: "sweep",
-      getArguments: (out) => [
-        ...["sweep", join(folder, "sweep.yaml"), "--out", out, "--jobs", "2", "--no-estimate", "--quiet"],
+      getCommand: (out, program) => [
+        ...[...program, "sweep", join(folder, "sweep.yaml"), "--out", out, "--jobs", "2", "--no-estimate", "--quiet"],
         ...(existsSync(join(out, "sweep.json")) ? ["--resume"] : []),
       ],
       listResults: (out) =>
@@ -101,11 +115,17 @@ export function createWorkloads(folder) {
     },
     {
       name: "landscape",
-      getArguments: (out) => [
-        ...["analyze", "landscape", victim, "--points", "21", "--num-examples", "16"],
+      getCommand: (out, program) => [
+        ...[...program, "analyze", "landscape", victim, "--points", "21", "--num-examples", "16"],
         ...[...runtime, "--out", out],
       ],
       listResults: () => ["landscape.json", "landscape.svg"],
+    },
+    {
+      name: "studio",
+      getCommand: (out, program) => [process.execPath, studioJob, folder, out, ...program],
+      listProcesses: listJobProcesses,
+      listResults: () => runFiles.map((file) => join("one", file)),
     },
   ];
 }

@@ -1,17 +1,28 @@
 // Small valid files to damage: a tiny BERT, tables, a finished run with an attack and checkpoints, a sweep.
-import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { createHash } from "node:crypto";
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 
 const filler = ["a", "the", "film", "plot", "was", "and", "very"];
 const table = { good: ["fine", "cold"], bad: ["dull", "warm"], film: ["plot"], was: ["and"] };
 
+/** One folder for each kind of file that a tokenizer is read from. */
+export const tokenizerFolders = ["roberta-tiny", "bert-bare", "roberta-bare", "albert-bare", "xlm-roberta-bare"];
+
 /** Writes the seeds unless they are there. `load` imports a module of the library by its path. */
 export async function writeSeeds(folder, load, fixtures) {
-  const done = join(folder, "done");
+  const version = createHash("sha256")
+    .update(readFileSync(new URL(import.meta.url)))
+    .digest("hex")
+    .slice(0, 10);
+  const done = join(folder, `done-${version}`);
   if (existsSync(done)) return;
+  rmSync(folder, { recursive: true, force: true });
   mkdirSync(folder, { recursive: true });
   for (const name of ["bert-tiny", "roberta-tiny"])
     cpSync(join(fixtures, name), join(folder, name), { recursive: true });
+  for (const name of tokenizerFolders.filter((each) => each.endsWith("-bare")))
+    cpSync(join(fixtures, "tokenizers", name), join(folder, name), { recursive: true });
   for (const name of readdirSync(join(fixtures, "tasks")))
     if (name.endsWith(".parquet")) cpSync(join(fixtures, "tasks", name), join(folder, name));
   // The labels of the model must be those of the tables.

@@ -1,12 +1,12 @@
 // What is fuzzed. `make` returns damaged files by name; `run` reads them as users do. A UserError is
 // a clear refusal; any other error, or a result that `expect` finds wrong, is a failure.
 import { createHash } from "node:crypto";
-import { cpSync, readFileSync, rmSync } from "node:fs";
+import { cpSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { createServer } from "node:http";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { stringify } from "yaml";
 import { createText, mutateBytes, mutateJson, mutateValue, toJson } from "./mutate.mjs";
-import { sweepSeed } from "./seeds.mjs";
+import { sweepSeed, tokenizerFolders } from "./seeds.mjs";
 
 /** Gives changed journal lines matching checksums, so that mutations are not rejected by them. */
 function sealLines(bodies) {
@@ -76,6 +76,24 @@ async function tokenize({ folder, load }) {
   }
 }
 
+/** A target over several folders: each case damages one file of one of them. */
+function overFolders(sources, use) {
+  return ({ seeds, work, load }) => ({
+    folder: work,
+    make(random) {
+      const source = random.pick(sources);
+      const names = readdirSync(join(seeds, source)).sort();
+      const damaged = random.pick(names);
+      const readFile = (name) => read(seeds, join(source, name));
+      const mutate = damaged.endsWith(".json") ? mutateJson : mutateBytes;
+      return Object.fromEntries(
+        names.map((name) => [`${source}/${name}`, name === damaged ? mutate(random, readFile(name)) : readFile(name)]),
+      );
+    },
+    run: (files) => use({ folder: dirname(join(work, Object.keys(files)[0])), load }),
+  });
+}
+
 /** A target of single files without a folder around them. */
 const overFiles = (make, run) => async (context) => ({
   folder: context.work,
@@ -101,7 +119,7 @@ export const targets = {
   config: overFolder("runs/one/model", ["config.json"], classify),
   weights: overFolder("runs/one/model", ["model.safetensors"], classify),
   tokenizer: overFolder("bert-tiny", ["tokenizer.json"], tokenize),
-  vocabulary: overFolder("roberta-tiny", ["tokenizer.json"], tokenize),
+  vocabulary: overFolders(tokenizerFolders, tokenize),
   tables: overFiles(
     (random, seeds) => {
       const name = random.pick(tables);

@@ -1,11 +1,11 @@
-// node worker.mjs TARGET FIRST SECONDS ROOT WORK: runs cases until the time is over. Tells its parent
-// each case before it starts, and each failure.
+// node worker.mjs TARGET FIRST CASES SECONDS ROOT WORK: runs cases until their number or the time is
+// reached. WORK/current has the number of the case and the counts before it. Failures go to the parent.
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { makeFiles, runCase } from "./run-case.mjs";
 import { targets } from "./targets.mjs";
 
-const [name, first, seconds, root, work] = process.argv.slice(2);
+const [name, first, cases, seconds, root, work] = process.argv.slice(2);
 const load = (path) => import(`${root}/dist/${path}.js`);
 let number = Number(first);
 const counts = { ok: 0, refused: 0, failed: 0 };
@@ -14,11 +14,11 @@ process.on("unhandledRejection", (error) => {
   counts.failed++;
 });
 mkdirSync(join(work, name), { recursive: true });
-const target = await targets[name]({ seeds: join(work, "seeds"), work: join(work, name), load });
-const end = performance.now() + 1000 * Number(seconds);
-for (; performance.now() < end; number++) {
+const target = await targets[name]({ seeds: join(work, "..", "seeds"), work: join(work, name), load });
+const start = performance.now();
+for (; number < Number(first) + Number(cases) && performance.now() - start < 1000 * Number(seconds); number++) {
   const files = makeFiles(target, name, number);
-  writeFileSync(join(work, `${name}.current`), String(number));
+  writeFileSync(join(work, "current"), JSON.stringify({ number, counts }));
   const started = performance.now();
   const result = await runCase(target, files);
   const time = performance.now() - started;

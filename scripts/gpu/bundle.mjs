@@ -65,6 +65,7 @@ for (const path of [
   "scripts/setup",
   "scripts/gpu",
   "scripts/fuzz",
+  "scripts/chaos",
   "tests/fixtures",
   "package.json",
 ])
