@@ -34,7 +34,7 @@ FORCE:
 test: setup ## run the test suite (no GPU needed)
 	@node_modules/.bin/vitest run
 
-fuzz: setup ## damage input files for FUZZ_SECONDS (default 120) and check that each is read or refused clearly
+fuzz: setup ## damage input files for FUZZ_SECONDS (default 120) and check that each is read or refused clearly (FUZZ_CASES, FUZZ_WORKERS)
 	@node scripts/fuzz/fuzz.mjs
 
 test-slurm: export TEMPER_TEST_SLURM := 1
@@ -80,7 +80,7 @@ check-gpu: setup ## check on a GPU: captured = eager, GPU = CPU, constant memory
 gpu-bundle: setup ## build one archive that runs on an offline GPU host without Node (BUNDLE="--model DIR --data DIR --part-size MB")
 	@node scripts/gpu/bundle.mjs $(BUNDLE)
 
-chaos: setup ## kill train, attack, sweep and analyze at 200 random moments, resume, and compare bitwise (CHAOS_KILLS, CHAOS_SEED, CHAOS_SECONDS)
+chaos: setup ## kill train, attack, sweep, analyze and studio jobs at 200 random moments, resume, and compare bitwise (CHAOS_KILLS, CHAOS_SEED, CHAOS_SECONDS, CHAOS_WORKERS)
 	@node scripts/chaos/chaos.mjs
 
 demo: setup ## train, attack and report on data that npm installs

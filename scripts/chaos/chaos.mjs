@@ -71,14 +71,14 @@ function readCalls(/** @type {string} */ path) {
  * Runs a workload with one fault. Returns whether the fault hit it before it ended, and how it ended.
  * @param {Workload} workload
  * @param {(typeof faults)[number]} fault
- * @param {Reference} reference
+ * @param {{ milliseconds: number, calls: number }} left how much the workload has left to do, at most
  * @param {string} out
  * @param {Rng} rng
  */
-async function runWithFault(workload, fault, reference, out, rng) {
-  const moment = 150 + rng.integer(Math.ceil(reference.milliseconds));
+async function runWithFault(workload, fault, { milliseconds, calls }, out, rng) {
+  const moment = 150 + rng.integer(Math.ceil(milliseconds));
   if (fault === "ENOSPC" || fault === "EIO") {
-    const call = 1 + rng.integer(reference.calls);
+    const call = 1 + rng.integer(calls);
     const env = { NODE_OPTIONS: `--require ${preload}`, CHAOS_FAIL: `${fault}:${call}`, CHAOS_FOLDER: out };
     const ended = await start(workload.getCommand(out, temper), env).ended;
     return { hit: ended.code !== 0, ended, detail: `call ${call}` };
@@ -164,7 +164,9 @@ async function runRound(/** @type {number} */ round) {
   const trees = [];
   for (let i = 0; i < planned && hits < kills; i++) {
     const fault = /** @type {(typeof faults)[number]} */ (faults[rng.integer(faults.length)]);
-    const { hit, ended, detail, tree } = await runWithFault(workload, fault, reference, out, rng);
+    // Each resumed part is shorter than the one before.
+    const left = { milliseconds: reference.milliseconds / (1 + history.length / 2), calls: reference.calls };
+    const { hit, ended, detail, tree } = await runWithFault(workload, fault, left, out, rng);
     if (tree) trees.push(tree);
     history.push(`${fault} ${detail}${hit ? "" : " (missed)"}`);
     const bad = ended && findBadEnd(ended);
