@@ -25,6 +25,15 @@ export function formatInterval(low: number, high: number): string {
   return `${formatPercent(low)} to ${formatPercent(high)}`;
 }
 
+/** Formats a number with its confidence interval: 0.042 (0.031 to 0.055). */
+export function formatWithInterval(
+  value: number,
+  { low, high }: { readonly low: number; readonly high: number },
+  digits = 3,
+): string {
+  return `${formatNumber(value, digits)} (${formatNumber(low, digits)} to ${formatNumber(high, digits)})`;
+}
+
 /** Formats a p-value with its relation: "= 0.031" or "< 0.001". */
 export function formatPValue(p: number): string {
   return p < 0.001 ? "< 0.001" : `= ${p.toFixed(3)}`;

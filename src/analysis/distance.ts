@@ -111,14 +111,14 @@ async function measureCheckpoints(run: Run, initial: Model): Promise<{ step: num
 }
 
 function summarizeDistance({ runs }: DistanceData): string {
-  const sorted = [...runs].sort((a, b) => b.last.distance.all! - a.last.distance.all!);
-  const each = sorted.map(({ label, last }) => {
+  const each = runs.map(({ label, last }) => {
     const parts = Object.entries(last.distance).filter(([part]) => part !== "all");
-    const [farthest] = parts.reduce((a, b) => (b[1] > a[1] ? b : a));
-    return `${label} ${formatPercent(last.distance.all!, 2)} (${farthest} farthest)`;
+    const values = parts.map(([, value]) => value);
+    const range = `${formatPercent(Math.min(...values), 2)} to ${formatPercent(Math.max(...values), 2)}`;
+    return `${label} ${formatPercent(last.distance.all!, 2)} (${range} by layer)`;
   });
   const lead = "Relative distance from the pre-trained weights at the last step";
-  return `${lead}: ${each.join(", ")}.`;
+  return `${lead}: ${each.join(", ")}. Each is one run; another seed may give another distance.`;
 }
 
 function createDistanceFigure({ by, runs }: DistanceData): Figure {

@@ -1,25 +1,23 @@
 import { z } from "zod";
 import { UserError } from "../errors.js";
-import { mean } from "../evaluation/statistics.js";
-import { formatNumber } from "../format.js";
+import { formatNumber, formatWithInterval } from "../format.js";
 import type { Model } from "../models/index.js";
 import type { Run } from "../runs/run.js";
 import { Rng } from "../tensor/random.js";
 import { getWheelColor } from "./colors.js";
 import { defineAnalysis, findLabeledRuns, runsOption, sampleOptions } from "./define-analysis.js";
+import {
+  averageWithinClasses,
+  bootstrapFeatureMetrics,
+  computeAlignment,
+  computeUniformity,
+  featureIntervalsSchema,
+  featureMetricsSchema,
+  normalizeL2,
+} from "./feature-metrics.js";
 import { type Figure, type Panel, roundSvgNumbers } from "./figure.js";
 import { loadFineTunedModel, loadInitialModel, loadSharedSample, withModel } from "./shared-sample.js";
-import { squaredDistance, type TsneOptions, tsne } from "./tsne.js";
-
-const featureMetricsSchema = z.object({
-  /**
-   * Mean squared distance to the pre-trained model's features on the sphere. Lower: less was
-   * forgotten.
-   */
-  alignment: z.number(),
-  /** How evenly the features cover the sphere. Lower: more evenly. */
-  uniformity: z.number(),
-});
+import { type TsneOptions, tsne } from "./tsne.js";
 
 /** geometry.json: positions of the features on the circle, their alignment and their uniformity. */
 const dataSchema = z.object({
@@ -34,6 +32,8 @@ const dataSchema = z.object({
       overall: featureMetricsSchema,
       /** The same inside each class, averaged over the classes. */
       withinClass: featureMetricsSchema,
+      /** 95% CIs over the examples. */
+      intervals: z.object({ overall: featureIntervalsSchema, withinClass: featureIntervalsSchema }),
       /**
        * One angle per example, in turns: the model's features, and the pre-trained ones in the same
        * embedding.
@@ -97,43 +97,6 @@ function hasSameStart(a: Run, b: Run): boolean {
   return keys.every((key) => a.config[key] === b.config[key]);
 }
 
-type FeatureVector = ArrayLike<number>;
-
-/** Scales a vector to length 1. */
-export function normalizeL2(row: FeatureVector): Float64Array {
-  const values = Float64Array.from(row);
-  const norm = Math.sqrt(values.reduce((sum, value) => sum + value * value, 0));
-  return norm === 0 ? values : values.map((value) => value / norm);
-}
-
-/**
- * Mean squared distance of pairs on the sphere (Wang and Isola 2020). It is 0 if the vectors of
- * each pair are equal.
- */
-export function computeAlignment(first: readonly FeatureVector[], second: readonly FeatureVector[]): number {
-  return mean(first.map((row, i) => squaredDistance(row, second[i]!)));
-}
-
-/**
- * Logarithm of the mean Gaussian potential of all pairs (Wang and Isola 2020). It is 0 if all
- * vectors are equal.
- */
-export function computeUniformity(rows: readonly FeatureVector[], t = 2): number {
-  let sum = 0;
-  for (let i = 0; i < rows.length; i++)
-    for (let j = 0; j < i; j++) sum += Math.exp(-t * squaredDistance(rows[i]!, rows[j]!));
-  return Math.log(sum / ((rows.length * (rows.length - 1)) / 2));
-}
-
-/** Averages a measurement inside each class over the classes that have at least two examples. */
-export function averageWithinClasses(
-  labels: readonly number[],
-  measure: (members: readonly number[]) => number,
-): number {
-  const classes = [...new Set(labels)].map((label) => labels.flatMap((other, i) => (other === label ? [i] : [])));
-  return mean(classes.filter((members) => members.length > 1).map(measure));
-}
-
 /** Maps positions to angles around their center, in turns. */
 export function projectToCircle(positions: readonly (readonly [number, number])[]): number[] {
   const average = (axis: 0 | 1): number =>
@@ -171,18 +134,24 @@ function measureGeometry(
       ),
       uniformity: averageWithinClasses(classes, (members) => computeUniformity(pick(own, members))),
     },
+    intervals: bootstrapFeatureMetrics(own, theirs, classes, new Rng(seed).fork("feature metrics")),
     student: turns.slice(0, own.length),
     teacher: teacher ? turns.slice(own.length) : null,
   };
 }
 
 function summarizeGeometry({ models, classes }: GeometryData): string {
-  const each = models.map(({ label, overall, withinClass }) => {
-    const [inAll, inClass] = [overall, withinClass].map(({ uniformity }) => formatNumber(uniformity, 3));
-    return `${label}: alignment ${formatNumber(overall.alignment, 3)}, uniformity ${inAll} (${inClass} within a class)`;
+  const each = models.map(({ label, overall, withinClass, intervals }) => {
+    const format = (metrics: typeof overall, own: typeof intervals.overall, name: "alignment" | "uniformity") =>
+      formatWithInterval(metrics[name], own[name]);
+    return (
+      `${label}: alignment ${format(overall, intervals.overall, "alignment")}, ` +
+      `uniformity ${format(overall, intervals.overall, "uniformity")}, ` +
+      `within a class ${format(withinClass, intervals.withinClass, "uniformity")}`
+    );
   });
-  const meaning = "Lower alignment: closer to the pre-trained features. Lower uniformity: spread more evenly.";
-  return `${each.join("; ")}, over ${classes.length} examples. ${meaning}`;
+  const meaning = "Alignment 0: the pre-trained features. Lower uniformity: spread more evenly.";
+  return `Over ${classes.length} examples, with 95% CIs: ${each.join("; ")}. ${meaning}`;
 }
 
 const panelSize = 250;

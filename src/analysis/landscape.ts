@@ -1,8 +1,7 @@
 import { join } from "node:path";
 import { z } from "zod";
 import { UserError } from "../errors.js";
-import { mean } from "../evaluation/statistics.js";
-import { formatNumber } from "../format.js";
+import { formatNumber, formatWithInterval } from "../format.js";
 import { hashModelFolder, type Model } from "../models/index.js";
 import type { Weights } from "../nn/index.js";
 import { openResultCache, type ResultCache } from "../result-cache.js";
@@ -11,7 +10,14 @@ import { free, Rng, scope } from "../tensor/index.js";
 import { defineAnalysis, findLabeledRuns, runsOption, sampleOptions } from "./define-analysis.js";
 import { computeCosine, sampleDirection, shiftWeights } from "./directions.js";
 import type { Figure } from "./figure.js";
-import { loadFineTunedModel, loadInitialModel, loadSharedSample, withModel } from "./shared-sample.js";
+import { bootstrapFlatness, computeFlatness, getCenterValue, intervalSchema } from "./flatness.js";
+import {
+  type ExampleLosses,
+  loadFineTunedModel,
+  loadInitialModel,
+  loadSharedSample,
+  withModel,
+} from "./shared-sample.js";
 import { renderContourPanel, renderSurfacePanel, type SurfaceGrid, type ValueRange } from "./surface-plots.js";
 
 /** landscape.json: the loss around models, on the plane of two random directions. */
@@ -28,10 +34,10 @@ const dataSchema = z.object({
       cosine: z.number(),
       /** The loss of the model itself. */
       center: z.number(),
-      /** Mean second derivative at the center of the quadratic that fits the inner half best. */
       curvature: z.number(),
-      /** Mean absolute difference from the value at the center. A slope is not flat. */
       meanChange: z.number(),
+      /** 95% CIs over the examples. Other directions may give other numbers. */
+      intervals: z.object({ curvature: intervalSchema, meanChange: intervalSchema }),
       /** Rows are values of beta, columns are values of alpha. */
       losses: z.array(z.array(z.number())),
     }),
@@ -82,7 +88,7 @@ export const landscape = defineAnalysis({
     const total = sources.length * points * points;
     const models: LandscapeModel[] = [];
     let done = 0;
-    const cache = openResultCache<number>(join(context.out, "landscape.points.jsonl"));
+    const cache = openResultCache<ExampleLosses>(join(context.out, "landscape.points.jsonl"));
     try {
       for (const { label, load } of sources) {
         const measured = await withModel(sample, load, async (model, batch) =>
@@ -95,9 +101,10 @@ export const landscape = defineAnalysis({
               model.tokenization,
               model.maxLength,
               `seed ${seed} examples ${hashExamples(examples)}`,
+              "each",
             ].join(" "),
             weights: model.weights,
-            loss: (weights) => batch.measure(weights).loss,
+            loss: (weights) => batch.measureEach(weights),
             seed,
             axis,
             cache,
@@ -123,29 +130,32 @@ export function createAxis(range: number, points: number): number[] {
 /** Measures every point of a grid that the cache does not have. */
 export async function measureGrid(
   axis: readonly number[],
-  measure: (alpha: number, beta: number) => number,
-  cache: Pick<ResultCache<number>, "get" | "add">,
+  measure: (alpha: number, beta: number) => ExampleLosses,
+  cache: Pick<ResultCache<ExampleLosses>, "get" | "add">,
   name: string,
   onPoint?: () => void | Promise<void>,
-): Promise<SurfaceGrid> {
-  const values: number[][] = [];
+): Promise<{ grid: SurfaceGrid; each: number[][][] }> {
+  const rows: ExampleLosses[][] = [];
   for (const beta of axis) {
-    const row: number[] = [];
+    const row: ExampleLosses[] = [];
     for (const alpha of axis) {
       const key = `${name} ${alpha} ${beta}`;
       let value = cache.get(key);
       if (value === undefined) {
         value = measure(alpha, beta);
-        if (!Number.isFinite(value))
-          throw new UserError(`The loss at alpha ${alpha}, beta ${beta} is ${value}. Use a smaller --range.`);
+        if (!Number.isFinite(value.loss))
+          throw new UserError(`The loss at alpha ${alpha}, beta ${beta} is ${value.loss}. Use a smaller --range.`);
         cache.add(key, value);
       }
       row.push(value);
       await onPoint?.();
     }
-    values.push(row);
+    rows.push(row);
   }
-  return { axis, values };
+  return {
+    grid: { axis, values: rows.map((row) => row.map(({ loss }) => loss)) },
+    each: rows.map((row) => row.map(({ losses }) => losses)),
+  };
 }
 
 interface LandscapeOptions {
@@ -153,10 +163,10 @@ interface LandscapeOptions {
   /** Identifies the surface in the cache: equal only for equal weights, directions and examples. */
   readonly cacheKey: string;
   readonly weights: Weights;
-  readonly loss: (weights: Weights) => number;
+  readonly loss: (weights: Weights) => ExampleLosses;
   readonly seed: number;
   readonly axis: readonly number[];
-  readonly cache: Pick<ResultCache<number>, "get" | "add">;
+  readonly cache: Pick<ResultCache<ExampleLosses>, "get" | "add">;
   readonly onPoint?: () => Promise<void>;
 }
 
@@ -168,14 +178,15 @@ export async function measureLandscape(options: LandscapeOptions): Promise<Lands
   try {
     const [delta, eta] = directions;
     // The center is the model itself, without rounding errors of 0 times a direction.
-    const measure = (alpha: number, beta: number): number =>
+    const measure = (alpha: number, beta: number): ExampleLosses =>
       scope(() => loss(alpha === 0 && beta === 0 ? weights : shiftWeights(weights, delta, alpha, eta, beta)));
-    const grid = await measureGrid(axis, measure, cache, cacheKey, onPoint);
+    const { grid, each } = await measureGrid(axis, measure, cache, cacheKey, onPoint);
     return {
       label,
       cosine: computeCosine(delta, eta),
       center: getCenterValue(grid),
       ...computeFlatness(grid),
+      intervals: bootstrapFlatness(axis, each, new Rng(seed).fork("flatness")),
       losses: grid.values.map((row) => [...row]),
     };
   } finally {
@@ -183,47 +194,16 @@ export async function measureLandscape(options: LandscapeOptions): Promise<Lands
   }
 }
 
-/** How flat a surface is around its center. Smaller values are flatter. */
-export function computeFlatness({ axis, values }: SurfaceGrid): Pick<LandscapeModel, "curvature" | "meanChange"> {
-  const center = getCenterValue({ axis, values });
-  const reach = Math.max(...axis) / 2;
-  const all = axis.flatMap((b, row) => axis.map((a, column) => ({ a, b, value: values[row]![column]! })));
-  const inner = all.filter(({ a, b }) => Math.abs(a) <= reach && Math.abs(b) <= reach);
-  return {
-    // The inner half of a coarse grid is only its center.
-    curvature: computeMeanCurvature(inner.length >= 9 ? inner : all),
-    meanChange: mean(values.flat().map((value) => Math.abs(value - center))),
-  };
-}
-
-export function getCenterValue({ values }: SurfaceGrid): number {
-  const middle = (values.length - 1) / 2;
-  return values[middle]![middle]!;
-}
-
-/**
- * The mean second derivative of the best fit c + g.x + x'Hx / 2. On a grid that is symmetric about
- * 0, the slopes and the mixed term vanish. What is left is the regression of the value on a^2 +
- * b^2, with slope (H11 + H22) / 4.
- */
-function computeMeanCurvature(points: readonly { a: number; b: number; value: number }[]): number {
-  const squares = points.map(({ a, b }) => a * a + b * b);
-  const values = points.map(({ value }) => value);
-  const [meanSquare, meanValue] = [mean(squares), mean(values)];
-  const covariance = squares.reduce((sum, square, i) => sum + (square - meanSquare) * (values[i]! - meanValue), 0);
-  const variance = squares.reduce((sum, square) => sum + (square - meanSquare) ** 2, 0);
-  return (2 * covariance) / variance;
-}
-
 /** Numbers without a ranking: one plane and one sample do not say which model is flatter. */
 function summarizeLandscape({ models, examples }: LandscapeData): string {
-  const each = models.map(
-    ({ label, meanChange, curvature }) =>
-      `${label} ${formatNumber(meanChange, 3)} (curvature ${formatNumber(curvature, 3)})`,
-  );
+  const each = models.map(({ label, meanChange, curvature, intervals }) => {
+    const change = formatWithInterval(meanChange, intervals.meanChange);
+    return `${label} ${change}, curvature ${formatWithInterval(curvature, intervals.curvature)}`;
+  });
   const cosine = Math.max(...models.map((model) => Math.abs(model.cosine)));
   return (
-    `Mean change of the loss around each model on one plane, in nats, over ${examples} examples: ${each.join(", ")}. ` +
+    `Mean change of the loss around each model on one plane, in nats, over ${examples} examples ` +
+    `(95% CI over the examples, for this plane only): ${each.join("; ")}. ` +
     `The cosine of the two directions is at most ${formatNumber(cosine, 2)}.`
   );
 }
@@ -239,10 +219,16 @@ function createLandscapeFigure({ task, split, examples, axis, models }: Landscap
       "Cross-entropy at the weights plus alpha and beta times two random directions with filter-wise normalization; " +
       `${examples} examples of the ${split} split of ${task}. ` +
       "All panels have the same examples, directions, levels and colors. " +
+      "In parentheses: 95% CI over the examples, for this plane only. " +
       "Lighter colors are larger losses; closer lines are a steeper surface.",
     panels: [
-      ...models.map(({ label, meanChange }, i) =>
-        renderContourPanel(`${label}: mean change ${formatNumber(meanChange, 3)}`, grids[i]!, levels, span),
+      ...models.map(({ label, meanChange, intervals }, i) =>
+        renderContourPanel(
+          `${label}: mean change ${formatWithInterval(meanChange, intervals.meanChange)}`,
+          grids[i]!,
+          levels,
+          span,
+        ),
       ),
       ...models.map(({ label }, i) => renderSurfacePanel(label, grids[i]!, span)),
     ],

@@ -1,8 +1,8 @@
 import { join } from "node:path";
 import * as Plot from "@observablehq/plot";
 import { z } from "zod";
-import { mean } from "../evaluation/statistics.js";
-import { formatNumber } from "../format.js";
+import { computeSeedHalfWidth, type Interval, mean } from "../evaluation/statistics.js";
+import { formatNumber, formatWithInterval } from "../format.js";
 import { openResultCache } from "../result-cache.js";
 import type { RunConfig } from "../runs/config.js";
 import { evaluateExamples } from "../runs/evaluate.js";
@@ -135,13 +135,16 @@ const formatProbeName = (probe: MsgsProbe): string =>
     .replace("control_raising", "control or raising")
     .replace("syntactic_category", "syntactic category");
 
-function averageOverSeeds(runs: readonly ProbeScore[]): { probe: MsgsProbe; method: string; score: number }[] {
+/** The mean over the seeds of each probe and method, and half its 95% CI: 0 for one seed. */
+function averageOverSeeds(
+  runs: readonly ProbeScore[],
+): { probe: MsgsProbe; method: string; score: number; half: number }[] {
   const probes = [...new Set(runs.map(({ probe }) => probe))];
   const methods = [...new Set(runs.map(({ method }) => method))];
   return probes.flatMap((probe) =>
     methods.flatMap((method) => {
       const scores = runs.filter((run) => run.probe === probe && run.method === method).map(({ score }) => score);
-      return scores.length === 0 ? [] : [{ probe, method, score: mean(scores) }];
+      return scores.length === 0 ? [] : [{ probe, method, score: mean(scores), half: computeSeedHalfWidth(scores) }];
     }),
   );
 }
@@ -153,12 +156,22 @@ export function summarizeProbes({ runs }: { readonly runs: readonly ProbeScore[]
   const groups = averageOverSeeds(runs);
   const each = [...new Set(groups.map(({ probe }) => probe))].map((probe) => {
     const own = groups.filter((group) => group.probe === probe);
-    const scores = own.map(({ method, score }) => `${method} ${formatNumber(score, 2)}`);
+    const scores = own.map(({ method, score, half }) =>
+      half > 0
+        ? `${method} ${formatWithInterval(score, clampToCorrelation(score, half), 2)}`
+        : `${method} ${formatNumber(score, 2)}`,
+    );
     return `${formatProbeName(probe)}: ${scores.join(", ")}`;
   });
   const seeds = new Set(runs.map(({ seed }) => seed)).size;
   const meaning = "1 follows the linguistic feature, -1 the surface feature";
-  return `Mean Matthews correlation over ${seeds} seed${seeds === 1 ? "" : "s"} (${meaning}). ${each.join("; ")}.`;
+  const spread = seeds === 1 ? "1 seed, so without a CI" : `${seeds} seeds, with 95% CIs`;
+  return `Mean Matthews correlation over ${spread} (${meaning}). ${each.join("; ")}.`;
+}
+
+/** The interval of a mean correlation, which is between -1 and 1. */
+function clampToCorrelation(score: number, half: number): Interval {
+  return { low: Math.max(-1, score - half), high: Math.min(1, score + half) };
 }
 
 export function createProbeFigure({
@@ -181,9 +194,10 @@ export function createProbeFigure({
       });
     const means = averageOverSeeds(runs)
       .filter((group) => group.probe === probe)
-      .map(({ method, score }) => {
+      .map(({ method, score, half }) => {
         const at = methods.indexOf(method);
-        return { x1: at - 0.3, x2: at + 0.3, y: score, color: getColor(at) };
+        const { low, high } = clampToCorrelation(score, half);
+        return { x: at, x1: at - 0.3, x2: at + 0.3, y: score, low, high, color: getColor(at) };
       });
     return plotPanel(formatProbeName(probe), {
       width: Math.max(
@@ -203,6 +217,7 @@ export function createProbeFigure({
       marks: [
         Plot.ruleY([0], { stroke: "currentColor", strokeOpacity: 0.4 }),
         Plot.ruleY(means, { x1: "x1", x2: "x2", y: "y", stroke: "color", strokeWidth: 2 }),
+        Plot.ruleX(means, { x: "x", y1: "low", y2: "high", stroke: "color", strokeOpacity: 0.6 }),
         Plot.dot(points, { x: "x", y: "y", fill: "color", fillOpacity: 0.75, r: 4 }),
       ],
     });
@@ -211,7 +226,7 @@ export function createProbeFigure({
     title: "Which feature is learned",
     caption:
       `${model} fine-tuned on texts in which a linguistic and a surface feature agree, tested on texts in which they ` +
-      "disagree. 1: linguistic feature; -1: surface feature. Points are runs, bars are means.",
+      "disagree. 1: linguistic feature; -1: surface feature. Points are runs, bars are means with their 95% CIs over the seeds.",
     panels,
     columns: 2,
   };

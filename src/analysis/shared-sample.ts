@@ -10,12 +10,12 @@ import {
   type TokenInput,
   toModelInput,
 } from "../models/index.js";
-import { crossEntropy, evalMode, type Weights } from "../nn/index.js";
+import { crossEntropy, crossEntropyPerExample, evalMode, type Weights } from "../nn/index.js";
 import { loadConfiguredTask } from "../runs/prepare-run.js";
 import type { Run } from "../runs/run.js";
 import { sampleExamples } from "../tasks/sample.js";
 import type { Example, Task } from "../tasks/task.js";
-import { type Device, free, keep, noGrad, scope, stack, type Tensor, tensor } from "../tensor/index.js";
+import { cat, type Device, free, keep, noGrad, scope, stack, type Tensor, tensor } from "../tensor/index.js";
 import { padBatch } from "../text/batch.js";
 import { toDataset } from "../train/index.js";
 import { type AnalysisContext, applyFloat32Runtime, type LabeledRun, type sampleOptions } from "./define-analysis.js";
@@ -88,10 +88,18 @@ export interface LossAndAccuracy {
   readonly accuracy: number;
 }
 
+/** The mean cross-entropy, and the one of each example, rounded to 7 digits. */
+export interface ExampleLosses {
+  readonly loss: number;
+  readonly losses: number[];
+}
+
 /** Examples on the device, to be evaluated under many weights. */
 interface FixedBatch {
   /** Mean cross-entropy and accuracy under the given weights, without dropout. */
   measure(weights: Weights): LossAndAccuracy;
+  /** The loss of `measure`, and the loss of each example, in the order of the examples. */
+  measureEach(weights: Weights): ExampleLosses;
   /** Features under the given weights: one row per example, in the order of the examples. */
   features(weights: Weights): Float32Array[];
   free(): void;
@@ -122,15 +130,25 @@ export function createFixedBatch(model: Model, examples: readonly Example[], dev
       };
     },
   );
+  const measureAll = (weights: Weights): LossAndAccuracy & ExampleLosses => {
+    let [loss, correct] = [0, 0];
+    const losses: number[] = [];
+    for (const { rows, input, labels } of microBatches) {
+      const [meanLoss, hits, ...each] = scope(() => noGrad(() => measureMicroBatch(model, weights, input, labels)));
+      loss += meanLoss! * rows.length;
+      correct += hits!;
+      for (const [i, row] of rows.entries()) losses[row] = Number(each[i]!.toPrecision(7));
+    }
+    return { loss: loss / items.length, accuracy: correct / items.length, losses };
+  };
   return {
     measure(weights) {
-      let [loss, correct] = [0, 0];
-      for (const { rows, input, labels } of microBatches) {
-        const [meanLoss, hits] = scope(() => noGrad(() => measureMicroBatch(model, weights, input, labels)));
-        loss += meanLoss! * rows.length;
-        correct += hits!;
-      }
-      return { loss: loss / items.length, accuracy: correct / items.length };
+      const { loss, accuracy } = measureAll(weights);
+      return { loss, accuracy };
+    },
+    measureEach(weights) {
+      const { loss, losses } = measureAll(weights);
+      return { loss, losses };
     },
     features(weights) {
       const features: Float32Array[] = [];
@@ -147,9 +165,10 @@ export function createFixedBatch(model: Model, examples: readonly Example[], dev
   };
 }
 
-/** The mean loss and the number of correct predictions. */
+/** The mean loss, the number of correct predictions, and the loss of each example. */
 function measureMicroBatch(model: Model, weights: Weights, input: TokenInput, labels: Tensor): Float32Array {
   const { logits } = forward(model.architecture, weights, input, evalMode);
   const correct = logits.argmax(-1).eq(labels).to("float32").sum();
-  return stack([crossEntropy(logits, labels), correct], 0).toFloat32Array();
+  const totals = stack([crossEntropy(logits, labels), correct], 0);
+  return cat([totals, crossEntropyPerExample(logits, labels)], 0).toFloat32Array();
 }

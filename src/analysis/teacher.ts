@@ -2,7 +2,7 @@ import { join } from "node:path";
 import * as Plot from "@observablehq/plot";
 import { z } from "zod";
 import { UserError } from "../errors.js";
-import { formatPercent } from "../format.js";
+import { formatInterval, formatPercent } from "../format.js";
 import { loadModel } from "../models/index.js";
 import { attack } from "../runs/attack.js";
 import type { Callbacks } from "../runs/callbacks.js";
@@ -168,17 +168,15 @@ function nameStages({ onProgress, ...rest }: AnalysisContext, label: string): Ca
   };
 }
 
+/** Numbers without a ranking; the intervals say how sure they are. */
 function summarizeTeacher({ attack: name, poolings: results }: TeacherData): string {
-  const best = results.reduce((a, b) => (b.robust.accuracy > a.robust.accuracy ? b : a));
-  const others = results
-    .filter((each) => each !== best)
-    .map(
-      ({ pooling, clean, robust }) => `${pooling} ${formatPercent(robust.accuracy)} (${formatPercent(clean.accuracy)})`,
-    );
+  const format = ({ accuracy, low, high }: TeacherData["poolings"][number]["clean"]): string =>
+    `${formatPercent(accuracy)} (${formatInterval(low, high)})`;
+  const each = results.map(
+    ({ pooling, clean, robust }) => `${pooling} ${format(robust)} under ${name}, ${format(clean)} without attack`,
+  );
   return (
-    `A head on the frozen encoder is most robust with ${best.pooling} pooling: ` +
-    `${formatPercent(best.robust.accuracy)} under ${name}, ${formatPercent(best.clean.accuracy)} without attack` +
-    `${others.length > 0 ? `; ${others.join(", ")}` : ""}. ` +
+    `Accuracy of a head on the frozen encoder by pooling, with 95% CIs: ${each.join("; ")}. ` +
     "RIFT preserves these features: it can help if this is not far below what ascc reaches with fine-tuning."
   );
 }

@@ -1,5 +1,5 @@
 import type { Rng } from "../tensor/random.js";
-import { chiSquareTail, logGamma, normalQuantile, studentTail } from "./special-functions.js";
+import { chiSquareTail, logGamma, normalQuantile, studentQuantile, studentTail } from "./special-functions.js";
 
 export interface Interval {
   readonly low: number;
@@ -49,6 +49,15 @@ export function wilsonInterval(successes: number, count: number, confidence = 0.
   const half = (z / scale) * Math.sqrt((proportion * (1 - proportion)) / count + (z * z) / (4 * count * count));
   // At the ends the exact bound is 0 or 1, which rounding would miss.
   return { low: successes === 0 ? 0 : center - half, high: successes === count ? 1 : center + half };
+}
+
+/**
+ * Half the 95% confidence interval of a mean over seeds; 0 for one seed, whose variation is
+ * unknown.
+ */
+export function computeSeedHalfWidth(values: readonly number[]): number {
+  if (values.length < 2) return 0;
+  return studentQuantile(0.975, values.length - 1) * (standardDeviation(values) / Math.sqrt(values.length));
 }
 
 /**
@@ -165,6 +174,29 @@ export function pairedBootstrap(
     high: quantile(means, (1 + confidence) / 2),
     p: Math.min(1, (2 * (Math.min(atMostZero, atLeastZero) + 1)) / (samples + 1)),
   };
+}
+
+/**
+ * 95% CIs of statistics of a sample, by resampling its examples with replacement. `compute`
+ * receives how often each example was drawn, and must not keep that array. A resample on which a
+ * statistic is not defined is left out of its interval.
+ */
+export function bootstrapIntervals(
+  examples: number,
+  compute: (draws: Float64Array) => readonly number[],
+  rng: Rng,
+  samples = 1000,
+): Interval[] {
+  const draws = new Float64Array(examples);
+  const resamples = Array.from({ length: samples }, () => {
+    draws.fill(0);
+    for (let i = 0; i < examples; i++) draws[rng.integer(examples)]! += 1;
+    return [...compute(draws)];
+  });
+  return resamples[0]!.map((_, i) => {
+    const values = resamples.map((row) => row[i]!).filter(Number.isFinite);
+    return { low: quantile(values, 0.025), high: quantile(values, 0.975) };
+  });
 }
 
 interface PowerOptions {

@@ -1,11 +1,17 @@
 import { crossEntropyLoss, type Tensor } from "../tensor/index.js";
 
+const noReduction = 0;
 const meanReduction = 1;
 const ignoreIndex = -100;
 
 /** The mean over the batch of -log p(label), from logits [batch, class]. */
 export function crossEntropy(logits: Tensor, labels: Tensor): Tensor {
   return crossEntropyLoss(logits, labels, null, meanReduction, ignoreIndex, 0);
+}
+
+/** -log p(label) per example, from logits [batch, class]: [batch]. */
+export function crossEntropyPerExample(logits: Tensor, labels: Tensor): Tensor {
+  return crossEntropyLoss(logits, labels, null, noReduction, ignoreIndex, 0);
 }
 
 /** KL(p || q) per example, from logits: [batch]. Gradients flow to both arguments. */

@@ -1,7 +1,8 @@
 import { significanceLevel } from "../evaluation/compare.js";
 import { describeMetric, isAttackMetric } from "../evaluation/metric-table.js";
-import { normalQuantile, studentQuantile } from "../evaluation/special-functions.js";
+import { normalQuantile } from "../evaluation/special-functions.js";
 import {
+  computeSeedHalfWidth,
   holmCorrection,
   type Interval,
   mean,
@@ -103,15 +104,6 @@ export function computeCell(measured: readonly (Pick<MetricValue, "value" | "exa
     examples,
     ...untested,
   };
-}
-
-/**
- * Half the 95% confidence interval of a mean over seeds; 0 for one seed, whose variation is
- * unknown.
- */
-function computeSeedHalfWidth(values: readonly number[]): number {
-  if (values.length < 2) return 0;
-  return studentQuantile(0.975, values.length - 1) * (standardDeviation(values) / Math.sqrt(values.length));
 }
 
 /** Seeds and examples vary independently, so their variances add up. */

@@ -116,6 +116,8 @@ describe("temper analyze", () => {
       expect(curve.find(({ step }) => step === bestStep)!.distance.all).toBeCloseTo(final.all, 5);
     }
     expectFigure(svg, "against alpha", "over training");
+    expect(stdout).toMatch(/standard \S+% \(\S+% to \S+% by layer\), .*Each is one run/);
+    expect(stdout).not.toMatch(/farther|farthest|closer/);
     expect(stdout).toContain(data.summary as string);
     expect(data).toMatchObject({ format: 2, analysis: "distance", title: "Distance from the pre-trained weights" });
   });
@@ -189,6 +191,11 @@ describe("temper analyze", () => {
       expect(overall.alignment).toBeGreaterThan(0);
     }
     expectFigure(svg, "uniformity");
+    const number = "-?[\\d.]+ \\(-?[\\d.]+ to -?[\\d.]+\\)";
+    expect(data.summary).toMatch(
+      new RegExp(`^Over 12 examples, with 95% CIs: .*standard: alignment ${number}, uniformity ${number}, within`),
+    );
+    expect(data.summary).not.toContain("closer");
   });
 
   it("geometry: three examples of two classes are enough", async () => {
@@ -214,9 +221,9 @@ describe("temper analyze", () => {
       "r-drop",
     ]);
     expect(stdout).toMatch(
-      /Mean change of the loss around each model on one plane, in nats, over 8 examples: pre-trained/,
+      /over 8 examples \(95% CI over the examples, for this plane only\): pre-trained \S+ \(\S+ to \S+\), curvature/,
     );
-    expect(stdout).not.toContain("flattest");
+    expect(stdout).not.toMatch(/flatte|sharpe/);
     expectFigure(svg, "alpha");
     expect([...readFileSync(join(out, "landscape.png")).subarray(1, 4)]).toEqual([...Buffer.from("PNG")]);
     // A killed process leaves some points and half a line.

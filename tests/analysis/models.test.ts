@@ -3,7 +3,7 @@ import { createDropoutObserver, observeConsistency } from "../../src/analysis/co
 import { computeCosine, sampleDirection, shiftWeights } from "../../src/analysis/directions.js";
 import { interpolateWeights, linspace, measureLine } from "../../src/analysis/interpolation.js";
 import { measureLandscape } from "../../src/analysis/landscape.js";
-import { createFixedBatch } from "../../src/analysis/shared-sample.js";
+import { createFixedBatch, type ExampleLosses } from "../../src/analysis/shared-sample.js";
 import { createMethods } from "../../src/methods/index.js";
 import { mapWeights } from "../../src/nn/index.js";
 import { Rng, scope } from "../../src/tensor/index.js";
@@ -97,7 +97,7 @@ describe("landscape", () => {
     for (const [i, value] of moved.entries()) expect(value).toBeCloseTo(weight![i]! + 0.5 * one![i]! - 2 * two![i]!, 5);
   });
 
-  const measure = (entries: Map<string, number>, stopAfter = Number.POSITIVE_INFINITY) => {
+  const measure = (entries: Map<string, ExampleLosses>, stopAfter = Number.POSITIVE_INFINITY) => {
     let left = stopAfter;
     return measureLandscape({
       label: "tiny",
@@ -105,7 +105,7 @@ describe("landscape", () => {
       weights: model.weights,
       loss(weights) {
         if (left-- === 0) throw new Error("killed");
-        return batch.measure(weights).loss;
+        return batch.measureEach(weights);
       },
       seed: 7,
       axis: [-0.2, 0, 0.2],
@@ -114,15 +114,22 @@ describe("landscape", () => {
   };
 
   it("has the loss of the model in its center", async () => {
-    const { center, losses, cosine } = await measure(new Map());
+    const entries = new Map<string, ExampleLosses>();
+    const { center, losses, cosine, meanChange, intervals } = await measure(entries);
     expect(center).toBe(batch.measure(model.weights).loss);
     expect(losses[1]![1]).toBe(center);
     expect(new Set(losses.flat()).size).toBe(9);
     expect(Math.abs(cosine)).toBeLessThan(0.15);
+    for (const { loss, losses: each } of entries.values()) {
+      expect(each).toHaveLength(examples.length);
+      expect(each.reduce((sum, value) => sum + value, 0) / each.length).toBeCloseTo(loss, 5);
+    }
+    expect(intervals.meanChange.low).toBeLessThan(meanChange);
+    expect(intervals.meanChange.high).toBeGreaterThan(meanChange);
   });
 
   it("stopped and resumed equals uninterrupted, and computes only the missing points", async () => {
-    const entries = new Map<string, number>();
+    const entries = new Map<string, ExampleLosses>();
     await expect(measure(entries, 4)).rejects.toThrow("killed");
     expect(entries.size).toBe(4);
     expect(await measure(entries, 5)).toEqual(await measure(new Map()));

@@ -2,13 +2,15 @@ import { describe, expect, it } from "vitest";
 import { computeDisagreementRates } from "../../src/analysis/consistency.js";
 import {
   averageWithinClasses,
+  bootstrapFeatureMetrics,
   computeAlignment,
   computeUniformity,
   normalizeL2,
-  projectToCircle,
-} from "../../src/analysis/geometry.js";
+} from "../../src/analysis/feature-metrics.js";
+import { bootstrapFlatness, computeFlatness, getCenterValue } from "../../src/analysis/flatness.js";
+import { projectToCircle } from "../../src/analysis/geometry.js";
 import { linspace } from "../../src/analysis/interpolation.js";
-import { computeFlatness, createAxis, getCenterValue, measureGrid } from "../../src/analysis/landscape.js";
+import { createAxis, measureGrid as measureLosses } from "../../src/analysis/landscape.js";
 import { squaredDistance, tsne } from "../../src/analysis/tsne.js";
 import { matthewsCorrelation } from "../../src/evaluation/metrics.js";
 import { Rng } from "../../src/tensor/random.js";
@@ -39,6 +41,27 @@ describe("alignment and uniformity", () => {
     const pairs = averageWithinClasses(labels, (members) => computeUniformity(members.map((i) => square[i]!)));
     expect(pairs).toBeCloseTo(-4, 12);
     expect(averageWithinClasses([0, 0, 1], (members) => members.length)).toBe(2);
+  });
+
+  it("95% CIs cover the numbers, and shrink with more examples", () => {
+    const rng = new Rng("points");
+    const draw = (count: number): Float64Array[] =>
+      Array.from({ length: count }, () => normalizeL2([rng.normal(), rng.normal(), rng.normal()]));
+    const measure = (count: number) => {
+      const [own, theirs, labels] = [draw(count), draw(count), Array.from({ length: count }, (_, i) => i % 2)];
+      const intervals = bootstrapFeatureMetrics(own, theirs, labels, new Rng(0));
+      const within = averageWithinClasses(labels, (members) => computeUniformity(members.map((i) => own[i]!)));
+      for (const [value, { low, high }] of [
+        [computeAlignment(own, theirs), intervals.overall.alignment],
+        [computeUniformity(own), intervals.overall.uniformity],
+        [within, intervals.withinClass.uniformity],
+      ] as const) {
+        expect(low).toBeLessThan(value);
+        expect(high).toBeGreaterThan(value);
+      }
+      return intervals.overall.alignment.high - intervals.overall.alignment.low;
+    };
+    expect(measure(160)).toBeLessThan(0.75 * measure(40));
   });
 
   it("normalizeL2 scales to length 1 and keeps a zero vector", () => {
@@ -79,12 +102,14 @@ describe("t-SNE", () => {
 
 describe("loss surfaces", () => {
   const noCache = { get: () => undefined, add: () => undefined };
+  const measureGrid = async (axis: number[], loss: (alpha: number, beta: number) => number, name: string) =>
+    (await measureLosses(axis, (a, b) => ({ loss: loss(a, b), losses: [loss(a, b)] }), noCache, name)).grid;
   /** 0.7 + (3 alpha^2 + 8 beta^2) / 2 + a slope and a mixed term: the curvatures are 3 and 8. */
   const bowl = (alpha: number, beta: number): number =>
     0.7 + (3 * alpha ** 2 + 8 * beta ** 2) / 2 + 0.2 * alpha - 0.1 * beta + 0.5 * alpha * beta;
 
   it.each([3, 5, 51])("the curvature of a quadratic bowl is exact with %i points per axis", async (points) => {
-    const grid = await measureGrid(createAxis(0.25, points), bowl, noCache, "bowl");
+    const grid = await measureGrid(createAxis(0.25, points), bowl, "bowl");
     expect(getCenterValue(grid)).toBeCloseTo(0.7, 12);
     expect(computeFlatness(grid).curvature).toBeCloseTo((3 + 8) / 2, 8);
   });
@@ -93,7 +118,6 @@ describe("loss surfaces", () => {
     const grid = await measureGrid(
       createAxis(0.25, 51),
       (alpha, beta) => 0.7 + (3 * alpha ** 2 + 8 * beta ** 2) / 2,
-      noCache,
       "bowl",
     );
     const squares = grid.axis.reduce((sum, value) => sum + value ** 2, 0) / 51;
@@ -101,18 +125,31 @@ describe("loss surfaces", () => {
   });
 
   it("a slope is not flat", async () => {
-    const slope = await measureGrid([-1, 0, 1], (alpha) => 3 * alpha, noCache, "slope");
+    const slope = await measureGrid([-1, 0, 1], (alpha) => 3 * alpha, "slope");
     expect(computeFlatness(slope).meanChange).toBeCloseTo(2, 12);
   });
 
+  it("95% CIs of the flatness come from the examples: equal examples leave no doubt, different ones do", () => {
+    const axis = [-1, 0, 1];
+    const losses = (curvatures: readonly number[]) =>
+      axis.map((beta) => axis.map((alpha) => curvatures.map((each) => (each * (alpha ** 2 + beta ** 2)) / 2)));
+    const same = bootstrapFlatness(axis, losses([4, 4, 4, 4]), new Rng(0));
+    expect(same.curvature.low).toBeCloseTo(4, 10);
+    expect(same.curvature.high).toBeCloseTo(4, 10);
+    const { curvature, meanChange } = bootstrapFlatness(axis, losses([0, 2, 6, 8]), new Rng(0));
+    expect(curvature.low).toBeLessThan(2);
+    expect(curvature.high).toBeGreaterThan(6);
+    expect(meanChange.low).toBeLessThan(meanChange.high);
+  });
+
   it("columns are alpha, rows are beta", async () => {
-    const { values } = await measureGrid([-1, 0, 1], (alpha, beta) => alpha + 10 * beta, noCache, "plane");
+    const { values } = await measureGrid([-1, 0, 1], (alpha, beta) => alpha + 10 * beta, "plane");
     expect(values).toEqual([[-11, -10, -9], [-1, 0, 1], [9, 10, 11]]); // biome-ignore format: a grid
   });
 
   it("a loss that is not finite is rejected with its position", async () => {
     const cliff = (alpha: number): number => (alpha > 0 ? Number.NaN : 1);
-    await expect(measureGrid([-1, 0, 1], cliff, noCache, "cliff")).rejects.toThrow(
+    await expect(measureGrid([-1, 0, 1], cliff, "cliff")).rejects.toThrow(
       /loss at alpha 1, beta -1 is NaN\. Use a smaller --range/,
     );
   });

@@ -33,7 +33,9 @@ test("shows the score of each finished run by method, and one panel per probe", 
     { probe: lexical, method: "rose", seed: 0, score: 0.75 },
     { probe: length, method: "standard", seed: 0, score: 0.05 },
   ]);
-  expect(summary).toContain("standard -0.4, rose 0.75");
+  // Two seeds give an interval, one seed gives none.
+  expect(summary).toContain("standard -0.4 (-1 to 0.87), rose 0.75;");
+  expect(summary).toMatch(/^Mean Matthews correlation over 2 seeds, with 95% CIs/);
   expect(summary).toMatch(/against length: standard 0\.05\.$/);
   expect(readFileSync(files.svg, "utf8")).toContain("Which feature is learned");
 });
