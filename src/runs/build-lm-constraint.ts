@@ -1,12 +1,12 @@
 import { rm, stat } from "node:fs/promises";
-import { dirname } from "node:path";
+import { dirname, resolve } from "node:path";
 import { z } from "zod";
 import { UserError } from "../errors.js";
 import { createFileError, createFolder, writeFileAtomic } from "../files.js";
 import { hashModelFolder, loadMaskedLm } from "../models/index.js";
-import { openResultCache } from "../result-cache.js";
+import { openResultCache, type ResultCache } from "../result-cache.js";
 import { free } from "../tensor/index.js";
-import { readLmScores, selectLikelySubstitutes } from "../text/lm-scores.js";
+import { type FilePosition, readLmScores, selectLikelySubstitutes } from "../text/lm-scores.js";
 import { readInputs } from "../text/read-inputs.js";
 import { loadSubstitutions, type Substitutions } from "../text/substitutions.js";
 import { Interrupted } from "../train/index.js";
@@ -62,28 +62,46 @@ export async function buildLmConstraint(
   callbacks: Callbacks = {},
 ): Promise<BuiltLmConstraint> {
   const parsed = validate(buildLmConstraintRequestSchema, request, "substitutions lm-constraint");
-  const { scores: path, maskedLm, minDifference, out } = parsed;
+  const { scores: path, maskedLm, out } = parsed;
   if ((path === null) === (maskedLm === null))
     throw new UserError(
       "expected either --scores FILE or --masked-lm MODEL with --data FILE and --substitutions TABLE",
     );
   checkOutput(out);
-  if (path === null) return buildWithMaskedLm(parsed, callbacks);
-  const file: string = path;
-  const { size } = await stat(path).catch((error: unknown) => {
+  return path === null ? buildWithMaskedLm(parsed, callbacks) : buildFromScores(path, parsed, callbacks);
+}
+
+/** Reads the released scores. Finished texts are kept in OUT.part. */
+async function buildFromScores(
+  path: string,
+  { substitutions, minDifference, out }: ParsedRequest,
+  { onProgress, signal }: Callbacks,
+): Promise<BuiltLmConstraint> {
+  const { size, mtimeMs } = await stat(path).catch((error: unknown) => {
     throw createFileError(error, path, "read the scores");
   });
-  const table = parsed.substitutions && (await loadSubstitutions(resolveTablePath(parsed.substitutions)));
-  async function* convert(): AsyncGenerator<LikelySubstitutes> {
-    for await (const { text, scores, bytes } of readLmScores(file)) {
+  const table = substitutions && (await loadSubstitutions(resolveTablePath(substitutions)));
+  const createKey = (start: FilePosition): string =>
+    JSON.stringify([resolve(path), size, mtimeMs, minDifference, table ? table.hash : null, start.bytes]);
+  return withPart<LikelySubstitutes & { end: FilePosition }>(out, async function* (part) {
+    let start: FilePosition = { bytes: 0, lines: 0 };
+    for (let known = part.get(createKey(start)); known; known = part.get(createKey(start))) {
+      yield known;
+      start = known.end;
+    }
+    if (start.bytes >= size && size > 0) return;
+    for await (const { text, scores, end } of readLmScores(path, start)) {
       const scored = [...scores.values()].reduce((sum, words) => sum + words.size - 1, 0);
       const likely = selectLikelySubstitutes({ text, scores }, minDifference);
-      yield { text, scored, substitutes: table ? keepTableSubstitutes(text, likely, table) : likely };
-      callbacks.onProgress?.({ stage: "scores", done: Math.min(bytes, size), total: size });
-      if (callbacks.signal?.aborted) throw new Interrupted("Stopped. Nothing was written.");
+      const result = { text, scored, substitutes: table ? keepTableSubstitutes(text, likely, table) : likely, end };
+      part.add(createKey(start), result);
+      start = end;
+      yield result;
+      onProgress?.({ stage: "scores", done: Math.min(end.bytes, size), total: size });
+      if (signal?.aborted && end.bytes < size)
+        throw new Interrupted(`Stopped. Finished texts are kept in ${getPartPath(out)}.`);
     }
-  }
-  return writeConstraint(out, convert());
+  });
 }
 
 /** Scores the substitutes with a masked language model. Finished texts are kept in OUT.part. */
@@ -99,16 +117,13 @@ async function buildWithMaskedLm(
   for await (const input of readInputs(data)) texts.push(...input.texts.filter((text) => text.trim() !== ""));
   const model = await loadMaskedLm(maskedLm!, { device: runtime.device });
   const identity = [await hashModelFolder(model.folder), table.hash, maxLength];
-  const part = getPartPath(out);
-  createFolder(dirname(out));
-  const cache = openResultCache<{ text: string; scores: PositionScores }>(part);
   const score = createSubstituteScorer(model, table, maxLength);
-  async function* scoreTexts(): AsyncGenerator<LikelySubstitutes> {
+  const scoreTexts = async function* (part: Part<{ text: string; scores: PositionScores }>) {
     for (const [i, original] of texts.entries()) {
       const key = JSON.stringify([...identity, original]);
-      const known = cache.get(key);
+      const known = part.get(key);
       const result = known ?? score(original);
-      if (!known) cache.add(key, result);
+      if (!known) part.add(key, result);
       const scores = new Map(result.scores.map(([position, words]) => [position, new Map(words)]));
       const scored = [...scores.values()].reduce((sum, words) => sum + words.size - 1, 0);
       yield {
@@ -119,16 +134,32 @@ async function buildWithMaskedLm(
       onProgress?.({ stage: "texts", done: i + 1, total: texts.length });
       await new Promise(setImmediate);
       if (signal?.aborted && i + 1 < texts.length)
-        throw new Interrupted(`Stopped after ${i + 1} of ${texts.length} texts. They are kept in ${part}.`);
+        throw new Interrupted(`Stopped after ${i + 1} of ${texts.length} texts. They are kept in ${getPartPath(out)}.`);
     }
-  }
+  };
   try {
-    const built = await writeConstraint(out, scoreTexts());
-    await rm(part);
+    return await withPart(out, scoreTexts);
+  } finally {
+    free(model.weights);
+  }
+}
+
+/** Finished work of a build that was stopped. */
+type Part<T> = Pick<ResultCache<T>, "get" | "add">;
+
+/** Writes the constraint with OUT.part open, and removes it at the end. */
+async function withPart<T>(
+  out: string,
+  listTexts: (part: Part<T>) => AsyncIterable<LikelySubstitutes>,
+): Promise<BuiltLmConstraint> {
+  const path = getPartPath(out);
+  const part = openResultCache<T>(path);
+  try {
+    const built = await writeConstraint(out, listTexts(part));
+    await rm(path);
     return built;
   } finally {
-    cache.close();
-    free(model.weights);
+    part.close();
   }
 }
 

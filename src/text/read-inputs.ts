@@ -8,6 +8,8 @@ import { validate } from "../validate.js";
 interface TextLine {
   readonly line: number;
   readonly text: string;
+  /** Bytes of the file up to the end of this line. */
+  readonly bytes: number;
 }
 
 const NEWLINE = 0x0a;
@@ -24,9 +26,10 @@ export async function* readLines(path: string, input?: AsyncIterable<Uint8Array>
   const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
   let pending: Uint8Array[] = [];
   let pendingBytes = 0;
-  let line = 0;
+  let [line, consumed] = [0, 0];
   const decode = (bytes: Uint8Array): TextLine => {
     line++;
+    consumed += bytes.length + 1;
     let text: string;
     try {
       text = decoder.decode(bytes);
@@ -34,7 +37,7 @@ export async function* readLines(path: string, input?: AsyncIterable<Uint8Array>
       throw new UserError(`${name}:${line}: the line is not valid UTF-8. Save the text as UTF-8.`, { cause: error });
     }
     if (line === 1 && text.startsWith("\ufeff")) text = text.slice(1);
-    return { line, text: text.endsWith("\r") ? text.slice(0, -1) : text };
+    return { line, text: text.endsWith("\r") ? text.slice(0, -1) : text, bytes: consumed };
   };
   try {
     for await (const chunk of input ?? openStream(path)) {

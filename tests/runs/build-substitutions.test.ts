@@ -144,6 +144,33 @@ describe("a constraint from released scores", () => {
     expect(readTable(strict)["the movie was good ."]).toEqual({ "0": [], "1": [], "2": [], "3": ["great"], "4": [] });
   });
 
+  test("a stopped build continues after the last finished text, with the same result", async () => {
+    // Carriage returns and letters of several bytes: the position must be exact.
+    const text = (i: number): string => `${i}\tthé movie ${i}\r\n${i}\t1\tmovie\t-10\r\n${i}\t1\tfilm\t-${9 + i}\r\n`;
+    const path = write([0, 1, 2, 3].map(text).join(""));
+    const [whole, out, stop] = [newPath(), newPath(), new AbortController()];
+    await buildLmConstraint({ scores: path, out: whole });
+    const seen: number[] = [];
+    const stopped = buildLmConstraint(
+      { scores: path, out },
+      { signal: stop.signal, onProgress: ({ done }) => void (seen.push(done) === 2 && stop.abort()) },
+    );
+    await expect(stopped).rejects.toThrow(/Finished texts are kept in/);
+    expect(existsSync(out)).toBe(false);
+    const rest: number[] = [];
+    await buildLmConstraint({ scores: path, out }, { onProgress: ({ done }) => void rest.push(done) });
+    expect(rest).toHaveLength(2);
+    expect(rest[0]).toBeGreaterThan(seen[1]!);
+    expect(readTable(out)).toEqual(readTable(whole));
+    expect(existsSync(`${out}.part`)).toBe(false);
+  });
+
+  test("a line after the last finished text keeps its number in an error", async () => {
+    const path = write("0\ta b\n0\t1\tb\t-1\n1\tc d\n1\t1\td\thigh\n");
+    for (const _ of ["from the start", "continued"])
+      await expect(buildLmConstraint({ scores: path, out: `${path}.json` })).rejects.toThrow(/:4: expected a log-prob/);
+  });
+
   test.each([
     ["0\t1\tmovie\t-10\n", /:1: expected "NUMBER<tab>TEXT" before the first score/],
     ["0\ta b\n0\t2\tc\t-1\n", /:2: expected a position within the text/],
