@@ -226,7 +226,7 @@ export function createProbeFigure({
     title: "Which feature is learned",
     caption:
       `${model} fine-tuned on texts in which a linguistic and a surface feature agree, tested on texts in which they ` +
-      "disagree. 1: linguistic feature; -1: surface feature. Points are runs, bars are means with their 95% CIs over the seeds.",
+      "disagree. 1: linguistic feature; -1: surface feature. Points are runs; bars are means, with 95% CIs over seeds.",
     panels,
     columns: 2,
   };

@@ -107,7 +107,7 @@ const slurmSchema = z.strictObject({
   cpus: slurmKeys.cpus.default(1),
   time: slurmKeys.time.default(null),
   memory: slurmKeys.memory.default(null),
-  options: slurmKeys.options.default([]),
+  options: acceptOne(slurmKeys.options.default([])),
 });
 export type SlurmSettings = z.output<typeof slurmSchema>;
 
@@ -132,7 +132,7 @@ export const sweepSettingsSchema = z.strictObject({
   rows: z.record(z.string(), rowSchema).default({ all: {} }),
   columns: z.record(z.string(), columnSchema).default({ all: {} }),
   /** Means over columns: name -> columns. */
-  averages: z.record(z.string(), z.array(z.string()).min(1)).default({}),
+  averages: z.record(z.string(), acceptOne(z.array(z.string()).min(1))).default({}),
   grid: gridSchema.default({}),
   seeds: acceptOne(seedsSchema.default([0])),
   /** Selects one combination of the grid per row and column. Null: every combination is a row. */

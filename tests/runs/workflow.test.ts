@@ -80,6 +80,13 @@ test("a string is accepted where a list is expected", async () => {
   const sweep = sweepSettingsSchema.parse({ seeds: 3, metrics: "accuracy", evaluation });
   expect(sweep).toMatchObject({ seeds: [3], metrics: ["accuracy"] });
   expect(sweep.evaluation.attacks).toEqual({ pwws: {}, genetic: { population: 8 } });
+  const lists = { averages: { mean: "films" }, slurm: { options: "--account=nlp" } };
+  const analysis = { kind: "tradeoff", rows: "rose", columns: "films" };
+  expect(sweepSettingsSchema.parse({ ...lists, evaluation: { analyses: [analysis] } })).toMatchObject({
+    averages: { mean: ["films"] },
+    slurm: { options: ["--account=nlp"] },
+    evaluation: { analyses: [{ rows: ["rose"], columns: ["films"] }] },
+  });
   expect(sweepSettingsSchema.parse({ evaluation: { attacks: "pwws" } }).evaluation.attacks).toEqual({ pwws: {} });
 });
 

@@ -282,6 +282,26 @@ profiles:
   });
 });
 
+describe("the files of the documentation", () => {
+  const files = ["docs/sweeps.md"].flatMap((document) =>
+    [...readFileSync(document, "utf8").matchAll(/```yaml\n(.*?)```/gs)].map(([, text]) => ({ document, text: text! })),
+  );
+
+  it("are complete sweeps", async () => {
+    expect(files.map(({ document }) => document)).toEqual(new Array(3).fill("docs/sweeps.md"));
+    const runs = await Promise.all(files.map(async ({ text }) => Object.values((await read(text)).runs)));
+    expect(runs.map(({ length }) => length)).toEqual([9, 18, 20]);
+    for (const config of runs.flat()) expect(config.data ?? config.task).toBeTruthy();
+    expect(runs[0]!.at(-1)!.methods.map(({ name }) => name)).toEqual(["ascc", "rift"]);
+  });
+
+  it("have a profile that removes a column and its average", async () => {
+    const { runs, columns } = await read(files[2]!.text, "quick");
+    expect(Object.keys(runs)).toHaveLength(2);
+    expect(columns.map(({ id }) => id)).toEqual(["films"]);
+  });
+});
+
 describe("a cell of a sweep", () => {
   const text = `${base}maxTrainSamples: 10
 seeds: [3, 4]
