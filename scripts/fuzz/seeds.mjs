@@ -41,13 +41,19 @@ export async function writeSeeds(folder, load, fixtures) {
   writeFileSync(join(folder, "table.json"), JSON.stringify(table));
   const { fineTune } = await load("runs/fine-tune");
   const { attack } = await load("runs/attack");
-  const run = join(folder, "runs", "one");
-  const substitutions = join(folder, "table.json");
-  const common = { device: "cpu", threads: 1 };
-  const data = { data: join(folder, "reviews.tsv"), textColumn: ["text"], labelColumn: "label", substitutions };
-  const train = { epochs: 2, batchSize: 8, learningRate: 0.01, saveSteps: 4, saveTotalLimit: 9 };
-  await fineTune({ model: join(folder, "bert-tiny"), ...data, ...common, train }, { out: run });
-  await attack({ model: run, ...data, ...common, attacks: ["pwws"], numExamples: 10, cache: false });
+  // Paths in the seeds are relative, so that kept inputs do not name folders of this host.
+  const before = process.cwd();
+  process.chdir(folder);
+  try {
+    const [run, common] = ["runs/one", { device: "cpu", threads: 1 }];
+    const columns = { textColumn: ["text"], labelColumn: "label" };
+    const data = { data: "reviews.tsv", ...columns, substitutions: "table.json" };
+    const train = { epochs: 2, batchSize: 8, learningRate: 0.01, saveSteps: 4, saveTotalLimit: 9 };
+    await fineTune({ model: "bert-tiny", ...data, ...common, train }, { out: run });
+    await attack({ model: run, ...data, ...common, attacks: ["pwws"], numExamples: 10, cache: false });
+  } finally {
+    process.chdir(before);
+  }
   writeFileSync(done, "");
 }
 

@@ -1,10 +1,11 @@
+import { z } from "zod";
 import type { JournalHeader } from "../attacks/journal.js";
 import { attackRequestSchema } from "../runs/attack.js";
 import type { AttackFolder } from "../runs/attack-folder.js";
 import { runConfigSchema } from "../runs/config.js";
 import type { Run } from "../runs/run.js";
 import { formatCommandLine, toFlag } from "../shell.js";
-import { formatSpec } from "../spec.js";
+import { formatSpec, type Spec } from "../spec.js";
 
 type Settings = Readonly<Record<string, unknown>>;
 
@@ -47,9 +48,7 @@ export function formatTrainCommand({ config, folder }: Pick<Run, "config" | "fol
  * by its request.
  */
 export function formatAttackCommands({ folder, config }: Run, { journals, report }: AttackFolder): string[] {
-  // A report of other versions, or a damaged one, may have anything here.
-  const attacks = report?.request.attacks;
-  const requested = (Array.isArray(attacks) ? attacks : []) as readonly { readonly name: string }[];
+  const requested = readSpecs(report?.request.attacks);
   const earlier = [...journals].filter(
     ([name]) => !requested.some((spec) => spec.name === name) && !name.startsWith("transfer-"),
   );
@@ -74,16 +73,23 @@ function toAttackRequest(header: JournalHeader, model: string, substitutions: st
   };
 }
 
+const specSchema = z.object({ name: z.string(), options: z.record(z.string(), z.unknown()) });
+
+/** A report of other versions, or a damaged one, may have anything instead of attacks. */
+function readSpecs(attacks: unknown): Spec[] {
+  if (!Array.isArray(attacks)) return [];
+  return attacks.flatMap((attack) => specSchema.safeParse(attack).data ?? []);
+}
+
 /**
  * The command of an attack request. Headers of an endpoint are left out, because they can contain
  * secrets.
  */
 export function formatAttackCommand({ model, attacks, endpoint, resume: _, ...rest }: Settings): string {
   const { attacks: __, endpoint: endpointDefaults, ...defaults } = attackRequestSchema.parse({ model });
-  const specs = attacks as readonly { readonly name: string; readonly options: Settings }[];
   return formatCommandLine([
     ...["temper", "attack", String(model)],
-    ...specs.flatMap((spec) => ["--attack", formatSpec(spec)]),
+    ...readSpecs(attacks).flatMap((spec) => ["--attack", formatSpec(spec)]),
     ...listChanges(rest, defaults).flatMap(([key, value]) => formatFlag(key, value)),
     ...listChanges((endpoint ?? {}) as Settings, endpointDefaults)
       .filter(([key]) => key !== "headers")
