@@ -1,7 +1,7 @@
 # Every target first sets up what it needs. If nothing has changed, this takes about a second.
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: story chaos fuzz check-tokenizers help setup setup-locked packages addon test test-slurm lint docs bench bench-train bench-attacks demo package-check test-libtorch-debian clean FORCE bench-methods bench-studio bench-gpu check-gpu gpu-bundle
+.PHONY: check-models story chaos fuzz check-tokenizers help setup setup-locked packages addon test test-slurm lint docs bench bench-train bench-attacks demo package-check test-libtorch-debian clean FORCE bench-methods bench-studio bench-gpu check-gpu gpu-bundle
 
 sources := $(shell find src -name '*.ts' 2>/dev/null)
 page := $(shell find src/studio/page -type f 2>/dev/null)
@@ -44,6 +44,9 @@ test-slurm: setup ## run sweeps on a real Slurm cluster on this host (installs S
 check-tokenizers: export TEMPER_CHECK_TOKENIZERS := $(or $(TEMPER_PYTHON),python3)
 check-tokenizers: setup ## compare 20,000 texts per family with transformers (needs a Python that has it) and 100,000 with the package
 	@node_modules/.bin/vitest run tests/text/transformers.test.ts tests/text/ascii-encoder.test.ts tests/models/save-tokenizer.test.ts
+
+check-models: setup ## save every family and load it with transformers, without missing or unexpected keys (TEMPER_PYTHON has it)
+	@node scripts/fixtures/check-saved-models.mjs
 
 lint: packages ## formatter, linter, unused exports and type checker, with zero warnings
 	@npm run --silent lint

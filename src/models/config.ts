@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { z } from "zod";
 import { UserError } from "../errors.js";
-import { readJson } from "../files.js";
+import { readJson, readText } from "../files.js";
 import { validate } from "../validate.js";
 import { commonFields, count } from "./families/config-fields.js";
 import type { EncoderConfig } from "./families/family.js";
@@ -30,13 +30,18 @@ export type TemperMetadata = z.output<typeof temperMetadataSchema>;
 /** Reads config.json of a model folder. */
 export async function readModelConfig(folder: string): Promise<EncoderConfig> {
   const path = join(folder, "config.json");
-  return parseModelConfig(await readJson(path, "the model config"), path);
+  const data = await readJson(path, "the model config");
+  return parseModelConfig(data, path, findFloatKeys(await readText(path, "the model config")));
 }
 
 const commonSchema = z.object(commonFields);
 
 /** Validates the content of a config file. `location` names it in error messages. */
-export function parseModelConfig(data: unknown, location: string): EncoderConfig {
+export function parseModelConfig(
+  data: unknown,
+  location: string,
+  floatKeys: ReadonlySet<string> = new Set(),
+): EncoderConfig {
   const modelType = checkModelType(data, location);
   const family = getFamily({ modelType });
   const raw = validate(family.configSchema, data, location);
@@ -48,6 +53,7 @@ export function parseModelConfig(data: unknown, location: string): EncoderConfig
     initializerRange: common.initializer_range,
     tieWordEmbeddings: common.tie_word_embeddings,
     raw: data as Record<string, unknown>,
+    floatKeys,
   };
   checkSizes(config, location);
   return config;
@@ -154,4 +160,22 @@ export function toConfigJson(
     label2id: Object.fromEntries(labels.map((label, id) => [label, id])),
     ...extra,
   };
+}
+
+/** Finds the keys of a JSON file whose values are whole numbers written as floats, such as 2.0. */
+function findFloatKeys(text: string): ReadonlySet<string> {
+  return new Set(
+    [...text.matchAll(/"(\w+)"\s*:\s*-?\d+(?:\.0+)?(?:e[+-]?\d+)?(?=[\s,}])/gi)].flatMap(([entry, key]) =>
+      /[.e][^"]*$/i.test(entry) ? [key!] : [],
+    ),
+  );
+}
+
+/**
+ * Writes a config with its floats. JSON in JavaScript turns 2.0 into 2, which transformers rejects
+ * for keys that must be floats.
+ */
+export function formatConfigJson(json: Readonly<Record<string, unknown>>, floatKeys: ReadonlySet<string>): string {
+  const toFloat = (line: string, key: string): string => (floatKeys.has(key) ? `${line}.0` : line);
+  return `${JSON.stringify(json, null, 2).replace(/^ *"(\w+)": -?\d+(?=,?$)/gm, toFloat)}\n`;
 }

@@ -2,7 +2,7 @@ import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { writeFileAtomic } from "../files.js";
 import { getParameter, type Weights } from "../nn/index.js";
-import { type TemperMetadata, toConfigJson } from "./config.js";
+import { formatConfigJson, type TemperMetadata, toConfigJson } from "./config.js";
 import type { EncoderConfig } from "./families/family.js";
 import { getFamily, isHeadParameter } from "./families/index.js";
 import type { Model } from "./model.js";
@@ -38,7 +38,7 @@ export async function saveModel(folder: string, model: Model, weights: Weights =
     head === "masked-lm" ? undefined : { format: 2, tokenization, head, pooling, maxLength, task, labels: [...labels] };
   const classNames = { hf: "ForSequenceClassification", mlp: "Model", "masked-lm": "ForMaskedLM" };
   const json = toConfigJson(config, labels, [`${className}${classNames[head]}`], { temper });
-  await writeFileAtomic(join(folder, "config.json"), `${JSON.stringify(json, null, 2)}\n`);
+  await writeFileAtomic(join(folder, "config.json"), formatConfigJson(json, config.floatKeys));
 }
 
 /** transformers reads the bias of an untied decoder under a second name. */

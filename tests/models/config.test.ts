@@ -57,6 +57,7 @@ test("reads RoBERTa, which does not use its first positions", () => {
     labels: ["LABEL_0", "LABEL_1"],
     initializerRange: 0.02,
     raw: roberta,
+    floatKeys: new Set(),
   });
 });
 

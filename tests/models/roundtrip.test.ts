@@ -17,6 +17,7 @@ import { free, getMemoryStats, noGrad, scope, type Tensor } from "../../src/tens
 import { padBatch } from "../../src/text/batch.js";
 import { findPython, runPython } from "../python.js";
 import { temporaryFolder } from "../temporary.js";
+import { writeFamilyClassifier } from "./family-models.js";
 import { getFixtureFolder, readExpected, rewriteModel, tinyModels } from "./tiny.js";
 
 const temporary = temporaryFolder();
@@ -345,3 +346,13 @@ describe.skipIf(python === null)(
     });
   },
 );
+
+it("keeps floats such as 2.0 in the config, because transformers rejects 2 for a float", async () => {
+  const [source, saved] = [newFolder(), newFolder()];
+  await saveModel(saved, await load(writeFamilyClassifier(source, "modernbert")));
+  const findFloats = async (folder: string): Promise<string[]> =>
+    (await readFile(join(folder, "config.json"), "utf8")).match(/"\w+": \d+\.0\b/g)!.sort();
+  const floats = await findFloats(source);
+  expect(floats).toContain('"rope_theta": 160000.0');
+  expect(await findFloats(saved)).toEqual(floats);
+});

@@ -27,10 +27,12 @@ export interface EncoderConfig {
   readonly tieWordEmbeddings: boolean;
   /** The complete object from the file, including unknown keys. */
   readonly raw: Readonly<Record<string, unknown>>;
+  /** The keys of the file whose values are written as floats, such as 2.0. */
+  readonly floatKeys: ReadonlySet<string>;
 }
 
 /** The part of a config that every family has. The rest is read by the family. */
-type CommonKeys = "modelType" | "labels" | "initializerRange" | "tieWordEmbeddings" | "raw";
+type CommonKeys = "modelType" | "labels" | "initializerRange" | "tieWordEmbeddings" | "raw" | "floatKeys";
 
 /** The shapes of parameters by name, in checkpoint order. */
 export type ParameterShapes = Map<string, readonly number[]>;
