@@ -3,6 +3,7 @@ import { z } from "zod";
 import { UserError } from "../errors.js";
 import { wilsonInterval } from "../evaluation/statistics.js";
 import { formatInterval, formatNumber, formatPercent } from "../format.js";
+import { readModelConfig } from "../models/config.js";
 import { mapWeights, type Weights } from "../nn/index.js";
 import type { Run } from "../runs/run.js";
 import { noGrad, scope, type Tensor } from "../tensor/index.js";
@@ -78,7 +79,11 @@ async function checkSameNetwork(runs: readonly Run[]): Promise<void> {
 
 async function describeNetwork(run: Run): Promise<Record<string, unknown>> {
   const { head, pooling, tokenization, maxLength } = run.config;
-  return { head, pooling, tokenization, maxLength, tokenizer: (await run.environment())?.tokenizer };
+  const { labels, ...encoder } = await readModelConfig(run.path("model"));
+  const { modelType, hiddenSize, numHiddenLayers, numAttentionHeads, intermediateSize, activation } = encoder;
+  const architecture = { modelType, hiddenSize, numHiddenLayers, numAttentionHeads, intermediateSize, activation };
+  const reading = { head, pooling, tokenization, maxLength, tokenizer: (await run.environment())?.tokenizer };
+  return { ...architecture, ...reading, labels: labels.join(", ") };
 }
 
 /**

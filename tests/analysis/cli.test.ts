@@ -303,16 +303,27 @@ describe("temper analyze", () => {
     expect(data.summary).toMatch(/The lowest accuracy of 5 points is .* \(95% CI .*, 12 examples\)/);
   });
 
-  it("interpolation: rejects models that are different functions of their weights", async () => {
-    const copy = join(folder, "other-tokenization");
+  it.each([
+    ["tokenization", "config.yaml", /^tokenization: .*$/m, "tokenization: word", "subword and word"],
+    ["head", "config.yaml", /^head: .*$/m, "head: mlp", "hf and mlp"],
+    ["pooling", "config.yaml", /^pooling: .*$/m, "pooling: mean", "cls and mean"],
+    ["maxLength", "config.yaml", /^maxLength: .*$/m, "maxLength: 7", "\\d+ and 7"],
+    ["tokenizer", "environment.json", /"tokenizer": "\w+"/, '"tokenizer": "0abc"', "\\w+ and 0abc"],
+    ["activation", "model/config.json", /^\{/, '{ "hidden_act": "relu",', "gelu and relu"],
+    ["labels", "model/config.json", /("id2label": \{\s*"0": )"\w+"/, '$1"other"', "\\w+, \\w+ and other, \\w+"],
+  ])("interpolation: rejects models with another %s", async (key, file, pattern, replacement, values) => {
+    const copy = join(folder, `other-${key}`);
     cpSync(getRun("low"), copy, { recursive: true });
-    const path = join(copy, "config.yaml");
-    writeFileSync(path, readFileSync(path, "utf8").replace(/^tokenization: .*$/m, "tokenization: word"));
+    const path = join(copy, file);
+    const before = readFileSync(path, "utf8");
+    writeFileSync(path, before.replace(pattern, replacement));
+    expect(readFileSync(path, "utf8")).not.toBe(before);
     const { code, stderr } = await invoke(["analyze", "interpolation", getRun("standard"), copy]);
     expect({ code, stderr }).toEqual({
       code: 2,
-      stderr: expect.stringContaining("differ in tokenization (subword and word), so a mixture") as string,
+      stderr: expect.stringMatching(`differ in ${key} \\(${values}\\), so a mixture`) as string,
     });
+    expect(existsSync(join(copy, "analysis", "interpolation.json"))).toBe(false);
   });
 
   it("a figure of earlier data does not stay next to newer data", async () => {
