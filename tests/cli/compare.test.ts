@@ -1,8 +1,11 @@
-import { cpSync, mkdirSync, symlinkSync } from "node:fs";
+import { cpSync, mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeAll, beforeEach, expect, test, vi } from "vitest";
 import type { MetricComparison } from "../../src/evaluation/compare.js";
+import { createSweepPlan, getRunFolder, writeSweepPlan } from "../../src/sweeps/plan.js";
+import { readSweep } from "../../src/sweeps/read-sweep.js";
 import { type TinyVictim, tinyVictim } from "../attacks/tiny-victim.js";
+import { writeRun } from "../report/run-folder.js";
 import { temporaryFolder } from "../temporary.js";
 import { invoke } from "./invoke.js";
 
@@ -139,6 +142,39 @@ test("one folder of runs is compared by method; symbolic links to runs count as 
   expect(code).toBe(0);
   const [table] = JSON.parse(stdout) as [{ rows: unknown[] }];
   expect(table.rows).toHaveLength(2);
+});
+
+test("a sweep is compared by its rows, column by column, with the baseline first", async () => {
+  const [file, out] = [join(folder, "rows.yaml"), join(folder, "rows")];
+  writeFileSync(
+    file,
+    "model: m\ntask: spam\nbaseline: standard\nseeds: 3\ncolumns: { short: null, long: { maxLength: 64 } }\n" +
+      "rows: { rose: { methods: rose }, standard: null }\n",
+  );
+  const plan = await createSweepPlan(await readSweep({ file }));
+  mkdirSync(out);
+  await writeSweepPlan(out, plan);
+  for (const { row, points } of plan.cells)
+    await writeRun(getRunFolder(out, points[0]!.runs[0]!), { seed: 3, accuracy: row === "rose" ? 0.9 : 0.8 });
+
+  const { code, stdout } = await invoke(["compare", out, "--json"]);
+  expect(code).toBe(0);
+  const reports = JSON.parse(stdout) as { title: string; runs: string[]; comparisons: MetricComparison[] }[];
+  expect(reports.map(({ title, runs }) => [title, runs])).toEqual([
+    ["short", ["standard", "rose"]],
+    ["long", ["standard", "rose"]],
+  ]);
+  const [short] = await compare(out, "--column", "short");
+  expect(short).toMatchObject({ metric: "accuracy", seeds: 1, first: 0.8, second: 0.9, better: "second" });
+
+  // With other runs, a sweep of several columns needs to know which one.
+  const link = join(folder, "rows-linked");
+  symlinkSync(out, link);
+  const other = await writeRun(join(folder, "other"), { accuracy: 0.7 });
+  const ambiguous = await invoke(["compare", link, other]);
+  expect(ambiguous).toMatchObject({ code: 2, stderr: expect.stringContaining("Name one with --column.") });
+  const wrong = await invoke(["compare", link, "--column", "wide"]);
+  expect(wrong).toMatchObject({ code: 2, stderr: expect.stringContaining("has the columns short, long") });
 });
 
 test("rejects what cannot be compared", async () => {

@@ -1,5 +1,6 @@
 import { Readable } from "node:stream";
 import { afterEach, describe, expect, test, vi } from "vitest";
+import { createAttackProgress } from "../../src/cli/commands/attack.js";
 import { type Io, type OutputStream, write } from "../../src/cli/io.js";
 import { printJson } from "../../src/cli/output.js";
 import { createProgress } from "../../src/cli/progress.js";
@@ -144,6 +145,26 @@ test("item 32: control characters of labels and texts do not reach the terminal"
   expect(written).not.toMatch(/[\x1b\x7f-\x9f]/);
   const { stderr } = await invoke(["evaluate", "none", "--data", "\x1b[2Jnone.csv"]);
   expect(stderr).not.toContain("\x1b");
+});
+
+test("the progress of an attack counts scored texts before the first example is finished", () => {
+  vi.stubEnv("NO_COLOR", "1");
+  vi.useFakeTimers();
+  const stderr = memoryStream({ columns: 120 });
+  const { callbacks, end } = createAttackProgress({ stdin: Readable.from([]), stdout: memoryStream(), stderr }, false);
+  const counters = { queries: 120, queryTokens: 0, evaluations: 100, evaluatedTokens: 0 };
+  callbacks.onAttackStart!("genetic", 0, 40, counters);
+  const frames: string[] = [];
+  for (const evaluations of [350, 900]) {
+    counters.evaluations = evaluations;
+    vi.advanceTimersByTime(1000);
+    frames.push(stderr.text.split("\r\x1b[2K").at(-1)!);
+  }
+  expect(frames[0]).toMatch(/0 of 40 examples .*texts 250 /);
+  expect(frames[1]).toMatch(/0 of 40 examples .*texts 800 /);
+  callbacks.onProgress!({ stage: "attack genetic", done: 1, total: 40 });
+  end();
+  vi.useRealTimers();
 });
 
 test("the progress of a sweep counts finished runs only", () => {

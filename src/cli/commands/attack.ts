@@ -77,7 +77,7 @@ export function define(command: Command, io: Io): void {
 const refreshMilliseconds = 1000;
 
 /** Shows one bar per attack. A signal ends the process and prints how to continue. */
-function createAttackProgress(io: Io, quiet: boolean | undefined): { callbacks: AttackCallbacks; end(): void } {
+export function createAttackProgress(io: Io, quiet: boolean | undefined): { callbacks: AttackCallbacks; end(): void } {
   const display = createCallbacks(io, quiet);
   let done = 0;
   let show: ((done: number) => void) | undefined;
