@@ -1,3 +1,4 @@
+import { isAbsolute, relative } from "node:path";
 import Table from "cli-table3";
 import { getColors, type Io, type OutputStream, write } from "./io.js";
 
@@ -46,4 +47,10 @@ export function formatTable(
     .split("\n")
     .map((line) => line.trimEnd())
     .join("\n");
+}
+
+/** A path as people type it: relative if it is inside the current folder. */
+export function formatPath(path: string): string {
+  const short = relative("", path);
+  return short === "" || short.startsWith("..") || isAbsolute(short) ? path : short;
 }

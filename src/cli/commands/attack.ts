@@ -17,7 +17,7 @@ import {
   runtimeFlags,
   splitOption,
 } from "../options.js";
-import { formatTable, printJson } from "../output.js";
+import { formatPath, formatTable, printJson } from "../output.js";
 import { createCallbacks } from "../progress.js";
 import { onStopSignals } from "../signals.js";
 
@@ -136,7 +136,7 @@ function formatReport(io: Io, report: AttackReport): string {
         // The candidates of a recipe depend on the text so far.
         (space.substitutes > 0 ? `, ${size(space.substitutes)} substitutes each: ${space.combinations} texts` : ""),
     ],
-    ["journals", String(request.out)],
+    ["journals", formatPath(String(request.out))],
   ];
   const { yellow } = getColors(io.stdout);
   const remarks = [...listRemarks(report), ...report.sanity.map(({ message }) => `${yellow("!")} ${message}`)];
