@@ -1,7 +1,7 @@
 # Every target first sets up what it needs. If nothing has changed, this takes about a second.
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: check-models story chaos fuzz check-tokenizers help setup setup-locked packages addon test test-slurm lint docs bench bench-train bench-attacks demo package-check test-libtorch-debian clean FORCE bench-methods bench-studio bench-gpu check-gpu gpu-bundle
+.PHONY: test-long check-models story chaos fuzz check-tokenizers help setup setup-locked packages addon test test-slurm lint docs bench bench-train bench-attacks demo package-check test-libtorch-debian clean FORCE bench-methods bench-studio bench-gpu check-gpu gpu-bundle
 
 sources := $(shell find src -name '*.ts' 2>/dev/null)
 page := $(shell find src/studio/page -type f 2>/dev/null)
@@ -32,6 +32,10 @@ build/dist.stamp: $(sources) $(page) package-lock.json tsconfig.json tsconfig.bu
 FORCE:
 
 test: setup ## run the test suite (no GPU needed)
+	@node_modules/.bin/vitest run
+
+test-long: export TEMPER_LONG := 1
+test-long: setup ## run the test suite with more random cases and kills
 	@node_modules/.bin/vitest run
 
 fuzz: setup ## damage input files for FUZZ_SECONDS (default 120) and check that each is read or refused clearly (FUZZ_CASES, FUZZ_WORKERS)

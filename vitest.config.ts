@@ -1,7 +1,17 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { defineConfig } from "vitest/config";
 
 const source = fileURLToPath(new URL("src", import.meta.url));
+
+// Loading the library takes longer than most tests, so files share a process. A file that changes or
+// measures its process gets its own.
+const needsProcess = /vi\.(mock|stub|spyOn|useFakeTimers)|process\.(env|chdir|on\()|memoryUsage|getMemoryStats/;
+const files = readdirSync("tests", { recursive: true, encoding: "utf8" }).filter((name) => name.endsWith(".test.ts"));
+const separate = files
+  .map((name) => join("tests", name))
+  .filter((path) => needsProcess.test(readFileSync(path, "utf8")));
 
 export default defineConfig({
   // Examples and tests import the package by its name, as users do. Here that is the source.
@@ -12,7 +22,6 @@ export default defineConfig({
     ],
   },
   test: {
-    include: ["tests/**/*.test.ts"],
     pool: "forks",
     // Two workers of one thread each, because the native engine is multi-threaded, too.
     maxWorkers: 2,
@@ -20,5 +29,9 @@ export default defineConfig({
     env: { OMP_NUM_THREADS: "1", HF_HUB_OFFLINE: "1" },
     testTimeout: 60_000,
     hookTimeout: 60_000,
+    projects: [
+      { extends: true, test: { name: "separate", include: separate } },
+      { extends: true, test: { name: "shared", include: ["tests/**/*.test.ts"], exclude: separate, isolate: false } },
+    ],
   },
 });

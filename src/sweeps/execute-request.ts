@@ -6,7 +6,8 @@ import { estimateRun } from "../runs/estimate-run.js";
 import { evaluateAdvglue } from "../runs/evaluate.js";
 import { fineTune } from "../runs/fine-tune.js";
 import { Interrupted } from "../train/index.js";
-import { hashRequest, type WorkRequest, type WorkResult } from "./work-request.js";
+import { hashRequest } from "./hash-request.js";
+import type { WorkRequest, WorkResult } from "./work-request.js";
 
 interface RequestCallbacks extends Callbacks {
   /** Called when training has begun. From now on `signal` makes it save its work. */

@@ -10,9 +10,10 @@ import { removeJournal } from "../runs/attack-folder.js";
 import { getRunPath } from "../runs/run.js";
 import { formatCommandLine } from "../shell.js";
 import { packageRoot } from "../tensor/native.js";
+import { hashRequest } from "./hash-request.js";
 import type { SweepPlan } from "./plan.js";
 import { isWorkDone, type ResolvedWork, removeArtifacts, resolveWorkItem, type WorkItem } from "./work-item.js";
-import { hashRequest, readWorkRequest, readWorkResult, type WorkRequest, type WorkResult } from "./work-request.js";
+import { readWorkRequest, readWorkResult, type WorkRequest, type WorkResult } from "./work-request.js";
 
 export interface WorkFailure {
   readonly state: "failed";

@@ -7,6 +7,7 @@ import { UserError } from "../errors.js";
 import { createFolder, readJson, writeFileAtomic } from "../files.js";
 import { formatCommandLine } from "../shell.js";
 import { validate } from "../validate.js";
+import { hashRequest } from "./hash-request.js";
 import { readSweepPlan, type SweepPlan, sweepFiles } from "./plan.js";
 import type { WorkCallbacks, WorkItemFailure } from "./run-local.js";
 import { describeFailure, recordFailure, runWorkItem, type WorkItemResult } from "./run-work.js";
@@ -28,7 +29,7 @@ import {
   type WorkItem,
   workItemSchema,
 } from "./work-item.js";
-import { hashRequest, readWorkResult } from "./work-request.js";
+import { readWorkResult } from "./work-request.js";
 
 /**
  * A list of work items, one per task of a job array. Nothing else is recorded about a submission.

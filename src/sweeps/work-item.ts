@@ -6,9 +6,10 @@ import { tradeoff } from "../analysis/tradeoff.js";
 import { exists } from "../files.js";
 import { getRunPath, removeRunFiles } from "../runs/run.js";
 import { selectBest } from "./collect-results.js";
+import { hashRequest } from "./hash-request.js";
 import { getRunFolder, type SweepCell, type SweepPlan } from "./plan.js";
 import { runAnalyses } from "./schema.js";
-import { hashRequest, readWorkResult, type WorkRequest, workRequestSchema } from "./work-request.js";
+import { readWorkResult, type WorkRequest, workRequestSchema } from "./work-request.js";
 
 /**
  * One request of a sweep by its place in the plan. Which run an evaluation needs is known only when

@@ -1,10 +1,7 @@
-import { createHash } from "node:crypto";
-import { basename } from "node:path";
 import { z } from "zod";
 import { readJson } from "../files.js";
 import { attackRequestSchema } from "../runs/attack.js";
 import { runConfigSchema } from "../runs/config.js";
-import { formatConfigIdentity } from "../runs/config-identity.js";
 import { runtimeOptions } from "../runs/runtime-config.js";
 import { readJsonIfExists, validate } from "../validate.js";
 
@@ -44,35 +41,6 @@ const workResultSchema = z.object({
   error: z.object({ message: z.string(), isUserError: z.boolean() }).optional(),
 });
 export type WorkResult = z.output<typeof workResultSchema>;
-
-/** Keys that say where and how a request runs, not what it computes. */
-const nonIdentityKeys = new Set(["device", "threads", "out", "resume", "concurrency", "cache"]);
-
-/**
- * SHA-256 of everything that decides the result of a request. A sweep folder can move, so runs
- * count by name.
- */
-export function hashRequest(request: WorkRequest): string {
-  const isRun = request.kind === "train" || request.kind === "estimate";
-  const identity = isRun ? formatConfigIdentity(request.config) : sortKeys(request);
-  return createHash("sha256")
-    .update(JSON.stringify([request.kind, identity]))
-    .digest("hex");
-}
-
-/**
- * Plain data with sorted keys, without the keys that do not count. Run folders are replaced by
- * their names.
- */
-function sortKeys(value: unknown, key = ""): unknown {
-  if (typeof value === "string") return key === "model" || key === "runs" ? basename(value) : value;
-  if (Array.isArray(value)) return value.map((each) => sortKeys(each, key));
-  if (typeof value !== "object" || value === null) return value;
-  const entries = Object.entries(value).filter(([name, each]) => !nonIdentityKeys.has(name) && each !== undefined);
-  return Object.fromEntries(
-    entries.sort(([a], [b]) => (a < b ? -1 : 1)).map(([name, each]) => [name, sortKeys(each, name)]),
-  );
-}
 
 export async function readWorkRequest(path: string): Promise<WorkRequest> {
   return validate(workRequestSchema, await readJson(path, "the request"), path);

@@ -5,22 +5,25 @@ import { setTimeout as delay } from "node:timers/promises";
 import { beforeAll, expect, test } from "vitest";
 import { Rng } from "../../src/tensor/random.js";
 import { type TinyVictim, tinyVictim } from "../attacks/tiny-victim.js";
+import { chooseExtent } from "../extent.js";
 import { temporaryFolder } from "../temporary.js";
 import { buildIfStale, main } from "./built.js";
 
 const columns = ["--text-column", "text", "--label-column", "label"];
 const folder = temporaryFolder();
 const names = ["pwws", "genetic"];
+const totalKills = chooseExtent(4, 20);
+const examples = chooseExtent(60, 150);
 let victim: TinyVictim;
 
 beforeAll(async () => {
   buildIfStale();
-  victim = await tinyVictim(folder, {}, 150);
+  victim = await tinyVictim(folder, {}, examples);
 }, 240_000);
 
 /** Starts a real process. Each folder has its own cache, so that no attack uses scores of another. */
 function start(out: string, ...more: string[]) {
-  const flags = ["--data", victim.data, ...columns, "--num-examples", "150", "--concurrency", "8"];
+  const flags = ["--data", victim.data, ...columns, "--num-examples", String(examples), "--concurrency", "8"];
   const attacks = ["--attack", "pwws", "--attack", "genetic:population=8,iterations=6"];
   const child = spawn(
     process.execPath,
@@ -44,7 +47,7 @@ const getSize = (out: string): number =>
   names.reduce((sum, name) => sum + (statSync(join(out, `${name}.jsonl`), { throwIfNoEntry: false })?.size ?? 0), 0);
 const journals = (out: string): string[] => names.map((name) => readFileSync(join(out, `${name}.jsonl`), "utf8"));
 
-test("killed 20 times and resumed, an attack writes identical journals that verify", async () => {
+test(`killed ${totalKills} times and resumed, an attack writes identical journals that verify`, async () => {
   const whole = join(folder, "whole");
   expect(await start(whole).ended).toMatchObject({ code: 0 });
   const total = getSize(whole);
@@ -57,9 +60,9 @@ test("killed 20 times and resumed, an attack writes identical journals that veri
     void ended.then(() => {
       over = true;
     });
-    if (kills < 20) {
-      // Anywhere in the next thirtieth of the work, and up to 10 ms later.
-      const target = getSize(out) + rng.integer(Math.ceil(total / 30));
+    if (kills < totalKills) {
+      // Anywhere in the next part of the work, and up to 10 ms later.
+      const target = getSize(out) + rng.integer(Math.ceil(total / (1.5 * totalKills)));
       while (!over && getSize(out) < target) await delay(1);
       await delay(rng.integer(10));
       child.kill("SIGKILL");
@@ -71,7 +74,7 @@ test("killed 20 times and resumed, an attack writes identical journals that veri
       break;
     }
   }
-  expect(kills).toBe(20);
+  expect(kills).toBe(totalKills);
   expect(journals(out)).toEqual(journals(whole));
   const paths = names.map((name) => join(out, `${name}.jsonl`));
   const verify = spawn(process.execPath, [main, "verify", ...paths, "--model", victim.run, "--device", "cpu"], {

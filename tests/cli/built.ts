@@ -14,7 +14,9 @@ export function buildIfStale(): void {
 }
 
 function isStale(): boolean {
-  const sources = readdirSync("src", { recursive: true, encoding: "utf8" }).filter((name) => name.endsWith(".ts"));
+  const files = readdirSync("src", { recursive: true, encoding: "utf8" });
+  // Declarations are not compiled.
+  const sources = files.filter((name) => name.endsWith(".ts") && !name.endsWith(".d.ts"));
   return sources.some((source) => {
     const compiled = join("dist", source.replace(/\.ts$/, ".js"));
     return !existsSync(compiled) || statSync(compiled).mtimeMs < statSync(join("src", source)).mtimeMs;

@@ -5,10 +5,12 @@ import { setTimeout as delay } from "node:timers/promises";
 import { beforeAll, expect, test } from "vitest";
 import { Rng } from "../../src/tensor/random.js";
 import { buildIfStale, main } from "../cli/built.js";
+import { chooseExtent } from "../extent.js";
 import { temporaryFolder } from "../temporary.js";
 import { tinyRun } from "../tiny-run.js";
 
 const folder = temporaryFolder();
+const totalKills = chooseExtent(4, 20);
 let flags: string[];
 
 beforeAll(async () => {
@@ -76,35 +78,36 @@ async function runAndKill(out: string, kills: number, rng: Rng): Promise<number>
   }
 }
 
-test("a run that is killed 20 times ends bitwise identically", { timeout: 240_000 }, async () => {
+test(`a run that is killed ${totalKills} times ends bitwise identically`, { timeout: 240_000 }, async () => {
   const whole = join(folder, "whole");
   expect(await start([...flags, "--out", whole]).ended).toMatchObject({ code: 0 });
   const expected = readResultFiles(whole);
   let total = 0;
-  for (let round = 0; total < 20; round++) {
+  for (let round = 0; total < totalKills; round++) {
     const outs = [0, 1].map((lane) => join(folder, `killed-${round}-${lane}`));
     const hits = await Promise.all(
-      outs.map((out) => runAndKill(out, Math.ceil((20 - total) / 2), new Rng(out.slice(-10)))),
+      outs.map((out) => runAndKill(out, Math.ceil((totalKills - total) / 2), new Rng(out.slice(-10)))),
     );
     for (const out of outs) expect(readResultFiles(out)).toEqual(expected);
     total += hits.reduce((sum, count) => sum + count, 0);
   }
 });
 
-// Ctrl-C, and a closed terminal.
-test.each(["SIGINT", "SIGHUP"] as const)(
-  "%s saves the run and prints how to continue, and that works",
-  { timeout: 60_000 },
-  async (signal) => {
-    const out = join(folder, `interrupted by ${signal}`);
-    const { child, ended } = start([...flags, "--out", out]);
-    while (size(join(out, "events.jsonl")) < 1000) await delay(2);
+test("SIGINT and SIGHUP save the run and print how to continue, and that works", { timeout: 60_000 }, async () => {
+  const out = join(folder, "interrupted twice");
+  let args = [...flags, "--out", out];
+  // Ctrl-C, and then a closed terminal.
+  for (const signal of ["SIGINT", "SIGHUP"] as const) {
+    const { child, ended } = start(args);
+    const before = size(join(out, "events.jsonl"));
+    while (size(join(out, "events.jsonl")) < before + 1000) await delay(2);
     child.kill(signal);
     const { code, stderr } = await ended;
     expect(code).toBe(130);
     expect(stderr).toMatch(/Stopped after step \d+ of 144/i);
     expect(stderr).toContain(`Continue with: temper train --resume --out '${out}'\n`);
-    expect(await start(["--resume", "--out", out, "--quiet"]).ended).toMatchObject({ code: 0, stderr: "" });
-    expect(readResultFiles(out)).toEqual(readResultFiles(join(folder, "whole")));
-  },
-);
+    args = ["--resume", "--out", out, "--quiet"];
+  }
+  expect(await start(args).ended).toMatchObject({ code: 0, stderr: "" });
+  expect(readResultFiles(out)).toEqual(readResultFiles(join(folder, "whole")));
+});

@@ -3,6 +3,7 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, expect, test } from "vitest";
 import { buildIfStale } from "../cli/built.js";
+import { chooseExtent } from "../extent.js";
 import { temporaryFolder } from "../temporary.js";
 import { writeTinyBert } from "../tiny-run.js";
 
@@ -21,19 +22,17 @@ async function runDemo(...args: readonly string[]) {
   return spawnSync(process.execPath, ["scripts/demo.mjs", ...flags], { encoding: "utf8" });
 }
 
-test("the demo trains, attacks, compares and reports, and does not repeat finished steps", {
-  timeout: 180_000,
-}, async () => {
+test("the demo trains, attacks, compares and reports", { timeout: 180_000 }, async () => {
   const first = await runDemo();
   expect(first.stderr).not.toContain("temper: ");
   expect(first.status).toBe(0);
   for (const number of [1, 2, 3, 4, 5, 6]) expect(first.stdout).toContain(`\n${number}/6 `);
   expect(first.stdout).toMatch(/^accuracy under attack \(pwws\): /m);
   expect(existsSync(join(out, "report.html"))).toBe(true);
-  const second = await runDemo();
-  expect(second.status).toBe(0);
+  // It does not repeat finished steps.
   const removeTime = (text: string): string => text.replace(/Done in \d+:\d+/, "");
-  expect(removeTime(second.stdout)).toBe(removeTime(first.stdout));
+  for (let i = 0; i < chooseExtent(0, 1); i++)
+    expect(removeTime((await runDemo()).stdout)).toBe(removeTime(first.stdout));
   const otherSeed = await runDemo("--seed", "1");
   expect(otherSeed.status).toBe(2);
   expect(otherSeed.stderr).toContain("make demo FRESH=1");

@@ -183,7 +183,6 @@ test("a job is started from a form, updates live, is stopped, survives the studi
 });
 
 test.each([
-  { dark: false, width: 1280 },
   { dark: true, width: 1280 },
   { dark: false, width: 390 },
 ])("axe finds nothing serious, dark: $dark, width: $width", async ({ dark, width }) => {

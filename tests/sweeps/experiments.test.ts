@@ -15,8 +15,14 @@ const files = readdirSync(folder)
   .map((name) => join(folder, name));
 const listProfiles = (file: string): string[] =>
   Object.keys((parse(readFileSync(file, "utf8")) as { profiles: object }).profiles);
-const readPlan = async (file: string, profile: string | null = null): Promise<SweepPlan> =>
-  createSweepPlan(await readSweep({ file, profile }));
+// Plans of thousands of runs take seconds, and several tests look at each.
+const plans = new Map<string, Promise<SweepPlan>>();
+const readPlan = (file: string, profile: string | null = null): Promise<SweepPlan> => {
+  const key = `${file} ${profile}`;
+  const plan = plans.get(key) ?? readSweep({ file, profile }).then(createSweepPlan);
+  plans.set(key, plan);
+  return plan;
+};
 
 /** The values of a key of the grid in one cell. */
 const listValues = (plan: SweepPlan, row: string, column: string, key: string): unknown[] => {

@@ -4,24 +4,26 @@ import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { beforeAll, expect, it } from "vitest";
 import { runSweep } from "../../src/sweeps/index.js";
+import type { SweepResult } from "../../src/sweeps/run-sweep.js";
 import { formatWorkItem } from "../../src/sweeps/work-item.js";
 import { Rng } from "../../src/tensor/random.js";
 import { buildIfStale } from "../cli/built.js";
+import { invoke } from "../cli/invoke.js";
 import { temporaryFolder } from "../temporary.js";
 import { readTable, startTemper, temper, writeTinySweep } from "./tiny-sweep.js";
 
 const folder = temporaryFolder();
 let file: string;
+let whole: SweepResult;
+const started: string[] = [];
 
 beforeAll(async () => {
   buildIfStale();
   file = await writeTinySweep(folder, { seeds: [0, 1] });
-  expect(
-    temper(["sweep", file, "--out", join(folder, "whole"), "--jobs", "2", "--no-estimate", "--quiet"]),
-  ).toMatchObject({
-    status: 0,
-    stderr: "",
-  });
+  whole = await runSweep(
+    { file, out: join(folder, "whole"), jobs: 2, estimate: false },
+    { onItemStart: (item) => started.push(formatWorkItem(item)) },
+  );
 }, 240_000);
 
 /** The processes that are training runs of a sweep. */
@@ -123,55 +125,52 @@ it("a disk that fills up is reported, and finished work is kept", async (context
   }
 });
 
-it("estimates the cost in worker processes without writing anything", () => {
+it("estimates the cost in worker processes without writing anything", async () => {
   const out = join(folder, "estimated");
-  const { status, stdout } = temper(["sweep", file, "--out", out, "--dry-run", "--json", "--quiet"]);
-  expect(status).toBe(0);
+  const { code, stdout } = await invoke(["sweep", file, "--out", out, "--dry-run", "--json", "--quiet"]);
+  expect(code).toBe(0);
   expect(JSON.parse(stdout)).toMatchObject({ unfinished: 4, estimate: { device: "cpu" } });
   expect((JSON.parse(stdout) as { estimate: { seconds: number } }).estimate.seconds).toBeGreaterThan(0);
   expect(existsSync(out)).toBe(false);
-  const wrong = temper(["sweep", file, "--out", out, "--dry-run", "--quiet", "--set", "labelColumn=nothing"]);
-  expect(wrong).toMatchObject({ status: 2, stderr: expect.stringMatching(/^temper: .*nothing/) });
+  const wrong = await invoke(["sweep", file, "--out", out, "--dry-run", "--quiet", "--set", "labelColumn=nothing"]);
+  expect(wrong).toMatchObject({ code: 2, stderr: expect.stringMatching(/^temper: .*nothing/) });
 });
 
 it("runSweep returns the table as data", async () => {
-  const out = join(folder, "library");
-  const started: string[] = [];
-  const { status, failures, table, report } = await runSweep(
-    { file, out, jobs: 2, estimate: false },
-    { onItemStart: (item) => started.push(formatWorkItem(item)) },
-  );
+  const out = join(folder, "whole");
+  const { status, failures, table, report } = whole;
   expect({ status, failures, report }).toEqual({ status: "done", failures: [], report: join(out, "report.html") });
   expect(started).toHaveLength(4);
   expect(table).toEqual(readTable(out));
-  expect(table).toEqual(readTable(join(folder, "whole")));
   await expect(runSweep({ file, out, estimate: false })).rejects.toThrow(/already contains a sweep/);
 });
 
-it("rejects a second sweep in the same folder without --resume", () => {
+it("rejects a second sweep in the same folder without --resume", async () => {
   const out = join(folder, "whole");
-  expect(temper(["sweep", file, "--out", out])).toMatchObject({
-    status: 2,
+  expect(await invoke(["sweep", file, "--out", out])).toMatchObject({
+    code: 2,
     stderr: expect.stringMatching(/already contains a sweep\. Pass --resume/),
   });
   writeFileSync(join(out, "sweep.lock"), readFileSync("/proc/self/stat", "utf8"));
-  expect(temper(["sweep", file, "--out", out, "--resume", "--no-estimate", "--quiet"])).toMatchObject({ status: 0 });
+  expect(await invoke(["sweep", file, "--out", out, "--resume", "--no-estimate", "--quiet"])).toMatchObject({
+    code: 0,
+  });
 });
 
-it("temper table prints the table of a sweep folder and of its runs", () => {
+it("temper table prints the table of a sweep folder and of its runs", async () => {
   const out = join(folder, "whole");
-  expect(temper(["table", out])).toMatchObject({ status: 0, stdout: readFileSync(join(out, "table.md"), "utf8") });
-  expect(temper(["table", out, "--format", "csv"]).stdout).toBe(readFileSync(join(out, "table.csv"), "utf8"));
+  expect(await invoke(["table", out])).toMatchObject({ code: 0, stdout: readFileSync(join(out, "table.md"), "utf8") });
+  expect((await invoke(["table", out, "--format", "csv"])).stdout).toBe(readFileSync(join(out, "table.csv"), "utf8"));
   // Without the plan, the settings in which the runs differ name the rows.
-  const runs = temper(["table", join(out, "runs")]).stdout;
+  const { stdout: runs } = await invoke(["table", join(out, "runs")]);
   expect(runs).toMatch(/\| standard \(dropout true\) \| \d/);
   expect(runs).toMatch(/\| standard \(dropout false\) \| \d/);
-  expect(temper(["table", out, "--paper"])).toMatchObject({
-    status: 2,
+  expect(await invoke(["table", out, "--paper"])).toMatchObject({
+    code: 2,
     stderr: expect.stringMatching(/has no published table/),
   });
-  expect(temper(["table", join(folder, "nowhere")])).toMatchObject({
-    status: 2,
+  expect(await invoke(["table", join(folder, "nowhere")])).toMatchObject({
+    code: 2,
     stderr: expect.stringMatching(/nowhere/),
   });
 });

@@ -4,8 +4,9 @@ import { UserError } from "../../src/errors.js";
 import { type RunConfig, runConfigSchema } from "../../src/runs/config.js";
 import { readResults } from "../../src/runs/run.js";
 import { executeRequest, executeToResult } from "../../src/sweeps/execute-request.js";
+import { hashRequest } from "../../src/sweeps/hash-request.js";
 import { listOutdatedAttacks } from "../../src/sweeps/run-work.js";
-import { hashRequest, type WorkRequest, workRequestSchema } from "../../src/sweeps/work-request.js";
+import { type WorkRequest, workRequestSchema } from "../../src/sweeps/work-request.js";
 import { temporaryFolder } from "../temporary.js";
 import { tinyRun } from "../tiny-run.js";
 

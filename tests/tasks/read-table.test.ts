@@ -5,6 +5,7 @@ import { describe, expect, it } from "vitest";
 import { parseExamples, type ReadOptions } from "../../src/tasks/parse-examples.js";
 import { readTable } from "../../src/tasks/read-table.js";
 import { Rng } from "../../src/tensor/random.js";
+import { chooseExtent } from "../extent.js";
 import { temporaryFolder } from "../temporary.js";
 import { jsonLines, makeFolder } from "./folder.js";
 
@@ -146,15 +147,16 @@ describe("bad data", () => {
 });
 
 describe("item 15: damaged Parquet", () => {
-  it("is a clear error for every truncation and 3,000 changed bytes", async () => {
+  it("is a clear error, however it is truncated or changed", async () => {
     const unhandled: unknown[] = [];
     const onUnhandled = (error: unknown): void => void unhandled.push(error);
     process.on("unhandledRejection", onUnhandled);
+    const cases = chooseExtent(150, 1500);
     let refused = 0;
     for (const name of ["plain", "train"]) {
       const bytes = readFileSync(join("tests", "fixtures", "tasks", `${name}.parquet`));
       const rng = new Rng(15);
-      for (let i = 0; i < 1500; i++) {
+      for (let i = 0; i < cases; i++) {
         const damaged = Buffer.from(i % 10 === 0 ? bytes.subarray(0, rng.integer(bytes.length)) : bytes);
         for (let k = 0; k <= i % 3; k++) damaged[rng.integer(Math.max(1, damaged.length))] = rng.integer(256);
         const path = join(folder, "damaged.parquet");
@@ -172,6 +174,6 @@ describe("item 15: damaged Parquet", () => {
     await new Promise(setImmediate);
     process.off("unhandledRejection", onUnhandled);
     expect(unhandled).toEqual([]);
-    expect(refused).toBeGreaterThan(500);
+    expect(refused).toBeGreaterThan(cases / 3);
   });
 });

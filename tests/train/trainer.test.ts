@@ -24,6 +24,7 @@ import {
   train,
   trainSettingsSchema,
 } from "../../src/train/index.js";
+import { chooseExtent } from "../extent.js";
 import { temporaryFolder } from "../temporary.js";
 import { reviews, writeTinyBert } from "../tiny-run.js";
 import { trainingFiles } from "./training-files.js";
@@ -352,9 +353,9 @@ describe("resume", () => {
     uninterrupted = await runJob(settings, { files: trainingFiles(out), callbacks: { onEvent: copySometimes } });
   });
 
-  test("from 20 random moments gives the same events and weights", async () => {
+  test("from random moments gives the same events and weights", async () => {
     expect(copies.length).toBeGreaterThanOrEqual(20);
-    for (const copy of copies.slice(0, 20)) {
+    for (const copy of copies.slice(0, 20).filter((_, i) => i % chooseExtent(3, 1) === 0)) {
       const { error, weights, outcome } = await runJob(settings, { files: trainingFiles(copy), resume: true });
       expect(error).toBeNull();
       expect(outcome).toMatchObject({ steps: uninterrupted.outcome!.steps, bestStep: uninterrupted.outcome!.bestStep });
