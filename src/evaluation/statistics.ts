@@ -139,7 +139,8 @@ export interface BootstrapResult extends Interval {
 /**
  * Paired bootstrap of a difference in accuracy. Rows are seeds, columns are examples, and entries
  * are 1 (correct) or 0. It resamples seeds and examples with replacement, the same for both models,
- * so the interval covers the random variation of both.
+ * so the interval covers the random variation of both. Resamples of equal gaps have no variation,
+ * but more examples could: then the interval is as wide as that of 0 of `examples` (Wilson).
  */
 export function pairedBootstrap(
   first: readonly ArrayLike<number>[],
@@ -168,10 +169,12 @@ export function pairedBootstrap(
   const confidence = options.confidence ?? 0.95;
   const atMostZero = means.filter((value) => value <= 0).length;
   const atLeastZero = means.filter((value) => value >= 0).length;
+  const same = gaps.every((row) => row.every((gap) => gap === gaps[0]![0])) ? gaps[0]![0]! : null;
+  const unseen = wilsonInterval(0, examples, confidence).high;
   return {
     difference: mean(gaps.map(mean)),
-    low: quantile(means, (1 - confidence) / 2),
-    high: quantile(means, (1 + confidence) / 2),
+    low: same === null ? quantile(means, (1 - confidence) / 2) : Math.max(-1, same - unseen),
+    high: same === null ? quantile(means, (1 + confidence) / 2) : Math.min(1, same + unseen),
     p: Math.min(1, (2 * (Math.min(atMostZero, atLeastZero) + 1)) / (samples + 1)),
   };
 }

@@ -162,6 +162,15 @@ describe("pairedBootstrap", () => {
     expect(found.p).toBeLessThan(0.001);
   });
 
+  test("never has an interval of width 0: models that agree on 40 examples may differ on others", () => {
+    const same = [Array.from({ length: 40 }, (_, i) => i % 2)];
+    const { difference, low, high, p } = pairedBootstrap(same, same, new Rng(0), { samples: 200 });
+    const { high: unseen } = wilsonInterval(0, 40);
+    expect([difference, low, high, p]).toEqual([0, -unseen, unseen, 1]);
+    const best = pairedBootstrap([new Array(40).fill(1)], [new Array(40).fill(0)], new Rng(0), { samples: 200 });
+    expect([best.difference, best.low, best.high]).toEqual([1, 1 - unseen, 1]);
+  });
+
   test("covers the random variation of the seeds", () => {
     const seeds = [1, 0, 1, 0, 1, 0].map((value) => new Array<number>(50).fill(value));
     const found = pairedBootstrap(
