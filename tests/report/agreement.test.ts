@@ -4,6 +4,7 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import type { AttackResult } from "../../src/attacks/result.js";
 import { compareModels, type MetricComparison } from "../../src/evaluation/compare.js";
+import { getComparisonMark } from "../../src/evaluation/comparison-mark.js";
 import { describeDegeneracy } from "../../src/evaluation/degenerate.js";
 import { confusionMatrix } from "../../src/evaluation/metrics.js";
 import type { ExampleOutcomes } from "../../src/evaluation/outcomes.js";
@@ -90,7 +91,7 @@ function createTask(models: ReadonlyMap<string, readonly MeasuredSeed[]>): TaskG
   return { task: "task", groups, baseline: groups[0]! };
 }
 
-test("compare, table and report never mark a degenerate model as better, and agree on every mark", () => {
+test("compare, table, report and studio never mark a degenerate model as better, and agree on every mark", () => {
   let marks = 0;
   let warnings = 0;
   const check = (scenario: Scenario): void => {
@@ -132,6 +133,13 @@ test("compare, table and report never mark a degenerate model as better, and agr
         if (cell.better) expect(tested.has(`${row} ${metric}`) || metric === "worst-case").toBe(true);
 
     const wins = compared.filter(({ better }) => better === "second").length;
+    // The studio shows the marks of the comparisons.
+    for (const comparison of compared) {
+      const mark = getComparisonMark(comparison)?.symbol ?? "";
+      const symbols = { first: "▼", second: "▲", none: comparison.warning === null ? "" : "!" };
+      expect(mark).toBe(symbols[comparison.better ?? "none"]);
+      if (comparison.warning !== null) expect(mark).toBe("!");
+    }
     const html = renderComparisonSection(createTask(models), [...reported.values()]).text;
     expect(html.match(/class="better"/g)?.length ?? 0).toBe(wins);
     const table: ResultsTable = {

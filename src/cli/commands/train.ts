@@ -185,7 +185,7 @@ function formatEstimate(io: Io, estimated: RunEstimate): string {
   const duration = (value: number): string => formatDuration(value * 1000);
   const parts = [
     `${duration(seconds.train)} for the steps`,
-    `${duration(seconds.evaluate)} for ${formatCount(evaluations)} validations and the test`,
+    `${duration(seconds.evaluate)} for ${formatCount(evaluations)} validation${evaluations === 1 ? "" : "s"} and the test`,
     ...(seconds.prepare > 0 ? [`${duration(seconds.prepare)} to prepare`] : []),
   ];
   const counts = Object.entries(examples).map(([split, count]) => `${formatCount(count)} ${split}`);

@@ -1,4 +1,5 @@
 import { type MetricComparison, significanceLevel } from "../../evaluation/compare.js";
+import { getComparisonMark } from "../../evaluation/comparison-mark.js";
 import { describeMetric, isAttackMetric } from "../../evaluation/metric-table.js";
 import { formatCount, formatInterval, formatPercent, formatPValue } from "../../format.js";
 import type { ComparisonRow } from "../comparison.js";
@@ -70,9 +71,10 @@ function renderCell({ id, header }: Column, { metrics }: ComparisonRow, baseline
  * The baseline is the first model of a comparison. A degenerate model has a warning, not a mark.
  */
 function renderSignificanceMark(comparison: MetricComparison | null, baseline: string): Html | null {
-  if (!comparison || (comparison.better === null && comparison.warning === null)) return null;
-  const { better, warning, p } = comparison;
-  const [kind, symbol] = better === null ? ["odd", "!"] : better === "second" ? ["better", "▲"] : ["worse", "▼"];
+  const mark = comparison && getComparisonMark(comparison);
+  if (!mark) return null;
+  const { kind, symbol } = mark;
+  const { warning, p } = comparison;
   const text = warning ?? `${kind} than ${baseline}, Holm-corrected p ${formatPValue(p.corrected)}`;
   const content = html`<span aria-hidden="true">${symbol}</span><span class="sr-only">${text}</span>`;
   return html` <span class="${kind}" title="${text}">${content}</span>`;

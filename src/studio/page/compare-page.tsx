@@ -1,3 +1,4 @@
+import { getComparisonMark } from "../../evaluation/comparison-mark.js";
 import { describeMetric } from "../../evaluation/metric-table.js";
 import { formatCount, formatPercent, formatPValue } from "../../format.js";
 import type { ComparisonAnswer } from "../api.js";
@@ -105,18 +106,17 @@ function ComparisonTable({ data: { comparisons, runs, significanceLevel } }: { d
           </thead>
           <tbody>
             {comparisons.map((each) => {
-              const { metric, secondName, first, second, difference, low, high, p, better, warning } = each;
+              const { metric, secondName, first, second, difference, low, high, p, warning } = each;
               // The difference of a comparison is first minus second; the table shows the second.
-              const mark = better === null ? (warning ? "!" : "") : better === "second" ? "▲" : "▼";
-              const kind = better === "second" ? "better" : better === "first" ? "worse" : "";
+              const mark = getComparisonMark(each);
               return (
                 <tr key={`${metric} ${secondName}`}>
                   <td>{describeMetric(metric).title}</td>
                   <th scope="row">{secondName}</th>
                   <td>
                     <b>{formatPercent(second)}</b>{" "}
-                    <span class={`mark ${kind}`} title={warning ?? each.verdict}>
-                      {mark}
+                    <span class={`mark ${mark?.kind ?? ""}`} title={warning ?? each.verdict}>
+                      {mark?.symbol}
                     </span>
                   </td>
                   <td>{formatPercent(first)}</td>
