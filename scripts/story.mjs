@@ -1,7 +1,8 @@
 // The story of docs/tutorial.md: a CSV file of labeled texts becomes three models, which are attacked,
-// compared and reported, and then a sweep. It only uses the command line. --write writes the tutorial.
+// compared and reported, and then a sweep. It only uses the command line. --write writes the tutorial,
+// and --resume skips the commands that are done.
 import { spawnSync } from "node:child_process";
-import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { loadTask } from "temper-nlp";
@@ -13,6 +14,7 @@ const { values: options } = parseArgs({
     size: { type: "string", default: "400" },
     "num-examples": { type: "string", default: "40" },
     write: { type: "boolean", default: false },
+    resume: { type: "boolean", default: false },
   },
 });
 const main = resolve(import.meta.dirname, "../dist/cli/main.js");
@@ -43,18 +45,30 @@ function shorten(line) {
   return line.length > 110 ? `${line.slice(0, 60)} … ${line.slice(-45)}` : line;
 }
 
-/** @type {Map<string, string>} */
+/** @type {Map<string, { text: string; cpuSeconds: number }>} */
 const outputs = new Map();
+let number = 1;
+
+/** The times of finished child processes: cutime and cstime of proc(5), in hundredths of a second. */
+function readCpuSeconds() {
+  const times = readFileSync("/proc/self/stat", "utf8").split(") ")[1]?.split(" ").slice(13, 15) ?? [];
+  return times.reduce((sum, ticks) => sum + Number(ticks) / 100, 0);
+}
 
 /**
  * Runs the commands of the template and remembers what they print. Progress goes to the terminal.
  * @param {string} command
  */
 function runCommand(command) {
+  const path = join(folder, "outputs", `${number++}.json`);
+  if (existsSync(path)) {
+    outputs.set(command, JSON.parse(readFileSync(path, "utf8")));
+    return;
+  }
   const words = command.replaceAll("\\\n", " ").trim().split(/\s+/).slice(1);
   const args = words.map((word) => word.replace("MODEL", options.model).replace("COUNT", options["num-examples"]));
   console.log(`\n$ temper ${args.join(" ")}`);
-  const start = performance.now();
+  const [start, before] = [performance.now(), readCpuSeconds()];
   const { status, stdout } = spawnSync(process.execPath, [main, ...args], {
     cwd: folder,
     encoding: "utf8",
@@ -62,12 +76,14 @@ function runCommand(command) {
   });
   console.log(`${stdout}(${Math.round((performance.now() - start) / 1000)} s)`);
   if (status !== 0) process.exit(status ?? 1);
-  outputs.set(command, stdout.trimEnd());
+  const output = { text: stdout.trimEnd(), cpuSeconds: readCpuSeconds() - before };
+  outputs.set(command, output);
+  writeFileSync(path, JSON.stringify(output));
 }
 
 const start = performance.now();
-rmSync(folder, { recursive: true, force: true });
-mkdirSync(folder, { recursive: true });
+if (!options.resume) rmSync(folder, { recursive: true, force: true });
+mkdirSync(join(folder, "outputs"), { recursive: true });
 await writeEmails();
 const text = readFileSync(template, "utf8");
 for (const [, name, content] of text.matchAll(/<!-- file (\S+) -->\n```\w*\n(.*?)```/gs))
@@ -75,16 +91,14 @@ for (const [, name, content] of text.matchAll(/<!-- file (\S+) -->\n```\w*\n(.*?
 for (const [, command] of text.matchAll(/```sh\n(temper .*?)\n```/gs)) runCommand(String(command));
 
 const seconds = Math.round((performance.now() - start) / 1000);
-// The times of finished child processes, in hundredths of a second (cutime and cstime of proc(5)).
-const times = readFileSync("/proc/self/stat", "utf8").split(") ")[1]?.split(" ").slice(13, 15) ?? [];
-const cpuSeconds = Math.round(times.reduce((sum, ticks) => sum + Number(ticks) / 100, 0));
+const cpuSeconds = Math.round([...outputs.values()].reduce((sum, output) => sum + output.cpuSeconds, 0));
 console.log(`\nDone in ${seconds} seconds (${cpuSeconds} seconds of CPU time). Everything is in ${folder}`);
 if (options.write) {
   const withOutputs = text.replace(
     /```sh\n(temper .*?)\n```\n(<!-- output(?: (\d+))? -->)?/gs,
     (_, command, mark, lines) => {
       const shown = String(command).replace("MODEL", options.model).replace("COUNT", options["num-examples"]);
-      const all = (outputs.get(command) ?? "").split("\n").map((line) => line.trimEnd());
+      const all = (outputs.get(command)?.text ?? "").split("\n").map((line) => line.trimEnd());
       const printed = lines ? all.slice(0, Number(lines)) : all;
       return `\`\`\`sh\n${shown}\n\`\`\`\n${mark ? `\n\`\`\`text\n${printed.join("\n")}\n\`\`\`\n` : ""}`;
     },

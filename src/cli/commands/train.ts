@@ -183,9 +183,10 @@ async function estimate(io: Io, config: RunConfig, { quiet, json }: TrainCommand
 function formatEstimate(io: Io, estimated: RunEstimate): string {
   const { config, device, precision, threads, examples, seconds, steps, evaluations, secondsPerStep } = estimated;
   const duration = (value: number): string => formatDuration(value * 1000);
+  const count = evaluations === 1 ? "1 validation" : `${formatCount(evaluations)} validations`;
   const parts = [
     `${duration(seconds.train)} for the steps`,
-    `${duration(seconds.evaluate)} for ${formatCount(evaluations)} validation${evaluations === 1 ? "" : "s"} and the test`,
+    `${duration(seconds.evaluate)} for ${count} and the test`,
     ...(seconds.prepare > 0 ? [`${duration(seconds.prepare)} to prepare`] : []),
   ];
   const counts = Object.entries(examples).map(([split, count]) => `${formatCount(count)} ${split}`);
