@@ -45,6 +45,10 @@ test-slurm: export TEMPER_TEST_SLURM := 1
 test-slurm: setup ## run sweeps on a real Slurm cluster on this host (installs Slurm, as root)
 	@node scripts/slurm-cluster.mjs node_modules/.bin/vitest run tests/sweeps/slurm.test.ts
 
+.PHONY: check-export
+check-export: setup ## export the model of RUN (default: runs/demo/standard) and compare it in ONNX Runtime and transformers.js
+	@node scripts/check-export.mjs $(RUN)
+
 check-tokenizers: export TEMPER_CHECK_TOKENIZERS := $(or $(TEMPER_PYTHON),python3)
 check-tokenizers: setup ## compare 20,000 texts per family with transformers (needs a Python that has it) and 100,000 with the package
 	@node_modules/.bin/vitest run tests/text/transformers.test.ts tests/text/ascii-encoder.test.ts tests/models/save-tokenizer.test.ts
@@ -74,6 +78,10 @@ bench-attacks: setup ## compare PWWS and the genetic attack with TextAttack: spe
 
 bench-studio: setup ## measure the studio in Chromium with 1,000 runs and 10,000 texts (RUN=a finished and attacked run)
 	@node scripts/bench/studio.mjs $(RUN)
+
+.PHONY: bench-serve
+bench-serve: setup ## measure a server with 200 clients on loopback: dynamic batching and one request at a time (RUN=a finished run)
+	@node scripts/bench/serve.mjs $(RUN)
 
 bench-methods: setup ## measure a training step of each method, as a multiple of a standard step
 	@node scripts/bench/methods.mjs

@@ -68,7 +68,7 @@ function readLayers(): string[] {
 
 test.each(["train", "attack", "sweep"])("the trace of %s leads down through existing functions", (command) => {
   const layers = readLayers();
-  expect(layers.length).toBe(16);
+  expect(layers.length).toBe(18);
   const hops = readTrace(command).map((line) => {
     expect(line).toMatch(/^\d+\. `src\/[\w/-]+\.ts` `\w+`: /);
     return readReferences(line.slice(0, line.indexOf(": ")))[0]!;

@@ -44,6 +44,15 @@ export const commands: Readonly<Record<string, CommandEntry>> = {
   show: { summary: "print adversarial examples of a journal as diffs", load: () => import("./commands/show.js") },
   prune: { summary: "remove files that finished runs no longer need", load: () => import("./commands/prune.js") },
   completion: { summary: "print a completion script for a shell", load: () => import("./commands/completion.js") },
+  gate: {
+    summary: "compare the robustness of a model with a baseline, as a test for CI",
+    load: () => import("./commands/gate.js"),
+  },
+  export: { summary: "write a model as ONNX, for other runtimes", load: () => import("./commands/export.js") },
+  push: {
+    summary: "upload the model of a run with its model card to the Hugging Face Hub",
+    load: () => import("./commands/push.js"),
+  },
   serve: { summary: "serve a model over HTTP", load: () => import("./commands/serve.js") },
   studio: {
     summary: "open a web page of live runs, with a playground for attacks",

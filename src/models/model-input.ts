@@ -59,6 +59,15 @@ export function toNamedArrays(padded: PaddedBatch, limits: InputLimits, canPack 
   return arrays;
 }
 
+/**
+ * Computes the attention bias of a mask that is 1 at tokens and 0 at padding: [batch, length] ->
+ * [batch, 1, 1, length].
+ */
+export function toAttentionBias(attentionMask: Tensor): Tensor {
+  const [batch, length] = attentionMask.shape as [number, number];
+  return attentionMask.to("float32").sub(1).mul(-paddingBias).reshape(batch, 1, 1, length);
+}
+
 // A loop: callbacks over the tokens of a large batch take longer than the GPU's forward pass.
 function hasOtherTypes(types: Int32Array): boolean {
   for (let i = 0; i < types.length; i++) if (types[i] !== 0) return true;

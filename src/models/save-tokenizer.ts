@@ -8,7 +8,7 @@ const tokenizerFiles =
   /^(tokenizer.*\.json|special_tokens_map\.json|added_tokens\.json|vocab\.(txt|json)|merges\.txt|.+\.model)$/;
 
 /** A tokenizer, the folder that it was read from, and whether its model uses token types. */
-interface TokenizerSource {
+export interface TokenizerSource {
   readonly folder: string;
   readonly tokenizer: Tokenizer;
   readonly usesTokenTypes: boolean;
@@ -22,13 +22,20 @@ export async function saveTokenizer(folder: string, source: TokenizerSource): Pr
   const files = new Map<string, Buffer | string>();
   for (const name of await readdir(source.folder))
     if (tokenizerFiles.test(name)) files.set(name, await readFile(join(source.folder, name)));
-  for (const [name, content] of Object.entries(createMissingFiles(source)))
+  for (const [name, content] of Object.entries(createTokenizerFiles(source)))
     if (!files.has(name)) files.set(name, `${JSON.stringify(content, null, name === "tokenizer.json" ? 0 : 2)}\n`);
   for (const [name, content] of files)
     if (source.folder !== folder || typeof content === "string") await writeFileAtomic(join(folder, name), content);
 }
 
-function createMissingFiles({ tokenizer, usesTokenTypes }: TokenizerSource): Record<string, object> {
+/** Creates the three files of a tokenizer, whichever files it was read from. */
+export function createTokenizerFiles({
+  tokenizer,
+  usesTokenTypes,
+}: Pick<TokenizerSource, "tokenizer" | "usesTokenTypes">): Record<
+  "tokenizer.json" | "special_tokens_map.json" | "tokenizer_config.json",
+  object
+> {
   const { clsId, sepId, padId, unkId, maskId } = tokenizer.special;
   const getName = (id: number): string => tokenizer.idsToTokens([id])[0]!;
   const names = {

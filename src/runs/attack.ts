@@ -101,6 +101,12 @@ export type AttackOptions = Omit<AttackRequest, "model" | "attacks"> & Callbacks
 
 export type { AttackReport };
 
+/** Examples to attack instead of a sample of the task that the request names. */
+export interface GivenExamples {
+  readonly task: Task;
+  readonly examples: readonly Example[];
+}
+
 /** Everything an attack request names, loaded. */
 interface PreparedAttack {
   readonly request: ParsedRequest;
@@ -136,11 +142,15 @@ interface PlannedAttacker {
  *     const { clean, attacks } = await attack({ model: "runs/reviews", attacks: ["pwws"] });
  *     console.log(clean, attacks.pwws?.accuracyUnderAttack);
  */
-export async function attack(request: AttackRequest, callbacks: AttackCallbacks = {}): Promise<AttackReport> {
+export async function attack(
+  request: AttackRequest,
+  callbacks: AttackCallbacks = {},
+  given: GivenExamples | null = null,
+): Promise<AttackReport> {
   const parsed = validate(attackRequestSchema, request, "attack");
   const victim = await loadVictim(parsed.model, { ...parsed, onDownload: callbacks.onDownload });
   try {
-    const prepared = await prepareAttack(parsed, victim, callbacks);
+    const prepared = await prepareAttack(parsed, victim, callbacks, given);
     return await runAttacks(prepared, callbacks).finally(prepared.resources.close);
   } finally {
     victim.close();
@@ -151,6 +161,7 @@ async function prepareAttack(
   request: ParsedRequest,
   victim: LoadedVictim,
   callbacks: Callbacks,
+  given: GivenExamples | null,
 ): Promise<PreparedAttack> {
   const { model: reference } = request;
   checkOutputRequest(request, request.attacks.length + request.transferFrom.length);
@@ -158,7 +169,7 @@ async function prepareAttack(
   const run = victim.local?.run ?? null;
   const usesTables = request.transferFrom.length > 0 || request.attacks.some(({ name }) => !recipes.has(name));
   const tables = usesTables ? await loadAttackSubstitutions(request, victim) : null;
-  const task = await loadRequestedTask(request, model, run, callbacks);
+  const task = given?.task ?? (await loadRequestedTask(request, model, run, callbacks));
   if (model) checkLabels(reference, model.labels, task.labels, task.name);
   if (victim.victim.numLabels !== task.labels.length)
     throw new UserError(
@@ -166,7 +177,9 @@ async function prepareAttack(
         `${task.labels.length} labels (${task.labels.join(", ")}). Use a model of this task.`,
     );
   const lmConstraint = request.lmConstraint ? await loadLmConstraint(resolveTablePath(request.lmConstraint)) : null;
-  const sample = await sampleAttacked(task, request, lmConstraint);
+  const sample = given
+    ? { examples: given.examples, coverage: null }
+    : await sampleAttacked(task, request, lmConstraint);
   const out = request.out ?? getDefaultFolder(reference, run);
   const needs = request.attacks.flatMap(({ name }) => recipes.get(name)?.resources ?? []);
   if (request.minSimilarity !== null) needs.push("encoder");
@@ -244,6 +257,7 @@ async function runAttacks(prepared: PreparedAttack, callbacks: AttackCallbacks):
     const facts = { format: 2, task: task.name, split: request.split, coverage: prepared.coverage } as const;
     const report: AttackReport = { ...facts, ...summary, sanity, request: redactRequest({ ...request, out }) };
     await writeAttackReport(out, report);
+    await updateModelCard(prepared);
     await writeLogs(request, out, names);
     if (request.saveDataset !== null) {
       const similarities = new Map<string, ReadonlyMap<string, number>>();
@@ -258,6 +272,15 @@ async function runAttacks(prepared: PreparedAttack, callbacks: AttackCallbacks):
     cache.close();
     release();
   }
+}
+
+/** The card of a run's model has the results of its attacks. */
+async function updateModelCard({ victim: { local }, out }: PreparedAttack): Promise<void> {
+  const run = local?.run;
+  const results = run && out === run.path("attacks") ? await run.results() : null;
+  if (!run || !results) return;
+  const { writeModelCard } = await import("./model-card.js");
+  await writeModelCard(run, results);
 }
 
 /**

@@ -48,9 +48,8 @@ export async function describeEnvironment(
   substitutions: string | null,
   dataFile: string | null,
 ): Promise<Environment> {
-  const { version } = JSON.parse(readFileSync(join(packageRoot, "package.json"), "utf8")) as { version: string };
   return {
-    temper: version,
+    temper: readPackageVersion(),
     commit: readGitCommit(packageRoot),
     node: process.version,
     libtorch: native().versions().libtorch,
@@ -69,6 +68,12 @@ export async function describeEnvironment(
     },
     substitutions,
   };
+}
+
+/** The version of this package. */
+export function readPackageVersion(): string {
+  const { version } = JSON.parse(readFileSync(join(packageRoot, "package.json"), "utf8")) as { version: string };
+  return version;
 }
 
 /** The commit of the checkout, with "-dirty" if files differ from it; null outside a checkout. */

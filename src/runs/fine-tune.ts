@@ -12,6 +12,7 @@ import type { RunConfig, RunConfigInput } from "./config.js";
 import { checkSameConfig } from "./config-identity.js";
 import { compareEnvironments, describeEnvironment } from "./environment.js";
 import { evaluateExamples } from "./evaluate.js";
+import { writeModelCard } from "./model-card.js";
 import { type PreparedRun, prepareRun } from "./prepare-run.js";
 import { resolveRunConfig } from "./read-config.js";
 import { listLossWarnings, listResultWarnings } from "./result-warnings.js";
@@ -193,7 +194,9 @@ async function trainPreparedRun(
       lowerIsBetter: job.methods.flatMap(({ lowerIsBetter }) => lowerIsBetter ?? []),
       test,
     };
-    await writer.writeResults(resultsSchema.parse(results));
+    const checked = resultsSchema.parse(results);
+    await writeModelCard((await writer.read())!, checked);
+    await writer.writeResults(checked);
     await writer.removeUnneeded(config.train);
     const events = (await writer.read())?.events();
     const labels = examples.train.map(({ label }) => label);

@@ -28,6 +28,11 @@ export class BatchQueue<Item> {
     readonly options: BatchQueueOptions,
   ) {}
 
+  /** Items that wait or are being computed. */
+  get size(): number {
+    return this.#queuedItems;
+  }
+
   async run(items: readonly Item[]): Promise<Rows> {
     if (items.length === 0) return [];
     if (this.#queuedItems + items.length > this.options.maxQueuedItems)

@@ -8,7 +8,7 @@ import { getErrorCode } from "../files.js";
 /** A response with a status other than 200: `{"error": "…"}`. */
 export class HttpError extends Error {
   constructor(
-    readonly status: 400 | 403 | 404 | 405 | 413 | 415 | 503,
+    readonly status: 400 | 401 | 403 | 404 | 405 | 413 | 415 | 503,
     message: string,
     readonly headers: Readonly<Record<string, string>> = {},
   ) {
@@ -19,6 +19,8 @@ export class HttpError extends Error {
 export interface HttpAppOptions {
   /** Host names that clients may use besides localhost and IP addresses. */
   readonly allowedHosts?: readonly string[];
+  /** Runs before the routes, in this order. */
+  readonly middleware?: readonly MiddlewareHandler[];
   /** Receives what the client must not see: the message of an unexpected error. */
   readonly onError?: ((message: string) => void) | undefined;
 }
@@ -27,9 +29,9 @@ export interface HttpAppOptions {
  * Creates an application that answers only requests for this host and never shows a raw error.
  * Routes are added by the caller.
  */
-export function createHttpApp({ allowedHosts = [], onError }: HttpAppOptions = {}): Hono {
+export function createHttpApp({ allowedHosts = [], middleware = [], onError }: HttpAppOptions = {}): Hono {
   const app = new Hono();
-  app.use(createAccessCheck(allowedHosts));
+  for (const handler of [...middleware, createAccessCheck(allowedHosts)]) app.use(handler);
   app.notFound((context) => context.json({ error: `There is no ${context.req.path.slice(0, 100)} here.` }, 404));
   app.onError((error, context) => {
     if (error instanceof HttpError) return context.json({ error: error.message }, error.status, error.headers);

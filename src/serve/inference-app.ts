@@ -1,26 +1,34 @@
+import { createHash, timingSafeEqual } from "node:crypto";
 import { setImmediate as yieldToEventLoop } from "node:timers/promises";
-import type { Hono } from "hono";
+import type { Handler, Hono, MiddlewareHandler } from "hono";
 import { z } from "zod";
 import { UserError } from "../errors.js";
+import { toPredictions } from "../evaluation/metrics.js";
 import { validate } from "../validate.js";
 import { BatchQueue } from "./batch-queue.js";
 import { BodyMemory, createHttpApp, type HttpAppOptions, HttpError, readJsonBody } from "./http.js";
+import { InferenceMetrics } from "./inference-metrics.js";
+import { createOpenApi } from "./openapi.js";
+import { createRequestLog, type LoggedRequest, noteTextCount } from "./request-log.js";
 
 /** Classifies texts for a server: one row of probabilities per text or pair of texts. */
 export interface InferenceHandler<Item> {
   /** The answer to GET. */
-  readonly modelInfo: Readonly<Record<string, unknown>>;
+  readonly modelInfo: Readonly<Record<string, unknown>> & { readonly labels: readonly string[] };
   /** Tokenizes a text or a pair of texts. */
   encode(texts: readonly string[]): Item | Promise<Item>;
   predict(items: readonly Item[]): Promise<readonly ArrayLike<number>[]>;
 }
 
 export interface InferenceLimits {
-  /** Maximum texts per request and per batch. */
+  /** Maximum texts per request. */
   readonly maxTexts: number;
+  /** Maximum texts that are classified together, unless one request has more. Default: maxTexts. */
+  readonly maxBatchTexts?: number;
   /** Maximum characters per text. */
   readonly maxCharacters: number;
   readonly maxBytes?: number;
+  /** Texts of all requests together. More are rejected with status 503. */
   readonly maxQueuedTexts?: number;
 }
 
@@ -30,32 +38,93 @@ const maxBytesPerRequest = 16 << 20;
 const maxBytesOfAllRequests = 128 << 20;
 const example = '{"texts": ["a text", ["first of a pair", "second"]]}';
 
+/** What a server of a model does besides answering. */
+export interface InferenceAppOptions extends HttpAppOptions {
+  /** Required as `authorization: Bearer KEY` or `x-api-key: KEY`, except for /health. */
+  readonly apiKey?: string | null;
+  readonly version?: string;
+  readonly onRequest?: ((request: LoggedRequest) => void) | undefined;
+}
+
+/** The application of a model, and the switch that makes /health say that it is stopping. */
+export interface InferenceApp {
+  readonly app: Hono;
+  stop(): void;
+}
+
 /**
- * Creates the application of a model: POST `{"texts": […]}` returns `{"probabilities": [[…], …]}`,
- * GET describes the model.
+ * Creates the application of a model: POST /predict `{"texts": […]}` returns `{"predictions": […],
+ * "probabilities": [[…], …]}`, also at `/`. GET / describes the model, /health tells whether it
+ * accepts requests, /metrics is for Prometheus, and /openapi.json describes the routes.
  */
 export function createInferenceApp<Item>(
   handler: InferenceHandler<Item>,
   limits: InferenceLimits,
-  options: HttpAppOptions = {},
-): Hono {
-  const { maxTexts, maxBytes = maxBytesPerRequest, maxQueuedTexts = 65_536 } = limits;
-  const queue = new BatchQueue((items: readonly Item[]) => handler.predict(items), {
-    maxBatchSize: maxTexts,
-    maxQueuedItems: maxQueuedTexts,
-  });
+  options: InferenceAppOptions = {},
+): InferenceApp {
+  const { maxTexts, maxBytes = maxBytesPerRequest, maxQueuedTexts = 65_536, maxBatchTexts = maxTexts } = limits;
+  const { apiKey = null, version = "", onRequest, ...httpOptions } = options;
+  const { labels } = handler.modelInfo;
+  const predict = (items: readonly Item[]): Promise<readonly ArrayLike<number>[]> => {
+    metrics.countBatch(items.length);
+    return handler.predict(items);
+  };
+  const queue = new BatchQueue(predict, { maxBatchSize: maxBatchTexts, maxQueuedItems: maxQueuedTexts });
+  const metrics = new InferenceMetrics(() => queue.size);
   const memory = new BodyMemory(Math.max(maxBytes, maxBytesOfAllRequests));
-  const app = createHttpApp(options);
+  let isStopping = false;
+  const routes = ["/", "/predict", "/health", "/metrics", "/openapi.json"];
+  const log = createRequestLog(routes, (request) => {
+    metrics.countRequest(request.route, request.status, request.milliseconds / 1000);
+    onRequest?.(request);
+  });
+  const app = createHttpApp({
+    ...httpOptions,
+    middleware: [log, ...(apiKey === null ? [] : [createKeyCheck(apiKey)])],
+  });
   app.get("/", (context) => context.json(handler.modelInfo));
-  app.post("/", async (context) => {
+  app.get("/health", (context) => context.json({ status: isStopping ? "stopping" : "ok" }, isStopping ? 503 : 200));
+  app.get("/metrics", (context) =>
+    context.text(metrics.format(), 200, { "content-type": "text/plain; version=0.0.4; charset=utf-8" }),
+  );
+  app.get("/openapi.json", (context) =>
+    context.json(createOpenApi(handler.modelInfo, limits, apiKey !== null, version)),
+  );
+  const answer: Handler = async (context) => {
     const texts = parseTexts(await readJsonBody(context, { maxBytes, memory, example }), limits);
+    noteTextCount(context, texts.length);
     const rows = await queue.run(await encodeInSlices(texts, handler));
-    return context.json({ probabilities: rows.map((row) => Array.from(row)) });
-  });
-  app.all("/", () => {
-    throw new HttpError(405, 'Use POST with {"texts": […]}.', { allow: "GET, POST" });
-  });
-  return app;
+    const predictions = Array.from(toPredictions(rows), (index) => labels[index] ?? String(index));
+    for (const label of predictions) metrics.countPrediction(label);
+    return context.json({ predictions, probabilities: rows.map((row) => Array.from(row)) });
+  };
+  app.post("/", answer);
+  app.post("/predict", answer);
+  for (const route of ["/", "/predict"])
+    app.all(route, () => {
+      throw new HttpError(405, 'Use POST with {"texts": […]}.', { allow: route === "/" ? "GET, POST" : "POST" });
+    });
+  return {
+    app,
+    stop: () => {
+      isStopping = true;
+    },
+  };
+}
+
+/** Compares keys in constant time, so that the time of a response tells nothing about the key. */
+function createKeyCheck(apiKey: string): MiddlewareHandler {
+  const hash = (text: string): Buffer => createHash("sha256").update(text).digest();
+  const expected = hash(apiKey);
+  return async (context, next) => {
+    const bearer = /^Bearer (.+)$/i.exec(context.req.header("authorization") ?? "")?.[1];
+    const given = bearer ?? context.req.header("x-api-key") ?? "";
+    if (context.req.path !== "/health" && !timingSafeEqual(hash(given), expected))
+      throw new HttpError(401, "The API key is missing or wrong. Send it as authorization: Bearer KEY.", {
+        "www-authenticate": "Bearer",
+      });
+    await next();
+  };
 }
 
 const bodySchema = z.strictObject({

@@ -1,15 +1,18 @@
 import { existsSync } from "node:fs";
 import { basename, resolve } from "node:path";
 import { z } from "zod";
+import { UserError } from "../errors.js";
 import { classify, createClassifier, type Model } from "../models/index.js";
 import type { Callbacks } from "../runs/callbacks.js";
+import { readPackageVersion } from "../runs/environment.js";
 import { runtimeOptions } from "../runs/runtime-config.js";
 import { loadClassifier } from "../runs/text-classifier.js";
 import { buildWordSequence, type Encoding } from "../text/encoding.js";
 import { splitWords } from "../text/words.js";
-import { validate } from "../validate.js";
+import { countSchema, orNull, validate } from "../validate.js";
 import { listen } from "./http.js";
 import { createInferenceApp } from "./inference-app.js";
+import type { LoggedRequest } from "./request-log.js";
 
 /** What `serveModel` accepts. */
 export const serveRequestSchema = z.strictObject({
@@ -20,7 +23,11 @@ export const serveRequestSchema = z.strictObject({
     .array(z.string())
     .default([])
     .describe("host name that clients may use, besides localhost and IP addresses"),
-  maxTexts: z.number().int().positive().default(4096).describe("maximum texts per request and per batch"),
+  apiKey: orNull(z.string().min(1)).describe("key that clients must send; env:VARIABLE reads it from the environment"),
+  maxTexts: countSchema.default(4096).describe("maximum texts per request"),
+  maxBatchTexts: orNull(countSchema).describe("maximum texts that are classified together; null: as --max-texts"),
+  maxQueuedTexts: countSchema.default(65_536).describe("maximum texts of all requests that wait; more get status 503"),
+  maxConnections: countSchema.default(1024).describe("maximum open connections"),
   maxCharacters: z.number().int().positive().default(100_000).describe("maximum characters per text"),
   ...runtimeOptions,
 });
@@ -37,20 +44,29 @@ export interface ServedModel extends AsyncDisposable {
   close(): Promise<void>;
 }
 
+/** What happens while a model is served. */
+export interface ServeCallbacks extends Callbacks {
+  /** Called after each request. */
+  readonly onRequest?: ((request: LoggedRequest) => void) | undefined;
+}
+
 /**
- * Serves a model over HTTP: POST `{"texts": […]}` returns `{"probabilities": [[…], …]}`, GET
- * describes the model.
+ * Serves a model over HTTP: POST /predict `{"texts": […]}` returns `{"predictions": […],
+ * "probabilities": [[…], …]}`. GET / describes the model; /health, /metrics and /openapi.json are
+ * for operators.
  *
  *     await using served = await serveModel({ model: "runs/reviews", port: 0 });
  *     const headers = { "content-type": "application/json" };
  *     const body = JSON.stringify({ texts: ["a quiet film"] });
- *     await fetch(served.url, { method: "POST", headers, body });
+ *     await fetch(`${served.url}predict`, { method: "POST", headers, body });
  */
-export async function serveModel(request: ServeRequest, callbacks: Callbacks = {}): Promise<ServedModel> {
+export async function serveModel(request: ServeRequest, callbacks: ServeCallbacks = {}): Promise<ServedModel> {
   const parsed = validate(serveRequestSchema, request, "serve");
-  const { model: reference, host, port, allowedHosts, maxTexts, maxCharacters, ...runtime } = parsed;
-  const { onDownload, onWarning } = callbacks;
-  const loaded = await loadClassifier(reference, { ...runtime, onDownload });
+  const { model: reference, host, port, allowedHosts, maxTexts, maxCharacters, maxConnections } = parsed;
+  const { device, precision, threads } = parsed;
+  const { onDownload, onWarning, onRequest } = callbacks;
+  const apiKey = readApiKey(parsed.apiKey);
+  const loaded = await loadClassifier(reference, { device, precision, threads, onDownload });
   const { model } = loaded;
   const classifier = createClassifier(model, model.weights, loaded.runtime);
   const free = (): void => {
@@ -63,26 +79,43 @@ export async function serveModel(request: ServeRequest, callbacks: Callbacks = {
   const name = existsSync(reference) ? basename(resolve(reference)) : reference;
   const encodeSubwords = async (texts: readonly string[]): Promise<Encoding> =>
     (await tokenizer.encodeAsync([texts], maxLength))[0]!;
-  const app = createInferenceApp(
+  const { app, stop } = createInferenceApp(
     {
       modelInfo: { model: name, labels, tokenization, maxLength, unkToken },
       encode: tokenization === "word" ? createWordEncoder(model, unkToken) : encodeSubwords,
       predict: (encodings: readonly Encoding[]) => classify(classifier, encodings),
     },
-    { maxTexts, maxCharacters },
-    { allowedHosts: [host, ...allowedHosts], onError: onWarning },
+    {
+      ...{ maxTexts, maxCharacters, maxQueuedTexts: parsed.maxQueuedTexts },
+      maxBatchTexts: parsed.maxBatchTexts ?? maxTexts,
+    },
+    {
+      ...{ allowedHosts: [host, ...allowedHosts], onError: onWarning },
+      ...{ apiKey, onRequest, version: readPackageVersion() },
+    },
   );
-  const server = await listen(app, { host, port }).catch((error: unknown) => {
+  const server = await listen(app, { host, port, maxConnections }).catch((error: unknown) => {
     free();
     throw error;
   });
-  if (!/^(localhost|::1|127\..*)$/.test(host))
-    onWarning?.(`${host} is not a loopback address. Everyone who can reach this host can use the model.`);
+  if (apiKey === null && !/^(localhost|::1|127\..*)$/.test(host))
+    onWarning?.(
+      `${host} is not a loopback address. Everyone who can reach this host can use the model. Set --api-key.`,
+    );
   const close = async (): Promise<void> => {
+    stop();
     await server.close();
     free();
   };
   return { url: server.url, labels, close, [Symbol.asyncDispose]: close };
+}
+
+function readApiKey(given: string | null): string | null {
+  const variable = /^env:(.*)$/.exec(given ?? "")?.[1];
+  if (variable === undefined) return given;
+  const key = process.env[variable];
+  if (!key) throw new UserError(`--api-key: the environment variable ${variable} is not set. Export it first.`);
+  return key;
 }
 
 /**

@@ -12,7 +12,7 @@ export * from "./create.js";
 export * from "./graph.js";
 export { kernelProblem, loadKernels } from "./kernels.js";
 export type { MemoryStats } from "./native.js";
-export { hasOperator, operator } from "./operator.js";
+export { hasOperator, listenToOperators, type OperatorCall, operator } from "./operator.js";
 export * from "./ops.js";
 export { Rng } from "./random.js";
 export * from "./runtime.js";

@@ -17,6 +17,36 @@ function fromNative(kind: string | undefined, value: unknown): unknown {
   return new Tensor(value as number);
 }
 
+/** One call of an operator, with tensors as they were passed. */
+export interface OperatorCall {
+  /** The name with its overload: `add.Tensor`, `linear`. */
+  readonly operator: string;
+  readonly args: readonly unknown[];
+  readonly result: unknown;
+}
+
+let listener: ((call: OperatorCall) => void) | null = null;
+
+/** Calls `listen` after each call of an operator while `body` runs. */
+export function listenToOperators<T>(listen: (call: OperatorCall) => void, body: () => T): T {
+  const outer = listener;
+  listener = listen;
+  try {
+    return body();
+  } finally {
+    listener = outer;
+  }
+}
+
+function invoke(found: NativeOperator, args: unknown[]): unknown {
+  for (let i = 0; i < args.length; i++) args[i] = toNative(args[i]);
+  const result = found(...args);
+  const kinds = found.returns;
+  if (kinds === "T") return new Tensor(result as number);
+  if (kinds.length < 2) return fromNative(kinds, result);
+  return (result as unknown[]).map((item, i) => fromNative(kinds[i], item));
+}
+
 /**
  * Returns a typed function for a libtorch operator. The name may carry a namespace (`mkldnn::…`);
  * the default is `aten`. The lookup happens on the first call, so an operator missing from an older
@@ -30,12 +60,11 @@ export function operator<F extends (...args: never[]) => unknown>(name: string, 
   let found: NativeOperator | undefined;
   const call = (...args: unknown[]): unknown => {
     found ??= findOperator(name, overload);
-    for (let i = 0; i < args.length; i++) args[i] = toNative(args[i]);
-    const result = found(...args);
-    const kinds = found.returns;
-    if (kinds === "T") return new Tensor(result as number);
-    if (kinds.length < 2) return fromNative(kinds, result);
-    return (result as unknown[]).map((item, i) => fromNative(kinds[i], item));
+    if (!listener) return invoke(found, args);
+    const received = args.slice();
+    const result = invoke(found, args);
+    listener({ operator: overload === "" ? name : `${name}.${overload}`, args: received, result });
+    return result;
   };
   return call as unknown as F;
 }

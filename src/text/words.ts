@@ -41,6 +41,21 @@ const asciiWord = new RegExp(
   "gi",
 );
 
+/**
+ * Returns the rules of `splitWords` for regular expressions that distinguish upper and lower case,
+ * such as those of tokenizer.json.
+ */
+export function getCaseSensitiveWordPattern(): string {
+  // The long s is the only other letter that folds to one of the rules.
+  const spellOut = (letter: string): string => `${letter}${letter.toUpperCase()}${letter === "s" ? "ſ" : ""}`;
+  return wordSource.replaceAll(/\\p\{\w+\}|\\.|\(\?[:!=]|\[[^\]]*\]|[a-z]/g, (part) => {
+    if (part.length === 1) return `[${spellOut(part)}]`;
+    // JavaScript's white space has U+FEFF, but not U+0085. That of other languages is the reverse.
+    if (part === "\\S") return "(?!\ufeff)[\\S\u0085]";
+    return part.startsWith("[") && !part.includes("\\p") ? part.replaceAll(/[a-z]/g, spellOut) : part;
+  });
+}
+
 /** Splits a text into words by white space and punctuation. */
 export function splitWords(text: string): string[] {
   return text.match(/^[\0-\x7f]*$/.test(text) ? asciiWord : anyWord) ?? [];

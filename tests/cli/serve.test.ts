@@ -131,7 +131,7 @@ describe("temper serve", () => {
       ]);
     }
     expect((await fetch(url, { method: "DELETE" })).status).toBe(405);
-    expect(await (await post(url, '{"texts": []}')).json()).toEqual({ probabilities: [] });
+    expect(await (await post(url, '{"texts": []}')).json()).toEqual({ predictions: [], probabilities: [] });
     const pair = (await (await post(url, '{"texts": ["the film was good", ["good", "bad"]]}')).json()) as {
       probabilities: number[][];
     };

@@ -3,9 +3,17 @@ import { connect } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, describe, expect, test, vi } from "vitest";
 import { BodyMemory, createHttpApp, type HttpServer, listen, readJsonBody } from "../../src/serve/http.js";
-import { createInferenceApp, type InferenceHandler, type InferenceLimits } from "../../src/serve/inference-app.js";
+import {
+  createInferenceApp,
+  type InferenceAppOptions,
+  type InferenceHandler,
+  type InferenceLimits,
+} from "../../src/serve/inference-app.js";
+import type { LoggedRequest } from "../../src/serve/request-log.js";
 
 const servers: HttpServer[] = [];
+/** Makes the server of an address say that it is stopping. */
+const stops = new Map<string, () => void>();
 afterEach(async () => {
   await Promise.all(servers.splice(0).map((server) => server.close()));
 });
@@ -19,21 +27,23 @@ interface Fixture {
   readonly limits?: Partial<InferenceLimits>;
   readonly onError?: (message: string) => void;
   readonly maxConnections?: number;
+  readonly options?: InferenceAppOptions;
 }
 
-async function start({ handler, limits, onError, maxConnections }: Fixture = {}): Promise<string> {
-  const app = createInferenceApp<string>(
+async function start({ handler, limits, onError, maxConnections, options }: Fixture = {}): Promise<string> {
+  const { app, stop } = createInferenceApp<string>(
     {
-      modelInfo: {},
+      modelInfo: { model: "fixture", labels: ["low", "high"] },
       encode: ([text]) => text!,
       predict: async (texts) => texts.map((text) => [Number(text), 1 - Number(text)]),
       ...handler,
     },
     { maxTexts: 4096, maxCharacters: 1000, ...limits },
-    { onError },
+    { onError, ...options },
   );
   const server = await listen(app, { host: "127.0.0.1", port: 0, ...(maxConnections && { maxConnections }) });
   servers.push(server);
+  stops.set(server.url, stop);
   return server.url;
 }
 
@@ -68,10 +78,12 @@ describe("item 9: serve", () => {
     const early = query("0.5");
     await vi.waitFor(() => expect(batches).toEqual([1]));
     const late = [query("0.25", "0.75"), query("1"), query("0")];
-    await sleep(50);
+    await vi.waitFor(async () =>
+      expect(await (await fetch(`${url}metrics`)).text()).toContain("temper_queue_texts 5\n"),
+    );
     release();
-    expect(await early).toEqual({ probabilities: [[0.5, 0.5]] });
-    expect(await Promise.all(late)).toEqual([
+    expect(await early).toMatchObject({ probabilities: [[0.5, 0.5]] });
+    expect(await Promise.all(late)).toMatchObject([
       {
         probabilities: [
           [0.25, 0.75],
@@ -227,5 +239,97 @@ describe("item 9: serve", () => {
     await vi.waitFor(() => expect(closed.size).toBe(5));
     for (const socket of sockets) socket.destroy();
     await vi.waitFor(async () => expect((await fetch(url, { headers: { connection: "close" } })).status).toBe(200));
+  });
+});
+
+describe("for operators", () => {
+  test("/predict answers with labels, and /metrics counts requests, latencies, batches and labels", async () => {
+    const url = await start();
+    const answer = await post(`${url}predict`, '{"texts": ["0.9", "0.2"]}');
+    expect(await answer.json()).toMatchObject({
+      predictions: ["low", "high"],
+      probabilities: [[0.9, expect.any(Number)], expect.any(Array)],
+    });
+    await fetch(`${url}missing`);
+    const response = await fetch(`${url}metrics`);
+    expect(response.headers.get("content-type")).toContain("text/plain; version=0.0.4");
+    const lines = (await response.text()).split("\n");
+    for (const line of [
+      'temper_requests_total{route="/predict",status="200"} 1',
+      'temper_requests_total{route="other",status="404"} 1',
+      'temper_predictions_total{label="low"} 1',
+      'temper_predictions_total{label="high"} 1',
+      'temper_batch_texts_bucket{le="1"} 0',
+      'temper_batch_texts_bucket{le="2"} 1',
+      "temper_batch_texts_sum 2",
+      "temper_request_seconds_count 1",
+      'temper_request_seconds_bucket{le="+Inf"} 1',
+      "temper_queue_texts 0",
+    ])
+      expect(lines).toContain(line);
+    // The format: a comment, or a name with labels and a number.
+    for (const line of lines.filter((each) => each !== ""))
+      expect(line).toMatch(/^(# (HELP|TYPE) \w+ .+|\w+(\{\w+="[^"]*"(,\w+="[^"]*")*\})? [\d.e+-]+)$/);
+  });
+
+  test("requests have IDs, and the log has one line per request", async () => {
+    const logged: LoggedRequest[] = [];
+    const url = await start({ options: { onRequest: (request) => logged.push(request) } });
+    const own = await post(`${url}predict`, '{"texts": ["1", "0"]}', { "x-request-id": "abc-1" });
+    const other = await post(`${url}predict`, "nonsense", { "x-request-id": "<script>" });
+    expect(own.headers.get("x-request-id")).toBe("abc-1");
+    expect(other.headers.get("x-request-id")).toMatch(/^[0-9a-f-]{36}$/);
+    expect(own.headers.get("x-text-count")).toBeNull();
+    expect(logged).toMatchObject([
+      { id: "abc-1", method: "POST", route: "/predict", status: 200, texts: 2 },
+      { route: "/predict", status: 400 },
+    ]);
+    expect(logged[0]!.milliseconds).toBeGreaterThanOrEqual(0);
+  });
+
+  test("an API key protects everything except /health, which changes while the server stops", async () => {
+    const url = await start({ options: { apiKey: "secret" } });
+    const send = (more: Record<string, string>) => post(`${url}predict`, '{"texts": ["1"]}', more);
+    expect((await send({})).status).toBe(401);
+    expect((await send({ authorization: "Bearer wrong" })).status).toBe(401);
+    expect((await send({ authorization: "Bearer secret" })).status).toBe(200);
+    expect((await send({ "x-api-key": "secret" })).status).toBe(200);
+    expect((await fetch(`${url}metrics`)).status).toBe(401);
+    const health = async () => {
+      const response = await fetch(`${url}health`);
+      return [response.status, await response.json()];
+    };
+    expect(await health()).toEqual([200, { status: "ok" }]);
+    stops.get(url)!();
+    expect(await health()).toEqual([503, { status: "stopping" }]);
+  });
+
+  test("the OpenAPI document describes the routes that exist", async () => {
+    const url = await start({ options: { apiKey: "key", version: "1.2.3" } });
+    const authorized = { headers: { authorization: "Bearer key" } };
+    const document = (await (await fetch(`${url}openapi.json`, authorized)).json()) as {
+      openapi: string;
+      paths: Record<string, Record<string, { responses: Record<string, object> }>>;
+    };
+    expect(document.openapi).toBe("3.1.0");
+    for (const [path, methods] of Object.entries(document.paths))
+      for (const [method, { responses }] of Object.entries(methods)) {
+        const response = await fetch(new URL(path, url), { method: method.toUpperCase(), ...authorized });
+        expect([404, 405]).not.toContain(response.status);
+        if (method === "get") expect(Object.keys(responses)).toContain(String(response.status));
+      }
+    expect(Object.keys(document.paths["/predict"]!.post!.responses)).toEqual(["200", "400", "401", "413", "503"]);
+  });
+
+  test("one request at a time with a batch of one text", async () => {
+    const sizes: number[] = [];
+    const predict = async (texts: readonly string[]) => {
+      sizes.push(texts.length);
+      await sleep(5);
+      return texts.map(() => [1, 0]);
+    };
+    const url = await start({ handler: { predict }, limits: { maxBatchTexts: 1 } });
+    await Promise.all([1, 2, 3].map(() => post(`${url}predict`, '{"texts": ["1"]}')));
+    expect(sizes).toEqual([1, 1, 1]);
   });
 });

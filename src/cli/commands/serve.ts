@@ -1,4 +1,5 @@
 import type { Command } from "@commander-js/extra-typings";
+import type { LoggedRequest } from "../../serve/request-log.js";
 import { serveModel, serveRequestSchema } from "../../serve/serve-model.js";
 import { type Io, write } from "../io.js";
 import { addOptions, quietOption, runtimeFlags } from "../options.js";
@@ -6,8 +7,8 @@ import { createCallbacks } from "../progress.js";
 import { waitForSignal } from "../signals.js";
 
 export const note =
-  'POST {"texts": ["a text", ["first of a pair", "second"]]} returns {"probabilities": [[…], …]}.\n' +
-  "GET returns the model, its labels and its settings.";
+  'POST /predict {"texts": ["a text", ["first of a pair", "second"]]} returns labels and probabilities.\n' +
+  "GET / describes the model, /openapi.json the routes. /health and /metrics (Prometheus) are for operators.";
 export const examples = ["temper serve runs/sst2-standard-seed0", "temper serve runs/sst2-standard-seed0 --port 9000"];
 
 export function define(command: Command, io: Io): void {
@@ -17,14 +18,22 @@ export function define(command: Command, io: Io): void {
     port: "<number>",
     host: "<address>",
     allowedHosts: "<name>",
+    apiKey: "<key>",
     maxTexts: "<count>",
+    maxBatchTexts: "<count>",
+    maxQueuedTexts: "<count>",
+    maxConnections: "<count>",
     maxCharacters: "<count>",
     ...runtimeFlags,
   })
+    .option("--log-requests", "print one JSON line per request to standard error")
     .addOption(quietOption())
-    .action(async (model, { quiet, ...request }) => {
+    .action(async (model, { quiet, logRequests, ...request }) => {
       const callbacks = createCallbacks(io, quiet);
-      await using served = await serveModel({ model, ...request }, callbacks).finally(callbacks.end);
+      const onRequest = logRequests
+        ? (line: LoggedRequest): void => void io.stderr.write(`${JSON.stringify(line)}\n`)
+        : undefined;
+      await using served = await serveModel({ model, ...request }, { ...callbacks, onRequest }).finally(callbacks.end);
       await write(io.stdout, `${served.url}\n`);
       callbacks.printLine(`Serving ${model} (${served.labels.join(", ")}). Press Ctrl-C to stop.`);
       await waitForSignal(() =>

@@ -134,6 +134,8 @@ export interface EncoderFamily<Config extends EncoderConfig = EncoderConfig, Sta
     attentionBias: Tensor | null,
     mode: ForwardMode,
   ): State;
+  /** Texts of at least this many tokens take the same path through the code. Default: 1. */
+  readonly uniformLength?: (config: Config) => number;
   /** True if `encodeLayer` also accepts packed texts: all tokens in one row, a Packing as state. */
   readonly packable?: boolean;
   encodeLayer(config: Config, weights: Weights, input: LayerInput<State>, mode: ForwardMode): Tensor;

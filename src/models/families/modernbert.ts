@@ -219,6 +219,7 @@ export const modernbert = defineFamily({
     }
     return list.addNorm(`${prefix}final_norm`, hidden, normBias).shapes;
   },
+  uniformLength: ({ halfWindow }) => halfWindow + 2,
   projections: null,
   listAttentions: () => [],
   embed: (config, weights, { words }, mode) =>

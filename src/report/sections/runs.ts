@@ -1,6 +1,6 @@
 import { formatCount, formatDuration, formatPercent } from "../../format.js";
 import type { Environment } from "../../runs/environment.js";
-import { formatAttackCommands, formatTrainCommand } from "../commands.js";
+import { formatAttackCommands, formatTrainCommand } from "../../runs/format-commands.js";
 import { type Html, html } from "../html.js";
 import type { ReportRun } from "../report-run.js";
 

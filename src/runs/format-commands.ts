@@ -1,11 +1,11 @@
 import { z } from "zod";
 import type { JournalHeader } from "../attacks/journal.js";
-import { attackRequestSchema } from "../runs/attack.js";
-import type { AttackFolder } from "../runs/attack-folder.js";
-import { runConfigSchema } from "../runs/config.js";
-import type { Run } from "../runs/run.js";
 import { formatCommandLine, toFlag } from "../shell.js";
 import { formatSpec, type Spec } from "../spec.js";
+import { attackRequestSchema } from "./attack.js";
+import type { AttackFolder } from "./attack-folder.js";
+import { runConfigSchema } from "./config.js";
+import type { Run } from "./run.js";
 
 type Settings = Readonly<Record<string, unknown>>;
 

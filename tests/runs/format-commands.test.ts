@@ -1,14 +1,14 @@
 import { Command } from "@commander-js/extra-typings";
 import { expect, test } from "vitest";
 import { addTrainOptions, readTrainConfig } from "../../src/cli/commands/train.js";
-import { formatAttackCommand, formatAttackCommands, formatTrainCommand } from "../../src/report/commands.js";
 import { attackRequestSchema } from "../../src/runs/attack.js";
 import type { RunConfigInput } from "../../src/runs/config.js";
+import { formatAttackCommand, formatAttackCommands, formatTrainCommand } from "../../src/runs/format-commands.js";
 import { resolveRunConfig } from "../../src/runs/read-config.js";
 import { Run } from "../../src/runs/run.js";
 import { shellQuote } from "../../src/shell.js";
+import { attackResult, writeRun } from "../report/run-folder.js";
 import { temporaryFolder } from "../temporary.js";
-import { attackResult, writeRun } from "./run-folder.js";
 
 /** Splits a command line like a shell. */
 function splitWords(line: string): string[] {

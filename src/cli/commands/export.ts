@@ -1,0 +1,49 @@
+import type { Command } from "@commander-js/extra-typings";
+import { formatBytes, formatNumber, formatPercent } from "../../format.js";
+import { type ExportComparison, type ExportReport, exportModel, exportRequestSchema } from "../../runs/export.js";
+import { type Io, write } from "../io.js";
+import { addOptions, dataFlags, quietOption } from "../options.js";
+import { formatTable, printJson } from "../output.js";
+import { createCallbacks } from "../progress.js";
+
+export const note =
+  "The folder has the layout of transformers.js and Optimum: onnx/model.onnx, config.json and the tokenizer. If\n" +
+  "onnxruntime-node is installed, the exported model is compared with the original on texts of the task.";
+export const examples = [
+  "temper export runs/ascc --to onnx --out exported",
+  "temper export runs/ascc --to onnx --quantize int8 --out exported",
+];
+
+export function define(command: Command, io: Io): void {
+  const { shape } = exportRequestSchema;
+  const flags = { to: "<format>", quantize: "<type>", ...dataFlags, numExamples: "<count>", threads: "<count>" };
+  addOptions(command.argument("<model>", shape.model.description), shape, flags)
+    .requiredOption("--out <folder>", shape.out.description)
+    .option("--json", "print the files and the comparison as JSON")
+    .addOption(quietOption())
+    .action(async (model, { json, quiet, ...request }) => {
+      const callbacks = createCallbacks(io, quiet);
+      try {
+        const report = await exportModel({ model, ...request }, callbacks);
+        callbacks.end();
+        await (json ? printJson(io, report) : write(io.stdout, formatReport(io, report)));
+      } finally {
+        callbacks.end();
+      }
+    });
+}
+
+function formatReport(io: Io, { folder, files, check, problem }: ExportReport): string {
+  const rows = files.map(({ path, bytes }) => [`${folder}/${path}`, formatBytes(bytes)]);
+  const table = formatTable(io.stdout, rows, { head: ["file", "size"], numeric: [1] });
+  if (!check) return `${table}\n\nThe exported model was not checked: ${problem}.\n`;
+  const describe = (name: string, { maxDifference, sameLabels }: ExportComparison): string =>
+    `${name}: the largest difference of a probability is ${formatNumber(maxDifference, 2)}; ` +
+    `${formatPercent(sameLabels)} of the texts have the same label.`;
+  const lines = [
+    `Compared with the original on ${check.texts} texts in ONNX Runtime:`,
+    describe("model.onnx", check.model),
+    ...(check.quantized ? [describe("model_quantized.onnx", check.quantized)] : []),
+  ];
+  return `${table}\n\n${lines.join("\n")}\n`;
+}

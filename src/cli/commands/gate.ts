@@ -1,0 +1,72 @@
+import type { Command } from "@commander-js/extra-typings";
+import { UserError } from "../../errors.js";
+import { formatPercent } from "../../format.js";
+import { type GateReport, gateRequestSchema, runGate } from "../../gate/gate.js";
+import { describeGate } from "../../gate/summary.js";
+import { ExitCode } from "../command.js";
+import { type Io, write } from "../io.js";
+import { addOptions, dataFlags, endpointOption, quietOption, runtimeFlags, splitOption } from "../options.js";
+import { formatTable, printJson } from "../output.js";
+import { createCallbacks } from "../progress.js";
+
+export const note =
+  "Exit codes: 0 passed, 1 regressed, 2 could not be measured or decided, 3 internal error.\n" +
+  "The folder --out gets junit.xml, summary.md (with the worst new failures as diffs) and gate.json.";
+export const examples = [
+  "temper gate runs/new --baseline runs/old --attack pwws --num-examples 200 --max-drop 2 --lock gate.lock",
+  "temper gate runs/new --baseline gate.lock --max-drop 2 --min-robust 60",
+  "temper gate http://127.0.0.1:8080/ --baseline gate.lock",
+];
+
+const exitCodes = { passed: 0, regressed: 1, unresolved: 2 } as const;
+const internalError = 3;
+
+export function define(command: Command, io: Io): void {
+  const { shape } = gateRequestSchema;
+  const flags = {
+    ...{
+      attacks: "--attack <name>",
+      substitutions: "<source>",
+      ...dataFlags,
+      numExamples: "<count>",
+      seed: "<number>",
+    },
+    ...{ queryBudget: "<count>", maxDrop: "<points>", maxCleanDrop: "<points>", minRobust: "<percent>" },
+    ...{ lock: "<file>", out: "<folder>", ...runtimeFlags },
+  };
+  addOptions(command.argument("<model>", shape.model.description), shape, flags)
+    .requiredOption("--baseline <model>", shape.baseline.description)
+    .addOption(splitOption())
+    .addOption(endpointOption())
+    .option("--json", "print the verdict and the checks as JSON")
+    .addOption(quietOption())
+    .action(async (model, { json, quiet, ...request }) => {
+      const callbacks = createCallbacks(io, quiet);
+      let report: GateReport;
+      try {
+        report = await runGate({ model, ...request } as Parameters<typeof runGate>[0], callbacks);
+      } catch (error) {
+        if (error instanceof UserError) throw error;
+        callbacks.end();
+        io.stderr.write(`temper: internal error: ${error instanceof Error ? (error.stack ?? error.message) : error}\n`);
+        throw new ExitCode(internalError);
+      } finally {
+        callbacks.end();
+      }
+      const { failures: _, ...data } = report;
+      await (json ? printJson(io, data) : write(io.stdout, formatReport(io, report)));
+      if (exitCodes[report.verdict] !== 0) throw new ExitCode(exitCodes[report.verdict]);
+    });
+}
+
+function formatReport(io: Io, report: GateReport): string {
+  const points = (value: number): string => (100 * value).toFixed(1);
+  const rows = report.checks.map(({ name, baseline, candidate, low, high, limit, verdict }) => [
+    ...[name, baseline === null ? "–" : formatPercent(baseline), formatPercent(candidate)],
+    baseline === null ? `${points(low)}% to ${points(high)}%` : `${points(low)} to ${points(high)} points`,
+    baseline === null ? `at least ${points(limit)}%` : `drop ≤ ${points(limit)} points`,
+    verdict,
+  ]);
+  const head = ["check", "baseline", "candidate", "95% bounds", "required", "verdict"];
+  return `${formatTable(io.stdout, rows, { head, numeric: [1, 2] })}\n\n${describeGate(report)}\n`;
+}

@@ -1,0 +1,303 @@
+import type { Weights } from "../nn/index.js";
+import { Tensor } from "../tensor/index.js";
+import { type GraphBuilder, toOnnxType } from "./graph-builder.js";
+import type { OnnxType } from "./onnx-file.js";
+import { addSizes, isSize, type SizeOrNumber } from "./size.js";
+import type { Trace, TracedCall } from "./trace.js";
+
+/** The call of an operator, on its way to ONNX. */
+class CallTranslator {
+  constructor(
+    readonly graph: GraphBuilder,
+    readonly call: TracedCall,
+    readonly getName: (tensor: Tensor) => string,
+    readonly getTransposed: (tensor: Tensor) => string,
+  ) {}
+
+  /** The type of the first result. */
+  get type(): OnnxType {
+    return toOnnxType(this.call.results[0]!.dtype);
+  }
+
+  arg<T>(index: number): T {
+    return this.call.args[index] as T;
+  }
+
+  tensor(index: number): Tensor {
+    return this.arg<Tensor>(index);
+  }
+
+  /** The ONNX name of a tensor argument. */
+  name(index: number): string {
+    return this.getName(this.tensor(index));
+  }
+
+  /** The name of a tensor or number argument, converted to a type. */
+  operand(index: number, type: OnnxType): string {
+    const value = this.arg<Tensor | SizeOrNumber>(index);
+    if (value instanceof Tensor) return this.graph.cast(this.getName(value), toOnnxType(value.dtype), type);
+    return isSize(value) ? this.graph.cast(this.graph.size(value), "int64", type) : this.graph.scalar(type, value);
+  }
+
+  /** A dimension as a number from 0 on, for the rank of the first argument. */
+  dimension(index: number, extra = 0): number {
+    const dim = this.arg<number>(index);
+    return dim < 0 ? dim + this.tensor(0).shape.length + extra : dim;
+  }
+}
+
+/** Returns the name of the result, or of each result. */
+type Translation = (call: CallTranslator) => string | string[];
+
+const unary =
+  (operator: string): Translation =>
+  (call) =>
+    call.graph.add(operator, [call.name(0)]);
+
+/** Both operands have the type of the result. */
+const binary =
+  (operator: string): Translation =>
+  (call) =>
+    call.graph.add(operator, [call.operand(0, call.type), call.operand(1, call.type)]);
+
+/** Both operands have the type of the first one. */
+const comparison =
+  (operator: string): Translation =>
+  (call) => {
+    const type = toOnnxType(call.tensor(0).dtype);
+    return call.graph.add(operator, [call.operand(0, type), call.operand(1, type)]);
+  };
+
+const unchanged: Translation = (call) => call.name(0);
+
+function swapAxes(rank: number, first: number, second: number): number[] {
+  return Array.from({ length: rank }, (_, i) => (i === first ? second : i === second ? first : i));
+}
+
+function addBias(call: CallTranslator, product: string, bias: Tensor | null | undefined): string {
+  return bias ? call.graph.add("Add", [product, call.getName(bias)]) : product;
+}
+
+const linear: Translation = (call) =>
+  addBias(call, call.graph.add("MatMul", [call.name(0), call.getTransposed(call.tensor(1))]), call.arg(2));
+
+/** gelu(x) = x Φ(x), or its approximation with tanh. */
+const gelu: Translation = (call) => {
+  const { graph } = call;
+  const x = call.name(0);
+  const number = (value: number): string => graph.scalar("float32", value);
+  const multiply = (a: string, b: string): string => graph.add("Mul", [a, b]);
+  const inner =
+    call.arg(1) === "tanh"
+      ? graph.add("Tanh", [
+          multiply(
+            graph.add("Add", [x, multiply(multiply(multiply(x, x), x), number(0.044715))]),
+            number(Math.sqrt(2 / Math.PI)),
+          ),
+        ])
+      : graph.add("Erf", [graph.add("Div", [x, number(Math.SQRT2)])]);
+  return multiply(multiply(x, graph.add("Add", [inner, number(1)])), number(0.5));
+};
+
+const layerNorm: Translation = (call) => {
+  const [weight, bias] = [call.arg<Tensor>(2), call.arg<Tensor | null>(3)];
+  const inputs = [call.name(0), call.getName(weight), ...(bias ? [call.getName(bias)] : [])];
+  return call.graph.add("LayerNormalization", inputs, { axis: -1, epsilon: { float: call.arg<number>(4) } });
+};
+
+/** softmax(q kᵀ / sqrt(width) + bias) v. */
+const attention: Translation = (call) => {
+  const { graph } = call;
+  const [rank, width] = [call.tensor(1).shape.length, call.tensor(0).size(-1)];
+  const keys = graph.add("Transpose", [call.name(1)], { perm: swapAxes(rank, rank - 2, rank - 1) });
+  const query = graph.add("Mul", [call.name(0), graph.scalar("float32", 1 / Math.sqrt(width))]);
+  const scores = addBias(call, graph.add("MatMul", [query, keys]), call.arg(3));
+  return graph.add("MatMul", [graph.add("Softmax", [scores], { axis: -1 }), call.name(2)]);
+};
+
+/** beta · bias + alpha · first · second. */
+const baddbmm: Translation = (call) => {
+  const scale = (name: string, factor: number): string =>
+    factor === 1 ? name : call.graph.add("Mul", [name, call.graph.scalar("float32", factor)]);
+  const product = call.graph.add("MatMul", [scale(call.name(1), call.arg(4)), call.name(2)]);
+  return call.graph.add("Add", [scale(call.name(0), call.arg(3)), product]);
+};
+
+const convolution: Translation = (call) => {
+  const [strides, padding, dilations] = [2, 3, 4].map((i) => call.arg<number[]>(i + 1)) as [
+    number[],
+    number[],
+    number[],
+  ];
+  const inputs = [call.name(0), call.name(1), call.name(2)];
+  return call.graph.add("Conv", inputs, {
+    ...{ strides, dilations, pads: [...padding, ...padding] },
+    group: call.arg<number>(6),
+  });
+};
+
+const narrow: Translation = (call) => {
+  const [start, length] = [call.arg<SizeOrNumber>(2), call.arg<SizeOrNumber>(3)];
+  const axes = call.graph.constant("int64", [call.dimension(1)]);
+  return call.graph.add("Slice", [
+    call.name(0),
+    call.graph.size(start),
+    call.graph.size(addSizes(start, length)),
+    axes,
+  ]);
+};
+
+/** Splits along a dimension into the sizes that the results have. */
+const split: Translation = (call) => {
+  const axis = call.dimension(2);
+  const sizes = call.call.results.map((result) => result.size(axis));
+  const inputs = [call.name(0), call.graph.constant("int64", sizes)];
+  return call.graph.addMany("Split", inputs, { axis }, sizes.length);
+};
+
+const clamp: Translation = (call) => {
+  const bound = (index: number): string => (call.arg(index) == null ? "" : call.operand(index, call.type));
+  return call.graph.add("Clip", [call.operand(0, call.type), bound(1), bound(2)]);
+};
+
+/** Fills the shape of the argument with a value. */
+const fullLike: Translation = (call) => {
+  const shape = call.graph.add("Shape", [call.name(0)]);
+  return call.graph.add("Expand", [call.operand(1, call.type), shape]);
+};
+
+const arange: Translation = (call) => {
+  const end = call.arg<SizeOrNumber>(0);
+  const scalar = isSize(end)
+    ? call.graph.add("Squeeze", [call.graph.size(end), call.graph.constant("int64", [0])])
+    : call.graph.scalar("int64", end);
+  const range = call.graph.add("Range", [call.graph.scalar("int64", 0), scalar, call.graph.scalar("int64", 1)]);
+  return call.graph.cast(range, "int64", call.type);
+};
+
+/** Reduces dimensions. ReduceSum takes them as an input, ReduceMean as an attribute. */
+const sum: Translation = (call) => {
+  const axes = call.graph.constant("int64", call.arg<number[]>(1));
+  return call.graph.add("ReduceSum", [call.operand(0, call.type), axes], { keepdims: Number(call.arg(2)) });
+};
+
+const mean: Translation = (call) =>
+  call.graph.add("ReduceMean", [call.name(0)], { axes: call.arg<number[]>(1), keepdims: Number(call.arg(2)) });
+
+/** Operators of libtorch by name and overload. */
+const translations: Readonly<Record<string, Translation>> = {
+  linear,
+  gelu,
+  layer_norm: layerNorm,
+  scaled_dot_product_attention: attention,
+  baddbmm,
+  conv1d: convolution,
+  matmul: binary("MatMul"),
+  bmm: binary("MatMul"),
+  embedding: (call) => call.graph.add("Gather", [call.name(0), call.name(1)], { axis: 0 }),
+  index_select: (call) => call.graph.add("Gather", [call.name(0), call.name(2)], { axis: call.dimension(1) }),
+  gather: (call) => call.graph.add("GatherElements", [call.name(0), call.name(2)], { axis: call.dimension(1) }),
+  "add.Tensor": binary("Add"),
+  "add.Scalar": binary("Add"),
+  "sub.Tensor": binary("Sub"),
+  "sub.Scalar": binary("Sub"),
+  "mul.Tensor": binary("Mul"),
+  "mul.Scalar": binary("Mul"),
+  "div.Tensor": binary("Div"),
+  "div.Scalar": binary("Div"),
+  "pow.Tensor_Scalar": binary("Pow"),
+  minimum: binary("Min"),
+  maximum: binary("Max"),
+  "eq.Tensor": comparison("Equal"),
+  "eq.Scalar": comparison("Equal"),
+  "lt.Tensor": comparison("Less"),
+  "lt.Scalar": comparison("Less"),
+  "le.Tensor": comparison("LessOrEqual"),
+  "le.Scalar": comparison("LessOrEqual"),
+  "gt.Tensor": comparison("Greater"),
+  "gt.Scalar": comparison("Greater"),
+  "ge.Tensor": comparison("GreaterOrEqual"),
+  "ge.Scalar": comparison("GreaterOrEqual"),
+  abs: unary("Abs"),
+  neg: unary("Neg"),
+  exp: unary("Exp"),
+  log: unary("Log"),
+  sqrt: unary("Sqrt"),
+  reciprocal: unary("Reciprocal"),
+  sign: unary("Sign"),
+  tanh: unary("Tanh"),
+  sigmoid: unary("Sigmoid"),
+  relu: unary("Relu"),
+  cos: unary("Cos"),
+  sin: unary("Sin"),
+  ceil: unary("Ceil"),
+  logical_not: unary("Not"),
+  exp2: (call) => call.graph.add("Pow", [call.graph.scalar("float32", 2), call.name(0)]),
+  square: (call) => call.graph.add("Mul", [call.name(0), call.name(0)]),
+  clamp,
+  full_like: fullLike,
+  arange,
+  "where.self": (call) =>
+    call.graph.add("Where", [call.name(0), call.operand(1, call.type), call.operand(2, call.type)]),
+  "to.dtype": (call) => call.operand(0, call.type),
+  detach: unchanged,
+  clone: unchanged,
+  contiguous: unchanged,
+  reshape: (call) => call.graph.add("Reshape", [call.name(0), call.graph.sizes(call.arg(1))]),
+  expand: (call) => {
+    // -1 keeps the size, which is what 1 means to ONNX.
+    const shape = call.arg<SizeOrNumber[]>(1).map((size) => (size === -1 ? 1 : size));
+    return call.graph.add("Expand", [call.name(0), call.graph.sizes(shape)]);
+  },
+  unsqueeze: (call) =>
+    call.graph.add("Unsqueeze", [call.name(0), call.graph.constant("int64", [call.dimension(1, 1)])]),
+  "squeeze.dim": (call) => call.graph.add("Squeeze", [call.name(0), call.graph.constant("int64", [call.dimension(1)])]),
+  "select.int": (call) =>
+    call.graph.add("Gather", [call.name(0), call.graph.scalar("int64", call.arg(2))], { axis: call.dimension(1) }),
+  narrow,
+  "transpose.int": (call) => {
+    const perm = swapAxes(call.tensor(0).shape.length, call.dimension(1), call.dimension(2));
+    return call.graph.add("Transpose", [call.name(0)], { perm });
+  },
+  cat: (call) => {
+    const tensors = call.arg<Tensor[]>(0);
+    const dim = call.arg<number>(1);
+    const axis = dim < 0 ? dim + tensors[0]!.shape.length : dim;
+    return call.graph.add("Concat", tensors.map(call.getName), { axis });
+  },
+  chunk: split,
+  split_with_sizes: split,
+  "softmax.int": (call) => call.graph.add("Softmax", [call.name(0)], { axis: call.dimension(1) }),
+  "sum.dim_IntList": sum,
+  "mean.dim": mean,
+};
+
+/** Translates a traced function. Returns the name of its output in the graph. */
+export function translateTrace(trace: Trace, weights: Weights, graph: GraphBuilder): string {
+  const names = new Map<Tensor, string>([...trace.inputs].map(([name, tensor]) => [tensor, name]));
+  const weightNames = new Map([...weights].map(([name, tensor]) => [tensor, name]));
+  const addWeight = (tensor: Tensor, name: string, isTransposed: boolean): string =>
+    graph.addInitializer(isTransposed ? `${name}.transposed` : name, () => {
+      const stored = isTransposed ? tensor.t().contiguous() : tensor;
+      return { type: toOnnxType(stored.dtype), shape: stored.shape, bytes: stored.toBytes() };
+    });
+  const getName = (tensor: Tensor): string => {
+    const name = names.get(tensor);
+    if (name !== undefined) return name;
+    const weight = weightNames.get(tensor);
+    if (weight === undefined) throw new Error("the model uses a tensor that no traced operator computed");
+    return addWeight(tensor, weight, false);
+  };
+  const getTransposed = (tensor: Tensor): string => {
+    const weight = weightNames.get(tensor);
+    if (weight !== undefined) return addWeight(tensor, weight, true);
+    return graph.add("Transpose", [getName(tensor)], { perm: [1, 0] });
+  };
+  for (const call of trace.calls) {
+    const translate = translations[call.operator];
+    if (!translate) throw new Error(`there is no ONNX translation of the operator ${call.operator}`);
+    const found = [translate(new CallTranslator(graph, call, getName, getTransposed))].flat();
+    for (const [i, result] of call.results.entries()) names.set(result, found[i]!);
+  }
+  return getName(trace.output);
+}

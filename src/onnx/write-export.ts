@@ -1,0 +1,111 @@
+import { mkdir, rename, rm } from "node:fs/promises";
+import { basename, dirname, join, resolve } from "node:path";
+import { UserError } from "../errors.js";
+import { createFolder, exists, readFolder, readJson, writeFileAtomic } from "../files.js";
+import { formatBytes } from "../format.js";
+import { getFamily, type Model, toConfigJson } from "../models/index.js";
+import type { InputLimits } from "../models/model-input.js";
+import { createTokenizerFiles } from "../models/save-tokenizer.js";
+import { createWordLevelJson } from "../text/word-level-json.js";
+import { exportGraph } from "./export-graph.js";
+import { encodeOnnx, maxOnnxBytes, type OnnxGraph } from "./onnx-file.js";
+import { quantizeGraph } from "./quantize.js";
+
+/** A file of an exported model. */
+export interface ExportedFile {
+  /** Relative to the folder. */
+  readonly path: string;
+  readonly content: Uint8Array | string;
+}
+
+/** An exported model in memory. */
+export interface ExportedModel {
+  readonly model: Uint8Array;
+  /** The model with 8-bit weights, if requested. */
+  readonly quantized: Uint8Array | null;
+  /** All files, in the layout that transformers.js and Optimum read. */
+  readonly files: readonly ExportedFile[];
+}
+
+/** Exports a classifier. `version` names the program that wrote the file. */
+export async function exportToOnnx(
+  model: Model,
+  options: { readonly quantize: boolean; readonly version: string },
+): Promise<ExportedModel> {
+  const tokenizerFiles = await createExportedTokenizer(model);
+  const graph = exportGraph(model, model.weights);
+  checkSize(graph);
+  const encoded = encodeOnnx(graph, options.version);
+  const quantized = options.quantize ? encodeOnnx(quantizeGraph(graph), options.version) : null;
+  const { config } = model.architecture;
+  const architectures = [`${getFamily(config).className}ForSequenceClassification`];
+  // The graph contains the head, so settings of Temper are not needed.
+  const json = toConfigJson(config, model.labels, architectures, { temper: undefined });
+  return {
+    model: encoded,
+    quantized,
+    files: [
+      { path: "onnx/model.onnx", content: encoded },
+      ...(quantized ? [{ path: "onnx/model_quantized.onnx", content: quantized }] : []),
+      ...Object.entries(tokenizerFiles).map(([path, content]) => ({ path, content: `${JSON.stringify(content)}\n` })),
+      { path: "config.json", content: `${JSON.stringify(json, null, 2)}\n` },
+    ],
+  };
+}
+
+function checkSize({ initializers }: OnnxGraph): void {
+  const bytes = [...initializers.values()].reduce((sum, tensor) => sum + tensor.bytes.length, 0);
+  if (bytes < maxOnnxBytes - (64 << 20)) return;
+  throw new UserError(
+    `The weights take ${formatBytes(bytes)}, but an ONNX file has at most ${formatBytes(maxOnnxBytes)}. ` +
+      "Export a smaller model.",
+  );
+}
+
+/**
+ * The files of the tokenizer, which truncates texts like Temper and splits them into the same
+ * tokens.
+ */
+async function createExportedTokenizer({ tokenizer, tokenization, folder, maxLength, architecture }: Model) {
+  const { typeVocabSize = 0 }: InputLimits = architecture.config;
+  const files = createTokenizerFiles({ tokenizer, usesTokenTypes: typeVocabSize > 1 });
+  const readExisting = async (name: string): Promise<object> => {
+    const path = join(folder, name);
+    return tokenization === "subword" && (await exists(path)) ? ((await readJson(path, name)) as object) : {};
+  };
+  return {
+    "tokenizer.json": tokenization === "word" ? createWordLevelJson(tokenizer, folder) : files["tokenizer.json"],
+    "special_tokens_map.json": {
+      ...files["special_tokens_map.json"],
+      ...(await readExisting("special_tokens_map.json")),
+    },
+    "tokenizer_config.json": {
+      ...files["tokenizer_config.json"],
+      ...(await readExisting("tokenizer_config.json")),
+      model_max_length: maxLength,
+    },
+  };
+}
+
+/** Rejects a folder that contains something. */
+export async function checkExportFolder(folder: string): Promise<void> {
+  if ((await exists(folder)) && (await readFolder(folder)).length > 0)
+    throw new UserError(`--out ${folder}: expected a new or empty folder. Choose another one, or remove its content.`);
+}
+
+/** Writes an exported model. The folder has either nothing or all files. */
+export async function writeExport(folder: string, { files }: ExportedModel): Promise<void> {
+  const target = resolve(folder);
+  createFolder(dirname(target), "write the exported model");
+  const temporary = join(dirname(target), `.${basename(target)}.${process.pid}.tmp`);
+  try {
+    for (const { path, content } of files) {
+      await mkdir(dirname(join(temporary, path)), { recursive: true });
+      await writeFileAtomic(join(temporary, path), content);
+    }
+    await rm(target, { recursive: true, force: true });
+    await rename(temporary, target);
+  } finally {
+    await rm(temporary, { recursive: true, force: true });
+  }
+}

@@ -1,0 +1,157 @@
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { parseHTML } from "linkedom";
+import { afterAll, beforeAll, expect, test, vi } from "vitest";
+import { runGate } from "../../src/gate/gate.js";
+import { fineTune } from "../../src/runs/fine-tune.js";
+import { serveModel } from "../../src/serve/serve-model.js";
+import { type TinyVictim, tinyVictim } from "../attacks/tiny-victim.js";
+import { invoke } from "../cli/invoke.js";
+import { temporaryFolder } from "../temporary.js";
+import { tinyRun } from "../tiny-run.js";
+
+const folder = temporaryFolder();
+let victim: TinyVictim;
+let worse: string;
+let data: readonly string[];
+
+beforeAll(async () => {
+  vi.stubEnv("TEMPER_CACHE", join(folder, "cache"));
+  victim = await tinyVictim(join(folder, "good"), { tokenization: "word" }, 200);
+  const { substitutions } = victim;
+  worse = join(folder, "worse", "run");
+  const train = { epochs: 1, dropout: false, learningRate: 1e-6 };
+  await fineTune(await tinyRun(join(folder, "worse"), { substitutions, tokenization: "word", train }), { out: worse });
+  data = ["--data", victim.data, "--text-column", "text", "--label-column", "label", "--threads", "1"];
+}, 240_000);
+afterAll(() => vi.unstubAllEnvs());
+
+const out = (name: string): string => join(folder, "gates", name);
+
+test("a worse model regresses: exit code 1, a reason, JUnit XML and diffs", async () => {
+  const lock = join(folder, "gate.lock");
+  const argv = ["gate", worse, "--baseline", victim.run, ...data, "--lock", lock, "--out", out("worse")];
+  const { code, stdout, stderr } = await invoke(argv);
+  expect([code, stderr]).toEqual([1, expect.any(String)]);
+  expect(stdout).toContain("The gate regressed");
+  expect(stdout).toMatch(
+    /The drop is at least \d+\.\d points with 95% certainty, and a drop of 2\.0 points is allowed/,
+  );
+  const summary = readFileSync(join(out("worse"), "summary.md"), "utf8");
+  expect(summary).toContain("### New failures on clean text");
+  const { failures } = JSON.parse(readFileSync(join(out("worse"), "gate.json"), "utf8")) as { failures: object[] };
+  expect(failures.length).toBeGreaterThan(0);
+  checkJunit(readFileSync(join(out("worse"), "junit.xml"), "utf8"), { failures: true });
+  expect(existsSync(lock)).toBe(true);
+});
+
+test("the lock pins texts, attack and scores; a worse model shows attacked texts as diffs", async () => {
+  const lock = join(folder, "gate.lock");
+  const passed = await invoke(["gate", victim.run, "--baseline", lock, "--out", out("lock"), "--threads", "1"]);
+  expect([passed.code, passed.stderr]).toEqual([0, expect.any(String)]);
+  checkJunit(readFileSync(join(out("lock"), "junit.xml"), "utf8"), { failures: false });
+  const other = await invoke(["gate", victim.run, "--baseline", lock, "--attack", "random", "--out", out("lock")]);
+  expect([other.code, other.stderr]).toEqual([2, expect.stringContaining("gate.lock pins")]);
+  // The baseline resisted one more text than it really did.
+  const content = JSON.parse(readFileSync(lock, "utf8"));
+  const fooled = content.examples.find(
+    ({ baseline }: { baseline: { isCorrect: boolean; attacks: Record<string, { isRobust: boolean }> } }) =>
+      baseline.isCorrect && !baseline.attacks.pwws!.isRobust,
+  );
+  fooled.baseline.attacks.pwws = { isRobust: true, score: 0.9 };
+  const forged = join(folder, "forged.lock");
+  writeFileSync(forged, JSON.stringify(content));
+  await runGate({ model: victim.run, baseline: forged, out: out("forged"), threads: 1 });
+  const summary = readFileSync(join(out("forged"), "summary.md"), "utf8");
+  expect(summary).toContain("### New failures under attack (1)");
+  expect(summary).toMatch(/ {2}> .*~~\w+~~ \*\*\w+\*\*/);
+  content.examples[0].texts[0] += " changed";
+  writeFileSync(forged, JSON.stringify(content));
+  await expect(runGate({ model: victim.run, baseline: forged, out: out("forged"), threads: 1 })).rejects.toThrow(
+    "the texts differ from those of the baseline",
+  );
+});
+
+test("the same model passes 20 times out of 20", async () => {
+  for (let seed = 0; seed < 20; seed++) {
+    const request = { data: victim.data, textColumn: ["text"], labelColumn: "label", numExamples: 150, seed };
+    const settings = { model: victim.run, baseline: victim.run, out: out("same"), threads: 1 };
+    expect((await runGate({ ...settings, ...request })).verdict).toBe("passed");
+  }
+}, 60_000);
+
+test("too few texts exit with 2 and say so", async () => {
+  const argv = ["gate", victim.run, "--baseline", victim.run, ...data, "--num-examples", "20", "--out", out("few")];
+  const { code, stdout } = await invoke(argv);
+  expect(code).toBe(2);
+  expect(stdout).toContain("20 texts are too few to resolve this. About 134 would do.");
+  checkJunit(readFileSync(join(out("few"), "junit.xml"), "utf8"), { failures: false });
+});
+
+test("an endpoint is compared like a model, and a missing lock is explained", async () => {
+  await using served = await serveModel({ model: victim.run, port: 0, device: "cpu", threads: 1 });
+  const lock = join(folder, "gate.lock");
+  const { verdict } = await runGate({ model: served.url, baseline: lock, out: out("endpoint") });
+  expect(verdict).toBe("passed");
+  const { code, stderr } = await invoke(["gate", victim.run, "--baseline", join(folder, "no.lock")]);
+  expect([code, stderr]).toEqual([2, expect.stringContaining("there is no such lock")]);
+});
+
+test("--min-robust decides by the bounds of the accuracy", async () => {
+  const settings = { model: victim.run, baseline: join(folder, "gate.lock"), out: out("minimum"), threads: 1 };
+  const { checks } = await runGate({ ...settings, minRobust: 99.9 });
+  expect(checks.map(({ verdict }) => verdict)).toEqual(["passed", "passed", "regressed"]);
+  expect((await runGate({ ...settings, minRobust: 0 })).verdict).toBe("passed");
+});
+
+/** The rules of Jenkins' junit-10.xsd for the elements that a gate writes. */
+const junitRules: Record<string, { children: string[]; required: string[]; optional: string[] }> = {
+  testsuites: { children: ["testsuite"], required: [], optional: ["name", "time", "tests", "failures", "errors"] },
+  testsuite: {
+    children: ["properties", "testcase", "system-out", "system-err"],
+    required: ["name", "tests"],
+    optional: ["failures", "errors", "time", "skipped", "timestamp", "hostname", "id", "package"],
+  },
+  properties: { children: ["property"], required: [], optional: [] },
+  property: { children: [], required: ["name", "value"], optional: [] },
+  testcase: {
+    children: ["skipped", "error", "failure", "system-out", "system-err"],
+    required: ["name"],
+    optional: ["assertions", "time", "classname", "status"],
+  },
+  failure: { children: [], required: [], optional: ["type", "message"] },
+  error: { children: [], required: [], optional: ["type", "message"] },
+};
+
+interface XmlElement {
+  readonly localName: string;
+  readonly children: Iterable<XmlElement>;
+  getAttributeNames(): string[];
+}
+
+function checkJunit(xml: string, expected: { failures: boolean }): void {
+  expect(xml.startsWith('<?xml version="1.0" encoding="UTF-8"?>\n<testsuites>')).toBe(true);
+  const { document } = parseHTML(xml.replaceAll(/<(\w+)([^<>]*)\/>/g, "<$1$2></$1>"));
+  const root = document.querySelector("testsuites")!;
+  const visit = (element: XmlElement): void => {
+    const rules = junitRules[element.localName];
+    expect(rules, element.localName).toBeDefined();
+    const names = element.getAttributeNames();
+    for (const name of names) expect([...rules!.required, ...rules!.optional]).toContain(name);
+    for (const name of rules!.required) expect(names).toContain(name);
+    for (const child of element.children) {
+      expect(rules!.children).toContain(child.localName);
+      visit(child);
+    }
+  };
+  visit(root as unknown as XmlElement);
+  const suite = root.querySelector("testsuite")!;
+  for (const [attribute, selector] of [
+    ["tests", "testcase"],
+    ["failures", "failure"],
+    ["errors", "error"],
+  ] as const)
+    expect(suite.getAttribute(attribute)).toBe(String(root.querySelectorAll(selector).length));
+  expect(Number(suite.getAttribute("failures")) > 0).toBe(expected.failures);
+  expect(suite.getAttribute("timestamp")).toMatch(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d$/);
+}

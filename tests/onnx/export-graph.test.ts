@@ -1,0 +1,108 @@
+import { join } from "node:path";
+import { env, pipeline, type TextClassificationPipeline } from "@huggingface/transformers";
+import { InferenceSession, Tensor as OnnxTensor } from "onnxruntime-node";
+import { expect, it } from "vitest";
+import {
+  forward,
+  loadModel,
+  type Model,
+  predictProbabilities,
+  tokenizeAll,
+  toModelInput,
+} from "../../src/models/index.js";
+import { evalMode } from "../../src/nn/index.js";
+import { type ExportedModel, exportToOnnx, writeExport } from "../../src/onnx/write-export.js";
+import { free, noGrad, scope } from "../../src/tensor/index.js";
+import { type PaddedBatch, padBatch } from "../../src/text/batch.js";
+import { familyNames, writeFamilyClassifier } from "../models/family-models.js";
+import { temporaryFolder } from "../temporary.js";
+
+const temporary = temporaryFolder();
+
+/** Random texts of the given lengths. The token types differ if the model has any. */
+function createBatch({ architecture: { config }, tokenizer }: Model, lengths: readonly number[]): PaddedBatch {
+  const types = (config as { typeVocabSize?: number }).typeVocabSize ?? 0;
+  return padBatch(
+    lengths.map((length, row) => ({
+      ids: Int32Array.from({ length }, (_, i) => 5 + ((row * 31 + i * 17 + i * i) % (config.vocabSize - 5))),
+      tokenTypeIds: Int32Array.from({ length }, (_, i) => (types > 1 && i > length / 2 ? 1 : 0)),
+      truncated: false,
+    })),
+    tokenizer.special.padId,
+  );
+}
+
+async function runOnnx(session: InferenceSession, batch: PaddedBatch): Promise<Float32Array> {
+  const shape = [batch.batchSize, batch.sequenceLength];
+  const toTensor = (values: ArrayLike<number>) =>
+    new OnnxTensor("int64", BigInt64Array.from(Array.from(values, BigInt)), shape);
+  const feeds: Record<string, OnnxTensor> = {
+    input_ids: toTensor(batch.ids),
+    attention_mask: toTensor(batch.attentionMask),
+    ...(session.inputNames.includes("token_type_ids") && { token_type_ids: toTensor(batch.tokenTypeIds) }),
+  };
+  return (await session.run(feeds)).logits!.data as Float32Array;
+}
+
+function computeLogits(model: Model, batch: PaddedBatch): Float32Array {
+  const input = () => toModelInput(batch, model.architecture.config, "cpu");
+  return scope(() =>
+    noGrad(() => forward(model.architecture, model.weights, input(), evalMode).logits.toFloat32Array()),
+  );
+}
+
+async function expectSameLogits(model: Model, exported: ExportedModel): Promise<void> {
+  const session = await InferenceSession.create(exported.model);
+  const { maxLength } = model.architecture.config;
+  const longest = Math.min(maxLength, 160);
+  for (const lengths of [[1], [5, 2, 9], [longest], [3, longest, longest - 1, 2]]) {
+    const batch = createBatch(model, lengths);
+    const [actual, expected] = [await runOnnx(session, batch), computeLogits(model, batch)];
+    expect(actual.length).toBe(expected.length);
+    const worst = expected.reduce((max, value, i) => Math.max(max, Math.abs(value - actual[i]!)), 0);
+    expect(worst, `${lengths}`).toBeLessThan(1e-4);
+  }
+  await session.release();
+}
+
+const texts = ["the film was a quiet one.", "no", "A plot; of ideas, and ( more ) words!"];
+
+/** Compares with the pipeline of transformers.js, which reads only the files of the folder. */
+async function expectSamePipeline(model: Model, name: string): Promise<void> {
+  env.allowRemoteModels = false;
+  env.localModelPath = temporary;
+  const classify = (await pipeline("text-classification", name, { dtype: "fp32" })) as TextClassificationPipeline;
+  const answers = (await classify(texts, { top_k: null } as never)) as unknown as { label: string; score: number }[][];
+  const encodings = tokenizeAll(
+    model,
+    texts.map((text) => [text]),
+  );
+  const expected = await predictProbabilities(model, model.weights, encodings);
+  for (const [row, answer] of answers.entries())
+    for (const { label, score } of answer)
+      expect(Math.abs(score - expected[row]![model.labels.indexOf(label)]!)).toBeLessThan(1e-4);
+  await classify.dispose();
+}
+
+it.each(familyNames)("%s has the same outputs in ONNX Runtime and transformers.js, for any batch", async (name) => {
+  const folder = writeFamilyClassifier(join(temporary, name), name);
+  for (const options of [{}, { head: "mlp", pooling: "mean" }] as const) {
+    const model = await loadModel(folder, options);
+    const exported = await exportToOnnx(model, { quantize: false, version: "test" });
+    await expectSameLogits(model, exported);
+    if (!("head" in options)) {
+      await writeExport(join(temporary, `${name}-onnx`), exported);
+      await expectSamePipeline(model, `${name}-onnx`);
+    }
+    free(model.weights);
+  }
+});
+
+it("a pooler has the same outputs, too", async () => {
+  const model = await loadModel(writeFamilyClassifier(join(temporary, "pooler"), "bert"), {
+    head: "mlp",
+    pooling: "pooler",
+  });
+  await expectSameLogits(model, await exportToOnnx(model, { quantize: false, version: "test" }));
+  free(model.weights);
+});

@@ -1,0 +1,79 @@
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { AutoTokenizer, env } from "@huggingface/transformers";
+import { beforeAll, expect, test } from "vitest";
+import { exportModel } from "../../src/runs/export.js";
+import { Rng } from "../../src/tensor/random.js";
+import { loadTokenizer } from "../../src/text/tokenizer.js";
+import { createWordLevelJson } from "../../src/text/word-level-json.js";
+import { type TinyVictim, tinyVictim } from "../attacks/tiny-victim.js";
+import { invoke } from "../cli/invoke.js";
+import { temporaryFolder } from "../temporary.js";
+import { strangeText } from "../text/strange-texts.js";
+
+const folder = temporaryFolder();
+let victim: TinyVictim;
+
+beforeAll(async () => {
+  victim = await tinyVictim(join(folder, "word"), { tokenization: "word" });
+}, 120_000);
+
+test("export writes the layout of transformers.js and compares the models", async () => {
+  const out = join(folder, "exported");
+  const { stdout, code } = await invoke(["export", victim.run, "--to", "onnx", "--quantize", "int8", "--out", out]);
+  expect(code).toBe(0);
+  expect(stdout).toMatch(/model\.onnx: the largest difference of a probability is \d/);
+  expect(readdirSync(out).sort()).toEqual([
+    ...["config.json", "onnx", "special_tokens_map.json", "tokenizer.json", "tokenizer_config.json"],
+  ]);
+  expect(readdirSync(join(out, "onnx")).sort()).toEqual(["model.onnx", "model_quantized.onnx"]);
+  const config = JSON.parse(readFileSync(join(out, "config.json"), "utf8")) as Record<string, unknown>;
+  expect(config).toMatchObject({ architectures: ["BertForSequenceClassification"] });
+  expect(config).not.toHaveProperty("temper");
+});
+
+test("the exported model has the same probabilities, and int8 nearly the same", async () => {
+  const out = join(folder, "checked");
+  const { check, problem } = await exportModel({ model: victim.run, out, quantize: "int8", data: victim.data });
+  expect(problem).toBeNull();
+  expect(check!.texts).toBeGreaterThan(10);
+  expect(check!.model.maxDifference).toBeLessThan(1e-4);
+  expect(check!.quantized!.sameLabels).toBeGreaterThan(0.95);
+  expect(check!.quantized!.maxDifference).toBeGreaterThan(1e-6);
+});
+
+test("transformers.js splits texts into the same words", async () => {
+  const out = join(folder, "tokens");
+  await exportModel({ model: victim.run, out });
+  env.allowRemoteModels = false;
+  env.localModelPath = folder;
+  const theirs = await AutoTokenizer.from_pretrained("tokens");
+  const ours = await loadTokenizer(join(victim.run, "model"));
+  const rng = new Rng("word level");
+  const plain =
+    "The film's plot wasn't good: it cannot be, e.g. 10/10 or $3.50, O'Toole -- \u00e9 \u2764\ufe0f [SEP] :-) I'LL";
+  // Words that start with a combining mark are the only ones that a normalizer before the split can change.
+  const startsWithMark = /(?<!\p{L})\p{Mn}+[\p{L}\p{N}]|['’]\p{L}+\p{Mn}/u;
+  const strange = Array.from({ length: 500 }, () => strangeText(rng).replaceAll(/[\ud800-\udfff]/g, "")).filter(
+    (text) => !startsWithMark.test(text),
+  );
+  expect(strange.length).toBeGreaterThan(400);
+  for (const text of [plain, ...strange]) {
+    const expected = ours.encodeWords([text], 10_000).ids;
+    expect(theirs.encode(text), JSON.stringify(text)).toEqual([...expected]);
+  }
+});
+
+test("a folder with content and an unknown format are rejected, and nothing is written", async () => {
+  const full = await invoke(["export", victim.run, "--out", victim.run]);
+  expect([full.code, full.stderr]).toEqual([2, expect.stringContaining("expected a new or empty folder")]);
+  const other = join(folder, "other");
+  const format = await invoke(["export", victim.run, "--to", "tflite", "--out", other]);
+  expect([format.code, format.stderr]).toEqual([2, expect.stringContaining("Expected onnx")]);
+  expect(existsSync(other)).toBe(false);
+});
+
+test("a word-level model without a list of words is rejected", async () => {
+  const tokenizer = await loadTokenizer("tests/fixtures/roberta-tiny");
+  expect(() => createWordLevelJson(tokenizer, "roberta-tiny")).toThrow("expected a WordPiece tokenizer");
+});
