@@ -100,7 +100,7 @@ if (options.write) {
       const shown = String(command).replace("MODEL", options.model).replace("COUNT", options["num-examples"]);
       const all = (outputs.get(command)?.text ?? "").split("\n").map((line) => line.trimEnd());
       const printed = lines ? all.slice(0, Number(lines)) : all;
-      return `\`\`\`sh\n${shown}\n\`\`\`\n${mark ? `\n\`\`\`text\n${printed.join("\n")}\n\`\`\`\n` : ""}`;
+      return `\`\`\`sh\n${shown}\n\`\`\`\n${mark ? `\n\`\`\`text\n${printed.join("\n")}\n\`\`\`` : ""}`;
     },
   );
   const withFiles = withOutputs.replaceAll(/<!-- file \S+ -->\n/g, "").replaceAll("MODEL", options.model);

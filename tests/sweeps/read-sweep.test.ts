@@ -283,14 +283,17 @@ profiles:
 });
 
 describe("the files of the documentation", () => {
-  const files = ["docs/sweeps.md"].flatMap((document) =>
-    [...readFileSync(document, "utf8").matchAll(/```yaml\n(.*?)```/gs)].map(([, text]) => ({ document, text: text! })),
+  const files = ["docs/sweeps.md", "docs/tutorial.md"].flatMap((document) =>
+    [...readFileSync(document, "utf8").matchAll(/```yaml\n(title: .*?)```/gs)].map(([, text]) => ({
+      document,
+      text: text!,
+    })),
   );
 
   it("are complete sweeps", async () => {
-    expect(files.map(({ document }) => document)).toEqual(new Array(3).fill("docs/sweeps.md"));
+    expect(files.map(({ document }) => document)).toEqual([...new Array(3).fill("docs/sweeps.md"), "docs/tutorial.md"]);
     const runs = await Promise.all(files.map(async ({ text }) => Object.values((await read(text)).runs)));
-    expect(runs.map(({ length }) => length)).toEqual([9, 18, 20]);
+    expect(runs.map(({ length }) => length)).toEqual([9, 18, 20, 6]);
     for (const config of runs.flat()) expect(config.data ?? config.task).toBeTruthy();
     expect(runs[0]!.at(-1)!.methods.map(({ name }) => name)).toEqual(["ascc", "rift"]);
   });
