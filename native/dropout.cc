@@ -58,8 +58,9 @@ napi_value fillDropoutMask(const Call& call) {
   }
   if (mask.scalar_type() == at::kFloat) fill(mask.data_ptr<float>(), mask.numel(), p, seed);
   else if (mask.scalar_type() == at::kDouble) fill(mask.data_ptr<double>(), mask.numel(), p, seed);
+  else if (mask.scalar_type() == at::kBFloat16) fill(mask.data_ptr<at::BFloat16>(), mask.numel(), p, seed);
   else
-    throw std::invalid_argument(std::string("expected a float32 or float64 tensor, received ") +
+    throw std::invalid_argument(std::string("expected a float32, float64 or bfloat16 tensor, received ") +
                                 c10::toString(mask.scalar_type()));
   return nullptr;
 }

@@ -32,7 +32,7 @@ const cpuBatchesPerCall = 2;
 export async function createModelVictim(
   model: Model,
   classifier: Classifier,
-  { device, computeDtype }: DeviceConfig,
+  { device, computeDtype, isQuantized = false }: DeviceConfig,
 ): Promise<Victim<EncodedInput>> {
   const newlyInitialized = model.newlyInitialized.find(isHeadParameter);
   if (newlyInitialized !== undefined)
@@ -45,6 +45,7 @@ export async function createModelVictim(
   const { tokenization, maxLength } = model;
   const deviceType = device.replace(/:.*/, "");
   const identity = [hashes, tokenization, maxLength, computeDtype, deviceType, libtorch, isTf32Allowed()];
+  if (isQuantized) identity.push("int8");
   const encode = tokenization === "word" ? createWordEncoder(model) : createSubwordEncoder(model);
   return {
     name: model.reference,

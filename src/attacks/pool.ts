@@ -1,4 +1,3 @@
-import { UserError } from "../errors.js";
 import { Rng } from "../tensor/random.js";
 import {
   type AttackExample,
@@ -10,9 +9,10 @@ import type { Resource, ResourceRequest, TextCandidate } from "./recipe.js";
 import type { AttackResult } from "./result.js";
 import { type AnyExample, type Attacker, type AttackerRunOptions, createCounters } from "./run-attack.js";
 import { type RecipeAttack, type RecipeExample, type RecipeGenerator, runRecipe } from "./run-recipe.js";
-import { computeContentKey, ScoreCache } from "./score-cache.js";
+import { computeContentKey, type ScoreCache } from "./score-cache.js";
 import { type Attack, type Candidate, type CandidateGenerator, runSearch, type Score } from "./search.js";
 import { splitIntoWords } from "./split-into-words.js";
+import { type ScoreRequest, TextScorer } from "./text-scorer.js";
 import type { PreparedInput, Victim, VictimInput } from "./victim.js";
 
 export interface SearchPoolOptions {
@@ -22,6 +22,8 @@ export interface SearchPoolOptions {
   readonly maxPendingTexts?: number;
   /** Scores by content. Attacks on the same victim can use the same cache. */
   readonly cache?: ScoreCache;
+  /** Scores of the victim in float32, if it computes in low precision. */
+  readonly exactCache?: ScoreCache;
   /** Splits texts into the words that the victim reads, for recipes. Default: `splitWords`. */
   readonly encode?: AttackSpaceOptions["encode"];
 }
@@ -31,6 +33,7 @@ type AnyCandidate = Candidate | TextCandidate;
 
 /** The search on one example, with the scores received so far. */
 interface RunningSearch {
+  readonly label: number;
   readonly generator: CandidateGenerator<AttackResult> | RecipeGenerator<AttackResult>;
   readonly toInput: (candidate: never) => VictimInput;
   /** Scores of this search. It often repeats a query, which then needs no rendering. */
@@ -53,8 +56,8 @@ interface Requester {
 }
 
 /** A text that waits for the victim, and the searches that requested it. */
-interface PendingText<Prepared> {
-  readonly prepared: Prepared;
+interface PendingText<Prepared extends PreparedInput> {
+  readonly request: ScoreRequest<Prepared>;
   readonly requesters: Requester[];
 }
 
@@ -80,7 +83,7 @@ export class SearchPool<Prepared extends PreparedInput> {
   readonly counters = createCounters();
   readonly #concurrency: number;
   readonly #maxPendingTexts: number;
-  readonly #cache: ScoreCache;
+  readonly #scorer: TextScorer<Prepared>;
   readonly #encode: AttackSpaceOptions["encode"];
   #flushed = performance.now();
 
@@ -90,7 +93,7 @@ export class SearchPool<Prepared extends PreparedInput> {
   ) {
     this.#concurrency = options.concurrency ?? 256;
     this.#maxPendingTexts = options.maxPendingTexts ?? 2 * victim.maxBatchSize;
-    this.#cache = options.cache ?? new ScoreCache(victim.numLabels);
+    this.#scorer = new TextScorer(victim, options);
     this.#encode = options.encode ?? splitIntoWords;
   }
 
@@ -104,8 +107,8 @@ export class SearchPool<Prepared extends PreparedInput> {
     const rng = new Rng(seed).fork("attack", attack.name);
     // Stored scores repeat the finished searches of a wave at no cost, and its batches stay the
     // same. Without them, only the unfinished examples run.
-    const remaining = this.#cache.isStored ? examples : dropFirst(examples, skip);
-    let position = this.#cache.isStored ? 0 : skip;
+    const remaining = this.#scorer.isStored ? examples : dropFirst(examples, skip);
+    let position = this.#scorer.isStored ? 0 : skip;
     for await (const wave of splitIntoChunks(remaining, this.#concurrency)) {
       if (position + wave.length <= skip) {
         position += wave.length;
@@ -129,7 +132,7 @@ export class SearchPool<Prepared extends PreparedInput> {
           };
     // The first step of every attack scores the original text.
     const candidates = generator.next([]).value as readonly AnyCandidate[];
-    return { generator, toInput, known: new Map(), candidates, scores: [] };
+    return { label: example.label, generator, toInput, known: new Map(), candidates, scores: [] };
   }
 
   async *#runWave(searches: RunningSearch[]): AsyncGenerator<AttackResult> {
@@ -170,7 +173,8 @@ export class SearchPool<Prepared extends PreparedInput> {
     const unknown: Omit<Requester, "running">[] = [];
     running.candidates.forEach((candidate, index) => {
       this.counters.queries++;
-      const name = getCandidateKey(candidate);
+      // In low precision, the score of the same text differs if it is recorded.
+      const name = `${getCandidateKey(candidate)}${this.victim.exact && candidate.isRecorded ? " recorded" : ""}`;
       const known = running.known.get(name);
       if (known) {
         this.counters.queryTokens += known.length;
@@ -184,29 +188,29 @@ export class SearchPool<Prepared extends PreparedInput> {
       this.counters.queryTokens += prepared.length;
       collected.texts++;
       collected.tokens += prepared.length;
-      const key = computeContentKey(prepared.content);
-      const cached = this.#cache.get(key);
+      const { isRecorded = false } = running.candidates[index]!;
+      const request = this.#scorer.createRequest(prepared, running.label, isRecorded);
+      const cached = this.#scorer.find(request);
       if (cached) {
         recordScore({ running, index, name }, cached, prepared.length);
         return;
       }
-      const entry = pending.get(key) ?? { prepared, requesters: [] };
+      const requestName = this.#scorer.getName(request);
+      const entry = pending.get(requestName) ?? { request, requesters: [] };
       entry.requesters.push({ running, index, name });
-      pending.set(key, entry);
+      pending.set(requestName, entry);
     });
   }
 
   /** Scores the pending texts, shortest first. */
   async #score(pending: ReadonlyMap<string, PendingText<Prepared>>): Promise<void> {
     // Sorting is stable, so texts of equal length stay in the order of the queue.
-    const entries = [...pending].sort(([, a], [, b]) => a.prepared.length - b.prepared.length);
+    const entries = [...pending.values()].sort((a, b) => a.request.prepared.length - b.request.prepared.length);
     for (const batch of splitIntoCalls(entries, this.victim)) {
-      const rows = await this.victim.probabilities(batch.map(([, { prepared }]) => prepared));
-      checkRows(rows, batch.length, this.victim);
-      batch.forEach(([key, { prepared, requesters }], i) => {
+      const rows = await this.#scorer.score(batch.map(({ request }) => request));
+      batch.forEach(({ request: { prepared }, requesters }, i) => {
         this.counters.evaluations++;
         this.counters.evaluatedTokens += prepared.length;
-        this.#cache.set(key, rows[i]!);
         for (const requester of requesters) recordScore(requester, rows[i]!, prepared.length);
       });
       if (performance.now() - this.#flushed > flushMilliseconds) this.#flush();
@@ -214,20 +218,20 @@ export class SearchPool<Prepared extends PreparedInput> {
   }
 
   #flush(): void {
-    this.#cache.flush();
+    this.#scorer.flush();
     this.#flushed = performance.now();
   }
 }
 
 /** Splits texts into calls of the victim: a call takes as many in a row as the victim accepts. */
-function* splitIntoCalls<Prepared extends PreparedInput, Entry extends [string, PendingText<Prepared>]>(
-  entries: readonly Entry[],
+function* splitIntoCalls<Prepared extends PreparedInput>(
+  entries: readonly PendingText<Prepared>[],
   { maxBatchSize, maxBatchTokens = Number.POSITIVE_INFINITY }: Victim<Prepared>,
-): Generator<Entry[]> {
-  let call: Entry[] = [];
+): Generator<PendingText<Prepared>[]> {
+  let call: PendingText<Prepared>[] = [];
   let tokens = 0;
   for (const entry of entries) {
-    const { length } = entry[1].prepared;
+    const { length } = entry.request.prepared;
     if (call.length > 0 && (call.length === maxBatchSize || tokens + length > maxBatchTokens)) {
       yield call;
       call = [];
@@ -307,15 +311,6 @@ async function answerRequests(searches: readonly RunningSearch[]): Promise<void>
       }
     }
   }
-}
-
-function checkRows(rows: readonly Float32Array[], count: number, { name, numLabels }: Victim): void {
-  if (rows.length !== count)
-    throw new UserError(`${name}: expected ${count} rows of probabilities, received ${rows.length}`);
-  const invalid = rows.find((row) => row.length !== numLabels || row.some((value) => !Number.isFinite(value)));
-  if (!invalid) return;
-  const received = [...invalid].slice(0, 8).join(", ");
-  throw new UserError(`${name}: expected ${numLabels} finite probabilities per text, received [${received}]`);
 }
 
 /** Yields items in groups of a fixed size. The last group may be smaller. */

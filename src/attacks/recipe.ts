@@ -57,6 +57,8 @@ export interface TextCandidate {
   readonly mask?: number;
   /** True if the text only measures the importance of a word, and is not a possible result. */
   readonly isProbe?: boolean;
+  /** Whether the score is recorded in the result: that of the original or of the final text. */
+  readonly isRecorded?: boolean;
 }
 
 /** A text with the value that the goal gives it. */

@@ -56,7 +56,7 @@ export function* runRecipe(
   budget = Number.POSITIVE_INFINITY,
 ): RecipeGenerator<AttackResult> {
   const { goal } = recipe;
-  const [before] = (yield [{ text: original }]) as readonly [Score];
+  const [before] = (yield [{ text: original, isRecorded: true }]) as readonly [Score];
   const modifiableWords = findOpenPositions(recipe, original).length;
   const tally = new Tally(recipe, label, original);
   tally.add([{ text: original }], [before]);
@@ -78,7 +78,7 @@ export function* runRecipe(
     isAllowed: (text) => recipe.constraints.every((constraint) => constraint.allows?.(text, original) ?? true),
   };
   const { text, exhausted } = yield* drive(recipe.search.run(problem, rng.fork("search")), recipe, tally, budget, rng);
-  const [after] = (yield [{ text }]) as readonly [Score];
+  const [after] = (yield [{ text, isRecorded: true }]) as readonly [Score];
   // A text that keeps its class has not fooled the victim, however small it is.
   const outcome = !goal.isMaximized && goal.isReached(after, label, text) ? "success" : "failed";
   return createRecipeResult(id, label, { ...common, ...tally.counts, outcome, exhausted, text, after });

@@ -23,6 +23,8 @@ export interface Candidate {
    * misclassified one. Yielding them together fills batches. Later ones do not count as queries.
    */
   readonly sequential?: boolean;
+  /** Whether the score is recorded in the result: that of the original or of the final text. */
+  readonly isRecorded?: boolean;
 }
 
 /** One example as a search sees it, without text, model or batches. */
@@ -179,7 +181,7 @@ export function* runSearch(
 ): CandidateGenerator<AttackResult> {
   const { id, words, replacements, label, maxChanged } = example;
   const original = createUnchangedCandidate(example);
-  const [before] = (yield [original]) as [Score];
+  const [before] = (yield [{ ...original, isRecorded: true }]) as [Score];
   const tally = new QueryTally(label);
   tally.add([original], [before]);
   if (isMisclassified(before, label))
@@ -201,7 +203,7 @@ export function* runSearch(
   const { replacementIndices } = step.done ? step.value : tally.best;
   checkCandidate({ replacementIndices }, problem, attack.name);
   // This is not counted as a query because the algorithm has already scored this text.
-  const [after] = (yield [{ replacementIndices }]) as [Score];
+  const [after] = (yield [{ replacementIndices, isRecorded: true }]) as [Score];
   const outcome = isMisclassified(after, label) ? "success" : "failed";
   const exact = attack.exact ? { exact: !exhausted && attack.exact(problem) } : {};
   const found = { ...tally.counts, ...exact, exhausted, outcome, replacementIndices, before, after } as const;

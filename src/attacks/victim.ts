@@ -47,6 +47,10 @@ export interface Victim<Prepared extends PreparedInput = PreparedInput> {
   readonly maxBatchSize: number;
   /** Maximum number of tokens per call, so that a call takes seconds at most. */
   readonly maxBatchTokens?: number;
+  /**
+   * The same model in float32, if this one computes in low precision. It confirms every decision.
+   */
+  readonly exact?: Victim<Prepared>;
   prepare(input: VictimInput): Prepared;
   /** Prepares many inputs, if this is faster than one after the other. */
   prepareAll?(inputs: readonly VictimInput[]): Prepared[];

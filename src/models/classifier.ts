@@ -21,6 +21,8 @@ import { toModelInput } from "./model-input.js";
 export interface DeviceConfig {
   readonly device: Device;
   readonly computeDtype: DType;
+  /** Whether the dense layers of the encoder multiply in 8 bits: for inference on a CPU. */
+  readonly isQuantized?: boolean;
 }
 
 /** float32 on the CPU. */
@@ -71,13 +73,16 @@ export function createEagerClassifier(
   deviceConfig: DeviceConfig = cpuFloat32,
   expectedTokens = Number.POSITIVE_INFINITY,
 ): EagerClassifier {
-  const { device, computeDtype } = deviceConfig;
+  const { device, computeDtype, isQuantized = false } = deviceConfig;
+  const { config } = model.architecture;
   const shouldPack = device === "cpu" && expectedTokens >= minTokensForPacking;
   // Tensors that need no change are shared with the caller.
+  const packed =
+    shouldPack && (computeDtype === "float32" || computeDtype === "bfloat16")
+      ? packForInference(config, weights, isQuantized ? "int8" : computeDtype)
+      : null;
   const preparedWeights =
-    computeDtype !== "float32"
-      ? castForInference(model.architecture.config, weights, computeDtype)
-      : ((shouldPack ? packForInference(model.architecture.config, weights) : null) ?? weights);
+    packed ?? (computeDtype === "float32" ? weights : castForInference(config, weights, computeDtype));
   const cacheLimit = maxCachedBytes + [...weights.values()].reduce((sum, { numel }) => sum + 4 * numel, 0);
   return {
     weights: preparedWeights,
@@ -87,7 +92,7 @@ export function createEagerClassifier(
     async probabilities(batch) {
       const values = scope(() =>
         noGrad(() =>
-          forward(model.architecture, preparedWeights, toModelInput(batch, model.architecture.config, device), evalMode)
+          forward(model.architecture, preparedWeights, toModelInput(batch, config, device), evalMode)
             .logits.softmax(-1)
             .toFloat32Array(),
         ),

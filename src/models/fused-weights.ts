@@ -1,4 +1,4 @@
-import { canPack, getParameter, packWeight, type Weights } from "../nn/index.js";
+import { canPack, canQuantize, getParameter, packWeight, quantizeWeight, type Weights } from "../nn/index.js";
 import { cat, type DType, keep, noGrad, scope, type Tensor } from "../tensor/index.js";
 import { fusedName } from "./attention-projections.js";
 import type { EncoderConfig } from "./families/family.js";
@@ -50,29 +50,41 @@ export function castForInference(config: EncoderConfig, weights: Weights, dtype:
   );
 }
 
+/** How the dense layers of an encoder multiply on a CPU. */
+export type CpuPrecision = "float32" | "bfloat16" | "int8";
+
 /**
  * Prepares weights for inference on a CPU: packs the dense layers of the encoder, with query, key
- * and value fused. Tensors that are not packed are shared. The last layer is not fused, because it
+ * and value fused. Tensors that do not change are shared. The last layer is not fused, because it
  * computes the query of the first position only, unless other layers share it. Returns null if
  * packing is not supported.
  */
-export function packForInference(config: EncoderConfig, weights: Weights): Map<string, Tensor> | null {
-  if ([...weights.values()].some(({ dtype }) => dtype !== "float32") || !canPack()) return null;
+export function packForInference(
+  config: EncoderConfig,
+  weights: Weights,
+  precision: CpuPrecision = "float32",
+): Map<string, Tensor> | null {
+  if ([...weights.values()].some(({ dtype }) => dtype !== "float32")) return null;
+  if (!(precision === "int8" ? canQuantize() : canPack(precision))) return null;
+  const dtype = precision === "int8" ? "float32" : precision;
   const { projections, listAttentions } = getFamily(config);
   const attentions = projections ? listAttentions(config) : [];
   const lastAttention = attentions.length === config.numHiddenLayers ? `${attentions.at(-1)}.` : null;
   const packed = new Map<string, Tensor>();
   const add = (name: string, tensor: Tensor): void => {
     const isDenseInLayer = getLayerIndex(name) !== null && name.endsWith(".weight") && tensor.shape.length === 2;
-    if (isDenseInLayer) packed.set(name.replace(/weight$/, "packed"), keep(packWeight(tensor)));
-    else packed.set(name, tensor);
+    const setPart = (part: string, value: Tensor): void => void packed.set(name.replace(/weight$/, part), keep(value));
+    if (isDenseInLayer && precision === "int8") {
+      for (const [part, value] of Object.entries(quantizeWeight(tensor))) setPart(part, value);
+    } else if (isDenseInLayer) setPart("packed", packWeight(tensor.to(dtype)));
+    else packed.set(name, dtype === "float32" ? tensor : keep(tensor.to(dtype)));
   };
   const packAll = (): void => {
     for (const { name, parts } of fuseQkv(config, weights)) {
       if (parts.length === 1) add(name, parts[0]!);
       else if (lastAttention === null || !name.startsWith(lastAttention)) {
         const fused = cat(parts, 0);
-        add(name, name.endsWith(".bias") ? keep(fused) : fused);
+        add(name, name.endsWith(".bias") && dtype === "float32" ? keep(fused) : fused);
       }
     }
     if (lastAttention === null) return;

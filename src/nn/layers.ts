@@ -10,6 +10,7 @@ import {
 } from "../tensor/index.js";
 import { dropout } from "./dropout.js";
 import { biasGelu, denseWithBiasSum, residualNorm } from "./fused-layers.js";
+import { int8Dense } from "./int8-linear.js";
 import { packedDense } from "./packed-linear.js";
 
 /**
@@ -39,11 +40,15 @@ export const evalMode: ForwardMode = { training: false };
 /** Training: dropout is active. */
 export const trainMode: ForwardMode = { training: true };
 
-/** x Wᵀ + b with the weights `name.weight` (or `name.packed`) and, if there is one, `name.bias`. */
+/**
+ * x Wᵀ + b with the weights `name.weight` and, if there is one, `name.bias`. Inference on a CPU has
+ * `name.packed` instead of the weight, and `name.scales` if it is quantized.
+ */
 export function dense(weights: Weights, name: string, input: Tensor): Tensor {
   const packed = weights.get(`${name}.packed`);
   const bias = weights.get(`${name}.bias`) ?? null;
-  if (packed) return packedDense(input, packed, bias);
+  const scales = weights.get(`${name}.scales`);
+  if (packed) return scales ? int8Dense(input, packed, scales, bias) : packedDense(input, packed, bias);
   const weight = getParameter(weights, `${name}.weight`);
   return (bias && denseWithBiasSum(input, weight, bias)) ?? linear(input, weight, bias);
 }
@@ -76,7 +81,7 @@ export function activate(input: Tensor, activation: Activation): Tensor {
 /** Applies a dense layer and an activation, in one kernel if the weight is packed. */
 export function denseWithActivation(weights: Weights, name: string, input: Tensor, activation: Activation): Tensor {
   const packed = weights.get(`${name}.packed`);
-  if (packed && (activation === "gelu" || activation === "gelu_new"))
+  if (packed && !weights.has(`${name}.scales`) && (activation === "gelu" || activation === "gelu_new"))
     return packedDense(input, packed, weights.get(`${name}.bias`) ?? null, activation);
   const bias = weights.get(`${name}.bias`);
   const fused =

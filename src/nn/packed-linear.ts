@@ -1,4 +1,4 @@
-import { hasOperator, noGrad, operator, scope, type Tensor, zeros } from "../tensor/index.js";
+import { type DType, hasOperator, noGrad, operator, scope, type Tensor, zeros } from "../tensor/index.js";
 
 type PackedLinear = (
   input: Tensor,
@@ -16,19 +16,24 @@ const packWeightOp = operator<(weight: Tensor, rows: number) => Tensor>(packWeig
 /** The number of rows that packed weights are optimized for. Other numbers are hardly slower. */
 const expectedRows = 2048;
 
-let packingSupported: boolean | undefined;
+const packingSupported = new Map<DType, boolean>();
 
 /**
- * Whether this libtorch can pack weights: it has the operators, and oneDNN supports this processor.
+ * Whether this libtorch can pack weights: it has the operators, and oneDNN supports the dtype on
+ * this processor.
  */
-export function canPack(): boolean {
-  packingSupported ??= hasOperator(packedLinearName) && hasOperator(packWeightName) && isPackingSupported();
-  return packingSupported;
+export function canPack(dtype: DType = "float32"): boolean {
+  const known = packingSupported.get(dtype);
+  if (known !== undefined) return known;
+  const supported = hasOperator(packedLinearName) && hasOperator(packWeightName) && isPackingSupported(dtype);
+  packingSupported.set(dtype, supported);
+  return supported;
 }
 
-function isPackingSupported(): boolean {
+function isPackingSupported(dtype: DType): boolean {
+  const create = (...shape: number[]): Tensor => zeros(shape, { dtype });
   try {
-    scope(() => void noGrad(() => packedDense(zeros([1, 8]), packWeight(zeros([8, 8])), zeros([8]))));
+    scope(() => void noGrad(() => packedDense(create(1, 8), packWeight(create(8, 8)), create(8))));
     return true;
   } catch {
     return false;

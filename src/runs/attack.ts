@@ -11,7 +11,7 @@ import { type AnyExample, type Attacker, type QueryCounters, runAttack } from ".
 import { createRecipeExample, type RecipeAttack } from "../attacks/run-recipe.js";
 import { openScoreCache, ScoreCache } from "../attacks/score-cache.js";
 import { createTransferAttack } from "../attacks/transfer.js";
-import type { PreparedInput } from "../attacks/victim.js";
+import type { PreparedInput, Victim } from "../attacks/victim.js";
 import { UserError } from "../errors.js";
 import { type JournalSummary, summarizeAttacks, summarizeJournal } from "../evaluation/attack-summary.js";
 import { runSanityChecks } from "../evaluation/sanity-checks.js";
@@ -39,7 +39,7 @@ import { loadRequestedTask, loadSubstitutionsForModel } from "./prepare-run.js";
 import { resolveTablePath } from "./read-config.js";
 import { createProtection, createRequestConstraints, protectionOptions } from "./request-constraints.js";
 import type { Run } from "./run.js";
-import { runtimeOptions } from "./runtime-config.js";
+import { runtimeOptions, searchPrecision } from "./runtime-config.js";
 import { type AttackedSample, sampleAttacked } from "./sample-attacked.js";
 
 /** What `attack` accepts. */
@@ -80,6 +80,7 @@ export const attackRequestSchema = z.strictObject({
   maxLength: orNull(countSchema).describe("maximum tokens per text; null: the model's"),
   endpoint: httpVictimSchema.prefault({}),
   ...runtimeOptions,
+  precision: searchPrecision,
 });
 
 /**
@@ -148,7 +149,8 @@ export async function attack(
   given: GivenExamples | null = null,
 ): Promise<AttackReport> {
   const parsed = validate(attackRequestSchema, request, "attack");
-  const victim = await loadVictim(parsed.model, { ...parsed, onDownload: callbacks.onDownload });
+  const precision = parsed.precision ?? "auto";
+  const victim = await loadVictim(parsed.model, { ...parsed, precision, onDownload: callbacks.onDownload });
   try {
     const prepared = await prepareAttack(parsed, victim, callbacks, given);
     return await runAttacks(prepared, callbacks).finally(prepared.resources.close);
@@ -228,9 +230,17 @@ function redactRequest(request: ParsedRequest): ParsedRequest {
 
 async function runAttacks(prepared: PreparedAttack, callbacks: AttackCallbacks): Promise<AttackReport> {
   const { request, victim, task, out } = prepared;
-  const cache = request.cache ? openScoreCache(victim.victim) : new ScoreCache(victim.victim.numLabels);
+  const open = (scored: Victim): ScoreCache =>
+    request.cache ? openScoreCache(scored) : new ScoreCache(scored.numLabels);
+  const cache = open(victim.victim);
+  const exactCache = victim.victim.exact && open(victim.victim.exact);
   const concurrency = request.concurrency ?? victim.concurrency;
-  const pool = new SearchPool(victim.victim, { concurrency, cache, encode: victim.encode });
+  const pool = new SearchPool(victim.victim, {
+    concurrency,
+    cache,
+    ...(exactCache && { exactCache }),
+    encode: victim.encode,
+  });
   const planned = await planAttackers(prepared, pool, callbacks);
   const release = lockAttackFolder(out);
   try {
@@ -255,20 +265,27 @@ async function runAttacks(prepared: PreparedAttack, callbacks: AttackCallbacks):
       transfer: names.filter((name) => name.startsWith("transfer-")),
     });
     const facts = { format: 2, task: task.name, split: request.split, coverage: prepared.coverage } as const;
-    const report: AttackReport = { ...facts, ...summary, sanity, request: redactRequest({ ...request, out }) };
+    const report: AttackReport = {
+      ...facts,
+      ...summary,
+      sanity,
+      request: redactRequest({ ...request, out, precision: victim.precision }),
+    };
     await writeAttackReport(out, report);
     await updateModelCard(prepared);
     await writeLogs(request, out, names);
     if (request.saveDataset !== null) {
       const similarities = new Map<string, ReadonlyMap<string, number>>();
       for (const name of names) similarities.set(name, await readSimilarities(out, name));
-      const { device, threads, precision } = request;
+      const { device, threads } = request;
+      const precision = victim.precision === "int8" ? null : victim.precision;
       const runtime = { device, threads, precision };
       const count = await saveDataset(request, out, names, task, { similarities, runtime });
       if (count === 0) callbacks.onWarning?.(`${request.saveDataset} is empty: no text passed all filters.`);
     }
     return report;
   } finally {
+    exactCache?.close();
     cache.close();
     release();
   }
@@ -289,7 +306,9 @@ async function updateModelCard({ victim: { local }, out }: PreparedAttack): Prom
  */
 async function addEarlierJournals(prepared: PreparedAttack, journals: Map<string, JournalSummary>): Promise<void> {
   const hash = { ...prepared.victim.victim.hashes, data: hashExamples(prepared.examples) };
-  const wanted = Object.entries({ ...hash, ...getJournalSettings(prepared) });
+  // Successes fool the float32 model, in whatever precision they were searched.
+  const { searchPrecision: _, ...settings } = getJournalSettings(prepared);
+  const wanted = Object.entries({ ...hash, ...settings });
   const { tables } = prepared;
   // Recipes have no table of substitutions.
   const hashes = [undefined, tables?.substitutions.hash, tables?.caseInsensitive.hash];

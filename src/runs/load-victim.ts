@@ -7,12 +7,12 @@ import { splitIntoWords } from "../attacks/split-into-words.js";
 import type { PreparedInput, Victim } from "../attacks/victim.js";
 import { UserError } from "../errors.js";
 import type { SanityFacts } from "../evaluation/sanity-checks.js";
-import { createClassifier, type Model } from "../models/index.js";
+import { cpuFloat32, createClassifier, type Model } from "../models/index.js";
 import { free } from "../tensor/index.js";
 import type { Tokenization } from "../text/encoding.js";
 import type { Callbacks } from "./callbacks.js";
 import { Run } from "./run.js";
-import { applyRuntime, type RuntimeOptions } from "./runtime-config.js";
+import { applyRuntime, type RuntimeConfig, type RuntimeOptions } from "./runtime-config.js";
 import { loadRequestedModel } from "./text-classifier.js";
 
 /** Something to attack, and how it reads text. */
@@ -23,6 +23,8 @@ export interface LoadedVictim {
   /** What else decides its results, for the journal header. */
   readonly settings: Readonly<Record<string, unknown>>;
   readonly facts: SanityFacts;
+  /** The precision of the search; null for an endpoint. */
+  readonly precision: RuntimeConfig["precision"] | null;
   /** Concurrent searches that keep it busy. */
   readonly concurrency: number;
   /** The loaded model and the run that trained it; null for an endpoint. */
@@ -63,6 +65,7 @@ async function connectEndpoint(url: string, options: LoadVictimOptions): Promise
     encode: splitIntoWords,
     settings: {},
     facts: {},
+    precision: null,
     concurrency: defaultConcurrency.endpoint,
     local: null,
     close: () => undefined,
@@ -73,18 +76,29 @@ async function loadModelVictim(reference: string, options: LoadVictimOptions): P
   const runtime = applyRuntime(options);
   const model = await loadRequestedModel(reference, runtime.device, options);
   const classifier = createClassifier(model, model.weights, runtime);
+  // On a CPU, a search may be less precise than its result, which belongs to the float32 model.
+  const isConfirmed = runtime.device === "cpu" && runtime.precision !== "fp32";
+  const exact = isConfirmed ? createClassifier(model, model.weights, cpuFloat32) : null;
   const close = (): void => {
+    exact?.close();
     classifier.close();
     free(model.weights);
   };
   try {
-    const victim = await createModelVictim(model, classifier, runtime);
+    const victim = {
+      ...(await createModelVictim(model, classifier, runtime)),
+      ...(exact && { exact: await createModelVictim(model, exact, cpuFloat32) }),
+    };
     const isTrained = "temper" in model.architecture.config.raw;
     const { tokenization: used } = model;
     return {
       victim,
       encode: (texts) => model.tokenizer.encodeWords(texts, model.maxLength),
-      settings: { tokenization: used, maxLength: model.maxLength, precision: runtime.precision },
+      settings: {
+        ...{ tokenization: used, maxLength: model.maxLength },
+        ...(isConfirmed ? { precision: "fp32", searchPrecision: runtime.precision } : { precision: runtime.precision }),
+      },
+      precision: runtime.precision,
       facts: { tokenization: used, trainedTokenization: isTrained ? used : "subword" },
       concurrency: runtime.device === "cpu" ? defaultConcurrency.cpu : defaultConcurrency.gpu,
       local: {

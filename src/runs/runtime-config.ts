@@ -2,7 +2,8 @@ import { availableParallelism } from "node:os";
 import { z } from "zod";
 import { UserError } from "../errors.js";
 import type { DeviceConfig } from "../models/index.js";
-import { allowTf32, chooseDevice, setNumThreads } from "../tensor/index.js";
+import { canQuantize } from "../nn/index.js";
+import { allowTf32, type CpuSupport, chooseDevice, getCpuSupport, setNumThreads } from "../tensor/index.js";
 import { countSchema, orNull } from "../validate.js";
 
 /**
@@ -16,19 +17,27 @@ export const runtimeOptions = {
     .default("auto")
     .describe("cpu, cuda, cuda:N, or auto for a GPU if there is one"),
   precision: orNull(z.enum(["bf16", "tf32", "fp32"])).describe(
-    "bf16, tf32 or fp32; null: bf16 on a GPU, fp32 on a CPU",
+    "bf16, tf32 (GPU only) or fp32; null: bf16 on a GPU, fp32 on a CPU",
   ),
   threads: orNull(countSchema).describe("CPU threads; null: all cores"),
 };
 
 export const runtimeSchema = z.strictObject(runtimeOptions);
 
+/** The precisions of a search, whose decisions are confirmed in float32 on a CPU. */
+export const searchPrecision = orNull(z.enum(["auto", "bf16", "int8", "tf32", "fp32"])).describe(
+  "precision of the search: int8 (CPU only), bf16, tf32 (GPU only), fp32, or auto for the fastest; on a CPU, " +
+    "successes are confirmed in fp32; null: auto",
+);
+
 /** Where a model is computed, as a request says it. */
-export type RuntimeOptions = z.input<typeof runtimeSchema>;
+export interface RuntimeOptions extends Omit<z.input<typeof runtimeSchema>, "precision"> {
+  readonly precision?: z.input<typeof searchPrecision>;
+}
 
 /** Where a model is computed, how precisely and with how many threads, with every choice made. */
 export interface RuntimeConfig extends DeviceConfig {
-  readonly precision: "bf16" | "tf32" | "fp32";
+  readonly precision: "bf16" | "tf32" | "fp32" | "int8";
   readonly threads: number;
 }
 
@@ -37,7 +46,27 @@ export function chooseGpuPrecision(
   wanted: RuntimeConfig["precision"] | null,
   requiresFloat32: boolean,
 ): RuntimeConfig["precision"] {
+  if (wanted === "int8")
+    throw new UserError("precision: int8 is for CPUs. Leave it out, use bf16, or add --device cpu.");
   return wanted ?? (requiresFloat32 ? "tf32" : "bf16");
+}
+
+/** The precision of a CPU: float32, unless a faster one is named, or the fastest is requested. */
+export function chooseCpuPrecision(
+  wanted: RuntimeConfig["precision"] | "auto" | null,
+  support: CpuSupport,
+): RuntimeConfig["precision"] {
+  if (wanted === "auto") return support.int8 && canQuantize() ? "int8" : support.bf16 ? "bf16" : "fp32";
+  if (wanted === "tf32")
+    throw new UserError("precision: tf32 is for GPUs. Leave it out, or use fp32 or bf16 on a CPU.");
+  if (wanted === "bf16" && !support.bf16)
+    throw new UserError(
+      "precision: bf16 needs a CPU with avx512_bf16 or amx_bf16 that ATEN_CPU_CAPABILITY and ONEDNN_MAX_CPU_ISA do " +
+        "not disable, and this one would be slower than in fp32. Leave it out, or use --device cuda.",
+    );
+  if (wanted === "int8" && !canQuantize())
+    throw new UserError("precision: this libtorch cannot multiply in int8 on this CPU. Leave it out, or use fp32.");
+  return wanted ?? "fp32";
 }
 
 /** Resolves device, precision and threads. It changes nothing: `applyRuntime` does. */
@@ -46,13 +75,11 @@ export function resolveRuntime(options: RuntimeOptions = {}, requiresFloat32 = f
   const threads = wantedThreads ?? (Number(process.env.OMP_NUM_THREADS) || availableParallelism());
   const device = chooseDevice(wanted === "auto" ? undefined : wanted);
   if (device === "cpu") {
-    if (precision !== null && precision !== "fp32")
-      throw new UserError(
-        `precision: expected fp32 on a CPU, received ${precision}. Leave it out, or use --device cuda.`,
-      );
-    return { device, computeDtype: "float32", precision: "fp32", threads };
+    const used = chooseCpuPrecision(precision, getCpuSupport());
+    const computeDtype = used === "bf16" ? "bfloat16" : "float32";
+    return { device, computeDtype, ...(used === "int8" && { isQuantized: true }), precision: used, threads };
   }
-  const used = chooseGpuPrecision(precision, requiresFloat32);
+  const used = chooseGpuPrecision(precision === "auto" ? null : precision, requiresFloat32);
   return { device, computeDtype: used === "bf16" ? "bfloat16" : "float32", precision: used, threads };
 }
 

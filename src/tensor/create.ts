@@ -74,7 +74,7 @@ export const rand = factory("rand");
  * Samples a dropout mask on the CPU: 0 with probability p, otherwise 1 / (1 - p). The result
  * depends on the default generator, not on the number of threads.
  */
-export function dropoutMask(shape: Shape, p: number, dtype: "float32" | "float64"): Tensor {
+export function dropoutMask(shape: Shape, p: number, dtype: "float32" | "float64" | "bfloat16"): Tensor {
   const mask = empty(shape, { dtype });
   native().fillDropoutMask(mask.handle, p);
   return mask;

@@ -8,6 +8,7 @@
  * @module
  */
 export * from "./autograd.js";
+export { type CpuSupport, findCpuSupport, getCpuSupport } from "./cpu-support.js";
 export * from "./create.js";
 export * from "./graph.js";
 export { kernelProblem, loadKernels } from "./kernels.js";

@@ -1,6 +1,7 @@
 /** libtorch's numbers of the supported data types. */
 export const dtypeCodes = {
   uint8: 0,
+  int8: 1,
   int32: 3,
   int64: 4,
   float16: 5,
@@ -16,6 +17,7 @@ export type DType = keyof typeof dtypeCodes;
 /** Bytes per element. */
 export const dtypeSizes: Record<DType, number> = {
   uint8: 1,
+  int8: 1,
   int32: 4,
   int64: 8,
   float16: 2,

@@ -7,6 +7,7 @@ import type { Command } from "@commander-js/extra-typings";
 import { getCacheFolder } from "../../cache.js";
 import { formatBytes } from "../../format.js";
 import { readHubSettings } from "../../models/hub-connection.js";
+import { getCpuSupport } from "../../tensor/cpu-support.js";
 import { getBuildFolder, native, packageRoot } from "../../tensor/native.js";
 import { ExitCode } from "../command.js";
 import { getColors, type Io, write } from "../io.js";
@@ -103,6 +104,8 @@ function readEngineInfo() {
     cuda: built?.cuda ?? engine.useStream !== undefined,
     blas: findBlasName(configuration),
     capability: /CPU capability usage: (\S+)/.exec(configuration)?.[1] ?? null,
+    /** The low precisions that are faster than fp32 on this CPU. */
+    lowPrecision: getCpuSupport(),
     threads: engine.getNumThreads(),
     gpus: engine.devices(),
   };
@@ -177,11 +180,14 @@ function formatDiagnosis(diagnosis: Diagnosis, io: Io): string {
   return `${formatTable(io.stdout, rows)}\n\n${found.join("")}${verdict}\n`;
 }
 
-function listEngineRows({ libtorch, cuda, library, blas, capability, threads, gpus }: EngineInfo): [string, string][] {
+function listEngineRows(engine: EngineInfo): [string, string][] {
+  const { libtorch, cuda, library, blas, capability, lowPrecision, threads, gpus } = engine;
+  const fast = [lowPrecision.bf16 ? "bf16" : [], lowPrecision.int8 ? "int8" : []].flat();
   return [
     ["libtorch", `${libtorch}${cuda ? ", with CUDA" : ", CPU only"}`],
     ["", library],
     ["BLAS", capability ? `${blas}, ${capability}` : blas],
+    ["low precision", fast.length > 0 ? `${fast.join(" and ")} on the CPU` : "no fast instructions on the CPU"],
     ["threads", String(threads)],
     ...(gpus.length === 0 ? [["GPU", "none"] as [string, string]] : []),
     ...gpus.map(({ name, bytes, capability: version }, index): [string, string] => [

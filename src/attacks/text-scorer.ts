@@ -1,0 +1,102 @@
+import { UserError } from "../errors.js";
+import { computeContentKey, ScoreCache } from "./score-cache.js";
+import { isMisclassified } from "./search.js";
+import type { PreparedInput, Victim } from "./victim.js";
+
+/** A text whose score a search requests. */
+export interface ScoreRequest<Prepared extends PreparedInput> {
+  readonly prepared: Prepared;
+  /** The key of its content. */
+  readonly key: string;
+  /** The gold label of the search. */
+  readonly label: number;
+  /** Whether the score is recorded in the result: that of the original or of the final text. */
+  readonly isRecorded: boolean;
+}
+
+/**
+ * Scores texts and remembers the scores by content. If the victim computes in low precision, its
+ * float32 counterpart decides: it scores again what the victim misclassifies, and everything that
+ * is recorded. So the answer is a function of the text and its label, whatever is cached.
+ */
+export class TextScorer<Prepared extends PreparedInput> {
+  readonly #cache: ScoreCache;
+  readonly #exactCache: ScoreCache;
+
+  constructor(
+    readonly victim: Victim<Prepared>,
+    caches: { readonly cache?: ScoreCache | undefined; readonly exactCache?: ScoreCache | undefined } = {},
+  ) {
+    this.#cache = caches.cache ?? new ScoreCache(victim.numLabels);
+    this.#exactCache = caches.exactCache ?? new ScoreCache(victim.numLabels);
+  }
+
+  /** Whether scores are stored in a file, for a later run. */
+  get isStored(): boolean {
+    return this.#cache.isStored;
+  }
+
+  createRequest(prepared: Prepared, label: number, isRecorded: boolean): ScoreRequest<Prepared> {
+    return { prepared, key: computeContentKey(prepared.content), label, isRecorded };
+  }
+
+  /** Requests with equal names have the same answer. */
+  getName({ key, label, isRecorded }: ScoreRequest<Prepared>): string {
+    return this.victim.exact ? `${key} ${isRecorded ? "recorded" : label}` : key;
+  }
+
+  /** Returns the answer if it is known. */
+  find(request: ScoreRequest<Prepared>): Float32Array | undefined {
+    if (!this.victim.exact) return this.#cache.get(request.key);
+    const low = request.isRecorded ? undefined : this.#cache.get(request.key);
+    if (low && !isMisclassified({ probabilities: low }, request.label)) return low;
+    return low || request.isRecorded ? this.#exactCache.get(request.key) : undefined;
+  }
+
+  /** Computes the answers of requests whose answers are not known. */
+  async score(requests: readonly ScoreRequest<Prepared>[]): Promise<Float32Array[]> {
+    const { exact } = this.victim;
+    const answers = requests.map(({ key, isRecorded }) => (exact && !isRecorded ? this.#cache.get(key) : undefined));
+    const compute = async (
+      victim: Victim<Prepared>,
+      cache: ScoreCache,
+      isChosen: (request: ScoreRequest<Prepared>, index: number) => boolean,
+    ): Promise<void> => {
+      const chosen = [...requests.keys()].filter((i) => isChosen(requests[i]!, i));
+      if (chosen.length === 0) return;
+      const rows = await victim.probabilities(chosen.map((i) => requests[i]!.prepared));
+      checkRows(rows, chosen.length, victim);
+      chosen.forEach((i, row) => {
+        cache.set(requests[i]!.key, rows[row]!);
+        answers[i] = rows[row]!;
+      });
+    };
+    const isUnknown = (i: number): boolean => answers[i] === undefined;
+    await compute(this.victim, this.#cache, ({ isRecorded }, i) => isUnknown(i) && !(exact && isRecorded));
+    if (exact) {
+      for (const [i, request] of requests.entries())
+        if (isUnknown(i) || isMisclassified({ probabilities: answers[i]! }, request.label))
+          answers[i] = this.#exactCache.get(request.key);
+      await compute(exact, this.#exactCache, (_, i) => isUnknown(i));
+    }
+    return answers as Float32Array[];
+  }
+
+  /**
+   * Writes new scores to disk. The exact ones come first: a misclassified text whose exact score is
+   * missing would be confirmed in another batch after a kill.
+   */
+  flush(): void {
+    this.#exactCache.flush();
+    this.#cache.flush();
+  }
+}
+
+function checkRows(rows: readonly Float32Array[], count: number, { name, numLabels }: Victim): void {
+  if (rows.length !== count)
+    throw new UserError(`${name}: expected ${count} rows of probabilities, received ${rows.length}`);
+  const invalid = rows.find((row) => row.length !== numLabels || row.some((value) => !Number.isFinite(value)));
+  if (!invalid) return;
+  const received = [...invalid].slice(0, 8).join(", ");
+  throw new UserError(`${name}: expected ${numLabels} finite probabilities per text, received [${received}]`);
+}

@@ -1,0 +1,89 @@
+import { describe, expect, test } from "vitest";
+import { loadAttack } from "../../src/attacks/load-attack.js";
+import { SearchPool } from "../../src/attacks/pool.js";
+import { ScoreCache } from "../../src/attacks/score-cache.js";
+import type { Victim } from "../../src/attacks/victim.js";
+import { collect, createExample, hashed, type ScriptedInput, scriptedVictim } from "./scripted.js";
+
+/** A victim in low precision, and the same in float32. */
+function createPair(low: (text: string) => readonly number[], exact: (text: string) => readonly number[]) {
+  const [fast, confirming] = [scriptedVictim(2, low), scriptedVictim(2, exact)];
+  return { fast, confirming, victim: { ...fast, exact: confirming } satisfies Victim<ScriptedInput> };
+}
+
+const replacements = [
+  ["a", "b"],
+  ["c", "d"],
+  ["e", "f"],
+];
+
+describe("a victim in low precision", () => {
+  test("does not decide: what float32 classifies correctly is no success, and the search continues", async () => {
+    // In low precision, one substitution is enough. In float32, two are needed.
+    const countChanges = (text: string): number => text.split(" ").filter((word) => "bdf".includes(word)).length;
+    const answer = (needed: number) => (text: string) => {
+      const gold = Math.max(0.1, 0.9 - (0.45 * countChanges(text)) / needed);
+      return [gold, 1 - gold];
+    };
+    const { victim, fast, confirming } = createPair(answer(1), answer(2));
+    const attack = await loadAttack("pwws");
+    const run = (target: Victim<ScriptedInput>) =>
+      collect(new SearchPool(target).run([createExample("1", replacements)], attack, { seed: 1 }));
+    const [result] = await run(victim);
+    expect(result).toMatchObject({ outcome: "success" });
+    expect(result!.edits).toHaveLength(2);
+    expect(result!.after[0]).toBeCloseTo(0.45, 5);
+    expect([result]).toEqual(await run(scriptedVictim(2, answer(2))));
+    // The original text is only scored in float32, and unchanged decisions only in low precision.
+    expect(fast.calls.flat()).not.toContain("a c e");
+    expect(confirming.calls.flat()).toContain("a c e");
+    expect(confirming.calls.flat()).not.toContain("_ c e");
+  });
+
+  test("records float32 scores, whatever the outcome is", async () => {
+    const exact = hashed(2);
+    const low = (text: string): number[] => exact(text).map((p, i) => p + (i === 0 ? 0.01 : -0.01));
+    const examples = Array.from({ length: 40 }, (_, i) =>
+      createExample(
+        `e${i}`,
+        [
+          ["w", `x${i}`],
+          [`y${i}`, "z"],
+        ],
+        i % 2,
+      ),
+    );
+    for (const name of ["pwws", "greedy", "genetic"]) {
+      const { victim } = createPair(low, exact);
+      const results = await collect(new SearchPool(victim).run(examples, await loadAttack(name), { seed: 3 }));
+      expect(new Set(results.map(({ outcome }) => outcome)).size).toBe(3);
+      for (const { texts, before, after, final, outcome, label } of results) {
+        const [first, last] = [exact(texts[0]!), exact(final.join(" "))];
+        expect(before[0]).toBeCloseTo(first[0]!, 4);
+        expect(after[0]).toBeCloseTo(last[0]!, 4);
+        expect(outcome === "failed").toBe(last[label]! > 0.5);
+      }
+    }
+  });
+
+  test("has its own cache, and cached scores change nothing", async () => {
+    const exact = hashed(2);
+    const low = (text: string): number[] => exact(text).map((p, i) => p + (i === 0 ? 0.02 : -0.02));
+    const examples = Array.from({ length: 20 }, (_, i) =>
+      createExample(
+        `e${i}`,
+        replacements.map(([a, b]) => [`${a}${i}`, b!]),
+      ),
+    );
+    const attack = await loadAttack("genetic");
+    const caches = { cache: new ScoreCache(2), exactCache: new ScoreCache(2) };
+    const run = async () => {
+      const { victim, fast, confirming } = createPair(low, exact);
+      const results = await collect(new SearchPool(victim, caches).run(examples, attack, { seed: 5 }));
+      return { results, calls: fast.calls.length + confirming.calls.length };
+    };
+    const first = await run();
+    expect(first.calls).toBeGreaterThan(0);
+    expect(await run()).toEqual({ results: first.results, calls: 0 });
+  });
+});
