@@ -3,7 +3,8 @@
 // substitution table, the same examples of SST-2's dev set. The sides take turns over parts of the examples, so that other
 // processes on the host affect both equally. No cache of another run is used, and loading time does not count.
 //   node scripts/bench/attacks.mjs [--pwws 120] [--genetic 12] [--turns 2] [--max-train-samples 4000] [--model FOLDER]
-//     [--threads N] [--memory 256]
+//     [--threads N] [--memory 256] [--precision fp32] [--precision int8]
+// Searches run in fp32, and in the precisions that the CPU has instructions for. The first one is the base of the ratios.
 // TEXTATTACK is the Python environment that has TextAttack (default: build/textattack), PEERS the folder of its programs.
 import { execFileSync, spawnSync } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -12,6 +13,7 @@ import { join, resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { getDataRoots } from "../../dist/tasks/find-dataset.js";
 import { loadTask } from "../../dist/tasks/index.js";
+import { getCpuSupport } from "../../dist/tensor/index.js";
 
 const { values: options } = parseArgs({
   options: {
@@ -22,8 +24,12 @@ const { values: options } = parseArgs({
     model: { type: "string" },
     threads: { type: "string", default: process.env.OMP_NUM_THREADS ?? String(availableParallelism()) },
     memory: { type: "string", default: "256" },
+    precision: { type: "string", multiple: true },
   },
 });
+const support = getCpuSupport();
+const supported = ["bf16", "int8"].filter((precision) => support[precision]);
+const precisions = options.precision ?? ["fp32", ...supported];
 const main = resolve("dist/cli/main.js");
 const maxLength = 128;
 const folder = mkdtempSync(join(tmpdir(), "temper-bench-"));
@@ -97,10 +103,11 @@ function writeExamples(examples, name) {
 }
 
 let runs = 0;
-function attackWithTemper(attack, part) {
+function attackWithTemper(attack, part, precision) {
   const data = ["--data", part.temper, "--text-column", "sentence", "--label-column", "label"];
   const space = ["--num-examples", String(part.count), "--substitutions", table];
   const run = ["--no-cache", "--threads", options.threads, "--out", join(folder, `out-${runs++}`), "--json", "--quiet"];
+  run.push("--precision", precision, "--device", "cpu");
   // TextAttack's PWWS selects each substitute on the current text; so does ours with this option.
   const spec = attack === "pwws" ? "pwws:adaptive=true" : attack;
   const { clean, attacks } = JSON.parse(temper(["attack", model, "--attack", spec, ...data, ...space, ...run]));
@@ -150,26 +157,35 @@ for (const attack of ["pwws", "genetic"]) {
   const parts = [];
   for (let start = 0; start < examples.length; start += size)
     parts.push(writeExamples(examples.slice(start, start + size), `${attack}-${start}`));
-  const [own, peer] = [[], []];
-  for (const [i, part] of parts.entries()) {
-    const turns = [
-      () => own.push(attackWithTemper(attack, part)),
-      () => typeof textAttack === "string" || peer.push(attackWithTextAttack(attack, part)),
-    ];
-    for (const turn of i % 2 ? turns.reverse() : turns) turn();
-  }
-  report(attack, sumResults(own, parts), peer.length > 0 ? sumResults(peer, parts) : undefined);
+  const sides = precisions.map((precision) => ({
+    name: `Temper ${precision}`,
+    run: (part) => attackWithTemper(attack, part, precision),
+    results: [],
+  }));
+  if (typeof textAttack !== "string")
+    sides.push({ name: "TextAttack", run: (part) => attackWithTextAttack(attack, part), results: [] });
+  for (const [i, part] of parts.entries())
+    for (const side of i % 2 ? sides.toReversed() : sides) side.results.push(side.run(part));
+  report(
+    attack,
+    sides.map(({ name, results }) => ({ name, ...sumResults(results, parts) })),
+  );
 }
 
-function report(attack, own, peer) {
-  console.log(`\n${attack}: ${own.count} examples of SST-2 dev, ${options.threads} threads, ${model}`);
-  printRow(["", "Temper", "TextAttack", "ratio"]);
+function report(attack, sides) {
+  console.log(`\n${attack}: ${sides[0].count} examples of SST-2 dev, ${options.threads} threads, ${model}`);
+  printRow(["", ...sides.map(({ name }) => name)]);
+  const peer = sides.find(({ name }) => name === "TextAttack");
   const printRate = (name, key, format = formatNumber) => {
-    const [first, second] = [own, peer].map((side) => side && side[key] / side.seconds);
-    printRow([name, format(first), peer ? format(second) : "–", peer ? `${(first / second).toFixed(1)}x` : "–"]);
+    const rates = sides.map((side) => side[key] / side.seconds);
+    printRow([name, ...rates.map((rate) => format(rate))]);
+    for (const [title, base] of [
+      ["of TextAttack", peer],
+      ["of fp32", sides[0]],
+    ])
+      if (base) printRow([`  ${title}`, ...rates.map((rate) => `${(rate / (base[key] / base.seconds)).toFixed(2)}x`)]);
   };
-  const print = (name, key, format = formatNumber) =>
-    printRow([name, format(own[key]), peer ? format(peer[key]) : "–"]);
+  const print = (name, key, format = formatNumber) => printRow([name, ...sides.map((side) => format(side[key]))]);
   printRate("texts evaluated per second", "evaluations");
   printRate("queries per second", "queries");
   printRate("examples per second", "count", (value) => formatNumber(value, 3));
@@ -178,6 +194,7 @@ function report(attack, own, peer) {
   print("queries", "queries");
   print("texts evaluated", "evaluations");
   print("tokens evaluated", "evaluatedTokens");
+  const own = sides[0];
   const padded = own.queries * maxLength;
   console.log(
     `  The queries have ${formatNumber(own.queryTokens)} tokens, and ${formatNumber(padded)} if each is padded to ` +

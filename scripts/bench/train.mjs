@@ -1,7 +1,8 @@
 #!/usr/bin/env node
-// `make bench-train`: fine-tuning MiniLM on SST-2 for one epoch compared with a plain transformers loop (shuffled batches, each padded
-// to its longest text), in turns: examples per second, and accuracy on dev over seeds. Then batches of similar length compared with
-// padding everything to 128 tokens.
+// `make bench-train`: fine-tuning MiniLM on SST-2 for one epoch compared with loops of transformers, in turns: shuffled batches, each
+// padded to its longest text; batches of similar length (group_by_length); and these in bf16 (autocast), if the CPU has bf16
+// instructions. Prints examples per second, accuracy on dev over seeds, and the ratio to the strongest loop. Then batches of similar
+// length compared with padding everything to 128 tokens.
 //   node scripts/bench/train.mjs [--num-examples 4000] [--seeds 3] [--data FOLDER] [--threads N] [--turn 5]
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -14,7 +15,7 @@ import { prepareRun } from "../../dist/runs/prepare-run.js";
 import { readRunConfig } from "../../dist/runs/read-config.js";
 import { loadTask } from "../../dist/tasks/index.js";
 import { sampleExamples } from "../../dist/tasks/sample.js";
-import { free, getNumThreads, setNumThreads } from "../../dist/tensor/index.js";
+import { free, getCpuSupport, getNumThreads, setNumThreads } from "../../dist/tensor/index.js";
 import { padBatch } from "../../dist/text/batch.js";
 import { toHostBatch } from "../../dist/train/batch-transfer.js";
 import { toDataset } from "../../dist/train/index.js";
@@ -44,11 +45,19 @@ const measureSeconds = (work) => {
 };
 const folder = mkdtempSync(join(tmpdir(), "temper-bench-"));
 const formatPercent = (value) => `${(value * 100).toFixed(1)}%`;
+const formatRate = (seconds) => `${(numExamples / seconds).toFixed(1)} examples/s`;
+const hasBf16 = getCpuSupport().bf16;
+/** The loops of transformers_train.py. Without the instructions, bf16 takes many times as long. */
+const peers = [
+  ["transformers", "plain"],
+  ["transformers, group_by_length", "grouped"],
+  ...(hasBf16 ? [["transformers, group_by_length, bf16", "bf16"]] : []),
+];
 const mean = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;
 
 /** Prepares Temper's trainer so that its steps can be run a few at a time. */
-async function prepareTemper(examples, seed) {
-  const flags = { model: modelReference, task: "sst2", data: options.data, seed, threads, device: "cpu" };
+async function prepareTemper(examples, seed, precision = "fp32") {
+  const flags = { model: modelReference, task: "sst2", data: options.data, seed, threads, device: "cpu", precision };
   const settings = { "train.epochs": 1, "train.batchSize": 32, "train.learningRate": 1e-4 };
   const samples = { maxTrainSamples: numExamples, maxValidationSamples: 1 };
   const prepared = await prepareRun(await readRunConfig({ flags: { ...flags, ...settings, ...samples } }));
@@ -89,32 +98,54 @@ async function prepareTemper(examples, seed) {
   };
 }
 
-/** One epoch on both sides, a few steps each in turn. */
-async function compareEpoch(transformers, examples, seed) {
-  const temper = await prepareTemper(examples, seed);
-  // Both start with the same weights, including the head.
-  const start = join(folder, `seed-${seed}`);
-  await saveModel(start, temper.model);
-  await transformers?.ask({ seed, model: start });
-  const seconds = { temper: 0, transformers: 0 };
-  for (let first = 0; first < temper.steps.length; first += turn) {
-    const runTemper = () => {
-      for (const [i, batches] of temper.steps.slice(first, first + turn).entries())
-        seconds.temper += measureSeconds(() => temper.runStep(first + i, batches));
-    };
-    const runTransformers = async () => {
-      if (transformers) seconds.transformers += (await transformers.ask({ steps: turn })).seconds;
-    };
-    // The order alternates, so that neither side always finds the other's warm cache.
-    const isOdd = (first / turn) % 2 === 1;
-    for (const run of isOdd ? [runTransformers, runTemper] : [runTemper, runTransformers]) await run();
-  }
-  const accuracy = {
-    temper: await temper.computeAccuracy(),
-    transformers: (await transformers?.ask({ evaluate: true }))?.accuracy,
+/** A side of the comparison that trains with Temper. */
+async function startTemper(name, precision, examples, seed) {
+  const temper = await prepareTemper(examples, seed, precision);
+  return {
+    name,
+    numSteps: temper.steps.length,
+    saveStart: (path) => saveModel(path, temper.model),
+    start: () => undefined,
+    run: (first) =>
+      temper.steps
+        .slice(first, first + turn)
+        .reduce((sum, batches, i) => sum + measureSeconds(() => temper.runStep(first + i, batches)), 0),
+    computeAccuracy: () => temper.computeAccuracy(),
+    close: () => temper.close(),
   };
-  temper.close();
-  return { seconds, accuracy };
+}
+
+/** A side that trains with transformers, in a mode of transformers_train.py. */
+function startTransformers(name, mode, transformers, seed) {
+  return {
+    name,
+    start: (model) => transformers.ask({ seed, model, mode }),
+    run: async () => (await transformers.ask({ steps: turn, mode })).seconds,
+    computeAccuracy: async () => (await transformers.ask({ evaluate: true, mode })).accuracy,
+    close: () => undefined,
+  };
+}
+
+/** One epoch on all sides, a few steps each in turn. Returns seconds and accuracy by side. */
+async function compareEpoch(transformers, examples, seed) {
+  const sides = [await startTemper("Temper", "fp32", examples, seed)];
+  if (hasBf16) sides.push(await startTemper("Temper, bf16", "bf16", examples, seed));
+  for (const [name, mode] of transformers ? peers : []) sides.push(startTransformers(name, mode, transformers, seed));
+  // All start with the same weights, including the head.
+  const start = join(folder, `seed-${seed}`);
+  await sides[0].saveStart(start);
+  for (const side of sides) await side.start(start);
+  const results = new Map(sides.map(({ name }) => [name, { seconds: 0, accuracy: 0 }]));
+  for (let first = 0; first < sides[0].numSteps; first += turn) {
+    // The order alternates, so that no side always finds the same warm cache.
+    const isOdd = (first / turn) % 2 === 1;
+    for (const side of isOdd ? sides.toReversed() : sides) results.get(side.name).seconds += await side.run(first);
+  }
+  for (const side of sides) {
+    results.get(side.name).accuracy = await side.computeAccuracy();
+    side.close();
+  }
+  return results;
 }
 
 /** Batches of similar length compared with the same examples padded to 128 tokens. */
@@ -143,23 +174,27 @@ try {
   console.log(`MiniLM on SST-2: ${numExamples} examples, batch 32, one epoch, ${threads} threads`);
   if (transformers) {
     const { transformers: version, torch } = transformers.facts;
-    console.log(`compared with a plain loop of transformers ${version} on PyTorch ${torch}`);
+    console.log(`compared with loops of transformers ${version} on PyTorch ${torch}`);
   } else console.log("No Python with torch and transformers found (TEMPER_PYTHON, python3): only Temper is measured.");
   const results = [];
   for (let seed = 0; seed < seeds; seed++) {
-    const { seconds, accuracy } = await compareEpoch(transformers, examples, seed);
-    results.push({ seconds, accuracy });
-    const format = (side) =>
-      `${(numExamples / seconds[side]).toFixed(1)} examples/s, dev ${formatPercent(accuracy[side])}`;
-    const ratio = (seconds.transformers / seconds.temper).toFixed(2);
-    const peer = transformers ? `; transformers ${format("transformers")}; ${ratio}x` : "";
-    console.log(`seed ${seed}: Temper ${format("temper")}${peer}`);
+    const epoch = await compareEpoch(transformers, examples, seed);
+    results.push(epoch);
+    for (const [name, { seconds, accuracy }] of epoch)
+      console.log(`seed ${seed}: ${name} ${formatRate(seconds)}, dev ${formatPercent(accuracy)}`);
   }
-  const sumSeconds = (side) => results.reduce((sum, { seconds }) => sum + seconds[side], 0);
-  const dev = (side) => formatPercent(mean(results.map(({ accuracy }) => accuracy[side])));
+  const total = (name) => results.reduce((sum, epoch) => sum + epoch.get(name).seconds, 0) / results.length;
+  const names = [...results[0].keys()];
+  for (const name of names)
+    console.log(
+      `all seeds: ${name} ${formatRate(total(name))}, dev ${formatPercent(mean(results.map((epoch) => epoch.get(name).accuracy)))}`,
+    );
+  const fastest = (chosen) => chosen.reduce((best, name) => (total(name) < total(best) ? name : best));
   if (transformers) {
-    const ratio = (sumSeconds("transformers") / sumSeconds("temper")).toFixed(2);
-    console.log(`all seeds: ${ratio}x; dev ${dev("temper")}, transformers ${dev("transformers")}`);
+    const [own, peer] = [true, false].map((isOwn) =>
+      fastest(names.filter((name) => name.startsWith("Temper") === isOwn)),
+    );
+    console.log(`${own} is ${(total(peer) / total(own)).toFixed(2)}x as fast as the strongest loop (${peer})`);
   }
   const ratio = (await compareLengths(examples)).toFixed(2);
   console.log(`batches of similar length: ${ratio}x as fast as padding all to 128 tokens`);

@@ -1,6 +1,8 @@
-"""A plain training loop with transformers: shuffled batches, each padded to its longest text. train.mjs starts it and requests
-steps: reads one job per line as JSON and prints its answer as JSON."""
+"""Training loops with transformers: shuffled batches, each padded to its longest text; the same with batches of similar length,
+as group_by_length makes them; and the latter under autocast to bfloat16. train.mjs starts it and requests steps: reads one job
+per line as JSON and prints its answer as JSON."""
 
+import contextlib
 import json
 import os
 import random
@@ -35,13 +37,22 @@ def collate(rows):
     )
 
 
+def group_by_length(rows, size):
+    """The order of the Trainer's group_by_length: 50 shuffled batches at a time are sorted by length."""
+    pieces = [rows[at : at + 50 * size] for at in range(0, len(rows), 50 * size)]
+    return [row for piece in pieces for row in sorted(piece, key=lambda row: len(row[0]), reverse=True)]
+
+
 class Loop:
-    def __init__(self, seed, model, rows):
+    def __init__(self, seed, model, rows, mode):
+        self.autocast = (lambda: torch.autocast("cpu", dtype=torch.bfloat16)) if mode == "bf16" else contextlib.nullcontext
         random.seed(seed)
         torch.manual_seed(seed)
         self.model = AutoModelForSequenceClassification.from_pretrained(model, dtype=torch.float32).train()
         order = random.sample(rows, len(rows))
         size = settings["batchSize"]
+        if mode != "plain":
+            order = group_by_length(order, size)
         self.batches = [order[at : at + size] for at in range(0, len(order), size)]
         plain = lambda name: name.endswith(".bias") or "LayerNorm" in name
         named = list(self.model.named_parameters())
@@ -60,7 +71,8 @@ class Loop:
         self.at += count
         start = time.perf_counter()
         for rows in chosen:
-            loss = self.model(**collate(rows)).loss
+            with self.autocast():
+                loss = self.model(**collate(rows)).loss
             loss.backward()
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
             self.optimizer.step()
@@ -83,14 +95,14 @@ class Loop:
 
 train, dev = encode(data["train"]), encode(data["dev"])
 print(json.dumps(dict(torch=torch.__version__, transformers=transformers.__version__)), flush=True)
-loop = None
+loops = {}
 for line in sys.stdin:
     job = json.loads(line)
     if "seed" in job:
-        loop = Loop(job["seed"], job["model"], train)
+        loops[job["mode"]] = Loop(job["seed"], job["model"], train, job["mode"])
         answer = {}
     elif "steps" in job:
-        answer = loop.steps(job["steps"])
+        answer = loops[job["mode"]].steps(job["steps"])
     else:
-        answer = dict(accuracy=loop.accuracy(dev))
+        answer = dict(accuracy=loops[job["mode"]].accuracy(dev))
     print(json.dumps(answer), flush=True)

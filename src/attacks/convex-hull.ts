@@ -76,10 +76,14 @@ export function findModifiableWords(
  */
 type HostHull = Readonly<Record<keyof Hull, HostTensor>>;
 
+/** The candidates of a word: no more than a table of substitutes can store, and the word itself. */
+export function getHullWidth(candidatesPerWord: number): number {
+  return Math.min(candidatesPerWord, 1 + maxSubstitutes);
+}
+
 /** Packs the modifiable words of a batch of padded texts. */
 export function packHull(texts: readonly ModifiableWords[], length: number, candidatesPerWord: number): HostHull {
-  // A word has no more substitutes than a table can store.
-  const width = Math.min(candidatesPerWord, 1 + maxSubstitutes);
+  const width = getHullWidth(candidatesPerWord);
   const numTokens = texts.length * length;
   const quarter = Math.ceil(numTokens / 4);
   const numWords = texts.reduce((sum, text) => sum + text.candidateIds.length, 0);
@@ -177,7 +181,7 @@ export function computeInitialStd(length: number, candidatesPerWord: number): nu
 
 /**
  * Finds the mixture weights with the largest gain (RIFT eq. 8) by Adam on the logits v:
- * [word, candidate], detached. `computeGain` returns a sum over the batch.
+ * [word, candidate], detached. `computeGain` returns a sum over the batch. `onFound` receives v.
  */
 export function searchHull(
   embedding: HullEmbedding,
@@ -185,6 +189,7 @@ export function searchHull(
   initialLogits: Tensor,
   computeGain: (perturbed: Tensor) => Tensor,
   options: HullOptions,
+  onFound?: (mixtureLogits: Tensor) => void,
 ): Tensor {
   const logits = initialLogits.clone().requiresGrad_();
   const moments = { first: zerosLike(initialLogits), second: zerosLike(initialLogits) };
@@ -198,6 +203,7 @@ export function searchHull(
       noGrad(() => adamStep(logits, gradient, moments, step, options));
     });
   }
+  onFound?.(logits);
   return noGrad(() => scope(() => logMixtureWeights(logits, hull.candidateMask).exp()));
 }
 
@@ -226,8 +232,15 @@ interface HullModel {
   computeCleanLogits(): Tensor;
   /** Logits of the text that has these mixture weights. */
   computeLogits(mixtureWeights: Tensor): Tensor;
-  /** Finds the mixture weights whose logits have the largest gain. */
-  search(initialLogits: Tensor, computeGain: (logits: Tensor) => Tensor): Tensor;
+  /**
+   * Finds the mixture weights whose logits have the largest gain. `onFound` receives the logits of
+   * these weights.
+   */
+  search(
+    initialLogits: Tensor,
+    computeGain: (logits: Tensor) => Tensor,
+    onFound?: (mixtureLogits: Tensor) => void,
+  ): Tensor;
 }
 
 /** Freezes the weights and embeds the hull, without dropout. */
@@ -246,8 +259,8 @@ export function createHullModel(
   return {
     computeCleanLogits: () => scope(() => toLogits(embedding.text)),
     computeLogits: (mixtureWeights) => toLogits(mixEmbeddings(embedding, hull, mixtureWeights)),
-    search: (initialLogits, computeGain) =>
-      searchHull(embedding, hull, initialLogits, (perturbed) => computeGain(toLogits(perturbed)), options),
+    search: (initialLogits, computeGain, onFound) =>
+      searchHull(embedding, hull, initialLogits, (input) => computeGain(toLogits(input)), options, onFound),
   };
 }
 

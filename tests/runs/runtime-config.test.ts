@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { createMethods } from "../../src/methods/index.js";
-import { chooseGpuPrecision, resolveRuntime } from "../../src/runs/runtime-config.js";
+import { canQuantize } from "../../src/nn/index.js";
+import { chooseCpuPrecision, chooseGpuPrecision, resolveRuntime } from "../../src/runs/runtime-config.js";
 
 const createSmart = (options: Record<string, unknown>) => createMethods([{ name: "smart", options }])[0];
 
@@ -12,14 +13,34 @@ describe("precision", () => {
     expect(chooseGpuPrecision("fp32", false)).toBe("fp32");
   });
 
-  test("a CPU uses fp32 and rejects others", () => {
+  test("a CPU uses fp32 and rejects tf32", () => {
     expect(resolveRuntime({ device: "cpu", threads: 3 })).toEqual({
       device: "cpu",
       computeDtype: "float32",
       precision: "fp32",
       threads: 3,
     });
-    expect(() => resolveRuntime({ device: "cpu", precision: "bf16" })).toThrow("expected fp32 on a CPU, received bf16");
+    expect(() => resolveRuntime({ device: "cpu", precision: "tf32" })).toThrow("tf32 is for GPUs");
+    expect(() => chooseGpuPrecision("int8", false)).toThrow("int8 is for CPUs");
+  });
+
+  test("a CPU uses a lower precision only if it is named, and bf16 only with its instructions", () => {
+    const [both, none] = [
+      { bf16: true, int8: true },
+      { bf16: false, int8: false },
+    ];
+    expect(chooseCpuPrecision(null, both)).toBe("fp32");
+    expect(chooseCpuPrecision("bf16", both)).toBe("bf16");
+    expect(() => chooseCpuPrecision("bf16", none)).toThrow(/bf16 needs a CPU with avx512_bf16 or amx_bf16/);
+  });
+
+  test.runIf(canQuantize())("auto is the fastest precision that a CPU has instructions for", () => {
+    expect(chooseCpuPrecision("auto", { bf16: true, int8: true })).toBe("int8");
+    expect(chooseCpuPrecision("auto", { bf16: true, int8: false })).toBe("bf16");
+    expect(chooseCpuPrecision("auto", { bf16: false, int8: false })).toBe("fp32");
+    expect(resolveRuntime({ device: "cpu", precision: "int8" })).toMatchObject({
+      ...{ computeDtype: "float32", isQuantized: true, precision: "int8" },
+    });
   });
 
   test("smart needs float32 for the paper's perturbation, but not for a larger one", () => {

@@ -1,11 +1,13 @@
 import { afterEach, beforeEach, expect, test } from "vitest";
+import { createMethods } from "../../src/methods/index.js";
 import { forward, toModelInput } from "../../src/models/index.js";
 import type { Model } from "../../src/models/model.js";
 import { crossEntropy, evalMode, type Weights } from "../../src/nn/index.js";
-import { free, getMemoryStats, noGrad, scope, tensor } from "../../src/tensor/index.js";
+import { dropoutMask, free, getMemoryStats, noGrad, scope, seedGenerator, tensor } from "../../src/tensor/index.js";
 import { padBatch } from "../../src/text/batch.js";
+import { train } from "../../src/train/index.js";
 import { castWeights, computeGradients, LowPrecisionWeights } from "../../src/train/mixed-precision.js";
-import { tinyModel } from "../methods/tiny.js";
+import { tinyJob, tinyModel } from "../methods/tiny.js";
 
 let model: Model;
 let before: number;
@@ -81,4 +83,37 @@ test("a copy changes only when it is refreshed", () => {
   copies.refresh();
   expect(copies.weights.get(name)?.toFloat32Array()[0]).toBe(3);
   copies.dispose();
+});
+
+test.each([[[]], [["ascc"]], [["rose"]]])("training on a CPU in bfloat16 follows float32, with %j", async (names) => {
+  const run = async (computeDtype: "float32" | "bfloat16"): Promise<number[]> => {
+    const trained = tinyModel();
+    const losses: number[] = [];
+    const callbacks = { onEvent: (event: Readonly<Record<string, unknown>>) => void losses.push(event.loss as number) };
+    const methods = createMethods(names.map((name) => ({ name, options: {} })));
+    const deviceConfig = { device: "cpu" as const, computeDtype };
+    await train(tinyJob(trained, methods, { callbacks, deviceConfig }, { epochs: 8, batchSize: 12, dropout: false }));
+    expect([...trained.weights.values()].every(({ dtype }) => dtype === "float32")).toBe(true);
+    free(trained.weights);
+    return losses;
+  };
+  const [exact, low] = [await run("float32"), await run("bfloat16")];
+  expect(low).toHaveLength(8);
+  expect(low).not.toEqual(exact);
+  expect(low.at(-1)).toBeLessThan(low[0]!);
+  // bfloat16 has 8 significant bits. Errors of 2^-9 per product stay below 3% of a loss of about 1.
+  for (const [i, loss] of low.entries())
+    expect(Math.abs(loss - exact[i]!), `step ${i}`).toBeLessThan(0.03 * (1 + exact[i]!));
+});
+
+test("dropout masks in bfloat16 are those of float32", () => {
+  scope(() => {
+    const draw = (dtype: "float32" | "bfloat16"): boolean[] => {
+      seedGenerator("cpu", 7);
+      return [...dropoutMask([1001], 0.25, dtype).to("float32").toFloat32Array()].map((value) => value === 0);
+    };
+    const masks = draw("bfloat16");
+    expect(masks).toEqual(draw("float32"));
+    expect(masks.filter(Boolean).length / 1001).toBeCloseTo(0.25, 1);
+  });
 });

@@ -5,6 +5,7 @@ import {
   createHullModel,
   embedHull,
   findModifiableWords,
+  getHullWidth,
   type Hull,
   hullSchema,
   type ModifiableWords,
@@ -18,6 +19,7 @@ import { buildAttackSpace } from "../../text/replacements.js";
 import { type BatchContext, getWordLevelEncoding, type PassName, type TokenizedExample } from "../../train/index.js";
 import { defineMethod } from "../define-method.js";
 import { computeRobustAccuracy } from "./robust-accuracy.js";
+import { WarmStart } from "./warm-start.js";
 
 /** Examples to check before training. If none has a substitute, the table does not fit the data. */
 const numCheckedExamples = 200;
@@ -30,6 +32,10 @@ export const ascc = defineMethod({
   cost: "7.2",
   options: hullSchema.extend({
     beta: z.number().nonnegative().default(10).describe("weight of the divergence between clean and perturbed text"),
+    warmStart: z
+      .boolean()
+      .default(false)
+      .describe("start the search at the mixture that the last epoch found for the text, so that few steps suffice"),
   }),
   bestModelMetric: "robust-accuracy",
   create: (options) => {
@@ -37,6 +43,7 @@ export const ascc = defineMethod({
     let findWords: (item: TokenizedExample) => ModifiableWords = () => {
       throw new Error("ascc was not prepared.");
     };
+    let warmStart: WarmStart | null = null;
     const getModifiableWords = (item: TokenizedExample): ModifiableWords => {
       const words = known.get(item) ?? findWords(item);
       known.set(item, words);
@@ -56,8 +63,14 @@ export const ascc = defineMethod({
         const clean = hullModel.computeCleanLogits();
         context.enterRandomStream("search");
         const noise = randn(hull.candidateMask.shape, { device: deviceConfig.device });
-        const initialLogits = noise.mul(computeInitialStd(sequenceLength, options.candidatesPerWord));
-        return hullModel.search(initialLogits, (logits) => klDivergencePerExample(clean, logits).sum());
+        const random = noise.mul(computeInitialStd(sequenceLength, options.candidatesPerWord));
+        const gain = (logits: Tensor): Tensor => klDivergencePerExample(clean, logits).sum();
+        if (!warmStart) return hullModel.search(random, gain);
+        const rows = context.batch.getExtra("ascc.rows");
+        const batch = `${context.batchIndex} ${context.batch.microBatchIndex}`;
+        return hullModel.search(random.add(warmStart.read(rows)), gain, (found) =>
+          warmStart!.write(batch, rows, found),
+        );
       });
     }
 
@@ -93,12 +106,20 @@ export const ascc = defineMethod({
             `method ascc: no word of the first ${checked.length} examples has a substitute in ${substitutions.name}. ` +
               "Check that the substitutions fit the language of the texts.",
           );
+        if (!options.warmStart) return;
+        const { device } = training.job.deviceConfig;
+        warmStart = new WarmStart(train.items.map(getModifiableWords), getHullWidth(options.candidatesPerWord), device);
       },
 
-      collate({ items, padded }) {
+      state: () => (warmStart ? { buffers: warmStart.buffers() } : {}),
+
+      collate({ items, indices, padded }) {
         const { candidatesPerWord } = options;
         const hull = packHull(items.map(getModifiableWords), padded.sequenceLength, candidatesPerWord);
-        return Object.fromEntries(Object.entries(hull).map(([name, array]) => [`ascc.${name}`, array]));
+        const rows = warmStart?.getRows(indices, hull.positions.shape[0]!);
+        return Object.fromEntries(
+          Object.entries({ ...hull, ...(rows && { rows }) }).map(([name, array]) => [`ascc.${name}`, array]),
+        );
       },
 
       /**
@@ -113,6 +134,11 @@ export const ascc = defineMethod({
           input: (name) => ({ embeddingOutput: perturb(context, hull, mixtureWeights, name), attentionBias, packing }),
         });
         return losses.set("robust", klDivergence(context.pass("clean").logits, perturbed.logits).mul(options.beta));
+      },
+
+      afterStep(_step, next) {
+        next();
+        warmStart?.commit();
       },
 
       extraMetrics: async (training, items) => ({
