@@ -81,8 +81,9 @@ export function packForInference(
   };
   const packAll = (): void => {
     for (const { name, parts } of fuseQkv(config, weights)) {
+      if (lastAttention !== null && name.startsWith(lastAttention)) continue;
       if (parts.length === 1) add(name, parts[0]!);
-      else if (lastAttention === null || !name.startsWith(lastAttention)) {
+      else {
         const fused = cat(parts, 0);
         add(name, name.endsWith(".bias") && dtype === "float32" ? keep(fused) : fused);
       }
