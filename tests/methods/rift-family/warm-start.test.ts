@@ -12,7 +12,11 @@ const folder = temporaryFolder();
 type Event = Readonly<Record<string, number>>;
 
 /** Trains the tiny model, three steps per epoch. */
-async function run(options: Readonly<Record<string, unknown>>, settings: object = {}, changes: Partial<TrainingJob> = {}) {
+async function run(
+  options: Readonly<Record<string, unknown>>,
+  settings: object = {},
+  changes: Partial<TrainingJob> = {},
+) {
   const model = tinyModel();
   const events: Event[] = [];
   const callbacks = { onEvent: (event: Readonly<Record<string, unknown>>) => void events.push(event as Event) };
