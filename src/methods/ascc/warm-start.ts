@@ -40,7 +40,7 @@ export class WarmStart {
     return this.#logits.indexSelect(0, rows);
   }
 
-  /** Remembers the logits of a batch until the step is done. If it runs twice, the last ones count. */
+  /** Remembers the logits of a batch until the step is done. If it runs twice, the last count. */
   write(batch: string, rows: Tensor, logits: Tensor): void {
     free(this.#pending.get(batch));
     this.#pending.set(batch, keep({ rows: rows.to("int64"), logits: logits.detach().clone() }));
