@@ -75,4 +75,4 @@ test("a CPU without fast instructions searches in float32", () => {
   expect((report as AttackReport).request.precision).toBe("fp32");
   const doctor = JSON.parse(execFileSync(process.execPath, [main, "doctor", "--json"], { env, encoding: "utf8" }));
   expect(doctor.engine.lowPrecision).toEqual({ bf16: false, int8: false });
-}, 60_000);
+}, 180_000);

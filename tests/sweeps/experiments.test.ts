@@ -181,7 +181,7 @@ describe("the experiments", () => {
     writeFileSync(path, "{}");
     vi.stubEnv("TEMPER_DATA", data);
     onTestFinished(() => void vi.unstubAllEnvs());
-    const plan = await readPlan(join(folder, "rift-table-1.yaml"));
+    const plan = await createSweepPlan(await readSweep({ file: join(folder, "rift-table-1.yaml") }));
     expect(new Set(Object.values(plan.runs).map(({ substitutions }) => substitutions))).toEqual(new Set([path]));
   });
 });
