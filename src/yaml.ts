@@ -1,4 +1,4 @@
-import { isMap, isNode, isPair, isSeq, LineCounter, parse, parseDocument } from "yaml";
+import { type Document, isMap, isNode, isPair, isSeq, LineCounter, parse, parseDocument, visit } from "yaml";
 import { getErrorMessage, UserError } from "./errors.js";
 import { readText } from "./files.js";
 import { maxJsonDepth } from "./json.js";
@@ -25,9 +25,10 @@ export async function readYaml(path: string): Promise<{ value: unknown; locate: 
     return `${path}:${line}:${col}`;
   };
   const { document, value } = explainErrors(path, () => {
-    const parsed = parseDocument(text, { lineCounter: lines });
+    const parsed = parseDocument(text, { lineCounter: lines, uniqueKeys: false });
     const [error] = parsed.errors;
     if (error) throw new UserError(`${at(error.pos[0])}: ${explainProblem(error.message)}`);
+    rejectRepeatedKeys(parsed, at);
     return { document: parsed, value: checkTree(parsed.toJS() as unknown, path) };
   });
   return {
@@ -48,6 +49,21 @@ export async function readYaml(path: string): Promise<{ value: unknown; locate: 
       return at(offset);
     },
   };
+}
+
+/** The parser compares every key with every other, which takes long if there are many. */
+function rejectRepeatedKeys(document: Document, at: (offset: number) => string): void {
+  visit(document, {
+    Map(_, { items }) {
+      const seen = new Set<string>();
+      for (const { key } of items) {
+        const name = String(key);
+        if (seen.has(name))
+          throw new UserError(`${at((isNode(key) && key.range?.[0]) || 0)}: the key ${name.slice(0, 80)} is repeated`);
+        seen.add(name);
+      }
+    },
+  });
 }
 
 /** Parses KEY=VALUE with a YAML value: 3e-5, true, null, [1, 0.5]. */
@@ -91,16 +107,16 @@ function explainProblem(message: string): string {
 
 /** Rejects trees that are cyclic or deep, and keys that are not safe to assign. */
 function checkTree(tree: unknown, location: string): unknown {
-  const visit = (value: unknown, depth: number): void => {
+  const check = (value: unknown, depth: number): void => {
     if (typeof value !== "object" || value === null) return;
     if (depth > maxJsonDepth)
       throw new UserError(`${location}: nested more than ${maxJsonDepth} levels deep. Aliases must not form a cycle.`);
     for (const [key, inner] of Object.entries(value)) {
       if (!Array.isArray(value) && forbiddenKeys.has(key))
         throw new UserError(`${location}: ${key} is not a key of a config. Remove it.`);
-      visit(inner, depth + 1);
+      check(inner, depth + 1);
     }
   };
-  visit(tree, 0);
+  check(tree, 0);
   return tree;
 }

@@ -9,7 +9,7 @@ import { createText, mutateBytes, mutateJson, mutateValue, toJson } from "./muta
 import { sweepSeed, tokenizerFolders } from "./seeds.mjs";
 
 /** Gives changed journal lines matching checksums, so that mutations are not rejected by them. */
-function sealLines(bodies) {
+export function sealLines(bodies) {
   let previous = "";
   return bodies
     .map((text) => {

@@ -71,11 +71,19 @@ describe("errors name the location", () => {
       "model: m\nmethods:\n  - r-drop\n  - rose:\n      updateRatio: 60\n",
       /config\.yaml:5:7: methods\[1\] \(rose\): updateRatio: /,
     ],
-    ["model: m\nmethods: [rose]\nmodel: n\n", /config\.yaml:3:1: Map keys must be unique/],
+    ["model: m\nmethods: [rose]\nmodel: n\n", /config\.yaml:3:1: the key model is repeated/],
     ["- model\n", /config\.yaml: expected a config \(keys and values\), received a list/],
     ["", /config\.yaml: expected a config \(keys and values\), received nothing/],
   ])("%j", async (text, expected) => {
     expect(await getMessage(readRunConfig({ file: yaml(text) }))).toMatch(expected);
+  });
+
+  test("item 12: 30,000 unknown keys of a file are reported within seconds", async () => {
+    const file = yaml(`model: m\n${Array.from({ length: 30_000 }, (_, i) => `k${i}: 1`).join("\n")}\n`);
+    const before = process.cpuUsage();
+    expect(await getMessage(readRunConfig({ file }))).toMatch(/config\.yaml:2:1: unknown key k0[\s\S]*and 29980 more$/);
+    const { user, system } = process.cpuUsage(before);
+    expect((user + system) / 1e6).toBeLessThan(6);
   });
 
   test("flags are named, even if a file is given", async () => {

@@ -81,7 +81,7 @@ describe("installLibtorch", () => {
   });
 });
 
-describe.skipIf(process.getuid?.() !== 0)("apt-get as root (needs root)", () => {
+describe.skipIf(process.getuid?.() !== 0)("item 31: apt-get as root (needs root)", () => {
   function createDebian() {
     const root = temporaryFolder();
     const calls = join(root, "calls");

@@ -156,7 +156,7 @@ describe("handles", () => {
   });
 });
 
-describe("one thread", () => {
+describe("item 6: one thread", () => {
   it("owns the addon: other worker threads are refused clearly", async () => {
     native();
     const file = JSON.stringify(join(getBuildFolder(), "temper.node"));
@@ -172,7 +172,7 @@ describe("one thread", () => {
   });
 });
 
-describe("handles that were reused a million times", () => {
+describe("item 21: handles that were reused a million times", () => {
   it("never refer to another tensor", () => {
     const source = floats(1);
     const early = native().alias(source);
@@ -189,7 +189,7 @@ describe("handles that were reused a million times", () => {
   });
 });
 
-describe("a detached buffer", () => {
+describe("item 22: a detached buffer", () => {
   it("is never read", () => {
     const message = "expected a typed array, received one whose buffer was transferred away";
     const detached = new Float32Array(4);
@@ -209,7 +209,7 @@ describe("a detached buffer", () => {
   });
 });
 
-describe("nested control groups", () => {
+describe("item 25: nested control groups", () => {
   const root = join(folder, "cgroup");
   const put = (group: string, files: Record<string, string | number>): void => {
     mkdirSync(join(root, group), { recursive: true });
@@ -236,7 +236,7 @@ describe("nested control groups", () => {
   });
 });
 
-describe("sizes that exceed the memory", () => {
+describe("item 24: sizes that exceed the memory", () => {
   const before = () => native().memoryStats().bytes;
 
   it("are rejected before the allocation", () => {
@@ -262,7 +262,7 @@ describe("sizes that exceed the memory", () => {
   });
 });
 
-describe("the fused optimizer", () => {
+describe("item 23: the fused optimizer", () => {
   const update = (sizes: number[][], settings: AdamWSettings = defaultAdamW): string => {
     const [parameters, gradients, first, second] = sizes.map((list) => list.map((elements) => floats(elements)));
     const steps = (sizes[0] as number[]).map(() => floats());
