@@ -167,6 +167,25 @@ export class EditedText {
     return new EditedText(texts, this.original, () => slots, numChanged, edit, position, slots[position]!.origin);
   }
 
+  /**
+   * The same text with its words found anew, as TextAttack sees it: a replacement with a space is
+   * two words, and the second one comes from no original word.
+   */
+  splitAgain(): EditedText {
+    const locate = (): Slot[] => {
+      const known = new Set<number>();
+      return this.texts.flatMap((text, field) =>
+        findWords(text).map(({ start, end }) => {
+          const slot = this.slots.find((each) => each.field === field && each.start <= start && start < each.end);
+          const origin = slot === undefined || known.has(slot.origin) ? -1 : slot.origin;
+          known.add(origin);
+          return { field, start, end, origin };
+        }),
+      );
+    };
+    return new EditedText(this.texts, this.original, locate, this.numChanged, this.edit, this.position, this.origin);
+  }
+
   #getSlot(position: number): Slot {
     const slot = this.slots[position];
     if (!slot) throw new RangeError(`position ${position}: the text has ${this.length} words`);

@@ -6,15 +6,15 @@ import { getErrorMessage, UserError } from "../errors.js";
 import { sha256File } from "../files.js";
 import { parseSpec } from "../spec.js";
 import { type SourceLocation, validate } from "../validate.js";
-import { createAsccAttacker, type GradientVictim } from "./ascc-attack.js";
 import { hullSchema } from "./convex-hull.js";
-import { exhaustive } from "./exhaustive.js";
-import { genetic } from "./genetic.js";
-import { greedy } from "./greedy.js";
-import { pwws } from "./pwws.js";
-import { random } from "./random.js";
-import type { Constraint } from "./recipe.js";
+import type { Constraint, RecipeDefinition } from "./recipe.js";
+import { createAsccAttacker, type GradientVictim } from "./recipes/ascc.js";
+import { exhaustive } from "./recipes/exhaustive.js";
+import { genetic } from "./recipes/genetic.js";
+import { greedy } from "./recipes/greedy.js";
 import { recipes } from "./recipes/index.js";
+import { pwws, textAttackPwws } from "./recipes/pwws.js";
+import { random } from "./recipes/random.js";
 import type { RecipeResources } from "./resources.js";
 import type { Attacker } from "./run-attack.js";
 import type { RecipeAttack } from "./run-recipe.js";
@@ -39,6 +39,12 @@ export const attackNames: readonly string[] = [
   ...whiteBoxAttacks.keys(),
   ...recipes.keys(),
 ];
+
+/** The recipe of an attack; undefined for attacks that only substitute words of a table. */
+export function findRecipe({ name, options }: { name: string; options?: unknown }): RecipeDefinition | undefined {
+  const isCompatible = (options as { compat?: unknown } | undefined)?.compat === "textattack";
+  return name === "pwws" && isCompatible ? textAttackPwws : recipes.get(name);
+}
 
 /** The options of a built-in attack; undefined for other names. */
 export function getAttackOptions(name: string): z.ZodType | undefined {
@@ -95,7 +101,7 @@ export function createRecipeAttack(
   resources: Partial<RecipeResources>,
   constraints: readonly Constraint[] = [],
 ): RecipeAttack {
-  const definition = recipes.get(name);
+  const definition = findRecipe({ name, options: rawOptions });
   if (!definition) throw new UserError(`attack: expected ${[...recipes.keys()].join(", ")}, received "${name}"`);
   const missing = definition.resources.find((resource) => resources[resource] === undefined);
   if (missing) throw new UserError(`attack ${name} needs ${missing}. ${resourceHints[missing]}`);

@@ -3,12 +3,12 @@ import { hashModelFolder, type MaskedLm, predictAtPositions, type TokenPredictio
 import type { EncodingWithOffsets } from "../text/encoding.js";
 import type { MaskedLanguageModel, MaskedQuery, MaskedToken } from "./resources.js";
 
-/** Tokens per position: as many as any recipe uses. */
-const topK = 50;
+/** Tokens per position: twice as many as any recipe uses, because some are not words. */
+const topK = 100;
 /** Characters on each side that the model reads. More than most models can read is not needed. */
 const maxContext = 1200;
 /** Answers that are kept. */
-const maxCached = 20_000;
+const maxCached = 10_000;
 
 /** Creates the resource of recipes that use a masked language model. */
 export async function createMaskedLanguageModel(model: MaskedLm): Promise<MaskedLanguageModel> {

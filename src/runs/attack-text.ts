@@ -1,8 +1,7 @@
 import { createAttackExample } from "../attacks/attack-space.js";
 import { findLabel } from "../attacks/goals/create-goal.js";
-import { createRecipeAttack, loadAttack, whiteBoxAttacks } from "../attacks/load-attack.js";
+import { createRecipeAttack, findRecipe, loadAttack, whiteBoxAttacks } from "../attacks/load-attack.js";
 import { SearchPool } from "../attacks/pool.js";
-import { recipes } from "../attacks/recipes/index.js";
 import { type AttackResult, getFinalTexts } from "../attacks/result.js";
 import { createRecipeExample } from "../attacks/run-recipe.js";
 import type { PreparedInput, Victim } from "../attacks/victim.js";
@@ -56,7 +55,7 @@ export async function createTextAttacker(request: AttackRequest, callbacks: Call
     const labels = victim.local?.model.labels ?? Array.from({ length: victim.victim.numLabels }, (_, i) => String(i));
     const whiteBox = parsed.attacks.find(({ name }) => whiteBoxAttacks.has(name));
     if (whiteBox) throw new UserError(`attack ${whiteBox.name} attacks datasets only. Use another attack for a text.`);
-    const needs = parsed.attacks.flatMap(({ name }) => recipes.get(name)?.resources ?? []);
+    const needs = parsed.attacks.flatMap((spec) => findRecipe(spec)?.resources ?? []);
     const loaded = await loadRecipeResources(needs, parsed, victim, labels, callbacks);
     const attackOne = createSingleAttack(parsed, victim, loaded.resources);
     return {
@@ -96,7 +95,7 @@ function createSingleAttack(request: ParsedRequest, loaded: LoadedVictim, resour
       for await (const result of results) return { attack: name, result, finalTexts: getFinalTexts(result), steps };
       throw new Error("a search ends with a result");
     };
-    if (recipes.has(name)) {
+    if (findRecipe({ name, options })) {
       const attack = createRecipeAttack(name, options, resources, createRequestConstraints(request, modifiableFields));
       return run(pool.run([createRecipeExample(example, attack)], attack, settings));
     }

@@ -4,9 +4,14 @@ import { z } from "zod";
 import { createAttackExample, createTextInput } from "../attacks/attack-space.js";
 import { constraintsSchema } from "../attacks/constraints.js";
 import { httpVictimSchema, redactOptions, redactUrl } from "../attacks/endpoint.js";
-import { attackSpecSchema, createRecipeAttack, loadAttack, whiteBoxAttacks } from "../attacks/load-attack.js";
+import {
+  attackSpecSchema,
+  createRecipeAttack,
+  findRecipe,
+  loadAttack,
+  whiteBoxAttacks,
+} from "../attacks/load-attack.js";
 import { createPoolAttacker, SearchPool } from "../attacks/pool.js";
-import { recipes } from "../attacks/recipes/index.js";
 import { type AnyExample, type Attacker, type QueryCounters, runAttack } from "../attacks/run-attack.js";
 import { createRecipeExample, type RecipeAttack } from "../attacks/run-recipe.js";
 import { openScoreCache, ScoreCache } from "../attacks/score-cache.js";
@@ -169,7 +174,7 @@ async function prepareAttack(
   checkOutputRequest(request, request.attacks.length + request.transferFrom.length);
   const model = victim.local?.model ?? null;
   const run = victim.local?.run ?? null;
-  const usesTables = request.transferFrom.length > 0 || request.attacks.some(({ name }) => !recipes.has(name));
+  const usesTables = request.transferFrom.length > 0 || request.attacks.some((spec) => !findRecipe(spec));
   const tables = usesTables ? await loadAttackSubstitutions(request, victim) : null;
   const task = given?.task ?? (await loadRequestedTask(request, model, run, callbacks));
   if (model) checkLabels(reference, model.labels, task.labels, task.name);
@@ -183,7 +188,7 @@ async function prepareAttack(
     ? { examples: given.examples, coverage: null }
     : await sampleAttacked(task, request, lmConstraint);
   const out = request.out ?? getDefaultFolder(reference, run);
-  const needs = request.attacks.flatMap(({ name }) => recipes.get(name)?.resources ?? []);
+  const needs = request.attacks.flatMap((spec) => findRecipe(spec)?.resources ?? []);
   if (request.minSimilarity !== null) needs.push("encoder");
   const resources = await loadRecipeResources(needs, request, victim, task.labels, callbacks);
   return { request, victim, task, ...sample, tables, resources, lmConstraint, out };
@@ -375,7 +380,7 @@ async function planAttackers(
       add(whiteBox.createAttacker(victim.local.gradient, options));
       continue;
     }
-    if (recipes.has(name)) {
+    if (findRecipe({ name, options })) {
       const constraints = createRequestConstraints(request, task.modifiableFields);
       addRecipe(createRecipeAttack(name, options, resources.resources, constraints));
       continue;

@@ -1,8 +1,8 @@
-import type { GradientVictim } from "../attacks/ascc-attack.js";
 import type { AttackSpaceOptions } from "../attacks/attack-space.js";
 import type { HttpVictimOptions } from "../attacks/endpoint.js";
 import { connectHttpVictim } from "../attacks/http-victim.js";
 import { createModelVictim } from "../attacks/model-victim.js";
+import type { GradientVictim } from "../attacks/recipes/ascc.js";
 import { splitIntoWords } from "../attacks/split-into-words.js";
 import type { PreparedInput, Victim } from "../attacks/victim.js";
 import { UserError } from "../errors.js";

@@ -1,4 +1,4 @@
-import { recipes } from "../attacks/recipes/index.js";
+import { findRecipe } from "../attacks/load-attack.js";
 import { UserError } from "../errors.js";
 import type { RunConfig } from "../runs/config.js";
 import { loadConfiguredTask } from "../runs/prepare-run.js";
@@ -33,7 +33,7 @@ export function checkInputFiles(plan: SweepPlan): void {
 function checkSubstitutions(plan: SweepPlan): void {
   const { attacks, options, columns } = plan.settings.evaluation;
   // Recipes bring their own substitutions.
-  if (Object.keys(attacks).every((name) => recipes.has(name))) return;
+  if (Object.entries(attacks).every(([name, options]) => findRecipe({ name, options }))) return;
   for (const { row, column, points } of plan.cells) {
     const given = (columns[column]?.substitutions as string | null | undefined) ?? options.substitutions;
     if (given || points.every(({ runs }) => runs.every((run) => plan.runs[run]!.substitutions !== null))) continue;

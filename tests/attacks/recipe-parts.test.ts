@@ -23,6 +23,8 @@ import { evasionSearch } from "../../src/attacks/searches/evasion.js";
 import { geneticSearch } from "../../src/attacks/searches/genetic.js";
 import { drawLevy } from "../../src/attacks/searches/levy.js";
 import { particleSwarmSearch } from "../../src/attacks/searches/particle-swarm.js";
+import { textAttackEvolutionSearch } from "../../src/attacks/searches/textattack-evolution.js";
+import { textAttackSwarmSearch } from "../../src/attacks/searches/textattack-swarm.js";
 import { rankWordsAndReplace } from "../../src/attacks/searches/word-importance-ranking.js";
 import { appendWords, insertWords, prependPadding } from "../../src/attacks/transformations/add-words.js";
 import { changeBadCharacter, encodeBadCharacters } from "../../src/attacks/transformations/bad-characters.js";
@@ -189,7 +191,12 @@ describe("searches with scripted scores", () => {
       maxReplacements: 2,
     }),
     pso: particleSwarmSearch({ population: 4, iterations: 3 }),
-    "pso reversed": particleSwarmSearch({ population: 4, iterations: 3, reversesTurn: true }),
+    "TextAttack's pso": textAttackSwarmSearch({ population: 4, iterations: 3 }),
+    "TextAttack's leap": textAttackSwarmSearch({ population: 4, iterations: 3, isLeap: true }),
+    "TextAttack's evolution": textAttackEvolutionSearch(encodeBadCharacters("homoglyphs", 2), {
+      populationSize: 3,
+      iterations: 3,
+    }),
     leap: particleSwarmSearch({ population: 4, iterations: 3, isLeap: true }),
     evolution: differentialEvolutionSearch(encodeBadCharacters("homoglyphs", 2), { populationSize: 3, iterations: 3 }),
     evasion: evasionSearch({ maxAddedWords: 2 }),
@@ -209,7 +216,7 @@ describe("searches with scripted scores", () => {
             constraints: [
               noRepeat,
               protectSpans([], [/e/g]),
-              ...(name === "evasion" || name === "evolution" ? [] : [maxWordsChanged({ count: 2 })]),
+              ...(name === "evasion" || name.endsWith("evolution") ? [] : [maxWordsChanged({ count: 2 })]),
             ],
           };
           const answer = hashed(3, String(salt));

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { countCombinations } from "../../src/attacks/exhaustive.js";
+import { countCombinations } from "../../src/attacks/recipes/exhaustive.js";
 import { loadAttack } from "../../src/attacks/load-attack.js";
 import { SearchPool } from "../../src/attacks/pool.js";
 import type { Candidate, SearchProblem } from "../../src/attacks/search.js";

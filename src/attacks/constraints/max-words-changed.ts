@@ -10,6 +10,17 @@ export function maxWordsChanged(limit: { readonly count: number } | { readonly f
   };
 }
 
+/**
+ * No word is open as soon as this fraction has changed. As in TextAttack, texts that a search
+ * combines may have more changes.
+ */
+export function closeAtModificationRate(rate: number): Constraint {
+  return {
+    name: `no change beyond ${100 * rate}% of words`,
+    isOpen: (text) => text.numChanged < Math.max(Math.ceil(text.length * rate), 1),
+  };
+}
+
 /** Like a maximum fraction, but short texts may change some words, too. */
 export function maxModificationRate(rate: number, minWords = 1): Constraint {
   const getLimit = (words: number): number => Math.max(Math.ceil(words * rate), minWords);

@@ -11,11 +11,14 @@ export interface SimilarityOptions {
   /** Texts of fewer words than the window are not compared. */
   readonly skipsShortTexts?: boolean;
   readonly metric?: "cosine" | "angular";
+  /** TextAttack compares complete texts from the first to the last word, without outer punctuation. */
+  readonly trims?: boolean;
 }
 
 /** The vectors of a candidate and of the reference text are similar (a sentence encoder). */
 export function minSentenceSimilarity(encoder: SentenceEncoder, options: SimilarityOptions): Constraint {
   const { threshold, window = null, reference = "original", skipsShortTexts = false, metric = "cosine" } = options;
+  const size = window ?? (options.trims ? Number.POSITIVE_INFINITY : null);
   return {
     name: `${metric} similarity of at least ${threshold}${window === null ? "" : ` in a window of ${window} words`}`,
     *filter(candidates, current) {
@@ -25,7 +28,7 @@ export function minSentenceSimilarity(encoder: SentenceEncoder, options: Similar
         const center = Math.max(0, candidate.position);
         const { origin } = candidate;
         const baseCenter = reference === "original" && origin >= 0 ? origin : Math.min(center, base.length - 1);
-        return [selectWindow(base, baseCenter, window), selectWindow(candidate, center, window)] as const;
+        return [selectWindow(base, baseCenter, size), selectWindow(candidate, center, size)] as const;
       });
       const texts = [...new Set(pairs.flat())];
       const vectors = yield* request(encoder, texts);

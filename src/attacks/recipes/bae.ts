@@ -37,7 +37,7 @@ export const bae = defineRecipe({
       constraints: [
         noRepeat,
         keepStopWords({ caseSensitive: isTextAttack }),
-        samePartOfSpeech({ allowsNounVerb: true }),
+        samePartOfSpeech({ allowsNounVerb: true, readsFirst: isTextAttack }),
         minSentenceSimilarity(encoder, {
           threshold: options.similarity,
           window: 15,
@@ -45,7 +45,7 @@ export const bae = defineRecipe({
           skipsShortTexts: true,
         }),
       ],
-      search: rankWordsAndReplace({ by: "delete" }, variant === "R+I" ? ["swap", "insert"] : undefined),
+      search: rankWordsAndReplace({ by: "delete" }, { stages: variant === "R+I" ? ["swap", "insert"] : undefined }),
     };
   },
 });

@@ -6,7 +6,7 @@ import { keepStopWords } from "../constraints/stop-words.js";
 import { compatOption, createGoal, goalOptions } from "../goals/create-goal.js";
 import { defineRecipe } from "../recipe.js";
 import { rankWordsAndReplace } from "../searches/word-importance-ranking.js";
-import { replacePredictedWords } from "../transformations/masked-words.js";
+import { replacePredictedInOrder, replacePredictedWords } from "../transformations/masked-words.js";
 
 export const bertAttack = defineRecipe({
   name: "bert-attack",
@@ -15,21 +15,31 @@ export const bertAttack = defineRecipe({
   options: z.strictObject({
     ...goalOptions,
     ...compatOption,
-    candidates: z.int().min(1).max(50).default(48).describe("candidates per word (TextAttack: 8)"),
+    candidates: z
+      .int()
+      .min(1)
+      .max(50)
+      .nullable()
+      .default(null)
+      .describe("candidates per word; null: 48, or 8 with compat=textattack"),
     maxFraction: z.number().gt(0).max(1).default(0.4).describe("maximum fraction of changed words"),
     similarity: z.number().min(-1).max(1).default(0.2).describe("minimum cosine similarity of texts"),
   }),
   resources: ["mlm", "encoder", "labels"],
   differences: "MiniLM instead of the Universal Sentence Encoder; no filter of antonyms on sentiment tasks.",
-  build: (options, { mlm, encoder, labels }) => ({
-    goal: createGoal(options, labels),
-    transformations: [replacePredictedWords(mlm, options.candidates)],
-    constraints: [
-      noRepeat,
-      keepStopWords({ caseSensitive: options.compat === "textattack" }),
-      maxWordsChanged({ fraction: options.maxFraction }),
-      minSentenceSimilarity(encoder, { threshold: options.similarity }),
-    ],
-    search: rankWordsAndReplace({ by: "unk", unkWord: options.compat === "textattack" ? "[UNK]" : undefined }),
-  }),
+  build: (options, { mlm, encoder, labels }) => {
+    const isTextAttack = options.compat === "textattack";
+    const replacePredicted = isTextAttack ? replacePredictedInOrder : replacePredictedWords;
+    return {
+      goal: createGoal(options, labels),
+      transformations: [replacePredicted(mlm, options.candidates ?? (isTextAttack ? 8 : 48))],
+      constraints: [
+        noRepeat,
+        keepStopWords({ caseSensitive: isTextAttack }),
+        maxWordsChanged({ fraction: options.maxFraction }),
+        minSentenceSimilarity(encoder, { threshold: options.similarity, trims: isTextAttack }),
+      ],
+      search: rankWordsAndReplace({ by: "unk", unkWord: isTextAttack ? "[UNK]" : undefined }),
+    };
+  },
 });

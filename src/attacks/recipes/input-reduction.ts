@@ -20,6 +20,7 @@ export const inputReduction = defineRecipe({
     goal,
     transformations: [deleteWord],
     constraints: [],
-    search: compat === "textattack" ? rankWordsAndReplace({ by: "delete" }) : beamSearch(beamWidth),
+    search:
+      compat === "textattack" ? rankWordsAndReplace({ by: "delete" }, { keepsPositions: true }) : beamSearch(beamWidth),
   }),
 });

@@ -1,9 +1,10 @@
 import { z } from "zod";
-import { maxModificationRate } from "../constraints/max-words-changed.js";
+import { closeAtModificationRate, maxModificationRate } from "../constraints/max-words-changed.js";
 import { keepStopWords } from "../constraints/stop-words.js";
 import { compatOption, createGoal, goalOptions } from "../goals/create-goal.js";
 import { defineRecipe } from "../recipe.js";
 import { particleSwarmSearch } from "../searches/particle-swarm.js";
+import { textAttackSwarmSearch } from "../searches/textattack-swarm.js";
 import { swapSynonyms } from "../transformations/swap-synonyms.js";
 
 export const leap = defineRecipe({
@@ -23,9 +24,14 @@ export const leap = defineRecipe({
     goal: createGoal(options, labels),
     transformations: [swapSynonyms(wordnet)],
     constraints: [
-      maxModificationRate(options.maxModificationRate),
+      options.compat === "textattack"
+        ? closeAtModificationRate(options.maxModificationRate)
+        : maxModificationRate(options.maxModificationRate),
       keepStopWords({ caseSensitive: options.compat === "textattack" }),
     ],
-    search: particleSwarmSearch({ ...options, isLeap: true, reversesTurn: options.compat === "textattack" }),
+    search: (options.compat === "textattack" ? textAttackSwarmSearch : particleSwarmSearch)({
+      ...options,
+      isLeap: true,
+    }),
   }),
 });

@@ -4,6 +4,7 @@ import { keepStopWords } from "../constraints/stop-words.js";
 import { compatOption, createGoal, goalOptions } from "../goals/create-goal.js";
 import { defineRecipe } from "../recipe.js";
 import { particleSwarmSearch } from "../searches/particle-swarm.js";
+import { textAttackSwarmSearch } from "../searches/textattack-swarm.js";
 import { swapSynonyms } from "../transformations/swap-synonyms.js";
 
 export const pso = defineRecipe({
@@ -23,6 +24,6 @@ export const pso = defineRecipe({
     goal: createGoal(options, labels),
     transformations: [swapSynonyms(wordnet, { samePartOfSpeech: true })],
     constraints: [noRepeat, keepStopWords({ caseSensitive: options.compat === "textattack" })],
-    search: particleSwarmSearch({ ...options, reversesTurn: options.compat === "textattack" }),
+    search: (options.compat === "textattack" ? textAttackSwarmSearch : particleSwarmSearch)(options),
   }),
 });

@@ -37,8 +37,9 @@ export const textbugger = defineRecipe({
       minSentenceSimilarity(encoder, {
         threshold: options.similarity,
         metric: options.compat === "textattack" ? "angular" : "cosine",
+        trims: options.compat === "textattack",
       }),
     ],
-    search: rankWordsAndReplace({ by: "delete" }),
+    search: rankWordsAndReplace({ by: "delete" }, { keepsPositions: options.compat === "textattack" }),
   }),
 });

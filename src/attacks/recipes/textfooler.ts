@@ -30,7 +30,7 @@ export const textfooler = defineRecipe({
       noRepeat,
       keepStopWords({ words: textFoolerStopWords, caseSensitive: options.compat === "textattack" }),
       minWordSimilarity(neighbors, options.wordSimilarity),
-      samePartOfSpeech({ allowsNounVerb: true }),
+      samePartOfSpeech({ allowsNounVerb: true, readsFirst: options.compat === "textattack" }),
       minSentenceSimilarity(encoder, {
         threshold: options.similarity,
         metric: "angular",

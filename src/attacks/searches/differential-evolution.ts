@@ -10,7 +10,7 @@ export interface VectorEncoding {
   decode(text: EditedText, positions: readonly number[], vector: readonly number[]): EditedText;
 }
 
-const recombination = 0.7;
+export const recombination = 0.7;
 
 /**
  * Differential evolution with the strategy best1bin and dithering, as in SciPy, without its
@@ -67,7 +67,7 @@ function recombine(
 }
 
 /** One value in each of `count` equal parts of each range, in random order. */
-function sampleLatinHypercube(limits: readonly number[], count: number, rng: Rng): number[][] {
+export function sampleLatinHypercube(limits: readonly number[], count: number, rng: Rng): number[][] {
   const columns = limits.map((limit) =>
     rng.shuffle(Array.from({ length: count }, (_, i) => ((i + rng.next()) / count) * limit)),
   );

@@ -14,7 +14,7 @@ export function evasionSearch({ maxAddedWords }: { readonly maxAddedWords: numbe
       const rewritten = yield* scoreCandidates(text, problem.findOpenPositions(text), "text");
       const reached = rewritten.filter(({ isReached }) => isReached);
       if (reached.length > 0) return reached.reduce((a, b) => (b.text.numChanged < a.text.numChanged ? b : a)).text;
-      const changed = yield* rankWordsAndReplace({ by: "delete" }, ["swap"]).run(problem, rng);
+      const changed = yield* rankWordsAndReplace({ by: "delete" }, { stages: ["swap"] }).run(problem, rng);
       let best: ScoredText = rewritten[0] ?? problem.original;
       let current: ScoredText = { ...problem.original, text: changed };
       if (changed !== text) {

@@ -17,8 +17,6 @@ export interface ParticleSwarmOptions {
   readonly iterations: number;
   /** LEAP: Lévy flights, an inertia per particle, about one word per turn, greedy mutation. */
   readonly isLeap?: boolean;
-  /** TextAttack starts a turn from the elite and copies words of the particle into it. */
-  readonly reversesTurn?: boolean;
 }
 
 interface Particle extends ScoredText {
@@ -81,7 +79,7 @@ function* moveParticle(
   options: ParticleSwarmOptions & { readonly inertia: number; readonly progress: number },
   rng: Rng,
 ): SearchGenerator<Particle> {
-  const { inertia, progress, isLeap = false, reversesTurn = false } = options;
+  const { inertia, progress, isLeap = false } = options;
   const words = particle.text.words;
   const [own, best] = [particle.elite.text.words, globalElite.text.words];
   const pull = (first: string, second: string): number => (first === second ? -maxVelocity : maxVelocity);
@@ -91,7 +89,7 @@ function* moveParticle(
   const probabilities = isLeap ? softmax(velocities) : velocities.map((velocity) => 1 / (1 + Math.exp(-velocity)));
   let { text } = particle;
   const turn = (elite: EditedText): void => {
-    text = turnToward(problem, text, elite, probabilities, reversesTurn, rng);
+    text = turnToward(problem, text, elite, probabilities, rng);
   };
   if (rng.next() < 0.8 - 0.6 * progress) turn(particle.elite.text);
   if (rng.next() < 0.2 + 0.6 * progress) turn(globalElite.text);
@@ -106,16 +104,14 @@ function turnToward(
   text: EditedText,
   elite: EditedText,
   probabilities: readonly number[],
-  isReversed: boolean,
   rng: Rng,
 ): EditedText {
-  const [from, to] = isReversed ? [elite, text] : [text, elite];
   for (let attempt = 0; attempt < maxTries; attempt++) {
     const chosen = probabilities.flatMap((probability, i) => (rng.next() < probability ? [i] : []));
-    const turned = copyWords(from, to, chosen);
+    const turned = copyWords(text, elite, chosen);
     if (problem.isAllowed(turned)) return turned;
   }
-  return isReversed ? elite : text;
+  return text;
 }
 
 /** Changes one word of a particle. The more it has changed already, the less likely. */
@@ -150,11 +146,12 @@ function computeLeapInertia(value: number, lowest: number, startMean: number, rn
   return 0.2 + (0.6 * (value - lowest)) / (startMean - lowest);
 }
 
-function computeMean(particles: readonly ScoredText[]): number {
+/** The mean value, rounded to three digits as in LEAP. */
+export function computeMean(particles: readonly ScoredText[]): number {
   return Math.round((1000 * particles.reduce((sum, { value }) => sum + value, 0)) / particles.length) / 1000;
 }
 
-function softmax(values: readonly number[]): number[] {
+export function softmax(values: readonly number[]): number[] {
   const highest = Math.max(...values);
   const exponentials = values.map((value) => Math.exp(value - highest));
   const total = exponentials.reduce((sum, value) => sum + value, 0);

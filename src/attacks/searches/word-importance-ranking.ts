@@ -26,13 +26,21 @@ export type Ranking =
   | { readonly by: "delete" | "random" }
   | { readonly by: "gradient"; readonly source: GradientSource };
 
+/** How the ranked words are visited. */
+export interface VisitOptions {
+  /** A word is visited once with each of these kinds of transformations. */
+  readonly stages?: readonly TransformationKind[] | undefined;
+  /** TextAttack visits the positions of the original text, even if insertions have moved its words. */
+  readonly keepsPositions?: boolean;
+}
+
 /**
  * Ranks the words once, then visits each word once in that order. A word takes the best candidate
  * of the current text if that is better than the current text. Among candidates that reach the
- * goal, the one with the highest similarity wins. With `stages`, a word is visited once with each
- * kind of transformation.
+ * goal, the one with the highest similarity wins.
  */
-export function rankWordsAndReplace(ranking: Ranking, stages?: readonly TransformationKind[]): EditSearch {
+export function rankWordsAndReplace(ranking: Ranking, options: VisitOptions = {}): EditSearch {
+  const { stages = [undefined], keepsPositions = false } = options;
   return {
     name: `greedy, words ranked by ${ranking.by}`,
     cost:
@@ -43,11 +51,12 @@ export function rankWordsAndReplace(ranking: Ranking, stages?: readonly Transfor
       const origins = yield* rankWords(problem, ranking, rng);
       let current = problem.original;
       for (const origin of origins)
-        for (const only of stages ?? [undefined]) {
+        for (const only of stages) {
+          const text = keepsPositions ? current.text.splitAgain() : current.text;
           // Insertions and deletions move words, so positions are found anew.
-          const position = current.text.findOrigin(origin);
-          if (position < 0) continue;
-          const results = yield* scoreCandidates(current.text, [position], only);
+          const position = keepsPositions ? origin : text.findOrigin(origin);
+          if (position < 0 || position >= text.length) continue;
+          const results = yield* scoreCandidates(text, [position], only);
           const best = results[0];
           if (!best || best.value <= current.value) continue;
           current = best;

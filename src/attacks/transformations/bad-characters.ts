@@ -24,9 +24,13 @@ interface Place {
 
 /**
  * Encodes `count` changes of the characters of words as a vector: two numbers per change, or one
- * for homoglyphs and reorderings.
+ * for homoglyphs and reorderings. `toIndex` turns a number of the vector into an index.
  */
-export function encodeBadCharacters(kind: BadCharacterKind, count: number): VectorEncoding {
+export function encodeBadCharacters(
+  kind: BadCharacterKind,
+  count: number,
+  toIndex: (value: number) => number = Math.floor,
+): VectorEncoding {
   const known = new WeakMap<readonly number[], readonly Place[]>();
   const listPlaces = (text: EditedText, positions: readonly number[]): readonly Place[] => {
     const found = known.get(positions) ?? findPlaces(text, kind, positions);
@@ -44,8 +48,8 @@ export function encodeBadCharacters(kind: BadCharacterKind, count: number): Vect
       const places = listPlaces(text, positions);
       const changes = new Map<number, Map<number, number>>();
       for (let i = 0; i < count; i++) {
-        const { position, index } = places[Math.min(places.length - 1, Math.floor(vector[i * perChange]!))]!;
-        const choice = choices === 0 ? 0 : Math.min(choices - 1, Math.floor(vector[i * perChange + 1]!));
+        const { position, index } = places[Math.min(places.length - 1, toIndex(vector[i * perChange]!))]!;
+        const choice = choices === 0 ? 0 : Math.min(choices - 1, toIndex(vector[i * perChange + 1]!));
         changes.set(position, (changes.get(position) ?? new Map<number, number>()).set(index, choice));
       }
       const words = [...changes].map(

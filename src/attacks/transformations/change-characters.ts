@@ -77,8 +77,8 @@ function listEdits(characters: string[], operator: CharacterOperator, innerOnly:
         return other === undefined ? [] : [() => put(i, 1, other)];
       });
     case "space":
-      if (!hasEnough(2, 2)) return [];
-      return range(1, length).map((i) => () => put(i, 0, " "));
+      if (!hasEnough(2, 3)) return [];
+      return range(1, length - inner).map((i) => () => put(i, 0, " "));
   }
 }
 

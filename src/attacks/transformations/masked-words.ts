@@ -7,7 +7,7 @@ import type { MaskedLanguageModel, MaskedQuery, MaskedToken } from "../resources
 export interface MaskedWordOptions {
   readonly maxCandidates: number;
   readonly minProbability?: number;
-  /** TextAttack keeps pieces of words, without their mark. */
+  /** TextAttack keeps pieces of words, without their mark, and counts numbers and repetitions. */
   readonly keepsPieces?: boolean;
 }
 
@@ -97,11 +97,12 @@ function* predictMasked(
 /** Tokens that are one word with a letter, above the probability. */
 function selectWords(tokens: readonly MaskedToken[], options: MaskedWordOptions): string[] {
   const { maxCandidates, minProbability = 0, keepsPieces = false } = options;
-  const words = tokens
-    .filter(({ probability }) => probability >= minProbability)
-    .filter(({ word, isPiece }) => (keepsPieces || !isPiece) && /[a-z]/i.test(word) && isOneWord(word))
-    .map(({ word }) => word);
-  return [...new Set(words)].slice(0, maxCandidates);
+  const hasLetter = ({ word }: MaskedToken): boolean => /[a-z]/i.test(word);
+  const words = tokens.filter(({ probability, word }) => probability >= minProbability && isOneWord(word));
+  const chosen = keepsPieces
+    ? words.slice(0, maxCandidates).filter(hasLetter)
+    : words.filter((token) => !token.isPiece && hasLetter(token));
+  return [...new Set(chosen.map(({ word }) => word))].slice(0, maxCandidates);
 }
 
 /** Limits of BERT-Attack's released code for words of several tokens. */
@@ -116,11 +117,7 @@ export function replacePredictedWords(model: MaskedLanguageModel, maxCandidates:
     name: `up to ${maxCandidates} words that ${model.name} predicts`,
     kind: "swap",
     *apply(text, positions) {
-      const queries = positions.map((position): MaskedQuery => {
-        const { field, start, end } = text.slots[position]!;
-        return { text: text.texts[field]!, start, end, isMasked: false };
-      });
-      const answers = yield* request(model, queries);
+      const answers = yield* predictUnmasked(model, text, positions);
       return positions.flatMap((position, i) => {
         const pieces = answers[i]!;
         const words = pieces.length === 1 ? selectWords(pieces[0]!, { maxCandidates }) : combinePieces(pieces);
@@ -131,6 +128,57 @@ export function replacePredictedWords(model: MaskedLanguageModel, maxCandidates:
       });
     },
   };
+}
+
+/**
+ * BERT-Attack's words as TextAttack takes them: of a single token, those of its first `count`
+ * predictions that begin a word; of several tokens, the first `count` combinations in the order of
+ * a Cartesian product, the last token first.
+ */
+export function replacePredictedInOrder(model: MaskedLanguageModel, count: number): Transformation {
+  return {
+    name: `up to ${count} words that ${model.name} predicts, in TextAttack's order`,
+    kind: "swap",
+    *apply(text, positions) {
+      const answers = yield* predictUnmasked(model, text, positions);
+      return positions.flatMap((position, i) => {
+        const pieces = answers[i]!.map((tokens) => tokens.slice(0, count));
+        const words =
+          pieces.length === 1
+            ? pieces[0]!.filter((token) => !token.isPiece && isOneWord(token.word)).map(({ word }) => word)
+            : listCombinations(pieces, count);
+        return words
+          .filter((word) => word !== text.getWord(position))
+          .map((word) => text.apply({ kind: "replace", position, word }));
+      });
+    },
+  };
+}
+
+function listCombinations(pieces: readonly (readonly MaskedToken[])[], count: number): string[] {
+  if (pieces.length === 0) return [];
+  const found: string[] = [];
+  const indices = pieces.map(() => 0);
+  while (found.length < count) {
+    const word = indices.map((index, i) => pieces[i]![index]!.word).join("");
+    if (isOneWord(word)) found.push(word);
+    let last = indices.length - 1;
+    while (last >= 0 && ++indices[last]! === pieces[last]!.length) indices[last--] = 0;
+    if (last < 0) break;
+  }
+  return found;
+}
+
+function* predictUnmasked(
+  model: MaskedLanguageModel,
+  text: EditedText,
+  positions: readonly number[],
+): ResourceGenerator<readonly (readonly (readonly MaskedToken[])[])[]> {
+  const queries = positions.map((position): MaskedQuery => {
+    const { field, start, end } = text.slots[position]!;
+    return { text: text.texts[field]!, start, end, isMasked: false };
+  });
+  return yield* request(model, queries);
 }
 
 function combinePieces(pieces: readonly (readonly MaskedToken[])[]): string[] {

@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { computeWinRate, measureAdversaryStrength } from "../../../src/analysis/adversary.js";
-import { createAsccAttacker } from "../../../src/attacks/ascc-attack.js";
+import { createAsccAttacker } from "../../../src/attacks/recipes/ascc.js";
 import { findWorstCaseSubstitutions, replaceTokens } from "../../../src/attacks/ascc-search.js";
 import { type AttackExample, createAttackExample } from "../../../src/attacks/attack-space.js";
 import { constraintsSchema } from "../../../src/attacks/constraints.js";

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import type { Rng } from "../tensor/random.js";
+import type { Rng } from "../../tensor/random.js";
 import {
   type AttackDefinition,
   type CandidateGenerator,
@@ -7,7 +7,7 @@ import {
   firstMisclassified,
   modifiablePositions,
   type SearchProblem,
-} from "./search.js";
+} from "../search.js";
 
 const options = z.strictObject({ samples: z.int().min(1).default(100).describe("random texts to try per example") });
 

@@ -1,17 +1,17 @@
-import { UserError } from "../errors.js";
-import { checkOutputs, forward, type Model, toModelInput } from "../models/index.js";
-import { evalMode } from "../nn/index.js";
-import { noGrad, Rng, scope } from "../tensor/index.js";
-import { padBatch } from "../text/batch.js";
-import type { Encoding } from "../text/encoding.js";
-import { validate } from "../validate.js";
-import { findWorstCaseSubstitutions, type HullSelection, replaceTokens } from "./ascc-search.js";
-import type { AttackExample } from "./attack-space.js";
-import { findModifiableWords, type HullOptions, hullSchema, type LocalModel } from "./convex-hull.js";
-import { splitIntoChunks } from "./pool.js";
-import { type AttackResult, createAttackResult } from "./result.js";
-import { type Attacker, createCounters } from "./run-attack.js";
-import { isMisclassified, margin, nearTieMargin, type Score } from "./search.js";
+import { UserError } from "../../errors.js";
+import { checkOutputs, forward, type Model, toModelInput } from "../../models/index.js";
+import { evalMode } from "../../nn/index.js";
+import { noGrad, Rng, scope } from "../../tensor/index.js";
+import { padBatch } from "../../text/batch.js";
+import type { Encoding } from "../../text/encoding.js";
+import { validate } from "../../validate.js";
+import { findWorstCaseSubstitutions, type HullSelection, replaceTokens } from "../ascc-search.js";
+import type { AttackExample } from "../attack-space.js";
+import { findModifiableWords, type HullOptions, hullSchema, type LocalModel } from "../convex-hull.js";
+import { splitIntoChunks } from "../pool.js";
+import { type AttackResult, createAttackResult } from "../result.js";
+import { type Attacker, createCounters } from "../run-attack.js";
+import { isMisclassified, margin, nearTieMargin, type Score } from "../search.js";
 
 /** A local model whose gradients can be computed. */
 export interface GradientVictim extends LocalModel {

@@ -1,4 +1,8 @@
 import { z } from "zod";
+import { noRepeat } from "../constraints/repeat.js";
+import { keepStopWords } from "../constraints/stop-words.js";
+import { untargeted } from "../goals/untargeted.js";
+import { defineRecipe } from "../recipe.js";
 import {
   type AttackDefinition,
   type Candidate,
@@ -10,7 +14,9 @@ import {
   modifiablePositions,
   type SearchProblem,
   withReplacement,
-} from "./search.js";
+} from "../search.js";
+import { rankWordsAndReplace } from "../searches/word-importance-ranking.js";
+import { swapSynonyms } from "../transformations/swap-synonyms.js";
 
 const options = z.strictObject({
   adaptive: z
@@ -23,6 +29,11 @@ const options = z.strictObject({
     .nullable()
     .default(null)
     .describe('word written over a word to measure its saliency ("NULL" in RIFT\'s code); null: the unknown token'),
+  // Without a default, so that the journals of the paper's version do not mention it.
+  compat: z
+    .enum(["textattack"])
+    .optional()
+    .describe("follow TextAttack 0.3.11: WordNet synonyms of any part of speech, chosen on the current text"),
 });
 
 type Options = z.output<typeof options>;
@@ -38,6 +49,21 @@ export const pwws: AttackDefinition<Options> = {
   hasBudget: false,
   search: (settings) => (problem) => searchPwws(problem, settings),
 };
+
+/** PWWS as TextAttack has it, for `compat=textattack`. */
+export const textAttackPwws = defineRecipe({
+  name: "pwws",
+  summary: "the best synonym of each word, in the order of effect times saliency",
+  paper: "Ren et al. 2019, Probability Weighted Word Saliency (P19-1103), as in TextAttack",
+  options,
+  resources: ["wordnet"],
+  build: (_, { wordnet }) => ({
+    goal: untargeted,
+    transformations: [swapSynonyms(wordnet)],
+    constraints: [noRepeat, keepStopWords({ caseSensitive: true })],
+    search: rankWordsAndReplace({ by: "weighted-saliency", unkWord: "[UNK]" }),
+  }),
+});
 
 function* searchPwws(problem: SearchProblem, { adaptive, saliencyWord }: Options): CandidateGenerator {
   const positions = modifiablePositions(problem);

@@ -8,7 +8,7 @@ import {
   modifiablePositions,
   type SearchProblem,
   withReplacement,
-} from "./search.js";
+} from "../search.js";
 
 /**
  * One pass over the text from left to right. Each word takes the replacement that lowers the gold

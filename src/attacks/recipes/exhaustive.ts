@@ -8,7 +8,7 @@ import {
   modifiablePositions,
   type SearchProblem,
   withReplacement,
-} from "./search.js";
+} from "../search.js";
 
 const options = z.strictObject({
   maxCandidates: z

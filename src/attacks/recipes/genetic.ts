@@ -1,5 +1,5 @@
 import { z } from "zod";
-import type { Rng } from "../tensor/random.js";
+import type { Rng } from "../../tensor/random.js";
 import {
   type AttackDefinition,
   type CandidateGenerator,
@@ -11,7 +11,7 @@ import {
   type Score,
   type SearchProblem,
   withReplacement,
-} from "./search.js";
+} from "../search.js";
 
 const options = z.strictObject({
   population: z.int().min(2).default(60).describe("texts per generation"),
