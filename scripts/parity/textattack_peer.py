@@ -256,7 +256,7 @@ for part in request["recipes"]:
         random.seed(seed)
         np.random.seed(seed)
         torch.manual_seed(seed)
-        start = time.time()
+        start = time.process_time()
         for example in request["examples"]:
             result = attack.attack(example["text"], example["label"])
             line = {
@@ -265,5 +265,5 @@ for part in request["recipes"]:
                 "text": result.perturbed_text(),
             }
             print(json.dumps({"recipe": name, "seed": seed, "id": example["id"], **line}), flush=True)
-        print(json.dumps({"recipe": name, "seed": seed, "seconds": time.time() - start}), flush=True)
+        print(json.dumps({"recipe": name, "seed": seed, "seconds": time.process_time() - start}), flush=True)
 node.process.stdin.close()
