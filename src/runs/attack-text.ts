@@ -1,4 +1,5 @@
 import { createAttackExample } from "../attacks/attack-space.js";
+import { keepContextualSubstitutes, resolveContextSimilarity } from "../attacks/context-substitutes.js";
 import { findLabel } from "../attacks/goals/create-goal.js";
 import { createRecipeAttack, findRecipe, loadAttack, whiteBoxAttacks } from "../attacks/load-attack.js";
 import { SearchPool } from "../attacks/pool.js";
@@ -56,6 +57,8 @@ export async function createTextAttacker(request: AttackRequest, callbacks: Call
     const whiteBox = parsed.attacks.find(({ name }) => whiteBoxAttacks.has(name));
     if (whiteBox) throw new UserError(`attack ${whiteBox.name} attacks datasets only. Use another attack for a text.`);
     const needs = parsed.attacks.flatMap((spec) => findRecipe(spec)?.resources ?? []);
+    const usesTable = parsed.attacks.some((spec) => !findRecipe(spec));
+    if (usesTable && getContextSimilarity(parsed, victim) !== null) needs.push("encoder");
     const loaded = await loadRecipeResources(needs, parsed, victim, labels, callbacks);
     const attackOne = createSingleAttack(parsed, victim, loaded.resources);
     return {
@@ -99,12 +102,11 @@ function createSingleAttack(request: ParsedRequest, loaded: LoadedVictim, resour
       const attack = createRecipeAttack(name, options, resources, createRequestConstraints(request, modifiableFields));
       return run(pool.run([createRecipeExample(example, attack)], attack, settings));
     }
-    const source = request.substitutions ?? loaded.local?.run?.config.substitutions ?? "wordnet";
     const { maxModificationRate, protectStopWords, matchPartOfSpeech } = request;
     const attackExample = createAttackExample(example, {
       modifiableFields,
       substitutions: await loadSubstitutionsForModel(
-        resolveTablePath(source),
+        resolveTablePath(getSource(request, loaded)),
         { inVocabSubstitutes: false, caseSensitiveSubstitutes: false },
         loaded.local?.model ?? null,
       ),
@@ -112,8 +114,21 @@ function createSingleAttack(request: ParsedRequest, loaded: LoadedVictim, resour
       protection: createProtection(request),
       encode: loaded.encode,
     });
-    return run(pool.run([attackExample], await loadAttack(name, options), settings));
+    const threshold = getContextSimilarity(request, loaded);
+    const ranked =
+      threshold === null
+        ? [attackExample]
+        : await keepContextualSubstitutes([attackExample], resources.encoder!, threshold);
+    return run(pool.run(ranked, await loadAttack(name, options), settings));
   };
+}
+
+function getSource({ substitutions }: ParsedRequest, { local }: LoadedVictim): string {
+  return substitutions ?? local?.run?.config.substitutions ?? "wordnet";
+}
+
+function getContextSimilarity(request: ParsedRequest, victim: LoadedVictim): number | null {
+  return resolveContextSimilarity(request.minContextSimilarity, getSource(request, victim));
 }
 
 async function predictLabel({ victim, encode }: LoadedVictim, texts: readonly string[]): Promise<number> {

@@ -3,6 +3,11 @@ import { join } from "node:path";
 import { z } from "zod";
 import { createAttackExample, createTextInput } from "../attacks/attack-space.js";
 import { constraintsSchema } from "../attacks/constraints.js";
+import {
+  keepContextualSubstitutes,
+  resolveContextSimilarity,
+  wordNetContextSimilarity,
+} from "../attacks/context-substitutes.js";
 import { httpVictimSchema, redactOptions, redactUrl } from "../attacks/endpoint.js";
 import {
   attackSpecSchema,
@@ -11,7 +16,7 @@ import {
   loadAttack,
   whiteBoxAttacks,
 } from "../attacks/load-attack.js";
-import { createPoolAttacker, SearchPool } from "../attacks/pool.js";
+import { createPoolAttacker, SearchPool, splitIntoChunks } from "../attacks/pool.js";
 import { type AnyExample, type Attacker, type QueryCounters, runAttack } from "../attacks/run-attack.js";
 import { createRecipeExample, type RecipeAttack } from "../attacks/run-recipe.js";
 import { openScoreCache, ScoreCache } from "../attacks/score-cache.js";
@@ -37,6 +42,7 @@ import {
 import { attackOutputOptions, checkOutputRequest, measureValidity, saveDataset, writeLogs } from "./attack-outputs.js";
 import type { Callbacks } from "./callbacks.js";
 import { dataOptions } from "./config.js";
+import { openContextCache } from "./context-cache.js";
 import { hashExamples } from "./environment.js";
 import { type LoadedResources, loadRecipeResources, recipeResourceOptions } from "./load-recipe-resources.js";
 import { isEndpoint, type LoadedVictim, loadVictim } from "./load-victim.js";
@@ -74,6 +80,10 @@ export const attackRequestSchema = z.strictObject({
   seed: seedSchema.default(0).describe("random seed"),
   queryBudget: orNull(countSchema).describe("maximum queries per example"),
   ...constraintsSchema.shape,
+  minContextSimilarity: orNull(z.number().min(-1).max(1)).describe(
+    `a substitute must fit the words around it: minimum cosine similarity; null: ${wordNetContextSimilarity} for WordNet, ` +
+      "-1 (all) for other tables",
+  ),
   ...protectionOptions,
   ...recipeResourceOptions,
   concurrency: orNull(countSchema.max(100_000)).describe("number of concurrent searches; null: chosen for the device"),
@@ -122,6 +132,8 @@ interface PreparedAttack {
   readonly coverage: AttackedSample["coverage"];
   /** The tables of attacks that only substitute words; null if there is no such attack. */
   readonly tables: SubstitutionTables | null;
+  /** Null: substitutes of any sense are allowed. */
+  readonly minContextSimilarity: number | null;
   readonly resources: LoadedResources;
   readonly lmConstraint: LmConstraint | null;
   readonly out: string;
@@ -138,7 +150,8 @@ interface PlannedAttacker {
   /** The table of an attack that substitutes words; null for a recipe. */
   readonly substitutions: Substitutions | null;
   readonly lmConstraint: LmConstraint | null;
-  createExample(example: Example): AnyExample;
+  /** Prepares some examples in a row. */
+  createExamples(examples: readonly Example[]): Promise<readonly AnyExample[]>;
 }
 
 /**
@@ -189,9 +202,12 @@ async function prepareAttack(
     : await sampleAttacked(task, request, lmConstraint);
   const out = request.out ?? getDefaultFolder(reference, run);
   const needs = request.attacks.flatMap((spec) => findRecipe(spec)?.resources ?? []);
-  if (request.minSimilarity !== null) needs.push("encoder");
+  const minContextSimilarity = tables
+    ? resolveContextSimilarity(request.minContextSimilarity, tables.substitutions.name)
+    : null;
+  if (request.minSimilarity !== null || minContextSimilarity !== null) needs.push("encoder");
   const resources = await loadRecipeResources(needs, request, victim, task.labels, callbacks);
-  return { request, victim, task, ...sample, tables, resources, lmConstraint, out };
+  return { request, victim, task, ...sample, tables, minContextSimilarity, resources, lmConstraint, out };
 }
 
 async function loadAttackSubstitutions(request: ParsedRequest, { local }: LoadedVictim): Promise<SubstitutionTables> {
@@ -213,6 +229,9 @@ async function loadAttackSubstitutions(request: ParsedRequest, { local }: Loaded
   const caseInsensitive = await load(false);
   return { substitutions: caseSensitive ? await load(true) : caseInsensitive, caseInsensitive };
 }
+
+/** Examples that are prepared together, so that their contexts are encoded in full batches. */
+const preparedExamples = 64;
 
 /** attacks/ in the run of the model, or a folder named after the model. */
 function getDefaultFolder(reference: string, run: Run | null): string {
@@ -330,12 +349,19 @@ async function addEarlierJournals(prepared: PreparedAttack, journals: Map<string
   }
 }
 
-function getJournalSettings({ task, request, victim }: PreparedAttack): Record<string, unknown> {
+function getJournalSettings({
+  task,
+  request,
+  victim,
+  minContextSimilarity,
+  resources,
+}: PreparedAttack): Record<string, unknown> {
   const { split, maxModificationRate, protectStopWords, matchPartOfSpeech, protectedText, protect } = request;
   const constraints = {
     ...{ maxModificationRate, protectStopWords, matchPartOfSpeech },
     ...(protectedText.length > 0 && { protectedText }),
     ...(protect.length > 0 && { protect }),
+    ...(minContextSimilarity !== null && { minContextSimilarity, contextEncoder: resources.resources.encoder!.hash }),
   };
   // In the order in which they are drawn, the examples of a smaller sample come first.
   return { task: task.name, split, order: "drawn", ...victim.settings, ...constraints };
@@ -361,14 +387,14 @@ async function planAttackers(
     const { substitutions, caseInsensitive } = prepared.tables!;
     const table = usesLanguageModel ? caseInsensitive : substitutions;
     const constraint = usesLanguageModel ? lmConstraint : null;
-    const createExample = createExampleBuilder(prepared, table, constraint);
-    addAttacker({ attacker, substitutions: table, lmConstraint: constraint, createExample });
+    const createExamples = createExampleBuilder(prepared, table, constraint);
+    addAttacker({ attacker, substitutions: table, lmConstraint: constraint, createExamples });
   };
   const addRecipe = (attack: RecipeAttack): void =>
     addAttacker({
       attacker: createPoolAttacker(pool, attack),
       ...{ substitutions: null, lmConstraint: null },
-      createExample: (example) => createRecipeExample(example, attack),
+      createExamples: async (some) => some.map((example) => createRecipeExample(example, attack)),
     });
   for (const { name, options } of request.attacks) {
     const whiteBox = whiteBoxAttacks.get(name);
@@ -401,13 +427,13 @@ async function runPlannedAttack(
   callbacks: AttackCallbacks,
 ): Promise<void> {
   const { request, examples, out } = prepared;
-  const { attacker, substitutions, lmConstraint, createExample } = plan;
+  const { attacker, substitutions, lmConstraint, createExamples } = plan;
   const total = examples.length;
   await runAttack({
     attacker,
     // Examples are prepared when they are needed, so that memory does not grow with their number.
-    attackExamples: (function* () {
-      for (const example of examples) yield createExample(example);
+    attackExamples: (async function* () {
+      for await (const some of splitIntoChunks(examples, preparedExamples)) yield* await createExamples(some);
     })(),
     numExamples: total,
     seed: request.seed,
@@ -431,10 +457,10 @@ async function runPlannedAttack(
 
 /** Returns a function that lists the replacements of the words of an example. */
 function createExampleBuilder(
-  { victim, task, request }: PreparedAttack,
+  { victim, task, request, minContextSimilarity, resources }: PreparedAttack,
   substitutions: Substitutions,
   lmConstraint: LmConstraint | null,
-): (example: Example) => AnyExample {
+): PlannedAttacker["createExamples"] {
   const { maxModificationRate, protectStopWords, matchPartOfSpeech } = request;
   const options = {
     modifiableFields: task.modifiableFields,
@@ -444,7 +470,13 @@ function createExampleBuilder(
     encode: victim.encode,
     ...(lmConstraint && { languageModel: lmConstraint }),
   };
-  return (example) => createAttackExample(example, options);
+  return async (examples) => {
+    const created = examples.map((example) => createAttackExample(example, options));
+    const { encoder } = resources.resources;
+    if (minContextSimilarity === null) return created;
+    const cache = request.cache ? openContextCache(encoder!) : undefined;
+    return keepContextualSubstitutes(created, encoder!, minContextSimilarity, cache).finally(() => cache?.close());
+  };
 }
 
 /**

@@ -26,6 +26,7 @@ export function textAttackSwarmSearch(options: ParticleSwarmOptions): EditSearch
     name: `TextAttack's ${isLeap ? "LEAP" : "particle swarm"}, ${population} particles and ${iterations} moves`,
     cost: "the candidates of all words, then population x (1 + candidates of all words) per move",
     *run(problem, rng) {
+      if (problem.original.text.length === 0) return problem.original.text;
       const start = yield* findNeighborhood(problem, problem.original);
       let particles = Array.from({ length: population }, () => start.best[drawIndex(start.weights, rng)]!);
       const velocities = particles.map(() => {
