@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { countCombinations } from "../../src/attacks/recipes/exhaustive.js";
 import { loadAttack } from "../../src/attacks/load-attack.js";
 import { SearchPool } from "../../src/attacks/pool.js";
+import { countCombinations } from "../../src/attacks/recipes/exhaustive.js";
 import type { Candidate, SearchProblem } from "../../src/attacks/search.js";
 import { Rng } from "../../src/tensor/random.js";
 import { collect, createExample, createProblem, drive, scriptedVictim } from "./scripted.js";
