@@ -79,6 +79,10 @@ bench-attacks: setup ## compare PWWS and the genetic attack, in every precision 
 check-precision: setup ## attack SST-2 in low precision and in fp32, and check that accuracy under attack is the same within 1 point (hours on two cores)
 	@node scripts/bench/precision.mjs
 
+.PHONY: check-recipes
+check-recipes: setup ## compare the recipes with TextAttack 0.3.11 on the same texts (TEXTATTACK=its Python environment)
+	@node scripts/parity/check-recipes.mjs
+
 bench-studio: setup ## measure the studio in Chromium with 1,000 runs and 10,000 texts (RUN=a finished and attacked run)
 	@node scripts/bench/studio.mjs $(RUN)
 

@@ -3,7 +3,8 @@
 // resources. Deterministic recipes must end with the same texts; of randomized recipes, the means over five seeds are
 // compared. Scores of the first seed are computed without a cache, and only that seed is timed, in seconds of CPU time.
 //   node scripts/parity/check-recipes.mjs [--num-examples 20] [--seeds 5] [--recipes pwws,bae] [--texts 10000]
-//     [--model FOLDER] [--masked-lm FOLDER] [--threads 1] [--json FILE]
+//     [--model FOLDER] [--masked-lm FOLDER] [--threads 1] [--json FILE] [--peer FILE]
+// With --peer, TextAttack's results are read from the file if it exists, and written to it otherwise.
 // TEXTATTACK is the Python environment that has TextAttack (default: build/textattack).
 import { spawnSync } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -42,6 +43,7 @@ const { values: flags } = parseArgs({
     "masked-lm": { type: "string", default: "build/bench/sst2-mlm" },
     threads: { type: "string", default: "1" },
     json: { type: "string" },
+    peer: { type: "string" },
   },
 });
 const maxLength = 64;
@@ -227,10 +229,17 @@ const parts = flags.recipes
     options: recipes[recipe].options ?? {},
     seeds: recipes[recipe].isRandom ? Array.from({ length: Number(flags.seeds) }, (_, i) => i) : [0],
   }));
-const lines = runPeer({
-  ...{ texts, recipes: parts, examples, resources, threads, maxLength, encoder },
-  ...{ model: getModelFolder(flags.model), maskedLm: getModelFolder(flags["masked-lm"]) },
-});
+const lines =
+  flags.peer && existsSync(flags.peer)
+    ? readFileSync(flags.peer, "utf8")
+        .split("\n")
+        .filter(Boolean)
+        .map((line) => JSON.parse(line))
+    : runPeer({
+        ...{ texts, recipes: parts, examples, resources, threads, maxLength, encoder },
+        ...{ model: getModelFolder(flags.model), maskedLm: getModelFolder(flags["masked-lm"]) },
+      });
+if (flags.peer) writeFileSync(flags.peer, lines.map((line) => `${JSON.stringify(line)}\n`).join(""));
 compareWordSplitting(texts, lines.filter(Array.isArray));
 for (const part of parts) {
   const theirs = lines.filter(({ recipe }) => recipe === part.recipe);

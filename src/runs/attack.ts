@@ -81,8 +81,8 @@ export const attackRequestSchema = z.strictObject({
   queryBudget: orNull(countSchema).describe("maximum queries per example"),
   ...constraintsSchema.shape,
   minContextSimilarity: orNull(z.number().min(-1).max(1)).describe(
-    `a substitute must fit the words around it: minimum cosine similarity; null: ${wordNetContextSimilarity} for WordNet, ` +
-      "-1 (all) for other tables",
+    "a substitute must fit the words around it: minimum cosine similarity of windows; -1: any substitute; null: " +
+      `${wordNetContextSimilarity} for WordNet, -1 for other tables`,
   ),
   ...protectionOptions,
   ...recipeResourceOptions,
