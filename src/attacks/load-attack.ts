@@ -15,7 +15,7 @@ import { greedy } from "./recipes/greedy.js";
 import { recipes } from "./recipes/index.js";
 import { pwws, textAttackPwws } from "./recipes/pwws.js";
 import { random } from "./recipes/random.js";
-import type { RecipeResources } from "./resources.js";
+import type { RecipeResources, ResourceName } from "./resources.js";
 import type { Attacker } from "./run-attack.js";
 import type { RecipeAttack } from "./run-recipe.js";
 import type { Attack, AttackDefinition, Search } from "./search.js";
@@ -44,6 +44,12 @@ export const attackNames: readonly string[] = [
 export function findRecipe({ name, options }: { name: string; options?: unknown }): RecipeDefinition | undefined {
   const isCompatible = (options as { compat?: unknown } | undefined)?.compat === "textattack";
   return name === "pwws" && isCompatible ? textAttackPwws : recipes.get(name);
+}
+
+/** The resources to load for an attack: those that it needs, and those that it can use. */
+export function listResources(spec: { name: string; options?: unknown }): ResourceName[] {
+  const recipe = findRecipe(spec);
+  return [...(recipe?.resources ?? []), ...(recipe?.usesMaskedLm ? (["mlm"] as const) : [])];
 }
 
 /** The options of a built-in attack; undefined for other names. */
@@ -107,7 +113,8 @@ export function createRecipeAttack(
   if (missing) throw new UserError(`attack ${name} needs ${missing}. ${resourceHints[missing]}`);
   const options = validate(definition.options, rawOptions, `attack ${name}`);
   const recipe = definition.build(options, resources as RecipeResources);
-  const hashes = definition.resources.flatMap((resource) => {
+  const used = [...definition.resources, ...(definition.usesMaskedLm ? (["mlm"] as const) : [])];
+  const hashes = used.flatMap((resource) => {
     const part = resources[resource];
     return part && "hash" in part ? [[resource, part.hash] as const] : [];
   });

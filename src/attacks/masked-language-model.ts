@@ -1,7 +1,15 @@
 import { createHash } from "node:crypto";
-import { hashModelFolder, type MaskedLm, predictAtPositions, type TokenPrediction } from "../models/index.js";
+import {
+  hashModelFolder,
+  type MaskedLm,
+  predictAtPositions,
+  scoreTokens,
+  type TokenPrediction,
+  type TokenQuery,
+} from "../models/index.js";
 import type { EncodingWithOffsets } from "../text/encoding.js";
-import type { MaskedLanguageModel, MaskedQuery, MaskedToken } from "./resources.js";
+import type { Resource } from "./recipe.js";
+import type { MaskedLanguageModel, MaskedQuery, MaskedToken, WordQuery } from "./resources.js";
 
 /** Tokens per position: twice as many as any recipe uses, because some are not words. */
 const topK = 100;
@@ -32,7 +40,63 @@ export async function createMaskedLanguageModel(model: MaskedLm): Promise<Masked
       for (const [key, answer] of fresh) cache.set(key, answer);
       return answers;
     },
+    likelihood: createLikelihood(model),
+    measureFluency: (texts) => measureFluency(model, texts),
   };
+}
+
+/** Scores words; every distinct word in its text is scored once. */
+function createLikelihood(model: MaskedLm): Resource<WordQuery, number> {
+  const cache = new Map<string, number>();
+  return {
+    name: `likelihood by ${model.reference}`,
+    async compute(queries) {
+      const windows = queries.map(({ text, start, end }) => cutWindow(text, start, end));
+      const keys = windows.map(({ before, middle, after }) => [before, middle, after].join("\0"));
+      const unknown = new Map(keys.map((key, i) => [key, windows[i]!] as const).filter(([key]) => !cache.has(key)));
+      if (cache.size > maxCached) cache.clear();
+      const found = scoreWords(model, [...unknown.values()]);
+      const fresh = new Map([...unknown.keys()].map((key, i) => [key, found[i]!]));
+      const answers = keys.map((key) => fresh.get(key) ?? cache.get(key)!);
+      for (const [key, value] of fresh) cache.set(key, value);
+      return answers;
+    },
+  };
+}
+
+function scoreWords(model: MaskedLm, windows: readonly Window[]): number[] {
+  const queries: (TokenQuery & { readonly word: number })[] = [];
+  for (const [word, { before, middle, after }] of windows.entries()) {
+    const encoding = model.tokenizer.encodeWithOffsets([before + middle + after], model.maxLength);
+    const positions = findTokens(encoding, before.length, before.length + middle.length);
+    const ids = encoding.ids.map((id, i) => (positions.includes(i) ? model.maskId : id));
+    for (const position of positions)
+      queries.push({ word, encoding: { ...encoding, ids }, position, candidateIds: [encoding.ids[position]!] });
+  }
+  const sums = windows.map(() => 0);
+  for (const [i, [value]] of scoreTokens(model, queries).entries()) sums[queries[i]!.word]! += value!;
+  return sums;
+}
+
+/** Tokens of a text that are scored. Longer texts are cut, because each token is one pass. */
+const maxFluencyTokens = 128;
+
+async function measureFluency(model: MaskedLm, texts: readonly string[]): Promise<number[]> {
+  const means: number[] = [];
+  for (const text of texts) {
+    const encoding = model.tokenizer.encodeWithOffsets([text], Math.min(model.maxLength, maxFluencyTokens));
+    const positions = encoding.offsets.flatMap(([start, end], i) => (end > start ? [i] : []));
+    const queries = positions.map((position) => ({
+      encoding: { ...encoding, ids: encoding.ids.with(position, model.maskId) },
+      position,
+      candidateIds: [encoding.ids[position]!],
+    }));
+    const total = scoreTokens(model, queries).reduce((sum, [value]) => sum + value!, 0);
+    means.push(positions.length === 0 ? 0 : total / positions.length);
+    // Other work of the process can run between texts.
+    await new Promise(setImmediate);
+  }
+  return means;
 }
 
 interface Window {

@@ -151,11 +151,13 @@ export interface RecipeDefinition<Options = unknown, Needs extends ResourceName 
   readonly options: z.ZodType<Options>;
   /** What it needs besides the victim. */
   readonly resources: readonly Needs[];
+  /** True if it uses a masked language model, but can also run without one. */
+  readonly usesMaskedLm?: boolean;
   /** True if the search has its own budget. */
   readonly hasBudget?: boolean;
   /** How Temper's version differs from the paper, in one sentence. */
   readonly differences?: string;
-  build(options: Options, resources: Pick<RecipeResources, Needs>): Recipe;
+  build(options: Options, resources: Pick<RecipeResources, Needs> & Partial<Pick<RecipeResources, "mlm">>): Recipe;
 }
 
 /** Checks a definition against its own options and resources. */

@@ -41,9 +41,20 @@ export interface MaskedToken {
   readonly probability: number;
 }
 
+/** A word of a text. */
+export interface WordQuery {
+  readonly text: string;
+  readonly start: number;
+  readonly end: number;
+}
+
 /** Predictions per masked token, the most probable first. */
 export interface MaskedLanguageModel extends Resource<MaskedQuery, readonly (readonly MaskedToken[])[]> {
   readonly hash: string;
+  /** log P(word | the other words): its tokens are masked together, and their logarithms added. */
+  readonly likelihood: Resource<WordQuery, number>;
+  /** Mean log P(token | the other tokens) of each text: its pseudo-log-likelihood per token. */
+  measureFluency(texts: readonly string[]): Promise<number[]>;
 }
 
 /** A text, and how many words of the vocabulary to rank for each of its tokens. */

@@ -4,7 +4,7 @@ import { pipeline } from "node:stream/promises";
 import { z } from "zod";
 import { computeCosine } from "../attacks/constraints/sentence-similarity.js";
 import { readJournal } from "../attacks/journal.js";
-import type { SentenceEncoder } from "../attacks/resources.js";
+import type { MaskedLanguageModel, SentenceEncoder } from "../attacks/resources.js";
 import { type AttackResult, getFinalTexts } from "../attacks/result.js";
 import { UserError } from "../errors.js";
 import { formatJournalCsv } from "../evaluation/attack-csv.js";
@@ -86,24 +86,33 @@ function createParent(path: string): void {
 /** Texts that are encoded together. */
 const batchSize = 256;
 
+/** What measures validity. Without a masked language model, fluency is not measured. */
+export interface ValidityModels {
+  readonly encoder: SentenceEncoder;
+  readonly mlm: MaskedLanguageModel | null;
+}
+
 /**
- * Measures how similar the texts that fooled the model are to the originals, and writes the
- * similarities next to the journal.
+ * Measures how similar the texts that fooled the model are to the originals, and how fluent both
+ * are, and writes the numbers next to the journal.
  */
 export async function measureValidity(
   folder: string,
   attack: string,
-  encoder: SentenceEncoder,
+  { encoder, mlm }: ValidityModels,
   threshold: number,
 ): Promise<AttackValidity> {
   const start = performance.now();
   const similarities = new Map<string, number>();
+  const fluencies = new Map<string, readonly [original: number, final: number]>();
   let batch: AttackResult[] = [];
   let failed = 0;
   let total = 0;
   const flush = async (): Promise<void> => {
     const texts = batch.flatMap((result) => [result.texts.join("\n"), getFinalTexts(result).join("\n")]);
     const vectors = await encoder.compute(texts);
+    const values = mlm ? await mlm.measureFluency(texts) : null;
+    for (const [i, { id }] of batch.entries()) if (values) fluencies.set(id, [values[2 * i]!, values[2 * i + 1]!]);
     for (const [i, { id }] of batch.entries())
       similarities.set(id, Math.round(1e6 * computeCosine(vectors[2 * i]!, vectors[2 * i + 1]!)) / 1e6);
     batch = [];
@@ -116,11 +125,14 @@ export async function measureValidity(
     if (batch.length === batchSize) await flush();
   }
   await flush();
-  const values = Object.fromEntries(similarities);
-  await writeSimilarities(folder, attack, { encoder: encoder.name, similarities: values });
+  await writeSimilarities(folder, attack, {
+    encoder: encoder.name,
+    similarities: Object.fromEntries(similarities),
+    ...(mlm && { maskedLm: mlm.name, fluencies: Object.fromEntries(fluencies) }),
+  });
   const seconds = (performance.now() - start) / 1000;
   return summarizeValidity(
-    { similarities: [...similarities.values()], failed, total, threshold, seconds },
+    { similarities: [...similarities.values()], fluencies: [...fluencies.values()], failed, total, threshold, seconds },
     encoder.name,
   );
 }

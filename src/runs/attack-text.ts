@@ -1,7 +1,7 @@
 import { createAttackExample } from "../attacks/attack-space.js";
 import { keepContextualSubstitutes, resolveContextSimilarity } from "../attacks/context-substitutes.js";
 import { findLabel } from "../attacks/goals/create-goal.js";
-import { createRecipeAttack, findRecipe, loadAttack, whiteBoxAttacks } from "../attacks/load-attack.js";
+import { createRecipeAttack, findRecipe, listResources, loadAttack, whiteBoxAttacks } from "../attacks/load-attack.js";
 import { SearchPool } from "../attacks/pool.js";
 import { type AttackResult, getFinalTexts } from "../attacks/result.js";
 import { createRecipeExample } from "../attacks/run-recipe.js";
@@ -56,9 +56,10 @@ export async function createTextAttacker(request: AttackRequest, callbacks: Call
     const labels = victim.local?.model.labels ?? Array.from({ length: victim.victim.numLabels }, (_, i) => String(i));
     const whiteBox = parsed.attacks.find(({ name }) => whiteBoxAttacks.has(name));
     if (whiteBox) throw new UserError(`attack ${whiteBox.name} attacks datasets only. Use another attack for a text.`);
-    const needs = parsed.attacks.flatMap((spec) => findRecipe(spec)?.resources ?? []);
+    const needs = parsed.attacks.flatMap(listResources);
     const usesTable = parsed.attacks.some((spec) => !findRecipe(spec));
     if (usesTable && getContextSimilarity(parsed, victim) !== null) needs.push("encoder");
+    if (parsed.maxLikelihoodDrop !== null) needs.push("mlm");
     const loaded = await loadRecipeResources(needs, parsed, victim, labels, callbacks);
     const attackOne = createSingleAttack(parsed, victim, loaded.resources);
     return {
@@ -99,7 +100,12 @@ function createSingleAttack(request: ParsedRequest, loaded: LoadedVictim, resour
       throw new Error("a search ends with a result");
     };
     if (findRecipe({ name, options })) {
-      const attack = createRecipeAttack(name, options, resources, createRequestConstraints(request, modifiableFields));
+      const attack = createRecipeAttack(
+        name,
+        options,
+        resources,
+        createRequestConstraints(request, modifiableFields, resources),
+      );
       return run(pool.run([createRecipeExample(example, attack)], attack, settings));
     }
     const { maxModificationRate, protectStopWords, matchPartOfSpeech } = request;

@@ -13,6 +13,7 @@ import {
   attackSpecSchema,
   createRecipeAttack,
   findRecipe,
+  listResources,
   loadAttack,
   whiteBoxAttacks,
 } from "../attacks/load-attack.js";
@@ -83,6 +84,9 @@ export const attackRequestSchema = z.strictObject({
   minContextSimilarity: orNull(z.number().min(-1).max(1)).describe(
     "a substitute must fit the words around it: minimum cosine similarity of windows; -1: any substitute; null: " +
       `${wordNetContextSimilarity} for WordNet, -1 for other tables`,
+  ),
+  maxLikelihoodDrop: orNull(z.number().min(0)).describe(
+    "for recipes: maximum drop of a word's log-likelihood, by the masked language model",
   ),
   ...protectionOptions,
   ...recipeResourceOptions,
@@ -201,11 +205,12 @@ async function prepareAttack(
     ? { examples: given.examples, coverage: null }
     : await sampleAttacked(task, request, lmConstraint);
   const out = request.out ?? getDefaultFolder(reference, run);
-  const needs = request.attacks.flatMap((spec) => findRecipe(spec)?.resources ?? []);
+  const needs = request.attacks.flatMap(listResources);
   const minContextSimilarity = tables
     ? resolveContextSimilarity(request.minContextSimilarity, tables.substitutions.name)
     : null;
   if (request.minSimilarity !== null || minContextSimilarity !== null) needs.push("encoder");
+  if (request.minSimilarity !== null || request.maxLikelihoodDrop !== null) needs.push("mlm");
   const resources = await loadRecipeResources(needs, request, victim, task.labels, callbacks);
   return { request, victim, task, ...sample, tables, minContextSimilarity, resources, lmConstraint, out };
 }
@@ -278,8 +283,9 @@ async function runAttacks(prepared: PreparedAttack, callbacks: AttackCallbacks):
     const names = [...journals.keys()];
     if (request.minSimilarity !== null)
       for (const name of names) {
-        const { encoder } = prepared.resources.resources;
-        summary.attacks[name]!.validity = await measureValidity(out, name, encoder!, request.minSimilarity);
+        const { encoder, mlm } = prepared.resources.resources;
+        const models = { encoder: encoder!, mlm: mlm ?? null };
+        summary.attacks[name]!.validity = await measureValidity(out, name, models, request.minSimilarity);
       }
     const sanity = runSanityChecks(summary, {
       ...victim.facts,
@@ -361,6 +367,7 @@ function getJournalSettings({
     ...{ maxModificationRate, protectStopWords, matchPartOfSpeech },
     ...(protectedText.length > 0 && { protectedText }),
     ...(protect.length > 0 && { protect }),
+    ...(request.maxLikelihoodDrop !== null && { maxLikelihoodDrop: request.maxLikelihoodDrop }),
     ...(minContextSimilarity !== null && { minContextSimilarity, contextEncoder: resources.resources.encoder!.hash }),
   };
   // In the order in which they are drawn, the examples of a smaller sample come first.
@@ -407,7 +414,7 @@ async function planAttackers(
       continue;
     }
     if (findRecipe({ name, options })) {
-      const constraints = createRequestConstraints(request, task.modifiableFields);
+      const constraints = createRequestConstraints(request, task.modifiableFields, resources.resources);
       addRecipe(createRecipeAttack(name, options, resources.resources, constraints));
       continue;
     }

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { maxLikelihoodDrop } from "../attacks/constraints/likelihood.js";
 import { maxWordsChanged } from "../attacks/constraints/max-words-changed.js";
 import { onlyFields } from "../attacks/constraints/modifiable-fields.js";
 import { samePartOfSpeech } from "../attacks/constraints/part-of-speech.js";
@@ -6,6 +7,7 @@ import { protectedKinds, protectSpans } from "../attacks/constraints/protected-s
 import { keepStopWords } from "../attacks/constraints/stop-words.js";
 import type { Constraints } from "../attacks/constraints.js";
 import type { Constraint } from "../attacks/recipe.js";
+import type { RecipeResources } from "../attacks/resources.js";
 import { getErrorMessage, UserError } from "../errors.js";
 
 /** The parts of a text that no attack may change. */
@@ -37,10 +39,13 @@ export function createProtection({ protectedText, protect }: ProtectionRequest):
 
 /** The constraints of a request, as a recipe applies them. */
 export function createRequestConstraints(
-  request: ProtectionRequest & Constraints,
+  request: ProtectionRequest & Constraints & { readonly maxLikelihoodDrop: number | null },
   modifiableFields: readonly number[],
+  { mlm }: Partial<RecipeResources>,
 ): Constraint[] {
-  const { maxModificationRate, protectStopWords, matchPartOfSpeech } = request;
+  const { maxModificationRate, protectStopWords, matchPartOfSpeech, maxLikelihoodDrop: drop } = request;
+  if (drop !== null && !mlm)
+    throw new UserError("--max-likelihood-drop needs a masked language model. Pass --masked-lm MODEL.");
   const protection = createProtection(request);
   return [
     onlyFields(modifiableFields),
@@ -48,5 +53,6 @@ export function createRequestConstraints(
     ...(protectStopWords ? [keepStopWords()] : []),
     ...(matchPartOfSpeech ? [samePartOfSpeech({ allowsNounVerb: false })] : []),
     ...(protection ? [protection] : []),
+    ...(drop !== null ? [maxLikelihoodDrop(mlm!, drop)] : []),
   ];
 }

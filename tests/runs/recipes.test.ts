@@ -7,7 +7,7 @@ import { recipes } from "../../src/attacks/recipes/index.js";
 import { parseModelConfig } from "../../src/models/config.js";
 import { getMaskedLmParameterShapes } from "../../src/models/heads.js";
 import { attack } from "../../src/runs/attack.js";
-import { readSimilarities } from "../../src/runs/attack-folder.js";
+import { readFluencies, readSimilarities } from "../../src/runs/attack-folder.js";
 import { createTextAttacker } from "../../src/runs/attack-text.js";
 import { augment } from "../../src/runs/augment.js";
 import { evaluate } from "../../src/runs/evaluate.js";
@@ -107,6 +107,9 @@ test("a recipe without its resource, an unknown label or a bad expression is a c
   await fail({ attacks: ["evasion"] }).toThrow("benignLabel");
   await fail({ attacks: ["evasion:benignLabel=ham"] }).toThrow("expected one of the labels negative, positive");
   await fail({ attacks: ["pruthi"], protect: ["("] }).toThrow("--protect: expected a regular expression");
+  await fail({ attacks: ["pruthi"], maskedLm: null, maxLikelihoodDrop: 1 }).toThrow(
+    "--max-likelihood-drop needs a masked",
+  );
   await fail({ attacks: ["pruthi"], protect: ["."] }).toThrow("no word of 2 examples has a substitute");
   await fail({ attacks: ["textfooler"], sentenceEncoder: join(folder, "none") }).toThrow("--sentence-encoder: ");
   expect(() => createRecipeAttack("a2t", {}, { labels: [] })).toThrow("needs neighbors");
@@ -143,8 +146,11 @@ test("validity, logs, and a dataset of the texts that fool several models", asyn
   } as const;
   const { attacks, examples } = await attack(request);
   for (const [name, { validity, accuracyUnderAttack }] of Object.entries(attacks)) {
-    const { successes, valid } = validity!;
+    const { successes, valid, fluency } = validity!;
     expect(successes).toBeGreaterThan(0);
+    // Means of logarithms of probabilities.
+    expect(fluency!.every((value) => value < 0 && Number.isFinite(value))).toBe(true);
+    expect((await readFluencies(out, name)).size).toBe(successes);
     expect(validity!.accuracyUnderAttack).toBeCloseTo(accuracyUnderAttack + (successes - valid) / examples);
     const summary = JSON.parse(readFileSync(join(out, `${name}-attack_summary_log.json`), "utf8"));
     expect(summary["Attack Results"]["Number of successful attacks:"]).toBe(successes);

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { keepMostLikely } from "../constraints/likelihood.js";
 import { maxWordsChanged } from "../constraints/max-words-changed.js";
 import { noRepeat } from "../constraints/repeat.js";
 import { keepStopWords } from "../constraints/stop-words.js";
@@ -21,12 +22,15 @@ export const alzantot = defineRecipe({
     neighbors: z.int().min(1).default(8).describe("neighbors per word"),
     population: z.int().min(2).default(60).describe("texts per generation"),
     iterations: z.int().min(0).default(20).describe("generations after the first"),
+    likeliest: z.int().min(1).default(4).describe("neighbors per word that the masked language model keeps"),
     maxFraction: z.number().gt(0).max(1).default(0.2).describe("maximum fraction of changed words"),
   }),
   resources: ["neighbors", "labels"],
   hasBudget: true,
-  differences: "No language model limits the neighbors. In TextAttack, it keeps the first four of them.",
-  build: (options, { neighbors, labels }) => ({
+  usesMaskedLm: true,
+  differences:
+    "A masked language model limits the neighbors (--masked-lm), or none does. In TextAttack, it has no effect.",
+  build: (options, { neighbors, labels, mlm }) => ({
     goal: createGoal(options, labels),
     transformations: [swapNeighbors(neighbors, options.compat === "textattack" ? 4 : options.neighbors)],
     constraints: [
@@ -34,6 +38,7 @@ export const alzantot = defineRecipe({
       keepStopWords({ caseSensitive: options.compat === "textattack" }),
       maxWordsChanged({ fraction: options.maxFraction }),
       minWordSimilarity(neighbors, minCosine),
+      ...(mlm && options.compat === "paper" ? [keepMostLikely(mlm, options.likeliest)] : []),
     ],
     search: geneticSearch({ ...options, invertsSelection: options.compat === "textattack" }),
   }),

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { maxLikelihoodDrop } from "../constraints/likelihood.js";
 import { maxWordsChanged } from "../constraints/max-words-changed.js";
 import { noRepeat } from "../constraints/repeat.js";
 import { keepStopWords } from "../constraints/stop-words.js";
@@ -21,12 +22,14 @@ export const fasterAlzantot = defineRecipe({
     neighbors: z.int().min(1).default(8).describe("neighbors per word"),
     population: z.int().min(2).default(60).describe("texts per generation"),
     iterations: z.int().min(0).default(40).describe("generations after the first"),
+    likelihoodDrop: z.number().min(0).default(5).describe("maximum drop of a word's log-likelihood"),
     maxFraction: z.number().gt(0).max(1).default(0.2).describe("maximum fraction of changed words"),
   }),
   resources: ["neighbors", "labels"],
   hasBudget: true,
-  differences: "No language model limits the neighbors.",
-  build: (options, { neighbors, labels }) => ({
+  usesMaskedLm: true,
+  differences: "A masked language model limits the neighbors (--masked-lm), or none does.",
+  build: (options, { neighbors, labels, mlm }) => ({
     goal: createGoal(options, labels),
     transformations: [swapNeighbors(neighbors, options.neighbors)],
     constraints: [
@@ -34,6 +37,7 @@ export const fasterAlzantot = defineRecipe({
       keepStopWords({ caseSensitive: options.compat === "textattack" }),
       maxWordsChanged({ fraction: options.maxFraction }),
       minWordSimilarity(neighbors, minCosine),
+      ...(mlm ? [maxLikelihoodDrop(mlm, options.likelihoodDrop)] : []),
     ],
     search: geneticSearch({ ...options, invertsSelection: options.compat === "textattack" }),
   }),

@@ -46,6 +46,7 @@ export function define(command: Command, io: Io): void {
     ...{ numExamples: "<count>", seed: "<number>", queryBudget: "<queries>", maxModificationRate: "<fraction>" },
     ...{
       minContextSimilarity: "<number>",
+      maxLikelihoodDrop: "<number>",
       protectStopWords: "",
       matchPartOfSpeech: "",
       protectedText: "<kind>",
@@ -181,6 +182,9 @@ function formatAttackTable(io: Io, report: AttackReport, correct: number): strin
           ),
           row("  mean similarity", ({ validity }) =>
             validity?.meanSimilarity == null ? "–" : formatNumber(validity.meanSimilarity, 3),
+          ),
+          row("  fluency, original and final", ({ validity }) =>
+            validity?.fluency ? validity.fluency.map((value) => formatNumber(value, 3)).join(" and ") : "–",
           ),
           row("  time of the encoder", ({ validity }) => (validity ? formatDuration(1000 * validity.seconds) : "–")),
         ]

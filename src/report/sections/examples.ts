@@ -2,7 +2,7 @@ import { readJournal } from "../../attacks/journal.js";
 import type { AttackOutcome, AttackResult } from "../../attacks/result.js";
 import type { JournalSummary } from "../../evaluation/attack-summary.js";
 import { formatCount, formatNumber, formatPercent } from "../../format.js";
-import { readSimilarities } from "../../runs/attack-folder.js";
+import { readFluencies, readSimilarities } from "../../runs/attack-folder.js";
 import { renderChangedText, renderOriginalText } from "../diff.js";
 import type { RunGroup, TaskGroups } from "../groups.js";
 import { type Html, html } from "../html.js";
@@ -15,6 +15,8 @@ interface ModelAttackResult {
   readonly result: AttackResult;
   /** Similarity of the final text to the original, if it was measured. */
   readonly similarity: number | undefined;
+  /** Fluency of the original and the final text, if it was measured. */
+  readonly fluency: readonly [original: number, final: number] | undefined;
 }
 
 /** One example under one attack, for every model. */
@@ -52,8 +54,11 @@ export async function selectExamples({ groups }: TaskGroups<ReportRun>): Promise
     const versions = new Map<string, ModelAttackResult[]>(ids.map((id) => [id, []]));
     for (const { group, labels, journal, folder } of attacked) {
       const similarities = await readSimilarities(folder, attack);
-      for await (const { result } of readJournal(journal.path))
-        versions.get(result.id)?.push({ group, labels, result, similarity: similarities.get(result.id) });
+      const fluencies = await readFluencies(folder, attack);
+      for await (const { result } of readJournal(journal.path)) {
+        const validity = { similarity: similarities.get(result.id), fluency: fluencies.get(result.id) };
+        versions.get(result.id)?.push({ group, labels, result, ...validity });
+      }
     }
     selected.push(...[...versions].map(([id, all]) => ({ attack, id, versions: all })));
   }
@@ -136,6 +141,9 @@ function renderModelResult(version: ModelAttackResult): Html {
   const words = `${edits.length} ${edits.length === 1 ? "word" : "words"} changed`;
   const attempt = outcome === "failed" ? " in the best attempt" : "";
   const similarity = version.similarity === undefined ? "" : `, similarity ${formatNumber(version.similarity, 2)}`;
+  const fluency = version.fluency
+    ? `, fluency ${version.fluency.map((value) => formatNumber(value, 2)).join(" to ")}`
+    : "";
   const cost = `${formatCount(queries)} ${queries === 1 ? "query" : "queries"}`;
   const unchanged =
     outcome === "skipped"
@@ -146,7 +154,7 @@ function renderModelResult(version: ModelAttackResult): Html {
 <h5>${group.name} <span class="badge">${outcomeLabels[outcome].badge}</span></h5>
 ${renderProbabilities(version)}
 ${edits.length > 0 ? renderChangedText(result) : html`<p class="note">${unchanged}</p>`}
-${outcome !== "skipped" && html`<p class="note">${edits.length > 0 && `${words}${attempt}, `}${cost}${similarity}</p>`}
+${outcome !== "skipped" && html`<p class="note">${edits.length > 0 && `${words}${attempt}, `}${cost}${similarity}${fluency}</p>`}
 </section>`;
 }
 

@@ -1,0 +1,64 @@
+import type { EditedText } from "../edited-text.js";
+import { type Constraint, type ResourceGenerator, request } from "../recipe.js";
+import type { MaskedLanguageModel, WordQuery } from "../resources.js";
+
+/** A new word is at most `limit` less likely than the original word in its place: log P. */
+export function maxLikelihoodDrop(model: MaskedLanguageModel, limit: number): Constraint {
+  return {
+    name: `log-likelihood at most ${limit} below the original word (${model.name})`,
+    *filter(candidates) {
+      const replaced = candidates.filter(isReplacement);
+      const before = yield* measure(
+        model,
+        replaced.map(({ original, origin }) => getQuery(original, origin)),
+      );
+      const after = yield* measure(
+        model,
+        replaced.map((candidate) => getQuery(candidate, candidate.position)),
+      );
+      const rejected = new Set(replaced.filter((_, i) => after[i]! < before[i]! - limit));
+      return candidates.filter((candidate) => !rejected.has(candidate));
+    },
+  };
+}
+
+/** Of the new words for each word, the `count` most likely ones (Alzantot et al. 2018). */
+export function keepMostLikely(model: MaskedLanguageModel, count: number): Constraint {
+  return {
+    name: `the ${count} most likely words (${model.name})`,
+    *filter(candidates) {
+      const replaced = candidates.filter(isReplacement);
+      const likelihoods = yield* measure(
+        model,
+        replaced.map((candidate) => getQuery(candidate, candidate.position)),
+      );
+      const byPosition = new Map<number, { candidate: EditedText; likelihood: number }[]>();
+      for (const [i, candidate] of replaced.entries()) {
+        const list = byPosition.get(candidate.position) ?? [];
+        byPosition.set(candidate.position, [...list, { candidate, likelihood: likelihoods[i]! }]);
+      }
+      const rejected = new Set<EditedText>();
+      for (const list of byPosition.values()) {
+        const worse = list.sort((a, b) => b.likelihood - a.likelihood).slice(count);
+        for (const { candidate } of worse) rejected.add(candidate);
+      }
+      return candidates.filter((candidate) => !rejected.has(candidate));
+    },
+  };
+}
+
+function isReplacement({ edit, origin }: EditedText): boolean {
+  return edit?.kind === "replace" && origin >= 0;
+}
+
+function getQuery(text: EditedText, position: number): WordQuery {
+  const { field, start, end } = text.slots[position]!;
+  return { text: text.texts[field]!, start, end };
+}
+
+function* measure(
+  { likelihood }: MaskedLanguageModel,
+  queries: readonly WordQuery[],
+): ResourceGenerator<readonly number[]> {
+  return queries.length === 0 ? [] : yield* request(likelihood, queries);
+}
