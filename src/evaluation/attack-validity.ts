@@ -18,7 +18,7 @@ export const attackValiditySchema = z.object({
   interval: z.object({ low: number, high: number }),
   /** Mean similarity of the texts that fooled the model; null if there are none. */
   meanSimilarity: number.nullable(),
-  /** Mean fluency of their originals and of these texts: log P per token, by a masked language model. */
+  /** Mean fluency of their originals and of these texts: log P per token, by an MLM. */
   fluency: z.tuple([number, number]).nullable().default(null),
   /** Time of the encoder. */
   seconds: number,

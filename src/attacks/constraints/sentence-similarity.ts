@@ -11,7 +11,7 @@ export interface SimilarityOptions {
   /** Texts of fewer words than the window are not compared. */
   readonly skipsShortTexts?: boolean;
   readonly metric?: "cosine" | "angular";
-  /** TextAttack compares complete texts from the first to the last word, without outer punctuation. */
+  /** TextAttack compares complete texts without punctuation at their ends. */
   readonly trims?: boolean;
 }
 

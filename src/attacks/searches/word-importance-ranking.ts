@@ -30,7 +30,7 @@ export type Ranking =
 export interface VisitOptions {
   /** A word is visited once with each of these kinds of transformations. */
   readonly stages?: readonly TransformationKind[] | undefined;
-  /** TextAttack visits the positions of the original text, even if insertions have moved its words. */
+  /** TextAttack visits the positions of the original text, even if its words have moved. */
   readonly keepsPositions?: boolean;
 }
 

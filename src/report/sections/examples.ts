@@ -141,9 +141,9 @@ function renderModelResult(version: ModelAttackResult): Html {
   const words = `${edits.length} ${edits.length === 1 ? "word" : "words"} changed`;
   const attempt = outcome === "failed" ? " in the best attempt" : "";
   const similarity = version.similarity === undefined ? "" : `, similarity ${formatNumber(version.similarity, 2)}`;
-  const fluency = version.fluency
-    ? `, fluency ${version.fluency.map((value) => formatNumber(value, 2)).join(" to ")}`
-    : "";
+  const validity = version.fluency
+    ? `${similarity}, fluency ${version.fluency.map((value) => formatNumber(value, 2)).join(" to ")}`
+    : similarity;
   const cost = `${formatCount(queries)} ${queries === 1 ? "query" : "queries"}`;
   const unchanged =
     outcome === "skipped"
@@ -154,7 +154,7 @@ function renderModelResult(version: ModelAttackResult): Html {
 <h5>${group.name} <span class="badge">${outcomeLabels[outcome].badge}</span></h5>
 ${renderProbabilities(version)}
 ${edits.length > 0 ? renderChangedText(result) : html`<p class="note">${unchanged}</p>`}
-${outcome !== "skipped" && html`<p class="note">${edits.length > 0 && `${words}${attempt}, `}${cost}${similarity}${fluency}</p>`}
+${outcome !== "skipped" && html`<p class="note">${edits.length > 0 && `${words}${attempt}, `}${cost}${validity}</p>`}
 </section>`;
 }
 
