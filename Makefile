@@ -1,7 +1,8 @@
 # Every target first sets up what it needs. If nothing has changed, this takes about a second.
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: test-long check-models story chaos fuzz check-tokenizers help setup setup-locked packages addon test test-slurm lint docs bench bench-train bench-attacks demo package-check test-libtorch-debian clean FORCE check-precision bench-methods bench-studio bench-gpu check-gpu gpu-bundle
+# Every target is a command, except the files below build/.
+.PHONY: FORCE $(shell sed -n 's/^\([a-z-]*\):.*/\1/p' $(MAKEFILE_LIST))
 
 sources := $(shell find src -name '*.ts' 2>/dev/null)
 page := $(shell find src/studio/page -type f 2>/dev/null)
@@ -45,7 +46,6 @@ test-slurm: export TEMPER_TEST_SLURM := 1
 test-slurm: setup ## run sweeps on a real Slurm cluster on this host (installs Slurm, as root)
 	@node scripts/slurm-cluster.mjs node_modules/.bin/vitest run tests/sweeps/slurm.test.ts
 
-.PHONY: check-export
 check-export: setup ## export the model of RUN (default: runs/demo/standard) and compare it in ONNX Runtime and transformers.js
 	@node scripts/check-export.mjs $(RUN)
 
@@ -79,16 +79,17 @@ bench-attacks: setup ## compare PWWS and the genetic attack, in every precision 
 check-precision: setup ## attack SST-2 in low precision and in fp32, and check that accuracy under attack is the same within 1 point (hours on two cores)
 	@node scripts/bench/precision.mjs
 
-.PHONY: check-recipes
 check-recipes: setup ## compare the recipes with TextAttack 0.3.11 on the same texts (TEXTATTACK=its Python environment)
 	@node scripts/parity/check-recipes.mjs
 
 bench-studio: setup ## measure the studio in Chromium with 1,000 runs and 10,000 texts (RUN=a finished and attacked run)
 	@node scripts/bench/studio.mjs $(RUN)
 
-.PHONY: bench-serve
 bench-serve: setup ## measure a server with 200 clients on loopback: dynamic batching and one request at a time (RUN=a finished run)
 	@node scripts/bench/serve.mjs $(RUN)
+
+studio-pictures: setup ## pictures of the studio for the documentation (RUNS=a folder with a finished and attacked run)
+	@node scripts/studio-pictures.mjs $(RUNS)
 
 bench-methods: setup ## measure a training step of each method, as a multiple of a standard step
 	@node scripts/bench/methods.mjs

@@ -6,18 +6,19 @@ import { readRunFingerprint } from "../runs/run-fingerprint.js";
 import { HttpError } from "../serve/http.js";
 import { readSweepPlan, sweepFiles } from "../sweeps/plan.js";
 import type { LiveMessage, RunRow, SweepRow } from "./api.js";
+import { type CachedRow, readRowCache, writeRowCache } from "./row-cache.js";
 import { listParents, type RunPlace, readQuickRow, readRunRow } from "./run-row.js";
 
-interface KnownRun {
+interface KnownRun extends CachedRow {
   readonly place: RunPlace;
-  fingerprint: string;
-  row: RunRow;
 }
 
 /** Runs that are read at the same time. */
 const concurrency = 16;
 /** Rows that are sent together, so that the first ones appear at once. */
 const rowsPerMessage = 50;
+/** Runs at rest that are looked at each time. More are looked at in turn. */
+const restingRunsPerLook = 100;
 
 /**
  * The runs below the folders that the studio shows. Only these can be named in requests, so no
@@ -28,6 +29,8 @@ export class RunCatalog {
   readonly #sweeps = new Map<string, number>();
   readonly #sent = new Map<string, string>();
   #isReady = false;
+  /** Where the next look at runs at rest begins. */
+  #nextResting = 0;
   #becomeReady = (): void => undefined;
   /** Resolved when every run has been read once. */
   readonly #ready = new Promise<void>((resolve) => {
@@ -38,6 +41,8 @@ export class RunCatalog {
     /** Folders as they were given, so that commands can be pasted into the same shell. */
     readonly folders: readonly string[],
     readonly onMessage: (message: LiveMessage) => void,
+    /** The file with the rows of the last time. */
+    readonly cachePath: string,
   ) {}
 
   /** What a page needs to show the present state. */
@@ -78,29 +83,60 @@ export class RunCatalog {
     for (const id of removed) this.#runs.delete(id);
     if (removed.length > 0) this.onMessage({ type: "runs", rows: [], removed });
     if (!this.#isReady) await this.#showQuickRows(places);
+    const watched = this.#isReady ? this.#pickPlaces(places) : places;
     let changed: RunRow[] = [];
     const report = (): void => {
       if (changed.length > 0) this.onMessage({ type: "runs", rows: changed, removed: [] });
       changed = [];
     };
-    for (let start = 0; start < places.length; start += concurrency) {
+    for (let start = 0; start < watched.length; start += concurrency) {
       const rows = await Promise.all(
-        places.slice(start, start + concurrency).map((place) => this.#readIfChanged(place)),
+        watched.slice(start, start + concurrency).map((place) => this.#readIfChanged(place)),
       );
       changed.push(...rows.filter((row) => row !== null));
       if (changed.length >= rowsPerMessage) report();
     }
     report();
     this.#reportSweeps();
-    if (!this.#isReady) this.onMessage({ type: "ready" });
+    if (this.#isReady) return;
+    this.onMessage({ type: "ready" });
     this.#isReady = true;
     this.#becomeReady();
+    await this.save();
   }
 
-  /** Before everything has been read once, rows without the numbers of attacks are shown. */
+  /** Writes the rows for the next start. */
+  async save(): Promise<void> {
+    const rows = [...this.#runs].map(([id, { fingerprint, row }]) => [id, { fingerprint, row }] as const);
+    if (this.#isReady) await writeRowCache(this.cachePath, rows);
+  }
+
+  /** Chooses the runs to look at: those that work, new ones, and some of those at rest. */
+  #pickPlaces(places: readonly RunPlace[]): RunPlace[] {
+    const isResting = ({ id }: RunPlace): boolean => (this.#runs.get(id)?.row.state ?? "running") !== "running";
+    const resting = places.filter(isResting);
+    if (resting.length <= restingRunsPerLook) return [...places];
+    const start = this.#nextResting % resting.length;
+    this.#nextResting = start + restingRunsPerLook;
+    const turn = [...resting, ...resting].slice(start, start + restingRunsPerLook);
+    return [...places.filter((place) => !isResting(place)), ...turn];
+  }
+
+  /**
+   * Before everything has been read once, the rows of the last time are shown, and rows without the
+   * numbers of attacks.
+   */
   async #showQuickRows(places: readonly RunPlace[]): Promise<void> {
-    for (let start = 0; start < places.length; start += concurrency) {
-      const part = places.slice(start, start + concurrency);
+    const cached = await readRowCache(this.cachePath);
+    for (const place of places) {
+      const last = cached.get(place.id);
+      // The place is not taken from the file, because requests read what it names.
+      if (last) this.#runs.set(place.id, { ...last, place, row: { ...last.row, ...place } });
+    }
+    this.onMessage({ type: "runs", rows: [...this.#runs.values()].map(({ row }) => row), removed: [] });
+    const unknown = places.filter(({ id }) => !this.#runs.has(id));
+    for (let start = 0; start < unknown.length; start += concurrency) {
+      const part = unknown.slice(start, start + concurrency);
       const rows = await Promise.all(part.map(readQuickRow));
       for (const [i, row] of rows.entries()) this.#runs.set(row.id, { place: part[i]!, fingerprint: "", row });
       this.onMessage({ type: "runs", rows, removed: [] });

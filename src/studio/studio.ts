@@ -42,7 +42,7 @@ export async function startStudio(
   for (const folder of folders) createFolder(folder);
   const token = createToken();
   const live = new LiveStream<LiveMessage>();
-  const catalog = new RunCatalog(folders, (message) => live.send(message));
+  const catalog = new RunCatalog(folders, (message) => live.send(message), join(folders[0]!, ".studio", "rows.json"));
   const journals = new JournalSearch();
   const app = createStudioApp({
     ...{ token, catalog, live, journals, onError: onWarning },
@@ -71,6 +71,7 @@ export async function startStudio(
     stopWatching();
     live.close();
     await server.close();
+    await catalog.save();
     playground.close();
   };
   return { url: `${server.url}?token=${token}`, close, [Symbol.asyncDispose]: close };

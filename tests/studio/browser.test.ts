@@ -1,5 +1,9 @@
+import { execFile, spawn } from "node:child_process";
 import { writeFileSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { join } from "node:path";
+import { createInterface } from "node:readline";
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { fineTune } from "../../src/runs/fine-tune.js";
@@ -131,12 +135,63 @@ test("the playground scores while typing, swaps words and attacks two models", a
   expect(await panels.first().locator(".counter").textContent()).toMatch(/^\d+ queries$/);
   expect(await panels.first().locator(".attack .badge").textContent()).toBe("fooled");
   expect(await panels.first().locator("ins").first().textContent()).toBe("dull");
+  // The copied test fails as long as the attacked text fools the model.
+  await page.context().grantPermissions(["clipboard-read", "clipboard-write"]);
+  await panels.nth(1).getByRole("button", { name: "Copy as a test case" }).click();
+  await panels.nth(1).getByRole("button", { name: "Copied" }).waitFor();
+  const testCase = join(folder, "case.test.mjs");
+  writeFileSync(testCase, (await page.evaluate("navigator.clipboard.readText()")) as string);
+  const output = await new Promise<string>((resolve) => {
+    execFile(process.execPath, ["--test", testCase], (_error, stdout) => resolve(stdout));
+  });
+  expect(output).toContain("ERR_ASSERTION");
   expect(open.complaints).toEqual([]);
   expect(open.foreignRequests).toEqual([]);
 });
 
-test("a job is started from a form, updates live, is stopped, survives the studio and is resumed", async () => {
-  await using own = await startStudio({ folders: [runs] });
+/** An endpoint that answers slowly, so that an attack on it can be stopped. */
+async function serveSlowly(url: string): Promise<AsyncDisposable & { readonly url: string }> {
+  const server = createServer(async (request, response) => {
+    const chunks: Buffer[] = [];
+    for await (const chunk of request) chunks.push(chunk as Buffer);
+    const headers = { "content-type": "application/json" };
+    const body = request.method === "POST" ? Buffer.concat(chunks) : null;
+    const answer = await fetch(new URL(request.url!, url), { method: request.method!, headers, body });
+    const text = await answer.text();
+    setTimeout(() => response.writeHead(answer.status, headers).end(text), 300);
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const close = (): Promise<void> => new Promise((resolve) => void server.close(() => resolve()).closeAllConnections());
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/`, [Symbol.asyncDispose]: close };
+}
+
+test("an attack in the playground is stopped", async () => {
+  await using served = await serveModel({ model: join(runs, "tiny-seed1"), port: 0, device: "cpu" });
+  await using slow = await serveSlowly(served.url);
+  await using open = await openPage(browser, studio.url, "#/playground");
+  const { page } = open;
+  await page.getByLabel("Model", { exact: true }).selectOption("endpoint");
+  await page.getByPlaceholder("http://127.0.0.1:8080/").fill(slow.url);
+  await page.getByRole("button", { name: "Connect" }).click();
+  await page.locator(".panel").waitFor();
+  await page.getByLabel("Text", { exact: true }).fill("a good film of the scene and a bad film of a good scene");
+  await page.getByRole("button", { name: "Start attack" }).click();
+  await page.getByRole("button", { name: "Stop" }).click();
+  await page.getByText("Stopped.").waitFor();
+  await page.getByRole("button", { name: "Start attack" }).waitFor();
+  expect(open.complaints).toEqual([]);
+});
+
+/** Starts the studio as a process of its own, so that it can be killed. */
+async function spawnStudio(): Promise<{ readonly url: string; kill(): Promise<void> }> {
+  const child = spawn(process.execPath, ["dist/cli/main.js", "studio", runs], { stdio: ["ignore", "pipe", "ignore"] });
+  const kill = (): Promise<void> => new Promise((resolve) => void child.once("exit", () => resolve()).kill("SIGKILL"));
+  for await (const url of createInterface(child.stdout)) return { url, kill };
+  throw new Error("the studio printed no address");
+}
+
+test("a job is started from a form, updates live, is stopped, survives the kill of the studio and is resumed", async () => {
+  const own = await spawnStudio();
   const out = join(runs, "job");
   {
     await using open = await openPage(browser, own.url, "#/jobs");
@@ -162,7 +217,7 @@ test("a job is started from a form, updates live, is stopped, survives the studi
     await expect.poll(shown, { timeout: 2000, interval: 50 }).toBeGreaterThanOrEqual(step);
     expect(open.complaints).toEqual([]);
   }
-  await own.close();
+  await own.kill();
   const before = (await (await Run.open(out)).progress())!.step;
   await using again = await startStudio({ folders: [runs] });
   await using open = await openPage(browser, again.url, "#/jobs");
@@ -182,11 +237,28 @@ test("a job is started from a form, updates live, is stopped, survives the studi
   expect(open.complaints).toEqual([]);
 });
 
+test("an attack is started from a form", async () => {
+  await using open = await openPage(browser, studio.url, "#/jobs");
+  const { page } = open;
+  await page.getByRole("button", { name: "Attack a model" }).click();
+  await page.locator('[name="model"]').fill(join(runs, "tiny-seed0"));
+  await page.locator('[name="attacks"]').fill("greedy");
+  await page.getByRole("button", { name: "Start the attack" }).click();
+  await page.locator(".job", { hasText: "attack, started" }).locator(".badge.finished").waitFor({ timeout: 20_000 });
+  expect((await (await Run.open(join(runs, "tiny-seed0"))).metrics()).has("greedy")).toBe(true);
+  expect(open.complaints).toEqual([]);
+});
+
 test.each([
   { dark: true, width: 1280 },
   { dark: false, width: 390 },
 ])("axe finds nothing serious, dark: $dark, width: $width", async ({ dark, width }) => {
-  const views = ["#/runs", linkToRun("spam-ascc-seed0"), "#/playground?first=0%2Ftiny-seed0", "#/jobs"];
+  const models = ["standard", "ascc"].map((name) => ({ name, runs: [`0/spam-${name}-seed0`] }));
+  const views = [
+    ...["#/runs", linkToRun("spam-ascc-seed0"), "#/playground?first=0%2Ftiny-seed0", "#/jobs"],
+    `#/compare?${new URLSearchParams({ models: JSON.stringify(models) })}`,
+    "#/rate",
+  ];
   await using open = await openPage(browser, studio.url, "", { dark, width });
   const { page } = open;
   for (const view of views) {
