@@ -6,10 +6,10 @@ import packed from "@sparticuz/chromium";
 import { chromium } from "playwright-core";
 import { startStudio } from "../dist/studio/studio.js";
 
-const [
-  runs = "runs/demo",
-  text = "Lower your mortgage payments today and claim your free money before the offer ends",
-] = process.argv.slice(2);
+const email =
+  "Your HGH Request! As seen on NBC, CBS, and CNN, and even Oprah! The health discovery that actually reverses aging " +
+  "while burning fat,";
+const [runs = "runs/demo", text = email] = process.argv.slice(2);
 const docs = resolve(import.meta.dirname, "../docs");
 const studio = await startStudio({ folders: [runs] });
 const names = readdirSync(runs, { withFileTypes: true })
@@ -20,14 +20,14 @@ const browser = await chromium.launch({
   args: ["--no-sandbox", "--disable-gpu"],
 });
 
-const isRun = (/** @type {string} */ name) => `0/${name}`;
-const [first, second] = names.map(isRun);
+const [first = "", second] = names;
 const views = {
   runs: { hash: "#/runs", prepare: async () => {} },
-  run: { hash: `#/run?${new URLSearchParams({ id: first ?? "" })}`, prepare: async () => {} },
+  run: { hash: `#/run?${new URLSearchParams({ id: `0/${first}` })}`, prepare: async () => {} },
   playground: {
-    hash: `#/playground?${new URLSearchParams({ first: first ?? "", ...(second && { second }) })}`,
+    hash: `#/playground?${new URLSearchParams({ first: `0/${first}` })}`,
     prepare: async (/** @type {import("playwright-core").Page} */ page) => {
+      if (second) await page.getByLabel("Second model").selectOption({ label: second });
       await page.getByLabel("Text", { exact: true }).fill(text);
       await page.getByRole("button", { name: "Start attack" }).click();
       await page.getByRole("button", { name: "Copy as a test case" }).first().waitFor({ timeout: 120_000 });
@@ -48,7 +48,8 @@ for (const [size, viewport] of Object.entries({
       await page.waitForTimeout(1500);
       await prepare(page);
       await page.waitForTimeout(500);
-      await page.screenshot({ path: join(docs, `studio-${name}-${size}-${colorScheme}.png`) });
+      const path = join(docs, `studio-${name}-${size}-${colorScheme}.png`);
+      await page.screenshot({ path, fullPage: name === "playground" });
       await page.close();
     }
     await context.close();

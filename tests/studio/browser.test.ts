@@ -168,17 +168,20 @@ async function serveSlowly(url: string): Promise<AsyncDisposable & { readonly ur
 test("an attack in the playground is stopped", async () => {
   await using served = await serveModel({ model: join(runs, "tiny-seed1"), port: 0, device: "cpu" });
   await using slow = await serveSlowly(served.url);
-  await using open = await openPage(browser, studio.url, "#/playground");
+  await using open = await openPage(browser, studio.url, "#/playground?first=0%2Ftiny-seed0");
   const { page } = open;
-  await page.getByLabel("Model", { exact: true }).selectOption("endpoint");
+  await page.getByLabel("Second model").selectOption("endpoint");
   await page.getByPlaceholder("http://127.0.0.1:8080/").fill(slow.url);
   await page.getByRole("button", { name: "Connect" }).click();
-  await page.locator(".panel").waitFor();
+  await expect.poll(() => page.locator(".panel").count(), { timeout: 15_000 }).toBe(2);
   await page.getByLabel("Text", { exact: true }).fill("a good film of the scene and a bad film of a good scene");
   await page.getByRole("button", { name: "Start attack" }).click();
+  // The attack on the local model has ended. Its result stays.
+  await page.getByRole("button", { name: "Copy as a test case" }).waitFor();
   await page.getByRole("button", { name: "Stop" }).click();
-  await page.getByText("Stopped.").waitFor();
+  await page.locator(".panel").nth(1).getByText("Stopped.").waitFor();
   await page.getByRole("button", { name: "Start attack" }).waitFor();
+  expect(await page.getByRole("button", { name: "Copy as a test case" }).count()).toBe(1);
   expect(open.complaints).toEqual([]);
 });
 

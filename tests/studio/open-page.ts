@@ -32,6 +32,9 @@ export async function openPage(
   const complaints: string[] = [];
   const foreignRequests: string[] = [];
   page.on("console", (message) => complaints.push(message.text()));
+  page.on("response", async (response) => {
+    if (response.status() >= 400) complaints.push(`${response.url()}: ${await response.text().catch(() => "")}`);
+  });
   page.on("pageerror", (error) => complaints.push(error.message));
   page.on("dialog", (dialog) => {
     complaints.push(`dialog ${dialog.message()}`);

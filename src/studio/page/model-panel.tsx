@@ -14,7 +14,7 @@ interface Props {
   readonly texts: readonly string[];
   readonly label: number | null;
   readonly attack: string;
-  /** Counts the attacks that were started; 0: none, or it was stopped. */
+  /** Counts the attacks that were started; 0: none; negative: the last one was stopped. */
   readonly started: number;
   onTexts(texts: readonly string[]): void;
   onRunning(isRunning: boolean): void;
@@ -81,8 +81,9 @@ function useAttack(
 ): WatchedAttack | null {
   const [watched, setWatched] = useState<WatchedAttack | null>(null);
   useEffect(() => {
-    if (started === 0) {
-      setWatched((before) => (before?.end || !before ? null : { ...before, isStopped: true }));
+    if (started <= 0) {
+      const stop = (before: WatchedAttack): WatchedAttack => (before.end ? before : { ...before, isStopped: true });
+      setWatched((before) => (started === 0 || !before ? null : stop(before)));
       return;
     }
     const stop = new AbortController();
@@ -93,6 +94,8 @@ function useAttack(
     };
     const watch = async (): Promise<void> => {
       onRunning(true);
+      // Shown before the first answer, and after a stop that comes before it.
+      update({});
       try {
         for await (const message of readEvents<AttackMessage>("playground/attack", stop.signal, {
           model,

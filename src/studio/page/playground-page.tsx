@@ -101,7 +101,7 @@ export function PlaygroundPage({ live, first }: { live: LiveState; first: string
         class="filters"
         onSubmit={(event) => {
           event.preventDefault();
-          setStarted(running.size > 0 ? 0 : started + 1);
+          setStarted(running.size > 0 ? -started : Math.abs(started) + 1);
         }}
       >
         <label>
