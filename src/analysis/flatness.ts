@@ -6,7 +6,7 @@ import type { SurfaceGrid } from "./surface-plots.js";
 export const intervalSchema = z.object({ low: z.number(), high: z.number() });
 
 /** How flat a surface is around its center. Smaller values are flatter. */
-export interface Flatness {
+interface Flatness {
   /** Mean second derivative at the center of the quadratic that fits the inner half best. */
   readonly curvature: number;
   /** Mean absolute difference from the value at the center. A slope is not flat. */

@@ -1,7 +1,7 @@
 import type { MetricComparison } from "./compare.js";
 
 /** How the second model of a comparison is marked: ▲ and ▼ if the difference is significant. */
-export interface ComparisonMark {
+interface ComparisonMark {
   readonly kind: "better" | "worse" | "odd";
   readonly symbol: "▲" | "▼" | "!";
 }
