@@ -250,11 +250,11 @@ export const targets = {
   serve: async (context) => {
     const { createInferenceApp } = await context.load("serve/inference-app");
     const handler = {
-      modelInfo: {},
+      modelInfo: { model: "lengths", labels: ["long", "short"] },
       encode: ([text]) => text.length,
       predict: async (lengths) => lengths.map((length) => [length, -length]),
     };
-    const app = createInferenceApp(handler, { maxTexts: 8, maxCharacters: 100 });
+    const { app } = createInferenceApp(handler, { maxTexts: 8, maxCharacters: 100 });
     return {
       folder: context.work,
       make(random) {
