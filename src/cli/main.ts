@@ -29,6 +29,7 @@ const renamedOptions: Readonly<Record<string, string>> = {
   "--no-graph": "--no-cuda-graphs",
   "--on": "--backend",
   "attack --csv": "--log-to-csv PATH",
+  "train --tensorboard": "--report-to tensorboard",
 };
 
 /**

@@ -6,7 +6,7 @@ import { saveModel } from "../models/index.js";
 import type { InMemoryExample } from "../tasks/index.js";
 import { free } from "../tensor/index.js";
 import { Interrupted, type TrainingCallbacks, train } from "../train/index.js";
-import { TensorBoardWriter } from "../train/tensorboard.js";
+import type { Tracker } from "../train/tracker.js";
 import type { Callbacks } from "./callbacks.js";
 import type { RunConfig, RunConfigInput } from "./config.js";
 import { checkSameConfig } from "./config-identity.js";
@@ -18,6 +18,7 @@ import { resolveRunConfig } from "./read-config.js";
 import { listLossWarnings, listResultWarnings } from "./result-warnings.js";
 import { type Results, resultsSchema } from "./results.js";
 import { dataFile, getDefaultRunFolder, Run, RunWriter } from "./run.js";
+import { startTrackers, type TrackerName } from "./start-trackers.js";
 
 /**
  * Where a run is stored, and what is called while it runs.
@@ -29,8 +30,11 @@ export interface FineTuneOptions extends Callbacks {
   readonly out?: string | undefined;
   /** Continue the run in the folder. A finished run is only read. */
   readonly resume?: boolean;
-  /** Writes TensorBoard files into the run folder, too. */
-  readonly tensorboard?: boolean;
+  /**
+   * Also sends the numbers of the run to trackers: TensorBoard files in the run folder, or the
+   * MLflow server in MLFLOW_TRACKING_URI.
+   */
+  readonly reportTo?: readonly TrackerName[];
   /** Every step, evaluation and event, for progress displays and trackers. */
   readonly callbacks?: TrainingCallbacks;
 }
@@ -79,7 +83,7 @@ export async function fineTune(input: RunConfigInput, options: FineTuneOptions =
 }
 
 const optionNames: readonly (keyof FineTuneOptions)[] = [
-  ...(["out", "resume", "tensorboard", "callbacks"] as const),
+  ...(["out", "resume", "reportTo", "callbacks"] as const),
   ...(["onProgress", "onWarning", "onDownload", "signal"] as const),
 ];
 
@@ -128,7 +132,7 @@ async function trainPreparedRun(
   dataHash: string | null,
   options: FineTuneOptions,
 ): Promise<void> {
-  const { onProgress, onWarning, signal, tensorboard = false, callbacks = {} } = options;
+  const { onProgress, onWarning, signal, reportTo = [], callbacks = {} } = options;
   const { config, runtime, examples, job } = prepared;
   const { model, task } = job;
   const warn = (message: string): void => (callbacks.onWarning ?? onWarning)?.(message);
@@ -140,13 +144,14 @@ async function trainPreparedRun(
   await writer.writeEnvironment(environment);
   await writer.writeConfig(config);
   let steps = 0;
-  let board: TensorBoardWriter | undefined;
+  const trackers: Tracker[] = [];
+  let status: "finished" | "failed" | "stopped" = "failed";
   const watched: TrainingCallbacks = {
     ...callbacks,
     onWarning: warn,
     async onStart(facts) {
       steps = facts.totalSteps;
-      if (tensorboard) board = new TensorBoardWriter(writer.path("tensorboard"), facts.step);
+      trackers.push(...(await startTrackers(reportTo, { config, writer, step: facts.step, onWarning: warn })));
       await writer.writeStatus({ steps, failure: null });
       await callbacks.onStart?.(facts);
     },
@@ -159,7 +164,7 @@ async function trainPreparedRun(
       onProgress?.({ stage, done, total });
     },
     onEvent(event) {
-      board?.writeEvent(event);
+      for (const tracker of trackers) tracker.writeEvent(event);
       callbacks.onEvent?.(event);
     },
   };
@@ -198,11 +203,13 @@ async function trainPreparedRun(
     await writeModelCard((await writer.read())!, checked);
     await writer.writeResults(checked);
     await writer.removeUnneeded(config.train);
+    status = "finished";
     const events = (await writer.read())?.events();
     const labels = examples.train.map(({ label }) => label);
     for (const warning of [...listLossWarnings((await events) ?? [], labels), ...listResultWarnings(test)])
       warn(warning);
   } catch (error) {
+    if (error instanceof Interrupted) status = "stopped";
     // Settings that cannot work leave nothing behind, unless the folder had other content.
     if (steps === 0 && error instanceof UserError && writer.wasEmpty) writer.removeAll();
     // A full disk may be the failure itself: recording it must not hide it.
@@ -210,7 +217,7 @@ async function trainPreparedRun(
       await writer.writeStatus({ steps, failure: getErrorMessage(error) }).catch(() => undefined);
     throw error;
   } finally {
-    board?.close();
+    for (const tracker of trackers) await tracker.close(status);
   }
 }
 

@@ -48,6 +48,7 @@ const files = {
   attacks: "attacks",
   analysis: "analysis",
   tensorboard: "tensorboard",
+  mlflow: "mlflow.json",
   requests: "requests",
   log: "log.txt",
   lock: "run.lock",

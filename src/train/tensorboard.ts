@@ -2,11 +2,12 @@ import { closeSync, mkdirSync, openSync, writeSync } from "node:fs";
 import { hostname } from "node:os";
 import { join } from "node:path";
 import { createFileError } from "../files.js";
+import { listScalars, type Tracker } from "./tracker.js";
 
 /**
  * Writes scalars in TensorBoard's format: protocol buffers, each with its length and two checksums.
  */
-export class TensorBoardWriter {
+export class TensorBoardWriter implements Tracker {
   readonly #file: number;
   readonly #now: () => number;
 
@@ -29,18 +30,9 @@ export class TensorBoardWriter {
 
   /** Writes the numbers of an event. */
   writeEvent(event: Readonly<Record<string, unknown>>): void {
-    const { step, epoch: _epoch, evaluation, ...rest } = event;
-    this.writeScalars(
-      Number(step),
-      evaluation === undefined ? "train" : "eval",
-      (evaluation ?? rest) as Record<string, unknown>,
-    );
-  }
-
-  writeScalars(step: number, group: string, values: Readonly<Record<string, unknown>>): void {
-    const numbers = Object.entries(values).filter((entry): entry is [string, number] => typeof entry[1] === "number");
-    const parts = numbers.map(([name, value]) =>
-      encodeMessageField(1, Buffer.concat([encodeStringField(1, `${group}/${name}`), encodeFloatField(2, value)])),
+    const { step, values } = listScalars(event);
+    const parts = values.map(([name, value]) =>
+      encodeMessageField(1, Buffer.concat([encodeStringField(1, name), encodeFloatField(2, value)])),
     );
     if (parts.length > 0) this.#record(step, encodeMessageField(5, Buffer.concat(parts)));
   }

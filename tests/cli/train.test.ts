@@ -18,7 +18,7 @@ beforeAll(async () => {
   const data = writeReviews(join(folder, "reviews.tsv"));
   flags = ["--model", model, "--data", data, ...columns, "--device", "cpu", "--threads", "1"];
   flags.push("--batch-size", "8", "--learning-rate", "1e-2", "--set", "train.dropout=false");
-  const trained = await invoke(["train", ...flags, "--epochs", "8", "--out", out, "--tensorboard"]);
+  const trained = await invoke(["train", ...flags, "--epochs", "8", "--out", out, "--report-to", "tensorboard"]);
   expect(trained.code).toBe(0);
   summary = trained;
 });

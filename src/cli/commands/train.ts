@@ -1,4 +1,4 @@
-import { type Command, Option } from "@commander-js/extra-typings";
+import { type Command, InvalidArgumentError, Option } from "@commander-js/extra-typings";
 import { stringify } from "yaml";
 import { UserError } from "../../errors.js";
 import { formatBytes, formatCount, formatDuration, formatNumber } from "../../format.js";
@@ -7,6 +7,7 @@ import { estimateRun, type RunEstimate } from "../../runs/estimate-run.js";
 import { fineTune } from "../../runs/fine-tune.js";
 import { type ConfigSources, readRunConfig } from "../../runs/read-config.js";
 import { getDefaultRunFolder, Run } from "../../runs/run.js";
+import { type TrackerName, trackerNames } from "../../runs/start-trackers.js";
 import { formatCommandLine } from "../../shell.js";
 import { Interrupted, trainSettingsSchema } from "../../train/index.js";
 import { ExitCode, interruptedExitCode } from "../command.js";
@@ -63,10 +64,22 @@ export function addTrainOptions(command: Command) {
     .option("--no-cuda-graphs", "run eagerly on a GPU instead of capturing CUDA graphs")
     .option("--out <folder>", "run folder (default: runs/TASK-METHOD-seedN)")
     .option("--resume", "continue the run in the folder; its settings need not be repeated")
-    .option("--tensorboard", "write TensorBoard files, too")
+    .addOption(
+      new Option("--report-to <names>", `trackers of the numbers: ${trackerNames.join(", ")}, or both`).argParser(
+        parseTrackers,
+      ),
+    )
     .option("--dry-run", "print settings, time, memory and disk space of the run; write nothing")
     .option("--json", "print the results, or the estimate, as JSON")
     .addOption(quietOption());
+}
+
+function parseTrackers(text: string): TrackerName[] {
+  return text.split(",").map((name) => {
+    const found = trackerNames.find((each) => each === name.trim());
+    if (found) return found;
+    throw new InvalidArgumentError(`Expected ${trackerNames.join(" or ")}, or both with a comma.`);
+  });
 }
 
 type TrainCommandOptions = ReturnType<ReturnType<typeof addTrainOptions>["opts"]>;
@@ -80,22 +93,8 @@ export function define(command: Command, io: Io): void {
 
 /** Reads the settings of a run from flags, and from a file, a sweep or a run to resume. */
 export async function readTrainConfig(options: TrainCommandOptions): Promise<RunConfig> {
-  const {
-    config,
-    set,
-    sweep,
-    row,
-    column,
-    profile,
-    allowCode,
-    out,
-    resume,
-    tensorboard,
-    dryRun,
-    json,
-    quiet,
-    ...flags
-  } = options;
+  const { config, set, sweep, row, column, profile, allowCode, out, resume, reportTo, dryRun, json, quiet, ...flags } =
+    options;
   const { epochs, batchSize, learningRate, saveTotalLimit, cudaGraphs, ...settings } = flags;
   return readRunConfig({
     ...(await findBase(options)),
@@ -125,7 +124,7 @@ async function findBase(options: TrainCommandOptions): Promise<ConfigSources> {
 }
 
 async function train(io: Io, config: RunConfig, options: TrainCommandOptions): Promise<void> {
-  const { quiet, json, tensorboard, resume } = options;
+  const { quiet, json, reportTo = [], resume } = options;
   const out = options.out ?? getDefaultRunFolder(config);
   const stop = stopOnSignals(io);
   const display = createCallbacks(io, quiet);
@@ -135,7 +134,7 @@ async function train(io: Io, config: RunConfig, options: TrainCommandOptions): P
   try {
     const { callbacks } = progress;
     const run = await fineTune(config, {
-      ...{ out, resume: resume === true, tensorboard: tensorboard === true },
+      ...{ out, resume: resume === true, reportTo },
       ...{ callbacks, signal: stop.signal, onDownload: display.onDownload, onWarning: display.onWarning },
     });
     progress.end();
@@ -149,7 +148,14 @@ async function train(io: Io, config: RunConfig, options: TrainCommandOptions): P
   } catch (error) {
     if (!(error instanceof Interrupted)) throw error;
     progress.end();
-    const again = ["temper", "train", "--resume", "--out", out, ...(tensorboard ? ["--tensorboard"] : [])];
+    const again = [
+      "temper",
+      "train",
+      "--resume",
+      "--out",
+      out,
+      ...(reportTo.length > 0 ? ["--report-to", reportTo.join(",")] : []),
+    ];
     io.stderr.write(`${error.message}\nContinue with: ${formatCommandLine(again)}\n`);
     throw new ExitCode(interruptedExitCode);
   } finally {
