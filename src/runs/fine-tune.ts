@@ -150,8 +150,8 @@ async function trainPreparedRun(
     ...callbacks,
     onWarning: warn,
     async onStart(facts) {
-      steps = facts.totalSteps;
       trackers.push(...(await startTrackers(reportTo, { config, writer, step: facts.step, onWarning: warn })));
+      steps = facts.totalSteps;
       await writer.writeStatus({ steps, failure: null });
       await callbacks.onStart?.(facts);
     },
