@@ -209,7 +209,7 @@ function runCommand(args, input) {
       if (reason === null && signal) reason = `signal ${signal}`;
       if (reason === null && ![0, 1, 2].includes(code)) reason = `exit code ${code}`;
       if (/This is a bug|^\s+at .*:\d+:\d+|undefined 0\.0000/m.test(output)) reason ??= "a raw error";
-      if (output.length > 20_000) reason ??= `a message of ${output.length} characters`;
+      if (code !== 0 && output.length > 20_000) reason ??= `a message of ${output.length} characters`;
       done({ reason, code, seconds, peak, output });
     });
   });

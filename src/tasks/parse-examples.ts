@@ -38,7 +38,7 @@ export function requireColumns(table: DataTable, columns: readonly string[]): vo
     throw createTableError(
       [table],
       `${table.file} has no column "${column}"${didYouMean(column, table.columns)}. Its columns are ` +
-        `${table.columns.join(", ")}. Choose other ones with --text-column and --label-column.`,
+        `${formatColumns(table.columns)}. Choose other ones with --text-column and --label-column.`,
     );
   }
 }
@@ -133,4 +133,10 @@ function reportProblems(table: DataTable, problems: readonly string[], good: num
 
 function formatProblems(problems: readonly string[]): string {
   return `${problems.slice(0, 5).join("; ")}${problems.length > 5 ? `; and ${problems.length - 5} more` : ""}`;
+}
+
+/** The first columns, because a damaged table can have millions. */
+function formatColumns(columns: readonly string[]): string {
+  const shown = columns.slice(0, 50).map((column) => column.slice(0, 80));
+  return `${shown.join(", ")}${columns.length > shown.length ? ` and ${columns.length - shown.length} more` : ""}`;
 }

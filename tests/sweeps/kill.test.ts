@@ -97,7 +97,7 @@ it("two concurrent sweeps with one cache give the same table as one sweep", asyn
   expect(
     kinds.flatMap((kind) => readdirSync(join(folder, "cache", kind))).filter((name) => /\.(lock|tmp)/.test(name)),
   ).toEqual([]);
-});
+}, 180_000);
 
 it("a disk that fills up is reported, and finished work is kept", async (context) => {
   const disk = join(folder, "disk");
