@@ -1,8 +1,8 @@
 import { hasOperator, noGrad, operator, scope, type Tensor, zeros } from "../tensor/index.js";
 
 const int8LinearName = "temper::int8_linear";
-const int8LinearOp =
-  operator<(input: Tensor, packed: Tensor, scales: Tensor, bias: Tensor | null) => Tensor>(int8LinearName);
+type Int8Linear = (input: Tensor, packed: Tensor, scales: Tensor, bias: Tensor | null, gelu: boolean) => Tensor;
+const int8LinearOp = operator<Int8Linear>(int8LinearName);
 const packName = "onednn::qlinear_prepack";
 const packOp = operator<(levels: Tensor, inputShape: readonly number[]) => Tensor>(packName);
 const roundOp = operator<(self: Tensor) => Tensor>("round");
@@ -52,9 +52,15 @@ export function quantizeWeight(weight: Tensor): QuantizedWeight {
 }
 
 /**
- * x Wᵀ + b with a quantized weight. Each row of x is rounded to 127 levels of its own size, so that
+ * x Wᵀ + b with a quantized weight, optionally followed by GELU. Each row of x is rounded to 127 levels of its own size, so that
  * the result of a text does not depend on the other texts of a batch.
  */
-export function int8Dense(input: Tensor, packed: Tensor, scales: Tensor, bias: Tensor | null): Tensor {
-  return int8LinearOp(input, packed, scales, bias);
+export function int8Dense(
+  input: Tensor,
+  packed: Tensor,
+  scales: Tensor,
+  bias: Tensor | null,
+  activation?: "gelu",
+): Tensor {
+  return int8LinearOp(input, packed, scales, bias, activation === "gelu");
 }

@@ -81,9 +81,11 @@ export function activate(input: Tensor, activation: Activation): Tensor {
 /** Applies a dense layer and an activation, in one kernel if the weight is packed. */
 export function denseWithActivation(weights: Weights, name: string, input: Tensor, activation: Activation): Tensor {
   const packed = weights.get(`${name}.packed`);
-  if (packed && !weights.has(`${name}.scales`) && (activation === "gelu" || activation === "gelu_new"))
-    return packedDense(input, packed, weights.get(`${name}.bias`) ?? null, activation);
   const bias = weights.get(`${name}.bias`);
+  const scales = weights.get(`${name}.scales`);
+  if (packed && scales && bias && activation === "gelu") return int8Dense(input, packed, scales, bias, activation);
+  if (packed && !scales && (activation === "gelu" || activation === "gelu_new"))
+    return packedDense(input, packed, bias ?? null, activation);
   const fused =
     bias && !packed && (activation === "gelu" || activation === "gelu_new")
       ? biasGelu(input, getParameter(weights, `${name}.weight`), bias, activation === "gelu_new")

@@ -3,7 +3,7 @@ import { afterAll, describe, expect, test } from "vitest";
 import { createEagerClassifier } from "../../src/models/classifier.js";
 import { classify, type DeviceConfig, loadModel, type Model } from "../../src/models/index.js";
 import { canQuantize, int8Dense, quantizeWeight } from "../../src/nn/index.js";
-import { free, getMemoryStats, noGrad, randn, scope, seedGenerator, tensor } from "../../src/tensor/index.js";
+import { free, gelu, getMemoryStats, noGrad, randn, scope, seedGenerator, tensor } from "../../src/tensor/index.js";
 import { temporaryFolder } from "../temporary.js";
 import { familyNames, writeFamilyClassifier } from "./family-models.js";
 
@@ -81,6 +81,18 @@ describe.runIf(canQuantize())("products in 8 bits", () => {
             expect(Math.abs(found[i * columns + j]! - expected)).toBeLessThan(2e-3 * size);
           }
         }
+      }),
+    );
+  });
+
+  test("can be followed by GELU in the same pass", () => {
+    scope(() =>
+      noGrad(() => {
+        const [input, weight, bias] = [randn([9, 64]), randn([40, 64]), randn([40])];
+        const { packed, scales } = quantizeWeight(weight);
+        const found = int8Dense(input, packed, scales, bias, "gelu").toFloat32Array();
+        const expected = gelu(int8Dense(input, packed, scales, bias), "none").toFloat32Array();
+        for (const [i, value] of found.entries()) expect(Math.abs(value - expected[i]!)).toBeLessThan(1e-5);
       }),
     );
   });

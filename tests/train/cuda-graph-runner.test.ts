@@ -112,6 +112,7 @@ const stacks: [string, MethodSpec[]][] = [
   ["child-tuning (F)", [childTuning({ variant: "F" })]],
   ["child-tuning (D)", [childTuning()]],
   ["ascc", [ascc()]],
+  ["ascc with warm start", [ascc({ innerSteps: 2, warmStart: true })]],
   ["ascc, rift", [ascc(), rift()]],
   ["smart", [smart()]],
   ["freelb", [freelb({ steps: 2 })]],
