@@ -43,7 +43,7 @@ export class WarmStart {
   /** Remembers the logits of a batch until the step is done. If it runs twice, the last count. */
   write(batch: string, rows: Tensor, logits: Tensor): void {
     free(this.#pending.get(batch));
-    this.#pending.set(batch, keep({ rows: rows.to("int64"), logits: logits.detach().clone() }));
+    this.#pending.set(batch, keep({ rows: rows.clone().to("int64"), logits: logits.detach().clone() }));
   }
 
   commit(): void {
