@@ -52,8 +52,9 @@ export function quantizeWeight(weight: Tensor): QuantizedWeight {
 }
 
 /**
- * x Wᵀ + b with a quantized weight, optionally followed by GELU. Each row of x is rounded to 127 levels of its own size, so that
- * the result of a text does not depend on the other texts of a batch.
+ * x Wᵀ + b with a quantized weight, optionally followed by GELU. Each row of x is rounded to 127
+ * levels of its own size, so that the result of a text does not depend on the other texts of a
+ * batch.
  */
 export function int8Dense(
   input: Tensor,

@@ -40,6 +40,19 @@ describe("a victim in low precision", () => {
     expect(confirming.calls.flat()).not.toContain("_ c e");
   });
 
+  test("does not overlook what it nearly misclassifies", async () => {
+    const answer = (changed: number) => (text: string) => (text.includes("b") ? [changed, 1 - changed] : [0.9, 0.1]);
+    const attack = await loadAttack("pwws");
+    const run = async (low: number) => {
+      const { victim } = createPair(answer(low), answer(0.49));
+      const [result] = await collect(
+        new SearchPool(victim).run([createExample("1", [["a", "b"], ["c"]])], attack, { seed: 1 }),
+      );
+      return result!.outcome;
+    };
+    expect(await run(0.55)).toBe("success");
+  });
+
   test("records float32 scores, whatever the outcome is", async () => {
     const exact = hashed(2);
     const low = (text: string): number[] => exact(text).map((p, i) => p + (i === 0 ? 0.01 : -0.01));
