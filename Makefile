@@ -118,7 +118,11 @@ demo: setup ## train, attack and report on data that npm installs
 story: setup ## own CSV file: train three ways, predict, attack, compare, report and sweep (under 5 minutes; WRITE=1 writes docs/tutorial.md)
 	@node scripts/story.mjs $(if $(WRITE),--write)
 
-package-check: setup ## pack the package, install it in an empty folder and run it there
+.PHONY: prebuilt
+prebuilt: setup ## build the packages to publish into build/prebuilt: temper-nlp, and the addon for this machine
+	@node scripts/make-prebuilt.mjs
+
+package-check: prebuilt ## install the packed package in an empty folder, without a compiler on the PATH, and run it there
 	@node scripts/package-check.mjs
 
 test-libtorch-debian: export TEMPER_BUILD := build/debian

@@ -40,9 +40,10 @@ export function decideWhatToBuild(root, folder, libtorch) {
 
 /**
  * Builds temper.node in a folder. `completeBuild` marks the build as complete.
- * @param {{ root: string, folder: string, libtorch: Libtorch, env: Environment, clean: boolean }} options
+ * `rpath` replaces the folder of libtorch in the addon.
+ * @param {{ root: string, folder: string, libtorch: Libtorch, env: Environment, clean: boolean, rpath?: string }} options
  */
-export function buildAddon({ root, folder, libtorch, env, clean }) {
+export function buildAddon({ root, folder, libtorch, env, clean, rpath }) {
   const tools = ["cmake", env.CXX?.split(" ")[0] || "c++"].filter(
     (name) => !existsSync(name) && !findOnPath(name, env),
   );
@@ -61,6 +62,7 @@ export function buildAddon({ root, folder, libtorch, env, clean }) {
     LIBTORCH_LIBRARIES: libtorch.libraryFolder,
     LIBTORCH_CXX_STANDARD: isAtLeast(libtorch.version, "2") ? "20" : "17",
     LIBTORCH_CXX11_ABI: libtorch.cxx11Abi ? "1" : "0",
+    ...(rpath && { TEMPER_RPATH: rpath }),
     ...(cuda && { TEMPER_CUDA: "ON", CUDA_INCLUDES: cuda.includes.join(";"), CUDA_RUNTIME: cuda.runtime }),
   };
   const flags = Object.entries(definitions).map(([name, value]) => `-D${name}=${value}`);
@@ -113,9 +115,11 @@ export function verifyAddon(folder, libtorch, env) {
  * @param {string} root
  * @param {string} folder
  * @param {Libtorch} libtorch
+ * @param {boolean} [prebuilt] whether the addon was not compiled here
  */
-export function completeBuild(root, folder, libtorch) {
+export function completeBuild(root, folder, libtorch, prebuilt = false) {
   const { path, version, source, cxx11Abi } = libtorch;
-  writeJson(join(folder, "libtorch.json"), { path, version, source, cuda: libtorch.cuda !== undefined, cxx11Abi });
+  const facts = { path, version, source, cuda: libtorch.cuda !== undefined, cxx11Abi, prebuilt };
+  writeJson(join(folder, "libtorch.json"), facts);
   writeJson(join(folder, STAMP), computeStamp(root, libtorch));
 }

@@ -9,6 +9,7 @@ import { buildAddon, completeBuild, decideWhatToBuild, getBuildFolder, verifyAdd
 import { explainSlowness, installDebian } from "./debian.mjs";
 import { findLibtorch, SOURCE_NAMES } from "./find.mjs";
 import { installLibtorch } from "./install.mjs";
+import { installPrebuilt, PREBUILT_PACKAGE } from "./prebuilt.mjs";
 import { createPrompt, getErrorMessage, SetupError } from "./process.mjs";
 import { formatFailure } from "./remedies.mjs";
 
@@ -73,6 +74,16 @@ export function setup(options) {
     libtorch = installed.libtorch;
     actions.unshift("install");
   }
+  const prebuilt = !force && installPrebuilt({ root, folder, libtorch, env, log });
+  if (prebuilt) {
+    const failure = verifyAddon(folder, libtorch, env);
+    if (!failure) {
+      completeBuild(root, folder, libtorch, true);
+      log(`Using the prebuilt addon of ${PREBUILT_PACKAGE}.`);
+      return { libtorch, rejected, addon, actions: actions.filter((action) => action !== "build") };
+    }
+    log(`The prebuilt addon does not work (${failure}). Compiling it instead.`);
+  }
   log(`Building ${relative(root, addon)} against ${describe(libtorch)}`);
   if (libtorch.withoutCuda) log(`Building for the CPU only, although there is a GPU: ${libtorch.withoutCuda}.`);
   buildAddon({ root, folder, libtorch, env, clean: force || decideWhatToBuild(root, folder, libtorch) !== "sources" });
@@ -99,7 +110,7 @@ Finds libtorch (LIBTORCH, the Python on PATH, .venv, .torch, the system) or inst
   --force          rebuild even if nothing changed
   --dry-run        print what would be done
   --json           print the result as JSON
-Variables: LIBTORCH, TEMPER_TORCH (version to install), TEMPER_CUDA (1 or 0: with or without CUDA), TEMPER_BUILD (folder)`;
+Variables: LIBTORCH, TEMPER_TORCH (version to install), TEMPER_CUDA (1 or 0: with or without CUDA), TEMPER_BUILD (folder), TEMPER_PREBUILT (0: always compile)`;
 
 /** @param {string[]} args */
 function main(args) {

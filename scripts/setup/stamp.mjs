@@ -31,8 +31,8 @@ export function computeStamp(root, libtorch) {
   };
 }
 
-/** @param {string} folder */
-function hashSources(folder) {
+/** Hashes the sources of the addon. @param {string} folder */
+export function hashSources(folder) {
   const names = readdirSync(folder)
     .filter((name) => /\.(cc|h|txt)$/.test(name))
     .sort();

@@ -134,13 +134,30 @@ export function native(): Native {
   process.env.LRU_CACHE_CAPACITY ??= "64";
   try {
     loaded = createRequire(import.meta.url)(file) as Native;
+    checkAbi(loaded);
   } catch (error) {
+    loaded = undefined;
+    if (error instanceof UserError) throw error;
     if (getErrorCode(error) === "ERR_TEMPER_THREAD") throw new UserError(getErrorMessage(error), { cause: error });
     throw new UserError(
       `The native addon ${file} does not load: ${getErrorMessage(error)}. Run \`make setup\` or \`npx temper setup\`.`,
     );
   }
   return loaded;
+}
+
+/**
+ * The addon fits only the version of libtorch that it was compiled for. Another one in the same
+ * folder may load and compute nonsense.
+ */
+function checkAbi(addon: Native): void {
+  const { libtorch, configuration, library } = addon.versions();
+  const version = /TORCH_VERSION=(\d+\.\d+\.\d+)/.exec(configuration)?.[1];
+  if (version !== undefined && !libtorch.startsWith(version))
+    throw new UserError(
+      `The native addon was compiled for libtorch ${libtorch}, but ${library} is version ${version}. ` +
+        "Run `make setup` or `npx temper setup` again.",
+    );
 }
 
 /** Returns the CUDA functions of the addon. Throws in a build without CUDA. */
