@@ -109,6 +109,13 @@ check-gpu: setup ## check on a GPU: captured = eager, GPU = CPU, constant memory
 gpu-bundle: setup ## build one archive that runs on an offline GPU host without Node (BUNDLE="--model DIR --data DIR --part-size MB")
 	@node scripts/gpu/bundle.mjs $(BUNDLE)
 
+check-distributed: export TEMPER_LONG := 1
+check-distributed: setup ## compare every stack in 2 and 3 processes with one process, and resume after 20 kills
+	@node_modules/.bin/vitest run tests/distributed
+
+bench-distributed: setup ## measure fine-tuning in two processes, with one thread each, against one process
+	@node scripts/bench/distributed.mjs
+
 chaos: setup ## kill train, attack, sweep, analyze and studio jobs at 200 random moments, resume, and compare bitwise (CHAOS_KILLS, CHAOS_SEED, CHAOS_SECONDS, CHAOS_WORKERS)
 	@node scripts/chaos/chaos.mjs
 

@@ -11,6 +11,7 @@ void defineRuntime(napi_env env, napi_value exports);
 void defineDropout(napi_env env, napi_value exports);
 void defineCuda(napi_env env, napi_value exports);
 void defineFused(napi_env env, napi_value exports);
+void defineDistributed(napi_env env, napi_value exports);
 void defineNvrtc(napi_env env, napi_value exports);
 
 }  // namespace temper

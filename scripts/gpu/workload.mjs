@@ -105,7 +105,14 @@ export async function createSteps(
   dataset,
   batchSize,
   methods,
-  { deviceConfig, cudaGraphs = true, settings = {}, onWarning = () => {}, substitutions = createSubstitutions() },
+  {
+    deviceConfig,
+    cudaGraphs = true,
+    settings = {},
+    onWarning = () => {},
+    substitutions = createSubstitutions(),
+    ranks = undefined,
+  },
 ) {
   const task = {
     name: "bench",
@@ -131,6 +138,7 @@ export async function createSteps(
     resume: false,
     loadSubstitutions: async () => substitutions,
     callbacks: { onWarning },
+    ...(ranks && { ranks }),
   };
   const training = await createTrainingContext(job);
   const runner = createStepRunner(training);
@@ -140,6 +148,7 @@ export async function createSteps(
       toHostBatch(
         job,
         Int32Array.from({ length: batchSize }, (_, i) => start + i),
+        { rows: ranks?.getRows(batchSize) ?? null },
       ),
     );
   let stepIndex = 0;

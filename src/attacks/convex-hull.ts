@@ -81,13 +81,18 @@ export function getHullWidth(candidatesPerWord: number): number {
   return Math.min(candidatesPerWord, 1 + maxSubstitutes);
 }
 
+/** The rows of the hull of a batch that has so many modifiable words and tokens. */
+export function countHullRows(numWords: number, numTokens: number): number {
+  const quarter = Math.ceil(numTokens / 4);
+  return Math.max(1, Math.ceil(numWords / quarter)) * quarter;
+}
+
 /** Packs the modifiable words of a batch of padded texts. */
 export function packHull(texts: readonly ModifiableWords[], length: number, candidatesPerWord: number): HostHull {
   const width = getHullWidth(candidatesPerWord);
   const numTokens = texts.length * length;
-  const quarter = Math.ceil(numTokens / 4);
   const numWords = texts.reduce((sum, text) => sum + text.candidateIds.length, 0);
-  const count = Math.max(1, Math.ceil(numWords / quarter)) * quarter;
+  const count = countHullRows(numWords, numTokens);
   const candidateIds = new Int32Array(count * width);
   const candidateMask = new Uint8Array(count * width);
   const positions = new Int32Array(count);
@@ -138,17 +143,18 @@ interface HullEmbedding {
   readonly candidates: Tensor; // [word, candidate, hidden]
 }
 
-/** Embeds the text and all candidates. */
+/** Embeds the text and all candidates. Their rows can be parts of different larger tensors. */
 export function embedHull(
   config: EncoderConfig,
   weights: Weights,
   input: TokenInput,
   hull: Hull,
   mode: ForwardMode,
+  candidateMode: ForwardMode = mode,
 ): HullEmbedding {
   return {
     text: embedInput(config, weights, input, mode),
-    candidates: embedTokensAt(config, weights, hull.candidateIds, hull.positions, mode),
+    candidates: embedTokensAt(config, weights, hull.candidateIds, hull.positions, candidateMode),
   };
 }
 

@@ -69,6 +69,8 @@ export interface RunAttackOptions {
   readonly settings: Readonly<Record<string, unknown>>;
   readonly journalPath: string;
   readonly resume?: boolean;
+  /** True for some of the examples: they may all have no modifiable word. */
+  readonly isShard?: boolean;
   /** Called before the first example with the number of finished ones. */
   onStart?(done: number): void;
   onResult?(result: AttackResult, done: number): void;
@@ -100,7 +102,8 @@ export async function runAttack(options: RunAttackOptions): Promise<void> {
   try {
     options.onStart?.(done);
     if (done === numExamples) return;
-    const examples = requireModifiableWords(options.attackExamples);
+    const { attackExamples } = options;
+    const examples = options.isShard ? toAsync(attackExamples) : requireModifiableWords(attackExamples);
     for await (const result of attacker.run(examples, { seed, skip: done, budget })) {
       journal.append(result);
       options.onResult?.(result, ++done);
@@ -142,6 +145,10 @@ function createTimingWriter(journalPath: string, counters: QueryCounters, spent:
     for (const key of countersSchema.keyof().options) timing[key] += counters[key] - startCounters[key];
     return writeFileAtomic(getTimingPath(journalPath), `${JSON.stringify(timing)}\n`);
   };
+}
+
+async function* toAsync<T>(items: Iterable<T> | AsyncIterable<T>): AsyncGenerator<T> {
+  yield* items;
 }
 
 /** If none of the first examples has a modifiable word, the substitutions do not fit the texts. */

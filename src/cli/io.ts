@@ -1,3 +1,4 @@
+import { Writable } from "node:stream";
 import picocolors from "picocolors";
 
 /** A stream of text for people or programs. */
@@ -20,6 +21,9 @@ const controls = /(\x1b\[[\d;]*m)|[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]/g;
 export function removeControls(text: string): string {
   return text.replace(controls, (_, color: string | undefined) => color ?? "\ufffd");
 }
+
+/** Discards what is written to it. */
+export const silentStream: OutputStream = new Writable({ write: (_chunk, _encoding, done) => done() });
 
 /** Writes, and waits if the reader is slow, so that output never piles up in memory. */
 export async function write(out: OutputStream, text: string): Promise<void> {

@@ -2,11 +2,14 @@ import { z } from "zod";
 import { getLayerIndex } from "../models/index.js";
 import { clipGradNorm_, crossEntropy, flattenTensors, mapWeights, maskRandomly_, mulAll_ } from "../nn/index.js";
 import { free, keep, noGrad, scope, type Tensor, zeros, zerosLike } from "../tensor/index.js";
-import type { NamedTensors, TrainingContext, TrainingMethod } from "../train/index.js";
+import type { MethodTraits, NamedTensors, TrainingContext, TrainingMethod } from "../train/index.js";
 import { defineMethod, fractionSchema } from "./define-method.js";
 import { computeQuantile } from "./quantile.js";
 
-const traits = { exclusiveRoles: { selection: "decides which parameters are updated" } };
+const traits: MethodTraits = {
+  acrossProcesses: "mean",
+  exclusiveRoles: { selection: "decides which parameters are updated" },
+};
 
 const getLayerParameters = ({ job }: TrainingContext): NamedTensors =>
   new Map([...job.model.weights].filter(([name]) => getLayerIndex(name) !== null));
@@ -33,6 +36,12 @@ export async function computeFisherDiagonal(
     });
     numBatches++;
   }, "Fisher information");
+  const { ranks } = training.job;
+  if (ranks) {
+    // Each process has visited other batches.
+    noGrad(() => ranks.sum_([...fisher.values()]));
+    numBatches = ranks.exchange(numBatches).reduce((sum, count) => sum + count);
+  }
   noGrad(() => {
     for (const value of fisher.values()) value.div_(numBatches);
   });

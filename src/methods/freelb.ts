@@ -28,7 +28,10 @@ function sampleInitialPerturbation(context: BatchContext, magnitude: number): Te
     ? input.attentionBias.reshape(batchSize, sequenceLength, 1).eq(0).to("float32")
     : ones([batchSize, sequenceLength, 1], { device });
   context.enterRandomStream("freelb");
-  const uniform = rand([batchSize, sequenceLength, embeddingSize], { device }).mul(2).sub(1);
+  const uniform = context
+    .sampleRows([batchSize, sequenceLength, embeddingSize], (shape) => rand(shape, { device }))
+    .mul(2)
+    .sub(1);
   return uniform.mul(mask).mul(mask.sum([1], true).mul(embeddingSize).sqrt().reciprocal().mul(magnitude));
 }
 
@@ -49,7 +52,7 @@ function ascend(
 function createFreelb(options: Options): TrainingMethod {
   return {
     name: "freelb",
-    traits: { exclusiveRoles: { adversary: "searches its own perturbation" } },
+    traits: { acrossProcesses: "mean", exclusiveRoles: { adversary: "searches its own perturbation" } },
     checkCompatibility(innerMethods) {
       const other = innerMethods.find((method) => method.gradients);
       return other

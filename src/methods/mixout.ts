@@ -21,6 +21,7 @@ export const mixout = defineMethod({
     let pretrained: Weights = new Map();
     return {
       name: "mixout",
+      traits: { acrossProcesses: "mean" },
       async prepare(training) {
         names = getPretrainedParameterNames(training.job.model);
         pretrained = training.getPretrainedWeights();
@@ -30,7 +31,7 @@ export const mixout = defineMethod({
         // p = 0 would only change the order in which the gradients of a weight are summed.
         if (!pass.mode.training || p === 0) return weights;
         // The stream depends on the pass, so repeated calls mix the same elements.
-        pass.context.enterRandomStream(pass.name, "mixout");
+        pass.context.enterSharedRandomStream(pass.name, "mixout");
         const { device } = pass.context.training.job.deviceConfig;
         const select = (source: Weights): Tensor[] => names.map((name) => source.get(name) as Tensor);
         const mixed = mixTensors(device, select(weights), select(pretrained), p);

@@ -23,6 +23,7 @@ export const ptwd = defineMethod({
     let pretrained: Weights = new Map();
     return {
       name: "ptwd",
+      traits: { acrossProcesses: "mean" },
       async prepare(training) {
         names = getPretrainedParameterNames(training.job.model);
         pretrained = training.getPretrainedWeights();

@@ -22,7 +22,7 @@ export const rDrop = defineMethod({
   }),
   create: ({ alpha, reduction }) => ({
     name: "r-drop",
-    traits: { usesTwoPasses: true },
+    traits: { acrossProcesses: "mean", usesTwoPasses: true },
     losses(context, next) {
       const [first, second] = context.passTwice("clean", "again");
       const { batchSize } = context.training.job.settings;

@@ -71,7 +71,7 @@ export function searchPerturbation(
     for (let i = 0; i < options.steps; i++) {
       const leaf = noise.detach().requiresGrad_();
       const probe = context.pass(`smart.probe.${i}`, { input: addPerturbation(context, fixedEmbeddings, leaf) });
-      const [gradient] = grad(symmetricKl(target, probe.logits), [leaf]) as [Tensor];
+      const [gradient] = grad(context.scaleToGlobalBatch(symmetricKl(target, probe.logits)), [leaf]) as [Tensor];
       noise = ascend(leaf.detach(), gradient, options);
     }
     return noise;
@@ -106,6 +106,7 @@ function createSmart(options: Options): TrainingMethod {
   return {
     name: "smart",
     traits: {
+      acrossProcesses: "mean",
       exclusiveRoles: { adversary: "searches its own perturbation" },
       ...(requiresFloat32 !== null && { requiresFloat32 }),
     },
@@ -124,7 +125,7 @@ function createSmart(options: Options): TrainingMethod {
       const { device } = context.training.job.deviceConfig;
       const sampleNoise = (shape: readonly number[]): Tensor => {
         context.enterRandomStream("smart");
-        return randn(shape, { device }).mul(options.noiseStd);
+        return context.sampleRows(shape, (rows) => randn(rows, { device })).mul(options.noiseStd);
       };
       if (options.lambda > 0)
         losses.set("smoothness", computeSmoothnessLoss(context, logits, sampleNoise, options).mul(options.lambda));

@@ -1,4 +1,5 @@
 import {
+  type BatchRows,
   embedding,
   gelu,
   hasOperator,
@@ -33,6 +34,8 @@ export function mapWeights(weights: Weights, replace: (tensor: Tensor, name: str
 /** Whether a forward pass is in training mode, with dropout. */
 export interface ForwardMode {
   readonly training: boolean;
+  /** The part of a larger batch that this is. On a CPU, dropout masks it as that part. */
+  readonly rows?: BatchRows;
 }
 
 /** Evaluation: no dropout. */

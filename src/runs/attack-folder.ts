@@ -17,7 +17,7 @@ import { createFolder, exists, readFolder, writeFileAtomic } from "../files.js";
 import { acquireLock } from "../lock.js";
 import { readJsonIfExists } from "../validate.js";
 
-const files = { report: "report.json", lock: "attack.lock" } as const;
+const files = { report: "report.json", lock: "attack.lock", shards: "shards" } as const;
 const journalSuffix = ".jsonl";
 
 /**
@@ -54,6 +54,11 @@ export interface AttackFolder {
 /** Path of an attack's journal. */
 export function getJournalPath(folder: string, attack: string): string {
   return join(folder, `${attack}${journalSuffix}`);
+}
+
+/** The folder of an attack's shards, or of all shards. It is removed when they are merged. */
+export function getShardFolder(folder: string, attack = ""): string {
+  return join(folder, files.shards, attack);
 }
 
 const similaritiesSchema = z.object({

@@ -1,5 +1,7 @@
 import { createHash } from "node:crypto";
-import { join } from "node:path";
+import { existsSync } from "node:fs";
+import { rm } from "node:fs/promises";
+import { dirname, join } from "node:path";
 import { z } from "zod";
 import { createAttackExample, createTextInput } from "../attacks/attack-space.js";
 import { constraintsSchema } from "../attacks/constraints.js";
@@ -26,6 +28,8 @@ import type { PreparedInput, Victim } from "../attacks/victim.js";
 import { UserError } from "../errors.js";
 import { type JournalSummary, summarizeAttacks, summarizeJournal } from "../evaluation/attack-summary.js";
 import { runSanityChecks } from "../evaluation/sanity-checks.js";
+import { createFolder } from "../files.js";
+import { tryLock } from "../lock.js";
 import { checkLabels } from "../models/index.js";
 import type { Example, Task } from "../tasks/index.js";
 import { type LmConstraint, loadLmConstraint } from "../text/lm-constraint.js";
@@ -36,11 +40,13 @@ import {
   type AttackReport,
   findJournals,
   getJournalPath,
+  getShardFolder,
   lockAttackFolder,
   readSimilarities,
   writeAttackReport,
 } from "./attack-folder.js";
 import { attackOutputOptions, checkOutputRequest, measureValidity, saveDataset, writeLogs } from "./attack-outputs.js";
+import { countResults, createShardReader, isShardDone, listShards, removeShards, type Shard } from "./attack-shards.js";
 import type { Callbacks } from "./callbacks.js";
 import { dataOptions } from "./config.js";
 import { openContextCache } from "./context-cache.js";
@@ -110,10 +116,22 @@ export const attackRequestSchema = z.strictObject({
 export type AttackRequest = z.input<typeof attackRequestSchema>;
 type ParsedRequest = z.output<typeof attackRequestSchema>;
 
+/**
+ * Lets other processes attack the shards of a request. `folder` is for its files, and
+ * `countOpenShards` says how many shards are not finished.
+ */
+export type ShardRunner = (
+  request: ParsedRequest & { readonly out: string },
+  folder: string,
+  countOpenShards: () => Promise<number>,
+) => Promise<void>;
+
 /** What happens during an attack. */
 export interface AttackCallbacks extends Callbacks {
   /** Called before the first example of an attack; `counters` are updated while it runs. */
   readonly onAttackStart?: (attack: string, done: number, total: number, counters: QueryCounters) => void;
+  /** Several processes attack. This one merges their journals. */
+  readonly runShards?: ShardRunner;
 }
 
 /** The options of `run.attack`: the request without the model and the attacks, and callbacks. */
@@ -179,6 +197,109 @@ export async function attack(
   } finally {
     victim.close();
   }
+}
+
+/**
+ * The part of a worker in an attack with several processes: takes one shard after the other that
+ * nobody else works on, until none is left.
+ */
+export async function attackShards(request: AttackRequest, callbacks: Callbacks = {}): Promise<void> {
+  const parsed = validate(attackRequestSchema, request, "attack");
+  const victim = await loadVictim(parsed.model, { ...parsed, onDownload: callbacks.onDownload });
+  try {
+    const prepared = await prepareAttack(parsed, victim, callbacks, null);
+    const caches = openCaches(prepared);
+    try {
+      for (const plan of await planAttackers(prepared, createPool(prepared, caches), callbacks))
+        for (const shard of await listOpenShards(prepared, plan)) await attackShard(prepared, plan, shard, callbacks);
+    } finally {
+      caches.close();
+      await prepared.resources.close();
+    }
+  } finally {
+    victim.close();
+  }
+}
+
+/** The shards whose results are not yet in the journal of the attack. */
+async function listOpenShards({ out, examples }: PreparedAttack, { attacker }: PlannedAttacker): Promise<Shard[]> {
+  const done = await countResults(getJournalPath(out, attacker.name));
+  return listShards(out, attacker.name, examples.length).filter(({ end }) => end > done);
+}
+
+async function attackShard(
+  prepared: PreparedAttack,
+  plan: PlannedAttacker,
+  shard: Shard,
+  { signal }: Callbacks,
+): Promise<void> {
+  if (await isShardDone(shard)) return;
+  createFolder(dirname(shard.path));
+  const release = tryLock(`${shard.path}.lock`);
+  if (typeof release !== "function") return;
+  try {
+    await runPlannedAttack(prepared, plan, signal ? { signal } : {}, shard);
+  } finally {
+    release();
+  }
+}
+
+/** The scores of the victim, and those of its exact version, if it has one. */
+interface Caches {
+  readonly cache: ScoreCache;
+  readonly exactCache: ScoreCache | null;
+  close(): void;
+}
+
+function openCaches({ request, victim: { victim } }: PreparedAttack): Caches {
+  const open = (scored: Victim): ScoreCache =>
+    request.cache ? openScoreCache(scored) : new ScoreCache(scored.numLabels);
+  const cache = open(victim);
+  const exactCache = victim.exact ? open(victim.exact) : null;
+  return {
+    cache,
+    exactCache,
+    close() {
+      exactCache?.close();
+      cache.close();
+    },
+  };
+}
+
+function createPool({ request, victim }: PreparedAttack, { cache, exactCache }: Caches): SearchPool<PreparedInput> {
+  const concurrency = request.concurrency ?? victim.concurrency;
+  return new SearchPool(victim.victim, {
+    concurrency,
+    cache,
+    ...(exactCache && { exactCache }),
+    encode: victim.encode,
+  });
+}
+
+/** Lets other processes attack, and adds the results of their shards to the journals. */
+async function mergeShards(
+  prepared: PreparedAttack,
+  planned: readonly PlannedAttacker[],
+  runShards: ShardRunner,
+  callbacks: AttackCallbacks,
+): Promise<void> {
+  const { request, out } = prepared;
+  for (const { attacker } of planned) {
+    const path = getJournalPath(out, attacker.name);
+    if (request.resume) continue;
+    if (existsSync(path))
+      throw new UserError(`${path} already exists. Pass --resume to continue it, or choose a different --out.`);
+    await removeShards(out, attacker.name);
+  }
+  const shards = await Promise.all(planned.map((plan) => listOpenShards(prepared, plan)));
+  const countOpenShards = async (): Promise<number> =>
+    (await Promise.all(shards.flat().map(isShardDone))).filter((isDone) => !isDone).length;
+  if ((await countOpenShards()) > 0) await runShards({ ...request, out }, getShardFolder(out), countOpenShards);
+  for (const [i, plan] of planned.entries()) {
+    const attacker = createShardReader(plan.attacker, shards[i]!);
+    await runPlannedAttack(prepared, { ...plan, attacker }, callbacks);
+  }
+  await rm(getShardFolder(out), { recursive: true, force: true });
 }
 
 async function prepareAttack(
@@ -259,22 +380,14 @@ function redactRequest(request: ParsedRequest): ParsedRequest {
 
 async function runAttacks(prepared: PreparedAttack, callbacks: AttackCallbacks): Promise<AttackReport> {
   const { request, victim, task, out } = prepared;
-  const open = (scored: Victim): ScoreCache =>
-    request.cache ? openScoreCache(scored) : new ScoreCache(scored.numLabels);
-  const cache = open(victim.victim);
-  const exactCache = victim.victim.exact && open(victim.victim.exact);
-  const concurrency = request.concurrency ?? victim.concurrency;
-  const pool = new SearchPool(victim.victim, {
-    concurrency,
-    cache,
-    ...(exactCache && { exactCache }),
-    encode: victim.encode,
-  });
-  const planned = await planAttackers(prepared, pool, callbacks);
+  const caches = openCaches(prepared);
+  const planned = await planAttackers(prepared, createPool(prepared, caches), callbacks);
   const release = lockAttackFolder(out);
   try {
     const dropoutOn = await isNondeterministic(prepared);
-    for (const each of planned) await runPlannedAttack(prepared, each, callbacks);
+    const { runShards } = callbacks;
+    if (runShards) await mergeShards(prepared, planned, runShards, callbacks);
+    else for (const each of planned) await runPlannedAttack(prepared, each, callbacks);
     const journals = new Map<string, JournalSummary>();
     for (const { attacker } of planned)
       journals.set(attacker.name, await summarizeJournal(getJournalPath(out, attacker.name)));
@@ -315,8 +428,7 @@ async function runAttacks(prepared: PreparedAttack, callbacks: AttackCallbacks):
     }
     return report;
   } finally {
-    exactCache?.close();
-    cache.close();
+    caches.close();
     release();
   }
 }
@@ -432,8 +544,10 @@ async function runPlannedAttack(
   prepared: PreparedAttack,
   plan: PlannedAttacker,
   callbacks: AttackCallbacks,
+  shard: Shard | null = null,
 ): Promise<void> {
-  const { request, examples, out } = prepared;
+  const { request, out } = prepared;
+  const examples = shard ? prepared.examples.slice(shard.start, shard.end) : prepared.examples;
   const { attacker, substitutions, lmConstraint, createExamples } = plan;
   const total = examples.length;
   await runAttack({
@@ -450,9 +564,11 @@ async function runPlannedAttack(
       ...(lmConstraint && { languageModel: lmConstraint.hash }),
     },
     hashFirst: (count) => hashExamples(examples.slice(0, count)),
-    settings: getJournalSettings(prepared),
-    journalPath: getJournalPath(out, attacker.name),
-    resume: request.resume,
+    settings: { ...getJournalSettings(prepared), ...(shard && { shard: [shard.start, shard.end] }) },
+    journalPath: shard?.path ?? getJournalPath(out, attacker.name),
+    // A worker continues what another one has left.
+    resume: request.resume || shard !== null,
+    isShard: shard !== null,
     onStart: (done) => callbacks.onAttackStart?.(attacker.name, done, total, attacker.counters),
     onResult(_, done) {
       callbacks.onProgress?.({ stage: `attack ${attacker.name}`, done, total });

@@ -37,7 +37,7 @@ export function formatConfigIdentity(config: RunConfig): string {
 }
 
 /** Every setting that decides the result under its full key, as text. */
-function flattenConfig({ train, ...rest }: Settings): Map<string, string> {
+export function flattenConfig({ train, ...rest }: Settings): Map<string, string> {
   const inner = Object.entries(train).map(([key, value]): [string, unknown] => [`train.${key}`, value]);
   const all = [...Object.entries(rest), ...inner].filter(([key]) => !nonIdentityKeys.has(key));
   return new Map(all.map(([key, value]) => [key, JSON.stringify(value)]));

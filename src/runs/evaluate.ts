@@ -2,10 +2,10 @@ import { z } from "zod";
 import { UserError } from "../errors.js";
 import { computeMetrics, confusionMatrix, toPredictions } from "../evaluation/metrics.js";
 import { wilsonInterval } from "../evaluation/statistics.js";
-import { checkLabels, type DeviceConfig, type Model, predictProbabilities } from "../models/index.js";
+import { checkLabels, type DeviceConfig, type Model } from "../models/index.js";
 import { advglueParts } from "../tasks/advglue.js";
 import { type Example, formatSplit, loadTask, type Split, type Task } from "../tasks/index.js";
-import { toDataset } from "../train/index.js";
+import { predictAcrossRanks, type Ranks, singleRank, toDataset } from "../train/index.js";
 import { countSchema, orNull, seedSchema, validate } from "../validate.js";
 import type { Callbacks } from "./callbacks.js";
 import { dataOptions } from "./config.js";
@@ -111,12 +111,13 @@ export async function evaluateExamples(
   split: Split,
   deviceConfig: DeviceConfig,
   onProgress?: (done: number, total: number) => void,
+  ranks: Ranks = singleRank,
 ): Promise<EvaluationResult> {
   if (examples.length === 0) throw new UserError(`${formatSplit(task, split)} is empty.`);
   const { items } = toDataset(model, examples);
-  const probabilities = await predictProbabilities(
+  const probabilities = await predictAcrossRanks(
+    ranks,
     model,
-    model.weights,
     items.map((item) => item.encoding),
     deviceConfig,
     (done) => onProgress?.(done, items.length),

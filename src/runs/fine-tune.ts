@@ -5,9 +5,10 @@ import type { MethodSpec } from "../methods/index.js";
 import { saveModel } from "../models/index.js";
 import type { InMemoryExample } from "../tasks/index.js";
 import { free } from "../tensor/index.js";
-import { Interrupted, type TrainingCallbacks, train } from "../train/index.js";
+import { Interrupted, type Ranks, singleRank, type TrainingCallbacks, train } from "../train/index.js";
 import type { Tracker } from "../train/tracker.js";
 import type { Callbacks } from "./callbacks.js";
+import { checkBatchSize, checkSameInputs, checkSameSettings } from "./check-ranks.js";
 import type { RunConfig, RunConfigInput } from "./config.js";
 import { checkSameConfig } from "./config-identity.js";
 import { compareEnvironments, describeEnvironment } from "./environment.js";
@@ -35,6 +36,8 @@ export interface FineTuneOptions extends Callbacks {
    * MLflow server in MLFLOW_TRACKING_URI.
    */
   readonly reportTo?: readonly TrackerName[];
+  /** The processes that train together, of which this is process 0 (others: `joinFineTune`). */
+  readonly ranks?: Ranks;
   /** Every step, evaluation and event, for progress displays and trackers. */
   readonly callbacks?: TrainingCallbacks;
 }
@@ -47,8 +50,9 @@ export interface FineTuneOptions extends Callbacks {
  */
 export async function fineTune(input: RunConfigInput, options: FineTuneOptions = {}): Promise<Run> {
   checkOptionNames(options);
-  const { resume = false } = options;
+  const { resume = false, ranks = singleRank } = options;
   const { config, examples, definitions } = await resolveInput(input);
+  checkBatchSize(ranks, config);
   const out = options.out ?? getDefaultRunFolder(config);
   const writer = new RunWriter(out, resume);
   try {
@@ -63,7 +67,7 @@ export async function fineTune(input: RunConfigInput, options: FineTuneOptions =
         maxLength: Math.min(complete.maxLength, recordedLength),
         textColumn: complete.textColumn.length > 0 ? complete.textColumn : before.config.textColumn,
       });
-    if (await before?.results()) return before!;
+    if (checkSameSettings(ranks, config, Boolean(await before?.results()))) return before!;
     const dataHash = examples && (await writer.writeData(examples));
     const prepared = await prepareRun(complete, options, definitions).catch((error: unknown) => {
       if (writer.wasEmpty) writer.removeAll();
@@ -83,7 +87,7 @@ export async function fineTune(input: RunConfigInput, options: FineTuneOptions =
 }
 
 const optionNames: readonly (keyof FineTuneOptions)[] = [
-  ...(["out", "resume", "reportTo", "callbacks"] as const),
+  ...(["out", "resume", "reportTo", "ranks", "callbacks"] as const),
   ...(["onProgress", "onWarning", "onDownload", "signal"] as const),
 ];
 
@@ -132,13 +136,14 @@ async function trainPreparedRun(
   dataHash: string | null,
   options: FineTuneOptions,
 ): Promise<void> {
-  const { onProgress, onWarning, signal, reportTo = [], callbacks = {} } = options;
+  const { onProgress, onWarning, signal, reportTo = [], ranks = singleRank, callbacks = {} } = options;
   const { config, runtime, examples, job } = prepared;
   const { model, task } = job;
   const warn = (message: string): void => (callbacks.onWarning ?? onWarning)?.(message);
   writer.checkDiskSpace(estimateDiskBytes(prepared, before !== null));
   const table = await job.loadSubstitutions?.();
   const environment = await describeEnvironment(prepared, table?.hash ?? null, dataHash);
+  checkSameInputs(ranks, environment, examples.test);
   const earlier = await before?.environment();
   if (earlier) compareEnvironments(writer.folder, earlier, environment, warn);
   await writer.writeEnvironment(environment);
@@ -171,6 +176,7 @@ async function trainPreparedRun(
   try {
     const outcome = await train({
       ...job,
+      ranks,
       files: {
         events: writer.path("events"),
         timings: writer.path("timings"),
@@ -181,10 +187,13 @@ async function trainPreparedRun(
       ...(signal && { signal }),
     });
     await saveModel(writer.path("model"), model);
-    const test = await evaluateExamples(model, task, examples.test, "test", runtime, (done, total) => {
-      if (signal?.aborted) throw new Interrupted("Stopped during the test evaluation. All of the training is saved.");
-      watched.onProgress?.("test", done, total);
-    });
+    const onTested = (done: number, total: number): void => {
+      // The other processes wait for this one.
+      if (ranks.size === 1 && signal?.aborted)
+        throw new Interrupted("Stopped during the test evaluation. All of the training is saved.");
+      watched.onProgress?.("test", Math.min(done * ranks.size, total), total);
+    };
+    const test = await evaluateExamples(model, task, examples.test, "test", runtime, onTested, ranks);
     const results: Results = {
       format: 2,
       model: config.model,

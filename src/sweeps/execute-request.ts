@@ -1,6 +1,6 @@
 import { getErrorMessage, UserError } from "../errors.js";
 import { writeFileAtomic } from "../files.js";
-import { attack } from "../runs/attack.js";
+import { attack, attackShards } from "../runs/attack.js";
 import type { Callbacks } from "../runs/callbacks.js";
 import { estimateRun } from "../runs/estimate-run.js";
 import { evaluateAdvglue } from "../runs/evaluate.js";
@@ -44,6 +44,10 @@ export async function executeRequest(
     case "attack": {
       const { kind: _, ...rest } = request;
       return attack({ ...rest, resume: true }, callbacks);
+    }
+    case "attack-shards": {
+      const { kind: _, ...rest } = request;
+      return attackShards(rest, callbacks);
     }
     case "analyze": {
       const { kind: _, dependsOn: __, ...rest } = request;

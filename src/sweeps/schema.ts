@@ -101,7 +101,7 @@ export const slurmKeys = {
 /** The settings of Slurm jobs that a request overrides. */
 export const slurmOverridesSchema = z.strictObject(slurmKeys).partial();
 
-const slurmSchema = z.strictObject({
+export const slurmSchema = z.strictObject({
   partition: slurmKeys.partition.default(null),
   gpus: slurmKeys.gpus.default(0),
   cpus: slurmKeys.cpus.default(1),

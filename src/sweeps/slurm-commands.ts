@@ -4,6 +4,7 @@ import { didYouMean } from "../did-you-mean.js";
 import { UserError } from "../errors.js";
 import { formatCommandLine, shellQuote } from "../shell.js";
 import { temperProgram } from "./run-work.js";
+import type { SlurmSettings } from "./schema.js";
 
 /**
  * Runs a command of Slurm and returns its output. If the command fails, throws the error that
@@ -94,6 +95,18 @@ export function readTaskState(job: string, index: number): string | null {
 function tryCommand(command: string, args: readonly string[]): string {
   const { status, stdout } = spawnSync(command, args, { encoding: "utf8" });
   return status === 0 ? stdout : "";
+}
+
+/** The options of sbatch for the resources of a task. */
+export function formatSlurmOptions({ partition, gpus, cpus, time, memory, options }: SlurmSettings): string[] {
+  return [
+    `--cpus-per-task=${cpus}`,
+    ...(partition === null ? [] : [`--partition=${partition}`]),
+    ...(gpus > 0 ? [`--gres=gpu:${gpus}`] : []),
+    ...(time === null ? [] : [`--time=${time}`]),
+    ...(memory === null ? [] : [`--mem=${memory}`]),
+    ...options,
+  ];
 }
 
 /** Exit codes of workers that were interrupted (130) or killed by a signal (above). */

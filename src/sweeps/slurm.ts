@@ -14,6 +14,7 @@ import { describeFailure, recordFailure, runWorkItem, type WorkItemResult } from
 import type { SlurmSettings } from "./schema.js";
 import {
   createJobScript,
+  formatSlurmOptions,
   listQueuedTasks,
   type QueuedTask,
   readMaxArraySize,
@@ -216,7 +217,6 @@ class SlurmQueue {
     // The list is written first, because the job may start at once.
     await writeFileAtomic(path, `${JSON.stringify(list)}\n`);
     await writeFileAtomic(script, createJobScript(path));
-    const { partition, gpus, cpus, time, memory, options } = settings;
     const job = submitJob([
       `--job-name=${this.#prefix}${number}`,
       `--array=0-${items.length - 1}${jobs === null ? "" : `%${jobs}`}`,
@@ -225,13 +225,8 @@ class SlurmQueue {
       "--open-mode=append",
       "--requeue",
       `--signal=B:USR1@${warningSeconds}`,
-      `--cpus-per-task=${cpus}`,
-      ...(partition === null ? [] : [`--partition=${partition}`]),
-      ...(gpus > 0 ? [`--gres=gpu:${gpus}`] : []),
-      ...(time === null ? [] : [`--time=${time}`]),
-      ...(memory === null ? [] : [`--mem=${memory}`]),
       ...(after.length === 0 ? [] : [`--dependency=afterany:${after.join(":")}`]),
-      ...options,
+      ...formatSlurmOptions(settings),
       script,
     ]);
     await writeFileAtomic(path, `${JSON.stringify({ ...list, job })}\n`);

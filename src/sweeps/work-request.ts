@@ -20,6 +20,8 @@ export const workRequestSchema = z.discriminatedUnion("kind", [
     ...runtimeOptions,
   }),
   z.strictObject({ kind: z.literal("attack"), ...attackRequestSchema.shape, out: z.string() }),
+  /** Attacks the shards of an attack that nobody else works on. */
+  z.strictObject({ kind: z.literal("attack-shards"), ...attackRequestSchema.shape, out: z.string() }),
   /** `analyze` checks the other keys, which depend on the analysis. */
   z.looseObject({
     kind: z.literal("analyze"),

@@ -64,7 +64,7 @@ export interface Native {
   seed(device: string, seed: number): void;
   generatorState(device: string): number;
   setGeneratorState(device: string, handle: number): void;
-  fillDropoutMask(handle: number, p: number): void;
+  fillDropoutMask(handle: number, p: number, first: number, stride: number, blocks: number): void;
   memoryStats(): MemoryStats;
   /** Bytes that the control groups of a membership file still allow, for tests. */
   controlGroupMemory(membership: string, root: string): number;
@@ -102,6 +102,25 @@ export interface NativeCuda {
   branchesFork(count: number): void;
   branchEnter(branch: number): void;
   branchesJoin(count: number): void;
+}
+
+/** The additional functions of a build with c10d. Times are in seconds. */
+export interface NativeDistributed {
+  /** Present only in a build with NCCL. */
+  readonly hasNccl?: boolean;
+  storeOpen(host: string, port: number, isServer: boolean, timeout: number): number;
+  storeClose(): void;
+  heartbeatStart(host: string, port: number, rank: number, size: number): void;
+  storeSet(key: string, value: string): void;
+  storeGet(key: string): string | null;
+  storeWait(key: string, timeout: number): string | null;
+  storeCount(key: string): number;
+  groupOpen(backend: string, name: string, rank: number, size: number, host: string, timeout: number): number;
+  groupClose(group: number): void;
+  groupReduce(group: number, tensors: readonly number[]): number;
+  groupBroadcast(group: number, tensor: number, root: number): number;
+  groupGather(group: number, output: number, input: number): number;
+  workWait(work: number, timeout: number, onStream: boolean): void;
 }
 
 /** The folder of package.json. It is the same from src/ and from dist/. */
@@ -166,4 +185,15 @@ export function nativeCuda(): NativeCuda {
   if (!addon.useStream)
     throw new UserError("The native addon was built without CUDA. Run `temper doctor` to see what is missing.");
   return addon as unknown as NativeCuda;
+}
+
+/** Returns the functions for several processes. Throws in a build with an old libtorch. */
+export function nativeDistributed(): NativeDistributed {
+  const addon = native() as unknown as Partial<NativeDistributed>;
+  if (!addon.storeOpen)
+    throw new UserError(
+      "Several processes need libtorch 2 or later, but the native addon was built with an older one. " +
+        "Use one process, or run `npx temper setup` with a newer libtorch.",
+    );
+  return addon as NativeDistributed;
 }

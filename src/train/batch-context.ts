@@ -4,6 +4,7 @@ import { cat, scope, type Tensor } from "../tensor/index.js";
 import type { Batch } from "./batch-transfer.js";
 import type { MethodStack } from "./method-stack.js";
 import { castWeights, computeGradients } from "./mixed-precision.js";
+import { type Ranks, singleRank } from "./ranks.js";
 import type { TrainingContext } from "./training-context.js";
 import type { NamedTensors, PassName, SharedPass } from "./training-method.js";
 
@@ -79,7 +80,7 @@ export class BatchContext {
   passTwice(first: SharedPass, second: SharedPass): readonly [ModelOutput, ModelOutput] {
     const known = [this.#passes.get(first), this.#passes.get(second)];
     if (known[0] && known[1]) return [known[0], known[1]];
-    const both = this.#forward(`${first}+${second}`, { input: duplicateInput(this.#input, this.batch) });
+    const both = this.#forward(`${first}+${second}`, { input: duplicateInput(this.#input, this.batch) }, 2);
     const count = both.logits.size(0) / 2;
     const half = (start: number): ModelOutput => ({
       logits: both.logits.narrow(0, start, count),
@@ -90,15 +91,52 @@ export class BatchContext {
     return outputs;
   }
 
-  #forward(name: PassName, options: ForwardPassOptions): ModelOutput {
-    const { model, settings } = this.training.job;
+  #forward(name: PassName, options: ForwardPassOptions, blocks = 1): ModelOutput {
+    const { model } = this.training.job;
     const mode = options.mode ?? trainMode;
     const input = typeof options.input === "function" ? options.input(name) : (options.input ?? this.#input);
     const weights = options.weights ? this.#toComputeDtype(options.weights) : this.weights(name, mode);
     this.enterRandomStream(options.randomStream ?? name);
-    const usedMode = settings.dropout ? mode : { ...mode, training: false };
     // The scope frees every intermediate tensor that autograd does not need.
-    return scope(() => forward(model.architecture, weights, input, usedMode));
+    return scope(() => forward(model.architecture, weights, input, this.resolveMode(mode, blocks)));
+  }
+
+  /**
+   * The mode of a forward pass: without dropout if the settings say so, and with the place of the
+   * batch in the global one.
+   */
+  resolveMode(mode: ForwardMode, blocks = 1): ForwardMode {
+    const training = mode.training && this.training.job.settings.dropout;
+    const { rows } = this.batch;
+    return { training, ...(rows && { rows: { ...rows, blocks } }) };
+  }
+
+  /**
+   * Multiplies a mean over the batch by the batch's fraction of the global batch. Its gradient is
+   * then the same as in a single process.
+   */
+  scaleToGlobalBatch(mean: Tensor): Tensor {
+    const { rows } = this.batch;
+    return rows ? mean.mul(rows.weight) : mean;
+  }
+
+  /** The rows of all processes that share the global batch, in its order. */
+  gatherRows(tensor: Tensor): Tensor {
+    return this.#ranks.gatherRows(tensor, this.batch.rows);
+  }
+
+  get #ranks(): Ranks {
+    return this.training.job.ranks ?? singleRank;
+  }
+
+  /**
+   * Samples noise with one row per example. On a CPU, the noise of the global batch is sampled, and
+   * each process takes its rows. On a GPU, each process has its own random stream.
+   */
+  sampleRows(shape: readonly number[], sample: (shape: readonly number[]) => Tensor): Tensor {
+    const { rows } = this.batch;
+    if (!rows || this.training.job.deviceConfig.device !== "cpu") return sample(shape);
+    return scope(() => sample([rows.total, ...shape.slice(1)]).narrow(0, rows.start, rows.count));
   }
 
   /**
@@ -130,7 +168,7 @@ export class BatchContext {
 
   /** Computes the gradients of a loss; the gradient of an unused parameter is zero. */
   computeGradients(loss: Tensor, parameters: NamedTensors, retainGraph = false): NamedTensors {
-    return computeGradients(loss, parameters, this.training.lowPrecisionWeights, retainGraph);
+    return computeGradients(this.scaleToGlobalBatch(loss), parameters, this.training.lowPrecisionWeights, retainGraph);
   }
 
   /**
@@ -138,6 +176,13 @@ export class BatchContext {
    * else.
    */
   enterRandomStream(...names: string[]): void {
+    const { rank } = this.batch.rows && this.training.job.deviceConfig.device !== "cpu" ? this.#ranks : singleRank;
+    // GPU kernels cannot sample a part of a larger mask, so each process has its own stream.
+    this.enterSharedRandomStream(...(rank === 0 ? names : [...names, `rank ${rank}`]));
+  }
+
+  /** Like `enterRandomStream`, for draws that all processes share, such as masks of parameters. */
+  enterSharedRandomStream(...names: string[]): void {
     const { microBatchIndex } = this.batch;
     this.training.streams.enter(this.batchIndex, microBatchIndex === 0 ? names : [...names, `part ${microBatchIndex}`]);
   }

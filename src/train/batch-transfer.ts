@@ -1,8 +1,9 @@
 import { canPackTexts, readStagedInput, type TokenInput, toModelInput, toNamedArrays } from "../models/index.js";
 import { type Device, type HostTensor, StagingBuffers, type Tensor, tensor } from "../tensor/index.js";
-import { type PaddedBatch, padBatch } from "../text/batch.js";
+import { bucketLength, type PaddedBatch, padBatch } from "../text/batch.js";
 import type { TokenizedExample } from "./dataset.js";
 import type { MethodStack } from "./method-stack.js";
+import type { RankRows } from "./ranks.js";
 import type { TrainingContext } from "./training-context.js";
 import type { TrainingJob } from "./training-job.js";
 import type { NamedTensors } from "./training-method.js";
@@ -19,6 +20,10 @@ export interface HostBatch {
   readonly epoch: number;
   /** If a batch was split: the position of this micro-batch. The others follow the first one. */
   readonly microBatchIndex: number;
+  /** If several processes share a global batch: the rows of this one. */
+  readonly rows: RankRows | null;
+  /** The items of the global batch; those of this batch if there is no other process. */
+  readonly globalItems: readonly TokenizedExample[];
 }
 
 /** A batch on the device. */
@@ -28,6 +33,8 @@ export interface Batch {
   readonly batchSize: number;
   readonly sequenceLength: number;
   readonly microBatchIndex: number;
+  readonly rows: RankRows | null;
+  readonly globalItems: readonly TokenizedExample[];
   /** An array that a method added in `collate`. */
   getExtra(name: string): Tensor;
 }
@@ -38,21 +45,28 @@ export interface Batch {
  */
 const lengthMultiple = { cpu: 1, gpu: 16 };
 
-/** Collects and pads training examples. */
+/**
+ * Collects and pads training examples. With `rows`, `indices` are those of the global batch, and
+ * its longest text decides the length.
+ */
 export function toHostBatch(
   { train, model, deviceConfig }: Pick<TrainingJob, "train" | "model" | "deviceConfig">,
-  indices: Int32Array,
-  { epoch = 0, microBatchIndex = 0 }: Partial<Pick<HostBatch, "epoch" | "microBatchIndex">> = {},
+  globalIndices: Int32Array,
+  { epoch = 0, microBatchIndex = 0, rows = null }: Partial<Pick<HostBatch, "epoch" | "microBatchIndex" | "rows">> = {},
 ): HostBatch {
-  const items = Array.from(indices, (index) => train.items[index]!);
+  const globalItems = Array.from(globalIndices, (index) => train.items[index]!);
+  const indices = rows ? globalIndices.slice(rows.start, rows.start + rows.count) : globalIndices;
+  const items = rows ? globalItems.slice(rows.start, rows.start + rows.count) : globalItems;
+  const options = {
+    multiple: deviceConfig.device === "cpu" ? lengthMultiple.cpu : lengthMultiple.gpu,
+    ...(train.maxLength && { maxLength: train.maxLength }),
+  };
+  const longest = globalItems.reduce((max, { encoding }) => Math.max(max, encoding.ids.length), 0);
   const masked = train.mask && Array.from(indices, (index) => train.mask!(index, epoch));
   const padded = padBatch(
     items.map(({ encoding }, row) => (masked ? { ...encoding, ids: masked[row]!.ids } : encoding)),
     model.tokenizer.special.padId,
-    {
-      multiple: deviceConfig.device === "cpu" ? lengthMultiple.cpu : lengthMultiple.gpu,
-      ...(train.maxLength && { maxLength: train.maxLength }),
-    },
+    { ...options, ...(rows && { length: bucketLength(longest, options.multiple, options.maxLength) }) },
   );
   const labels = Int32Array.from(
     masked ? masked.flatMap((tokens) => [...tokens.labels]) : items.map(({ example }) => example.label),
@@ -62,7 +76,7 @@ export function toHostBatch(
         masked.flatMap(({ positions }, row) => [...positions].map((p) => row * padded.sequenceLength + p)),
       )
     : null;
-  return { indices, items, padded, labels, predictedPositions, epoch, microBatchIndex };
+  return { indices, items, padded, labels, predictedPositions, epoch, microBatchIndex, rows, globalItems };
 }
 
 /** Copies a batch to the device, together with the arrays that the methods add. */
@@ -92,6 +106,8 @@ function createBatch(host: HostBatch, input: TokenInput, labels: Tensor, extras:
     batchSize: host.padded.batchSize,
     sequenceLength: host.padded.sequenceLength,
     microBatchIndex: host.microBatchIndex,
+    rows: host.rows,
+    globalItems: host.globalItems,
     getExtra(name) {
       const extra = extras.get(name);
       if (!extra) throw new Error(`No method added ${name} to the batch.`);

@@ -33,7 +33,9 @@ export function cudaGraphRunner(training: TrainingContext & { readonly streams: 
   ): GraphBucket {
     const shapes = arrays.map((batch) => [...batch].map(([name, { shape }]) => [name, shape]));
     const microBatches = hostBatches.map(({ microBatchIndex }) => microBatchIndex);
-    const key = JSON.stringify([stack.getGraphKey(stepIndex), microBatches, shapes]);
+    // The weight of the rows is a constant of the graph.
+    const rows = hostBatches.map((host) => host.rows);
+    const key = JSON.stringify([stack.getGraphKey(stepIndex), microBatches, shapes, rows]);
     const known = buckets.get(key);
     if (known) return known;
     const buffers = arrays.map((batch) => new DeviceBuffers(batch, job.deviceConfig.device));

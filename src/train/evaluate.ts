@@ -3,9 +3,11 @@ import { UserError } from "../errors.js";
 import { describeDegeneracy } from "../evaluation/degenerate.js";
 import { describeMetric, isBetter, type MetricDescription } from "../evaluation/metric-table.js";
 import { computeMetrics, confusionMatrix, listMetrics, toPredictions } from "../evaluation/metrics.js";
-import { predictProbabilities } from "../models/index.js";
+import { type DeviceConfig, type Model, predictProbabilities } from "../models/index.js";
+import type { Encoding } from "../text/encoding.js";
 import type { Dataset } from "./dataset.js";
 import { evaluatePerplexity, perplexityMetrics } from "./perplexity.js";
+import { type Ranks, singleRank } from "./ranks.js";
 import type { TrainingContext } from "./training-context.js";
 import { Interrupted, type Metrics, type TrainingJob } from "./training-job.js";
 import type { TrainingMethod } from "./training-method.js";
@@ -28,16 +30,47 @@ export async function evaluateModel(training: TrainingContext, dataset: Dataset)
     const metrics = await evaluatePerplexity(model, dataset, deviceConfig, onBatch);
     return { metrics: { ...metrics }, degeneracy: null };
   }
+  const { ranks = singleRank } = training.job;
   const encodings = items.map((item) => item.encoding);
-  const probabilities = await predictProbabilities(model, model.weights, encodings, deviceConfig, (done) => {
-    if (signal?.aborted) throw new Interrupted("Stopped during an evaluation.");
-    callbacks?.onProgress?.("validation", done, items.length);
+  const probabilities = await predictAcrossRanks(ranks, model, encodings, deviceConfig, (done) => {
+    // Several processes stop together after the evaluation.
+    if (ranks.size === 1 && signal?.aborted) throw new Interrupted("Stopped during an evaluation.");
+    callbacks?.onProgress?.("validation", Math.min(done * ranks.size, items.length), items.length);
   });
   const labels = items.map((item) => item.example.label);
   const metrics = computeMetrics(probabilities, labels);
   for (const method of training.stack.methods) Object.assign(metrics, await method.extraMetrics?.(training, items));
   const matrix = confusionMatrix(toPredictions(probabilities), labels, model.labels.length);
   return { metrics, degeneracy: describeDegeneracy(matrix, model.labels) };
+}
+
+/**
+ * Computes class probabilities of texts with several processes: each classifies every n-th text,
+ * and all get all rows.
+ */
+export async function predictAcrossRanks(
+  ranks: Ranks,
+  model: Model,
+  encodings: readonly Encoding[],
+  deviceConfig: DeviceConfig,
+  onBatch?: (done: number) => void,
+): Promise<Float32Array[]> {
+  const own = selectEveryNth(ranks, encodings);
+  const rows = await predictProbabilities(model, model.weights, own, deviceConfig, onBatch);
+  if (ranks.size === 1) return rows;
+  const { numLabels } = model.architecture;
+  const flat = new Float32Array(rows.length * numLabels);
+  for (const [i, row] of rows.entries()) flat.set(row, i * numLabels);
+  const parts = ranks.exchangeFloats(flat);
+  return encodings.map((_, i) => {
+    const start = Math.floor(i / ranks.size) * numLabels;
+    return parts[i % ranks.size]!.slice(start, start + numLabels);
+  });
+}
+
+/** The items of this process: every n-th one. */
+export function selectEveryNth<T>({ rank, size }: Ranks, items: readonly T[]): readonly T[] {
+  return size === 1 ? items : items.filter((_, i) => i % size === rank);
 }
 
 /**

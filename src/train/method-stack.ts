@@ -46,6 +46,11 @@ export class MethodStack {
           );
         owners.set(role, { name, task });
       }
+      if ((job.ranks?.size ?? 1) > 1 && !method.traits?.acrossProcesses)
+        throw new UserError(
+          `methods: ${name} does not say how several processes can share a batch, so its result could differ. ` +
+            'Train in one process, or set traits.acrossProcesses to "mean" or "gathered".',
+        );
       const reason = method.checkCompatibility?.(this.methods.slice(0, i), job);
       if (reason) throw new UserError(`methods: ${name}: ${reason}`);
     }

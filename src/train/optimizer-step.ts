@@ -3,6 +3,7 @@ import { clipGradNorm_, globalNorm } from "../nn/index.js";
 import { noGrad, scope, stack as stackTensors, type Tensor } from "../tensor/index.js";
 import { BatchContext } from "./batch-context.js";
 import type { Batch } from "./batch-transfer.js";
+import type { Ranks } from "./ranks.js";
 import { averageGradients, sumLosses } from "./standard-fine-tuning.js";
 import type { TrainingContext } from "./training-context.js";
 import type { Gradients, NamedTensors, OptimizerStep } from "./training-method.js";
@@ -61,11 +62,22 @@ function computeMicroBatchGradients(
 ): { gradients: Gradients; logged: NamedTensors } {
   return scope(() => {
     const logged = new Map<string, Tensor>();
-    const log = (name: string, value: Tensor): void => void logged.set(name, value.detach());
-    const gradients = training.stack.gradients(new BatchContext(training, batch, batchIndex, { log }));
-    const losses = new Map([...gradients.losses].map(([name, loss]) => [name, loss.detach()]));
+    const context = new BatchContext(training, batch, batchIndex, {
+      log: (name, value) => void logged.set(name, context.scaleToGlobalBatch(value.detach())),
+    });
+    const gradients = training.stack.gradients(context);
+    const losses = new Map(
+      [...gradients.losses].map(([name, loss]) => [name, context.scaleToGlobalBatch(loss.detach())]),
+    );
     return { gradients: { ...gradients, losses }, logged };
   });
+}
+
+/** Adds gradients, losses and logged values of all processes, in place. */
+function sumOverRanks(ranks: Ranks, gradients: Gradients, logged: Map<string, Tensor>): void {
+  const named = [gradients.total, ...gradients.auxiliary.values()];
+  const scalars = [...gradients.losses.values(), ...logged.values()];
+  ranks.sum_([...named.flatMap((tensors) => [...tensors.values()]), ...scalars]);
 }
 
 /**
@@ -95,6 +107,7 @@ export function runOptimizerStep(
     },
   );
   return noGrad(() => {
+    if (job.ranks) sumOverRanks(job.ranks, gradients, logged);
     const all = [...gradients.total.values()];
     const { maxGradNorm } = job.settings;
     const gradientNorm = maxGradNorm === null ? globalNorm(all) : clipGradNorm_(all, maxGradNorm);

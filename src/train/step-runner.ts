@@ -22,7 +22,9 @@ export function createStepRunner(training: TrainingContext): StepRunner {
     streams instanceof CudaRandomStreams && (job.cudaGraphs ?? true)
       ? cudaGraphRunner({ ...training, streams })
       : eagerRunner(training);
-  return job.deviceConfig.device === "cpu" ? createRunner() : oomRetryRunner(training, createRunner);
+  // Processes that split their batches differently would no longer meet in the same collectives.
+  const isSingle = (job.ranks?.size ?? 1) === 1;
+  return job.deviceConfig.device === "cpu" || !isSingle ? createRunner() : oomRetryRunner(training, createRunner);
 }
 
 /** Runs every step eagerly. */

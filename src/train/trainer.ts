@@ -15,6 +15,7 @@ import {
   listValidationMetrics,
 } from "./evaluate.js";
 import type { MethodStack } from "./method-stack.js";
+import { type Ranks, singleRank } from "./ranks.js";
 import { computeLearningRateFactor } from "./settings.js";
 import { createStepRunner, type StepRunner } from "./step-runner.js";
 import { countParameters, createTrainingContext, type TrainingContext } from "./training-context.js";
@@ -65,8 +66,14 @@ class Trainer {
       checkBestModelMetric(settings.metricForBestModel, job.methods, listValidationMetrics(job, validation));
     const checkpoints = files && createCheckpointStore(files.checkpoints);
     const warn = (message: string): void => job.callbacks?.onWarning?.(message);
-    const state = (await checkpoints?.findNewest(job.resume, warn)) ?? initialState;
-    const restored = state.step > 0 && checkpoints ? await checkpoints.readTensors(state.step, "buffers") : null;
+    const { ranks = singleRank } = job;
+    // Process 0 has the files. The others continue where it does.
+    const [state] = ranks.exchange((await checkpoints?.findNewest(job.resume, warn)) ?? initialState) as [
+      CheckpointState,
+    ];
+    const buffers = checkpoints ? () => checkpoints.readTensors(state.step, "buffers") : async () => new Map();
+    const restored: NamedTensors | null = state.step > 0 ? await buffers() : null;
+    ranks.broadcast_(job.model.weights.values());
     const training = await createTrainingContext(job, restored);
     try {
       checkPosition(state, training);
@@ -77,8 +84,11 @@ class Trainer {
         restoreTensors(parameters, await checkpoints.readTensors(state.step, "weights"), "parameter");
         restoreTensors(optimizer.moments(), await checkpoints.readTensors(state.step, "moments"), "moment");
         restoreTensors(collectBuffers(stack), restored ?? new Map(), "buffer");
-        noGrad(() => optimizer.step.fill_(state.step));
       }
+      if (state.step > 0) noGrad(() => training.optimizer.step.fill_(state.step));
+      const { parameters, optimizer, stack } = training;
+      for (const tensors of [parameters, optimizer.moments(), collectBuffers(stack)])
+        ranks.broadcast_(tensors.values());
       return new Trainer(training, checkpoints, state);
     } catch (error) {
       training.close();
@@ -108,7 +118,7 @@ class Trainer {
       this.#runStep();
       // Give signals, timers and sockets a turn; Ctrl-C waits for at most one step.
       await new Promise(setImmediate);
-      if (signal?.aborted) await this.#interrupt();
+      if (this.#ranks.any(signal?.aborted === true)) await this.#interrupt();
       await this.#evaluateIfDue();
       if (this.#state.step % settings.saveSteps === 0) await this.#saveCheckpoint();
     }
@@ -132,8 +142,9 @@ class Trainer {
     const factor = computeLearningRateFactor(settings, stepIndex, totalSteps, epoch);
     const learningRate = settings.learningRate * factor;
     const started = performance.now();
+    const waitedBefore = this.#ranks.getWaitedSeconds();
     const hostBatches = this.#epochBatches.steps[stepInEpoch]!.map((indices) =>
-      toHostBatch(this.#job, indices, { epoch }),
+      toHostBatch(this.#job, indices, { epoch, rows: this.#ranks.getRows(indices.length) }),
     );
     optimizer.setLearningRateFactor(factor);
     const scalars = this.#runner.runStep(stepIndex, hostBatches);
@@ -144,13 +155,14 @@ class Trainer {
     const seconds = (performance.now() - started) / 1000;
     const sum = (count: (host: (typeof hostBatches)[number]) => number): number =>
       hostBatches.reduce((total, host) => total + count(host), 0);
-    const examples = sum((host) => host.padded.batchSize);
+    const examples = sum((host) => host.globalItems.length);
     this.#logger.writeTiming({
       step,
       seconds,
       examples,
-      tokens: sum((host) => host.padded.numTokens),
-      computed: sum((host) => host.padded.batchSize * host.padded.sequenceLength),
+      tokens: sum((host) => host.globalItems.reduce((total, { encoding }) => total + encoding.ids.length, 0)),
+      computed: sum((host) => host.globalItems.length * host.padded.sequenceLength),
+      ...(this.#ranks.size > 1 && { waited: this.#ranks.getWaitedSeconds() - waitedBefore }),
     });
     const isEpochEnd = stepInEpoch + 1 === stepsPerEpoch;
     const position = isEpochEnd ? { epoch: epoch + 1, stepInEpoch: 0 } : { epoch, stepInEpoch: stepInEpoch + 1 };
@@ -213,6 +225,8 @@ class Trainer {
   async #saveCheckpoint(): Promise<void> {
     this.#logger.flush();
     this.#checkWeights();
+    // Only process 0 keeps weights.
+    if (this.#ranks.rank > 0) return;
     if (!this.#checkpoints) return this.#keepBestInMemory();
     this.#state = { ...this.#state, ...this.#logger.sync() };
     const { parameters, optimizer, stack } = this.#training;
@@ -231,10 +245,16 @@ class Trainer {
   async #loadBest(): Promise<number> {
     const { best, step } = this.#state;
     if (best === null || best.step === step) return step;
+    const { weights } = this.#job.model;
     const saved = this.#checkpoints ? await this.#checkpoints.readTensors(best.step, "weights") : this.#bestWeights;
-    if (saved) restoreTensors(this.#job.model.weights, saved, "parameter");
+    if (saved) restoreTensors(weights, saved, "parameter");
     this.#bestWeights = null;
+    this.#ranks.broadcast_(weights.values());
     return best.step;
+  }
+
+  get #ranks(): Ranks {
+    return this.#job.ranks ?? singleRank;
   }
 
   async #interrupt(): Promise<never> {

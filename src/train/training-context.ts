@@ -8,6 +8,7 @@ import { createEpochBatches } from "./batches.js";
 import { MethodStack } from "./method-stack.js";
 import { LowPrecisionWeights } from "./mixed-precision.js";
 import { createRandomStreams, type RandomStreams } from "./random-streams.js";
+import { singleRank } from "./ranks.js";
 import { createParameterGroups } from "./standard-fine-tuning.js";
 import { Interrupted, type TrainingJob } from "./training-job.js";
 import type { NamedTensors, TrainingMethod } from "./training-method.js";
@@ -39,6 +40,7 @@ export interface TrainingContext {
   loadSubstitutions(): Promise<Substitutions>;
   /**
    * Visits the training data in a fixed order before training, without any method (Child-Tuning).
+   * If there are several processes, each visits other batches.
    */
   forEachBatch(visit: (context: BatchContext) => void, label: string): Promise<void>;
   /** Reports progress of longer work. Throws `Interrupted` if the job was stopped. */
@@ -109,8 +111,10 @@ export async function createTrainingContext(
       const positions = Int32Array.from(job.train.items.keys());
       // The methods may not be prepared yet, so the batches do not use them.
       const bareStack = new MethodStack([]);
+      const { ranks = singleRank } = job;
       const end = job.dryRun ? Math.min(count, dryRunBatches * batchSize) : count;
       for (let start = 0; start < end; start += batchSize) {
+        if ((start / batchSize) % ranks.size !== ranks.rank) continue;
         const host = toHostBatch(job, positions.slice(start, start + batchSize));
         scope(() => {
           const batch = toBatch({ job, stack: bareStack }, host);
@@ -122,7 +126,8 @@ export async function createTrainingContext(
     },
     reportProgress(label, done, total) {
       job.callbacks?.onProgress?.(label, done, total);
-      if (job.signal?.aborted) throw new Interrupted("Stopped before the first step.");
+      // Several processes only stop together, after a step.
+      if (job.signal?.aborted && (job.ranks?.size ?? 1) === 1) throw new Interrupted("Stopped before the first step.");
     },
     warn: (message) => job.callbacks?.onWarning?.(message),
     close() {

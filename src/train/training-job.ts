@@ -2,6 +2,7 @@ import type { DeviceConfig, Model } from "../models/index.js";
 import type { Task } from "../tasks/task.js";
 import type { Substitutions } from "../text/substitutions.js";
 import type { Dataset } from "./dataset.js";
+import type { Ranks } from "./ranks.js";
 import type { TrainSettings } from "./settings.js";
 import type { TrainingMethod } from "./training-method.js";
 
@@ -19,6 +20,8 @@ export interface TrainingJob {
   readonly deviceConfig: DeviceConfig;
   /** Whether a GPU captures complete optimizer steps as CUDA graphs (default: true). */
   readonly cudaGraphs?: boolean;
+  /** The processes that train together. Default: this one alone. */
+  readonly ranks?: Ranks;
   /** Where checkpoints and logs go. If null, nothing is written. */
   readonly files: TrainingFiles | null;
   /** Whether to continue from the newest checkpoint. */

@@ -75,6 +75,12 @@ export interface MethodTraits {
   readonly usesTwoPasses?: boolean;
   /** Why the loss needs the complete batch. Such a batch cannot be split into micro-batches. */
   readonly requiresFullBatch?: string;
+  /**
+   * How several processes can share a batch. "mean": every loss is a mean over the batch or does
+   * not depend on it, so the sum of the processes is exact. "gathered": the method collects what
+   * its loss needs (`context.gatherRows`). A method that says nothing runs in one process only.
+   */
+  readonly acrossProcesses?: "mean" | "gathered";
   /** Why the method needs float32 instead of bfloat16. */
   readonly requiresFloat32?: string;
   /**

@@ -5,6 +5,8 @@ import { describePower } from "../../evaluation/statistics.js";
 import { formatCount, formatDuration, formatInterval, formatNumber, formatPercent } from "../../format.js";
 import { type AttackCallbacks, type AttackReport, attack, attackRequestSchema } from "../../runs/attack.js";
 import { formatCommandLine } from "../../shell.js";
+import { createRequestedShardRunner, shardOptions } from "../../sweeps/run-shards.js";
+import { slurmKeys } from "../../sweeps/schema.js";
 import { attackTexts } from "../attack-text.js";
 import { interruptedExitCode } from "../command.js";
 import { getColors, type Io, write } from "../io.js";
@@ -40,7 +42,7 @@ export function define(command: Command, io: Io): void {
     .argument("<model>", shape.model.description)
     .addOption(attackOption.argParser(appendValue))
     .addOption(splitOption());
-  addOptions(withAttack, shape, {
+  const withRequest = addOptions(withAttack, shape, {
     ...{ substitutions: "<table>", inVocabSubstitutes: "", caseSensitiveSubstitutes: "" },
     ...{ lmConstraint: "<file>", ...dataFlags, sampling: "<name>" },
     ...{ numExamples: "<count>", seed: "<number>", queryBudget: "<queries>", maxModificationRate: "<fraction>" },
@@ -57,6 +59,11 @@ export function define(command: Command, io: Io): void {
     ...{ logToCsv: "<path>", logSummaryToJson: "<path>", saveDataset: "<file>", transferTo: "<model>" },
     ...{ minSimilarity: "<number>" },
     ...{ concurrency: "<count>", tokenization: "<name>", maxLength: "<tokens>", ...runtimeFlags },
+  });
+  const withProcesses = addOptions(withRequest, shardOptions, { processes: "<count>", backend: "<name>" });
+  addOptions(withProcesses, slurmKeys, {
+    ...{ partition: "<name>", gpus: "<count>", cpus: "<count>", time: "<limit>", memory: "<size>" },
+    options: "--sbatch <option>",
   })
     .option("--no-in-vocab-substitutes", "keep such substitutes")
     .option("--no-case-sensitive-substitutes", "substitute such words, too")
@@ -69,13 +76,18 @@ export function define(command: Command, io: Io): void {
     .option("--interactive", "attack the texts that you type, and show the steps")
     .option("--json", "print the report as JSON")
     .addOption(quietOption())
-    .action(async (model, { json, quiet, attack: attacks, input, trueLabel, interactive, ...request }) => {
+    .action(async (model, options) => {
+      const { json, quiet, attack: attacks, input, trueLabel, interactive, ...others } = options;
+      const { processes, backend, partition, gpus, cpus, time, memory, options: sbatch, ...request } = others;
       if (input || interactive) {
         const texts = { ...(input && { input }), ...(trueLabel && { trueLabel }), ...(interactive && { interactive }) };
         return attackTexts(io, { model, attacks, ...request }, texts);
       }
       const progress = createAttackProgress(io, quiet);
-      const report = await attack({ model, attacks, ...request }, progress.callbacks).finally(progress.end);
+      const slurm = { partition, gpus, cpus, time, memory, options: sbatch };
+      const runShards = createRequestedShardRunner({ processes, backend, slurm });
+      const callbacks = { ...progress.callbacks, ...(runShards && { runShards }) };
+      const report = await attack({ model, attacks, ...request }, callbacks).finally(progress.end);
       await (json ? printJson(io, report) : write(io.stdout, formatReport(io, report)));
     });
 }

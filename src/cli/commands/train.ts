@@ -2,18 +2,22 @@ import { type Command, InvalidArgumentError, Option } from "@commander-js/extra-
 import { stringify } from "yaml";
 import { UserError } from "../../errors.js";
 import { formatBytes, formatCount, formatDuration, formatNumber } from "../../format.js";
+import { checkBatchSize } from "../../runs/check-ranks.js";
 import { type RunConfig, runConfigSchema } from "../../runs/config.js";
 import { estimateRun, type RunEstimate } from "../../runs/estimate-run.js";
 import { fineTune } from "../../runs/fine-tune.js";
+import { joinFineTune } from "../../runs/join-fine-tune.js";
 import { type ConfigSources, readRunConfig } from "../../runs/read-config.js";
+import { chooseRankDevice, processOptions, type RankRendezvous } from "../../runs/rendezvous.js";
 import { getDefaultRunFolder, Run } from "../../runs/run.js";
 import { type TrackerName, trackerNames } from "../../runs/start-trackers.js";
 import { formatCommandLine } from "../../shell.js";
-import { Interrupted, trainSettingsSchema } from "../../train/index.js";
+import { Interrupted, type Ranks, trainSettingsSchema } from "../../train/index.js";
 import { ExitCode, interruptedExitCode } from "../command.js";
-import { type Io, write } from "../io.js";
+import { type Io, silentStream, write } from "../io.js";
 import { addOptions, appendValue, dataFlags, quietOption, runtimeFlags } from "../options.js";
 import { formatTable, printJson } from "../output.js";
+import { findRendezvous, launchProcesses, runAsRank } from "../processes.js";
 import { createCallbacks } from "../progress.js";
 import { stopOnSignals } from "../signals.js";
 import { createTrainProgress } from "../train-progress.js";
@@ -60,7 +64,8 @@ export function addTrainOptions(command: Command) {
     },
   });
   const trainFlags = { epochs: "<number>", batchSize: "<count>", learningRate: "<rate>", saveTotalLimit: "<count>" };
-  return addOptions(withSettings, trainSettingsSchema.shape, trainFlags)
+  const withTraining = addOptions(withSettings, trainSettingsSchema.shape, trainFlags);
+  return addOptions(withTraining, processOptions, { processes: "<count>", timeout: "<seconds>" })
     .option("--no-cuda-graphs", "run eagerly on a GPU instead of capturing CUDA graphs")
     .option("--out <folder>", "run folder (default: runs/TASK-METHOD-seedN)")
     .option("--resume", "continue the run in the folder; its settings need not be repeated")
@@ -87,14 +92,36 @@ type TrainCommandOptions = ReturnType<ReturnType<typeof addTrainOptions>["opts"]
 export function define(command: Command, io: Io): void {
   addTrainOptions(command).action(async (options) => {
     const config = await readTrainConfig(options);
-    await (options.dryRun ? estimate(io, config, options) : train(io, config, options));
+    if (options.dryRun) return estimate(io, config, options);
+    const rendezvous = findRendezvous(options);
+    const { processes = 1 } = options;
+    if (rendezvous) return runAsRank(rendezvous, (ranks) => trainAsRank(io, config, options, ranks, rendezvous));
+    if (processes === 1) return train(io, config, options);
+    checkBatchSize({ size: processes }, config);
+    return launchProcesses(io, readArguments(command), processes);
   });
 }
 
 /** Reads the settings of a run from flags, and from a file, a sweep or a run to resume. */
 export async function readTrainConfig(options: TrainCommandOptions): Promise<RunConfig> {
-  const { config, set, sweep, row, column, profile, allowCode, out, resume, reportTo, dryRun, json, quiet, ...flags } =
-    options;
+  const {
+    config,
+    set,
+    sweep,
+    row,
+    column,
+    profile,
+    allowCode,
+    out,
+    resume,
+    reportTo,
+    processes,
+    timeout,
+    dryRun,
+    json,
+    quiet,
+    ...flags
+  } = options;
   const { epochs, batchSize, learningRate, saveTotalLimit, cudaGraphs, ...settings } = flags;
   return readRunConfig({
     ...(await findBase(options)),
@@ -123,7 +150,32 @@ async function findBase(options: TrainCommandOptions): Promise<ConfigSources> {
   return { base: (await Run.open(out)).config, set };
 }
 
-async function train(io: Io, config: RunConfig, options: TrainCommandOptions): Promise<void> {
+/** The arguments of the program, from the name of the command on. */
+function readArguments(command: Command): readonly string[] {
+  return (command.parent as unknown as { readonly rawArgs: readonly string[] }).rawArgs;
+}
+
+/** Rank 0 trains as a single process does, with files and progress. The others only compute. */
+async function trainAsRank(
+  io: Io,
+  config: RunConfig,
+  options: TrainCommandOptions,
+  ranks: Ranks,
+  { localRank }: RankRendezvous,
+): Promise<void> {
+  const own = { ...config, device: chooseRankDevice(config.device, localRank) };
+  if (ranks.rank === 0) return train(io, own, options, ranks);
+  const stop = stopOnSignals({ ...io, stderr: silentStream });
+  try {
+    await joinFineTune(own, ranks, { signal: stop.signal, onStart: stop.listen });
+  } catch (error) {
+    throw error instanceof Interrupted ? new ExitCode(interruptedExitCode) : error;
+  } finally {
+    stop.close();
+  }
+}
+
+async function train(io: Io, config: RunConfig, options: TrainCommandOptions, ranks?: Ranks): Promise<void> {
   const { quiet, json, reportTo = [], resume } = options;
   const out = options.out ?? getDefaultRunFolder(config);
   const stop = stopOnSignals(io);
@@ -134,7 +186,7 @@ async function train(io: Io, config: RunConfig, options: TrainCommandOptions): P
   try {
     const { callbacks } = progress;
     const run = await fineTune(config, {
-      ...{ out, resume: resume === true, reportTo },
+      ...{ out, resume: resume === true, reportTo, ...(ranks && { ranks }) },
       ...{ callbacks, signal: stop.signal, onDownload: display.onDownload, onWarning: display.onWarning },
     });
     progress.end();
@@ -156,6 +208,7 @@ async function train(io: Io, config: RunConfig, options: TrainCommandOptions): P
       out,
       ...(reportTo.length > 0 ? ["--report-to", reportTo.join(",")] : []),
     ];
+    if (ranks) again.push("--processes", String(ranks.size));
     io.stderr.write(`${error.message}\nContinue with: ${formatCommandLine(again)}\n`);
     throw new ExitCode(interruptedExitCode);
   } finally {

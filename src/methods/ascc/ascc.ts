@@ -1,6 +1,7 @@
 import { z } from "zod";
 import {
   computeInitialStd,
+  countHullRows,
   createHull,
   createHullModel,
   embedHull,
@@ -14,9 +15,15 @@ import {
 } from "../../attacks/convex-hull.js";
 import { UserError } from "../../errors.js";
 import { evalMode, klDivergence, klDivergencePerExample, trainMode } from "../../nn/index.js";
-import { randn, scope, type Tensor } from "../../tensor/index.js";
+import { type BatchRows, cat, randn, scope, type Tensor, zeros } from "../../tensor/index.js";
 import { buildAttackSpace } from "../../text/replacements.js";
-import { type BatchContext, getWordLevelEncoding, type PassName, type TokenizedExample } from "../../train/index.js";
+import {
+  type Batch,
+  type BatchContext,
+  getWordLevelEncoding,
+  type PassName,
+  type TokenizedExample,
+} from "../../train/index.js";
 import { defineMethod } from "../define-method.js";
 import { computeRobustAccuracy } from "./robust-accuracy.js";
 import { WarmStart } from "./warm-start.js";
@@ -55,14 +62,14 @@ export const ascc = defineMethod({
      * without dropout or labels.
      */
     function searchMixture(context: BatchContext, hull: Hull): Tensor {
-      const { model, deviceConfig } = context.training.job;
+      const { model } = context.training.job;
       const { input, sequenceLength } = context.batch;
       const weights = context.weights("search", evalMode);
       return scope(() => {
         const hullModel = createHullModel(model.architecture, weights, input, hull, options);
         const clean = hullModel.computeCleanLogits();
         context.enterRandomStream("search");
-        const noise = randn(hull.candidateMask.shape, { device: deviceConfig.device });
+        const noise = sampleHullNoise(context, hull, getModifiableWords);
         const random = noise.mul(computeInitialStd(sequenceLength, options.candidatesPerWord));
         const gain = (logits: Tensor): Tensor => klDivergencePerExample(clean, logits).sum();
         if (!warmStart) return hullModel.search(random, gain);
@@ -76,9 +83,11 @@ export const ascc = defineMethod({
 
     return {
       name: "ascc",
-      traits: { exclusiveRoles: { adversary: "searches its own perturbation" } },
+      traits: { acrossProcesses: "mean", exclusiveRoles: { adversary: "searches its own perturbation" } },
 
-      checkCompatibility(_innerMethods, { model, task }) {
+      checkCompatibility(_innerMethods, { model, task, ranks }) {
+        if (options.warmStart && (ranks?.size ?? 1) > 1)
+          return "with warmStart, each process would only know the mixtures of its own texts. Set warmStart: false.";
         if (model.tokenization !== "word")
           return (
             `substitutions need one token per word, but the model has tokenization: ${model.tokenization}. ` +
@@ -131,7 +140,10 @@ export const ascc = defineMethod({
         const mixtureWeights = searchMixture(context, hull);
         const { attentionBias, packing = null } = context.batch.input;
         const perturbed = context.pass("perturbed", {
-          input: (name) => ({ embeddingOutput: perturb(context, hull, mixtureWeights, name), attentionBias, packing }),
+          input: (name) => {
+            const words = locateHullRows(context.batch, getModifiableWords);
+            return { embeddingOutput: perturb(context, hull, words, mixtureWeights, name), attentionBias, packing };
+          },
         });
         return losses.set("robust", klDivergence(context.pass("clean").logits, perturbed.logits).mul(options.beta));
       },
@@ -152,13 +164,53 @@ export const ascc = defineMethod({
  * The perturbed embeddings in training mode: candidates are embedded with dropout, mixture weights
  * are constants.
  */
-function perturb(context: BatchContext, hull: Hull, mixtureWeights: Tensor, name: PassName): Tensor {
-  const { model, settings } = context.training.job;
+function perturb(
+  context: BatchContext,
+  hull: Hull,
+  words: BatchRows | null,
+  mixtureWeights: Tensor,
+  name: PassName,
+): Tensor {
+  const { model } = context.training.job;
   const weights = context.weights(name, trainMode);
   context.enterRandomStream(name, "embedding");
   return scope(() => {
-    const mode = { training: settings.dropout };
-    const embedding = embedHull(model.architecture.config, weights, context.batch.input, hull, mode);
+    const mode = context.resolveMode(trainMode);
+    const embedding = embedHull(model.architecture.config, weights, context.batch.input, hull, mode, {
+      training: mode.training,
+      ...(words && { rows: { ...words, count: hull.candidateIds.size(0) } }),
+    });
     return mixEmbeddings(embedding, hull, mixtureWeights);
   });
+}
+
+/**
+ * The rows of a batch's words in the hull of the global batch, whose shape decides the noise; null
+ * if there is only one process.
+ */
+function locateHullRows(
+  { rows, globalItems, sequenceLength }: Pick<Batch, "rows" | "globalItems" | "sequenceLength">,
+  getModifiableWords: (item: TokenizedExample) => ModifiableWords,
+): BatchRows | null {
+  if (!rows) return null;
+  const countWords = (items: readonly TokenizedExample[]): number =>
+    items.reduce((sum, item) => sum + getModifiableWords(item).candidateIds.length, 0);
+  const count = countWords(globalItems.slice(rows.start, rows.start + rows.count));
+  const total = countHullRows(countWords(globalItems), globalItems.length * sequenceLength);
+  return { start: countWords(globalItems.slice(0, rows.start)), count, total };
+}
+
+/** One normal number per candidate: [word, candidate]. On a CPU: those of the global batch. */
+function sampleHullNoise(
+  { batch, training }: BatchContext,
+  { candidateMask }: Hull,
+  getModifiableWords: (item: TokenizedExample) => ModifiableWords,
+): Tensor {
+  const { device } = training.job.deviceConfig;
+  const words = device === "cpu" ? locateHullRows(batch, getModifiableWords) : null;
+  if (!words) return randn(candidateMask.shape, { device });
+  const [count, width] = candidateMask.shape as [number, number];
+  const own = randn([words.total, width]).narrow(0, words.start, words.count);
+  // The other rows of the hull are not used.
+  return cat([own, zeros([count - words.count, width])], 0);
 }

@@ -4,7 +4,7 @@ import { toPredictions } from "../../evaluation/metrics.js";
 import { predictProbabilities } from "../../models/index.js";
 import { mapWeights } from "../../nn/index.js";
 import { free, keep, noGrad, scope } from "../../tensor/index.js";
-import type { TokenizedExample, TrainingContext } from "../../train/index.js";
+import { selectEveryNth, singleRank, type TokenizedExample, type TrainingContext } from "../../train/index.js";
 
 /**
  * Computes the fraction of texts that are classified correctly both before and after the ASCC
@@ -18,7 +18,9 @@ export async function computeRobustAccuracy(
 ): Promise<number> {
   const { model, deviceConfig } = job;
   const { device, computeDtype } = deviceConfig;
-  const texts = items.map((item) => ({
+  const { ranks = singleRank } = job;
+  const own = selectEveryNth(ranks, items);
+  const texts = own.map((item) => ({
     encoding: item.encoding,
     modifiableWords: getModifiableWords(item),
     label: item.example.label,
@@ -27,7 +29,7 @@ export async function computeRobustAccuracy(
   const weights = noGrad(() =>
     scope(() => keep(mapWeights(model.weights, (tensor) => tensor.detach().to(computeDtype)))),
   );
-  const reportBatch = (done: number): void => reportProgress("robust accuracy", done, items.length);
+  const reportBatch = (done: number): void => reportProgress("robust accuracy", done, own.length);
   const attacked = await attackEncodings({ model, weights, device }, texts, options, reportBatch).finally(() =>
     free(weights),
   );
@@ -35,6 +37,6 @@ export async function computeRobustAccuracy(
     toPredictions(await predictProbabilities(model, model.weights, encodings, deviceConfig));
   const before = await predict(texts.map((text) => text.encoding));
   const after = await predict(attacked);
-  const robust = items.filter(({ example }, i) => before[i] === example.label && after[i] === example.label);
-  return robust.length / items.length;
+  const robust = own.filter(({ example }, i) => before[i] === example.label && after[i] === example.label);
+  return ranks.exchange(robust.length).reduce((sum, count) => sum + count) / items.length;
 }

@@ -58,7 +58,10 @@ export const rift = defineMethod({
 
     const method: TrainingMethod = {
       name: "rift",
-      traits: { requiresFullBatch: "the negatives of an example are the other examples of its batch" },
+      traits: {
+        acrossProcesses: "gathered",
+        requiresFullBatch: "the negatives of an example are the other examples of its batch",
+      },
 
       // Eq. 9 and 10 share one feature: what RIFT retains must be what the classifier reads.
       checkCompatibility(_innerMethods, { model: { architecture } }) {
@@ -117,11 +120,15 @@ export const rift = defineMethod({
         const classes = options.conditional ? labels : labels.mul(0);
         const seen = context.hasPass("perturbed") ? "perturbed" : "clean";
         const pass = options.separatePass ? context.repeatPass(seen, "rift.information") : context.pass(seen);
-        const studentProjections = project(parameters, "rift.student", pass.features.to("float32"), classes);
+        const ownStudents = project(parameters, "rift.student", pass.features.to("float32"), classes);
         const teacherFeatures = context.batch.getExtra("rift.teacher");
-        const teacherProjections = project(parameters, "rift.teacher", teacherFeatures, classes);
-        const loss = computeInformationLoss(studentProjections, teacherProjections, classes);
-        if (queue) enqueueAfterStep(context.batchIndex, teacherProjections, classes);
+        const ownTeachers = project(parameters, "rift.teacher", teacherFeatures, classes);
+        // The negatives are the other examples of the global batch.
+        const [studentProjections, teacherProjections, allClasses] = [ownStudents, ownTeachers, classes].map((rows) =>
+          context.gatherRows(rows),
+        ) as [Tensor, Tensor, Tensor];
+        const loss = computeInformationLoss(studentProjections, teacherProjections, allClasses);
+        if (queue) enqueueAfterStep(context.batchIndex, teacherProjections, allClasses);
         context.log("information", loss.neg());
         return losses.set("information", loss.mul(options.alpha));
       },

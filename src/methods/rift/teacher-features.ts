@@ -5,7 +5,7 @@ import { evalMode, type Weights } from "../../nn/index.js";
 import { isTf32Allowed, noGrad, scope } from "../../tensor/index.js";
 import { padBatch } from "../../text/batch.js";
 import type { Encoding } from "../../text/encoding.js";
-import type { TrainingContext, TrainingJob } from "../../train/index.js";
+import { type Ranks, singleRank, type TrainingContext, type TrainingJob } from "../../train/index.js";
 
 /** Texts per cache entry. An entry depends only on its texts, so runs with more data reuse it. */
 const chunkSize = 512;
@@ -29,7 +29,10 @@ export async function computeTeacherFeatures(
   const teacherKey = [1, architecture.pooling, architecture.config.raw, hashWeights(weights), isTf32Allowed()];
   const size = job.dryRun ? dryRunChunkSize : chunkSize;
   const end = job.dryRun ? Math.min(dryRunChunks * size, encodings.length) : encodings.length;
+  const { ranks = singleRank } = job;
   for (let start = 0; start < end; start += size) {
+    // Each process computes other chunks.
+    if ((start / size) % ranks.size !== ranks.rank) continue;
     const texts = encodings.slice(start, start + size);
     const compute = async (): Promise<Uint8Array> => computeFeatures(job, weights, texts);
     const chunk = job.dryRun
@@ -39,7 +42,18 @@ export async function computeTeacherFeatures(
     await new Promise(setImmediate);
     training.reportProgress("teacher features", start + texts.length, encodings.length);
   }
-  return features;
+  return ranks.size === 1 ? features : exchangeChunks(ranks, features, size * hiddenSize);
+}
+
+/** Collects the chunks of all processes: chunk i comes from process i modulo their number. */
+function exchangeChunks(ranks: Ranks, features: Float32Array, chunkLength: number): Float32Array {
+  const all = new Float32Array(features.length);
+  for (let start = 0; start < features.length; start += ranks.size * chunkLength) {
+    const own = start + ranks.rank * chunkLength;
+    for (const [rank, chunk] of ranks.exchangeFloats(features.subarray(own, own + chunkLength)).entries())
+      all.set(chunk, Math.min(start + rank * chunkLength, features.length));
+  }
+  return all;
 }
 
 /** SHA-256 of everything that decides the features: all weights except the head. */

@@ -168,6 +168,7 @@ function createRose(options: Options): TrainingMethod {
   const method: TrainingMethod = {
     name: "rose",
     traits: {
+      acrossProcesses: "mean",
       exclusiveRoles: { selection: "decides which parameters are updated" },
       needsTaskGradients: ({ training, batchIndex }) =>
         usesSecondOrder && shouldRefreshMask(Math.floor(batchIndex / training.job.settings.gradientAccumulationSteps))

@@ -138,7 +138,8 @@ function projectPositions(
   { embeddings, rows }: RelativePositions,
   mode: ForwardMode,
 ): { query: Tensor | null; key: Tensor | null } {
-  const input = dropout(embeddings, config.hiddenDropout, mode).unsqueeze(0);
+  // The positions are not rows of the batch.
+  const input = dropout(embeddings, config.hiddenDropout, { training: mode.training }).unsqueeze(0);
   const [sharedQuery, sharedKey] = config.reusesContentProjections
     ? projectQkv(weights, name, projections, input, (part) => part)
     : [];

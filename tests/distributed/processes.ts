@@ -1,0 +1,66 @@
+import { spawn } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { createServer } from "node:net";
+import { join } from "node:path";
+import { build } from "rolldown";
+import type { Rendezvous } from "../../src/tensor/index.js";
+import type { StackResult } from "./rank.js";
+
+/** Bundles rank.ts, because Node does not run TypeScript. The addon is found two folders up. */
+export async function bundleRank(): Promise<string> {
+  const file = "build/distributed/rank.mjs";
+  await build({
+    input: "tests/distributed/rank.ts",
+    platform: "node",
+    external: /^(?![./])/,
+    output: { file },
+    logLevel: "silent",
+  });
+  return file;
+}
+
+export async function findFreePort(): Promise<number> {
+  const server = createServer();
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const { port } = server.address() as { port: number };
+  await new Promise((resolve) => server.close(resolve));
+  return port;
+}
+
+export interface EndedProcess {
+  readonly code: number | null;
+  readonly stderr: string;
+}
+
+/** Starts one process and returns it with a promise of its end. */
+export function startRank(file: string, rendezvous: Rendezvous, names: readonly string[], out: string) {
+  const child = spawn(process.execPath, [file, JSON.stringify(rendezvous), JSON.stringify(names), out], {
+    stdio: ["ignore", "ignore", "pipe"],
+    env: { ...process.env, OMP_NUM_THREADS: "1", TEMPER_CACHE: join(out, "..", "cache") },
+  });
+  let stderr = "";
+  child.stderr.on("data", (chunk) => {
+    stderr += chunk;
+  });
+  const ended = new Promise<EndedProcess>((resolve) => child.once("close", (code) => resolve({ code, stderr })));
+  return { child, ended };
+}
+
+/** Runs the stacks with so many processes and returns the results of rank 0. */
+export async function runRanks(
+  file: string,
+  size: number,
+  names: readonly string[],
+  out: string,
+): Promise<Record<string, StackResult>> {
+  const port = await findFreePort();
+  const ended = await Promise.all(
+    Array.from(
+      { length: size },
+      (_, rank) => startRank(file, { rank, size, host: "127.0.0.1", port, timeout: 60 }, names, out).ended,
+    ),
+  );
+  const failed = ended.find(({ code }) => code !== 0);
+  if (failed) throw new Error(failed.stderr);
+  return JSON.parse(readFileSync(out, "utf8")) as Record<string, StackResult>;
+}

@@ -1,0 +1,67 @@
+// One process of a distributed training. The test bundles this file and starts it once per rank:
+// node rank.mjs RENDEZVOUS STACKS RESULT
+import { writeFileSync } from "node:fs";
+import { createMethods } from "../../src/methods/index.js";
+import { ProcessGroup, type Rendezvous, type Tensor } from "../../src/tensor/index.js";
+import { createRanks, type Ranks, train } from "../../src/train/index.js";
+import { readValues, texts, tinyDataset, tinyJob, tinyModel } from "../methods/tiny.js";
+import { type Stack, stacks } from "./stacks.js";
+
+/** What is compared between numbers of processes. */
+export interface StackResult {
+  readonly gradients: Record<string, number[]>;
+  readonly losses: readonly number[];
+  readonly metrics: unknown;
+  readonly weights: Record<string, number[]>;
+}
+
+/** Fourteen texts in batches of six: the last batch has two rows, fewer than three processes. */
+const dataset = tinyDataset([...texts, ...texts.slice(0, 2)]);
+
+export async function runStack({ methods, settings }: Stack, ranks?: Ranks): Promise<StackResult> {
+  let gradients: Record<string, number[]> | undefined;
+  const model = tinyModel();
+  const losses: number[] = [];
+  const observed = createMethods(methods);
+  observed.push({
+    name: "observer",
+    traits: { acrossProcesses: "mean" },
+    transformUpdates(step, next) {
+      const copies = new Map<string, Tensor>([...step.gradients].map(([name, value]) => [name, value.clone()]));
+      gradients ??= readValues(copies);
+      return next();
+    },
+  });
+  const result = await train(
+    tinyJob(
+      model,
+      observed,
+      {
+        train: dataset,
+        validation: dataset,
+        ...(ranks && { ranks }),
+        callbacks: { onEvent: (event) => "loss" in event && losses.push(event.loss as number) },
+      },
+      { epochs: 7, batchSize: 6, loadBestModelAtEnd: false, ...settings },
+    ),
+  );
+  return { gradients: gradients ?? {}, losses, metrics: result.validation, weights: readValues(model.weights) };
+}
+
+async function main(): Promise<void> {
+  const [rendezvous, names, out] = process.argv.slice(2) as [string, string, string];
+  const group = ProcessGroup.open(JSON.parse(rendezvous) as Rendezvous);
+  const ranks = createRanks(group);
+  const wanted = new Set(JSON.parse(names) as string[]);
+  const results: Record<string, StackResult> = {};
+  try {
+    for (const stack of stacks) if (wanted.has(stack.name)) results[stack.name] = await runStack(stack, ranks);
+  } catch (error) {
+    group.fail(error);
+    throw error;
+  }
+  group.close();
+  if (ranks.rank === 0) writeFileSync(out, JSON.stringify(results));
+}
+
+if (process.argv[1]?.endsWith("rank.mjs")) await main();
