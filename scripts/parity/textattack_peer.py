@@ -164,7 +164,7 @@ def write_confusables():
     folder = os.path.join(os.path.dirname(textattack.__file__), "shared")
     with open(os.path.join(folder, "intentional_homoglyphs.txt"), "w", encoding="utf-8-sig") as file:
         for key, value in node.ask(json.dumps({"confusables": True})):
-            file.write(f"{ord(key):04X} ; {ord(value):04X} #* ({key} ~ {value})\n")
+            file.write(f"{ord(key):04X} ; {ord(value):04X} #* ( {key} → {value} )\n")
 
 
 def load_recipe(module, name):
