@@ -9,12 +9,13 @@ import { invoke } from "../cli/invoke.js";
 import { chooseExtent } from "../extent.js";
 import { temporaryFolder } from "../temporary.js";
 
-const processes = chooseExtent(2, 4);
-const totalKills = chooseExtent(1, 3);
+const [processes, totalKills] = [4, 3];
+const isLong = chooseExtent(0, 1) === 1;
 const folder = temporaryFolder();
 let victim: TinyVictim;
 
 beforeAll(async () => {
+  if (!isLong) return;
   buildIfStale();
   vi.stubEnv("TEMPER_CACHE", join(folder, "cache"));
   victim = await tinyVictim(folder, {}, 48);
@@ -33,30 +34,34 @@ const countLines = (shards: string): number =>
         .reduce((sum, name) => sum + readFileSync(join(shards, name), "utf8").split("\n").length - 1, 0)
     : 0;
 
-it(`${processes} processes, one killed ${totalKills} times, write the journal of a single process`, async () => {
-  const [whole, out] = [join(folder, "whole"), join(folder, "sharded")];
-  expect(await invoke(createFlags(whole))).toMatchObject({ code: 0 });
-  const child = spawn(process.execPath, [main, ...createFlags(out), "--processes", String(processes)], {
-    stdio: "ignore",
-    env: { ...process.env, TEMPER_CACHE: join(folder, "cache-sharded") },
-  });
-  let isOver = false;
-  const ended = new Promise((resolve) => child.once("exit", resolve)).finally(() => {
-    isOver = true;
-  });
-  for (let kills = 0; kills < totalKills; ) {
-    const before = countLines(join(out, "shards", "genetic"));
-    while (!isOver && countLines(join(out, "shards", "genetic")) < before + 3) await delay(5);
-    if (isOver) break;
-    const worker = execFileSync("pgrep", ["-P", String(child.pid)], { encoding: "utf8" }).split("\n")[0]!;
-    process.kill(Number(worker), "SIGKILL");
-    kills++;
-  }
-  expect(await ended).toBe(0);
-  const journal = join(out, "genetic.jsonl");
-  expect(readFileSync(journal, "utf8")).toBe(readFileSync(join(whole, "genetic.jsonl"), "utf8"));
-  expect(existsSync(join(out, "shards"))).toBe(false);
-  expect(await invoke(["verify", journal, "--model", victim.run, "--device", "cpu", "--quiet"])).toMatchObject({
-    code: 0,
-  });
-}, 240_000);
+it.runIf(isLong)(
+  `${processes} processes, one killed ${totalKills} times, write the journal of a single process`,
+  async () => {
+    const [whole, out] = [join(folder, "whole"), join(folder, "sharded")];
+    expect(await invoke(createFlags(whole))).toMatchObject({ code: 0 });
+    const child = spawn(process.execPath, [main, ...createFlags(out), "--processes", String(processes)], {
+      stdio: "ignore",
+      env: { ...process.env, TEMPER_CACHE: join(folder, "cache-sharded") },
+    });
+    let isOver = false;
+    const ended = new Promise((resolve) => child.once("exit", resolve)).finally(() => {
+      isOver = true;
+    });
+    for (let kills = 0; kills < totalKills; ) {
+      const before = countLines(join(out, "shards", "genetic"));
+      while (!isOver && countLines(join(out, "shards", "genetic")) < before + 3) await delay(5);
+      if (isOver) break;
+      const worker = execFileSync("pgrep", ["-P", String(child.pid)], { encoding: "utf8" }).split("\n")[0]!;
+      process.kill(Number(worker), "SIGKILL");
+      kills++;
+    }
+    expect(await ended).toBe(0);
+    const journal = join(out, "genetic.jsonl");
+    expect(readFileSync(journal, "utf8")).toBe(readFileSync(join(whole, "genetic.jsonl"), "utf8"));
+    expect(existsSync(join(out, "shards"))).toBe(false);
+    expect(await invoke(["verify", journal, "--model", victim.run, "--device", "cpu", "--quiet"])).toMatchObject({
+      code: 0,
+    });
+  },
+  240_000,
+);
