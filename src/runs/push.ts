@@ -72,12 +72,12 @@ async function upload(
   // The token is added by our fetch, which sends it to the hub only.
   const connection = { hubUrl: settings.endpoint, fetch: createHubFetch(settings) };
   try {
-    await createRepo({ repo, private: !request.public, ...connection } as Parameters<typeof createRepo>[0]).catch(
-      (error: unknown) => {
-        // The repository exists already. Its visibility stays.
-        if (getStatus(error) !== 409) throw error;
-      },
-    );
+    await createRepo({ repo, visibility: request.public ? "public" : "private", ...connection } as Parameters<
+      typeof createRepo
+    >[0]).catch((error: unknown) => {
+      // The repository exists already. Its visibility stays.
+      if (getStatus(error) !== 409) throw error;
+    });
     const output = await uploadFiles({
       ...connection,
       repo,

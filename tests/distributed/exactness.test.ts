@@ -23,7 +23,7 @@ describe("several processes give the update of one", () => {
     for (const stack of selected) single[stack.name] = await runStack(stack);
   }, 120_000);
 
-  it.each([2, 3])(
+  it.each([2, 3].slice(0, chooseExtent(1, 2)))(
     "%i processes",
     async (size) => {
       const run = (name: string) => runRanks(file, size, names, join(folder, `${size}-${name}.json`));

@@ -7,6 +7,7 @@ import { fineTune } from "../../src/runs/fine-tune.js";
 import { serveModel } from "../../src/serve/serve-model.js";
 import { type TinyVictim, tinyVictim } from "../attacks/tiny-victim.js";
 import { invoke } from "../cli/invoke.js";
+import { chooseExtent } from "../extent.js";
 import { temporaryFolder } from "../temporary.js";
 import { tinyRun } from "../tiny-run.js";
 
@@ -72,8 +73,8 @@ test("the lock pins texts, attack and scores; a worse model shows attacked texts
   );
 });
 
-test("the same model passes 20 times out of 20", async () => {
-  for (let seed = 0; seed < 20; seed++) {
+test("the same model always passes", async () => {
+  for (let seed = 0; seed < chooseExtent(4, 20); seed++) {
     const request = { data: victim.data, textColumn: ["text"], labelColumn: "label", numExamples: 150, seed };
     const settings = { model: victim.run, baseline: victim.run, out: out("same"), threads: 1 };
     expect((await runGate({ ...settings, ...request })).verdict).toBe("passed");

@@ -123,7 +123,7 @@ test("push uploads every file of the model with its card, private by default", a
   vi.stubEnv("HF_TOKEN", "secret");
   const pushed = await invoke(["push", victim.run, "me/model"]);
   expect(pushed).toMatchObject({ code: 0, stdout: expect.stringContaining("commit c0ffee") });
-  expect(hub.repositories).toMatchObject([{ name: "model", private: true }]);
+  expect(hub.repositories).toMatchObject([{ name: "model", visibility: "private" }]);
   for (const name of ["README.md", "config.json", "model.safetensors", "tokenizer.json"]) {
     const local = readFileSync(join(victim.run, "model", name));
     expect(sha256(hub.files.get(name)!), name).toBe(sha256(local));

@@ -75,6 +75,7 @@ describe("the build folder", () => {
       source: "target",
       cuda: false,
       cxx11Abi: true,
+      prebuilt: false,
     });
   });
 

@@ -11,6 +11,7 @@ import { toHostBatch } from "../../../src/train/batch-transfer.js";
 import { type NamedTensors, type TrainingMethod, train } from "../../../src/train/index.js";
 import { createStepRunner } from "../../../src/train/step-runner.js";
 import { createTrainingContext } from "../../../src/train/training-context.js";
+import { chooseExtent } from "../../extent.js";
 import { temporaryFolder } from "../../temporary.js";
 import { trainingFiles } from "../../train/training-files.js";
 import { readValues, tinyJob, tinyModel } from "../tiny.js";
@@ -86,6 +87,8 @@ test.each(pairs)("%s below %s", async (inner, outer) => {
   }
   const uninterrupted = await trainTwoSteps([inner, outer], folder("uninterrupted"), false);
   expect(uninterrupted.events.trim().split("\n")).toHaveLength(2);
+  const index = pairs.findIndex(([first, second]) => first === inner && second === outer);
+  if (index % chooseExtent(3, 1) !== 0) return;
   expect(await trainTwoSteps([inner, outer], folder("resumed"), true)).toEqual(uninterrupted);
 });
 
