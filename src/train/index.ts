@@ -4,7 +4,7 @@ export { benchmarkSteps } from "./benchmark-steps.js";
 export * from "./dataset.js";
 export { predictAcrossRanks, selectEveryNth } from "./evaluate.js";
 export type { MethodStack } from "./method-stack.js";
-export { createRanks, type RankRows, type Ranks, singleRank } from "./ranks.js";
+export { createRanks, type Ranks, singleRank } from "./ranks.js";
 export { type TrainSettings, trainSettingsSchema } from "./settings.js";
 export { averageGradients, taskGradientsKey } from "./standard-fine-tuning.js";
 export { train } from "./trainer.js";

@@ -33,7 +33,7 @@ export interface EndedProcess {
 }
 
 /** Starts one process and returns it with a promise of its end. */
-export function startRank(file: string, rendezvous: Rendezvous, names: readonly string[], out: string) {
+function startRank(file: string, rendezvous: Rendezvous, names: readonly string[], out: string) {
   const child = spawn(process.execPath, [file, JSON.stringify(rendezvous), JSON.stringify(names), out], {
     stdio: ["ignore", "ignore", "pipe"],
     env: { ...process.env, OMP_NUM_THREADS: "1", TEMPER_CACHE: join(out, "..", "cache") },
