@@ -23,8 +23,10 @@ export default defineConfig({
   },
   test: {
     pool: "forks",
-    // Two workers of one thread each, because the native engine is multi-threaded, too.
-    maxWorkers: 2,
+    // Three workers of one thread each keep two cores busy: many tests wait for other processes.
+    maxWorkers: 3,
+    // A busy host answers late.
+    expect: { poll: { timeout: 15_000 } },
     // No test reaches the real hub. Tests with a hub of their own are online.
     env: { OMP_NUM_THREADS: "1", HF_HUB_OFFLINE: "1" },
     testTimeout: 60_000,

@@ -12,7 +12,7 @@ import { buildIfStale, main } from "./built.js";
 const columns = ["--text-column", "text", "--label-column", "label"];
 const folder = temporaryFolder();
 const names = ["pwws", "genetic"];
-const totalKills = chooseExtent(2, 20);
+const totalKills = chooseExtent(1, 20);
 const examples = chooseExtent(30, 150);
 let victim: TinyVictim;
 

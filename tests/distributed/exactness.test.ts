@@ -6,7 +6,7 @@ import { bundleRank, runRanks } from "./processes.js";
 import { runStack, type StackResult } from "./rank.js";
 import { stacks } from "./stacks.js";
 
-const selected = stacks.slice(0, chooseExtent(3, stacks.length));
+const selected = stacks.slice(0, chooseExtent(2, stacks.length));
 const names = selected.map(({ name }) => name);
 
 const largestDifference = (a: Record<string, number[]>, b: Record<string, number[]>): number =>

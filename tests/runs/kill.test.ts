@@ -10,7 +10,7 @@ import { temporaryFolder } from "../temporary.js";
 import { tinyRun } from "../tiny-run.js";
 
 const folder = temporaryFolder();
-const totalKills = chooseExtent(2, 20);
+const totalKills = chooseExtent(1, 20);
 let flags: string[];
 
 beforeAll(async () => {

@@ -104,7 +104,7 @@ it.runIf(chooseExtent(0, 1) === 1)(
   180_000,
 );
 
-it("a disk that fills up is reported, and finished work is kept", async (context) => {
+it.runIf(chooseExtent(0, 1) === 1)("a disk that fills up is reported, and finished work is kept", async (context) => {
   const disk = join(folder, "disk");
   mkdirSync(disk);
   if (spawnSync("mount", ["-t", "tmpfs", "-o", "size=4m", "tmpfs", disk]).status !== 0)
