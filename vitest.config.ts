@@ -7,7 +7,8 @@ const source = fileURLToPath(new URL("src", import.meta.url));
 
 // Loading the library takes longer than most tests, so files share a process. A file that changes or
 // measures its process gets its own.
-const needsProcess = /vi\.(mock|stub|spyOn|useFakeTimers)|process\.(env|chdir|on\()|memoryUsage|getMemoryStats/;
+const needsProcess =
+  /vi\.(mock|stub|spyOn|useFakeTimers)|process\.env\.\w+ = |delete process\.env|process\.(chdir|on\()|memoryUsage|getMemoryStats/;
 const files = readdirSync("tests", { recursive: true, encoding: "utf8" }).filter((name) => name.endsWith(".test.ts"));
 const separate = files
   .map((name) => join("tests", name))
