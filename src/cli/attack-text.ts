@@ -1,5 +1,5 @@
 import { formatCount, formatPercent } from "../format.js";
-import type { AttackRequest } from "../runs/attack.js";
+import type { AttackRequest } from "../runs/attack-request.js";
 import { createTextAttacker, type TextAttack, type TextAttacker } from "../runs/attack-text.js";
 import { readLines } from "../text/read-inputs.js";
 import { getColors, type Io, write } from "./io.js";

@@ -2,10 +2,12 @@ import { rm } from "node:fs/promises";
 import { readJournal } from "../attacks/journal.js";
 import type { AttackResult } from "../attacks/result.js";
 import { UserError } from "../errors.js";
-import { type AttackRequest, attack, type GivenExamples } from "../runs/attack.js";
+import { attack } from "../runs/attack.js";
 import { findJournals, getJournalPath } from "../runs/attack-folder.js";
+import type { AttackRequest } from "../runs/attack-request.js";
 import type { Callbacks } from "../runs/callbacks.js";
 import { isEndpoint } from "../runs/load-victim.js";
+import type { GivenExamples } from "../runs/prepare-attack.js";
 import type { Measurement, PinnedAttack } from "./gate-lock.js";
 
 /** What a model did with the texts of a gate. */

@@ -45,7 +45,7 @@ function isQuantizationSupported(): boolean {
 
 /** Rounds each row of a weight to 255 levels of its own size. */
 export function quantizeWeight(weight: Tensor): QuantizedWeight {
-  // A row of zeros has any scale but 0.
+  // The limit prevents a division by zero if a row has only zeros.
   const scales = weight.abs().amax([1]).div(maxLevel).clamp(1e-30);
   const levels = roundOp(weight.div(scales.unsqueeze(1))).to("int8");
   return { packed: packOp(levels, [expectedRows, weight.size(1)]), scales };

@@ -8,7 +8,7 @@ import { createRecipeExample } from "../attacks/run-recipe.js";
 import type { PreparedInput, Victim } from "../attacks/victim.js";
 import { UserError } from "../errors.js";
 import { validate } from "../validate.js";
-import { type AttackRequest, attackRequestSchema } from "./attack.js";
+import { type AttackRequest, attackRequestSchema } from "./attack-request.js";
 import type { Callbacks } from "./callbacks.js";
 import { loadRecipeResources } from "./load-recipe-resources.js";
 import { type LoadedVictim, loadVictim } from "./load-victim.js";

@@ -1,4 +1,5 @@
 import type { DownloadProgress } from "../models/download.js";
+import type { TrainingCallbacks } from "../train/index.js";
 
 /**
  * How far a long action is.
@@ -26,4 +27,21 @@ export interface Callbacks {
   readonly onDownload?: ((progress: DownloadProgress) => void) | undefined;
   /** Abort it to stop the action after it has saved its work; it then throws `Interrupted`. */
   readonly signal?: AbortSignal | undefined;
+}
+
+/** Reports the progress of a training to its own callbacks and to those of the action. */
+export function reportProgress(
+  callbacks: TrainingCallbacks,
+  onProgress: Callbacks["onProgress"],
+): Required<Pick<TrainingCallbacks, "onStep" | "onProgress">> {
+  return {
+    onStep(report) {
+      callbacks.onStep?.(report);
+      onProgress?.({ stage: "train", done: report.step, total: report.totalSteps, loss: report.loss });
+    },
+    onProgress(stage, done, total) {
+      callbacks.onProgress?.(stage, done, total);
+      onProgress?.({ stage, done, total });
+    },
+  };
 }

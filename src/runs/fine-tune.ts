@@ -7,7 +7,7 @@ import type { InMemoryExample } from "../tasks/index.js";
 import { free } from "../tensor/index.js";
 import { Interrupted, type Ranks, singleRank, type TrainingCallbacks, train } from "../train/index.js";
 import type { Tracker } from "../train/tracker.js";
-import type { Callbacks } from "./callbacks.js";
+import { type Callbacks, reportProgress } from "./callbacks.js";
 import { checkBatchSize, checkSameInputs, checkSameSettings } from "./check-ranks.js";
 import type { RunConfig, RunConfigInput } from "./config.js";
 import { checkSameConfig } from "./config-identity.js";
@@ -160,14 +160,7 @@ async function trainPreparedRun(
       await writer.writeStatus({ steps, failure: null });
       await callbacks.onStart?.(facts);
     },
-    onStep(report) {
-      callbacks.onStep?.(report);
-      onProgress?.({ stage: "train", done: report.step, total: report.totalSteps, loss: report.loss });
-    },
-    onProgress(stage, done, total) {
-      callbacks.onProgress?.(stage, done, total);
-      onProgress?.({ stage, done, total });
-    },
+    ...reportProgress(callbacks, onProgress),
     onEvent(event) {
       for (const tracker of trackers) tracker.writeEvent(event);
       callbacks.onEvent?.(event);

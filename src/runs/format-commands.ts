@@ -2,8 +2,8 @@ import { z } from "zod";
 import type { JournalHeader } from "../attacks/journal.js";
 import { formatCommandLine, toFlag } from "../shell.js";
 import { formatSpec, type Spec } from "../spec.js";
-import { attackRequestSchema } from "./attack.js";
 import type { AttackFolder } from "./attack-folder.js";
+import { attackRequestSchema } from "./attack-request.js";
 import { runConfigSchema } from "./config.js";
 import type { Run } from "./run.js";
 

@@ -8,7 +8,7 @@ import { free, Rng } from "../tensor/index.js";
 import { Interrupted, type TrainingCallbacks, type TrainingJob, train, trainSettingsSchema } from "../train/index.js";
 import { evaluatePerplexity } from "../train/perplexity.js";
 import { countSchema, orNull, readJsonIfExists, seedSchema, validate } from "../validate.js";
-import type { Callbacks } from "./callbacks.js";
+import { type Callbacks, reportProgress } from "./callbacks.js";
 import { formatMethodNames, runConfigSchema } from "./config.js";
 import { checkSameConfig } from "./config-identity.js";
 import { compareEnvironments, describeEnvironment, environmentSchema } from "./environment.js";
@@ -243,14 +243,7 @@ async function trainPrepared(
       await writer.writeStatus({ steps, failure: null });
       await callbacks.onStart?.(facts);
     },
-    onStep(report) {
-      callbacks.onStep?.(report);
-      onProgress?.({ stage: "train", done: report.step, total: report.totalSteps, loss: report.loss });
-    },
-    onProgress(stage, done, total) {
-      callbacks.onProgress?.(stage, done, total);
-      onProgress?.({ stage, done, total });
-    },
+    ...reportProgress(callbacks, onProgress),
   };
   try {
     const before =

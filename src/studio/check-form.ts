@@ -3,7 +3,7 @@ import { basename, dirname, join, relative, resolve, sep } from "node:path";
 import type { z } from "zod";
 import { checkAttack } from "../attacks/load-attack.js";
 import { UserError } from "../errors.js";
-import { attackRequestSchema } from "../runs/attack.js";
+import { attackRequestSchema } from "../runs/attack-request.js";
 import { runConfigSchema } from "../runs/config.js";
 import { formatAttackCommand, formatTrainCommand } from "../runs/format-commands.js";
 import { resolveRunConfig } from "../runs/read-config.js";

@@ -5,7 +5,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { z } from "zod";
 import { UserError } from "../errors.js";
 import { createFolder, writeFileAtomic } from "../files.js";
-import type { ShardRunner } from "../runs/attack.js";
+import type { ShardRunner } from "../runs/attack-request.js";
 import { isEndpoint } from "../runs/load-victim.js";
 import { processOptions } from "../runs/rendezvous.js";
 import { shellQuote } from "../shell.js";

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { analyses } from "../analysis/index.js";
-import { attackRequestSchema } from "../runs/attack.js";
+import { attackRequestSchema } from "../runs/attack-request.js";
 import { runConfigSchema } from "../runs/config.js";
 import { parseSpec } from "../spec.js";
 import { countSchema, orNull, seedSchema } from "../validate.js";

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { readJson } from "../files.js";
-import { attackRequestSchema } from "../runs/attack.js";
+import { attackRequestSchema } from "../runs/attack-request.js";
 import { runConfigSchema } from "../runs/config.js";
 import { runtimeOptions } from "../runs/runtime-config.js";
 import { readJsonIfExists, validate } from "../validate.js";

@@ -1,7 +1,7 @@
 import { Command } from "@commander-js/extra-typings";
 import { expect, test } from "vitest";
 import { addTrainOptions, readTrainConfig } from "../../src/cli/commands/train.js";
-import { attackRequestSchema } from "../../src/runs/attack.js";
+import { attackRequestSchema } from "../../src/runs/attack-request.js";
 import type { RunConfigInput } from "../../src/runs/config.js";
 import { formatAttackCommand, formatAttackCommands, formatTrainCommand } from "../../src/runs/format-commands.js";
 import { resolveRunConfig } from "../../src/runs/read-config.js";
