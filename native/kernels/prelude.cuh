@@ -3,14 +3,17 @@
 typedef unsigned int uint32;
 typedef unsigned long long uint64;
 
-#if SCALAR_BF16
-typedef unsigned short Scalar;
-__device__ inline float toFloat(Scalar value) { return __uint_as_float(static_cast<uint32>(value) << 16); }
-__device__ inline Scalar fromFloat(float value) {
-  Scalar result;
+__device__ inline float bf16ToFloat(unsigned short value) { return __uint_as_float(static_cast<uint32>(value) << 16); }
+__device__ inline unsigned short floatToBf16(float value) {
+  unsigned short result;
   asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(result) : "f"(value));
   return result;
 }
+
+#if SCALAR_BF16
+typedef unsigned short Scalar;
+__device__ inline float toFloat(Scalar value) { return bf16ToFloat(value); }
+__device__ inline Scalar fromFloat(float value) { return floatToBf16(value); }
 #else
 typedef float Scalar;
 __device__ inline float toFloat(Scalar value) { return value; }

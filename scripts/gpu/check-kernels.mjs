@@ -28,7 +28,7 @@ const seededDropout = operator("temper::seeded_dropout");
 const epsilon = 1e-12;
 
 /** The largest difference of a tensor from its reference, relative to the largest value of the reference. */
-function measureDifference(ours, reference) {
+export function measureDifference(ours, reference) {
   const [a, b] = [ours, reference].map((tensor) => tensor.detach().to("float32"));
   return (
     a

@@ -12,7 +12,8 @@ import { Run } from "../../dist/runs/run.js";
 import { parseSpec } from "../../dist/spec.js";
 import { allowTf32, free, getMemoryStats, Rng, zeros } from "../../dist/tensor/index.js";
 import { nativeCuda } from "../../dist/tensor/native.js";
-import { checkKernels, checkPacking } from "./check-kernels.mjs";
+import { checkAdamW } from "./check-adamw.mjs";
+import { checkKernels, checkPacking, measureDifference } from "./check-kernels.mjs";
 import { checkCommands, writeReviews } from "./commands.mjs";
 import { createRandomDataset, createRandomModel, createSteps, paddedLengths } from "./workload.mjs";
 
@@ -76,7 +77,8 @@ async function compareLosses(title, stack, [batchSize, length, steps], ways, tol
 /** Each fused kernel must give the values and gradients of the operators that it replaces. */
 async function kernels() {
   if (!isGpu) return console.log("skipped  fused kernels: there is no GPU");
-  for (const { name, difference, tolerance } of [...checkKernels(device), ...checkPacking(device)])
+  const lines = [...checkKernels(device), ...checkAdamW(device, measureDifference), ...checkPacking(device)];
+  for (const { name, difference, tolerance } of lines)
     report(
       "fused kernel = operators",
       difference <= tolerance,

@@ -12,6 +12,8 @@ import {
   zeros,
   zerosLike,
 } from "../tensor/index.js";
+import { copyAll_ } from "./foreach.js";
+import { fusedAdamW } from "./fused-adamw.js";
 
 type TensorList = readonly Tensor[];
 const fusedAdamWOp = operator<
@@ -156,6 +158,42 @@ export class AdamW {
         for (const { group, learningRate } of this.#groups) {
           const names = group.names.filter((name) => updates.has(name));
           if (names.length > 0) this.#updateGroup(names, updates, group.weightDecay, learningRate);
+        }
+      }),
+    );
+  }
+
+  /**
+   * Does one step with gradients of any floating dtype: multiplies them by the clip factor, and
+   * writes the new parameters to their low-precision copies too. On a GPU it is a single pass over
+   * memory. Each parameter with a gradient either has a copy or `getCopy` returns null.
+   */
+  updateAndCopy(
+    gradients: ReadonlyMap<string, Tensor>,
+    clipFactor: Tensor | null,
+    getCopy: (parameter: Tensor) => Tensor | null,
+  ): void {
+    noGrad(() =>
+      scope(() => {
+        this.step.add_(1);
+        for (const { group, learningRate } of this.#groups) {
+          const all = group.names
+            .filter((name) => gradients.has(name))
+            .map((name) => ({ ...this.#getState(name), gradient: gradients.get(name) as Tensor }))
+            .map((state) => ({ ...state, copy: getCopy(state.parameter) }));
+          const { weightDecay } = group;
+          const constants = { ...this.settings, weightDecay, learningRate, clipFactor, step: this.step };
+          for (const part of [all.filter(({ copy }) => copy), all.filter(({ copy }) => !copy)]) {
+            if (part.length === 0 || fusedAdamW(part, constants)) continue;
+            const scale = (gradient: Tensor): Tensor => (clipFactor ? gradient.mul(clipFactor) : gradient);
+            const scaled = part.map(({ gradient }) => scale(gradient.to("float32")));
+            this.#apply(part, scaled, weightDecay, learningRate);
+            const copied = part.filter(({ copy }) => copy);
+            copyAll_(
+              copied.map(({ copy }) => copy as Tensor),
+              copied.map(({ parameter }) => parameter),
+            );
+          }
         }
       }),
     );

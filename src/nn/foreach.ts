@@ -1,4 +1,5 @@
 import { foreachNorm, hasOperator, noGrad, operator, scope, stack, type Tensor } from "../tensor/index.js";
+import { dtypeCodes } from "../tensor/types.js";
 
 const foreachMulTensorOp = operator<(self: readonly Tensor[], factor: Tensor) => void>("_foreach_mul_", "Tensor");
 
@@ -28,11 +29,16 @@ export function copyAll_(targets: readonly Tensor[], sources: readonly Tensor[])
 }
 
 /**
- * Computes the L2 norm over all tensors together. The result is a tensor, so nothing waits for the
- * GPU.
+ * Computes the L2 norm over all tensors together, in float32. The result is a tensor, so nothing
+ * waits for the GPU.
  */
 export function globalNorm(tensors: readonly Tensor[]): Tensor {
-  return stack(foreachNorm(tensors, 2), 0).norm();
+  const half = tensors.filter(({ dtype }) => dtype === "bfloat16");
+  if (half.length === 0) return stack(foreachNorm(tensors, 2), 0).norm();
+  // libtorch is fast only for lists of one dtype.
+  const rest = tensors.filter(({ dtype }) => dtype !== "bfloat16");
+  const norms = [...foreachNorm(half, 2, dtypeCodes.float32), ...(rest.length > 0 ? foreachNorm(rest, 2) : [])];
+  return stack(norms, 0).norm();
 }
 
 /** The factor that reduces gradients of this global norm to the maximum; 1 if they are smaller. */

@@ -13,6 +13,7 @@ export const kernelFiles = {
   "activation-tanh": { source: "activation.cu", constants: ["-DTANH=1"] },
   column_sum: { source: "column_sum.cu", constants: [] },
   dropout: { source: "dropout.cu", constants: [] },
+  adamw: { source: "adamw.cu", constants: [] },
 } as const;
 
 /** A file with kernels. */
@@ -100,18 +101,25 @@ export let kernelProblem: string | null = null;
 
 /**
  * Loads the kernels of a file for a width and a dtype, once per process. Returns false if they
- * cannot be used: on a CPU, without NVRTC, for other dtypes, or with TEMPER_KERNELS=0. Callers then
- * use libtorch's operators, which give the same results up to rounding.
+ * cannot be used: on a CPU, without NVRTC, for other dtypes, or if TEMPER_KERNELS excludes them (0:
+ * all; -adamw,-dropout: these). Callers then use libtorch's operators, which give the same results
+ * up to rounding.
  */
 export function loadKernels(file: KernelFile, width: number, dtype: DType, device: Device): boolean {
   if (device === "cpu" || (dtype !== "bfloat16" && dtype !== "float32")) return false;
   const key = `${file} ${width} ${dtype}`;
   let available = loaded.get(key);
   if (available === undefined) {
-    available = process.env.TEMPER_KERNELS !== "0" && tryLoad(key, file, width, dtype, device);
+    available = isKernelFileEnabled(file) && tryLoad(key, file, width, dtype, device);
     loaded.set(key, available);
   }
   return available;
+}
+
+/** Whether TEMPER_KERNELS allows a file with kernels. */
+export function isKernelFileEnabled(file: KernelFile): boolean {
+  const excluded = (process.env.TEMPER_KERNELS ?? "").split(",");
+  return !excluded.includes("0") && !excluded.includes(`-${file}`);
 }
 
 function tryLoad(key: string, file: KernelFile, width: number, dtype: DType, device: Device): boolean {

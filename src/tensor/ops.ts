@@ -82,5 +82,8 @@ export const foreachAdd_ = operator<(self: TensorList, other: TensorList, factor
 export const foreachMulScalar_ = operator<(self: TensorList, value: number) => void>("_foreach_mul_", "Scalar");
 /** Multiplies each tensor by the tensor at the same index. */
 export const foreachMul_ = operator<(self: TensorList, other: TensorList) => void>("_foreach_mul_", "List");
-/** The norm of each tensor. */
-export const foreachNorm = operator<(self: TensorList, order: number) => Tensor[]>("_foreach_norm", "Scalar");
+/** The norm of each tensor, in its dtype or in another one (`dtypeCodes`). */
+export const foreachNorm = operator<(self: TensorList, order: number, dtype?: number) => Tensor[]>(
+  "_foreach_norm",
+  "Scalar",
+);

@@ -25,6 +25,8 @@ export interface BatchContextOptions {
   readonly input?: EncoderInput;
   readonly extraLeaves?: NamedTensors;
   readonly log?: (name: string, value: Tensor) => void;
+  /** Whether the gradients of the total loss may stay in the compute dtype. */
+  readonly keepsGradientDtype?: boolean;
 }
 
 /** One batch on its way through losses and gradients. */
@@ -37,6 +39,8 @@ export class BatchContext {
   readonly batchIndex: number;
   /** Tensors besides the parameters whose gradients are computed too, by name. */
   readonly extraLeaves: NamedTensors;
+  /** @internal */
+  readonly keepsGradientDtype: boolean;
   readonly #stack: MethodStack;
   readonly #log: (name: string, value: Tensor) => void;
   #input: EncoderInput;
@@ -51,6 +55,7 @@ export class BatchContext {
     this.batch = batch;
     this.batchIndex = batchIndex;
     this.extraLeaves = options.extraLeaves ?? new Map();
+    this.keepsGradientDtype = options.keepsGradientDtype ?? false;
     this.#stack = options.stack ?? training.stack;
     this.#log = options.log ?? (() => {});
     this.#input = options.input ?? batch.input;
@@ -167,8 +172,10 @@ export class BatchContext {
   }
 
   /** Computes the gradients of a loss; the gradient of an unused parameter is zero. */
-  computeGradients(loss: Tensor, parameters: NamedTensors, retainGraph = false): NamedTensors {
-    return computeGradients(this.scaleToGlobalBatch(loss), parameters, this.training.lowPrecisionWeights, retainGraph);
+  computeGradients(loss: Tensor, parameters: NamedTensors, retainGraph = false, keepsDtype = false): NamedTensors {
+    const { lowPrecisionWeights } = this.training;
+    const options = { retainGraph, keepsDtype };
+    return computeGradients(this.scaleToGlobalBatch(loss), parameters, lowPrecisionWeights, options);
   }
 
   /**

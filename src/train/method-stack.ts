@@ -80,6 +80,11 @@ export class MethodStack {
     this.#chain("afterStep", step, () => undefined);
   }
 
+  /** Returns whether a method takes over a part of the step. */
+  hasHook(hook: "gradients" | "transformUpdates" | "afterStep"): boolean {
+    return this.methods.some((method) => method[hook]);
+  }
+
   /** Identifies the work of a step: steps with equal keys can share a captured CUDA graph. */
   getGraphKey(stepIndex: number): string {
     return this.methods.map((method) => method.traits?.graphKey?.(stepIndex) ?? "").join("|");

@@ -18,6 +18,8 @@ import type { NamedTensors } from "./training-method.js";
 /** Where the low-precision copy of a parameter is: some rows of a leaf tensor. */
 interface LowPrecisionCopy {
   readonly leaf: Tensor;
+  /** The copy itself. */
+  readonly target: Tensor;
   /** Returns the rows of the parameter in a tensor that has the shape of the leaf. */
   slice(tensor: Tensor): Tensor;
 }
@@ -31,7 +33,8 @@ interface LowPrecisionCopy {
 export class LowPrecisionWeights {
   readonly weights: Weights;
   readonly #copies = new Map<Tensor, LowPrecisionCopy>();
-  readonly #targets: Tensor[] = [];
+  /** Whether the copy has the current weights. */
+  isCurrent = false;
 
   constructor(model: Pick<Model, "architecture" | "weights">, dtype: DType) {
     this.weights = noGrad(() =>
@@ -43,15 +46,14 @@ export class LowPrecisionWeights {
           for (const parameter of parts) {
             const [from, count] = [start, parameter.size(0)];
             const slice = (tensor: Tensor): Tensor => (parts.length === 1 ? tensor : tensor.narrow(0, from, count));
-            this.#copies.set(parameter, { leaf, slice });
-            this.#targets.push(slice(leaf.detach()));
+            this.#copies.set(parameter, { leaf, target: slice(leaf.detach()), slice });
             start += count;
           }
           leaves.set(name, leaf);
         }
         this.refresh();
         // Kept only after all of it is created: memory may run out in between.
-        keep(this.#targets);
+        keep(this.#listTargets());
         return keep(leaves);
       }),
     );
@@ -64,11 +66,15 @@ export class LowPrecisionWeights {
 
   /** Copies the current weights. */
   refresh(): void {
-    noGrad(() => copyAll_(this.#targets, [...this.#copies.keys()]));
+    noGrad(() => copyAll_(this.#listTargets(), [...this.#copies.keys()]));
+  }
+
+  #listTargets(): Tensor[] {
+    return [...this.#copies.values()].map(({ target }) => target);
   }
 
   dispose(): void {
-    free([...this.#targets, ...this.weights.values()]);
+    free([...this.#listTargets(), ...this.weights.values()]);
   }
 }
 
@@ -97,13 +103,14 @@ export function castWeights(config: Model["architecture"]["config"], weights: We
 /**
  * Computes the gradients of a loss by parameter, in the dtype of the parameter. An unused parameter
  * gets a zero gradient, so that every step updates the same tensors. If a pass used the
- * low-precision copy of a parameter, the gradient of the copy counts.
+ * low-precision copy of a parameter, the gradient of the copy counts. With `keepsDtype`, such a
+ * gradient stays in the dtype of the copy.
  */
 export function computeGradients(
   loss: Tensor,
   parameters: NamedTensors,
   lowPrecisionWeights: LowPrecisionWeights | null = null,
-  retainGraph = false,
+  { retainGraph = false, keepsDtype = false } = {},
 ): NamedTensors {
   const tensors = [...parameters.values()];
   const copies = tensors.map((tensor) => lowPrecisionWeights?.getCopy(tensor));
@@ -118,6 +125,7 @@ export function computeGradients(
       const copy = copies[i];
       const leafGradient = copy && leafGradients.get(copy.leaf);
       if (!copy || !leafGradient) return { direct: direct ?? zerosLike(tensor), target: null };
+      if (keepsDtype && !direct) return { direct: copy.slice(leafGradient), target: null };
       const target = emptyLike(tensor);
       targets.push(target);
       sources.push(copy.slice(leafGradient));

@@ -3,6 +3,14 @@ import { clipGradNorm_, globalNorm } from "../nn/index.js";
 import { noGrad, scope, stack as stackTensors, type Tensor } from "../tensor/index.js";
 import { BatchContext } from "./batch-context.js";
 import type { Batch } from "./batch-transfer.js";
+import {
+  applyFusedUpdate,
+  canFuseUpdate,
+  clipGradients,
+  measureGradients,
+  refreshAfterStep,
+  refreshBeforeStep,
+} from "./fused-update.js";
 import type { Ranks } from "./ranks.js";
 import { averageGradients, sumLosses } from "./standard-fine-tuning.js";
 import type { TrainingContext } from "./training-context.js";
@@ -59,10 +67,12 @@ function computeMicroBatchGradients(
   training: TrainingContext,
   batch: Batch,
   batchIndex: number,
+  keepsGradientDtype: boolean,
 ): { gradients: Gradients; logged: NamedTensors } {
   return scope(() => {
     const logged = new Map<string, Tensor>();
     const context = new BatchContext(training, batch, batchIndex, {
+      keepsGradientDtype,
       log: (name, value) => void logged.set(name, context.scaleToGlobalBatch(value.detach())),
     });
     const gradients = training.stack.gradients(context);
@@ -91,7 +101,8 @@ export function runOptimizerStep(
   apply: ApplyUpdate,
 ): StepScalars {
   const { job, stack, streams, optimizer } = training;
-  training.lowPrecisionWeights?.refresh();
+  refreshBeforeStep(training);
+  const isFused = canFuseUpdate(training, batches.length);
   const logged = new Map<string, Tensor>();
   const log = (name: string, value: Tensor): void => void logged.set(name, value);
   // Use the setting, not the number of batches: the last step of an epoch can have fewer batches.
@@ -101,7 +112,7 @@ export function runOptimizerStep(
     microBatches.map(({ weight }) => weight),
     (i) => {
       const batchIndex = firstBatchIndex + microBatches[i]!.batchOffset;
-      const computed = computeMicroBatchGradients(training, batches[i]!, batchIndex);
+      const computed = computeMicroBatchGradients(training, batches[i]!, batchIndex, isFused);
       for (const [name, value] of computed.logged) log(name, value);
       return computed.gradients;
     },
@@ -110,20 +121,25 @@ export function runOptimizerStep(
     if (job.ranks) sumOverRanks(job.ranks, gradients, logged);
     const all = [...gradients.total.values()];
     const { maxGradNorm } = job.settings;
-    const gradientNorm = maxGradNorm === null ? globalNorm(all) : clipGradNorm_(all, maxGradNorm);
+    const unclipped = isFused ? measureGradients(gradients.total, maxGradNorm) : null;
+    const gradientNorm = unclipped?.norm ?? (maxGradNorm === null ? globalNorm(all) : clipGradNorm_(all, maxGradNorm));
     const step: OptimizerStep = {
       training,
       stepIndex,
-      gradients: gradients.total,
+      get gradients() {
+        return unclipped ? clipGradients(unclipped) : gradients.total;
+      },
       auxiliaryGradients: gradients.auxiliary,
       gradientNorm,
       optimizer,
       enterRandomStream: (...names) => streams.enter(firstBatchIndex, ["update", ...names]),
       log,
     };
-    const updates = stack.transformUpdates(step);
+    const updates = unclipped ? null : stack.transformUpdates(step);
     apply(() => {
-      optimizer.update(updates);
+      if (unclipped) applyFusedUpdate(training, unclipped);
+      else optimizer.update(updates!);
+      if (!unclipped) refreshAfterStep(training);
       stack.afterStep(step);
     });
     const scalars = new Map<string, Tensor>([

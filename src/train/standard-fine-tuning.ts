@@ -29,7 +29,8 @@ export function computeTotalGradients(context: BatchContext, losses: Losses): Gr
   const { extraLeaves } = context;
   const { parameters } = context.training;
   const leaves = extraLeaves.size === 0 ? parameters : new Map([...parameters, ...extraLeaves]);
-  return { losses, total: context.computeGradients(sumLosses(losses), leaves), auxiliary: new Map() };
+  const total = context.computeGradients(sumLosses(losses), leaves, false, context.keepsGradientDtype);
+  return { losses, total, auxiliary: new Map() };
 }
 
 /** The key of the task loss's own gradients among the auxiliary gradients. */

@@ -9,7 +9,7 @@ vi.mock("../../src/tensor/operator.js", async (original) => {
   return { ...actual, hasOperator };
 });
 
-import { AdamW, clipGradNorm_, type ParameterUpdate } from "../../src/nn/index.js";
+import { AdamW, clipGradNorm_, computeClipFactor, globalNorm, type ParameterUpdate } from "../../src/nn/index.js";
 import { free, getMemoryStats, scope, type Tensor, tensor } from "../../src/tensor/index.js";
 import reference from "../fixtures/nn.json" with { type: "json" };
 
@@ -168,4 +168,55 @@ describe("AdamW", () => {
       clipGradNorm_(oneByOne, 1);
       expect(oneByOne.map((g) => [...g.toFloat32Array()])).toEqual(foreach.map((g) => [...g.toFloat32Array()]));
     }));
+});
+
+describe("an update that clips and copies", () => {
+  /** Two steps on random tensors: separately, or in one call with bfloat16 gradients and copies. */
+  function run(isFused: boolean): number[][] {
+    return scope(() => {
+      const values = (shape: number[], seed: number): Tensor =>
+        tensor(
+          Array.from({ length: shape.reduce((a, b) => a * b) }, (_, i) => Math.sin(seed + i)),
+          shape,
+        );
+      const parameters = new Map([
+        ["a", values([3, 5], 1)],
+        ["b", values([7], 2)],
+      ]);
+      const copies = new Map([...parameters.values()].map((parameter) => [parameter, parameter.to("bfloat16")]));
+      copies.delete(parameters.get("b")!);
+      const group = { names: ["a", "b"], weightDecay: 0.1, learningRate: 0.01 };
+      const optimizer = new AdamW(parameters, [group]);
+      optimizer.setLearningRateFactor(0.5);
+      for (let step = 0; step < 2; step++) {
+        const gradients = new Map(
+          [...parameters].map(([name, { shape }], i) => [name, values([...shape], 10 * step + i).to("bfloat16")]),
+        );
+        if (isFused) {
+          const norm = globalNorm([...gradients.values()]);
+          optimizer.updateAndCopy(gradients, computeClipFactor(norm, 1), (parameter) => copies.get(parameter) ?? null);
+          continue;
+        }
+        const wide = [...gradients].map(([name, gradient]) => [name, gradient.to("float32")] as const);
+        clipGradNorm_(
+          wide.map(([, gradient]) => gradient),
+          1,
+        );
+        optimizer.update(new Map(wide.map(([name, gradient]) => [name, { gradient, mask: null }])));
+        for (const [parameter, copy] of copies) copy.copy_(parameter);
+      }
+      const results = [...parameters.values(), ...copies.values(), ...optimizer.moments().values()];
+      const lists = results.map((result) => [...result.to("float32").toFloat32Array()]);
+      optimizer.dispose();
+      return lists;
+    });
+  }
+
+  it("gives the values of separate steps", () => {
+    const [fused, separate] = [run(true), run(false)];
+    expect(fused.length).toBe(7);
+    for (const [i, list] of separate.entries())
+      for (const [j, value] of list.entries()) expect(fused[i]![j]).toBeCloseTo(value, 6);
+    expect(separate[0]![0]).not.toBeCloseTo(Math.sin(1), 4);
+  });
 });

@@ -21,7 +21,11 @@ afterEach(() => {
 });
 
 /** The gradients of the parameters if the forward pass uses other weights. */
-function differentiate(weights: Weights, copies: LowPrecisionWeights | null = null): Map<string, Float32Array> {
+function differentiate(
+  weights: Weights,
+  copies: LowPrecisionWeights | null = null,
+  keepsDtype = false,
+): Map<string, Float32Array> {
   return scope(() => {
     const encoded = ["w4 w5 w6", "w7 w8 w9 w10 w11"].map((text) => model.tokenizer.encodeWords([text], 12));
     const { logits } = forward(
@@ -31,8 +35,9 @@ function differentiate(weights: Weights, copies: LowPrecisionWeights | null = nu
       evalMode,
     );
     const loss = crossEntropy(logits, tensor(Int32Array.from([0, 2]), [2]));
-    const gradients = computeGradients(loss, model.weights, copies);
-    return new Map([...gradients].map(([name, gradient]) => [name, gradient.toFloat32Array()]));
+    const gradients = computeGradients(loss, model.weights, copies, { keepsDtype });
+    if (keepsDtype) for (const { dtype } of gradients.values()) expect(dtype).toBe("bfloat16");
+    return new Map([...gradients].map(([name, gradient]) => [name, gradient.to("float32").toFloat32Array()]));
   });
 }
 
@@ -71,6 +76,13 @@ test("gradients of a bfloat16 copy are close to the exact ones", () => {
   const name = "bert.encoder.layer.1.attention.self.value.weight";
   const [exact, near] = [direct.get(name) as Float32Array, through.get(name) as Float32Array];
   expect(norm(exact.map((value, i) => value - (near[i] as number)))).toBeLessThan(0.1 * norm(exact));
+});
+
+test("gradients that keep the dtype of the copy have the same values", () => {
+  const copies = new LowPrecisionWeights(model, "bfloat16");
+  const [wide, narrow] = [false, true].map((keepsDtype) => differentiate(copies.weights, copies, keepsDtype));
+  copies.dispose();
+  expect(narrow).toEqual(wide);
 });
 
 test("a copy changes only when it is refreshed", () => {

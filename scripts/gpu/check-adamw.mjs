@@ -1,0 +1,110 @@
+// Compares the AdamW kernel with libtorch's operators: clipping, fused AdamW and the copy in bfloat16.
+import { AdamW, clipGradNorm_, computeClipFactor, copyAll_, globalNorm, hasFusedAdamW } from "../../dist/nn/index.js";
+import { free, keep, noGrad, randn, scope, seedGenerator, synchronize } from "../../dist/tensor/index.js";
+
+// Small and odd sizes, a tensor of several blocks, more tensors than a launch has, and the shapes of BERT-base.
+const smallShapes = [[2], [5], [3, 7], [4097], [768], [64, 768], ...Array.from({ length: 70 }, (_, i) => [i + 1])];
+const largeShapes = [[30522, 768], ...Array.from({ length: 72 }, () => [1536, 768])];
+
+function createWorkload(shapes, device) {
+  return noGrad(() =>
+    scope(() => {
+      seedGenerator(device, 1);
+      const parameters = new Map(shapes.map((shape, i) => [String(i), randn(shape, { device })]));
+      // Copies are rows of a larger tensor, as fused projections are. Some parameters have none.
+      const buffers = [...parameters.values()].map(({ shape }) => randn([shape[0] + 1, ...shape.slice(1)], { device }));
+      const copies = new Map(
+        [...parameters.values()].flatMap((parameter, i) =>
+          i % 5 === 4 ? [] : [[parameter, buffers[i].to("bfloat16").narrow(0, 1, parameter.shape[0])]],
+        ),
+      );
+      const gradients = new Map(
+        [...parameters].map(([name, { shape }], i) => [
+          name,
+          randn(shape, { device }).to(i % 3 === 2 ? "float32" : "bfloat16"),
+        ]),
+      );
+      keep([parameters, [...copies.values()], gradients]);
+      const names = [...parameters.keys()];
+      const groups = [
+        { names: names.filter((_, i) => i % 2), weightDecay: 0.1, learningRate: 1e-3 },
+        { names: names.filter((_, i) => i % 2 === 0), weightDecay: 0, learningRate: 2e-3 },
+      ];
+      const optimizer = new AdamW(parameters, groups);
+      optimizer.setLearningRateFactor(0.5);
+      return {
+        parameters,
+        copies,
+        gradients,
+        optimizer,
+        free: () => {
+          optimizer.dispose();
+          free([parameters, [...copies.values()], gradients]);
+        },
+      };
+    }),
+  );
+}
+
+function updateWithKernel({ gradients, optimizer, copies }) {
+  noGrad(() =>
+    scope(() => {
+      const factor = computeClipFactor(globalNorm([...gradients.values()]), 1);
+      optimizer.updateAndCopy(gradients, factor, (parameter) => copies.get(parameter) ?? null);
+    }),
+  );
+}
+
+function updateWithOperators({ gradients, optimizer, copies }) {
+  noGrad(() =>
+    scope(() => {
+      const wide = [...gradients].map(([name, gradient]) => [name, gradient.to("float32").clone()]);
+      clipGradNorm_(
+        wide.map(([, gradient]) => gradient),
+        1,
+      );
+      optimizer.update(new Map(wide.map(([name, gradient]) => [name, { gradient, mask: null }])));
+      copyAll_([...copies.values()], [...copies.keys()]);
+    }),
+  );
+}
+
+function measureMilliseconds(run) {
+  for (let i = 0; i < 5; i++) run();
+  synchronize();
+  const start = performance.now();
+  for (let i = 0; i < 20; i++) run();
+  synchronize();
+  return (performance.now() - start) / 20;
+}
+
+/** Returns lines like those of `checkKernels`, with the times of both. */
+export function checkAdamW(device, measureDifference) {
+  if (!hasFusedAdamW(device)) throw new Error("the kernels adamw do not load");
+  return [smallShapes, largeShapes].flatMap((shapes, i) => {
+    const [ours, reference] = [createWorkload(shapes, device), createWorkload(shapes, device)];
+    for (let step = 0; step < 3; step++) {
+      updateWithKernel(ours);
+      updateWithOperators(reference);
+    }
+    const compare = (list) => {
+      const [a, b] = [ours, reference].map(list);
+      return scope(() => Math.max(...a.map((tensor, j) => measureDifference(tensor, b[j]))));
+    };
+    const name = i === 0 ? "small" : "BERT-base";
+    const lines = [
+      { name: `adamw ${name}, weights`, tolerance: 1e-5, list: ({ parameters }) => [...parameters.values()] },
+      { name: `adamw ${name}, moments`, tolerance: 1e-5, list: ({ optimizer }) => [...optimizer.moments().values()] },
+      // A value between two bfloat16 numbers may round to the other one.
+      { name: `adamw ${name}, copies`, tolerance: 8e-3, list: ({ copies }) => [...copies.values()] },
+    ].map(({ name, tolerance, list }) => ({ name, tolerance, difference: compare(list) }));
+    const times = [
+      measureMilliseconds(() => updateWithKernel(ours)),
+      measureMilliseconds(() => updateWithOperators(reference)),
+    ].map((ms) => ms.toFixed(3));
+    lines[0].name += ` (${times[0]} ms, operators ${times[1]} ms)`;
+    ours.free();
+    reference.free();
+    return lines;
+  });
+}

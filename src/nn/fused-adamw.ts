@@ -1,0 +1,68 @@
+import { type Device, loadKernels, operator, type Tensor } from "../tensor/index.js";
+
+type TensorList = readonly Tensor[];
+const adamwOp =
+  operator<
+    (
+      weights: TensorList,
+      gradients: TensorList,
+      first: TensorList,
+      second: TensorList,
+      copies: TensorList,
+      step: Tensor,
+      learningRate: Tensor,
+      clipFactor: Tensor | null,
+      beta1: number,
+      beta2: number,
+      weightDecay: number,
+      epsilon: number,
+    ) => void
+  >("temper::adamw_");
+
+/** A parameter, its gradient in float32 or bfloat16, its moments, and its bfloat16 copy. */
+interface UpdatedParameter {
+  readonly parameter: Tensor;
+  readonly gradient: Tensor;
+  readonly firstMoment: Tensor;
+  readonly secondMoment: Tensor;
+  readonly copy: Tensor | null;
+}
+
+/** The numbers that all parameters share. The tensors are read when the kernel runs. */
+interface AdamWConstants {
+  readonly step: Tensor;
+  readonly learningRate: Tensor;
+  readonly clipFactor: Tensor | null;
+  readonly beta1: number;
+  readonly beta2: number;
+  readonly weightDecay: number;
+  readonly epsilon: number;
+}
+
+/** Whether this process can update parameters on a device with our kernel. */
+export function hasFusedAdamW(device: Device): boolean {
+  return loadKernels("adamw", 0, "float32", device);
+}
+
+/**
+ * Does one step of AdamW in place, with our kernel (native/kernels/adamw.cu). All parameters or
+ * none have a copy. Returns false if there is no kernel.
+ */
+export function fusedAdamW(parameters: readonly UpdatedParameter[], constants: AdamWConstants): boolean {
+  const [one] = parameters;
+  const isSupported = ({ parameter, gradient, copy }: UpdatedParameter): boolean =>
+    parameter.dtype === "float32" &&
+    (gradient.dtype === "float32" || gradient.dtype === "bfloat16") &&
+    (!copy || copy.dtype === "bfloat16");
+  if (!one || !hasFusedAdamW(one.parameter.device) || !parameters.every(isSupported)) return false;
+  const { step, learningRate, clipFactor, beta1, beta2, weightDecay, epsilon } = constants;
+  adamwOp(
+    parameters.map(({ parameter }) => parameter),
+    parameters.map(({ gradient }) => gradient),
+    parameters.map(({ firstMoment }) => firstMoment),
+    parameters.map(({ secondMoment }) => secondMoment),
+    parameters.flatMap(({ copy }) => copy ?? []),
+    ...([step, learningRate, clipFactor, beta1, beta2, weightDecay, epsilon] as const),
+  );
+  return true;
+}
