@@ -11,7 +11,9 @@ void defineRuntime(napi_env env, napi_value exports);
 void defineDropout(napi_env env, napi_value exports);
 void defineCuda(napi_env env, napi_value exports);
 void defineFused(napi_env env, napi_value exports);
-void defineDistributed(napi_env env, napi_value exports);
+void defineStore(napi_env env, napi_value exports);
+void defineProcessGroup(napi_env env, napi_value exports);
+void defineGradientReducer(napi_env env, napi_value exports);
 void defineNvrtc(napi_env env, napi_value exports);
 
 }  // namespace temper

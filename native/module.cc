@@ -43,7 +43,9 @@ static napi_value initialize(napi_env env, napi_value exports) {
     temper::defineDropout(env, exports);
     temper::defineCuda(env, exports);
     temper::defineFused(env, exports);
-    temper::defineDistributed(env, exports);
+    temper::defineStore(env, exports);
+    temper::defineProcessGroup(env, exports);
+    temper::defineGradientReducer(env, exports);
     temper::defineNvrtc(env, exports);
     return exports;
   });

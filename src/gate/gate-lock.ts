@@ -23,6 +23,8 @@ export const pinnedAttackSchema = z.strictObject({
   substitutions: z.string().nullable(),
   inVocabSubstitutes: z.boolean().nullable(),
   caseSensitiveSubstitutes: z.boolean().nullable(),
+  /** Null: the default of the attack. */
+  minContextSimilarity: z.number().min(-1).max(1).nullable().default(null),
   queryBudget: z.number().int().positive().nullable(),
   seed: z.number().int().nonnegative(),
 });

@@ -6,6 +6,7 @@ import type { AttackResult } from "../attacks/result.js";
 import { UserError } from "../errors.js";
 import type { GateVerdict } from "../evaluation/non-inferiority.js";
 import { createFolder, writeFileAtomic } from "../files.js";
+import { attackRequestSchema } from "../runs/attack-request.js";
 import type { Callbacks } from "../runs/callbacks.js";
 import { dataOptions } from "../runs/config.js";
 import { readPackageVersion } from "../runs/environment.js";
@@ -42,6 +43,7 @@ export const gateRequestSchema = z.strictObject({
   ),
   numExamples: orNull(countSchema).describe("number of texts; null: the lock's, otherwise 200"),
   seed: orNull(seedSchema).describe("random seed of the sample and the attacks; null: the lock's, otherwise 0"),
+  minContextSimilarity: attackRequestSchema.shape.minContextSimilarity,
   queryBudget: orNull(countSchema).describe("maximum queries per text"),
   maxDrop: percentage
     .default(2)
@@ -135,6 +137,7 @@ async function openLock(request: ParsedRequest): Promise<GateLock> {
   const { attack, task, examples } = lock;
   const pinned: Record<string, unknown> = {
     ...{ attacks: attack.attacks, substitutions: attack.substitutions, queryBudget: attack.queryBudget },
+    minContextSimilarity: attack.minContextSimilarity,
     ...{ seed: attack.seed, split: task.split, numExamples: examples.length, task: task.name, data: null },
   };
   for (const [key, value] of Object.entries(pinned)) {
@@ -161,7 +164,7 @@ async function measureBaseline(request: ParsedRequest, baseline: string, callbac
     substitutions: request.substitutions ?? run?.config.substitutions ?? null,
     inVocabSubstitutes: run?.config.inVocabSubstitutes ?? null,
     caseSensitiveSubstitutes: run?.config.caseSensitiveSubstitutes ?? null,
-    ...{ queryBudget: request.queryBudget, seed },
+    ...{ minContextSimilarity: request.minContextSimilarity, queryBudget: request.queryBudget, seed },
   };
   const folder = join(request.out, "baseline");
   const runtime = selectRuntime(request, baseline);

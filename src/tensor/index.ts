@@ -15,7 +15,7 @@ export { kernelProblem, loadKernels } from "./kernels.js";
 export type { MemoryStats } from "./native.js";
 export { hasOperator, listenToOperators, type OperatorCall, operator } from "./operator.js";
 export * from "./ops.js";
-export { PeerError, ProcessGroup, type Rendezvous } from "./process-group.js";
+export { type GradientReducer, PeerError, ProcessGroup, type Rendezvous } from "./process-group.js";
 export { Rng } from "./random.js";
 export * from "./runtime.js";
 export { free, keep, scope } from "./scope.js";

@@ -121,6 +121,11 @@ export interface NativeDistributed {
   groupBroadcast(group: number, tensor: number, root: number): number;
   groupGather(group: number, output: number, input: number): number;
   workWait(work: number, timeout: number, onStream: boolean): void;
+  reducerOpen(group: number, parameters: readonly number[], buckets: readonly number[]): number;
+  reducerStart(reducer: number): void;
+  reducerFinish(reducer: number): number[];
+  reducerTake(reducer: number): number[];
+  reducerClose(reducer: number): void;
 }
 
 /** The folder of package.json. It is the same from src/ and from dist/. */

@@ -2,7 +2,7 @@ import { getErrorMessage, UserError } from "../errors.js";
 import { empty, tensor } from "./create.js";
 import { type NativeDistributed, nativeDistributed } from "./native.js";
 import { scope } from "./scope.js";
-import type { Tensor } from "./tensor.js";
+import { Tensor } from "./tensor.js";
 import type { Device } from "./types.js";
 
 /** Where the processes of a group meet, and which of them this one is. */
@@ -15,6 +15,16 @@ export interface Rendezvous {
   readonly hasStore?: boolean;
   /** The longest wait for another process, in seconds. */
   readonly timeout: number;
+}
+
+/** Sums the gradients of the same parameters in every step, while they are computed. */
+export interface GradientReducer {
+  /**
+   * Runs a backward pass with respect to all parameters, or some. Returns the sums over all
+   * processes, one per parameter.
+   */
+  reduce(backward: () => void): Tensor[];
+  dispose(): void;
 }
 
 /** How long a process must give no sign of life to count as dead, in seconds. */
@@ -95,6 +105,28 @@ export class ProcessGroup {
       return { work: this.#guard(() => this.#native.groupReduce(backend, handles)), device };
     });
     for (const { work, device } of works) this.#wait(work, device);
+  }
+
+  /**
+   * Prepares to sum the gradients of parameters during the backward pass: a bucket is sent as soon
+   * as its gradients are computed. For CPU tensors.
+   */
+  createReducer(parameters: readonly Tensor[]): GradientReducer {
+    // The gradients of the last layers come first.
+    const reversed = [...parameters].reverse();
+    const buckets = splitIntoBuckets(reversed).flatMap((bucket, i) => bucket.map(() => i));
+    const handles = reversed.map(({ handle }) => handle);
+    const reducer = this.#native.reducerOpen(this.#host, handles, buckets);
+    return {
+      reduce: (backward) => {
+        this.#native.reducerStart(reducer);
+        backward();
+        for (const work of this.#guard(() => this.#native.reducerFinish(reducer))) this.#wait(work, "cpu");
+        const sums = this.#native.reducerTake(reducer).map((handle) => new Tensor(handle));
+        return sums.reverse();
+      },
+      dispose: () => this.#native.reducerClose(reducer),
+    };
   }
 
   /** Copies the tensors of one process to all others, in place. */

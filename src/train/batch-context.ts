@@ -1,6 +1,6 @@
 import { duplicatePacking, type EncoderInput, forward, type ModelOutput } from "../models/index.js";
 import { type ForwardMode, trainMode, type Weights } from "../nn/index.js";
-import { cat, scope, type Tensor } from "../tensor/index.js";
+import { cat, type GradientReducer, scope, type Tensor } from "../tensor/index.js";
 import type { Batch } from "./batch-transfer.js";
 import type { MethodStack } from "./method-stack.js";
 import { castWeights, computeGradients } from "./mixed-precision.js";
@@ -27,6 +27,7 @@ export interface BatchContextOptions {
   readonly log?: (name: string, value: Tensor) => void;
   /** Whether the gradients of the total loss may stay in the compute dtype. */
   readonly keepsGradientDtype?: boolean;
+  readonly reducer?: GradientReducer | null;
 }
 
 /** One batch on its way through losses and gradients. */
@@ -41,6 +42,8 @@ export class BatchContext {
   readonly extraLeaves: NamedTensors;
   /** @internal */
   readonly keepsGradientDtype: boolean;
+  /** @internal Sums the total gradients over all processes while they are computed. */
+  readonly reducer: GradientReducer | null;
   readonly #stack: MethodStack;
   readonly #log: (name: string, value: Tensor) => void;
   #input: EncoderInput;
@@ -56,6 +59,7 @@ export class BatchContext {
     this.batchIndex = batchIndex;
     this.extraLeaves = options.extraLeaves ?? new Map();
     this.keepsGradientDtype = options.keepsGradientDtype ?? false;
+    this.reducer = options.reducer ?? null;
     this.#stack = options.stack ?? training.stack;
     this.#log = options.log ?? (() => {});
     this.#input = options.input ?? batch.input;

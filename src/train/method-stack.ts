@@ -56,6 +56,11 @@ export class MethodStack {
     }
   }
 
+  /** Whether the total gradients of the base are those of the stack. */
+  get keepsTotalGradients(): boolean {
+    return this.methods.every(({ gradients, traits }) => !gradients || traits?.keepsTotalGradients === true);
+  }
+
   weights(pass: ForwardPass, parameters: Weights): Weights {
     return this.#chain("weights", pass, () => parameters);
   }

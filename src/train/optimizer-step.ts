@@ -1,7 +1,7 @@
 import { isCudaOutOfMemory, UserError } from "../errors.js";
 import { clipGradNorm_, globalNorm } from "../nn/index.js";
 import { noGrad, scope, stack as stackTensors, type Tensor } from "../tensor/index.js";
-import { BatchContext } from "./batch-context.js";
+import { BatchContext, type BatchContextOptions } from "./batch-context.js";
 import type { Batch } from "./batch-transfer.js";
 import {
   applyFusedUpdate,
@@ -67,12 +67,12 @@ function computeMicroBatchGradients(
   training: TrainingContext,
   batch: Batch,
   batchIndex: number,
-  keepsGradientDtype: boolean,
+  options: Pick<BatchContextOptions, "keepsGradientDtype" | "reducer">,
 ): { gradients: Gradients; logged: NamedTensors } {
   return scope(() => {
     const logged = new Map<string, Tensor>();
     const context = new BatchContext(training, batch, batchIndex, {
-      keepsGradientDtype,
+      ...options,
       log: (name, value) => void logged.set(name, context.scaleToGlobalBatch(value.detach())),
     });
     const gradients = training.stack.gradients(context);
@@ -83,9 +83,9 @@ function computeMicroBatchGradients(
   });
 }
 
-/** Adds gradients, losses and logged values of all processes, in place. */
+/** Adds what was not added before: gradients, losses and logged values of all processes. */
 function sumOverRanks(ranks: Ranks, gradients: Gradients, logged: Map<string, Tensor>): void {
-  const named = [gradients.total, ...gradients.auxiliary.values()];
+  const named = [...(gradients.isTotalReduced ? [] : [gradients.total]), ...gradients.auxiliary.values()];
   const scalars = [...gradients.losses.values(), ...logged.values()];
   ranks.sum_([...named.flatMap((tensors) => [...tensors.values()]), ...scalars]);
 }
@@ -108,11 +108,14 @@ export function runOptimizerStep(
   // Use the setting, not the number of batches: the last step of an epoch can have fewer batches.
   const firstBatchIndex = stepIndex * job.settings.gradientAccumulationSteps;
   const microBatches = weighMicroBatches(batches);
+  // The gradients of several batches are summed once, after the last of them.
+  const reducer = batches.length === 1 ? training.reducer : null;
   const gradients = averageGradients(
     microBatches.map(({ weight }) => weight),
     (i) => {
       const batchIndex = firstBatchIndex + microBatches[i]!.batchOffset;
-      const computed = computeMicroBatchGradients(training, batches[i]!, batchIndex, isFused);
+      const options = { keepsGradientDtype: isFused, reducer };
+      const computed = computeMicroBatchGradients(training, batches[i]!, batchIndex, options);
       for (const [name, value] of computed.logged) log(name, value);
       return computed.gradients;
     },

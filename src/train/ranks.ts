@@ -1,4 +1,13 @@
-import { type BatchRows, cat, noGrad, type ProcessGroup, scope, type Tensor, tensor } from "../tensor/index.js";
+import {
+  type BatchRows,
+  cat,
+  type GradientReducer,
+  noGrad,
+  type ProcessGroup,
+  scope,
+  type Tensor,
+  tensor,
+} from "../tensor/index.js";
 
 /** The rows of a global batch that one process computes. */
 export interface RankRows extends BatchRows {
@@ -17,6 +26,11 @@ export interface Ranks {
   getRows(batchSize: number): RankRows | null;
   /** Adds the tensors of all processes, in place. */
   sum_(tensors: readonly Tensor[]): void;
+  /**
+   * Prepares to sum the gradients of parameters on a CPU while they are computed; null if there is
+   * only one process.
+   */
+  createReducer(parameters: readonly Tensor[]): GradientReducer | null;
   /** Copies the tensors of process 0 to all others, in place. */
   broadcast_(tensors: Iterable<Tensor>): void;
   /**
@@ -40,6 +54,7 @@ export const singleRank: Ranks = {
   size: 1,
   getRows: () => null,
   sum_() {},
+  createReducer: () => null,
   broadcast_() {},
   gatherRows: (tensor) => tensor,
   exchange: (value) => [value],
@@ -60,6 +75,7 @@ export function createRanks(group: ProcessGroup): Ranks {
     size,
     getRows: (batchSize) => splitRows(batchSize, rank, size),
     sum_: (tensors) => group.sum_(tensors),
+    createReducer: (parameters) => group.createReducer(parameters),
     broadcast_: (tensors) =>
       // A parameter is a leaf, which must not record that it is overwritten.
       scope(() => noGrad(() => group.broadcast_(Array.from(tensors, (item) => item.detach())))),

@@ -1,6 +1,6 @@
 import { UserError } from "../errors.js";
 import { AdamW, mapWeights, type Weights } from "../nn/index.js";
-import { free, keep, noGrad, Rng, scope, type Tensor } from "../tensor/index.js";
+import { free, type GradientReducer, keep, noGrad, Rng, scope, type Tensor } from "../tensor/index.js";
 import type { Substitutions } from "../text/substitutions.js";
 import { BatchContext } from "./batch-context.js";
 import { toBatch, toHostBatch } from "./batch-transfer.js";
@@ -28,6 +28,11 @@ export interface TrainingContext {
   readonly optimizer: AdamW;
   /** @internal The weights in the compute dtype, refreshed before each step; null for float32. */
   readonly lowPrecisionWeights: LowPrecisionWeights | null;
+  /**
+   * @internal Sums gradients over all processes during the backward pass; null if they are summed
+   * after it, or if there is only one process.
+   */
+  readonly reducer: GradientReducer | null;
   readonly stepsPerEpoch: number;
   readonly totalSteps: number;
   /** The methods' buffers from the checkpoint of a resumed run; null in a new run. */
@@ -66,6 +71,7 @@ export async function createTrainingContext(
   const preparedMethods: TrainingMethod[] = [];
   let pretrainedWeights: Weights | null = null;
   let optimizer: AdamW | null = null;
+  let reducer: GradientReducer | null = null;
   const getEpochBatches = (epoch: number): Int32Array[][] => {
     const { gradientAccumulationSteps } = settings;
     const batches = createEpochBatches(job.train, job.task.labels.length, settings, rng.fork("epoch", epoch));
@@ -87,6 +93,9 @@ export async function createTrainingContext(
     },
     lowPrecisionWeights:
       deviceConfig.computeDtype === "float32" ? null : new LowPrecisionWeights(model, deviceConfig.computeDtype),
+    get reducer() {
+      return reducer;
+    },
     stepsPerEpoch,
     totalSteps: Math.max(1, Math.round(settings.epochs * stepsPerEpoch)),
     restoredBuffers,
@@ -132,6 +141,7 @@ export async function createTrainingContext(
     warn: (message) => job.callbacks?.onWarning?.(message),
     close() {
       optimizer?.dispose();
+      reducer?.dispose();
       training.lowPrecisionWeights?.dispose();
       if (pretrainedWeights) free(pretrainedWeights);
       for (const method of preparedMethods) {
@@ -149,6 +159,11 @@ export async function createTrainingContext(
     const { adamBeta1: beta1, adamBeta2: beta2, adamEpsilon: epsilon } = settings;
     const groups = createParameterGroups(parameters, new Set(model.weights.keys()), settings);
     optimizer = new AdamW(parameters, groups, { beta1, beta2, epsilon });
+    // With CUDA graphs the sum is a part of the captured step. In low precision the gradients of
+    // the parameters are only known after the backward pass.
+    const canReduce = deviceConfig.device === "cpu" && deviceConfig.computeDtype === "float32";
+    if (canReduce && stack.keepsTotalGradients)
+      reducer = (job.ranks ?? singleRank).createReducer([...parameters.values()]);
     return training;
   } catch (error) {
     training.close();

@@ -36,6 +36,8 @@ export interface Gradients {
   readonly total: NamedTensors;
   /** Gradients of single terms, for a method's `transformUpdates` (ROSE: its masks). */
   readonly auxiliary: ReadonlyMap<string, NamedTensors>;
+  /** Whether the total is already the sum over all processes. */
+  readonly isTotalReduced?: boolean;
 }
 
 /** One optimizer step, after gradient clipping and before the parameters change. */
@@ -81,6 +83,11 @@ export interface MethodTraits {
    * its loss needs (`context.gatherRows`). A method that says nothing runs in one process only.
    */
   readonly acrossProcesses?: "mean" | "gathered";
+  /**
+   * True if the `gradients` hook returns the total of `next` unchanged, so that several processes
+   * can sum it during the backward pass.
+   */
+  readonly keepsTotalGradients?: boolean;
   /** Why the method needs float32 instead of bfloat16. */
   readonly requiresFloat32?: string;
   /**

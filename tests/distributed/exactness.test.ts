@@ -1,3 +1,4 @@
+import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, describe, expect, it } from "vitest";
 import { chooseExtent } from "../extent.js";
@@ -37,6 +38,43 @@ describe("several processes give the update of one", () => {
         for (const [i, loss] of one.losses.slice(0, 20).entries())
           expect(Math.abs(many.losses[i]! - loss), `${name}: loss of step ${i + 1}`).toBeLessThan(1e-5);
         expect(second[name], `${name}: repeated`).toEqual(many);
+      }
+    },
+    240_000,
+  );
+
+  it.each(["rift", "standard", "rose", "standard, accumulated"].slice(0, chooseExtent(1, 4)))(
+    "%s: a checkpoint is continued by another number of processes",
+    async (name) => {
+      const stack = stacks.find((candidate) => candidate.name === name)!;
+      const whole = single[name] ?? (await runStack(stack));
+      // The numbers of processes, each for some of the 21 steps (11 if they are accumulated).
+      const orders = [
+        [1, 2],
+        [2, 1],
+        [2, 3],
+        [3, 1, 2],
+      ];
+      for (const sizes of orders.slice(0, chooseExtent(1, orders.length))) {
+        const runFolder = join(folder, "resumed", name, sizes.join("-"));
+        const losses: number[] = [];
+        let last: StackResult | undefined;
+        for (const [i, size] of sizes.entries()) {
+          const part = { folder: runFolder, ...(i + 1 < sizes.length && { stopAfter: 4 * (i + 1) }) };
+          mkdirSync(runFolder, { recursive: true });
+          last =
+            size === 1
+              ? await runStack(stack, undefined, part)
+              : (await runRanks(file, size, [name], join(runFolder, "result.json"), part))[name]!;
+          losses.push(...last.losses);
+        }
+        expect(losses.length).toBe(whole.losses.length);
+        for (const [i, loss] of whole.losses.entries())
+          expect(Math.abs(losses[i]! - loss), `${sizes}: loss of step ${i + 1}`).toBeLessThan(1e-5);
+        // Biases of keys do not change the loss. Their gradients are rounding errors, which AdamW scales up.
+        const weights = Object.entries(whole.weights).filter(([key]) => !key.endsWith("key.bias"));
+        const difference = largestDifference(Object.fromEntries(weights), last!.weights);
+        expect(difference, `${sizes}: weights`).toBeLessThan(1e-4);
       }
     },
     240_000,

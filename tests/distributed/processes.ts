@@ -4,7 +4,7 @@ import { createServer } from "node:net";
 import { join } from "node:path";
 import { build } from "rolldown";
 import type { Rendezvous } from "../../src/tensor/index.js";
-import type { StackResult } from "./rank.js";
+import type { StackResult, TrainingPart } from "./rank.js";
 
 /** Bundles rank.ts, because Node does not run TypeScript. The addon is found two folders up. */
 export async function bundleRank(): Promise<string> {
@@ -33,11 +33,15 @@ export interface EndedProcess {
 }
 
 /** Starts one process and returns it with a promise of its end. */
-function startRank(file: string, rendezvous: Rendezvous, names: readonly string[], out: string) {
-  const child = spawn(process.execPath, [file, JSON.stringify(rendezvous), JSON.stringify(names), out], {
-    stdio: ["ignore", "ignore", "pipe"],
-    env: { ...process.env, OMP_NUM_THREADS: "1", TEMPER_CACHE: join(out, "..", "cache") },
-  });
+function startRank(file: string, rendezvous: Rendezvous, names: readonly string[], out: string, part: object) {
+  const child = spawn(
+    process.execPath,
+    [file, ...[rendezvous, names].map((word) => JSON.stringify(word)), out, JSON.stringify(part)],
+    {
+      stdio: ["ignore", "ignore", "pipe"],
+      env: { ...process.env, OMP_NUM_THREADS: "1", TEMPER_CACHE: join(out, "..", "cache") },
+    },
+  );
   let stderr = "";
   child.stderr.on("data", (chunk) => {
     stderr += chunk;
@@ -52,12 +56,13 @@ export async function runRanks(
   size: number,
   names: readonly string[],
   out: string,
+  part: Partial<TrainingPart> = {},
 ): Promise<Record<string, StackResult>> {
   const port = await findFreePort();
   const ended = await Promise.all(
     Array.from(
       { length: size },
-      (_, rank) => startRank(file, { rank, size, host: "127.0.0.1", port, timeout: 60 }, names, out).ended,
+      (_, rank) => startRank(file, { rank, size, host: "127.0.0.1", port, timeout: 60 }, names, out, part).ended,
     ),
   );
   const failed = ended.find(({ code }) => code !== 0);

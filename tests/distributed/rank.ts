@@ -1,6 +1,7 @@
 // One process of a distributed training. The test bundles this file and starts it once per rank:
-// node rank.mjs RENDEZVOUS STACKS RESULT
+// node rank.mjs RENDEZVOUS STACKS RESULT [PART]
 import { writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { createMethods } from "../../src/methods/index.js";
 import { ProcessGroup, type Rendezvous, type Tensor } from "../../src/tensor/index.js";
 import { createRanks, type Ranks, train } from "../../src/train/index.js";
@@ -15,10 +16,21 @@ export interface StackResult {
   readonly weights: Record<string, number[]>;
 }
 
+/** A part of a training: it continues from the checkpoint of the part before. */
+export interface TrainingPart {
+  readonly folder: string;
+  /** Its last step. Default: that of the training. */
+  readonly stopAfter?: number;
+}
+
 /** Fourteen texts in batches of six: the last batch has two rows, fewer than three processes. */
 const dataset = tinyDataset([...texts, ...texts.slice(0, 2)]);
 
-export async function runStack({ methods, settings }: Stack, ranks?: Ranks): Promise<StackResult> {
+export async function runStack(
+  { methods, settings }: Stack,
+  ranks?: Ranks,
+  { folder, stopAfter }: Partial<TrainingPart> = {},
+): Promise<StackResult> {
   let gradients: Record<string, number[]> | undefined;
   const model = tinyModel();
   const losses: number[] = [];
@@ -32,6 +44,8 @@ export async function runStack({ methods, settings }: Stack, ranks?: Ranks): Pro
       return next();
     },
   });
+  const [events, timings, checkpoints] = ["events", "timings", "checkpoints"].map((name) => join(folder ?? "", name));
+  const files = { events: events!, timings: timings!, checkpoints: checkpoints! };
   const result = await train(
     tinyJob(
       model,
@@ -40,22 +54,27 @@ export async function runStack({ methods, settings }: Stack, ranks?: Ranks): Pro
         train: dataset,
         validation: dataset,
         ...(ranks && { ranks }),
+        ...(folder !== undefined && (ranks?.rank ?? 0) === 0 && { files, resume: true }),
+        ...(stopAfter !== undefined && { stopAfter }),
         callbacks: { onEvent: (event) => "loss" in event && losses.push(event.loss as number) },
       },
-      { epochs: 7, batchSize: 6, loadBestModelAtEnd: false, ...settings },
+      { epochs: 7, batchSize: 6, loadBestModelAtEnd: false, saveSteps: 2, ...settings },
     ),
   );
   return { gradients: gradients ?? {}, losses, metrics: result.validation, weights: readValues(model.weights) };
 }
 
 async function main(): Promise<void> {
-  const [rendezvous, names, out] = process.argv.slice(2) as [string, string, string];
+  const [rendezvous, names, out, part = "{}"] = process.argv.slice(2) as [string, string, string, string?];
   const group = ProcessGroup.open(JSON.parse(rendezvous) as Rendezvous);
   const ranks = createRanks(group);
   const wanted = new Set(JSON.parse(names) as string[]);
   const results: Record<string, StackResult> = {};
   try {
-    for (const stack of stacks) if (wanted.has(stack.name)) results[stack.name] = await runStack(stack, ranks);
+    for (const stack of stacks) {
+      if (!wanted.has(stack.name)) continue;
+      results[stack.name] = await runStack(stack, ranks, JSON.parse(part) as Partial<TrainingPart>);
+    }
   } catch (error) {
     group.fail(error);
     throw error;

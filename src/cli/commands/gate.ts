@@ -31,6 +31,7 @@ export function define(command: Command, io: Io): void {
       numExamples: "<count>",
       seed: "<number>",
     },
+    minContextSimilarity: "<number>",
     ...{ queryBudget: "<count>", maxDrop: "<points>", maxCleanDrop: "<points>", minRobust: "<percent>" },
     ...{ lock: "<file>", out: "<folder>", ...runtimeFlags },
   };

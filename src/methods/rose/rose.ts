@@ -169,6 +169,7 @@ function createRose(options: Options): TrainingMethod {
     name: "rose",
     traits: {
       acrossProcesses: "mean",
+      keepsTotalGradients: true,
       exclusiveRoles: { selection: "decides which parameters are updated" },
       needsTaskGradients: ({ training, batchIndex }) =>
         usesSecondOrder && shouldRefreshMask(Math.floor(batchIndex / training.job.settings.gradientAccumulationSteps))
