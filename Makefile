@@ -43,8 +43,11 @@ fuzz: setup ## damage input files for FUZZ_SECONDS (default 120) and check that 
 	@node scripts/fuzz/fuzz.mjs
 
 test-slurm: export TEMPER_TEST_SLURM := 1
-test-slurm: setup ## run sweeps on a real Slurm cluster on this host (installs Slurm, as root)
-	@node scripts/slurm-cluster.mjs node_modules/.bin/vitest run tests/sweeps/slurm.test.ts
+test-slurm: setup ## run sweeps, a training of two tasks and a sharded attack on a real Slurm cluster on this host (installs Slurm, as root)
+	@node scripts/slurm-cluster.mjs node_modules/.bin/vitest run --no-file-parallelism tests/sweeps/slurm.test.ts tests/distributed/slurm.test.ts
+
+check-gate: setup ## the gate with the models of the demo: standard fails against ascc, the same model passes 20 of 20 (RUNS=their folder)
+	@node scripts/check-gate.mjs $(RUNS)
 
 check-export: setup ## export the model of RUN (default: runs/demo/standard) and compare it in ONNX Runtime and transformers.js
 	@node scripts/check-export.mjs $(RUN)
