@@ -43,7 +43,10 @@ try {
   console.log(worse.stdout);
   expect(worse.status === 1, `standard compared with ascc, ${numTexts} texts: exit code ${worse.status}`);
   const pinned = gate(ascc, "--baseline", lock);
-  expect(pinned.status === 0, `ascc compared with its lock: exit code ${pinned.status}, ${pinned.seconds.toFixed(0)} s`);
+  expect(
+    pinned.status === 0,
+    `ascc compared with its lock: exit code ${pinned.status}, ${pinned.seconds.toFixed(0)} s`,
+  );
   const codes = Array.from({ length: repetitions }, (_, seed) => {
     const words = [ascc, "--baseline", ascc, ...attack, "--num-examples", "150", "--seed", String(seed)];
     return gate(...words).status;
