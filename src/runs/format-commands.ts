@@ -86,7 +86,7 @@ function readSpecs(attacks: unknown): Spec[] {
  * secrets.
  */
 export function formatAttackCommand({ model, attacks, endpoint, resume: _, ...rest }: Settings): string {
-  const { attacks: __, endpoint: endpointDefaults, ...defaults } = attackRequestSchema.parse({ model });
+  const { attacks: __, endpoint: endpointDefaults, ...defaults } = attackRequestSchema.parse({ model: "MODEL" });
   return formatCommandLine([
     ...["temper", "attack", String(model)],
     ...readSpecs(attacks).flatMap((spec) => ["--attack", formatSpec(spec)]),

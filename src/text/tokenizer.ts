@@ -3,7 +3,14 @@ import { join } from "node:path";
 import { UserError } from "../errors.js";
 import { createFileError, readJson } from "../files.js";
 import { createAsciiEncoder } from "./ascii-encoder.js";
-import { buildOffsets, buildSequence, encodeWords, selectLayout, type Tokenizer } from "./encoding.js";
+import {
+  buildOffsets,
+  buildSequence,
+  encodeWords,
+  type SequenceLayout,
+  selectLayout,
+  type Tokenizer,
+} from "./encoding.js";
 import { readSentencePiece, sentencePieceFiles } from "./legacy-sentencepiece.js";
 import { readVocabAndMerges, readVocabTxt } from "./legacy-vocabularies.js";
 import { createPartEncoder, limitText, type TextRequest } from "./part-encoder.js";
@@ -72,6 +79,19 @@ function checkAddedIds({ model, addedTokens }: TokenizerFile, source: string): v
   }
 }
 
+/**
+ * The post-processor names its special tokens by ID. An ID outside the vocabulary has no
+ * embedding.
+ */
+function checkLayoutIds(layout: SequenceLayout, strings: readonly (string | undefined)[], source: string): void {
+  for (const part of [...layout.single, ...layout.pair])
+    if ("token" in part && strings[part.token] === undefined)
+      throw new UserError(
+        `${source}: post_processor: expected IDs of the vocabulary (0 to ${strings.length - 1}), ` +
+          `received ${part.token}. The file may be damaged; download it again.`,
+      );
+}
+
 /** Creates a tokenizer from its checked file. `source` names it in messages. */
 export function createTokenizer(file: TokenizerFile, source: string, config = emptyTokenizerConfig): Tokenizer {
   const { model, addedTokens } = file;
@@ -80,6 +100,7 @@ export function createTokenizer(file: TokenizerFile, source: string, config = em
   for (const [token, id] of model.vocabulary) strings[id] = token;
   for (const { content, id } of addedTokens) strings[id] = content;
   checkAddedIds(file, source);
+  checkLayoutIds(layout, strings, source);
   const special = findSpecialTokens(file, config, source);
   const createPackaged = (tokens: TokenizerFile["addedTokens"]) =>
     createPackageTokenizer(

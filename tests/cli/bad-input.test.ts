@@ -212,3 +212,8 @@ describe("options", () => {
     );
   });
 });
+
+test("an analysis needs no map of labels", async () => {
+  const { code, stderr } = await invoke(["analyze", "teacher", tiny, "--data", join(folder, "missing.csv")]);
+  expect({ code, stderr }).toEqual({ code: 2, stderr: expect.stringContaining("missing.csv") });
+});

@@ -113,7 +113,7 @@ async function run(io: Io, { keeps, unit, quiet, json }: RunOptions, request: An
  * separated by commas. The request checks the range of numbers.
  */
 function createAnalysisOption(key: string, schema: z.ZodType): Option {
-  const { type, items, default: standard, ...own } = readKeySchema(schema);
+  const { type, items, ...own } = readKeySchema(schema);
   const isNumber = [type, items?.type].some((each) => each === "number" || each === "integer");
   const choices = items?.enum ?? own.enum;
   const value = isNumber ? (items ? "numbers" : "number") : items && choices ? "name..." : "value";
@@ -121,5 +121,5 @@ function createAnalysisOption(key: string, schema: z.ZodType): Option {
   const option = createOption(key, schema, type === "boolean" ? name : `${name} <${value}>`);
   if (choices) option.choices(choices);
   else if (isNumber) option.argParser((words) => (items ? words.split(",").map(parseNumber) : parseNumber(words)));
-  return option.makeOptionMandatory(standard === undefined);
+  return option.makeOptionMandatory(!schema.safeParse(undefined).success);
 }
