@@ -76,6 +76,12 @@ napi_value deviceMemory(const Call& call) {
   return object;
 }
 
+/** resetPeakMemory(device): `peakBytes` starts again at the memory that is in use. */
+napi_value resetPeakMemory(const Call& call) {
+  c10::cuda::CUDACachingAllocator::resetPeakStats(static_cast<c10::DeviceIndex>(toInteger(call.env, call.at(0))));
+  return nullptr;
+}
+
 napi_value emptyCache(const Call&) {
   c10::cuda::CUDACachingAllocator::emptyCache();
   return nullptr;
@@ -165,15 +171,14 @@ void registerState(G& graph, const at::Generator& state) {
 }
 
 /**
- * Releases memory cached by eager execution, which a graph pool cannot use, if little other memory
- * is free.
+ * Releases memory cached by eager execution, which a graph pool cannot use, if it is much. The
+ * eager step before a capture has cached as much as the graph will need.
  */
-void freeCacheIfNeeded() {
-  size_t available = 0, total = 0;
-  cudaMemGetInfo(&available, &total);
+void freeLargeCache() {
+  constexpr int64_t large = 256 << 20;
   auto statistics = c10::cuda::CUDACachingAllocator::getDeviceStats(c10::cuda::current_device());
-  auto unused = statistics.reserved_bytes[0].current - statistics.allocated_bytes[0].current;
-  if (static_cast<int64_t>(available) < 2 * unused) c10::cuda::CUDACachingAllocator::emptyCache();
+  if (statistics.reserved_bytes[0].current - statistics.allocated_bytes[0].current > large)
+    c10::cuda::CUDACachingAllocator::emptyCache();
 }
 
 /**
@@ -182,7 +187,7 @@ void freeCacheIfNeeded() {
 napi_value graphBegin(const Call& call) {
   if (activeCapture()) throw std::runtime_error("another graph capture is already in progress");
   c10::cuda::device_synchronize();
-  freeCacheIfNeeded();
+  freeLargeCache();
   activeCapture() = std::make_unique<at::cuda::CUDAGraph>();
   try {
     for (int64_t index : toIntegers(call.env, call.at(0)))
@@ -228,7 +233,7 @@ napi_value graphFree(const Call& call) {
 }
 
 // Events: eventRecord(id) marks this point of the stream. eventWait(id) blocks the host until the
-// device passes it.
+// device passes it. eventQuery(id) returns whether it has.
 
 at::cuda::CUDAEvent& getEvent(const Call& call) {
   auto& events = table<std::unique_ptr<at::cuda::CUDAEvent>>();
@@ -247,6 +252,8 @@ napi_value eventWait(const Call& call) {
   if (getEvent(call).isCreated()) getEvent(call).synchronize();
   return nullptr;
 }
+
+napi_value eventQuery(const Call& call) { return fromBoolean(call.env, getEvent(call).query()); }
 
 // Branches: small tasks that run in parallel on separate streams between fork and join. Their
 // tensors are allocated before the fork and freed after the join, so the allocator does not need to
@@ -306,6 +313,7 @@ void defineCuda(napi_env env, napi_value exports) {
   define<useStream>(env, exports, "useStream");
   define<synchronize>(env, exports, "synchronize");
   define<deviceMemory>(env, exports, "deviceMemory");
+  define<resetPeakMemory>(env, exports, "resetPeakMemory");
   define<emptyCache>(env, exports, "emptyCache");
   define<allowTf32>(env, exports, "allowTf32");
   define<isTf32Allowed>(env, exports, "isTf32Allowed");
@@ -318,6 +326,7 @@ void defineCuda(napi_env env, napi_value exports) {
   define<graphFree>(env, exports, "graphFree");
   define<eventRecord>(env, exports, "eventRecord");
   define<eventWait>(env, exports, "eventWait");
+  define<eventQuery>(env, exports, "eventQuery");
   define<branchesFork>(env, exports, "branchesFork");
   define<branchEnter>(env, exports, "branchEnter");
   define<branchesJoin>(env, exports, "branchesJoin");

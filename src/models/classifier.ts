@@ -172,12 +172,11 @@ export function batchByLength(
   batchCost = Number.POSITIVE_INFINITY,
 ): number[][] {
   const getLength = (index: number): number => encodings[index]!.ids.length;
-  const order = [...encodings.keys()].sort((a, b) => getLength(b) - getLength(a) || a - b);
   const batches: number[][] = [];
   let batch: number[] = [];
   let longest = 0;
   let padding = 0;
-  for (const index of order) {
+  for (const index of sortByLength(encodings)) {
     const missing = longest - getLength(index);
     if (batch.length === 0 || (batch.length + 1) * longest > batchTokens || padding + missing > batchCost) {
       batch = [];
@@ -188,6 +187,16 @@ export function batchByLength(
     batch.push(index);
   }
   return batches;
+}
+
+/** The indices of texts, longest first. Texts of equal length stay in their order. */
+function sortByLength(encodings: readonly Encoding[]): number[] {
+  const byLength: number[][] = [];
+  encodings.forEach(({ ids }, index) => {
+    byLength[ids.length] ??= [];
+    byLength[ids.length]!.push(index);
+  });
+  return byLength.reverse().flat();
 }
 
 /** Maximum tokens per forward pass if no gradients are computed. */

@@ -13,10 +13,12 @@ import {
   StagingBuffers,
   scope,
   type Tensor,
+  waitForEvent,
 } from "../tensor/index.js";
 import { nativeCuda } from "../tensor/native.js";
 import { bucketLength, type PaddedBatch } from "../text/batch.js";
 import type { Classifier, EagerClassifier } from "./classifier.js";
+import { LargeBatches } from "./large-batches.js";
 import { forward, type Model } from "./model.js";
 import { readStagedInput, toNamedArrays } from "./model-input.js";
 import { canPackTexts } from "./packing.js";
@@ -42,25 +44,24 @@ const minRows = 8;
 /**
  * A larger batch keeps the GPU busy, and its padding would cost more than launching its kernels.
  */
-const maxGraphTokens = 8192;
-/** Concurrent batches: the GPU computes one while the host prepares the next. */
-const depth = 2;
+const defaultMaxGraphTokens = 8192;
+/** Concurrent batches: the GPU computes one while the next waits and the host prepares another. */
+const depth = 3;
 
 /**
  * Creates a classifier for a GPU. Small batches are padded to a few shapes; each shape is captured
- * once as a CUDA graph and replayed. Results return while the host prepares the next batch. Large
- * batches go to the eager classifier.
+ * once as a CUDA graph and replayed. Results return while the host prepares the next batch.
  */
 export function createGraphClassifier(
   model: Pick<Model, "architecture" | "tokenizer">,
   eager: EagerClassifier,
   device: Device,
+  maxGraphTokens = defaultMaxGraphTokens,
 ): Classifier {
   const { padId } = model.tokenizer.special;
   const { numLabels, config } = model.architecture;
   const canPack = canPackTexts(config, { device, computeDtype: [...eager.weights.values()][0]!.dtype });
-  // A packed batch has no padding, so a graph costs nothing even if the batch is large.
-  const maxTokens = canPack ? 2 * eager.batchTokens : maxGraphTokens;
+  const large = new LargeBatches(model.architecture, eager.weights, device, canPack);
   const buckets = new Map<string, Bucket>();
 
   function getBucket(arrays: ReadonlyMap<string, HostTensor>): Bucket {
@@ -109,10 +110,9 @@ export function createGraphClassifier(
     batchCost: eager.batchCost,
     depth,
     async probabilities(batch) {
-      if (batch.batchSize * batch.sequenceLength > maxTokens) return eager.probabilities(batch);
+      if (batch.batchSize * batch.sequenceLength > maxGraphTokens) return large.probabilities(batch);
       const { bucket, buffer } = start(padToBucket(batch, padId, config.maxLength, canPack));
-      await new Promise(setImmediate);
-      nativeCuda().eventWait(buffer.event);
+      await waitForEvent(buffer.event);
       const values = buffer.values.toFloat32Array();
       bucket.idleBuffers.push(buffer);
       return values.subarray(0, batch.batchSize * numLabels);
@@ -124,6 +124,7 @@ export function createGraphClassifier(
         releaseEvents(idleBuffers.map(({ event }) => event));
         staging.dispose();
       }
+      large.dispose();
       eager.close();
     },
   };

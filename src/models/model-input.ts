@@ -25,12 +25,15 @@ export interface InputLimits extends Pick<EncoderConfig, "vocabSize" | "maxLengt
  */
 function checkLimits({ ids, tokenTypeIds, sequenceLength }: PaddedBatch, limits: InputLimits): void {
   const check = (values: Int32Array, size: number, what: string): void => {
-    for (const value of values)
+    // Indices: an iterator takes longer than the rest of the preparation.
+    for (let i = 0; i < values.length; i++) {
+      const value = values[i]!;
       if (value < 0 || value >= size)
         throw new UserError(
           `The tokenizer produces the ${what} ${value}, but the model has only 0 to ${size - 1}. ` +
             "tokenizer.json and config.json do not belong together. Download the model again.",
         );
+    }
   };
   check(ids, limits.vocabSize, "token ID");
   if ((limits.typeVocabSize ?? 0) > 1) check(tokenTypeIds, limits.typeVocabSize!, "type ID");
@@ -40,19 +43,25 @@ function checkLimits({ ids, tokenTypeIds, sequenceLength }: PaddedBatch, limits:
 
 /**
  * Converts a batch to named arrays with shapes. The types are missing if all are 0, and the bias
- * without padding, to save work. `canPack` adds what is needed to leave out the padding.
+ * without padding, to save work. `pack` adds what is needed to leave out the padding: to a rounded
+ * number of tokens (true), or to the exact one.
  */
-export function toNamedArrays(padded: PaddedBatch, limits: InputLimits, canPack = false): Map<string, HostTensor> {
+export function toNamedArrays(
+  padded: PaddedBatch,
+  limits: InputLimits,
+  pack: boolean | "exact" = false,
+): Map<string, HostTensor> {
   checkLimits(padded, limits);
-  const { ids, tokenTypeIds, attentionMask, numTokens, batchSize, sequenceLength } = padded;
+  const { ids, tokenTypeIds, lengths, numTokens, batchSize, sequenceLength } = padded;
   const shape = [batchSize, sequenceLength];
   const arrays = new Map<string, HostTensor>([["inputIds", { values: ids, shape }]]);
   if (hasOtherTypes(tokenTypeIds)) arrays.set("tokenTypeIds", { values: tokenTypeIds, shape });
   if (numTokens !== batchSize * sequenceLength) {
-    const values = new Float32Array(attentionMask.length);
-    for (let i = 0; i < values.length; i++) if (!attentionMask[i]) values[i] = paddingBias;
+    const values = new Float32Array(batchSize * sequenceLength);
+    for (let row = 0; row < batchSize; row++)
+      values.fill(paddingBias, row * sequenceLength + lengths[row]!, (row + 1) * sequenceLength);
     arrays.set("attentionBias", { values, shape: [batchSize, 1, 1, sequenceLength] });
-    const packing = canPack ? packOnHost(padded) : null;
+    const packing = pack ? packOnHost(padded, pack === "exact" ? "exact" : "rounded") : null;
     for (const name of packing ? packingNames : [])
       arrays.set(`packing.${name}`, { values: packing![name], shape: [packing![name].length] });
   }

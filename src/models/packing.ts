@@ -55,11 +55,14 @@ export function roundTokens(tokens: number): number {
 }
 
 /**
- * Packs a batch to a rounded number of tokens. The rest is filled with padding, as extra texts that
- * nobody reads. Returns null if packing would save nothing.
+ * Packs a batch to a rounded number of tokens, or to its exact number. The rest is filled with
+ * padding, as extra texts that nobody reads. Returns null if packing would save nothing.
  */
-export function packOnHost({ batchSize, sequenceLength, lengths, numTokens }: PaddedBatch): HostPacking | null {
-  const tokens = roundTokens(numTokens);
+export function packOnHost(
+  { batchSize, sequenceLength, lengths, numTokens }: PaddedBatch,
+  size: "rounded" | "exact" = "rounded",
+): HostPacking | null {
+  const tokens = size === "exact" ? numTokens : roundTokens(numTokens);
   if (tokens >= batchSize * sequenceLength) return null;
   const indices = new Int32Array(tokens);
   // The largest number of extra texts for this number of tokens, so that shapes depend on it only.

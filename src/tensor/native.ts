@@ -87,6 +87,7 @@ export interface NativeCuda {
   loadKernels(key: string, code: ArrayBuffer): void;
   synchronize(): void;
   deviceMemory(device: number): Omit<MemoryStats, "tensors">;
+  resetPeakMemory(device: number): void;
   emptyCache(): void;
   allowTf32(allowed: boolean): void;
   isTf32Allowed(): boolean;
@@ -99,6 +100,7 @@ export interface NativeCuda {
   graphFree(graph: number): void;
   eventRecord(event: number): void;
   eventWait(event: number): void;
+  eventQuery(event: number): boolean;
   branchesFork(count: number): void;
   branchEnter(branch: number): void;
   branchesJoin(count: number): void;

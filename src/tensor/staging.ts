@@ -33,6 +33,15 @@ export function releaseEvents(events: readonly number[]): void {
   idleEvents.push(...events);
 }
 
+/**
+ * Waits until the GPU has passed an event. Other work of the process goes on, such as preparing the
+ * next batch.
+ */
+export async function waitForEvent(event: number): Promise<void> {
+  do await new Promise(setImmediate);
+  while (!nativeCuda().eventQuery(event));
+}
+
 /** Device tensors at fixed addresses, with pinned host buffers, for arrays of the same shapes. */
 export class StagingBuffers {
   readonly #entries = new Map<string, { readonly device: Tensor; readonly buffers: readonly Tensor[] }>();

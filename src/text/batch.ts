@@ -38,12 +38,16 @@ export function padBatch(
   const ids = new Int32Array(batchSize * sequenceLength).fill(padId);
   const tokenTypeIds = new Int32Array(batchSize * sequenceLength);
   const attentionMask = new Uint8Array(batchSize * sequenceLength);
-  encodings.forEach((encoding, row) => {
+  // Loops: a call per text and array takes longer than copying the few tokens of a text.
+  for (let row = 0; row < batchSize; row++) {
     const start = row * sequenceLength;
-    ids.set(encoding.ids, start);
-    tokenTypeIds.set(encoding.tokenTypeIds, start);
-    attentionMask.fill(1, start, start + encoding.ids.length);
-  });
+    const { ids: tokens, tokenTypeIds: types } = encodings[row]!;
+    for (let i = 0; i < tokens.length; i++) {
+      ids[start + i] = tokens[i]!;
+      tokenTypeIds[start + i] = types[i]!;
+      attentionMask[start + i] = 1;
+    }
+  }
   const numTokens = lengths.reduce((sum, length) => sum + length, 0);
   return { batchSize, sequenceLength, ids, tokenTypeIds, attentionMask, lengths, numTokens };
 }

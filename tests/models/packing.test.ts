@@ -23,19 +23,20 @@ const batches = fc
   );
 
 describe("packing", () => {
-  it("keeps every token once, in order, and fills up with distinct padding", () => {
+  it.each(["rounded", "exact"] as const)("keeps every token once, in order, with a size that is %s", (size) => {
     fc.assert(
       fc.property(batches, (batch) => {
-        const packing = packOnHost(batch);
+        const packing = packOnHost(batch, size);
+        const expectedTokens = size === "exact" ? batch.numTokens : roundTokens(batch.numTokens);
         if (!packing) {
-          expect(roundTokens(batch.numTokens)).toBeGreaterThanOrEqual(batch.ids.length);
+          expect(expectedTokens).toBeGreaterThanOrEqual(batch.ids.length);
           return;
         }
         const { indices, starts, firstStarts, firstTokens } = packing;
         const tokens = [...batch.attentionMask.keys()].filter((i) => batch.attentionMask[i]);
         expect([...indices.subarray(0, batch.numTokens)]).toEqual(tokens);
         expect(new Set(indices).size).toBe(indices.length);
-        expect(indices.length).toBe(roundTokens(batch.numTokens));
+        expect(indices.length).toBe(expectedTokens);
         for (let text = 0; text + 1 < starts.length; text++) {
           const size = starts[text + 1]! - starts[text]!;
           expect(size).toBeGreaterThanOrEqual(0);
