@@ -1,3 +1,4 @@
+import { setMaxListeners } from "node:events";
 import { basename, extname, join } from "node:path";
 import { z } from "zod";
 import { UserError } from "../errors.js";
@@ -107,6 +108,8 @@ export async function runSweep(request: SweepRequest, callbacks: SweepCallbacks 
   );
   const unfinished = { out, failures: [], table: null, report: null };
   const { signal: stop, killSignal: kill } = callbacks;
+  // Every concurrent run listens. Node.js takes more than ten listeners for a leak.
+  setMaxListeners(0, ...[stop, kill].filter((signal) => signal !== undefined));
   try {
     // Another sweep may have finished there since the first check.
     await checkSweepFolder(out, resume);
