@@ -32,11 +32,12 @@ try {
 
   env.allowRemoteModels = false;
   env.localModelPath = dirname(out);
-  await using classifier = await loadClassifier(run);
+  const classifier = await loadClassifier(run);
   const task = await loadTask({ task: classifier.model.task });
   // transformers.js cuts off the last special token of a truncated text, so only whole texts are compared.
   const texts = (await task.load("test")).map((example) => example.texts[0]).slice(0, numTexts);
   const predictions = await classifier.classify(texts);
+  await classifier[Symbol.asyncDispose]();
   const whole = texts.flatMap((text, i) => (predictions[i].truncated ? [] : [{ text, ...predictions[i] }]));
   for (const [dtype, limit] of [
     ["fp32", 1e-4],

@@ -1,7 +1,7 @@
 // `make check-gate`: the gate with real models. Standard fine-tuning must fail against ASCC, the same model must pass
 // 20 times out of 20, and too few texts must be reported. Usage: node scripts/check-gate.mjs [FOLDER with the runs of the demo]
 import { spawnSync } from "node:child_process";
-import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 
@@ -12,7 +12,11 @@ const folder = mkdtempSync(join(tmpdir(), "temper-gate-"));
 // Standard is only weaker than ASCC against the synonyms of all senses, as in the demo.
 const attack = ["--attack", "pwws", "--min-context-similarity=-1"];
 const [numTexts, repetitions] = [400, 20];
-let failures = 0;
+// With JUNIT_XSD (Jenkins' junit-10.xsd), a Python that has lxml validates every junit.xml.
+const { JUNIT_XSD: schema, TEMPER_PYTHON: python = "python3" } = process.env;
+const validate =
+  "import sys; from lxml import etree as e; e.XMLSchema(file=sys.argv[1]).assertValid(e.parse(sys.argv[2]))";
+let [failures, validated] = [0, 0];
 
 /** @param {string[]} words */
 function gate(...words) {
@@ -22,8 +26,12 @@ function gate(...words) {
     encoding: "utf8",
   });
   if (stdout === "") throw new Error(stderr);
-  const report = JSON.parse(readFileSync(join(out, "gate.json"), "utf8"));
-  return { status, stdout, report, seconds: (performance.now() - started) / 1000 };
+  if (schema) {
+    const valid = spawnSync(python, ["-c", validate, schema, join(out, "junit.xml")], { encoding: "utf8" });
+    if (valid.status !== 0) throw new Error(`junit.xml: ${valid.stderr}`);
+    validated++;
+  }
+  return { status, stdout, seconds: (performance.now() - started) / 1000 };
 }
 
 /** @param {boolean} isTrue @param {string} message */
@@ -48,13 +56,19 @@ try {
     `ascc compared with its lock: exit code ${pinned.status}, ${pinned.seconds.toFixed(0)} s`,
   );
   const codes = Array.from({ length: repetitions }, (_, seed) => {
-    const words = [ascc, "--baseline", ascc, ...attack, "--num-examples", "150", "--seed", String(seed)];
-    return gate(...words).status;
+    const sample = ["--num-examples", "60", "--max-drop", "5", "--seed", String(seed)];
+    return gate(ascc, "--baseline", ascc, ...attack, ...sample).status;
   });
   const passed = codes.filter((code) => code === 0).length;
-  expect(passed === repetitions, `the same model: passed ${passed} of ${repetitions} samples of 150 texts`);
+  expect(
+    passed === repetitions,
+    `the same model: passed ${passed} of ${repetitions} samples of 60 texts, margin 5 points`,
+  );
   const few = gate(ascc, "--baseline", ascc, ...attack, "--num-examples", "20");
   expect(few.status === 2 && few.stdout.includes("too few"), `20 texts: exit code ${few.status}`);
+  console.log(
+    schema ? `${validated} files of JUnit XML are valid by ${schema}` : "JUNIT_XSD is not set: no XML was validated",
+  );
 } finally {
   rmSync(folder, { recursive: true, force: true });
 }

@@ -23,7 +23,7 @@ export interface GradientReducer {
    * Runs a backward pass with respect to all parameters, or some. Returns the sums over all
    * processes, one per parameter.
    */
-  reduce(backward: () => void): Tensor[];
+  sumGradients(backward: () => void): Tensor[];
   dispose(): void;
 }
 
@@ -118,7 +118,7 @@ export class ProcessGroup {
     const handles = reversed.map(({ handle }) => handle);
     const reducer = this.#native.reducerOpen(this.#host, handles, buckets);
     return {
-      reduce: (backward) => {
+      sumGradients: (backward) => {
         this.#native.reducerStart(reducer);
         backward();
         for (const work of this.#guard(() => this.#native.reducerFinish(reducer))) this.#wait(work, "cpu");

@@ -32,7 +32,7 @@ export function computeTotalGradients(context: BatchContext, losses: Losses): Gr
   const { extraLeaves, reducer } = context;
   const { parameters } = context.training;
   if (reducer) {
-    const sums = reducer.reduce(() => scope(() => void context.computeGradients(sumLosses(losses), parameters)));
+    const sums = reducer.sumGradients(() => scope(() => void context.computeGradients(sumLosses(losses), parameters)));
     const total = new Map([...parameters.keys()].map((name, i) => [name, sums[i]!]));
     return { losses, total, auxiliary: new Map(), isTotalReduced: true };
   }
