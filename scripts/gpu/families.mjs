@@ -1,5 +1,5 @@
 // Step time of DeBERTa-v3-base and ModernBERT-base with random weights (32 x 128, padded) beside transformers eager and
-// torch.compile, and captured steps of every method: node scripts/gpu/families.mjs [STEPS] (after a build; TEMPER_PYTHON has
+// torch.compile, and captured steps of every method: node scripts/gpu/families.mjs [STEPS] [NAME,…] (after a build; TEMPER_PYTHON has
 // torch and transformers).
 import { execFileSync } from "node:child_process";
 import { fileURLToPath } from "node:url";
@@ -85,7 +85,9 @@ const stacks = [
 
 const python = process.env.TEMPER_PYTHON ?? "python3";
 const peer = fileURLToPath(new URL("./families_hf.py", import.meta.url));
-for (const [name, raw] of Object.entries(configs)) {
+const names = process.argv[3]?.split(",") ?? Object.keys(configs);
+for (const name of names) {
+  const raw = configs[name];
   const ms = await measure(raw, []);
   const peers = Object.fromEntries(
     ["eager", "compile"].map((mode) => [
