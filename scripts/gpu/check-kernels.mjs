@@ -5,6 +5,7 @@ import { toModelInput } from "../../dist/models/model-input.js";
 import { computeDropoutMask, drawDropoutSeed } from "../../dist/nn/dropout.js";
 import { evalMode } from "../../dist/nn/index.js";
 import {
+  embedding,
   free,
   gelu,
   grad,
@@ -17,11 +18,13 @@ import {
   randn,
   scope,
   seedGenerator,
+  tensor,
 } from "../../dist/tensor/index.js";
 import { padBatch } from "../../dist/text/batch.js";
 import { createRandomDataset, createRandomModel, paddedLengths } from "./workload.mjs";
 
 const residualNorm = operator("temper::residual_norm");
+const embeddingNorm = operator("temper::embedding_norm");
 const biasGelu = operator("temper::bias_gelu");
 const denseOp = operator("temper::linear");
 const seededDropout = operator("temper::seeded_dropout");
@@ -54,6 +57,42 @@ function compare(leaves, ours, reference) {
   return Math.max(...results[0].map((tensor, i) => measureDifference(tensor, results[1][i])));
 }
 
+/** Compares embedding layers: packed or not, with and without token types and dropout. */
+function compareEmbeddings(leaf, width, seed, dtype, device) {
+  const [batch, length, firstPosition] = [7, 23, 2];
+  const leaves = [leaf(500, width), leaf(40, width), leaf(2, width), leaf(width), leaf(width)];
+  const integers = (count, compute) =>
+    tensor(
+      Int32Array.from({ length: count }, (_, i) => compute(i)),
+      [count],
+      { device },
+    );
+  const ids = integers(batch * length, (i) => (i * i * 7) % 500);
+  const positionIds = integers(batch * length, (i) => firstPosition + (i % length));
+  const someTypes = integers(batch * length, (i) => (i >> 2) % 2);
+  const someIndices = integers(100, (i) => i + (i >> 2));
+  const mask = computeDropoutMask([batch * length, width], seed, 0.1).to(dtype);
+  return [
+    ["embedding", null, null, null],
+    ["embedding with dropout", null, null, seed],
+    ["embedding packed, with types and dropout", someTypes, someIndices, seed],
+  ].map(([name, typeIds, indices, seed]) => [
+    name,
+    compare(
+      leaves,
+      (w, p, t, g, o) =>
+        embeddingNorm(w, p, t, g, o, ids, typeIds, indices, seed, seed ? 0.1 : 0, epsilon, firstPosition, length),
+      (w, p, t, g, o) => {
+        const types = typeIds ? embedding(t, typeIds) : t.select(0, 0);
+        const sum = embedding(w, ids).add(types).add(embedding(p, positionIds));
+        const output = layerNormOp(sum, [width], g, o, epsilon);
+        const dropped = seed ? output.mul(mask) : output;
+        return indices ? dropped.indexSelect(0, indices) : dropped;
+      },
+    ),
+  ]);
+}
+
 /** Returns one line per kernel, dtype and width: name, difference, tolerance. */
 export function checkKernels(device) {
   const lines = [];
@@ -71,7 +110,7 @@ export function checkKernels(device) {
         const seed = drawDropoutSeed(device);
         const mask = computeDropoutMask([rows, width], seed, 0.1).to(dtype);
         const tolerance = dtype === "float32" ? 2e-5 : 3e-2;
-        for (const file of ["residual_norm", "activation", "activation-tanh", "column_sum"])
+        for (const file of ["residual_norm", "activation", "activation-tanh", "column_sum", "embedding_norm"])
           if (!loadKernels(file, width, dtype, device)) throw new Error(`the kernels ${file} do not load`);
         loadKernels("dropout", 0, dtype, device);
         const add = (name, difference) =>
@@ -93,6 +132,7 @@ export function checkKernels(device) {
             (x, r, w, o) => layerNormOp(x.add(r), [width], w, o, epsilon),
           ),
         );
+        for (const [name, difference] of compareEmbeddings(leaf, width, seed, dtype, device)) add(name, difference);
         for (const tanh of [false, true])
           add(
             tanh ? "bias + gelu (tanh)" : "bias + gelu",

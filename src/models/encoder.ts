@@ -1,5 +1,5 @@
-import { embed, type ForwardMode, type Weights } from "../nn/index.js";
-import { scope, type Tensor } from "../tensor/index.js";
+import { embed, type ForwardMode, getParameter, type Weights } from "../nn/index.js";
+import { type DType, scope, type Tensor } from "../tensor/index.js";
 import type { EncoderConfig } from "./families/family.js";
 import { getFamily } from "./families/index.js";
 import { type Packing, packTokens, toKernelPacking, unpackTokens } from "./packing.js";
@@ -59,13 +59,41 @@ export function embedInput(config: EncoderConfig, weights: Weights, input: Encod
   return getFamily(config).embed(config, weights, { words, positionIds: null, tokenTypeIds, attentionBias }, mode);
 }
 
+/** Whether texts can be packed: the kernel of packed attention needs 16 bits. */
+function canPackStates(config: EncoderConfig, dtype: DType): boolean {
+  return (getFamily(config).packable ?? false) && dtype === "bfloat16";
+}
+
+/**
+ * Computes the output of the embedding layer in one kernel, already packed if the input is. Returns
+ * null if there is no kernel for it.
+ */
+export function embedTokens(
+  config: EncoderConfig,
+  weights: Weights,
+  input: EncoderInput,
+  mode: ForwardMode,
+): { readonly embeddingOutput: Tensor; readonly isPacked: boolean } | null {
+  const family = getFamily(config);
+  if (!("inputIds" in input) || !family.embedTokens) return null;
+  const { inputIds: ids, tokenTypeIds: typeIds = null, packing } = input;
+  const isPacked =
+    Boolean(packing) && canPackStates(config, getParameter(weights, `${family.wordEmbeddings}.weight`).dtype);
+  const indices = isPacked ? packing!.indices : null;
+  const tokens = family.embedTokens(config, weights, { ids, typeIds, indices }, mode);
+  if (!tokens) return null;
+  const [batch, length] = ids.shape as [number, number];
+  return { embeddingOutput: isPacked ? tokens.unsqueeze(0) : tokens.reshape(batch, length, -1), isPacked };
+}
+
 /** The positions to compute in the last layer. A classifier needs only the first one. */
 export type OutputPositions = "first" | "all";
 
 /**
  * Applies the transformer layers to the output of the embedding layer. Returns
  * [batch, length, hidden], or [batch, 1, hidden] for the first position only. `onLayer` receives
- * the output of every layer.
+ * the output of every layer. `isPacked` means that the embeddings are packed already:
+ * [1, token, hidden].
  */
 export function encodeLayers(
   config: EncoderConfig,
@@ -75,13 +103,14 @@ export function encodeLayers(
   mode: ForwardMode,
   positions: OutputPositions,
   onLayer?: (hidden: Tensor) => void,
+  isPacked = false,
 ): Tensor {
   const family = getFamily(config);
-  // The kernel of packed attention needs 16 bits. Hidden states that are returned keep their shape.
-  const canPack = family.packable && embeddingOutput.dtype === "bfloat16" && !onLayer;
+  // Hidden states that are returned keep their shape.
+  const canPack = canPackStates(config, embeddingOutput.dtype) && !onLayer;
   const packed = canPack && packing ? toKernelPacking(packing) : null;
   const state = packed ?? family.prepare(config, weights, embeddingOutput, attentionBias, mode);
-  let hidden = packed ? packTokens(embeddingOutput, packed) : embeddingOutput;
+  let hidden = packed && !isPacked ? packTokens(embeddingOutput, packed) : embeddingOutput;
   for (let layer = 0; layer < config.numHiddenLayers; layer++) {
     const firstOnly = positions === "first" && layer === config.numHiddenLayers - 1;
     const input = { layer, hidden, state, firstOnly };

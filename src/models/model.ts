@@ -4,6 +4,7 @@ import type { Tokenization, Tokenizer } from "../text/encoding.js";
 import {
   type EncoderInput,
   embedInput,
+  embedTokens,
   encodeLayers,
   getEncoderParameterShapes,
   type OutputPositions,
@@ -92,8 +93,9 @@ function encodeInput(
   mode: ForwardMode,
   positions: OutputPositions,
 ): Tensor {
-  const embeddingOutput = embedInput(config, weights, input, mode);
-  return encodeLayers(config, weights, embeddingOutput, input, mode, positions);
+  const tokens = embedTokens(config, weights, input, mode);
+  const embeddingOutput = tokens?.embeddingOutput ?? embedInput(config, weights, input, mode);
+  return encodeLayers(config, weights, embeddingOutput, input, mode, positions, undefined, tokens?.isPacked);
 }
 
 /** [batch, length, hidden] -> [batch, hidden]. */

@@ -18,6 +18,24 @@ const residualNormOp =
       epsilon: number,
     ) => Tensor
   >("temper::residual_norm");
+const embeddingNormOp =
+  operator<
+    (
+      words: Tensor,
+      positions: Tensor,
+      types: Tensor,
+      weight: Tensor,
+      offset: Tensor,
+      ids: Tensor,
+      typeIds: Tensor | null,
+      indices: Tensor | null,
+      seed: Tensor | null,
+      p: number,
+      epsilon: number,
+      firstPosition: number,
+      length: number,
+    ) => Tensor
+  >("temper::embedding_norm");
 const biasGeluOp = operator<(input: Tensor, bias: Tensor, tanh: boolean) => Tensor>("temper::bias_gelu");
 const linearOp = operator<(input: Tensor, weight: Tensor, bias: Tensor) => Tensor>("temper::linear");
 const matmulOp = operator<(input: Tensor, weight: Tensor, bias: null) => Tensor>("linear");
@@ -43,6 +61,39 @@ export function residualNorm(
   const seed = p > 0 ? drawDropoutSeed(device) : null;
   const product = matmulOp(input, dense.weight, null);
   return residualNormOp(product, dense.bias, residual, norm.weight, norm.bias, seed, p, epsilon);
+}
+
+/** Tokens of a batch [batch, length], and which of them to compute. */
+export interface EmbeddedTokens {
+  readonly ids: Tensor;
+  /** Null: all types are 0. */
+  readonly typeIds: Tensor | null;
+  /** Rows of the flattened batch; null: all. */
+  readonly indices: Tensor | null;
+}
+
+/** dropout(LayerNorm(word + position + type embedding)): [token, hidden]. */
+export function embeddingNorm(
+  tables: { readonly words: Tensor; readonly positions: Tensor; readonly types: Tensor },
+  norm: { readonly weight: Tensor; readonly bias: Tensor },
+  { ids, typeIds, indices }: EmbeddedTokens,
+  options: { readonly p: number; readonly epsilon: number; readonly firstPosition: number },
+): Tensor | null {
+  const { words, positions, types } = tables;
+  const { dtype, device } = words;
+  const width = norm.weight.size(0);
+  const { p, epsilon, firstPosition } = options;
+  if (device === "cpu" || width % normWidth.multiple !== 0 || width > normWidth.max || p >= 1) return null;
+  const all = [words, positions, types, norm.weight, norm.bias];
+  if (all.some((tensor) => tensor.dtype !== dtype || tensor.size(-1) !== width)) return null;
+  if (!loadKernels("embedding_norm", width, dtype, device) || !loadKernels("column_sum", width, dtype, device))
+    return null;
+  const seed = p > 0 ? drawDropoutSeed(device) : null;
+  return embeddingNormOp(
+    ...([words, positions, types, norm.weight, norm.bias, ids.reshape(-1)] as const),
+    typeIds?.reshape(-1) ?? null,
+    ...([indices, seed, p, epsilon, firstPosition, ids.size(-1)] as const),
+  );
 }
 
 /** GELU(x Wᵀ + b). */

@@ -13,6 +13,7 @@ export const kernelFiles = {
   "activation-tanh": { source: "activation.cu", constants: ["-DTANH=1"] },
   column_sum: { source: "column_sum.cu", constants: [] },
   dropout: { source: "dropout.cu", constants: [] },
+  embedding_norm: { source: "embedding_norm.cu", constants: [] },
   adamw: { source: "adamw.cu", constants: [] },
 } as const;
 

@@ -3,7 +3,9 @@ import {
   denseResidualNorm,
   denseWithActivation,
   dropout,
+  type EmbeddedTokens,
   embed,
+  embeddingNorm,
   type ForwardMode,
   getParameter,
   layerNorm,
@@ -100,6 +102,29 @@ export function embedPositions(
 ): Tensor {
   if (positionIds) return embed(weights, name, positionIds.add(config.positionOffset));
   return getParameter(weights, `${name}.weight`).narrow(0, config.positionOffset, words.size(-2));
+}
+
+/** `embedLikeBert` for some tokens of a batch in one kernel, or null: [token, hidden]. */
+export function embedTokensLikeBert(
+  config: EncoderConfig & LearnedPositions,
+  weights: Weights,
+  name: string,
+  tokens: EmbeddedTokens,
+  mode: ForwardMode,
+): Tensor | null {
+  const bias = weights.get(`${name}.LayerNorm.bias`);
+  if (!bias) return null;
+  const getTable = (kind: string): Tensor => getParameter(weights, `${name}.${kind}_embeddings.weight`);
+  return embeddingNorm(
+    { words: getTable("word"), positions: getTable("position"), types: getTable("token_type") },
+    { weight: getParameter(weights, `${name}.LayerNorm.weight`), bias },
+    { ...tokens, typeIds: config.typeVocabSize > 1 ? tokens.typeIds : null },
+    {
+      p: mode.training ? config.hiddenDropout : 0,
+      epsilon: config.layerNormEps,
+      firstPosition: config.positionOffset,
+    },
+  );
 }
 
 /** Adds word, type and position embeddings, then applies layer normalization and dropout. */

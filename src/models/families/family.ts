@@ -1,5 +1,5 @@
 import type { z } from "zod";
-import type { Activation, ForwardMode, Weights } from "../../nn/index.js";
+import type { Activation, EmbeddedTokens, ForwardMode, Weights } from "../../nn/index.js";
 import type { Tensor } from "../../tensor/index.js";
 
 /** The architecture of an encoder, from config.json. A family adds its own settings. */
@@ -126,6 +126,11 @@ export interface EncoderFamily<Config extends EncoderConfig = EncoderConfig, Sta
   listAttentions(config: Config): string[];
   /** Computes the output of the embedding layer [..., length, hidden]. */
   embed(config: Config, weights: Weights, input: EmbeddingInput, mode: ForwardMode): Tensor;
+  /**
+   * Computes the output of the embedding layer for some tokens in one kernel: [token, hidden].
+   * Returns null if there is no kernel.
+   */
+  readonly embedTokens?: (config: Config, weights: Weights, tokens: EmbeddedTokens, mode: ForwardMode) => Tensor | null;
   /** Computes once what all layers use, such as relative positions. */
   prepare(
     config: Config,

@@ -10,6 +10,7 @@ import {
   bertProjections,
   createPooler,
   embedLikeBert,
+  embedTokensLikeBert,
   encodeLikeBert,
   getTwoLayerHeadShapes,
   type LearnedPositions,
@@ -67,6 +68,8 @@ export function createRobertaFamily(names: {
     projections: bertProjections,
     listAttentions: (config) => listBertAttentions(config, prefix),
     embed: (config, weights, input, mode) => embedLikeBert(config, weights, `${prefix}embeddings`, input, mode),
+    embedTokens: (config, weights, tokens, mode) =>
+      embedTokensLikeBert(config, weights, `${prefix}embeddings`, tokens, mode),
     prepare: (_config, _weights, _embeddingOutput, attentionBias): Tensor | Packing | null => attentionBias,
     packable: true,
     encodeLayer: (config, weights, { layer, hidden, state, firstOnly }, mode) =>
