@@ -154,6 +154,7 @@ export async function createSteps(
   let stepIndex = 0;
   training.optimizer.setLearningRateFactor(1);
   return {
+    training,
     runStep: () => runner.runStep(stepIndex, [batches[stepIndex++ % batches.length]]),
     close() {
       runner.dispose();
