@@ -148,7 +148,16 @@ export function scaledDotProductAttention(
   const scale = 1 / Math.sqrt(width);
   const rows = bias?.size(2) ?? 1;
   const scores = bias
-    ? baddbmmOp(bias.expand(batch, heads, rows, keys).reshape(batch * heads, rows, keys), flatQuery, flatKey, 1, scale)
+    ? baddbmmOp(
+        bias
+          .to(query.dtype)
+          .expand(batch, heads, rows, keys)
+          .reshape(batch * heads, rows, keys),
+        flatQuery,
+        flatKey,
+        1,
+        scale,
+      )
     : bmmOp(flatQuery.mul(scale), flatKey); // [batch * head, query, key]
   const attentionWeights = dropout(scores.softmax(-1), dropoutP, mode);
   return bmmOp(attentionWeights, flatten(value, keys)).reshape(batch, heads, queries, width);

@@ -119,3 +119,21 @@ describe("scaledDotProductAttention", () => {
       ).toThrow();
     }));
 });
+
+describe("attention with dropout in bfloat16 on a CPU", () => {
+  it("accepts a float32 bias", () => {
+    const [wide, narrow] = (["float32", "bfloat16"] as const).map((dtype) =>
+      scope(() => {
+        const given = inputs();
+        const [q, k, v] = [given.query, given.key, given.value].map((state) => state.detach().to(dtype)) as [
+          Tensor,
+          Tensor,
+          Tensor,
+        ];
+        seedGenerator("cpu", 1);
+        return [...scaledDotProductAttention(q, k, v, given.bias, 0.1, trainMode).to("float32").toFloat32Array()];
+      }),
+    );
+    for (const [i, expected] of wide!.entries()) expect(narrow![i]).toBeCloseTo(expected, 1);
+  });
+});
