@@ -66,7 +66,7 @@ function createShardRunner(processes: number, startWorkers: StartWorkers): Shard
       if (failure || round === maxRounds)
         throw new UserError(
           `The workers did not finish: ${failure?.error?.message ?? "some were stopped"}. ` +
-            "Every finished example is in a journal. Continue with --resume.",
+            `Their logs are in ${folder}. Every finished example is in a journal. Continue with --resume.`,
         );
     }
   };
