@@ -1,3 +1,4 @@
+import { findWords } from "../../text/find-words.js";
 import type { EditedText } from "../edited-text.js";
 import { type Constraint, request } from "../recipe.js";
 import type { SentenceEncoder } from "../resources.js";
@@ -18,7 +19,8 @@ export interface SimilarityOptions {
 /** The vectors of a candidate and of the reference text are similar (a sentence encoder). */
 export function minSentenceSimilarity(encoder: SentenceEncoder, options: SimilarityOptions): Constraint {
   const { threshold, window = null, reference = "original", skipsShortTexts = false, metric = "cosine" } = options;
-  const size = window ?? (options.trims ? Number.POSITIVE_INFINITY : null);
+  const select = (text: EditedText, center: number): string =>
+    window === null && options.trims ? trimEnds(text.texts.join("\n")) : selectWindow(text, center, window);
   return {
     name: `${metric} similarity of at least ${threshold}${window === null ? "" : ` in a window of ${window} words`}`,
     *filter(candidates, current) {
@@ -28,7 +30,7 @@ export function minSentenceSimilarity(encoder: SentenceEncoder, options: Similar
         const center = Math.max(0, candidate.position);
         const { origin } = candidate;
         const baseCenter = reference === "original" && origin >= 0 ? origin : Math.min(center, base.length - 1);
-        return [selectWindow(base, baseCenter, size), selectWindow(candidate, center, size)] as const;
+        return [select(base, baseCenter), select(candidate, center)] as const;
       });
       const texts = [...new Set(pairs.flat())];
       const vectors = yield* request(encoder, texts);
@@ -41,6 +43,12 @@ export function minSentenceSimilarity(encoder: SentenceEncoder, options: Similar
       });
     },
   };
+}
+
+/** A text from its first to its last word. */
+function trimEnds(text: string): string {
+  const ranges = findWords(text);
+  return text.slice(ranges[0]?.start ?? 0, ranges.at(-1)?.end);
 }
 
 /** The text from the first to the last word of a window around a word. */

@@ -1,4 +1,4 @@
-import { isOneWord } from "../../text/find-words.js";
+import { findWords, isOneWord } from "../../text/find-words.js";
 import { tagUniversal, type UniversalTag } from "../../text/part-of-speech.js";
 import type { EditedText } from "../edited-text.js";
 import { type ResourceGenerator, request, type Transformation } from "../recipe.js";
@@ -98,11 +98,23 @@ function* predictMasked(
 function selectWords(tokens: readonly MaskedToken[], options: MaskedWordOptions): string[] {
   const { maxCandidates, minProbability = 0, keepsPieces = false } = options;
   const hasLetter = ({ word }: MaskedToken): boolean => /[a-z]/i.test(word);
-  const words = tokens.filter(({ probability, word }) => probability >= minProbability && isOneWord(word));
+  const likely = tokens.filter(({ probability }) => probability >= minProbability);
   const chosen = keepsPieces
-    ? words.slice(0, maxCandidates).filter(hasLetter)
-    : words.filter((token) => !token.isPiece && hasLetter(token));
+    ? likely
+        .filter(({ word }) => containsOneWord(word) && !isPunctuation(word))
+        .slice(0, maxCandidates)
+        .filter(hasLetter)
+    : likely.filter((token) => !token.isPiece && hasLetter(token) && isOneWord(token.word));
   return [...new Set(chosen.map(({ word }) => word))].slice(0, maxCandidates);
+}
+
+/** One word for TextAttack, which ignores punctuation around it: "--a" is one word. */
+function containsOneWord(text: string): boolean {
+  return findWords(text).length === 1;
+}
+
+function isPunctuation(text: string): boolean {
+  return /^[!-/:-@[-`{-~]*$/.test(text);
 }
 
 /** Limits of BERT-Attack's released code for words of several tokens. */
@@ -145,7 +157,7 @@ export function replacePredictedInOrder(model: MaskedLanguageModel, count: numbe
         const pieces = answers[i]!.map((tokens) => tokens.slice(0, count));
         const words =
           pieces.length === 1
-            ? pieces[0]!.filter((token) => !token.isPiece && isOneWord(token.word)).map(({ word }) => word)
+            ? pieces[0]!.filter((token) => !token.isPiece && containsOneWord(token.word)).map(({ word }) => word)
             : listCombinations(pieces, count);
         return words
           .filter((word) => word !== text.getWord(position))
@@ -161,7 +173,7 @@ function listCombinations(pieces: readonly (readonly MaskedToken[])[], count: nu
   const indices = pieces.map(() => 0);
   while (found.length < count) {
     const word = indices.map((index, i) => pieces[i]![index]!.word).join("");
-    if (isOneWord(word)) found.push(word);
+    if (containsOneWord(word)) found.push(word);
     let last = indices.length - 1;
     while (last >= 0 && ++indices[last]! === pieces[last]!.length) indices[last--] = 0;
     if (last < 0) break;
