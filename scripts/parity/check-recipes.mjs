@@ -3,7 +3,9 @@
 // resources. Deterministic recipes must end with the same texts; of randomized recipes, the means over five seeds are
 // compared. Scores of the first seed are computed without a cache, and only that seed is timed, in seconds of CPU time.
 //   node scripts/parity/check-recipes.mjs [--num-examples 20] [--seeds 5] [--recipes pwws,bae] [--texts 10000]
-//     [--model FOLDER] [--masked-lm FOLDER] [--threads 1] [--json FILE] [--peer FILE]
+//     [--model FOLDER] [--masked-lm FOLDER] [--max-length 128] [--precision fp32] [--threads 1] [--json FILE]
+//     [--peer FILE]
+// TextAttack pads every text to the maximum length: 512 tokens by default, 128 in `make bench-attacks`.
 // With --peer, TextAttack's results are read from the file if it exists, and written to it otherwise.
 // TEXTATTACK is the Python environment that has TextAttack (default: build/textattack).
 import { spawnSync } from "node:child_process";
@@ -41,12 +43,14 @@ const { values: flags } = parseArgs({
     texts: { type: "string", default: "10000" },
     model: { type: "string", default: "build/bench/sst2-victim-4000" },
     "masked-lm": { type: "string", default: "build/bench/sst2-mlm" },
+    "max-length": { type: "string", default: "128" },
+    precision: { type: "string", default: "fp32" },
     threads: { type: "string", default: "1" },
     json: { type: "string" },
     peer: { type: "string" },
   },
 });
-const maxLength = 64;
+const maxLength = Number(flags["max-length"]);
 const threads = Number(flags.threads);
 const root = resolve(import.meta.dirname, "../..");
 const python = join(process.env.TEXTATTACK ?? "build/textattack", "bin/python");
@@ -133,7 +137,12 @@ async function runOwn(name, options, examples, seeds) {
     let start = process.cpuUsage();
     const request = {
       ...{ model: flags.model, data, split: "test", numExamples: examples.length, seed, out, threads, device: "cpu" },
-      ...{ attacks: [{ name, options: { ...options, compat: "textattack" } }], maxLength, cache: false },
+      ...{
+        attacks: [{ name, options: { ...options, compat: "textattack" } }],
+        maxLength,
+        cache: false,
+        precision: flags.precision,
+      },
       ...{ substitutions: table, maskedLm: flags["masked-lm"] },
     };
     await attack(request, { onAttackStart: () => (start = process.cpuUsage()) });
