@@ -28,6 +28,7 @@ export function createGradientSource(victim: GradientModel): GradientSource {
   let penalties: Float32Array | undefined;
   return {
     name: "gradients",
+    kind: "gradient",
     async compute(queries) {
       const answers: (readonly TokenGradient[])[] = [];
       for (let start = 0; start < queries.length; start += batchSize) {

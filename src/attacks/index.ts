@@ -12,8 +12,9 @@ export { connectHttpVictim } from "./http-victim.js";
 export { type JournalHeader, readJournal } from "./journal.js";
 export { type AttackSpec, attackNames, attackSpecSchema, loadAttack } from "./load-attack.js";
 export { SearchPool, type SearchPoolOptions } from "./pool.js";
+export type { QueryCounters } from "./query-counters.js";
 export type { AttackOutcome, AttackResult, Edit } from "./result.js";
-export type { AttackerRunOptions, QueryCounters } from "./run-attack.js";
+export type { AttackerRunOptions } from "./run-attack.js";
 export {
   type Attack,
   type AttackDefinition,

@@ -25,6 +25,7 @@ export async function createMaskedLanguageModel(model: MaskedLm): Promise<Masked
   const hash = await hashModelFolder(model.folder);
   return {
     name: model.reference,
+    kind: "mlm",
     hash: createHash("sha256").update(`${hash} mlm`).digest("hex"),
     async compute(queries) {
       const keys = queries.map(({ text, start, end, isMasked }) => {
@@ -50,6 +51,7 @@ function createLikelihood(model: MaskedLm): Resource<WordQuery, number> {
   const cache = new Map<string, number>();
   return {
     name: `likelihood by ${model.reference}`,
+    kind: "mlm",
     async compute(queries) {
       const windows = queries.map(({ text, start, end }) => cutWindow(text, start, end));
       const keys = windows.map(({ before, middle, after }) => [before, middle, after].join("\0"));

@@ -5,9 +5,10 @@ import {
   createInputBuilder,
   createTextInputBuilder,
 } from "./attack-space.js";
+import { computeAndCount, createCounters, type QueryCounters } from "./query-counters.js";
 import type { Resource, ResourceRequest, TextCandidate } from "./recipe.js";
 import type { AttackResult } from "./result.js";
-import { type AnyExample, type Attacker, type AttackerRunOptions, createCounters } from "./run-attack.js";
+import type { AnyExample, Attacker, AttackerRunOptions } from "./run-attack.js";
 import { type RecipeAttack, type RecipeExample, type RecipeGenerator, runRecipe } from "./run-recipe.js";
 import { computeContentKey, type ScoreCache } from "./score-cache.js";
 import { type Attack, type Candidate, type CandidateGenerator, runSearch, type Score } from "./search.js";
@@ -146,7 +147,7 @@ export class SearchPool<Prepared extends PreparedInput> {
 
   /** Scores the candidates of the first searches, enough to fill the batches, and advances them. */
   async #runRound(searches: readonly RunningSearch[]): Promise<void> {
-    await answerRequests(searches);
+    await answerRequests(searches, this.counters);
     const pending = new Map<string, PendingText<Prepared>>();
     const { maxBatchTokens = Number.POSITIVE_INFINITY } = this.victim;
     const collected = { texts: 0, tokens: 0 };
@@ -291,7 +292,7 @@ function advanceSearch(running: RunningSearch, answer: readonly unknown[]): void
  * Answers the requests of all searches, until each has candidates for the victim. The inputs of all
  * searches for the same resource are one call.
  */
-async function answerRequests(searches: readonly RunningSearch[]): Promise<void> {
+async function answerRequests(searches: readonly RunningSearch[], counters: QueryCounters): Promise<void> {
   for (;;) {
     const waiting = searches.filter(({ request }) => request !== undefined);
     if (waiting.length === 0) return;
@@ -302,7 +303,7 @@ async function answerRequests(searches: readonly RunningSearch[]): Promise<void>
     }
     for (const [resource, group] of byResource) {
       const inputs = group.map(({ request }) => request!.inputs);
-      const outputs = await resource.compute(inputs.flat() as never[]);
+      const outputs = await computeAndCount(resource, inputs.flat() as never[], counters);
       let start = 0;
       for (const [i, running] of group.entries()) {
         const end = start + inputs[i]!.length;

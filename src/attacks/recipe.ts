@@ -4,12 +4,16 @@ import type { EditedText } from "./edited-text.js";
 import type { Goal } from "./goals/goal.js";
 import type { RecipeResources, ResourceName } from "./resources.js";
 
+/** The kinds of resources, whose costs are reported separately. */
+export const resourceKinds = ["encoder", "mlm", "tagger", "gradient"] as const;
+
 /**
  * Something besides the victim that answers for many inputs at once: a sentence encoder, a masked
  * language model, gradients. The pool collects the inputs of all searches into one call.
  */
 export interface Resource<Input = never, Output = unknown> {
   readonly name: string;
+  readonly kind: (typeof resourceKinds)[number];
   compute(inputs: readonly Input[]): Promise<readonly Output[]>;
 }
 

@@ -4,6 +4,7 @@ import { UserError } from "../errors.js";
 import { writeFileAtomic } from "../files.js";
 import type { AttackExample } from "./attack-space.js";
 import { type JournalHeader, JournalWriter } from "./journal.js";
+import { addCounters, countersSchema, createCounters, type QueryCounters } from "./query-counters.js";
 import type { AttackResult } from "./result.js";
 import type { RecipeExample } from "./run-recipe.js";
 import { modifiablePositions } from "./search.js";
@@ -11,20 +12,8 @@ import { modifiablePositions } from "./search.js";
 /** An example with the replacements of its words, or as a recipe attacks it. */
 export type AnyExample = AttackExample | RecipeExample;
 
-const count = z.number();
-const countersSchema = z.object({ queries: count, queryTokens: count, evaluations: count, evaluatedTokens: count });
-
-/**
- * Texts queried and texts evaluated by the victim. Deduplication and the cache save the difference.
- */
-export type QueryCounters = z.output<typeof countersSchema>;
-
-export function createCounters(): QueryCounters {
-  return { queries: 0, queryTokens: 0, evaluations: 0, evaluatedTokens: 0 };
-}
-
 /** The cost of an attack. It depends on batches and caches, so it is stored next to the journal. */
-const timingSchema = countersSchema.extend({ seconds: count });
+const timingSchema = countersSchema.extend({ seconds: z.number() });
 type AttackTiming = z.output<typeof timingSchema>;
 
 export interface AttackerRunOptions {
@@ -95,7 +84,7 @@ export async function runAttack(options: RunAttackOptions): Promise<void> {
     examples,
   });
   const journal = await JournalWriter.open(journalPath, createHeader(numExamples), resume, createHeader);
-  const spent = resume ? await readTiming(journalPath) : zeroTiming;
+  const spent = resume ? await readTiming(journalPath) : createTiming();
   const saveTiming = createTimingWriter(journalPath, attacker.counters, spent);
   let saved = performance.now();
   let done = journal.count;
@@ -126,23 +115,23 @@ export function getTimingPath(journalPath: string): string {
   return `${journalPath.replace(/\.jsonl$/, "")}.timing.json`;
 }
 
-const zeroTiming: AttackTiming = { ...createCounters(), seconds: 0 };
+const createTiming = (): AttackTiming => ({ ...createCounters(), seconds: 0 });
 
 /** Reads the total cost of the runs that wrote a journal; zeros if it was never recorded. */
 export async function readTiming(journalPath: string): Promise<AttackTiming> {
   try {
     return timingSchema.parse(JSON.parse(await readFile(getTimingPath(journalPath), "utf8")));
   } catch {
-    return zeroTiming;
+    return createTiming();
   }
 }
 
 /** Returns a function that adds the cost since now to `spent` and writes the total. */
 function createTimingWriter(journalPath: string, counters: QueryCounters, spent: AttackTiming): () => Promise<void> {
-  const [startCounters, startTime] = [{ ...counters }, performance.now()];
+  const [startCounters, startTime] = [structuredClone(counters), performance.now()];
   return () => {
-    const timing = { ...spent, seconds: spent.seconds + (performance.now() - startTime) / 1000 };
-    for (const key of countersSchema.keyof().options) timing[key] += counters[key] - startCounters[key];
+    const timing = { ...structuredClone(spent), seconds: spent.seconds + (performance.now() - startTime) / 1000 };
+    addCounters(timing, counters, startCounters);
     return writeFileAtomic(getTimingPath(journalPath), `${JSON.stringify(timing)}\n`);
   };
 }

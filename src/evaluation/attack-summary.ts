@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { type JournalHeader, readJournal } from "../attacks/journal.js";
+import { resourceCostsSchema } from "../attacks/query-counters.js";
 import type { AttackResult } from "../attacks/result.js";
 import { readTiming } from "../attacks/run-attack.js";
 import { UserError } from "../errors.js";
@@ -31,6 +32,8 @@ const attackSummarySchema = z.object({
    */
   queries: z.object({ mean: number, median: number, p95: number, total: number, evaluated: number }),
   tokens: z.object({ queried: number, evaluated: number }),
+  /** The cost of the sentence encoder, the masked language model, the tagger and gradients. */
+  resources: resourceCostsSchema.optional(),
   seconds: number,
   /** True if the attack or the user limited the number of queries. */
   hasBudget: z.boolean(),
@@ -173,6 +176,7 @@ export async function summarizeJournal(path: string): Promise<JournalSummary> {
         evaluated: timing.evaluations,
       },
       tokens: { queried: timing.queryTokens, evaluated: timing.evaluatedTokens },
+      ...(Object.keys(timing.resources).length > 0 && { resources: timing.resources }),
       seconds: timing.seconds,
       hasBudget,
       lateSuccesses: hasBudget ? queries.success.filter((value) => value > 0.9 * limit).length : 0,

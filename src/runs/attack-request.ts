@@ -3,7 +3,7 @@ import { constraintsSchema } from "../attacks/constraints.js";
 import { wordNetContextSimilarity } from "../attacks/context-substitutes.js";
 import { httpVictimSchema } from "../attacks/endpoint.js";
 import { attackSpecSchema } from "../attacks/load-attack.js";
-import type { QueryCounters } from "../attacks/run-attack.js";
+import type { QueryCounters } from "../attacks/query-counters.js";
 import { countSchema, orNull, seedSchema } from "../validate.js";
 import { attackOutputOptions } from "./attack-outputs.js";
 import type { Callbacks } from "./callbacks.js";

@@ -2,8 +2,9 @@ import { existsSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { readJournal } from "../attacks/journal.js";
+import { addCounters, createCounters } from "../attacks/query-counters.js";
 import type { AttackResult } from "../attacks/result.js";
-import { type Attacker, createCounters, readTiming } from "../attacks/run-attack.js";
+import { type Attacker, readTiming } from "../attacks/run-attack.js";
 import { UserError } from "../errors.js";
 import { getShardFolder } from "./attack-folder.js";
 
@@ -54,10 +55,7 @@ export function createShardReader(attacker: Attacker, shards: readonly Shard[]):
     ...attacker,
     counters,
     async *run(_examples, { skip = 0 }): AsyncGenerator<AttackResult> {
-      for (const { path } of shards) {
-        const timing = await readTiming(path);
-        for (const key of Object.keys(counters) as (keyof typeof counters)[]) counters[key] += timing[key];
-      }
+      for (const { path } of shards) addCounters(counters, await readTiming(path));
       for (const { path, start } of shards) {
         let position = start;
         for await (const { result } of readJournal(path)) if (position++ >= skip) yield result;

@@ -8,6 +8,7 @@ import type { Constraint, Resource, ResourceGenerator, Transformation } from "..
 import type { RecipeResources, ResourceName } from "../attacks/resources.js";
 import { expandText } from "../attacks/run-recipe.js";
 import { type CharacterOperator, changeCharacters } from "../attacks/transformations/change-characters.js";
+import { changeNames } from "../attacks/transformations/change-names.js";
 import { changeNumbers } from "../attacks/transformations/change-numbers.js";
 import { contractWords, expandContractions } from "../attacks/transformations/contractions.js";
 import { deleteWord } from "../attacks/transformations/delete-word.js";
@@ -44,7 +45,7 @@ const augmentations: Readonly<
     needs: ["neighbors"],
     build: ({ neighbors }) => [swapNeighbors(neighbors!, 8), insertSynonyms(neighbors!), exchangeWords, deleteWord],
   },
-  checklist: { needs: [], build: () => [contractWords, expandContractions, changeNumbers] },
+  checklist: { needs: [], build: () => [contractWords, expandContractions, changeNumbers, changeNames] },
 };
 
 /** What `augment` accepts. */

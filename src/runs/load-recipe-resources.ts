@@ -107,6 +107,7 @@ async function loadSentenceEncoder(
   return {
     encoder: {
       name: reference,
+      kind: "encoder",
       hash: createHash("sha256").update(`${hash} mean`).digest("hex"),
       async compute(texts) {
         const unknown = [...new Set(texts)].filter((text) => !cache.has(text));

@@ -4,6 +4,7 @@ import { createAttackExample } from "../attacks/attack-space.js";
 import { keepContextualSubstitutes, resolveContextSimilarity } from "../attacks/context-substitutes.js";
 import { createRecipeAttack, findRecipe, listResources, loadAttack, whiteBoxAttacks } from "../attacks/load-attack.js";
 import { createPoolAttacker, type SearchPool } from "../attacks/pool.js";
+import { computeAndCount, type QueryCounters } from "../attacks/query-counters.js";
 import type { AnyExample, Attacker } from "../attacks/run-attack.js";
 import { createRecipeExample, type RecipeAttack } from "../attacks/run-recipe.js";
 import { createTransferAttack } from "../attacks/transfer.js";
@@ -160,7 +161,7 @@ export async function planAttackers(
     const { substitutions, caseInsensitive } = prepared.tables!;
     const table = usesLanguageModel ? caseInsensitive : substitutions;
     const constraint = usesLanguageModel ? lmConstraint : null;
-    const createExamples = createExampleBuilder(prepared, table, constraint);
+    const createExamples = createExampleBuilder(prepared, table, constraint, attacker.counters);
     addAttacker({ attacker, substitutions: table, lmConstraint: constraint, createExamples });
   };
   const addRecipe = (attack: RecipeAttack): void =>
@@ -199,6 +200,7 @@ function createExampleBuilder(
   { victim, task, request, minContextSimilarity, resources }: PreparedAttack,
   substitutions: Substitutions,
   lmConstraint: LmConstraint | null,
+  counters: QueryCounters,
 ): PlannedAttacker["createExamples"] {
   const { maxModificationRate, protectStopWords, matchPartOfSpeech } = request;
   const options = {
@@ -211,9 +213,10 @@ function createExampleBuilder(
   };
   return async (examples) => {
     const created = examples.map((example) => createAttackExample(example, options));
-    const { encoder } = resources.resources;
     if (minContextSimilarity === null) return created;
-    const cache = request.cache ? openContextCache(encoder!) : undefined;
-    return keepContextualSubstitutes(created, encoder!, minContextSimilarity, cache).finally(() => cache?.close());
+    const encoder = resources.resources.encoder!;
+    const cache = request.cache ? openContextCache(encoder) : undefined;
+    const counted = { ...encoder, compute: (texts: readonly string[]) => computeAndCount(encoder, texts, counters) };
+    return keepContextualSubstitutes(created, counted, minContextSimilarity, cache).finally(() => cache?.close());
   };
 }

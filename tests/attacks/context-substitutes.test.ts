@@ -7,6 +7,7 @@ import type { SentenceEncoder } from "../../src/attacks/resources.js";
 function createEncoder(calls: string[]): SentenceEncoder {
   return {
     name: "scripted",
+    kind: "encoder",
     hash: "scripted",
     async compute(texts) {
       calls.push(...texts);

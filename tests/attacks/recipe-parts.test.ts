@@ -15,7 +15,7 @@ import { hardLabel } from "../../src/attacks/goals/hard-label.js";
 import { inputReduction } from "../../src/attacks/goals/input-reduction.js";
 import { targeted } from "../../src/attacks/goals/targeted.js";
 import { untargeted } from "../../src/attacks/goals/untargeted.js";
-import type { Constraint, EditSearch, Recipe, Transformation } from "../../src/attacks/recipe.js";
+import type { Constraint, EditSearch, Recipe, ResourceRequest, Transformation } from "../../src/attacks/recipe.js";
 import { createRecipeExample, runRecipe } from "../../src/attacks/run-recipe.js";
 import { beamSearch } from "../../src/attacks/searches/beam.js";
 import { differentialEvolutionSearch } from "../../src/attacks/searches/differential-evolution.js";
@@ -33,6 +33,7 @@ import {
   changeCharacters,
   changeWord,
 } from "../../src/attacks/transformations/change-characters.js";
+import { changeNames } from "../../src/attacks/transformations/change-names.js";
 import { changeNumbers } from "../../src/attacks/transformations/change-numbers.js";
 import { contractions, contractWords, expandContractions } from "../../src/attacks/transformations/contractions.js";
 import { deleteWord } from "../../src/attacks/transformations/delete-word.js";
@@ -161,6 +162,13 @@ describe("searches with scripted scores", () => {
       goal: "targeted-1",
       edited: { texts: ["buy now lunch lunch"] },
     });
+    const inserting = {
+      ...{ ...parts, search: evasionSearch({ maxAddedWords: 3, placement: "insert" }) },
+      transformations: [insertWords(["thanks", "lunch"])],
+    };
+    const { final } = attackText(inserting, ["buy now"], twoClasses(spam)).result;
+    expect([...final].sort()).toEqual(["buy", "lunch", "lunch", "now"]);
+    expect(final.at(-1)).toBe("now");
     expect(
       attackText(
         parts,
@@ -348,18 +356,26 @@ describe("constraints", () => {
     expect(maxEditDistance(1).allows!(text.apply({ kind: "replace", position: 0, word: "axx" }), text)).toBe(false);
   });
 
-  test("the part of speech in context", () => {
+  test("the part of speech in context", async () => {
     const text = EditedText.create(["The old dog runs quickly"]);
     const swap = (position: number, word: string) => text.apply({ kind: "replace", position, word });
-    const allows = (candidate: EditedText) => samePartOfSpeech({ allowsNounVerb: false }).allows!(candidate, text);
-    expect([allows(swap(2, "cat")), allows(swap(2, "quickly"))]).toEqual([true, false]);
+    const [cat, adverb, verb] = [swap(2, "cat"), swap(2, "quickly"), swap(2, "jumped")];
+    const inserted = text.apply({ kind: "insert", position: 0, word: "quickly" });
+    const filter = async (allowsNounVerb: boolean) => {
+      const generator = samePartOfSpeech({ allowsNounVerb }).filter!([cat, adverb, verb, inserted], text);
+      const asked = generator.next([]).value as ResourceRequest;
+      expect(asked.resource.kind).toBe("tagger");
+      return generator.next(await asked.resource.compute(asked.inputs as never[])).value;
+    };
+    expect(await filter(false)).toEqual([cat, inserted]);
+    expect(await filter(true)).toEqual([cat, verb, inserted]);
   });
 
   test("the sentence encoder compares windows with the reference text, and skips short texts", () => {
     const words = Array.from({ length: 20 }, (_, i) => `w${i}`);
     const text = EditedText.create([words.join(" ")]);
     const candidate = text.apply({ kind: "replace", position: 10, word: "new" });
-    const encoder = { name: "e", hash: "", compute: async () => [] };
+    const encoder = { name: "e", kind: "encoder", hash: "", compute: async () => [] } as const;
     const run = (minimum: number, from: EditedText, options = {}) => {
       const generator = minSentenceSimilarity(encoder, { threshold: minimum, window: 5, ...options }).filter!(
         [candidate],
@@ -412,6 +428,10 @@ describe("transformations", () => {
     const numbers = apply(changeNumbers, "send 30 of 4").map((text) => Number(/\d+/.exec(text)));
     expect(numbers).toHaveLength(3);
     for (const number of numbers) expect([number >= 1, number < 61]).toEqual([true, true]);
+    const names = apply(changeNames, "Ask Laura in Paris");
+    expect(names).toHaveLength(6);
+    expect(names.filter((text) => /^Ask [A-Z][a-z]+ in Paris$/.test(text) && !text.includes("Laura"))).toHaveLength(3);
+    expect(names.filter((text) => /^Ask Laura in [A-Z][a-z]+$/.test(text) && !text.includes("Paris"))).toHaveLength(3);
     expect(apply(rewriteText("letter-spacing"), "buy it")).toEqual(["b u y i t"]);
     expect(apply(rewriteText("zero-width"), "buy")).toEqual(["b\u200bu\u200by"]);
     expect(apply(prependPadding(["hi", "all"], 3), "buy")).toEqual(["hi all hi buy"]);
@@ -438,7 +458,15 @@ describe("transformations", () => {
   const transformations: Transformation[] = [
     ...operators.flatMap((operator) => [changeCharacters(operator, all), changeCharacters(operator, inner)]),
     ...(Object.keys(rewritings) as Rewriting[]).map(rewriteText),
-    ...[swaps, deleteWord, expandContractions, contractWords, changeNumbers, appendWords(["q"]), insertWords(["q"])],
+    ...[
+      deleteWord,
+      expandContractions,
+      contractWords,
+      changeNumbers,
+      changeNames,
+      appendWords(["q"]),
+      insertWords(["q"]),
+    ],
     ...(["homoglyphs", "invisible", "deletions", "reorderings"] as const).map((kind) =>
       changeBadCharacter(encodeBadCharacters(kind, 2), kind),
     ),

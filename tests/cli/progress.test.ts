@@ -152,7 +152,7 @@ test("the progress of an attack counts scored texts before the first example is 
   vi.useFakeTimers();
   const stderr = memoryStream({ columns: 120 });
   const { callbacks, end } = createAttackProgress({ stdin: Readable.from([]), stdout: memoryStream(), stderr }, false);
-  const counters = { queries: 120, queryTokens: 0, evaluations: 100, evaluatedTokens: 0 };
+  const counters = { queries: 120, queryTokens: 0, evaluations: 100, evaluatedTokens: 0, resources: {} };
   callbacks.onAttackStart!("genetic", 0, 40, counters);
   const frames: string[] = [];
   for (const evaluations of [350, 900]) {

@@ -75,6 +75,17 @@ test("every recipe runs, and verify replays its journal", async () => {
     const verified = await verify({ journals, model: made.run, device: "cpu", threads: 1 });
     expect(verified.map(({ lines }) => lines)).toEqual(specs.map(() => 6));
     if (made === word) continue;
+    // The cost of everything besides the victim is reported separately.
+    const listKinds = (name: string): string[] => Object.keys(report.attacks[name]!.resources ?? {}).sort();
+    // Sentences of fewer than 15 words are not encoded.
+    expect(listKinds("textfooler")).toEqual(["tagger"]);
+    expect(listKinds("bert-attack")).toEqual(["encoder", "mlm"]);
+    expect(listKinds("hotflip")).toEqual(["gradient", "tagger"]);
+    expect(listKinds("pruthi")).toEqual([]);
+    const { encoder: cost } = report.attacks["bert-attack"]!.resources!;
+    // The texts of all examples are encoded in common calls.
+    expect(cost!.inputs).toBeGreaterThan(cost!.calls);
+    expect(cost!.seconds).toBeGreaterThan(0);
     // The same request gives the same journals.
     const again = await attack({ ...request, out: `${out}-again`, cache: false });
     expect(again.worstCase).toBe(report.worstCase);

@@ -1,6 +1,6 @@
-import { tagUniversal, type UniversalTag } from "../../text/part-of-speech.js";
 import type { EditedText } from "../edited-text.js";
-import type { Constraint } from "../recipe.js";
+import { type Constraint, request } from "../recipe.js";
+import { universalTagger } from "../taggers.js";
 
 /** Words before and after the word that the tagger reads. */
 const context = { before: 4, after: 3 };
@@ -16,25 +16,33 @@ interface PartOfSpeechOptions {
  * verbs may replace each other if `allowsNounVerb`.
  */
 export function samePartOfSpeech({ allowsNounVerb, readsFirst = false }: PartOfSpeechOptions): Constraint {
-  const known = new Map<string, UniversalTag>();
-  const tag = (original: EditedText, origin: number, word: string): UniversalTag => {
-    const start = Math.max(0, origin - context.before);
-    const words = original.words.slice(start, origin + 1 + context.after).with(origin - start, word);
-    const index = readsFirst ? words.indexOf(word) : origin - start;
-    const key = `${index} ${words.join(" ")}`;
-    const found = known.get(key) ?? tagUniversal(words)[index]!;
-    if (known.size > 100_000) known.clear();
-    known.set(key, found);
-    return found;
-  };
   return {
     name: allowsNounVerb ? "same part of speech (nouns and verbs are alike)" : "same part of speech",
-    allows(candidate) {
-      const { edit, original, origin } = candidate;
-      if (edit?.kind !== "replace" || origin < 0) return true;
-      const tags = [original.getWord(origin), edit.word].map((word) => tag(original, origin, word));
-      if (tags[0] === tags[1]) return true;
-      return allowsNounVerb && tags.every((each) => each === "NOUN" || each === "VERB");
+    *filter(candidates) {
+      const windows = candidates.map(({ edit, original, origin }) => {
+        if (edit?.kind !== "replace" || origin < 0) return [];
+        return [original.getWord(origin), edit.word].map((word) => {
+          const { words, index } = selectContext(original, origin, word);
+          return { words, index: readsFirst ? words.indexOf(word) : index };
+        });
+      });
+      const answers = yield* request(
+        universalTagger,
+        windows.flat().map(({ words }) => words),
+      );
+      let next = 0;
+      return candidates.filter((_, i) => {
+        const [first, second] = windows[i]!.map(({ index }) => answers[next++]![index]!);
+        if (first === second) return true;
+        return allowsNounVerb && [first, second].every((tag) => tag === "NOUN" || tag === "VERB");
+      });
     },
   };
+}
+
+/** The words around an original word, with another word in its place. */
+function selectContext(original: EditedText, origin: number, word: string): { words: string[]; index: number } {
+  const start = Math.max(0, origin - context.before);
+  const words = original.words.slice(start, origin + 1 + context.after).with(origin - start, word);
+  return { words, index: origin - start };
 }

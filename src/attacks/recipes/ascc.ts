@@ -9,8 +9,9 @@ import { findWorstCaseSubstitutions, type HullSelection, replaceTokens } from ".
 import type { AttackExample } from "../attack-space.js";
 import { findModifiableWords, type HullOptions, hullSchema, type LocalModel } from "../convex-hull.js";
 import { splitIntoChunks } from "../pool.js";
+import { createCounters } from "../query-counters.js";
 import { type AttackResult, createAttackResult } from "../result.js";
-import { type Attacker, createCounters } from "../run-attack.js";
+import type { Attacker } from "../run-attack.js";
 import { isMisclassified, margin, nearTieMargin, type Score } from "../search.js";
 
 /** A local model whose gradients can be computed. */

@@ -3,7 +3,7 @@ import { findLabel } from "../goals/create-goal.js";
 import { targeted } from "../goals/targeted.js";
 import { defineRecipe } from "../recipe.js";
 import { evasionSearch } from "../searches/evasion.js";
-import { appendWords, prependPadding } from "../transformations/add-words.js";
+import { appendWords, insertWords, prependPadding } from "../transformations/add-words.js";
 import { type Rewriting, rewriteText, rewriteWord, rewritings } from "../transformations/rewrite-text.js";
 
 /** Words of everyday messages. */
@@ -18,12 +18,13 @@ export const evasion = defineRecipe({
   paper: "Hackett et al. 2025 (arXiv:2504.11168); Lowd and Meek 2005, Good Word Attacks",
   options: z.strictObject({
     benignLabel: z.union([z.string(), z.int().min(0)]).describe("class that lets a text pass, by name or index"),
-    maxAddedWords: z.int().min(0).max(500).default(30).describe("maximum number of benign words at the end"),
+    maxAddedWords: z.int().min(0).max(500).default(30).describe("maximum number of benign words"),
+    placement: z.enum(["append", "insert"]).default("append").describe("benign words at the end, or before any word"),
     paddingWords: z.int().min(0).max(10_000).default(600).describe("benign words before the text; 0: none"),
     characters: z.boolean().default(true).describe("rewrite words with spaces, look-alikes and invisible characters"),
   }),
   resources: ["labels"],
-  build: ({ benignLabel, maxAddedWords, paddingWords, characters }, { labels }) => {
+  build: ({ benignLabel, maxAddedWords, placement, paddingWords, characters }, { labels }) => {
     const all = characters ? (Object.keys(rewritings) as Rewriting[]) : [];
     return {
       goal: targeted(findLabel(benignLabel, labels)),
@@ -31,10 +32,10 @@ export const evasion = defineRecipe({
         ...all.map(rewriteText),
         ...(paddingWords > 0 ? [prependPadding(benignWords, paddingWords)] : []),
         ...all.map(rewriteWord),
-        appendWords(benignWords),
+        placement === "append" ? appendWords(benignWords) : insertWords(benignWords),
       ],
       constraints: [],
-      search: evasionSearch({ maxAddedWords }),
+      search: evasionSearch({ maxAddedWords, placement }),
     };
   },
 });

@@ -3,6 +3,7 @@ import { maxWordsChanged } from "../constraints/max-words-changed.js";
 import { samePartOfSpeech } from "../constraints/part-of-speech.js";
 import { noRepeat } from "../constraints/repeat.js";
 import { keepStopWords } from "../constraints/stop-words.js";
+import { minWordSimilarity } from "../constraints/word-similarity.js";
 import { createGoal, goalOptions } from "../goals/create-goal.js";
 import { defineRecipe } from "../recipe.js";
 import { beamSearch } from "../searches/beam.js";
@@ -16,17 +17,19 @@ export const hotflip = defineRecipe({
     ...goalOptions,
     flips: z.int().min(1).max(100).default(10).describe("flips per word before constraints"),
     beamWidth: z.int().min(1).default(10).describe("texts that are kept after each flip"),
+    wordSimilarity: z.number().min(-1).max(1).default(0.8).describe("minimum cosine of word vectors (with --vectors)"),
     maxWords: z.int().min(1).default(2).describe("maximum number of changed words"),
   }),
-  resources: ["gradient", "labels"],
+  resources: ["gradient", "neighbors", "labels"],
   differences: "The best flips of every word are tried; TextAttack tries one flip of the complete text.",
-  build: (options, { gradient, labels }) => ({
+  build: (options, { gradient, neighbors, labels }) => ({
     goal: createGoal(options, labels),
     transformations: [flipByGradient(gradient, options.flips)],
     constraints: [
       noRepeat,
       keepStopWords(),
       maxWordsChanged({ count: options.maxWords }),
+      minWordSimilarity(neighbors, options.wordSimilarity),
       samePartOfSpeech({ allowsNounVerb: true }),
     ],
     search: beamSearch(options.beamWidth),

@@ -10,6 +10,12 @@ import { defineRecipe } from "../recipe.js";
 import { rankWordsAndReplace } from "../searches/word-importance-ranking.js";
 import { swapNeighbors } from "../transformations/swap-neighbors.js";
 
+/**
+ * Angular similarities. The published one is for the Universal Sentence Encoder. For MiniLM, 0.88 (a
+ * cosine of 0.93) separates neighbors from random words best: scripts/calibrate-similarity.mjs.
+ */
+const thresholds = { published: 0.840845057, calibrated: 0.88 };
+
 export const textfooler = defineRecipe({
   name: "textfooler",
   summary: "neighbors of the most important words, with the same part of speech and a similar sentence",
@@ -19,10 +25,16 @@ export const textfooler = defineRecipe({
     ...compatOption,
     neighbors: z.int().min(1).default(50).describe("neighbors per word"),
     wordSimilarity: z.number().min(-1).max(1).default(0.5).describe("minimum cosine of word vectors (with --vectors)"),
-    similarity: z.number().min(-1).max(1).default(0.840845057).describe("minimum angular similarity of sentences"),
+    similarity: z
+      .number()
+      .min(-1)
+      .max(1)
+      .nullable()
+      .default(null)
+      .describe("minimum angular similarity of sentences; null: 0.88, or 0.840845057 with compat=textattack"),
   }),
   resources: ["neighbors", "encoder", "labels"],
-  differences: "MiniLM instead of the Universal Sentence Encoder; the paper reports no other threshold for it.",
+  differences: "MiniLM instead of the Universal Sentence Encoder, with a threshold that is calibrated for it.",
   build: (options, { neighbors, encoder, labels }) => ({
     goal: createGoal(options, labels),
     transformations: [swapNeighbors(neighbors, options.neighbors)],
@@ -32,7 +44,7 @@ export const textfooler = defineRecipe({
       minWordSimilarity(neighbors, options.wordSimilarity),
       samePartOfSpeech({ allowsNounVerb: true, readsFirst: options.compat === "textattack" }),
       minSentenceSimilarity(encoder, {
-        threshold: options.similarity,
+        threshold: options.similarity ?? thresholds[options.compat === "textattack" ? "published" : "calibrated"],
         metric: "angular",
         window: 15,
         reference: "current",

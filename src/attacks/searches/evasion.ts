@@ -1,11 +1,17 @@
 import { type EditSearch, type ScoredText, score, scoreCandidates } from "../recipe.js";
 import { rankWordsAndReplace } from "./word-importance-ranking.js";
 
+interface EvasionOptions {
+  readonly maxAddedWords: number;
+  /** Where benign words are added: at the end, or before any word. */
+  readonly placement?: "append" | "insert";
+}
+
 /**
  * Tries the techniques against guard classifiers from cheap to expensive: rewriting the complete
  * text, changing the characters of important words, and adding benign words one by one.
  */
-export function evasionSearch({ maxAddedWords }: { readonly maxAddedWords: number }): EditSearch {
+export function evasionSearch({ maxAddedWords, placement = "append" }: EvasionOptions): EditSearch {
   return {
     name: `rewriting, then words by importance, then up to ${maxAddedWords} benign words`,
     cost: "7, then 1 + words + 5 per word visited, then 30 per added word",
@@ -24,7 +30,7 @@ export function evasionSearch({ maxAddedWords }: { readonly maxAddedWords: numbe
         if (current.isReached) return current.text;
       }
       for (let added = 0; added < maxAddedWords; added++) {
-        const [next] = yield* scoreCandidates(current.text, problem.findOpenPositions(current.text), "append");
+        const [next] = yield* scoreCandidates(current.text, problem.findOpenPositions(current.text), placement);
         if (!next || next.value <= current.value) break;
         current = next;
         if (current.isReached) return current.text;

@@ -13,13 +13,13 @@ export function appendWords(words: readonly string[]): Transformation {
   };
 }
 
-/** Adds one of some words before a word. */
+/** Adds each of some words before a random word. */
 export function insertWords(words: readonly string[]): Transformation {
   return {
-    name: `one of ${words.length} words before a word`,
+    name: `one of ${words.length} words before a random word`,
     kind: "insert",
     apply: (text, positions, rng) =>
-      positions.map((position) => text.apply({ kind: "insert", position, word: words[rng.integer(words.length)]! })),
+      words.map((word) => text.apply({ kind: "insert", position: positions[rng.integer(positions.length)]!, word })),
   };
 }
 

@@ -1,6 +1,6 @@
 import type { Transformation } from "../recipe.js";
 import type { NeighborTable } from "../resources.js";
-import { createTagger } from "./swap-neighbors.js";
+import { tagPositions } from "./swap-neighbors.js";
 
 /** Exchanges a word with a random other word of the same field (EDA's random swap). */
 export const exchangeWords: Transformation = {
@@ -22,16 +22,17 @@ export const exchangeWords: Transformation = {
 
 /** Inserts a synonym of a word before a random word (EDA's random insertion). */
 export function insertSynonyms(table: NeighborTable): Transformation {
-  const tag = createTagger(table.usesPartOfSpeech);
   return {
     name: "a synonym inserted",
     kind: "insert",
-    apply: (text, positions, rng) =>
-      positions.flatMap((position) => {
-        const synonyms = table.getSubstitutes(text.getWord(position), tag(text, position));
+    *apply(text, positions, rng) {
+      const tags = table.usesPartOfSpeech ? yield* tagPositions(text, positions) : [];
+      return positions.flatMap((position, i) => {
+        const synonyms = table.getSubstitutes(text.getWord(position), tags[i]);
         if (synonyms.length === 0) return [];
         const word = synonyms[rng.integer(synonyms.length)]!;
         return [text.apply({ kind: "insert", position: positions[rng.integer(positions.length)]!, word })];
-      }),
+      });
+    },
   };
 }

@@ -1,8 +1,9 @@
 import { findWords, isOneWord } from "../../text/find-words.js";
-import { tagUniversal, type UniversalTag } from "../../text/part-of-speech.js";
+import type { UniversalTag } from "../../text/part-of-speech.js";
 import type { EditedText } from "../edited-text.js";
 import { type ResourceGenerator, request, type Transformation } from "../recipe.js";
 import type { MaskedLanguageModel, MaskedQuery, MaskedToken } from "../resources.js";
+import { universalTagger } from "../taggers.js";
 
 export interface MaskedWordOptions {
   readonly maxCandidates: number;
@@ -58,10 +59,10 @@ export function mergeMaskedWords(model: MaskedLanguageModel, options: MaskedWord
     name: `up to ${options.maxCandidates} words that ${model.name} expects for two words`,
     kind: "merge",
     *apply(text, positions) {
-      const tags = tagUniversal(text.words);
+      const [tags] = yield* request(universalTagger, [text.words]);
       const pairs = positions.filter((position) => {
         const isSameField = text.slots[position + 1]?.field === text.slots[position]!.field;
-        return isSameField && mergeable[tags[position]!]?.includes(tags[position + 1]!);
+        return isSameField && mergeable[tags![position]!]?.includes(tags![position + 1]!);
       });
       const queries = pairs.map((position) => {
         const { field, start } = text.slots[position]!;

@@ -1,31 +1,28 @@
-import { type PartOfSpeech, tagPartsOfSpeech } from "../../text/part-of-speech.js";
+import type { PartOfSpeech } from "../../text/part-of-speech.js";
 import type { EditedText } from "../edited-text.js";
-import type { Transformation } from "../recipe.js";
+import { type ResourceGenerator, request, type Transformation } from "../recipe.js";
 import type { NeighborTable } from "../resources.js";
+import { synonymTagger } from "../taggers.js";
 
 /** Replaces a word by each of its nearest neighbors, in the letter case of the word. */
 export function swapNeighbors(table: NeighborTable, maxCandidates: number): Transformation {
-  const tag = createTagger(table.usesPartOfSpeech);
   return {
     name: `up to ${maxCandidates} neighbors of a word (${table.name})`,
     kind: "swap",
-    apply: (text, positions) =>
-      positions.flatMap((position) =>
+    *apply(text, positions) {
+      const tags = table.usesPartOfSpeech ? yield* tagPositions(text, positions) : [];
+      return positions.flatMap((position, i) =>
         table
-          .getSubstitutes(text.getWord(position), tag(text, position))
+          .getSubstitutes(text.getWord(position), tags[i])
           .slice(0, maxCandidates)
           .map((word) => text.apply({ kind: "replace", position, word })),
-      ),
+      );
+    },
   };
 }
 
-/** Returns a function that gives the part of speech of a word in the original text. */
-export function createTagger(isUsed: boolean): (text: EditedText, position: number) => PartOfSpeech | undefined {
-  const known = new WeakMap<EditedText, readonly PartOfSpeech[]>();
-  return (text, position) => {
-    if (!isUsed) return undefined;
-    const tags = known.get(text.original) ?? tagPartsOfSpeech(text.original.words);
-    known.set(text.original, tags);
-    return tags[text.slots[position]!.origin] ?? "other";
-  };
+/** The parts of speech of some words in the original text. */
+export function* tagPositions(text: EditedText, positions: readonly number[]): ResourceGenerator<PartOfSpeech[]> {
+  const [tags] = yield* request(synonymTagger, [text.original.words]);
+  return positions.map((position) => tags![text.slots[position]!.origin] ?? "other");
 }

@@ -1,5 +1,6 @@
 import { type Command, Option } from "@commander-js/extra-typings";
 import { attackNames } from "../../attacks/load-attack.js";
+import { resourceKinds } from "../../attacks/recipe.js";
 import type { AttackSummary } from "../../evaluation/attack-summary.js";
 import { describePower } from "../../evaluation/statistics.js";
 import { formatCount, formatDuration, formatInterval, formatNumber, formatPercent } from "../../format.js";
@@ -94,6 +95,13 @@ export function define(command: Command, io: Io): void {
 }
 
 /** A hard search can take minutes, so the display is updated between results, too. */
+const resourceTitles = {
+  encoder: "sentence encoder",
+  mlm: "masked LM",
+  tagger: "tagger",
+  gradient: "gradients",
+} as const;
+
 const refreshMilliseconds = 1000;
 
 /** Shows one bar per attack. A signal ends the process and prints how to continue. */
@@ -217,6 +225,15 @@ function formatAttackTable(io: Io, report: AttackReport, correct: number): strin
     row("tokens evaluated of queried", ({ tokens }) =>
       tokens.queried === 0 ? "–" : `${formatCount(tokens.evaluated)} of ${formatCount(tokens.queried)}`,
     ),
+    ...resourceKinds
+      .filter((kind) => names.some((name) => attacks[name]!.resources?.[kind]))
+      .map((kind) =>
+        row(`${resourceTitles[kind]}: calls, inputs, time`, ({ resources }) => {
+          const cost = resources?.[kind];
+          if (!cost) return "–";
+          return `${formatCount(cost.calls)}, ${formatCount(cost.inputs)}, ${formatDuration(1000 * cost.seconds)}`;
+        }),
+      ),
     row("time", ({ seconds }) => (seconds > 0 ? formatDuration(1000 * seconds) : "–")),
     row("texts evaluated/s", ({ seconds, queries: { evaluated } }) =>
       seconds > 0 && evaluated > 0 ? formatNumber(evaluated / seconds, 3) : "–",
