@@ -3,6 +3,7 @@ import {
   hashModelFolder,
   type MaskedLm,
   predictAtPositions,
+  scorePositions,
   scoreTokens,
   type TokenPrediction,
   type TokenQuery,
@@ -80,20 +81,24 @@ function scoreWords(model: MaskedLm, windows: readonly Window[]): number[] {
   return sums;
 }
 
-/** Tokens of a text that are scored. Longer texts are cut, because each token is one pass. */
+/** Tokens of a text that are scored. Longer texts are cut. */
 const maxFluencyTokens = 128;
+/** Every seventh token is masked in the same pass, as many as in training. */
+const fluencyStride = 7;
 
 async function measureFluency(model: MaskedLm, texts: readonly string[]): Promise<number[]> {
   const means: number[] = [];
   for (const text of texts) {
     const encoding = model.tokenizer.encodeWithOffsets([text], Math.min(model.maxLength, maxFluencyTokens));
     const positions = encoding.offsets.flatMap(([start, end], i) => (end > start ? [i] : []));
-    const queries = positions.map((position) => ({
-      encoding: { ...encoding, ids: encoding.ids.with(position, model.maskId) },
-      position,
-      candidateIds: [encoding.ids[position]!],
-    }));
-    const total = scoreTokens(model, queries).reduce((sum, [value]) => sum + value!, 0);
+    const queries = Array.from({ length: fluencyStride }, (_, first) => {
+      const masked = positions.filter((_, i) => i % fluencyStride === first);
+      const ids = encoding.ids.map((id, position) => (masked.includes(position) ? model.maskId : id));
+      return { encoding: { ...encoding, ids }, positions: masked, targetIds: masked.map((i) => encoding.ids[i]!) };
+    }).filter((query) => query.positions.length > 0);
+    const total = scorePositions(model, queries)
+      .flat()
+      .reduce((sum, value) => sum + value, 0);
     means.push(positions.length === 0 ? 0 : total / positions.length);
     // Other work of the process can run between texts.
     await new Promise(setImmediate);

@@ -2,7 +2,7 @@ import { copyFileSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
-import { fillMasks, loadMaskedLm, scoreTokens } from "../../src/models/index.js";
+import { fillMasks, loadMaskedLm, scorePositions, scoreTokens } from "../../src/models/index.js";
 import { openSafetensors } from "../../src/models/safetensors.js";
 import { writeSafetensors } from "../../src/models/safetensors-writer.js";
 import { fill } from "../../src/runs/fill.js";
@@ -63,6 +63,12 @@ test("fills every mask, however it is written, as the probabilities of the model
   const position = encoding.ids.indexOf(loaded.maskId);
   const [scores] = scoreTokens(loaded, [{ encoding, position, candidateIds: first.map(({ id }) => id) }]);
   for (const [i, { probability }] of first.entries()) expect(Math.exp(scores![i]!)).toBeCloseTo(probability, 5);
+  // Several positions in one pass.
+  const positions = [position - 1, position];
+  const [single] = scoreTokens(loaded, [{ encoding, position: position - 1, candidateIds: [7] }]);
+  const [values] = scorePositions(loaded, [{ encoding, positions, targetIds: [7, first[2]!.id] }]);
+  expect(values![0]).toBeCloseTo(single![0]!, 5);
+  expect(values![1]).toBeCloseTo(scores![2]!, 5);
   free(loaded.weights);
 });
 
