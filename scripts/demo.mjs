@@ -136,7 +136,8 @@ temper(["train", ...settings, "--out", standard, "--resume"]);
 announce("Fine-tune another one on the same emails with ASCC, against the worst-case synonyms at every step.");
 temper(["train", ...settings, "--method", "ascc:beta=4,innerSteps=3", "--out", robust, "--resume"]);
 
-const attack = ["--attack", "pwws", "--num-examples", numExamples, "--seed", seed, "--resume"];
+const sample = ["--num-examples", numExamples, "--seed", seed];
+const attack = ["--attack", "pwws", ...sample, "--min-similarity", "0.9", "--resume"];
 announce(
   `Attack the standard filter: replace words of ${numExamples} test emails with WordNet synonyms that fit the context (PWWS).`,
 );

@@ -8,7 +8,7 @@ import type { SentenceEncoder } from "./resources.js";
 const contextSize = 5;
 
 /**
- * The default for WordNet, whose synonyms include those of other senses. On emails, 57% of the
+ * The default for WordNet, whose synonyms include those of other senses. On emails, 66% of the
  * synonyms pass.
  */
 export const wordNetContextSimilarity = 0.85;

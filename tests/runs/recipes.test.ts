@@ -1,11 +1,14 @@
-import { readFileSync, writeFileSync } from "node:fs";
+import { copyFileSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { fileURLToPath } from "node:url";
 import { afterEach, beforeAll, beforeEach, expect, test, vi } from "vitest";
 import { readJournal } from "../../src/attacks/journal.js";
 import { createRecipeAttack } from "../../src/attacks/load-attack.js";
 import { recipes } from "../../src/attacks/recipes/index.js";
 import { parseModelConfig } from "../../src/models/config.js";
+import { getEncoderParameterShapes } from "../../src/models/encoder.js";
 import { getMaskedLmParameterShapes } from "../../src/models/heads.js";
+import { type SafetensorsTensor, writeSafetensors } from "../../src/models/safetensors-writer.js";
 import { attack } from "../../src/runs/attack.js";
 import { readFluencies, readSimilarities } from "../../src/runs/attack-folder.js";
 import { createTextAttacker } from "../../src/runs/attack-text.js";
@@ -46,15 +49,18 @@ const vocabulary = "[PAD] [UNK] [CLS] [SEP] [MASK] good fine bad dull film plot 
 
 /** Writes a masked language model with random weights. */
 function writeMaskedLm(path: string): Promise<string> {
-  const rng = new Rng(2);
   const shapes = getMaskedLmParameterShapes(
     parseModelConfig({ ...tinyConfig, vocab_size: vocabulary.length, tie_word_embeddings: true }, "tiny"),
   );
-  const heads = [...shapes].map(([name, shape]) => {
+  return writeTinyModel(path, (tensors) => [...tensors, ...createRandomTensors([...shapes])], vocabulary);
+}
+
+function createRandomTensors(shapes: readonly (readonly [string, readonly number[]])[]): SafetensorsTensor[] {
+  const rng = new Rng(2);
+  return shapes.map(([name, shape]) => {
     const values = Float32Array.from({ length: shape.reduce((a, b) => a * b, 1) }, () => rng.next() - 0.5);
     return { name, dtype: "F32" as const, shape, bytes: () => new Uint8Array(values.buffer) };
   });
-  return writeTinyModel(path, (tensors) => [...tensors, ...heads], vocabulary);
 }
 
 const encoder = () => ({
@@ -115,6 +121,9 @@ test("a recipe without its resource, an unknown label or a bad expression is a c
   const fail = (more: object) => expect(attack({ ...request, ...encoder(), ...more } as never)).rejects;
   await fail({ attacks: ["bae"], maskedLm: null }).toThrow("attack bae needs mlm. Pass --masked-lm MODEL");
   await fail({ attacks: ["bae"], maskedLm: victim.run }).toThrow("--masked-lm: ");
+  await fail({ attacks: ["textfoler"] }).toThrow('did you mean "textfooler"');
+  await fail({ attacks: ["textfooler:neighbours=5"] }).toThrow('did you mean "neighbors"');
+  await fail({ attacks: ["bae:variant=X"] }).toThrow("attack bae");
   await fail({ attacks: ["evasion"] }).toThrow("benignLabel");
   await fail({ attacks: ["evasion:benignLabel=ham"] }).toThrow("expected one of the labels negative, positive");
   await fail({ attacks: ["pruthi"], protect: ["("] }).toThrow("--protect: expected a regular expression");
@@ -145,6 +154,56 @@ test("texts that are empty, have one word, 10,000 words or no Latin letters are 
   const report = await attack({ model: victim.run, data, attacks, ...options });
   expect(report.examples).toBeGreaterThanOrEqual(4);
   await verify({ journals: attacks.map(({ name }) => join(out, `${name}.jsonl`)), model: victim.run, device: "cpu" });
+  const changed = new Map<string, string[]>();
+  for (const { name } of attacks)
+    for await (const { result } of readJournal(join(out, `${name}.jsonl`))) {
+      expect(result.queries, name).toBeLessThanOrEqual(30);
+      // Without a word, there is nothing to change.
+      if (["", "!!! ???"].includes(result.texts[0]!)) expect(result.edits, name).toEqual([]);
+      else if (result.edits.length > 0) changed.set(name, [...(changed.get(name) ?? []), result.texts[0]!]);
+    }
+  // Characters change in any script.
+  expect([...changed.values()].flat()).toContain(texts[3]);
+}, 60_000);
+
+test("a masked language model may have another tokenizer than the victim, but not than its own weights", async () => {
+  const model = join(folder, "roberta");
+  mkdirSync(model);
+  const fixtures = fileURLToPath(new URL("../fixtures", import.meta.url));
+  copyFileSync(join(fixtures, "roberta-tiny/tokenizer.json"), join(model, "tokenizer.json"));
+  const base = JSON.parse(readFileSync(join(fixtures, "families/roberta/config.json"), "utf8")) as object;
+  const writeConfig = (size: number): object => {
+    const config = { ...base, vocab_size: size };
+    writeFileSync(join(model, "config.json"), JSON.stringify(config));
+    return config;
+  };
+  const config = parseModelConfig(writeConfig(1004), "roberta");
+  const shapes = [...getEncoderParameterShapes(config), ...getMaskedLmParameterShapes(config)];
+  await writeSafetensors(join(model, "model.safetensors"), createRandomTensors(shapes));
+  const out = join(folder, "other-tokenizer");
+  const attacks = ["bae:similarity=-1", "bert-attack:similarity=-1", "clare:similarity=-1"];
+  const request = {
+    model: victim.run,
+    data: victim.data,
+    numExamples: 4,
+    out,
+    device: "cpu",
+    queryBudget: 40,
+  } as const;
+  await attack({ ...request, attacks, ...encoder(), maskedLm: model });
+  let edits = 0;
+  for (const name of ["bae", "bert-attack", "clare"])
+    for await (const { result } of readJournal(join(out, `${name}.jsonl`)))
+      for (const { to } of result.edits) {
+        edits++;
+        // The words of a byte-level vocabulary are words of the text, without its marks.
+        expect(to, name).toMatch(/^[\p{L}\p{N}'*@_-]*$/u);
+      }
+  expect(edits).toBeGreaterThan(0);
+  writeConfig(51);
+  await expect(attack({ ...request, attacks: ["bae"], ...encoder(), maskedLm: model })).rejects.toThrow(
+    "the tokenizer has 1004 tokens, but vocab_size is 51",
+  );
 }, 60_000);
 
 test("validity, logs, and a dataset of the texts that fool several models", async () => {
