@@ -22,7 +22,7 @@ export const nameTables: Readonly<Record<string, readonly string[]>> = {
   countries: list(
     "Argentina Australia Austria Bangladesh Belgium Brazil Bulgaria Canada Chile Colombia Croatia Cuba Denmark Egypt " +
       "Ethiopia Finland France Germany Ghana Greece Hungary Iceland India Indonesia Iran Iraq Ireland Israel Italy " +
-      "Japan Kenya Malaysia Mexico Morocco Nepal Netherlands Nigeria Norway Pakistan Peru Philippines Poland Portugal " +
+      "Japan Kenya Malaysia Mexico Morocco Nepal Netherlands Nigeria Norway Pakistan Peru Poland Portugal " +
       "Romania Russia Scotland Singapore Spain Sweden Switzerland Taiwan Thailand Ukraine Uruguay Venezuela Vietnam",
   ),
   nationalities: list(
@@ -34,7 +34,7 @@ export const nameTables: Readonly<Record<string, readonly string[]>> = {
   cities: list(
     "Amsterdam Athens Atlanta Baghdad Bangkok Barcelona Beijing Berlin Boston Brussels Budapest Cairo Chicago " +
       "Copenhagen Dallas Delhi Denver Detroit Dublin Frankfurt Geneva Hamburg Helsinki Houston Istanbul Jakarta " +
-      "Johannesburg Lagos Lima Lisbon London Madrid Manila Melbourne Miami Milan Montreal Moscow Mumbai Munich Nairobi " +
+      "Johannesburg Lagos Lima Lisbon London Madrid Manila Melbourne Miami Milan Montreal Moscow Mumbai Munich " +
       "Oslo Paris Philadelphia Prague Rome Seattle Seoul Shanghai Singapore Stockholm Sydney Tokyo Toronto Vancouver " +
       "Vienna Warsaw Washington Zurich",
   ),
