@@ -54,8 +54,8 @@ export interface MaskedLanguageModel extends Resource<MaskedQuery, readonly (rea
   /** log P(word | the other words): its tokens are masked together, and their logarithms added. */
   readonly likelihood: Resource<WordQuery, number>;
   /**
-   * Mean log P(token | other tokens) of each text, its pseudo-log-likelihood per token. A seventh of
-   * the tokens is masked at a time.
+   * Mean log P(token | other tokens) of each text, its pseudo-log-likelihood per token. A seventh
+   * of the tokens is masked at a time.
    */
   measureFluency(texts: readonly string[]): Promise<number[]>;
 }

@@ -11,8 +11,8 @@ import { rankWordsAndReplace } from "../searches/word-importance-ranking.js";
 import { swapNeighbors } from "../transformations/swap-neighbors.js";
 
 /**
- * Angular similarities. The published one is for the Universal Sentence Encoder. For MiniLM, 0.88 (a
- * cosine of 0.93) separates neighbors from random words best: scripts/calibrate-similarity.mjs.
+ * Angular similarities. The published one is for the Universal Sentence Encoder. For MiniLM, 0.88
+ * (a cosine of 0.93) separates neighbors from random words best: scripts/calibrate-similarity.mjs.
  */
 const thresholds = { published: 0.840845057, calibrated: 0.88 };
 
