@@ -8,7 +8,7 @@ const source = fileURLToPath(new URL("src", import.meta.url));
 // Loading the library takes longer than most tests, so files share a process. A file that changes or
 // measures its process gets its own.
 const needsProcess =
-  /vi\.(mock|stub|spyOn|useFakeTimers)|process\.env\.\w+ = |delete process\.env|process\.(chdir|on\()|memoryUsage|getMemoryStats/;
+  /vi\.(mock|stubGlobal|spyOn|useFakeTimers)|process\.env\.\w+ = |delete process\.env|process\.(chdir|on\()|memoryUsage|getMemoryStats/;
 const files = readdirSync("tests", { recursive: true, encoding: "utf8" }).filter((name) => name.endsWith(".test.ts"));
 const separate = files
   .map((name) => join("tests", name))
@@ -32,6 +32,7 @@ export default defineConfig({
     env: { OMP_NUM_THREADS: "1", HF_HUB_OFFLINE: "1" },
     testTimeout: 60_000,
     hookTimeout: 60_000,
+    setupFiles: ["tests/restore-environment.ts"],
     projects: [
       { extends: true, test: { name: "separate", include: separate } },
       { extends: true, test: { name: "shared", include: ["tests/**/*.test.ts"], exclude: separate, isolate: false } },
