@@ -4,7 +4,7 @@ import { type Resource, resourceKinds } from "./recipe.js";
 const count = z.number();
 
 /** What a kind of resource has cost: calls, inputs of all searches in them, and time. */
-export const resourceCostSchema = z.object({ calls: count, inputs: count, seconds: count });
+const resourceCostSchema = z.object({ calls: count, inputs: count, seconds: count });
 
 export const resourceCostsSchema = z.partialRecord(z.enum(resourceKinds), resourceCostSchema);
 
