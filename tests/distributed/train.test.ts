@@ -82,15 +82,17 @@ describe("temper train --processes", () => {
     "after a killed process, the others name it, and --resume gives the undisturbed run",
     async () => {
       const whole = join(folder, "whole");
-      expect(await start([...flags, "--processes", "2", "--out", whole]).ended).toMatchObject({ code: 0, stderr: "" });
+      // Long enough that nearly every kill hits a training in progress.
+      const long = flags.map((word, i) => (flags[i - 1] === "--epochs" ? "40" : word));
+      expect(await start([...long, "--processes", "2", "--out", whole]).ended).toMatchObject({ code: 0, stderr: "" });
 
-      // Every kill hits a training in progress. A run that ends before is compared, and a new one starts.
+      // Only such kills count. A run that ends before is compared, and a new one starts.
       const rng = new Rng("kills");
       let [kills, runs] = [0, 0];
       let out = "";
       while (kills < 20) {
         if (out === "") out = join(folder, `killed-${runs++}`);
-        const { child, ended } = start([...flags, "--resume", "--out", out, "--processes", "2"]);
+        const { child, ended } = start([...long, "--resume", "--out", out, "--processes", "2"]);
         // The first kill comes after a checkpoint, the others at any moment.
         if (kills === 0) await waitForCheckpoint(join(out, "checkpoints"));
         else await delay(rng.integer(4000));
