@@ -118,7 +118,7 @@ export function loadKernels(file: KernelFile, width: number, dtype: DType, devic
 }
 
 /** Whether TEMPER_KERNELS allows a file with kernels. */
-export function isKernelFileEnabled(file: KernelFile): boolean {
+function isKernelFileEnabled(file: KernelFile): boolean {
   const excluded = (process.env.TEMPER_KERNELS ?? "").split(",");
   return !excluded.includes("0") && !excluded.includes(`-${file}`);
 }

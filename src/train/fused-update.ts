@@ -20,7 +20,7 @@ export function canFuseUpdate({ job, stack }: TrainingContext, numBatches: numbe
  * a method may change the weights after the update, each step refreshes them first. This does not
  * depend on the step: a captured step relies on all others.
  */
-export function keepsCopiesCurrent(training: TrainingContext): boolean {
+function keepsCopiesCurrent(training: TrainingContext): boolean {
   return canFuseUpdate(training, 1) && !training.stack.hasHook("afterStep");
 }
 
