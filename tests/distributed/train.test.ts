@@ -93,10 +93,11 @@ describe("temper train --processes", () => {
       while (kills < 20) {
         if (out === "") out = join(folder, `killed-${runs++}`);
         const { child, ended } = start([...long, "--resume", "--out", out, "--processes", "2"]);
+        const victim = kills === 0 ? 1 : rng.integer(2);
+        while (listChildren(child.pid!).length < 2) await delay(20);
         // The first kill comes after a checkpoint, the others at any moment.
         if (kills === 0) await waitForCheckpoint(join(out, "checkpoints"));
-        else await delay(rng.integer(4000));
-        const victim = kills === 0 ? 1 : rng.integer(2);
+        else await delay(rng.integer(6000));
         const worker = listChildren(child.pid!)[victim];
         if (worker !== undefined) process.kill(worker, "SIGKILL");
         const { code, stderr } = await ended;
