@@ -54,23 +54,14 @@ class Replacement {
 }
 
 /**
- * A product from a wide layer to a narrow one: the second of a feed-forward block, or the
- * classifier. Its inputs come from an activation function and have a few large values, for which
- * one scale per tensor is too coarse.
- */
-const isNarrowing = ({ shape }: OnnxTensor): boolean => shape[0]! > shape[1]!;
-
-/**
- * Quantizes a graph to 8 bits. The weights of products are quantized once, each column with its own
- * scale, and their inputs at run time, each tensor with one scale. The inputs of narrowing products
- * stay float32; ONNX Runtime restores their weights when it loads the model. Rows of embedding
- * tables have their own scales. Everything else stays float32.
+ * Quantizes a graph to 8 bits. The inputs of products with a weight matrix are quantized at run
+ * time, each tensor with one scale, and the weights once, each column with its own scale. Rows of
+ * embedding tables have their own scales. Everything else stays float32.
  */
 export function quantizeGraph(graph: OnnxGraph): OnnxGraph {
   const replacement = new Replacement(graph);
   const quantized = new Map<string, QuantizedMatrix>();
   const inputs = new Map<string, string>();
-  const restoredWeights = new Set<string>();
   const getMatrix = (name: string | undefined): OnnxTensor | null => {
     const found = name === undefined ? undefined : graph.initializers.get(name);
     return found?.type === "float32" && found.shape.length === 2 ? found : null;
@@ -81,14 +72,6 @@ export function quantizeGraph(graph: OnnxGraph): OnnxGraph {
     return found;
   };
 
-  /** scale · (stored - 128) */
-  const restore = (stored: string, scale: string, output: string): string => {
-    const float = replacement.add("Cast", [stored], [`${output}.float`], { to: 1 });
-    const offset = replacement.constant("zero_point.float", "float32", [], Float32Array.of(zeroPoint));
-    const centered = replacement.add("Sub", [float, offset], [`${output}.centered`]);
-    return replacement.add("Mul", [centered, scale], [output]);
-  };
-
   for (const node of graph.nodes) {
     const [first, second] = node.inputs as [string, string];
     const [output] = node.outputs as [string];
@@ -97,14 +80,6 @@ export function quantizeGraph(graph: OnnxGraph): OnnxGraph {
       const { values, scales } = getQuantized(second, "column");
       const weight = replacement.constant(`${second}.quantized`, "uint8", shape, values);
       const weightScale = replacement.constant(`${second}.scale`, "float32", [shape[1]!], scales);
-      if (isNarrowing(getMatrix(second)!)) {
-        // Layers can share their weights.
-        const restored = `${second}.restored`;
-        if (!restoredWeights.has(second)) restore(weight, weightScale, restored);
-        restoredWeights.add(second);
-        replacement.add("MatMul", [first, restored], [output]);
-        continue;
-      }
       const zero = replacement.constant("zero_point", "uint8", [], Uint8Array.of(zeroPoint));
       const input = inputs.get(first) ?? `${first}.quantized`;
       if (!inputs.has(first))
@@ -120,7 +95,11 @@ export function quantizeGraph(graph: OnnxGraph): OnnxGraph {
       const table = replacement.constant(`${first}.quantized`, "uint8", shape, values);
       const scale = replacement.constant(`${first}.scale`, "float32", [shape[0]!, 1], scales);
       const rows = replacement.add("Gather", [table, second], [`${output}.integer`], { axis: 0 });
-      restore(rows, replacement.add("Gather", [scale, second], [`${output}.scale`], { axis: 0 }), output);
+      const float = replacement.add("Cast", [rows], [`${output}.float`], { to: 1 });
+      const offset = replacement.constant("zero_point.float", "float32", [], Float32Array.of(zeroPoint));
+      const centered = replacement.add("Sub", [float, offset], [`${output}.centered`]);
+      const rowScale = replacement.add("Gather", [scale, second], [`${output}.scale`], { axis: 0 });
+      replacement.add("Mul", [centered, rowScale], [output]);
     } else replacement.nodes.push(node);
   }
   const used = new Set(replacement.nodes.flatMap((node) => node.inputs));
