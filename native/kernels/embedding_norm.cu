@@ -1,9 +1,6 @@
 // output = dropout(LayerNorm(sum)), sum = word + position + type embedding. One warp computes a
 // token. `indices` are the places of the tokens in the padded batch [batch, length]; null means all
 // places. Dropout counts the elements of the padded batch, so packing does not change its mask.
-constexpr int vectors = WIDTH / 128;  // per lane
-constexpr int warps = 4;              // per block
-
 extern "C" __global__ void __launch_bounds__(32 * warps)
 embedding_norm_forward(const Scalar* words, const Scalar* positions, const Scalar* types, const long long* ids,
                        const long long* typeIds, const long long* indices, const Scalar* weight, const Scalar* offset,
@@ -32,23 +29,17 @@ embedding_norm_forward(const Scalar* words, const Scalar* positions, const Scala
     for (int i = 0; i < 4; i++) total += value[i];
     values[v] = value;
   }
-  float mean = sumWarp(total) / WIDTH;
-  float squares = 0;
-#pragma unroll
-  for (int v = 0; v < vectors; v++)
-#pragma unroll
-    for (int i = 0; i < 4; i++) squares += (values[v][i] - mean) * (values[v][i] - mean);
-  float inverse = rsqrtf(sumWarp(squares) / WIDTH + epsilon);
+  float2 moments = computeMoments(values, total, epsilon);
 #pragma unroll
   for (int v = 0; v < vectors; v++) {
     int column = (v * 32 + lane) * 4;
     Four scale = load(weight, column), shift = load(offset, column), value = values[v];
 #pragma unroll
-    for (int i = 0; i < 4; i++) value[i] = (value[i] - mean) * inverse * scale[i] + shift[i];
+    for (int i = 0; i < 4; i++) value[i] = (value[i] - moments.x) * moments.y * scale[i] + shift[i];
     if (dropout.seed) drop(dropout, seed, place * WIDTH + column, value);
     store(output, start + column, value);
   }
-  if (statistics && lane == 0) statistics[row] = make_float2(mean, inverse);
+  if (statistics && lane == 0) statistics[row] = moments;
 }
 
 // The gradient of the sum. Each block writes one row of partial sums [block, 3, WIDTH] (weight,
@@ -96,24 +87,7 @@ embedding_norm_backward(const Scalar* gradient, const Scalar* sum, const float2*
       for (int i = 0; i < 4; i++) totals[v][i] += value[i];
     }
   }
-  __shared__ float shared[warps][WIDTH];
-#pragma unroll
-  for (int kind = 0; kind < 3; kind++) {
-#pragma unroll
-    for (int v = 0; v < vectors; v++)
-#pragma unroll
-      for (int i = 0; i < 4; i++)
-        shared[warp][(v * 32 + lane) * 4 + i] =
-            kind == 0 ? weightSums[v][i] : kind == 1 ? offsetSums[v][i] : totals[v][i];
-    __syncthreads();
-    for (int column = threadIdx.x; column < WIDTH; column += 32 * warps) {
-      float total = 0;
-#pragma unroll
-      for (int w = 0; w < warps; w++) total += shared[w][column];
-      partialSums[(static_cast<long long>(blockIdx.x) * 3 + kind) * WIDTH + column] = total;
-    }
-    __syncthreads();
-  }
+  writePartialSums(weightSums, offsetSums, totals, partialSums);
 }
 
 // The gradient of the position table: row `firstPosition + position` is the sum over the texts. A

@@ -1,7 +1,4 @@
 // output = LayerNorm(sum), sum = residual + dropout(input + bias). One warp computes a row.
-constexpr int vectors = WIDTH / 128;  // per lane
-constexpr int warps = 4;              // per block
-
 extern "C" __global__ void __launch_bounds__(32 * warps)
 residual_norm_forward(const Scalar* input, const Scalar* bias, const Scalar* residual, const Scalar* weight,
                       const Scalar* offset, Scalar* output, Scalar* sum, float2* statistics, Dropout dropout,
@@ -34,22 +31,16 @@ residual_norm_forward(const Scalar* input, const Scalar* bias, const Scalar* res
     for (int i = 0; i < 4; i++) total += value[i];
     values[v] = value;
   }
-  float mean = sumWarp(total) / WIDTH;
-  float squares = 0;
-#pragma unroll
-  for (int v = 0; v < vectors; v++)
-#pragma unroll
-    for (int i = 0; i < 4; i++) squares += (values[v][i] - mean) * (values[v][i] - mean);
-  float inverse = rsqrtf(sumWarp(squares) / WIDTH + epsilon);
+  float2 moments = computeMoments(values, total, epsilon);
 #pragma unroll
   for (int v = 0; v < vectors; v++) {
     int column = (v * 32 + lane) * 4;
     Four scale = load(weight, column), shift = load(offset, column), value = values[v];
 #pragma unroll
-    for (int i = 0; i < 4; i++) value[i] = (value[i] - mean) * inverse * scale[i] + shift[i];
+    for (int i = 0; i < 4; i++) value[i] = (value[i] - moments.x) * moments.y * scale[i] + shift[i];
     store(output, start + column, value);
   }
-  if (statistics && lane == 0) statistics[row] = make_float2(mean, inverse);
+  if (statistics && lane == 0) statistics[row] = moments;
 }
 
 // Gradients. A warp keeps the column sums of its rows in registers; each block writes one row of
@@ -96,22 +87,5 @@ residual_norm_backward(const Scalar* gradient, const Scalar* sum, const float2* 
       for (int i = 0; i < 4; i++) biasSums[v][i] += value[i];
     }
   }
-  __shared__ float shared[warps][WIDTH];
-#pragma unroll
-  for (int kind = 0; kind < 3; kind++) {
-#pragma unroll
-    for (int v = 0; v < vectors; v++)
-#pragma unroll
-      for (int i = 0; i < 4; i++)
-        shared[warp][(v * 32 + lane) * 4 + i] =
-            kind == 0 ? weightSums[v][i] : kind == 1 ? offsetSums[v][i] : biasSums[v][i];
-    __syncthreads();
-    for (int column = threadIdx.x; column < WIDTH; column += 32 * warps) {
-      float total = 0;
-#pragma unroll
-      for (int w = 0; w < warps; w++) total += shared[w][column];
-      partialSums[(static_cast<long long>(blockIdx.x) * 3 + kind) * WIDTH + column] = total;
-    }
-    __syncthreads();
-  }
+  writePartialSums(weightSums, offsetSums, biasSums, partialSums);
 }

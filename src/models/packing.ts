@@ -55,7 +55,7 @@ export function roundTokens(tokens: number): number {
 }
 
 /**
- * Packs a batch to a rounded number of tokens, or to its exact number. The rest is filled with
+ * Packs a batch into a rounded number of tokens, or exactly into its own. The rest is filled with
  * padding, as extra texts that nobody reads. Returns null if packing would save nothing.
  */
 export function packOnHost(

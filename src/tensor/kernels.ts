@@ -8,13 +8,13 @@ import { type Device, type DType, getGpuIndex } from "./types.js";
 
 /** The files in native/kernels, and the constants that each is compiled with. */
 export const kernelFiles = {
-  residual_norm: { source: "residual_norm.cu", constants: [] },
-  activation: { source: "activation.cu", constants: ["-DTANH=0"] },
-  "activation-tanh": { source: "activation.cu", constants: ["-DTANH=1"] },
-  column_sum: { source: "column_sum.cu", constants: [] },
-  dropout: { source: "dropout.cu", constants: [] },
-  embedding_norm: { source: "embedding_norm.cu", constants: [] },
-  adamw: { source: "adamw.cu", constants: [] },
+  residual_norm: { sources: ["layer_norm.cuh", "residual_norm.cu"], constants: [] },
+  activation: { sources: ["activation.cu"], constants: ["-DTANH=0"] },
+  "activation-tanh": { sources: ["activation.cu"], constants: ["-DTANH=1"] },
+  column_sum: { sources: ["column_sum.cu"], constants: [] },
+  dropout: { sources: ["dropout.cu"], constants: [] },
+  embedding_norm: { sources: ["layer_norm.cuh", "embedding_norm.cu"], constants: [] },
+  adamw: { sources: ["adamw.cu"], constants: [] },
 } as const;
 
 /** A file with kernels. */
@@ -53,7 +53,7 @@ export function compileKernels(
   dtype: DType,
   architecture: string,
 ): ArrayBuffer {
-  const { source, constants } = kernelFiles[file];
+  const { sources, constants } = kernelFiles[file];
   const options = [
     `-arch=${architecture}`,
     "-std=c++17",
@@ -61,17 +61,17 @@ export function compileKernels(
     `-DWIDTH=${width}`,
     ...constants,
   ];
-  return native().compileKernels(nvrtc.library, nvrtc.builtins, readSource(source), source, options);
+  return native().compileKernels(nvrtc.library, nvrtc.builtins, readSources(sources), sources.at(-1)!, options);
 }
 
-function readSource(name: string): string {
+function readSources(names: readonly string[]): string {
   const folder = join(packageRoot, "native/kernels");
-  return readFileSync(join(folder, "prelude.cuh"), "utf8") + readFileSync(join(folder, name), "utf8");
+  return ["prelude.cuh", ...names].map((name) => readFileSync(join(folder, name), "utf8")).join("");
 }
 
 /** Compiles kernels, or reads them from the cache. A damaged entry is compiled again. */
 function getCompiledKernels(nvrtc: Nvrtc, file: KernelFile, width: number, dtype: DType, architecture: string) {
-  const parts = [readSource(kernelFiles[file].source), file, width, dtype, architecture, nvrtc.library];
+  const parts = [readSources(kernelFiles[file].sources), file, width, dtype, architecture, nvrtc.library];
   const key = createHash("sha256").update(JSON.stringify(parts)).digest("hex");
   const path = join(getCacheFolder(), "kernels", `${key}.cubin`);
   const hash = (bytes: Uint8Array): string => createHash("sha256").update(bytes).digest("hex");
@@ -117,7 +117,7 @@ export function loadKernels(file: KernelFile, width: number, dtype: DType, devic
   return available;
 }
 
-/** Whether TEMPER_KERNELS allows a file with kernels. */
+/** Returns whether TEMPER_KERNELS allows the kernels of a file. */
 function isKernelFileEnabled(file: KernelFile): boolean {
   const excluded = (process.env.TEMPER_KERNELS ?? "").split(",");
   return !excluded.includes("0") && !excluded.includes(`-${file}`);
