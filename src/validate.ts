@@ -17,6 +17,11 @@ export function orNull<Schema extends z.ZodType>(schema: Schema): z.ZodDefault<z
   return schema.nullable().default(null);
 }
 
+/** Where a list is expected, one value is a list of one, as on the command line. */
+export function acceptOne<Schema extends z.ZodType>(list: Schema) {
+  return z.preprocess((value) => (["string", "number"].includes(typeof value) ? [value] : value), list);
+}
+
 /** Report at most 20 problems; nobody reads a longer list. */
 const maxProblems = 20;
 /** Longest key and value in a message. */

@@ -119,3 +119,28 @@ test("only the Run class knows the files of a run folder", () => {
   });
   expect(findings).toEqual([]);
 });
+
+/** The files and packages that are loaded with a file. `import()` loads later, and types load nothing. */
+function listLoaded(file: string, seen = new Set<string>()): Set<string> {
+  if (seen.has(file)) return seen;
+  seen.add(file);
+  const statements = readCode(file).matchAll(/^(?:import|export) (?!type )(?:[^;"]*?\bfrom )?"([^"]+)"/gm);
+  for (const [, path] of statements) {
+    const target = relative(source, resolve(source, dirname(file), path!)).replace(/\.js$/, ".ts");
+    if (path!.startsWith(".")) listLoaded(target, seen);
+    else seen.add(path!);
+  }
+  return seen;
+}
+
+// Loading what a command does not need once doubled the time that it takes to start.
+test("the most frequent commands load no figures, parsers of mail and tables, or searches that they do not use", () => {
+  const slow = ["linkedom", "@observablehq/plot", "postal-mime", "hyparquet", "csv-parse/sync", "analysis/index.ts"];
+  expect([...listLoaded("cli/commands/analyze.ts")]).toEqual(expect.arrayContaining(["linkedom", "analysis/index.ts"]));
+  for (const command of ["train", "evaluate", "predict", "attack", "worker", "serve"]) {
+    const loaded = listLoaded(`cli/commands/${command}.ts`);
+    expect(loaded.size).toBeGreaterThan(100);
+    expect(slow.filter((name) => loaded.has(name)).map((name) => `${command}: ${name}`)).toEqual([]);
+  }
+  expect(listLoaded("cli/commands/train.ts")).not.toContain("attacks/recipes/index.ts");
+});

@@ -3,7 +3,7 @@ import { createServer } from "node:net";
 import { availableParallelism } from "node:os";
 import { UserError } from "../errors.js";
 import { type RankRendezvous, readRendezvous } from "../runs/rendezvous.js";
-import { temperProgram } from "../sweeps/run-work.js";
+import { temperProgram } from "../sweeps/temper-program.js";
 import { ProcessGroup } from "../tensor/index.js";
 import { createRanks, type Ranks } from "../train/index.js";
 import { ExitCode, interruptedExitCode } from "./command.js";

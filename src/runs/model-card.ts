@@ -5,7 +5,7 @@ import { formatCount, formatInterval, formatPercent } from "../format.js";
 import { formatSpec } from "../spec.js";
 import type { AttackFolder } from "./attack-folder.js";
 import { findLicense } from "./find-license.js";
-import { formatAttackCommands, formatTrainCommand } from "./format-commands.js";
+import { formatTrainCommand } from "./format-train-command.js";
 import type { Results } from "./results.js";
 import type { Run } from "./run.js";
 
@@ -106,6 +106,13 @@ function describeLimits(run: Run, attacks: AttackFolder, degeneracy: string | nu
   ];
 }
 
+/** Training is not delayed by what only attacks need. */
+async function listAttackCommands(run: Run, attacks: AttackFolder): Promise<string[]> {
+  if (attacks.journals.size === 0 && attacks.report === null) return [];
+  const { formatAttackCommands } = await import("./format-attack-commands.js");
+  return formatAttackCommands(run, attacks);
+}
+
 /** Writes the model card of a finished run. */
 export async function formatModelCard(run: Run, results: Results): Promise<string> {
   const attacks = await run.attacks();
@@ -115,7 +122,7 @@ export async function formatModelCard(run: Run, results: Results): Promise<strin
     ({ name, value, interval, examples }) =>
       `| ${name} | ${formatPercent(value)} | ${formatInterval(...interval)} | ${formatCount(examples)} |`,
   );
-  const commands = [formatTrainCommand(run), ...formatAttackCommands(run, attacks)];
+  const commands = [formatTrainCommand(run), ...(await listAttackCommands(run, attacks))];
   return [
     `---\n${stringify(metadata)}---`,
     `# ${basename(resolve(run.folder))}`,

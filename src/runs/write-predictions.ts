@@ -29,7 +29,7 @@ export async function writePredictions(
   checkPredictionsPath(path);
   const extension = extname(path).toLowerCase();
   const rows = toRows(predictions, onRow);
-  if (extension === ".parquet") await writeFileAtomic(path, encodeParquet(await collect(rows)));
+  if (extension === ".parquet") await writeFileAtomic(path, await encodeParquet(await collect(rows)));
   else await writeLines(path, rows, separators[extension]);
 }
 

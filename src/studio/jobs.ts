@@ -9,7 +9,7 @@ import { findLivingOwner, formatOwner } from "../lock.js";
 import { findJournals, getJournalPath } from "../runs/attack-folder.js";
 import { Run } from "../runs/run.js";
 import { HttpError } from "../serve/http.js";
-import { temperProgram } from "../sweeps/run-work.js";
+import { temperProgram } from "../sweeps/temper-program.js";
 import { readWorkRequest, readWorkResult, type WorkRequest } from "../sweeps/work-request.js";
 import { readJsonIfExists } from "../validate.js";
 import type { JobRow, JobState } from "./api.js";

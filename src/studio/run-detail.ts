@@ -1,7 +1,8 @@
 import { formatCount, formatDuration } from "../format.js";
 import { type ReportRun, readReportRun } from "../report/report-run.js";
 import { type RunConfig, runConfigSchema } from "../runs/config.js";
-import { formatAttackCommands, formatTrainCommand } from "../runs/format-commands.js";
+import { formatAttackCommands } from "../runs/format-attack-commands.js";
+import { formatTrainCommand } from "../runs/format-train-command.js";
 import { Run } from "../runs/run.js";
 import { formatSpec } from "../spec.js";
 import type { JournalInfo, RunDetail, RunRow, Setting } from "./api.js";

@@ -5,8 +5,8 @@ import { UserError } from "../errors.js";
 import type { RunConfig } from "../runs/config.js";
 import type { RunEstimate } from "../runs/estimate-run.js";
 import type { SweepPlan } from "./plan.js";
-import { runWorker } from "./run-work.js";
 import type { WorkRequest } from "./work-request.js";
+import { runWorker } from "./worker-process.js";
 
 /** What training the runs of a sweep costs on this host. */
 export interface SweepEstimate {

@@ -10,10 +10,11 @@ import { isEndpoint } from "../runs/load-victim.js";
 import { processOptions } from "../runs/rendezvous.js";
 import { shellQuote } from "../shell.js";
 import { hashRequest } from "./hash-request.js";
-import { runWorker, temperProgram } from "./run-work.js";
-import { slurmSchema } from "./schema.js";
 import { checkSlurm, formatSlurmOptions, listQueuedTasks, submitJob } from "./slurm-commands.js";
+import { slurmSchema } from "./slurm-settings.js";
+import { temperProgram } from "./temper-program.js";
 import { readWorkResult, type WorkRequest, type WorkResult } from "./work-request.js";
+import { runWorker } from "./worker-process.js";
 
 /** The keys of an attack with several processes. */
 export const shardOptions = {

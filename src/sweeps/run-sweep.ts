@@ -18,9 +18,9 @@ import { readPublishedTable } from "./published-results.js";
 import { readSweep } from "./read-sweep.js";
 import { addPublishedNumbers, type ComparedTable, toCsv, toMarkdown } from "./render-table.js";
 import { runLocally, type WorkCallbacks, type WorkItemFailure } from "./run-local.js";
-import { type SlurmSettings, slurmOverridesSchema } from "./schema.js";
 import { runOnSlurm, type SlurmOptions, submitSweep } from "./slurm.js";
 import { checkSlurm } from "./slurm-commands.js";
+import { type SlurmSettings, slurmOverridesSchema } from "./slurm-settings.js";
 import { isWorkItemDone } from "./work-item.js";
 
 /** Runs a table of experiments, on this host or on a Slurm cluster. */

@@ -1,19 +1,18 @@
-import { spawn } from "node:child_process";
-import { appendFileSync, closeSync, openSync } from "node:fs";
+import { appendFileSync } from "node:fs";
 import { rm } from "node:fs/promises";
-import { basename, dirname, extname, join } from "node:path";
+import { basename, dirname, extname } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-import { getErrorMessage, UserError } from "../errors.js";
-import { createFileError, createFolder, exists, writeFileAtomic } from "../files.js";
+import { UserError } from "../errors.js";
+import { createFolder, exists, writeFileAtomic } from "../files.js";
 import { findLivingOwner, tryLock } from "../lock.js";
 import { removeJournal } from "../runs/attack-folder.js";
 import { getRunPath } from "../runs/run.js";
 import { formatCommandLine } from "../shell.js";
-import { packageRoot } from "../tensor/native.js";
 import { hashRequest } from "./hash-request.js";
 import type { SweepPlan } from "./plan.js";
 import { isWorkDone, type ResolvedWork, removeArtifacts, resolveWorkItem, type WorkItem } from "./work-item.js";
-import { readWorkRequest, readWorkResult, type WorkRequest, type WorkResult } from "./work-request.js";
+import { readWorkRequest, type WorkRequest } from "./work-request.js";
+import { runWorker, type WorkerOptions } from "./worker-process.js";
 
 export interface WorkFailure {
   readonly state: "failed";
@@ -26,18 +25,6 @@ export interface WorkFailure {
 
 /** blocked: the runs that it needs have failed. */
 export type WorkItemResult = { readonly state: "done" | "interrupted" | "blocked" } | WorkFailure;
-
-export interface WorkerOptions {
-  /** Aborted: the worker saves its work and stops. */
-  readonly stop?: AbortSignal | undefined;
-  /** Aborted: the worker ends at once. */
-  readonly kill?: AbortSignal | undefined;
-  readonly environment?: Readonly<Record<string, string>>;
-  readonly program?: readonly string[];
-}
-
-/** The program that worker processes run. */
-export const temperProgram: readonly string[] = [process.execPath, join(packageRoot, "dist", "cli", "main.js")];
 
 /** How often a request is tried before its failure counts. */
 const maxAttempts = 2;
@@ -135,67 +122,6 @@ export function listOutdatedAttacks(
     .filter((spec) => !unchanged.has(JSON.stringify(spec)))
     .filter(({ name }) => !hasSameExamples || attacks.some((spec) => spec.name === name))
     .map(({ name }) => basename(name, extname(name)));
-}
-
-/** Runs a worker process to its end. If it left no result, its end is recorded as a failure. */
-export async function runWorker(
-  { request, requestPath, resultPath }: Pick<ResolvedWork, "request" | "requestPath" | "resultPath">,
-  log: string,
-  options: WorkerOptions = {},
-): Promise<WorkResult> {
-  const ending = await spawnWorker(["worker", requestPath, resultPath], log, options);
-  const result = await readWorkResult(resultPath).catch(() => null);
-  if (result) return result;
-  const hash = hashRequest(request);
-  if (options.stop?.aborted) return { format: 1, hash, status: "interrupted" };
-  return recordFailure(resultPath, hash, `The worker process ended without a result (${ending}). Its log is ${log}.`);
-}
-
-/** Writes a result that says failed. */
-export async function recordFailure(path: string, hash: string, message: string): Promise<WorkResult> {
-  const result: WorkResult = { format: 1, hash, status: "failed", error: { message, isUserError: false } };
-  await writeFileAtomic(path, `${JSON.stringify(result)}\n`);
-  return result;
-}
-
-/**
- * Runs `temper` with the arguments and returns how it ended. The log is its stdout and stderr, so
- * it outlives us.
- */
-async function spawnWorker(args: readonly string[], log: string, options: WorkerOptions): Promise<string> {
-  const { stop, kill, environment = {}, program = temperProgram } = options;
-  let file: number;
-  try {
-    file = openSync(log, "a");
-  } catch (error) {
-    throw createFileError(error, log, "write");
-  }
-  try {
-    return await new Promise((resolve) => {
-      if (stop?.aborted) return resolve("stopped");
-      const [command, ...words] = [...program, ...args] as [string, ...string[]];
-      // In its own process group: Ctrl-C reaches only the sweep, which tells its workers once. A
-      // closed channel tells a worker that the sweep has died.
-      const child = spawn(command, words, {
-        stdio: ["ignore", file, file, "ipc"],
-        env: { ...process.env, ...environment },
-        detached: true,
-      });
-      const onStop = (): void => void child.kill("SIGTERM");
-      const onKill = (): void => void child.kill("SIGKILL");
-      stop?.addEventListener("abort", onStop);
-      kill?.addEventListener("abort", onKill);
-      const finish = (ending: string): void => {
-        stop?.removeEventListener("abort", onStop);
-        kill?.removeEventListener("abort", onKill);
-        resolve(ending);
-      };
-      child.once("error", (error) => finish(getErrorMessage(error)));
-      child.once("exit", (code, signal) => finish(signal ?? `exit code ${code}`));
-    });
-  } finally {
-    closeSync(file);
-  }
 }
 
 /** If the disk is full, the worker reports it. */

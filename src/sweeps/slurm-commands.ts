@@ -3,8 +3,8 @@ import { userInfo } from "node:os";
 import { didYouMean } from "../did-you-mean.js";
 import { UserError } from "../errors.js";
 import { formatCommandLine, shellQuote } from "../shell.js";
-import { temperProgram } from "./run-work.js";
-import type { SlurmSettings } from "./schema.js";
+import type { SlurmSettings } from "./slurm-settings.js";
+import { temperProgram } from "./temper-program.js";
 
 /**
  * Runs a command of Slurm and returns its output. If the command fails, throws the error that

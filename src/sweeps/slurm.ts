@@ -10,8 +10,7 @@ import { validate } from "../validate.js";
 import { hashRequest } from "./hash-request.js";
 import { readSweepPlan, type SweepPlan, sweepFiles } from "./plan.js";
 import type { WorkCallbacks, WorkItemFailure } from "./run-local.js";
-import { describeFailure, recordFailure, runWorkItem, type WorkItemResult } from "./run-work.js";
-import type { SlurmSettings } from "./schema.js";
+import { describeFailure, runWorkItem, type WorkItemResult } from "./run-work.js";
 import {
   createJobScript,
   formatSlurmOptions,
@@ -21,6 +20,7 @@ import {
   readTaskState,
   submitJob,
 } from "./slurm-commands.js";
+import type { SlurmSettings } from "./slurm-settings.js";
 import {
   formatWorkItem,
   isWorkItemDone,
@@ -31,6 +31,7 @@ import {
   workItemSchema,
 } from "./work-item.js";
 import { readWorkResult } from "./work-request.js";
+import { recordFailure } from "./worker-process.js";
 
 /**
  * A list of work items, one per task of a job array. Nothing else is recorded about a submission.

@@ -1,8 +1,9 @@
-import { type FileMetaData, parquetMetadataAsync, parquetReadObjects, parquetSchema } from "hyparquet";
-import { compressors } from "hyparquet-compressors";
+import type { FileMetaData, parquetSchema } from "hyparquet";
 import { getErrorMessage, UserError } from "../errors.js";
 import { readBytes } from "../files.js";
 import type { DataTable } from "./read-table.js";
+
+type SchemaTree = ReturnType<typeof parquetSchema>;
 
 /** More rows do not fit in memory, and a damaged file can claim any number. */
 const maxRows = 50_000_000;
@@ -10,6 +11,8 @@ const maxRows = 50_000_000;
 /** Reads a Parquet file. A damaged file is a UserError. */
 export async function readParquet(path: string): Promise<DataTable> {
   const bytes = await readBytes(path, "the table");
+  // Most programs read no Parquet file, and loading its library would delay every start.
+  const [library, { compressors }] = await Promise.all([import("hyparquet"), import("hyparquet-compressors")]);
   try {
     // The library reads columns concurrently. From memory, no read can fail while nobody waits.
     const content = new Uint8Array(bytes).buffer;
@@ -17,9 +20,9 @@ export async function readParquet(path: string): Promise<DataTable> {
       byteLength: content.byteLength,
       slice: (start: number, end?: number) => content.slice(start, end),
     };
-    const metadata = await parquetMetadataAsync(file);
-    const columns = checkMetadata(metadata);
-    const records = await parquetReadObjects({ file, metadata, compressors });
+    const metadata = await library.parquetMetadataAsync(file);
+    const columns = checkMetadata(metadata, library.parquetSchema(metadata));
+    const records = await library.parquetReadObjects({ file, metadata, compressors });
     if (records.some((record) => columns.some((column) => record[column] === undefined)))
       throw new Error("a column ends early");
     return {
@@ -44,13 +47,12 @@ export async function readParquet(path: string): Promise<DataTable> {
  * Checks what the library takes for granted: every column of a row group is in the schema once. It
  * would otherwise leave a rejected promise behind, which ends the process. Returns the columns.
  */
-function checkMetadata(metadata: FileMetaData): string[] {
+function checkMetadata(metadata: FileMetaData, tree: SchemaTree): string[] {
   const leaves = new Set<string>();
-  const visit = ({ path, children }: ReturnType<typeof parquetSchema>): void => {
+  const visit = ({ path, children }: SchemaTree): void => {
     if (children.length === 0) leaves.add(path.join("\0"));
     children.forEach(visit);
   };
-  const tree = parquetSchema(metadata);
   visit(tree);
   const columns = tree.children.map(({ element }) => element.name);
   if (new Set(columns).size !== columns.length) throw new Error("two columns have the same name");

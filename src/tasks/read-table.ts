@@ -1,6 +1,5 @@
 import { isUtf8 } from "node:buffer";
 import { basename, extname } from "node:path";
-import { CsvError, parse } from "csv-parse/sync";
 import { getErrorMessage, UserError } from "../errors.js";
 import { readBytes, readJson } from "../files.js";
 import { readParquet } from "./read-parquet.js";
@@ -89,7 +88,8 @@ function parseTsv(file: string, text: string): DataTable {
   return { file, columns, unit: "line", rows };
 }
 
-function parseCsv(file: string, text: string): DataTable {
+async function parseCsv(file: string, text: string): Promise<DataTable> {
+  const { CsvError, parse } = await import("csv-parse/sync");
   const header = text.slice(0, (text.indexOf("\n") + 1 || text.length + 1) - 1);
   // In many countries, spreadsheets write semicolons.
   const delimiter = !header.includes(",") && header.includes(";") ? ";" : ",";

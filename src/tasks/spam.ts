@@ -3,8 +3,6 @@ import { readFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { parseHTML } from "linkedom";
-import PostalMime from "postal-mime";
 import { getCached } from "../cache.js";
 import { UserError } from "../errors.js";
 import { readJson } from "../files.js";
@@ -104,17 +102,20 @@ interface CleanEmail {
 
 /** Decodes a raw email (MIME, charsets, HTML) and cleans it. */
 export async function parseEmail(raw: Uint8Array): Promise<CleanEmail> {
+  const { default: PostalMime } = await import("postal-mime");
   const email = await PostalMime.parse(raw);
-  const body = email.text?.trim() ? email.text : htmlToText(email.html ?? "");
+  const body = email.text?.trim() ? email.text : await htmlToText(email.html ?? "");
   // Some plain-text parts contain HTML.
-  const text = /<(html|body|table|font|br)\b/i.test(body) ? htmlToText(body) : body;
+  const text = /<(html|body|table|font|br)\b/i.test(body) ? await htmlToText(body) : body;
   return { subject: cleanSubject(email.subject ?? ""), lines: cleanLines(text) };
 }
 
 const blockTags = "address, blockquote, br, center, div, dd, dt, h1, h2, h3, h4, h5, h6, hr, li, p, table, td, th, tr";
 
 /** Returns the visible text of a page, with one line per block. */
-export function htmlToText(html: string): string {
+export async function htmlToText(html: string): Promise<string> {
+  // Loading the parsers takes longer than starting most commands, and few need them.
+  const { parseHTML } = await import("linkedom");
   // The HTML of an email is often a fragment, so wrap it in a page.
   const { document } = parseHTML(
     `<!doctype html><html><body>${html.replace(/<!doctype[^>]*>|<\/?(html|body)\b[^>]*>/gi, "")}</body></html>`,

@@ -1,5 +1,3 @@
-import { parquetWriteBuffer } from "hyparquet-writer";
-
 /** A table in memory: one array of values per column. */
 type Columns = ReadonlyMap<string, readonly unknown[]>;
 type ColumnType = "BOOLEAN" | "INT32" | "INT64" | "DOUBLE" | "TIMESTAMP" | "STRING";
@@ -8,7 +6,8 @@ type ColumnType = "BOOLEAN" | "INT32" | "INT64" | "DOUBLE" | "TIMESTAMP" | "STRI
  * Encodes rows as a Parquet file. A column has the type that all its values have; mixed values
  * become text.
  */
-export function encodeParquet(rows: readonly Readonly<Record<string, unknown>>[]): Uint8Array {
+export async function encodeParquet(rows: readonly Readonly<Record<string, unknown>>[]): Promise<Uint8Array> {
+  const { parquetWriteBuffer } = await import("hyparquet-writer");
   const columnData = [...toColumns(rows)].map(([name, values]) => {
     const type = findType(values);
     return { name, type, nullable: true, data: type === "STRING" ? values.map(toText) : [...values] };

@@ -147,7 +147,7 @@ test("predict reads and writes Parquet tables", async () => {
     { id: 2n ** 40n, review: "a good film", seen: true, when: new Date(0), note: null, score: 1.5 },
     { id: 9n, review: "a dull plot", seen: false, when: new Date(1000), note: "x", score: 2 },
   ];
-  writeFileSync(join(folder, "in.parquet"), encodeParquet(rows));
+  writeFileSync(join(folder, "in.parquet"), await encodeParquet(rows));
   const predictTo = async (name: string) => {
     const target = join(folder, name);
     const argv = ["predict", out, join(folder, "in.parquet"), "--device", "cpu", "--quiet", "--out", target];

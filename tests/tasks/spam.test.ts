@@ -30,10 +30,10 @@ describe("cleaning an email", () => {
     expect(cleanLines(text)).toEqual(["See or ask kevin at .", "Really."]);
   });
 
-  it("htmlToText returns the visible text of a page", () => {
+  it("htmlToText returns the visible text of a page", async () => {
     const html =
       "<html><head><title>no</title><style>p{}</style></head><body><p>Dear&nbsp;<b>friend</b>,</p>buy<br>now<table><tr><td>a</td><td>b</table></html>";
-    expect(htmlToText(html).trim().split("\n")).toEqual(["Dear friend,", "buy", "now", "a", "b"]);
+    expect((await htmlToText(html)).trim().split("\n")).toEqual(["Dear friend,", "buy", "now", "a", "b"]);
   });
 
   it("parseEmail decodes transfer encodings, charsets and multipart messages", async () => {

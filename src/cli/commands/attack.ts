@@ -8,7 +8,7 @@ import { type AttackReport, attack } from "../../runs/attack.js";
 import { type AttackCallbacks, attackRequestSchema } from "../../runs/attack-request.js";
 import { formatCommandLine } from "../../shell.js";
 import { createRequestedShardRunner, shardOptions } from "../../sweeps/run-shards.js";
-import { slurmKeys } from "../../sweeps/schema.js";
+import { slurmKeys } from "../../sweeps/slurm-settings.js";
 import { attackTexts } from "../attack-text.js";
 import { interruptedExitCode } from "../command.js";
 import { getColors, type Io, write } from "../io.js";

@@ -12,7 +12,7 @@ import {
   type SweepRequest,
   sweepRequestSchema,
 } from "../../sweeps/run-sweep.js";
-import { slurmKeys } from "../../sweeps/schema.js";
+import { slurmKeys } from "../../sweeps/slurm-settings.js";
 import { formatWorkItem, listWorkItems } from "../../sweeps/work-item.js";
 import { ExitCode, interruptedExitCode } from "../command.js";
 import { type Io, write } from "../io.js";

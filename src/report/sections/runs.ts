@@ -1,6 +1,7 @@
 import { formatCount, formatDuration, formatPercent } from "../../format.js";
 import type { Environment } from "../../runs/environment.js";
-import { formatAttackCommands, formatTrainCommand } from "../../runs/format-commands.js";
+import { formatAttackCommands } from "../../runs/format-attack-commands.js";
+import { formatTrainCommand } from "../../runs/format-train-command.js";
 import { type Html, html } from "../html.js";
 import type { ReportRun } from "../report-run.js";
 

@@ -4,44 +4,8 @@ import { formatCommandLine, toFlag } from "../shell.js";
 import { formatSpec, type Spec } from "../spec.js";
 import type { AttackFolder } from "./attack-folder.js";
 import { attackRequestSchema } from "./attack-request.js";
-import { runConfigSchema } from "./config.js";
+import { listChanges, type Settings } from "./format-train-command.js";
 import type { Run } from "./run.js";
-
-type Settings = Readonly<Record<string, unknown>>;
-
-/** Settings of `temper train` that have their own flag. `--set` reaches all others. */
-const trainFlags: ReadonlySet<string> = new Set([
-  ...[
-    "task",
-    "data",
-    "validationData",
-    "testData",
-    "labelColumn",
-    "tokenization",
-    "head",
-    "pooling",
-    "maxLength",
-    "maxTrainSamples",
-  ],
-  ...["substitutions", "seed", "device", "precision", "threads"],
-  ...["train.epochs", "train.batchSize", "train.learningRate"],
-]);
-
-/** The command that repeats a run, with every setting that is not the default. */
-export function formatTrainCommand({ config, folder }: Pick<Run, "config" | "folder">): string {
-  const { model, train, textColumn, methods, ...rest } = config;
-  const defaults = runConfigSchema.parse({ model });
-  const format = (key: string, value: unknown): string[] =>
-    trainFlags.has(key) && value !== null ? [toFlag(key), String(value)] : ["--set", `${key}=${JSON.stringify(value)}`];
-  return formatCommandLine([
-    ...["temper", "train", "--model", model],
-    ...textColumn.flatMap((column) => ["--text-column", column]),
-    ...listChanges(rest, defaults).flatMap(([key, value]) => format(key, value)),
-    ...methods.flatMap((spec) => ["--method", formatSpec(spec)]),
-    ...listChanges(train, defaults.train).flatMap(([key, value]) => format(`train.${key}`, value)),
-    ...["--out", folder],
-  ]);
-}
 
 /**
  * The commands that repeat the attacks of a run: those of earlier calls by their journals, the last
@@ -95,12 +59,6 @@ export function formatAttackCommand({ model, attacks, endpoint, resume: _, ...re
       .filter(([key]) => key !== "headers")
       .flatMap(([key, value]) => ["--endpoint", `${key}=${value}`]),
   ]);
-}
-
-function listChanges(settings: Settings, defaults: object): [string, unknown][] {
-  return Object.entries(settings).filter(
-    ([key, value]) => value !== undefined && JSON.stringify(value) !== JSON.stringify((defaults as Settings)[key]),
-  );
 }
 
 function formatFlag(key: string, value: unknown): string[] {
