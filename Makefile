@@ -85,8 +85,8 @@ bench-train: setup ## compare fine-tuning MiniLM on SST-2 with loops of transfor
 bench-attacks: setup ## compare PWWS and the genetic attack, in every precision of the CPU, with TextAttack: speed and accuracy under attack
 	@node scripts/bench/attacks.mjs
 
-check-precision: setup ## attack SST-2 in low precision and in fp32, and check that accuracy under attack is the same within 1 point (hours on two cores)
-	@node scripts/bench/precision.mjs
+check-precision: setup ## attack SST-2 in low precision and in fp32, and check that accuracy under attack is the same within 1 point (hours on two cores; PROCESSES=16 on more)
+	@node scripts/bench/precision.mjs $(if $(PROCESSES),--processes $(PROCESSES))
 
 check-recipes: setup ## compare the recipes with TextAttack 0.3.11 on the same texts (TEXTATTACK=its Python environment)
 	@node scripts/parity/check-recipes.mjs

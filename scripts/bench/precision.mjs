@@ -2,7 +2,8 @@
 // Attacks in low precision compared with the same attacks in fp32: accuracy under attack, texts per second, and the examples whose
 // outcome differs. Fails if accuracy differs by more than one text in a hundred. The victim is a MiniLM fine-tuned on SST-2.
 //   node scripts/bench/precision.mjs [--model RUN] [--num-examples 872] [--attack pwws] [--attack genetic] [--precision int8]
-//     [--threads N] [--max-train-samples 6000]
+//     [--threads N] [--processes 1] [--max-train-samples 6000]
+// With --processes N, N processes share the examples, and --threads is the number of threads of each (default: its share of the cores).
 // TEMPER_DATA is the folder of the datasets.
 import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { availableParallelism, tmpdir } from "node:os";
@@ -11,6 +12,7 @@ import { parseArgs } from "node:util";
 import { readJournal } from "../../dist/attacks/index.js";
 import { attack } from "../../dist/runs/attack.js";
 import { fineTune } from "../../dist/runs/fine-tune.js";
+import { createRequestedShardRunner } from "../../dist/sweeps/run-shards.js";
 import { getDataRoots } from "../../dist/tasks/find-dataset.js";
 import { getCpuSupport } from "../../dist/tensor/index.js";
 
@@ -20,12 +22,16 @@ const { values: options } = parseArgs({
     "num-examples": { type: "string", default: "872" },
     attack: { type: "string", multiple: true, default: ["pwws", "genetic"] },
     precision: { type: "string", multiple: true },
-    threads: { type: "string", default: process.env.OMP_NUM_THREADS ?? String(availableParallelism()) },
+    threads: { type: "string" },
+    processes: { type: "string", default: "1" },
     "max-train-samples": { type: "string", default: "6000" },
   },
 });
 const maxDifference = 0.01;
-const threads = Number(options.threads);
+const processes = Number(options.processes);
+const coresPerProcess = Math.max(1, Math.floor(availableParallelism() / processes));
+const threads = Number(options.threads ?? process.env.OMP_NUM_THREADS ?? coresPerProcess);
+const runShards = createRequestedShardRunner({ processes, backend: "local" });
 const support = getCpuSupport();
 const precisions = options.precision ?? ["int8", ...(support.bf16 ? ["bf16"] : [])];
 const table = getDataRoots()
@@ -51,22 +57,25 @@ async function run(model, name, precision) {
   const out = join(folder, `${name}-${precision}`);
   const request = { model, attacks: [name], task: "sst2", numExamples: Number(options["num-examples"]), out };
   const runtime = { device: "cpu", threads, precision, cache: false, substitutions: table };
-  const report = await attack({ ...request, ...runtime });
+  const start = performance.now();
+  const report = await attack({ ...request, ...runtime }, runShards ? { runShards } : {});
+  const minutes = ((performance.now() - start) / 60_000).toFixed(1);
   const outcomes = [];
   for await (const { result } of readJournal(join(out, `${name}.jsonl`))) outcomes.push(result.outcome);
   const { accuracyUnderAttack, seconds, queries } = report.attacks[name];
-  return { outcomes, accuracyUnderAttack, speed: queries.evaluated / seconds, clean: report.clean };
+  // The seconds of several processes are added up, so that this is the speed of one process.
+  return { outcomes, accuracyUnderAttack, speed: queries.evaluated / seconds, clean: report.clean, minutes };
 }
 
 const format = (value) => `${(100 * value).toFixed(1)}%`;
 const model = await trainVictim();
 console.log(
-  `${options["num-examples"]} examples of SST-2 dev, ${threads} threads; fast instructions: ${JSON.stringify(support)}`,
+  `${options["num-examples"]} examples of SST-2 dev, ${processes} processes with ${threads} threads; fast instructions: ${JSON.stringify(support)}`,
 );
 for (const name of options.attack) {
   const exact = await run(model, name, "fp32");
   console.log(
-    `${name} in fp32: clean ${format(exact.clean)}, under attack ${format(exact.accuracyUnderAttack)}, ${exact.speed.toFixed(0)} texts/s`,
+    `${name} in fp32: clean ${format(exact.clean)}, under attack ${format(exact.accuracyUnderAttack)}, ${exact.speed.toFixed(0)} texts/s per process, ${exact.minutes} min`,
   );
   for (const precision of precisions) {
     const low = await run(model, name, precision);
@@ -74,8 +83,8 @@ for (const name of options.attack) {
     const difference = low.accuracyUnderAttack - exact.accuracyUnderAttack;
     console.log(
       `${name} in ${precision}: clean ${format(low.clean)}, under attack ${format(low.accuracyUnderAttack)} ` +
-        `(${(100 * difference).toFixed(2)} points; ${differing} outcomes differ), ${low.speed.toFixed(0)} texts/s ` +
-        `(${(low.speed / exact.speed).toFixed(2)}x)`,
+        `(${(100 * difference).toFixed(2)} points; ${differing} outcomes differ), ${low.speed.toFixed(0)} texts/s per process ` +
+        `(${(low.speed / exact.speed).toFixed(2)}x), ${low.minutes} min`,
     );
     if (Math.abs(difference) > maxDifference || low.clean !== exact.clean) {
       console.error(`${name} in ${precision} differs by more than ${format(maxDifference)}.`);

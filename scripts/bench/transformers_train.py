@@ -11,6 +11,8 @@ import time
 
 settings = json.loads(sys.argv[1])
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
+# All files are local. On a host without a network, a request would only wait for its timeout.
+os.environ["HF_HUB_OFFLINE"] = "1"
 
 import torch
 import transformers

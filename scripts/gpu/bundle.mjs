@@ -64,6 +64,7 @@ for (const path of [
   "experiments",
   "scripts/setup",
   "scripts/gpu",
+  "scripts/bench",
   "scripts/fuzz",
   "scripts/chaos",
   "tests/fixtures",

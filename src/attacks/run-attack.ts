@@ -38,6 +38,8 @@ export interface Attacker {
   readonly hashes: Readonly<Record<string, string>>;
   /** Totals so far. */
   readonly counters: QueryCounters;
+  /** Seconds that other processes have spent, if they attack instead of this one. */
+  readonly seconds?: number;
   /** Yields one result per example, in order, without the first `skip`. */
   run(examples: AsyncIterable<AnyExample>, options: AttackerRunOptions): AsyncIterable<AttackResult>;
 }
@@ -85,7 +87,7 @@ export async function runAttack(options: RunAttackOptions): Promise<void> {
   });
   const journal = await JournalWriter.open(journalPath, createHeader(numExamples), resume, createHeader);
   const spent = resume ? await readTiming(journalPath) : createTiming();
-  const saveTiming = createTimingWriter(journalPath, attacker.counters, spent);
+  const saveTiming = createTimingWriter(journalPath, attacker, spent);
   let saved = performance.now();
   let done = journal.count;
   try {
@@ -127,11 +129,12 @@ export async function readTiming(journalPath: string): Promise<AttackTiming> {
 }
 
 /** Returns a function that adds the cost since now to `spent` and writes the total. */
-function createTimingWriter(journalPath: string, counters: QueryCounters, spent: AttackTiming): () => Promise<void> {
-  const [startCounters, startTime] = [structuredClone(counters), performance.now()];
+function createTimingWriter(journalPath: string, attacker: Attacker, spent: AttackTiming): () => Promise<void> {
+  const [startCounters, startTime] = [structuredClone(attacker.counters), performance.now()];
   return () => {
-    const timing = { ...structuredClone(spent), seconds: spent.seconds + (performance.now() - startTime) / 1000 };
-    addCounters(timing, counters, startCounters);
+    const seconds = attacker.seconds ?? (performance.now() - startTime) / 1000;
+    const timing = { ...structuredClone(spent), seconds: spent.seconds + seconds };
+    addCounters(timing, attacker.counters, startCounters);
     return writeFileAtomic(getTimingPath(journalPath), `${JSON.stringify(timing)}\n`);
   };
 }

@@ -51,11 +51,19 @@ export async function isShardDone({ start, end, path }: Shard): Promise<boolean>
  */
 export function createShardReader(attacker: Attacker, shards: readonly Shard[]): Attacker {
   const counters = createCounters();
+  let seconds = 0;
   return {
     ...attacker,
     counters,
+    get seconds() {
+      return seconds;
+    },
     async *run(_examples, { skip = 0 }): AsyncGenerator<AttackResult> {
-      for (const { path } of shards) addCounters(counters, await readTiming(path));
+      for (const { path } of shards) {
+        const timing = await readTiming(path);
+        addCounters(counters, timing);
+        seconds += timing.seconds;
+      }
       for (const { path, start } of shards) {
         let position = start;
         for await (const { result } of readJournal(path)) if (position++ >= skip) yield result;

@@ -1,0 +1,35 @@
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { loadAttack } from "../../src/attacks/load-attack.js";
+import { createPoolAttacker, SearchPool } from "../../src/attacks/pool.js";
+import { getTimingPath, readTiming, runAttack } from "../../src/attacks/run-attack.js";
+import { createShardReader, type Shard } from "../../src/runs/attack-shards.js";
+import { createExample, hashed, scriptedVictim } from "../attacks/scripted.js";
+import { temporaryFolder } from "../temporary.js";
+
+const folder = temporaryFolder();
+
+test("the cost of shards is the sum of theirs, in texts and in time", async () => {
+  const examples = Array.from({ length: 4 }, (_, i) =>
+    createExample(`id ${i}`, [["good", "great"], [`word${i}`]], i % 2),
+  );
+  const createAttacker = async () =>
+    createPoolAttacker(new SearchPool(scriptedVictim(2, hashed(2)), { concurrency: 2 }), await loadAttack("pwws", {}));
+  const common = { seed: 0, hashes: {}, settings: {} };
+  const shards: Shard[] = [];
+  for (const start of [0, 2]) {
+    const path = join(folder, `${start}.jsonl`);
+    const attackExamples = examples.slice(start, start + 2);
+    await runAttack({ ...common, attacker: await createAttacker(), attackExamples, numExamples: 2, journalPath: path });
+    const timing = JSON.parse(readFileSync(getTimingPath(path), "utf8"));
+    writeFileSync(getTimingPath(path), JSON.stringify({ ...timing, seconds: 30 + start }));
+    shards.push({ start, end: start + 2, path });
+  }
+  const journalPath = join(folder, "all.jsonl");
+  const attacker = createShardReader(await createAttacker(), shards);
+  await runAttack({ ...common, attacker, attackExamples: examples, numExamples: 4, journalPath });
+  const [first, second, all] = await Promise.all([shards[0]!.path, shards[1]!.path, journalPath].map(readTiming));
+  expect(all).toMatchObject({ seconds: 62, evaluations: first!.evaluations + second!.evaluations });
+  expect(first!.evaluations).toBeGreaterThan(0);
+});
