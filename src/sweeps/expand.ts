@@ -6,7 +6,7 @@ import { inconsistencyPrefix } from "../evaluation/metric-table.js";
 import { metrics } from "../evaluation/metrics.js";
 import { listBestModelMetrics, loadMethods, resolveMethods } from "../methods/index.js";
 import { formatMethodNames, type RunConfig, runConfigSchema } from "../runs/config.js";
-import { formatConfigIdentity } from "../runs/config-identity.js";
+import { formatConfigIdentities } from "../runs/config-identity.js";
 import { resolveRunConfig } from "../runs/read-config.js";
 import { formatTaskName } from "../runs/run.js";
 import { type KeyPath, parseAssignment } from "../yaml.js";
@@ -40,13 +40,10 @@ export async function expandSweep(sweep: SweepFile): Promise<ExpandedSweep> {
     for (const column of Object.keys(columns)) {
       const points: GridPoint[] = [];
       for (const values of combinations) {
-        const names: string[] = [];
-        for (const seed of seeds) {
-          const config = await createCellConfig(sweep, row, column, values, seed);
-          const name = createRunName(config);
-          runs[name] = config;
-          names.push(name);
-        }
+        // Nothing else depends on the seed, and checking a config takes longer than all the rest.
+        const config = await createCellConfig(sweep, row, column, values, seeds[0]!);
+        const names = createRunNames(config, seeds);
+        for (const [i, name] of names.entries()) runs[name] = { ...config, seed: seeds[i]! };
         points.push({ values, runs: names });
       }
       if (isSingle) cells.push({ row, column, points });
@@ -173,12 +170,15 @@ function formatRowName(row: string, values: GridValues): string {
 }
 
 /**
- * A readable name with a hash of everything that decides the run, so the same run has the same
- * folder in every sweep.
+ * A readable name per seed with a hash of everything that decides the run, so the same run has the
+ * same folder in every sweep.
  */
-function createRunName(config: RunConfig): string {
-  const hash = createHash("sha256").update(formatConfigIdentity(config)).digest("hex").slice(0, 10);
-  return `${formatTaskName(config)}-${formatMethodNames(config)}-seed${config.seed}-${hash}`.replace(/[^\w.+-]+/g, "-");
+function createRunNames(config: RunConfig, seeds: readonly number[]): string[] {
+  const base = `${formatTaskName(config)}-${formatMethodNames(config)}`;
+  return formatConfigIdentities(config, seeds).map((identity, i) => {
+    const hash = createHash("sha256").update(identity).digest("hex").slice(0, 10);
+    return `${base}-seed${seeds[i]}-${hash}`.replace(/[^\w.+-]+/g, "-");
+  });
 }
 
 /**

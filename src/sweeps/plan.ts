@@ -51,7 +51,10 @@ export const sweepFiles = {
 /** Plans a sweep: every run of it, checked. */
 export async function createSweepPlan(sweep: SweepFile): Promise<SweepPlan> {
   const { name, profile, settings } = sweep;
-  return sweepPlanSchema.parse({ format: 2, name, profile, settings, ...(await expandSweep(sweep)) });
+  // The configs were checked one by one.
+  const { runs, ...rest } = await expandSweep(sweep);
+  const plan = { format: 2, name, profile, settings, ...rest };
+  return { ...sweepPlanSchema.omit({ runs: true }).parse(plan), runs };
 }
 
 export function getRunFolder(out: string, name: string): string {
