@@ -5,10 +5,10 @@ import { defineConfig } from "vitest/config";
 
 const source = fileURLToPath(new URL("src", import.meta.url));
 
-// Loading the library takes longer than most tests, so files share a process. A file that changes or
-// measures its process gets its own.
-const needsProcess =
-  /vi\.(mock|stubGlobal|spyOn|useFakeTimers)|process\.env\.\w+ = |delete process\.env|process\.(chdir|on\()|memoryUsage|getMemoryStats/;
+// Loading the library takes longer than most tests, so files share a process. A file that replaces
+// modules or measures the bytes of its process gets its own. The number of live tensors changes only
+// while a test runs, so tests that count them share, too.
+const needsProcess = /vi\.mock|process\.env\.\w+ = |delete process\.env|memoryUsage|getMemoryStats\(\)(?!\.tensors)/;
 const files = readdirSync("tests", { recursive: true, encoding: "utf8" }).filter((name) => name.endsWith(".test.ts"));
 const separate = files
   .map((name) => join("tests", name))

@@ -1,6 +1,12 @@
 import { afterAll, vi } from "vitest";
 
-// Files share a process. Variables that one file sets must not reach the next.
+const folder = process.cwd();
+
+// Files share a process. What one file changes in it must not reach the next.
 afterAll(() => {
   vi.unstubAllEnvs();
+  vi.unstubAllGlobals();
+  vi.restoreAllMocks();
+  vi.useRealTimers();
+  process.chdir(folder);
 });

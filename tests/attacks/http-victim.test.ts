@@ -1,7 +1,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { gzipSync } from "node:zlib";
-import { afterEach, describe, expect, test } from "vitest";
+import { afterEach, describe, expect, test, vi } from "vitest";
 import type { HttpVictimOptions } from "../../src/attacks/endpoint.js";
 import { connectHttpVictim } from "../../src/attacks/http-victim.js";
 import { loadAttack } from "../../src/attacks/load-attack.js";
@@ -213,10 +213,10 @@ describe("item 4: secrets of an endpoint", () => {
     server!.prependListener("request", (message: IncomingMessage) => {
       seen = message.headers["x-key"];
     });
-    process.env.TEMPER_TEST_KEY = "hidden";
+    vi.stubEnv("TEMPER_TEST_KEY", "hidden");
     await connectHttpVictim(url, { headers: { "x-key": "env:TEMPER_TEST_KEY" } });
     expect(seen).toBe("hidden");
-    delete process.env.TEMPER_TEST_KEY;
+    vi.unstubAllEnvs();
     await expect(connectHttpVictim(url, { headers: { "x-key": "env:TEMPER_TEST_KEY" } })).rejects.toThrow(
       "the environment variable TEMPER_TEST_KEY is not set",
     );

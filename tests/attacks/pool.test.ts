@@ -249,9 +249,8 @@ describe("an interrupted pool", () => {
 
 describe("ScoreCache", () => {
   test("is on disk only for deterministic victims, and in memory if the folder is not writable", async () => {
-    const before = process.env.TEMPER_CACHE;
     const reopen = async (cache: string, isDeterministic: boolean) => {
-      process.env.TEMPER_CACHE = cache;
+      vi.stubEnv("TEMPER_CACHE", cache);
       const scoreCache = openScoreCache({ numLabels: 2, hash: "h", isDeterministic });
       scoreCache.set("k".repeat(16), [0.25, 0.75]);
       scoreCache.close();
@@ -261,8 +260,7 @@ describe("ScoreCache", () => {
     expect(await reopen(join(folder, "two"), false)).toBeUndefined();
     writeFileSync(join(folder, "file"), "");
     expect(await reopen(join(folder, "file"), true)).toBeUndefined();
-    if (before === undefined) delete process.env.TEMPER_CACHE;
-    else process.env.TEMPER_CACHE = before;
+    vi.unstubAllEnvs();
   });
 
   test("continues in memory if the disk is full", () => {

@@ -1,7 +1,7 @@
 import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import fc from "fast-check";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { UserError } from "../../src/errors.js";
 import { loadLmConstraint } from "../../src/text/lm-constraint.js";
 import { buildAttackSpace, computeAttackSpaceSize } from "../../src/text/replacements.js";
@@ -278,12 +278,10 @@ describe("loadLmConstraint", () => {
 describe("WordNet", () => {
   let wordnet: Substitutions;
   beforeAll(async () => {
-    process.env.TEMPER_CACHE = join(folder, "cache");
+    vi.stubEnv("TEMPER_CACHE", join(folder, "cache"));
     wordnet = await loadSubstitutions("wordnet");
   });
-  afterAll(() => {
-    delete process.env.TEMPER_CACHE;
-  });
+  afterAll(() => void vi.unstubAllEnvs());
 
   test("returns synonyms of the same part of speech, most frequent sense first", () => {
     expect(wordnet.getSubstitutes("film", "noun")).toEqual(["movie", "picture", "pic", "flick", "cinema", "celluloid"]);

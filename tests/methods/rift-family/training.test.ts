@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { beforeAll, describe, expect, it, vi } from "vitest";
 import { createMethods, type MethodSpec } from "../../../src/methods/index.js";
 import { free, getMemoryStats } from "../../../src/tensor/index.js";
 import { type TrainingJob, type TrainingMethod, train } from "../../../src/train/index.js";
@@ -10,14 +10,7 @@ import { readValues, texts, tinyDataset, tinyJob, tinyModel } from "../tiny.js";
 
 const cache = temporaryFolder();
 const folder = temporaryFolder();
-let before: string | undefined;
-beforeAll(() => {
-  before = process.env.TEMPER_CACHE;
-  process.env.TEMPER_CACHE = cache;
-});
-afterAll(() => {
-  process.env.TEMPER_CACHE = before;
-});
+beforeAll(() => void vi.stubEnv("TEMPER_CACHE", cache));
 
 type Method = [string, Record<string, unknown>?];
 const create = (methods: readonly Method[]) =>
