@@ -7,19 +7,13 @@
 #include <torch/library.h>
 #include <torch/version.h>
 
+#include <cmath>
 #include <cstring>
 
-#include "exports.h"
+#include "vectorized.h"
 
 // Older versions of libtorch have no such operator.
 #if TORCH_VERSION_MAJOR >= 2
-
-// The compiler makes one version of a function per instruction set. The processor chooses on load.
-#if defined(__x86_64__) && defined(__GLIBC__)
-#define TEMPER_VECTORIZED __attribute__((optimize("O3"), target_clones("arch=skylake-avx512", "avx2", "default")))
-#else
-#define TEMPER_VECTORIZED
-#endif
 
 namespace temper {
 namespace {
@@ -62,36 +56,51 @@ TEMPER_VECTORIZED void rescaleRow(float* row, const float* bias, float scale, in
     for (int64_t i = 0; i < width; i++) row[i] *= scale;
 }
 
-/**
- * The same, followed by GELU: x (1 + erf(x / √2)) / 2. erf is a quotient of polynomials between -4
- * and 4 (Eigen's coefficients), with an error of about 1e-7.
- */
 TEMPER_VECTORIZED void rescaleRowWithGelu(float* row, const float* bias, float scale, int64_t width) {
-  for (int64_t i = 0; i < width; i++) {
-    float value = row[i] * scale + bias[i];
-    float x = value * 0.70710678f;
-    x = x < -4.0f ? -4.0f : x;
-    x = x > 4.0f ? 4.0f : x;
-    float y = x * x;
-    float numerator = -2.72614225801306e-10f;
-    for (float coefficient : {2.77068142495902e-08f, -2.10102402082508e-06f, -5.69250639462346e-05f,
-                              -7.34990630326855e-04f, -2.95459980854025e-03f, -1.60960333262415e-02f})
-      numerator = numerator * y + coefficient;
-    float denominator = -1.45660718464996e-05f;
-    for (float coefficient :
-         {-2.13374055278905e-04f, -1.68282697438203e-03f, -7.37332916720468e-03f, -1.42647390514189e-02f})
-      denominator = denominator * y + coefficient;
-    row[i] = 0.5f * value * (1 + x * numerator / denominator);
-  }
+#pragma omp simd
+  for (int64_t i = 0; i < width; i++) row[i] = gelu(row[i] * scale + (bias ? bias[i] : 0));
 }
 
-/** x Wᵀ + b, with the levels of W in oneDNN's layout and one scale per row of W. */
-Tensor int8Linear(const Tensor& input, const Tensor& packed, const Tensor& scales,
-                  const std::optional<Tensor>& bias, bool gelu) {
+/** The parameters of LayerNorm. */
+struct Norm {
+  const float *weight, *offset;
+  float epsilon;
+};
+
+/** LayerNorm(residual + x Wᵀ + b) of a row. */
+TEMPER_VECTORIZED void rescaleRowWithNorm(float* row, const float* bias, float scale, const float* residual,
+                                          const Norm& norm, int64_t width) {
+  float sum = 0, squares = 0;
+#pragma omp simd reduction(+ : sum)
+  for (int64_t i = 0; i < width; i++) {
+    row[i] = row[i] * scale + bias[i] + residual[i];
+    sum += row[i];
+  }
+  float mean = sum / static_cast<float>(width);
+#pragma omp simd reduction(+ : squares)
+  for (int64_t i = 0; i < width; i++) squares += (row[i] - mean) * (row[i] - mean);
+  float factor = 1 / std::sqrt(squares / static_cast<float>(width) + norm.epsilon);
+  const float *weight = norm.weight, *offset = norm.offset;
+#pragma omp simd
+  for (int64_t i = 0; i < width; i++) row[i] = (row[i] - mean) * factor * weight[i] + offset[i];
+}
+
+/** The number of rows that a thread takes at least. */
+int64_t getGrain(int64_t width) { return std::max<int64_t>(1, (1 << 14) / width); }
+
+void checkVector(const Tensor& vector, int64_t size, const char* name) {
+  TORCH_CHECK(vector.device().is_cpu() && vector.scalar_type() == at::kFloat && vector.is_contiguous() &&
+                  vector.numel() == size,
+              "expected a ", name, " of ", size, " numbers in float32");
+}
+
+/**
+ * x Wᵀ, with the levels of W in oneDNN's layout and one scale per row of W. `finish` gets each row of
+ * the product with the scale of its input, while it is in the cache.
+ */
+template <typename Finish>
+Tensor multiplyRows(const Tensor& input, const Tensor& packed, const Tensor& scales, const Finish& finish) {
   TORCH_CHECK(input.device().is_cpu() && input.scalar_type() == at::kFloat, "expected a float32 tensor on the CPU");
-  TORCH_CHECK(!bias || (bias->scalar_type() == at::kFloat && bias->is_contiguous() && bias->numel() == scales.numel()),
-              "expected a bias of ", scales.numel(), " numbers in float32");
-  TORCH_CHECK(!gelu || bias, "expected a bias with GELU");
   static auto multiply = c10::Dispatcher::singleton().findSchemaOrThrow("onednn::qlinear_pointwise", "");
   Tensor rows = input.reshape({-1, input.size(-1)}).contiguous();
   int64_t count = rows.size(0), width = rows.size(1);
@@ -100,8 +109,7 @@ Tensor int8Linear(const Tensor& input, const Tensor& packed, const Tensor& scale
   const float* source = rows.data_ptr<float>();
   auto* target = levels.data_ptr<uint8_t>();
   auto* rowScale = rowScales.data_ptr<float>();
-  int64_t grain = std::max<int64_t>(1, (1 << 14) / width);
-  at::parallel_for(0, count, grain, [&](int64_t begin, int64_t end) {
+  at::parallel_for(0, count, getGrain(width), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; i++) rowScale[i] = quantizeRow(source + i * width, target + i * width, width);
   });
   Tensor zeroPoints = at::zeros({scales.numel()}, scales.options().dtype(at::kInt));
@@ -110,15 +118,40 @@ Tensor int8Linear(const Tensor& input, const Tensor& packed, const Tensor& scale
   multiply.callBoxed(&stack);
   Tensor product = stack[0].toTensor();
   auto* output = product.data_ptr<float>();
-  const float* offsets = bias ? bias->data_ptr<float>() : nullptr;
   int64_t columns = product.size(1);
-  at::parallel_for(0, count, std::max<int64_t>(1, (1 << 14) / columns), [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; i++)
-      (gelu ? rescaleRowWithGelu : rescaleRow)(output + i * columns, offsets, rowScale[i], columns);
+  at::parallel_for(0, count, getGrain(columns), [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; i++) finish(output + i * columns, i, rowScale[i]);
   });
   auto shape = input.sizes().vec();
   shape.back() = columns;
   return product.reshape(shape);
+}
+
+/** x Wᵀ + b, optionally followed by GELU. */
+Tensor int8Linear(const Tensor& input, const Tensor& packed, const Tensor& scales,
+                  const std::optional<Tensor>& bias, bool gelu) {
+  int64_t columns = scales.numel();
+  if (bias) checkVector(*bias, columns, "bias");
+  const float* offsets = bias ? bias->data_ptr<float>() : nullptr;
+  return multiplyRows(input, packed, scales, [&](float* row, int64_t, float scale) {
+    (gelu ? rescaleRowWithGelu : rescaleRow)(row, offsets, scale, columns);
+  });
+}
+
+/** LayerNorm(residual + x Wᵀ + b): the end of a transformer sublayer. */
+Tensor int8LinearNorm(const Tensor& input, const Tensor& packed, const Tensor& scales, const Tensor& bias,
+                      const Tensor& residual, const Tensor& weight, const Tensor& offset, double epsilon) {
+  int64_t columns = scales.numel();
+  checkVector(bias, columns, "bias");
+  checkVector(weight, columns, "weight");
+  checkVector(offset, columns, "offset");
+  Tensor residualRows = residual.reshape({-1, columns}).contiguous();
+  checkVector(residualRows, input.numel() / input.size(-1) * columns, "residual");
+  const float *biases = bias.data_ptr<float>(), *residuals = residualRows.data_ptr<float>();
+  Norm norm{weight.data_ptr<float>(), offset.data_ptr<float>(), static_cast<float>(epsilon)};
+  return multiplyRows(input, packed, scales, [&](float* row, int64_t i, float scale) {
+    rescaleRowWithNorm(row, biases, scale, residuals + i * columns, norm, columns);
+  });
 }
 
 }  // namespace
@@ -126,6 +159,10 @@ Tensor int8Linear(const Tensor& input, const Tensor& packed, const Tensor& scale
 TORCH_LIBRARY_FRAGMENT(temper, library) {
   library.def("int8_linear(Tensor input, Tensor packed, Tensor scales, Tensor? bias, bool gelu=False) -> Tensor",
               int8Linear);
+  library.def(
+      "int8_linear_norm(Tensor input, Tensor packed, Tensor scales, Tensor bias, Tensor residual, Tensor weight, "
+      "Tensor offset, float epsilon) -> Tensor",
+      int8LinearNorm);
 }
 
 }  // namespace temper

@@ -16,6 +16,7 @@ import { castForInference, packForInference } from "./fused-weights.js";
 import { createGraphClassifier } from "./graph-classifier.js";
 import { forward, type Model } from "./model.js";
 import { toModelInput } from "./model-input.js";
+import { canPackOnCpu } from "./packing.js";
 
 /** The device and the dtype that a model computes with. */
 export interface DeviceConfig {
@@ -83,16 +84,18 @@ export function createEagerClassifier(
       : null;
   const preparedWeights =
     packed ?? (computeDtype === "float32" ? weights : castForInference(config, weights, computeDtype));
+  const pack = packed && canPackOnCpu(config, deviceConfig) ? "always" : false;
   const cacheLimit = maxCachedBytes + [...weights.values()].reduce((sum, { numel }) => sum + 4 * numel, 0);
   return {
     weights: preparedWeights,
     numLabels: model.architecture.numLabels,
     padId: model.tokenizer.special.padId,
     ...batchSizes[device === "cpu" ? "cpu" : "gpu"],
+    ...(pack && { batchCost: Number.POSITIVE_INFINITY }),
     async probabilities(batch) {
       const values = scope(() =>
         noGrad(() =>
-          forward(model.architecture, preparedWeights, toModelInput(batch, config, device), evalMode)
+          forward(model.architecture, preparedWeights, toModelInput(batch, config, device, pack), evalMode)
             .logits.softmax(-1)
             .toFloat32Array(),
         ),

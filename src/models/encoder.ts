@@ -1,5 +1,5 @@
 import { embed, type ForwardMode, getParameter, type Weights } from "../nn/index.js";
-import { type DType, scope, type Tensor } from "../tensor/index.js";
+import { scope, type Tensor } from "../tensor/index.js";
 import type { EncoderConfig } from "./families/family.js";
 import { getFamily } from "./families/index.js";
 import { type Packing, packTokens, toKernelPacking, unpackTokens } from "./packing.js";
@@ -59,9 +59,9 @@ export function embedInput(config: EncoderConfig, weights: Weights, input: Encod
   return getFamily(config).embed(config, weights, { words, positionIds: null, tokenTypeIds, attentionBias }, mode);
 }
 
-/** Whether texts can be packed: the kernel of packed attention needs 16 bits. */
-function canPackStates(config: EncoderConfig, dtype: DType): boolean {
-  return (getFamily(config).packable ?? false) && dtype === "bfloat16";
+/** Whether texts can be packed: on a GPU, the kernel of packed attention needs 16 bits. */
+function canPackStates(config: EncoderConfig, { dtype, device }: Tensor): boolean {
+  return (getFamily(config).packable ?? false) && (dtype === "bfloat16" || device === "cpu");
 }
 
 /**
@@ -77,8 +77,7 @@ export function embedTokens(
   const family = getFamily(config);
   if (!("inputIds" in input) || !family.embedTokens) return null;
   const { inputIds: ids, tokenTypeIds: typeIds = null, packing } = input;
-  const isPacked =
-    Boolean(packing) && canPackStates(config, getParameter(weights, `${family.wordEmbeddings}.weight`).dtype);
+  const isPacked = Boolean(packing) && canPackStates(config, getParameter(weights, `${family.wordEmbeddings}.weight`));
   const indices = isPacked ? packing!.indices : null;
   const tokens = family.embedTokens(config, weights, { ids, typeIds, indices }, mode);
   if (!tokens) return null;
@@ -107,7 +106,7 @@ export function encodeLayers(
 ): Tensor {
   const family = getFamily(config);
   // Hidden states that are returned keep their shape.
-  const canPack = canPackStates(config, embeddingOutput.dtype) && !onLayer;
+  const canPack = canPackStates(config, embeddingOutput) && !onLayer;
   const packed = canPack && packing ? toKernelPacking(packing) : null;
   const state = packed ?? family.prepare(config, weights, embeddingOutput, attentionBias, mode);
   let hidden = packed && !isPacked ? packTokens(embeddingOutput, packed) : embeddingOutput;

@@ -5,7 +5,7 @@ import type { Encoding, Tokenizer } from "../text/encoding.js";
 import type { EncoderInput } from "./encoder.js";
 import type { EncoderConfig } from "./families/family.js";
 import type { Model } from "./model.js";
-import { type Packing, packOnHost } from "./packing.js";
+import { type Packing, type PackingSize, packOnHost } from "./packing.js";
 
 /** Large enough for a weight of 0 after the softmax, small enough for float16 and bfloat16. */
 const paddingBias = -30000;
@@ -43,13 +43,13 @@ function checkLimits({ ids, tokenTypeIds, sequenceLength }: PaddedBatch, limits:
 
 /**
  * Converts a batch to named arrays with shapes. The types are missing if all are 0, and the bias
- * without padding, to save work. `pack` adds what is needed to leave out the padding: to a rounded
- * number of tokens (true), or to the exact one.
+ * without padding, to save work. `pack` adds what is needed to leave out the padding. True means to
+ * a rounded number of tokens.
  */
 export function toNamedArrays(
   padded: PaddedBatch,
   limits: InputLimits,
-  pack: boolean | "exact" = false,
+  pack: boolean | PackingSize = false,
 ): Map<string, HostTensor> {
   checkLimits(padded, limits);
   const { ids, tokenTypeIds, lengths, numTokens, batchSize, sequenceLength } = padded;
@@ -61,10 +61,10 @@ export function toNamedArrays(
     for (let row = 0; row < batchSize; row++)
       values.fill(paddingBias, row * sequenceLength + lengths[row]!, (row + 1) * sequenceLength);
     arrays.set("attentionBias", { values, shape: [batchSize, 1, 1, sequenceLength] });
-    const packing = pack ? packOnHost(padded, pack === "exact" ? "exact" : "rounded") : null;
-    for (const name of packing ? packingNames : [])
-      arrays.set(`packing.${name}`, { values: packing![name], shape: [packing![name].length] });
   }
+  const packing = pack ? packOnHost(padded, pack === true ? "rounded" : pack) : null;
+  for (const name of packing ? packingNames : [])
+    arrays.set(`packing.${name}`, { values: packing![name], shape: [packing![name].length] });
   return arrays;
 }
 
@@ -105,12 +105,15 @@ function readPacking(staging: Pick<StagingBuffers, "get">, maxLength: number): P
 }
 
 /** Converts a padded batch to tensors. */
-export function toModelInput(padded: PaddedBatch, limits: InputLimits, device: Device, canPack = false): TokenInput {
+export function toModelInput(
+  padded: PaddedBatch,
+  limits: InputLimits,
+  device: Device,
+  pack: boolean | PackingSize = false,
+): TokenInput {
   const toDevice = ({ values, shape }: HostTensor): Tensor => tensor(values, shape, { device });
   return scope(() => {
-    const tensors = new Map(
-      [...toNamedArrays(padded, limits, canPack)].map(([name, array]) => [name, toDevice(array)]),
-    );
+    const tensors = new Map([...toNamedArrays(padded, limits, pack)].map(([name, array]) => [name, toDevice(array)]));
     return readStagedInput({ get: (name) => tensors.get(name) ?? null });
   });
 }

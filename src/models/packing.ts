@@ -44,6 +44,21 @@ export function canPackTexts(config: EncoderConfig, { device, computeDtype }: De
   );
 }
 
+/**
+ * Whether a classifier on a CPU leaves out padding. In float32 it does not: there the padded batches
+ * define the results.
+ */
+export function canPackOnCpu(config: EncoderConfig, { device, computeDtype, isQuantized }: DeviceConfig): boolean {
+  const isLow = isQuantized || computeDtype === "bfloat16";
+  return device === "cpu" && isLow && (getFamily(config).packable ?? false) && hasOperator("temper::cpu_attention");
+}
+
+/**
+ * How to leave out the padding of a batch: to a rounded number of tokens, to the exact one, or to
+ * the exact one even if there is no padding.
+ */
+export type PackingSize = "rounded" | "exact" | "always";
+
 /** Token counts are rounded up to one of this many sizes between two powers of two. */
 const sizesPerOctave = 16;
 const minTokenStep = 64;
@@ -55,15 +70,15 @@ export function roundTokens(tokens: number): number {
 }
 
 /**
- * Packs a batch into a rounded number of tokens, or exactly into its own. The rest is filled with
- * padding, as extra texts that nobody reads. Returns null if packing would save nothing.
+ * Packs a batch. A rounded number of tokens is filled with padding, as extra texts that nobody
+ * reads. Returns null if packing would save nothing.
  */
 export function packOnHost(
   { batchSize, sequenceLength, lengths, numTokens }: PaddedBatch,
-  size: "rounded" | "exact" = "rounded",
+  size: PackingSize = "rounded",
 ): HostPacking | null {
-  const tokens = size === "exact" ? numTokens : roundTokens(numTokens);
-  if (tokens >= batchSize * sequenceLength) return null;
+  const tokens = size === "rounded" ? roundTokens(numTokens) : numTokens;
+  if (size !== "always" && tokens >= batchSize * sequenceLength) return null;
   const indices = new Int32Array(tokens);
   // The largest number of extra texts for this number of tokens, so that shapes depend on it only.
   const extraTexts = Math.ceil((tokens - numTokens + sequenceLength) / sequenceLength);

@@ -3,6 +3,17 @@ import { hasOperator, noGrad, operator, scope, type Tensor, zeros } from "../ten
 const int8LinearName = "temper::int8_linear";
 type Int8Linear = (input: Tensor, packed: Tensor, scales: Tensor, bias: Tensor | null, gelu: boolean) => Tensor;
 const int8LinearOp = operator<Int8Linear>(int8LinearName);
+type Int8LinearNorm = (
+  ...args: [
+    input: Tensor,
+    packed: Tensor,
+    scales: Tensor,
+    bias: Tensor,
+    residual: Tensor,
+    ...norm: [Tensor, Tensor, number],
+  ]
+) => Tensor;
+const int8LinearNormOp = operator<Int8LinearNorm>("temper::int8_linear_norm");
 const packName = "onednn::qlinear_prepack";
 const packOp = operator<(levels: Tensor, inputShape: readonly number[]) => Tensor>(packName);
 const roundOp = operator<(self: Tensor) => Tensor>("round");
@@ -64,4 +75,15 @@ export function int8Dense(
   activation?: "gelu",
 ): Tensor {
   return int8LinearOp(input, packed, scales, bias, activation === "gelu");
+}
+
+/** LayerNorm(residual + x Wᵀ + b) with a quantized weight, in one pass over the product. */
+export function int8DenseResidualNorm(
+  input: Tensor,
+  dense: QuantizedWeight & { readonly bias: Tensor },
+  residual: Tensor,
+  norm: { readonly weight: Tensor; readonly bias: Tensor; readonly epsilon: number },
+): Tensor {
+  const { packed, scales, bias } = dense;
+  return int8LinearNormOp(input, packed, scales, bias, residual, norm.weight, norm.bias, norm.epsilon);
 }

@@ -11,7 +11,7 @@ import {
 } from "../tensor/index.js";
 import { dropout } from "./dropout.js";
 import { biasGelu, denseWithBiasSum, residualNorm } from "./fused-layers.js";
-import { int8Dense } from "./int8-linear.js";
+import { int8Dense, int8DenseResidualNorm } from "./int8-linear.js";
 import { packedDense } from "./packed-linear.js";
 
 /**
@@ -110,7 +110,12 @@ export function denseResidualNorm(
 ): Tensor {
   const { p, epsilon, mode } = options;
   const [bias, offset] = [weights.get(`${denseName}.bias`), weights.get(`${normName}.bias`)];
-  if (bias && offset && !weights.has(`${denseName}.packed`)) {
+  const [packed, scales] = [weights.get(`${denseName}.packed`), weights.get(`${denseName}.scales`)];
+  if (bias && offset && packed && scales) {
+    const norm = { weight: getParameter(weights, `${normName}.weight`), bias: offset, epsilon };
+    return int8DenseResidualNorm(input, { packed, scales, bias }, shortcut, norm);
+  }
+  if (bias && offset && !packed) {
     const product = { weight: getParameter(weights, `${denseName}.weight`), bias };
     const norm = { weight: getParameter(weights, `${normName}.weight`), bias: offset };
     const fused = residualNorm(input, product, shortcut, norm, mode.training ? p : 0, epsilon);
@@ -177,6 +182,11 @@ const packedAttentionOp =
     ) => Tensor
   >("temper::packed_attention");
 
+const cpuAttentionOp =
+  operator<(query: Tensor, key: Tensor, value: Tensor, queryStarts: Tensor, keyStarts: Tensor) => Tensor>(
+    "temper::cpu_attention",
+  );
+
 /** Texts that follow each other: where each starts, int32, and the longest length. */
 export interface PackedTexts {
   readonly starts: Tensor; // [text + 1]
@@ -184,9 +194,9 @@ export interface PackedTexts {
 }
 
 /**
- * Scaled dot-product attention within packed texts, on a GPU in 16 bits. Shapes: query
- * [query, head, width], key and value [key, head, width]. Text i has the queries and keys from
- * `starts[i]` to `starts[i + 1]`.
+ * Scaled dot-product attention within packed texts, on a GPU in 16 bits, or on a CPU without
+ * dropout. Shapes: query [query, head, width], key and value [key, head, width]. Text i has the
+ * queries and keys from `starts[i]` to `starts[i + 1]`.
  */
 export function packedAttention(
   query: Tensor,
@@ -196,6 +206,7 @@ export function packedAttention(
   keys: PackedTexts,
   dropoutP: number,
 ): Tensor {
+  if (query.device === "cpu" && dropoutP === 0) return cpuAttentionOp(query, key, value, queries.starts, keys.starts);
   const lengths = [queries.maxLength, keys.maxLength] as const;
   return packedAttentionOp(query, key, value, queries.starts, keys.starts, ...lengths, dropoutP);
 }

@@ -3,7 +3,18 @@ import { afterAll, describe, expect, test } from "vitest";
 import { createEagerClassifier } from "../../src/models/classifier.js";
 import { classify, type DeviceConfig, loadModel, type Model } from "../../src/models/index.js";
 import { canQuantize, int8Dense, quantizeWeight } from "../../src/nn/index.js";
-import { free, gelu, getMemoryStats, noGrad, randn, scope, seedGenerator, tensor } from "../../src/tensor/index.js";
+import { int8DenseResidualNorm } from "../../src/nn/int8-linear.js";
+import {
+  free,
+  gelu,
+  getMemoryStats,
+  layerNormOp,
+  noGrad,
+  randn,
+  scope,
+  seedGenerator,
+  tensor,
+} from "../../src/tensor/index.js";
 import { temporaryFolder } from "../temporary.js";
 import { familyNames, writeFamilyClassifier } from "./family-models.js";
 
@@ -95,6 +106,42 @@ describe.runIf(canQuantize())("products in 8 bits", () => {
         for (const [i, value] of found.entries()) expect(Math.abs(value - expected[i]!)).toBeLessThan(1e-5);
       }),
     );
+  });
+
+  test("can be followed by the residual and LayerNorm in the same pass", () => {
+    scope(() =>
+      noGrad(() => {
+        // Widths with and without a rest after full vectors.
+        for (const width of [40, 64]) {
+          const [input, weight, bias, residual] = [
+            randn([9, 64]),
+            randn([width, 64]),
+            randn([width]),
+            randn([9, width]),
+          ];
+          const quantized = quantizeWeight(weight);
+          const norm = { weight: randn([width]), bias: randn([width]), epsilon: 1e-5 };
+          const found = int8DenseResidualNorm(input, { ...quantized, bias }, residual, norm);
+          const sum = int8Dense(input, quantized.packed, quantized.scales, bias).add(residual);
+          const expected = layerNormOp(sum, [width], norm.weight, norm.bias, norm.epsilon);
+          expect(found.sub(expected).abs().amax([0, 1]).item()).toBeLessThan(1e-4);
+        }
+      }),
+    );
+  });
+
+  test.each(["bert", "albert", "electra"])("of %s score a text alone as in a batch of other lengths", async (name) => {
+    const model = await load(name);
+    const encodings = texts.map((text) => model.tokenizer.encode([text], 12));
+    const config = { device: "cpu", computeDtype: "float32", isQuantized: true } as const;
+    const classifier = createEagerClassifier(model, model.weights, config);
+    const together = await classify(classifier, encodings);
+    // The head multiplies in float32, whose last bits depend on the number of rows.
+    for (const [i, encoding] of encodings.entries()) {
+      const [alone] = await classify(classifier, [encoding]);
+      for (const [k, value] of alone!.entries()) expect(Math.abs(value - together[i]![k]!)).toBeLessThan(1e-6);
+    }
+    classifier.close();
   });
 
   test("do not depend on the other rows of a batch", () => {

@@ -23,33 +23,37 @@ const batches = fc
   );
 
 describe("packing", () => {
-  it.each(["rounded", "exact"] as const)("keeps every token once, in order, with a size that is %s", (size) => {
-    fc.assert(
-      fc.property(batches, (batch) => {
-        const packing = packOnHost(batch, size);
-        const expectedTokens = size === "exact" ? batch.numTokens : roundTokens(batch.numTokens);
-        if (!packing) {
-          expect(expectedTokens).toBeGreaterThanOrEqual(batch.ids.length);
-          return;
-        }
-        const { indices, starts, firstStarts, firstTokens } = packing;
-        const tokens = [...batch.attentionMask.keys()].filter((i) => batch.attentionMask[i]);
-        expect([...indices.subarray(0, batch.numTokens)]).toEqual(tokens);
-        expect(new Set(indices).size).toBe(indices.length);
-        expect(indices.length).toBe(expectedTokens);
-        for (let text = 0; text + 1 < starts.length; text++) {
-          const size = starts[text + 1]! - starts[text]!;
-          expect(size).toBeGreaterThanOrEqual(0);
-          expect(size).toBeLessThanOrEqual(batch.sequenceLength);
-          if (text < batch.batchSize) expect(size).toBe(batch.lengths[text]);
-          expect(firstStarts[text + 1]! - firstStarts[text]!).toBe(text < batch.batchSize ? 1 : 0);
-        }
-        expect(starts.at(-1)).toBe(indices.length);
-        expect([...firstTokens]).toEqual([...starts.subarray(0, batch.batchSize)]);
-      }),
-      { numRuns: 200 },
-    );
-  });
+  it.each(["rounded", "exact", "always"] as const)(
+    "keeps every token once, in order, with a size that is %s",
+    (size) => {
+      fc.assert(
+        fc.property(batches, (batch) => {
+          const packing = packOnHost(batch, size);
+          const expectedTokens = size === "rounded" ? roundTokens(batch.numTokens) : batch.numTokens;
+          if (!packing) {
+            expect(size).not.toBe("always");
+            expect(expectedTokens).toBeGreaterThanOrEqual(batch.ids.length);
+            return;
+          }
+          const { indices, starts, firstStarts, firstTokens } = packing;
+          const tokens = [...batch.attentionMask.keys()].filter((i) => batch.attentionMask[i]);
+          expect([...indices.subarray(0, batch.numTokens)]).toEqual(tokens);
+          expect(new Set(indices).size).toBe(indices.length);
+          expect(indices.length).toBe(expectedTokens);
+          for (let text = 0; text + 1 < starts.length; text++) {
+            const size = starts[text + 1]! - starts[text]!;
+            expect(size).toBeGreaterThanOrEqual(0);
+            expect(size).toBeLessThanOrEqual(batch.sequenceLength);
+            if (text < batch.batchSize) expect(size).toBe(batch.lengths[text]);
+            expect(firstStarts[text + 1]! - firstStarts[text]!).toBe(text < batch.batchSize ? 1 : 0);
+          }
+          expect(starts.at(-1)).toBe(indices.length);
+          expect([...firstTokens]).toEqual([...starts.subarray(0, batch.batchSize)]);
+        }),
+        { numRuns: 200 },
+      );
+    },
+  );
 
   it("arrays of batches with the same rounded size have the same shapes", () => {
     const shapes = [70, 71, 90, 127].map((total) => {

@@ -9,8 +9,8 @@ vi.mock("../../src/tensor/operator.js", async (original) => {
   return { ...actual, hasOperator };
 });
 
-import { evalMode, scaledDotProductAttention, trainMode } from "../../src/nn/index.js";
-import { grad, scope, seedGenerator, type Tensor, tensor, zeros } from "../../src/tensor/index.js";
+import { evalMode, packedAttention, scaledDotProductAttention, trainMode } from "../../src/nn/index.js";
+import { chunk, grad, randn, scope, seedGenerator, type Tensor, tensor, zeros } from "../../src/tensor/index.js";
 import reference from "../fixtures/nn.json" with { type: "json" };
 import { checkGradients } from "./finite-difference.js";
 
@@ -135,5 +135,69 @@ describe("attention with dropout in bfloat16 on a CPU", () => {
       }),
     );
     for (const [i, expected] of wide!.entries()) expect(narrow![i]).toBeCloseTo(expected, 1);
+  });
+});
+
+describe("attention within packed texts on a CPU", () => {
+  // Widths and lengths below, at and above full vectors; a text without tokens at the end.
+  const lengths = [1, 5, 16, 37, 3];
+  const starts = lengths.map((_, i) => lengths.slice(0, i).reduce((sum, length) => sum + length, 0));
+  const total = lengths.reduce((sum, length) => sum + length, 0);
+  const ends = (values: readonly number[], end: number): Tensor =>
+    tensor(Int32Array.of(...values, end, end), [values.length + 2]).to("int32");
+  const heads = 3;
+
+  it.each([
+    [8, "float32", 1e-5],
+    [20, "float32", 1e-5],
+    [32, "bfloat16", 0.02],
+  ] as const)("equals that of each text alone, width %d in %s", (width, dtype, tolerance) => {
+    scope(() => {
+      seedGenerator("cpu", 3);
+      // The projections are parts of one matrix, as in a model.
+      const [query, key, value] = chunk(randn([total, 3 * heads * width]).to(dtype), 3, -1).map((part) =>
+        part.reshape(total, heads, width),
+      ) as [Tensor, Tensor, Tensor];
+      const packed = { starts: ends(starts, total), maxLength: 37 };
+      const found = packedAttention(query, key, value, packed, packed, 0);
+      const firstTokens = tensor(Int32Array.from(starts), [starts.length]);
+      const firsts = { starts: ends([...starts.keys()], starts.length), maxLength: 1 };
+      const foundFirst = packedAttention(query.indexSelect(0, firstTokens), key, value, firsts, packed, 0);
+      for (const [i, length] of lengths.entries()) {
+        const [q, k, v] = [query, key, value].map((part) =>
+          part.narrow(0, starts[i]!, length).to("float32").transpose(0, 1).unsqueeze(0),
+        ) as [Tensor, Tensor, Tensor];
+        const expected = scaledDotProductAttention(q, k, v, null, 0, evalMode).squeeze(0).transpose(0, 1);
+        const compare = (some: Tensor, wanted: Tensor): void =>
+          expect(some.to("float32").sub(wanted).abs().amax([0, 1, 2]).item()).toBeLessThan(tolerance);
+        compare(found.narrow(0, starts[i]!, length), expected);
+        compare(foundFirst.narrow(0, i, 1), expected.narrow(0, 0, 1));
+      }
+    });
+  });
+
+  it("is not finite if an input is not, and only in that text", () => {
+    scope(() => {
+      const [query, key] = [randn([8, 1, 8]), randn([8, 1, 8])];
+      const value = randn([8, 1, 8]).mul(tensor([1, 1, 1, 1, 1, Number.NaN, 1, 1], [8, 1, 1]));
+      const packed = { starts: ends([0, 4], 8), maxLength: 4 };
+      const found = packedAttention(query, key, value, packed, packed, 0).toFloat32Array();
+      expect(found.subarray(0, 32).every(Number.isFinite)).toBe(true);
+      expect(found.subarray(32).some(Number.isFinite)).toBe(false);
+    });
+  });
+
+  it("rejects starts that do not match the tokens", () => {
+    scope(() => {
+      const part = randn([8, 1, 8]);
+      for (const values of [
+        [0, 4, 9],
+        [0, 5, 4, 8],
+        [1, 8],
+      ]) {
+        const packed = { starts: tensor(Int32Array.from(values), [values.length]).to("int32"), maxLength: 8 };
+        expect(() => packedAttention(part, part, part, packed, packed, 0)).toThrow("expected the starts of texts");
+      }
+    });
   });
 });
