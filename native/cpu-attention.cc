@@ -44,8 +44,8 @@ struct Head {
 };
 
 /** target = left right for a block of rows of `left`. `right` and `target` have `columns` columns. */
-TEMPER_INLINE void multiplyBlock(const float* left, int64_t leftStride, const float* right, float* target, int64_t inner,
-                                 int64_t columns) {
+TEMPER_INLINE void multiplyBlock(const float* left, int64_t leftStride, const float* right, float* target,
+                                 int64_t inner, int64_t columns) {
   for (int64_t j = 0; j < columns; j += blockColumns) {
     Vector low[blockRows] = {}, high[blockRows] = {};
     for (int64_t k = 0; k < inner; k++) {

@@ -4,13 +4,15 @@
 #include <cstring>
 
 // The compiler makes one version of a function per instruction set. The processor chooses on load.
-// Compilers before GCC 12 do not know these levels. Loops marked with `omp simd`
-// are vectorized, and their sums may be in any order.
+// Compilers before GCC 12 do not know the levels of x86-64. Loops marked with `omp simd` are
+// vectorized, and their sums may be in any order.
 #if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && __GNUC__ >= 12
-#define TEMPER_VECTORIZED \
-  __attribute__((optimize("O3", "no-trapping-math"), target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#define TEMPER_CLONES target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")
 #elif defined(__x86_64__) && defined(__GLIBC__)
-#define TEMPER_VECTORIZED __attribute__((optimize("O3", "no-trapping-math"), target_clones("avx512f", "avx2", "default")))
+#define TEMPER_CLONES target_clones("avx512f", "avx2", "default")
+#endif
+#ifdef TEMPER_CLONES
+#define TEMPER_VECTORIZED __attribute__((optimize("O3", "no-trapping-math"), TEMPER_CLONES))
 #else
 #define TEMPER_VECTORIZED
 #endif

@@ -45,8 +45,8 @@ export function canPackTexts(config: EncoderConfig, { device, computeDtype }: De
 }
 
 /**
- * Whether a classifier on a CPU leaves out padding. In float32 it does not: there the padded batches
- * define the results.
+ * Whether a classifier on a CPU leaves out padding. In float32 it does not, because there padded
+ * batches define the results.
  */
 export function canPackOnCpu(config: EncoderConfig, { device, computeDtype, isQuantized }: DeviceConfig): boolean {
   const isLow = isQuantized || computeDtype === "bfloat16";
