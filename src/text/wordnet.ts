@@ -4,6 +4,7 @@ import { createRequire } from "node:module";
 import { join } from "node:path";
 import { getCachedBytes } from "../cache.js";
 import { analyzeInflection, inflect } from "./inflection.js";
+import { LineIndex } from "./line-index.js";
 import type { PartOfSpeech } from "./part-of-speech.js";
 import { matchCase, maxSubstitutes, type Substitutions } from "./substitutions.js";
 import { isStopWord } from "./words.js";
@@ -37,15 +38,15 @@ const taggedParts = Object.keys(sources) as (keyof typeof sources)[];
  */
 export async function loadWordNet(): Promise<Substitutions> {
   const bytes = await getCachedBytes("wordnet", [version, maxSynonyms], async () => Buffer.from(createTable()));
-  const table = parseTable(Buffer.from(bytes).toString());
+  const table = new LineIndex(Buffer.from(bytes).toString(), 2);
   const cache = new Map<string, readonly string[]>();
 
   function findSynonyms(word: string, partOfSpeech?: PartOfSpeech): readonly string[] {
     if (isStopWord(word) || partOfSpeech === "other") return [];
     const readings = (partOfSpeech ? [partOfSpeech] : taggedParts).flatMap((part) => {
       const { lemma, form } = analyzeInflection(word, part);
-      const entry = table.get(`${part} ${lemma}`);
-      return entry === undefined ? [] : [{ form, ...entry }];
+      const fields = table.get(`${part} ${lemma}`);
+      return fields === undefined ? [] : [{ form, count: Number(fields[2]), synonyms: fields.slice(3) }];
     });
     if (readings.length === 0) return [];
     // Without a tag, the part of speech that occurs most often in WordNet's texts wins.
@@ -69,16 +70,6 @@ export async function loadWordNet(): Promise<Substitutions> {
   };
 }
 
-/** Parses the lines of `createTable` into a map from "part lemma" to the entry. */
-function parseTable(text: string): Map<string, { readonly count: number; readonly synonyms: readonly string[] }> {
-  return new Map(
-    text.split("\n").map((line) => {
-      const [part, lemma, count, ...synonyms] = line.split(" ");
-      return [`${part} ${lemma}`, { count: Number(count), synonyms }];
-    }),
-  );
-}
-
 /**
  * A substitute must be one plain word. Names, numbers, phrases and hyphenated words are excluded.
  */
@@ -95,9 +86,9 @@ function createTable(): string {
     return read(`index.${file}`)
       .split("\n")
       .flatMap((line) => {
-        const fields = line.trimEnd().split(" ");
-        const lemma = fields[0]!;
+        const lemma = line.slice(0, line.indexOf(" "));
         if (!plainWord.test(lemma)) return [];
+        const fields = line.trimEnd().split(" ");
         // Fields: lemma, part of speech, number of senses, …, one byte offset per sense, most
         // frequent sense first.
         const offsets = fields.slice(-Number(fields[2]));

@@ -103,6 +103,8 @@ async function trainLosses(
   return losses;
 }
 
+// Every step of the search is captured in the same way, so a few are enough.
+const search = ascc({ innerSteps: 3 });
 const stacks: [string, MethodSpec[]][] = [
   ["standard", []],
   ["r-drop", [rDrop()]],
@@ -111,14 +113,14 @@ const stacks: [string, MethodSpec[]][] = [
   ["rose (maskInterval 2)", [rose({ maskInterval: 2 })]],
   ["child-tuning (F)", [childTuning({ variant: "F" })]],
   ["child-tuning (D)", [childTuning()]],
-  ["ascc", [ascc()]],
+  ["ascc", [search]],
   ["ascc with warm start", [ascc({ innerSteps: 2, warmStart: true })]],
-  ["ascc, rift", [ascc(), rift()]],
+  ["ascc, rift", [search, rift()]],
   ["smart", [smart()]],
   ["freelb", [freelb({ steps: 2 })]],
   ["ptwd", [ptwd()]],
   ["mixout", [mixout()]],
-  ["ascc, mixout, ptwd", [ascc(), mixout(), ptwd()]],
+  ["ascc, mixout, ptwd", [search, mixout(), ptwd()]],
 ];
 // Every stack with one batch per step, and every third with two; with TEMPER_LONG, all with both.
 const cases = stacks.flatMap(([name, specs], i) =>

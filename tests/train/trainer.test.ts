@@ -158,6 +158,9 @@ describe("a run", () => {
 });
 
 describe("model selection", () => {
+  /** Few steps per epoch, because only the evaluations count here. */
+  const batchSize = 24;
+
   /** A method whose validation metric has the given values. */
   function createScripted(values: readonly number[]): TrainingMethod {
     let at = 0;
@@ -165,7 +168,7 @@ describe("model selection", () => {
   }
 
   test("a method declares which of its metrics are better if they are lower", async () => {
-    const settings = { epochs: 3, metricForBestModel: "scripted" };
+    const settings = { epochs: 3, batchSize, metricForBestModel: "scripted" };
     const method = { ...createScripted([0.5, 0.1, 0.9]), lowerIsBetter: ["scripted"] };
     const { outcome } = await runJob(settings, { methods: [method] });
     expect(outcome).toMatchObject({ bestStep: (2 * outcome!.steps) / 3, validation: { scripted: 0.1 } });
@@ -185,7 +188,7 @@ describe("model selection", () => {
   });
 
   test("the model has the weights of the best evaluation in the end", async () => {
-    const settings = { epochs: 4, metricForBestModel: "scripted" };
+    const settings = { epochs: 4, batchSize, metricForBestModel: "scripted" };
     const out = join(folder, "best");
     const selected = await runJob(settings, {
       methods: [createScripted([0.1, 0.9, 0.5, 0.2])],
@@ -202,13 +205,13 @@ describe("model selection", () => {
   });
 
   test("loadBestModelAtEnd: false keeps the last weights and their validation metrics", async () => {
-    const settings = { epochs: 4, metricForBestModel: "scripted", loadBestModelAtEnd: false };
+    const settings = { epochs: 4, batchSize, metricForBestModel: "scripted", loadBestModelAtEnd: false };
     const methods = [createScripted([0.1, 0.9, 0.5, 0.2])];
     const last = await runJob(settings, { methods, files: trainingFiles(join(folder, "last")) });
     expect(last.outcome!.bestStep).toBe(last.outcome!.steps);
     expect(last.outcome!.validation).toMatchObject({ scripted: 0.2 });
     const plain = await runJob(
-      { epochs: 4, metricForBestModel: "scripted" },
+      { epochs: 4, batchSize, metricForBestModel: "scripted" },
       { methods: [createScripted([0, 0, 0, 1])] },
     );
     expect(last.weights).toEqual(plain.weights);
@@ -219,7 +222,7 @@ describe("model selection", () => {
   test("evalEpochs evaluates after these epochs and at the end only", async () => {
     const steps: number[] = [];
     const callbacks = { onEvaluation: (step: number) => void steps.push(step) };
-    const { outcome } = await runJob({ epochs: 5, evalEpochs: [2, 4] }, { callbacks });
+    const { outcome } = await runJob({ epochs: 5, batchSize, evalEpochs: [2, 4] }, { callbacks });
     expect(steps.map((step) => (5 * step) / outcome!.steps)).toEqual([2, 4, 5]);
     expect(() => trainSettingsSchema.parse({ evalEpochs: [2], evalSteps: 3 })).toThrow(/cannot be combined with/);
   });
@@ -238,7 +241,7 @@ describe("model selection", () => {
 
   test("earlyStoppingPatience ends a run that no longer improves", async () => {
     const { outcome, events } = await runJob(
-      { epochs: 9, earlyStoppingPatience: 2, metricForBestModel: "scripted" },
+      { epochs: 9, batchSize, earlyStoppingPatience: 2, metricForBestModel: "scripted" },
       { methods: [createScripted([0.5, 0.6, 0.6, 0.4, 0.9])] },
     );
     const evaluations = events.filter((line) => line.includes("evaluation"));
