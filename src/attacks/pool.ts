@@ -207,41 +207,23 @@ export class SearchPool<Prepared extends PreparedInput> {
   async #score(pending: ReadonlyMap<string, PendingText<Prepared>>): Promise<void> {
     // Sorting is stable, so texts of equal length stay in the order of the queue.
     const entries = [...pending.values()].sort((a, b) => a.request.prepared.length - b.request.prepared.length);
-    for (const batch of splitIntoCalls(entries, this.victim)) {
-      const rows = await this.#scorer.score(batch.map(({ request }) => request));
-      batch.forEach(({ request: { prepared }, requesters }, i) => {
-        this.counters.evaluations++;
-        this.counters.evaluatedTokens += prepared.length;
-        for (const requester of requesters) recordScore(requester, rows[i]!, prepared.length);
-      });
-      if (performance.now() - this.#flushed > flushMilliseconds) this.#flush();
-    }
+    const rows = await this.#scorer.score(
+      entries.map(({ request }) => request),
+      () => {
+        if (performance.now() - this.#flushed > flushMilliseconds) this.#flush();
+      },
+    );
+    entries.forEach(({ request: { prepared }, requesters }, i) => {
+      this.counters.evaluations++;
+      this.counters.evaluatedTokens += prepared.length;
+      for (const requester of requesters) recordScore(requester, rows[i]!, prepared.length);
+    });
   }
 
   #flush(): void {
     this.#scorer.flush();
     this.#flushed = performance.now();
   }
-}
-
-/** Splits texts into calls of the victim: a call takes as many in a row as the victim accepts. */
-function* splitIntoCalls<Prepared extends PreparedInput>(
-  entries: readonly PendingText<Prepared>[],
-  { maxBatchSize, maxBatchTokens = Number.POSITIVE_INFINITY }: Victim<Prepared>,
-): Generator<PendingText<Prepared>[]> {
-  let call: PendingText<Prepared>[] = [];
-  let tokens = 0;
-  for (const entry of entries) {
-    const { length } = entry.request.prepared;
-    if (call.length > 0 && (call.length === maxBatchSize || tokens + length > maxBatchTokens)) {
-      yield call;
-      call = [];
-      tokens = 0;
-    }
-    call.push(entry);
-    tokens += length;
-  }
-  if (call.length > 0) yield call;
 }
 
 /** Creates an attacker that runs a search or a recipe in a pool. */

@@ -54,8 +54,12 @@ export class TextScorer<Prepared extends PreparedInput> {
     return low || request.isRecorded ? this.#exactCache.get(request.key) : undefined;
   }
 
-  /** Computes the answers of requests whose answers are not known. */
-  async score(requests: readonly ScoreRequest<Prepared>[]): Promise<Float32Array[]> {
+  /**
+   * Computes the answers of requests whose answers are not known, in their order. All are scored in
+   * low precision before the first one is confirmed, so that confirmations fill batches, too.
+   * `onCall` runs after each call of a victim.
+   */
+  async score(requests: readonly ScoreRequest<Prepared>[], onCall: () => void): Promise<Float32Array[]> {
     const { exact } = this.victim;
     const answers = requests.map(({ key, isRecorded }) => (exact && !isRecorded ? this.#cache.get(key) : undefined));
     const compute = async (
@@ -64,13 +68,15 @@ export class TextScorer<Prepared extends PreparedInput> {
       isChosen: (request: ScoreRequest<Prepared>, index: number) => boolean,
     ): Promise<void> => {
       const chosen = [...requests.keys()].filter((i) => isChosen(requests[i]!, i));
-      if (chosen.length === 0) return;
-      const rows = await victim.probabilities(chosen.map((i) => requests[i]!.prepared));
-      checkRows(rows, chosen.length, victim);
-      chosen.forEach((i, row) => {
-        cache.set(requests[i]!.key, rows[row]!);
-        answers[i] = rows[row]!;
-      });
+      for (const call of splitIntoCalls(chosen, (i) => requests[i]!.prepared.length, victim)) {
+        const rows = await victim.probabilities(call.map((i) => requests[i]!.prepared));
+        checkRows(rows, call.length, victim);
+        call.forEach((i, row) => {
+          cache.set(requests[i]!.key, rows[row]!);
+          answers[i] = rows[row]!;
+        });
+        onCall();
+      }
     };
     const isUnknown = (i: number): boolean => answers[i] === undefined;
     await compute(this.victim, this.#cache, ({ isRecorded }, i) => isUnknown(i) && !(exact && isRecorded));
@@ -82,14 +88,32 @@ export class TextScorer<Prepared extends PreparedInput> {
     return answers as Float32Array[];
   }
 
-  /**
-   * Writes new scores to disk. The exact ones come first: a misclassified text whose exact score is
-   * missing would be confirmed in another batch after a kill.
-   */
+  /** Writes new scores to disk. */
   flush(): void {
     this.#exactCache.flush();
     this.#cache.flush();
   }
+}
+
+/** Splits texts into calls of the victim: a call takes as many in a row as the victim accepts. */
+function* splitIntoCalls<T>(
+  texts: readonly T[],
+  getLength: (text: T) => number,
+  { maxBatchSize, maxBatchTokens = Number.POSITIVE_INFINITY }: Victim,
+): Generator<T[]> {
+  let call: T[] = [];
+  let tokens = 0;
+  for (const text of texts) {
+    const length = getLength(text);
+    if (call.length > 0 && (call.length === maxBatchSize || tokens + length > maxBatchTokens)) {
+      yield call;
+      call = [];
+      tokens = 0;
+    }
+    call.push(text);
+    tokens += length;
+  }
+  if (call.length > 0) yield call;
 }
 
 /**

@@ -45,12 +45,13 @@ export function canPackTexts(config: EncoderConfig, { device, computeDtype }: De
 }
 
 /**
- * Whether a classifier on a CPU leaves out padding. In float32 it does not, because there padded
- * batches define the results.
+ * Whether a classifier on a CPU leaves out padding. In float32 it does so only on request, because
+ * padded batches define the results.
  */
-export function canPackOnCpu(config: EncoderConfig, { device, computeDtype, isQuantized }: DeviceConfig): boolean {
-  const isLow = isQuantized || computeDtype === "bfloat16";
-  return device === "cpu" && isLow && (getFamily(config).packable ?? false) && hasOperator("temper::cpu_attention");
+export function canPackOnCpu(config: EncoderConfig, deviceConfig: DeviceConfig): boolean {
+  const { device, computeDtype, isQuantized = false, isPacked = false } = deviceConfig;
+  const isWanted = isQuantized || isPacked || computeDtype === "bfloat16";
+  return device === "cpu" && isWanted && (getFamily(config).packable ?? false) && hasOperator("temper::cpu_attention");
 }
 
 /**

@@ -78,7 +78,7 @@ async function loadModelVictim(reference: string, options: LoadVictimOptions): P
   const classifier = createClassifier(model, model.weights, runtime);
   // On a CPU, a search may be less precise than its result, which belongs to the float32 model.
   const isConfirmed = runtime.device === "cpu" && runtime.precision !== "fp32";
-  const exact = isConfirmed ? createClassifier(model, model.weights, cpuFloat32) : null;
+  const exact = isConfirmed ? createClassifier(model, model.weights, { ...cpuFloat32, isPacked: true }) : null;
   const close = (): void => {
     exact?.close();
     classifier.close();

@@ -7,8 +7,9 @@ import { loadAttack } from "../../src/attacks/load-attack.js";
 import { SearchPool } from "../../src/attacks/pool.js";
 import { computeContentKey, openScoreCache, ScoreCache } from "../../src/attacks/score-cache.js";
 import type { Attack } from "../../src/attacks/search.js";
+import type { Victim } from "../../src/attacks/victim.js";
 import { temporaryFolder } from "../temporary.js";
-import { collect, createExample, hashed, scriptedVictim } from "./scripted.js";
+import { collect, createExample, hashed, type ScriptedInput, scriptedVictim } from "./scripted.js";
 
 const folder = temporaryFolder();
 
@@ -199,23 +200,31 @@ describe("an interrupted pool", () => {
     expect(sizes.filter((size) => size === 8).length).toBeGreaterThan(0.5 * total);
   });
 
-  test("has lost at most the scores of the last call, and repeats the other calls exactly", async () => {
+  test.each([
+    ["", false],
+    [", also of confirmations", true],
+  ])("has lost at most the scores of the last call, and repeats the other calls exactly%s", async (_, isConfirmed) => {
     const attack = await loadAttack("pwws");
     // Every call takes longer than scores may wait.
     let time = 0;
     vi.spyOn(performance, "now").mockImplementation(() => (time += 2000));
     const run = async (path: string, failAt = Number.POSITIVE_INFINITY, skip = 0) => {
-      const victim = scriptedVictim(2, hashed(2), 16);
-      let calls = 0;
-      const failing = {
-        ...victim,
-        probabilities: async (inputs: Parameters<typeof victim.probabilities>[0]) => {
-          if (++calls === failAt) throw new Error("killed");
-          return victim.probabilities(inputs);
-        },
+      let count = 0;
+      const calls: string[][] = [];
+      const createFailing = (name: string): Victim<ScriptedInput> => {
+        const victim = scriptedVictim(2, hashed(2), 16);
+        return {
+          ...victim,
+          probabilities: async (inputs) => {
+            if (++count === failAt) throw new Error("killed");
+            calls.push([name, ...inputs.map(({ content }) => String(content))]);
+            return victim.probabilities(inputs);
+          },
+        };
       };
-      const cache = new ScoreCache(2, { path });
-      const pool = new SearchPool(failing, { concurrency: 16, cache });
+      const failing = { ...createFailing("search"), ...(isConfirmed && { exact: createFailing("confirmation") }) };
+      const [cache, exactCache] = [path, `${path}-exact`].map((each) => new ScoreCache(2, { path: each }));
+      const pool = new SearchPool(failing, { concurrency: 16, cache: cache!, exactCache: exactCache! });
       const ids: string[] = [];
       // The cache is not closed: a killed process does not flush it.
       try {
@@ -223,12 +232,15 @@ describe("an interrupted pool", () => {
       } catch (error) {
         expect(error).toMatchObject({ message: "killed" });
       }
-      return { ids, calls: victim.calls };
+      return { ids, calls };
     };
-    const whole = await run(join(folder, "undisturbed"));
+    const whole = await run(join(folder, `undisturbed-${isConfirmed}`));
+    const confirmations = whole.calls.filter(([name]) => name === "confirmation");
+    // A round of 32 texts is searched in two calls and confirmed together.
+    expect(Math.max(...confirmations.map((call) => call.length - 1), 0)).toBe(isConfirmed ? 16 : 0);
     await fc.assert(
       fc.asyncProperty(fc.integer({ min: 2, max: whole.calls.length }), async (failAt) => {
-        const path = join(folder, `killed-${failAt}-${time}`);
+        const path = join(folder, `killed-${isConfirmed}-${failAt}-${time}`);
         const before = await run(path, failAt);
         const after = await run(path, undefined, before.ids.length);
         expect([...before.ids, ...after.ids]).toEqual(whole.ids);
