@@ -10,7 +10,7 @@ void defineAutograd(napi_env env, napi_value exports);
 void defineRuntime(napi_env env, napi_value exports);
 void defineDropout(napi_env env, napi_value exports);
 void defineCuda(napi_env env, napi_value exports);
-void defineFused(napi_env env, napi_value exports);
+void defineKernels(napi_env env, napi_value exports);
 void defineStore(napi_env env, napi_value exports);
 void defineProcessGroup(napi_env env, napi_value exports);
 void defineGradientReducer(napi_env env, napi_value exports);

@@ -42,7 +42,7 @@ static napi_value initialize(napi_env env, napi_value exports) {
     temper::defineRuntime(env, exports);
     temper::defineDropout(env, exports);
     temper::defineCuda(env, exports);
-    temper::defineFused(env, exports);
+    temper::defineKernels(env, exports);
     temper::defineStore(env, exports);
     temper::defineProcessGroup(env, exports);
     temper::defineGradientReducer(env, exports);

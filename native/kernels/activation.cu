@@ -40,22 +40,35 @@ __device__ inline float derivative(float x) {
 
 constexpr int threads = 128;
 
+constexpr int groupsPerThread = 4;
+
+// A thread computes several groups of four elements. It loads all of them first, because memory is
+// slow to answer.
 extern "C" __global__ void __launch_bounds__(threads)
-activation_forward(const Scalar* input, const Scalar* bias, Scalar* output, long long groups) {
-  for (long long group = blockIdx.x * static_cast<long long>(threads) + threadIdx.x; group < groups;
-       group += static_cast<long long>(gridDim.x) * threads) {
-    int column = static_cast<int>(group % (WIDTH / 4)) * 4;
-    Four value = load(input, 4 * group), added = load(bias, column);
+activation_forward(const Scalar* __restrict__ input, const Scalar* __restrict__ bias, Scalar* __restrict__ output,
+                   long long groups) {
+  long long first = blockIdx.x * static_cast<long long>(threads * groupsPerThread) + threadIdx.x;
+  Four values[groupsPerThread];
 #pragma unroll
-    for (int i = 0; i < 4; i++) value[i] = activate(value[i] + added[i]);
-    store(output, 4 * group, value);
+  for (int i = 0; i < groupsPerThread; i++)
+    if (first + i * threads < groups) values[i] = load(input, 4 * (first + i * threads));
+#pragma unroll
+  for (int i = 0; i < groupsPerThread; i++) {
+    long long group = first + i * threads;
+    if (group >= groups) return;
+    Four added = load(bias, static_cast<int>(group % (WIDTH / 4)) * 4);
+#pragma unroll
+    for (int j = 0; j < 4; j++) values[i][j] = activate(values[i][j] + added[j]);
+    store(output, 4 * group, values[i]);
   }
 }
 
-// A thread computes four columns of some rows. Partial sums [block, WIDTH] are the bias gradient.
+// A thread computes four columns of some rows. Partial sums [block, WIDTH] are the bias gradient,
+// if it is needed.
 extern "C" __global__ void __launch_bounds__(threads)
-activation_backward(const Scalar* gradient, const Scalar* input, const Scalar* bias, Scalar* inputGradient,
-                    float* partialSums, int rows, int rowsPerBlock) {
+activation_backward(const Scalar* __restrict__ gradient, const Scalar* __restrict__ input,
+                    const Scalar* __restrict__ bias, Scalar* __restrict__ inputGradient,
+                    float* __restrict__ partialSums, int rows, int rowsPerBlock) {
   int column = (blockIdx.x * threads + threadIdx.x) * 4;
   if (column >= WIDTH) return;
   Four added = load(bias, column), sums = {};
@@ -70,6 +83,7 @@ activation_backward(const Scalar* gradient, const Scalar* input, const Scalar* b
 #pragma unroll
     for (int i = 0; i < 4; i++) sums[i] += value[i];
   }
+  if (!partialSums) return;
 #pragma unroll
   for (int i = 0; i < 4; i++) partialSums[static_cast<long long>(blockIdx.y) * WIDTH + column + i] = sums[i];
 }

@@ -1,17 +1,22 @@
-// output = dropout(LayerNorm(sum)), sum = word + position + type embedding. One warp computes a
+// output = dropout(LayerNorm(sum)), sum = word + position + type embedding. A token's position is its
+// place in the text, or that of `positionIds`, which has one for every few tokens. One warp computes a
 // token. `indices` are the places of the tokens in the padded batch [batch, length]; null means all
 // places. Dropout counts the elements of the padded batch, so packing does not change its mask.
 extern "C" __global__ void __launch_bounds__(32 * warps)
-embedding_norm_forward(const Scalar* words, const Scalar* positions, const Scalar* types, const long long* ids,
-                       const long long* typeIds, const long long* indices, const Scalar* weight, const Scalar* offset,
-                       Scalar* output, Scalar* sum, float2* statistics, Dropout dropout, float epsilon,
-                       int firstPosition, int length, int rows) {
+embedding_norm_forward(const Scalar* __restrict__ words, const Scalar* __restrict__ positions,
+                       const Scalar* __restrict__ types, const long long* __restrict__ ids,
+                       const long long* __restrict__ typeIds, const long long* __restrict__ indices,
+                       const long long* __restrict__ positionIds, int tokensPerPosition,
+                       const Scalar* __restrict__ weight, const Scalar* __restrict__ offset,
+                       Scalar* __restrict__ output, Scalar* __restrict__ sum, float2* __restrict__ statistics,
+                       Dropout dropout, float epsilon, int firstPosition, int length, int rows) {
   int lane = threadIdx.x % 32;
   int row = blockIdx.x * warps + threadIdx.x / 32;
   if (row >= rows) return;
   uint64 seed = dropout.seed ? *dropout.seed : 0;
   long long place = indices ? indices[row] : row;
-  long long word = ids[place] * WIDTH, position = (firstPosition + place % length) * WIDTH;
+  long long word = ids[place] * WIDTH;
+  long long position = (firstPosition + (positionIds ? positionIds[place / tokensPerPosition] : place % length)) * WIDTH;
   long long type = typeIds ? typeIds[place] * WIDTH : 0;
   long long start = static_cast<long long>(row) * WIDTH;
   Four values[vectors];
@@ -44,17 +49,18 @@ embedding_norm_forward(const Scalar* words, const Scalar* positions, const Scala
 
 // The gradient of the sum. Each block writes one row of partial sums [block, 3, WIDTH] (weight,
 // offset, and the gradient of the sum itself), which column_sum adds in a fixed order. `rowOfPlace`
-// receives the row of each place.
+// receives the row of each place, unless it is null.
 extern "C" __global__ void __launch_bounds__(32 * warps)
-embedding_norm_backward(const Scalar* gradient, const Scalar* sum, const float2* statistics, const Scalar* weight,
-                        const long long* indices, Scalar* sumGradient, float* partialSums, int* rowOfPlace,
-                        Dropout dropout, int rows) {
+embedding_norm_backward(const Scalar* __restrict__ gradient, const Scalar* __restrict__ sum,
+                        const float2* __restrict__ statistics, const Scalar* __restrict__ weight,
+                        const long long* __restrict__ indices, Scalar* __restrict__ sumGradient,
+                        float* __restrict__ partialSums, int* __restrict__ rowOfPlace, Dropout dropout, int rows) {
   int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   uint64 seed = dropout.seed ? *dropout.seed : 0;
   Four weightSums[vectors] = {}, offsetSums[vectors] = {}, totals[vectors] = {};
   for (int row = blockIdx.x * warps + warp; row < rows; row += gridDim.x * warps) {
     long long place = indices ? indices[row] : row;
-    if (lane == 0) rowOfPlace[place] = row;
+    if (rowOfPlace && lane == 0) rowOfPlace[place] = row;
     long long start = static_cast<long long>(row) * WIDTH;
     float2 moments = statistics[row];
     Four normalized[vectors], scaled[vectors];

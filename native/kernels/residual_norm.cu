@@ -1,8 +1,9 @@
 // output = LayerNorm(sum), sum = residual + dropout(input + bias). One warp computes a row.
 extern "C" __global__ void __launch_bounds__(32 * warps)
-residual_norm_forward(const Scalar* input, const Scalar* bias, const Scalar* residual, const Scalar* weight,
-                      const Scalar* offset, Scalar* output, Scalar* sum, float2* statistics, Dropout dropout,
-                      float epsilon, int rows) {
+residual_norm_forward(const Scalar* __restrict__ input, const Scalar* __restrict__ bias,
+                      const Scalar* __restrict__ residual, const Scalar* __restrict__ weight,
+                      const Scalar* __restrict__ offset, Scalar* __restrict__ output, Scalar* __restrict__ sum,
+                      float2* __restrict__ statistics, Dropout dropout, float epsilon, int rows) {
   int lane = threadIdx.x % 32;
   int row = blockIdx.x * warps + threadIdx.x / 32;
   if (row >= rows) return;
@@ -43,11 +44,14 @@ residual_norm_forward(const Scalar* input, const Scalar* bias, const Scalar* res
   if (statistics && lane == 0) statistics[row] = moments;
 }
 
-// Gradients. A warp keeps the column sums of its rows in registers; each block writes one row of
+// Gradients. The output may have two gradients, which are added. A warp keeps the column sums of its rows in registers; each block writes one row of
 // partial sums [block, 3, WIDTH] (weight, offset, bias), which column_sum adds in a fixed order.
-extern "C" __global__ void __launch_bounds__(32 * warps)
-residual_norm_backward(const Scalar* gradient, const Scalar* sum, const float2* statistics, const Scalar* weight,
-                       Scalar* sumGradient, Scalar* inputGradient, float* partialSums, Dropout dropout, int rows) {
+// Without `hasSums`, the parameters need no gradient.
+template <bool hasSums>
+__device__ inline void computeGradients(const Scalar* __restrict__ gradient, const Scalar* __restrict__ secondGradient,
+                                        const Scalar* __restrict__ sum, const float2* __restrict__ statistics,
+                                        const Scalar* __restrict__ weight, Scalar* sumGradient, Scalar* inputGradient,
+                                        float* partialSums, Dropout dropout, int rows) {
   int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   uint64 seed = dropout.seed ? *dropout.seed : 0;
   Four weightSums[vectors] = {}, offsetSums[vectors] = {}, biasSums[vectors] = {};
@@ -60,12 +64,17 @@ residual_norm_backward(const Scalar* gradient, const Scalar* sum, const float2* 
     for (int v = 0; v < vectors; v++) {
       int column = (v * 32 + lane) * 4;
       Four value = load(sum, start + column), outer = load(gradient, start + column), scale = load(weight, column);
+      if (secondGradient) {
+        Four added = load(secondGradient, start + column);
+#pragma unroll
+        for (int i = 0; i < 4; i++) outer[i] += added[i];
+      }
 #pragma unroll
       for (int i = 0; i < 4; i++) {
         normalized[v][i] = (value[i] - moments.x) * moments.y;
         scaled[v][i] = outer[i] * scale[i];
-        weightSums[v][i] += outer[i] * normalized[v][i];
-        offsetSums[v][i] += outer[i];
+        if (hasSums) weightSums[v][i] += outer[i] * normalized[v][i];
+        if (hasSums) offsetSums[v][i] += outer[i];
         first += scaled[v][i];
         second += scaled[v][i] * normalized[v][i];
       }
@@ -84,8 +93,25 @@ residual_norm_backward(const Scalar* gradient, const Scalar* sum, const float2* 
         store(inputGradient, start + column, value);
       }
 #pragma unroll
-      for (int i = 0; i < 4; i++) biasSums[v][i] += value[i];
+      for (int i = 0; i < 4; i++)
+        if (hasSums) biasSums[v][i] += value[i];
     }
   }
-  writePartialSums(weightSums, offsetSums, biasSums, partialSums);
+  if (hasSums) writePartialSums(weightSums, offsetSums, biasSums, partialSums);
+}
+
+extern "C" __global__ void __launch_bounds__(32 * warps)
+residual_norm_backward(const Scalar* gradient, const Scalar* secondGradient, const Scalar* sum,
+                       const float2* statistics, const Scalar* weight, Scalar* sumGradient, Scalar* inputGradient,
+                       float* partialSums, Dropout dropout, int rows) {
+  computeGradients<true>(gradient, secondGradient, sum, statistics, weight, sumGradient, inputGradient, partialSums,
+                         dropout, rows);
+}
+
+extern "C" __global__ void __launch_bounds__(32 * warps)
+residual_norm_backward_frozen(const Scalar* gradient, const Scalar* secondGradient, const Scalar* sum,
+                              const float2* statistics, const Scalar* weight, Scalar* sumGradient,
+                              Scalar* inputGradient, float* partialSums, Dropout dropout, int rows) {
+  computeGradients<false>(gradient, secondGradient, sum, statistics, weight, sumGradient, inputGradient, partialSums,
+                          dropout, rows);
 }

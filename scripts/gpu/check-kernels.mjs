@@ -5,6 +5,7 @@ import { toModelInput } from "../../dist/models/model-input.js";
 import { computeDropoutMask, drawDropoutSeed } from "../../dist/nn/dropout.js";
 import { evalMode } from "../../dist/nn/index.js";
 import {
+  cat,
   embedding,
   free,
   gelu,
@@ -28,6 +29,7 @@ const embeddingNorm = operator("temper::embedding_norm");
 const biasGelu = operator("temper::bias_gelu");
 const denseOp = operator("temper::linear");
 const seededDropout = operator("temper::seeded_dropout");
+const mixEmbeddings = operator("temper::mix_embeddings");
 const epsilon = 1e-12;
 
 /** The largest difference of a tensor from its reference, relative to the largest value of the reference. */
@@ -72,19 +74,40 @@ function compareEmbeddings(leaf, width, seed, dtype, device) {
   const someTypes = integers(batch * length, (i) => (i >> 2) % 2);
   const someIndices = integers(100, (i) => i + (i >> 2));
   const mask = computeDropoutMask([batch * length, width], seed, 0.1).to(dtype);
+  // 23 tokens each have the same position.
+  const fewPositions = integers(batch, (i) => (i * i) % 11);
+  const repeated = integers(batch * length, (i) => firstPosition + (Math.floor(i / length) ** 2 % 11));
   return [
-    ["embedding", null, null, null],
-    ["embedding with dropout", null, null, seed],
-    ["embedding packed, with types and dropout", someTypes, someIndices, seed],
-  ].map(([name, typeIds, indices, seed]) => [
+    ["embedding", null, null, null, null],
+    ["embedding with dropout", null, null, null, seed],
+    ["embedding with positions and dropout", null, null, fewPositions, seed],
+    ["embedding packed, with types and dropout", someTypes, someIndices, null, seed],
+  ].map(([name, typeIds, indices, positions, seed]) => [
     name,
     compare(
       leaves,
       (w, p, t, g, o) =>
-        embeddingNorm(w, p, t, g, o, ids, typeIds, indices, seed, seed ? 0.1 : 0, epsilon, firstPosition, length),
+        embeddingNorm(
+          w,
+          p,
+          t,
+          g,
+          o,
+          ids,
+          typeIds,
+          indices,
+          positions,
+          seed,
+          seed ? 0.1 : 0,
+          epsilon,
+          firstPosition,
+          length,
+        ),
       (w, p, t, g, o) => {
         const types = typeIds ? embedding(t, typeIds) : t.select(0, 0);
-        const sum = embedding(w, ids).add(types).add(embedding(p, positionIds));
+        const sum = embedding(w, ids)
+          .add(types)
+          .add(embedding(p, positions ? repeated : positionIds));
         const output = layerNormOp(sum, [width], g, o, epsilon);
         const dropped = seed ? output.mul(mask) : output;
         return indices ? dropped.indexSelect(0, indices) : dropped;
@@ -110,7 +133,14 @@ export function checkKernels(device) {
         const seed = drawDropoutSeed(device);
         const mask = computeDropoutMask([rows, width], seed, 0.1).to(dtype);
         const tolerance = dtype === "float32" ? 2e-5 : 3e-2;
-        for (const file of ["residual_norm", "activation", "activation-tanh", "column_sum", "embedding_norm"])
+        for (const file of [
+          "residual_norm",
+          "activation",
+          "activation-tanh",
+          "column_sum",
+          "embedding_norm",
+          "mixture",
+        ])
           if (!loadKernels(file, width, dtype, device)) throw new Error(`the kernels ${file} do not load`);
         loadKernels("dropout", 0, dtype, device);
         const add = (name, difference) =>
@@ -132,6 +162,22 @@ export function checkKernels(device) {
             (x, r, w, o) => layerNormOp(x.add(r), [width], w, o, epsilon),
           ),
         );
+        // The inner norm is the input and the residual of the outer one, so it has two gradients.
+        const outer = leaf(width, width);
+        add(
+          "norm with two gradients",
+          compare(
+            [x, r, w, o, outer],
+            (x, r, w, o, outer) => {
+              const hidden = residualNorm(x, null, r, w, o, seed, 0.1, epsilon);
+              return residualNorm(linear(hidden, outer, null), null, hidden, w, o, null, 0, epsilon);
+            },
+            (x, r, w, o, outer) => {
+              const hidden = layerNormOp(x.mul(mask).add(r), [width], w, o, epsilon);
+              return layerNormOp(linear(hidden, outer, null).add(hidden), [width], w, o, epsilon);
+            },
+          ),
+        );
         for (const [name, difference] of compareEmbeddings(leaf, width, seed, dtype, device)) add(name, difference);
         for (const tanh of [false, true])
           add(
@@ -148,6 +194,26 @@ export function checkKernels(device) {
             [x],
             (x) => seededDropout(x, seed, 0.1),
             (x) => x.mul(mask),
+          ),
+        );
+        // Words 0 and 2 to 11 of 12 replace tokens; the rows of the text that they replace are not used.
+        const [candidates, logits] = [leaf(12, 5, width), noGrad(() => randn([12, 5], { device })).requiresGrad_()];
+        const index = tensor(
+          Int32Array.from({ length: rows }, (_, i) => (i < 12 && i !== 1 ? rows + i : i)),
+          [rows],
+          { device },
+        );
+        add(
+          "mixtures of candidates",
+          compare(
+            [x, candidates, logits],
+            (x, candidates, logits) => mixEmbeddings(x, candidates, logits.softmax(-1), index),
+            (x, candidates, logits) => {
+              const mixtures = logits.softmax(-1).unsqueeze(1).matmul(candidates.to("float32")).squeeze(1);
+              return cat([x.to("float32"), mixtures], 0)
+                .indexSelect(0, index)
+                .to(dtype);
+            },
           ),
         );
         const weight = leaf(width, width);

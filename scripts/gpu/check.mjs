@@ -13,6 +13,7 @@ import { parseSpec } from "../../dist/spec.js";
 import { allowTf32, free, getMemoryStats, Rng, zeros } from "../../dist/tensor/index.js";
 import { nativeCuda } from "../../dist/tensor/native.js";
 import { checkAdamW } from "./check-adamw.mjs";
+import { checkAttention } from "./check-attention.mjs";
 import { checkKernels, checkPacking, measureDifference } from "./check-kernels.mjs";
 import { checkCommands, writeReviews } from "./commands.mjs";
 import { createRandomDataset, createRandomModel, createSteps, paddedLengths } from "./workload.mjs";
@@ -77,7 +78,12 @@ async function compareLosses(title, stack, [batchSize, length, steps], ways, tol
 /** Each fused kernel must give the values and gradients of the operators that it replaces. */
 async function kernels() {
   if (!isGpu) return console.log("skipped  fused kernels: there is no GPU");
-  const lines = [...checkKernels(device), ...checkAdamW(device, measureDifference), ...checkPacking(device)];
+  const lines = [
+    ...checkKernels(device),
+    ...checkAttention(device, measureDifference),
+    ...checkAdamW(device, measureDifference),
+    ...checkPacking(device),
+  ];
   for (const { name, difference, tolerance } of lines)
     report(
       "fused kernel = operators",

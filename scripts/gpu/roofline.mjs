@@ -3,7 +3,7 @@
 //   node scripts/gpu/roofline.mjs [--size base] [--batch-size 32] [--length 128]
 // The limit is the larger of bytes / measured bandwidth and operations / measured matrix product. Prints a Markdown table.
 import { parseArgs } from "node:util";
-import { computeClipFactor, globalNorm, packedAttention } from "../../dist/nn/index.js";
+import { canAttendShort, computeClipFactor, globalNorm, shortAttention } from "../../dist/nn/index.js";
 import {
   captureGraph,
   free,
@@ -120,9 +120,10 @@ const starts = keep(
 );
 const pairs = lengths.reduce((sum, value) => sum + value * value, 0);
 addPart("attention", layers, 2 * 12 * tokens * hidden, 14 * pairs * hidden, () => {
-  const texts = { starts, maxLength: length };
-  const states = () => leaf(tokens, heads, hidden / heads);
-  return measureBoth([states(), states(), states()], (q, k, v) => packedAttention(q, k, v, texts, texts, 0.1));
+  const projections = leaf(tokens, 3 * hidden);
+  if (!canAttendShort(projections, hidden / heads, length, 0.1)) throw new Error("there is no kernel for this length");
+  const texts = { starts, length, outputs: 0, outputStarts: null };
+  return measureBoth([projections], (qkv) => shortAttention(qkv, texts, heads, 0.1, { training: true }));
 });
 const seed = keep(zeros([1], { device, dtype: "int64" }));
 const residualNorm = operator("temper::residual_norm");
@@ -135,11 +136,6 @@ const biasGelu = operator("temper::bias_gelu");
 addPart("bias + GELU", layers, 2 * 5 * tokens * 4 * hidden, 0, () =>
   measureBoth([leaf(tokens, 4 * hidden), leaf(4 * hidden)], (x, b) => biasGelu(x, b, false)),
 );
-const addends = [random(tokens, hidden), random(tokens, hidden)];
-addPart("sums of residual gradients", 2 * layers, 2 * 3 * tokens * hidden, 0, () =>
-  measure(() => addends[0].add(addends[1])),
-);
-free(addends);
 const vocabulary = 30522;
 const embeddingNorm = operator("temper::embedding_norm");
 addPart("embeddings + LayerNorm + dropout", 1, 2 * (6 * tokens * hidden + vocabulary * hidden), 0, () => {
@@ -159,7 +155,7 @@ addPart("embeddings + LayerNorm + dropout", 1, 2 * (6 * tokens * hidden + vocabu
   );
   return measureBoth(
     [leaf(vocabulary, hidden), leaf(512, hidden), leaf(2, hidden), leaf(hidden), leaf(hidden)],
-    (w, p, t, g, o) => embeddingNorm(w, p, t, g, o, ids, null, indices, seed, 0.1, 1e-12, 0, length),
+    (w, p, t, g, o) => embeddingNorm(w, p, t, g, o, ids, null, indices, null, seed, 0.1, 1e-12, 0, length),
   );
 });
 

@@ -1,21 +1,26 @@
 import { z } from "zod";
 import {
   type Architecture,
+  canPackStates,
   type EncoderConfig,
   embedInput,
+  embedTokens,
   embedTokensAt,
   forward,
   type Model,
   type TokenInput,
   toModelInput,
 } from "../models/index.js";
-import { evalMode, type ForwardMode, mapWeights, type Weights } from "../nn/index.js";
+import { evalMode, type ForwardMode, mapWeights, selectMixtures, type Weights } from "../nn/index.js";
 import {
+  arange,
   cat,
   type Device,
   grad,
   type HostTensor,
+  hasOperator,
   noGrad,
+  operator,
   type Rng,
   scope,
   type Tensor,
@@ -74,7 +79,7 @@ export function findModifiableWords(
  * The row count is rounded up to a quarter of the tokens of the batch, so that few shapes occur.
  * Extra rows are not used.
  */
-type HostHull = Readonly<Record<keyof Hull, HostTensor>>;
+type HostHull = Readonly<Record<Exclude<keyof Hull, "isPacked">, HostTensor>>;
 
 /** The candidates of a word: no more than a table of substitutes can store, and the word itself. */
 export function getHullWidth(candidatesPerWord: number): number {
@@ -124,17 +129,26 @@ export interface Hull {
   readonly candidateMask: Tensor; // [word, candidate]
   readonly positions: Tensor; // [word, 1]
   /** For each token, the row of its embedding in [embeddings of the text, mixtures]. */
-  readonly index: Tensor; // [batch * length]
+  readonly index: Tensor; // [batch * length], or [token] of packed texts
+  readonly isPacked: boolean;
 }
 
 /** Creates a hull from its tensors. */
-export function createHull(getTensor: (name: keyof Hull) => Tensor): Hull {
+export function createHull(getTensor: (name: keyof HostHull) => Tensor): Hull {
   return {
+    isPacked: false,
     candidateIds: getTensor("candidateIds"),
     candidateMask: getTensor("candidateMask"),
     positions: getTensor("positions"),
     index: getTensor("index"),
   };
+}
+
+/** The hull of a batch whose mixed embeddings leave out the padding, if the model can. */
+export function packMixtures(config: EncoderConfig, weights: Weights, hull: Hull, input: TokenInput): Hull {
+  const { packing } = input;
+  if (!packing || !canPackStates(config, weights)) return hull;
+  return { ...hull, index: hull.index.indexSelect(0, packing.indices), isPacked: true };
 }
 
 /** Output of the embedding layer for the text and for every candidate. */
@@ -153,7 +167,9 @@ export function embedHull(
   candidateMode: ForwardMode = mode,
 ): HullEmbedding {
   return {
-    text: embedInput(config, weights, input, mode),
+    text:
+      embedTokens(config, weights, { ...input, packing: null }, mode)?.embeddingOutput ??
+      embedInput(config, weights, input, mode),
     candidates: embedTokensAt(config, weights, hull.candidateIds, hull.positions, candidateMode),
   };
 }
@@ -165,19 +181,26 @@ const maskedLogit = -30000;
  * Log of the mixture weights w = softmax(v) over the candidates of each word: [word, candidate].
  */
 export function logMixtureWeights(logits: Tensor, candidateMask: Tensor): Tensor {
-  return logits.maskedFill(candidateMask.logicalNot(), maskedLogit).logSoftmax(-1);
+  return logSoftmaxExcept(logits, candidateMask.logicalNot());
+}
+
+function logSoftmaxExcept(logits: Tensor, padding: Tensor): Tensor {
+  return logits.maskedFill(padding, maskedLogit).logSoftmax(-1);
 }
 
 /**
  * Replaces every modifiable word with sum_c w_c * embedding_c, the convex combination of its
- * candidates.
+ * candidates: [batch, length, hidden], or [1, token, hidden] if the hull is packed.
  */
 export function mixEmbeddings({ text, candidates }: HullEmbedding, hull: Hull, mixtureWeights: Tensor): Tensor {
   const [batchSize, length, hidden] = text.shape as [number, number, number];
-  const mixtures = mixtureWeights.to(candidates.dtype).unsqueeze(1).matmul(candidates).squeeze(1); // [word, hidden]
-  return cat([text.reshape(batchSize * length, hidden), mixtures], 0)
-    .indexSelect(0, hull.index)
-    .reshape(batchSize, length, hidden);
+  const rows = text.reshape(batchSize * length, hidden);
+  const mix = (): Tensor => {
+    const mixtures = mixtureWeights.to(candidates.dtype).unsqueeze(1).matmul(candidates).squeeze(1); // [word, hidden]
+    return cat([rows, mixtures], 0).indexSelect(0, hull.index);
+  };
+  const mixed = selectMixtures(rows, candidates, mixtureWeights, hull.index) ?? mix();
+  return hull.isPacked ? mixed.unsqueeze(0) : mixed.reshape(batchSize, length, hidden);
 }
 
 /** Standard deviation of the initial logits, for almost uniform mixture weights. */
@@ -198,38 +221,68 @@ export function searchHull(
   onFound?: (mixtureLogits: Tensor) => void,
 ): Tensor {
   const logits = initialLogits.clone().requiresGrad_();
-  const moments = { first: zerosLike(initialLogits), second: zerosLike(initialLogits) };
+  const update = createAdam(logits, options);
+  const padding = hull.candidateMask.logicalNot();
   for (let step = 1; step <= options.innerSteps; step++) {
     scope(() => {
-      const logWeights = logMixtureWeights(logits, hull.candidateMask);
+      const logWeights = logSoftmaxExcept(logits, padding);
       const mixtureWeights = logWeights.exp();
       const entropy = mixtureWeights.mul(logWeights).sum().neg();
       const gain = computeGain(mixEmbeddings(embedding, hull, mixtureWeights));
       const [gradient] = grad(entropy.mul(options.entropyWeight).sub(gain), [logits]) as [Tensor];
-      noGrad(() => adamStep(logits, gradient, moments, step, options));
+      noGrad(() => update(gradient, step));
     });
   }
   onFound?.(logits);
   return noGrad(() => scope(() => logMixtureWeights(logits, hull.candidateMask).exp()));
 }
 
-/** PyTorch's Adam with its default betas. Weight decay is added to the gradient. */
-function adamStep(
+type Tensors = readonly Tensor[];
+const fusedAdamOp =
+  operator<
+    (
+      parameters: Tensors,
+      gradients: Tensors,
+      first: Tensors,
+      second: Tensors,
+      maxSecond: Tensors,
+      steps: Tensors,
+      learningRate: number,
+      beta1: number,
+      beta2: number,
+      weightDecay: number,
+      epsilon: number,
+      amsgrad: boolean,
+      maximize: boolean,
+    ) => void
+  >("_fused_adam_");
+
+/**
+ * PyTorch's Adam with its default betas. Weight decay is added to the gradient. The result updates
+ * the logits: on a GPU in one kernel.
+ */
+function createAdam(
   logits: Tensor,
-  gradient: Tensor,
-  moments: { first: Tensor; second: Tensor },
-  step: number,
-  { innerLearningRate, innerWeightDecay }: HullOptions,
-): void {
+  { innerLearningRate, innerWeightDecay, innerSteps }: HullOptions,
+): (gradient: Tensor, step: number) => void {
   const [beta1, beta2, epsilon] = [0.9, 0.999, 1e-8];
-  const decayed = gradient.add(logits.mul(innerWeightDecay));
-  moments.first.mul_(beta1).add_(decayed.mul(1 - beta1));
-  moments.second.mul_(beta2).add_(decayed.square().mul(1 - beta2));
-  const scale = moments.second
-    .sqrt()
-    .div(Math.sqrt(1 - beta2 ** step))
-    .add(epsilon);
-  logits.sub_(moments.first.div(scale).mul(innerLearningRate / (1 - beta1 ** step)));
+  const [first, second] = noGrad(() => [zerosLike(logits), zerosLike(logits)]) as [Tensor, Tensor];
+  if (logits.device !== "cpu" && hasOperator("_fused_adam_")) {
+    const steps = arange(innerSteps, logits.device).add(1).to("float32");
+    const constants = [innerLearningRate, beta1, beta2, innerWeightDecay, epsilon, false, false] as const;
+    return (gradient, step) =>
+      fusedAdamOp([logits], [gradient], [first], [second], [], [steps.select(0, step - 1)], ...constants);
+  }
+  return (gradient, step) => {
+    const decayed = gradient.add(logits.mul(innerWeightDecay));
+    first.mul_(beta1).add_(decayed.mul(1 - beta1));
+    second.mul_(beta2).add_(decayed.square().mul(1 - beta2));
+    const scale = second
+      .sqrt()
+      .div(Math.sqrt(1 - beta2 ** step))
+      .add(epsilon);
+    logits.sub_(first.div(scale).mul(innerLearningRate / (1 - beta1 ** step)));
+  };
 }
 
 /** A frozen model whose input is a text in the convex hull. */
@@ -259,14 +312,16 @@ export function createHullModel(
 ): HullModel {
   const frozen = mapWeights(weights, (weight) => weight.detach());
   const embedding = embedHull(architecture.config, frozen, input, hull, evalMode);
-  const { attentionBias, packing } = input;
-  const toLogits = (embeddingOutput: Tensor): Tensor =>
-    forward(architecture, frozen, { embeddingOutput, attentionBias, packing: packing ?? null }, evalMode).logits;
+  const { attentionBias, packing = null } = input;
+  const mixed = packMixtures(architecture.config, frozen, hull, input);
+  const toLogits = (embeddingOutput: Tensor, isPacked: boolean): Tensor =>
+    forward(architecture, frozen, { embeddingOutput, isPacked, attentionBias, packing }, evalMode).logits;
+  const classify = (embeddings: Tensor): Tensor => toLogits(embeddings, mixed.isPacked);
   return {
-    computeCleanLogits: () => scope(() => toLogits(embedding.text)),
-    computeLogits: (mixtureWeights) => toLogits(mixEmbeddings(embedding, hull, mixtureWeights)),
+    computeCleanLogits: () => scope(() => toLogits(embedding.text, false)),
+    computeLogits: (mixtureWeights) => classify(mixEmbeddings(embedding, mixed, mixtureWeights)),
     search: (initialLogits, computeGain, onFound) =>
-      searchHull(embedding, hull, initialLogits, (input) => computeGain(toLogits(input)), options, onFound),
+      searchHull(embedding, mixed, initialLogits, (input) => computeGain(classify(input)), options, onFound),
   };
 }
 

@@ -1,4 +1,4 @@
-import { embed, type ForwardMode, getParameter, type Weights } from "../nn/index.js";
+import { DropoutSeeds, embed, type ForwardMode, getParameter, type Weights } from "../nn/index.js";
 import { scope, type Tensor } from "../tensor/index.js";
 import type { EncoderConfig } from "./families/family.js";
 import { getFamily } from "./families/index.js";
@@ -27,7 +27,12 @@ export type EncoderInput = {
       /** Word embeddings [batch, length, embedding]; FreeLB and SMART perturb these. */
       readonly wordEmbeddings: Tensor;
     }
-  | { /** Output of the embedding layer [batch, length, hidden]; ASCC perturbs it. */ readonly embeddingOutput: Tensor }
+  | {
+      /** Output of the embedding layer [batch, length, hidden]; ASCC perturbs it. */
+      readonly embeddingOutput: Tensor;
+      /** Whether it leaves out the padding already: [1, token, hidden]. */
+      readonly isPacked?: boolean;
+    }
 );
 
 /** Looks up word embeddings: token IDs [..., length] -> [..., length, embedding]. */
@@ -46,6 +51,13 @@ export function embedTokensAt(
   positionIds: Tensor,
   mode: ForwardMode,
 ): Tensor {
+  const tokens = getFamily(config).embedTokens?.(
+    config,
+    weights,
+    { ids, typeIds: null, indices: null, positionIds },
+    mode,
+  );
+  if (tokens) return tokens.reshape(...ids.shape, -1);
   const words = embedWords(config, weights, ids);
   const input = { words, positionIds, tokenTypeIds: null, attentionBias: null };
   return getFamily(config).embed(config, weights, input, mode);
@@ -59,9 +71,13 @@ export function embedInput(config: EncoderConfig, weights: Weights, input: Encod
   return getFamily(config).embed(config, weights, { words, positionIds: null, tokenTypeIds, attentionBias }, mode);
 }
 
-/** Whether texts can be packed: on a GPU, the kernel of packed attention needs 16 bits. */
-function canPackStates(config: EncoderConfig, { dtype, device }: Tensor): boolean {
+function isPackable(config: EncoderConfig, { dtype, device }: Tensor): boolean {
   return (getFamily(config).packable ?? false) && (dtype === "bfloat16" || device === "cpu");
+}
+
+/** Whether texts can be packed: on a GPU, the kernels of packed attention need 16 bits. */
+export function canPackStates(config: EncoderConfig, weights: Weights): boolean {
+  return isPackable(config, getParameter(weights, `${getFamily(config).wordEmbeddings}.weight`));
 }
 
 /**
@@ -77,7 +93,7 @@ export function embedTokens(
   const family = getFamily(config);
   if (!("inputIds" in input) || !family.embedTokens) return null;
   const { inputIds: ids, tokenTypeIds: typeIds = null, packing } = input;
-  const isPacked = Boolean(packing) && canPackStates(config, getParameter(weights, `${family.wordEmbeddings}.weight`));
+  const isPacked = Boolean(packing) && canPackStates(config, weights);
   const indices = isPacked ? packing!.indices : null;
   const tokens = family.embedTokens(config, weights, { ids, typeIds, indices }, mode);
   if (!tokens) return null;
@@ -106,16 +122,22 @@ export function encodeLayers(
 ): Tensor {
   const family = getFamily(config);
   // Hidden states that are returned keep their shape.
-  const canPack = canPackStates(config, embeddingOutput) && !onLayer;
+  const canPack = isPackable(config, embeddingOutput) && !onLayer;
   const packed = canPack && packing ? toKernelPacking(packing) : null;
   const state = packed ?? family.prepare(config, weights, embeddingOutput, attentionBias, mode);
+  // Attention and the two dense layers after it have a mask each.
+  const seeds =
+    mode.training && embeddingOutput.device !== "cpu"
+      ? new DropoutSeeds(embeddingOutput.device, 3 * config.numHiddenLayers)
+      : null;
+  const layerMode = seeds ? { ...mode, seeds } : mode;
   let hidden = packed && !isPacked ? packTokens(embeddingOutput, packed) : embeddingOutput;
   for (let layer = 0; layer < config.numHiddenLayers; layer++) {
     const firstOnly = positions === "first" && layer === config.numHiddenLayers - 1;
     const input = { layer, hidden, state, firstOnly };
     // Without gradients, the scope frees the tensors of a layer, and the next one reuses cached
     // memory.
-    hidden = scope(() => family.encodeLayer(config, weights, input, mode));
+    hidden = scope(() => family.encodeLayer(config, weights, input, layerMode));
     onLayer?.(hidden);
   }
   // [1, token, hidden] -> [batch, 1 or length, hidden]

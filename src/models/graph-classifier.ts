@@ -107,7 +107,8 @@ export function createGraphClassifier(
     numLabels,
     padId,
     batchTokens: eager.batchTokens,
-    batchCost: eager.batchCost,
+    // Packed texts have no padding.
+    batchCost: canPack ? Number.POSITIVE_INFINITY : eager.batchCost,
     depth,
     async probabilities(batch) {
       if (batch.batchSize * batch.sequenceLength > maxGraphTokens) return large.probabilities(batch);

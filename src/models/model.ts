@@ -95,7 +95,8 @@ function encodeInput(
 ): Tensor {
   const tokens = embedTokens(config, weights, input, mode);
   const embeddingOutput = tokens?.embeddingOutput ?? embedInput(config, weights, input, mode);
-  return encodeLayers(config, weights, embeddingOutput, input, mode, positions, undefined, tokens?.isPacked);
+  const isPacked = tokens?.isPacked ?? ("embeddingOutput" in input && input.isPacked);
+  return encodeLayers(config, weights, embeddingOutput, input, mode, positions, undefined, isPacked);
 }
 
 /** [batch, length, hidden] -> [batch, hidden]. */

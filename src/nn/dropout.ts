@@ -26,6 +26,27 @@ export function drawDropoutSeed(device: Device): Tensor {
   return seed;
 }
 
+/** Seeds of several dropout masks on a GPU: one kernel draws them all. */
+export class DropoutSeeds {
+  readonly #seeds: Tensor;
+  #next = 0;
+
+  constructor(device: Device, count: number) {
+    this.#seeds = empty([count], { dtype: "int64", device });
+    randomOp(this.#seeds);
+  }
+
+  /** The next seed, or null if all are used. */
+  take(): Tensor | null {
+    return this.#next < this.#seeds.size(0) ? this.#seeds.narrow(0, this.#next++, 1) : null;
+  }
+}
+
+/** Returns the seed of the next dropout mask of a forward pass on a GPU. */
+export function takeDropoutSeed(device: Device, mode: ForwardMode): Tensor {
+  return mode.seeds?.take() ?? drawDropoutSeed(device);
+}
+
 /** Multiplies by a 64-bit constant, given as two halves because a double cannot hold it. */
 const mulWide = (tensor: Tensor, high: number, low: number): Tensor =>
   tensor
@@ -72,7 +93,7 @@ export function dropout(input: Tensor, p: number, mode: ForwardMode): Tensor {
   // libtorch samples on one CPU thread. Our mask uses all threads and does not depend on their
   // number.
   if (device === "cpu") return input.mul(dropoutMask(input.shape, p, dtype, mode.rows));
-  const seed = drawDropoutSeed(device);
+  const seed = takeDropoutSeed(device, mode);
   if (loadKernels("dropout", 0, dtype, device)) return seededDropoutOp(input, seed, p);
   return input.mul(computeDropoutMask(input.shape, seed, p).to(dtype));
 }

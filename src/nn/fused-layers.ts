@@ -1,5 +1,6 @@
 import { loadKernels, operator, type Tensor } from "../tensor/index.js";
-import { drawDropoutSeed } from "./dropout.js";
+import { drawDropoutSeed, takeDropoutSeed } from "./dropout.js";
+import type { ForwardMode } from "./layers.js";
 
 // Layers whose element-wise work runs in one kernel per direction (native/kernels). Each function
 // returns null if there is no kernel for its device, dtype or width. The caller then uses a chain
@@ -29,6 +30,7 @@ const embeddingNormOp =
       ids: Tensor,
       typeIds: Tensor | null,
       indices: Tensor | null,
+      positionIds: Tensor | null,
       seed: Tensor | null,
       p: number,
       epsilon: number,
@@ -49,8 +51,7 @@ export function residualNorm(
   dense: { readonly weight: Tensor; readonly bias: Tensor },
   residual: Tensor,
   norm: { readonly weight: Tensor; readonly bias: Tensor },
-  p: number,
-  epsilon: number,
+  { p, epsilon, mode }: { readonly p: number; readonly epsilon: number; readonly mode: ForwardMode },
 ): Tensor | null {
   const { dtype, device } = input;
   const width = norm.weight.size(0);
@@ -58,7 +59,7 @@ export function residualNorm(
   if (residual.dtype !== dtype || norm.weight.dtype !== dtype || dense.bias.dtype !== dtype) return null;
   if (!loadKernels("residual_norm", width, dtype, device) || !loadKernels("column_sum", width, dtype, device))
     return null;
-  const seed = p > 0 ? drawDropoutSeed(device) : null;
+  const seed = p > 0 ? takeDropoutSeed(device, mode) : null;
   const product = matmulOp(input, dense.weight, null);
   return residualNormOp(product, dense.bias, residual, norm.weight, norm.bias, seed, p, epsilon);
 }
@@ -70,13 +71,15 @@ export interface EmbeddedTokens {
   readonly typeIds: Tensor | null;
   /** Rows of the flattened batch; null: all. */
   readonly indices: Tensor | null;
+  /** Positions, each of as many neighboring tokens; null: the places in the texts. */
+  readonly positionIds?: Tensor | null;
 }
 
 /** dropout(LayerNorm(word + position + type embedding)): [token, hidden]. */
 export function embeddingNorm(
   tables: { readonly words: Tensor; readonly positions: Tensor; readonly types: Tensor },
   norm: { readonly weight: Tensor; readonly bias: Tensor },
-  { ids, typeIds, indices }: EmbeddedTokens,
+  { ids, typeIds, indices, positionIds = null }: EmbeddedTokens,
   options: { readonly p: number; readonly epsilon: number; readonly firstPosition: number },
 ): Tensor | null {
   const { words, positions, types } = tables;
@@ -92,7 +95,7 @@ export function embeddingNorm(
   return embeddingNormOp(
     ...([words, positions, types, norm.weight, norm.bias, ids.reshape(-1)] as const),
     typeIds?.reshape(-1) ?? null,
-    ...([indices, seed, p, epsilon, firstPosition, ids.size(-1)] as const),
+    ...([indices, positionIds?.reshape(-1) ?? null, seed, p, epsilon, firstPosition, ids.size(-1)] as const),
   );
 }
 
@@ -104,6 +107,69 @@ export function biasGelu(input: Tensor, weight: Tensor, bias: Tensor, tanh: bool
   const file = tanh ? "activation-tanh" : "activation";
   if (!loadKernels(file, width, dtype, device) || !loadKernels("column_sum", width, dtype, device)) return null;
   return biasGeluOp(matmulOp(input, weight, null), bias, tanh);
+}
+
+const shortAttentionOp =
+  operator<
+    (
+      projections: Tensor,
+      starts: Tensor | null,
+      outputStarts: Tensor | null,
+      heads: number,
+      length: number,
+      outputs: number,
+      seed: Tensor | null,
+      p: number,
+    ) => Tensor
+  >("temper::short_attention");
+
+/** The texts of a batch that follow each other: [token]. */
+export interface ShortTexts {
+  /** Where each text starts, and the end: int32 [text + 1]. Null: all texts have the same length. */
+  readonly starts: Tensor | null;
+  /** The length of the texts, or at least that of the longest one. */
+  readonly length: number;
+  /** If positive, only the first tokens of so many texts have an output. */
+  readonly outputs: number;
+  /** The output of the first token of each text: int32 [text + 1]. Null: in the order of the texts. */
+  readonly outputStarts: Tensor | null;
+}
+
+/** Loads the kernel of `shortAttention`. Returns false if there is none. */
+export function canAttendShort({ dtype, device }: Tensor, width: number, length: number, p: number): boolean {
+  if (dtype !== "bfloat16" || (width !== 32 && width !== 64) || length > 128 || p >= 1) return false;
+  return loadKernels(length <= 64 ? "attention-64" : "attention-128", width, dtype, device);
+}
+
+/**
+ * Attention within texts of at most 128 tokens, from query, key and value side by side:
+ * [token, 3 * hidden] -> [output, hidden]. `canAttendShort` must be true.
+ */
+export function shortAttention(
+  projections: Tensor,
+  { starts, length, outputs, outputStarts }: ShortTexts,
+  heads: number,
+  p: number,
+  mode: ForwardMode,
+): Tensor {
+  const seed = p > 0 ? takeDropoutSeed(projections.device, mode) : null;
+  return shortAttentionOp(projections, starts, outputStarts, heads, length, outputs, seed, p);
+}
+
+const mixEmbeddingsOp =
+  operator<(text: Tensor, candidates: Tensor, weights: Tensor, index: Tensor) => Tensor>("temper::mix_embeddings");
+
+/**
+ * Selects rows of [text, mixtures] by index: text [row, hidden], candidates
+ * [word, candidate, hidden], mixture weights [word, candidate]. A row is selected at most once.
+ */
+export function selectMixtures(text: Tensor, candidates: Tensor, weights: Tensor, index: Tensor): Tensor | null {
+  const { dtype, device } = text;
+  const width = text.size(1);
+  if (device === "cpu" || width % normWidth.multiple !== 0 || width > normWidth.max) return null;
+  if (candidates.dtype !== dtype || weights.dtype !== "float32" || !loadKernels("mixture", width, dtype, device))
+    return null;
+  return mixEmbeddingsOp(text, candidates, weights, index);
 }
 
 /** From this number of rows on, our sum over rows is faster than libtorch's. */

@@ -9,10 +9,10 @@
  */
 export * from "./adamw.js";
 
-export { dropout } from "./dropout.js";
+export { DropoutSeeds, dropout } from "./dropout.js";
 export * from "./foreach.js";
 export { hasFusedAdamW } from "./fused-adamw.js";
-export { type EmbeddedTokens, embeddingNorm } from "./fused-layers.js";
+export { canAttendShort, type EmbeddedTokens, embeddingNorm, selectMixtures, shortAttention } from "./fused-layers.js";
 export { canQuantize, int8Dense, quantizeWeight } from "./int8-linear.js";
 export * from "./layers.js";
 export * from "./losses.js";

@@ -9,7 +9,7 @@ import {
   scaledDotProductAttentionOp,
   type Tensor,
 } from "../tensor/index.js";
-import { dropout } from "./dropout.js";
+import { type DropoutSeeds, dropout } from "./dropout.js";
 import { biasGelu, denseWithBiasSum, residualNorm } from "./fused-layers.js";
 import { int8Dense, int8DenseResidualNorm } from "./int8-linear.js";
 import { packedDense } from "./packed-linear.js";
@@ -36,6 +36,8 @@ export interface ForwardMode {
   readonly training: boolean;
   /** The part of a larger batch that this is. On a CPU, dropout masks it as that part. */
   readonly rows?: BatchRows;
+  /** The seeds of the next dropout masks on a GPU, if they are drawn already. */
+  readonly seeds?: DropoutSeeds;
 }
 
 /** Evaluation: no dropout. */
@@ -118,7 +120,7 @@ export function denseResidualNorm(
   if (bias && offset && !packed) {
     const product = { weight: getParameter(weights, `${denseName}.weight`), bias };
     const norm = { weight: getParameter(weights, `${normName}.weight`), bias: offset };
-    const fused = residualNorm(input, product, shortcut, norm, mode.training ? p : 0, epsilon);
+    const fused = residualNorm(input, product, shortcut, norm, { p: mode.training ? p : 0, epsilon, mode });
     if (fused) return fused;
   }
   return layerNorm(weights, normName, dropout(dense(weights, denseName, input), p, mode).add(shortcut), epsilon);

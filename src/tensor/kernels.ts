@@ -14,6 +14,9 @@ export const kernelFiles = {
   column_sum: { sources: ["column_sum.cu"], constants: [] },
   dropout: { sources: ["dropout.cu"], constants: [] },
   embedding_norm: { sources: ["layer_norm.cuh", "embedding_norm.cu"], constants: [] },
+  "attention-64": { sources: ["attention.cu"], constants: ["-DKEYS=64"] },
+  "attention-128": { sources: ["attention.cu"], constants: ["-DKEYS=128"] },
+  mixture: { sources: ["mixture.cu"], constants: [] },
   adamw: { sources: ["adamw.cu"], constants: [] },
 } as const;
 

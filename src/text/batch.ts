@@ -30,8 +30,14 @@ export function padBatch(
 ): PaddedBatch {
   const batchSize = encodings.length;
   if (batchSize === 0) throw new RangeError("a batch needs at least one text");
-  const lengths = Int32Array.from(encodings, (encoding) => encoding.ids.length);
-  const longest = lengths.reduce((max, length) => Math.max(max, length), 0);
+  const lengths = new Int32Array(batchSize);
+  let [longest, numTokens] = [0, 0];
+  for (let row = 0; row < batchSize; row++) {
+    const { length } = encodings[row]!.ids;
+    lengths[row] = length;
+    longest = Math.max(longest, length);
+    numTokens += length;
+  }
   const sequenceLength = options.length ?? bucketLength(longest, options.multiple ?? 1, options.maxLength);
   if (sequenceLength < longest)
     throw new RangeError(`batch length: expected at least ${longest} (the longest text), received ${sequenceLength}`);
@@ -48,7 +54,6 @@ export function padBatch(
       attentionMask[start + i] = 1;
     }
   }
-  const numTokens = lengths.reduce((sum, length) => sum + length, 0);
   return { batchSize, sequenceLength, ids, tokenTypeIds, attentionMask, lengths, numTokens };
 }
 

@@ -12,6 +12,7 @@ import {
   type ModifiableWords,
   mixEmbeddings,
   packHull,
+  packMixtures,
 } from "../../attacks/convex-hull.js";
 import { UserError } from "../../errors.js";
 import { evalMode, klDivergence, klDivergencePerExample, trainMode } from "../../nn/index.js";
@@ -142,16 +143,19 @@ export const ascc = defineMethod({
         const perturbed = context.pass("perturbed", {
           input: (name) => {
             const words = locateHullRows(context.batch, getModifiableWords);
-            return { embeddingOutput: perturb(context, hull, words, mixtureWeights, name), attentionBias, packing };
+            return { ...perturb(context, hull, words, mixtureWeights, name), attentionBias, packing };
           },
         });
         return losses.set("robust", klDivergence(context.pass("clean").logits, perturbed.logits).mul(options.beta));
       },
 
-      afterStep(_step, next) {
-        next();
-        warmStart?.commit();
-      },
+      // Without this hook, the update of the weights can be fused.
+      ...(options.warmStart && {
+        afterStep(_step: unknown, next: () => void) {
+          next();
+          warmStart?.commit();
+        },
+      }),
 
       extraMetrics: async (training, items) => ({
         "robust-accuracy": await computeRobustAccuracy(training, items, getModifiableWords, options),
@@ -170,7 +174,7 @@ function perturb(
   words: BatchRows | null,
   mixtureWeights: Tensor,
   name: PassName,
-): Tensor {
+): { embeddingOutput: Tensor; isPacked: boolean } {
   const { model } = context.training.job;
   const weights = context.weights(name, trainMode);
   context.enterRandomStream(name, "embedding");
@@ -180,7 +184,8 @@ function perturb(
       training: mode.training,
       ...(words && { rows: { ...words, count: hull.candidateIds.size(0) } }),
     });
-    return mixEmbeddings(embedding, hull, mixtureWeights);
+    const mixed = packMixtures(model.architecture.config, weights, hull, context.batch.input);
+    return { embeddingOutput: mixEmbeddings(embedding, mixed, mixtureWeights), isPacked: mixed.isPacked };
   });
 }
 

@@ -133,14 +133,17 @@ export const rift = defineMethod({
         return losses.set("information", loss.mul(options.alpha));
       },
 
-      afterStep(_step, next) {
-        next();
-        for (const entry of pending.values()) {
-          queue?.push(entry.projections, entry.classes);
-          free(entry);
-        }
-        pending.clear();
-      },
+      // Without this hook, the update of the weights can be fused.
+      ...(options.queueSize > 0 && {
+        afterStep(_step: unknown, next: () => void) {
+          next();
+          for (const entry of pending.values()) {
+            queue?.push(entry.projections, entry.classes);
+            free(entry);
+          }
+          pending.clear();
+        },
+      }),
     };
 
     function computeInformationLoss(students: Tensor, teachers: Tensor, classes: Tensor): Tensor {

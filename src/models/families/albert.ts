@@ -1,18 +1,17 @@
 import { z } from "zod";
 import { dense, denseWithActivation, dropout, type ForwardMode, layerNorm, type Weights } from "../../nn/index.js";
 import type { Tensor } from "../../tensor/index.js";
-import { projectQkv } from "../attention-projections.js";
 import type { Packing } from "../packing.js";
 import {
   addAndNormalize,
   addBertEmbeddings,
-  attend,
   bertProjections,
   createPooler,
   embedLikeBert,
   type LearnedPositions,
   ShapeList,
   selectFirst,
+  selfAttend,
 } from "./blocks.js";
 import {
   absolutePositions,
@@ -53,8 +52,7 @@ function encodeBlock(
   firstOnly: boolean,
 ): Tensor {
   const select = (tensor: Tensor): Tensor => selectFirst(tensor, firstOnly, mask);
-  const qkv = projectQkv(weights, `${name}.attention`, bertProjections, hidden, select);
-  const context = attend(config, qkv, mask, firstOnly, mode);
+  const context = selfAttend(config, weights, `${name}.attention`, bertProjections, hidden, mask, mode, firstOnly);
   const attention = { dense: `${name}.attention.dense`, norm: `${name}.attention.LayerNorm` };
   const attended = addAndNormalize(config, weights, attention, context, select(hidden), mode);
   const intermediate = denseWithActivation(weights, `${name}.ffn`, attended, config.activation);

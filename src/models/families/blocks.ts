@@ -1,4 +1,5 @@
 import {
+  canAttendShort,
   dense,
   denseResidualNorm,
   denseWithActivation,
@@ -11,10 +12,11 @@ import {
   layerNorm,
   packedAttention,
   scaledDotProductAttention,
+  shortAttention,
   type Weights,
 } from "../../nn/index.js";
 import type { Tensor } from "../../tensor/index.js";
-import { projectQkv } from "../attention-projections.js";
+import { fusedName, projectQkv } from "../attention-projections.js";
 import type { Packing } from "../packing.js";
 import type { EmbeddingInput, EncoderConfig, ParameterShapes, Pooler } from "./family.js";
 
@@ -167,16 +169,56 @@ export function encodeLikeBert(
   mode: ForwardMode,
   firstOnly: boolean,
 ): Tensor {
-  const select = (tensor: Tensor): Tensor => selectFirst(tensor, firstOnly, mask);
-  const qkv = projectQkv(weights, `${name}.attention.self`, bertProjections, hidden, select);
-  const context = attend(config, qkv, mask, firstOnly, mode);
-  return applyBertOutput(config, weights, name, context, select(hidden), mode);
+  const context = selfAttend(config, weights, `${name}.attention.self`, bertProjections, hidden, mask, mode, firstOnly);
+  return applyBertOutput(config, weights, name, context, selectFirst(hidden, firstOnly, mask), mode);
 }
 
 type Qkv = readonly [query: Tensor, key: Tensor, value: Tensor];
 
+/**
+ * Self-attention with the weights `name.part`: [batch, length, hidden] -> [batch, query, hidden], or
+ * the same of packed texts.
+ */
+export function selfAttend(
+  config: EncoderConfig,
+  weights: Weights,
+  name: string,
+  parts: readonly [string, string, string],
+  hidden: Tensor,
+  mask: Tensor | Packing | null,
+  mode: ForwardMode,
+  firstOnly: boolean,
+): Tensor {
+  const short = attendShort(config, weights, `${name}.${fusedName}`, hidden, mask, mode, firstOnly);
+  if (short) return short;
+  const qkv = projectQkv(weights, name, parts, hidden, (part) => selectFirst(part, firstOnly, mask));
+  return attend(config, qkv, mask, firstOnly, mode);
+}
+
+/** `selfAttend` of short texts with fused projections in one kernel, or null if there is none for it. */
+function attendShort(
+  { numAttentionHeads, attentionDropout }: EncoderConfig,
+  weights: Weights,
+  name: string,
+  hidden: Tensor,
+  mask: Tensor | Packing | null,
+  mode: ForwardMode,
+  firstOnly: boolean,
+): Tensor | null {
+  if (!weights.has(`${name}.weight`) || (mask !== null && !isPacked(mask))) return null;
+  const [batch, length, width] = hidden.shape as [number, number, number];
+  const p = mode.training ? attentionDropout : 0;
+  const texts = { starts: mask?.starts ?? null, length: mask?.maxLength ?? length };
+  if (!canAttendShort(hidden, width / numAttentionHeads, texts.length, p)) return null;
+  const outputs = firstOnly ? (mask?.firstTokens.size(0) ?? batch) : 0;
+  const outputStarts = firstOnly ? (mask?.firstStarts ?? null) : null;
+  const projections = dense(weights, name, hidden).reshape(batch * length, 3 * width);
+  const context = shortAttention(projections, { ...texts, outputs, outputStarts }, numAttentionHeads, p, mode);
+  return mask ? context.unsqueeze(0) : context.reshape(batch, -1, width);
+}
+
 /** Attention of all heads: projections [batch, length, hidden] -> [batch, query, hidden]. */
-export function attend(
+function attend(
   { numAttentionHeads, attentionDropout }: EncoderConfig,
   qkv: Qkv,
   mask: Tensor | Packing | null,

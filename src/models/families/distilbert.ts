@@ -1,9 +1,15 @@
 import { z } from "zod";
 import { dense, denseWithActivation, dropout, layerNorm } from "../../nn/index.js";
 import type { Tensor } from "../../tensor/index.js";
-import { projectQkv } from "../attention-projections.js";
 import type { Packing } from "../packing.js";
-import { addAndNormalize, attend, embedPositions, type LearnedPositions, ShapeList, selectFirst } from "./blocks.js";
+import {
+  addAndNormalize,
+  embedPositions,
+  type LearnedPositions,
+  ShapeList,
+  selectFirst,
+  selfAttend,
+} from "./blocks.js";
 import { activation, commonFields, count, padTokenId, probability, toActivation } from "./config-fields.js";
 import { defineFamily, type EncoderConfig } from "./family.js";
 
@@ -81,8 +87,7 @@ export const distilbert = defineFamily({
   encodeLayer: (config, weights, { layer, hidden, state, firstOnly }, mode) => {
     const name = getLayerName(layer);
     const select = (tensor: Tensor): Tensor => selectFirst(tensor, firstOnly, state);
-    const qkv = projectQkv(weights, `${name}.attention`, projections, hidden, select);
-    const context = attend(config, qkv, state, firstOnly, mode);
+    const context = selfAttend(config, weights, `${name}.attention`, projections, hidden, state, mode, firstOnly);
     // Unlike BERT, there is no dropout after the attention.
     const attention = { dense: `${name}.attention.out_lin`, norm: `${name}.sa_layer_norm` };
     const attended = addAndNormalize(
