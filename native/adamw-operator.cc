@@ -38,8 +38,8 @@ AdamwEntry makeAdamwEntry(const Tensor& weight, const Tensor& gradient, const Te
     TORCH_CHECK(state.is_cuda() && state.is_contiguous() && state.scalar_type() == at::kFloat &&
                     state.numel() == gradient.numel(),
                 "expected contiguous float32 tensors of the size of the gradient on a GPU");
-  TORCH_CHECK(!copy.defined() || (copy.is_contiguous() && copy.scalar_type() == at::kBFloat16 &&
-                                  copy.numel() == weight.numel()),
+  TORCH_CHECK(!copy.defined() ||
+                  (copy.is_contiguous() && copy.scalar_type() == at::kBFloat16 && copy.numel() == weight.numel()),
               "expected a contiguous bfloat16 copy of the size of its weight");
   AdamwEntry entry{write(weight), write(first),   write(second), read(gradient),
                    write(copy),   weight.numel(), firstBlock,    isBf16 ? 1 : 0};
@@ -76,8 +76,7 @@ void adamw(at::TensorList weights, at::TensorList gradients, at::TensorList firs
                                                     copies.empty() ? Tensor() : copies[i], blocks);
       blocks += static_cast<int>(divideUp(weights[i].numel(), adamwElementsPerBlock));
     }
-    if (blocks > 0)
-      launch(kernel, dim3(blocks), 256, table, read(step), read(learningRate), read(factor), constants);
+    if (blocks > 0) launch(kernel, dim3(blocks), 256, table, read(step), read(learningRate), read(factor), constants);
   }
 }
 

@@ -34,8 +34,8 @@ struct PackedAttention : torch::autograd::Function<PackedAttention> {
   static Tensor forward(AutogradContext* context, const Tensor& query, const Tensor& key, const Tensor& value,
                         const Tensor& queryStarts, const Tensor& keyStarts, int64_t maxQueries, int64_t maxKeys,
                         double p) {
-    auto [output, logSumExp, state, unused, mask] = at::_flash_attention_forward(
-        query, key, value, queryStarts, keyStarts, maxQueries, maxKeys, p, false, false);
+    auto [output, logSumExp, state, unused, mask] =
+        at::_flash_attention_forward(query, key, value, queryStarts, keyStarts, maxQueries, maxKeys, p, false, false);
     context->save_for_backward({query, key, value, queryStarts, keyStarts, output, logSumExp, state, unused});
     context->saved_data["maxQueries"] = maxQueries;
     context->saved_data["maxKeys"] = maxKeys;
@@ -48,10 +48,10 @@ struct PackedAttention : torch::autograd::Function<PackedAttention> {
     auto saved = context->get_saved_variables();
     int64_t maxKeys = context->saved_data["maxKeys"].toInt();
     DeterministicGuard guard(maxKeys > keysPerBlock);
-    auto [query, key, value] = at::_flash_attention_backward(
-        gradients[0].contiguous(), saved[0], saved[1], saved[2], saved[5], saved[6], saved[3], saved[4],
-        context->saved_data["maxQueries"].toInt(), maxKeys, context->saved_data["p"].toDouble(), false, saved[7],
-        saved[8]);
+    auto [query, key, value] =
+        at::_flash_attention_backward(gradients[0].contiguous(), saved[0], saved[1], saved[2], saved[5], saved[6],
+                                      saved[3], saved[4], context->saved_data["maxQueries"].toInt(), maxKeys,
+                                      context->saved_data["p"].toDouble(), false, saved[7], saved[8]);
     return {query, key, value, Tensor(), Tensor(), Tensor(), Tensor(), Tensor()};
   }
 };
@@ -106,9 +106,9 @@ struct ShortAttention : torch::autograd::Function<ShortAttention> {
     auto sharedBytes = static_cast<unsigned>(keys * (4 * (width + 8) * 2 + (keys + 8) * 2 + 2 * 4));
     auto kernel = find(texts, width, "attention_backward");
     allowSharedMemory(kernel, sharedBytes);
-    launchWithMemory(kernel, dim3(texts.count(projections), texts.heads), 2 * keys,
-                     sharedBytes, read(projections), read(texts.starts), read(texts.outputStarts), read(saved[3]),
-                     read(gradient), read(saved[4]), write(projectionGradient), makeDropout(saved[5], context->saved_data["p"].toDouble()),
+    launchWithMemory(kernel, dim3(texts.count(projections), texts.heads), 2 * keys, sharedBytes, read(projections),
+                     read(texts.starts), read(texts.outputStarts), read(saved[3]), read(gradient), read(saved[4]),
+                     write(projectionGradient), makeDropout(saved[5], context->saved_data["p"].toDouble()),
                      getScale(width), static_cast<int>(texts.heads), static_cast<int>(texts.length),
                      static_cast<int>(saved[3].size(0)), static_cast<int>(texts.outputs > 0));
     return {projectionGradient, Tensor(), Tensor(), Tensor(), Tensor(), Tensor(), Tensor(), Tensor()};
@@ -126,15 +126,18 @@ struct ShortAttention : torch::autograd::Function<ShortAttention> {
     Tensor output = at::empty({texts.outputs > 0 ? texts.outputs : projections.size(0), hidden}, projections.options());
     auto kernel = find(texts, width, "attention_forward");
     allowSharedMemory(kernel, 0);
-    launch(kernel, dim3(texts.count(projections), texts.heads),
-           2 * getMaxKeys(texts.length), read(projections), read(texts.starts), read(texts.outputStarts), write(output),
-           write(logSums), makeDropout(seed, p), getScale(width), static_cast<int>(texts.heads), static_cast<int>(texts.length),
+    launch(kernel, dim3(texts.count(projections), texts.heads), 2 * getMaxKeys(texts.length), read(projections),
+           read(texts.starts), read(texts.outputStarts), write(output), write(logSums), makeDropout(seed, p),
+           getScale(width), static_cast<int>(texts.heads), static_cast<int>(texts.length),
            static_cast<int>(output.size(0)), static_cast<int>(texts.outputs > 0));
     return output;
   }
 };
 
-/** Attention within texts of at most 128 tokens: projections [token, 3 * hidden] -> [output, hidden]. */
+/**
+ * Attention within texts of at most 128 tokens: projections [token, 3 * hidden] ->
+ * [output, hidden].
+ */
 Tensor shortAttention(const Tensor& projections, const OptionalTensor& starts, const OptionalTensor& outputStarts,
                       int64_t heads, int64_t length, int64_t outputs, const OptionalTensor& seed, double p) {
   TORCH_CHECK(projections.is_cuda() && projections.scalar_type() == at::kBFloat16 && projections.dim() == 2,
@@ -145,7 +148,8 @@ Tensor shortAttention(const Tensor& projections, const OptionalTensor& starts, c
                 "expected starts in int32 on a GPU");
   TORCH_CHECK(starts || projections.size(0) % length == 0, "expected texts of ", length, " tokens");
   Tensor input = projections.contiguous();
-  if (needsGradient({input})) return ShortAttention::apply(input, starts, outputStarts, heads, length, outputs, seed, p);
+  if (needsGradient({input}))
+    return ShortAttention::apply(input, starts, outputStarts, heads, length, outputs, seed, p);
   ShortTexts texts{starts.value_or(Tensor()), outputStarts.value_or(Tensor()), heads, length, outputs};
   return ShortAttention::compute(input, texts, Tensor(), seed.value_or(Tensor()), p);
 }

@@ -45,17 +45,17 @@ Normalized embedTokens(const Tensor& words, const Tensor& positions, const Tenso
   }
   launch(findKernel("embedding_norm", width, words.scalar_type(), "embedding_norm_forward"), dim3(divideUp(rows, 4)),
          128, read(words), read(positions), read(types), read(tokens.ids), read(tokens.typeIds), read(tokens.indices),
-         read(tokens.positionIds), tokens.tokensPerPosition(), read(weight), read(offset), write(result.output), write(result.sum), write(result.statistics),
-         makeDropout(tokens.seed, tokens.p), static_cast<float>(tokens.epsilon), tokens.firstPosition, tokens.length,
-         static_cast<int>(rows));
+         read(tokens.positionIds), tokens.tokensPerPosition(), read(weight), read(offset), write(result.output),
+         write(result.sum), write(result.statistics), makeDropout(tokens.seed, tokens.p),
+         static_cast<float>(tokens.epsilon), tokens.firstPosition, tokens.length, static_cast<int>(rows));
   return result;
 }
 
 struct EmbeddingNorm : torch::autograd::Function<EmbeddingNorm> {
   static Tensor forward(AutogradContext* context, const Tensor& words, const Tensor& positions, const Tensor& types,
                         const Tensor& weight, const Tensor& offset, const Tensor& ids, const OptionalTensor& typeIds,
-                        const OptionalTensor& indices, const OptionalTensor& positionIds,
-                        const OptionalTensor& seed, double p, double epsilon, int64_t firstPosition, int64_t length) {
+                        const OptionalTensor& indices, const OptionalTensor& positionIds, const OptionalTensor& seed,
+                        double p, double epsilon, int64_t firstPosition, int64_t length) {
     auto tokens = makeTokens(ids, typeIds, indices, positionIds, seed, p, epsilon, firstPosition, length);
     auto result = embedTokens(words, positions, types, weight, offset, tokens, true);
     context->save_for_backward(

@@ -2,13 +2,13 @@
 #include "exports.h"
 
 #ifdef TEMPER_CUDA
-#include "kernel-launch.h"
-
 #include <dlfcn.h>
 
 #include <map>
 #include <set>
 #include <tuple>
+
+#include "kernel-launch.h"
 
 namespace temper {
 namespace {

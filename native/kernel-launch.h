@@ -1,5 +1,5 @@
-// How operators of our own launch the kernels of native/kernels, which JavaScript compiles and loads
-// first (`loadKernels`). Included only if TEMPER_CUDA is defined.
+// How operators of our own launch the kernels of native/kernels, which JavaScript compiles and
+// loads first (`loadKernels`). Included only if TEMPER_CUDA is defined.
 #pragma once
 #include <ATen/ATen.h>
 #include <c10/cuda/CUDAStream.h>
@@ -71,7 +71,10 @@ struct Normalized {
   Tensor output, sum, statistics;
 };
 
-/** Adds rows of partial sums [block, column] in a fixed order. `width` is that of the loaded kernels. */
+/**
+ * Adds rows of partial sums [block, column] in a fixed order. `width` is that of the loaded
+ * kernels.
+ */
 Tensor sumBlocks(const Tensor& partial, int64_t width, at::ScalarType dtype);
 
 }  // namespace temper

@@ -82,10 +82,9 @@ struct ResidualNorm : torch::autograd::Function<ResidualNorm> {
     if (hasSums) blocks = std::min<unsigned>(blocks, 396);
     Tensor partial = hasSums ? at::empty({blocks, 3 * width}, statistics.options()) : Tensor();
     const char* name = hasSums ? "residual_norm_backward" : "residual_norm_backward_frozen";
-    launch(findKernel("residual_norm", width, sum.scalar_type(), name), dim3(blocks), 128,
-           read(gradient), read(second), read(sum), read(statistics), read(weight), write(sumGradient),
-           write(inputGradient), write(partial), makeDropout(seed, context->saved_data["p"].toDouble()),
-           static_cast<int>(rows));
+    launch(findKernel("residual_norm", width, sum.scalar_type(), name), dim3(blocks), 128, read(gradient), read(second),
+           read(sum), read(statistics), read(weight), write(sumGradient), write(inputGradient), write(partial),
+           makeDropout(seed, context->saved_data["p"].toDouble()), static_cast<int>(rows));
     std::vector<Tensor> sums(3);
     if (hasSums) sums = sumBlocks(partial, width, sum.scalar_type()).split(width);
     return {inputGradient,
@@ -100,9 +99,9 @@ struct ResidualNorm : torch::autograd::Function<ResidualNorm> {
 };
 
 /**
- * A residual is also the input of a dense layer, so autograd would add the two gradients in a kernel
- * of its own. If the residual is the output of a ResidualNorm, this returns the same values as a
- * second output of that node. Its backward kernel then reads both gradients. (Asking autograd for
+ * A residual is also the input of a dense layer, so autograd would add the two gradients in a
+ * kernel of its own. If the residual is the output of a ResidualNorm, this returns the same values
+ * as a second output of that node. Its backward kernel then reads both gradients. (Asking autograd for
  * the gradient of the residual itself would miss this part; only our layers see it.)
  */
 Tensor branchForResidual(const Tensor& residual) {

@@ -45,7 +45,10 @@ struct MixEmbeddings : torch::autograd::Function<MixEmbeddings> {
   }
 };
 
-/** text [row, hidden], candidates [word, candidate, hidden], weights [word, candidate] -> [token, hidden]. */
+/**
+ * text [row, hidden], candidates [word, candidate, hidden], weights [word, candidate] ->
+ * [token, hidden].
+ */
 Tensor mixEmbeddings(const Tensor& text, const Tensor& candidates, const Tensor& weights, const Tensor& index) {
   TORCH_CHECK(text.is_cuda() && candidates.scalar_type() == text.scalar_type() && candidates.dim() == 3 &&
                   candidates.size(2) == text.size(1),

@@ -3,10 +3,10 @@
 // largest length, WIDTH the width of a head. Everything is bfloat16, sums are float32.
 //
 // `projections` is [token, 3, head, WIDTH]: query, key, value. Text i has the tokens from starts[i]
-// to starts[i + 1]; null means that every text has `length` tokens. If `firstOnly` is 0, every token
-// has an output. Otherwise only the first token of a text has one, in row outputStarts[i] if that
-// differs from outputStarts[i + 1]; null means row i. `outputs` is the number of rows of the output,
-// and `logSums` is [head, output].
+// to starts[i + 1]; null means that every text has `length` tokens. If `firstOnly` is 0, every
+// token has an output. Otherwise only the first token of a text has one, in row outputStarts[i] if
+// that differs from outputStarts[i + 1]; null means row i. `outputs` is the number of rows of the
+// output, and `logSums` is [head, output].
 typedef unsigned short Bf16;
 
 constexpr int groups = WIDTH / 8;          // groups of 8 columns (16 bytes) per row
@@ -37,7 +37,10 @@ struct Tile {
   uint32 blocks[4];
 };
 
-/** Loads a tile whose first element is `source`. Block 1 is below block 0; blocks 2 and 3 are right of them. */
+/**
+ * Loads a tile whose first element is `source`. Block 1 is below block 0, and blocks 2 and 3 are to
+ * the right of these.
+ */
 template <bool transposed>
 __device__ inline Tile loadTile(const Bf16* source, int rowStride) {
   int lane = threadIdx.x % 32;
@@ -56,8 +59,8 @@ __device__ inline Tile loadTile(const Bf16* source, int rowStride) {
 }
 
 /**
- * sum += left * right for 16 x 16 by 16 x 8. A thread has elements (r, c), (r, c + 1), (r + 8, c) and
- * (r + 8, c + 1) of the sum: r = lane / 4, c = lane % 4 * 2.
+ * sum += left * right for 16 x 16 by 16 x 8. A thread has elements (r, c), (r, c + 1), (r + 8, c)
+ * and (r + 8, c + 1) of the sum: r = lane / 4, c = lane % 4 * 2.
  */
 __device__ inline void multiply(float (&sum)[4], const Tile& left, uint32 right0, uint32 right1) {
   asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
@@ -168,7 +171,10 @@ __device__ inline Text locateText(const int* starts, const int* outputStarts, in
   return result;
 }
 
-/** Dropout counts scores as [text, head, 128, 128]. A word of the stream decides about two neighboring keys. */
+/**
+ * Dropout counts scores as [text, head, 128, 128]. A word of the stream decides about two
+ * neighboring keys.
+ */
 __device__ inline uint64 dropoutWord(uint64 seed, int heads, int query, int key) {
   uint64 row = (static_cast<uint64>(blockIdx.x) * heads + blockIdx.y) * 128 + query;
   return randomWord(seed, row * 64 + key / 2);
@@ -330,8 +336,10 @@ attention_backward(const Bf16* __restrict__ projections, const int* __restrict__
       float scores[2][4] = {}, outer[2][4] = {};
 #pragma unroll
       for (int i = 0; i < depth; i++) {
-        multiplyByRows(scores, loadTile<false>(keys + firstRow * stride + 16 * i, stride), loadTile<false>(tileQueries + 16 * i, stride));
-        multiplyByRows(outer, loadTile<false>(values + firstRow * stride + 16 * i, stride), loadTile<false>(tileGradients + 16 * i, stride));
+        multiplyByRows(scores, loadTile<false>(keys + firstRow * stride + 16 * i, stride),
+                       loadTile<false>(tileQueries + 16 * i, stride));
+        multiplyByRows(outer, loadTile<false>(values + firstRow * stride + 16 * i, stride),
+                       loadTile<false>(tileGradients + 16 * i, stride));
       }
 #pragma unroll
       for (int pair = 0; pair < 4; pair++) {
@@ -358,7 +366,8 @@ attention_backward(const Bf16* __restrict__ projections, const int* __restrict__
       multiplyAndAdd(valueSums, toTile(scores), tileGradients);
       Tile inner = toTile(outer);
       multiplyAndAdd(keySums, inner, tileQueries);
-      uint32* place = reinterpret_cast<uint32*>(scoreGradients + (firstRow + lane / 4) * scoreStride + tile * 16 + lane % 4 * 2);
+      Bf16* corner = scoreGradients + (firstRow + lane / 4) * scoreStride + tile * 16 + lane % 4 * 2;
+      uint32* place = reinterpret_cast<uint32*>(corner);
       place[0] = inner.blocks[0];
       place[4 * scoreStride] = inner.blocks[1];
       place[4] = inner.blocks[2];

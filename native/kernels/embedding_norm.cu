@@ -1,6 +1,6 @@
-// output = dropout(LayerNorm(sum)), sum = word + position + type embedding. A token's position is its
-// place in the text, or that of `positionIds`, which has one for every few tokens. One warp computes a
-// token. `indices` are the places of the tokens in the padded batch [batch, length]; null means all
+// output = dropout(LayerNorm(sum)), sum = word + position + type embedding. A token's position is
+// its place in the text, or that of `positionIds`, which has one for every few tokens. One warp
+// computes a token. `indices` are the places of the tokens in the padded batch [batch, length]; null means all
 // places. Dropout counts the elements of the padded batch, so packing does not change its mask.
 extern "C" __global__ void __launch_bounds__(32 * warps)
 embedding_norm_forward(const Scalar* __restrict__ words, const Scalar* __restrict__ positions,
@@ -16,7 +16,8 @@ embedding_norm_forward(const Scalar* __restrict__ words, const Scalar* __restric
   uint64 seed = dropout.seed ? *dropout.seed : 0;
   long long place = indices ? indices[row] : row;
   long long word = ids[place] * WIDTH;
-  long long position = (firstPosition + (positionIds ? positionIds[place / tokensPerPosition] : place % length)) * WIDTH;
+  long long placeInText = positionIds ? positionIds[place / tokensPerPosition] : place % length;
+  long long position = (firstPosition + placeInText) * WIDTH;
   long long type = typeIds ? typeIds[place] * WIDTH : 0;
   long long start = static_cast<long long>(row) * WIDTH;
   Four values[vectors];

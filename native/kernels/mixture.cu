@@ -28,7 +28,8 @@ mixture_forward(const Scalar* __restrict__ text, const Scalar* __restrict__ cand
       }
     }
 #pragma unroll
-  for (int v = 0; v < vectors; v++) store(output, static_cast<long long>(token) * WIDTH + (v * 32 + lane) * 4, values[v]);
+  for (int v = 0; v < vectors; v++)
+    store(output, static_cast<long long>(token) * WIDTH + (v * 32 + lane) * 4, values[v]);
 }
 
 // A row has at most one token. Gradients that are null are not needed; rows without a token stay as
@@ -43,7 +44,8 @@ mixture_backward(const Scalar* __restrict__ gradient, const Scalar* __restrict__
   long long row = index[token], word = row - textRows;
   Four outer[vectors];
 #pragma unroll
-  for (int v = 0; v < vectors; v++) outer[v] = load(gradient, static_cast<long long>(token) * WIDTH + (v * 32 + lane) * 4);
+  for (int v = 0; v < vectors; v++)
+    outer[v] = load(gradient, static_cast<long long>(token) * WIDTH + (v * 32 + lane) * 4);
   if (word < 0) {
     if (!textGradient) return;
 #pragma unroll

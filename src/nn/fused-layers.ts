@@ -125,13 +125,13 @@ const shortAttentionOp =
 
 /** The texts of a batch that follow each other: [token]. */
 export interface ShortTexts {
-  /** Where each text starts, and the end: int32 [text + 1]. Null: all texts have the same length. */
+  /** Where each text starts, and the end: int32 [text + 1]. Null: texts of the same length. */
   readonly starts: Tensor | null;
   /** The length of the texts, or at least that of the longest one. */
   readonly length: number;
   /** If positive, only the first tokens of so many texts have an output. */
   readonly outputs: number;
-  /** The output of the first token of each text: int32 [text + 1]. Null: in the order of the texts. */
+  /** The output of the first token of each text: int32 [text + 1]. Null: in order. */
   readonly outputStarts: Tensor | null;
 }
 

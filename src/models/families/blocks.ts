@@ -176,8 +176,8 @@ export function encodeLikeBert(
 type Qkv = readonly [query: Tensor, key: Tensor, value: Tensor];
 
 /**
- * Self-attention with the weights `name.part`: [batch, length, hidden] -> [batch, query, hidden], or
- * the same of packed texts.
+ * Self-attention with the weights `name.part`: [batch, length, hidden] -> [batch, query, hidden],
+ * or the same of packed texts.
  */
 export function selfAttend(
   config: EncoderConfig,
@@ -195,7 +195,7 @@ export function selfAttend(
   return attend(config, qkv, mask, firstOnly, mode);
 }
 
-/** `selfAttend` of short texts with fused projections in one kernel, or null if there is none for it. */
+/** `selfAttend` of short texts with fused projections in one kernel, or null if there is none. */
 function attendShort(
   { numAttentionHeads, attentionDropout }: EncoderConfig,
   weights: Weights,
