@@ -15,8 +15,13 @@ const gte = join(process.env.TEMPER_SHARED ?? "../shared", "models/gte-small/tok
 const unlimited = 1 << 20;
 const strangeCount = chooseExtent(1500, 20_000);
 
-const createOurs = (json: string): Tokenizer =>
-  createTokenizer(readTokenizerJson(JSON.parse(json), "tokenizer.json"), "tokenizer.json");
+const created = new Map<string, Tokenizer>();
+function createOurs(json: string): Tokenizer {
+  const tokenizer =
+    created.get(json) ?? createTokenizer(readTokenizerJson(JSON.parse(json), "tokenizer.json"), "tokenizer.json");
+  created.set(json, tokenizer);
+  return tokenizer;
+}
 
 /** Compares every text and shows the first few that differ. */
 async function expectParity(json: string, texts: readonly Texts[], maxLength?: number): Promise<void> {

@@ -30,6 +30,12 @@ function changeFile(name: string, from: string, change: (file: Json) => void): s
   return createFolder(name, { "tokenizer.json": file });
 }
 
+/** A BERT with the most frequent tokens of MiniLM, which loads in a fraction of the time. */
+const bert = changeFile("bert", miniLm, (file) => {
+  const frequent = Object.entries(file.model!.vocab as Record<string, number>).filter(([, id]) => id < 4000);
+  file.model!.vocab = Object.fromEntries(frequent);
+});
+
 const byId = (vocabulary: unknown): [string, number][] =>
   Object.entries(vocabulary as Record<string, number>).sort(([, a], [, b]) => a - b);
 
@@ -68,9 +74,9 @@ describe("loadTokenizer", () => {
   });
 
   it("reads vocab.txt and tokenizer_config.json like tokenizer.json", async () => {
-    const lines = byId(read(miniLm).model!.vocab).map(([token]) => token);
-    await expectSame(miniLm, createFolder("txt", { "vocab.txt": `${lines.join("\r\n")}\r\n` }));
-    const cased = changeFile("cased-json", miniLm, (file) =>
+    const lines = byId(read(bert).model!.vocab).map(([token]) => token);
+    await expectSame(bert, createFolder("txt", { "vocab.txt": `${lines.join("\r\n")}\r\n` }));
+    const cased = changeFile("cased-json", bert, (file) =>
       Object.assign(file.normalizer!, { lowercase: false, handle_chinese_chars: false }),
     );
     const options = { do_lower_case: false, tokenize_chinese_chars: false, model_max_length: 512 };
@@ -103,14 +109,14 @@ describe("loadTokenizer", () => {
   });
 
   it.each([
-    ["do_lower_case", miniLm, { do_lower_case: false }, { lowercase: false }],
-    ["strip_accents", miniLm, { strip_accents: false }, { strip_accents: false }],
-    ["tokenize_chinese_chars", miniLm, { tokenize_chinese_chars: false }, { handle_chinese_chars: false }],
+    ["do_lower_case", bert, { do_lower_case: false }, { lowercase: false }],
+    ["strip_accents", bert, { strip_accents: false }, { strip_accents: false }],
+    ["tokenize_chinese_chars", bert, { tokenize_chinese_chars: false }, { handle_chinese_chars: false }],
     ["add_prefix_space", roberta, { add_prefix_space: true }, { add_prefix_space: true }],
   ])(
     "%s of tokenizer_config.json overrides tokenizer.json, except for generic classes",
     async (option, from, options, change) => {
-      const part = from === miniLm ? "normalizer" : "pre_tokenizer";
+      const part = from === bert ? "normalizer" : "pre_tokenizer";
       const expected = changeFile(`${option} expected`, from, (file) => Object.assign(file[part]!, change));
       const files = { "tokenizer.json": read(from), "tokenizer_config.json": options };
       await expectSame(expected, createFolder(`${option} config`, files));
@@ -153,8 +159,8 @@ describe("loadTokenizer", () => {
   it("reads all formats of the post-processor", async () => {
     const processor = { type: "BertProcessing", sep: ["[SEP]", 102], cls: ["[CLS]", 101] };
     await expectSame(
-      miniLm,
-      changeFile("processing", miniLm, (file) => Object.assign(file, { post_processor: processor })),
+      bert,
+      changeFile("processing", bert, (file) => Object.assign(file, { post_processor: processor })),
     );
     const sequence = (file: Json) => ({ type: "Sequence", processors: [{ type: "ByteLevel" }, file.post_processor] });
     await expectSame(
@@ -164,13 +170,13 @@ describe("loadTokenizer", () => {
   });
 
   it("the hash depends only on what determines the encoding", async () => {
-    const { hash } = await loadTokenizer(miniLm);
+    const { hash } = await loadTokenizer(bert);
     expect(hash).toMatch(/^[0-9a-f]{64}$/);
-    const padded = changeFile("padding", miniLm, (file) => Object.assign(file, { padding: null, truncation: null }));
+    const padded = changeFile("padding", bert, (file) => Object.assign(file, { padding: null, truncation: null }));
     expect((await loadTokenizer(padded)).hash).toBe(hash);
-    const cased = changeFile("cased", miniLm, (file) => Object.assign(file.normalizer!, { lowercase: false }));
+    const cased = changeFile("cased", bert, (file) => Object.assign(file.normalizer!, { lowercase: false }));
     expect((await loadTokenizer(cased)).hash).not.toBe(hash);
-    const shuffled = changeFile("order", miniLm, (file) =>
+    const shuffled = changeFile("order", bert, (file) =>
       Object.assign(file.model!, { vocab: Object.fromEntries(byId(file.model!.vocab).reverse()) }),
     );
     expect((await loadTokenizer(shuffled)).hash).toBe(hash);
@@ -181,13 +187,13 @@ describe("invalid tokenizers", () => {
   const cases: [string, string, (file: Json) => void, RegExp][] = [
     [
       "an unknown model",
-      miniLm,
+      bert,
       (file) => Object.assign(file.model!, { type: "Magic" }),
       /tokenizer\.json: model: "Magic" is not supported. Supported: WordPiece, BPE, Unigram and WordLevel/,
     ],
     [
       "a vocabulary of another model",
-      miniLm,
+      bert,
       (file) => Object.assign(file.model!, { type: "Unigram" }),
       /tokenizer\.json: model: vocab: expected array/,
     ],
@@ -197,57 +203,52 @@ describe("invalid tokenizers", () => {
       (file) => Object.assign(file.pre_tokenizer!, { type: "Metaspace" }),
       /pre_tokenizer: replacement: expected string/,
     ],
-    [
-      "an unknown normalizer",
-      miniLm,
-      (file) => Object.assign(file.normalizer!, { type: "Magic" }),
-      /normalizer: type: /,
-    ],
+    ["an unknown normalizer", bert, (file) => Object.assign(file.normalizer!, { type: "Magic" }), /normalizer: type: /],
     [
       "an empty pattern",
-      miniLm,
+      bert,
       (file) => Object.assign(file, { normalizer: { type: "Replace", pattern: { String: "" }, content: "" } }),
       /normalizer: pattern/,
     ],
     [
       "parts of length 0",
-      miniLm,
+      bert,
       (file) => Object.assign(file, { pre_tokenizer: { type: "FixedLength", length: 0 } }),
       /pre_tokenizer: length: /,
     ],
     [
       "a damaged character map",
-      miniLm,
+      bert,
       (file) => Object.assign(file, { normalizer: { type: "Precompiled", precompiled_charsmap: "BAAAAP////8=" } }),
       /normalizer: precompiled_charsmap: .*the character map is damaged/,
     ],
     [
       "words without a length limit",
-      miniLm,
+      bert,
       (file) => Object.assign(file.model!, { max_input_chars_per_word: 1e9 }),
       /model: max_input_chars_per_word: /,
     ],
     [
       "an unknown token beyond the vocabulary",
-      miniLm,
+      bert,
       (file) => Object.assign(file, { model: { type: "Unigram", unk_id: 5, vocab: [["a", 0]] } }),
       /model\.unk_id: expected an ID below 1, received 5/,
     ],
     [
       "a score that is not a number",
-      miniLm,
+      bert,
       (file) => Object.assign(file, { model: { type: "Unigram", unk_id: 0, vocab: [["a", null]] } }),
       /model\.vocab\[0\]: expected a token and its score/,
     ],
     [
       "no layout",
-      miniLm,
+      bert,
       (file) => Object.assign(file, { post_processor: null }),
       /post_processor: none is not supported. Supported: TemplateProcessing/,
     ],
     [
       "a layout without special tokens",
-      miniLm,
+      bert,
       (file) => Object.assign(file.post_processor!, { single: [{ Sequence: { id: "A", type_id: 0 } }] }),
       /post_processor\.single: expected each text once, between special tokens/,
     ],
@@ -259,20 +260,20 @@ describe("invalid tokenizers", () => {
     ],
     [
       "no vocabulary",
-      miniLm,
+      bert,
       (file) => Object.assign(file.model!, { vocab: [] }),
       /model\.vocab: expected an object that maps tokens to IDs/,
     ],
     [
       "a negative ID",
-      miniLm,
+      bert,
       (file) => Object.assign(file.model!.vocab!, { film: -1 }),
       /the ID of "film": expected an integer from 0 .*received -1/,
     ],
-    ["a huge ID", miniLm, (file) => Object.assign(file.model!.vocab!, { film: 2 ** 40 }), /the ID of "film"/],
+    ["a huge ID", bert, (file) => Object.assign(file.model!.vocab!, { film: 2 ** 40 }), /the ID of "film"/],
     [
       "no unknown token",
-      miniLm,
+      bert,
       (file) => Object.assign(file.model!, { unk_token: "[WHAT]" }),
       /the token "\[WHAT\]" is missing/,
     ],
@@ -290,15 +291,16 @@ describe("invalid tokenizers", () => {
     ],
     [
       "a value of the wrong type",
-      miniLm,
+      bert,
       (file) => Object.assign(file.normalizer!, { lowercase: "yes" }),
       /normalizer: lowercase: expected boolean, received "yes"/,
     ],
   ];
   it.each(cases)("rejects %s", async (name, from, change, message) => {
     const folder = changeFile(`bad ${name}`, from, change);
-    await expect(loadTokenizer(folder)).rejects.toThrow(message);
-    await expect(loadTokenizer(folder)).rejects.toBeInstanceOf(UserError);
+    const loaded = loadTokenizer(folder);
+    await expect(loaded).rejects.toThrow(message);
+    await expect(loaded).rejects.toBeInstanceOf(UserError);
   });
 
   it.each<[string, Record<string, unknown>, RegExp]>([
@@ -337,8 +339,9 @@ describe("invalid tokenizers", () => {
     ],
   ])("rejects %s", async (name, files, message) => {
     const folder = createFolder(name, files);
-    await expect(loadTokenizer(folder)).rejects.toThrow(message);
-    await expect(loadTokenizer(folder)).rejects.toBeInstanceOf(UserError);
+    const loaded = loadTokenizer(folder);
+    await expect(loaded).rejects.toThrow(message);
+    await expect(loaded).rejects.toBeInstanceOf(UserError);
   });
 
   it("rejects a missing folder and a file", async () => {
