@@ -1,4 +1,3 @@
-import * as Plot from "@observablehq/plot";
 import { z } from "zod";
 import { UserError } from "../errors.js";
 import { describeMetric } from "../evaluation/metric-table.js";
@@ -7,7 +6,7 @@ import { formatPercent } from "../format.js";
 import { getColor } from "./colors.js";
 import { defineAnalysis, runsOption } from "./define-analysis.js";
 import type { Figure } from "./figure.js";
-import { plotPanel } from "./plot-panel.js";
+import { loadPlot } from "./load-plot.js";
 import { getOption } from "./run-labels.js";
 import { type AttackedRun, findAttackedRuns, listAttacks } from "./tradeoff.js";
 
@@ -39,7 +38,7 @@ export const ablation = defineAnalysis({
   data: dataSchema,
   async run(request, context) {
     const data = collectAblation(await findAttackedRuns(request.runs, context), request.by);
-    return { data, summary: summarizeAblation(data), figure: createAblationFigure(data) };
+    return { data, summary: summarizeAblation(data), figure: await createAblationFigure(data) };
   },
 });
 
@@ -92,7 +91,8 @@ function summarizeAblation({ by, metrics, values }: AblationData): string {
   return sentences.join(" ");
 }
 
-function createAblationFigure({ by, metrics, values }: AblationData): Figure {
+async function createAblationFigure({ by, metrics, values }: AblationData): Promise<Figure> {
+  const { Plot, plotPanel } = await loadPlot();
   const marks = metrics.flatMap((id, i) => {
     const color = getColor(i);
     const toPoints = (value: number | string, y: number | undefined) =>

@@ -1,4 +1,3 @@
-import * as Plot from "@observablehq/plot";
 import { z } from "zod";
 import { UserError } from "../errors.js";
 import { formatCount, formatPercent } from "../format.js";
@@ -17,7 +16,7 @@ import {
   runsOption,
 } from "./define-analysis.js";
 import type { Figure } from "./figure.js";
-import { plotPanel } from "./plot-panel.js";
+import { loadPlot } from "./load-plot.js";
 import { freeAfter } from "./shared-sample.js";
 
 /** consistency.json: how often two dropout passes give different predictions while a run trains. */
@@ -54,7 +53,7 @@ export const consistency = defineAnalysis({
     const fitting = counts.filter((count) => count <= steps.length);
     const first = computeDisagreementRates(steps, fitting.length > 0 ? fitting : [steps.length]);
     const data = { label: each.label, first, steps };
-    return { data, summary: summarizeConsistency(data), figure: createConsistencyFigure(data) };
+    return { data, summary: summarizeConsistency(data), figure: await createConsistencyFigure(data) };
   },
 });
 
@@ -156,7 +155,8 @@ function summarizeConsistency({ label, first }: ConsistencyData): string {
 /** Maximum number of points of the curve. */
 const maxCurvePoints = 120;
 
-function createConsistencyFigure({ label, first, steps }: ConsistencyData): Figure {
+async function createConsistencyFigure({ label, first, steps }: ConsistencyData): Promise<Figure> {
+  const { Plot, plotPanel } = await loadPlot();
   const width = Math.max(1, Math.ceil(steps.length / maxCurvePoints));
   const averages: { step: number; y: number }[] = [];
   for (let start = 0; start < steps.length; start += width) {

@@ -1,4 +1,3 @@
-import * as Plot from "@observablehq/plot";
 import { z } from "zod";
 import { formatPercent } from "../format.js";
 import type { Model } from "../models/index.js";
@@ -16,7 +15,7 @@ import {
   runsOption,
 } from "./define-analysis.js";
 import type { Figure } from "./figure.js";
-import { plotPanel } from "./plot-panel.js";
+import { loadPlot } from "./load-plot.js";
 import { getOption } from "./run-labels.js";
 import { freeAfter, loadFineTunedModel, loadInitialModel } from "./shared-sample.js";
 
@@ -72,7 +71,7 @@ export const distance = defineAnalysis({
       await advance(measured.length, runs.length);
     }
     const data = { by: request.by, runs: measured };
-    return { data, summary: summarizeDistance(data), figure: createDistanceFigure(data) };
+    return { data, summary: summarizeDistance(data), figure: await createDistanceFigure(data) };
   },
 });
 
@@ -121,7 +120,8 @@ function summarizeDistance({ runs }: DistanceData): string {
   return `${lead}: ${each.join(", ")}. Each is one run; another seed may give another distance.`;
 }
 
-function createDistanceFigure({ by, runs }: DistanceData): Figure {
+async function createDistanceFigure({ by, runs }: DistanceData): Promise<Figure> {
+  const { Plot, plotPanel } = await loadPlot();
   const percent = (value: number): number => 100 * value;
   const y = { label: "relative L2 distance (%)", grid: true, zero: true, nice: true, ticks: 5 };
   const curves = runs.flatMap(({ curve, label }, i) =>

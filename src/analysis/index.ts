@@ -9,19 +9,10 @@ import type { Callbacks } from "../runs/callbacks.js";
 import { Run } from "../runs/run.js";
 import { Interrupted } from "../train/index.js";
 import { validate } from "../validate.js";
-import { ablation } from "./ablation.js";
-import { consistency } from "./consistency.js";
-import type { AnalysisContext, AnalysisDefinition } from "./define-analysis.js";
-import { distance } from "./distance.js";
+import type { AnalysisContext } from "./define-analysis.js";
+import { type AnalysisName, analyses, definitions } from "./definitions.js";
 import { type Panel, renderFigure, renderPng } from "./figure.js";
-import { geometry } from "./geometry.js";
-import { interpolation } from "./interpolation.js";
-import { landscape } from "./landscape.js";
 import { plotPanel as plotTypedPanel } from "./plot-panel.js";
-import { preference } from "./preference.js";
-import { probe } from "./probe.js";
-import { teacher } from "./teacher.js";
-import { tradeoff } from "./tradeoff.js";
 
 export { type Analysis, type AnalysisContext, type AnalysisDefinition, defineAnalysis } from "./define-analysis.js";
 export { type Figure, type LegendEntry, type Panel, renderFigure, renderPng } from "./figure.js";
@@ -33,23 +24,9 @@ export { type TsneOptions, tsne } from "./tsne.js";
  */
 export const plotPanel: (title: string, options: object) => Panel = plotTypedPanel;
 
-const definitions = {
-  distance,
-  tradeoff,
-  ablation,
-  geometry,
-  landscape,
-  interpolation,
-  probe,
-  preference,
-  consistency,
-  teacher,
-};
-export type AnalysisName = keyof typeof definitions;
-type Definitions = typeof definitions;
+export { type AnalysisName, analyses };
 
-/** The analyses by name. */
-export const analyses: ReadonlyMap<string, AnalysisDefinition> = new Map(Object.entries(definitions));
+type Definitions = typeof definitions;
 
 /** One request per analysis, told apart by `analysis`. */
 export const analysisRequestSchema = z.discriminatedUnion(

@@ -1,4 +1,3 @@
-import * as Plot from "@observablehq/plot";
 import { z } from "zod";
 import { UserError } from "../errors.js";
 import { wilsonInterval } from "../evaluation/statistics.js";
@@ -10,7 +9,7 @@ import { noGrad, scope, type Tensor } from "../tensor/index.js";
 import { getColor } from "./colors.js";
 import { defineAnalysis, findLabeledRuns, runsOption, sampleOptions } from "./define-analysis.js";
 import type { Figure } from "./figure.js";
-import { plotPanel } from "./plot-panel.js";
+import { loadPlot } from "./load-plot.js";
 import { freeAfter, type LossAndAccuracy, loadFineTunedModel, loadSharedSample, withModel } from "./shared-sample.js";
 
 /** interpolation.json: loss and accuracy on the line through two models. */
@@ -57,7 +56,7 @@ export const interpolation = defineAnalysis({
     );
     const names = { from: first.label, to: second.label, task: sample.task.name, split: request.split };
     const data = { ...names, examples: sample.examples.length, ...line };
-    return { data, summary: summarizeInterpolation(data), figure: createInterpolationFigure(data) };
+    return { data, summary: summarizeInterpolation(data), figure: await createInterpolationFigure(data) };
   },
 });
 
@@ -155,7 +154,15 @@ function computeAxisDomain(values: readonly number[], span: number): [number, nu
   return [low - missing, high + missing];
 }
 
-function createInterpolationFigure({ from, to, task, split, examples, points }: InterpolationData): Figure {
+async function createInterpolationFigure({
+  from,
+  to,
+  task,
+  split,
+  examples,
+  points,
+}: InterpolationData): Promise<Figure> {
+  const { Plot, plotPanel } = await loadPlot();
   const low = Math.min(...points.map(({ alpha }) => alpha));
   const high = Math.max(...points.map(({ alpha }) => alpha));
   const ends = Plot.ruleX(

@@ -42,7 +42,7 @@ export const preference = defineAnalysis({
       model: [...new Set(found.map(({ results }) => results.model))].join(", "),
       runs: runs.map((each, i) => ({ ...each, method: labels[i]! })),
     };
-    return { data, summary: summarizeProbes(data), figure: createProbeFigure(data) };
+    return { data, summary: summarizeProbes(data), figure: await createProbeFigure(data) };
   },
 });
 

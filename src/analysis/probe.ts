@@ -1,5 +1,4 @@
 import { join } from "node:path";
-import * as Plot from "@observablehq/plot";
 import { z } from "zod";
 import { computeSeedHalfWidth, type Interval, mean } from "../evaluation/statistics.js";
 import { formatNumber, formatWithInterval } from "../format.js";
@@ -13,7 +12,7 @@ import { train } from "../train/index.js";
 import { getColor } from "./colors.js";
 import { type AnalysisContext, defineAnalysis, deviceOptions } from "./define-analysis.js";
 import { estimateTextWidth, type Figure } from "./figure.js";
-import { plotPanel } from "./plot-panel.js";
+import { loadPlot } from "./load-plot.js";
 import { freeAfter } from "./shared-sample.js";
 
 /** probe.json: which feature models learn if training does not decide between two. */
@@ -101,7 +100,7 @@ export const probe = defineAnalysis({
       cache.close();
     }
     const found = { model, runs };
-    return { data: found, summary: summarizeProbes(found), figure: createProbeFigure(found) };
+    return { data: found, summary: summarizeProbes(found), figure: await createProbeFigure(found) };
   },
 });
 
@@ -174,13 +173,14 @@ function clampToCorrelation(score: number, half: number): Interval {
   return { low: Math.max(-1, score - half), high: Math.min(1, score + half) };
 }
 
-export function createProbeFigure({
+export async function createProbeFigure({
   model,
   runs,
 }: {
   readonly model: string;
   readonly runs: readonly ProbeScore[];
-}): Figure {
+}): Promise<Figure> {
+  const { Plot, plotPanel } = await loadPlot();
   const probes = [...new Set(runs.map(({ probe }) => probe))];
   const methods = [...new Set(runs.map(({ method }) => method))];
   const seeds = Math.max(...runs.map(({ seed }) => seed)) + 1;

@@ -1,5 +1,4 @@
 import { join } from "node:path";
-import * as Plot from "@observablehq/plot";
 import { z } from "zod";
 import { UserError } from "../errors.js";
 import { formatInterval, formatPercent } from "../format.js";
@@ -15,7 +14,7 @@ import { countSchema, orNull, seedSchema } from "../validate.js";
 import { getColor } from "./colors.js";
 import { type AnalysisContext, defineAnalysis } from "./define-analysis.js";
 import type { Figure } from "./figure.js";
-import { plotPanel } from "./plot-panel.js";
+import { loadPlot } from "./load-plot.js";
 
 const poolings = ["cls", "mean", "pooler"] as const;
 type Pooling = (typeof poolings)[number];
@@ -84,7 +83,7 @@ export const teacher = defineAnalysis({
       attack: request.attack,
       poolings: results,
     };
-    return { data, summary: summarizeTeacher(data), figure: createTeacherFigure(data) };
+    return { data, summary: summarizeTeacher(data), figure: await createTeacherFigure(data) };
   },
 });
 type TeacherRequest = z.output<(typeof teacher)["request"]>;
@@ -181,7 +180,8 @@ function summarizeTeacher({ attack: name, poolings: results }: TeacherData): str
   );
 }
 
-function createTeacherFigure({ model, task, attack: name, poolings: results }: TeacherData): Figure {
+async function createTeacherFigure({ model, task, attack: name, poolings: results }: TeacherData): Promise<Figure> {
+  const { Plot, plotPanel } = await loadPlot();
   const kinds = ["clean", "robust"] as const;
   const bars = results.flatMap(({ pooling, ...each }, at) =>
     kinds.map((kind, k) => ({

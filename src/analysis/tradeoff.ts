@@ -1,4 +1,3 @@
-import * as Plot from "@observablehq/plot";
 import { z } from "zod";
 import { UserError } from "../errors.js";
 import { wilsonInterval } from "../evaluation/statistics.js";
@@ -12,7 +11,7 @@ import {
   runsOption,
 } from "./define-analysis.js";
 import type { Figure } from "./figure.js";
-import { plotPanel } from "./plot-panel.js";
+import { loadPlot } from "./load-plot.js";
 import { getOption } from "./run-labels.js";
 
 /** tradeoff.json: accuracy under each attack and accuracy without one, run by run. */
@@ -71,7 +70,7 @@ export const tradeoff = defineAnalysis({
         };
       }),
     };
-    return { data, summary: summarizeTradeoff(data), figure: createTradeoffFigure(data) };
+    return { data, summary: summarizeTradeoff(data), figure: await createTradeoffFigure(data) };
   },
 });
 
@@ -147,7 +146,8 @@ function summarizeTradeoff({ attacks, runs }: TradeoffData): string {
 /** How many runs a summary lists per attack. */
 const maxListedRuns = 6;
 
-function createTradeoffFigure({ attacks, runs }: TradeoffData): Figure {
+async function createTradeoffFigure({ attacks, runs }: TradeoffData): Promise<Figure> {
+  const { Plot, plotPanel } = await loadPlot();
   const methods = [...new Set(runs.map(({ method }) => method))];
   const panels = attacks.map((attack) => {
     const points = runs.flatMap(({ method, beta, accuracy: clean, degeneracy, robust }) => {

@@ -5,7 +5,6 @@ import { UserError } from "../errors.js";
 import { createFolder, writeFileAtomic } from "../files.js";
 import { formatCount } from "../format.js";
 import { acquireLock } from "../lock.js";
-import { writeReport } from "../report/index.js";
 import { countSchema, orNull, validate } from "../validate.js";
 import { checkInputFiles, checkSweep } from "./check-sweep.js";
 import { collectResults, listSelectedFolders } from "./collect-results.js";
@@ -207,6 +206,9 @@ async function writeTable(out: string, plan: SweepPlan): Promise<Pick<SweepResul
   await writeFileAtomic(getPath("json"), `${JSON.stringify(table, null, 2)}\n`);
   const folders = await listSelectedFolders(out, plan);
   const report = folders.length > 0 ? join(out, sweepFiles.report) : null;
-  if (report) await writeReport({ runs: folders, out: report });
+  if (report) {
+    const { writeReport } = await import("../report/index.js");
+    await writeReport({ runs: folders, out: report });
+  }
   return { table, report };
 }

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { analyses } from "../analysis/index.js";
+import { analyses } from "../analysis/definitions.js";
 import { attackRequestSchema } from "../runs/attack-request.js";
 import { runConfigSchema } from "../runs/config.js";
 import { parseSpec } from "../spec.js";

@@ -48,7 +48,7 @@ describe("several processes give the update of one", () => {
     async (name) => {
       const stack = stacks.find((candidate) => candidate.name === name)!;
       const whole = single[name] ?? (await runStack(stack));
-      // The numbers of processes, each for some of the 21 steps (11 if they are accumulated).
+      // The numbers of processes, each for some of the steps.
       const orders = [
         [1, 2],
         [2, 1],

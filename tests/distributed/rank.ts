@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { createMethods } from "../../src/methods/index.js";
 import { ProcessGroup, type Rendezvous, type Tensor } from "../../src/tensor/index.js";
 import { createRanks, type Ranks, train } from "../../src/train/index.js";
+import { chooseExtent } from "../extent.js";
 import { readValues, texts, tinyDataset, tinyJob, tinyModel } from "../methods/tiny.js";
 import { type Stack, stacks } from "./stacks.js";
 
@@ -58,7 +59,7 @@ export async function runStack(
         ...(stopAfter !== undefined && { stopAfter }),
         callbacks: { onEvent: (event) => "loss" in event && losses.push(event.loss as number) },
       },
-      { epochs: 7, batchSize: 6, loadBestModelAtEnd: false, saveSteps: 2, ...settings },
+      { epochs: chooseExtent(4, 7), batchSize: 6, loadBestModelAtEnd: false, saveSteps: 2, ...settings },
     ),
   );
   return { gradients: gradients ?? {}, losses, metrics: result.validation, weights: readValues(model.weights) };
