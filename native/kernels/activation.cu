@@ -21,6 +21,15 @@ __device__ inline float activate(float x) {
 #if TANH
   float inner = 0.7978845608028654f * (x + 0.044715f * x * x * x);
   return 0.5f * x * (1 + tanhf(inner));
+#elif SCALAR_BF16
+  // x / (1 + exp(-2u)) with a polynomial u(x): half of the instructions of x Phi(x). The error is at
+  // most 3e-5, and 3e-4 of the result for |x| < 3, far less than that of rounding to bf16.
+  float square = fminf(x * x, 31.36f);
+  float slope = 0.000817988876f + square * (3.38256237e-05f + square * -1.18458973e-06f);
+  slope = -2.30102025f + square * (-0.106581026f + square * slope);
+  float power;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x * slope));
+  return __fdividef(x, 1 + power);
 #else
   return x * normal(x).x;
 #endif
