@@ -26,8 +26,13 @@ afterAll(() => {
   vi.unstubAllEnvs();
 });
 
+interface Server {
+  readonly url: string;
+  readonly child: ChildProcess;
+}
+
 /** Starts a real process on a free port. Resolves when it listens. */
-async function serve(model: string): Promise<{ url: string; child: ChildProcess }> {
+async function serve(model: string): Promise<Server> {
   const child = spawn(process.execPath, [main, "serve", model, "--port", "0", "--device", "cpu", "--threads", "1"], {
     stdio: ["ignore", "pipe", "ignore"],
   });
@@ -36,12 +41,29 @@ async function serve(model: string): Promise<{ url: string; child: ChildProcess 
   return { url: chunk.toString().trim(), child };
 }
 
+const servers = new Map<string, Promise<Server>>();
+
+/** The server of a victim. The tests share it until one of them stops it. */
+function getServer(tokenization: string): Promise<Server> {
+  const server = servers.get(tokenization) ?? serve(victims[tokenization]!.run);
+  servers.set(tokenization, server);
+  return server;
+}
+
+/** Stops a server with a signal and expects that it ends well. */
+async function stopServer(tokenization: string, signal: NodeJS.Signals): Promise<void> {
+  const { child } = await getServer(tokenization);
+  servers.delete(tokenization);
+  child.kill(signal);
+  expect(await once(child, "exit")).toEqual([0, null]);
+}
+
 const headers = { "content-type": "application/json" };
 const post = (url: string, body: string) => fetch(url, { method: "POST", headers, body });
 
 describe("temper serve", () => {
   test("rejects a request of millions of invalid texts quickly", async () => {
-    const { url, child } = await serve(victims.subword!.run);
+    const { url } = await getServer("subword");
     const started = performance.now();
     const answer = await post(url, `{"texts":[${"1,".repeat(3_000_000)}1]}`);
     expect([answer.status, ((await answer.json()) as { error: string }).error]).toEqual([
@@ -54,14 +76,13 @@ describe("temper serve", () => {
     expect(error.split("\n")).toHaveLength(21);
     expect(error).toMatch(/and 80 more$/);
     expect(performance.now() - started).toBeLessThan(5000);
-    child.kill("SIGKILL");
   });
 
   test.each(["subword", "word"])(
     "an attack on the endpoint is identical to an attack on the model (%s)",
     async (tokenization) => {
       const { run, data, substitutions } = victims[tokenization]!;
-      const { url, child } = await serve(run);
+      const { url } = await getServer(tokenization);
       const flags = ["--data", data, ...columns, "--num-examples", "20", "--quiet", "--substitutions", substitutions];
       const attacks = ["--attack", "pwws", "--attack", "genetic:population=5,iterations=3"];
       const here = await invoke([
@@ -102,16 +123,15 @@ describe("temper serve", () => {
       }
       const journal = join(folder, `${tokenization}-there`, "pwws.jsonl");
       expect(await invoke(["verify", journal, "--model", url, "--quiet"])).toMatchObject({ code: 0 });
-      child.kill("SIGINT");
-      expect(await once(child, "exit")).toEqual([0, null]);
+      if (tokenization === "subword") await stopServer(tokenization, "SIGINT");
     },
   );
 
   test("describes the model and rejects invalid requests", async () => {
-    const { url, child } = await serve(victims.subword!.run);
+    const { url } = await getServer("word");
     expect(await (await fetch(url)).json()).toMatchObject({
       labels: ["negative", "positive"],
-      tokenization: "subword",
+      tokenization: "word",
       unkToken: "[UNK]",
     });
     const answers: [string, number, RegExp][] = [
@@ -138,8 +158,7 @@ describe("temper serve", () => {
     for (const row of pair.probabilities) expect(row[0]! + row[1]!).toBeCloseTo(1, 6);
     const second = await invoke(["serve", victims.subword!.run, "--port", new URL(url).port, "--device", "cpu"]);
     expect(second).toMatchObject({ code: 2, stderr: expect.stringContaining("The port is in use.") });
-    child.kill("SIGTERM");
-    expect(await once(child, "exit")).toEqual([0, null]);
+    await stopServer("word", "SIGTERM");
   });
 });
 
