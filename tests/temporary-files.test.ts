@@ -3,7 +3,7 @@ import { rename } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { expect, it } from "vitest";
 import { replaceFile, writeFileAtomic } from "../src/files.js";
-import { RunWriter } from "../src/runs/run.js";
+import { RunWriter } from "../src/runs/run-writer.js";
 import { temporaryFolder } from "./temporary.js";
 
 const folder = temporaryFolder();

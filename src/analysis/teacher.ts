@@ -7,7 +7,7 @@ import { attack } from "../runs/attack.js";
 import type { Callbacks } from "../runs/callbacks.js";
 import { dataOptions, type RunConfigInput } from "../runs/config.js";
 import { fineTune } from "../runs/fine-tune.js";
-import { removeRunFiles } from "../runs/run.js";
+import { removeRunFiles } from "../runs/run-files.js";
 import { runtimeOptions } from "../runs/runtime-config.js";
 import { free } from "../tensor/index.js";
 import { countSchema, orNull, seedSchema } from "../validate.js";

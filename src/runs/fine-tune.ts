@@ -18,7 +18,10 @@ import { type PreparedRun, prepareRun } from "./prepare-run.js";
 import { resolveRunConfig } from "./read-config.js";
 import { listLossWarnings, listResultWarnings } from "./result-warnings.js";
 import { type Results, resultsSchema } from "./results.js";
-import { dataFile, getDefaultRunFolder, Run, RunWriter } from "./run.js";
+import { Run } from "./run.js";
+import { dataFile } from "./run-files.js";
+import { getDefaultRunFolder } from "./run-name.js";
+import { RunWriter } from "./run-writer.js";
 import { startTrackers, type TrackerName } from "./start-trackers.js";
 
 /**

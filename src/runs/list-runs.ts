@@ -1,6 +1,7 @@
 import { stat } from "node:fs/promises";
 import { UserError } from "../errors.js";
-import { findRunFolders, Run, type RunState } from "./run.js";
+import { Run, type RunState } from "./run.js";
+import { findRunFolders } from "./run-files.js";
 
 /**
  * A run as a list shows it. Of a damaged run, only the folder and the reason are known.

@@ -15,7 +15,8 @@ import { compareEnvironments, describeEnvironment, environmentSchema } from "./e
 import { estimateDiskBytes } from "./fine-tune.js";
 import { createMaskedDataset, type PretrainingTexts, readPretrainingTexts } from "./pretraining-data.js";
 import { resolveLocalPath } from "./read-config.js";
-import { getRunPath, RunWriter } from "./run.js";
+import { getRunPath } from "./run-files.js";
+import { RunWriter } from "./run-writer.js";
 import { applyRuntime, type RuntimeConfig, runtimeOptions } from "./runtime-config.js";
 
 /** Continues the training of a masked language model on texts. */

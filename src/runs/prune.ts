@@ -2,7 +2,8 @@ import { rm } from "node:fs/promises";
 import { z } from "zod";
 import { measurePath } from "../files.js";
 import { validate } from "../validate.js";
-import { listPrunable, Run } from "./run.js";
+import { Run } from "./run.js";
+import { listPrunable } from "./run-files.js";
 
 /** What `pruneRuns` accepts. */
 export const pruneRequestSchema = z.strictObject({

@@ -1,7 +1,7 @@
 import { readdir, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { findLivingOwner } from "../lock.js";
-import { getRunPath, type RunFile } from "./run.js";
+import { getRunPath, type RunFile } from "./run-files.js";
 
 /** The files that change while a run trains. Attacks and analyses write into folders. */
 const watchedFiles: readonly RunFile[] = ["config", "status", "events", "results", "advglue"];

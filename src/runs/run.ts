@@ -1,25 +1,11 @@
-import { accessSync, constants, existsSync, readdirSync, rmdirSync, rmSync, statfsSync } from "node:fs";
-import { open, readdir, readFile, realpath, rename, rm } from "node:fs/promises";
+import { open, readdir, readFile, realpath } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
-import { stringify } from "yaml";
 import { z } from "zod";
 import { UserError } from "../errors.js";
-import {
-  checkRegularFile,
-  createFileError,
-  createFolder,
-  exists,
-  listSubfolders,
-  readText,
-  sha256File,
-  writeFileAtomic,
-} from "../files.js";
-import { formatBytes } from "../format.js";
+import { checkRegularFile, exists, readText } from "../files.js";
 import { readJsonLines } from "../json-lines.js";
-import { acquireLock, findLivingOwner } from "../lock.js";
+import { findLivingOwner } from "../lock.js";
 import { readModelConfig } from "../models/config.js";
-import { formatDataName, type InMemoryExample, writeExamplesFile } from "../tasks/custom-task.js";
-import { CheckpointStore } from "../train/checkpoint.js";
 import { readJsonIfExists } from "../validate.js";
 import type { AttackReport } from "./attack.js";
 import { type AttackFolder, readAttackFolder } from "./attack-folder.js";
@@ -29,40 +15,10 @@ import { type Environment, environmentSchema } from "./environment.js";
 import type { EvaluateOptions } from "./evaluate.js";
 import { readConfigFile } from "./read-config.js";
 import { type EvaluationResult, type Results, resultsSchema } from "./results.js";
+import { files, findRunFolders, getRunPath, type RunFile } from "./run-files.js";
 import { type MetricValue, readDegeneracy, readMetrics } from "./run-metrics.js";
+import { formatTaskName } from "./run-name.js";
 import type { LoadClassifierOptions, TextClassifier } from "./text-classifier.js";
-
-/** The files and folders of a run folder. Nothing outside this file knows their names. */
-const files = {
-  config: "config.yaml",
-  data: "data.jsonl",
-  environment: "environment.json",
-  status: "status.json",
-  events: "events.jsonl",
-  timings: "timings.jsonl",
-  checkpoints: "checkpoints",
-  model: "model",
-  results: "results.json",
-  pretraining: "pretraining.json",
-  pretrainingResults: "pretraining-results.json",
-  advglue: "advglue.json",
-  attacks: "attacks",
-  analysis: "analysis",
-  tensorboard: "tensorboard",
-  mlflow: "mlflow.json",
-  requests: "requests",
-  log: "log.txt",
-  lock: "run.lock",
-} as const;
-
-/** The name of the file in which a run stores the examples of an array. */
-export const dataFile = files.data;
-
-/** The examples of a resumed run, until they are compared with those that it started with. */
-const freshDataFile = `.${files.data}.fresh`;
-
-/** What a run folder contains, by a stable name. */
-export type RunFile = keyof typeof files;
 
 const statusSchema = z.object({ steps: z.number().int().nonnegative(), failure: z.string().nullable() });
 
@@ -101,12 +57,9 @@ export interface FinishedRun {
 /** How many bytes at the end of events.jsonl contain the last event. */
 const eventTailBytes = 4096;
 
-/** Depth of the search for runs: runs/TASK/METHOD/seed0. */
-const maxSearchDepth = 3;
-
 /**
- * A run: one folder with a config, a trained model and everything measured on it. This class is the
- * only code that knows the files of that folder.
+ * A run: one folder with a config, a trained model and everything measured on it. This class reads
+ * them; `RunWriter` writes them, and run-files.ts knows their names.
  *
  *     const run = await Run.open("runs/sst2-rose-seed0");
  *     console.log((await run.results())?.test.accuracy);
@@ -313,181 +266,6 @@ export class Run {
   }
 }
 
-/** The writing side of a run folder: one process at a time. */
-export class RunWriter {
-  readonly folder: string;
-  /** True if the folder had no content when it was locked. */
-  readonly wasEmpty: boolean;
-  readonly #unlock: () => void;
-
-  /**
-   * Locks the folder. Two processes in one folder are rejected, as is a folder that already
-   * contains a run.
-   */
-  constructor(folder: string, resume: boolean) {
-    this.folder = folder;
-    if (!resume && existsSync(this.path("events")))
-      throw new UserError(
-        `${folder} already contains a run. Pass --resume to continue it, or choose a different --out.`,
-      );
-    createFolder(folder, "write the run folder");
-    try {
-      accessSync(folder, constants.W_OK);
-    } catch (error) {
-      throw createFileError(error, folder, "write the run folder");
-    }
-    this.#unlock = acquireLock(
-      this.path("lock"),
-      (owner) => new UserError(`${folder}: ${owner} is writing there. Wait for it, or choose a different --out.`),
-    );
-    this.wasEmpty = this.#contents().length === 0;
-  }
-
-  path(file: RunFile): string {
-    return getRunPath(this.folder, file);
-  }
-
-  /** The run as it is on disk; null before its config is written. */
-  async read(): Promise<Run | null> {
-    return (await exists(this.path("config"))) ? Run.open(this.folder) : null;
-  }
-
-  /** Stores the examples of a run that is trained on an array, and returns their SHA-256. */
-  async writeData(examples: readonly InMemoryExample[]): Promise<string> {
-    const [path, fresh] = [this.path("data"), join(this.folder, freshDataFile)];
-    await writeExamplesFile(fresh, examples);
-    const hash = await sha256File(fresh);
-    if ((await exists(path)) && (await sha256File(path)) !== hash) {
-      await rm(fresh);
-      throw new UserError(
-        `${this.folder}: --resume: the examples changed since the run started. Start over with a different --out.`,
-      );
-    }
-    await rename(fresh, path);
-    return hash;
-  }
-
-  async writeConfig(config: RunConfig): Promise<void> {
-    await writeFileAtomic(this.path("config"), formatConfig(this.folder, config));
-  }
-
-  async writeEnvironment(environment: Environment): Promise<void> {
-    await writeFileAtomic(this.path("environment"), `${JSON.stringify(environment, null, 2)}\n`);
-  }
-
-  async writeStatus(status: RunStatus): Promise<void> {
-    await writeFileAtomic(this.path("status"), `${JSON.stringify(status)}\n`);
-  }
-
-  async writeResults(results: Results): Promise<void> {
-    await writeFileAtomic(this.path("results"), `${JSON.stringify(results, null, 2)}\n`);
-  }
-
-  /** Writes the settings or the results of a pre-training. */
-  async writePretraining(file: "pretraining" | "pretrainingResults", content: object): Promise<void> {
-    await writeFileAtomic(this.path(file), `${JSON.stringify(content, null, 2)}\n`);
-  }
-
-  /** Removes what a finished run no longer needs. */
-  async removeUnneeded({ saveTotalLimit, keepOptimizerState }: RunConfig["train"]): Promise<void> {
-    if (saveTotalLimit === 0) await removeRunFiles(this.folder, ["checkpoints"]);
-    else if (!keepOptimizerState) await removeOptimizerState(this.folder);
-  }
-
-  /** Rejects a run that the disk cannot hold, before any time is spent on it. */
-  checkDiskSpace(neededBytes: number): void {
-    const { bavail, bsize } = statfsSync(this.folder);
-    const available = bavail * bsize;
-    if (available >= neededBytes) return;
-    throw new UserError(
-      `${this.folder}: the disk has ${formatBytes(available)} free, the run needs about ${formatBytes(neededBytes)}. ` +
-        "Free some space, keep fewer checkpoints (--save-total-limit 1), or choose a different --out.",
-    );
-  }
-
-  /** Removes what a run wrote into an empty folder before it could start. */
-  removeAll(): void {
-    for (const name of this.#contents()) rmSync(join(this.folder, name), { recursive: true, force: true });
-  }
-
-  /** Unlocks the folder. A run that could not start leaves no folder. */
-  release(): void {
-    this.#unlock();
-    if (readdirSync(this.folder).length === 0) rmdirSync(this.folder);
-  }
-
-  #contents(): string[] {
-    return readdirSync(this.folder).filter((name) => name !== files.lock);
-  }
-}
-
-/** The path of one of the files of a run folder, whether the run has started or not. */
-export function getRunPath(folder: string, file: RunFile): string {
-  return join(folder, files[file]);
-}
-
-/** The results in a run folder; null before the run has finished. */
-export async function readResults(folder: string): Promise<Results | null> {
-  return readJsonIfExists(getRunPath(folder, "results"), resultsSchema, "the run's results");
-}
-
-/** Writes the config of a run that a sweep plans, unless the folder has one. */
-export async function planRun(folder: string, config: RunConfig): Promise<void> {
-  if (await exists(join(folder, files.config))) return;
-  createFolder(folder);
-  await writeFileAtomic(join(folder, files.config), formatConfig(folder, config));
-}
-
-/** Removes the optimizer state from the checkpoints of a finished run. Their weights stay. */
-async function removeOptimizerState(folder: string): Promise<void> {
-  await new CheckpointStore(join(folder, files.checkpoints)).removeOptimizerState();
-}
-
-/** What a finished run can do without: the optimizer state, or all of its checkpoints. */
-export async function listPrunable(folder: string, checkpoints: boolean): Promise<string[]> {
-  const path = join(folder, files.checkpoints);
-  if (!existsSync(path)) return [];
-  return checkpoints ? [path] : new CheckpointStore(path).listOptimizerState();
-}
-
-/** Removes parts of a finished run to save disk space. */
-export async function removeRunFiles(folder: string, parts: readonly ("checkpoints" | "model")[]): Promise<void> {
-  for (const part of parts) await rm(join(folder, files[part]), { recursive: true, force: true });
-}
-
-/** The folders of all runs at or below a folder. */
-export async function findRunFolders(folder: string, depth = maxSearchDepth): Promise<string[]> {
-  if ((await exists(join(folder, files.config))) && (await exists(join(folder, files.environment)))) return [folder];
-  if (depth === 0) return [];
-  const inner = (await listSubfolders(folder)).filter((name) => !name.startsWith("."));
-  return (await Promise.all(inner.map((name) => findRunFolders(join(folder, name), depth - 1)))).flat().sort();
-}
-
-/** A task's name that is safe in a path; for a file of the user's, the file's name. */
-export function formatTaskName({ task, data }: Pick<RunConfig, "task" | "data">): string {
-  const isFile = task === null && data !== null && !data.startsWith("hf:");
-  const name = isFile ? formatDataName(data) : (task ?? data ?? "task").replace(/^hf:/, "");
-  return name.replace(/[^\w.-]+/g, "-");
-}
-
-/** The folder of a run if none is named. */
-export function getDefaultRunFolder(config: RunConfig): string {
-  return join("runs", `${formatTaskName(config)}-${formatMethodNames(config)}-seed${config.seed}`);
-}
-
-/**
- * A config as YAML: methods as `name: options`, and data inside the folder by its name, so that the
- * folder can move.
- */
-function formatConfig(folder: string, { methods, data, ...rest }: RunConfig): string {
-  const isInside = data !== null && resolve(data) === resolve(folder, files.data);
-  return stringify({
-    ...rest,
-    data: isInside ? files.data : data,
-    methods: methods.map(({ name, options }) => ({ [name]: options })),
-  });
-}
-
 /** The title and the summary of a figure. Damaged data loses them, not the report. */
 async function readTexts(path: string): Promise<Partial<Pick<SavedFigure, "title" | "summary">>> {
   try {
@@ -496,4 +274,9 @@ async function readTexts(path: string): Promise<Partial<Pick<SavedFigure, "title
   } catch {
     return {};
   }
+}
+
+/** The results in a run folder; null before the run has finished. */
+export async function readResults(folder: string): Promise<Results | null> {
+  return readJsonIfExists(getRunPath(folder, "results"), resultsSchema, "the run's results");
 }

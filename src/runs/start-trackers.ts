@@ -6,7 +6,7 @@ import type { Tracker } from "../train/tracker.js";
 import { readJsonIfExists } from "../validate.js";
 import type { RunConfig } from "./config.js";
 import { MlflowTracker } from "./mlflow.js";
-import type { RunWriter } from "./run.js";
+import type { RunWriter } from "./run-writer.js";
 
 /** The programs that a run can report to. */
 export const trackerNames = ["tensorboard", "mlflow"] as const;

@@ -1,7 +1,7 @@
 import { realpath } from "node:fs/promises";
 import { basename, join, relative, sep } from "node:path";
 import { exists } from "../files.js";
-import { findRunFolders } from "../runs/run.js";
+import { findRunFolders } from "../runs/run-files.js";
 import { readRunFingerprint } from "../runs/run-fingerprint.js";
 import { HttpError } from "../serve/http.js";
 import { readSweepPlan, sweepFiles } from "../sweeps/plan.js";

@@ -8,7 +8,7 @@ import { listBestModelMetrics, loadMethods, resolveMethods } from "../methods/in
 import { formatMethodNames, type RunConfig, runConfigSchema } from "../runs/config.js";
 import { formatConfigIdentities } from "../runs/config-identity.js";
 import { resolveRunConfig } from "../runs/read-config.js";
-import { formatTaskName } from "../runs/run.js";
+import { formatTaskName } from "../runs/run-name.js";
 import { type KeyPath, parseAssignment } from "../yaml.js";
 import { ConfigOverlay } from "./config-overlay.js";
 import { createPlaceholders, isModulePath, resolveModule } from "./modules.js";

@@ -3,7 +3,7 @@ import { z } from "zod";
 import { UserError } from "../errors.js";
 import { createFolder, exists, writeFileAtomic } from "../files.js";
 import { runConfigSchema } from "../runs/config.js";
-import { planRun } from "../runs/run.js";
+import { planRun } from "../runs/run-files.js";
 import { readJsonIfExists } from "../validate.js";
 import { expandSweep } from "./expand.js";
 import type { SweepFile } from "./read-sweep.js";

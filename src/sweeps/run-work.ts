@@ -6,7 +6,7 @@ import { UserError } from "../errors.js";
 import { createFolder, exists, writeFileAtomic } from "../files.js";
 import { findLivingOwner, tryLock } from "../lock.js";
 import { removeJournal } from "../runs/attack-folder.js";
-import { getRunPath } from "../runs/run.js";
+import { getRunPath } from "../runs/run-files.js";
 import { formatCommandLine } from "../shell.js";
 import { hashRequest } from "./hash-request.js";
 import type { SweepPlan } from "./plan.js";

@@ -4,7 +4,7 @@ import { ablation } from "../analysis/ablation.js";
 import { consistency } from "../analysis/consistency.js";
 import { tradeoff } from "../analysis/tradeoff.js";
 import { exists } from "../files.js";
-import { getRunPath, removeRunFiles } from "../runs/run.js";
+import { getRunPath, removeRunFiles } from "../runs/run-files.js";
 import { selectBest } from "./collect-results.js";
 import { hashRequest } from "./hash-request.js";
 import { getRunFolder, type SweepCell, type SweepPlan } from "./plan.js";

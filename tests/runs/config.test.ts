@@ -3,7 +3,7 @@ import { join, resolve } from "node:path";
 import { describe, expect, test } from "vitest";
 import { formatMethodNames, runConfigSchema } from "../../src/runs/config.js";
 import { readRunConfig, resolveRunConfig } from "../../src/runs/read-config.js";
-import { getDefaultRunFolder } from "../../src/runs/run.js";
+import { getDefaultRunFolder } from "../../src/runs/run-name.js";
 import { temporaryFolder } from "../temporary.js";
 
 const folder = temporaryFolder();

@@ -8,7 +8,7 @@ import { estimateRun } from "../../src/runs/estimate-run.js";
 import { fineTune } from "../../src/runs/fine-tune.js";
 import { listRuns } from "../../src/runs/list-runs.js";
 import { readRunConfig } from "../../src/runs/read-config.js";
-import { RunWriter } from "../../src/runs/run.js";
+import { RunWriter } from "../../src/runs/run-writer.js";
 import { loadClassifier, predict } from "../../src/runs/text-classifier.js";
 import { getMemoryStats } from "../../src/tensor/index.js";
 import { Interrupted } from "../../src/train/index.js";

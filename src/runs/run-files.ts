@@ -1,0 +1,95 @@
+import { existsSync } from "node:fs";
+import { rm } from "node:fs/promises";
+import { join, resolve } from "node:path";
+import { stringify } from "yaml";
+import { createFolder, exists, listSubfolders, writeFileAtomic } from "../files.js";
+import { CheckpointStore } from "../train/checkpoint.js";
+import type { RunConfig } from "./config.js";
+
+/**
+ * The files and folders of a run folder. Other files use the keys, so the names are known only
+ * here.
+ */
+export const files = {
+  config: "config.yaml",
+  data: "data.jsonl",
+  environment: "environment.json",
+  status: "status.json",
+  events: "events.jsonl",
+  timings: "timings.jsonl",
+  checkpoints: "checkpoints",
+  model: "model",
+  results: "results.json",
+  pretraining: "pretraining.json",
+  pretrainingResults: "pretraining-results.json",
+  advglue: "advglue.json",
+  attacks: "attacks",
+  analysis: "analysis",
+  tensorboard: "tensorboard",
+  mlflow: "mlflow.json",
+  requests: "requests",
+  log: "log.txt",
+  lock: "run.lock",
+} as const;
+
+/** The name of the file in which a run stores the examples of an array. */
+export const dataFile = files.data;
+
+/** The examples of a resumed run, until they are compared with those that it started with. */
+export const freshDataFile = `.${files.data}.fresh`;
+
+/** What a run folder contains, by a stable name. */
+export type RunFile = keyof typeof files;
+
+/** Depth of the search for runs: runs/TASK/METHOD/seed0. */
+const maxSearchDepth = 3;
+
+/** The path of one of the files of a run folder, whether the run has started or not. */
+export function getRunPath(folder: string, file: RunFile): string {
+  return join(folder, files[file]);
+}
+
+/** Writes the config of a run that a sweep plans, unless the folder has one. */
+export async function planRun(folder: string, config: RunConfig): Promise<void> {
+  if (await exists(join(folder, files.config))) return;
+  createFolder(folder);
+  await writeFileAtomic(join(folder, files.config), formatConfig(folder, config));
+}
+
+/** Removes the optimizer state from the checkpoints of a finished run. Their weights stay. */
+export async function removeOptimizerState(folder: string): Promise<void> {
+  await new CheckpointStore(join(folder, files.checkpoints)).removeOptimizerState();
+}
+
+/** What a finished run can do without: the optimizer state, or all of its checkpoints. */
+export async function listPrunable(folder: string, checkpoints: boolean): Promise<string[]> {
+  const path = join(folder, files.checkpoints);
+  if (!existsSync(path)) return [];
+  return checkpoints ? [path] : new CheckpointStore(path).listOptimizerState();
+}
+
+/** Removes parts of a finished run to save disk space. */
+export async function removeRunFiles(folder: string, parts: readonly ("checkpoints" | "model")[]): Promise<void> {
+  for (const part of parts) await rm(join(folder, files[part]), { recursive: true, force: true });
+}
+
+/** The folders of all runs at or below a folder. */
+export async function findRunFolders(folder: string, depth = maxSearchDepth): Promise<string[]> {
+  if ((await exists(join(folder, files.config))) && (await exists(join(folder, files.environment)))) return [folder];
+  if (depth === 0) return [];
+  const inner = (await listSubfolders(folder)).filter((name) => !name.startsWith("."));
+  return (await Promise.all(inner.map((name) => findRunFolders(join(folder, name), depth - 1)))).flat().sort();
+}
+
+/**
+ * A config as YAML: methods as `name: options`, and data inside the folder by its name, so that the
+ * folder can move.
+ */
+export function formatConfig(folder: string, { methods, data, ...rest }: RunConfig): string {
+  const isInside = data !== null && resolve(data) === resolve(folder, files.data);
+  return stringify({
+    ...rest,
+    data: isInside ? files.data : data,
+    methods: methods.map(({ name, options }) => ({ [name]: options })),
+  });
+}

@@ -1,0 +1,15 @@
+import { join } from "node:path";
+import { formatDataName } from "../tasks/custom-task.js";
+import { formatMethodNames, type RunConfig } from "./config.js";
+
+/** A task's name that is safe in a path; for a file of the user's, the file's name. */
+export function formatTaskName({ task, data }: Pick<RunConfig, "task" | "data">): string {
+  const isFile = task === null && data !== null && !data.startsWith("hf:");
+  const name = isFile ? formatDataName(data) : (task ?? data ?? "task").replace(/^hf:/, "");
+  return name.replace(/[^\w.-]+/g, "-");
+}
+
+/** The folder of a run if none is named. */
+export function getDefaultRunFolder(config: RunConfig): string {
+  return join("runs", `${formatTaskName(config)}-${formatMethodNames(config)}-seed${config.seed}`);
+}

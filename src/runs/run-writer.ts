@@ -1,0 +1,129 @@
+import { accessSync, constants, existsSync, readdirSync, rmdirSync, rmSync, statfsSync } from "node:fs";
+import { rename, rm } from "node:fs/promises";
+import { join } from "node:path";
+import { UserError } from "../errors.js";
+import { createFileError, createFolder, exists, sha256File, writeFileAtomic } from "../files.js";
+import { formatBytes } from "../format.js";
+import { acquireLock } from "../lock.js";
+import { type InMemoryExample, writeExamplesFile } from "../tasks/custom-task.js";
+import type { RunConfig } from "./config.js";
+import type { Environment } from "./environment.js";
+import type { Results } from "./results.js";
+import { Run, type RunStatus } from "./run.js";
+import {
+  files,
+  formatConfig,
+  freshDataFile,
+  getRunPath,
+  type RunFile,
+  removeOptimizerState,
+  removeRunFiles,
+} from "./run-files.js";
+
+/** The writing side of a run folder: one process at a time. */
+export class RunWriter {
+  readonly folder: string;
+  /** True if the folder had no content when it was locked. */
+  readonly wasEmpty: boolean;
+  readonly #unlock: () => void;
+
+  /**
+   * Locks the folder. Two processes in one folder are rejected, as is a folder that already
+   * contains a run.
+   */
+  constructor(folder: string, resume: boolean) {
+    this.folder = folder;
+    if (!resume && existsSync(this.path("events")))
+      throw new UserError(
+        `${folder} already contains a run. Pass --resume to continue it, or choose a different --out.`,
+      );
+    createFolder(folder, "write the run folder");
+    try {
+      accessSync(folder, constants.W_OK);
+    } catch (error) {
+      throw createFileError(error, folder, "write the run folder");
+    }
+    this.#unlock = acquireLock(
+      this.path("lock"),
+      (owner) => new UserError(`${folder}: ${owner} is writing there. Wait for it, or choose a different --out.`),
+    );
+    this.wasEmpty = this.#contents().length === 0;
+  }
+
+  path(file: RunFile): string {
+    return getRunPath(this.folder, file);
+  }
+
+  /** The run as it is on disk; null before its config is written. */
+  async read(): Promise<Run | null> {
+    return (await exists(this.path("config"))) ? Run.open(this.folder) : null;
+  }
+
+  /** Stores the examples of a run that is trained on an array, and returns their SHA-256. */
+  async writeData(examples: readonly InMemoryExample[]): Promise<string> {
+    const [path, fresh] = [this.path("data"), join(this.folder, freshDataFile)];
+    await writeExamplesFile(fresh, examples);
+    const hash = await sha256File(fresh);
+    if ((await exists(path)) && (await sha256File(path)) !== hash) {
+      await rm(fresh);
+      throw new UserError(
+        `${this.folder}: --resume: the examples changed since the run started. Start over with a different --out.`,
+      );
+    }
+    await rename(fresh, path);
+    return hash;
+  }
+
+  async writeConfig(config: RunConfig): Promise<void> {
+    await writeFileAtomic(this.path("config"), formatConfig(this.folder, config));
+  }
+
+  async writeEnvironment(environment: Environment): Promise<void> {
+    await writeFileAtomic(this.path("environment"), `${JSON.stringify(environment, null, 2)}\n`);
+  }
+
+  async writeStatus(status: RunStatus): Promise<void> {
+    await writeFileAtomic(this.path("status"), `${JSON.stringify(status)}\n`);
+  }
+
+  async writeResults(results: Results): Promise<void> {
+    await writeFileAtomic(this.path("results"), `${JSON.stringify(results, null, 2)}\n`);
+  }
+
+  /** Writes the settings or the results of a pre-training. */
+  async writePretraining(file: "pretraining" | "pretrainingResults", content: object): Promise<void> {
+    await writeFileAtomic(this.path(file), `${JSON.stringify(content, null, 2)}\n`);
+  }
+
+  /** Removes what a finished run no longer needs. */
+  async removeUnneeded({ saveTotalLimit, keepOptimizerState }: RunConfig["train"]): Promise<void> {
+    if (saveTotalLimit === 0) await removeRunFiles(this.folder, ["checkpoints"]);
+    else if (!keepOptimizerState) await removeOptimizerState(this.folder);
+  }
+
+  /** Rejects a run that the disk cannot hold, before any time is spent on it. */
+  checkDiskSpace(neededBytes: number): void {
+    const { bavail, bsize } = statfsSync(this.folder);
+    const available = bavail * bsize;
+    if (available >= neededBytes) return;
+    throw new UserError(
+      `${this.folder}: the disk has ${formatBytes(available)} free, the run needs about ${formatBytes(neededBytes)}. ` +
+        "Free some space, keep fewer checkpoints (--save-total-limit 1), or choose a different --out.",
+    );
+  }
+
+  /** Removes what a run wrote into an empty folder before it could start. */
+  removeAll(): void {
+    for (const name of this.#contents()) rmSync(join(this.folder, name), { recursive: true, force: true });
+  }
+
+  /** Unlocks the folder. A run that could not start leaves no folder. */
+  release(): void {
+    this.#unlock();
+    if (readdirSync(this.folder).length === 0) rmdirSync(this.folder);
+  }
+
+  #contents(): string[] {
+    return readdirSync(this.folder).filter((name) => name !== files.lock);
+  }
+}
