@@ -45,6 +45,8 @@ export interface Classifier {
   readonly batchTokens: number;
   /** The number of padding tokens that cost as much as one more batch. */
   readonly batchCost: number;
+  /** Whether batches have no padding, so that any lengths fit together. */
+  readonly isPacked?: boolean;
   /** The number of batches that may run concurrently. Default: 1. */
   readonly depth?: number;
   /** Computes class probabilities, row by row. The work starts immediately. */
@@ -96,7 +98,7 @@ export function createEagerClassifier(
     numLabels: model.architecture.numLabels,
     padId: model.tokenizer.special.padId,
     ...batchSizes[device === "cpu" ? "cpu" : "gpu"],
-    ...(pack && { batchCost: Number.POSITIVE_INFINITY }),
+    isPacked: pack !== false,
     async probabilities(batch) {
       const values = scope(() =>
         noGrad(() =>
@@ -137,7 +139,7 @@ export async function classify(
     onBatch?.(done);
   };
   try {
-    for (const batch of batchByLength(encodings, classifier.batchTokens, classifier.batchCost)) {
+    for (const batch of splitIntoBatches(classifier, encodings)) {
       const texts = batch.map((index) => encodings[index]!);
       const values = classifier.probabilities(padBatch(texts, classifier.padId));
       // finish() reports a failure later. Until then nobody awaits the promise.
@@ -167,6 +169,28 @@ export function createClassifier(
   if (device !== "cpu") useCapturableStream(device);
   const eager = createEagerClassifier(model, weights, deviceConfig, expectedTokens);
   return device === "cpu" ? eager : createGraphClassifier(model, eager, device);
+}
+
+function splitIntoBatches(classifier: Classifier, encodings: readonly Encoding[]): number[][] {
+  const { isPacked = false, batchTokens, batchCost } = classifier;
+  return isPacked ? batchByTokens(encodings, batchTokens) : batchByLength(encodings, batchTokens, batchCost);
+}
+
+/**
+ * Groups the indices of texts into batches with about the same number of tokens, longest texts
+ * first. Batches of equal size also reuse the memory of earlier ones.
+ */
+export function batchByTokens(encodings: readonly Encoding[], batchTokens: number): number[][] {
+  const total = encodings.reduce((sum, { ids }) => sum + ids.length, 0);
+  const count = Math.ceil(total / batchTokens);
+  const batches: number[][] = [];
+  let tokens = 0;
+  for (const index of sortByLength(encodings)) {
+    if (tokens >= (batches.length * total) / count) batches.push([]);
+    batches.at(-1)!.push(index);
+    tokens += encodings[index]!.ids.length;
+  }
+  return batches;
 }
 
 /**

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { batchByLength } from "../../src/models/classifier.js";
+import { batchByLength, batchByTokens } from "../../src/models/classifier.js";
 import type { Encoding } from "../../src/text/encoding.js";
 
 const createTexts = (lengths: readonly number[]): Encoding[] =>
@@ -32,4 +32,24 @@ test("texts of different lengths share a batch only if padding is allowed", () =
   expect(batchByLength(createTexts([3, 5, 3, 5, 5]), 10, 0)).toEqual([[1, 3], [4], [0, 2]]);
   expect(batchByLength(createTexts([3, 5, 3, 5, 5]), 100, 4)).toEqual([[1, 3, 4, 0, 2]]);
   expect(batchByLength([], 10)).toEqual([]);
+});
+
+test("batches without padding contain every text once, in equal parts of the tokens", () => {
+  fc.assert(
+    fc.property(
+      fc.array(fc.integer({ min: 1, max: 40 }), { maxLength: 60 }),
+      fc.integer({ min: 1, max: 300 }),
+      (lengths, tokens) => {
+        const batches = batchByTokens(createTexts(lengths), tokens);
+        expect(batches.flat().sort((a, b) => a - b)).toEqual(lengths.map((_, i) => i));
+        const total = lengths.reduce((sum, length) => sum + length, 0);
+        expect(batches.length).toBeLessThanOrEqual(Math.ceil(total / tokens));
+        // A batch exceeds its part by less than its last text.
+        for (const batch of batches) {
+          const sizes = batch.map((i) => lengths[i]!);
+          expect(sizes.reduce((sum, size) => sum + size, 0) - sizes.at(-1)!).toBeLessThan(tokens);
+        }
+      },
+    ),
+  );
 });
