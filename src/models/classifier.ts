@@ -181,14 +181,15 @@ function splitIntoBatches(classifier: Classifier, encodings: readonly Encoding[]
  * first. Batches of equal size also reuse the memory of earlier ones.
  */
 export function batchByTokens(encodings: readonly Encoding[], batchTokens: number): number[][] {
-  const total = encodings.reduce((sum, { ids }) => sum + ids.length, 0);
+  const { order, lengths } = sortByLength(encodings);
+  const total = lengths.reduce((sum, length) => sum + length, 0);
   const count = Math.ceil(total / batchTokens);
   const batches: number[][] = [];
   let tokens = 0;
-  for (const index of sortByLength(encodings)) {
+  for (const index of order) {
     if (tokens >= (batches.length * total) / count) batches.push([]);
     batches.at(-1)!.push(index);
-    tokens += encodings[index]!.ids.length;
+    tokens += lengths[index]!;
   }
   return batches;
 }
