@@ -59,7 +59,7 @@ async function decodeEmails(folder: string): Promise<Example[]> {
   const files = (await readJson(join(folder, "file_list.json"), "the list of emails")) as string[];
   const parse = async (file: string) => ({ file, email: await parseEmail(await readFile(join(folder, file))) });
   const emails: { file: string; email: CleanEmail }[] = [];
-  // The parser often waits for the lines of an email to be joined. Meanwhile, another one is parsed.
+  // The parser often waits until the lines of an email are joined. Meanwhile, it parses others.
   for (let start = 0; start < files.length; start += concurrentEmails)
     emails.push(...(await Promise.all(files.slice(start, start + concurrentEmails).map(parse))));
   const boilerplate = findCommonLines(emails.map(({ email }) => email.lines));
