@@ -82,7 +82,7 @@ export function findModifiableWords(
 type HostHull = Readonly<Record<Exclude<keyof Hull, "isPacked">, HostTensor>>;
 
 /** The candidates of a word: no more than a table of substitutes can store, and the word itself. */
-export function getHullWidth(candidatesPerWord: number): number {
+function getHullWidth(candidatesPerWord: number): number {
   return Math.min(candidatesPerWord, 1 + maxSubstitutes);
 }
 
@@ -210,7 +210,7 @@ export function computeInitialStd(length: number, candidatesPerWord: number): nu
 
 /**
  * Finds the mixture weights with the largest gain (RIFT eq. 8) by Adam on the logits v:
- * [word, candidate], detached. `computeGain` returns a sum over the batch. `onFound` receives v.
+ * [word, candidate], detached. `computeGain` returns a sum over the batch.
  */
 export function searchHull(
   embedding: HullEmbedding,
@@ -218,7 +218,6 @@ export function searchHull(
   initialLogits: Tensor,
   computeGain: (perturbed: Tensor) => Tensor,
   options: HullOptions,
-  onFound?: (mixtureLogits: Tensor) => void,
 ): Tensor {
   const logits = initialLogits.clone().requiresGrad_();
   const update = createAdam(logits, options);
@@ -233,7 +232,6 @@ export function searchHull(
       noGrad(() => update(gradient, step));
     });
   }
-  onFound?.(logits);
   return noGrad(() => scope(() => logMixtureWeights(logits, hull.candidateMask).exp()));
 }
 
@@ -291,15 +289,8 @@ interface HullModel {
   computeCleanLogits(): Tensor;
   /** Logits of the text that has these mixture weights. */
   computeLogits(mixtureWeights: Tensor): Tensor;
-  /**
-   * Finds the mixture weights whose logits have the largest gain. `onFound` receives the logits of
-   * these weights.
-   */
-  search(
-    initialLogits: Tensor,
-    computeGain: (logits: Tensor) => Tensor,
-    onFound?: (mixtureLogits: Tensor) => void,
-  ): Tensor;
+  /** Finds the mixture weights whose logits have the largest gain. */
+  search(initialLogits: Tensor, computeGain: (logits: Tensor) => Tensor): Tensor;
 }
 
 /** Freezes the weights and embeds the hull, without dropout. */
@@ -320,8 +311,8 @@ export function createHullModel(
   return {
     computeCleanLogits: () => scope(() => toLogits(embedding.text, false)),
     computeLogits: (mixtureWeights) => classify(mixEmbeddings(embedding, mixed, mixtureWeights)),
-    search: (initialLogits, computeGain, onFound) =>
-      searchHull(embedding, mixed, initialLogits, (input) => computeGain(classify(input)), options, onFound),
+    search: (initialLogits, computeGain) =>
+      searchHull(embedding, mixed, initialLogits, (input) => computeGain(classify(input)), options),
   };
 }
 

@@ -57,9 +57,9 @@ describe.runIf(canQuantize())("the search of an attack", () => {
     expect(verified?.lines).toBe(60);
   });
 
-  test("is the fastest one by default, and the same with cached scores", async () => {
+  test("is in bf16 by default, and the same with cached scores", async () => {
     const [first, second] = [await run(undefined, "auto"), await run("auto", "auto-again")];
-    expect(first.request.precision).toBe("int8");
+    expect(first.request.precision).toBe("bf16");
     expect((await readOutcomes("auto-again")).outcomes).toEqual((await readOutcomes("auto")).outcomes);
     expect(second.attacks.pwws!.queries.evaluated).toBe(0);
   });

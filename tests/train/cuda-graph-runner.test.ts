@@ -114,7 +114,6 @@ const stacks: [string, MethodSpec[]][] = [
   ["child-tuning (F)", [childTuning({ variant: "F" })]],
   ["child-tuning (D)", [childTuning()]],
   ["ascc", [search]],
-  ["ascc with warm start", [ascc({ innerSteps: 2, warmStart: true })]],
   ["ascc, rift", [search, rift()]],
   ["smart", [smart()]],
   ["freelb", [freelb({ steps: 2 })]],

@@ -6,7 +6,6 @@ import {
   createHullModel,
   embedHull,
   findModifiableWords,
-  getHullWidth,
   type Hull,
   hullSchema,
   type ModifiableWords,
@@ -27,7 +26,6 @@ import {
 } from "../../train/index.js";
 import { defineMethod } from "../define-method.js";
 import { computeRobustAccuracy } from "./robust-accuracy.js";
-import { WarmStart } from "./warm-start.js";
 
 /** Examples to check before training. If none has a substitute, the table does not fit the data. */
 const numCheckedExamples = 200;
@@ -40,10 +38,6 @@ export const ascc = defineMethod({
   cost: "7.2",
   options: hullSchema.extend({
     beta: z.number().nonnegative().default(10).describe("weight of the divergence between clean and perturbed text"),
-    warmStart: z
-      .boolean()
-      .default(false)
-      .describe("start the search at the mixture that the last epoch found for the text, so that few steps suffice"),
   }),
   bestModelMetric: "robust-accuracy",
   create: (options) => {
@@ -51,7 +45,6 @@ export const ascc = defineMethod({
     let findWords: (item: TokenizedExample) => ModifiableWords = () => {
       throw new Error("ascc was not prepared.");
     };
-    let warmStart: WarmStart | null = null;
     const getModifiableWords = (item: TokenizedExample): ModifiableWords => {
       const words = known.get(item) ?? findWords(item);
       known.set(item, words);
@@ -72,13 +65,7 @@ export const ascc = defineMethod({
         context.enterRandomStream("search");
         const noise = sampleHullNoise(context, hull, getModifiableWords);
         const random = noise.mul(computeInitialStd(sequenceLength, options.candidatesPerWord));
-        const gain = (logits: Tensor): Tensor => klDivergencePerExample(clean, logits).sum();
-        if (!warmStart) return hullModel.search(random, gain);
-        const rows = context.batch.getExtra("ascc.rows");
-        const batch = `${context.batchIndex} ${context.batch.microBatchIndex}`;
-        return hullModel.search(random.add(warmStart.read(rows)), gain, (found) =>
-          warmStart!.write(batch, rows, found),
-        );
+        return hullModel.search(random, (logits) => klDivergencePerExample(clean, logits).sum());
       });
     }
 
@@ -86,9 +73,7 @@ export const ascc = defineMethod({
       name: "ascc",
       traits: { acrossProcesses: "mean", exclusiveRoles: { adversary: "searches its own perturbation" } },
 
-      checkCompatibility(_innerMethods, { model, task, ranks }) {
-        if (options.warmStart && (ranks?.size ?? 1) > 1)
-          return "with warmStart, each process would only know the mixtures of its own texts. Set warmStart: false.";
+      checkCompatibility(_innerMethods, { model, task }) {
         if (model.tokenization !== "word")
           return (
             `substitutions need one token per word, but the model has tokenization: ${model.tokenization}. ` +
@@ -116,20 +101,12 @@ export const ascc = defineMethod({
             `method ascc: no word of the first ${checked.length} examples has a substitute in ${substitutions.name}. ` +
               "Check that the substitutions fit the language of the texts.",
           );
-        if (!options.warmStart) return;
-        const { device } = training.job.deviceConfig;
-        warmStart = new WarmStart(train.items.map(getModifiableWords), getHullWidth(options.candidatesPerWord), device);
       },
 
-      state: () => (warmStart ? { buffers: warmStart.buffers() } : {}),
-
-      collate({ items, indices, padded }) {
+      collate({ items, padded }) {
         const { candidatesPerWord } = options;
         const hull = packHull(items.map(getModifiableWords), padded.sequenceLength, candidatesPerWord);
-        const rows = warmStart?.getRows(indices, hull.positions.shape[0]!);
-        return Object.fromEntries(
-          Object.entries({ ...hull, ...(rows && { rows }) }).map(([name, array]) => [`ascc.${name}`, array]),
-        );
+        return Object.fromEntries(Object.entries(hull).map(([name, array]) => [`ascc.${name}`, array]));
       },
 
       /**
@@ -148,14 +125,6 @@ export const ascc = defineMethod({
         });
         return losses.set("robust", klDivergence(context.pass("clean").logits, perturbed.logits).mul(options.beta));
       },
-
-      // Without this hook, the update of the weights can be fused.
-      ...(options.warmStart && {
-        afterStep(_step: unknown, next: () => void) {
-          next();
-          warmStart?.commit();
-        },
-      }),
 
       extraMetrics: async (training, items) => ({
         "robust-accuracy": await computeRobustAccuracy(training, items, getModifiableWords, options),
