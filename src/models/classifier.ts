@@ -91,7 +91,9 @@ export function createEagerClassifier(
       : null;
   const preparedWeights =
     packed ?? (computeDtype === "float32" ? weights : castForInference(config, weights, computeDtype));
-  const pack = packed && canPackOnCpu(config, deviceConfig) ? "always" : false;
+  // oneDNN compiles a kernel for each number of rows, in a few ms; our products in 8 bits do not.
+  const packingSize = isQuantized ? "always-exact" : "always-rounded";
+  const pack = packed && canPackOnCpu(config, deviceConfig) ? packingSize : false;
   const cacheLimit = maxCachedBytes + [...weights.values()].reduce((sum, { numel }) => sum + 4 * numel, 0);
   return {
     weights: preparedWeights,
