@@ -50,7 +50,7 @@ export class TextScorer<Prepared extends PreparedInput> {
   find(request: ScoreRequest<Prepared>): Float32Array | undefined {
     if (!this.victim.exact) return this.#cache.get(request.key);
     const low = request.isRecorded ? undefined : this.#cache.get(request.key);
-    if (low && !isUndecided(low, request.label)) return low;
+    if (low && !this.#isUndecided(low, request.label)) return low;
     return low || request.isRecorded ? this.#exactCache.get(request.key) : undefined;
   }
 
@@ -82,10 +82,16 @@ export class TextScorer<Prepared extends PreparedInput> {
     await compute(this.victim, this.#cache, ({ isRecorded }, i) => isUnknown(i) && !(exact && isRecorded));
     if (exact) {
       for (const [i, request] of requests.entries())
-        if (isUnknown(i) || isUndecided(answers[i]!, request.label)) answers[i] = this.#exactCache.get(request.key);
+        if (isUnknown(i) || this.#isUndecided(answers[i]!, request.label))
+          answers[i] = this.#exactCache.get(request.key);
       await compute(exact, this.#exactCache, (_, i) => isUnknown(i));
     }
     return answers as Float32Array[];
+  }
+
+  /** Whether float32 may misclassify a text with these probabilities in low precision. */
+  #isUndecided(probabilities: Float32Array, label: number): boolean {
+    return margin({ probabilities }, label) < (this.victim.decidedMargin ?? Number.POSITIVE_INFINITY);
   }
 
   /** Writes new scores to disk. */
@@ -114,16 +120,6 @@ function* splitIntoCalls<T>(
     tokens += length;
   }
   if (call.length > 0) yield call;
-}
-
-/**
- * Below this margin, float32 may misclassify what low precision classifies correctly. The margins
- * of a MiniLM in int8 differ by 0.007 in the median and by 0.12 at most (160 texts of SST-2).
- */
-const decidedMargin = 0.15;
-
-function isUndecided(probabilities: Float32Array, label: number): boolean {
-  return margin({ probabilities }, label) < decidedMargin;
 }
 
 function checkRows(rows: readonly Float32Array[], count: number, { name, numLabels }: Victim): void {

@@ -51,6 +51,11 @@ export interface Victim<Prepared extends PreparedInput = PreparedInput> {
    * The same model in float32, if this one computes in low precision. It confirms every decision.
    */
   readonly exact?: Victim<Prepared>;
+  /**
+   * With `exact`: if this victim classifies a text correctly with at least this margin, float32
+   * does so, too. Default: no margin is enough.
+   */
+  readonly decidedMargin?: number;
   prepare(input: VictimInput): Prepared;
   /** Prepares many inputs, if this is faster than one after the other. */
   prepareAll?(inputs: readonly VictimInput[]): Prepared[];

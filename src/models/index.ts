@@ -15,6 +15,7 @@ export {
 export { checkOutputs } from "./finite-outputs.js";
 export { fuseQkv } from "./fused-weights.js";
 export type { HeadName } from "./heads.js";
+export { batchByLength, batchForInference } from "./inference-batches.js";
 export * from "./load.js";
 export * from "./masked-lm.js";
 export * from "./model.js";

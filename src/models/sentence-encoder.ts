@@ -1,8 +1,8 @@
 import { evalMode } from "../nn/index.js";
 import { noGrad, scope } from "../tensor/index.js";
 import { padBatch } from "../text/batch.js";
-import { batchForInference } from "./classifier.js";
 import { checkOutputs } from "./finite-outputs.js";
+import { batchForInference } from "./inference-batches.js";
 import { extractFeatures, type Model } from "./model.js";
 import { toModelInput } from "./model-input.js";
 

@@ -8,7 +8,11 @@ import { collect, createExample, hashed, type ScriptedInput, scriptedVictim } fr
 /** A victim in low precision, and the same in float32. */
 function createPair(low: (text: string) => readonly number[], exact: (text: string) => readonly number[]) {
   const [fast, confirming] = [scriptedVictim(2, low), scriptedVictim(2, exact)];
-  return { fast, confirming, victim: { ...fast, exact: confirming } satisfies Victim<ScriptedInput> };
+  return {
+    fast,
+    confirming,
+    victim: { ...fast, exact: confirming, decidedMargin: 0.15 } satisfies Victim<ScriptedInput>,
+  };
 }
 
 const replacements = [
