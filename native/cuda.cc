@@ -33,6 +33,8 @@ napi_value devices(const Call& call) {
     napi_value device = newObject(call.env);
     set(call.env, device, "name", fromText(call.env, properties.name));
     set(call.env, device, "bytes", fromDouble(call.env, static_cast<double>(properties.totalGlobalMem)));
+    auto sharedBytes = static_cast<double>(properties.sharedMemPerBlockOptin);
+    set(call.env, device, "sharedBytes", fromDouble(call.env, sharedBytes));
     auto capability = std::to_string(properties.major) + "." + std::to_string(properties.minor);
     set(call.env, device, "capability", fromText(call.env, capability));
     napi_set_element(call.env, array, i, device);

@@ -138,7 +138,10 @@ export interface ShortTexts {
 /** Loads the kernel of `shortAttention`. Returns false if there is none. */
 export function canAttendShort({ dtype, device }: Tensor, width: number, length: number, p: number): boolean {
   if (dtype !== "bfloat16" || (width !== 32 && width !== 64) || length > 128 || p >= 1) return false;
-  return loadKernels(length <= 64 ? "attention-64" : "attention-128", width, dtype, device);
+  const keys = length <= 64 ? 64 : 128;
+  // As in native/attention-operators.cc: about 107 KiB for 128 tokens, more than some GPUs have.
+  const sharedBytes = keys * (4 * (width + 8) * 2 + (keys + 8) * 2 + 2 * 4);
+  return loadKernels(`attention-${keys}`, width, dtype, device, sharedBytes);
 }
 
 /**

@@ -105,16 +105,16 @@ export let kernelProblem: string | null = null;
 
 /**
  * Loads the kernels of a file for a width and a dtype, once per process. Returns false if they
- * cannot be used: on a CPU, without NVRTC, for other dtypes, or if TEMPER_KERNELS excludes them (0:
- * all; -adamw,-dropout: these). Callers then use libtorch's operators, which give the same results
- * up to rounding.
+ * cannot be used: on a CPU, without NVRTC, for other dtypes, on a GPU without enough shared memory,
+ * or if TEMPER_KERNELS excludes them (0: all; -adamw,-dropout: these). Callers then use libtorch's
+ * operators, which give the same results up to rounding.
  */
-export function loadKernels(file: KernelFile, width: number, dtype: DType, device: Device): boolean {
+export function loadKernels(file: KernelFile, width: number, dtype: DType, device: Device, sharedBytes = 0): boolean {
   if (device === "cpu" || (dtype !== "bfloat16" && dtype !== "float32")) return false;
   const key = `${file} ${width} ${dtype}`;
   let available = loaded.get(key);
   if (available === undefined) {
-    available = isKernelFileEnabled(file) && tryLoad(key, file, width, dtype, device);
+    available = isKernelFileEnabled(file) && tryLoad(key, file, width, dtype, device, sharedBytes);
     loaded.set(key, available);
   }
   return available;
@@ -126,12 +126,21 @@ function isKernelFileEnabled(file: KernelFile): boolean {
   return !excluded.includes("0") && !excluded.includes(`-${file}`);
 }
 
-function tryLoad(key: string, file: KernelFile, width: number, dtype: DType, device: Device): boolean {
+function tryLoad(
+  key: string,
+  file: KernelFile,
+  width: number,
+  dtype: DType,
+  device: Device,
+  sharedBytes: number,
+): boolean {
   try {
     const { path } = JSON.parse(readFileSync(join(getBuildFolder(), "libtorch.json"), "utf8")) as { path: string };
     nvrtc ??= findNvrtc(listNvrtcFolders(path));
     if (!nvrtc) throw new Error("NVRTC was not found next to libtorch");
-    architecture ??= `sm_${native().devices()[getGpuIndex(device)]!.capability.replace(".", "")}`;
+    const properties = native().devices()[getGpuIndex(device)]!;
+    if (sharedBytes > properties.sharedBytes) return false;
+    architecture ??= `sm_${properties.capability.replace(".", "")}`;
     nativeCuda().loadKernels(key, getCompiledKernels(nvrtc, file, width, dtype, architecture));
     return true;
   } catch (error) {

@@ -33,6 +33,8 @@ export interface MemoryStats {
 export interface DeviceProperties {
   name: string;
   bytes: number;
+  /** The most shared memory that a block of a kernel can use. */
+  sharedBytes: number;
   capability: string;
 }
 
