@@ -1,10 +1,5 @@
-import {
-  createHullBatch,
-  type HullOptions,
-  type HullText,
-  type LocalModel,
-  logMixtureWeights,
-} from "../attacks/convex-hull.js";
+import { type HullOptions, logMixtureWeights } from "../attacks/convex-hull.js";
+import { createHullBatch, type HullText, type LocalModel } from "../attacks/hull-model.js";
 import { klDivergencePerExample } from "../nn/index.js";
 import { noGrad, scope, type Tensor } from "../tensor/index.js";
 

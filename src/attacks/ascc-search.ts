@@ -1,13 +1,8 @@
 import { batchByLength } from "../models/index.js";
 import { crossEntropyLoss, scope, tensor } from "../tensor/index.js";
 import type { Encoding } from "../text/encoding.js";
-import {
-  createHullBatch,
-  type HullOptions,
-  type HullText,
-  type LocalModel,
-  type ModifiableWords,
-} from "./convex-hull.js";
+import type { HullOptions, ModifiableWords } from "./convex-hull.js";
+import { createHullBatch, type HullText, type LocalModel } from "./hull-model.js";
 
 /** A text with its correct label. */
 interface LabeledHullText extends HullText {

@@ -1,34 +1,14 @@
 import { z } from "zod";
 import {
-  type Architecture,
   canPackStates,
   type EncoderConfig,
   embedInput,
   embedTokens,
   embedTokensAt,
-  forward,
-  type Model,
   type TokenInput,
-  toModelInput,
 } from "../models/index.js";
-import { evalMode, type ForwardMode, mapWeights, selectMixtures, type Weights } from "../nn/index.js";
-import {
-  arange,
-  cat,
-  type Device,
-  grad,
-  type HostTensor,
-  hasOperator,
-  noGrad,
-  operator,
-  type Rng,
-  scope,
-  type Tensor,
-  tensor,
-  zerosLike,
-} from "../tensor/index.js";
-import { padBatch } from "../text/batch.js";
-import type { Encoding } from "../text/encoding.js";
+import { createAdam, type ForwardMode, selectMixtures, type Weights } from "../nn/index.js";
+import { cat, grad, type HostTensor, noGrad, scope, type Tensor } from "../tensor/index.js";
 import { maxSubstitutes } from "../text/substitutions.js";
 
 // The convex hull of ASCC: every modifiable word is a convex combination of the embeddings of its
@@ -220,9 +200,10 @@ export function searchHull(
   options: HullOptions,
 ): Tensor {
   const logits = initialLogits.clone().requiresGrad_();
-  const update = createAdam(logits, options);
+  const { innerLearningRate: learningRate, innerWeightDecay: weightDecay, innerSteps: maxSteps } = options;
+  const update = createAdam(logits, { learningRate, weightDecay, maxSteps });
   const padding = hull.candidateMask.logicalNot();
-  for (let step = 1; step <= options.innerSteps; step++) {
+  for (let step = 1; step <= maxSteps; step++) {
     scope(() => {
       const logWeights = logSoftmaxExcept(logits, padding);
       const mixtureWeights = logWeights.exp();
@@ -233,147 +214,4 @@ export function searchHull(
     });
   }
   return noGrad(() => scope(() => logMixtureWeights(logits, hull.candidateMask).exp()));
-}
-
-type Tensors = readonly Tensor[];
-const fusedAdamOp =
-  operator<
-    (
-      parameters: Tensors,
-      gradients: Tensors,
-      first: Tensors,
-      second: Tensors,
-      maxSecond: Tensors,
-      steps: Tensors,
-      learningRate: number,
-      beta1: number,
-      beta2: number,
-      weightDecay: number,
-      epsilon: number,
-      amsgrad: boolean,
-      maximize: boolean,
-    ) => void
-  >("_fused_adam_");
-
-/**
- * PyTorch's Adam with its default betas. Weight decay is added to the gradient. The result updates
- * the logits: on a GPU in one kernel.
- */
-function createAdam(
-  logits: Tensor,
-  { innerLearningRate, innerWeightDecay, innerSteps }: HullOptions,
-): (gradient: Tensor, step: number) => void {
-  const [beta1, beta2, epsilon] = [0.9, 0.999, 1e-8];
-  const [first, second] = noGrad(() => [zerosLike(logits), zerosLike(logits)]) as [Tensor, Tensor];
-  if (logits.device !== "cpu" && hasOperator("_fused_adam_")) {
-    const steps = arange(innerSteps, logits.device).add(1).to("float32");
-    const constants = [innerLearningRate, beta1, beta2, innerWeightDecay, epsilon, false, false] as const;
-    return (gradient, step) =>
-      fusedAdamOp([logits], [gradient], [first], [second], [], [steps.select(0, step - 1)], ...constants);
-  }
-  return (gradient, step) => {
-    const decayed = gradient.add(logits.mul(innerWeightDecay));
-    first.mul_(beta1).add_(decayed.mul(1 - beta1));
-    second.mul_(beta2).add_(decayed.square().mul(1 - beta2));
-    const scale = second
-      .sqrt()
-      .div(Math.sqrt(1 - beta2 ** step))
-      .add(epsilon);
-    logits.sub_(first.div(scale).mul(innerLearningRate / (1 - beta1 ** step)));
-  };
-}
-
-/** A frozen model whose input is a text in the convex hull. */
-interface HullModel {
-  /** Logits of the unperturbed text. */
-  computeCleanLogits(): Tensor;
-  /** Logits of the text that has these mixture weights. */
-  computeLogits(mixtureWeights: Tensor): Tensor;
-  /** Finds the mixture weights whose logits have the largest gain. */
-  search(initialLogits: Tensor, computeGain: (logits: Tensor) => Tensor): Tensor;
-}
-
-/** Freezes the weights and embeds the hull, without dropout. */
-export function createHullModel(
-  architecture: Architecture,
-  weights: Weights,
-  input: TokenInput,
-  hull: Hull,
-  options: HullOptions,
-): HullModel {
-  const frozen = mapWeights(weights, (weight) => weight.detach());
-  const embedding = embedHull(architecture.config, frozen, input, hull, evalMode);
-  const { attentionBias, packing = null } = input;
-  const mixed = packMixtures(architecture.config, frozen, hull, input);
-  const toLogits = (embeddingOutput: Tensor, isPacked: boolean): Tensor =>
-    forward(architecture, frozen, { embeddingOutput, isPacked, attentionBias, packing }, evalMode).logits;
-  const classify = (embeddings: Tensor): Tensor => toLogits(embeddings, mixed.isPacked);
-  return {
-    computeCleanLogits: () => scope(() => toLogits(embedding.text, false)),
-    computeLogits: (mixtureWeights) => classify(mixEmbeddings(embedding, mixed, mixtureWeights)),
-    search: (initialLogits, computeGain) =>
-      searchHull(embedding, mixed, initialLogits, (input) => computeGain(classify(input)), options),
-  };
-}
-
-/** A model on this host, with its weights in the dtype that it computes in. */
-export interface LocalModel {
-  readonly model: Pick<Model, "architecture" | "tokenizer">;
-  readonly weights: Weights;
-  readonly device: Device;
-}
-
-/** A text to search in. Its random stream decides where the search starts. */
-export interface HullText {
-  readonly encoding: Encoding;
-  readonly modifiableWords: ModifiableWords;
-  readonly rng: Rng;
-}
-
-/** A batch of texts with its hull, ready to be searched. */
-interface HullBatch extends HullModel {
-  readonly hull: Hull;
-  /** Standard deviation of the initial logits. */
-  readonly initialStd: number;
-  /** Samples one value per candidate from the random stream of each text: [word, candidate]. */
-  sample(getRng: (text: HullText) => Rng, draw: (rng: Rng) => number): Tensor;
-}
-
-/** Pads texts, packs their hull and copies both to the device. */
-export function createHullBatch(
-  { model, weights, device }: LocalModel,
-  texts: readonly HullText[],
-  options: HullOptions,
-): HullBatch {
-  const padded = padBatch(
-    texts.map((text) => text.encoding),
-    model.tokenizer.special.padId,
-  );
-  const host = packHull(
-    texts.map((text) => text.modifiableWords),
-    padded.sequenceLength,
-    options.candidatesPerWord,
-  );
-  const hull = createHull((name) => tensor(host[name].values, host[name].shape, { device }));
-  const [count, width] = host.candidateIds.shape as [number, number];
-  return {
-    ...createHullModel(
-      model.architecture,
-      weights,
-      toModelInput(padded, model.architecture.config, device),
-      hull,
-      options,
-    ),
-    hull,
-    initialStd: computeInitialStd(padded.sequenceLength, options.candidatesPerWord),
-    sample(getRng, draw) {
-      const values = new Float32Array(count * width);
-      let i = 0;
-      for (const text of texts) {
-        const rng = getRng(text);
-        for (let left = text.modifiableWords.candidateIds.length * width; left > 0; left--) values[i++] = draw(rng);
-      }
-      return tensor(values, [count, width], { device });
-    },
-  };
 }

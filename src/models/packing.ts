@@ -74,8 +74,8 @@ export function roundTokens(tokens: number): number {
 }
 
 /**
- * Packs a batch. A rounded number of tokens is filled with padding, as extra texts that nobody
- * reads. Returns null if packing would save nothing.
+ * Packs a batch. A rounded number of tokens is filled with padding, as extra texts whose output is
+ * not used. Returns null if packing would save nothing.
  */
 export function packOnHost(
   { batchSize, sequenceLength, lengths, numTokens }: PaddedBatch,

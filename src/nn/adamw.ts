@@ -13,26 +13,10 @@ import {
   zerosLike,
 } from "../tensor/index.js";
 import { copyAll_ } from "./foreach.js";
-import { fusedAdamW } from "./fused-adamw.js";
+import { type FusedAdam, fusedAdamW } from "./fused-adamw.js";
 
 type TensorList = readonly Tensor[];
-const fusedAdamWOp = operator<
-  (
-    parameters: TensorList,
-    gradients: TensorList,
-    first: TensorList,
-    second: TensorList,
-    maximum: TensorList,
-    steps: TensorList,
-    learningRate: Tensor,
-    beta1: number,
-    beta2: number,
-    weightDecay: number,
-    epsilon: number,
-    amsgrad: boolean,
-    maximize: boolean,
-  ) => void
->("_fused_adamw_", "tensor_lr");
+const fusedAdamWOp = operator<FusedAdam<Tensor>>("_fused_adamw_", "tensor_lr");
 
 /** The constants of AdamW, with PyTorch's names and defaults. */
 export interface AdamWSettings {

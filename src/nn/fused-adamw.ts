@@ -1,6 +1,24 @@
 import { type Device, loadKernels, operator, type Tensor } from "../tensor/index.js";
 
 type TensorList = readonly Tensor[];
+
+/** The signature of libtorch's fused Adam and AdamW. */
+export type FusedAdam<LearningRate extends number | Tensor> = (
+  parameters: TensorList,
+  gradients: TensorList,
+  first: TensorList,
+  second: TensorList,
+  maximum: TensorList,
+  steps: TensorList,
+  learningRate: LearningRate,
+  beta1: number,
+  beta2: number,
+  weightDecay: number,
+  epsilon: number,
+  amsgrad: boolean,
+  maximize: boolean,
+) => void;
+
 const adamwOp =
   operator<
     (

@@ -7,6 +7,7 @@
  *
  * @module
  */
+export { createAdam } from "./adam.js";
 export * from "./adamw.js";
 
 export { DropoutSeeds, dropout } from "./dropout.js";

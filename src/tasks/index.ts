@@ -18,8 +18,8 @@ export { type Example, formatSplit, parseSplit, type Split, type Task } from "./
 /** The dataset to load, and how to read it. */
 export interface LoadTaskOptions extends CustomTaskOptions, Pick<HubReadOptions, "onDownload"> {
   /**
-   * A name from `taskNames` or hf:OWNER/NAME[/CONFIG]. After the name, @REVISION pins the version
-   * on the hub. Omit the task for custom data.
+   * A name from `taskNames` or hf:OWNER/NAME[/CONFIG]. After the name, `@REVISION` pins the
+   * version on the hub. Omit the task for custom data.
    */
   readonly task?: string | undefined;
   /** A folder, a file, or an array of examples. */

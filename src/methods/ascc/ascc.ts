@@ -3,7 +3,6 @@ import {
   computeInitialStd,
   countHullRows,
   createHull,
-  createHullModel,
   embedHull,
   findModifiableWords,
   type Hull,
@@ -13,6 +12,7 @@ import {
   packHull,
   packMixtures,
 } from "../../attacks/convex-hull.js";
+import { createHullModel } from "../../attacks/hull-model.js";
 import { UserError } from "../../errors.js";
 import { evalMode, klDivergence, klDivergencePerExample, trainMode } from "../../nn/index.js";
 import { type BatchRows, cat, randn, scope, type Tensor, zeros } from "../../tensor/index.js";
