@@ -4,6 +4,7 @@
 #include <ATen/Parallel.h>
 #include <torch/library.h>
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -23,21 +24,26 @@ constexpr int64_t lanes = 8;
 
 int64_t roundUp(int64_t count, int64_t multiple) { return (count + multiple - 1) / multiple * multiple; }
 
-/** The memory of one head of one text, in float32. Rows and columns are rounded up to full blocks. */
-struct Head {
-  int64_t queries, keys, width, keyColumns, widthColumns;
-  std::vector<float> query;   // [queries, width], scaled
-  std::vector<float> key;     // [width, keyColumns]
-  std::vector<float> value;   // [keys, widthColumns]
+/**
+ * The projections of some heads of one text in float32, head by head. Rows and columns are rounded up
+ * to full blocks.
+ */
+struct Text {
+  int64_t heads, queries, keys, width, queryRows, keyColumns, widthColumns;
+  std::vector<float> query;   // [heads, queryRows, width], scaled
+  std::vector<float> key;     // [heads, width, keyColumns]
+  std::vector<float> value;   // [heads, keys, widthColumns]
   std::vector<float> scores;  // [blockRows, keyColumns]
   std::vector<float> output;  // [blockRows, widthColumns]
 
-  void resize(int64_t newQueries, int64_t newKeys, int64_t newWidth) {
-    queries = newQueries, keys = newKeys, width = newWidth;
-    keyColumns = roundUp(keys, blockColumns), widthColumns = roundUp(width, blockColumns);
-    query.resize(roundUp(queries, blockRows) * width);
-    key.resize(width * keyColumns);
-    value.resize(keys * widthColumns);
+  Text(int64_t heads, int64_t width) : heads(heads), width(width), widthColumns(roundUp(width, blockColumns)) {}
+
+  void resize(int64_t newQueries, int64_t newKeys) {
+    queries = newQueries, keys = newKeys;
+    queryRows = roundUp(queries, blockRows), keyColumns = roundUp(keys, blockColumns);
+    query.resize(heads * queryRows * width);
+    key.resize(heads * width * keyColumns);
+    value.resize(heads * keys * widthColumns);
     scores.resize(blockRows * keyColumns);
     output.resize(blockRows * widthColumns);
   }
@@ -66,100 +72,120 @@ TEMPER_INLINE void multiplyBlock(const float* left, int64_t leftStride, const fl
   }
 }
 
-/** softmax of the first columns of a row. */
-TEMPER_INLINE void applySoftmax(float* row, int64_t count) {
+/**
+ * Computes e^(score - largest score) of the first `count` scores of a row, and about 0 for the rest
+ * of its columns. Returns the factor that makes them sum to 1.
+ */
+TEMPER_INLINE float exponentiateRow(float* row, int64_t count, int64_t columns) {
+  for (int64_t j = count; j < columns; j++) row[j] = -1e30f;
   float largest = row[0], sum = 0;
 #pragma omp simd reduction(max : largest)
-  for (int64_t j = 0; j < count; j++) largest = row[j] > largest ? row[j] : largest;
-#pragma omp simd
-  for (int64_t j = 0; j < count; j++) row[j] = row[j] - largest < -87 ? -87 : row[j] - largest;
+  for (int64_t j = 0; j < columns; j++) largest = row[j] > largest ? row[j] : largest;
 #pragma omp simd reduction(+ : sum)
-  for (int64_t j = 0; j < count; j++) {
-    row[j] = exponential(row[j]);
+  for (int64_t j = 0; j < columns; j++) {
+    float difference = row[j] - largest;
+    row[j] = exponential(difference < -87 ? -87 : difference);
     sum += row[j];
   }
-  float inverse = 1 / sum;
-#pragma omp simd
-  for (int64_t j = 0; j < count; j++) row[j] *= inverse;
+  return 1 / sum;
 }
 
-/** The rows of one head of one text in a tensor [token, head, width]. */
+/** The rows of one text in a tensor [token, head, width], from some head on. */
 template <typename Element>
 struct Rows {
   Element* data;
-  int64_t stride;
+  int64_t stride, headStride;
 
   Rows(const Tensor& tensor, int64_t token, int64_t head)
       : data(static_cast<Element*>(tensor.data_ptr()) + token * tensor.stride(0) + head * tensor.stride(1)),
-        stride(tensor.stride(0)) {}
+        stride(tensor.stride(0)),
+        headStride(tensor.stride(1)) {}
 };
 
-TEMPER_INLINE float toFloat(float value) { return value; }
-
-/** bfloat16 has the upper bits of float32. */
-TEMPER_INLINE float toFloat(uint16_t bits) { return __builtin_bit_cast(float, static_cast<uint32_t>(bits) << 16); }
-
-TEMPER_INLINE void fromFloat(float value, float& target) { target = value; }
-
-/** Rounds to the nearest bfloat16, to an even one in the middle. The value is finite or NaN. */
-TEMPER_INLINE void fromFloat(float value, uint16_t& target) {
-  uint32_t bits = __builtin_bit_cast(uint32_t, value);
-  target = static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
+/** Copies the projections, token by token: the heads of a token follow each other in memory. */
+template <typename Element>
+TEMPER_INLINE void copyProjections(Text& text, const Rows<Element>& query, const Rows<Element>& key,
+                                   const Rows<Element>& value) {
+  const int64_t width = text.width, keyColumns = text.keyColumns;
+  const float scale = 1 / std::sqrt(static_cast<float>(width));
+  for (int64_t i = 0; i < text.queries; i++)
+    for (int64_t h = 0; h < text.heads; h++) {
+      const Element* source = query.data + i * query.stride + h * query.headStride;
+      float* target = text.query.data() + (h * text.queryRows + i) * width;
+#pragma omp simd
+      for (int64_t d = 0; d < width; d++) target[d] = toFloat(source[d]) * scale;
+    }
+  for (int64_t j = 0; j < text.keys; j++)
+    for (int64_t h = 0; h < text.heads; h++) {
+      const Element* source = key.data + j * key.stride + h * key.headStride;
+      float* target = text.key.data() + h * width * keyColumns + j;
+      for (int64_t d = 0; d < width; d++) target[d * keyColumns] = toFloat(source[d]);
+    }
+  for (int64_t j = 0; j < text.keys; j++)
+    for (int64_t h = 0; h < text.heads; h++) {
+      const Element* source = value.data + j * value.stride + h * value.headStride;
+      float* target = text.value.data() + (h * text.keys + j) * text.widthColumns;
+#pragma omp simd
+      for (int64_t d = 0; d < width; d++) target[d] = toFloat(source[d]);
+    }
 }
 
-/** softmax(Q Kᵀ / √width) V of one head of one text. */
+/** softmax(Q Kᵀ / √width) V of some heads of one text. */
 template <typename Element>
-TEMPER_INLINE void attendRows(Head& head, const Rows<Element>& query, const Rows<Element>& key,
-                              const Rows<Element>& value, const Rows<Element>& result) {
-  int64_t width = head.width;
-  float scale = 1 / std::sqrt(static_cast<float>(width));
-  for (int64_t i = 0; i < head.queries; i++) {
-    float* target = head.query.data() + i * width;
+TEMPER_INLINE void attend(Text& text, const Rows<Element>& query, const Rows<Element>& key, const Rows<Element>& value,
+                          const Rows<Element>& result) {
+  copyProjections(text, query, key, value);
+  const int64_t width = text.width, keyColumns = text.keyColumns;
+  float *scores = text.scores.data(), *output = text.output.data();
+  for (int64_t h = 0; h < text.heads; h++) {
+    const float *queries = text.query.data() + h * text.queryRows * width,
+                *keys = text.key.data() + h * width * keyColumns,
+                *values = text.value.data() + h * text.keys * text.widthColumns;
+    for (int64_t i = 0; i < text.queries; i += blockRows) {
+      multiplyBlock(queries + i * width, width, keys, scores, width, keyColumns);
+      float factors[blockRows];
+      for (int64_t r = 0; r < blockRows; r++)
+        factors[r] = exponentiateRow(scores + r * keyColumns, text.keys, keyColumns);
+      multiplyBlock(scores, keyColumns, values, output, text.keys, text.widthColumns);
+      for (int64_t r = 0; r < blockRows && i + r < text.queries; r++) {
+        const float* source = output + r * text.widthColumns;
+        Element* target = result.data + (i + r) * result.stride + h * result.headStride;
 #pragma omp simd
-    for (int64_t d = 0; d < width; d++) target[d] = toFloat(query.data[i * query.stride + d]) * scale;
-  }
-  for (int64_t j = 0; j < head.keys; j++) {
-    float *keyTarget = head.key.data() + j, *valueTarget = head.value.data() + j * head.widthColumns;
-    for (int64_t d = 0; d < width; d++) keyTarget[d * head.keyColumns] = toFloat(key.data[j * key.stride + d]);
-#pragma omp simd
-    for (int64_t d = 0; d < width; d++) valueTarget[d] = toFloat(value.data[j * value.stride + d]);
-  }
-  float *scores = head.scores.data(), *output = head.output.data();
-  for (int64_t i = 0; i < head.queries; i += blockRows) {
-    multiplyBlock(head.query.data() + i * width, width, head.key.data(), scores, width, head.keyColumns);
-    for (int64_t r = 0; r < blockRows; r++) applySoftmax(scores + r * head.keyColumns, head.keys);
-    multiplyBlock(scores, head.keyColumns, head.value.data(), output, head.keys, head.widthColumns);
-    for (int64_t r = 0; r < blockRows && i + r < head.queries; r++) {
-      const float* source = output + r * head.widthColumns;
-      Element* target = result.data + (i + r) * result.stride;
-#pragma omp simd
-      for (int64_t d = 0; d < width; d++) fromFloat(source[d], target[d]);
+        for (int64_t d = 0; d < width; d++) fromFloat(source[d] * factors[r], target[d]);
+      }
     }
   }
 }
 
-TEMPER_VECTORIZED void attendHead(Head& head, const Rows<float>& query, const Rows<float>& key,
+// The compiler cannot make versions of a template for the instruction sets.
+TEMPER_VECTORIZED void attendText(Text& text, const Rows<float>& query, const Rows<float>& key,
                                   const Rows<float>& value, const Rows<float>& result) {
-  attendRows(head, query, key, value, result);
+  attend(text, query, key, value, result);
 }
 
-TEMPER_VECTORIZED void attendHead(Head& head, const Rows<uint16_t>& query, const Rows<uint16_t>& key,
+TEMPER_VECTORIZED void attendText(Text& text, const Rows<uint16_t>& query, const Rows<uint16_t>& key,
                                   const Rows<uint16_t>& value, const Rows<uint16_t>& result) {
-  attendRows(head, query, key, value, result);
+  attend(text, query, key, value, result);
 }
 
 template <typename Element>
 void attendTexts(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& queryStarts,
                  const Tensor& keyStarts, const Tensor& result) {
   const int32_t *queryStart = queryStarts.data_ptr<int32_t>(), *keyStart = keyStarts.data_ptr<int32_t>();
-  int64_t texts = queryStarts.numel() - 1, heads = query.size(1);
-  at::parallel_for(0, texts * heads, 4, [&](int64_t begin, int64_t end) {
-    Head head;
-    for (int64_t task = begin; task < end; task++) {
-      int64_t text = task / heads, i = task % heads, firstQuery = queryStart[text], firstKey = keyStart[text];
-      head.resize(queryStart[text + 1] - firstQuery, keyStart[text + 1] - firstKey, query.size(2));
-      attendHead(head, Rows<Element>(query, firstQuery, i), Rows<Element>(key, firstKey, i),
-                 Rows<Element>(value, firstKey, i), Rows<Element>(result, firstQuery, i));
+  const int64_t texts = queryStarts.numel() - 1, tokens = key.size(0), heads = query.size(1);
+  // A thread gets consecutive texts with about as many tokens as the others. If there are few texts,
+  // it gets single heads of them.
+  const int64_t parts = texts >= 4 * at::get_num_threads() ? 1 : heads;
+  at::parallel_for(0, tokens * parts, 32, [&](int64_t begin, int64_t end) {
+    Text text(heads / parts, query.size(2));
+    for (int64_t part = begin / tokens; part * tokens < end; part++) {
+      const int64_t first = begin - part * tokens, last = end - part * tokens, head = part * text.heads;
+      for (int64_t i = std::lower_bound(keyStart, keyStart + texts, first) - keyStart; i < texts && keyStart[i] < last;
+           i++) {
+        text.resize(queryStart[i + 1] - queryStart[i], keyStart[i + 1] - keyStart[i]);
+        attendText(text, Rows<Element>(query, queryStart[i], head), Rows<Element>(key, keyStart[i], head),
+                   Rows<Element>(value, keyStart[i], head), Rows<Element>(result, queryStart[i], head));
+      }
     }
   });
 }
@@ -195,9 +221,8 @@ Tensor cpuAttention(const Tensor& query, const Tensor& key, const Tensor& value,
 }  // namespace
 
 TORCH_LIBRARY_FRAGMENT(temper, library) {
-  library.def(
-      "cpu_attention(Tensor query, Tensor key, Tensor value, Tensor query_starts, Tensor key_starts) -> Tensor",
-      cpuAttention);
+  library.def("cpu_attention(Tensor query, Tensor key, Tensor value, Tensor query_starts, Tensor key_starts) -> Tensor",
+              cpuAttention);
 }
 
 }  // namespace temper

@@ -12,7 +12,7 @@
 #define TEMPER_CLONES target_clones("avx512f", "avx2", "default")
 #endif
 #ifdef TEMPER_CLONES
-#define TEMPER_VECTORIZED __attribute__((optimize("O3", "no-trapping-math"), TEMPER_CLONES))
+#define TEMPER_VECTORIZED __attribute__((optimize("O3"), TEMPER_CLONES))
 #else
 #define TEMPER_VECTORIZED
 #endif
@@ -20,6 +20,20 @@
 #define TEMPER_INLINE inline __attribute__((always_inline))
 
 namespace temper {
+
+TEMPER_INLINE float toFloat(float value) { return value; }
+TEMPER_INLINE float toFloat(int32_t value) { return static_cast<float>(value); }
+
+/** bfloat16 has the upper bits of float32. */
+TEMPER_INLINE float toFloat(uint16_t bits) { return __builtin_bit_cast(float, static_cast<uint32_t>(bits) << 16); }
+
+TEMPER_INLINE void fromFloat(float value, float& target) { target = value; }
+
+/** Rounds to the nearest bfloat16, to an even one in the middle. The value is finite or NaN. */
+TEMPER_INLINE void fromFloat(float value, uint16_t& target) {
+  uint32_t bits = __builtin_bit_cast(uint32_t, value);
+  target = static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
+}
 
 /** exp(x) for x between -87 and 0, with a relative error of about 2e-7. */
 TEMPER_INLINE float exponential(float x) {

@@ -13,7 +13,7 @@ import { type RecipeAttack, type RecipeExample, type RecipeGenerator, runRecipe 
 import { computeContentKey, type ScoreCache } from "./score-cache.js";
 import { type Attack, type Candidate, type CandidateGenerator, runSearch, type Score } from "./search.js";
 import { splitIntoWords } from "./split-into-words.js";
-import { type ScoreRequest, TextScorer } from "./text-scorer.js";
+import { type ScoreRequest, type ScoreUse, TextScorer } from "./text-scorer.js";
 import type { PreparedInput, Victim, VictimInput } from "./victim.js";
 
 export interface SearchPoolOptions {
@@ -174,8 +174,8 @@ export class SearchPool<Prepared extends PreparedInput> {
     const unknown: Omit<Requester, "running">[] = [];
     running.candidates.forEach((candidate, index) => {
       this.counters.queries++;
-      // In low precision, the score of the same text differs if it is recorded.
-      const name = `${getCandidateKey(candidate)}${this.victim.exact && candidate.isRecorded ? " recorded" : ""}`;
+      // In low precision, the score of the same text depends on its use.
+      const name = `${getCandidateKey(candidate)}${this.victim.exact ? ` ${getUse(candidate)}` : ""}`;
       const known = running.known.get(name);
       if (known) {
         this.counters.queryTokens += known.length;
@@ -189,8 +189,7 @@ export class SearchPool<Prepared extends PreparedInput> {
       this.counters.queryTokens += prepared.length;
       collected.texts++;
       collected.tokens += prepared.length;
-      const { isRecorded = false } = running.candidates[index]!;
-      const request = this.#scorer.createRequest(prepared, running.label, isRecorded);
+      const request = this.#scorer.createRequest(prepared, running.label, getUse(running.candidates[index]!));
       const cached = this.#scorer.find(request);
       if (cached) {
         recordScore({ running, index, name }, cached, prepared.length);
@@ -247,6 +246,11 @@ function recordScore({ running, index, name }: Requester, probabilities: Float32
   const score = { probabilities };
   running.scores[index] = score;
   running.known.set(name, { score, length });
+}
+
+function getUse({ isRecorded = false, mask, isProbe = mask !== undefined }: AnyCandidate): ScoreUse {
+  if (isRecorded) return "recorded";
+  return isProbe ? "probe" : "decision";
 }
 
 /**

@@ -23,6 +23,11 @@ export interface Candidate {
    * misclassified one. Yielding them together fills batches. Later ones do not count as queries.
    */
   readonly sequential?: boolean;
+  /**
+   * True if the score only ranks words, and the search does not end with this text. In low
+   * precision, it is not confirmed. Default: whether a word is masked.
+   */
+  readonly isProbe?: boolean;
   /** Whether the score is recorded in the result: that of the original or of the final text. */
   readonly isRecorded?: boolean;
 }

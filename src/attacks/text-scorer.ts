@@ -10,15 +10,19 @@ export interface ScoreRequest<Prepared extends PreparedInput> {
   readonly key: string;
   /** The gold label of the search. */
   readonly label: number;
-  /** Whether the score is recorded in the result: that of the original or of the final text. */
-  readonly isRecorded: boolean;
+  readonly use: ScoreUse;
 }
 
 /**
+ * What a score is for: it is recorded in the result, it may end the search, or it only ranks words.
+ */
+export type ScoreUse = "recorded" | "decision" | "probe";
+
+/**
  * Scores texts and remembers the scores by content. If the victim computes in low precision, its
- * float32 counterpart decides: it scores again what the victim misclassifies or nearly does, and
- * everything that is recorded. So the answer is a function of the text and its label, whatever is
- * cached.
+ * float32 counterpart decides: it scores everything that is recorded, and again what may end the
+ * search and is misclassified or nearly so. So the answer is a function of the text, its label and
+ * its use, whatever is cached.
  */
 export class TextScorer<Prepared extends PreparedInput> {
   readonly #cache: ScoreCache;
@@ -37,21 +41,21 @@ export class TextScorer<Prepared extends PreparedInput> {
     return this.#cache.isStored;
   }
 
-  createRequest(prepared: Prepared, label: number, isRecorded: boolean): ScoreRequest<Prepared> {
-    return { prepared, key: computeContentKey(prepared.content), label, isRecorded };
+  createRequest(prepared: Prepared, label: number, use: ScoreUse): ScoreRequest<Prepared> {
+    return { prepared, key: computeContentKey(prepared.content), label, use };
   }
 
   /** Requests with equal names have the same answer. */
-  getName({ key, label, isRecorded }: ScoreRequest<Prepared>): string {
-    return this.victim.exact ? `${key} ${isRecorded ? "recorded" : label}` : key;
+  getName({ key, label, use }: ScoreRequest<Prepared>): string {
+    return this.victim.exact ? `${key} ${use === "decision" ? label : use}` : key;
   }
 
   /** Returns the answer if it is known. */
   find(request: ScoreRequest<Prepared>): Float32Array | undefined {
     if (!this.victim.exact) return this.#cache.get(request.key);
-    const low = request.isRecorded ? undefined : this.#cache.get(request.key);
-    if (low && !this.#isUndecided(low, request.label)) return low;
-    return low || request.isRecorded ? this.#exactCache.get(request.key) : undefined;
+    const low = request.use === "recorded" ? undefined : this.#cache.get(request.key);
+    if (low && !this.#isUndecided(low, request)) return low;
+    return low || request.use === "recorded" ? this.#exactCache.get(request.key) : undefined;
   }
 
   /**
@@ -61,7 +65,8 @@ export class TextScorer<Prepared extends PreparedInput> {
    */
   async score(requests: readonly ScoreRequest<Prepared>[], onCall: () => void): Promise<Float32Array[]> {
     const { exact } = this.victim;
-    const answers = requests.map(({ key, isRecorded }) => (exact && !isRecorded ? this.#cache.get(key) : undefined));
+    const isExact = ({ use }: ScoreRequest<Prepared>): boolean => exact !== undefined && use === "recorded";
+    const answers = requests.map((request) => (exact && !isExact(request) ? this.#cache.get(request.key) : undefined));
     const compute = async (
       victim: Victim<Prepared>,
       cache: ScoreCache,
@@ -79,19 +84,19 @@ export class TextScorer<Prepared extends PreparedInput> {
       }
     };
     const isUnknown = (i: number): boolean => answers[i] === undefined;
-    await compute(this.victim, this.#cache, ({ isRecorded }, i) => isUnknown(i) && !(exact && isRecorded));
+    await compute(this.victim, this.#cache, (request, i) => isUnknown(i) && !isExact(request));
     if (exact) {
       for (const [i, request] of requests.entries())
-        if (isUnknown(i) || this.#isUndecided(answers[i]!, request.label))
-          answers[i] = this.#exactCache.get(request.key);
+        if (isUnknown(i) || this.#isUndecided(answers[i]!, request)) answers[i] = this.#exactCache.get(request.key);
       await compute(exact, this.#exactCache, (_, i) => isUnknown(i));
     }
     return answers as Float32Array[];
   }
 
   /** Whether float32 may misclassify a text with these probabilities in low precision. */
-  #isUndecided(probabilities: Float32Array, label: number): boolean {
-    return margin({ probabilities }, label) < (this.victim.decidedMargin ?? Number.POSITIVE_INFINITY);
+  #isUndecided(probabilities: Float32Array, { label, use }: ScoreRequest<Prepared>): boolean {
+    const { decidedMargin = Number.POSITIVE_INFINITY } = this.victim;
+    return use === "decision" && margin({ probabilities }, label) < decidedMargin;
   }
 
   /** Writes new scores to disk. */

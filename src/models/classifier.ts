@@ -12,7 +12,7 @@ import {
 import { type PaddedBatch, padBatch } from "../text/batch.js";
 import type { Encoding } from "../text/encoding.js";
 import { checkOutputs } from "./finite-outputs.js";
-import { castForInference, packForInference } from "./fused-weights.js";
+import { castForInference, prepareForInference } from "./fused-weights.js";
 import { createGraphClassifier } from "./graph-classifier.js";
 import { batchByLength, batchByTokens } from "./inference-batches.js";
 import { forward, type Model } from "./model.js";
@@ -88,7 +88,7 @@ export function createEagerClassifier(
   // Tensors that need no change are shared with the caller.
   const packed =
     shouldPack && (computeDtype === "float32" || computeDtype === "bfloat16")
-      ? packForInference(config, weights, isQuantized ? "int8" : computeDtype)
+      ? prepareForInference(config, weights, isQuantized ? "int8" : computeDtype)
       : null;
   const preparedWeights =
     packed ?? (computeDtype === "float32" ? weights : castForInference(config, weights, computeDtype));

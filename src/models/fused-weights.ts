@@ -1,4 +1,4 @@
-import { canPack, canQuantize, getParameter, packWeight, quantizeWeight, type Weights } from "../nn/index.js";
+import { type CpuPrecision, canPrepare, getParameter, prepareWeight, type Weights } from "../nn/index.js";
 import { cat, type DType, keep, noGrad, scope, type Tensor } from "../tensor/index.js";
 import { fusedName } from "./attention-projections.js";
 import type { EncoderConfig } from "./families/family.js";
@@ -50,36 +50,32 @@ export function castForInference(config: EncoderConfig, weights: Weights, dtype:
   );
 }
 
-/** How the dense layers of an encoder multiply on a CPU. */
-export type CpuPrecision = "float32" | "bfloat16" | "int8";
-
 /**
- * Prepares weights for inference on a CPU: packs the dense layers of the encoder, with query, key
- * and value fused. Tensors that do not change are shared. The last layer is not fused, because it
+ * Prepares weights for inference on a CPU: the dense layers of the encoder, with query, key and
+ * value fused. Tensors that do not change are shared. The last layer is not fused, because it
  * computes the query of the first position only, unless other layers share it. Returns null if
- * packing is not supported.
+ * there are no kernels for it.
  */
-export function packForInference(
+export function prepareForInference(
   config: EncoderConfig,
   weights: Weights,
   precision: CpuPrecision = "float32",
 ): Map<string, Tensor> | null {
   if ([...weights.values()].some(({ dtype }) => dtype !== "float32")) return null;
-  if (!(precision === "int8" ? canQuantize() : canPack(precision))) return null;
+  if (!canPrepare(precision)) return null;
   const dtype = precision === "int8" ? "float32" : precision;
   const { projections, listAttentions } = getFamily(config);
   const attentions = projections ? listAttentions(config) : [];
   const lastAttention = attentions.length === config.numHiddenLayers ? `${attentions.at(-1)}.` : null;
-  const packed = new Map<string, Tensor>();
+  const result = new Map<string, Tensor>();
   const add = (name: string, tensor: Tensor): void => {
     const isDenseInLayer = getLayerIndex(name) !== null && name.endsWith(".weight") && tensor.shape.length === 2;
-    const setPart = (part: string, value: Tensor): void => void packed.set(name.replace(/weight$/, part), keep(value));
-    if (isDenseInLayer && precision === "int8") {
-      for (const [part, value] of Object.entries(quantizeWeight(tensor))) setPart(part, value);
-    } else if (isDenseInLayer) setPart("packed", packWeight(tensor.to(dtype)));
-    else packed.set(name, dtype === "float32" ? tensor : keep(tensor.to(dtype)));
+    const prepared = isDenseInLayer ? prepareWeight(tensor, precision) : null;
+    if (!prepared) result.set(name, dtype === "float32" ? tensor : keep(tensor.to(dtype)));
+    for (const [part, value] of Object.entries(prepared ?? {}))
+      result.set(name.replace(/weight$/, part), keep(value as Tensor));
   };
-  const packAll = (): void => {
+  const addAll = (): void => {
     for (const { name, parts } of fuseQkv(config, weights)) {
       if (lastAttention !== null && name.startsWith(lastAttention)) continue;
       if (parts.length === 1) add(name, parts[0]!);
@@ -91,6 +87,6 @@ export function packForInference(
     if (lastAttention === null) return;
     for (const [name, tensor] of weights) if (name.startsWith(lastAttention)) add(name, tensor);
   };
-  scope(() => noGrad(packAll));
-  return packed;
+  scope(() => noGrad(addAll));
+  return result;
 }

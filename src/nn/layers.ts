@@ -11,8 +11,7 @@ import {
 } from "../tensor/index.js";
 import { type DropoutSeeds, dropout } from "./dropout.js";
 import { biasGelu, denseWithBiasSum, residualNorm } from "./fused-layers.js";
-import { int8Dense, int8DenseResidualNorm } from "./int8-linear.js";
-import { packedDense } from "./packed-linear.js";
+import { findPreparedWeight, preparedDense, preparedDenseNorm } from "./prepared-dense.js";
 
 /**
  * The parameters of a model by checkpoint name. A model is a pure function of these and an input.
@@ -47,13 +46,12 @@ export const trainMode: ForwardMode = { training: true };
 
 /**
  * x Wᵀ + b with the weights `name.weight` and, if there is one, `name.bias`. Inference on a CPU has
- * `name.packed` instead of the weight, and `name.scales` if it is quantized.
+ * `name.blocks` instead of the weight.
  */
 export function dense(weights: Weights, name: string, input: Tensor): Tensor {
-  const packed = weights.get(`${name}.packed`);
+  const prepared = findPreparedWeight(weights, name);
   const bias = weights.get(`${name}.bias`) ?? null;
-  const scales = weights.get(`${name}.scales`);
-  if (packed) return scales ? int8Dense(input, packed, scales, bias) : packedDense(input, packed, bias);
+  if (prepared) return preparedDense(prepared, input, bias);
   const weight = getParameter(weights, `${name}.weight`);
   return (bias && denseWithBiasSum(input, weight, bias)) ?? linear(input, weight, bias);
 }
@@ -83,16 +81,13 @@ export function activate(input: Tensor, activation: Activation): Tensor {
   return gelu(input, activation === "gelu" ? "none" : "tanh");
 }
 
-/** Applies a dense layer and an activation, in one kernel if the weight is packed. */
+/** Applies a dense layer and an activation, in one kernel if the weight is prepared. */
 export function denseWithActivation(weights: Weights, name: string, input: Tensor, activation: Activation): Tensor {
-  const packed = weights.get(`${name}.packed`);
+  const prepared = findPreparedWeight(weights, name);
   const bias = weights.get(`${name}.bias`);
-  const scales = weights.get(`${name}.scales`);
-  if (packed && scales && bias && activation === "gelu") return int8Dense(input, packed, scales, bias, activation);
-  if (packed && !scales && (activation === "gelu" || activation === "gelu_new"))
-    return packedDense(input, packed, bias ?? null, activation);
+  if (prepared && activation === "gelu") return preparedDense(prepared, input, bias ?? null, activation);
   const fused =
-    bias && !packed && (activation === "gelu" || activation === "gelu_new")
+    bias && !prepared && (activation === "gelu" || activation === "gelu_new")
       ? biasGelu(input, getParameter(weights, `${name}.weight`), bias, activation === "gelu_new")
       : null;
   return fused ?? activate(dense(weights, name, input), activation);
@@ -112,12 +107,12 @@ export function denseResidualNorm(
 ): Tensor {
   const { p, epsilon, mode } = options;
   const [bias, offset] = [weights.get(`${denseName}.bias`), weights.get(`${normName}.bias`)];
-  const [packed, scales] = [weights.get(`${denseName}.packed`), weights.get(`${denseName}.scales`)];
-  if (bias && offset && packed && scales) {
+  const prepared = findPreparedWeight(weights, denseName);
+  if (bias && offset && prepared) {
     const norm = { weight: getParameter(weights, `${normName}.weight`), bias: offset, epsilon };
-    return int8DenseResidualNorm(input, { packed, scales, bias }, shortcut, norm);
+    return preparedDenseNorm(prepared, input, bias, shortcut, norm);
   }
-  if (bias && offset && !packed) {
+  if (bias && offset && !prepared) {
     const product = { weight: getParameter(weights, `${denseName}.weight`), bias };
     const norm = { weight: getParameter(weights, `${normName}.weight`), bias: offset };
     const fused = residualNorm(input, product, shortcut, norm, { p: mode.training ? p : 0, epsilon, mode });

@@ -2,7 +2,7 @@ import { availableParallelism } from "node:os";
 import { z } from "zod";
 import { UserError } from "../errors.js";
 import type { DeviceConfig } from "../models/index.js";
-import { canQuantize } from "../nn/index.js";
+import { canPrepare } from "../nn/index.js";
 import { allowTf32, type CpuSupport, chooseDevice, getCpuSupport, setNumThreads } from "../tensor/index.js";
 import { countSchema, orNull } from "../validate.js";
 
@@ -67,7 +67,7 @@ export function chooseCpuPrecision(
       "precision: bf16 needs a CPU with avx512_bf16 or amx_bf16 that ATEN_CPU_CAPABILITY and ONEDNN_MAX_CPU_ISA do " +
         "not disable, and this one would be slower than in fp32. Leave it out, or use --device cuda.",
     );
-  if (wanted === "int8" && !canQuantize())
+  if (wanted === "int8" && !canPrepare("int8"))
     throw new UserError("precision: this libtorch cannot multiply in int8 on this CPU. Leave it out, or use fp32.");
   return wanted ?? "fp32";
 }

@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createEagerClassifier } from "../../src/models/classifier.js";
-import { packForInference } from "../../src/models/fused-weights.js";
+import { prepareForInference } from "../../src/models/fused-weights.js";
 import {
   type Architecture,
   cpuFloat32,
@@ -11,7 +11,7 @@ import {
   predictProbabilities,
   toModelInput,
 } from "../../src/models/index.js";
-import { canPack, evalMode } from "../../src/nn/index.js";
+import { canPrepare, evalMode } from "../../src/nn/index.js";
 import { free, getMemoryStats, noGrad, scope } from "../../src/tensor/index.js";
 import { padBatch } from "../../src/text/batch.js";
 import { temporaryFolder } from "../temporary.js";
@@ -31,10 +31,10 @@ afterAll(() => {
 
 const texts = ["good", "the plot was very good", "it was a cold and dull scene of the film"];
 
-describe.runIf(canPack())("packed weights", () => {
-  test.each([0, 1])("give the same features as unpacked ones, for all positions and the first (model %i)", (index) => {
+describe.runIf(canPrepare("float32"))("prepared weights", () => {
+  test.each([0, 1])("give the same features as the others, for all positions and the first (model %i)", (index) => {
     const { architecture, weights, tokenizer } = models[index]!;
-    const packed = packForInference(architecture.config, weights)!;
+    const prepared = prepareForInference(architecture.config, weights)!;
     const encoded = texts.map((text) => tokenizer.encode([text], 12));
     const run = (used: typeof weights, changed: Partial<Architecture>): Float32Array =>
       scope(() =>
@@ -48,18 +48,18 @@ describe.runIf(canPack())("packed weights", () => {
         ),
       );
     for (const pooling of ["cls", "mean"] as const) {
-      const [actual, expected] = [run(packed, { pooling }), run(weights, { pooling })];
+      const [actual, expected] = [run(prepared, { pooling }), run(weights, { pooling })];
       for (const [i, value] of actual.entries()) expect(value).toBeCloseTo(expected[i]!, 4);
     }
     const shared = new Set(weights.values());
-    free([...packed.values()].filter((tensor) => !shared.has(tensor)));
+    free([...prepared.values()].filter((tensor) => !shared.has(tensor)));
   });
 
   test("are freed with their classifier, but the weights of the model are not", async () => {
     const model = models[0]!;
     const before = getMemoryStats().tensors;
     const classifier = createEagerClassifier(model, model.weights);
-    expect([...classifier.weights.keys()].some((name) => name.endsWith(".packed"))).toBe(true);
+    expect([...classifier.weights.keys()].some((name) => name.endsWith(".blocks"))).toBe(true);
     classifier.close();
     expect(getMemoryStats().tensors).toBe(before);
     expect(await predictProbabilities(model, model.weights, [model.tokenizer.encode(["good"], 12)])).toHaveLength(1);

@@ -2,7 +2,7 @@ import { execFileSync } from "node:child_process";
 import { join } from "node:path";
 import { afterEach, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
 import { readJournal } from "../../src/attacks/journal.js";
-import { canQuantize } from "../../src/nn/index.js";
+import { canPrepare } from "../../src/nn/index.js";
 import { type AttackReport, attack } from "../../src/runs/attack.js";
 import { verify } from "../../src/runs/verify.js";
 import { type TinyVictim, tinyVictim } from "../attacks/tiny-victim.js";
@@ -36,7 +36,7 @@ async function readOutcomes(name: string) {
   return { outcomes, settings };
 }
 
-describe.runIf(canQuantize())("the search of an attack", () => {
+describe.runIf(canPrepare("int8"))("the search of an attack", () => {
   const run = (precision: "fp32" | "bf16" | "int8" | "auto" | undefined, name: string): Promise<AttackReport> =>
     attack({ ...request(), model: victim.run, attacks: ["pwws"], device: "cpu", precision, out: join(folder, name) });
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { createMethods } from "../../src/methods/index.js";
-import { canQuantize } from "../../src/nn/index.js";
+import { canPrepare } from "../../src/nn/index.js";
 import { chooseCpuPrecision, chooseGpuPrecision, resolveRuntime } from "../../src/runs/runtime-config.js";
 
 const createSmart = (options: Record<string, unknown>) => createMethods([{ name: "smart", options }])[0];
@@ -40,7 +40,7 @@ describe("precision", () => {
     expect(chooseCpuPrecision("auto", { bf16: false, int8: false })).toBe("fp32");
   });
 
-  test.runIf(canQuantize())("int8 computes dense layers in 8 bits and the rest in float32", () => {
+  test.runIf(canPrepare("int8"))("int8 computes dense layers in 8 bits and the rest in float32", () => {
     expect(resolveRuntime({ device: "cpu", precision: "int8" })).toMatchObject({
       ...{ computeDtype: "float32", isQuantized: true, precision: "int8" },
     });

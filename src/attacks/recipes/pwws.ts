@@ -81,6 +81,7 @@ function* searchPwws(problem: SearchProblem, { adaptive, saliencyWord }: Options
     })),
     ...substitutions.map(({ position, index }) => ({
       replacementIndices: withReplacement(unchanged, position, index),
+      isProbe: true,
     })),
   ];
   const before = getGoldProbability(problem.originalScore, problem);

@@ -1,0 +1,128 @@
+import { describe, expect, test } from "vitest";
+import type { CpuPrecision } from "../../src/nn/index.js";
+import {
+  type PreparedWeight,
+  pack,
+  prepareBlocks,
+  preparedDense,
+  preparedDenseNorm,
+  supports,
+} from "../../src/nn/prepared-dense.js";
+import {
+  gelu,
+  layerNormOp,
+  linear,
+  noGrad,
+  randn,
+  scope,
+  seedGenerator,
+  type Tensor,
+  tensor,
+} from "../../src/tensor/index.js";
+
+const layouts = { layer: pack, blocks: prepareBlocks };
+const precisions = ["float32", "bfloat16", "int8"] as const;
+const kinds = precisions.flatMap((precision) =>
+  (["layer", "blocks"] as const).map((layout) => ({ precision, layout, prepare: layouts[layout] })),
+);
+
+/** Runs a body without gradients and with the same random numbers in each test. */
+function run(body: () => void): void {
+  scope(() =>
+    noGrad(() => {
+      seedGenerator("cpu", 1);
+      body();
+    }),
+  );
+}
+
+const maxDifference = (a: Tensor, b: Tensor): number =>
+  Math.max(...a.to("float32").sub(b.to("float32")).abs().reshape(-1).toFloat32Array());
+
+const getDtype = (precision: CpuPrecision) => (precision === "bfloat16" ? precision : "float32");
+
+/** Rounds the rows to levels between their limits, or to levels of both signs. */
+function roundRows(rows: Tensor, levels: number, isSymmetric: boolean): Tensor {
+  const [count, width] = rows.shape as [number, number];
+  const values = rows.toFloat32Array();
+  for (let i = 0; i < count; i++) {
+    const row = values.subarray(i * width, (i + 1) * width);
+    const [low, high] = [Math.min(0, ...row), Math.max(0, ...row)];
+    const scale = isSymmetric ? Math.max(-low, high) / levels : (high - low) / levels;
+    for (const [k, value] of row.entries()) row[k] = scale === 0 ? 0 : Math.round(value / scale) * scale;
+  }
+  return tensor(values, [count, width]);
+}
+
+// Rows and columns with and without a rest after full blocks and vectors.
+const shapes = [
+  { rows: 64, width: 64, columns: 64 },
+  { rows: 1, width: 128, columns: 33 },
+  { rows: 70, width: 192, columns: 200 },
+];
+
+describe.each(kinds)("$precision, $layout", ({ precision, layout, prepare }) => {
+  const isSupported = supports(precision, prepare);
+  const dtype = getDtype(precision);
+  // bfloat16 has 8 significant bits. In 8 bits, a value in the middle of two levels may be rounded to either.
+  const tolerance = { float32: 2e-5, bfloat16: 0.06, int8: 0.05 }[precision];
+
+  test.runIf(isSupported).each(shapes)("x Wᵀ + b, $rows x $width x $columns", ({ rows, width, columns }) => {
+    run(() => {
+      const [input, weight] = [randn([rows, width]), randn([columns, width]).mul(1 / Math.sqrt(width))];
+      const bias = randn([columns]);
+      const found = preparedDense(prepare(weight, precision), input.to(dtype), bias.to(dtype));
+      expect(found.shape).toEqual([rows, columns]);
+      const isRounded = precision === "int8";
+      const expected = isRounded
+        ? linear(roundRows(input, layout === "blocks" ? 255 : 127, false), roundRows(weight, 127, true), bias)
+        : linear(input.to(dtype).to("float32"), weight.to(dtype).to("float32"), bias.to(dtype).to("float32"));
+      expect(maxDifference(found, expected)).toBeLessThan(tolerance);
+      if (precision !== "float32") expect(maxDifference(found, linear(input, weight, bias))).toBeGreaterThan(1e-4);
+    });
+  });
+
+  test.runIf(isSupported).each(shapes)("GELU and LayerNorm in the same pass, $rows x $width x $columns", (shape) => {
+    const { rows, width, columns } = shape;
+    run(() => {
+      const [input, bias] = [randn([rows, width]).to(dtype), randn([columns]).to(dtype)];
+      const weight = prepare(randn([columns, width]).mul(1 / Math.sqrt(width)), precision);
+      const product = preparedDense(weight, input, bias);
+      expect(maxDifference(preparedDense(weight, input, bias, "gelu"), gelu(product, "none"))).toBeLessThan(
+        precision === "bfloat16" ? 0.03 : 1e-5,
+      );
+      const residual = randn([rows, columns]).to(dtype);
+      const norm = { weight: randn([columns]).to(dtype), bias: randn([columns]).to(dtype), epsilon: 1e-5 };
+      const found = preparedDenseNorm(weight, input, bias, residual, norm);
+      const sum = product.add(residual);
+      const expected = layerNormOp(sum, [columns], norm.weight, norm.bias, norm.epsilon);
+      expect(maxDifference(found, expected)).toBeLessThan(precision === "bfloat16" ? 0.12 : 1e-4);
+    });
+  });
+
+  test.runIf(isSupported)("rows of any size, alone as in a batch", () => {
+    run(() => {
+      const sizes = tensor([1, 1e-4, 0, 1e3, 1], [5, 1]);
+      const input = randn([5, 64]).mul(sizes).to(dtype);
+      const weight = prepare(randn([96, 64]), precision);
+      const all = preparedDense(weight, input, null);
+      for (let i = 0; i < 5; i++) {
+        const alone = preparedDense(weight, input.narrow(0, i, 1).mul(1), null);
+        const size = Math.max(...all.narrow(0, i, 1).abs().to("float32").toFloat32Array());
+        expect(maxDifference(alone, all.narrow(0, i, 1))).toBeLessThanOrEqual(1e-6 * size);
+      }
+    });
+  });
+
+  test.runIf(isSupported)("numbers that are not finite give numbers that are not finite", () => {
+    run(() => {
+      const weight: PreparedWeight = prepare(randn([64, 64]), precision);
+      const input = randn([3, 64])
+        .mul(tensor([1, Number.NaN, Number.POSITIVE_INFINITY], [3, 1]))
+        .to(dtype);
+      const found = preparedDense(weight, input, null).to("float32").toFloat32Array();
+      expect(found.subarray(0, 64).every(Number.isFinite)).toBe(true);
+      expect(found.subarray(64).some(Number.isFinite)).toBe(false);
+    });
+  });
+});
