@@ -8,6 +8,7 @@ import {
   isHeadParameter,
   type Model,
 } from "../models/index.js";
+import { getMaxInputLevel } from "../nn/index.js";
 import { isTf32Allowed } from "../tensor/index.js";
 import { native } from "../tensor/native.js";
 import { buildWordSequence, type Encoding } from "../text/encoding.js";
@@ -45,7 +46,7 @@ export async function createModelVictim(
   const { tokenization, maxLength } = model;
   const deviceType = device.replace(/:.*/, "");
   const identity = [hashes, tokenization, maxLength, computeDtype, deviceType, libtorch, isTf32Allowed()];
-  if (isQuantized) identity.push("int8");
+  if (isQuantized) identity.push(`int8, ${getMaxInputLevel()}`);
   const encode = tokenization === "word" ? createWordEncoder(model) : createSubwordEncoder(model);
   return {
     name: model.reference,

@@ -14,7 +14,7 @@ import type { Encoding } from "../text/encoding.js";
 import { checkOutputs } from "./finite-outputs.js";
 import { castForInference, prepareForInference } from "./fused-weights.js";
 import { createGraphClassifier } from "./graph-classifier.js";
-import { batchByLength, batchByTokens } from "./inference-batches.js";
+import { batchByLength, batchByTokens, fillBatch } from "./inference-batches.js";
 import { forward, type Model } from "./model.js";
 import { toModelInput } from "./model-input.js";
 import { canPackOnCpu } from "./packing.js";
@@ -92,10 +92,7 @@ export function createEagerClassifier(
       : null;
   const preparedWeights =
     packed ?? (computeDtype === "float32" ? weights : castForInference(config, weights, computeDtype));
-  // For a new number of rows, oneDNN takes about 2 ms per product to compile a kernel, but hardly
-  // any time in 8 bits (measured with AVX2).
-  const packingSize = isQuantized ? "always-exact" : "always-rounded";
-  const pack = packed && canPackOnCpu(config, deviceConfig) ? packingSize : false;
+  const pack = packed && canPackOnCpu(config, deviceConfig) ? "always" : false;
   const cacheLimit = maxCachedBytes + [...weights.values()].reduce((sum, { numel }) => sum + 4 * numel, 0);
   return {
     weights: preparedWeights,
@@ -145,7 +142,8 @@ export async function classify(
   try {
     for (const batch of splitIntoBatches(classifier, encodings)) {
       const texts = batch.map((index) => encodings[index]!);
-      const values = classifier.probabilities(padBatch(texts, classifier.padId));
+      const filled = classifier.isPacked ? fillBatch(texts, classifier.padId) : texts;
+      const values = classifier.probabilities(padBatch(filled, classifier.padId));
       // finish() reports a failure later. Until then nobody awaits the promise.
       values.catch(() => undefined);
       pending.push({ batch, values });

@@ -2,7 +2,7 @@ import { type CpuPrecision, canPrepare, getParameter, prepareWeight, type Weight
 import { cat, type DType, keep, noGrad, scope, type Tensor } from "../tensor/index.js";
 import { fusedName } from "./attention-projections.js";
 import type { EncoderConfig } from "./families/family.js";
-import { getFamily, getLayerIndex } from "./families/index.js";
+import { getFamily, getLayerIndex, isHeadParameter, isPoolerParameter } from "./families/index.js";
 
 /** A parameter that is the concatenation of other parameters along the first dimension. */
 export interface FusedParameter {
@@ -70,10 +70,14 @@ export function prepareForInference(
   const result = new Map<string, Tensor>();
   const add = (name: string, tensor: Tensor): void => {
     const isDenseInLayer = getLayerIndex(name) !== null && name.endsWith(".weight") && tensor.shape.length === 2;
-    const prepared = isDenseInLayer ? prepareWeight(tensor, precision) : null;
-    if (!prepared) result.set(name, dtype === "float32" ? tensor : keep(tensor.to(dtype)));
-    for (const [part, value] of Object.entries(prepared ?? {}))
-      result.set(name.replace(/weight$/, part), keep(value as Tensor));
+    if (isDenseInLayer) {
+      for (const [part, value] of Object.entries<Tensor>({ ...prepareWeight(tensor, precision) }))
+        result.set(name.replace(/weight$/, part), keep(value));
+      return;
+    }
+    // A head is small: it stays in float32.
+    const isHead = isHeadParameter(name) || isPoolerParameter(name);
+    result.set(name, dtype === "float32" || isHead ? tensor : keep(tensor.to(dtype)));
   };
   const addAll = (): void => {
     for (const { name, parts } of fuseQkv(config, weights)) {

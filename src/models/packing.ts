@@ -55,19 +55,16 @@ export function canPackOnCpu(config: EncoderConfig, deviceConfig: DeviceConfig):
 }
 
 /**
- * How to leave out the padding of a batch: to a rounded number of tokens or to the exact one, and
- * whether to do so even if there is no padding.
+ * How to leave out the padding of a batch: to a rounded number of tokens, to the exact one, or to
+ * the exact one even if there is no padding.
  */
-export type PackingSize = "rounded" | "exact" | "always-rounded" | "always-exact";
+export type PackingSize = "rounded" | "exact" | "always";
 
 /** Token counts are rounded up to one of this many sizes between two powers of two. */
 const sizesPerOctave = 16;
 const minTokenStep = 64;
 
-/**
- * Rounds a number of tokens up, so that few CUDA graphs serve all batches, and oneDNN compiles few
- * kernels.
- */
+/** Rounds a number of tokens up, so that few CUDA graphs serve all batches. */
 export function roundTokens(tokens: number): number {
   const step = Math.max(minTokenStep, 2 ** Math.floor(Math.log2(tokens)) / sizesPerOctave);
   return Math.ceil(tokens / step) * step;
@@ -82,8 +79,8 @@ export function packOnHost(
   size: PackingSize = "rounded",
 ): HostPacking | null {
   const paddedTokens = batchSize * sequenceLength;
-  const tokens = size.endsWith("rounded") ? Math.min(roundTokens(numTokens), paddedTokens) : numTokens;
-  if (!size.startsWith("always") && tokens >= paddedTokens) return null;
+  const tokens = size === "rounded" ? Math.min(roundTokens(numTokens), paddedTokens) : numTokens;
+  if (size !== "always" && tokens >= paddedTokens) return null;
   const indices = new Int32Array(tokens);
   // The largest number of extra texts for this number of tokens, so that shapes depend on it only.
   const extraTexts = Math.ceil((tokens - numTokens + sequenceLength) / sequenceLength);

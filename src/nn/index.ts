@@ -17,5 +17,5 @@ export { canAttendShort, type EmbeddedTokens, embeddingNorm, selectMixtures, sho
 export * from "./layers.js";
 export * from "./losses.js";
 export * from "./multi-tensor.js";
-export { type CpuPrecision, canPrepare, prepareWeight } from "./prepared-dense.js";
+export { type CpuPrecision, canPrepare, getMaxInputLevel, prepareWeight } from "./prepared-dense.js";
 export * as schedules from "./schedules.js";

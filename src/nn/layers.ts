@@ -46,14 +46,16 @@ export const trainMode: ForwardMode = { training: true };
 
 /**
  * x Wᵀ + b with the weights `name.weight` and, if there is one, `name.bias`. Inference on a CPU has
- * `name.blocks` instead of the weight.
+ * `name.packed` instead of the weight.
  */
 export function dense(weights: Weights, name: string, input: Tensor): Tensor {
   const prepared = findPreparedWeight(weights, name);
   const bias = weights.get(`${name}.bias`) ?? null;
   if (prepared) return preparedDense(prepared, input, bias);
   const weight = getParameter(weights, `${name}.weight`);
-  return (bias && denseWithBiasSum(input, weight, bias)) ?? linear(input, weight, bias);
+  const product = bias && denseWithBiasSum(input, weight, bias);
+  // The heads of a model in low precision may be in float32.
+  return product ?? linear(input.to(weight.dtype), weight, bias);
 }
 
 /** Looks up rows of `name.weight`. */

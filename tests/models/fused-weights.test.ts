@@ -59,7 +59,7 @@ describe.runIf(canPrepare("float32"))("prepared weights", () => {
     const model = models[0]!;
     const before = getMemoryStats().tensors;
     const classifier = createEagerClassifier(model, model.weights);
-    expect([...classifier.weights.keys()].some((name) => name.endsWith(".blocks"))).toBe(true);
+    expect([...classifier.weights.keys()].some((name) => name.endsWith(".packed"))).toBe(true);
     classifier.close();
     expect(getMemoryStats().tensors).toBe(before);
     expect(await predictProbabilities(model, model.weights, [model.tokenizer.encode(["good"], 12)])).toHaveLength(1);

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { batchByLength, batchByTokens } from "../../src/models/inference-batches.js";
+import { batchByLength, batchByTokens, fillBatch } from "../../src/models/inference-batches.js";
 import type { Encoding } from "../../src/text/encoding.js";
 
 const createTexts = (lengths: readonly number[]): Encoding[] =>
@@ -34,22 +34,45 @@ test("texts of different lengths share a batch only if padding is allowed", () =
   expect(batchByLength([], 10)).toEqual([]);
 });
 
-test("batches without padding contain every text once, in equal parts of the tokens", () => {
+test("batches without padding contain every text once, and all but the last are full", () => {
   fc.assert(
     fc.property(
       fc.array(fc.integer({ min: 1, max: 40 }), { maxLength: 60 }),
-      fc.integer({ min: 1, max: 300 }),
+      fc.integer({ min: 40, max: 300 }),
       (lengths, tokens) => {
         const batches = batchByTokens(createTexts(lengths), tokens);
         expect(batches.flat().sort((a, b) => a - b)).toEqual(lengths.map((_, i) => i));
-        const total = lengths.reduce((sum, length) => sum + length, 0);
-        expect(batches.length).toBeLessThanOrEqual(Math.ceil(total / tokens));
-        // A batch exceeds its part by less than its last text.
-        for (const batch of batches) {
-          const sizes = batch.map((i) => lengths[i]!);
-          expect(sizes.reduce((sum, size) => sum + size, 0) - sizes.at(-1)!).toBeLessThan(tokens);
+        for (const [i, batch] of batches.entries()) {
+          const size = batch.reduce((sum, index) => sum + lengths[index]!, 0);
+          expect(size).toBeLessThanOrEqual(tokens);
+          const next = batches[i + 1]?.[0];
+          if (next !== undefined) expect(size + lengths[next]!).toBeGreaterThan(tokens);
         }
       },
     ),
   );
+});
+
+test("batches without padding are filled to few sizes", () => {
+  const sizes = { tokens: new Set<number>(), texts: new Set<number>() };
+  fc.assert(
+    fc.property(fc.array(fc.integer({ min: 1, max: 40 }), { minLength: 1, maxLength: 60 }), (lengths) => {
+      const texts = createTexts(lengths);
+      const filled = fillBatch(texts, 7);
+      expect(filled.slice(0, texts.length)).toEqual(texts);
+      const padding = filled.slice(texts.length);
+      for (const { ids } of padding) {
+        expect(ids.length).toBeGreaterThan(0);
+        expect(ids.length).toBeLessThanOrEqual(Math.max(...lengths));
+        expect(ids.every((id) => id === 7)).toBe(true);
+      }
+      const count = (encodings: typeof filled) => encodings.reduce((sum, { ids }) => sum + ids.length, 0);
+      expect(count(filled)).toBeLessThanOrEqual(Math.max(192, 1.7 * count(texts)));
+      sizes.tokens.add(count(filled));
+      sizes.texts.add(filled.length);
+    }),
+    { numRuns: 300 },
+  );
+  expect(sizes.tokens.size).toBeLessThanOrEqual(20);
+  expect(sizes.texts.size).toBeLessThanOrEqual(8);
 });
