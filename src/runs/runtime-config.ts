@@ -26,8 +26,8 @@ export const runtimeSchema = z.strictObject(runtimeOptions);
 
 /** The precisions of a search, whose decisions are confirmed in float32 on a CPU. */
 export const searchPrecision = orNull(z.enum(["auto", "bf16", "int8", "tf32", "fp32"])).describe(
-  "precision of the search: int8 (CPU only), bf16, tf32 (GPU only), fp32, or auto: bf16 if the device is fast " +
-    "in it; on a CPU, successes are confirmed in fp32; null: auto",
+  "precision of the search: int8 (CPU only), bf16, tf32 (GPU only), fp32, or auto: bf16, else int8, if the " +
+    "device is fast in it; on a CPU, successes are confirmed in fp32; null: auto",
 );
 
 /** Where a model is computed, as a request says it. */
@@ -52,14 +52,14 @@ export function chooseGpuPrecision(
 }
 
 /**
- * The precision of a CPU: float32, unless another one is named. `auto` is bf16 if the CPU is fast
- * in it. int8 is faster, but changes more than one outcome of a greedy search in 100.
+ * The precision of a CPU: float32, unless another one is named. `auto` is bf16 or else int8 if the
+ * CPU has fast instructions for it.
  */
 export function chooseCpuPrecision(
   wanted: RuntimeConfig["precision"] | "auto" | null,
   support: CpuSupport,
 ): RuntimeConfig["precision"] {
-  if (wanted === "auto") return support.bf16 ? "bf16" : "fp32";
+  if (wanted === "auto") return support.bf16 ? "bf16" : support.int8 && canPrepare("int8") ? "int8" : "fp32";
   if (wanted === "tf32")
     throw new UserError("precision: tf32 is for GPUs. Leave it out, or use fp32 or bf16 on a CPU.");
   if (wanted === "bf16" && !support.bf16)

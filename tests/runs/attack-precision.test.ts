@@ -10,11 +10,10 @@ import { buildIfStale, main } from "../cli/built.js";
 import { temporaryFolder } from "../temporary.js";
 
 // The processor may have no bf16 instructions. Its results are the same without them, only slower.
-const support = vi.hoisted(() => ({ bf16: true, int8: true }));
-vi.mock(import("../../src/tensor/cpu-support.js"), async (original) => ({
-  ...(await original()),
-  getCpuSupport: () => support,
-}));
+vi.mock(import("../../src/tensor/cpu-support.js"), async (original) => {
+  const actual = await original();
+  return { ...actual, getCpuSupport: () => ({ ...actual.getCpuSupport(), bf16: true }) };
+});
 
 const folder = temporaryFolder();
 let victim: TinyVictim;
