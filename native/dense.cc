@@ -121,7 +121,7 @@ int64_t getGrain(int64_t width) { return std::max<int64_t>(1, (1 << 14) / width)
 
 /** Calls `finishOne` for each row of a product. */
 template <typename Element, typename Finish>
-void finishRows(const Layer& layer, const Tensor& product, const Tensor& residual, const Finish& finishOne) {
+void finishRows(const Tensor& product, const Tensor& residual, const Finish& finishOne) {
   const int64_t columns = product.size(1);
   auto* rows = static_cast<Element*>(product.data_ptr());
   const auto* residuals = static_cast<const Element*>(residual.defined() ? residual.data_ptr() : nullptr);
@@ -139,6 +139,8 @@ struct Weight {
   const std::optional<Tensor>&scales, &sums;
   /** The largest level of an input in 8 bits. */
   int64_t maxLevel;
+
+  int64_t countColumns() const { return scales ? scales->numel() : packed.size(0); }
 };
 
 Tensor multiplyNumbers(const Layer& layer, const Weight& weight, const Tensor& input, const Tensor& residual) {
@@ -150,26 +152,36 @@ Tensor multiplyNumbers(const Layer& layer, const Weight& weight, const Tensor& i
   auto finishOne = [&](auto* row, const auto* added, int64_t, float* space) {
     finishRow(layer, row, added, {}, space, columns);
   };
-  (product.scalar_type() == at::kFloat
-       ? finishRows<float, decltype(finishOne)>
-       : finishRows<uint16_t, decltype(finishOne)>)(layer, product, residual, finishOne);
+  if (product.scalar_type() == at::kFloat)
+    finishRows<float>(product, residual, finishOne);
+  else
+    finishRows<uint16_t>(product, residual, finishOne);
   return product;
 }
 
-Tensor multiplyLevels(const Layer& layer, const Weight& weight, const Tensor& input, const Tensor& residual) {
+/** Rows in 8 bits. */
+struct Levels {
+  Tensor levels;
+  std::vector<Quantization> quantizations;
+  float maxLevel;
+
+  Levels(int64_t rows, int64_t width, const Weight& weight)
+      : levels(at::empty({rows, width}, at::kByte)),
+        quantizations(static_cast<size_t>(rows)),
+        maxLevel(static_cast<float>(weight.maxLevel)) {}
+
+  void set(int64_t i, const float* row) {
+    const int64_t width = levels.size(1);
+    quantizations[static_cast<size_t>(i)] = quantizeRow(row, levels.data_ptr<uint8_t>() + i * width, width, maxLevel);
+  }
+};
+
+/** Multiplies rows in 8 bits. `next` gets the rows of the result in 8 bits, too, unless it is null. */
+Tensor multiplyLevels(const Layer& layer, const Weight& weight, const Levels& input, const Tensor& residual,
+                      Levels* next = nullptr) {
   static auto multiply = c10::Dispatcher::singleton().findSchemaOrThrow("onednn::qlinear_pointwise", "");
-  const int64_t rows = input.size(0), width = input.size(1);
-  Tensor levels = at::empty({rows, width}, input.options().dtype(at::kByte));
-  std::vector<Quantization> quantizations(static_cast<size_t>(rows));
-  const float* source = input.data_ptr<float>();
-  auto* target = levels.data_ptr<uint8_t>();
-  at::parallel_for(0, rows, getGrain(width), [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; i++)
-      quantizations[i] =
-          quantizeRow(source + i * width, target + i * width, width, static_cast<float>(weight.maxLevel));
-  });
   Tensor zeroPoints = at::zeros({weight.scales->numel()}, at::kInt);
-  torch::jit::Stack stack{levels,
+  torch::jit::Stack stack{input.levels,
                           1.0,
                           int64_t(0),
                           weight.packed,
@@ -185,10 +197,21 @@ Tensor multiplyLevels(const Layer& layer, const Weight& weight, const Tensor& in
   multiply.callBoxed(&stack);
   Tensor product = stack[0].toTensor();
   const int64_t columns = product.size(1);
-  finishRows<float>(layer, product, residual, [&](float* row, const float* added, int64_t i, float* space) {
-    finishQuantizedRow(layer, row, added, quantizations[i], space, columns);
+  finishRows<float>(product, residual, [&](float* row, const float* added, int64_t i, float* space) {
+    finishQuantizedRow(layer, row, added, input.quantizations[static_cast<size_t>(i)], space, columns);
+    if (next) next->set(i, row);
   });
   return product;
+}
+
+Levels quantize(const Tensor& input, const Weight& weight) {
+  const int64_t width = input.size(1);
+  Levels result(input.size(0), width, weight);
+  const float* rows = input.data_ptr<float>();
+  at::parallel_for(0, input.size(0), getGrain(width), [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; i++) result.set(i, rows + i * width);
+  });
+  return result;
 }
 
 /** A vector of parameters in float32. */
@@ -198,46 +221,98 @@ Tensor toVector(const std::optional<Tensor>& vector, int64_t size, const char* n
   return vector->to(at::kFloat).contiguous();
 }
 
-Tensor run(Layer layer, const Weight& weight, const Tensor& input, const Tensor& residual,
-           const std::optional<Tensor>& bias) {
+/** A layer and the vectors that it points to. */
+struct LayerTensors {
+  Tensor bias, sums, weight, offset;
+  Layer layer{};
+
+  LayerTensors(Ending ending, const Weight& dense, const std::optional<Tensor>& denseBias)
+      : bias(toVector(denseBias, dense.countColumns(), "bias")),
+        sums(toVector(dense.sums, dense.countColumns(), "sum")) {
+    layer.ending = ending;
+    layer.bias = bias.data_ptr<float>();
+    layer.sums = sums.data_ptr<float>();
+  }
+
+  LayerTensors& setNorm(const Tensor& normWeight, const Tensor& normOffset, double epsilon) {
+    weight = toVector(normWeight, bias.numel(), "weight");
+    offset = toVector(normOffset, bias.numel(), "offset");
+    layer.weight = weight.data_ptr<float>();
+    layer.offset = offset.data_ptr<float>();
+    layer.epsilon = static_cast<float>(epsilon);
+    return *this;
+  }
+};
+
+Tensor toRows(const Tensor& input, const Weight& weight) {
   auto dtype = input.scalar_type();
   TORCH_CHECK(input.device().is_cpu() && (dtype == at::kFloat || (dtype == at::kBFloat16 && !weight.scales)),
               "expected float32 or bfloat16 on the CPU");
   TORCH_CHECK(weight.maxLevel > 0 && weight.maxLevel < 256, "expected levels of 8 bits");
-  const int64_t columns = weight.scales ? weight.scales->numel() : weight.packed.size(0);
-  Tensor biases = toVector(bias, columns, "bias"), sums = toVector(weight.sums, columns, "sum");
-  layer.bias = biases.data_ptr<float>();
-  layer.sums = sums.data_ptr<float>();
-  Tensor rows = input.reshape({-1, input.size(-1)}).contiguous(), residualRows;
-  if (residual.defined()) {
-    TORCH_CHECK(residual.scalar_type() == dtype && residual.numel() == rows.size(0) * columns,
-                "expected a residual of the size and type of the output");
-    residualRows = residual.reshape({-1, columns}).contiguous();
-  }
+  return input.reshape({-1, input.size(-1)}).contiguous();
+}
+
+Tensor multiply(const Layer& layer, const Weight& weight, const Tensor& rows, const Tensor& residual) {
+  return weight.scales ? multiplyLevels(layer, weight, quantize(rows, weight), residual)
+                       : multiplyNumbers(layer, weight, rows, residual);
+}
+
+/** Returns rows in the shape of the input. */
+Tensor restoreShape(const Tensor& rows, const Tensor& input) {
   auto shape = input.sizes().vec();
-  shape.back() = columns;
-  return (weight.scales ? multiplyLevels : multiplyNumbers)(layer, weight, rows, residualRows).reshape(shape);
+  shape.back() = rows.size(1);
+  return rows.reshape(shape);
 }
 
 /** x Wᵀ + b, optionally followed by GELU. */
 Tensor dense(const Tensor& input, const Tensor& packed, const std::optional<Tensor>& scales,
              const std::optional<Tensor>& sums, int64_t maxLevel, const std::optional<Tensor>& bias, bool gelu) {
-  Layer layer{};
-  layer.ending = gelu ? Ending::gelu : Ending::none;
-  return run(layer, {packed, scales, sums, maxLevel}, input, Tensor(), bias);
+  Weight weight{packed, scales, sums, maxLevel};
+  LayerTensors tensors(gelu ? Ending::gelu : Ending::none, weight, bias);
+  return restoreShape(multiply(tensors.layer, weight, toRows(input, weight), Tensor()), input);
 }
 
 /** LayerNorm(residual + x Wᵀ + b): the end of a transformer sublayer. */
 Tensor denseNorm(const Tensor& input, const Tensor& packed, const std::optional<Tensor>& scales,
                  const std::optional<Tensor>& sums, int64_t maxLevel, const Tensor& bias, const Tensor& residual,
-                 const Tensor& weight, const Tensor& offset, double epsilon) {
-  Tensor weights = toVector(weight, bias.numel(), "weight"), offsets = toVector(offset, bias.numel(), "offset");
-  Layer layer{};
-  layer.ending = Ending::norm;
-  layer.weight = weights.data_ptr<float>();
-  layer.offset = offsets.data_ptr<float>();
-  layer.epsilon = static_cast<float>(epsilon);
-  return run(layer, {packed, scales, sums, maxLevel}, input, residual, bias);
+                 const Tensor& normWeight, const Tensor& normOffset, double epsilon) {
+  Weight weight{packed, scales, sums, maxLevel};
+  LayerTensors tensors(Ending::norm, weight, bias);
+  tensors.setNorm(normWeight, normOffset, epsilon);
+  Tensor rows = toRows(input, weight), residualRows = toRows(residual, weight);
+  TORCH_CHECK(residual.scalar_type() == input.scalar_type() && residualRows.size(0) == rows.size(0) &&
+                  residualRows.size(1) == weight.countColumns(),
+              "expected a residual of the size and type of the output");
+  return restoreShape(multiply(tensors.layer, weight, rows, residualRows), input);
+}
+
+/** Rows per thread whose intermediate values stay in the cache. */
+constexpr int64_t chunkRows = 256;
+
+/** LayerNorm(x + W₂ GELU(W₁ x + b₁) + b₂): the second sublayer of a transformer layer. */
+Tensor feedForward(const Tensor& input, int64_t maxLevel, const Tensor& packed1, const std::optional<Tensor>& scales1,
+                   const std::optional<Tensor>& sums1, const Tensor& bias1, const Tensor& packed2,
+                   const std::optional<Tensor>& scales2, const std::optional<Tensor>& sums2, const Tensor& bias2,
+                   const Tensor& normWeight, const Tensor& normOffset, double epsilon) {
+  Weight first{packed1, scales1, sums1, maxLevel}, second{packed2, scales2, sums2, maxLevel};
+  LayerTensors inner(Ending::gelu, first, bias1), outer(Ending::norm, second, bias2);
+  outer.setNorm(normWeight, normOffset, epsilon);
+  Tensor rows = toRows(input, first), output = at::empty_like(rows);
+  TORCH_CHECK(second.countColumns() == rows.size(1) && first.scales.has_value() == second.scales.has_value(),
+              "expected two weights of the same precision that keep the size of a row");
+  const int64_t step = chunkRows * at::get_num_threads();
+  for (int64_t start = 0; start < rows.size(0); start += step) {
+    Tensor chunk = rows.narrow(0, start, std::min(step, rows.size(0) - start)), result;
+    if (first.scales) {
+      Levels next(chunk.size(0), first.countColumns(), second);
+      multiplyLevels(inner.layer, first, quantize(chunk, first), Tensor(), &next);
+      result = multiplyLevels(outer.layer, second, next, chunk);
+    } else {
+      result = multiplyNumbers(outer.layer, second, multiplyNumbers(inner.layer, first, chunk, Tensor()), chunk);
+    }
+    output.narrow(0, start, chunk.size(0)).copy_(result);
+  }
+  return restoreShape(output, input);
 }
 
 }  // namespace
@@ -251,6 +326,11 @@ TORCH_LIBRARY_FRAGMENT(temper, library) {
       "dense_norm(Tensor input, Tensor packed, Tensor? scales, Tensor? sums, int max_level, Tensor bias, "
       "Tensor residual, Tensor weight, Tensor offset, float epsilon) -> Tensor",
       denseNorm);
+  library.def(
+      "feed_forward(Tensor input, int max_level, Tensor packed1, Tensor? scales1, Tensor? sums1, Tensor bias1, "
+      "Tensor packed2, Tensor? scales2, Tensor? sums2, Tensor bias2, Tensor weight, Tensor offset, float epsilon) "
+      "-> Tensor",
+      feedForward);
 }
 
 }  // namespace temper

@@ -11,7 +11,7 @@ import {
 } from "../tensor/index.js";
 import { type DropoutSeeds, dropout } from "./dropout.js";
 import { biasGelu, denseWithBiasSum, residualNorm } from "./fused-layers.js";
-import { findPreparedWeight, preparedDense, preparedDenseNorm } from "./prepared-dense.js";
+import { findPreparedWeight, preparedDense, preparedDenseNorm, preparedFeedForward } from "./prepared-dense.js";
 
 /**
  * The parameters of a model by checkpoint name. A model is a pure function of these and an input.
@@ -121,6 +121,29 @@ export function denseResidualNorm(
     if (fused) return fused;
   }
   return layerNorm(weights, normName, dropout(dense(weights, denseName, input), p, mode).add(shortcut), epsilon);
+}
+
+/**
+ * LayerNorm(x + dropout(W₂ activation(W₁ x + b₁) + b₂)): a feed-forward sublayer of a transformer,
+ * in one kernel if the weights are prepared.
+ */
+export function feedForward(
+  weights: Weights,
+  names: { readonly inner: string; readonly outer: string; readonly norm: string },
+  input: Tensor,
+  activation: Activation,
+  options: { readonly p: number; readonly epsilon: number; readonly mode: ForwardMode },
+): Tensor {
+  const [inner, outer] = [findPreparedWeight(weights, names.inner), findPreparedWeight(weights, names.outer)];
+  const [innerBias, outerBias, offset] = [names.inner, names.outer, names.norm].map((name) =>
+    weights.get(`${name}.bias`),
+  );
+  if (inner && outer && innerBias && outerBias && offset && activation === "gelu" && !options.mode.training) {
+    const norm = { weight: getParameter(weights, `${names.norm}.weight`), bias: offset, epsilon: options.epsilon };
+    return preparedFeedForward(input, { ...inner, bias: innerBias }, { ...outer, bias: outerBias }, norm);
+  }
+  const intermediate = denseWithActivation(weights, names.inner, input, activation);
+  return denseResidualNorm(weights, names.outer, names.norm, intermediate, input, options);
 }
 
 const baddbmmOp =

@@ -22,6 +22,11 @@ const denseNormOp =
   operator<(input: Tensor, ...rest: [...WeightArguments, bias: Tensor, residual: Tensor, ...NormArguments]) => Tensor>(
     "temper::dense_norm",
   );
+type LayerArguments = [packed: Tensor, scales: Tensor | null, sums: Tensor | null, bias: Tensor];
+const feedForwardOp =
+  operator<
+    (input: Tensor, maxLevel: number, ...rest: [...LayerArguments, ...LayerArguments, ...NormArguments]) => Tensor
+  >("temper::feed_forward");
 const packOp = operator<(weight: Tensor, rows: number) => Tensor>("mkldnn::_reorder_linear_weight");
 const packLevelsOp = operator<(levels: Tensor, inputShape: readonly number[]) => Tensor>("onednn::qlinear_prepack");
 const roundOp = operator<(self: Tensor) => Tensor>("round");
@@ -107,4 +112,26 @@ export function preparedDenseNorm(
   norm: { readonly weight: Tensor; readonly bias: Tensor; readonly epsilon: number },
 ): Tensor {
   return denseNormOp(input, ...toArguments(weight), bias, residual, norm.weight, norm.bias, norm.epsilon);
+}
+
+/** A prepared weight and its bias. */
+export type PreparedLayer = PreparedWeight & { readonly bias: Tensor };
+
+/** LayerNorm(x + W₂ GELU(W₁ x + b₁) + b₂): a feed-forward sublayer, in parts that fit in the cache. */
+export function preparedFeedForward(
+  input: Tensor,
+  inner: PreparedLayer,
+  outer: PreparedLayer,
+  norm: { readonly weight: Tensor; readonly bias: Tensor; readonly epsilon: number },
+): Tensor {
+  const list = ({ packed, scales, sums, bias }: PreparedLayer): LayerArguments => [
+    ...([packed, scales ?? null, sums ?? null, bias] as const),
+  ];
+  return feedForwardOp(
+    input,
+    getMaxInputLevel(),
+    ...list(inner),
+    ...list(outer),
+    ...([norm.weight, norm.bias, norm.epsilon] as const),
+  );
 }

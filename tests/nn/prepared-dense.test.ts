@@ -1,8 +1,14 @@
 import { describe, expect, test } from "vitest";
 import { canPrepare, prepareWeight } from "../../src/nn/index.js";
-import { getMaxInputLevel, preparedDense, preparedDenseNorm } from "../../src/nn/prepared-dense.js";
+import {
+  getMaxInputLevel,
+  preparedDense,
+  preparedDenseNorm,
+  preparedFeedForward,
+} from "../../src/nn/prepared-dense.js";
 import {
   gelu,
+  getNumThreads,
   layerNormOp,
   linear,
   noGrad,
@@ -82,6 +88,24 @@ describe.each(["float32", "bfloat16", "int8"] as const)("%s", (precision) => {
       const sum = product.add(residual);
       const expected = layerNormOp(sum, [columns], norm.weight, norm.bias, norm.epsilon);
       expect(maxDifference(found, expected)).toBeLessThan(precision === "bfloat16" ? 0.12 : 1e-4);
+    });
+  });
+
+  // With several chunks of rows and a rest.
+  test.runIf(isSupported)("a feed-forward sublayer is its two dense layers", () => {
+    run(() => {
+      const [rows, width, inner] = [256 * getNumThreads() * 2 + 5, 64, 96];
+      const input = randn([rows, width]).to(dtype);
+      const create = (outputs: number, inputs: number) => ({
+        ...prepareWeight(randn([outputs, inputs]).mul(1 / Math.sqrt(inputs)), precision),
+        bias: randn([outputs]).to(dtype),
+      });
+      const [first, second] = [create(inner, width), create(width, inner)];
+      const norm = { weight: randn([width]).to(dtype), bias: randn([width]).to(dtype), epsilon: 1e-5 };
+      const found = preparedFeedForward(input, first, second, norm);
+      const hidden = preparedDense(first, input, first.bias, "gelu");
+      const expected = preparedDenseNorm(second, hidden, second.bias, input, norm);
+      expect(maxDifference(found, expected)).toBeLessThan(precision === "bfloat16" ? 0.06 : 1e-5);
     });
   });
 

@@ -2,12 +2,12 @@ import {
   canAttendShort,
   dense,
   denseResidualNorm,
-  denseWithActivation,
   dropout,
   type EmbeddedTokens,
   embed,
   embeddingNorm,
   type ForwardMode,
+  feedForward,
   getParameter,
   layerNorm,
   packedAttention,
@@ -261,13 +261,14 @@ export function applyBertOutput(
   residual: Tensor,
   mode: ForwardMode,
 ): Tensor {
-  const output = (part: string, input: Tensor, shortcut: Tensor): Tensor => {
-    const names = { dense: `${name}.${part}.dense`, norm: `${name}.${part}.LayerNorm` };
-    return addAndNormalize(config, weights, names, input, shortcut, mode);
+  const attention = { dense: `${name}.attention.output.dense`, norm: `${name}.attention.output.LayerNorm` };
+  const attended = addAndNormalize(config, weights, attention, context, residual, mode);
+  const names = {
+    ...{ inner: `${name}.intermediate.dense`, outer: `${name}.output.dense` },
+    norm: `${name}.output.LayerNorm`,
   };
-  const attended = output("attention.output", context, residual);
-  const intermediate = denseWithActivation(weights, `${name}.intermediate.dense`, attended, config.activation);
-  return output("output", intermediate, attended);
+  const options = { p: config.hiddenDropout, epsilon: config.layerNormEps, mode };
+  return feedForward(weights, names, attended, config.activation, options);
 }
 
 /** Adds the shapes of the layers of BERT. */
