@@ -117,7 +117,9 @@ export function preparedDenseNorm(
 /** A prepared weight and its bias. */
 export type PreparedLayer = PreparedWeight & { readonly bias: Tensor };
 
-/** LayerNorm(x + W₂ GELU(W₁ x + b₁) + b₂): a feed-forward sublayer, in parts that fit in the cache. */
+/**
+ * LayerNorm(x + W₂ GELU(W₁ x + b₁) + b₂): a feed-forward sublayer, in parts that fit in the cache.
+ */
 export function preparedFeedForward(
   input: Tensor,
   inner: PreparedLayer,
