@@ -103,7 +103,9 @@ export async function parseFilesInThreads(
     Array.from({ length: threads }, (_, thread) => {
       const part = paths.filter((_path, i) => i % threads === thread);
       return new Promise<CleanEmail[]>((resolve, reject) => {
-        const worker = new Worker(program, { eval: true, workerData: { module: import.meta.url, paths: part } });
+        const workerData = { module: import.meta.url, paths: part };
+        // The options of this process may say that a program in a string is a module.
+        const worker = new Worker(program, { eval: true, execArgv: [], workerData });
         worker.once("message", resolve).once("error", reject);
         worker.once("exit", (code) => reject(new Error(`a thread that parses emails ended with code ${code}`)));
       });
