@@ -37,7 +37,8 @@ TEMPER_VECTORIZED Quantization quantizeRow(const float* row, uint8_t* levels, in
     high = row[i] > high ? row[i] : high;
     poison += row[i] * 0;  // NaN for NaN and infinity, which comparisons may ignore
   }
-  if (poison != 0 || low == high) {
+  // A smaller range has an infinite inverse.
+  if (poison != 0 || high - low < 1e-30f) {
     std::memset(levels, 0, static_cast<size_t>(width));
     return {poison != 0 ? std::numeric_limits<float>::quiet_NaN() : 0, 0};
   }
