@@ -61,7 +61,11 @@ async function loadEmails(options: ReadOptions): Promise<Example[]> {
 
 async function decodeEmails(folder: string): Promise<Example[]> {
   const files = (await readJson(join(folder, "file_list.json"), "the list of emails")) as string[];
-  const emails = await parseFilesInThreads(files.map((file) => join(folder, file)));
+  const threads = Math.min(maxThreads, availableParallelism());
+  const emails = await parseFiles(
+    files.map((file) => join(folder, file)),
+    threads,
+  );
   const boilerplate = findCommonLines(emails.map(({ lines }) => lines));
   const seen = new Set<string>();
   return files.flatMap((file, i) => {
@@ -76,8 +80,24 @@ async function decodeEmails(folder: string): Promise<Example[]> {
   });
 }
 
-/** Parses files with emails, in order. */
-export async function parseFiles(paths: readonly string[]): Promise<CleanEmail[]> {
+/** The program of a thread. */
+const program = `
+const { parentPort, workerData: { module, paths } } = require("node:worker_threads");
+import(module).then(({ parseFiles }) => parseFiles(paths)).then((emails) => parentPort.postMessage(emails));
+`;
+
+/**
+ * Parses files with emails, in order, on this thread or on several others: thread i takes the files
+ * i, i + n, i + 2 n and so on.
+ */
+export async function parseFiles(paths: readonly string[], threads = 1): Promise<CleanEmail[]> {
+  // A thread cannot load a module that is not compiled.
+  if (threads > 1 && !import.meta.url.endsWith(".ts")) {
+    const parts = await Promise.all(
+      Array.from({ length: threads }, (_, thread) => parseInThread(paths.filter((_path, i) => i % threads === thread))),
+    );
+    return paths.map((_, i) => parts[i % threads]![Math.floor(i / threads)]!);
+  }
   const emails: CleanEmail[] = [];
   const parse = async (path: string): Promise<CleanEmail> => parseEmail(await readFile(path));
   // The parser often waits until the lines of an email are joined. Meanwhile, it parses others.
@@ -86,32 +106,13 @@ export async function parseFiles(paths: readonly string[]): Promise<CleanEmail[]
   return emails;
 }
 
-/** The program of a thread. */
-const program = `
-const { parentPort, workerData: { module, paths } } = require("node:worker_threads");
-import(module).then(({ parseFiles }) => parseFiles(paths)).then((emails) => parentPort.postMessage(emails));
-`;
-
-/** `parseFiles` on several threads: thread i takes the files i, i + n, i + 2 n and so on. */
-export async function parseFilesInThreads(
-  paths: readonly string[],
-  threads = Math.min(maxThreads, availableParallelism()),
-): Promise<CleanEmail[]> {
-  // A thread cannot load a module that is not compiled.
-  if (threads === 1 || import.meta.url.endsWith(".ts")) return parseFiles(paths);
-  const parts = await Promise.all(
-    Array.from({ length: threads }, (_, thread) => {
-      const part = paths.filter((_path, i) => i % threads === thread);
-      return new Promise<CleanEmail[]>((resolve, reject) => {
-        const workerData = { module: import.meta.url, paths: part };
-        // The options of this process may say that a program in a string is a module.
-        const worker = new Worker(program, { eval: true, execArgv: [], workerData });
-        worker.once("message", resolve).once("error", reject);
-        worker.once("exit", (code) => reject(new Error(`a thread that parses emails ended with code ${code}`)));
-      });
-    }),
-  );
-  return paths.map((_, i) => parts[i % threads]![Math.floor(i / threads)]!);
+function parseInThread(paths: readonly string[]): Promise<CleanEmail[]> {
+  return new Promise((resolve, reject) => {
+    // The options of this process may say that a program in a string is a module.
+    const worker = new Worker(program, { eval: true, execArgv: [], workerData: { module: import.meta.url, paths } });
+    worker.once("message", resolve).once("error", reject);
+    worker.once("exit", (code) => reject(new Error(`a thread that parses emails ended with code ${code}`)));
+  });
 }
 
 /**

@@ -49,8 +49,8 @@ describe("cleaning an email", () => {
     const paths = readdirSync(folder)
       .slice(0, 25)
       .map((name) => join(folder, name));
-    const program = `import { parseFilesInThreads } from "./dist/tasks/spam.js";
-      console.log(JSON.stringify(await parseFilesInThreads(${JSON.stringify(paths)}, 3)));`;
+    const program = `import { parseFiles } from "./dist/tasks/spam.js";
+      console.log(JSON.stringify(await parseFiles(${JSON.stringify(paths)}, 3)));`;
     const output = execFileSync(process.execPath, ["--input-type=module", "-e", program], { encoding: "utf8" });
     expect(JSON.parse(output)).toEqual(await parseFiles(paths));
   }, 60_000);
