@@ -59,7 +59,7 @@ enum class Ending { none, gelu, norm };
 struct Layer {
   Ending ending;
   const float* bias;
-  /** In 8 bits: the sum of the weights of each column. Otherwise null. */
+  /** In 8 bits: the sum of the weights of each column. */
   const float* sums;
   /** The parameters of LayerNorm. */
   const float *weight, *offset;
@@ -104,12 +104,11 @@ TEMPER_INLINE void finish(const Layer& layer, Element* row, const Element* resid
 }
 
 // The compiler cannot make versions of a template for the instruction sets.
-TEMPER_VECTORIZED void finishRow(const Layer& layer, float* row, const float* residual, Quantization, float* space,
-                                 int64_t count) {
+TEMPER_VECTORIZED void finishRow(const Layer& layer, float* row, const float* residual, float* space, int64_t count) {
   finish<false>(layer, row, residual, {}, space, count);
 }
-TEMPER_VECTORIZED void finishRow(const Layer& layer, uint16_t* row, const uint16_t* residual, Quantization,
-                                 float* space, int64_t count) {
+TEMPER_VECTORIZED void finishRow(const Layer& layer, uint16_t* row, const uint16_t* residual, float* space,
+                                 int64_t count) {
   finish<false>(layer, row, residual, {}, space, count);
 }
 TEMPER_VECTORIZED void finishQuantizedRow(const Layer& layer, float* row, const float* residual,
@@ -151,7 +150,7 @@ Tensor multiplyNumbers(const Layer& layer, const Weight& weight, const Tensor& i
   Tensor product = stack[0].toTensor();
   const int64_t columns = product.size(1);
   auto finishOne = [&](auto* row, const auto* added, int64_t, float* space) {
-    finishRow(layer, row, added, {}, space, columns);
+    finishRow(layer, row, added, space, columns);
   };
   if (product.scalar_type() == at::kFloat)
     finishRows<float>(product, residual, finishOne);
@@ -235,13 +234,12 @@ struct LayerTensors {
     layer.sums = sums.data_ptr<float>();
   }
 
-  LayerTensors& setNorm(const Tensor& normWeight, const Tensor& normOffset, double epsilon) {
+  void setNorm(const Tensor& normWeight, const Tensor& normOffset, double epsilon) {
     weight = toVector(normWeight, bias.numel(), "weight");
     offset = toVector(normOffset, bias.numel(), "offset");
     layer.weight = weight.data_ptr<float>();
     layer.offset = offset.data_ptr<float>();
     layer.epsilon = static_cast<float>(epsilon);
-    return *this;
   }
 };
 

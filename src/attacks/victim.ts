@@ -52,8 +52,8 @@ export interface Victim<Prepared extends PreparedInput = PreparedInput> {
    */
   readonly exact?: Victim<Prepared>;
   /**
-   * With `exact`: if this victim classifies a text correctly with at least this margin, float32
-   * does so, too. Default: no margin is enough.
+   * Texts that this victim classifies correctly with at least this margin are not scored again by
+   * `exact`. Default: all are.
    */
   readonly decidedMargin?: number;
   prepare(input: VictimInput): Prepared;

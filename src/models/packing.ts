@@ -71,8 +71,8 @@ export function roundTokens(tokens: number): number {
 }
 
 /**
- * Packs a batch. A rounded number of tokens is filled with padding, as extra texts whose output is
- * not used. Returns null if packing would save nothing.
+ * Packs a batch. To reach a rounded number of tokens, it adds texts of padding, whose output is not
+ * used. Returns null if packing would save nothing.
  */
 export function packOnHost(
   { batchSize, sequenceLength, lengths, numTokens }: PaddedBatch,

@@ -126,14 +126,9 @@ export function preparedFeedForward(
   outer: PreparedLayer,
   norm: { readonly weight: Tensor; readonly bias: Tensor; readonly epsilon: number },
 ): Tensor {
-  const list = ({ packed, scales, sums, bias }: PreparedLayer): LayerArguments => [
-    ...([packed, scales ?? null, sums ?? null, bias] as const),
-  ];
-  return feedForwardOp(
-    input,
-    getMaxInputLevel(),
-    ...list(inner),
-    ...list(outer),
-    ...([norm.weight, norm.bias, norm.epsilon] as const),
-  );
+  const list = ({ packed, scales, sums, bias }: PreparedLayer): LayerArguments => {
+    return [packed, scales ?? null, sums ?? null, bias];
+  };
+  const { weight, bias: offset, epsilon } = norm;
+  return feedForwardOp(input, getMaxInputLevel(), ...list(inner), ...list(outer), weight, offset, epsilon);
 }
