@@ -15,49 +15,69 @@ namespace {
 
 using at::Tensor;
 
-/** Products are computed in blocks of this many rows and columns, whose sums stay in registers. */
-constexpr int64_t blockRows = 4;
-constexpr int64_t blockColumns = 16;
-/** Half a block of columns: a register of AVX2. */
-typedef float Vector __attribute__((vector_size(32)));
-constexpr int64_t lanes = 8;
-
 int64_t roundUp(int64_t count, int64_t multiple) { return (count + multiple - 1) / multiple * multiple; }
 
-/**
- * The projections of some heads of one text in float32, head by head. Rows and columns are rounded up
- * to full blocks.
- */
-struct Text {
-  int64_t heads, queries, keys, width, queryRows, keyColumns, widthColumns;
-  std::vector<float> query;   // [heads, queryRows, width], scaled
-  std::vector<float> key;     // [heads, width, keyColumns]
-  std::vector<float> value;   // [heads, keys, widthColumns]
-  std::vector<float> scores;  // [blockRows, keyColumns]
-  std::vector<float> output;  // [blockRows, widthColumns]
+/** Products are computed in blocks of this many rows and of two vectors, whose sums stay in registers. */
+constexpr int64_t blockRows = 4;
+/** The numbers of a register of AVX2 and of AVX-512. */
+constexpr int64_t lanes = 8, maxLanes = 16;
 
-  Text(int64_t heads, int64_t width) : heads(heads), width(width), widthColumns(roundUp(width, blockColumns)) {}
+template <int64_t count>
+struct VectorOf {
+  typedef float Type __attribute__((vector_size(4 * count)));
+  typedef int32_t Indices __attribute__((vector_size(4 * count)));
+};
+typedef VectorOf<lanes>::Type Vector;
+typedef VectorOf<lanes>::Indices Indices;
 
-  void resize(int64_t newQueries, int64_t newKeys) {
-    queries = newQueries, keys = newKeys;
-    queryRows = roundUp(queries, blockRows), keyColumns = roundUp(keys, blockColumns);
-    query.resize(heads * queryRows * width);
-    key.resize(heads * width * keyColumns);
-    value.resize(heads * keys * widthColumns);
-    scores.resize(blockRows * keyColumns);
+/** One head of one text in float32. Rows and columns are rounded up to full blocks. */
+struct Head {
+  int64_t keys, width, keyColumns, widthColumns;
+  std::vector<float> query;    // [blockRows, width], scaled
+  std::vector<float> key;      // [width, keyColumns]
+  std::vector<float> value;    // [keys, widthColumns]
+  std::vector<float> scores;   // [blockRows, keyColumns]
+  std::vector<float> output;   // [blockRows, widthColumns]
+  std::vector<float> padding;  // [keyColumns]: 0 at keys, a large negative number after them
+
+  explicit Head(int64_t width) : keys(0), width(width), widthColumns(roundUp(width, 2 * maxLanes)) {
+    query.resize(blockRows * width);
     output.resize(blockRows * widthColumns);
+  }
+
+  void resize(int64_t newKeys) {
+    if (newKeys == keys) return;
+    keys = newKeys, keyColumns = roundUp(keys, 2 * maxLanes);
+    key.resize(width * keyColumns);
+    value.resize(keys * widthColumns);
+    scores.resize(blockRows * keyColumns);
+    padding.assign(keyColumns, -1e30f);
+    std::fill_n(padding.begin(), keys, 0.f);
   }
 };
 
+/** The rows of one head of one text in a tensor [token, head, width]. */
+template <typename Element>
+struct Rows {
+  Element* data;
+  int64_t stride;
+
+  Rows(const Tensor& tensor, int64_t token, int64_t head)
+      : data(static_cast<Element*>(tensor.data_ptr()) + token * tensor.stride(0) + head * tensor.stride(1)),
+        stride(tensor.stride(0)) {}
+};
+
 /** target = left right for a block of rows of `left`. `right` and `target` have `columns` columns. */
+template <int64_t count>
 TEMPER_INLINE void multiplyBlock(const float* left, int64_t leftStride, const float* right, float* target,
                                  int64_t inner, int64_t columns) {
-  for (int64_t j = 0; j < columns; j += blockColumns) {
-    Vector low[blockRows] = {}, high[blockRows] = {};
+  using Wide = typename VectorOf<count>::Type;
+  for (int64_t j = 0; j < columns; j += 2 * count) {
+    Wide low[blockRows] = {}, high[blockRows] = {};
     for (int64_t k = 0; k < inner; k++) {
-      Vector first, second;
+      Wide first, second;
       std::memcpy(&first, right + k * columns + j, sizeof first);
-      std::memcpy(&second, right + k * columns + j + lanes, sizeof second);
+      std::memcpy(&second, right + k * columns + j + count, sizeof second);
 #pragma GCC unroll 4
       for (int64_t i = 0; i < blockRows; i++) {
         low[i] += left[i * leftStride + k] * first;
@@ -67,105 +87,177 @@ TEMPER_INLINE void multiplyBlock(const float* left, int64_t leftStride, const fl
 #pragma GCC unroll 4
     for (int64_t i = 0; i < blockRows; i++) {
       std::memcpy(target + i * columns + j, &low[i], sizeof low[i]);
-      std::memcpy(target + i * columns + j + lanes, &high[i], sizeof high[i]);
+      std::memcpy(target + i * columns + j + count, &high[i], sizeof high[i]);
     }
   }
+}
+
+/** Adds `next` to each number of `total`, or keeps the larger one. */
+template <bool isSum, typename Wide>
+TEMPER_INLINE void combine(Wide& total, const Wide& next) {
+  total = isSum ? total + next : total > next ? total : next;
+}
+
+/** Combines the numbers of a vector: first those at a distance of `half`, then nearer ones. */
+template <bool isSum, int32_t half, typename Wide>
+TEMPER_INLINE void combineAll(Wide& total) {
+  constexpr int32_t count = sizeof(Wide) / sizeof(float);
+  typename VectorOf<count>::Indices rotated;
+  for (int32_t k = 0; k < count; k++) rotated[k] = (k + half) % count;
+  combine<isSum>(total, __builtin_shuffle(total, rotated));
+  if constexpr (half > 1) combineAll<isSum, half / 2>(total);
+}
+
+/** The sum or the largest number of a row, which has a multiple of `count` numbers. */
+template <bool isSum, int64_t count>
+TEMPER_INLINE float reduceRow(const float* row, int64_t columns) {
+  typename VectorOf<count>::Type total, next;
+  std::memcpy(&total, row, sizeof total);
+  for (int64_t j = count; j < columns; j += count) {
+    std::memcpy(&next, row + j, sizeof next);
+    combine<isSum>(total, next);
+  }
+  combineAll<isSum, count / 2>(total);
+  return total[0];
 }
 
 /**
- * Computes e^(score - largest score) of the first `count` scores of a row, and about 0 for the rest
- * of its columns. Returns the factor that makes them sum to 1.
+ * Computes e^(score - largest score) of a row of scores, about 0 at padding. Returns the factor that makes them
+ * sum to 1.
  */
-TEMPER_INLINE float exponentiateRow(float* row, int64_t count, int64_t columns) {
-  for (int64_t j = count; j < columns; j++) row[j] = -1e30f;
-  float largest = row[0], sum = 0;
-#pragma omp simd reduction(max : largest)
-  for (int64_t j = 0; j < columns; j++) largest = row[j] > largest ? row[j] : largest;
-#pragma omp simd reduction(+ : sum)
+template <int64_t count>
+TEMPER_INLINE float exponentiateRow(float* row, const float* padding, int64_t columns) {
+#pragma omp simd
+  for (int64_t j = 0; j < columns; j++) row[j] += padding[j];
+  const float largest = reduceRow<false, count>(row, columns);
+#pragma omp simd
   for (int64_t j = 0; j < columns; j++) {
     float difference = row[j] - largest;
     row[j] = exponential(difference < -87 ? -87 : difference);
-    sum += row[j];
   }
-  return 1 / sum;
+  return 1 / reduceRow<true, count>(row, columns);
 }
 
-/** The rows of one text in a tensor [token, head, width], from some head on. */
-template <typename Element>
-struct Rows {
-  Element* data;
-  int64_t stride, headStride;
+TEMPER_INLINE void load(const float* source, Vector& target) { std::memcpy(&target, source, sizeof target); }
 
-  Rows(const Tensor& tensor, int64_t token, int64_t head)
-      : data(static_cast<Element*>(tensor.data_ptr()) + token * tensor.stride(0) + head * tensor.stride(1)),
-        stride(tensor.stride(0)),
-        headStride(tensor.stride(1)) {}
-};
+TEMPER_INLINE void load(const uint16_t* source, Vector& target) {
+  uint16_t bits __attribute__((vector_size(2 * lanes)));
+  std::memcpy(&bits, source, sizeof bits);
+  target = reinterpret_cast<Vector>(__builtin_convertvector(bits, Indices) << 16);
+}
 
-/** Copies the projections, token by token: the heads of a token follow each other in memory. */
+/** Exchanges the elements off the diagonal of blocks of `size` x `size`, in pairs of rows. */
+template <int32_t size>
+TEMPER_INLINE void exchange(Vector* rows) {
+  Indices lowMask, highMask;
+  for (int32_t k = 0; k < lanes; k++) {
+    lowMask[k] = k & size ? lanes + k - size : k;
+    highMask[k] = k & size ? lanes + k : k + size;
+  }
+#pragma GCC unroll 8
+  for (int32_t i = 0; i < lanes; i++) {
+    if (i & size) continue;
+    Vector first = rows[i], second = rows[i + size];
+    rows[i] = __builtin_shuffle(first, second, lowMask);
+    rows[i + size] = __builtin_shuffle(first, second, highMask);
+  }
+}
+
+/** Copies the keys as columns. */
 template <typename Element>
-TEMPER_INLINE void copyProjections(Text& text, const Rows<Element>& query, const Rows<Element>& key,
-                                   const Rows<Element>& value) {
-  const int64_t width = text.width, keyColumns = text.keyColumns;
+TEMPER_INLINE void copyKeys(Head& head, const Rows<Element>& key) {
+  const int64_t columns = head.keyColumns;
+  int64_t j = 0;
+  for (; head.width % lanes == 0 && j + lanes <= head.keys; j += lanes)
+    for (int64_t d = 0; d < head.width; d += lanes) {
+      Vector block[lanes];
+#pragma GCC unroll 8
+      for (int64_t i = 0; i < lanes; i++) load(key.data + (j + i) * key.stride + d, block[i]);
+      exchange<1>(block), exchange<2>(block), exchange<4>(block);
+#pragma GCC unroll 8
+      for (int64_t i = 0; i < lanes; i++)
+        std::memcpy(head.key.data() + (d + i) * columns + j, &block[i], sizeof block[i]);
+    }
+  for (; j < head.keys; j++)
+    for (int64_t d = 0; d < head.width; d++) head.key[d * columns + j] = toFloat(key.data[j * key.stride + d]);
+}
+
+template <typename Element>
+TEMPER_INLINE void copyRow(const Element* source, int64_t width, float scale, float* target) {
+#pragma omp simd
+  for (int64_t d = 0; d < width; d++) target[d] = toFloat(source[d]) * scale;
+}
+
+/** Requests the row of the next head: the hardware does not foresee it. */
+template <typename Element>
+TEMPER_INLINE void prefetchNext(const Element* row, int64_t width) {
+  constexpr int64_t line = 64 / sizeof(Element);
+  for (int64_t d = 0; d < width; d += line) __builtin_prefetch(row + width + d);
+}
+
+/** softmax(Q Kᵀ / √width) V of one head of one text. */
+template <int64_t count, typename Element>
+TEMPER_INLINE void attend(Head& head, int64_t queries, const Rows<Element>& query, const Rows<Element>& key,
+                          const Rows<Element>& value, const Rows<Element>& result) {
+  const int64_t width = head.width;
   const float scale = 1 / std::sqrt(static_cast<float>(width));
-  for (int64_t i = 0; i < text.queries; i++)
-    for (int64_t h = 0; h < text.heads; h++) {
-      const Element* source = query.data + i * query.stride + h * query.headStride;
-      float* target = text.query.data() + (h * text.queryRows + i) * width;
+  copyKeys(head, key);
+  for (int64_t j = 0; j < head.keys; j++) prefetchNext(key.data + j * key.stride, width);
+  for (int64_t j = 0; j < head.keys; j++) prefetchNext(value.data + j * value.stride, width);
+  for (int64_t j = 0; j < head.keys; j++)
+    copyRow(value.data + j * value.stride, width, 1, head.value.data() + j * head.widthColumns);
+  float *scores = head.scores.data(), *output = head.output.data();
+  for (int64_t i = 0; i < queries; i += blockRows) {
+    const int64_t rows = std::min(blockRows, queries - i);
+    for (int64_t r = 0; r < rows; r++) prefetchNext(query.data + (i + r) * query.stride, width);
+    for (int64_t r = 0; r < rows; r++)
+      copyRow(query.data + (i + r) * query.stride, width, scale, head.query.data() + r * width);
+    multiplyBlock<count>(head.query.data(), width, head.key.data(), scores, width, head.keyColumns);
+    float factors[blockRows];
+    for (int64_t r = 0; r < blockRows; r++)
+      factors[r] = exponentiateRow<count>(scores + r * head.keyColumns, head.padding.data(), head.keyColumns);
+    multiplyBlock<count>(scores, head.keyColumns, head.value.data(), output, head.keys, head.widthColumns);
+    for (int64_t r = 0; r < rows; r++) {
+      const float *source = output + r * head.widthColumns, factor = factors[r];
+      Element* target = result.data + (i + r) * result.stride;
 #pragma omp simd
-      for (int64_t d = 0; d < width; d++) target[d] = toFloat(source[d]) * scale;
-    }
-  for (int64_t j = 0; j < text.keys; j++)
-    for (int64_t h = 0; h < text.heads; h++) {
-      const Element* source = key.data + j * key.stride + h * key.headStride;
-      float* target = text.key.data() + h * width * keyColumns + j;
-      for (int64_t d = 0; d < width; d++) target[d * keyColumns] = toFloat(source[d]);
-    }
-  for (int64_t j = 0; j < text.keys; j++)
-    for (int64_t h = 0; h < text.heads; h++) {
-      const Element* source = value.data + j * value.stride + h * value.headStride;
-      float* target = text.value.data() + (h * text.keys + j) * text.widthColumns;
-#pragma omp simd
-      for (int64_t d = 0; d < width; d++) target[d] = toFloat(source[d]);
-    }
-}
-
-/** softmax(Q Kᵀ / √width) V of some heads of one text. */
-template <typename Element>
-TEMPER_INLINE void attend(Text& text, const Rows<Element>& query, const Rows<Element>& key, const Rows<Element>& value,
-                          const Rows<Element>& result) {
-  copyProjections(text, query, key, value);
-  const int64_t width = text.width, keyColumns = text.keyColumns;
-  float *scores = text.scores.data(), *output = text.output.data();
-  for (int64_t h = 0; h < text.heads; h++) {
-    const float *queries = text.query.data() + h * text.queryRows * width,
-                *keys = text.key.data() + h * width * keyColumns,
-                *values = text.value.data() + h * text.keys * text.widthColumns;
-    for (int64_t i = 0; i < text.queries; i += blockRows) {
-      multiplyBlock(queries + i * width, width, keys, scores, width, keyColumns);
-      float factors[blockRows];
-      for (int64_t r = 0; r < blockRows; r++)
-        factors[r] = exponentiateRow(scores + r * keyColumns, text.keys, keyColumns);
-      multiplyBlock(scores, keyColumns, values, output, text.keys, text.widthColumns);
-      for (int64_t r = 0; r < blockRows && i + r < text.queries; r++) {
-        const float* source = output + r * text.widthColumns;
-        Element* target = result.data + (i + r) * result.stride + h * result.headStride;
-#pragma omp simd
-        for (int64_t d = 0; d < width; d++) fromFloat(source[d] * factors[r], target[d]);
-      }
+      for (int64_t d = 0; d < width; d++) fromFloat(source[d] * factor, target[d]);
     }
   }
 }
 
 // The compiler cannot make versions of a template for the instruction sets.
-TEMPER_VECTORIZED void attendText(Text& text, const Rows<float>& query, const Rows<float>& key,
+TEMPER_VECTORIZED void attendHead(Head& head, int64_t queries, const Rows<float>& query, const Rows<float>& key,
                                   const Rows<float>& value, const Rows<float>& result) {
-  attend(text, query, key, value, result);
+  attend<lanes>(head, queries, query, key, value, result);
+}
+TEMPER_VECTORIZED void attendHead(Head& head, int64_t queries, const Rows<uint16_t>& query, const Rows<uint16_t>& key,
+                                  const Rows<uint16_t>& value, const Rows<uint16_t>& result) {
+  attend<lanes>(head, queries, query, key, value, result);
 }
 
-TEMPER_VECTORIZED void attendText(Text& text, const Rows<uint16_t>& query, const Rows<uint16_t>& key,
-                                  const Rows<uint16_t>& value, const Rows<uint16_t>& result) {
-  attend(text, query, key, value, result);
+#ifdef TEMPER_WIDE
+TEMPER_WIDE void attendWide(Head& head, int64_t queries, const Rows<float>& query, const Rows<float>& key,
+                            const Rows<float>& value, const Rows<float>& result) {
+  attend<maxLanes>(head, queries, query, key, value, result);
+}
+TEMPER_WIDE void attendWide(Head& head, int64_t queries, const Rows<uint16_t>& query, const Rows<uint16_t>& key,
+                            const Rows<uint16_t>& value, const Rows<uint16_t>& result) {
+  attend<maxLanes>(head, queries, query, key, value, result);
+}
+#endif
+
+/** The attention of a head with the widest vectors of this processor. */
+template <typename Element>
+auto chooseAttention() {
+  using Function =
+      void (*)(Head&, int64_t, const Rows<Element>&, const Rows<Element>&, const Rows<Element>&, const Rows<Element>&);
+#ifdef TEMPER_WIDE
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+      __builtin_cpu_supports("avx512vl"))
+    return static_cast<Function>(attendWide);
+#endif
+  return static_cast<Function>(attendHead);
 }
 
 template <typename Element>
@@ -173,18 +265,21 @@ void attendTexts(const Tensor& query, const Tensor& key, const Tensor& value, co
                  const Tensor& keyStarts, const Tensor& result) {
   const int32_t *queryStart = queryStarts.data_ptr<int32_t>(), *keyStart = keyStarts.data_ptr<int32_t>();
   const int64_t texts = queryStarts.numel() - 1, tokens = key.size(0), heads = query.size(1);
+  static const auto attendOne = chooseAttention<Element>();
   // A thread gets consecutive texts with about as many tokens as the others. If there are few texts,
   // it gets single heads of them.
   const int64_t parts = texts >= 4 * at::get_num_threads() ? 1 : heads;
   at::parallel_for(0, tokens * parts, 32, [&](int64_t begin, int64_t end) {
-    Text text(heads / parts, query.size(2));
+    Head head(query.size(2));
     for (int64_t part = begin / tokens; part * tokens < end; part++) {
-      const int64_t first = begin - part * tokens, last = end - part * tokens, head = part * text.heads;
+      const int64_t first = begin - part * tokens, last = end - part * tokens;
       for (int64_t i = std::lower_bound(keyStart, keyStart + texts, first) - keyStart; i < texts && keyStart[i] < last;
            i++) {
-        text.resize(queryStart[i + 1] - queryStart[i], keyStart[i + 1] - keyStart[i]);
-        attendText(text, Rows<Element>(query, queryStart[i], head), Rows<Element>(key, keyStart[i], head),
-                   Rows<Element>(value, keyStart[i], head), Rows<Element>(result, queryStart[i], head));
+        head.resize(keyStart[i + 1] - keyStart[i]);
+        for (int64_t h = part * heads / parts; h < (part + 1) * heads / parts; h++)
+          attendOne(head, queryStart[i + 1] - queryStart[i], Rows<Element>(query, queryStart[i], h),
+                    Rows<Element>(key, keyStart[i], h), Rows<Element>(value, keyStart[i], h),
+                    Rows<Element>(result, queryStart[i], h));
       }
     }
   });

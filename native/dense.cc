@@ -6,9 +6,15 @@
 #include <torch/library.h>
 #include <torch/version.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <type_traits>
 #include <vector>
+
+#ifdef _OPENMP
+#include <omp.h>
+#endif
 
 #include "vectorized.h"
 
@@ -29,13 +35,15 @@ struct Quantization {
  * Quantizes a row to levels from 0 to `maxLevel`. Each row has a scale of its own, so the result of a
  * text does not depend on the other texts of its batch.
  */
-TEMPER_VECTORIZED Quantization quantizeRow(const float* row, uint8_t* levels, int64_t width, float maxLevel) {
+template <typename Element>
+TEMPER_INLINE Quantization quantize(const Element* row, uint8_t* levels, int64_t width, float maxLevel) {
   float low = 0, high = 0, poison = 0;
 #pragma omp simd reduction(min : low) reduction(max : high) reduction(+ : poison)
   for (int64_t i = 0; i < width; i++) {
-    low = row[i] < low ? row[i] : low;
-    high = row[i] > high ? row[i] : high;
-    poison += row[i] * 0;  // NaN for NaN and infinity, which comparisons may ignore
+    float value = toFloat(row[i]);
+    low = value < low ? value : low;
+    high = value > high ? value : high;
+    poison += value * 0;  // NaN for NaN and infinity, which comparisons may ignore
   }
   // A smaller range has an infinite inverse.
   if (poison != 0 || high - low < 1e-30f) {
@@ -47,10 +55,18 @@ TEMPER_VECTORIZED Quantization quantizeRow(const float* row, uint8_t* levels, in
   float zero = std::floor(-low * inverse + 0.5f), offset = zero + 0.5f;
 #pragma omp simd
   for (int64_t i = 0; i < width; i++) {
-    float level = row[i] * inverse + offset;
+    float level = toFloat(row[i]) * inverse + offset;
     levels[i] = static_cast<uint8_t>(static_cast<int32_t>(level < maxLevel ? level : maxLevel));
   }
   return {1 / inverse, zero};
+}
+
+// The compiler cannot make versions of a template for the instruction sets.
+TEMPER_VECTORIZED Quantization quantizeRow(const float* row, uint8_t* levels, int64_t width, float maxLevel) {
+  return quantize(row, levels, width, maxLevel);
+}
+TEMPER_VECTORIZED Quantization quantizeRow(const uint16_t* row, uint8_t* levels, int64_t width, float maxLevel) {
+  return quantize(row, levels, width, maxLevel);
 }
 
 enum class Ending { none, gelu, norm };
@@ -67,32 +83,36 @@ struct Layer {
 };
 
 /** x Wᵀ + b of one row and column. */
-template <bool isQuantized, typename Element>
-TEMPER_INLINE float computeColumn(const Layer& layer, const Element* row, int64_t column, Quantization quantization) {
+template <bool isQuantized, typename Product>
+TEMPER_INLINE float computeColumn(const Layer& layer, const Product* row, int64_t column, Quantization quantization) {
   float product = toFloat(row[column]);
   if constexpr (isQuantized) product = quantization.scale * (product - quantization.zero * layer.sums[column]);
   return product + layer.bias[column];
 }
 
-/** Turns a row of the product into a row of the result. `space` has the size of a row. */
-template <bool isQuantized, typename Element>
-TEMPER_INLINE void finish(const Layer& layer, Element* row, const Element* residual, Quantization quantization,
-                          float* space, int64_t count) {
+/** Turns a row of the product into a row of the result, which may be the same. `space` has the size of a row. */
+template <bool isQuantized, typename Product, typename Element>
+TEMPER_INLINE void finish(const Layer& layer, const Product* product, const Element* residual,
+                          Quantization quantization, float* space, int64_t count, Element* row) {
+  constexpr bool isExact = std::is_same_v<Product, float> && !isQuantized;
   const Layer copy = layer;  // So that the compiler knows that the loops do not change it.
   if (copy.ending == Ending::none) {
 #pragma omp simd
-    for (int64_t i = 0; i < count; i++) fromFloat(computeColumn<isQuantized>(copy, row, i, quantization), row[i]);
+    for (int64_t i = 0; i < count; i++) fromFloat(computeColumn<isQuantized>(copy, product, i, quantization), row[i]);
     return;
   }
   if (copy.ending == Ending::gelu) {
 #pragma omp simd
-    for (int64_t i = 0; i < count; i++) fromFloat(gelu(computeColumn<isQuantized>(copy, row, i, quantization)), row[i]);
+    for (int64_t i = 0; i < count; i++) {
+      float value = computeColumn<isQuantized>(copy, product, i, quantization);
+      fromFloat(isExact ? gelu(value) : approximateGelu(value), row[i]);
+    }
     return;
   }
   float sum = 0, squares = 0;
 #pragma omp simd reduction(+ : sum)
   for (int64_t i = 0; i < count; i++) {
-    space[i] = computeColumn<isQuantized>(copy, row, i, quantization) + toFloat(residual[i]);
+    space[i] = computeColumn<isQuantized>(copy, product, i, quantization) + toFloat(residual[i]);
     sum += space[i];
   }
   const float mean = sum / static_cast<float>(count);
@@ -103,115 +123,21 @@ TEMPER_INLINE void finish(const Layer& layer, Element* row, const Element* resid
   for (int64_t i = 0; i < count; i++) fromFloat((space[i] - mean) * factor * copy.weight[i] + copy.offset[i], row[i]);
 }
 
-// The compiler cannot make versions of a template for the instruction sets.
-TEMPER_VECTORIZED void finishRow(const Layer& layer, float* row, const float* residual, float* space, int64_t count) {
-  finish<false>(layer, row, residual, {}, space, count);
+TEMPER_VECTORIZED void finishRow(const Layer& layer, const float* product, const float* residual, float* space,
+                                 int64_t count, float* row) {
+  finish<false>(layer, product, residual, {}, space, count, row);
 }
-TEMPER_VECTORIZED void finishRow(const Layer& layer, uint16_t* row, const uint16_t* residual, float* space,
-                                 int64_t count) {
-  finish<false>(layer, row, residual, {}, space, count);
+TEMPER_VECTORIZED void finishRow(const Layer& layer, const uint16_t* product, const uint16_t* residual, float* space,
+                                 int64_t count, uint16_t* row) {
+  finish<false>(layer, product, residual, {}, space, count, row);
 }
-TEMPER_VECTORIZED void finishQuantizedRow(const Layer& layer, float* row, const float* residual,
-                                          Quantization quantization, float* space, int64_t count) {
-  finish<true>(layer, row, residual, quantization, space, count);
+TEMPER_VECTORIZED void finishQuantizedRow(const Layer& layer, const float* product, const float* residual,
+                                          Quantization quantization, float* space, int64_t count, float* row) {
+  finish<true>(layer, product, residual, quantization, space, count, row);
 }
-
-/** The number of rows that a thread takes at least. */
-int64_t getGrain(int64_t width) { return std::max<int64_t>(1, (1 << 14) / width); }
-
-/** Calls `finishOne` for each row of a product. */
-template <typename Element, typename Finish>
-void finishRows(const Tensor& product, const Tensor& residual, const Finish& finishOne) {
-  const int64_t columns = product.size(1);
-  auto* rows = static_cast<Element*>(product.data_ptr());
-  const auto* residuals = static_cast<const Element*>(residual.defined() ? residual.data_ptr() : nullptr);
-  at::parallel_for(0, product.size(0), getGrain(columns), [&](int64_t begin, int64_t end) {
-    std::vector<float> space(static_cast<size_t>(columns));
-    for (int64_t i = begin; i < end; i++)
-      finishOne(rows + i * columns, residuals ? residuals + i * columns : nullptr, i, space.data());
-  });
-}
-
-/** The weight in oneDNN's layout. */
-struct Weight {
-  const Tensor& packed;
-  /** In 8 bits: the scale of each column, and the sum of its weights. */
-  const std::optional<Tensor>&scales, &sums;
-  /** The largest level of an input in 8 bits. */
-  int64_t maxLevel;
-
-  int64_t countColumns() const { return scales ? scales->numel() : packed.size(0); }
-};
-
-Tensor multiplyNumbers(const Layer& layer, const Weight& weight, const Tensor& input, const Tensor& residual) {
-  static auto multiply = c10::Dispatcher::singleton().findSchemaOrThrow("mkldnn::_linear_pointwise", "");
-  torch::jit::Stack stack{input, weight.packed, {}, "none", c10::List<std::optional<at::Scalar>>(), {}};
-  multiply.callBoxed(&stack);
-  Tensor product = stack[0].toTensor();
-  const int64_t columns = product.size(1);
-  auto finishOne = [&](auto* row, const auto* added, int64_t, float* space) {
-    finishRow(layer, row, added, space, columns);
-  };
-  if (product.scalar_type() == at::kFloat)
-    finishRows<float>(product, residual, finishOne);
-  else
-    finishRows<uint16_t>(product, residual, finishOne);
-  return product;
-}
-
-/** Rows in 8 bits. */
-struct Levels {
-  Tensor levels;
-  std::vector<Quantization> quantizations;
-  float maxLevel;
-
-  Levels(int64_t rows, int64_t width, const Weight& weight)
-      : levels(at::empty({rows, width}, at::kByte)),
-        quantizations(static_cast<size_t>(rows)),
-        maxLevel(static_cast<float>(weight.maxLevel)) {}
-
-  void set(int64_t i, const float* row) {
-    const int64_t width = levels.size(1);
-    quantizations[static_cast<size_t>(i)] = quantizeRow(row, levels.data_ptr<uint8_t>() + i * width, width, maxLevel);
-  }
-};
-
-/** Multiplies rows in 8 bits. `next` gets the rows of the result in 8 bits, too, unless it is null. */
-Tensor multiplyLevels(const Layer& layer, const Weight& weight, const Levels& input, const Tensor& residual,
-                      Levels* next = nullptr) {
-  static auto multiply = c10::Dispatcher::singleton().findSchemaOrThrow("onednn::qlinear_pointwise", "");
-  Tensor zeroPoints = at::zeros({weight.scales->numel()}, at::kInt);
-  torch::jit::Stack stack{input.levels,
-                          1.0,
-                          int64_t(0),
-                          weight.packed,
-                          *weight.scales,
-                          zeroPoints,
-                          {},
-                          1.0,
-                          int64_t(0),
-                          static_cast<int64_t>(at::kFloat),
-                          "none",
-                          c10::List<std::optional<at::Scalar>>(),
-                          ""};
-  multiply.callBoxed(&stack);
-  Tensor product = stack[0].toTensor();
-  const int64_t columns = product.size(1);
-  finishRows<float>(product, residual, [&](float* row, const float* added, int64_t i, float* space) {
-    finishQuantizedRow(layer, row, added, input.quantizations[static_cast<size_t>(i)], space, columns);
-    if (next) next->set(i, row);
-  });
-  return product;
-}
-
-Levels quantize(const Tensor& input, const Weight& weight) {
-  const int64_t width = input.size(1);
-  Levels result(input.size(0), width, weight);
-  const float* rows = input.data_ptr<float>();
-  at::parallel_for(0, input.size(0), getGrain(width), [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; i++) result.set(i, rows + i * width);
-  });
-  return result;
+TEMPER_VECTORIZED void finishQuantizedRow(const Layer& layer, const float* product, const uint16_t* residual,
+                                          Quantization quantization, float* space, int64_t count, uint16_t* row) {
+  finish<true>(layer, product, residual, quantization, space, count, row);
 }
 
 /** A vector of parameters in float32. */
@@ -221,39 +147,184 @@ Tensor toVector(const std::optional<Tensor>& vector, int64_t size, const char* n
   return vector->to(at::kFloat).contiguous();
 }
 
-/** A layer and the vectors that it points to. */
-struct LayerTensors {
-  Tensor bias, sums, weight, offset;
+/** A dense layer: its weight in oneDNN's layout, and what follows the product. */
+struct Dense {
+  Tensor packed;
+  /** In 8 bits: the scale and the zero point of each column. */
+  std::optional<Tensor> scales;
+  Tensor zeroPoints;
+  /** The largest level of an input in 8 bits. */
+  float maxLevel;
+  int64_t columns;
+  /** The vectors that the layer points to. */
+  Tensor bias, sums, normWeight, normOffset;
   Layer layer{};
 
-  LayerTensors(Ending ending, const Weight& dense, const std::optional<Tensor>& denseBias)
-      : bias(toVector(denseBias, dense.countColumns(), "bias")),
-        sums(toVector(dense.sums, dense.countColumns(), "sum")) {
+  Dense(Ending ending, const Tensor& packed, const std::optional<Tensor>& scales, const std::optional<Tensor>& sums,
+        int64_t maxLevel, const std::optional<Tensor>& bias)
+      : packed(packed),
+        scales(scales),
+        maxLevel(static_cast<float>(maxLevel)),
+        columns(scales ? scales->numel() : packed.size(0)),
+        bias(toVector(bias, columns, "bias")) {
     layer.ending = ending;
-    layer.bias = bias.data_ptr<float>();
-    layer.sums = sums.data_ptr<float>();
+    layer.bias = this->bias.data_ptr<float>();
+    if (!scales) return;
+    TORCH_CHECK(maxLevel > 0 && maxLevel < 256, "expected levels of 8 bits");
+    this->sums = toVector(sums, columns, "sum");
+    layer.sums = this->sums.data_ptr<float>();
+    zeroPoints = at::zeros({columns}, at::kInt);
   }
 
-  void setNorm(const Tensor& normWeight, const Tensor& normOffset, double epsilon) {
-    weight = toVector(normWeight, bias.numel(), "weight");
-    offset = toVector(normOffset, bias.numel(), "offset");
-    layer.weight = weight.data_ptr<float>();
-    layer.offset = offset.data_ptr<float>();
+  void setNorm(const Tensor& weight, const Tensor& offset, double epsilon) {
+    normWeight = toVector(weight, columns, "weight");
+    normOffset = toVector(offset, columns, "offset");
+    layer.weight = normWeight.data_ptr<float>();
+    layer.offset = normOffset.data_ptr<float>();
     layer.epsilon = static_cast<float>(epsilon);
   }
 };
 
-Tensor toRows(const Tensor& input, const Weight& weight) {
+/** Consecutive rows: numbers, or levels in 8 bits. More rows than `count` are computed, but not used. */
+struct Chunk {
+  Tensor values;
+  std::vector<Quantization> quantizations;
+  int64_t count;
+
+  /** Sets a row in 8 bits. */
+  template <typename Element>
+  void quantize(int64_t i, const Element* row, float maxLevel) {
+    const int64_t width = values.size(1);
+    quantizations[static_cast<size_t>(i)] = quantizeRow(row, values.data_ptr<uint8_t>() + i * width, width, maxLevel);
+  }
+};
+
+// Every thread takes some of the rows through a whole operator, in chunks whose intermediate values stay in
+// its cache, and waits for the others only at the end. oneDNN compiles a kernel for each number of rows, so
+// chunks have few numbers of rows.
+constexpr int64_t maxChunkRows = 256;
+
+/** Rounds the number of rows of a chunk up: to two tiles of AMX. */
+int64_t roundChunk(int64_t rows) { return (rows + 31) / 32 * 32; }
+
+/** An empty chunk in 8 bits for the input of a layer. */
+Chunk createLevels(int64_t count, int64_t width) {
+  const int64_t rows = roundChunk(count);
+  return {at::zeros({rows, width}, at::kByte), std::vector<Quantization>(static_cast<size_t>(rows)), count};
+}
+
+template <typename Element>
+Element* getRow(const Tensor& rows, int64_t row) {
+  return static_cast<Element*>(rows.data_ptr()) + row * rows.size(1);
+}
+
+/** Takes consecutive rows as the input of a layer. */
+template <typename Element>
+Chunk takeChunk(const Dense& dense, const Tensor& rows, int64_t start, int64_t count) {
+  if (!dense.scales) {
+    Tensor taken = rows.narrow(0, start, count);
+    const int64_t missing = roundChunk(count) - count;
+    return {missing == 0 ? taken : at::constant_pad_nd(taken, {0, 0, 0, missing}), {}, count};
+  }
+  Chunk chunk = createLevels(count, rows.size(1));
+  for (int64_t i = 0; i < count; i++) chunk.quantize(i, getRow<Element>(rows, start + i), dense.maxLevel);
+  return chunk;
+}
+
+/** x Wᵀ: oneDNN's product of a chunk. */
+Tensor multiply(const Dense& dense, const Chunk& chunk) {
+  static auto multiplyNumbers = c10::Dispatcher::singleton().findSchemaOrThrow("mkldnn::_linear_pointwise", "");
+  static auto multiplyLevels = c10::Dispatcher::singleton().findSchemaOrThrow("onednn::qlinear_pointwise", "");
+  const c10::List<std::optional<at::Scalar>> none;
+  torch::jit::Stack stack;
+  if (dense.scales) {
+    stack = {chunk.values,     1.0,  int64_t(0), dense.packed, *dense.scales,
+             dense.zeroPoints, {},   1.0,        int64_t(0),   static_cast<int64_t>(at::kFloat),
+             "none",           none, ""};
+    multiplyLevels.callBoxed(&stack);
+  } else {
+    stack = {chunk.values, dense.packed, {}, "none", none, {}};
+    multiplyNumbers.callBoxed(&stack);
+  }
+  return stack[0].toTensor();
+}
+
+/** Turns the product of a chunk into rows of the result. There may be no residual. */
+template <typename Element>
+void finishChunk(const Dense& dense, const Chunk& chunk, const Tensor& product, const Element* residual, Element* row) {
+  std::vector<float> space(static_cast<size_t>(dense.columns));
+  for (int64_t i = 0; i < chunk.count; i++) {
+    if (dense.scales)
+      finishQuantizedRow(dense.layer, getRow<float>(product, i), residual, chunk.quantizations[static_cast<size_t>(i)],
+                         space.data(), dense.columns, row);
+    else
+      finishRow(dense.layer, getRow<Element>(product, i), residual, space.data(), dense.columns, row);
+    row += dense.columns;
+    if (residual) residual += dense.columns;
+  }
+}
+
+/** Computes a layer whose result is the input of another one, in the place of the product or in 8 bits. */
+template <typename Element>
+Chunk computeInner(const Dense& dense, const Chunk& chunk) {
+  Tensor product = multiply(dense, chunk);
+  if (!dense.scales) {
+    finishChunk<Element>(dense, chunk, product, nullptr, getRow<Element>(product, 0));
+    return {product, {}, chunk.count};
+  }
+  Chunk result = createLevels(chunk.count, dense.columns);
+  for (int64_t i = 0; i < chunk.count; i++) {
+    auto* row = getRow<float>(product, i);
+    finishQuantizedRow(dense.layer, row, static_cast<float*>(nullptr), chunk.quantizations[static_cast<size_t>(i)],
+                       nullptr, dense.columns, row);
+    result.quantize(i, row, dense.maxLevel);
+  }
+  return result;
+}
+
+/** Calls `computeChunk` with the first row and the number of rows of each chunk, on all threads. */
+template <typename Compute>
+void forEachChunk(int64_t rows, const Compute& computeChunk) {
+  constexpr int64_t step = 16;
+  at::parallel_for(0, (rows + step - 1) / step, 2, [&](int64_t begin, int64_t end) {
+    at::AutoDispatchBelowADInplaceOrView withoutGradients;
+#ifdef _OPENMP
+    if (omp_in_parallel()) omp_set_num_threads(1);  // oneDNN plans for the threads of this task.
+#endif
+    const int64_t stop = std::min(end * step, rows);
+    for (int64_t start = begin * step; start < stop; start += maxChunkRows)
+      computeChunk(start, std::min(maxChunkRows, stop - start));
+  });
+}
+
+Tensor toRows(const Tensor& input, const Dense& dense) {
   auto dtype = input.scalar_type();
-  TORCH_CHECK(input.device().is_cpu() && (dtype == at::kFloat || (dtype == at::kBFloat16 && !weight.scales)),
+  TORCH_CHECK(input.device().is_cpu() && (dtype == at::kFloat || dtype == at::kBFloat16),
               "expected float32 or bfloat16 on the CPU");
-  TORCH_CHECK(weight.maxLevel > 0 && weight.maxLevel < 256, "expected levels of 8 bits");
   return input.reshape({-1, input.size(-1)}).contiguous();
 }
 
-Tensor multiply(const Layer& layer, const Weight& weight, const Tensor& rows, const Tensor& residual) {
-  return weight.scales ? multiplyLevels(layer, weight, quantize(rows, weight), residual)
-                       : multiplyNumbers(layer, weight, rows, residual);
+/** Calls `function` with a null pointer of the type of the elements. */
+template <typename Function>
+void withElementType(const Tensor& tensor, const Function& function) {
+  if (tensor.scalar_type() == at::kFloat)
+    function(static_cast<float*>(nullptr));
+  else
+    function(static_cast<uint16_t*>(nullptr));
+}
+
+/** Computes a layer, whose residual may be undefined. */
+Tensor computeLayer(const Dense& dense, const Tensor& rows, const Tensor& residual) {
+  Tensor output = at::empty({rows.size(0), dense.columns}, rows.options());
+  withElementType(rows, [&](auto* type) {
+    using Element = std::remove_pointer_t<decltype(type)>;
+    forEachChunk(rows.size(0), [&](int64_t start, int64_t count) {
+      const Element* added = residual.defined() ? getRow<Element>(residual, start) : nullptr;
+      Chunk chunk = takeChunk<Element>(dense, rows, start, count);
+      finishChunk(dense, chunk, multiply(dense, chunk), added, getRow<Element>(output, start));
+    });
+  });
+  return output;
 }
 
 /** Returns rows in the shape of the input. */
@@ -266,51 +337,41 @@ Tensor restoreShape(const Tensor& rows, const Tensor& input) {
 /** x Wᵀ + b, optionally followed by GELU. */
 Tensor dense(const Tensor& input, const Tensor& packed, const std::optional<Tensor>& scales,
              const std::optional<Tensor>& sums, int64_t maxLevel, const std::optional<Tensor>& bias, bool gelu) {
-  Weight weight{packed, scales, sums, maxLevel};
-  LayerTensors tensors(gelu ? Ending::gelu : Ending::none, weight, bias);
-  return restoreShape(multiply(tensors.layer, weight, toRows(input, weight), Tensor()), input);
+  Dense dense(gelu ? Ending::gelu : Ending::none, packed, scales, sums, maxLevel, bias);
+  return restoreShape(computeLayer(dense, toRows(input, dense), Tensor()), input);
 }
 
 /** LayerNorm(residual + x Wᵀ + b): the end of a transformer sublayer. */
 Tensor denseNorm(const Tensor& input, const Tensor& packed, const std::optional<Tensor>& scales,
                  const std::optional<Tensor>& sums, int64_t maxLevel, const Tensor& bias, const Tensor& residual,
                  const Tensor& normWeight, const Tensor& normOffset, double epsilon) {
-  Weight weight{packed, scales, sums, maxLevel};
-  LayerTensors tensors(Ending::norm, weight, bias);
-  tensors.setNorm(normWeight, normOffset, epsilon);
-  Tensor rows = toRows(input, weight), residualRows = toRows(residual, weight);
+  Dense dense(Ending::norm, packed, scales, sums, maxLevel, bias);
+  dense.setNorm(normWeight, normOffset, epsilon);
+  Tensor rows = toRows(input, dense), residualRows = toRows(residual, dense);
   TORCH_CHECK(residual.scalar_type() == input.scalar_type() && residualRows.size(0) == rows.size(0) &&
-                  residualRows.size(1) == weight.countColumns(),
+                  residualRows.size(1) == dense.columns,
               "expected a residual of the size and type of the output");
-  return restoreShape(multiply(tensors.layer, weight, rows, residualRows), input);
+  return restoreShape(computeLayer(dense, rows, residualRows), input);
 }
-
-/** Rows per thread whose intermediate values stay in the cache. */
-constexpr int64_t chunkRows = 256;
 
 /** LayerNorm(x + W₂ GELU(W₁ x + b₁) + b₂): the second sublayer of a transformer layer. */
 Tensor feedForward(const Tensor& input, int64_t maxLevel, const Tensor& packed1, const std::optional<Tensor>& scales1,
                    const std::optional<Tensor>& sums1, const Tensor& bias1, const Tensor& packed2,
                    const std::optional<Tensor>& scales2, const std::optional<Tensor>& sums2, const Tensor& bias2,
                    const Tensor& normWeight, const Tensor& normOffset, double epsilon) {
-  Weight first{packed1, scales1, sums1, maxLevel}, second{packed2, scales2, sums2, maxLevel};
-  LayerTensors inner(Ending::gelu, first, bias1), outer(Ending::norm, second, bias2);
+  Dense inner(Ending::gelu, packed1, scales1, sums1, maxLevel, bias1);
+  Dense outer(Ending::norm, packed2, scales2, sums2, maxLevel, bias2);
   outer.setNorm(normWeight, normOffset, epsilon);
-  Tensor rows = toRows(input, first), output = at::empty_like(rows);
-  TORCH_CHECK(second.countColumns() == rows.size(1) && first.scales.has_value() == second.scales.has_value(),
+  Tensor rows = toRows(input, inner), output = at::empty_like(rows);
+  TORCH_CHECK(outer.columns == rows.size(1) && inner.scales.has_value() == outer.scales.has_value(),
               "expected two weights of the same precision that keep the size of a row");
-  const int64_t step = chunkRows * at::get_num_threads();
-  for (int64_t start = 0; start < rows.size(0); start += step) {
-    Tensor chunk = rows.narrow(0, start, std::min(step, rows.size(0) - start)), result;
-    if (first.scales) {
-      Levels next(chunk.size(0), first.countColumns(), second);
-      multiplyLevels(inner.layer, first, quantize(chunk, first), Tensor(), &next);
-      result = multiplyLevels(outer.layer, second, next, chunk);
-    } else {
-      result = multiplyNumbers(outer.layer, second, multiplyNumbers(inner.layer, first, chunk, Tensor()), chunk);
-    }
-    output.narrow(0, start, chunk.size(0)).copy_(result);
-  }
+  withElementType(rows, [&](auto* type) {
+    using Element = std::remove_pointer_t<decltype(type)>;
+    forEachChunk(rows.size(0), [&](int64_t start, int64_t count) {
+      Chunk hidden = computeInner<Element>(inner, takeChunk<Element>(inner, rows, start, count));
+      finishChunk(outer, hidden, multiply(outer, hidden), getRow<Element>(rows, start), getRow<Element>(output, start));
+    });
+  });
   return restoreShape(output, input);
 }
 

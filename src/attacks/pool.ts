@@ -172,13 +172,14 @@ export class SearchPool<Prepared extends PreparedInput> {
     running.scores = new Array<Score>(running.candidates.length);
     if (running.known.size > maxKnownScores) running.known.clear();
     const unknown: Omit<Requester, "running">[] = [];
+    const isFree = (index: number): boolean => isConfirmation(running.candidates[index]!);
     running.candidates.forEach((candidate, index) => {
-      this.counters.queries++;
+      if (!isFree(index)) this.counters.queries++;
       // In low precision, the score of the same text depends on its use.
       const name = `${getCandidateKey(candidate)}${this.victim.exact ? ` ${getUse(candidate)}` : ""}`;
       const known = running.known.get(name);
       if (known) {
-        this.counters.queryTokens += known.length;
+        if (!isFree(index)) this.counters.queryTokens += known.length;
         running.scores[index] = known.score;
       } else unknown.push({ index, name });
     });
@@ -186,7 +187,7 @@ export class SearchPool<Prepared extends PreparedInput> {
     const all = this.victim.prepareAll?.(inputs) ?? inputs.map((input) => this.victim.prepare(input));
     unknown.forEach(({ index, name }, position) => {
       const prepared = all[position]!;
-      this.counters.queryTokens += prepared.length;
+      if (!isFree(index)) this.counters.queryTokens += prepared.length;
       collected.texts++;
       collected.tokens += prepared.length;
       const request = this.#scorer.createRequest(prepared, running.label, getUse(running.candidates[index]!));
@@ -246,6 +247,11 @@ function recordScore({ running, index, name }: Requester, probabilities: Float32
   const score = { probabilities };
   running.scores[index] = score;
   running.known.set(name, { score, length });
+}
+
+/** Whether a candidate repeats a query only to confirm its score. */
+function isConfirmation(candidate: AnyCandidate): boolean {
+  return "isConfirmation" in candidate && candidate.isConfirmation === true;
 }
 
 function getUse({ isRecorded = false, mask, isProbe = mask !== undefined }: AnyCandidate): ScoreUse {

@@ -28,6 +28,11 @@ export interface Candidate {
    * precision, it is not confirmed. Default: whether a word is masked.
    */
   readonly isProbe?: boolean;
+  /**
+   * True if the search has scored this text as a probe, and may end with it. In low precision, the
+   * score is confirmed; in float32, it is the same. It does not count as a query.
+   */
+  readonly isConfirmation?: boolean;
   /** Whether the score is recorded in the result: that of the original or of the final text. */
   readonly isRecorded?: boolean;
 }
@@ -199,7 +204,8 @@ export function* runSearch(
   while (!step.done && !exhausted) {
     const candidates = step.value;
     for (const candidate of candidates) checkCandidate(candidate, problem, attack.name);
-    const affordable = candidates.slice(0, budget - tally.queries);
+    const isFree = candidates.every(({ isConfirmation }) => isConfirmation);
+    const affordable = isFree ? candidates : candidates.slice(0, budget - tally.queries);
     const scores = affordable.length > 0 ? yield affordable : [];
     tally.add(affordable, scores);
     exhausted = affordable.length < candidates.length;
@@ -234,7 +240,7 @@ class QueryTally {
     let fooled = false;
     candidates.forEach((candidate, i) => {
       if (candidate.sequential && fooled) return;
-      this.queries++;
+      if (!candidate.isConfirmation) this.queries++;
       if (candidate.mask !== undefined) return;
       const gap = margin(scores[i]!, this.label);
       fooled ||= gap < 0;

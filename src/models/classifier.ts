@@ -14,7 +14,7 @@ import type { Encoding } from "../text/encoding.js";
 import { checkOutputs } from "./finite-outputs.js";
 import { castForInference, prepareForInference } from "./fused-weights.js";
 import { createGraphClassifier } from "./graph-classifier.js";
-import { batchByLength, batchByTokens, fillBatch } from "./inference-batches.js";
+import { batchByLength, batchByTokens } from "./inference-batches.js";
 import { forward, type Model } from "./model.js";
 import { toModelInput } from "./model-input.js";
 import { canPackOnCpu } from "./packing.js";
@@ -142,8 +142,7 @@ export async function classify(
   try {
     for (const batch of splitIntoBatches(classifier, encodings)) {
       const texts = batch.map((index) => encodings[index]!);
-      const filled = classifier.isPacked ? fillBatch(texts, classifier.padId) : texts;
-      const values = classifier.probabilities(padBatch(filled, classifier.padId));
+      const values = classifier.probabilities(padBatch(texts, classifier.padId));
       // finish() reports a failure later. Until then nobody awaits the promise.
       values.catch(() => undefined);
       pending.push({ batch, values });

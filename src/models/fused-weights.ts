@@ -63,8 +63,9 @@ export function prepareForInference(
 ): Map<string, Tensor> | null {
   if ([...weights.values()].some(({ dtype }) => dtype !== "float32")) return null;
   if (!canPrepare(precision)) return null;
-  const dtype = precision === "int8" ? "float32" : precision;
-  const { projections, listAttentions } = getFamily(config);
+  const { projections, listAttentions, packable = false } = getFamily(config);
+  // Between products in 8 bits, numbers have 16 bits if all layers are our own.
+  const dtype = precision !== "int8" ? precision : packable ? "bfloat16" : "float32";
   const attentions = projections ? listAttentions(config) : [];
   const lastAttention = attentions.length === config.numHiddenLayers ? `${attentions.at(-1)}.` : null;
   const result = new Map<string, Tensor>();

@@ -17,35 +17,6 @@ export function batchByTokens(encodings: readonly Encoding[], batchTokens: numbe
   return batches;
 }
 
-/** Rounds up to one of four numbers between two powers of two, in steps of `minStep` or more. */
-function roundUp(count: number, minStep: number): number {
-  const step = Math.max(minStep, 2 ** Math.floor(Math.log2(count)) / 4);
-  return Math.ceil(count / step) * step;
-}
-
-/**
- * Adds texts of padding to a batch that is computed without padding, so that batches have few
- * numbers of tokens and of texts: oneDNN compiles a kernel for each, which takes up to 6 ms per
- * product.
- */
-export function fillBatch(encodings: readonly Encoding[], padId: number): Encoding[] {
-  const texts = encodings.length;
-  const longest = encodings.reduce((length, { ids }) => Math.max(length, ids.length), 1);
-  const tokens = encodings.reduce((sum, { ids }) => sum + ids.length, 0);
-  let [total, count] = [roundUp(tokens, 64), 0];
-  for (; ; total = roundUp(total + 1, 64)) {
-    count = roundUp(texts + Math.ceil((total - tokens) / longest), 16) - texts;
-    if (count <= total - tokens) break;
-  }
-  let missing = total - tokens;
-  const padding = Array.from({ length: count }, (_, i) => {
-    const ids = new Int32Array(Math.ceil(missing / (count - i))).fill(padId);
-    missing -= ids.length;
-    return { ids, tokenTypeIds: new Int32Array(ids.length), truncated: false };
-  });
-  return [...encodings, ...padding];
-}
-
 /**
  * Groups the indices of texts into batches of similar length, longest first, so that a lack of
  * memory shows immediately. A batch contains different lengths only if the padding costs less than

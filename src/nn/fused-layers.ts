@@ -38,6 +38,22 @@ const embeddingNormOp =
       length: number,
     ) => Tensor
   >("temper::embedding_norm");
+const cpuEmbeddingNormOp =
+  operator<
+    (
+      words: Tensor,
+      positions: Tensor,
+      types: Tensor,
+      weight: Tensor,
+      offset: Tensor,
+      ids: Tensor,
+      typeIds: Tensor | null,
+      indices: Tensor,
+      epsilon: number,
+      firstPosition: number,
+      length: number,
+    ) => Tensor
+  >("temper::cpu_embedding_norm");
 const biasGeluOp = operator<(input: Tensor, bias: Tensor, tanh: boolean) => Tensor>("temper::bias_gelu");
 const linearOp = operator<(input: Tensor, weight: Tensor, bias: Tensor) => Tensor>("temper::linear");
 const matmulOp = operator<(input: Tensor, weight: Tensor, bias: null) => Tensor>("linear");
@@ -86,15 +102,20 @@ export function embeddingNorm(
   const { dtype, device } = words;
   const width = norm.weight.size(0);
   const { p, epsilon, firstPosition } = options;
-  if (device === "cpu" || width % normWidth.multiple !== 0 || width > normWidth.max || p >= 1) return null;
-  const all = [words, positions, types, norm.weight, norm.bias];
+  const all = [words, positions, types, norm.weight, norm.bias] as const;
   if (all.some((tensor) => tensor.dtype !== dtype || tensor.size(-1) !== width)) return null;
+  const [flatIds, flatTypes] = [ids.reshape(-1), typeIds?.reshape(-1) ?? null];
+  // On a CPU, only texts without padding are embedded in one pass: classifiers have them.
+  if (device === "cpu") {
+    if (p > 0 || !indices) return null;
+    return cpuEmbeddingNormOp(...all, flatIds, flatTypes, indices, epsilon, firstPosition, ids.size(-1));
+  }
+  if (width % normWidth.multiple !== 0 || width > normWidth.max || p >= 1) return null;
   if (!loadKernels("embedding_norm", width, dtype, device) || !loadKernels("column_sum", width, dtype, device))
     return null;
   const seed = p > 0 ? drawDropoutSeed(device) : null;
   return embeddingNormOp(
-    ...([words, positions, types, norm.weight, norm.bias, ids.reshape(-1)] as const),
-    typeIds?.reshape(-1) ?? null,
+    ...([...all, flatIds, flatTypes] as const),
     ...([indices, positionIds?.reshape(-1) ?? null, seed, p, epsilon, firstPosition, ids.size(-1)] as const),
   );
 }

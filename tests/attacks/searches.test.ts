@@ -83,7 +83,13 @@ describe("pwws", () => {
       problem,
       (text) => changed[text]!,
     );
-    expect(queries.slice(1)).toEqual([["the good aged film"], ["the fine aged film", "the nice aged film"]]);
+    // The chosen text is confirmed.
+    expect(queries.slice(1)).toEqual([
+      ["the good aged film"],
+      ["the good aged film"],
+      ["the fine aged film", "the nice aged film"],
+      ["the fine aged film"],
+    ]);
     expect(final).toBe("the fine aged film");
     const stubborn: Record<string, number> = {
       ...changed,

@@ -22,7 +22,8 @@ const replacements = [
 ];
 
 describe("a victim in low precision", () => {
-  test("does not decide: what float32 classifies correctly is no success, and the search continues", async () => {
+  const forms = [{ adaptive: false }, { adaptive: true }];
+  test.each(forms)("does not decide: float32 does, and the search continues (%o)", async (form) => {
     // In low precision, one substitution is enough. In float32, two are needed.
     const countChanges = (text: string): number => text.split(" ").filter((word) => "bdf".includes(word)).length;
     const answer = (needed: number) => (text: string) => {
@@ -30,7 +31,7 @@ describe("a victim in low precision", () => {
       return [gold, 1 - gold];
     };
     const { victim, fast, confirming } = createPair(answer(1), answer(2));
-    const attack = await loadAttack("pwws");
+    const attack = await loadAttack("pwws", form);
     const run = (target: Victim<ScriptedInput>) =>
       collect(new SearchPool(target).run([createExample("1", replacements)], attack, { seed: 1 }));
     const [result] = await run(victim);
@@ -44,9 +45,9 @@ describe("a victim in low precision", () => {
     expect(confirming.calls.flat()).not.toContain("_ c e");
   });
 
-  test("does not overlook what it nearly misclassifies", async () => {
+  test.each(forms)("does not overlook what it nearly misclassifies (%o)", async (form) => {
     const answer = (changed: number) => (text: string) => (text.includes("b") ? [changed, 1 - changed] : [0.9, 0.1]);
-    const attack = await loadAttack("pwws");
+    const attack = await loadAttack("pwws", form);
     const run = async (low: number) => {
       const { victim } = createPair(answer(low), answer(0.49));
       const [result] = await collect(

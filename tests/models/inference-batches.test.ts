@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { batchByLength, batchByTokens, fillBatch } from "../../src/models/inference-batches.js";
+import { batchByLength, batchByTokens } from "../../src/models/inference-batches.js";
 import type { Encoding } from "../../src/text/encoding.js";
 
 const createTexts = (lengths: readonly number[]): Encoding[] =>
@@ -51,28 +51,4 @@ test("batches without padding contain every text once, and all but the last are 
       },
     ),
   );
-});
-
-test("batches without padding are filled to few sizes", () => {
-  const sizes = { tokens: new Set<number>(), texts: new Set<number>() };
-  fc.assert(
-    fc.property(fc.array(fc.integer({ min: 1, max: 40 }), { minLength: 1, maxLength: 60 }), (lengths) => {
-      const texts = createTexts(lengths);
-      const filled = fillBatch(texts, 7);
-      expect(filled.slice(0, texts.length)).toEqual(texts);
-      const padding = filled.slice(texts.length);
-      for (const { ids } of padding) {
-        expect(ids.length).toBeGreaterThan(0);
-        expect(ids.length).toBeLessThanOrEqual(Math.max(...lengths));
-        expect(ids.every((id) => id === 7)).toBe(true);
-      }
-      const count = (encodings: typeof filled) => encodings.reduce((sum, { ids }) => sum + ids.length, 0);
-      expect(count(filled)).toBeLessThanOrEqual(Math.max(192, 1.7 * count(texts)));
-      sizes.tokens.add(count(filled));
-      sizes.texts.add(filled.length);
-    }),
-    { numRuns: 300 },
-  );
-  expect(sizes.tokens.size).toBeLessThanOrEqual(20);
-  expect(sizes.texts.size).toBeLessThanOrEqual(8);
 });

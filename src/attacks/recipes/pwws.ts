@@ -122,15 +122,17 @@ function* searchAdaptively(problem: SearchProblem, positions: readonly number[])
     if (changed === problem.maxChanged) break;
     const trials = problem.replacements[position]!.slice(1).map((_, i) => ({
       replacementIndices: withReplacement(current.replacementIndices, position, i + 1),
+      isProbe: true,
     }));
     const scores = yield trials;
     const golds = scores.map((score) => getGoldProbability(score, problem));
     const best = golds.indexOf(Math.min(...golds));
     if (golds[best]! >= lowest) continue;
-    current = trials[best]!;
+    current = { replacementIndices: trials[best]!.replacementIndices };
     lowest = golds[best]!;
     changed++;
-    if (isMisclassified(scores[best]!, problem.label)) break;
+    const [confirmed] = yield [{ ...current, isConfirmation: true }];
+    if (isMisclassified(confirmed!, problem.label)) break;
   }
   return current;
 }
