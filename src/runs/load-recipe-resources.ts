@@ -6,7 +6,7 @@ import type { NeighborTable, RecipeResources, ResourceName, SentenceEncoder } fr
 import { UserError } from "../errors.js";
 import { sha256File } from "../files.js";
 import { hashModelFolder, loadMaskedLm, loadModel } from "../models/index.js";
-import { encodeSentences } from "../models/sentence-encoder.js";
+import { createSentenceModel } from "../models/sentence-encoder.js";
 import { type Device, free } from "../tensor/index.js";
 import { loadSubstitutions } from "../text/substitutions.js";
 import { createVectorNeighbors } from "../text/vector-neighbors.js";
@@ -103,6 +103,7 @@ async function loadSentenceEncoder(
     throw new UserError(`--sentence-encoder: ${error.message}`, { cause: error });
   });
   const cache = new Map<string, Float32Array>();
+  const sentences = createSentenceModel(model);
   const hash = await hashModelFolder(model.folder);
   return {
     encoder: {
@@ -111,7 +112,7 @@ async function loadSentenceEncoder(
       hash: createHash("sha256").update(`${hash} mean`).digest("hex"),
       async compute(texts) {
         const unknown = [...new Set(texts)].filter((text) => !cache.has(text));
-        const vectors = await encodeSentences(model, unknown);
+        const vectors = await sentences.encode(unknown);
         const found = new Map(unknown.map((text, i) => [text, vectors[i]!]));
         const answers = texts.map((text) => found.get(text) ?? cache.get(text)!);
         if (cache.size > maxCachedVectors) cache.clear();
@@ -119,6 +120,9 @@ async function loadSentenceEncoder(
         return answers;
       },
     },
-    close: () => free(model.weights),
+    close() {
+      sentences.close();
+      free(model.weights);
+    },
   };
 }
