@@ -165,8 +165,13 @@ export function scaledDotProductAttention(
 ): Tensor {
   const p = mode.training ? dropoutP : 0;
   // With dropout on a CPU, libtorch's kernel is not fused, and libtorch 1.13 does not have it.
-  if (hasOperator("scaled_dot_product_attention") && (p === 0 || query.device !== "cpu"))
-    return scaledDotProductAttentionOp(query, key, value, bias?.to(query.dtype) ?? null, p, false);
+  if (hasOperator("scaled_dot_product_attention") && (p === 0 || query.device !== "cpu")) {
+    // In bfloat16 on a CPU, the kernel creates an object of oneDNN for each of its many small
+    // products, which takes longer than float32.
+    const dtype = query.device === "cpu" && query.dtype === "bfloat16" ? "float32" : query.dtype;
+    const [q, k, v] = [query, key, value].map((tensor) => tensor.to(dtype)) as [Tensor, Tensor, Tensor];
+    return scaledDotProductAttentionOp(q, k, v, bias?.to(dtype) ?? null, p, false).to(query.dtype);
+  }
   const [batch, heads, queries, width] = query.shape as [number, number, number, number];
   const keys = key.size(2);
   const flatten = (tensor: Tensor, rows: number): Tensor => tensor.reshape(batch * heads, rows, width);
