@@ -137,7 +137,9 @@ announce("Fine-tune a small BERT as a spam filter with standard fine-tuning: 720
 temper(["train", ...settings, "--out", standard, "--resume"]);
 
 announce("Fine-tune another one on the same emails with ASCC, against the worst-case synonyms at every step.");
-temper(["train", ...settings, "--method", "ascc:beta=4,innerSteps=3", "--out", robust, "--resume"]);
+// Two large steps of the adversary are as good as three small ones here, and cost a fifth less.
+const method = "ascc:beta=4,innerSteps=2,innerLearningRate=3";
+temper(["train", ...settings, "--method", method, "--out", robust, "--resume"]);
 
 const sample = ["--num-examples", numExamples, "--seed", seed];
 const attack = ["--attack", "pwws", ...sample, "--min-similarity", "0.9", "--resume"];
