@@ -233,16 +233,16 @@ Chunk takeChunk(const Dense& dense, const Tensor& rows, int64_t start, int64_t c
 
 /** x Wᵀ: oneDNN's product of a chunk. */
 Tensor multiply(const Dense& dense, const Chunk& chunk) {
-  static auto multiplyNumbers = c10::Dispatcher::singleton().findSchemaOrThrow("mkldnn::_linear_pointwise", "");
-  static auto multiplyLevels = c10::Dispatcher::singleton().findSchemaOrThrow("onednn::qlinear_pointwise", "");
   const c10::List<std::optional<at::Scalar>> none;
   torch::jit::Stack stack;
   if (dense.scales) {
+    static auto multiplyLevels = c10::Dispatcher::singleton().findSchemaOrThrow("onednn::qlinear_pointwise", "");
     stack = {chunk.values,     1.0,  int64_t(0), dense.packed, *dense.scales,
              dense.zeroPoints, {},   1.0,        int64_t(0),   static_cast<int64_t>(at::kFloat),
              "none",           none, ""};
     multiplyLevels.callBoxed(&stack);
   } else {
+    static auto multiplyNumbers = c10::Dispatcher::singleton().findSchemaOrThrow("mkldnn::_linear_pointwise", "");
     stack = {chunk.values, dense.packed, {}, "none", none, {}};
     multiplyNumbers.callBoxed(&stack);
   }
@@ -297,7 +297,7 @@ void forEachChunk(int64_t rows, const Compute& computeChunk) {
   });
 }
 
-Tensor toRows(const Tensor& input, const Dense& dense) {
+Tensor toRows(const Tensor& input) {
   auto dtype = input.scalar_type();
   TORCH_CHECK(input.device().is_cpu() && (dtype == at::kFloat || dtype == at::kBFloat16),
               "expected float32 or bfloat16 on the CPU");
@@ -338,7 +338,7 @@ Tensor restoreShape(const Tensor& rows, const Tensor& input) {
 Tensor dense(const Tensor& input, const Tensor& packed, const std::optional<Tensor>& scales,
              const std::optional<Tensor>& sums, int64_t maxLevel, const std::optional<Tensor>& bias, bool gelu) {
   Dense dense(gelu ? Ending::gelu : Ending::none, packed, scales, sums, maxLevel, bias);
-  return restoreShape(computeLayer(dense, toRows(input, dense), Tensor()), input);
+  return restoreShape(computeLayer(dense, toRows(input), Tensor()), input);
 }
 
 /** LayerNorm(residual + x Wᵀ + b): the end of a transformer sublayer. */
@@ -347,7 +347,7 @@ Tensor denseNorm(const Tensor& input, const Tensor& packed, const std::optional<
                  const Tensor& normWeight, const Tensor& normOffset, double epsilon) {
   Dense dense(Ending::norm, packed, scales, sums, maxLevel, bias);
   dense.setNorm(normWeight, normOffset, epsilon);
-  Tensor rows = toRows(input, dense), residualRows = toRows(residual, dense);
+  Tensor rows = toRows(input), residualRows = toRows(residual);
   TORCH_CHECK(residual.scalar_type() == input.scalar_type() && residualRows.size(0) == rows.size(0) &&
                   residualRows.size(1) == dense.columns,
               "expected a residual of the size and type of the output");
@@ -362,7 +362,7 @@ Tensor feedForward(const Tensor& input, int64_t maxLevel, const Tensor& packed1,
   Dense inner(Ending::gelu, packed1, scales1, sums1, maxLevel, bias1);
   Dense outer(Ending::norm, packed2, scales2, sums2, maxLevel, bias2);
   outer.setNorm(normWeight, normOffset, epsilon);
-  Tensor rows = toRows(input, inner), output = at::empty_like(rows);
+  Tensor rows = toRows(input), output = at::empty_like(rows);
   TORCH_CHECK(outer.columns == rows.size(1) && inner.scales.has_value() == outer.scales.has_value(),
               "expected two weights of the same precision that keep the size of a row");
   withElementType(rows, [&](auto* type) {

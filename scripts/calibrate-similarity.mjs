@@ -10,7 +10,7 @@ import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { computeCosine } from "../dist/attacks/constraints/sentence-similarity.js";
 import { loadModel } from "../dist/models/index.js";
-import { encodeSentences } from "../dist/models/sentence-encoder.js";
+import { createSentenceModel } from "../dist/models/sentence-encoder.js";
 import { getDataRoots } from "../dist/tasks/find-dataset.js";
 import { loadTask } from "../dist/tasks/index.js";
 import { Rng } from "../dist/tensor/index.js";
@@ -59,7 +59,7 @@ const pairs = tagged.flatMap(({ words, tags }) => {
   return rng.shuffle(found).slice(0, 4);
 });
 
-const model = await loadModel(flags.encoder, { pooling: "mean" });
+const encoder = createSentenceModel(await loadModel(flags.encoder, { pooling: "mean" }));
 const sizes = { "11 words": 5, "15 words": 7, "complete text": Number.POSITIVE_INFINITY };
 const thresholds = [0.2, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.878, 0.9, 0.936, 0.95];
 console.log(`${pairs.length} words of ${texts.length} texts (${flags.task}), neighbors of ${neighbors.name}`);
@@ -69,7 +69,7 @@ for (const [name, half] of Object.entries(sizes)) {
     const window = words.slice(start, position + half + 1);
     return [words[position], neighbor, other].map((word) => window.with(position - start, word).join(" "));
   });
-  const vectors = await encodeSentences(model, windows);
+  const vectors = await encoder.encode(windows);
   const similarities = [1, 2].map((k) => pairs.map((_, i) => computeCosine(vectors[3 * i], vectors[3 * i + k])));
   const countAbove = (values, threshold) => values.filter((value) => value >= threshold).length / values.length;
   const separation = (threshold) => countAbove(similarities[0], threshold) - countAbove(similarities[1], threshold);
