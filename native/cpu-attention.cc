@@ -92,6 +92,17 @@ TEMPER_INLINE void multiplyBlock(const float* left, int64_t leftStride, const fl
   }
 }
 
+/** Takes elements of two vectors: those of the second one follow those of the first. */
+template <typename Wide, typename Mask>
+TEMPER_INLINE void shuffle(const Wide& first, const Wide& second, const Mask& mask, Wide& result) {
+#ifdef __clang__
+  constexpr int32_t count = sizeof(Wide) / sizeof(float);
+  for (int32_t k = 0; k < count; k++) result[k] = mask[k] < count ? first[mask[k]] : second[mask[k] - count];
+#else
+  result = __builtin_shuffle(first, second, mask);
+#endif
+}
+
 /** Adds `next` to each number of `total`, or keeps the larger one. */
 template <bool isSum, typename Wide>
 TEMPER_INLINE void combine(Wide& total, const Wide& next) {
@@ -104,7 +115,9 @@ TEMPER_INLINE void combineAll(Wide& total) {
   constexpr int32_t count = sizeof(Wide) / sizeof(float);
   typename VectorOf<count>::Indices rotated;
   for (int32_t k = 0; k < count; k++) rotated[k] = (k + half) % count;
-  combine<isSum>(total, __builtin_shuffle(total, rotated));
+  Wide next;
+  shuffle(total, total, rotated, next);
+  combine<isSum>(total, next);
   if constexpr (half > 1) combineAll<isSum, half / 2>(total);
 }
 
@@ -158,8 +171,8 @@ TEMPER_INLINE void exchange(Vector* rows) {
   for (int32_t i = 0; i < lanes; i++) {
     if (i & size) continue;
     Vector first = rows[i], second = rows[i + size];
-    rows[i] = __builtin_shuffle(first, second, lowMask);
-    rows[i + size] = __builtin_shuffle(first, second, highMask);
+    shuffle(first, second, lowMask, rows[i]);
+    shuffle(first, second, highMask, rows[i + size]);
   }
 }
 
