@@ -67,6 +67,13 @@ struct Rows {
         stride(tensor.stride(0)) {}
 };
 
+/** What attention of one head of one text reads and writes. */
+template <typename Element>
+struct HeadRows {
+  int64_t queries;
+  Rows<Element> query, key, value, result;
+};
+
 /** target = left right for a block of rows of `left`. `right` and `target` have `columns` columns. */
 template <int64_t count>
 TEMPER_INLINE void multiplyBlock(const float* left, int64_t leftStride, const float* right, float* target,
@@ -210,8 +217,8 @@ TEMPER_INLINE void prefetchNext(const Element* row, int64_t width) {
 
 /** softmax(Q Kᵀ / √width) V of one head of one text. */
 template <int64_t count, typename Element>
-TEMPER_INLINE void attend(Head& head, int64_t queries, const Rows<Element>& query, const Rows<Element>& key,
-                          const Rows<Element>& value, const Rows<Element>& result) {
+TEMPER_INLINE void attend(Head& head, const HeadRows<Element>& rows) {
+  const auto& [queries, query, key, value, result] = rows;
   const int64_t width = head.width;
   const float scale = 1 / std::sqrt(static_cast<float>(width));
   copyKeys(head, key);
@@ -221,16 +228,16 @@ TEMPER_INLINE void attend(Head& head, int64_t queries, const Rows<Element>& quer
     copyRow(value.data + j * value.stride, width, 1, head.value.data() + j * head.widthColumns);
   float *scores = head.scores.data(), *output = head.output.data();
   for (int64_t i = 0; i < queries; i += blockRows) {
-    const int64_t rows = std::min(blockRows, queries - i);
-    for (int64_t r = 0; r < rows; r++) prefetchNext(query.data + (i + r) * query.stride, width);
-    for (int64_t r = 0; r < rows; r++)
+    const int64_t filled = std::min(blockRows, queries - i);
+    for (int64_t r = 0; r < filled; r++) prefetchNext(query.data + (i + r) * query.stride, width);
+    for (int64_t r = 0; r < filled; r++)
       copyRow(query.data + (i + r) * query.stride, width, scale, head.query.data() + r * width);
     multiplyBlock<count>(head.query.data(), width, head.key.data(), scores, width, head.keyColumns);
     float factors[blockRows];
     for (int64_t r = 0; r < blockRows; r++)
       factors[r] = exponentiateRow<count>(scores + r * head.keyColumns, head.padding.data(), head.keyColumns);
     multiplyBlock<count>(scores, head.keyColumns, head.value.data(), output, head.keys, head.widthColumns);
-    for (int64_t r = 0; r < rows; r++) {
+    for (int64_t r = 0; r < filled; r++) {
       const float *source = output + r * head.widthColumns, factor = factors[r];
       Element* target = result.data + (i + r) * result.stride;
 #pragma omp simd
@@ -240,31 +247,17 @@ TEMPER_INLINE void attend(Head& head, int64_t queries, const Rows<Element>& quer
 }
 
 // The compiler cannot make versions of a template for the instruction sets.
-TEMPER_VECTORIZED void attendHead(Head& head, int64_t queries, const Rows<float>& query, const Rows<float>& key,
-                                  const Rows<float>& value, const Rows<float>& result) {
-  attend<lanes>(head, queries, query, key, value, result);
-}
-TEMPER_VECTORIZED void attendHead(Head& head, int64_t queries, const Rows<uint16_t>& query, const Rows<uint16_t>& key,
-                                  const Rows<uint16_t>& value, const Rows<uint16_t>& result) {
-  attend<lanes>(head, queries, query, key, value, result);
-}
-
+TEMPER_VECTORIZED void attendHead(Head& head, const HeadRows<float>& rows) { attend<lanes>(head, rows); }
+TEMPER_VECTORIZED void attendHead(Head& head, const HeadRows<uint16_t>& rows) { attend<lanes>(head, rows); }
 #ifdef TEMPER_WIDE
-TEMPER_WIDE void attendWide(Head& head, int64_t queries, const Rows<float>& query, const Rows<float>& key,
-                            const Rows<float>& value, const Rows<float>& result) {
-  attend<maxLanes>(head, queries, query, key, value, result);
-}
-TEMPER_WIDE void attendWide(Head& head, int64_t queries, const Rows<uint16_t>& query, const Rows<uint16_t>& key,
-                            const Rows<uint16_t>& value, const Rows<uint16_t>& result) {
-  attend<maxLanes>(head, queries, query, key, value, result);
-}
+TEMPER_WIDE void attendWide(Head& head, const HeadRows<float>& rows) { attend<maxLanes>(head, rows); }
+TEMPER_WIDE void attendWide(Head& head, const HeadRows<uint16_t>& rows) { attend<maxLanes>(head, rows); }
 #endif
 
 /** The attention of a head with the widest vectors of this processor. */
 template <typename Element>
 auto chooseAttention() {
-  using Function =
-      void (*)(Head&, int64_t, const Rows<Element>&, const Rows<Element>&, const Rows<Element>&, const Rows<Element>&);
+  using Function = void (*)(Head&, const HeadRows<Element>&);
 #ifdef TEMPER_WIDE
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
       __builtin_cpu_supports("avx512vl"))
@@ -290,9 +283,9 @@ void attendTexts(const Tensor& query, const Tensor& key, const Tensor& value, co
            i++) {
         head.resize(keyStart[i + 1] - keyStart[i]);
         for (int64_t h = part * heads / parts; h < (part + 1) * heads / parts; h++)
-          attendOne(head, queryStart[i + 1] - queryStart[i], Rows<Element>(query, queryStart[i], h),
-                    Rows<Element>(key, keyStart[i], h), Rows<Element>(value, keyStart[i], h),
-                    Rows<Element>(result, queryStart[i], h));
+          attendOne(head, {queryStart[i + 1] - queryStart[i], Rows<Element>(query, queryStart[i], h),
+                           Rows<Element>(key, keyStart[i], h), Rows<Element>(value, keyStart[i], h),
+                           Rows<Element>(result, queryStart[i], h)});
       }
     }
   });

@@ -4,7 +4,6 @@
 #include <ATen/Parallel.h>
 #include <torch/library.h>
 
-#include <cmath>
 #include <vector>
 
 #include "vectorized.h"
@@ -21,30 +20,23 @@ struct Sum {
 };
 
 template <typename Element>
-TEMPER_INLINE void normalize(const Sum<Element>& sum, float epsilon, float* space, int64_t width, Element* row) {
-  const Sum<Element> copy = sum;
-  float total = 0, squares = 0;
+TEMPER_INLINE void addAndNormalize(const Sum<Element>& sum, float epsilon, float* space, int64_t width, Element* row) {
+  const Sum<Element> copy = sum;  // So that the compiler knows that the loop does not change it.
+  float total = 0;
 #pragma omp simd reduction(+ : total)
   for (int64_t i = 0; i < width; i++) {
     space[i] = toFloat(copy.word[i]) + toFloat(copy.type[i]) + toFloat(copy.position[i]);
     total += space[i];
   }
-  const float mean = total / static_cast<float>(width);
-#pragma omp simd reduction(+ : squares)
-  for (int64_t i = 0; i < width; i++) squares += (space[i] - mean) * (space[i] - mean);
-  const float factor = 1 / std::sqrt(squares / static_cast<float>(width) + epsilon);
-#pragma omp simd
-  for (int64_t i = 0; i < width; i++)
-    fromFloat((space[i] - mean) * factor * toFloat(copy.weight[i]) + toFloat(copy.offset[i]), row[i]);
+  normalize(space, width, total, copy.weight, copy.offset, epsilon, row);
 }
 
 // The compiler cannot make versions of a template for the instruction sets.
-TEMPER_VECTORIZED void normalizeRow(const Sum<float>& sum, float epsilon, float* space, int64_t width, float* row) {
-  normalize(sum, epsilon, space, width, row);
+TEMPER_VECTORIZED void embedRow(const Sum<float>& sum, float epsilon, float* space, int64_t width, float* row) {
+  addAndNormalize(sum, epsilon, space, width, row);
 }
-TEMPER_VECTORIZED void normalizeRow(const Sum<uint16_t>& sum, float epsilon, float* space, int64_t width,
-                                    uint16_t* row) {
-  normalize(sum, epsilon, space, width, row);
+TEMPER_VECTORIZED void embedRow(const Sum<uint16_t>& sum, float epsilon, float* space, int64_t width, uint16_t* row) {
+  addAndNormalize(sum, epsilon, space, width, row);
 }
 
 /** A table, or one row of parameters. */
@@ -81,9 +73,9 @@ Tensor embedTokens(const std::vector<Tensor>& tensors, const Tensor& ids, const 
     for (int64_t i = begin; i < end; i++) {
       const int64_t token = index[i];
       TORCH_CHECK_INDEX(token >= 0 && token < ids.numel(), "expected a token of the batch, received ", token);
-      normalizeRow({words.at(id[token]), positions.at(firstPosition + token % length),
-                    types.at(typeId ? typeId[token] : 0), weight.data, offset.data},
-                   static_cast<float>(epsilon), space.data(), words.width, rows + i * words.width);
+      embedRow({words.at(id[token]), positions.at(firstPosition + token % length), types.at(typeId ? typeId[token] : 0),
+                weight.data, offset.data},
+               static_cast<float>(epsilon), space.data(), words.width, rows + i * words.width);
     }
   });
   return result;

@@ -1,5 +1,6 @@
 // Loops over floats on a CPU, with the widest instructions that it has.
 #pragma once
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 
@@ -93,6 +94,20 @@ TEMPER_INLINE float approximateGelu(float value) {
   p = p * y - 6.554295762e-02f;
   p = p * y + 3.984748229e-01f;
   return value * (x * p + 0.5f);
+}
+
+/** LayerNorm of a row whose numbers have the given sum. */
+template <typename Parameter, typename Element>
+TEMPER_INLINE void normalize(const float* values, int64_t count, float sum, const Parameter* weight,
+                             const Parameter* offset, float epsilon, Element* row) {
+  const float mean = sum / static_cast<float>(count);
+  float squares = 0;
+#pragma omp simd reduction(+ : squares)
+  for (int64_t i = 0; i < count; i++) squares += (values[i] - mean) * (values[i] - mean);
+  const float factor = 1 / std::sqrt(squares / static_cast<float>(count) + epsilon);
+#pragma omp simd
+  for (int64_t i = 0; i < count; i++)
+    fromFloat((values[i] - mean) * factor * toFloat(weight[i]) + toFloat(offset[i]), row[i]);
 }
 
 }  // namespace temper

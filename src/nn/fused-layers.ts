@@ -19,41 +19,33 @@ const residualNormOp =
       epsilon: number,
     ) => Tensor
   >("temper::residual_norm");
+type EmbeddingArguments = [
+  words: Tensor,
+  positions: Tensor,
+  types: Tensor,
+  weight: Tensor,
+  offset: Tensor,
+  ids: Tensor,
+  typeIds: Tensor | null,
+];
+type PositionArguments = [epsilon: number, firstPosition: number, length: number];
 const embeddingNormOp =
   operator<
     (
-      words: Tensor,
-      positions: Tensor,
-      types: Tensor,
-      weight: Tensor,
-      offset: Tensor,
-      ids: Tensor,
-      typeIds: Tensor | null,
-      indices: Tensor | null,
-      positionIds: Tensor | null,
-      seed: Tensor | null,
-      p: number,
-      epsilon: number,
-      firstPosition: number,
-      length: number,
+      ...args: [
+        ...EmbeddingArguments,
+        indices: Tensor | null,
+        positionIds: Tensor | null,
+        seed: Tensor | null,
+        p: number,
+        ...PositionArguments,
+      ]
     ) => Tensor
   >("temper::embedding_norm");
 const cpuEmbeddingNormOp =
-  operator<
-    (
-      words: Tensor,
-      positions: Tensor,
-      types: Tensor,
-      weight: Tensor,
-      offset: Tensor,
-      ids: Tensor,
-      typeIds: Tensor | null,
-      indices: Tensor,
-      epsilon: number,
-      firstPosition: number,
-      length: number,
-    ) => Tensor
-  >("temper::cpu_embedding_norm");
+  operator<(...args: [...EmbeddingArguments, indices: Tensor, ...PositionArguments]) => Tensor>(
+    "temper::cpu_embedding_norm",
+  );
 const biasGeluOp = operator<(input: Tensor, bias: Tensor, tanh: boolean) => Tensor>("temper::bias_gelu");
 const linearOp = operator<(input: Tensor, weight: Tensor, bias: Tensor) => Tensor>("temper::linear");
 const matmulOp = operator<(input: Tensor, weight: Tensor, bias: null) => Tensor>("linear");
