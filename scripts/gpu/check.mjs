@@ -156,6 +156,8 @@ async function split() {
     report("a loss over the complete batch is rejected", /out of memory/i.test(error) && /rift/.test(error), error);
   } finally {
     free(ballast);
+    // The next checks start processes of their own on the same device.
+    nativeCuda().emptyCache();
   }
 }
 
