@@ -59,7 +59,7 @@ struct Table {
 };
 
 template <typename Element>
-Tensor embedTokens(const std::vector<Tensor>& tensors, const Tensor& ids, const std::optional<Tensor>& typeIds,
+Tensor embedTokens(const std::vector<Tensor>& tensors, const Tensor& ids, const c10::optional<Tensor>& typeIds,
                    const Tensor& indices, double epsilon, int64_t firstPosition, int64_t length) {
   const Table<Element> words(tensors[0]), positions(tensors[1]), types(tensors[2]), weight(tensors[3]),
       offset(tensors[4]);
@@ -86,7 +86,7 @@ Tensor embedTokens(const std::vector<Tensor>& tensors, const Tensor& ids, const 
  * the same width and dtype.
  */
 Tensor cpuEmbeddingNorm(const Tensor& words, const Tensor& positions, const Tensor& types, const Tensor& weight,
-                        const Tensor& offset, const Tensor& ids, const std::optional<Tensor>& typeIds,
+                        const Tensor& offset, const Tensor& ids, const c10::optional<Tensor>& typeIds,
                         const Tensor& indices, double epsilon, int64_t firstPosition, int64_t length) {
   auto dtype = words.scalar_type();
   TORCH_CHECK(dtype == at::kFloat || dtype == at::kBFloat16, "expected float32 or bfloat16");

@@ -5,6 +5,9 @@ const foreachMulTensorOp = operator<(self: readonly Tensor[], factor: Tensor) =>
 
 const foreachCopyOp = operator<(targets: readonly Tensor[], sources: readonly Tensor[]) => void>("_foreach_copy_");
 
+const vectorNormOp =
+  operator<(self: Tensor, order: number, dim: null, keepdim: boolean, dtype: number) => Tensor>("linalg_vector_norm");
+
 const aminmaxOp = operator<(self: Tensor) => [Tensor, Tensor]>("aminmax");
 
 /** Whether no tensor contains NaN or infinity. Both are always an extreme value of their tensor. */
@@ -37,7 +40,10 @@ export function globalNorm(tensors: readonly Tensor[]): Tensor {
   if (half.length === 0) return stack(foreachNorm(tensors, 2), 0).norm();
   // libtorch is fast only for lists of one dtype.
   const rest = tensors.filter(({ dtype }) => dtype !== "bfloat16");
-  const norms = [...foreachNorm(half, 2, dtypeCodes.float32), ...(rest.length > 0 ? foreachNorm(rest, 2) : [])];
+  const halfNorms = hasOperator("_foreach_norm", "Scalar", "dtype")
+    ? foreachNorm(half, 2, dtypeCodes.float32)
+    : half.map((tensor) => vectorNormOp(tensor, 2, null, false, dtypeCodes.float32));
+  const norms = [...halfNorms, ...(rest.length > 0 ? foreachNorm(rest, 2) : [])];
   return stack(norms, 0).norm();
 }
 

@@ -69,20 +69,20 @@ export function operator<F extends (...args: never[]) => unknown>(name: string, 
   return call as unknown as F;
 }
 
-const operatorAvailability = new Map<string, boolean>();
+/** The schemas of operators that were looked up; null: this libtorch has no such operator. */
+const schemas = new Map<string, string | null>();
 
-/** Whether this libtorch has an operator. */
-export function hasOperator(name: string, overload = ""): boolean {
+/** Whether this libtorch has an operator, and with an argument of this name. */
+export function hasOperator(name: string, overload = "", argument?: string): boolean {
   const key = `${name}.${overload}`;
-  let available = operatorAvailability.get(key);
-  if (available === undefined) {
+  let schema = schemas.get(key);
+  if (schema === undefined) {
     try {
-      findOperator(name, overload);
-      available = true;
+      ({ schema } = findOperator(name, overload));
     } catch {
-      available = false;
+      schema = null;
     }
-    operatorAvailability.set(key, available);
+    schemas.set(key, schema);
   }
-  return available;
+  return schema !== null && (argument === undefined || new RegExp(`\\b${argument}\\b`).test(schema));
 }

@@ -4,8 +4,8 @@ import { afterEach, describe, expect, it, vi } from "vitest";
 const missingOperators = vi.hoisted(() => new Set<string>());
 vi.mock("../../src/tensor/operator.js", async (original) => {
   const actual = await original<typeof import("../../src/tensor/operator.js")>();
-  const hasOperator: typeof actual.hasOperator = (name, overload) =>
-    !missingOperators.has(name) && actual.hasOperator(name, overload);
+  const hasOperator: typeof actual.hasOperator = (name, ...rest) =>
+    !missingOperators.has(name) && actual.hasOperator(name, ...rest);
   return { ...actual, hasOperator };
 });
 

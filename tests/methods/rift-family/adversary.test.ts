@@ -50,13 +50,13 @@ const victim = () => ({
 async function attack(
   name: string,
   options: object = {},
-  rest: { resume?: boolean; count?: number; budget?: number } = {},
+  rest: { resume?: boolean; stopAfter?: number; budget?: number } = {},
 ): Promise<AttackResult[]> {
   const journal = join(folder, `${name}.jsonl`);
   const results: AttackResult[] = [];
   await runAttack({
     attacker: createAsccAttacker(victim(), options),
-    attackExamples: targets.slice(0, rest.count ?? targets.length),
+    attackExamples: targets,
     numExamples: targets.length,
     seed: 3,
     hashes: {},
@@ -64,7 +64,10 @@ async function attack(
     journalPath: journal,
     resume: rest.resume ?? false,
     ...(rest.budget !== undefined && { budget: rest.budget }),
-    onResult: (result) => void results.push(result),
+    onResult(result) {
+      results.push(result);
+      if (results.length === rest.stopAfter) throw new Error("interrupted");
+    },
   });
   return results;
 }
@@ -87,7 +90,7 @@ describe("the ascc attack on a trained model", () => {
   });
 
   it("resumes an interrupted journal with the same result", async () => {
-    await attack("partial", {}, { count: 5 });
+    await expect(attack("partial", {}, { stopAfter: 5 })).rejects.toThrow("interrupted");
     expect((await attack("partial", {}, { resume: true })).length).toBe(targets.length - 5);
     const read = (name: string): string => readFileSync(join(folder, name), "utf8");
     expect(read("partial.jsonl")).toBe(read("complete.jsonl"));
