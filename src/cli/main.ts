@@ -50,7 +50,7 @@ async function createProgram(argv: readonly string[], io: Io): Promise<Command> 
   const requested = words[0] === "help" ? words[1] : words[0];
   const program = new Command("temper")
     .description(
-      "Fine-tune BERT and RoBERTa classifiers for adversarial robustness, attack them, and analyze the results.",
+      "Fine-tune encoders (BERT, DeBERTa, ModernBERT, …) as robust text classifiers, attack and analyze them.",
     )
     .version(readVersion(), "-V, --version", "print the version")
     .helpOption("-h, --help", "print this help")

@@ -124,8 +124,10 @@ export const dataFlags = {
   skipBadRows: "",
 };
 
-export const splitOption = () =>
-  new Option("--split <name>", "dataset split to use: train, validation or test (default: test)").argParser(parseSplit);
+export const splitOption = (standard = "test") =>
+  new Option("--split <name>", `dataset split to use: train, validation or test (default: ${standard})`).argParser(
+    parseSplit,
+  );
 
 export const quietOption = () => new Option("--quiet", "print no progress and no warnings");
 

@@ -86,7 +86,7 @@ export const freelb = defineMethod({
   name: "freelb",
   summary: "trains on every step of a gradient ascent on the word embeddings",
   paper: "Zhu et al. 2020, FreeLB: Enhanced Adversarial Training for Natural Language Understanding",
-  cost: "1.9",
+  cost: "about 1.9",
   options: optionsSchema,
   create: createFreelb,
 });

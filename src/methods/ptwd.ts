@@ -12,7 +12,7 @@ export const ptwd = defineMethod({
   name: "ptwd",
   summary: "pre-trained weight decay: a penalty on the distance to the pre-trained weights",
   paper: "Chelba and Acero, 2004; RIFT section 3.2 (iii)",
-  cost: "1.3",
+  cost: "about 1.3",
   options: z.strictObject({
     lambda: nonnegativeSchema
       .default(0.01)

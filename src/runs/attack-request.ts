@@ -35,7 +35,7 @@ export const attackRequestSchema = z.strictObject({
   sampling: z
     .enum(["random", "class-balanced"])
     .default("random")
-    .describe("how the examples are sampled: random (as in RIFT), or equally many of each class"),
+    .describe("how the examples are sampled: random (as in RIFT), or class-balanced for equally many of each class"),
   seed: seedSchema.default(0).describe("random seed"),
   queryBudget: orNull(countSchema).describe("maximum queries per example"),
   ...constraintsSchema.shape,

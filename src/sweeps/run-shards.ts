@@ -19,7 +19,7 @@ import { runWorker } from "./worker-process.js";
 /** The keys of an attack with several processes. */
 export const shardOptions = {
   processes: processOptions.processes.describe("processes that share the examples"),
-  backend: z.enum(["local", "slurm"]).default("local").describe("where the processes run"),
+  backend: z.enum(["local", "slurm"]).default("local").describe("run on this host (local) or on a cluster (slurm)"),
 };
 
 const shardRequestSchema = z.object({ ...shardOptions, slurm: slurmSchema.prefault({}) });

@@ -18,7 +18,7 @@ export const clare = defineRecipe({
   }),
   resources: ["mlm", "encoder", "labels"],
   differences:
-    "MiniLM instead of the Universal Sentence Encoder; candidates are made anew after each edit, as in TextAttack.",
+    "MiniLM instead of the Universal Sentence Encoder; candidates are recomputed after each edit, as in TextAttack.",
   build: (options, { mlm, encoder, labels }) => {
     const maxCandidates = options.candidates;
     return {

@@ -18,7 +18,7 @@ export function define(command: Command, io: Io): void {
   const { data: _, ...columns } = dataFlags;
   const withSplit = command
     .argument("[data]", shape.data.description)
-    .addOption(splitOption().default("train" as const))
+    .addOption(splitOption("train"))
     .requiredOption("--out <file>", shape.out.description);
   addOptions(withSplit, shape, {
     ...{ recipe: "<name>", perText: "<count>", rate: "<fraction>", excludeOriginal: "", seed: "<number>" },

@@ -5,7 +5,8 @@ import { formatTable, printJson } from "../output.js";
 
 export const note =
   "The cost is the time of a training step as a multiple of a standard step (BERT-base, 32 texts of at most 128\n" +
-  "tokens, one H200). Use a method with temper train --method NAME:option=value. Methods can be stacked.";
+  "tokens, one H200; for smart, of a step in tf32). Use a method with temper train --method NAME:option=value.\n" +
+  "Methods can be stacked.";
 export const examples = ["temper methods", "temper methods rose", "temper methods rift --json"];
 
 export function define(command: Command, io: Io): void {

@@ -11,7 +11,7 @@ import { createIntegerParser } from "../options.js";
 export const note = "Without colors, a change is [-before-]{+after+}.";
 export const examples = [
   "temper show runs/sst2-rose-seed0/attacks/pwws.jsonl",
-  "temper show runs/sst2-rose-seed0/attacks/pwws.jsonl --outcome failed --num-examples 3",
+  "temper show runs/sst2-rose-seed0/attacks/pwws.jsonl --outcome robust --num-examples 3",
 ];
 
 const outcomes: Readonly<Record<string, { readonly outcome: AttackOutcome | null; readonly text: string }>> = {

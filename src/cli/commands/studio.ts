@@ -7,7 +7,7 @@ import { waitForSignal } from "../signals.js";
 
 export const note =
   "Opens a page on this host: live runs, comparisons, a playground for attacks, jobs and ratings.\n" +
-  "Only who has the printed address can use it. Jobs go on after the studio has stopped.";
+  "Only people who have the printed address can use it. Jobs continue after the studio stops.";
 export const examples = ["temper studio", "temper studio runs/sst2 runs/rte --port 9000"];
 
 export function define(command: Command, io: Io): void {
@@ -17,7 +17,7 @@ export function define(command: Command, io: Io): void {
     const callbacks = createCallbacks(io, false);
     await using studio = await startStudio({ ...(folders.length > 0 && { folders }), ...request }, callbacks);
     await write(io.stdout, `${studio.url}\n`);
-    callbacks.printLine("Open this address in a browser. Press Ctrl-C to stop; jobs go on.");
+    callbacks.printLine("Open this address in a browser. Press Ctrl-C to stop; jobs continue.");
     await waitForSignal(() => undefined);
   });
 }
