@@ -33,14 +33,13 @@ typedef VectorOf<lanes>::Indices Indices;
 /** One head of one text in float32. Rows and columns are rounded up to full blocks. */
 struct Head {
   int64_t keys, width, keyColumns, widthColumns;
-  std::vector<float> query;    // [blockRows, width], scaled
-  std::vector<float> key;      // [width, keyColumns]
-  std::vector<float> value;    // [keys, widthColumns]
-  std::vector<float> scores;   // [blockRows, keyColumns]
-  std::vector<float> output;   // [blockRows, widthColumns]
-  std::vector<float> padding;  // [keyColumns]: 0 at keys, a large negative number after them
+  std::vector<float> query;   // [blockRows, width], scaled
+  std::vector<float> key;     // [width, keyColumns]
+  std::vector<float> value;   // [keys, widthColumns]
+  std::vector<float> scores;  // [blockRows, keyColumns]
+  std::vector<float> output;  // [blockRows, widthColumns]
 
-  explicit Head(int64_t width) : keys(0), width(width), widthColumns(roundUp(width, 2 * maxLanes)) {
+  explicit Head(int64_t width) : keys(0), width(width), keyColumns(0), widthColumns(roundUp(width, 2 * maxLanes)) {
     query.resize(blockRows * width);
     output.resize(blockRows * widthColumns);
   }
@@ -51,8 +50,6 @@ struct Head {
     key.resize(width * keyColumns);
     value.resize(keys * widthColumns);
     scores.resize(blockRows * keyColumns);
-    padding.assign(keyColumns, -1e30f);
-    std::fill_n(padding.begin(), keys, 0.f);
   }
 };
 
@@ -146,9 +143,9 @@ TEMPER_INLINE float reduceRow(const float* row, int64_t columns) {
  * sum to 1.
  */
 template <int64_t count>
-TEMPER_INLINE float exponentiateRow(float* row, const float* padding, int64_t columns) {
-#pragma omp simd
-  for (int64_t j = 0; j < columns; j++) row[j] += padding[j];
+TEMPER_INLINE float exponentiateRow(float* row, int64_t keys, int64_t columns) {
+  // The columns after the keys are those of an earlier text.
+  std::fill(row + keys, row + columns, -1e30f);
   const float largest = reduceRow<false, count>(row, columns);
 #pragma omp simd
   for (int64_t j = 0; j < columns; j++) {
@@ -235,7 +232,7 @@ TEMPER_INLINE void attend(Head& head, const HeadRows<Element>& rows) {
     multiplyBlock<count>(head.query.data(), width, head.key.data(), scores, width, head.keyColumns);
     float factors[blockRows];
     for (int64_t r = 0; r < blockRows; r++)
-      factors[r] = exponentiateRow<count>(scores + r * head.keyColumns, head.padding.data(), head.keyColumns);
+      factors[r] = exponentiateRow<count>(scores + r * head.keyColumns, head.keys, head.keyColumns);
     multiplyBlock<count>(scores, head.keyColumns, head.value.data(), output, head.keys, head.widthColumns);
     for (int64_t r = 0; r < filled; r++) {
       const float *source = output + r * head.widthColumns, factor = factors[r];
@@ -313,6 +310,9 @@ Tensor cpuAttention(const Tensor& query, const Tensor& key, const Tensor& value,
   TORCH_CHECK(key.size(0) == value.size(0) && queryStarts.numel() == keyStarts.numel() &&
                   areStarts(queryStarts, query.size(0)) && areStarts(keyStarts, key.size(0)),
               "expected the starts of texts from 0 to the number of tokens");
+  const int32_t *queryStart = queryStarts.data_ptr<int32_t>(), *keyStart = keyStarts.data_ptr<int32_t>();
+  for (int64_t i = 1; i < queryStarts.numel(); i++)
+    TORCH_CHECK(queryStart[i] == queryStart[i - 1] || keyStart[i] > keyStart[i - 1], "expected keys for every query");
   Tensor result = at::empty(query.sizes(), query.options());
   auto attend = dtype == at::kFloat ? attendTexts<float> : attendTexts<uint16_t>;
   attend(query, key, value, queryStarts, keyStarts, result);

@@ -94,6 +94,8 @@ Tensor cpuEmbeddingNorm(const Tensor& words, const Tensor& positions, const Tens
   for (const Tensor& tensor : tensors)
     TORCH_CHECK(tensor.device().is_cpu() && tensor.scalar_type() == dtype && tensor.size(-1) == words.size(-1),
                 "expected tables of one width and dtype on the CPU");
+  for (const Tensor& vector : {weight, offset})
+    TORCH_CHECK(vector.dim() == 1 && vector.numel() > 0, "expected the weight and the offset of LayerNorm");
   TORCH_CHECK(length > 0 && (!typeIds || typeIds->numel() == ids.numel()), "expected a type per token");
   auto embed = dtype == at::kFloat ? embedTokens<float> : embedTokens<uint16_t>;
   return embed(tensors, ids.contiguous(), typeIds, indices.contiguous(), epsilon, firstPosition, length);

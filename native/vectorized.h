@@ -53,7 +53,8 @@ TEMPER_INLINE float exponential(float x) {
   p = p * r + 1.f / 6;
   p = p * r + 0.5f;
   p = p * r * r + r + 1;
-  return __builtin_bit_cast(float, __builtin_bit_cast(uint32_t, p) + (__builtin_bit_cast(uint32_t, shifted) << 23));
+  // 2^k as a factor: a sum of bits would turn some NaN into numbers.
+  return p * __builtin_bit_cast(float, (__builtin_bit_cast(uint32_t, shifted) << 23) + 0x3f800000u);
 }
 
 /**

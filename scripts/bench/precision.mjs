@@ -88,7 +88,7 @@ for (const name of options.attack) {
         `(${(100 * difference).toFixed(2)} points; ${differing} outcomes differ), ${low.speed.toFixed(0)} texts/s per process ` +
         `(${(low.speed / exact.speed).toFixed(2)}x), ${low.minutes} min`,
     );
-    if (Math.abs(difference) > maxDifference || low.clean !== exact.clean) {
+    if (Math.abs(difference) > maxDifference + 1e-9 || low.clean !== exact.clean) {
       console.error(`${name} in ${precision} differs by more than ${format(maxDifference)}.`);
       process.exitCode = 1;
     }

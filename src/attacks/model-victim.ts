@@ -47,6 +47,8 @@ export async function createModelVictim(
   const deviceType = device.replace(/:.*/, "");
   const identity = [hashes, tokenization, maxLength, computeDtype, deviceType, libtorch, isTf32Allowed()];
   if (isQuantized) identity.push(`int8, ${getMaxInputLevel()}`);
+  // The last digits of float32 differ from those of padded batches.
+  else if (classifier.isPacked && computeDtype === "float32") identity.push("packed");
   const encode = tokenization === "word" ? createWordEncoder(model) : createSubwordEncoder(model);
   return {
     name: model.reference,

@@ -79,6 +79,7 @@ export function* runRecipe(
   };
   const { text, exhausted } = yield* drive(recipe.search.run(problem, rng.fork("search")), recipe, tally, budget, rng);
   const [after] = (yield [{ text, isRecorded: true }]) as readonly [Score];
+  tally.checkTie(after);
   // A text that keeps its class has not fooled the victim, however small it is.
   const outcome = !goal.isMaximized && goal.isReached(after, label, text) ? "success" : "failed";
   return createRecipeResult(id, label, { ...common, ...tally.counts, outcome, exhausted, text, after });
@@ -190,9 +191,14 @@ class Tally {
       const scored = { text, value, isReached: goal.isReached(score, this.label, text) };
       this.queries++;
       if (isProbe) return scored;
-      this.#nearTie ||= Math.abs(margin(score, this.label)) < nearTieMargin;
+      this.checkTie(score);
       if (value > this.best.value) this.best = scored;
       return scored;
     });
+  }
+
+  /** Records whether the margin of a score is a near tie. */
+  checkTie(score: Score): void {
+    this.#nearTie ||= Math.abs(margin(score, this.label)) < nearTieMargin;
   }
 }

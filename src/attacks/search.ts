@@ -33,7 +33,10 @@ export interface Candidate {
    * score is confirmed; in float32, it is the same. It does not count as a query.
    */
   readonly isConfirmation?: boolean;
-  /** Whether the score is recorded in the result: that of the original or of the final text. */
+  /**
+   * Whether the score must be that of float32: it is recorded in the result (that of the original or
+   * of the final text), or proves it.
+   */
   readonly isRecorded?: boolean;
 }
 
@@ -206,7 +209,9 @@ export function* runSearch(
     for (const candidate of candidates) checkCandidate(candidate, problem, attack.name);
     const isFree = candidates.every(({ isConfirmation }) => isConfirmation);
     const affordable = isFree ? candidates : candidates.slice(0, budget - tally.queries);
-    const scores = affordable.length > 0 ? yield affordable : [];
+    // A proof needs the scores of float32.
+    const asked = attack.exact ? affordable.map((candidate) => ({ ...candidate, isRecorded: true })) : affordable;
+    const scores = asked.length > 0 ? yield asked : [];
     tally.add(affordable, scores);
     exhausted = affordable.length < candidates.length;
     if (!exhausted) step = search.next(scores);
@@ -217,6 +222,7 @@ export function* runSearch(
   const [after] = (yield [{ replacementIndices, isRecorded: true }]) as [Score];
   const outcome = isMisclassified(after, label) ? "success" : "failed";
   const exact = attack.exact ? { exact: !exhausted && attack.exact(problem) } : {};
+  tally.checkTie(after);
   const found = { ...tally.counts, ...exact, exhausted, outcome, replacementIndices, before, after } as const;
   return createAttackResult(example, found);
 }
@@ -242,13 +248,19 @@ class QueryTally {
       if (candidate.sequential && fooled) return;
       if (!candidate.isConfirmation) this.queries++;
       if (candidate.mask !== undefined) return;
-      const gap = margin(scores[i]!, this.label);
+      const gap = this.checkTie(scores[i]!);
       fooled ||= gap < 0;
-      this.#nearTie ||= Math.abs(gap) < nearTieMargin;
       if (gap >= this.#lowestMargin) return;
       this.#lowestMargin = gap;
       this.best = candidate;
     });
+  }
+
+  /** Records whether the margin of a score is a near tie. Returns the margin. */
+  checkTie(score: Score): number {
+    const gap = margin(score, this.label);
+    this.#nearTie ||= Math.abs(gap) < nearTieMargin;
+    return gap;
   }
 }
 

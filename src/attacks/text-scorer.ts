@@ -72,13 +72,17 @@ export class TextScorer<Prepared extends PreparedInput> {
       cache: ScoreCache,
       isChosen: (request: ScoreRequest<Prepared>, index: number) => boolean,
     ): Promise<void> => {
-      const chosen = [...requests.keys()].filter((i) => isChosen(requests[i]!, i));
-      for (const call of splitIntoCalls(chosen, (i) => requests[i]!.prepared.length, victim)) {
-        const rows = await victim.probabilities(call.map((i) => requests[i]!.prepared));
+      // The same text may be requested for different uses.
+      const byKey = new Map<string, number[]>();
+      for (const [i, request] of requests.entries())
+        if (isChosen(request, i)) byKey.set(request.key, [...(byKey.get(request.key) ?? []), i]);
+      const getFirst = ([first]: readonly number[]): Prepared => requests[first!]!.prepared;
+      for (const call of splitIntoCalls([...byKey.values()], (same) => getFirst(same).length, victim)) {
+        const rows = await victim.probabilities(call.map(getFirst));
         checkRows(rows, call.length, victim);
-        call.forEach((i, row) => {
-          cache.set(requests[i]!.key, rows[row]!);
-          answers[i] = rows[row]!;
+        call.forEach((same, row) => {
+          cache.set(requests[same[0]!]!.key, rows[row]!);
+          for (const i of same) answers[i] = rows[row]!;
         });
         onCall();
       }

@@ -35,11 +35,12 @@ const reportedTexts = 16;
  *   console.log(queries, edits);
  */
 export async function* watchAttack<Prepared extends PreparedInput>(
-  victim: Victim<Prepared>,
+  attacked: Victim<Prepared>,
   example: AttackExample,
   attack: Attack,
   { seed = 0, budget, signal }: WatchAttackOptions = {},
 ): AsyncGenerator<WatchedStep, AttackResult | null> {
+  const victim = attacked.exact ?? attacked;
   const toInput = createInputBuilder(example);
   const known = new Map<string, Score>();
   const rng = new Rng(seed).fork("attack", attack.name).fork(example.id);

@@ -1,17 +1,26 @@
 import type { Device } from "../tensor/index.js";
 import type { Encoding } from "../text/encoding.js";
 
-/** Groups the indices of texts into full batches and a smaller one, longest texts first. */
+/** Limits the memory of poolings that pad the states of packed texts. */
+const maxPaddingFactor = 16;
+
+/**
+ * Groups the indices of texts into full batches and a smaller one, longest texts first. Only texts
+ * of very different lengths are in batches with fewer tokens.
+ */
 export function batchByTokens(encodings: readonly Encoding[], batchTokens: number): number[][] {
   const { order, lengths } = sortByLength(encodings);
   const batches: number[][] = [];
+  let batch: number[] = [];
   let tokens = Number.POSITIVE_INFINITY;
   for (const index of order) {
-    if (tokens + lengths[index]! > batchTokens) {
-      batches.push([]);
+    const paddedTokens = (batch.length + 1) * (lengths[batch[0]!] ?? 0);
+    if (tokens + lengths[index]! > batchTokens || paddedTokens > maxPaddingFactor * batchTokens) {
+      batch = [];
+      batches.push(batch);
       tokens = 0;
     }
-    batches.at(-1)!.push(index);
+    batch.push(index);
     tokens += lengths[index]!;
   }
   return batches;

@@ -140,7 +140,8 @@ function getContextSimilarity(request: ParsedRequest, victim: LoadedVictim): num
 async function predictLabel({ victim, encode }: LoadedVictim, texts: readonly string[]): Promise<number> {
   const { words, fields } = encode(texts);
   const input = { words, fields, fieldCount: texts.length, texts: () => [...texts] };
-  const [row] = await victim.probabilities([victim.prepare(input)]);
+  // The label of the example belongs to the float32 model, as its result does.
+  const [row] = await (victim.exact ?? victim).probabilities([victim.prepare(input)]);
   return row!.indexOf(Math.max(...row!));
 }
 

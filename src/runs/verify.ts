@@ -70,7 +70,8 @@ async function verifyOne(journal: string, request: ParsedRequest, { onDownload }
     const substitutions = await findSubstitutions(header, victim, request);
     const isSamePrecision = precision === victim.settings.precision && precision !== "bf16";
     const tolerance = victim.local && !isSamePrecision ? otherPrecisionTolerance : undefined;
-    const verification = await verifyJournal(journal, victim.victim, {
+    // What a journal records belongs to the float32 model, if low precision only searched.
+    const verification = await verifyJournal(journal, victim.victim.exact ?? victim.victim, {
       ...{ substitutions, tolerance },
       encode: victim.encode,
     });

@@ -58,6 +58,33 @@ describe("a victim in low precision", () => {
     expect(await run(0.55)).toBe("success");
   });
 
+  test("proves nothing: an exhaustive search is in float32", async () => {
+    const answer = (gold: number) => (text: string) => (text.includes("b") ? [gold, 1 - gold] : [0.9, 0.1]);
+    const { victim, fast } = createPair(answer(0.6), answer(0.49));
+    const attack = await loadAttack("exhaustive");
+    const run = new SearchPool(victim).run([createExample("1", [["a", "b"], ["c"]])], attack, { seed: 1 });
+    expect(await collect(run)).toMatchObject([{ outcome: "success", exact: true }]);
+    expect(fast.calls).toEqual([]);
+  });
+
+  test("scores a text once, however many searches need it", async () => {
+    const answer = (text: string): number[] => (text.includes("b") ? [0.52, 0.48] : [0.9, 0.1]);
+    const { victim, fast, confirming } = createPair(answer, answer);
+    const examples = [0, 1].map((i) => createExample(`e${i}`, [["a", "b"], ["c"]]));
+    for (const adaptive of [false, true])
+      await collect(new SearchPool(victim).run(examples, await loadAttack("pwws", { adaptive }), { seed: 1 }));
+    for (const { calls } of [fast, confirming]) for (const call of calls) expect(new Set(call).size).toBe(call.length);
+  });
+
+  test("a near tie of the recorded text is marked, although the budget ended the search before", async () => {
+    const answer = (gold: number) => (text: string) => (text.includes("b") ? [gold, 1 - gold] : [0.9, 0.1]);
+    const { victim } = createPair(answer(0.6), answer(0.49999));
+    const attack = await loadAttack("pwws", { adaptive: true });
+    const run = (budget: number) =>
+      collect(new SearchPool(victim).run([createExample("1", [["a", "b"], ["c"]])], attack, { seed: 1, budget }));
+    expect(await run(3)).toMatchObject([{ exhausted: true, outcome: "success", nearTie: true }]);
+  });
+
   test("records float32 scores, whatever the outcome is", async () => {
     const exact = hashed(2);
     const low = (text: string): number[] => exact(text).map((p, i) => p + (i === 0 ? 0.01 : -0.01));

@@ -52,3 +52,9 @@ test("batches without padding contain every text once, and all but the last are 
     ),
   );
 });
+
+test("batches without padding need little memory if their states are padded", () => {
+  const lengths = [100, ...Array.from({ length: 500 }, () => 1)];
+  const batches = batchByTokens(createTexts(lengths), 1000);
+  expect(batches.map(({ length }) => length)).toEqual([160, 341]);
+});

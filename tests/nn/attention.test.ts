@@ -187,6 +187,32 @@ describe("attention within packed texts on a CPU", () => {
     });
   });
 
+  it.each([0x7fc00000, 0x7f8abcde, 0x7fffffff, 0xffffffff])(
+    "a damaged key makes its text not finite, and not the next one (%d)",
+    (bits) => {
+      scope(() => {
+        const keys = randn([8, 1, 8]).toFloat32Array();
+        new Uint32Array(keys.buffer, keys.byteOffset)[8] = bits;
+        const key = tensor(keys, [8, 1, 8]);
+        const packed = { starts: ends([0, 6], 8), maxLength: 6 };
+        const found = packedAttention(randn([8, 1, 8]), key, randn([8, 1, 8]), packed, packed, 0).toFloat32Array();
+        expect(found.subarray(0, 48).some(Number.isFinite)).toBe(false);
+        expect(found.subarray(48).every(Number.isFinite)).toBe(true);
+      });
+    },
+  );
+
+  it("rejects a text with queries but without keys", () => {
+    scope(() => {
+      const [queries, keys] = [
+        { starts: ends([0, 4], 8), maxLength: 4 },
+        { starts: ends([0, 0], 8), maxLength: 8 },
+      ];
+      const states = randn([8, 1, 8]);
+      expect(() => packedAttention(states, states, states, queries, keys, 0)).toThrow("expected keys for every query");
+    });
+  });
+
   it("rejects starts that do not match the tokens", () => {
     scope(() => {
       const part = randn([8, 1, 8]);
