@@ -34,8 +34,8 @@ export interface Candidate {
    */
   readonly isConfirmation?: boolean;
   /**
-   * Whether the score must be that of float32: it is recorded in the result (that of the original or
-   * of the final text), or proves it.
+   * Whether the score must be that of float32, because it is recorded in the result (that of the
+   * original or of the final text) or proves it.
    */
   readonly isRecorded?: boolean;
 }
