@@ -1,5 +1,5 @@
 import { createHash, randomUUID } from "node:crypto";
-import { createReadStream, type Dirent, mkdirSync, statSync } from "node:fs";
+import { accessSync, constants, createReadStream, type Dirent, existsSync, mkdirSync, statSync } from "node:fs";
 import { access, type FileHandle, lstat, open, readdir, readFile, rename, stat, unlink } from "node:fs/promises";
 import { hostname } from "node:os";
 import { basename, dirname, join, resolve } from "node:path";
@@ -54,6 +54,17 @@ export function createFolder(path: string, action = "create the folder"): void {
     createFolders(resolve(path));
   } catch (error) {
     throw createFileError(error, path, action);
+  }
+}
+
+/** Rejects a path of a new file if its folder, or the next one above it that exists, is not writable. */
+export function checkWritable(path: string): void {
+  let folder = dirname(resolve(path));
+  while (!existsSync(folder)) folder = dirname(folder);
+  try {
+    accessSync(folder, constants.W_OK);
+  } catch (error) {
+    throw createFileError(error, path, "write");
   }
 }
 

@@ -128,6 +128,11 @@ function listKeysAt(schema: z.ZodType, path: readonly PropertyKey[]): string[] {
 
 /** Returns zod's message without "Invalid input:" at its start and the received type at its end. */
 function describeIssue(issue: z.core.$ZodIssue): string {
+  if (issue.code === "invalid_union" && issue.message === "Invalid input") {
+    const own = issue.errors.flat().filter(({ path }) => path.length === 0);
+    const expected = new Set(own.map((each) => describeIssue(each).replace(/^expected /, "")));
+    return expected.size > 0 ? `expected ${[...expected].join(" or ")}` : "expected another value";
+  }
   return issue.message
     .replace(/^(Invalid input|Invalid option|Too small|Too big): /, "")
     .replace(/, received [\w ]+$/, "");

@@ -78,3 +78,9 @@ describe("item 12: large and deep data", () => {
     expect(getMessage({ maxTrainSamples: { a: [1, null], b: "c" } })).toMatch(/received \{"a":\[1,null\],"b":"c"\}$/);
   });
 });
+
+test("a value of several types lists what is expected", () => {
+  const either = z.object({ text: z.union([z.string(), z.array(z.string())]) });
+  expect(getMessage({ text: 3 }, either)).toBe("config.yaml: text: expected string or array, received 3");
+  expect(getMessage({}, either)).toBe("config.yaml: text: expected string or array, received nothing");
+});

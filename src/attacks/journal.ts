@@ -140,8 +140,8 @@ export async function* readJournal(
     }
     if (entry.value === undefined)
       throw new UserError(
-        `${path}:${entry.line}: the line does not match its checksum. If a crash truncated it, pass --resume; ` +
-          "otherwise restore the file.",
+        `${path}:${entry.line}: the line does not match its checksum. If a crash truncated it, continue the attack ` +
+          "with temper attack … --resume; otherwise restore the file.",
       );
     validate(attackResultSchema, entry.value, `${path}:${entry.line}`);
     yield { header, line: entry.line, result: entry.value as AttackResult };

@@ -146,8 +146,8 @@ function selectMetrics(pair: Pair, onWarning: CompareOptions["onWarning"]): stri
   const usable = metrics.filter((metric) => findCommonExamples(metric, pair).length > 0);
   if (usable.length === 0)
     throw new UserError(
-      `${metrics[0]}: ${first} and ${second} have no examples in common. Use the same --task, --num-examples and ` +
-        "--seed.",
+      `${metrics[0]}: ${first} and ${second} have no examples in common. Use runs on the same data, with the same ` +
+        "--task, --num-examples and --seed.",
     );
   const omitted = metrics.filter((metric) => !usable.includes(metric));
   if (omitted.length > 0)

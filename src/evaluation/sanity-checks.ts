@@ -38,7 +38,7 @@ export function runSanityChecks(summary: AttackSuiteSummary, facts: SanityFacts 
       "degenerate",
       `The model is degenerate: ${degeneracy}. Its accuracy under attack says nothing about robustness.`,
     );
-  if (clean < majority)
+  if (isClearlyLower(clean, majority, summary.examples))
     warn(
       "label-map",
       `Clean accuracy (${formatPercent(clean)}) is below the frequency of the most common label ` +

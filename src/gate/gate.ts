@@ -6,6 +6,7 @@ import type { AttackResult } from "../attacks/result.js";
 import { UserError } from "../errors.js";
 import type { GateVerdict } from "../evaluation/non-inferiority.js";
 import { createFolder, writeFileAtomic } from "../files.js";
+import { checkLabels } from "../models/index.js";
 import { attackRequestSchema } from "../runs/attack-request.js";
 import type { Callbacks } from "../runs/callbacks.js";
 import { dataOptions } from "../runs/config.js";
@@ -157,6 +158,10 @@ async function measureBaseline(request: ParsedRequest, baseline: string, callbac
   const split = request.split ?? defaults.split;
   const seed = request.seed ?? defaults.seed;
   const task = await loadRequestedTask(request, run && { task: null, labels: await run.labels() }, run, callbacks);
+  // Before the attack on the baseline, which takes long.
+  const candidate = isEndpoint(request.model) ? null : await Run.containing(request.model);
+  const candidateLabels = await candidate?.labels();
+  if (candidateLabels) checkLabels(request.model, candidateLabels, task.labels, task.name);
   const sample = { split, seed, numExamples: request.numExamples ?? defaults.numExamples, sampling: "random" } as const;
   const { examples } = await sampleAttacked(task, sample, null);
   const attack: PinnedAttack = {

@@ -44,7 +44,10 @@ export interface SafetensorsHeader {
 
 /** The end of every message about an inconsistent file. */
 export function createDamagedError(location: string, problem: string, options?: ErrorOptions): UserError {
-  return new UserError(`${location}: ${problem}. The file is damaged or incomplete. Download it again.`, options);
+  return new UserError(
+    `${location}: ${problem}. The file is damaged or incomplete. Download it or train the model again.`,
+    options,
+  );
 }
 
 /**

@@ -1,4 +1,4 @@
-import { mkdir, rename, rm } from "node:fs/promises";
+import { rename, rm } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
 import { UserError } from "../errors.js";
 import { createFolder, exists, readFolder, readJson, writeFileAtomic } from "../files.js";
@@ -100,7 +100,7 @@ export async function writeExport(folder: string, { files }: ExportedModel): Pro
   const temporary = join(dirname(target), `.${basename(target)}.${process.pid}.tmp`);
   try {
     for (const { path, content } of files) {
-      await mkdir(dirname(join(temporary, path)), { recursive: true });
+      createFolder(dirname(join(temporary, path)), "write the exported model");
       await writeFileAtomic(join(temporary, path), content);
     }
     await rm(target, { recursive: true, force: true });

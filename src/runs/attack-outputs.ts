@@ -10,7 +10,8 @@ import { UserError } from "../errors.js";
 import { formatJournalCsv } from "../evaluation/attack-csv.js";
 import { formatTextAttackSummary } from "../evaluation/attack-log-summary.js";
 import { type AttackValidity, summarizeValidity } from "../evaluation/attack-validity.js";
-import { createFileError, writeFileAtomic } from "../files.js";
+import { checkWritable, createFileError, writeFileAtomic } from "../files.js";
+import { resolveModel } from "../models/resolve-model.js";
 import type { Task } from "../tasks/index.js";
 import { orNull } from "../validate.js";
 import { getJournalPath, writeSimilarities } from "./attack-folder.js";
@@ -45,8 +46,10 @@ function getLogPath(path: string, attack: string, count: number, suffix: string)
 }
 
 /** Rejects outputs that cannot be written, before the attack starts. */
-export function checkOutputRequest(request: AttackOutputRequest, numAttacks: number): void {
+export async function checkOutputRequest(request: AttackOutputRequest, numAttacks: number): Promise<void> {
   const { logToCsv, logSummaryToJson, saveDataset, transferTo } = request;
+  for (const path of [logToCsv, logSummaryToJson, saveDataset]) if (path !== null) checkWritable(path);
+  for (const reference of transferTo) await resolveModel(reference);
   if (logToCsv !== null) getLogPath(logToCsv, "", numAttacks, "log.csv");
   if (logSummaryToJson !== null) getLogPath(logSummaryToJson, "", numAttacks, "attack_summary_log.json");
   if (saveDataset !== null && extname(saveDataset) !== ".jsonl")

@@ -77,7 +77,7 @@ export async function prepareAttack(
   given: GivenExamples | null,
 ): Promise<PreparedAttack> {
   const { model: reference } = request;
-  checkOutputRequest(request, request.attacks.length + request.transferFrom.length);
+  await checkOutputRequest(request, request.attacks.length + request.transferFrom.length);
   const model = victim.local?.model ?? null;
   const run = victim.local?.run ?? null;
   const usesTables = request.transferFrom.length > 0 || request.attacks.some((spec) => !findRecipe(spec));

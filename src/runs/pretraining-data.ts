@@ -46,6 +46,11 @@ export async function readPretrainingTexts(source: TextSource): Promise<Pretrain
 
 /** Reads one text per line, or JSON lines. Blank lines are left out, long texts are split. */
 async function readTexts(path: string): Promise<Example[]> {
+  if (/\.(csv|tsv|parquet)$/i.test(path))
+    throw new UserError(
+      `${path}: expected one text per line, or JSON lines such as {"text": "…"}, received a table. ` +
+        "Write its texts into a .txt or .jsonl file.",
+    );
   const examples: Example[] = [];
   for await (const { line, texts } of readInputs(path))
     for (const text of texts)

@@ -1,4 +1,4 @@
-import { extname } from "node:path";
+import { extname, resolve } from "node:path";
 import { UserError } from "../errors.js";
 import { replaceFile, writeFileAtomic } from "../files.js";
 import { encodeParquet, formatValue, replaceIntegers } from "../tasks/write-parquet.js";
@@ -11,8 +11,10 @@ export type InputPrediction = Prediction & { readonly input: TextInput };
 const separators: Readonly<Record<string, string>> = { ".csv": ",", ".tsv": "\t" };
 const extensions: readonly string[] = [...Object.keys(separators), ".jsonl", ".parquet"];
 
-/** Rejects an extension that predictions cannot be written in. */
-export function checkPredictionsPath(path: string): void {
+/** Rejects the file of the input, and an extension that predictions cannot be written in. */
+export function checkPredictionsPath(path: string, input?: string): void {
+  if (input !== undefined && resolve(path) === resolve(input))
+    throw new UserError(`--out ${path}: this is the input. Choose another file.`);
   if (!extensions.includes(extname(path).toLowerCase()))
     throw new UserError(`--out ${path}: expected a file that ends in ${extensions.join(", ")}.`);
 }

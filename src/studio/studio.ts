@@ -1,5 +1,7 @@
+import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { z } from "zod";
+import { UserError } from "../errors.js";
 import { createFolder } from "../files.js";
 import type { Callbacks } from "../runs/callbacks.js";
 import { listen } from "../serve/http.js";
@@ -39,6 +41,8 @@ export async function startStudio(
   { onWarning }: Pick<Callbacks, "onWarning"> = {},
 ): Promise<Studio> {
   const { folders, port } = validate(studioRequestSchema, request, "studio");
+  for (const folder of request.folders ?? [])
+    if (!existsSync(folder)) throw new UserError(`${folder}: no such folder. Name folders with runs, or create it.`);
   for (const folder of folders) createFolder(folder);
   const token = createToken();
   const live = new LiveStream<LiveMessage>();

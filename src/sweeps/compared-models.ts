@@ -24,12 +24,14 @@ export async function findComparedModels(
   const [only, ...others] = folders;
   if (only !== undefined && others.length === 0) return findInFolder(only, column);
   const runs: CompareRequest["runs"] = [];
+  let hasSweep = false;
   for (const folder of folders) {
     const plan = await readSweepPlan(folder);
     if (!plan) {
       runs.push(folder);
       continue;
     }
+    hasSweep = true;
     const columns = pickColumns(folder, plan, column);
     if (columns.length > 1)
       throw new UserError(
@@ -37,6 +39,8 @@ export async function findComparedModels(
       );
     runs.push(...(await listRows(folder, plan, columns[0]!.id)));
   }
+  if (column !== undefined && !hasSweep)
+    throw new UserError(`--column ${column}: none of the folders is a sweep. Omit the option.`);
   return [{ title: null, runs }];
 }
 
@@ -50,7 +54,18 @@ async function findInFolder(folder: string, column: string | undefined): Promise
   }
   // A single run, or one model with several seeds, is an error that `compareRuns` explains.
   if (await Run.containing(folder)) return [{ title: null, runs: [folder] }];
-  return groupRuns(await Run.findFinished(folder)).map(({ task, groups, baseline }) => ({
+  const tasks = groupRuns(await Run.findFinished(folder));
+  const list = tasks.map(({ task, groups }) => `${task} (${groups.map(({ name }) => name).join(", ")})`).join(", ");
+  const named = tasks.filter(({ task }) => column === undefined || task === column);
+  if (tasks.length > 0 && named.length === 0)
+    throw new UserError(`--column ${column}: the runs in ${folder} have the tasks ${list}. Name one of them.`);
+  // A task with one method has nothing to compare.
+  const found = named.filter(({ groups }) => groups.length > 1);
+  if (tasks.length > 1 && found.length === 0)
+    throw new UserError(
+      `${folder}: expected a task with two or more methods, received ${list}. Name the runs to compare.`,
+    );
+  return (found.length > 0 ? found : tasks).map(({ task, groups, baseline }) => ({
     title: task,
     runs: [baseline, ...groups.filter((group) => group !== baseline)].map(({ name, runs }) => ({
       name,

@@ -37,7 +37,14 @@ type StartWorkers = (
 /** The runner of a request; null if this process attacks alone. */
 export function createRequestedShardRunner(request: z.input<typeof shardRequestSchema>): ShardRunner | null {
   const { processes, backend, slurm } = shardRequestSchema.parse(request);
-  if (backend === "local") return processes === 1 ? null : createShardRunner(processes, startLocally);
+  if (backend === "local") {
+    const given = Object.entries(request.slurm ?? {}).find(([, value]) => value !== undefined);
+    if (given)
+      throw new UserError(
+        `--${given[0] === "options" ? "sbatch" : given[0]} is for jobs on a cluster. Pass --backend slurm, too, or omit it.`,
+      );
+    return processes === 1 ? null : createShardRunner(processes, startLocally);
+  }
   checkSlurm(slurm.partition);
   return createShardRunner(processes, createSlurmStarter(formatSlurmOptions(slurm)));
 }

@@ -126,7 +126,8 @@ function reportProblems(table: DataTable, problems: readonly string[], good: num
   if (good === 0) throw new UserError(`${table.file}: no row can be used: ${details}.`);
   if (!options.skipBadRows)
     throw new UserError(
-      `${table.file}: ${count} cannot be used: ${details}. Fix them, or skip them with --skip-bad-rows.`,
+      `${table.file}: ${count} cannot be used: ${details}. Fix them, or skip them with --skip-bad-rows ` +
+        "(skipBadRows: true in a config or sweep).",
     );
   options.onWarning?.(`${table.file}: skipped ${count}: ${details}`);
 }

@@ -63,12 +63,21 @@ async function readByExtension(file: string): Promise<DataTable> {
 /** Reads a UTF-8 file and removes its byte-order mark. */
 export async function readUtf8(file: string): Promise<string> {
   const bytes = await readBytes(file, "the table");
-  if (!isUtf8(bytes)) {
+  const convert = (encoding: string): string =>
+    `Convert it first, for example: iconv -f ${encoding} -t UTF-8 ${basename(file)} > fixed${extname(file)}`;
+  const mark = bytes.subarray(0, 2).toString("hex");
+  if (mark === "fffe" || mark === "feff") throw new UserError(`${file} is UTF-16, not UTF-8. ${convert("UTF-16")}`);
+  const zero = bytes.indexOf(0);
+  if (zero >= 0) {
+    const line = bytes.subarray(0, zero).toString("latin1").split("\n").length;
     throw new UserError(
-      `${file} is not UTF-8: line ${findFirstBadLine(bytes)} has invalid bytes. ` +
-        `Convert it first, for example: iconv -f WINDOWS-1252 -t UTF-8 ${basename(file)} > fixed${extname(file)}`,
+      `${file}: line ${line} contains a zero byte, so it is not UTF-8 text. If it is UTF-16: ${convert("UTF-16LE")}`,
     );
   }
+  if (!isUtf8(bytes))
+    throw new UserError(
+      `${file} is not UTF-8: line ${findFirstBadLine(bytes)} has invalid bytes. ${convert("WINDOWS-1252")}`,
+    );
   return bytes.toString("utf8").replace(/^\uFEFF/, "");
 }
 

@@ -90,6 +90,8 @@ export async function* readInputs(path: string, input?: AsyncIterable<Uint8Array
   let found = false;
   // Only the end of JSON lines may be blank.
   let blankLine: number | undefined;
+  /** Blank lines before the first text: without one, they are no input. */
+  const leading: TextInput[] = [];
   for await (const { line, text } of readLines(path, input)) {
     const isBlank = text.trim() === "";
     found ||= !isBlank;
@@ -98,10 +100,16 @@ export async function* readInputs(path: string, input?: AsyncIterable<Uint8Array
       blankLine ??= line;
       continue;
     }
+    if (!found) {
+      leading.push({ line, texts: [text] });
+      continue;
+    }
     if (!json) {
+      yield* leading.splice(0);
       yield { line, texts: [text] };
       continue;
     }
+    blankLine ??= leading[0]?.line;
     if (blankLine !== undefined)
       throw new UserError(`${name}:${blankLine}: the line is blank; ${expectedJson} on every line.`);
     const value = tryParseJson(text);

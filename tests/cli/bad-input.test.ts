@@ -217,3 +217,35 @@ test("an analysis needs no map of labels", async () => {
   const { code, stderr } = await invoke(["analyze", "teacher", tiny, "--data", join(folder, "missing.csv")]);
   expect({ code, stderr }).toEqual({ code: 2, stderr: expect.stringContaining("missing.csv") });
 });
+
+describe("options that need another one", () => {
+  test.each([
+    [["train", "--model", "m", "--task", "spam", "--row", "rift"], "--row is about a cell of a sweep"],
+    [["attack", "m", "--true-label", "spam"], "--true-label is about the text of --input"],
+    [["attack", "m", "--partition", "gpu"], "--partition is for jobs on a cluster. Pass --backend slurm"],
+    [["compare", "a", "b", "--column", "c"], "--column c: none of the folders is a sweep"],
+  ])("%o", async (argv, message) => {
+    expect(await getError(argv)).toContain(message);
+  });
+});
+
+test("an output that is the input, and a folder of runs that does not exist", async () => {
+  const table = join(folder, "texts.csv");
+  writeFileSync(table, "text\na film\n");
+  expect(await getError(["predict", tiny, table, "--out", table])).toContain("this is the input");
+  expect(await getError(["studio", join(folder, "nope")])).toContain("no such folder");
+});
+
+test("tables in other encodings, with the command that converts them", async () => {
+  const text = "text,label\na,0\nb,1\n";
+  const marked = Buffer.concat([Buffer.from([0xff, 0xfe]), Buffer.from(text, "utf16le")]);
+  for (const [name, bytes, encoding] of [
+    ["marked.csv", marked, "UTF-16"],
+    ["unmarked.csv", Buffer.from(text, "utf16le"), "UTF-16LE"],
+    ["western.csv", Buffer.from("text,label\nné,0\n", "latin1"), "WINDOWS-1252"],
+  ] as const) {
+    writeFileSync(join(folder, name), bytes);
+    const argv = ["train", "--model", tiny, "--data", join(folder, name), "--out", join(folder, "run")];
+    expect(await getError(argv)).toContain(`iconv -f ${encoding} -t UTF-8 ${name}`);
+  }
+});

@@ -1,4 +1,4 @@
-import { cpSync, mkdirSync, symlinkSync, writeFileSync } from "node:fs";
+import { cpSync, mkdirSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeAll, beforeEach, expect, test, vi } from "vitest";
 import type { MetricComparison } from "../../src/evaluation/compare.js";
@@ -137,6 +137,12 @@ test("one folder of runs is compared by method; symbolic links to runs count as 
     symlinkSync(made.run, join(linked, made === trained ? "trained" : "untrained"));
   const all = await compare(linked);
   expect(all.map(({ metric }) => metric)).toEqual(["accuracy", "greedy", "random", "worst-case"]);
+  // A task with one method has nothing to compare.
+  await writeRun(join(linked, "other"), { task: "other", seed: 0, accuracy: 0.8 });
+  expect(await compare(linked)).toEqual(all);
+  const wrong = await invoke(["compare", linked, "--column", "sst2"]);
+  expect(wrong).toMatchObject({ code: 2, stderr: expect.stringMatching(/--column sst2: .* have the tasks .*other/) });
+  rmSync(join(linked, "other"), { recursive: true });
   // The same run, linked and named, counts once.
   const { code, stdout } = await invoke(["table", linked, trained.run, "--json"]);
   expect(code).toBe(0);

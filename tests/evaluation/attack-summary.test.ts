@@ -174,7 +174,9 @@ describe("runSanityChecks", () => {
   });
 
   test("warns of each problem", () => {
-    expect(names({ majority: 0.9 })).toEqual(["label-map"]);
+    expect(names({ clean: 0.7, majority: 0.9, examples: 100 })).toEqual(["label-map"]);
+    // The same with few examples may be chance.
+    expect(names({ clean: 0.7, majority: 0.9, examples: 10 })).toEqual([]);
     expect(names({}, { dropoutOn: true })).toEqual(["dropout"]);
     expect(names({}, { trainedTokenization: "word", tokenization: "subword" })).toEqual(["tokenization"]);
     expect(names({ space: { ...summary.space, words: 50, modifiableWords: 2 } })).toEqual(["few-substitutes"]);

@@ -1,6 +1,7 @@
 import { type Command, Option } from "@commander-js/extra-typings";
 import { attackNames } from "../../attacks/load-attack.js";
 import { resourceKinds } from "../../attacks/recipe.js";
+import { UserError } from "../../errors.js";
 import type { AttackSummary } from "../../evaluation/attack-summary.js";
 import { describePower } from "../../evaluation/statistics.js";
 import { formatCount, formatDuration, formatInterval, formatNumber, formatPercent } from "../../format.js";
@@ -85,6 +86,10 @@ export function define(command: Command, io: Io): void {
         const texts = { ...(input && { input }), ...(trueLabel && { trueLabel }), ...(interactive && { interactive }) };
         return attackTexts(io, { model, attacks, ...request }, texts);
       }
+      if (trueLabel !== undefined)
+        throw new UserError(
+          "--true-label is about the text of --input or --interactive. Pass one of them, or omit it.",
+        );
       const progress = createAttackProgress(io, quiet);
       const slurm = { partition, gpus, cpus, time, memory, options: sbatch };
       const runShards = createRequestedShardRunner({ processes, backend, slurm });

@@ -21,7 +21,7 @@ export function define(command: Command, io: Io): void {
   const { shape } = compareRequestSchema;
   const withRuns = command.argument("<runs...>", shape.runs.description);
   addOptions(withRuns, shape, { seed: "<number>" })
-    .option("--column <name>", "compare the rows of this column of a sweep")
+    .option("--column <name>", "compare only this column of a sweep, or this task of a folder of runs")
     .option("--json", "print the comparisons as JSON")
     .action(async (folders, { json, column, ...request }) => {
       const callbacks = createCallbacks(io, false);

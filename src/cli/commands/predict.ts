@@ -37,7 +37,7 @@ export function define(command: Command, io: Io): void {
     .option("--json", "print one JSON line per text: text, label, probabilities by label")
     .addOption(quietOption())
     .action(async (model, file, { json, quiet, out, textColumn: given = [], ...runtime }) => {
-      if (out !== undefined) checkPredictionsPath(out);
+      if (out !== undefined) checkPredictionsPath(out, file);
       const isPiped = file === "-";
       const columns = given.length > 0 || !/\.(csv|tsv|parquet)$/i.test(file) ? given : await findTextColumns(model);
       const inputs = readTexts(file, columns, isPiped ? io.stdin : undefined);

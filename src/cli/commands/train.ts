@@ -145,6 +145,9 @@ async function findBase(options: TrainCommandOptions): Promise<ConfigSources> {
     const code = allowCode ? "import" : "refuse";
     return { base: await readSweepCell({ file: sweep, profile, set, row, column, seed, code }) };
   }
+  const ofSweep = Object.entries({ row, column, profile, "allow-code": allowCode });
+  const given = ofSweep.find(([, value]) => value !== undefined);
+  if (given) throw new UserError(`--${given[0]} is about a cell of a sweep. Pass --sweep FILE, too, or omit it.`);
   if (file !== undefined || model !== undefined || !resume) return { file, set };
   if (out === undefined)
     throw new UserError("--resume: which run? Pass --out FOLDER, or the settings that it was started with.");
