@@ -28,7 +28,7 @@ export async function describeMethods(name?: string): Promise<MethodDescription[
   const found = loaded.map(({ definition, ...spec }) => {
     // The options are not checked: some methods have options without a default.
     const known = definition ?? methods.get(spec.name);
-    return known ?? resolveMethods([spec], () => "temper methods")[0]!.definition;
+    return known ?? resolveMethods([spec], () => `temper methods ${spec.name}`)[0]!.definition;
   });
   const described = found.map(({ name: own, summary, paper, cost, options }) => ({
     ...{ name: own, summary, paper, cost: cost ?? null },

@@ -120,7 +120,7 @@ export function resolveMethods(
       const remedy = isModulePath(name)
         ? "Load it with loadMethods first."
         : `Use one of ${names.join(", ")}, or the path of a module with a custom method.`;
-      throw new UserError(`${locate(i, name)}: unknown method ${name}${didYouMean(name, names)}. ${remedy}`);
+      throw new UserError(`${locate(i, name)}: unknown method${didYouMean(name, names)}. ${remedy}`);
     }
     const resolved = validate(definition.options, options, (path) => locate(i, name, path));
     return [{ name, options: resolved as MethodSpec["options"], definition }];

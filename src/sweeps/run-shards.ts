@@ -38,11 +38,11 @@ type StartWorkers = (
 export function createRequestedShardRunner(request: z.input<typeof shardRequestSchema>): ShardRunner | null {
   const { processes, backend, slurm } = shardRequestSchema.parse(request);
   if (backend === "local") {
-    const given = Object.entries(request.slurm ?? {}).find(([, value]) => value !== undefined);
-    if (given)
-      throw new UserError(
-        `--${given[0] === "options" ? "sbatch" : given[0]} is for jobs on a cluster. Pass --backend slurm, too, or omit it.`,
-      );
+    const given = Object.entries(request.slurm ?? {}).find(([, value]) => value !== undefined)?.[0];
+    if (given !== undefined) {
+      const flag = given === "options" ? "sbatch" : given;
+      throw new UserError(`--${flag} is for jobs on a cluster. Pass --backend slurm, too, or omit it.`);
+    }
     return processes === 1 ? null : createShardRunner(processes, startLocally);
   }
   checkSlurm(slurm.partition);

@@ -8,7 +8,7 @@ import { createCallbacks } from "../progress.js";
 
 export const note = "The new dataset is a .jsonl file with the columns text (or those of a pair) and label.";
 export const examples = [
-  "temper augment reviews.csv --text-column review --label-column stars --recipe eda --per-text 4 --out augmented.jsonl",
+  "temper augment reviews.csv --label-column stars --recipe eda --per-text 4 --out augmented.jsonl",
   "temper augment --task sst2 --recipe characters --out augmented.jsonl",
   "temper augment reviews.csv --recipe mlm --masked-lm bert-base-uncased --out augmented.jsonl",
 ];
