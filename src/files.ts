@@ -57,7 +57,7 @@ export function createFolder(path: string, action = "create the folder"): void {
   }
 }
 
-/** Rejects a path of a new file if its folder, or the next one above it that exists, is not writable. */
+/** Rejects a new file if its folder, or the next existing one above it, is not writable. */
 export function checkWritable(path: string): void {
   let folder = dirname(resolve(path));
   while (!existsSync(folder)) folder = dirname(folder);
