@@ -74,7 +74,7 @@ const limits: Readonly<Record<string, Pick<KeySchema, "minimum" | "maximum">>> =
 
 /**
  * Creates the flag of a key from its schema, so that descriptions, defaults and limits are written
- * once. `flags` is the placeholder of the value, or the whole flag if its name is not the key's.
+ * once. `flags` is the placeholder of the value, or the complete flag if its name is not the key's.
  */
 export function createOption(key: string, schema: z.ZodType, flags: string): Option {
   const found = { ...readKeySchema(schema), ...limits[key] };

@@ -45,17 +45,17 @@ function getLogPath(path: string, attack: string, count: number, suffix: string)
   return path;
 }
 
-/** Rejects outputs that cannot be written, before the attack starts. */
+/** Rejects outputs that cannot be written and models that do not exist, before the attack. */
 export async function checkOutputRequest(request: AttackOutputRequest, numAttacks: number): Promise<void> {
   const { logToCsv, logSummaryToJson, saveDataset, transferTo } = request;
-  for (const path of [logToCsv, logSummaryToJson, saveDataset]) if (path !== null) checkWritable(path);
-  for (const reference of transferTo) await resolveModel(reference);
   if (logToCsv !== null) getLogPath(logToCsv, "", numAttacks, "log.csv");
   if (logSummaryToJson !== null) getLogPath(logSummaryToJson, "", numAttacks, "attack_summary_log.json");
   if (saveDataset !== null && extname(saveDataset) !== ".jsonl")
     throw new UserError(`--save-dataset: expected a path that ends with .jsonl, received "${saveDataset}".`);
   if (transferTo.length > 0 && saveDataset === null)
     throw new UserError("--transfer-to selects the texts of a dataset. Pass --save-dataset FILE.jsonl, too.");
+  for (const path of [logToCsv, logSummaryToJson, saveDataset]) if (path !== null) checkWritable(path);
+  for (const reference of transferTo) await resolveModel(reference);
 }
 
 /** Writes the logs of attacks in TextAttack's formats. */

@@ -19,7 +19,7 @@ export const evasion = defineRecipe({
   options: z.strictObject({
     benignLabel: z
       .union([z.string(), z.int().min(0)], { error: "expected a class by name or index, such as benignLabel=ham" })
-      .describe("class that lets a text pass, by name or index"),
+      .describe("class of the texts that the guard accepts, by name or index"),
     maxAddedWords: z.int().min(0).max(500).default(30).describe("maximum number of benign words"),
     placement: z.enum(["append", "insert"]).default("append").describe("benign words at the end, or before any word"),
     paddingWords: z.int().min(0).max(10_000).default(600).describe("benign words before the text; 0: none"),
