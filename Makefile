@@ -40,17 +40,17 @@ test-long: setup ## run the test suite with more random cases and kills
 	@node_modules/.bin/vitest run
 
 fuzz: setup ## damage input files for FUZZ_SECONDS (default 120) and check that each is read or rejected clearly (FUZZ_CASES, FUZZ_WORKERS)
-	@node scripts/fuzz/fuzz.mjs
+	@node tools/fuzz/fuzz.mjs
 
 test-slurm: export TEMPER_TEST_SLURM := 1
 test-slurm: setup ## run sweeps, a training of two tasks and a sharded attack on a real Slurm cluster on this host (installs Slurm, as root)
-	@node scripts/slurm-cluster.mjs node_modules/.bin/vitest run --no-file-parallelism tests/sweeps/slurm.test.ts tests/distributed/slurm.test.ts
+	@node tools/slurm-cluster.mjs node_modules/.bin/vitest run --no-file-parallelism tests/sweeps/slurm.test.ts tests/distributed/slurm.test.ts
 
 check-gate: setup ## the gate with the models of the demo: standard fails against ascc, the same model passes 20 of 20 (RUNS=their folder)
-	@node scripts/check-gate.mjs $(RUNS)
+	@node tools/check-gate.mjs $(RUNS)
 
 check-export: setup ## export the model of RUN (default: runs/demo/standard) and compare it in ONNX Runtime and transformers.js
-	@node scripts/check-export.mjs $(RUN)
+	@node tools/check-export.mjs $(RUN)
 
 .PHONY: check-mlflow
 check-mlflow: export TEMPER_CHECK_MLFLOW := $(or $(TEMPER_PYTHON),$(CURDIR)/build/mlflow/bin/python)
@@ -63,7 +63,7 @@ check-tokenizers: setup ## compare 20,000 texts per family with transformers (ne
 	@node_modules/.bin/vitest run tests/text/transformers.test.ts tests/text/ascii-encoder.test.ts tests/models/save-tokenizer.test.ts
 
 check-models: setup ## save every family and load it with transformers, without missing or unexpected keys (TEMPER_PYTHON has it)
-	@node scripts/fixtures/check-saved-models.mjs
+	@node tools/fixtures/check-saved-models.mjs
 
 lint: packages ## formatter, linter, unused exports and type checker, with zero warnings
 	@npm run --silent lint
@@ -73,54 +73,54 @@ docs: packages ## build the API reference into build/docs
 	@npm run --silent docs
 
 bench: setup ## measure the engine, and compare it with PyTorch if a Python has it
-	@node scripts/bench/engine.mjs
+	@node tools/bench/engine.mjs
 
 # These benchmarks need published datasets. Set TEMPER_DATA and PEERS if they are in other folders.
 bench-train bench-attacks check-precision check-recipes: export TEMPER_DATA := $(or $(TEMPER_DATA),../shared/data)
 bench-attacks: export PEERS := $(or $(PEERS),../shared/peers)
 
 bench-train: setup ## compare fine-tuning MiniLM on SST-2 with loops of transformers, the strongest included: speed and accuracy (half an hour on two cores)
-	@node scripts/bench/train.mjs
+	@node tools/bench/train.mjs
 
 bench-attacks: setup ## compare PWWS and the genetic attack, in every precision of the CPU, with TextAttack: speed and accuracy under attack
-	@node scripts/bench/attacks.mjs
+	@node tools/bench/attacks.mjs
 
 check-precision: setup ## attack SST-2 in low precision and in fp32, and check that accuracy under attack is the same within 1 point (hours on two cores; PROCESSES=16 on more)
-	@node scripts/bench/precision.mjs $(if $(PROCESSES),--processes $(PROCESSES))
+	@node tools/bench/precision.mjs $(if $(PROCESSES),--processes $(PROCESSES))
 
 check-recipes: setup ## compare the recipes with TextAttack 0.3.11 on the same texts (TEXTATTACK=its Python environment)
-	@node scripts/parity/check-recipes.mjs
+	@node tools/parity/check-recipes.mjs
 
 bench-studio: setup ## measure the studio in Chromium with 1,000 runs and 10,000 texts (RUN=a finished and attacked run)
-	@node scripts/bench/studio.mjs $(RUN)
+	@node tools/bench/studio.mjs $(RUN)
 
 bench-serve: setup ## measure a server with 200 clients on loopback: dynamic batching and one request at a time (RUN=a finished run)
-	@node scripts/bench/serve.mjs $(RUN)
+	@node tools/bench/serve.mjs $(RUN)
 
 studio-pictures: setup ## pictures of the studio for the documentation (RUNS=a folder with a finished and attacked run)
-	@node scripts/studio-pictures.mjs $(RUNS)
+	@node tools/studio-pictures.mjs $(RUNS)
 
 bench-methods: setup ## measure a training step of each method, as a multiple of a standard step
-	@node scripts/bench/methods.mjs
+	@node tools/bench/methods.mjs
 
 bench-gpu: setup ## measure training steps and attack batches on a GPU, and compare them with PyTorch if a Python has it
-	@node scripts/gpu/bench.mjs
+	@node tools/gpu/bench.mjs
 
 check-gpu: setup ## check on a GPU: captured = eager, GPU = CPU, constant memory, micro-batches when out of memory, kill and resume
-	@node scripts/gpu/check.mjs
+	@node tools/gpu/check.mjs
 
 gpu-bundle: setup ## build one archive that runs on an offline GPU host without Node (BUNDLE="--model DIR --data DIR --part-size MB")
-	@node scripts/gpu/bundle.mjs $(BUNDLE)
+	@node tools/gpu/bundle.mjs $(BUNDLE)
 
 check-distributed: export TEMPER_LONG := 1
 check-distributed: setup ## compare every stack in 2 and 3 processes with one process, and resume after 20 kills
 	@node_modules/.bin/vitest run tests/distributed
 
 bench-distributed: setup ## measure fine-tuning in two processes, with one thread each, against one process
-	@node scripts/bench/distributed.mjs
+	@node tools/bench/distributed.mjs
 
 chaos: setup ## kill train, attack, sweep, analyze and studio jobs at 200 random moments, resume, and compare bitwise (CHAOS_KILLS, CHAOS_SEED, CHAOS_SECONDS, CHAOS_WORKERS)
-	@node scripts/chaos/chaos.mjs
+	@node tools/chaos/chaos.mjs
 
 demo: setup ## train, attack and report on data that npm installs
 	@node scripts/demo.mjs $(if $(FRESH),--fresh)

@@ -16,24 +16,30 @@
  *
  * @module
  */
+
+export { type AttackReport, attack } from "./actions/attack/attack.js";
+export type { AttackRequest } from "./actions/attack/attack-request.js";
+export type { Callbacks, Progress } from "./actions/callbacks.js";
+export { type ComparisonReport, compare, compareRuns } from "./actions/compare/compare.js";
+export { type EvaluateRequest, evaluate, evaluateAdvglue } from "./actions/evaluate/evaluate.js";
+export { loadClassifier, type Prediction, predict, TextClassifier } from "./actions/predict/text-classifier.js";
+export {
+  type PretrainOptions,
+  type PretrainRequest,
+  type PretrainResults,
+  pretrain,
+} from "./actions/pretrain/pretrain.js";
+export { estimateRun } from "./actions/train/estimate-run.js";
+export { type FineTuneOptions, fineTune } from "./actions/train/train.js";
+export { verify } from "./actions/verify/verify.js";
 export { analyze } from "./analysis/index.js";
 export { UserError } from "./errors.js";
 export { describeMetric } from "./evaluation/metric-table.js";
 export { writeReport } from "./report/index.js";
-export { type AttackReport, attack } from "./runs/attack.js";
-export type { AttackRequest } from "./runs/attack-request.js";
-export type { Callbacks, Progress } from "./runs/callbacks.js";
-export { type ComparisonReport, compare, compareRuns } from "./runs/compare.js";
 export type { RunConfig, RunConfigInput } from "./runs/config.js";
-export { estimateRun } from "./runs/estimate-run.js";
-export { type EvaluateRequest, evaluate, evaluateAdvglue } from "./runs/evaluate.js";
-export { type FineTuneOptions, fineTune } from "./runs/fine-tune.js";
 export { listRuns } from "./runs/list-runs.js";
-export { type PretrainOptions, type PretrainRequest, type PretrainResults, pretrain } from "./runs/pretrain.js";
 export type { EvaluationResult, Results } from "./runs/results.js";
 export { Run } from "./runs/run.js";
-export { loadClassifier, type Prediction, predict, TextClassifier } from "./runs/text-classifier.js";
-export { verify } from "./runs/verify.js";
 export { serveModel } from "./serve/serve-model.js";
 export { runSweep } from "./sweeps/index.js";
 export { type Example, type InMemoryExample, loadTask, type Task } from "./tasks/index.js";

@@ -1,6 +1,6 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import type { SafetensorsTensor } from "../src/models/safetensors-writer.js";
+import type { SafetensorsTensor } from "../src/models/checkpoint/safetensors-writer.js";
 import { type RunConfig, runConfigSchema } from "../src/runs/config.js";
 import { Rng } from "../src/tensor/random.js";
 import { writeTinyModel } from "./cli/tiny-model.js";

@@ -1,5 +1,5 @@
-import { type HullOptions, logMixtureWeights } from "../attacks/convex-hull.js";
-import { createHullBatch, type HullText, type LocalModel } from "../attacks/hull-model.js";
+import { type HullOptions, logMixtureWeights } from "../hull/convex-hull.js";
+import { createHullBatch, type HullText, type LocalModel } from "../hull/hull-model.js";
 import { klDivergencePerExample } from "../nn/index.js";
 import { noGrad, scope, type Tensor } from "../tensor/index.js";
 

@@ -1,8 +1,8 @@
 import { z } from "zod";
+import { prepareRun } from "../actions/train/prepare-run.js";
 import { UserError } from "../errors.js";
 import { formatCount, formatPercent } from "../format.js";
 import { computeDisagreement, disagreementMetric } from "../methods/two-pass-loss.js";
-import { prepareRun } from "../runs/prepare-run.js";
 import type { Run } from "../runs/run.js";
 import { runtimeOptions } from "../runs/runtime-config.js";
 import { noGrad, type Tensor } from "../tensor/index.js";

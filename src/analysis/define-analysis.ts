@@ -1,6 +1,6 @@
 import { z } from "zod";
+import type { Callbacks } from "../actions/callbacks.js";
 import { UserError } from "../errors.js";
-import type { Callbacks } from "../runs/callbacks.js";
 import type { Results } from "../runs/results.js";
 import { Run } from "../runs/run.js";
 import { applyRuntime, type RuntimeConfig, runtimeOptions } from "../runs/runtime-config.js";

@@ -1,11 +1,11 @@
 import { join } from "node:path";
 import { z } from "zod";
+import { evaluateExamples } from "../actions/evaluate/evaluate.js";
+import { prepareRun } from "../actions/train/prepare-run.js";
 import { computeSeedHalfWidth, type Interval, mean } from "../evaluation/statistics.js";
 import { formatNumber, formatWithInterval } from "../format.js";
 import { openResultCache } from "../result-cache.js";
 import type { RunConfig } from "../runs/config.js";
-import { evaluateExamples } from "../runs/evaluate.js";
-import { prepareRun } from "../runs/prepare-run.js";
 import { resolveRunConfig } from "../runs/read-config.js";
 import { type MsgsProbe, msgsProbes } from "../tasks/msgs.js";
 import { train } from "../train/index.js";

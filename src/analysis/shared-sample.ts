@@ -1,4 +1,5 @@
 import type { z } from "zod";
+import { loadConfiguredTask } from "../actions/train/prepare-run.js";
 import { UserError } from "../errors.js";
 import {
   batchByLength,
@@ -11,7 +12,6 @@ import {
   toModelInput,
 } from "../models/index.js";
 import { crossEntropy, crossEntropyPerExample, evalMode, type Weights } from "../nn/index.js";
-import { loadConfiguredTask } from "../runs/prepare-run.js";
 import type { Run } from "../runs/run.js";
 import { sampleExamples } from "../tasks/sample.js";
 import type { Example, Task } from "../tasks/task.js";

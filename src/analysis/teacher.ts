@@ -1,12 +1,12 @@
 import { join } from "node:path";
 import { z } from "zod";
+import { attack } from "../actions/attack/attack.js";
+import type { Callbacks } from "../actions/callbacks.js";
+import { fineTune } from "../actions/train/train.js";
 import { UserError } from "../errors.js";
 import { formatInterval, formatPercent } from "../format.js";
 import { loadModel } from "../models/index.js";
-import { attack } from "../runs/attack.js";
-import type { Callbacks } from "../runs/callbacks.js";
 import { dataOptions, type RunConfigInput } from "../runs/config.js";
-import { fineTune } from "../runs/fine-tune.js";
 import { removeRunFiles } from "../runs/run-files.js";
 import { runtimeOptions } from "../runs/runtime-config.js";
 import { free } from "../tensor/index.js";

@@ -1,5 +1,5 @@
+import type { Callbacks } from "../actions/callbacks.js";
 import { formatBytes, formatCount, formatDuration, formatNumber, formatPercent } from "../format.js";
-import type { Callbacks } from "../runs/callbacks.js";
 import { getColors, type Io, type OutputStream, removeControls } from "./io.js";
 
 export interface ProgressOptions {

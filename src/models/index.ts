@@ -1,5 +1,6 @@
-export { hashModelFolder } from "./checkpoint.js";
-export * from "./classifier.js";
+export { hashModelFolder } from "./checkpoint/checkpoint.js";
+export * from "./checkpoint/load.js";
+export * from "./checkpoint/save.js";
 export * from "./config.js";
 export * from "./encoder.js";
 export type { EncoderConfig, PoolingMode } from "./families/family.js";
@@ -12,13 +13,12 @@ export {
   isPoolerParameter,
   modelTypes,
 } from "./families/index.js";
-export { checkOutputs } from "./finite-outputs.js";
-export { fuseQkv } from "./fused-weights.js";
 export type { HeadName } from "./heads.js";
-export { batchByLength, batchForInference } from "./inference-batches.js";
-export * from "./load.js";
+export * from "./inference/classifier.js";
+export { checkOutputs } from "./inference/finite-outputs.js";
+export { fuseQkv } from "./inference/fused-weights.js";
+export { batchByLength, batchForInference } from "./inference/inference-batches.js";
 export * from "./masked-lm.js";
 export * from "./model.js";
 export * from "./model-input.js";
 export { canPackTexts, duplicatePacking } from "./packing.js";
-export * from "./save.js";

@@ -4,17 +4,22 @@ import { noGrad, scope, type Tensor, tensor, topk } from "../tensor/index.js";
 import { padBatch } from "../text/batch.js";
 import type { Encoding, Tokenizer } from "../text/encoding.js";
 import { loadTokenizer } from "../text/tokenizer.js";
-import { openCheckpoint } from "./checkpoint.js";
+import { openCheckpoint } from "./checkpoint/checkpoint.js";
+import {
+  type CheckpointNames,
+  mapCheckpointNames,
+  type ReadWeightsOptions,
+  readWeights,
+} from "./checkpoint/read-weights.js";
+import { resolveModel } from "./checkpoint/resolve-model.js";
 import { readModelConfig } from "./config.js";
 import { type EncoderInput, getEncoderParameterShapes } from "./encoder.js";
 import type { EncoderConfig, ParameterShapes } from "./families/family.js";
 import { getFamily } from "./families/index.js";
 import { getMaskedLmParameterShapes } from "./heads.js";
-import { batchForInference } from "./inference-batches.js";
+import { batchForInference } from "./inference/inference-batches.js";
 import { forward, type Model } from "./model.js";
 import { toModelInput } from "./model-input.js";
-import { type CheckpointNames, mapCheckpointNames, type ReadWeightsOptions, readWeights } from "./read-weights.js";
-import { resolveModel } from "./resolve-model.js";
 
 /** A masked language model in memory. */
 export interface MaskedLm {

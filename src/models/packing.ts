@@ -1,8 +1,8 @@
 import { cat, hasOperator, operator, scope, type Tensor, zeros } from "../tensor/index.js";
 import type { PaddedBatch } from "../text/batch.js";
-import type { DeviceConfig } from "./classifier.js";
 import type { EncoderConfig } from "./families/family.js";
 import { getFamily } from "./families/index.js";
+import type { DeviceConfig } from "./inference/classifier.js";
 
 /**
  * Where the tokens of a padded batch are if its texts follow each other without padding. Only

@@ -3,12 +3,12 @@ import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { z } from "zod";
+import type { PreparedRun } from "../actions/train/prepare-run.js";
 import { UserError } from "../errors.js";
 import { hashModelFolder } from "../models/index.js";
 import { type Example, formatExample } from "../tasks/task.js";
 import { getGpuIndex } from "../tensor/index.js";
 import { native, packageRoot } from "../tensor/native.js";
-import type { PreparedRun } from "./prepare-run.js";
 
 /**
  * environment.json: what a run ran on, enough to know whether another run can be compared with it.

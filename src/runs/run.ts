@@ -1,24 +1,24 @@
 import { open, readdir, readFile, realpath } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
 import { z } from "zod";
+import type { AttackReport } from "../actions/attack/attack.js";
+import type { AttackOptions } from "../actions/attack/attack-request.js";
+import type { EvaluateOptions } from "../actions/evaluate/evaluate.js";
+import type { LoadClassifierOptions, TextClassifier } from "../actions/predict/text-classifier.js";
 import { UserError } from "../errors.js";
 import { checkRegularFile, exists, readText } from "../files.js";
 import { readJsonLines } from "../json-lines.js";
 import { findLivingOwner } from "../lock.js";
 import { readModelConfig } from "../models/config.js";
 import { readJsonIfExists } from "../validate.js";
-import type { AttackReport } from "./attack.js";
 import { type AttackFolder, readAttackFolder } from "./attack-folder.js";
-import type { AttackOptions } from "./attack-request.js";
 import { formatMethodNames, type RunConfig } from "./config.js";
 import { type Environment, environmentSchema } from "./environment.js";
-import type { EvaluateOptions } from "./evaluate.js";
 import { readConfigFile } from "./read-config.js";
 import { type EvaluationResult, type Results, resultsSchema } from "./results.js";
 import { files, findRunFolders, getRunPath, type RunFile } from "./run-files.js";
 import { type MetricValue, readDegeneracy, readMetrics } from "./run-metrics.js";
 import { formatTaskName } from "./run-name.js";
-import type { LoadClassifierOptions, TextClassifier } from "./text-classifier.js";
 
 const statusSchema = z.object({ steps: z.number().int().nonnegative(), failure: z.string().nullable() });
 
@@ -240,19 +240,19 @@ export class Run {
 
   /** Loads the run's model. Free it with `await using` or `close()`. */
   async loadModel(options: LoadClassifierOptions = {}): Promise<TextClassifier> {
-    const { loadClassifier } = await import("./text-classifier.js");
+    const { loadClassifier } = await import("../actions/predict/text-classifier.js");
     return loadClassifier(this.folder, options);
   }
 
   /** Evaluates the run's model, by default on the test split of its task. */
   async evaluate(options: EvaluateOptions = {}): Promise<EvaluationResult> {
-    const { evaluate } = await import("./evaluate.js");
+    const { evaluate } = await import("../actions/evaluate/evaluate.js");
     return evaluate({ ...options, model: this.folder });
   }
 
   /** Attacks the run's model and stores the journals and the report in the run folder. */
   async attack(attacks: string | readonly string[], options: AttackOptions = {}): Promise<AttackReport> {
-    const { attack } = await import("./attack.js");
+    const { attack } = await import("../actions/attack/attack.js");
     const { onProgress, onWarning, onDownload, signal, ...request } = options;
     return attack(
       { ...request, model: this.folder, attacks: [attacks].flat() },

@@ -1,12 +1,12 @@
 import { existsSync } from "node:fs";
 import { basename, resolve } from "node:path";
 import { z } from "zod";
+import type { Callbacks } from "../actions/callbacks.js";
+import { loadClassifier } from "../actions/predict/text-classifier.js";
 import { UserError } from "../errors.js";
 import { classify, createClassifier, type Model } from "../models/index.js";
-import type { Callbacks } from "../runs/callbacks.js";
 import { readPackageVersion } from "../runs/environment.js";
 import { runtimeOptions } from "../runs/runtime-config.js";
-import { loadClassifier } from "../runs/text-classifier.js";
 import { buildWordSequence, type Encoding } from "../text/encoding.js";
 import { splitWords } from "../text/words.js";
 import { countSchema, orNull, validate } from "../validate.js";

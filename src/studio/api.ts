@@ -1,6 +1,6 @@
+import type { ComparisonReport } from "../actions/compare/compare.js";
 import type { AttackOutcome, Edit } from "../attacks/result.js";
 import type { WatchedStep } from "../attacks/watch-attack.js";
-import type { ComparisonReport } from "../runs/compare.js";
 import type { RunSummary } from "../runs/list-runs.js";
 import type { TextPiece } from "../text/text-template.js";
 

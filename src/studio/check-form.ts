@@ -1,17 +1,17 @@
 import { existsSync, realpathSync } from "node:fs";
 import { basename, dirname, join, relative, resolve, sep } from "node:path";
 import type { z } from "zod";
+import { attackRequestSchema } from "../actions/attack/attack-request.js";
+import { formatAttackCommand } from "../actions/attack/format-attack-commands.js";
+import { formatTrainCommand } from "../actions/train/format-train-command.js";
 import { checkAttack } from "../attacks/load-attack.js";
 import { UserError } from "../errors.js";
-import { attackRequestSchema } from "../runs/attack-request.js";
+import type { WorkRequest } from "../jobs/work-request.js";
 import { runConfigSchema } from "../runs/config.js";
-import { formatAttackCommand } from "../runs/format-attack-commands.js";
-import { formatTrainCommand } from "../runs/format-train-command.js";
 import { resolveRunConfig } from "../runs/read-config.js";
 import { Run } from "../runs/run.js";
 import { getRunPath } from "../runs/run-files.js";
 import { getDefaultRunFolder } from "../runs/run-name.js";
-import type { WorkRequest } from "../sweeps/work-request.js";
 import type { FormCheck } from "./api.js";
 import { type FormValues, type JobKind, toRequest } from "./forms.js";
 

@@ -1,7 +1,7 @@
 import { z } from "zod";
+import { attackRequestSchema } from "../actions/attack/attack-request.js";
 import { attackNames } from "../attacks/load-attack.js";
 import { methods } from "../methods/index.js";
-import { attackRequestSchema } from "../runs/attack-request.js";
 import { runConfigSchema } from "../runs/config.js";
 import { taskNames } from "../tasks/index.js";
 import type { FormField } from "./api.js";

@@ -1,4 +1,6 @@
 import { z } from "zod";
+import { isEndpoint, type LoadedVictim, loadVictim } from "../actions/load/load-victim.js";
+import { loadRequestedTask, loadSubstitutionsForModel } from "../actions/train/prepare-run.js";
 import {
   type AttackExample,
   type AttackSpaceOptions,
@@ -12,8 +14,6 @@ import { type Candidate, createUnchangedCandidate } from "../attacks/search.js";
 import { type WatchedStep, watchAttack } from "../attacks/watch-attack.js";
 import { toPredictions } from "../evaluation/metrics.js";
 import { dataOptions } from "../runs/config.js";
-import { isEndpoint, type LoadedVictim, loadVictim } from "../runs/load-victim.js";
-import { loadRequestedTask, loadSubstitutionsForModel } from "../runs/prepare-run.js";
 import { resolveTablePath } from "../runs/read-config.js";
 import type { Task } from "../tasks/index.js";
 import { drawRandomly } from "../tasks/sample.js";

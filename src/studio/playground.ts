@@ -1,10 +1,10 @@
 import type { Hono } from "hono";
 import { streamSSE } from "hono/streaming";
 import { z } from "zod";
+import { isEndpoint } from "../actions/load/load-victim.js";
 import { attackNames, whiteBoxAttacks } from "../attacks/load-attack.js";
 import { type AttackResult, getWordFields } from "../attacks/result.js";
 import { getErrorMessage } from "../errors.js";
-import { isEndpoint } from "../runs/load-victim.js";
 import { parseSpec } from "../spec.js";
 import { createTextTemplate } from "../text/text-template.js";
 import type { AttackMessage } from "./api.js";

@@ -1,8 +1,8 @@
+import { formatAttackCommands } from "../actions/attack/format-attack-commands.js";
+import { formatTrainCommand } from "../actions/train/format-train-command.js";
 import { formatCount, formatDuration } from "../format.js";
 import { type ReportRun, readReportRun } from "../report/report-run.js";
 import { type RunConfig, runConfigSchema } from "../runs/config.js";
-import { formatAttackCommands } from "../runs/format-attack-commands.js";
-import { formatTrainCommand } from "../runs/format-train-command.js";
 import { Run } from "../runs/run.js";
 import { formatSpec } from "../spec.js";
 import type { JournalInfo, RunDetail, RunRow, Setting } from "./api.js";

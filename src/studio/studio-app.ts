@@ -1,8 +1,8 @@
 import type { Context, Hono } from "hono";
 import { z } from "zod";
+import { compareRuns } from "../actions/compare/compare.js";
 import { UserError } from "../errors.js";
 import { significanceLevel } from "../evaluation/compare.js";
-import { compareRuns } from "../runs/compare.js";
 import { Run } from "../runs/run.js";
 import { BodyMemory, createHttpApp, HttpError, readJsonBody } from "../serve/http.js";
 import { validate } from "../validate.js";

@@ -1,9 +1,9 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { z } from "zod";
+import type { Callbacks } from "../actions/callbacks.js";
 import { UserError } from "../errors.js";
 import { createFolder } from "../files.js";
-import type { Callbacks } from "../runs/callbacks.js";
 import { listen } from "../serve/http.js";
 import { validate } from "../validate.js";
 import type { JobRow, LiveMessage } from "./api.js";

@@ -1,7 +1,7 @@
+import { loadConfiguredTask } from "../actions/train/prepare-run.js";
 import { findRecipe } from "../attacks/load-attack.js";
 import { UserError } from "../errors.js";
 import type { RunConfig } from "../runs/config.js";
-import { loadConfiguredTask } from "../runs/prepare-run.js";
 import { isRemoteData } from "../tasks/index.js";
 import { listInputFiles } from "./list-inputs.js";
 import type { SweepPlan } from "./plan.js";

@@ -1,8 +1,8 @@
+import { type MeasuredSeed, toModelOutcomes } from "../actions/compare/compare.js";
 import { compareModels, type MetricComparison } from "../evaluation/compare.js";
 import { describeMetric } from "../evaluation/metric-table.js";
 import { mean } from "../evaluation/statistics.js";
 import { combineAttacks, listCommonAttacks, worstCaseId } from "../evaluation/worst-case.js";
-import { type MeasuredSeed, toModelOutcomes } from "../runs/compare.js";
 import type { MetricValue } from "../runs/run-metrics.js";
 import { computeCells, type TableCell } from "./table.js";
 

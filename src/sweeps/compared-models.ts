@@ -1,6 +1,6 @@
+import type { CompareRequest } from "../actions/compare/compare.js";
 import { UserError } from "../errors.js";
 import { groupRuns } from "../report/groups.js";
-import type { CompareRequest } from "../runs/compare.js";
 import { Run } from "../runs/run.js";
 import { selectBest } from "./collect-results.js";
 import { getRunFolder, readSweepPlan, type SweepPlan } from "./plan.js";

@@ -1,12 +1,12 @@
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import type { RunEstimate } from "../actions/train/estimate-run.js";
 import { UserError } from "../errors.js";
+import type { WorkRequest } from "../jobs/work-request.js";
+import { runWorker } from "../jobs/worker-process.js";
 import type { RunConfig } from "../runs/config.js";
-import type { RunEstimate } from "../runs/estimate-run.js";
 import type { SweepPlan } from "./plan.js";
-import type { WorkRequest } from "./work-request.js";
-import { runWorker } from "./worker-process.js";
 
 /** What training the runs of a sweep costs on this host. */
 export interface SweepEstimate {

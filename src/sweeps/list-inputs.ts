@@ -1,7 +1,7 @@
 import { existsSync } from "node:fs";
+import { getTablePath } from "../actions/substitutions/build-substitutions.js";
 import { getErrorMessage, UserError } from "../errors.js";
-import { listModelFiles } from "../models/resolve-model.js";
-import { getTablePath } from "../runs/build-substitutions.js";
+import { listModelFiles } from "../models/checkpoint/resolve-model.js";
 import type { RunConfig } from "../runs/config.js";
 import { resolveTablePath } from "../runs/read-config.js";
 import { advglueParts } from "../tasks/advglue.js";

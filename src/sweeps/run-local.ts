@@ -1,9 +1,9 @@
 import { spawnSync } from "node:child_process";
 import { availableParallelism } from "node:os";
+import type { WorkerOptions } from "../jobs/worker-process.js";
 import type { SweepPlan } from "./plan.js";
 import { runWorkItem, type WorkFailure, type WorkItemResult } from "./run-work.js";
 import { isWorkItemDone, listWorkItems, type Stage, stages, type WorkItem } from "./work-item.js";
-import type { WorkerOptions } from "./worker-process.js";
 
 /** What happens to the work items of a sweep, on this host or on a cluster. */
 export interface WorkCallbacks {

@@ -4,6 +4,8 @@ import { z } from "zod";
 import { UserError } from "../errors.js";
 import { createFolder, writeFileAtomic } from "../files.js";
 import { formatCount } from "../format.js";
+import { checkSlurm } from "../jobs/slurm-commands.js";
+import { type SlurmSettings, slurmOverridesSchema } from "../jobs/slurm-settings.js";
 import { acquireLock } from "../lock.js";
 import { countSchema, orNull, validate } from "../validate.js";
 import { checkInputFiles, checkSweep } from "./check-sweep.js";
@@ -18,8 +20,6 @@ import { readSweep } from "./read-sweep.js";
 import { addPublishedNumbers, type ComparedTable, toCsv, toMarkdown } from "./render-table.js";
 import { runLocally, type WorkCallbacks, type WorkItemFailure } from "./run-local.js";
 import { runOnSlurm, type SlurmOptions, submitSweep } from "./slurm.js";
-import { checkSlurm } from "./slurm-commands.js";
-import { type SlurmSettings, slurmOverridesSchema } from "./slurm-settings.js";
 import { isWorkItemDone } from "./work-item.js";
 
 /** Runs a table of experiments, on this host or on a Slurm cluster. */

@@ -4,15 +4,15 @@ import { basename, dirname, extname } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { UserError } from "../errors.js";
 import { createFolder, exists, writeFileAtomic } from "../files.js";
+import { hashRequest } from "../jobs/hash-request.js";
+import { readWorkRequest, type WorkRequest } from "../jobs/work-request.js";
+import { runWorker, type WorkerOptions } from "../jobs/worker-process.js";
 import { findLivingOwner, tryLock } from "../lock.js";
 import { removeJournal } from "../runs/attack-folder.js";
 import { getRunPath } from "../runs/run-files.js";
 import { formatCommandLine } from "../shell.js";
-import { hashRequest } from "./hash-request.js";
 import type { SweepPlan } from "./plan.js";
 import { isWorkDone, type ResolvedWork, removeArtifacts, resolveWorkItem, type WorkItem } from "./work-item.js";
-import { readWorkRequest, type WorkRequest } from "./work-request.js";
-import { runWorker, type WorkerOptions } from "./worker-process.js";
 
 export interface WorkFailure {
   readonly state: "failed";

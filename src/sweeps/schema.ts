@@ -1,10 +1,10 @@
 import { z } from "zod";
+import { attackRequestSchema } from "../actions/attack/attack-request.js";
 import { analyses } from "../analysis/definitions.js";
-import { attackRequestSchema } from "../runs/attack-request.js";
+import { slurmSchema } from "../jobs/slurm-settings.js";
 import { runConfigSchema } from "../runs/config.js";
 import { parseSpec } from "../spec.js";
 import { acceptOne, countSchema, orNull, seedSchema } from "../validate.js";
-import { slurmSchema } from "./slurm-settings.js";
 
 const configObjectSchema = z.record(z.string(), z.unknown());
 

@@ -5,12 +5,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { z } from "zod";
 import { UserError } from "../errors.js";
 import { createFolder, readJson, writeFileAtomic } from "../files.js";
-import { formatCommandLine } from "../shell.js";
-import { validate } from "../validate.js";
-import { hashRequest } from "./hash-request.js";
-import { readSweepPlan, type SweepPlan, sweepFiles } from "./plan.js";
-import type { WorkCallbacks, WorkItemFailure } from "./run-local.js";
-import { describeFailure, runWorkItem, type WorkItemResult } from "./run-work.js";
+import { hashRequest } from "../jobs/hash-request.js";
 import {
   createJobScript,
   formatSlurmOptions,
@@ -19,8 +14,15 @@ import {
   readMaxArraySize,
   readTaskState,
   submitJob,
-} from "./slurm-commands.js";
-import type { SlurmSettings } from "./slurm-settings.js";
+} from "../jobs/slurm-commands.js";
+import type { SlurmSettings } from "../jobs/slurm-settings.js";
+import { readWorkResult } from "../jobs/work-request.js";
+import { recordFailure } from "../jobs/worker-process.js";
+import { formatCommandLine } from "../shell.js";
+import { validate } from "../validate.js";
+import { readSweepPlan, type SweepPlan, sweepFiles } from "./plan.js";
+import type { WorkCallbacks, WorkItemFailure } from "./run-local.js";
+import { describeFailure, runWorkItem, type WorkItemResult } from "./run-work.js";
 import {
   formatWorkItem,
   isWorkItemDone,
@@ -30,8 +32,6 @@ import {
   type WorkItem,
   workItemSchema,
 } from "./work-item.js";
-import { readWorkResult } from "./work-request.js";
-import { recordFailure } from "./worker-process.js";
 
 /**
  * A list of work items, one per task of a job array. Nothing else is recorded about a submission.

@@ -4,12 +4,12 @@ import { ablation } from "../analysis/ablation.js";
 import { consistency } from "../analysis/consistency.js";
 import { tradeoff } from "../analysis/tradeoff.js";
 import { exists } from "../files.js";
+import { hashRequest } from "../jobs/hash-request.js";
+import { readWorkResult, type WorkRequest, workRequestSchema } from "../jobs/work-request.js";
 import { getRunPath, removeRunFiles } from "../runs/run-files.js";
 import { selectBest } from "./collect-results.js";
-import { hashRequest } from "./hash-request.js";
 import { getRunFolder, type SweepCell, type SweepPlan } from "./plan.js";
 import { runAnalyses } from "./schema.js";
-import { readWorkResult, type WorkRequest, workRequestSchema } from "./work-request.js";
 
 /**
  * One request of a sweep by its place in the plan. Which run an evaluation needs is known only when

@@ -1,6 +1,6 @@
 import { posix } from "node:path";
 import { UserError } from "../errors.js";
-import type { HubFile } from "../models/hub.js";
+import type { HubFile } from "../hub/hub-cache.js";
 import {
   type DatasetRepository,
   describeMissingPart,

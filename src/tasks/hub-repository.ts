@@ -1,5 +1,5 @@
 import { readFile } from "node:fs/promises";
-import type { DownloadProgress } from "../models/download.js";
+import type { DownloadProgress } from "../hub/download.js";
 import {
   describeNotCached,
   downloadHubFile,
@@ -7,7 +7,7 @@ import {
   type HubSnapshot,
   listHubFiles,
   openHubSnapshot,
-} from "../models/hub.js";
+} from "../hub/hub-cache.js";
 import { type DatasetCard, formatLicense, parseDatasetCard } from "./dataset-card.js";
 import type { ReadOptions } from "./parse-examples.js";
 import { type DatasetSource, once } from "./task.js";

@@ -1,7 +1,7 @@
 import { posix } from "node:path";
 import { didYouMean } from "../did-you-mean.js";
 import { UserError } from "../errors.js";
-import type { HubFile } from "../models/hub.js";
+import type { HubFile } from "../hub/hub-cache.js";
 import { type CustomTaskOptions, createTaskFromFiles, groupFilesBySplit, type SplitFiles } from "./custom-task.js";
 import { type DatasetCard, readCardClassNames } from "./dataset-card.js";
 import { type DatasetRepository, type HubReadOptions, openDatasetRepository } from "./hub-repository.js";

@@ -1,6 +1,6 @@
 import { didYouMean } from "../did-you-mean.js";
 import { UserError } from "../errors.js";
-import type { HubFile } from "../models/hub.js";
+import type { HubFile } from "../hub/hub-cache.js";
 import { splitExamples } from "./split-examples.js";
 
 /**

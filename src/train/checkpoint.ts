@@ -3,8 +3,8 @@ import { mkdir, readdir, rename, rm } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { UserError } from "../errors.js";
 import { createFileError, getErrorCode, syncFolder } from "../files.js";
-import { openSafetensors } from "../models/safetensors.js";
-import { toSafetensorsTensor, writeSafetensors } from "../models/safetensors-writer.js";
+import { openSafetensors } from "../models/checkpoint/safetensors.js";
+import { toSafetensorsTensor, writeSafetensors } from "../models/checkpoint/safetensors-writer.js";
 import { free, fromBytes, keep, noGrad, type Tensor } from "../tensor/index.js";
 import {
   type CheckpointGroup,

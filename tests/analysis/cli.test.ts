@@ -3,10 +3,10 @@ import { cpSync, existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFil
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { beforeAll, describe, expect, it } from "vitest";
+import { fineTune } from "../../src/actions/train/train.js";
 import { type AnalysisRequest, analysisRequestSchema, analyze } from "../../src/analysis/index.js";
 import { type JournalHeader, JournalWriter } from "../../src/attacks/journal.js";
 import type { AttackResult } from "../../src/attacks/result.js";
-import { fineTune } from "../../src/runs/fine-tune.js";
 import { getMemoryStats } from "../../src/tensor/index.js";
 import { buildIfStale, main } from "../cli/built.js";
 import { invoke } from "../cli/invoke.js";

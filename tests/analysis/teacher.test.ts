@@ -2,7 +2,7 @@ import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { analyze } from "../../src/analysis/index.js";
-import { openSafetensors } from "../../src/models/safetensors.js";
+import { openSafetensors } from "../../src/models/checkpoint/safetensors.js";
 import { Run } from "../../src/runs/run.js";
 import { Interrupted } from "../../src/train/index.js";
 import { temporaryFolder } from "../temporary.js";

@@ -1,7 +1,7 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { fineTune } from "../../src/actions/train/train.js";
 import type { RunConfig } from "../../src/runs/config.js";
-import { fineTune } from "../../src/runs/fine-tune.js";
 import { reviews, tinyRun, writeReviews } from "../tiny-run.js";
 
 /**

@@ -1,7 +1,7 @@
 import { copyFileSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
-import type { SafetensorsTensor } from "../../src/models/safetensors-writer.js";
+import type { SafetensorsTensor } from "../../src/models/checkpoint/safetensors-writer.js";
 import { temporaryFolder } from "../temporary.js";
 import { invoke } from "./invoke.js";
 import { tinyConfig, writeTinyModel } from "./tiny-model.js";

@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { beforeAll, describe, expect, it } from "vitest";
-import { readFirstHost, readRendezvous } from "../../src/runs/rendezvous.js";
+import { readFirstHost, readRendezvous } from "../../src/actions/train/rendezvous.js";
 import { ProcessGroup, Rng } from "../../src/tensor/index.js";
 import { splitRows } from "../../src/train/ranks.js";
 import { buildIfStale, main } from "../cli/built.js";

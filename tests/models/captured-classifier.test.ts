@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
-import { createEagerClassifier } from "../../src/models/classifier.js";
-import { createGraphClassifier } from "../../src/models/graph-classifier.js";
+import { createEagerClassifier } from "../../src/models/inference/classifier.js";
+import { createGraphClassifier } from "../../src/models/inference/graph-classifier.js";
 import type { Model } from "../../src/models/model.js";
 import { free, getMemoryStats, noGrad, type Tensor, zeros } from "../../src/tensor/index.js";
 import { padBatch } from "../../src/text/batch.js";

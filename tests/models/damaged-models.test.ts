@@ -1,9 +1,9 @@
 import { cpSync, mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
+import { loadClassifier } from "../../src/actions/predict/text-classifier.js";
+import type { SafetensorsTensor } from "../../src/models/checkpoint/safetensors-writer.js";
 import { hashModelFolder, loadModel, parseModelConfig, saveModel, toModelInput } from "../../src/models/index.js";
-import type { SafetensorsTensor } from "../../src/models/safetensors-writer.js";
-import { loadClassifier } from "../../src/runs/text-classifier.js";
 import { free, getMemoryStats, tensor } from "../../src/tensor/index.js";
 import { padBatch } from "../../src/text/batch.js";
 import { LowPrecisionWeights } from "../../src/train/mixed-precision.js";

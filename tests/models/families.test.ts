@@ -2,6 +2,7 @@ import { readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { openSafetensors, type SafetensorsFile } from "../../src/models/checkpoint/safetensors.js";
 import {
   embedInput,
   encodeLayers,
@@ -15,7 +16,6 @@ import {
   saveModel,
   toModelInput,
 } from "../../src/models/index.js";
-import { openSafetensors, type SafetensorsFile } from "../../src/models/safetensors.js";
 import { AdamW, crossEntropy, evalMode, type Weights } from "../../src/nn/index.js";
 import { free, grad, noGrad, scope, type Tensor, tensor } from "../../src/tensor/index.js";
 import { padBatch } from "../../src/text/batch.js";

@@ -1,8 +1,8 @@
 import { copyFileSync, mkdirSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { openSafetensors } from "../../src/models/safetensors.js";
-import { writeSafetensors } from "../../src/models/safetensors-writer.js";
+import { openSafetensors } from "../../src/models/checkpoint/safetensors.js";
+import { writeSafetensors } from "../../src/models/checkpoint/safetensors-writer.js";
 
 const fixtures = fileURLToPath(new URL("../fixtures", import.meta.url));
 

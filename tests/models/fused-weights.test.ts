@@ -1,7 +1,5 @@
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { createEagerClassifier } from "../../src/models/classifier.js";
-import { prepareForInference } from "../../src/models/fused-weights.js";
 import {
   type Architecture,
   cpuFloat32,
@@ -11,6 +9,8 @@ import {
   predictProbabilities,
   toModelInput,
 } from "../../src/models/index.js";
+import { createEagerClassifier } from "../../src/models/inference/classifier.js";
+import { prepareForInference } from "../../src/models/inference/fused-weights.js";
 import { canPrepare, evalMode } from "../../src/nn/index.js";
 import { free, getMemoryStats, noGrad, scope } from "../../src/tensor/index.js";
 import { padBatch } from "../../src/text/batch.js";

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { type Classifier, classify } from "../../src/models/classifier.js";
-import { padToBucket } from "../../src/models/graph-classifier.js";
+import { type Classifier, classify } from "../../src/models/inference/classifier.js";
+import { padToBucket } from "../../src/models/inference/graph-classifier.js";
 import { padBatch } from "../../src/text/batch.js";
 
 const text = fc.array(fc.integer({ min: 4, max: 99 }), { minLength: 1, maxLength: 30 }).map((ids) => ({

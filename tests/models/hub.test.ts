@@ -17,8 +17,8 @@ import { hostname } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeEach, describe, expect, test, vi } from "vitest";
 import { UserError } from "../../src/errors.js";
-import * as hubFiles from "../../src/models/hub.js";
-import { createHubFetch, type HubRepo, readHubSettings } from "../../src/models/hub-connection.js";
+import * as hubFiles from "../../src/hub/hub-cache.js";
+import { createHubFetch, type HubRepo, readHubSettings } from "../../src/hub/hub-connection.js";
 import { findPython, runPython } from "../python.js";
 import { temporaryFolder } from "../temporary.js";
 import { blobName, sha256, startFakeHub } from "./fake-hub.js";
@@ -214,7 +214,7 @@ describe("download", () => {
   test("concurrent downloads produce one correct file", async () => {
     // A second copy of the module acts like a second process, because they share only the disk.
     vi.resetModules();
-    const other = await import("../../src/models/hub.js");
+    const other = await import("../../src/hub/hub-cache.js");
     hub.faults.push({ cutAfter: 1000 }, { cutAfter: 2000 });
     const paths = await Promise.all([
       getWeights(),

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { batchByLength, batchByTokens } from "../../src/models/inference-batches.js";
+import { batchByLength, batchByTokens } from "../../src/models/inference/inference-batches.js";
 import type { Encoding } from "../../src/text/encoding.js";
 
 const createTexts = (lengths: readonly number[]): Encoding[] =>

@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
-import { createEagerClassifier } from "../../src/models/classifier.js";
 import { classify, type DeviceConfig, loadModel, type Model } from "../../src/models/index.js";
+import { createEagerClassifier } from "../../src/models/inference/classifier.js";
 import { canPrepare } from "../../src/nn/index.js";
 import { free, getMemoryStats } from "../../src/tensor/index.js";
 import { temporaryFolder } from "../temporary.js";

@@ -2,9 +2,9 @@ import { mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
 import { UserError } from "../../src/errors.js";
-import { openCheckpoint } from "../../src/models/checkpoint.js";
+import { openCheckpoint } from "../../src/models/checkpoint/checkpoint.js";
+import { resolveModel } from "../../src/models/checkpoint/resolve-model.js";
 import { readModelConfig } from "../../src/models/config.js";
-import { resolveModel } from "../../src/models/resolve-model.js";
 import { temporaryFolder } from "../temporary.js";
 import { startFakeHub } from "./fake-hub.js";
 

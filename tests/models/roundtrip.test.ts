@@ -1,6 +1,7 @@
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { openSafetensors } from "../../src/models/checkpoint/safetensors.js";
 import {
   extractFeatures,
   forward,
@@ -11,7 +12,6 @@ import {
   tokenizeFor,
   toModelInput,
 } from "../../src/models/index.js";
-import { openSafetensors } from "../../src/models/safetensors.js";
 import { evalMode } from "../../src/nn/index.js";
 import { free, getMemoryStats, noGrad, scope, type Tensor } from "../../src/tensor/index.js";
 import { padBatch } from "../../src/text/batch.js";

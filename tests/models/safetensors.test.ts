@@ -4,9 +4,9 @@ import { join } from "node:path";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { UserError } from "../../src/errors.js";
-import { openCheckpoint } from "../../src/models/checkpoint.js";
-import { openSafetensors } from "../../src/models/safetensors.js";
-import { type SafetensorsTensor, writeSafetensors } from "../../src/models/safetensors-writer.js";
+import { openCheckpoint } from "../../src/models/checkpoint/checkpoint.js";
+import { openSafetensors } from "../../src/models/checkpoint/safetensors.js";
+import { type SafetensorsTensor, writeSafetensors } from "../../src/models/checkpoint/safetensors-writer.js";
 import { findPython, runPython } from "../python.js";
 import { temporaryFolder } from "../temporary.js";
 

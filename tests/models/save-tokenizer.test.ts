@@ -1,7 +1,7 @@
 import { existsSync, mkdirSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { saveTokenizer } from "../../src/models/save-tokenizer.js";
+import { saveTokenizer } from "../../src/models/checkpoint/save-tokenizer.js";
 import { loadTokenizer } from "../../src/text/tokenizer.js";
 import { temporaryFolder } from "../temporary.js";
 import {

@@ -1,12 +1,12 @@
 import { copyFile, mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { openSafetensors } from "../../src/models/safetensors.js";
-import { writeSafetensors } from "../../src/models/safetensors-writer.js";
+import { openSafetensors } from "../../src/models/checkpoint/safetensors.js";
+import { writeSafetensors } from "../../src/models/checkpoint/safetensors-writer.js";
 import { fromBytes, scope } from "../../src/tensor/index.js";
 
 /**
- * Two random models with two layers. scripts/fixtures/make-model-fixtures.py creates them and the
+ * Two random models with two layers. tools/fixtures/make-model-fixtures.py creates them and the
  * expected values of transformers.
  */
 export const tinyModels = ["bert-tiny", "roberta-random"] as const;

@@ -1,10 +1,10 @@
 import { execFileSync } from "node:child_process";
 import { join } from "node:path";
 import { afterEach, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
+import { type AttackReport, attack } from "../../src/actions/attack/attack.js";
+import { verify } from "../../src/actions/verify/verify.js";
 import { readJournal } from "../../src/attacks/journal.js";
 import { canPrepare } from "../../src/nn/index.js";
-import { type AttackReport, attack } from "../../src/runs/attack.js";
-import { verify } from "../../src/runs/verify.js";
 import { type TinyVictim, tinyVictim } from "../attacks/tiny-victim.js";
 import { buildIfStale, main } from "../cli/built.js";
 import { temporaryFolder } from "../temporary.js";

@@ -1,10 +1,10 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
+import { createShardReader, type Shard } from "../../src/actions/attack/attack-shards.js";
 import { loadAttack } from "../../src/attacks/load-attack.js";
 import { createPoolAttacker, SearchPool } from "../../src/attacks/pool.js";
 import { getTimingPath, readTiming, runAttack } from "../../src/attacks/run-attack.js";
-import { createShardReader, type Shard } from "../../src/runs/attack-shards.js";
 import { createExample, hashed, scriptedVictim } from "../attacks/scripted.js";
 import { temporaryFolder } from "../temporary.js";
 

@@ -1,8 +1,8 @@
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { buildLmConstraint } from "../../src/runs/build-lm-constraint.js";
-import { buildSubstitutions } from "../../src/runs/build-substitutions.js";
+import { buildLmConstraint } from "../../src/actions/substitutions/build-lm-constraint.js";
+import { buildSubstitutions } from "../../src/actions/substitutions/build-substitutions.js";
 import { Rng } from "../../src/tensor/random.js";
 import { loadLmConstraint } from "../../src/text/lm-constraint.js";
 import { loadSubstitutions } from "../../src/text/substitutions.js";

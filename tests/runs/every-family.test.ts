@@ -1,10 +1,10 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
+import { encode } from "../../src/actions/encode/encode.js";
+import { prepareRun } from "../../src/actions/train/prepare-run.js";
+import { fineTune } from "../../src/actions/train/train.js";
 import { analyze } from "../../src/analysis/index.js";
-import { encode } from "../../src/runs/encode.js";
-import { fineTune } from "../../src/runs/fine-tune.js";
-import { prepareRun } from "../../src/runs/prepare-run.js";
 import { resolveRunConfig } from "../../src/runs/read-config.js";
 import { free } from "../../src/tensor/index.js";
 import { Interrupted, train } from "../../src/train/index.js";

@@ -2,7 +2,7 @@ import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { AutoTokenizer, env } from "@huggingface/transformers";
 import { beforeAll, expect, test } from "vitest";
-import { exportModel } from "../../src/runs/export.js";
+import { exportModel } from "../../src/actions/export/export.js";
 import { Rng } from "../../src/tensor/random.js";
 import { loadTokenizer } from "../../src/text/tokenizer.js";
 import { createWordLevelJson } from "../../src/text/word-level-json.js";

@@ -3,13 +3,13 @@ import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileS
 import { hostname } from "node:os";
 import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
+import { loadClassifier, predict } from "../../src/actions/predict/text-classifier.js";
+import { estimateRun } from "../../src/actions/train/estimate-run.js";
+import { fineTune } from "../../src/actions/train/train.js";
 import type { RunConfig, RunConfigInput } from "../../src/runs/config.js";
-import { estimateRun } from "../../src/runs/estimate-run.js";
-import { fineTune } from "../../src/runs/fine-tune.js";
 import { listRuns } from "../../src/runs/list-runs.js";
 import { readRunConfig } from "../../src/runs/read-config.js";
 import { RunWriter } from "../../src/runs/run-writer.js";
-import { loadClassifier, predict } from "../../src/runs/text-classifier.js";
 import { getMemoryStats } from "../../src/tensor/index.js";
 import { Interrupted } from "../../src/train/index.js";
 import { findPython, runPython } from "../python.js";

@@ -1,10 +1,10 @@
 import { Command } from "@commander-js/extra-typings";
 import { expect, test } from "vitest";
+import { attackRequestSchema } from "../../src/actions/attack/attack-request.js";
+import { formatAttackCommand, formatAttackCommands } from "../../src/actions/attack/format-attack-commands.js";
+import { formatTrainCommand } from "../../src/actions/train/format-train-command.js";
 import { addTrainOptions, readTrainConfig } from "../../src/cli/commands/train.js";
-import { attackRequestSchema } from "../../src/runs/attack-request.js";
 import type { RunConfigInput } from "../../src/runs/config.js";
-import { formatAttackCommand, formatAttackCommands } from "../../src/runs/format-attack-commands.js";
-import { formatTrainCommand } from "../../src/runs/format-train-command.js";
 import { resolveRunConfig } from "../../src/runs/read-config.js";
 import { Run } from "../../src/runs/run.js";
 import { shellQuote } from "../../src/shell.js";

@@ -1,9 +1,9 @@
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, expect, test } from "vitest";
+import { buildLmConstraint } from "../../src/actions/substitutions/build-lm-constraint.js";
+import { createSubstituteScorer } from "../../src/actions/substitutions/masked-lm-scores.js";
 import { loadMaskedLm, scoreTokens } from "../../src/models/index.js";
-import { buildLmConstraint } from "../../src/runs/build-lm-constraint.js";
-import { createSubstituteScorer } from "../../src/runs/masked-lm-scores.js";
 import { free } from "../../src/tensor/index.js";
 import { loadLmConstraint } from "../../src/text/lm-constraint.js";
 import { loadSubstitutions } from "../../src/text/substitutions.js";

@@ -1,9 +1,9 @@
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
+import { type PretrainOptions, type PretrainRequest, pretrain } from "../../src/actions/pretrain/pretrain.js";
+import { createMaskedDataset } from "../../src/actions/pretrain/pretraining-data.js";
 import { fillMasks, loadMaskedLm, loadModel } from "../../src/models/index.js";
-import { type PretrainOptions, type PretrainRequest, pretrain } from "../../src/runs/pretrain.js";
-import { createMaskedDataset } from "../../src/runs/pretraining-data.js";
 import { free, Rng } from "../../src/tensor/index.js";
 import { maskTokens } from "../../src/text/mask-tokens.js";
 import { packTexts } from "../../src/text/pack-sequences.js";

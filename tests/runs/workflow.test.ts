@@ -1,13 +1,13 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, expect, test } from "vitest";
+import { evaluate } from "../../src/actions/evaluate/evaluate.js";
+import { fineTune } from "../../src/actions/train/train.js";
+import { listTrainingDataWarnings } from "../../src/actions/train/training-data-warnings.js";
 import { createFolder } from "../../src/files.js";
 import type { RunConfig } from "../../src/runs/config.js";
-import { evaluate } from "../../src/runs/evaluate.js";
-import { fineTune } from "../../src/runs/fine-tune.js";
 import { resolveRunConfig } from "../../src/runs/read-config.js";
 import { Run } from "../../src/runs/run.js";
-import { listTrainingDataWarnings } from "../../src/runs/training-data-warnings.js";
 import { sweepSettingsSchema } from "../../src/sweeps/schema.js";
 import { readTable } from "../../src/tasks/read-table.js";
 import { encodeParquet } from "../../src/tasks/write-parquet.js";

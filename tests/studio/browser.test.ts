@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { fineTune } from "../../src/runs/fine-tune.js";
+import { fineTune } from "../../src/actions/train/train.js";
 import { Run } from "../../src/runs/run.js";
 import { serveModel } from "../../src/serve/serve-model.js";
 import { JobStore } from "../../src/studio/jobs.js";

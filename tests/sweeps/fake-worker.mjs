@@ -3,12 +3,12 @@ import { appendFileSync, mkdirSync, readFileSync, writeFileSync } from "node:fs"
 import { basename, join } from "node:path";
 
 // Nothing else of the library is imported, because many of these processes are started.
-const library = new URL("../../dist/sweeps/hash-request.js", import.meta.url).href;
-/** @type {typeof import("../../src/sweeps/hash-request.js")} */
+const library = new URL("../../dist/jobs/hash-request.js", import.meta.url).href;
+/** @type {typeof import("../../src/jobs/hash-request.js")} */
 const { hashRequest } = await import(library);
 const [command, requestPath = "", resultPath = ""] = process.argv.slice(2);
 if (command !== "worker") throw new Error(`expected the command worker, received ${command}`);
-/** @type {import("../../src/sweeps/work-request.js").WorkRequest} */
+/** @type {import("../../src/jobs/work-request.js").WorkRequest} */
 const request = JSON.parse(readFileSync(requestPath, "utf8"));
 const { calls, crashOnce, alwaysFail, slow, hasValidation } = JSON.parse(process.env.FAKE ?? "{}");
 if (request.kind === "estimate") throw new Error("expected a request of a sweep");

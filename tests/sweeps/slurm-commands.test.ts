@@ -1,11 +1,11 @@
 import { chmodSync, existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { delimiter, join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { createJobScript, readTaskState } from "../../src/jobs/slurm-commands.js";
 import { createSweepPlan, writeSweepPlan } from "../../src/sweeps/plan.js";
 import { readSweep } from "../../src/sweeps/read-sweep.js";
 import { sweepSettingsSchema } from "../../src/sweeps/schema.js";
 import { readJobList, submitSweep } from "../../src/sweeps/slurm.js";
-import { createJobScript, readTaskState } from "../../src/sweeps/slurm-commands.js";
 import { invoke } from "../cli/invoke.js";
 import { temporaryFolder } from "../temporary.js";
 import { writeTinySweep } from "./tiny-sweep.js";

@@ -1,12 +1,12 @@
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { UserError } from "../../src/errors.js";
+import { executeRequest, executeToResult } from "../../src/jobs/execute-request.js";
+import { hashRequest } from "../../src/jobs/hash-request.js";
+import { type WorkRequest, workRequestSchema } from "../../src/jobs/work-request.js";
 import { type RunConfig, runConfigSchema } from "../../src/runs/config.js";
 import { readResults } from "../../src/runs/run.js";
-import { executeRequest, executeToResult } from "../../src/sweeps/execute-request.js";
-import { hashRequest } from "../../src/sweeps/hash-request.js";
 import { listOutdatedAttacks } from "../../src/sweeps/run-work.js";
-import { type WorkRequest, workRequestSchema } from "../../src/sweeps/work-request.js";
 import { temporaryFolder } from "../temporary.js";
 import { tinyRun } from "../tiny-run.js";
 

@@ -1,8 +1,8 @@
 import { readdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeEach, describe, expect, test, vi } from "vitest";
-import type { DownloadProgress } from "../../src/models/download.js";
-import { fineTune } from "../../src/runs/fine-tune.js";
+import { fineTune } from "../../src/actions/train/train.js";
+import type { DownloadProgress } from "../../src/hub/download.js";
 import { loadTask, type Task } from "../../src/tasks/index.js";
 import { sha256, startFakeHub } from "../models/fake-hub.js";
 import { temporaryFolder } from "../temporary.js";

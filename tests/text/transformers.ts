@@ -28,7 +28,7 @@ export function createInputs(count: number): string[][] {
 /** Returns the digests of what transformers computes. */
 export function encodeWithTransformers(folder: string, inputs: readonly string[][]): string[] {
   const request = JSON.stringify({ folder, maxLength, inputs });
-  const program = "scripts/fixtures/encode-with-transformers.py";
+  const program = "tools/fixtures/encode-with-transformers.py";
   return JSON.parse(
     execFileSync(python!, [program], { input: request, encoding: "utf8", maxBuffer: 1 << 28, stdio: "pipe" }),
   );

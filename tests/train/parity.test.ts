@@ -1,8 +1,8 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
+import { openSafetensors } from "../../src/models/checkpoint/safetensors.js";
 import { cpuFloat32, loadModel } from "../../src/models/index.js";
-import { openSafetensors } from "../../src/models/safetensors.js";
 import type { Task } from "../../src/tasks/task.js";
 import { free, type Tensor } from "../../src/tensor/index.js";
 import { type TrainingMethod, toDataset, train, trainSettingsSchema } from "../../src/train/index.js";

@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { crc32c, TensorBoardWriter } from "../../src/train/tensorboard.js";
+import { crc32c, TensorBoardWriter } from "../../src/actions/train/tensorboard.js";
 import { temporaryFolder } from "../temporary.js";
 
 const folder = temporaryFolder();

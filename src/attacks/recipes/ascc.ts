@@ -1,14 +1,14 @@
 import { UserError } from "../../errors.js";
+import { findWorstCaseSubstitutions, type HullSelection, replaceTokens } from "../../hull/attack-encodings.js";
+import { findModifiableWords, type HullOptions, hullSchema } from "../../hull/convex-hull.js";
+import type { LocalModel } from "../../hull/hull-model.js";
 import { checkOutputs, forward, type Model, toModelInput } from "../../models/index.js";
 import { evalMode } from "../../nn/index.js";
 import { noGrad, Rng, scope } from "../../tensor/index.js";
 import { padBatch } from "../../text/batch.js";
 import type { Encoding } from "../../text/encoding.js";
 import { validate } from "../../validate.js";
-import { findWorstCaseSubstitutions, type HullSelection, replaceTokens } from "../ascc-search.js";
 import type { AttackExample } from "../attack-space.js";
-import { findModifiableWords, type HullOptions, hullSchema } from "../convex-hull.js";
-import type { LocalModel } from "../hull-model.js";
 import { splitIntoChunks } from "../pool.js";
 import { createCounters } from "../query-counters.js";
 import { type AttackResult, createAttackResult } from "../result.js";

@@ -1,6 +1,6 @@
 import type { Command } from "@commander-js/extra-typings";
+import { type ComparisonReport, compareRequestSchema, compareRuns } from "../../actions/compare/compare.js";
 import { formatCount, formatPercent, formatPValue } from "../../format.js";
-import { type ComparisonReport, compareRequestSchema, compareRuns } from "../../runs/compare.js";
 import { findComparedModels } from "../../sweeps/compared-models.js";
 import { type Io, write } from "../io.js";
 import { addOptions } from "../options.js";

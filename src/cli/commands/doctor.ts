@@ -6,7 +6,7 @@ import { join } from "node:path";
 import type { Command } from "@commander-js/extra-typings";
 import { getCacheFolder } from "../../cache.js";
 import { formatBytes } from "../../format.js";
-import { readHubSettings } from "../../models/hub-connection.js";
+import { readHubSettings } from "../../hub/hub-connection.js";
 import { getCpuSupport } from "../../tensor/cpu-support.js";
 import { getBuildFolder, native, packageRoot } from "../../tensor/native.js";
 import { ExitCode } from "../command.js";

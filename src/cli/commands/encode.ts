@@ -1,7 +1,7 @@
 import type { Command } from "@commander-js/extra-typings";
+import { encode, encodeRequestSchema } from "../../actions/encode/encode.js";
 import { formatCount, formatNumber } from "../../format.js";
-import type { EncodedText } from "../../models/encode-texts.js";
-import { encode, encodeRequestSchema } from "../../runs/encode.js";
+import type { EncodedText } from "../../models/inference/encode-texts.js";
 import { readInputs, type TextInput } from "../../text/read-inputs.js";
 import { type Io, write } from "../io.js";
 import { addOptions, quietOption } from "../options.js";

@@ -1,6 +1,6 @@
 import type { Command } from "@commander-js/extra-typings";
+import { evaluate, evaluateAdvglue, evaluateRequestSchema } from "../../actions/evaluate/evaluate.js";
 import { formatCount, formatInterval, formatNumber, formatPercent } from "../../format.js";
-import { evaluate, evaluateAdvglue, evaluateRequestSchema } from "../../runs/evaluate.js";
 import type { AdvglueResult, EvaluationResult } from "../../runs/results.js";
 import { type Io, write } from "../io.js";
 import { addOptions, dataFlags, quietOption, runtimeFlags, splitOption } from "../options.js";

@@ -1,6 +1,11 @@
 import type { Command } from "@commander-js/extra-typings";
+import {
+  type ExportComparison,
+  type ExportReport,
+  exportModel,
+  exportRequestSchema,
+} from "../../actions/export/export.js";
 import { formatBytes, formatNumber, formatPercent } from "../../format.js";
-import { type ExportComparison, type ExportReport, exportModel, exportRequestSchema } from "../../runs/export.js";
 import { type Io, write } from "../io.js";
 import { addOptions, dataFlags, quietOption } from "../options.js";
 import { formatTable, printJson } from "../output.js";

@@ -1,8 +1,8 @@
 import type { Command } from "@commander-js/extra-typings";
+import { type GateReport, gateRequestSchema, runGate } from "../../actions/gate/gate.js";
+import { describeGate } from "../../actions/gate/summary.js";
 import { UserError } from "../../errors.js";
 import { formatPercent } from "../../format.js";
-import { type GateReport, gateRequestSchema, runGate } from "../../gate/gate.js";
-import { describeGate } from "../../gate/summary.js";
 import { ExitCode } from "../command.js";
 import { type Io, write } from "../io.js";
 import { addOptions, dataFlags, endpointOption, quietOption, runtimeFlags, splitOption } from "../options.js";

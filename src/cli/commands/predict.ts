@@ -1,11 +1,11 @@
 import { type Command, Option } from "@commander-js/extra-typings";
-import { findTextColumns, predict, predictRequestSchema } from "../../runs/text-classifier.js";
+import { findTextColumns, predict, predictRequestSchema } from "../../actions/predict/text-classifier.js";
 import {
   checkPredictionsPath,
   type InputPrediction,
   roundProbability,
   writePredictions,
-} from "../../runs/write-predictions.js";
+} from "../../actions/predict/write-predictions.js";
 import { readTexts } from "../../tasks/read-texts.js";
 import { type Io, write } from "../io.js";
 import { addOptions, appendValue, quietOption, runtimeFlags } from "../options.js";

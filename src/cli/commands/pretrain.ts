@@ -1,6 +1,4 @@
 import type { Command } from "@commander-js/extra-typings";
-import { UserError } from "../../errors.js";
-import { formatCount, formatNumber } from "../../format.js";
 import {
   getDefaultPretrainFolder,
   type PretrainRequest,
@@ -8,7 +6,9 @@ import {
   pretrainRequestSchema,
   readPretrainConfig,
   resolvePretrainRequest,
-} from "../../runs/pretrain.js";
+} from "../../actions/pretrain/pretrain.js";
+import { UserError } from "../../errors.js";
+import { formatCount, formatNumber } from "../../format.js";
 import { formatCommandLine } from "../../shell.js";
 import { Interrupted, trainSettingsSchema } from "../../train/index.js";
 import { ExitCode, interruptedExitCode } from "../command.js";

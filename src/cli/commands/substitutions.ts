@@ -1,8 +1,11 @@
 import type { Command } from "@commander-js/extra-typings";
+import type { Callbacks } from "../../actions/callbacks.js";
+import { buildLmConstraint, buildLmConstraintRequestSchema } from "../../actions/substitutions/build-lm-constraint.js";
+import {
+  buildSubstitutions,
+  buildSubstitutionsRequestSchema,
+} from "../../actions/substitutions/build-substitutions.js";
 import { formatCount, formatPercent } from "../../format.js";
-import { buildLmConstraint, buildLmConstraintRequestSchema } from "../../runs/build-lm-constraint.js";
-import { buildSubstitutions, buildSubstitutionsRequestSchema } from "../../runs/build-substitutions.js";
-import type { Callbacks } from "../../runs/callbacks.js";
 import { formatCommandLine } from "../../shell.js";
 import { Interrupted } from "../../train/index.js";
 import { ExitCode, formatHelp, interruptedExitCode } from "../command.js";

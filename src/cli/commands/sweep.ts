@@ -1,6 +1,7 @@
 import { join } from "node:path";
 import type { Command } from "@commander-js/extra-typings";
 import { formatBytes, formatCount, formatDuration, formatNumber } from "../../format.js";
+import { slurmKeys } from "../../jobs/slurm-settings.js";
 import { formatCommandLine } from "../../shell.js";
 import type { SweepInputs } from "../../sweeps/list-inputs.js";
 import { toMarkdown } from "../../sweeps/render-table.js";
@@ -12,7 +13,6 @@ import {
   type SweepRequest,
   sweepRequestSchema,
 } from "../../sweeps/run-sweep.js";
-import { slurmKeys } from "../../sweeps/slurm-settings.js";
 import { formatWorkItem, listWorkItems } from "../../sweeps/work-item.js";
 import { ExitCode, interruptedExitCode } from "../command.js";
 import { type Io, write } from "../io.js";

@@ -1,8 +1,8 @@
 import type { Command } from "@commander-js/extra-typings";
 import { UserError } from "../../errors.js";
 import { writeFileAtomic } from "../../files.js";
-import { executeToResult } from "../../sweeps/execute-request.js";
-import { readWorkRequest } from "../../sweeps/work-request.js";
+import { executeToResult } from "../../jobs/execute-request.js";
+import { readWorkRequest } from "../../jobs/work-request.js";
 import { ExitCode, interruptedExitCode } from "../command.js";
 import type { Io } from "../io.js";
 import { createIntegerParser } from "../options.js";

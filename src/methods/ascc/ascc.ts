@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { UserError } from "../../errors.js";
 import {
   computeInitialStd,
   countHullRows,
@@ -11,9 +12,8 @@ import {
   mixEmbeddings,
   packHull,
   packMixtures,
-} from "../../attacks/convex-hull.js";
-import { createHullModel } from "../../attacks/hull-model.js";
-import { UserError } from "../../errors.js";
+} from "../../hull/convex-hull.js";
+import { createHullModel } from "../../hull/hull-model.js";
 import { evalMode, klDivergence, klDivergencePerExample, trainMode } from "../../nn/index.js";
 import { type BatchRows, cat, randn, scope, type Tensor, zeros } from "../../tensor/index.js";
 import { buildAttackSpace } from "../../text/replacements.js";

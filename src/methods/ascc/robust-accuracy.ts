@@ -1,6 +1,6 @@
-import { attackEncodings } from "../../attacks/ascc-search.js";
-import type { HullOptions, ModifiableWords } from "../../attacks/convex-hull.js";
 import { toPredictions } from "../../evaluation/metrics.js";
+import { attackEncodings } from "../../hull/attack-encodings.js";
+import type { HullOptions, ModifiableWords } from "../../hull/convex-hull.js";
 import { predictProbabilities } from "../../models/index.js";
 import { mapWeights } from "../../nn/index.js";
 import { free, keep, noGrad, scope } from "../../tensor/index.js";

@@ -1,7 +1,7 @@
+import { formatAttackCommands } from "../../actions/attack/format-attack-commands.js";
+import { formatTrainCommand } from "../../actions/train/format-train-command.js";
 import { formatCount, formatDuration, formatPercent } from "../../format.js";
 import type { Environment } from "../../runs/environment.js";
-import { formatAttackCommands } from "../../runs/format-attack-commands.js";
-import { formatTrainCommand } from "../../runs/format-train-command.js";
 import { type Html, html } from "../html.js";
 import type { ReportRun } from "../report-run.js";
 

@@ -8,7 +8,7 @@ import {
   mixEmbeddings,
   packHull,
   searchHull,
-} from "../../../src/attacks/convex-hull.js";
+} from "../../../src/hull/convex-hull.js";
 import { mix, mixTensors } from "../../../src/methods/mixout.js";
 import { computeWeightDistance } from "../../../src/methods/ptwd.js";
 import { infoNceLoss } from "../../../src/methods/rift/info-nce.js";

@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { expect } from "vitest";
 import { type Tensor, tensor } from "../../../src/tensor/index.js";
 
-/** A tensor as scripts/fixtures/make-rose-fixtures.py writes it. */
+/** A tensor as tools/fixtures/make-rose-fixtures.py writes it. */
 export interface Saved {
   readonly shape: readonly number[];
   readonly values: readonly number[];

@@ -1,0 +1,194 @@
+import { createWriteStream, mkdirSync } from "node:fs";
+import { dirname, extname, join } from "node:path";
+import { pipeline } from "node:stream/promises";
+import { z } from "zod";
+import { computeCosine } from "../../attacks/constraints/sentence-similarity.js";
+import { readJournal } from "../../attacks/journal.js";
+import type { MaskedLanguageModel, SentenceEncoder } from "../../attacks/resources.js";
+import { type AttackResult, getFinalTexts } from "../../attacks/result.js";
+import { UserError } from "../../errors.js";
+import { formatJournalCsv } from "../../evaluation/attack-csv.js";
+import { formatTextAttackSummary } from "../../evaluation/attack-log-summary.js";
+import { type AttackValidity, summarizeValidity } from "../../evaluation/attack-validity.js";
+import { checkWritable, createFileError, writeFileAtomic } from "../../files.js";
+import { resolveModel } from "../../models/checkpoint/resolve-model.js";
+import { getJournalPath, writeSimilarities } from "../../runs/attack-folder.js";
+import type { RuntimeOptions } from "../../runs/runtime-config.js";
+import type { Task } from "../../tasks/index.js";
+import { orNull } from "../../validate.js";
+import { loadClassifier } from "../predict/text-classifier.js";
+
+/** What an attack writes besides its journals. */
+export const attackOutputOptions = {
+  logToCsv: orNull(z.string()).describe("write each attack in TextAttack's CSV format: a .csv file, or a folder"),
+  logSummaryToJson: orNull(z.string()).describe("write TextAttack's summary as JSON: a .json file, or a folder"),
+  saveDataset: orNull(z.string()).describe("write the texts that fooled the model as a dataset (.jsonl)"),
+  transferTo: z.array(z.string()).default([]).describe("keep only texts in the dataset that fool this model, too"),
+  minSimilarity: orNull(z.number().min(-1).max(1)).describe(
+    "a text is valid if its similarity to the original is at least this; measures validity",
+  ),
+};
+
+export interface AttackOutputRequest {
+  readonly logToCsv: string | null;
+  readonly logSummaryToJson: string | null;
+  readonly saveDataset: string | null;
+  readonly transferTo: readonly string[];
+  readonly minSimilarity: number | null;
+}
+
+/** The file of an attack: the path itself, or a file in the folder with that path. */
+function getLogPath(path: string, attack: string, count: number, suffix: string): string {
+  if (extname(path) !== extname(suffix)) return join(path, `${attack}-${suffix}`);
+  if (count > 1)
+    throw new UserError(`${path}: expected a folder for the logs of ${count} attacks, received the path of a file.`);
+  return path;
+}
+
+/** Rejects outputs that cannot be written and models that do not exist, before the attack. */
+export async function checkOutputRequest(request: AttackOutputRequest, numAttacks: number): Promise<void> {
+  const { logToCsv, logSummaryToJson, saveDataset, transferTo } = request;
+  if (logToCsv !== null) getLogPath(logToCsv, "", numAttacks, "log.csv");
+  if (logSummaryToJson !== null) getLogPath(logSummaryToJson, "", numAttacks, "attack_summary_log.json");
+  if (saveDataset !== null && extname(saveDataset) !== ".jsonl")
+    throw new UserError(`--save-dataset: expected a path that ends with .jsonl, received "${saveDataset}".`);
+  if (transferTo.length > 0 && saveDataset === null)
+    throw new UserError("--transfer-to selects the texts of a dataset. Pass --save-dataset FILE.jsonl, too.");
+  for (const path of [logToCsv, logSummaryToJson, saveDataset]) if (path !== null) checkWritable(path);
+  for (const reference of transferTo) await resolveModel(reference);
+}
+
+/** Writes the logs of attacks in TextAttack's formats. */
+export async function writeLogs(request: AttackOutputRequest, folder: string, names: readonly string[]): Promise<void> {
+  const { logToCsv, logSummaryToJson } = request;
+  for (const name of names) {
+    const journal = getJournalPath(folder, name);
+    if (logToCsv !== null) {
+      const path = getLogPath(logToCsv, name, names.length, "log.csv");
+      createParent(path);
+      await pipeline(formatJournalCsv(journal), createWriteStream(path)).catch((error: unknown) => {
+        throw createFileError(error, path, "write the log");
+      });
+    }
+    if (logSummaryToJson !== null) {
+      const path = getLogPath(logSummaryToJson, name, names.length, "attack_summary_log.json");
+      createParent(path);
+      await writeFileAtomic(path, `${JSON.stringify(await formatTextAttackSummary(journal), null, 4)}\n`);
+    }
+  }
+}
+
+function createParent(path: string): void {
+  try {
+    mkdirSync(dirname(path), { recursive: true });
+  } catch (error) {
+    throw createFileError(error, dirname(path), "create the folder");
+  }
+}
+
+/** Texts that are encoded together. */
+const batchSize = 256;
+
+/** What measures validity. Without a masked language model, fluency is not measured. */
+export interface ValidityModels {
+  readonly encoder: SentenceEncoder;
+  readonly mlm: MaskedLanguageModel | null;
+}
+
+/**
+ * Measures how similar the texts that fooled the model are to the originals, and how fluent both
+ * are, and writes the numbers next to the journal.
+ */
+export async function measureValidity(
+  folder: string,
+  attack: string,
+  { encoder, mlm }: ValidityModels,
+  threshold: number,
+): Promise<AttackValidity> {
+  const start = performance.now();
+  const similarities = new Map<string, number>();
+  const fluencies = new Map<string, readonly [original: number, final: number]>();
+  let batch: AttackResult[] = [];
+  let failed = 0;
+  let total = 0;
+  const flush = async (): Promise<void> => {
+    const texts = batch.flatMap((result) => [result.texts.join("\n"), getFinalTexts(result).join("\n")]);
+    const vectors = await encoder.compute(texts);
+    const values = mlm ? await mlm.measureFluency(texts) : null;
+    for (const [i, { id }] of batch.entries()) if (values) fluencies.set(id, [values[2 * i]!, values[2 * i + 1]!]);
+    for (const [i, { id }] of batch.entries())
+      similarities.set(id, Math.round(1e6 * computeCosine(vectors[2 * i]!, vectors[2 * i + 1]!)) / 1e6);
+    batch = [];
+  };
+  for await (const { result } of readJournal(getJournalPath(folder, attack))) {
+    total++;
+    if (result.outcome === "failed") failed++;
+    if (result.outcome !== "success") continue;
+    batch.push(result);
+    if (batch.length === batchSize) await flush();
+  }
+  await flush();
+  await writeSimilarities(folder, attack, {
+    encoder: encoder.name,
+    similarities: Object.fromEntries(similarities),
+    ...(mlm && { maskedLm: mlm.name, fluencies: Object.fromEntries(fluencies) }),
+  });
+  const seconds = (performance.now() - start) / 1000;
+  return summarizeValidity(
+    { similarities: [...similarities.values()], fluencies: [...fluencies.values()], failed, total, threshold, seconds },
+    encoder.name,
+  );
+}
+
+/**
+ * Writes the texts that fooled the model as a dataset that `temper evaluate --data` reads. With a
+ * threshold, invalid texts are left out; with other models, texts that do not fool all of them.
+ * Returns the number of texts.
+ */
+export async function saveDataset(
+  { saveDataset: path, transferTo, minSimilarity }: AttackOutputRequest,
+  folder: string,
+  names: readonly string[],
+  task: Task,
+  options: {
+    readonly similarities: ReadonlyMap<string, ReadonlyMap<string, number>>;
+    readonly runtime: RuntimeOptions;
+  },
+): Promise<number> {
+  let rows: DatasetRow[] = [];
+  for (const attack of names)
+    for await (const { result } of readJournal(getJournalPath(folder, attack))) {
+      const similarity = options.similarities.get(attack)?.get(result.id);
+      const isValid = minSimilarity === null || (similarity ?? -1) >= minSimilarity;
+      if (result.outcome === "success" && isValid) rows.push({ attack, result, similarity });
+    }
+  for (const reference of transferTo) {
+    await using other = await loadClassifier(reference, options.runtime);
+    const predictions = await other.classify(rows.map(({ result }) => toInput(getFinalTexts(result))));
+    rows = rows.filter(({ result }, i) => predictions[i]!.label !== task.labels[result.label]);
+  }
+  const lines = rows.map(({ attack, result, similarity }) => {
+    const texts = getFinalTexts(result);
+    const fields = task.fields.map((field, i) => [task.fields.length === 1 ? "text" : field, texts[i] ?? ""]);
+    const originals = task.fields.map((field, i) => [
+      task.fields.length === 1 ? "original_text" : `original_${field}`,
+      result.texts[i] ?? "",
+    ]);
+    const facts = { label: task.labels[result.label], id: result.id, method: attack };
+    const line = { ...Object.fromEntries([...fields, ...originals]), ...facts };
+    return JSON.stringify({ ...line, ...(similarity !== undefined && { similarity }) });
+  });
+  createParent(path!);
+  await writeFileAtomic(path!, lines.map((line) => `${line}\n`).join(""));
+  return rows.length;
+}
+
+interface DatasetRow {
+  readonly attack: string;
+  readonly result: AttackResult;
+  readonly similarity: number | undefined;
+}
+
+function toInput([first = "", second]: readonly string[]): string | [string, string] {
+  return second === undefined ? first : [first, second];
+}

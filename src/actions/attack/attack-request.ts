@@ -1,0 +1,91 @@
+import { z } from "zod";
+import { constraintsSchema } from "../../attacks/constraints.js";
+import { wordNetContextSimilarity } from "../../attacks/context-substitutes.js";
+import { httpVictimSchema } from "../../attacks/endpoint.js";
+import { attackSpecSchema } from "../../attacks/load-attack.js";
+import type { QueryCounters } from "../../attacks/query-counters.js";
+import { dataOptions } from "../../runs/config.js";
+import { runtimeOptions, searchPrecision } from "../../runs/runtime-config.js";
+import { countSchema, orNull, seedSchema } from "../../validate.js";
+import type { Callbacks } from "../callbacks.js";
+import { recipeResourceOptions } from "../load/load-resources.js";
+import { attackOutputOptions } from "./attack-outputs.js";
+import { protectionOptions } from "./request-constraints.js";
+
+/** What `attack` accepts. */
+export const attackRequestSchema = z.strictObject({
+  model: z.string().describe("a run folder, a model folder, npm:PACKAGE, a Hugging Face model ID, or a URL"),
+  attacks: z
+    .array(attackSpecSchema)
+    .min(1)
+    .prefault(["pwws"])
+    .describe('attacks, such as "pwws" or "genetic:population=20"'),
+  transferFrom: z.array(z.string()).default([]).describe("try the final texts of another model's journal, too"),
+  substitutions: orNull(z.string()).describe('word substitutions: "wordnet" or a JSON file; null: as in training'),
+  inVocabSubstitutes: orNull(z.boolean()).describe(
+    "drop substitutes that are not in the model's vocabulary; null: as in training",
+  ),
+  caseSensitiveSubstitutes: orNull(z.boolean()).describe(
+    "words with a capital letter have no substitutes, except for genetic; null: as in training",
+  ),
+  lmConstraint: orNull(z.string()).describe("file of the substitutes that a language model allows, for genetic"),
+  ...dataOptions,
+  split: z.enum(["train", "validation", "test"]).default("test").describe("dataset split to use"),
+  numExamples: countSchema.default(1000).describe("number of examples to attack"),
+  sampling: z
+    .enum(["random", "class-balanced"])
+    .default("random")
+    .describe("how the examples are sampled: random (as in RIFT), or class-balanced for equally many of each class"),
+  seed: seedSchema.default(0).describe("random seed"),
+  queryBudget: orNull(countSchema).describe("maximum queries per example"),
+  ...constraintsSchema.shape,
+  minContextSimilarity: orNull(z.number().min(-1).max(1)).describe(
+    "a substitute must fit the words around it: minimum cosine similarity of windows; -1: any substitute; null: " +
+      `${wordNetContextSimilarity} for WordNet, -1 for other tables`,
+  ),
+  maxLikelihoodDrop: orNull(z.number().min(0)).describe(
+    "for recipes: maximum drop of a word's log-likelihood, by the masked language model",
+  ),
+  ...protectionOptions,
+  ...recipeResourceOptions,
+  concurrency: orNull(countSchema.max(100_000)).describe("number of concurrent searches; null: chosen for the device"),
+  cache: z.boolean().default(true).describe("read and store scores on disk"),
+  out: orNull(z.string()).describe("folder of the journals; null: attacks/ in the run folder"),
+  resume: z.boolean().default(false).describe("continue the journals in the folder, or extend them to more examples"),
+  ...attackOutputOptions,
+  tokenization: orNull(z.enum(["subword", "word"])).describe("subword or word; null: as in training"),
+  maxLength: orNull(countSchema).describe("maximum tokens per text; null: the model's"),
+  endpoint: httpVictimSchema.prefault({}),
+  ...runtimeOptions,
+  precision: searchPrecision,
+});
+
+/**
+ * An attack as data: the model, the attacks, the examples and the constraints.
+ *
+ *     const request: AttackRequest = { model: "runs/rose", attacks: ["pwws"], numExamples: 100 };
+ */
+export type AttackRequest = z.input<typeof attackRequestSchema>;
+/** A request with its defaults. */
+export type ParsedAttackRequest = z.output<typeof attackRequestSchema>;
+
+/**
+ * Lets other processes attack the shards of a request. `folder` is for its files, and
+ * `countOpenShards` says how many shards are not finished.
+ */
+export type ShardRunner = (
+  request: ParsedAttackRequest & { readonly out: string },
+  folder: string,
+  countOpenShards: () => Promise<number>,
+) => Promise<void>;
+
+/** What happens during an attack. */
+export interface AttackCallbacks extends Callbacks {
+  /** Called before the first example of an attack; `counters` are updated while it runs. */
+  readonly onAttackStart?: (attack: string, done: number, total: number, counters: QueryCounters) => void;
+  /** Several processes attack. This one merges their journals. */
+  readonly runShards?: ShardRunner;
+}
+
+/** The options of `run.attack`: the request without the model and the attacks, and callbacks. */
+export type AttackOptions = Omit<AttackRequest, "model" | "attacks"> & Callbacks;

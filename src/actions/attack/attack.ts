@@ -1,0 +1,340 @@
+import { existsSync } from "node:fs";
+import { rm } from "node:fs/promises";
+import { dirname } from "node:path";
+import { createTextInput } from "../../attacks/attack-space.js";
+import { redactOptions, redactUrl } from "../../attacks/endpoint.js";
+import { whiteBoxAttacks } from "../../attacks/load-attack.js";
+import { SearchPool, splitIntoChunks } from "../../attacks/pool.js";
+import { runAttack } from "../../attacks/run-attack.js";
+import { openScoreCache, ScoreCache } from "../../attacks/score-cache.js";
+import type { PreparedInput, Victim } from "../../attacks/victim.js";
+import { UserError } from "../../errors.js";
+import { type JournalSummary, summarizeAttacks, summarizeJournal } from "../../evaluation/attack-summary.js";
+import { runSanityChecks } from "../../evaluation/sanity-checks.js";
+import { createFolder } from "../../files.js";
+import { tryLock } from "../../lock.js";
+import {
+  type AttackReport,
+  findJournals,
+  getJournalPath,
+  getShardFolder,
+  lockAttackFolder,
+  readSimilarities,
+  writeAttackReport,
+} from "../../runs/attack-folder.js";
+import { hashExamples } from "../../runs/environment.js";
+import { Interrupted } from "../../train/index.js";
+import { validate } from "../../validate.js";
+import type { Callbacks } from "../callbacks.js";
+import { isEndpoint } from "../load/load-victim.js";
+import { measureValidity, saveDataset, writeLogs } from "./attack-outputs.js";
+import {
+  type AttackCallbacks,
+  type AttackRequest,
+  attackRequestSchema,
+  type ParsedAttackRequest,
+  type ShardRunner,
+} from "./attack-request.js";
+import { countResults, createShardReader, isShardDone, listShards, removeShards, type Shard } from "./attack-shards.js";
+import {
+  type GivenExamples,
+  loadAttackVictim,
+  type PlannedAttacker,
+  type PreparedAttack,
+  planAttackers,
+  prepareAttack,
+} from "./prepare-attack.js";
+
+export type { AttackReport };
+
+/**
+ * Attacks a model over the same examples with one or more attacks. Each attack has its journal
+ * OUT/NAME.jsonl, and OUT/report.json has the result.
+ *
+ *     const { clean, attacks } = await attack({ model: "runs/reviews", attacks: ["pwws"] });
+ *     console.log(clean, attacks.pwws?.accuracyUnderAttack);
+ */
+export async function attack(
+  request: AttackRequest,
+  callbacks: AttackCallbacks = {},
+  given: GivenExamples | null = null,
+): Promise<AttackReport> {
+  const parsed = validate(attackRequestSchema, request, "attack");
+  const victim = await loadAttackVictim(parsed, callbacks);
+  try {
+    const prepared = await prepareAttack(parsed, victim, callbacks, given);
+    return await runAttacks(prepared, callbacks).finally(prepared.resources.close);
+  } finally {
+    victim.close();
+  }
+}
+
+/**
+ * The part of a worker in an attack with several processes: takes one shard after the other that
+ * nobody else works on, until none is left.
+ */
+export async function attackShards(request: AttackRequest, callbacks: Callbacks = {}): Promise<void> {
+  const parsed = validate(attackRequestSchema, request, "attack");
+  const victim = await loadAttackVictim(parsed, callbacks);
+  try {
+    const prepared = await prepareAttack(parsed, victim, callbacks, null);
+    const caches = openCaches(prepared);
+    try {
+      for (const plan of await planAttackers(prepared, createPool(prepared, caches), callbacks))
+        for (const shard of await listOpenShards(prepared, plan)) await attackShard(prepared, plan, shard, callbacks);
+    } finally {
+      caches.close();
+      await prepared.resources.close();
+    }
+  } finally {
+    victim.close();
+  }
+}
+
+/** The shards whose results are not yet in the journal of the attack. */
+async function listOpenShards({ out, examples }: PreparedAttack, { attacker }: PlannedAttacker): Promise<Shard[]> {
+  const done = await countResults(getJournalPath(out, attacker.name));
+  return listShards(out, attacker.name, examples.length).filter(({ end }) => end > done);
+}
+
+async function attackShard(
+  prepared: PreparedAttack,
+  plan: PlannedAttacker,
+  shard: Shard,
+  { signal }: Callbacks,
+): Promise<void> {
+  if (await isShardDone(shard)) return;
+  createFolder(dirname(shard.path));
+  const release = tryLock(`${shard.path}.lock`);
+  if (typeof release !== "function") return;
+  try {
+    await runPlannedAttack(prepared, plan, signal ? { signal } : {}, shard);
+  } finally {
+    release();
+  }
+}
+
+/** The scores of the victim, and those of its exact version, if it has one. */
+interface Caches {
+  readonly cache: ScoreCache;
+  readonly exactCache: ScoreCache | null;
+  close(): void;
+}
+
+function openCaches({ request, victim: { victim } }: PreparedAttack): Caches {
+  const open = (scored: Victim): ScoreCache =>
+    request.cache ? openScoreCache(scored) : new ScoreCache(scored.numLabels);
+  const cache = open(victim);
+  const exactCache = victim.exact ? open(victim.exact) : null;
+  return {
+    cache,
+    exactCache,
+    close() {
+      exactCache?.close();
+      cache.close();
+    },
+  };
+}
+
+function createPool({ request, victim }: PreparedAttack, { cache, exactCache }: Caches): SearchPool<PreparedInput> {
+  const concurrency = request.concurrency ?? victim.concurrency;
+  return new SearchPool(victim.victim, {
+    concurrency,
+    cache,
+    ...(exactCache && { exactCache }),
+    encode: victim.encode,
+  });
+}
+
+/** Lets other processes attack, and adds the results of their shards to the journals. */
+async function mergeShards(
+  prepared: PreparedAttack,
+  planned: readonly PlannedAttacker[],
+  runShards: ShardRunner,
+  callbacks: AttackCallbacks,
+): Promise<void> {
+  const { request, out } = prepared;
+  for (const { attacker } of planned) {
+    const path = getJournalPath(out, attacker.name);
+    if (request.resume) continue;
+    if (existsSync(path))
+      throw new UserError(`${path} already exists. Pass --resume to continue it, or choose a different --out.`);
+    await removeShards(out, attacker.name);
+  }
+  const shards = await Promise.all(planned.map((plan) => listOpenShards(prepared, plan)));
+  const countOpenShards = async (): Promise<number> =>
+    (await Promise.all(shards.flat().map(isShardDone))).filter((isDone) => !isDone).length;
+  if ((await countOpenShards()) > 0) await runShards({ ...request, out }, getShardFolder(out), countOpenShards);
+  for (const [i, plan] of planned.entries()) {
+    const attacker = createShardReader(plan.attacker, shards[i]!);
+    await runPlannedAttack(prepared, { ...plan, attacker }, callbacks);
+  }
+  await rm(getShardFolder(out), { recursive: true, force: true });
+}
+
+/** Examples that are prepared together, so that their contexts are encoded in full batches. */
+const preparedExamples = 64;
+
+/** The request as it is recorded: without the secrets of an endpoint. */
+function redactRequest(request: ParsedAttackRequest): ParsedAttackRequest {
+  if (!isEndpoint(request.model)) return request;
+  return { ...request, model: redactUrl(request.model), endpoint: redactOptions(request.endpoint) };
+}
+
+async function runAttacks(prepared: PreparedAttack, callbacks: AttackCallbacks): Promise<AttackReport> {
+  const { request, victim, task, out } = prepared;
+  const caches = openCaches(prepared);
+  const planned = await planAttackers(prepared, createPool(prepared, caches), callbacks);
+  const release = lockAttackFolder(out);
+  try {
+    const dropoutOn = await isNondeterministic(prepared);
+    const { runShards } = callbacks;
+    if (runShards) await mergeShards(prepared, planned, runShards, callbacks);
+    else for (const each of planned) await runPlannedAttack(prepared, each, callbacks);
+    const journals = new Map<string, JournalSummary>();
+    for (const { attacker } of planned)
+      journals.set(attacker.name, await summarizeJournal(getJournalPath(out, attacker.name)));
+    await addEarlierJournals(prepared, journals);
+    const summary = summarizeAttacks(journals);
+    const names = [...journals.keys()];
+    if (request.minSimilarity !== null)
+      for (const name of names) {
+        const { encoder, mlm } = prepared.resources.resources;
+        const models = { encoder: encoder!, mlm: mlm ?? null };
+        summary.attacks[name]!.validity = await measureValidity(out, name, models, request.minSimilarity);
+      }
+    const sanity = runSanityChecks(summary, {
+      ...victim.facts,
+      labels: task.labels,
+      dropoutOn,
+      whiteBox: names.filter((name) => whiteBoxAttacks.has(name)),
+      transfer: names.filter((name) => name.startsWith("transfer-")),
+    });
+    const facts = { format: 2, task: task.name, split: request.split, coverage: prepared.coverage } as const;
+    const report: AttackReport = {
+      ...facts,
+      ...summary,
+      sanity,
+      request: redactRequest({ ...request, out, precision: victim.precision }),
+    };
+    await writeAttackReport(out, report);
+    await updateModelCard(prepared);
+    await writeLogs(request, out, names);
+    if (request.saveDataset !== null) {
+      const similarities = new Map<string, ReadonlyMap<string, number>>();
+      for (const name of names) similarities.set(name, await readSimilarities(out, name));
+      const { device, threads } = request;
+      const precision = victim.precision === "int8" ? null : victim.precision;
+      const runtime = { device, threads, precision };
+      const count = await saveDataset(request, out, names, task, { similarities, runtime });
+      if (count === 0) callbacks.onWarning?.(`${request.saveDataset} is empty: no text passed all filters.`);
+    }
+    return report;
+  } finally {
+    caches.close();
+    release();
+  }
+}
+
+/** The card of a run's model has the results of its attacks. */
+async function updateModelCard({ victim: { local }, out }: PreparedAttack): Promise<void> {
+  const run = local?.run;
+  const results = run && out === run.path("attacks") ? await run.results() : null;
+  if (!run || !results) return;
+  const { writeModelCard } = await import("../model-card/model-card.js");
+  await writeModelCard(run, results);
+}
+
+/**
+ * Adds the journals that earlier calls finished on the same victim, examples and space: the worst
+ * case includes them.
+ */
+async function addEarlierJournals(prepared: PreparedAttack, journals: Map<string, JournalSummary>): Promise<void> {
+  const hash = { ...prepared.victim.victim.hashes, data: hashExamples(prepared.examples) };
+  // Successes fool the float32 model, in whatever precision they were searched.
+  const { searchPrecision: _, ...settings } = getJournalSettings(prepared);
+  const wanted = Object.entries({ ...hash, ...settings });
+  const { tables } = prepared;
+  // Recipes have no table of substitutions.
+  const hashes = [undefined, tables?.substitutions.hash, tables?.caseInsensitive.hash];
+  for (const name of await findJournals(prepared.out)) {
+    if (journals.has(name)) continue;
+    const journal = await summarizeJournal(getJournalPath(prepared.out, name)).catch((error: unknown) => {
+      if (error instanceof UserError) return null;
+      throw error;
+    });
+    const recorded: Record<string, unknown> = { ...journal?.header.hashes, ...journal?.header.settings };
+    const isSame = wanted.every(([key, value]) => JSON.stringify(recorded[key]) === JSON.stringify(value));
+    const hasSameTable = hashes.includes(journal?.header.hashes.substitutions);
+    if (journal?.finished && isSame && hasSameTable) journals.set(name, journal);
+  }
+}
+
+function getJournalSettings({
+  task,
+  request,
+  victim,
+  minContextSimilarity,
+  resources,
+}: PreparedAttack): Record<string, unknown> {
+  const { split, maxModificationRate, protectStopWords, matchPartOfSpeech, protectedText, protect } = request;
+  const constraints = {
+    ...{ maxModificationRate, protectStopWords, matchPartOfSpeech },
+    ...(protectedText.length > 0 && { protectedText }),
+    ...(protect.length > 0 && { protect }),
+    ...(request.maxLikelihoodDrop !== null && { maxLikelihoodDrop: request.maxLikelihoodDrop }),
+    ...(minContextSimilarity !== null && { minContextSimilarity, contextEncoder: resources.resources.encoder!.hash }),
+  };
+  // In the order in which they are drawn, the examples of a smaller sample come first.
+  return { task: task.name, split, order: "drawn", ...victim.settings, ...constraints };
+}
+
+async function runPlannedAttack(
+  prepared: PreparedAttack,
+  plan: PlannedAttacker,
+  callbacks: AttackCallbacks,
+  shard: Shard | null = null,
+): Promise<void> {
+  const { request, out } = prepared;
+  const examples = shard ? prepared.examples.slice(shard.start, shard.end) : prepared.examples;
+  const { attacker, substitutions, lmConstraint, createExamples } = plan;
+  const total = examples.length;
+  await runAttack({
+    attacker,
+    // Examples are prepared when they are needed, so that memory does not grow with their number.
+    attackExamples: (async function* () {
+      for await (const some of splitIntoChunks(examples, preparedExamples)) yield* await createExamples(some);
+    })(),
+    numExamples: total,
+    seed: request.seed,
+    ...(request.queryBudget !== null && { budget: request.queryBudget }),
+    hashes: {
+      ...(substitutions && { substitutions: substitutions.hash }),
+      ...(lmConstraint && { languageModel: lmConstraint.hash }),
+    },
+    hashFirst: (count) => hashExamples(examples.slice(0, count)),
+    settings: { ...getJournalSettings(prepared), ...(shard && { shard: [shard.start, shard.end] }) },
+    journalPath: shard?.path ?? getJournalPath(out, attacker.name),
+    // A worker continues what another one has left.
+    resume: request.resume || shard !== null,
+    isShard: shard !== null,
+    onStart: (done) => callbacks.onAttackStart?.(attacker.name, done, total, attacker.counters),
+    onResult(_, done) {
+      callbacks.onProgress?.({ stage: `attack ${attacker.name}`, done, total });
+      if (callbacks.signal?.aborted)
+        throw new Interrupted(`Stopped after ${done} of ${total} examples. Every finished example is in the journal.`);
+    },
+  });
+}
+
+/**
+ * Queries a few texts twice: a victim whose answers differ has dropout on, or is not what it seems.
+ */
+async function isNondeterministic({ victim: { victim, encode }, examples }: PreparedAttack): Promise<boolean> {
+  const inputs = examples
+    .slice(0, 4)
+    .map(({ texts }) => victim.prepare(createTextInput(() => [...texts], texts.length, encode)))
+    .sort((a, b) => a.length - b.length);
+  const [first, second] = [await victim.probabilities(inputs), await victim.probabilities(inputs)];
+  return first.some((row, i) => row.some((value, k) => Math.abs(value - second[i]![k]!) > 1e-3));
+}

@@ -1,0 +1,55 @@
+import { UserError } from "../../errors.js";
+import { type Example, formatSplit, type Split, type Task } from "../../tasks/index.js";
+import { drawExamples, drawRandomly } from "../../tasks/sample.js";
+import type { LmConstraint } from "../../text/lm-constraint.js";
+
+/** The examples of an attack. */
+export interface AttackedSample {
+  readonly examples: readonly Example[];
+  /** How many texts the language-model constraint covers, and of how many; null without one. */
+  readonly coverage: { readonly covered: number; readonly total: number } | null;
+}
+
+/**
+ * Samples the examples that all attacks of a request share. With a language-model constraint, they
+ * come from the texts that it covers, as in RIFT's released code. Attacking other texts without the
+ * constraint would mix two attacks in one number.
+ */
+export async function sampleAttacked(
+  task: Task,
+  {
+    split,
+    numExamples,
+    seed,
+    sampling,
+  }: {
+    readonly split: Split;
+    readonly numExamples: number;
+    readonly seed: number;
+    readonly sampling: "random" | "class-balanced";
+  },
+  lmConstraint: LmConstraint | null,
+): Promise<AttackedSample> {
+  const all = await task.load(split);
+  if (all.length === 0) throw new UserError(`${formatSplit(task, split)} is empty.`);
+  const isCovered = ({ texts }: Example): boolean =>
+    task.modifiableFields.every((field) => lmConstraint!.covers(texts[field] ?? ""));
+  const available = lmConstraint ? all.filter(isCovered) : all;
+  if (lmConstraint && available.length < Math.min(numExamples, all.length))
+    throw new UserError(
+      `--lm-constraint ${lmConstraint.name}: expected ${Math.min(numExamples, all.length)} texts to attack ` +
+        `(--num-examples), but the file covers ${available.length} of the ${all.length} texts of ` +
+        `${formatSplit(task, split)}. ${suggestFix(available.length)}`,
+    );
+  const examples =
+    sampling === "random"
+      ? drawRandomly(available, numExamples, seed)
+      : drawExamples(available, numExamples, seed, task.labels.length);
+  return { examples, coverage: lmConstraint && { covered: available.length, total: all.length } };
+}
+
+function suggestFix(covered: number): string {
+  return covered === 0
+    ? "Create it from the texts of this split."
+    : `Pass --num-examples ${covered} or fewer, or add the other texts to the file.`;
+}

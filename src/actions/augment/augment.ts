@@ -1,0 +1,210 @@
+import { extname } from "node:path";
+import { z } from "zod";
+import { onlyFields } from "../../attacks/constraints/modifiable-fields.js";
+import { noRepeat } from "../../attacks/constraints/repeat.js";
+import { keepStopWords } from "../../attacks/constraints/stop-words.js";
+import { EditedText } from "../../attacks/edited-text.js";
+import type { Constraint, Resource, ResourceGenerator, Transformation } from "../../attacks/recipe.js";
+import type { RecipeResources, ResourceName } from "../../attacks/resources.js";
+import { expandText } from "../../attacks/run-recipe.js";
+import { type CharacterOperator, changeCharacters } from "../../attacks/transformations/change-characters.js";
+import { changeNames } from "../../attacks/transformations/change-names.js";
+import { changeNumbers } from "../../attacks/transformations/change-numbers.js";
+import { contractWords, expandContractions } from "../../attacks/transformations/contractions.js";
+import { deleteWord } from "../../attacks/transformations/delete-word.js";
+import { exchangeWords, insertSynonyms } from "../../attacks/transformations/eda.js";
+import { insertMaskedWords, replaceMaskedWords } from "../../attacks/transformations/masked-words.js";
+import { swapNeighbors } from "../../attacks/transformations/swap-neighbors.js";
+import { UserError } from "../../errors.js";
+import { replaceFile } from "../../files.js";
+import { dataOptions } from "../../runs/config.js";
+import type { Example, Task } from "../../tasks/index.js";
+import { Rng } from "../../tensor/random.js";
+import { countSchema, orNull, seedSchema, validate } from "../../validate.js";
+import type { Callbacks } from "../callbacks.js";
+import { loadRecipeResources, recipeResourceOptions } from "../load/load-resources.js";
+import { loadConfiguredTask } from "../train/prepare-run.js";
+
+const characterOperators: readonly CharacterOperator[] = ["swap", "delete", "insert", "keyboard"];
+
+/** The transformations of each kind of augmentation, and what they need. */
+const augmentations: Readonly<
+  Record<string, { needs: readonly ResourceName[]; build(resources: Partial<RecipeResources>): Transformation[] }>
+> = {
+  wordnet: { needs: ["neighbors"], build: ({ neighbors }) => [swapNeighbors(neighbors!, 8)] },
+  embedding: { needs: ["neighbors"], build: ({ neighbors }) => [swapNeighbors(neighbors!, 15)] },
+  mlm: {
+    needs: ["mlm"],
+    build: ({ mlm }) => [replaceMaskedWords(mlm!, { maxCandidates: 5 }), insertMaskedWords(mlm!, { maxCandidates: 5 })],
+  },
+  characters: {
+    needs: [],
+    build: () => characterOperators.map((each) => changeCharacters(each, { candidates: "one", innerOnly: true })),
+  },
+  eda: {
+    needs: ["neighbors"],
+    build: ({ neighbors }) => [swapNeighbors(neighbors!, 8), insertSynonyms(neighbors!), exchangeWords, deleteWord],
+  },
+  checklist: { needs: [], build: () => [contractWords, expandContractions, changeNumbers, changeNames] },
+};
+
+/** What `augment` accepts. */
+export const augmentRequestSchema = z.strictObject({
+  ...dataOptions,
+  split: z.enum(["train", "validation", "test"]).default("train").describe("dataset split to use"),
+  recipe: z
+    .enum(["wordnet", "embedding", "mlm", "characters", "eda", "checklist"])
+    .default("eda")
+    .describe("what changes: wordnet, embedding, mlm, characters, eda or checklist"),
+  perText: countSchema.default(1).describe("changed texts per text"),
+  rate: z.number().gt(0).max(1).default(0.1).describe("fraction of words to change, at least one word"),
+  excludeOriginal: z.boolean().default(false).describe("write only the changed texts"),
+  seed: seedSchema.default(0).describe("random seed"),
+  substitutions: orNull(z.string()).describe('neighbors of words: "wordnet" or a JSON file; null: wordnet'),
+  vectors: recipeResourceOptions.vectors,
+  maskedLm: recipeResourceOptions.maskedLm,
+  out: z.string().describe("file of the new dataset (.jsonl)"),
+});
+export type AugmentRequest = z.input<typeof augmentRequestSchema>;
+
+/** What an augmentation wrote. */
+export interface AugmentResult {
+  readonly out: string;
+  readonly originals: number;
+  readonly changed: number;
+  /** Texts that no transformation could change. */
+  readonly unchanged: number;
+}
+
+/** Texts whose requests to a model are answered together. */
+const windowSize = 64;
+
+/**
+ * Writes a dataset with changed copies of its texts, for training.
+ *
+ *     await augment({ data: "reviews.csv", recipe: "eda", perText: 4, out: "augmented.jsonl" });
+ */
+export async function augment(request: AugmentRequest, callbacks: Callbacks = {}): Promise<AugmentResult> {
+  const parsed = validate(augmentRequestSchema, request, "augment");
+  const { recipe, out, substitutions, vectors, maskedLm } = parsed;
+  if (extname(out) !== ".jsonl")
+    throw new UserError(`--out: expected a path that ends with .jsonl, received "${out}".`);
+  if (recipe === "embedding" && vectors === null && substitutions === null)
+    throw new UserError("augment embedding needs the neighbors of words. Pass --vectors FILE or --substitutions FILE.");
+  if (recipe === "mlm" && maskedLm === null)
+    throw new UserError("augment mlm needs a masked language model. Pass --masked-lm MODEL.");
+  const task = await loadConfiguredTask(parsed, callbacks);
+  const examples = await task.load(parsed.split);
+  const { needs, build } = augmentations[recipe]!;
+  const source = recipe === "wordnet" ? { substitutions: "wordnet", vectors: null } : { substitutions, vectors };
+  const loaded = await loadRecipeResources(needs, { ...source, maskedLm, sentenceEncoder: "" }, null, [], callbacks);
+  try {
+    return await writeAugmented(parsed, task, examples, build(loaded.resources), callbacks);
+  } finally {
+    loaded.close();
+  }
+}
+
+async function writeAugmented(
+  { perText, rate, seed, recipe, excludeOriginal, out }: z.output<typeof augmentRequestSchema>,
+  task: Task,
+  examples: readonly Example[],
+  transformations: readonly Transformation[],
+  { onProgress }: Callbacks,
+): Promise<AugmentResult> {
+  // Contractions are stop words, too.
+  const keepsStopWords = recipe !== "checklist";
+  const constraints = [onlyFields(task.modifiableFields), noRepeat, ...(keepsStopWords ? [keepStopWords()] : [])];
+  const rng = new Rng(seed).fork("augment", recipe);
+  const counts = { originals: 0, changed: 0, unchanged: 0 };
+  await replaceFile(out, async (file) => {
+    for (let start = 0; start < examples.length; start += windowSize) {
+      const window = examples.slice(start, start + windowSize);
+      const copies = window.flatMap((example) =>
+        Array.from({ length: perText }, (_, copy) =>
+          changeText(
+            EditedText.create(example.texts),
+            { transformations, constraints },
+            rate,
+            rng.fork(example.id, copy),
+          ),
+        ),
+      );
+      const texts = await runTogether(copies);
+      const lines = window.flatMap((example, i) => {
+        const changed = texts.slice(i * perText, (i + 1) * perText).filter(({ edit }) => edit !== null);
+        const distinct = new Map(changed.map((text) => [text.texts.join("\n"), text.texts]));
+        if (distinct.size === 0) counts.unchanged++;
+        counts.changed += distinct.size;
+        counts.originals += Number(!excludeOriginal);
+        return [...(excludeOriginal ? [] : [example.texts]), ...distinct.values()].map((each) =>
+          formatRow(task, example, each),
+        );
+      });
+      await file.appendFile(lines.join(""));
+      onProgress?.({ stage: "augment", done: start + window.length, total: examples.length });
+    }
+  });
+  return { out, ...counts };
+}
+
+/** Applies random transformations to random words, as many as the rate says. */
+function* changeText(
+  text: EditedText,
+  parts: { readonly transformations: readonly Transformation[]; readonly constraints: readonly Constraint[] },
+  rate: number,
+  rng: Rng,
+): ResourceGenerator<EditedText> {
+  let current = text;
+  const count = Math.max(1, Math.round(rate * text.length));
+  for (let change = 0; change < count; change++) {
+    const changed = yield* changeOnce(current, parts, rng);
+    if (!changed) break;
+    current = changed;
+  }
+  return current;
+}
+
+/** Applies the first of the transformations, in random order, that can change a random word. */
+function* changeOnce(
+  text: EditedText,
+  parts: { readonly transformations: readonly Transformation[]; readonly constraints: readonly Constraint[] },
+  rng: Rng,
+): ResourceGenerator<EditedText | null> {
+  for (const transformation of rng.shuffle([...parts.transformations])) {
+    const positions = rng.shuffle([...Array(text.length).keys()]);
+    // Some transformations need more than one position.
+    const needsAll = transformation.kind === "text" || transformation.kind === "insert";
+    for (const each of needsAll ? [positions] : positions.map((position) => [position])) {
+      const candidates = yield* expandText({ ...parts, transformations: [transformation] }, text, each, rng);
+      if (candidates.length > 0) return candidates[rng.integer(candidates.length)]!;
+    }
+  }
+  return null;
+}
+
+/** Runs computations in step, so that each resource answers all of them at once. */
+async function runTogether<Result>(generators: readonly ResourceGenerator<Result>[]): Promise<Result[]> {
+  const steps = generators.map((generator) => generator.next([]));
+  for (;;) {
+    const byResource = new Map<Resource, number[]>();
+    for (const [i, step] of steps.entries())
+      if (!step.done) byResource.set(step.value.resource, [...(byResource.get(step.value.resource) ?? []), i]);
+    if (byResource.size === 0) return steps.map(({ value }) => value as Result);
+    for (const [resource, indices] of byResource) {
+      const inputs = indices.map((i) => (steps[i]!.value as { inputs: readonly unknown[] }).inputs);
+      const outputs = await resource.compute(inputs.flat() as never[]);
+      let start = 0;
+      for (const [k, i] of indices.entries()) {
+        const end = start + inputs[k]!.length;
+        steps[i] = generators[i]!.next(outputs.slice(start, end));
+        start = end;
+      }
+    }
+  }
+}
+
+function formatRow(task: Task, { label }: Example, texts: readonly string[]): string {
+  const fields = task.fields.map((field, i) => [task.fields.length === 1 ? "text" : field, texts[i] ?? ""]);
+  return `${JSON.stringify({ ...Object.fromEntries(fields), label: task.labels[label] })}\n`;
+}

@@ -1,0 +1,53 @@
+import { z } from "zod";
+import { UserError } from "../../errors.js";
+import { type EncodedText, encodeTexts } from "../../models/inference/encode-texts.js";
+import { applyRuntime, runtimeOptions } from "../../runs/runtime-config.js";
+import { free } from "../../tensor/index.js";
+import { countSchema, orNull, validate } from "../../validate.js";
+import type { Callbacks } from "../callbacks.js";
+import { loadRequestedModel } from "../predict/text-classifier.js";
+
+/** Computes features of texts. */
+export const encodeRequestSchema = z.strictObject({
+  model: z.string().describe("a run folder, a model folder, npm:PACKAGE or a Hugging Face model ID"),
+  tokenization: orNull(z.enum(["subword", "word"])).describe(
+    "subword or word; null: as in training, otherwise subword",
+  ),
+  maxLength: orNull(countSchema).describe("maximum tokens per text; null: the model's"),
+  batchSize: countSchema.max(65_536).default(32).describe("texts per forward pass"),
+  device: runtimeOptions.device,
+  threads: runtimeOptions.threads,
+});
+
+/** Yields tokens and features of texts, in order. The model is freed at the end. */
+export async function* encode<T extends { readonly texts: readonly string[]; readonly line: number }>(
+  request: z.input<typeof encodeRequestSchema>,
+  inputs: AsyncIterable<T>,
+  { onProgress, onWarning, onDownload }: Callbacks = {},
+): AsyncGenerator<EncodedText<T>> {
+  const parsed = validate(encodeRequestSchema, request, "encode");
+  const { model: reference, tokenization, maxLength, batchSize, ...runtime } = parsed;
+  const { device } = applyRuntime(runtime);
+  const model = await loadRequestedModel(reference, device, { tokenization, maxLength, onDownload });
+  const truncated: number[] = [];
+  try {
+    const limit = model.architecture.config.maxLength;
+    if (maxLength && maxLength > limit)
+      throw new UserError(`--max-length: ${reference} supports at most ${limit} tokens, received ${maxLength}.`);
+    const onBatch = (done: number): void => onProgress?.({ stage: "encode", done, total: done });
+    for await (const text of encodeTexts(model, inputs, { batchSize, onProgress: onBatch })) {
+      if (text.truncated) truncated.push(text.input.line);
+      yield text;
+    }
+  } finally {
+    free(model.weights);
+    if (truncated.length > 0) onWarning?.(describeTruncation(truncated, model.maxLength));
+  }
+}
+
+function describeTruncation(lines: readonly number[], maxLength: number): string {
+  const numbers = `${lines.slice(0, 5).join(", ")}${lines.length > 5 ? ", …" : ""}`;
+  return lines.length === 1
+    ? `1 text was truncated to ${maxLength} tokens (line ${numbers}).`
+    : `${lines.length} texts were truncated to ${maxLength} tokens (lines ${numbers}).`;
+}

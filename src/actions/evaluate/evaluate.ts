@@ -1,0 +1,142 @@
+import { z } from "zod";
+import { UserError } from "../../errors.js";
+import { computeMetrics, confusionMatrix, toPredictions } from "../../evaluation/metrics.js";
+import { wilsonInterval } from "../../evaluation/statistics.js";
+import { checkLabels, type DeviceConfig, type Model } from "../../models/index.js";
+import { dataOptions } from "../../runs/config.js";
+import { hashExamples } from "../../runs/environment.js";
+import { listResultWarnings } from "../../runs/result-warnings.js";
+import type { AdvglueResult, EvaluationResult } from "../../runs/results.js";
+import { Run } from "../../runs/run.js";
+import { runtimeOptions } from "../../runs/runtime-config.js";
+import { advglueParts } from "../../tasks/advglue.js";
+import { type Example, formatSplit, loadTask, type Split, type Task } from "../../tasks/index.js";
+import { predictAcrossRanks, type Ranks, singleRank, toDataset } from "../../train/index.js";
+import { countSchema, orNull, seedSchema, validate } from "../../validate.js";
+import type { Callbacks } from "../callbacks.js";
+import { loadClassifier, type TextClassifier } from "../predict/text-classifier.js";
+import { limitExamples, loadRequestedTask } from "../train/prepare-run.js";
+
+/** What `evaluate` accepts. */
+export const evaluateRequestSchema = z.strictObject({
+  model: z.string().describe("a run folder, a model folder, npm:PACKAGE or a Hugging Face model ID"),
+  ...dataOptions,
+  split: z.enum(["train", "validation", "test"]).default("test").describe("dataset split to use"),
+  maxSamples: orNull(countSchema).describe("evaluate on a class-balanced sample; null: all examples"),
+  seed: seedSchema.default(0).describe("random seed of --max-samples"),
+  ...runtimeOptions,
+});
+
+/**
+ * An evaluation as data: the model, the data and the split.
+ *
+ *     const request: EvaluateRequest = { model: "runs/rose", split: "validation" };
+ */
+export type EvaluateRequest = z.input<typeof evaluateRequestSchema>;
+type ParsedRequest = z.output<typeof evaluateRequestSchema>;
+
+/** An evaluation of a model that is already known. */
+export type EvaluateOptions = Omit<EvaluateRequest, "model">;
+
+/**
+ * Evaluates a model on a split of a task.
+ *
+ *     const { accuracy, interval } = await evaluate({ model: "runs/rose", task: "sst2" });
+ */
+export async function evaluate(request: EvaluateRequest, callbacks: Callbacks = {}): Promise<EvaluationResult> {
+  const parsed = validate(evaluateRequestSchema, request, "evaluate");
+  await using classifier = await loadEvaluatedModel(parsed, callbacks);
+  const { model } = classifier;
+  const task = await loadRequestedTask(parsed, model, await Run.containing(model.folder), callbacks);
+  // Without await, the model would be freed before it is evaluated.
+  return await evaluateSplit(classifier, task, parsed, callbacks);
+}
+
+/**
+ * Evaluates a model that was trained on a GLUE task on that task and on its adversarial counterpart
+ * in AdvGLUE.
+ *
+ *     const { glue, advglue, drop } = await evaluateAdvglue({ model: "runs/sst2-rose-seed0" });
+ */
+export async function evaluateAdvglue(
+  request: Omit<EvaluateRequest, "task" | "split">,
+  callbacks: Callbacks = {},
+): Promise<AdvglueResult> {
+  const parsed: ParsedRequest = { ...validate(evaluateRequestSchema, request, "evaluate"), split: "test" };
+  await using classifier = await loadEvaluatedModel(parsed, callbacks);
+  const trained = classifier.model.task;
+  const part = advglueParts.find((name) => name === trained);
+  if (part === undefined)
+    throw new UserError(
+      `advglue: expected a model trained on one of ${advglueParts.join(", ")}, received one ` +
+        `${trained ? `trained on ${trained}` : "of an unknown task"}. Name a part: --task advglue:sst2.`,
+    );
+  const { data } = parsed;
+  // A file can only be AdvGLUE's; GLUE is then searched in the default folders.
+  const { onWarning, onDownload } = callbacks;
+  const load = (task: string, from: string | null): Promise<Task> =>
+    loadTask({ task, ...(from !== null && { data: from }), onWarning, onDownload });
+  const glueTask = await load(part, data?.endsWith(".json") ? null : data);
+  const advglueTask = await load(`advglue:${part}`, data);
+  const glue = await evaluateSplit(classifier, glueTask, parsed, callbacks);
+  const advglue = await evaluateSplit(classifier, advglueTask, parsed, callbacks);
+  return { task: "advglue", part, drop: glue.accuracy - advglue.accuracy, glue, advglue };
+}
+
+function loadEvaluatedModel(request: ParsedRequest, { onDownload }: Callbacks): Promise<TextClassifier> {
+  const { model, device, precision, threads } = request;
+  return loadClassifier(model, { device, precision, threads, onDownload });
+}
+
+async function evaluateSplit(
+  { model, runtime }: TextClassifier,
+  task: Task,
+  { split, maxSamples, seed }: ParsedRequest,
+  { onProgress, onWarning }: Callbacks,
+): Promise<EvaluationResult> {
+  checkLabels(model.reference, model.labels, task.labels, task.name);
+  const examples = limitExamples(task, await task.load(split), maxSamples, seed);
+  const result = await evaluateExamples(model, task, examples, split, runtime, (done, total) =>
+    onProgress?.({ stage: "evaluate", done, total }),
+  );
+  for (const warning of listResultWarnings(result)) onWarning?.(warning);
+  return result;
+}
+
+/** Evaluates a model on examples whose labels are in the model's order. */
+export async function evaluateExamples(
+  model: Model,
+  task: Pick<Task, "name" | "sourceNames" | "labels">,
+  examples: readonly Example[],
+  split: Split,
+  deviceConfig: DeviceConfig,
+  onProgress?: (done: number, total: number) => void,
+  ranks: Ranks = singleRank,
+): Promise<EvaluationResult> {
+  if (examples.length === 0) throw new UserError(`${formatSplit(task, split)} is empty.`);
+  const { items } = toDataset(model, examples);
+  const probabilities = await predictAcrossRanks(
+    ranks,
+    model,
+    items.map((item) => item.encoding),
+    deviceConfig,
+    (done) => onProgress?.(done, items.length),
+  );
+  const labels = items.map((item) => item.example.label);
+  const predicted = toPredictions(probabilities);
+  const correct = labels.map((label, i) => Number(predicted[i] === label)).join("");
+  const count = correct.replaceAll("0", "").length;
+  const { low, high } = wilsonInterval(count, labels.length);
+  return {
+    task: task.name,
+    split,
+    examples: labels.length,
+    accuracy: count / labels.length,
+    interval: [low, high],
+    metrics: computeMetrics(probabilities, labels),
+    confusionMatrix: confusionMatrix(predicted, labels, model.labels.length),
+    labels: [...model.labels],
+    positiveLabel: model.labels.length === 2 ? model.labels[1]! : null,
+    outcomes: { examples: hashExamples(examples), correct },
+  };
+}

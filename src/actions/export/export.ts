@@ -1,0 +1,116 @@
+import { z } from "zod";
+import { toPredictions } from "../../evaluation/metrics.js";
+import { type Model, predictProbabilities, tokenizeAll } from "../../models/index.js";
+import { classifyWithOnnx, findOnnxRuntime } from "../../onnx/onnx-classifier.js";
+import { checkExportFolder, type ExportedModel, exportToOnnx, writeExport } from "../../onnx/write-export.js";
+import { dataOptions } from "../../runs/config.js";
+import { readPackageVersion } from "../../runs/environment.js";
+import { Run } from "../../runs/run.js";
+import { runtimeOptions } from "../../runs/runtime-config.js";
+import { drawRandomly } from "../../tasks/sample.js";
+import { countSchema, orNull, validate } from "../../validate.js";
+import type { Callbacks } from "../callbacks.js";
+import { loadClassifier, type TextClassifier } from "../predict/text-classifier.js";
+import { loadRequestedTask } from "../train/prepare-run.js";
+
+/** What `exportModel` accepts. */
+export const exportRequestSchema = z.strictObject({
+  model: z.string().describe("a run folder, a model folder, npm:PACKAGE or a Hugging Face model ID"),
+  to: z.enum(["onnx"]).default("onnx").describe("the format"),
+  out: z.string().describe("a new folder for the exported model"),
+  quantize: orNull(z.enum(["int8"])).describe("int8 also writes a model with 8-bit weights; null: float32 only"),
+  ...dataOptions,
+  numExamples: countSchema.default(64).describe("texts of the test split to compare with the exported model"),
+  threads: runtimeOptions.threads,
+});
+export type ExportRequest = z.input<typeof exportRequestSchema>;
+
+/** How an exported model differs from the original on some texts. */
+export interface ExportComparison {
+  /** The largest difference of any probability. */
+  readonly maxDifference: number;
+  /** The fraction of texts with the same label. */
+  readonly sameLabels: number;
+}
+
+/** An exported model on disk. */
+export interface ExportReport {
+  readonly folder: string;
+  readonly files: readonly { readonly path: string; readonly bytes: number }[];
+  /** What ONNX Runtime computes on texts of the task; null if it was not checked. */
+  readonly check: {
+    readonly texts: number;
+    readonly model: ExportComparison;
+    readonly quantized: ExportComparison | null;
+  } | null;
+  /** Why it was not checked. */
+  readonly problem: string | null;
+}
+
+/**
+ * Writes a classifier as an ONNX file with its tokenizer, in the layout that transformers.js and
+ * Optimum read, and compares it with the original.
+ *
+ *     const { check } = await exportModel({ model: "runs/ascc", out: "exported", quantize: "int8" });
+ */
+export async function exportModel(request: ExportRequest, callbacks: Callbacks = {}): Promise<ExportReport> {
+  const parsed = validate(exportRequestSchema, request, "export");
+  const { model: reference, out, quantize, threads } = parsed;
+  await checkExportFolder(out);
+  await using classifier = await loadClassifier(reference, {
+    device: "cpu",
+    threads,
+    onDownload: callbacks.onDownload,
+  });
+  const options = { quantize: quantize === "int8", version: readPackageVersion() };
+  const exported = await exportToOnnx(classifier.model, options);
+  const checked = await checkExport(classifier, exported, parsed, callbacks);
+  await writeExport(out, exported);
+  const files = exported.files.map(({ path, content }) => ({ path, bytes: Buffer.byteLength(content) }));
+  return { folder: out, files, ...checked };
+}
+
+async function checkExport(
+  { model, runtime: { threads } }: TextClassifier,
+  exported: ExportedModel,
+  request: z.output<typeof exportRequestSchema>,
+  callbacks: Callbacks,
+): Promise<Pick<ExportReport, "check" | "problem">> {
+  const found = await findOnnxRuntime();
+  if ("problem" in found) return { check: null, problem: found.problem };
+  const texts = await sampleTexts(model, request, callbacks);
+  if (texts === null)
+    return { check: null, problem: "the task of the model is unknown; name one with --task or --data" };
+  const encodings = tokenizeAll(model, texts);
+  const expected = await predictProbabilities(model, model.weights, encodings);
+  const compare = async (bytes: Uint8Array): Promise<ExportComparison> => {
+    const { padId } = model.tokenizer.special;
+    return compareRows(expected, await classifyWithOnnx(found.runtime, bytes, encodings, padId, threads));
+  };
+  const quantized = exported.quantized ? await compare(exported.quantized) : null;
+  return { check: { texts: texts.length, model: await compare(exported.model), quantized }, problem: null };
+}
+
+/** Texts of the test split of the task; null if no task is known. */
+async function sampleTexts(
+  model: Model,
+  request: z.output<typeof exportRequestSchema>,
+  callbacks: Callbacks,
+): Promise<(readonly string[])[] | null> {
+  const run = await Run.containing(model.folder);
+  const isKnown = request.task !== null || request.data !== null || run !== null || model.task !== null;
+  if (!isKnown) return null;
+  const task = await loadRequestedTask(request, model, run, callbacks);
+  return drawRandomly(await task.load("test"), request.numExamples, 0).map(({ texts }) => texts);
+}
+
+function compareRows(expected: readonly Float32Array[], actual: readonly Float32Array[]): ExportComparison {
+  const differences = expected.map((row, i) =>
+    row.reduce((largest, value, j) => Math.max(largest, Math.abs(value - actual[i]![j]!)), 0),
+  );
+  const [labels, others] = [toPredictions(expected), toPredictions(actual)];
+  return {
+    maxDifference: Math.max(0, ...differences),
+    sameLabels: labels.filter((label, i) => label === others[i]).length / labels.length,
+  };
+}

@@ -1,0 +1,146 @@
+import { basename, join, resolve } from "node:path";
+import { stringify } from "yaml";
+import { writeFileAtomic } from "../../files.js";
+import { formatCount, formatInterval, formatPercent } from "../../format.js";
+import type { AttackFolder } from "../../runs/attack-folder.js";
+import type { Results } from "../../runs/results.js";
+import type { Run } from "../../runs/run.js";
+import { formatSpec } from "../../spec.js";
+import { formatTrainCommand } from "../train/format-train-command.js";
+import { findLicense } from "./find-license.js";
+
+/** One accuracy of a card: without an attack, or under one. */
+interface CardMetric {
+  readonly name: string;
+  readonly value: number;
+  readonly interval: readonly [number, number];
+  readonly examples: number;
+}
+
+function listMetrics({ test }: Results, { summary }: AttackFolder): CardMetric[] {
+  const attacked = Object.entries(summary?.attacks ?? {}).map(([attack, { accuracyUnderAttack, interval }]) => ({
+    name: `Accuracy under ${attack}`,
+    value: accuracyUnderAttack,
+    interval: [interval.low, interval.high] as const,
+    examples: summary!.examples,
+  }));
+  const worst: CardMetric[] =
+    summary && attacked.length > 1
+      ? [
+          {
+            name: "Accuracy under every attack (worst case)",
+            value: summary.worstCase,
+            interval: [summary.worstCaseInterval.low, summary.worstCaseInterval.high],
+            examples: summary.examples,
+          },
+        ]
+      : [];
+  return [
+    { name: "Accuracy", value: test.accuracy, interval: test.interval, examples: test.examples },
+    ...attacked,
+    ...worst,
+  ];
+}
+
+/** The metadata of the Hugging Face Hub: a YAML block at the start of the card. */
+async function createMetadata(run: Run, results: Results, metrics: readonly CardMetric[]): Promise<object> {
+  const { model, task } = run.config;
+  const dataset = task?.startsWith("hf:") ? task.slice(3).split("@")[0]! : null;
+  const license = await findLicense(model);
+  const isHubModel = !/^(npm:|\.|\/|~)/.test(model) && /^[\w.-]+(\/[\w.-]+)?$/.test(model);
+  return {
+    ...(license !== null && { license }),
+    ...(isHubModel && { base_model: model }),
+    ...(dataset !== null && { datasets: [dataset] }),
+    library_name: "transformers",
+    pipeline_tag: "text-classification",
+    tags: [
+      "text-classification",
+      "adversarial-robustness",
+      "temper",
+      ...new Set(results.methods.map(({ name }) => name)),
+    ],
+    "model-index": [
+      {
+        name: basename(resolve(run.folder)),
+        results: [
+          {
+            task: { type: "text-classification", name: "Text Classification" },
+            dataset: { name: results.task, type: dataset ?? results.task, split: results.test.split },
+            metrics: metrics.map(({ name, value, interval, examples }) => ({
+              type: "accuracy",
+              name,
+              value: Number(value.toFixed(4)),
+              args: { examples, confidence_interval: interval.map((bound) => Number(bound.toFixed(4))) },
+            })),
+          },
+        ],
+      },
+    ],
+  };
+}
+
+function describeTraining(run: Run, { methods, steps, bestStep, trainExamples, seed, task, test }: Results): string {
+  const { config } = run;
+  const names = methods.map((spec) => `\`${formatSpec(spec)}\``);
+  const how = names.length === 0 ? "standard fine-tuning" : `the methods ${names.join(", ")} on top of each other`;
+  return (
+    `Fine-tuned from \`${config.model}\` on ${formatCount(trainExamples)} examples of ${task} with ` +
+    `${names.length === 1 ? `the method ${names[0]}` : how}: ${formatCount(steps)} steps, seed ${seed}, ` +
+    `${config.tokenization} tokenization, at most ${config.maxLength} tokens. The weights are those of step ` +
+    `${formatCount(bestStep)}, the best on the validation split. Labels: ${test.labels.join(", ")}.`
+  );
+}
+
+function describeLimits(run: Run, attacks: AttackFolder, degeneracy: string | null): string[] {
+  const sanity = attacks.report?.sanity.map(({ message }) => message) ?? [];
+  return [
+    ...(degeneracy ? [`The model is degenerate: ${degeneracy}.`] : []),
+    ...(attacks.summary === null ? ["It has not been attacked yet, so nothing is known about its robustness."] : []),
+    "Accuracy under attack holds for these attacks and texts only. A stronger attack may find more.",
+    ...(run.config.tokenization === "word"
+      ? ["Words outside the vocabulary are unknown tokens, and texts are read word by word."]
+      : []),
+    `Longer texts are cut off after ${run.config.maxLength} tokens.`,
+    ...sanity,
+  ];
+}
+
+/** Training is not delayed by what only attacks need. */
+async function listAttackCommands(run: Run, attacks: AttackFolder): Promise<string[]> {
+  if (attacks.journals.size === 0 && attacks.report === null) return [];
+  const { formatAttackCommands } = await import("../attack/format-attack-commands.js");
+  return formatAttackCommands(run, attacks);
+}
+
+/** Writes the model card of a finished run. */
+export async function formatModelCard(run: Run, results: Results): Promise<string> {
+  const attacks = await run.attacks();
+  const metrics = listMetrics(results, attacks);
+  const metadata = await createMetadata(run, results, metrics);
+  const rows = metrics.map(
+    ({ name, value, interval, examples }) =>
+      `| ${name} | ${formatPercent(value)} | ${formatInterval(...interval)} | ${formatCount(examples)} |`,
+  );
+  const commands = [formatTrainCommand(run), ...(await listAttackCommands(run, attacks))];
+  return [
+    `---\n${stringify(metadata)}---`,
+    `# ${basename(resolve(run.folder))}`,
+    describeTraining(run, results),
+    "## Results",
+    ["| metric | value | 95% CI | examples |", "|---|---|---|---|", ...rows].join("\n"),
+    "## Limits",
+    describeLimits(run, attacks, await run.degeneracy())
+      .map((line) => `- ${line}`)
+      .join("\n"),
+    "## Commands",
+    `\`\`\`sh\n${commands.join("\n")}\n\`\`\``,
+    "Made with [Temper](https://www.npmjs.com/package/temper-nlp).",
+    "",
+  ].join("\n\n");
+}
+
+/** Writes README.md next to the model of a finished run. */
+export async function writeModelCard(run: Run, results: Results): Promise<void> {
+  await writeFileAtomic(join(run.path("model"), "README.md"), await formatModelCard(run, results));
+}

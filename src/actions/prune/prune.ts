@@ -1,0 +1,43 @@
+import { rm } from "node:fs/promises";
+import { z } from "zod";
+import { measurePath } from "../../files.js";
+import { Run } from "../../runs/run.js";
+import { listPrunable } from "../../runs/run-files.js";
+import { validate } from "../../validate.js";
+
+/** What `pruneRuns` accepts. */
+export const pruneRequestSchema = z.strictObject({
+  folders: z.array(z.string()).min(1).describe("runs, or folders with runs"),
+  checkpoints: z.boolean().default(false).describe("remove whole checkpoints, which some analyses read"),
+  dryRun: z.boolean().default(false).describe("print what would be removed; remove nothing"),
+});
+
+/** What was removed from a run, or would be. */
+export interface PrunedRun {
+  readonly folder: string;
+  readonly bytesBefore: number;
+  readonly bytesRemoved: number;
+}
+
+/**
+ * Removes what finished runs no longer need: the optimizer state of their checkpoints or, on
+ * request, the checkpoints. Runs that can be continued stay as they are.
+ *
+ *     const removed = await pruneRuns({ folders: ["runs"], checkpoints: true });
+ */
+export async function pruneRuns(request: z.input<typeof pruneRequestSchema>): Promise<PrunedRun[]> {
+  const { folders, checkpoints, dryRun } = validate(pruneRequestSchema, request, "prune");
+  const pruned: PrunedRun[] = [];
+  for (const run of await Run.find(folders)) {
+    if ((await run.state()) !== "finished") continue;
+    const { folder } = run;
+    const bytesBefore = await measurePath(folder);
+    let bytesRemoved = 0;
+    for (const path of await listPrunable(folder, checkpoints)) {
+      bytesRemoved += await measurePath(path);
+      if (!dryRun) await rm(path, { recursive: true, force: true });
+    }
+    pruned.push({ folder, bytesBefore, bytesRemoved });
+  }
+  return pruned;
+}

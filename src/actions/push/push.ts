@@ -1,0 +1,107 @@
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
+import { z } from "zod";
+import { getErrorMessage, UserError } from "../../errors.js";
+import { measurePath, readFolder } from "../../files.js";
+import { createHubFetch, type HubSettings, readHubSettings } from "../../hub/hub-connection.js";
+import { Run } from "../../runs/run.js";
+import { validate } from "../../validate.js";
+import { formatModelCard, writeModelCard } from "../model-card/model-card.js";
+
+/** What `pushModel` accepts. */
+export const pushRequestSchema = z.strictObject({
+  run: z.string().describe("a finished run"),
+  repository: z
+    .string()
+    .regex(/^[\w.-]+\/[\w.-]+$/, { error: "expected OWNER/NAME" })
+    .describe("repository on the Hugging Face Hub: OWNER/NAME"),
+  public: z.boolean().default(false).describe("create a repository that everyone can read, instead of a private one"),
+  message: z.string().default("Upload model with Temper").describe("message of the commit"),
+  dryRun: z.boolean().default(false).describe("list what would be uploaded, and upload nothing"),
+});
+export type PushRequest = z.input<typeof pushRequestSchema>;
+
+/** What was uploaded, or would be. */
+export interface PushReport {
+  readonly url: string;
+  readonly isPrivate: boolean;
+  readonly files: readonly { readonly path: string; readonly bytes: number }[];
+  /** The commit; null for a dry run. */
+  readonly commit: string | null;
+}
+
+/**
+ * Uploads the model of a finished run with its model card to the Hugging Face Hub. The token is
+ * read from HF_TOKEN.
+ *
+ *     await pushModel({ run: "runs/ascc", repository: "me/spam-ascc", dryRun: true });
+ */
+export async function pushModel(request: PushRequest): Promise<PushReport> {
+  const parsed = validate(pushRequestSchema, request, "push");
+  const run = await Run.open(parsed.run);
+  const results = await run.results();
+  if (!results)
+    throw new UserError(`${parsed.run} has not finished. Continue with: temper train --resume --out ${parsed.run}`);
+  const settings = readHubSettings();
+  const card = await formatModelCard(run, results);
+  const folder = run.path("model");
+  const names = (await readFolder(folder)).flatMap((entry) =>
+    entry.isFile() && !entry.name.startsWith(".") && entry.name !== "README.md" ? [entry.name] : [],
+  );
+  const files = [
+    ...(await Promise.all(names.sort().map(async (path) => ({ path, bytes: await measurePath(join(folder, path)) })))),
+    { path: "README.md", bytes: Buffer.byteLength(card) },
+  ];
+  const report = { url: `${settings.endpoint}/${parsed.repository}`, isPrivate: !parsed.public, files };
+  if (parsed.dryRun) return { ...report, commit: null };
+  if (settings.token === null)
+    throw new UserError("push: HF_TOKEN is not set. Create a token with write access on the hub, and export it.");
+  if (settings.offline) throw new UserError("push: HF_HUB_OFFLINE is set. Unset it to upload.");
+  await writeModelCard(run, results);
+  return { ...report, commit: await upload(parsed, folder, files, settings) };
+}
+
+async function upload(
+  request: z.output<typeof pushRequestSchema>,
+  folder: string,
+  files: PushReport["files"],
+  settings: HubSettings,
+): Promise<string> {
+  const { createRepo, uploadFiles } = await import("@huggingface/hub");
+  const repo = { type: "model" as const, name: request.repository };
+  // The token is added by our fetch, which sends it to the hub only.
+  const connection = { hubUrl: settings.endpoint, fetch: createHubFetch(settings) };
+  try {
+    await createRepo({ repo, visibility: request.public ? "public" : "private", ...connection } as Parameters<
+      typeof createRepo
+    >[0]).catch((error: unknown) => {
+      // The repository exists already. Its visibility stays.
+      if (getStatus(error) !== 409) throw error;
+    });
+    const output = await uploadFiles({
+      ...connection,
+      repo,
+      commitTitle: request.message,
+      files: files.map(({ path }) => ({ path, content: pathToFileURL(join(folder, path)) })),
+      useXet: false,
+    });
+    if (!output) throw new Error("the hub returned no commit");
+    return output.commit.oid;
+  } catch (error) {
+    throw explainFailure(error, request.repository, settings);
+  }
+}
+
+function getStatus(error: unknown): number | null {
+  const status = error instanceof Error && "statusCode" in error ? error.statusCode : null;
+  return typeof status === "number" ? status : null;
+}
+
+function explainFailure(error: unknown, repository: string, { endpoint }: HubSettings): UserError {
+  const status = getStatus(error);
+  const reason =
+    status === 401 || status === 403
+      ? `access denied (${status}). Check that HF_TOKEN may write to ${repository.split("/")[0]}.`
+      : `${getErrorMessage(error)}${status === null ? ". Check the network, or set HF_ENDPOINT." : ` (${status})`}`;
+  return new UserError(`cannot upload to ${repository} on ${endpoint}: ${reason}`, { cause: error });
+}

@@ -1,0 +1,64 @@
+import { UserError } from "../../errors.js";
+import type { RunConfig } from "../../runs/config.js";
+import { flattenConfig } from "../../runs/config-identity.js";
+import { type Environment, hashExamples } from "../../runs/environment.js";
+import type { Example } from "../../tasks/index.js";
+import type { Ranks } from "../../train/index.js";
+
+/** Rejects a batch that the processes cannot share equally. */
+export function checkBatchSize(
+  { size }: Pick<Ranks, "size">,
+  { train: { batchSize } }: Pick<RunConfig, "train">,
+): void {
+  if (batchSize % size === 0) return;
+  throw new UserError(
+    `train.batchSize ${batchSize} is the batch of all processes together, and ${size} processes cannot share it ` +
+      `equally. Use a multiple of ${size}, such as ${Math.ceil(batchSize / size) * size}, or fewer processes.`,
+  );
+}
+
+/**
+ * Compares the settings of all processes, before anything is loaded. Returns whether process 0
+ * found a finished run.
+ */
+export function checkSameSettings(ranks: Ranks, config: RunConfig, isFinished: boolean): boolean {
+  const all = ranks.exchange({ values: Object.fromEntries(flattenConfig(config)), isFinished });
+  rejectDifferences(all.map(({ values }) => values));
+  return all[0]!.isFinished;
+}
+
+/** Compares what all processes have loaded, by hash. */
+export function checkSameInputs(ranks: Ranks, environment: Environment, test: readonly Example[]): void {
+  if (ranks.size === 1) return;
+  const { temper, libtorch, precision, model, tokenizer, data, substitutions } = environment;
+  const values = {
+    "version of Temper": temper,
+    "version of libtorch": libtorch,
+    precision,
+    model: model.hash,
+    tokenizer,
+    "training data": data.train,
+    "validation data": data.validation ?? "",
+    "test data": hashExamples(test),
+    substitutions: substitutions ?? "",
+  };
+  rejectDifferences(ranks.exchange(values));
+}
+
+/** All processes throw the same error. */
+function rejectDifferences(all: readonly Readonly<Record<string, string>>[]): void {
+  const [first = {}, ...others] = all;
+  const differences = others.flatMap((values, i) =>
+    Object.keys(first)
+      .filter((key) => values[key] !== first[key])
+      .map((key) => `${key} (rank 0: ${shorten(first[key])}, rank ${i + 1}: ${shorten(values[key])})`),
+  );
+  if (differences.length === 0) return;
+  throw new UserError(
+    `The processes differ in ${differences.slice(0, 5).join("; ")}. Start all with the same settings and data.`,
+  );
+}
+
+function shorten(value = "none"): string {
+  return value.length > 40 ? `${value.slice(0, 12)}…` : value;
+}

@@ -1,0 +1,48 @@
+import { runConfigSchema } from "../../runs/config.js";
+import type { Run } from "../../runs/run.js";
+import { formatCommandLine, toFlag } from "../../shell.js";
+import { formatSpec } from "../../spec.js";
+
+/** A tree of settings. */
+export type Settings = Readonly<Record<string, unknown>>;
+
+/** Settings of `temper train` that have their own flag. `--set` reaches all others. */
+const trainFlags: ReadonlySet<string> = new Set([
+  ...[
+    "task",
+    "data",
+    "validationData",
+    "testData",
+    "labelColumn",
+    "tokenization",
+    "head",
+    "pooling",
+    "maxLength",
+    "maxTrainSamples",
+  ],
+  ...["substitutions", "seed", "device", "precision", "threads"],
+  ...["train.epochs", "train.batchSize", "train.learningRate"],
+]);
+
+/** The command that repeats a run, with every setting that is not the default. */
+export function formatTrainCommand({ config, folder }: Pick<Run, "config" | "folder">): string {
+  const { model, train, textColumn, methods, ...rest } = config;
+  const defaults = runConfigSchema.parse({ model });
+  const format = (key: string, value: unknown): string[] =>
+    trainFlags.has(key) && value !== null ? [toFlag(key), String(value)] : ["--set", `${key}=${JSON.stringify(value)}`];
+  return formatCommandLine([
+    ...["temper", "train", "--model", model],
+    ...textColumn.flatMap((column) => ["--text-column", column]),
+    ...listChanges(rest, defaults).flatMap(([key, value]) => format(key, value)),
+    ...methods.flatMap((spec) => ["--method", formatSpec(spec)]),
+    ...listChanges(train, defaults.train).flatMap(([key, value]) => format(`train.${key}`, value)),
+    ...["--out", folder],
+  ]);
+}
+
+/** The settings that are not the default. */
+export function listChanges(settings: Settings, defaults: object): [string, unknown][] {
+  return Object.entries(settings).filter(
+    ([key, value]) => value !== undefined && JSON.stringify(value) !== JSON.stringify((defaults as Settings)[key]),
+  );
+}

@@ -1,0 +1,205 @@
+import { UserError } from "../../errors.js";
+import { createMethods, loadMethods, type MethodSpec } from "../../methods/index.js";
+import { loadModel, type Model } from "../../models/index.js";
+import type { DataRequest, RunConfig } from "../../runs/config.js";
+import { attachDefinitions } from "../../runs/read-config.js";
+import type { Run } from "../../runs/run.js";
+import { applyRuntime, type RuntimeConfig } from "../../runs/runtime-config.js";
+import { type Example, formatSplit, type InMemoryExample, loadTask, type Task, taskNames } from "../../tasks/index.js";
+import { countOverlap, sampleExamples } from "../../tasks/sample.js";
+import {
+  filterInVocabSubstitutes,
+  loadSubstitutions,
+  matchCaseSensitively,
+  type Substitutions,
+} from "../../text/substitutions.js";
+import { type TrainingJob, toDataset } from "../../train/index.js";
+import type { Callbacks } from "../callbacks.js";
+import { listTrainingDataWarnings } from "./training-data-warnings.js";
+
+/** A config made concrete: the training job without its files, and what else a run needs. */
+export interface PreparedRun {
+  readonly config: RunConfig;
+  readonly runtime: RuntimeConfig;
+  readonly examples: {
+    readonly train: readonly Example[];
+    readonly validation: readonly Example[] | null;
+    readonly test: readonly Example[];
+  };
+  readonly job: Omit<TrainingJob, "files" | "resume">;
+}
+
+/**
+ * Loads the data, the model and the methods of a config. Nothing is written. The caller frees the
+ * model's weights.
+ */
+export async function prepareRun(
+  config: RunConfig,
+  { onWarning, onDownload }: TaskCallbacks = {},
+  definitions: readonly MethodSpec[] = [],
+  inMemory: readonly InMemoryExample[] | null = null,
+): Promise<PreparedRun> {
+  const warn = (message: string): void => onWarning?.(message);
+  const methods = createMethods(await loadMethods(attachDefinitions(config.methods, definitions)));
+  const precise = methods.find((method) => method.traits?.requiresFloat32);
+  const runtime = applyRuntime(config, precise !== undefined);
+  if (precise && runtime.precision === "tf32" && config.precision === null)
+    warn(`${precise.name} runs in tf32 instead of bf16: ${precise.traits?.requiresFloat32}.`);
+  const task = await (inMemory
+    ? loadTask({ data: inMemory, onWarning: warn })
+    : loadConfiguredTask(config, { onWarning, onDownload }));
+  // The data is read first: it is quick, and most mistakes are in it.
+  const examples = await loadExamples(config, task, warn);
+  const { head, headInit, pooling, tokenization, maxLength, seed, substitutions } = config;
+  const { device } = runtime;
+  const architecture = { head, headInit, pooling, tokenization, maxLength };
+  const options = { labels: task.labels, task: task.name, ...architecture, device, seed };
+  const model = await loadModel(config.model, { ...options, ...(onDownload && { onProgress: onDownload }) });
+  if (model.maxLength < maxLength)
+    warn(`The model reads at most ${model.maxLength} tokens. maxLength ${maxLength} is reduced to that.`);
+  const train = toDataset(model, examples.train);
+  if (train.truncatedCount > 0)
+    warn(
+      `${train.truncatedCount} of ${examples.train.length} training texts were truncated to ${model.maxLength} tokens.`,
+    );
+  let table: Promise<Substitutions> | undefined;
+  return {
+    // The config records the length and the columns that are used.
+    config: {
+      ...config,
+      maxLength: model.maxLength,
+      ...(config.task === null && { textColumn: [...task.fields] }),
+    },
+    runtime,
+    examples,
+    job: {
+      model,
+      task,
+      settings: config.train,
+      methods,
+      train,
+      validation: examples.validation && toDataset(model, examples.validation),
+      seed,
+      deviceConfig: runtime,
+      cudaGraphs: config.cudaGraphs,
+      ...(substitutions !== null && {
+        loadSubstitutions: () => (table ??= loadSubstitutionsForModel(substitutions, config, model)),
+      }),
+    },
+  };
+}
+
+/**
+ * Loads substitutions for a model: all, only those in its vocabulary, or only those of words in
+ * lower case. `model` is null for an endpoint.
+ */
+export async function loadSubstitutionsForModel(
+  source: string,
+  options: Pick<RunConfig, "inVocabSubstitutes" | "caseSensitiveSubstitutes">,
+  model: Model | null,
+): Promise<Substitutions> {
+  const complete = await loadSubstitutions(source);
+  const table = options.caseSensitiveSubstitutes ? matchCaseSensitively(complete) : complete;
+  if (!options.inVocabSubstitutes) return table;
+  if (model?.tokenization === "word") return filterInVocabSubstitutes(table, model.tokenizer);
+  const reason = model
+    ? "A model with subword tokenization knows every word."
+    : "The vocabulary of an endpoint is unknown.";
+  throw new UserError(`--in-vocab-substitutes: ${reason} Leave it out, or use a model with --tokenization word.`);
+}
+
+/**
+ * Loads the task that a request names; without one, the task of the model's run or the one in the
+ * model's config.
+ */
+export async function loadRequestedTask(
+  request: DataRequest,
+  model: Pick<Model, "task" | "labels"> | null,
+  run: Run | null,
+  callbacks: TaskCallbacks,
+): Promise<Task> {
+  if (request.task !== null || request.data !== null) {
+    // A file of the user's is evaluated as a whole, with the labels of the model.
+    if (request.task !== null) return loadConfiguredTask(request, callbacks);
+    // Columns that the request does not name are those of the run, if the run read a file, too.
+    const known = run?.config.task === null ? run.config : null;
+    const columns = {
+      textColumn: request.textColumn.length > 0 ? request.textColumn : (known?.textColumn ?? []),
+      labelColumn: request.labelColumn ?? known?.labelColumn ?? null,
+      labelMap: request.labelMap ?? known?.labelMap ?? null,
+    };
+    const options = { evaluationOnly: true, labels: model?.labels };
+    return loadConfiguredTask({ ...request, ...columns }, callbacks, options);
+  }
+  if (run) return loadConfiguredTask(run.config, callbacks);
+  if (model?.task && taskNames.includes(model.task))
+    return loadConfiguredTask({ ...request, task: model.task }, callbacks);
+  throw new UserError(
+    `Expected a task (--task ${taskNames[0]}) or a file ` +
+      "(--data reviews.csv --text-column review --label-column stars).",
+  );
+}
+
+/** What is called while a task is loaded. Its data may have to be downloaded. */
+type TaskCallbacks = Pick<Callbacks, "onWarning" | "onDownload">;
+
+/** Loads the task that a config or a request names. */
+export function loadConfiguredTask(
+  request: DataRequest & Partial<Pick<RunConfig, "validationData" | "testData">>,
+  { onWarning, onDownload }: TaskCallbacks,
+  options: { readonly evaluationOnly?: boolean; readonly labels?: readonly string[] | undefined } = {},
+): Promise<Task> {
+  const { task, data, textColumn, labelColumn, labelMap, validationData, testData, skipBadRows } = request;
+  return loadTask({
+    ...options,
+    ...(task !== null && { task }),
+    ...(data !== null && { data }),
+    ...(textColumn.length > 0 && { textColumn }),
+    ...(labelColumn !== null && { labelColumn }),
+    ...(labelMap !== null && { labelMap }),
+    ...(validationData && { validationData }),
+    ...(testData && { testData }),
+    skipBadRows,
+    onWarning,
+    onDownload,
+  });
+}
+
+/** A class-balanced sample of `count` examples; all if there are no more or `count` is null. */
+export function limitExamples(
+  task: Task,
+  examples: readonly Example[],
+  count: number | null,
+  seed: number,
+): readonly Example[] {
+  if (count === null || count >= examples.length) return examples;
+  return sampleExamples(examples, count, seed, task.labels.length);
+}
+
+/** Loads all splits at once, so that a broken file does not show up after hours of training. */
+async function loadExamples(
+  config: RunConfig,
+  task: Task,
+  warn: (message: string) => void,
+): Promise<PreparedRun["examples"]> {
+  const train = limitExamples(task, await task.load("train"), config.maxTrainSamples, config.seed);
+  if (train.length === 0) throw new UserError(`${task.name}: the training data is empty.`);
+  for (const message of listTrainingDataWarnings(task, train)) warn(message);
+  // Every seed validates on the same sample, so that the runs of a comparison are selected by the
+  // same texts.
+  const validation = task.splits.includes("validation")
+    ? limitExamples(task, await task.load("validation"), config.maxValidationSamples, 0)
+    : null;
+  const test = limitExamples(task, await task.load("test"), config.maxTestSamples, 0);
+  for (const [split, examples] of Object.entries({ test, validation })) {
+    if (!examples) continue;
+    const name = formatSplit(task, split as "test" | "validation");
+    if (examples.length === 0)
+      throw new UserError(
+        `${name} is empty. Provide at least 3 rows per label to hold one out, or separate train, dev and test files.`,
+      );
+    const overlap = countOverlap(train, examples);
+    if (overlap > 0) warn(`${overlap} of the ${examples.length} texts of ${name} are in the training data, too.`);
+  }
+  return { train, validation, test };
+}

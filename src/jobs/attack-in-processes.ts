@@ -1,0 +1,122 @@
+import { rm } from "node:fs/promises";
+import { availableParallelism } from "node:os";
+import { dirname, join, resolve } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import { z } from "zod";
+import type { ShardRunner } from "../actions/attack/attack-request.js";
+import { isEndpoint } from "../actions/load/load-victim.js";
+import { processOptions } from "../actions/train/rendezvous.js";
+import { UserError } from "../errors.js";
+import { createFolder, writeFileAtomic } from "../files.js";
+import { shellQuote } from "../shell.js";
+import { hashRequest } from "./hash-request.js";
+import { checkSlurm, formatSlurmOptions, listQueuedTasks, submitJob } from "./slurm-commands.js";
+import { slurmSchema } from "./slurm-settings.js";
+import { temperProgram } from "./temper-program.js";
+import { readWorkResult, type WorkRequest, type WorkResult } from "./work-request.js";
+import { runWorker } from "./worker-process.js";
+
+/** The keys of an attack with several processes. */
+export const shardOptions = {
+  processes: processOptions.processes.describe("processes that share the examples"),
+  backend: z.enum(["local", "slurm"]).default("local").describe("run on this host (local) or on a cluster (slurm)"),
+};
+
+const shardRequestSchema = z.object({ ...shardOptions, slurm: slurmSchema.prefault({}) });
+
+/** How often workers are started again after some were killed. */
+const maxRounds = 10;
+
+/** Starts one worker per result path and waits for their ends. */
+type StartWorkers = (
+  request: WorkRequest,
+  requestPath: string,
+  resultPaths: readonly string[],
+) => Promise<WorkResult[]>;
+
+/** The runner of a request; null if this process attacks alone. */
+export function createRequestedShardRunner(request: z.input<typeof shardRequestSchema>): ShardRunner | null {
+  const { processes, backend, slurm } = shardRequestSchema.parse(request);
+  if (backend === "local") {
+    const given = Object.entries(request.slurm ?? {}).find(([, value]) => value !== undefined)?.[0];
+    if (given !== undefined) {
+      const flag = given === "options" ? "sbatch" : given;
+      throw new UserError(`--${flag} is for jobs on a cluster. Pass --backend slurm, too, or omit it.`);
+    }
+    return processes === 1 ? null : createShardRunner(processes, startLocally);
+  }
+  checkSlurm(slurm.partition);
+  return createShardRunner(processes, createSlurmStarter(formatSlurmOptions(slurm)));
+}
+
+/**
+ * Returns a function that attacks the shards of a request with several workers. Every worker takes
+ * the next shard that nobody else works on. If some are killed, others finish their shards.
+ */
+function createShardRunner(processes: number, startWorkers: StartWorkers): ShardRunner {
+  return async (request, folder, countOpenShards) => {
+    if (isEndpoint(request.model))
+      throw new UserError(
+        "--processes: an endpoint is not faster with several. Use --endpoint maxConcurrentRequests=N.",
+      );
+    const work: WorkRequest = { kind: "attack-shards", ...request };
+    createFolder(folder);
+    const requestPath = join(folder, "request.json");
+    const resultPaths = Array.from({ length: processes }, (_, i) => join(folder, `result-${i}.json`));
+    await writeFileAtomic(requestPath, `${JSON.stringify(work, null, 2)}\n`);
+    for (let round = 1; ; round++) {
+      for (const path of resultPaths) await rm(path, { force: true });
+      const results = await startWorkers(work, requestPath, resultPaths);
+      if ((await countOpenShards()) === 0) return;
+      const failure = results.find(
+        ({ status, error }) => status === "failed" && (error?.isUserError || round === maxRounds),
+      );
+      if (failure || round === maxRounds)
+        throw new UserError(
+          `The workers did not finish: ${failure?.error?.message ?? "some were stopped"}. ` +
+            `Their logs are in ${folder}. Every finished example is in a journal. Continue with --resume.`,
+        );
+    }
+  };
+}
+
+/** Workers on this host, each with its share of the cores. */
+const startLocally: StartWorkers = (request, requestPath, resultPaths) => {
+  const threads = Math.max(1, Math.floor(availableParallelism() / resultPaths.length));
+  const environment = { OMP_NUM_THREADS: process.env.OMP_NUM_THREADS ?? String(threads) };
+  return Promise.all(
+    resultPaths.map((resultPath) =>
+      runWorker({ request, requestPath, resultPath }, `${resultPath}.log`, { environment }),
+    ),
+  );
+};
+
+const jobName = "temper-attack";
+const pollMilliseconds = 2000;
+
+/** Workers as the tasks of a job array. The folder must be visible on all hosts. */
+function createSlurmStarter(options: readonly string[]): StartWorkers {
+  return async (request, requestPath, resultPaths) => {
+    const folder = dirname(resolve(requestPath));
+    const script = join(folder, "job.sh");
+    const program = [...temperProgram, "worker", resolve(requestPath)].map(shellQuote).join(" ");
+    const result = `${shellQuote(join(folder, "result-"))}$SLURM_ARRAY_TASK_ID.json`;
+    await writeFileAtomic(script, `#!/bin/sh\nexec ${program} ${result}\n`);
+    const job = submitJob([
+      `--job-name=${jobName}`,
+      `--array=0-${resultPaths.length - 1}`,
+      // Slurm replaces % in file names; %% is a percent sign.
+      `--output=${join(folder.replaceAll("%", "%%"), "%A_%a.log")}`,
+      "--requeue",
+      ...options,
+      script,
+    ]);
+    while (listQueuedTasks(jobName).some((task) => task.job === job)) await delay(pollMilliseconds);
+    return Promise.all(
+      resultPaths.map(
+        async (path): Promise<WorkResult> =>
+          (await readWorkResult(path).catch(() => null)) ?? { format: 1, hash: hashRequest(request), status: "failed" },
+      ),
+    );
+  };
+}

@@ -1,0 +1,54 @@
+import { z } from "zod";
+import { attackRequestSchema } from "../actions/attack/attack-request.js";
+import { readJson } from "../files.js";
+import { runConfigSchema } from "../runs/config.js";
+import { runtimeOptions } from "../runs/runtime-config.js";
+import { readJsonIfExists, validate } from "../validate.js";
+
+/** One request of a sweep as data. A worker process executes it. */
+export const workRequestSchema = z.discriminatedUnion("kind", [
+  /** Trains a run, or continues it. */
+  z.strictObject({ kind: z.literal("train"), config: runConfigSchema, out: z.string() }),
+  /** Measures what a run will cost. */
+  z.strictObject({ kind: z.literal("estimate"), config: runConfigSchema }),
+  /** Evaluates a run on AdvGLUE and writes the result to the file `out`. */
+  z.strictObject({
+    kind: z.literal("advglue"),
+    model: z.string(),
+    data: z.string().nullable(),
+    out: z.string(),
+    ...runtimeOptions,
+  }),
+  z.strictObject({ kind: z.literal("attack"), ...attackRequestSchema.shape, out: z.string() }),
+  /** Attacks the shards of an attack that nobody else works on. */
+  z.strictObject({ kind: z.literal("attack-shards"), ...attackRequestSchema.shape, out: z.string() }),
+  /** `analyze` checks the other keys, which depend on the analysis. */
+  z.looseObject({
+    kind: z.literal("analyze"),
+    analysis: z.string(),
+    runs: z.array(z.string()).min(1),
+    out: z.string(),
+    /** Hashes of the requests whose results it reads. */
+    dependsOn: z.array(z.string()).default([]),
+  }),
+]);
+export type WorkRequest = z.output<typeof workRequestSchema>;
+
+/** RESULT.json: how a worker ended, and the hash of the request that it executed. */
+const workResultSchema = z.object({
+  format: z.literal(1),
+  hash: z.string(),
+  status: z.enum(["done", "failed", "interrupted"]),
+  result: z.unknown().optional(),
+  error: z.object({ message: z.string(), isUserError: z.boolean() }).optional(),
+});
+export type WorkResult = z.output<typeof workResultSchema>;
+
+export async function readWorkRequest(path: string): Promise<WorkRequest> {
+  return validate(workRequestSchema, await readJson(path, "the request"), path);
+}
+
+/** Reads a result; null if there is none. */
+export async function readWorkResult(path: string): Promise<WorkResult | null> {
+  return readJsonIfExists(path, workResultSchema, "the result");
+}

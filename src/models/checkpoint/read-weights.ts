@@ -1,0 +1,147 @@
+import { UserError } from "../../errors.js";
+import { areFinite } from "../../nn/index.js";
+import {
+  type Device,
+  type DType,
+  fromBytes,
+  keep,
+  noGrad,
+  normal_,
+  Rng,
+  scope,
+  seedGenerator,
+  type Tensor,
+  uniform_,
+  zeros,
+} from "../../tensor/index.js";
+import { getEncoderParameterShapes } from "../encoder.js";
+import type { EncoderConfig, ParameterShapes } from "../families/family.js";
+import { getFamily, isHeadParameter, isNormParameter, isPoolerParameter } from "../families/index.js";
+import type { SafetensorsFile } from "./safetensors.js";
+import type { SafetensorsDType } from "./safetensors-header.js";
+
+/**
+ * The initial weights of a head: normal with zero biases, as in transformers, or uniform in
+ * +-1/sqrt(inputs), as PyTorch's linear layers and RIFT's released code.
+ */
+export type HeadInit = "normal" | "uniform";
+
+const supportedDTypes: Partial<Record<SafetensorsDType, DType>> = {
+  F32: "float32",
+  F16: "float16",
+  BF16: "bfloat16",
+  F64: "float64",
+};
+
+/** Where the parameters of a model are stored, by their name in a checkpoint with a head. */
+export type CheckpointNames = Map<string, { file: SafetensorsFile; stored: string }>;
+
+/** Maps the names of a checkpoint with a head to the names in the files, with or without prefix. */
+export function mapCheckpointNames(config: EncoderConfig, files: readonly SafetensorsFile[]): CheckpointNames {
+  const { prefix, pooler } = getFamily(config);
+  const expected = new Map([...getEncoderParameterShapes(config), ...(pooler?.getShapes(config) ?? [])]);
+  const names: CheckpointNames = new Map();
+  for (const file of files) {
+    for (const stored of file.entries.keys()) {
+      // Early checkpoints call the weight and bias of a layer normalization gamma and beta.
+      const modern = stored
+        .replace(/LayerNorm\.gamma$/, "LayerNorm.weight")
+        .replace(/LayerNorm\.beta$/, "LayerNorm.bias");
+      const lacksPrefix = !modern.startsWith(prefix) && expected.has(prefix + modern);
+      names.set(lacksPrefix ? prefix + modern : modern, { file, stored });
+    }
+  }
+  return names;
+}
+
+/** How weights are read. */
+export interface ReadWeightsOptions {
+  readonly device?: Device;
+  /** The random seed for parameters that are not in the checkpoint. */
+  readonly seed?: number;
+  /** How a new head is initialized. */
+  readonly headInit?: HeadInit;
+}
+
+/** Reads parameters of these shapes. Missing heads and poolers are initialized. */
+export function readWeights(
+  { modelType, initializerRange }: EncoderConfig,
+  shapes: ParameterShapes,
+  names: CheckpointNames,
+  options: ReadWeightsOptions,
+): { weights: Map<string, Tensor>; newlyInitialized: string[] } {
+  const newlyInitialized: string[] = [];
+  const rng = new Rng(options.seed ?? 0);
+  const read = (name: string, shape: readonly number[]): Tensor => {
+    const source = names.get(name);
+    const isOptional = isHeadParameter(name) || isPoolerParameter(name);
+    if (!source && !isOptional)
+      throw new UserError(
+        `The checkpoint lacks ${name} [${shape}], so it is not a complete ${modelType} encoder. ` +
+          "Download it again, or use another model.",
+      );
+    if (!source) newlyInitialized.push(name);
+    const tensor = source
+      ? readTensor(source.file, source.stored, shape)
+      : options.headInit === "uniform" && isHeadParameter(name) && !isNormParameter(name)
+        ? initUniform(name, shape, shapes.get(name.replace(/\.bias$/, ".weight"))![1]!, rng)
+        : initParameter(name, shape, initializerRange, rng);
+    return (options.device && options.device !== "cpu" ? tensor.toDevice(options.device) : tensor).requiresGrad_();
+  };
+  // Kept only after all are read. If one fails, the scope frees the others.
+  const weights = scope(() => {
+    const all = new Map<string, Tensor>();
+    for (const [name, shape] of shapes) {
+      const parameter = scope(() => read(name, shape));
+      all.set(name, parameter);
+    }
+    return keep(all);
+  });
+  return { weights, newlyInitialized };
+}
+
+function readTensor(file: SafetensorsFile, name: string, expected: readonly number[]): Tensor {
+  const entry = file.entries.get(name);
+  if (!entry) throw new Error(`${file.path} has no tensor ${name}`);
+  const stored = supportedDTypes[entry.dtype];
+  if (!stored)
+    throw new UserError(
+      `${file.path}: tensor ${name} has dtype ${entry.dtype}; expected F32, F16 or BF16. ` +
+        "Quantized checkpoints cannot be fine-tuned.",
+    );
+  if (entry.shape.length !== expected.length || entry.shape.some((size, i) => size !== expected[i]))
+    throw new UserError(
+      `${file.path}: tensor ${name} has shape [${entry.shape}], but config.json requires [${expected}]. ` +
+        "These files do not belong together.",
+    );
+  const tensor = fromBytes(file.readSync(name), entry.shape, stored, "float32");
+  if (!areFinite([tensor]))
+    throw new UserError(
+      `${file.path}: tensor ${name} contains NaN or infinity. The file is damaged, or its training diverged. ` +
+        "Download it again, or use another checkpoint.",
+    );
+  return tensor;
+}
+
+/**
+ * Initializes a parameter like transformers: normal weights, zero biases, identical normalization.
+ * Each parameter has a
+ * separate random stream, so that adding one does not change the others.
+ */
+function initParameter(name: string, shape: readonly number[], std: number, rng: Rng): Tensor {
+  const tensor = zeros(shape);
+  if (name.endsWith(".bias")) return tensor;
+  if (isNormParameter(name)) return noGrad(() => tensor.fill_(1));
+  seedGenerator("cpu", rng.fork("initial", name).seed());
+  noGrad(() => normal_(tensor, 0, std));
+  return tensor;
+}
+
+/** Initializes a parameter of a linear layer like PyTorch: uniform in +-1/sqrt(inputs). */
+function initUniform(name: string, shape: readonly number[], inputs: number, rng: Rng): Tensor {
+  const tensor = zeros(shape);
+  seedGenerator("cpu", rng.fork("initial", name).seed());
+  const bound = 1 / Math.sqrt(inputs);
+  noGrad(() => uniform_(tensor, -bound, bound));
+  return tensor;
+}

@@ -1,0 +1,151 @@
+import { readdir, stat } from "node:fs/promises";
+import { createRequire } from "node:module";
+import { basename, join, resolve } from "node:path";
+import { UserError } from "../../errors.js";
+import { exists } from "../../files.js";
+import {
+  downloadHubSnapshot,
+  type HubFile,
+  type HubOptions,
+  listHubFiles,
+  openHubSnapshot,
+} from "../../hub/hub-cache.js";
+import { sentencePieceFiles } from "../../text/legacy-sentencepiece.js";
+import { describeMissingWeights, findWeightsFile } from "./checkpoint.js";
+
+/** A local model folder with config.json, weights and tokenizer. */
+export interface ModelFolder {
+  readonly folder: string;
+  /** The display name: the name of the folder, the package, or the Hugging Face model ID. */
+  readonly name: string;
+  readonly source: "folder" | "npm" | "hub";
+}
+
+/**
+ * Finds a model: a folder (of a model or a finished run), npm:PACKAGE, or a Hugging Face model ID
+ * (name[@revision]).
+ */
+export async function resolveModel(reference: string, options: HubOptions = {}): Promise<ModelFolder> {
+  if (reference.trim() === "")
+    throw new UserError("expected a model: a folder, npm:PACKAGE or a Hugging Face model ID such as roberta-base");
+  if (reference.startsWith("npm:")) return resolvePackage(reference.slice("npm:".length));
+  const kind = await getPathKind(reference);
+  if (kind === "folder") return resolveFolder(reference);
+  if (kind === "file")
+    throw new UserError(
+      `${reference}: expected a model folder, found a file. Pass the folder that contains config.json.`,
+    );
+  if (await isPathLike(reference))
+    throw new UserError(
+      `${reference}: no such folder. Pass a folder, npm:PACKAGE or a Hugging Face model ID such as roberta-base.`,
+    );
+  return resolveHubModel(reference, options);
+}
+
+async function resolveFolder(reference: string): Promise<ModelFolder> {
+  const folder = resolve(reference);
+  const found: ModelFolder = { folder, name: basename(folder), source: "folder" };
+  const inner = join(folder, "model");
+  if (await exists(join(inner, "config.json"))) return { ...found, folder: inner };
+  if (await exists(join(folder, "config.json"))) return found;
+  throw new UserError(
+    `${reference}: expected config.json (a model folder) or model/config.json (a run folder); found neither. ` +
+      "A run has no model before it has finished: resume it with temper train --resume.",
+  );
+}
+
+async function resolvePackage(specifier: string): Promise<ModelFolder> {
+  const parts = /^((?:@[a-z0-9~-][\w.~-]*\/)?[a-z0-9~-][\w.~-]*)((?:\/[\w~-][\w.~-]*)*)$/i.exec(specifier);
+  if (parts === null) throw new UserError(`expected npm:PACKAGE or npm:PACKAGE/FOLDER, received "npm:${specifier}"`);
+  const [, name, inside] = parts as unknown as [string, string, string];
+  const root = await findPackage(name);
+  if (root === null) throw new UserError(`The package ${name} is not installed. Install it with: npm install ${name}`);
+  const found = { name: specifier, source: "npm" as const };
+  const start = join(root, inside);
+  if (await exists(join(start, "config.json"))) return { ...found, folder: start };
+  const folders = (await readdir(start, { withFileTypes: true }).catch(() => [])).filter((entry) =>
+    entry.isDirectory(),
+  );
+  const models: string[] = [];
+  for (const { name: folder } of folders) if (await exists(join(start, folder, "config.json"))) models.push(folder);
+  if (models.length === 1) return { ...found, folder: join(start, models[0]!) };
+  if (models.length === 0)
+    throw new UserError(`npm:${specifier}: no config.json in ${start} or its subfolders. Is it a model package?`);
+  const choices = models.map((model) => `npm:${specifier}/${model}`).join(", ");
+  throw new UserError(`npm:${specifier} contains several models. Choose one: ${choices}`);
+}
+
+/**
+ * Finds the folder of a package where Node would, from the current folder and then from ours. It
+ * looks for the folder, because "exports" may hide its files.
+ */
+async function findPackage(name: string): Promise<string | null> {
+  const starts = [join(process.cwd(), "index.js"), import.meta.url];
+  for (const folder of starts.flatMap((start) => createRequire(start).resolve.paths(name) ?? [])) {
+    if (await exists(join(folder, name, "package.json"))) return join(folder, name);
+  }
+  return null;
+}
+
+async function resolveHubModel(reference: string, options: HubOptions): Promise<ModelFolder> {
+  const [name = "", revision] = reference.split(/@(.*)/, 2);
+  const repo = { type: "model" as const, name, ...(revision === undefined ? {} : { revision }) };
+  const folder = await downloadHubSnapshot(repo, (paths) => selectNeededFiles(name, paths), options);
+  if (await exists(join(folder, "config.json"))) return { folder, name: reference, source: "hub" };
+  throw new UserError(`${reference}: the cached copy (${folder}) lacks config.json. Download it again while online.`);
+}
+
+/** Lists the files of a model on the hub, or null if the model is a folder or a package. */
+export async function listModelFiles(reference: string): Promise<HubFile[] | null> {
+  if (reference.startsWith("npm:") || (await getPathKind(reference)) !== null || (await isPathLike(reference)))
+    return null;
+  const [name = "", revision] = reference.split(/@(.*)/, 2);
+  const files = await listHubFiles(await openHubSnapshot({ type: "model", name, ...(revision && { revision }) }));
+  const needed = new Set(
+    selectNeededFiles(
+      name,
+      files.map(({ path }) => path),
+    ),
+  );
+  return files.filter(({ path }) => needed.has(path));
+}
+
+const auxiliaryFiles = [
+  "config.json",
+  "tokenizer.json",
+  "tokenizer_config.json",
+  "special_tokens_map.json",
+  "added_tokens.json",
+  "vocab.txt",
+  "vocab.json",
+  "merges.txt",
+  ...sentencePieceFiles,
+  "head.safetensors",
+];
+
+/**
+ * Selects the files that we need. Many repositories contain the same weights in several formats.
+ */
+function selectNeededFiles(name: string, paths: readonly string[]): string[] {
+  const top = paths.filter((path) => !path.includes("/"));
+  if (!top.includes("config.json"))
+    throw new UserError(`${name}: this repository has no config.json. Is it a transformers model?`);
+  const weights = findWeightsFile(top);
+  if (weights === null) throw new UserError(describeMissingWeights(name, top));
+  const isWeights = (path: string): boolean =>
+    path === weights.file || (weights.kind === "sharded" && /^model.*\.safetensors$/.test(path));
+  return top.filter((path) => auxiliaryFiles.includes(path) || isWeights(path));
+}
+
+async function getPathKind(path: string): Promise<"folder" | "file" | null> {
+  const found = await stat(path).catch(() => null);
+  if (found === null) return null;
+  return found.isDirectory() ? "folder" : "file";
+}
+
+/** True if a reference is not a valid model ID, or if its first part is an existing folder. */
+async function isPathLike(reference: string): Promise<boolean> {
+  if (/^[./~]|\\|\/$|\/.*\//.test(reference.replace(/@.*/, ""))) return true;
+  const [first, second] = reference.split("/");
+  return second !== undefined && (await getPathKind(first!)) === "folder";
+}

@@ -1,0 +1,50 @@
+import { mkdir } from "node:fs/promises";
+import { join } from "node:path";
+import { writeFileAtomic } from "../../files.js";
+import { getParameter, type Weights } from "../../nn/index.js";
+import { formatConfigJson, type TemperMetadata, toConfigJson } from "../config.js";
+import type { EncoderConfig } from "../families/family.js";
+import { getFamily, isHeadParameter } from "../families/index.js";
+import type { Model } from "../model.js";
+import type { InputLimits } from "../model-input.js";
+import { type SafetensorsTensor, toSafetensorsTensor, writeSafetensors } from "./safetensors-writer.js";
+import { saveTokenizer } from "./save-tokenizer.js";
+
+/**
+ * Writes a model folder that transformers can load. With the hf head it is a sequence classifier.
+ * With the mlp head it is an encoder, and head.safetensors contains the head. config.json is
+ * written last, because a folder without it is not a model. A masked language model has no settings
+ * of Temper, so it can be fine-tuned with any.
+ */
+export async function saveModel(folder: string, model: Model, weights: Weights = model.weights): Promise<void> {
+  await mkdir(folder, { recursive: true });
+  const { config, head, pooling } = model.architecture;
+  const hasSeparateHead = head === "mlp";
+  const { prefix, className } = getFamily(config);
+  const getStoredName = (name: string): string =>
+    hasSeparateHead && name.startsWith(prefix) ? name.slice(prefix.length) : name;
+  const named = head === "masked-lm" ? addDecoderBias(config, weights) : weights;
+  const listTensors = (isHead: boolean): SafetensorsTensor[] =>
+    [...named]
+      .filter(([name]) => !hasSeparateHead || isHeadParameter(name) === isHead)
+      .map(([name, tensor]) => toSafetensorsTensor(getStoredName(name), tensor));
+  await writeSafetensors(join(folder, "model.safetensors"), listTensors(false));
+  if (hasSeparateHead) await writeSafetensors(join(folder, "head.safetensors"), listTensors(true));
+  const { typeVocabSize = 0 }: InputLimits = config;
+  const { tokenizer } = model;
+  await saveTokenizer(folder, { folder: model.folder, tokenizer, usesTokenTypes: typeVocabSize > 1 });
+  const { tokenization, maxLength, task, labels } = model;
+  const temper: TemperMetadata | undefined =
+    head === "masked-lm" ? undefined : { format: 2, tokenization, head, pooling, maxLength, task, labels: [...labels] };
+  const classNames = { hf: "ForSequenceClassification", mlp: "Model", "masked-lm": "ForMaskedLM" };
+  const json = toConfigJson(config, labels, [`${className}${classNames[head]}`], { temper });
+  await writeFileAtomic(join(folder, "config.json"), formatConfigJson(json, config.floatKeys));
+}
+
+/** transformers reads the bias of an untied decoder under a second name. */
+function addDecoderBias(config: EncoderConfig, weights: Weights): Weights {
+  const { decoder, bias } = getFamily(config).maskedLm(config);
+  const alias = `${decoder}.bias`;
+  if (config.tieWordEmbeddings || bias === null || bias === alias) return weights;
+  return new Map([...weights, [alias, getParameter(weights, bias)]]);
+}

