@@ -29,6 +29,7 @@ export {
   type PretrainResults,
   pretrain,
 } from "./actions/pretrain/pretrain.js";
+export { Run } from "./actions/run.js";
 export { estimateRun } from "./actions/train/estimate-run.js";
 export { type FineTuneOptions, fineTune } from "./actions/train/train.js";
 export { verify } from "./actions/verify/verify.js";
@@ -39,7 +40,6 @@ export { writeReport } from "./report/index.js";
 export type { RunConfig, RunConfigInput } from "./runs/config.js";
 export { listRuns } from "./runs/list-runs.js";
 export type { EvaluationResult, Results } from "./runs/results.js";
-export { Run } from "./runs/run.js";
 export { serveModel } from "./serve/serve-model.js";
 export { runSweep } from "./sweeps/index.js";
 export { type Example, type InMemoryExample, loadTask, type Task } from "./tasks/index.js";

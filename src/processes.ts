@@ -1,5 +1,22 @@
 import { readFileSync, readlinkSync } from "node:fs";
 
+/** The exit code that shells expect of a program stopped by Ctrl-C. */
+export const interruptedExitCode = 130;
+
+/**
+ * Signals that ask a program to stop: Ctrl-C, a scheduler or service manager, and a closed
+ * terminal.
+ */
+const stopSignals = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
+
+/** Calls the listener on each of these signals until the returned function is called. */
+export function onStopSignals(listener: () => void): () => void {
+  for (const signal of stopSignals) process.on(signal, listener);
+  return () => {
+    for (const signal of stopSignals) process.off(signal, listener);
+  };
+}
+
 /**
  * Whether a process with this ID runs on this host. A zombie has ended; without an init process,
  * nobody may ever reap it.

@@ -3,7 +3,7 @@ import { prepareRun } from "../actions/train/prepare-run.js";
 import { UserError } from "../errors.js";
 import { formatCount, formatPercent } from "../format.js";
 import { computeDisagreement, disagreementMetric } from "../methods/two-pass-loss.js";
-import type { Run } from "../runs/run.js";
+import type { RunFolder } from "../runs/run-folder.js";
 import { runtimeOptions } from "../runs/runtime-config.js";
 import { noGrad, type Tensor } from "../tensor/index.js";
 import { type SharedPass, type TrainingJob, type TrainingMethod, train } from "../train/index.js";
@@ -58,7 +58,7 @@ export const consistency = defineAnalysis({
 });
 
 /** What methods with two passes logged. Null if the run has no such events. */
-async function readDisagreement(run: Run): Promise<ConsistencySteps | null> {
+async function readDisagreement(run: RunFolder): Promise<ConsistencySteps | null> {
   const examples = new Map((await run.timings()).map((timing) => [timing.step, timing.examples ?? 1]));
   const steps = (await run.events()).flatMap(({ step, [disagreementMetric]: rate }) =>
     typeof rate === "number" ? [{ step, rate, examples: examples.get(step) ?? 1 }] : [],

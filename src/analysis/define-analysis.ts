@@ -2,7 +2,7 @@ import { z } from "zod";
 import type { Callbacks } from "../actions/callbacks.js";
 import { UserError } from "../errors.js";
 import type { Results } from "../runs/results.js";
-import { Run } from "../runs/run.js";
+import { RunFolder } from "../runs/run-folder.js";
 import { applyRuntime, type RuntimeConfig, runtimeOptions } from "../runs/runtime-config.js";
 import type { Figure } from "./figure.js";
 import { labelRuns } from "./run-labels.js";
@@ -103,14 +103,14 @@ export function applyFloat32Runtime(options: {
 
 /** A finished run with a short label that tells it apart from the other runs of the figure. */
 export interface LabeledRun {
-  readonly run: Run;
+  readonly run: RunFolder;
   readonly results: Results;
   readonly label: string;
 }
 
 /** Finds the finished runs at or below the folders. */
 export async function findLabeledRuns(folders: readonly string[], expected?: number): Promise<LabeledRun[]> {
-  const found = await Run.findFinished(folders);
+  const found = await RunFolder.findFinished(folders);
   if (expected !== undefined && found.length !== expected) {
     const count = expected === 1 ? "one run" : `${expected} runs`;
     throw new UserError(`Expected ${count}, found ${found.length} in ${folders.join(" and ")}. Name the run folders.`);

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { formatPercent } from "../format.js";
 import type { Model } from "../models/index.js";
-import type { Run } from "../runs/run.js";
+import type { RunFolder } from "../runs/run-folder.js";
 import { type Device, free } from "../tensor/index.js";
 import { CheckpointStore } from "../train/checkpoint.js";
 import { computeRelativeDistances, type Distances } from "../train/weight-distance.js";
@@ -98,7 +98,7 @@ async function measureDistances(
 }
 
 /** Used for runs that did not log distances. */
-async function measureCheckpoints(run: Run, initial: Model): Promise<{ step: number; distance: Distances }[]> {
+async function measureCheckpoints(run: RunFolder, initial: Model): Promise<{ step: number; distance: Distances }[]> {
   const checkpoints = new CheckpointStore(run.path("checkpoints"));
   const points: { step: number; distance: Distances }[] = [];
   for (const step of await checkpoints.listSteps()) {

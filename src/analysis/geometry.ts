@@ -2,7 +2,7 @@ import { z } from "zod";
 import { UserError } from "../errors.js";
 import { formatNumber, formatWithInterval } from "../format.js";
 import type { Model } from "../models/index.js";
-import type { Run } from "../runs/run.js";
+import type { RunFolder } from "../runs/run-folder.js";
 import { Rng } from "../tensor/random.js";
 import { getWheelColor } from "./colors.js";
 import { defineAnalysis, findLabeledRuns, runsOption, sampleOptions } from "./define-analysis.js";
@@ -92,7 +92,7 @@ export const geometry = defineAnalysis({
 });
 
 /** Whether two runs started from models with the same features. */
-function hasSameStart(a: Run, b: Run): boolean {
+function hasSameStart(a: RunFolder, b: RunFolder): boolean {
   const keys = ["model", "pooling", "tokenization", "maxLength"] as const;
   return keys.every((key) => a.config[key] === b.config[key]);
 }

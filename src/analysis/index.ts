@@ -6,7 +6,7 @@ import type { Callbacks } from "../actions/callbacks.js";
 import { didYouMean } from "../did-you-mean.js";
 import { UserError } from "../errors.js";
 import { createFileError, writeFileAtomic } from "../files.js";
-import { Run } from "../runs/run.js";
+import { RunFolder } from "../runs/run-folder.js";
 import { Interrupted } from "../train/index.js";
 import { validate } from "../validate.js";
 import type { AnalysisContext } from "./define-analysis.js";
@@ -86,8 +86,8 @@ export async function analyze<Name extends AnalysisName>(
 
 /** analysis/ of the first run, where `temper report` finds it, or of the model folder. */
 async function getDefaultFolder(request: z.output<typeof analysisRequestSchema>): Promise<string> {
-  if ("runs" in request) return (await Run.findFinished(request.runs[0]!))[0]!.run.path("analysis");
-  const run = await Run.containing(request.model);
+  if ("runs" in request) return (await RunFolder.findFinished(request.runs[0]!))[0]!.run.path("analysis");
+  const run = await RunFolder.containing(request.model);
   return run?.path("analysis") ?? join(existsSync(request.model) ? request.model : ".", "analysis");
 }
 

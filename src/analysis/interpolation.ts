@@ -4,7 +4,7 @@ import { wilsonInterval } from "../evaluation/statistics.js";
 import { formatInterval, formatNumber, formatPercent } from "../format.js";
 import { readModelConfig } from "../models/config.js";
 import { mapWeights, type Weights } from "../nn/index.js";
-import type { Run } from "../runs/run.js";
+import type { RunFolder } from "../runs/run-folder.js";
 import { noGrad, scope, type Tensor } from "../tensor/index.js";
 import { getColor } from "./colors.js";
 import { defineAnalysis, findLabeledRuns, runsOption, sampleOptions } from "./define-analysis.js";
@@ -64,7 +64,7 @@ export const interpolation = defineAnalysis({
  * Rejects two runs whose models are different functions of their weights: a mixture of the weights
  * then means nothing.
  */
-async function checkSameNetwork(runs: readonly Run[]): Promise<void> {
+async function checkSameNetwork(runs: readonly RunFolder[]): Promise<void> {
   const [first, second] = await Promise.all(runs.map(describeNetwork));
   for (const [key, ours] of Object.entries(first!)) {
     const theirs = second![key];
@@ -76,7 +76,7 @@ async function checkSameNetwork(runs: readonly Run[]): Promise<void> {
   }
 }
 
-async function describeNetwork(run: Run): Promise<Record<string, unknown>> {
+async function describeNetwork(run: RunFolder): Promise<Record<string, unknown>> {
   const { head, pooling, tokenization, maxLength } = run.config;
   const { labels, ...encoder } = await readModelConfig(run.path("model"));
   const { modelType, hiddenSize, numHiddenLayers, numAttentionHeads, intermediateSize, activation } = encoder;

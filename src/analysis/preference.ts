@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { UserError } from "../errors.js";
-import { Run } from "../runs/run.js";
+import { RunFolder } from "../runs/run-folder.js";
 import { msgsProbes } from "../tasks/msgs.js";
 import { defineAnalysis, runsOption } from "./define-analysis.js";
 import { createProbeFigure, summarizeProbes } from "./probe.js";
@@ -28,7 +28,7 @@ export const preference = defineAnalysis({
   options: { runs: runsOption("runs on msgs:… tasks, or folders of them") },
   data: dataSchema,
   async run(request) {
-    const found = await Run.findFinished(request.runs);
+    const found = await RunFolder.findFinished(request.runs);
     const runs = found.map(({ run, results }) => {
       const probe = msgsProbes.find((name) => results.task === `msgs:${name}`);
       const score = results.test.metrics.matthews;
@@ -47,8 +47,8 @@ export const preference = defineAnalysis({
 });
 
 /** Labels without the seed, made for the runs of each task. */
-function labelMethods(runs: readonly Run[]): string[] {
-  const labels = new Map<Run, string>();
+function labelMethods(runs: readonly RunFolder[]): string[] {
+  const labels = new Map<RunFolder, string>();
   for (const task of new Set(runs.map((run) => run.task))) {
     const own = runs.filter((run) => run.task === task);
     for (const [i, label] of labelSettings(own).entries()) labels.set(own[i]!, label);
@@ -57,7 +57,7 @@ function labelMethods(runs: readonly Run[]): string[] {
 }
 
 /** Runs that differ only in their seeds have one label. */
-function labelSettings(runs: readonly Run[]): string[] {
+function labelSettings(runs: readonly RunFolder[]): string[] {
   const first = new Map(runs.map((run) => [JSON.stringify({ ...run.config, seed: 0 }), run] as const));
   const unique = [...first.values()];
   const labels = labelRuns(unique, { ignoreSeed: true });

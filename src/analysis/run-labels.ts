@@ -1,7 +1,7 @@
 import { UserError } from "../errors.js";
 import { methods } from "../methods/index.js";
 import type { RunConfig } from "../runs/config.js";
-import type { Run } from "../runs/run.js";
+import type { RunFolder } from "../runs/run-folder.js";
 
 /** Settings that say where a run is computed, not what. */
 const runtimeKeys: ReadonlySet<string> = new Set(["device", "threads", "precision", "cudaGraphs"]);
@@ -34,7 +34,7 @@ export function listSettings({ seed: _, methods: specs, train, ...rest }: RunCon
  * methods differ, such as "ascc (beta 4)". Runs with equal settings are told apart by their
  * folders.
  */
-export function labelRuns(runs: readonly Run[], { ignoreSeed = false } = {}): string[] {
+export function labelRuns(runs: readonly RunFolder[], { ignoreSeed = false } = {}): string[] {
   const settings = runs.map(({ config }) => ({
     ...listSettings(config),
     ...(!ignoreSeed && { seed: String(config.seed) }),
@@ -57,7 +57,7 @@ export function labelRuns(runs: readonly Run[], { ignoreSeed = false } = {}): st
  * A run's value of an option: `beta`, `rift.alpha` or a setting such as `train.learningRate`. Null
  * if it has none.
  */
-export function getOption({ config, folder }: Run, name: string): string | number | null {
+export function getOption({ config, folder }: RunFolder, name: string): string | number | null {
   const options = resolveMethodOptions(config);
   const found = Object.keys(options).filter((key) => key === name || key.endsWith(`.${name}`));
   if (found.length > 1)

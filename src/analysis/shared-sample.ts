@@ -12,7 +12,7 @@ import {
   toModelInput,
 } from "../models/index.js";
 import { crossEntropy, crossEntropyPerExample, evalMode, type Weights } from "../nn/index.js";
-import type { Run } from "../runs/run.js";
+import type { RunFolder } from "../runs/run-folder.js";
 import { sampleExamples } from "../tasks/sample.js";
 import type { Example, Task } from "../tasks/task.js";
 import { cat, type Device, free, keep, noGrad, scope, stack, type Tensor, tensor } from "../tensor/index.js";
@@ -45,7 +45,7 @@ export async function loadSharedSample(
 }
 
 /** Loads the model that a run trained. The caller frees its weights. */
-export function loadFineTunedModel({ folder }: Run, device: Device): Promise<Model> {
+export function loadFineTunedModel({ folder }: RunFolder, device: Device): Promise<Model> {
   return loadModel(folder, { device });
 }
 
@@ -53,7 +53,7 @@ export function loadFineTunedModel({ folder }: Run, device: Device): Promise<Mod
  * Loads the model as it was before a run's first step, with its newly initialized head. The caller
  * frees its weights.
  */
-export function loadInitialModel({ config }: Run, labels: readonly string[], device: Device): Promise<Model> {
+export function loadInitialModel({ config }: RunFolder, labels: readonly string[], device: Device): Promise<Model> {
   const { head, headInit, pooling, tokenization, maxLength, seed } = config;
   return loadModel(config.model, { labels, head, headInit, pooling, tokenization, maxLength, seed, device });
 }

@@ -2,6 +2,7 @@ import { z } from "zod";
 import { UserError } from "../errors.js";
 import { wilsonInterval } from "../evaluation/statistics.js";
 import { formatInterval, formatPercent } from "../format.js";
+import { readDegeneracy, readMetrics } from "../runs/run-metrics.js";
 import { getColor } from "./colors.js";
 import {
   type AnalysisContext,
@@ -91,7 +92,7 @@ export async function findAttackedRuns(
 ): Promise<AttackedRun[]> {
   return Promise.all(
     (await findLabeledRuns(folders)).map(async (each) => {
-      const [{ journals }, metrics] = [await each.run.attacks(), await each.run.metrics()];
+      const [{ journals }, metrics] = [await each.run.attacks(), await readMetrics(each.run)];
       for (const { path, finished, results, header } of journals.values())
         if (!finished)
           onWarning(
@@ -105,7 +106,7 @@ export async function findAttackedRuns(
         const { low, high } = wilsonInterval(Math.round(accuracy * examples), examples);
         return [[attack, { accuracy, low, high, examples }]];
       });
-      const degeneracy = await each.run.degeneracy();
+      const degeneracy = await readDegeneracy(each.run);
       if (degeneracy !== null) onWarning(`${each.run.folder} is degenerate: ${degeneracy}.`);
       return { ...each, accuracy: metrics.get("accuracy")!.value, degeneracy, robust: new Map(robust) };
     }),

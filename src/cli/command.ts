@@ -20,9 +20,6 @@ export class ExitCode extends Error {
   }
 }
 
-/** The exit code that shells expect of a program stopped by Ctrl-C. */
-export const interruptedExitCode = 130;
-
 /** What follows the options in the help of a command: notes, then examples. */
 export function formatHelp(examples: readonly string[], note = ""): string {
   return `${note && `\n${note}\n`}\nExamples:\n${examples.map((line) => `  $ ${line}`).join("\n")}\n`;

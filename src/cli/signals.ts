@@ -1,19 +1,5 @@
-import { interruptedExitCode } from "./command.js";
+import { interruptedExitCode, onStopSignals } from "../processes.js";
 import type { Io } from "./io.js";
-
-/**
- * Signals that ask a program to stop: Ctrl-C, a scheduler or service manager, and a closed
- * terminal.
- */
-const stopSignals = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
-
-/** Calls the listener on each of these signals until the returned function is called. */
-export function onStopSignals(listener: () => void): () => void {
-  for (const signal of stopSignals) process.on(signal, listener);
-  return () => {
-    for (const signal of stopSignals) process.off(signal, listener);
-  };
-}
 
 /** Waits for a signal to stop. The next signal ends the process. */
 export function waitForSignal(onStop: () => void): Promise<void> {

@@ -1,5 +1,5 @@
 import { formatPercent } from "../format.js";
-import { Run, readResults } from "../runs/run.js";
+import { RunFolder, readResults } from "../runs/run-folder.js";
 import { getRunFolder } from "../sweeps/plan.js";
 import type { WorkCallbacks } from "../sweeps/run-local.js";
 import { formatWorkItem, type Stage, type WorkItem } from "../sweeps/work-item.js";
@@ -62,7 +62,7 @@ export function createSweepProgress(io: Io, out: string, quiet: boolean): Requir
 
 async function readItemProgress(out: string, item: WorkItem): Promise<string> {
   const name = formatWorkItem(item);
-  const run = item.kind === "train" ? await Run.open(getRunFolder(out, item.run)).catch(() => null) : null;
+  const run = item.kind === "train" ? await RunFolder.open(getRunFolder(out, item.run)).catch(() => null) : null;
   const progress = await run?.progress();
   if (!progress || progress.steps === 0) return name;
   const fraction = Math.min(1, progress.step / progress.steps);

@@ -2,10 +2,8 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { createServer } from "node:net";
 import { availableParallelism } from "node:os";
 import { type RankRendezvous, readRendezvous } from "../actions/train/rendezvous.js";
-import { ExitCode, interruptedExitCode } from "../cli/command.js";
-import type { Io } from "../cli/io.js";
-import { onStopSignals } from "../cli/signals.js";
 import { UserError } from "../errors.js";
+import { interruptedExitCode, onStopSignals } from "../processes.js";
 import { ProcessGroup } from "../tensor/index.js";
 import { createRanks, type Ranks } from "../train/index.js";
 import { temperProgram } from "./temper-program.js";
@@ -42,8 +40,15 @@ export async function runAsRank(rendezvous: RankRendezvous, body: (ranks: Ranks)
   }
 }
 
-/** Runs the same command in several processes on this host. Ends with an exit code if one fails. */
-export async function launchProcesses(io: Io, argv: readonly string[], count: number): Promise<void> {
+/**
+ * Runs the same command in several processes on this host. Returns the exit code of the first one
+ * that failed, or null. `report` receives what the processes print for people.
+ */
+export async function launchRanks(
+  argv: readonly string[],
+  count: number,
+  report: (text: string) => void,
+): Promise<number | null> {
   const port = await findFreePort();
   const threads = Math.max(1, Math.floor(availableParallelism() / count));
   const children = Array.from({ length: count }, (_, rank) =>
@@ -61,10 +66,9 @@ export async function launchProcesses(io: Io, argv: readonly string[], count: nu
     for (const child of children) child.kill("SIGTERM");
   });
   for (const [rank, child] of children.entries())
-    child.stderr?.on("data", (chunk) => io.stderr.write(String(chunk).replace(/^(?=.)/gm, `[rank ${rank}] `)));
+    child.stderr?.on("data", (chunk) => report(String(chunk).replace(/^(?=.)/gm, `[rank ${rank}] `)));
   try {
-    const failure = await waitForAll(children, (message) => io.stderr.write(message));
-    if (failure !== null) throw new ExitCode(failure);
+    return await waitForAll(children, report);
   } finally {
     unlisten();
   }

@@ -1,5 +1,6 @@
-import { type AttackResult, findNewWords, getWordFields } from "../attacks/result.js";
-import { createTextTemplate, type TextPiece } from "../text/text-template.js";
+import type { AttackResult } from "../attacks/result.js";
+import { splitChangedText, splitIntoPieces } from "../evaluation/changed-text.js";
+import type { TextPiece } from "../text/text-template.js";
 import { type Html, html } from "./html.js";
 
 /** Words that are shown next to a change. */
@@ -22,31 +23,6 @@ export function renderChangedText(result: AttackResult): Html {
     if (from === undefined) return html`<ins title="inserted">${text}<span class="sr-only"> (inserted)</span></ins>`;
     return html`<ins title="${from} → ${text}">${text}<span class="sr-only"> (was ${from})</span></ins>`;
   });
-}
-
-/** The text after an attack in pieces, with its new words. */
-export function splitChangedText(result: AttackResult): {
-  readonly fields: TextPiece[][];
-  readonly changed: ReadonlySet<number>;
-  /** The original of a word; undefined if the word was inserted. */
-  getOriginal(word: number): string | undefined;
-} {
-  const { edited, words, final } = result;
-  return {
-    fields: edited
-      ? splitIntoPieces({ fieldSizes: edited.fieldSizes, words: final }, edited.texts, final)
-      : splitIntoPieces(result, result.texts, final),
-    changed: new Set(findNewWords(result).flatMap((isNew, i) => (isNew ? [i] : []))),
-    getOriginal: (word) => words[edited ? edited.origins[word]! : word],
-  };
-}
-
-function splitIntoPieces(
-  { words, fieldSizes }: Pick<AttackResult, "words" | "fieldSizes">,
-  texts: readonly string[],
-  shown: readonly string[],
-): TextPiece[][] {
-  return createTextTemplate(texts, words, getWordFields({ fieldSizes })).pieces(shown);
 }
 
 function renderParagraphs(

@@ -1,10 +1,10 @@
 import { labelRuns, listSettings } from "../analysis/run-labels.js";
 import type { Results } from "../runs/results.js";
-import type { Run } from "../runs/run.js";
+import type { RunFolder } from "../runs/run-folder.js";
 
 /** What grouping needs to know about a run. */
 interface GroupedRun {
-  readonly run: Run;
+  readonly run: RunFolder;
   readonly results: Results | null;
 }
 
@@ -55,7 +55,7 @@ function splitRepeatedSeeds<T extends GroupedRun>(runs: readonly T[]): T[][] {
   return Array.from({ length: repeats }, (_, i) => bySeed.flatMap((same) => same[i] ?? []));
 }
 
-function formatOptions({ config }: Run): string {
+function formatOptions({ config }: RunFolder): string {
   return config.methods
     .flatMap(({ options }) => Object.entries(options).map(([key, value]) => `${key} ${value}`))
     .join(", ");

@@ -3,7 +3,7 @@ import { dirname, resolve } from "node:path";
 import { z } from "zod";
 import { createFileError, writeFileAtomic } from "../files.js";
 import { formatCount } from "../format.js";
-import { Run } from "../runs/run.js";
+import { RunFolder } from "../runs/run-folder.js";
 import { validate } from "../validate.js";
 import { compareGroups } from "./comparison.js";
 import { groupRuns, type TaskGroups } from "./groups.js";
@@ -64,7 +64,7 @@ export async function writeReport(request: ReportRequest): Promise<ReportResult>
  * elsewhere.
  */
 export async function createReport(folders: readonly string[], title: string | null = null): Promise<Report> {
-  const runs = await Promise.all((await Run.find(folders)).map(readReportRun));
+  const runs = await Promise.all((await RunFolder.find(folders)).map(readReportRun));
   const tasks = groupRuns(runs);
   const examples = await Promise.all(tasks.map(selectExamples));
   const renderPerTask = (render: (task: TaskGroups<ReportRun>, index: number) => Html | null): Html | null => {

@@ -2,12 +2,13 @@ import { whiteBoxAttacks } from "../attacks/load-attack.js";
 import { runSanityChecks, type SanityWarning } from "../evaluation/sanity-checks.js";
 import type { AttackFolder } from "../runs/attack-folder.js";
 import { listResultWarnings } from "../runs/result-warnings.js";
-import type { Run } from "../runs/run.js";
+import type { RunFolder } from "../runs/run-folder.js";
+import { readDegeneracy, readMetrics } from "../runs/run-metrics.js";
 
 /** A run with everything that the report shows of it. */
 export type ReportRun = Awaited<ReturnType<typeof readReportRun>>;
 
-export async function readReportRun(run: Run) {
+export async function readReportRun(run: RunFolder) {
   const [results, status, timings, attacks] = await Promise.all([
     run.results(),
     run.status(),
@@ -26,8 +27,8 @@ export async function readReportRun(run: Run) {
     /** Time of all optimizer steps. */
     seconds: timings.reduce((sum, { seconds }) => sum + seconds, 0),
     labels: await run.labels(),
-    metrics: await run.metrics(),
-    degeneracy: await run.degeneracy(),
+    metrics: await readMetrics(run),
+    degeneracy: await readDegeneracy(run),
     attacks,
     warnings: await collectWarnings(run, attacks),
     figures: await run.figures(),
@@ -38,7 +39,7 @@ export async function readReportRun(run: Run) {
  * The checks of the run's results, those of all journals together, and those of the last `attack`
  * call, which knows more facts.
  */
-async function collectWarnings(run: Run, { journals, summary, report }: AttackFolder): Promise<SanityWarning[]> {
+async function collectWarnings(run: RunFolder, { journals, summary, report }: AttackFolder): Promise<SanityWarning[]> {
   const [first] = journals.values();
   const tokenization = first?.header.settings.tokenization;
   const results = await run.results();

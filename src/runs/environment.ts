@@ -3,12 +3,9 @@ import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { z } from "zod";
-import type { PreparedRun } from "../actions/train/prepare-run.js";
 import { UserError } from "../errors.js";
-import { hashModelFolder } from "../models/index.js";
 import { type Example, formatExample } from "../tasks/task.js";
-import { getGpuIndex } from "../tensor/index.js";
-import { native, packageRoot } from "../tensor/native.js";
+import { packageRoot } from "../tensor/native.js";
 
 /**
  * environment.json: what a run ran on, enough to know whether another run can be compared with it.
@@ -37,39 +34,6 @@ export const environmentSchema = z.object({
 });
 export type Environment = z.output<typeof environmentSchema>;
 
-/** What of a run decides its environment. */
-type DescribedRun = Pick<PreparedRun, "runtime"> & {
-  readonly job: Pick<PreparedRun["job"], "model" | "task">;
-  readonly examples: Pick<PreparedRun["examples"], "train" | "validation">;
-};
-
-export async function describeEnvironment(
-  { job: { model, task }, runtime, examples: { train, validation } }: DescribedRun,
-  substitutions: string | null,
-  dataFile: string | null,
-): Promise<Environment> {
-  return {
-    temper: readPackageVersion(),
-    commit: readGitCommit(packageRoot),
-    node: process.version,
-    libtorch: native().versions().libtorch,
-    platform: `${process.platform} ${process.arch}`,
-    device:
-      runtime.device === "cpu" ? "cpu" : (native().devices()[getGpuIndex(runtime.device)]?.name ?? runtime.device),
-    precision: runtime.precision,
-    threads: runtime.threads,
-    model: { reference: model.reference, hash: await hashModelFolder(model.folder) },
-    tokenizer: model.tokenizer.hash,
-    data: {
-      train: hashExamples(train),
-      validation: validation && hashExamples(validation),
-      file: dataFile,
-      source: task.source ? { repository: task.source.repository, revision: task.source.revision } : null,
-    },
-    substitutions,
-  };
-}
-
 /** The version of this package. */
 export function readPackageVersion(): string {
   const { version } = JSON.parse(readFileSync(join(packageRoot, "package.json"), "utf8")) as { version: string };
@@ -77,7 +41,7 @@ export function readPackageVersion(): string {
 }
 
 /** The commit of the checkout, with "-dirty" if files differ from it; null outside a checkout. */
-function readGitCommit(folder: string): string | null {
+export function readGitCommit(folder: string): string | null {
   const git = (...args: string[]): string =>
     execFileSync("git", ["-C", folder, ...args], { encoding: "utf8", stdio: ["ignore", "pipe", "ignore"] }).trim();
   try {

@@ -1,7 +1,7 @@
 import { stat } from "node:fs/promises";
 import { UserError } from "../errors.js";
-import { Run, type RunState } from "./run.js";
 import { findRunFolders } from "./run-files.js";
+import { RunFolder, type RunState } from "./run-folder.js";
 
 /**
  * A run as a list shows it. Of a damaged run, only the folder and the reason are known.
@@ -47,7 +47,7 @@ export function summarizeRunFolder(folder: string): Promise<RunSummary> {
 }
 
 async function summarizeRun(folder: string): Promise<RunSummary> {
-  const run = await Run.open(folder);
+  const run = await RunFolder.open(folder);
   const { metricForBestModel } = run.config.train;
   const [results, status, events, state] = await Promise.all([run.results(), run.status(), run.events(), run.state()]);
   const [timings, { mtime }] = await Promise.all([run.timings(), stat(run.path("environment"))]);

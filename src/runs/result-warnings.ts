@@ -2,7 +2,7 @@ import { describeDegeneracy } from "../evaluation/degenerate.js";
 import { mean } from "../evaluation/statistics.js";
 import { formatNumber } from "../format.js";
 import type { EvaluationResult } from "./results.js";
-import type { RunEvent } from "./run.js";
+import type { RunEvent } from "./run-folder.js";
 
 /** Predictions whose log-loss is this many times that of guessing are confident and often wrong. */
 const divergedRatio = 3;

@@ -8,7 +8,7 @@ import { mean } from "../evaluation/statistics.js";
 import { readJsonIfExists } from "../validate.js";
 import type { AttackFolder } from "./attack-folder.js";
 import { advglueResultSchema, type EvaluationResult } from "./results.js";
-import type { Run } from "./run.js";
+import type { RunFolder } from "./run-folder.js";
 
 /** One number of a run. */
 export interface MetricValue {
@@ -29,7 +29,7 @@ const consistencySchema = z.object({ first: z.array(z.object({ steps: z.number()
  * - `worst-case`: fraction of examples that stay correct under every attack;
  * - `advglue` and `drop`; `inconsistent-N`.
  */
-export async function readMetrics(run: Run): Promise<ReadonlyMap<string, MetricValue>> {
+export async function readMetrics(run: RunFolder): Promise<ReadonlyMap<string, MetricValue>> {
   const metrics = new Map<string, MetricValue>();
   const results = await run.results();
   if (results) for (const [id, value] of readTestMetrics(results.test)) metrics.set(id, value);
@@ -65,7 +65,7 @@ function readTestMetrics(test: EvaluationResult): [string, MetricValue][] {
  * Explains why a run's model is degenerate, by its predictions on the test split; null if it is
  * not, or if the run has not finished.
  */
-export async function readDegeneracy(run: Run): Promise<string | null> {
+export async function readDegeneracy(run: RunFolder): Promise<string | null> {
   const results = await run.results();
   return results && describeDegeneracy(results.test.confusionMatrix, results.test.labels);
 }

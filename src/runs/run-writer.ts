@@ -9,7 +9,6 @@ import { type InMemoryExample, writeExamplesFile } from "../tasks/custom-task.js
 import type { RunConfig } from "./config.js";
 import type { Environment } from "./environment.js";
 import type { Results } from "./results.js";
-import { Run, type RunStatus } from "./run.js";
 import {
   files,
   formatConfig,
@@ -19,6 +18,7 @@ import {
   removeOptimizerState,
   removeRunFiles,
 } from "./run-files.js";
+import { RunFolder, type RunStatus } from "./run-folder.js";
 
 /** The writing side of a run folder: one process at a time. */
 export class RunWriter {
@@ -55,8 +55,8 @@ export class RunWriter {
   }
 
   /** The run as it is on disk; null before its config is written. */
-  async read(): Promise<Run | null> {
-    return (await exists(this.path("config"))) ? Run.open(this.folder) : null;
+  async read(): Promise<RunFolder | null> {
+    return (await exists(this.path("config"))) ? RunFolder.open(this.folder) : null;
   }
 
   /** Stores the examples of a run that is trained on an array, and returns their SHA-256. */

@@ -1,5 +1,5 @@
 import { describeMetric } from "../evaluation/metric-table.js";
-import type { Run, RunEvent } from "../runs/run.js";
+import type { RunEvent, RunFolder } from "../runs/run-folder.js";
 import type { ChartData, Series } from "./api.js";
 
 /** Maximum number of points of a line. A screen shows no more. */
@@ -40,7 +40,7 @@ function downsample({ steps, values }: Omit<Series, "name">, max = maxPoints): O
 }
 
 /** The charts of a run, from its events and timings. Charts without points are left out. */
-export async function readCharts(run: Run): Promise<ChartData[]> {
+export async function readCharts(run: RunFolder): Promise<ChartData[]> {
   const [events, timings] = await Promise.all([run.events(), run.timings()]);
   const throughput = new SeriesBuilder();
   for (const { step, seconds, examples } of timings) {

@@ -9,8 +9,8 @@ import { UserError } from "../errors.js";
 import type { WorkRequest } from "../jobs/work-request.js";
 import { runConfigSchema } from "../runs/config.js";
 import { resolveRunConfig } from "../runs/read-config.js";
-import { Run } from "../runs/run.js";
 import { getRunPath } from "../runs/run-files.js";
+import { RunFolder } from "../runs/run-folder.js";
 import { getDefaultRunFolder } from "../runs/run-name.js";
 import type { FormCheck } from "./api.js";
 import { type FormValues, type JobKind, toRequest } from "./forms.js";
@@ -73,7 +73,7 @@ const checkAttackForm: Check<"attack"> = async (given, values, folders, problems
   rejectModules("attacks", parsed.attacks, problems);
   if (Object.keys(problems).length > 0) return null;
   for (const { name, options } of parsed.attacks) await checkAttack(name, options, () => "form");
-  const run = await Run.containing(parsed.model).catch(() => null);
+  const run = await RunFolder.containing(parsed.model).catch(() => null);
   const out = readOut(values) ?? run?.path("attacks");
   if (out === undefined) problems.out = "Name a folder for the journals: the model is not a run.";
   else checkOut(out, folders, problems);

@@ -9,7 +9,7 @@ import { temperProgram } from "../jobs/temper-program.js";
 import { readWorkRequest, readWorkResult, type WorkRequest } from "../jobs/work-request.js";
 import { findLivingOwner, formatOwner } from "../lock.js";
 import { findJournals, getJournalPath } from "../runs/attack-folder.js";
-import { Run } from "../runs/run.js";
+import { RunFolder } from "../runs/run-folder.js";
 import { HttpError } from "../serve/http.js";
 import { readJsonIfExists } from "../validate.js";
 import type { JobRow, JobState } from "./api.js";
@@ -117,7 +117,7 @@ async function readProgress(
   isFinished: boolean,
 ): Promise<{ done: number; total: number | null }> {
   if (request.kind === "train") {
-    const run = await Run.containing(request.out).catch(() => null);
+    const run = await RunFolder.containing(request.out).catch(() => null);
     const progress = await run?.progress();
     return { done: progress?.step ?? 0, total: progress?.steps ?? null };
   }

@@ -2,7 +2,7 @@ import { stat } from "node:fs/promises";
 import { readJournal } from "../attacks/journal.js";
 import { type AttackOutcome, type AttackResult, getWordFields } from "../attacks/result.js";
 import { findJournals, getJournalPath } from "../runs/attack-folder.js";
-import { Run } from "../runs/run.js";
+import { RunFolder } from "../runs/run-folder.js";
 import { HttpError } from "../serve/http.js";
 import { createTextTemplate } from "../text/text-template.js";
 import type { AttackedText, DiffPiece, TextsPage } from "./api.js";
@@ -44,7 +44,7 @@ export class JournalSearch {
 
   /** The results of one attack on a run. */
   async load(folder: string, attack: string): Promise<LoadedJournal> {
-    const journals = (await Run.open(folder)).path("attacks");
+    const journals = (await RunFolder.open(folder)).path("attacks");
     if (!(await findJournals(journals)).includes(attack))
       throw new HttpError(404, `The run has no journal of the attack ${attack.slice(0, 100)}.`);
     const path = getJournalPath(journals, attack);

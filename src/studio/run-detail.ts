@@ -3,14 +3,14 @@ import { formatTrainCommand } from "../actions/train/format-train-command.js";
 import { formatCount, formatDuration } from "../format.js";
 import { type ReportRun, readReportRun } from "../report/report-run.js";
 import { type RunConfig, runConfigSchema } from "../runs/config.js";
-import { Run } from "../runs/run.js";
+import { RunFolder } from "../runs/run-folder.js";
 import { formatSpec } from "../spec.js";
 import type { JournalInfo, RunDetail, RunRow, Setting } from "./api.js";
 import { readCharts } from "./charts.js";
 
 /** Reads everything that the page of one run shows. */
 export async function readRunDetail(row: RunRow): Promise<RunDetail> {
-  const run = await Run.open(row.folder);
+  const run = await RunFolder.open(row.folder);
   const [report, charts] = await Promise.all([readReportRun(run), readCharts(run)]);
   const { degeneracy, warnings } = report;
   return {

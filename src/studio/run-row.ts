@@ -5,8 +5,8 @@ import { describeMetric } from "../evaluation/metric-table.js";
 import { wilsonInterval } from "../evaluation/statistics.js";
 import { exists } from "../files.js";
 import { summarizeRunFolder } from "../runs/list-runs.js";
-import { Run } from "../runs/run.js";
-import type { MetricValue } from "../runs/run-metrics.js";
+import { RunFolder } from "../runs/run-folder.js";
+import { type MetricValue, readMetrics } from "../runs/run-metrics.js";
 import { formatSpec } from "../spec.js";
 import type { MetricCell, RunRow } from "./api.js";
 
@@ -33,20 +33,20 @@ export async function readRunRow(place: RunPlace): Promise<RunRow> {
   const unknown = { ...summary, ...place, group: place.id, methodLabel: "", hasModel: false, metrics: {} };
   if (summary.state === "damaged") return unknown;
   try {
-    const run = await Run.open(place.folder);
+    const run = await RunFolder.open(place.folder);
     return {
       ...unknown,
       group: hashSettings(run),
       methodLabel: run.config.methods.map(formatSpec).join(" + ") || "standard",
       hasModel: await exists(run.path("model")),
-      metrics: Object.fromEntries([...(await run.metrics())].map(([id, value]) => [id, toMetricCell(id, value)])),
+      metrics: Object.fromEntries([...(await readMetrics(run))].map(([id, value]) => [id, toMetricCell(id, value)])),
     };
   } catch (error) {
     return { ...unknown, state: "damaged", failure: (error as Error).message };
   }
 }
 
-function hashSettings(run: Run): string {
+function hashSettings(run: RunFolder): string {
   return createHash("sha256")
     .update(JSON.stringify(listSettings(run.config)))
     .digest("hex")

@@ -3,7 +3,7 @@ import { z } from "zod";
 import { compareRuns } from "../actions/compare/compare.js";
 import { UserError } from "../errors.js";
 import { significanceLevel } from "../evaluation/compare.js";
-import { Run } from "../runs/run.js";
+import { RunFolder } from "../runs/run-folder.js";
 import { BodyMemory, createHttpApp, HttpError, readJsonBody } from "../serve/http.js";
 import { validate } from "../validate.js";
 import type { ChartData, ComparisonAnswer, LiveMessage } from "./api.js";
@@ -83,7 +83,7 @@ async function compareModels(
     for (const id of runs) {
       const { folder, seed } = await catalog.getRow(id);
       folders.push(folder);
-      for (const chart of await readCharts(await Run.open(folder)))
+      for (const chart of await readCharts(await RunFolder.open(folder)))
         addToChart(charts, chart, runs.length > 1 ? `${name}, seed ${seed}` : name);
     }
   }

@@ -3,8 +3,9 @@ import { UserError } from "../errors.js";
 import { isBetter } from "../evaluation/metric-table.js";
 import { mean } from "../evaluation/statistics.js";
 import type { Results } from "../runs/results.js";
-import { Run, readResults } from "../runs/run.js";
 import { getRunPath } from "../runs/run-files.js";
+import { RunFolder, readResults } from "../runs/run-folder.js";
+import { readDegeneracy, readMetrics } from "../runs/run-metrics.js";
 import { type ColumnRow, compareColumn } from "./compare-column.js";
 import { type GridPoint, getRunFolder, type SweepCell, type SweepPlan } from "./plan.js";
 import { listBaselines } from "./schema.js";
@@ -133,8 +134,8 @@ export async function collectResults(out: string, plan: SweepPlan): Promise<Resu
 
 async function readColumnRow(out: string, row: string, point: GridPoint): Promise<ColumnRow> {
   const seeds = point.runs.map(async (name) => {
-    const run = await Run.open(getRunFolder(out, name));
-    return { seed: run.config.seed, metrics: await run.metrics(), degeneracy: await run.degeneracy() };
+    const run = await RunFolder.open(getRunFolder(out, name));
+    return { seed: run.config.seed, metrics: await readMetrics(run), degeneracy: await readDegeneracy(run) };
   });
   return { row, seeds: await Promise.all(seeds) };
 }

@@ -1,7 +1,7 @@
 import type { CompareRequest } from "../actions/compare/compare.js";
 import { UserError } from "../errors.js";
 import { groupRuns } from "../report/groups.js";
-import { Run } from "../runs/run.js";
+import { RunFolder } from "../runs/run-folder.js";
 import { selectBest } from "./collect-results.js";
 import { getRunFolder, readSweepPlan, type SweepPlan } from "./plan.js";
 import { listBaselines } from "./schema.js";
@@ -53,8 +53,8 @@ async function findInFolder(folder: string, column: string | undefined): Promise
     return found;
   }
   // A single run, or one model with several seeds, is an error that `compareRuns` explains.
-  if (await Run.containing(folder)) return [{ title: null, runs: [folder] }];
-  const tasks = groupRuns(await Run.findFinished(folder));
+  if (await RunFolder.containing(folder)) return [{ title: null, runs: [folder] }];
+  const tasks = groupRuns(await RunFolder.findFinished(folder));
   const list = tasks.map(({ task, groups }) => `${task} (${groups.map(({ name }) => name).join(", ")})`).join(", ");
   const named = tasks.filter(({ task }) => column === undefined || task === column);
   if (tasks.length > 0 && named.length === 0)

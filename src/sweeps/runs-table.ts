@@ -1,6 +1,7 @@
 import { UserError } from "../errors.js";
 import { groupRuns } from "../report/groups.js";
-import { type FinishedRun, Run } from "../runs/run.js";
+import { type FinishedRun, RunFolder } from "../runs/run-folder.js";
+import { readDegeneracy, readMetrics } from "../runs/run-metrics.js";
 import { type ColumnRow, compareColumn } from "./compare-column.js";
 import { addSignificanceTests, type ResultsTable, type TableCell, type TableRow } from "./table.js";
 
@@ -11,7 +12,7 @@ import { addSignificanceTests, type ResultsTable, type TableCell, type TableRow 
 export async function createRunsTable(folders: readonly string[]): Promise<ResultsTable> {
   const finished: FinishedRun[] = [];
   const notes: string[] = [];
-  for (const run of await Run.find(folders)) {
+  for (const run of await RunFolder.find(folders)) {
     const results = await run.results();
     if (results) finished.push({ run, results });
     else notes.push(`${run.folder}: not finished, left out`);
@@ -66,7 +67,7 @@ function isMeasuredAfterTraining(metric: string, runs: readonly FinishedRun[]): 
 async function readColumnRow(row: string, runs: readonly FinishedRun[], seeds: readonly number[]): Promise<ColumnRow> {
   const measured = seeds.map(async (seed) => {
     const run = runs.find(({ run: { config } }) => config.seed === seed)?.run;
-    return run ? { seed, metrics: await run.metrics(), degeneracy: await run.degeneracy() } : null;
+    return run ? { seed, metrics: await readMetrics(run), degeneracy: await readDegeneracy(run) } : null;
   });
   return { row, seeds: await Promise.all(measured) };
 }

@@ -1,4 +1,3 @@
-import { evaluatePerplexity, perplexityMetrics } from "../actions/pretrain/perplexity.js";
 import { didYouMean } from "../did-you-mean.js";
 import { UserError } from "../errors.js";
 import { describeDegeneracy } from "../evaluation/degenerate.js";
@@ -7,6 +6,7 @@ import { computeMetrics, confusionMatrix, listMetrics, toPredictions } from "../
 import { type DeviceConfig, type Model, predictProbabilities } from "../models/index.js";
 import type { Encoding } from "../text/encoding.js";
 import type { Dataset } from "./dataset.js";
+import { evaluatePerplexity, perplexityMetrics } from "./perplexity.js";
 import { type Ranks, singleRank } from "./ranks.js";
 import type { TrainingContext } from "./training-context.js";
 import { Interrupted, type Metrics, type TrainingJob } from "./training-job.js";

@@ -1,6 +1,6 @@
-export { benchmarkSteps } from "../actions/train/benchmark-steps.js";
 export { BatchContext, type ForwardPassOptions } from "./batch-context.js";
 export type { Batch, HostBatch } from "./batch-transfer.js";
+export { benchmarkSteps } from "./benchmark-steps.js";
 export * from "./dataset.js";
 export { predictAcrossRanks, selectEveryNth } from "./evaluate.js";
 export type { MethodStack } from "./method-stack.js";

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { analyze } from "../../src/analysis/index.js";
 import { openSafetensors } from "../../src/models/checkpoint/safetensors.js";
-import { Run } from "../../src/runs/run.js";
+import { RunFolder } from "../../src/runs/run-folder.js";
 import { Interrupted } from "../../src/train/index.js";
 import { temporaryFolder } from "../temporary.js";
 import { writeReviews, writeTinyBert } from "../tiny-run.js";
@@ -54,7 +54,7 @@ describe("the teacher analysis", () => {
 
     const before = await openSafetensors(join(model, "model.safetensors"));
     for (const pooling of ["cls", "mean"] as const) {
-      const run = await Run.open(join(out, "teacher", pooling));
+      const run = await RunFolder.open(join(out, "teacher", pooling));
       expect(run.config).toMatchObject({ pooling, head: "mlp", tokenization: "word", train: { dropout: false } });
       const after = await openSafetensors(join(run.path("model"), "model.safetensors"));
       // A model with an mlp head is saved as a bare encoder, without the prefix of its names.

@@ -2,7 +2,7 @@ import { cpSync, existsSync, readdirSync, readFileSync, statSync, writeFileSync 
 import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
 import { stringify } from "yaml";
-import { Run } from "../../src/runs/run.js";
+import { RunFolder } from "../../src/runs/run-folder.js";
 import { getMemoryStats } from "../../src/tensor/index.js";
 import { temporaryFolder } from "../temporary.js";
 import { reviews, writeReviews, writeTinyBert } from "../tiny-run.js";
@@ -119,7 +119,7 @@ describe("train", () => {
     const trained = await invoke(["train", ...cell, ...set, "--out", path, "--quiet", "--json"]);
     expect(trained).toMatchObject({ code: 0, stderr: "" });
     expect(JSON.parse(trained.stdout)).toMatchObject({ methods: [{ name: "r-drop" }], seed: 1, steps: 6 });
-    expect((await Run.open(path)).config).toMatchObject({
+    expect((await RunFolder.open(path)).config).toMatchObject({
       maxLength: 8,
       train: { learningRate: 0.02, epochs: 0.5, batchSize: 8 },
     });

@@ -5,7 +5,7 @@ import { mcNemar } from "../../src/evaluation/statistics.js";
 import { compareGroups } from "../../src/report/comparison.js";
 import { groupRuns } from "../../src/report/groups.js";
 import { readReportRun } from "../../src/report/report-run.js";
-import { Run } from "../../src/runs/run.js";
+import { RunFolder } from "../../src/runs/run-folder.js";
 import { temporaryFolder } from "../temporary.js";
 import { attackResult, writeRun } from "./run-folder.js";
 
@@ -21,7 +21,7 @@ function createJournal(letters: string, prefix = "text") {
 }
 
 async function groupFolders(folders: readonly string[]) {
-  return groupRuns(await Promise.all((await Run.find(folders)).map(readReportRun)));
+  return groupRuns(await Promise.all((await RunFolder.find(folders)).map(readReportRun)));
 }
 
 async function compareTasks(runs: Parameters<typeof writeRun>[1][]) {

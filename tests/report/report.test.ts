@@ -5,7 +5,7 @@ import { expect, test } from "vitest";
 import { createReport, writeReport } from "../../src/report/index.js";
 import { readReportRun } from "../../src/report/report-run.js";
 import { writeAttackReport } from "../../src/runs/attack-folder.js";
-import { Run } from "../../src/runs/run.js";
+import { RunFolder } from "../../src/runs/run-folder.js";
 import { invoke } from "../cli/invoke.js";
 import { temporaryFolder } from "../temporary.js";
 import { attackResult, writeRun } from "./run-folder.js";
@@ -95,7 +95,7 @@ test("warnings and the request of the attack report are shown", async () => {
   const run = await writeRun(join(folder, "flagged"), {
     attacks: { pwws: [attackResult("mail", "buy it now", "failed")] },
   });
-  const { folder: attacks, summary } = await (await Run.open(run)).attacks();
+  const { folder: attacks, summary } = await (await RunFolder.open(run)).attacks();
   await writeAttackReport(attacks, {
     ...{ format: 2, task: "spam", split: "test", coverage: null, ...summary! },
     sanity: [{ name: "dropout", message: "dropout <may> be on" }],
@@ -196,7 +196,7 @@ test.each([
 test("an incomplete last line of events and timings is ignored", async () => {
   const run = await writeRun(join(folder, "torn"), {});
   for (const file of ["events.jsonl", "timings.jsonl"]) appendFileSync(join(run, file), '{"step": 41, "se');
-  expect(await readReportRun(await Run.open(run))).toMatchObject({
+  expect(await readReportRun(await RunFolder.open(run))).toMatchObject({
     events: { length: 42 },
     seconds: expect.closeTo(28) as number,
   });

@@ -6,7 +6,7 @@ import { formatTrainCommand } from "../../src/actions/train/format-train-command
 import { addTrainOptions, readTrainConfig } from "../../src/cli/commands/train.js";
 import type { RunConfigInput } from "../../src/runs/config.js";
 import { resolveRunConfig } from "../../src/runs/read-config.js";
-import { Run } from "../../src/runs/run.js";
+import { RunFolder } from "../../src/runs/run-folder.js";
 import { shellQuote } from "../../src/shell.js";
 import { attackResult, writeRun } from "../report/run-folder.js";
 import { temporaryFolder } from "../temporary.js";
@@ -87,7 +87,9 @@ test("the command of an attack has every setting of the request that is not the 
 
 test("attacks of earlier calls are repeated by their journals", async () => {
   const folder = temporaryFolder();
-  const run = await Run.open(await writeRun(folder, { attacks: { pwws: [attackResult("mail", "buy it", "failed")] } }));
+  const run = await RunFolder.open(
+    await writeRun(folder, { attacks: { pwws: [attackResult("mail", "buy it", "failed")] } }),
+  );
   expect(formatAttackCommands(run, await run.attacks())).toEqual([
     `temper attack ${folder} --attack pwws --task spam --num-examples 1`,
   ]);

@@ -7,7 +7,7 @@ import { dirname, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, describe, expect, test, vi } from "vitest";
 import { fineTune } from "../../src/actions/train/train.js";
-import type { Run } from "../../src/runs/run.js";
+import type { RunFolder } from "../../src/runs/run-folder.js";
 import { temporaryFolder } from "../temporary.js";
 import { tinyRun } from "../tiny-run.js";
 
@@ -76,7 +76,7 @@ async function startFakeMlflow() {
 }
 
 /** The numbers of a run's events under the names of Hugging Face. */
-async function listEvents(run: Run): Promise<[string, number, number][]> {
+async function listEvents(run: RunFolder): Promise<[string, number, number][]> {
   return (await run.events()).flatMap(({ step, epoch: _, evaluation, ...rest }) =>
     Object.entries(evaluation ?? rest).flatMap(([key, value]): [string, number, number][] =>
       typeof value === "number" ? [[`${evaluation ? "eval" : "train"}/${key}`, step, value]] : [],

@@ -4,7 +4,7 @@ import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { parse } from "yaml";
-import { Run } from "../../src/runs/run.js";
+import { Run } from "../../src/actions/run.js";
 import { type TinyVictim, tinyVictim } from "../attacks/tiny-victim.js";
 import { invoke } from "../cli/invoke.js";
 import { sha256 } from "../models/fake-hub.js";

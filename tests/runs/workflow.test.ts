@@ -7,7 +7,7 @@ import { listTrainingDataWarnings } from "../../src/actions/train/training-data-
 import { createFolder } from "../../src/files.js";
 import type { RunConfig } from "../../src/runs/config.js";
 import { resolveRunConfig } from "../../src/runs/read-config.js";
-import { Run } from "../../src/runs/run.js";
+import { RunFolder } from "../../src/runs/run-folder.js";
 import { sweepSettingsSchema } from "../../src/sweeps/schema.js";
 import { readTable } from "../../src/tasks/read-table.js";
 import { encodeParquet } from "../../src/tasks/write-parquet.js";
@@ -36,7 +36,7 @@ const listCheckpointFiles = (path: string): string[] =>
 
 test("a length above the model's gives a warning, and the config records the length in use", async () => {
   expect(warnings.join("\n")).toMatch(/reads at most \d+ tokens. maxLength 4000 is reduced/);
-  const { maxLength } = (await Run.open(out)).config;
+  const { maxLength } = (await RunFolder.open(out)).config;
   expect(maxLength).toBeLessThan(4000);
   // The same command continues the run.
   await fineTune(config, { out, resume: true });
@@ -179,7 +179,7 @@ test("train reads the files of the splits and maps labels, and evaluate does so,
   const trained = await invoke([...train, ...columns, ...settings]);
   expect(trained).toMatchObject({ code: 0 });
   expect(JSON.parse(trained.stdout)).toMatchObject({ task: "mapped", test: { examples: 14 } });
-  const run = await Run.open(path("run"));
+  const run = await RunFolder.open(path("run"));
   // The inferred column is recorded, so predict knows that the model reads single texts.
   expect(run.config).toMatchObject({ textColumn: ["review"], labelMap: { 1: "negative", 5: "positive" } });
   expect(await run.labels()).toEqual(["negative", "positive"]);

@@ -5,7 +5,7 @@ import { executeRequest, executeToResult } from "../../src/jobs/execute-request.
 import { hashRequest } from "../../src/jobs/hash-request.js";
 import { type WorkRequest, workRequestSchema } from "../../src/jobs/work-request.js";
 import { type RunConfig, runConfigSchema } from "../../src/runs/config.js";
-import { readResults } from "../../src/runs/run.js";
+import { readResults } from "../../src/runs/run-folder.js";
 import { listOutdatedAttacks } from "../../src/sweeps/run-work.js";
 import { temporaryFolder } from "../temporary.js";
 import { tinyRun } from "../tiny-run.js";

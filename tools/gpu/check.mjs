@@ -8,7 +8,7 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { createMethods } from "../../dist/methods/index.js";
-import { Run } from "../../dist/runs/run.js";
+import { RunFolder } from "../../dist/runs/run-folder.js";
 import { parseSpec } from "../../dist/spec.js";
 import { allowTf32, free, getMemoryStats, Rng, zeros } from "../../dist/tensor/index.js";
 import { nativeCuda } from "../../dist/tensor/native.js";
@@ -204,7 +204,7 @@ const resume = () =>
       else throw new Error(`A resumed run ended with exit code ${code}.`);
     }
     const readLosses = async (run) =>
-      (await (await Run.open(run)).events()).map((event) => event["loss.task"]).filter(Number.isFinite);
+      (await (await RunFolder.open(run)).events()).map((event) => event["loss.task"]).filter(Number.isFinite);
     const [expected, losses] = [await readLosses(undisturbed), await readLosses(killed)];
     const largest = Math.max(...expected.map((loss, i) => Math.abs(loss - losses[i])));
     const passed = kills > 0 && expected.length > 100 && expected.length === losses.length && largest <= 0.02;

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import type { JournalHeader } from "../../attacks/journal.js";
 import type { AttackFolder } from "../../runs/attack-folder.js";
-import type { Run } from "../../runs/run.js";
+import type { RunFolder } from "../../runs/run-folder.js";
 import { formatCommandLine, toFlag } from "../../shell.js";
 import { formatSpec, type Spec } from "../../spec.js";
 import { listChanges, type Settings } from "../train/format-train-command.js";
@@ -11,7 +11,7 @@ import { attackRequestSchema } from "./attack-request.js";
  * The commands that repeat the attacks of a run: those of earlier calls by their journals, the last
  * by its request.
  */
-export function formatAttackCommands({ folder, config }: Run, { journals, report }: AttackFolder): string[] {
+export function formatAttackCommands({ folder, config }: RunFolder, { journals, report }: AttackFolder): string[] {
   const requested = readSpecs(report?.request.attacks);
   const earlier = [...journals].filter(
     ([name]) => !requested.some((spec) => spec.name === name) && !name.startsWith("transfer-"),

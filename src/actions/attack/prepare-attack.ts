@@ -18,7 +18,7 @@ import type { PreparedInput } from "../../attacks/victim.js";
 import { UserError } from "../../errors.js";
 import { checkLabels } from "../../models/index.js";
 import { resolveTablePath } from "../../runs/read-config.js";
-import type { Run } from "../../runs/run.js";
+import type { RunFolder } from "../../runs/run-folder.js";
 import type { Example, Task } from "../../tasks/index.js";
 import { type LmConstraint, loadLmConstraint } from "../../text/lm-constraint.js";
 import type { Substitutions } from "../../text/substitutions.js";
@@ -134,7 +134,7 @@ async function loadAttackSubstitutions(
 }
 
 /** attacks/ in the run of the model, or a folder named after the model. */
-function getDefaultFolder(reference: string, run: Run | null): string {
+function getDefaultFolder(reference: string, run: RunFolder | null): string {
   if (run) return run.path("attacks");
   // A URL can contain secrets, which must not become the name of a folder.
   if (isEndpoint(reference))

@@ -6,8 +6,8 @@ import { describeDegeneracy } from "../../evaluation/degenerate.js";
 import type { ExampleOutcomes, ModelOutcomes } from "../../evaluation/outcomes.js";
 import { listSubfolders } from "../../files.js";
 import { readAttackFolder } from "../../runs/attack-folder.js";
-import { Run } from "../../runs/run.js";
-import { type MetricValue, readAttackMetrics } from "../../runs/run-metrics.js";
+import { RunFolder } from "../../runs/run-folder.js";
+import { type MetricValue, readAttackMetrics, readDegeneracy, readMetrics } from "../../runs/run-metrics.js";
 import { seedSchema, validate } from "../../validate.js";
 import type { Callbacks } from "../callbacks.js";
 
@@ -47,7 +47,7 @@ export type ComparisonReport = z.output<typeof comparisonReportSchema>;
  *     const { comparisons } = await compare("runs/rose", "runs/standard");
  *     console.log(comparisons.map(({ verdict }) => verdict).join("\n"));
  */
-export async function compare(...runs: readonly (Run | string)[]): Promise<ComparisonReport> {
+export async function compare(...runs: readonly (RunFolder | string)[]): Promise<ComparisonReport> {
   return compareRuns({ runs: runs.map((run) => (typeof run === "string" ? run : run.folder)) });
 }
 
@@ -123,7 +123,7 @@ async function readMeasuredSeeds(folder: string): Promise<MeasuredSeed[]> {
 }
 
 async function readMeasuredSeed(folder: string): Promise<MeasuredSeed> {
-  const run = await Run.containing(folder);
+  const run = await RunFolder.containing(folder);
   const attacks = run ? await run.attacks() : await readAttackFolder(folder);
   const unfinished = [...attacks.journals.values()].find(({ finished }) => !finished);
   if (unfinished)
@@ -134,7 +134,7 @@ async function readMeasuredSeed(folder: string): Promise<MeasuredSeed> {
   const [journal] = attacks.journals.values();
   return {
     seed: (await run?.results())?.seed ?? null,
-    metrics: run ? await run.metrics() : new Map(readAttackMetrics(attacks)),
-    degeneracy: run ? await run.degeneracy() : journal ? describeDegeneracy(journal.confusionMatrix) : null,
+    metrics: run ? await readMetrics(run) : new Map(readAttackMetrics(attacks)),
+    degeneracy: run ? await readDegeneracy(run) : journal ? describeDegeneracy(journal.confusionMatrix) : null,
   };
 }

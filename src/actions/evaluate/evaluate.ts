@@ -7,7 +7,7 @@ import { dataOptions } from "../../runs/config.js";
 import { hashExamples } from "../../runs/environment.js";
 import { listResultWarnings } from "../../runs/result-warnings.js";
 import type { AdvglueResult, EvaluationResult } from "../../runs/results.js";
-import { Run } from "../../runs/run.js";
+import { RunFolder } from "../../runs/run-folder.js";
 import { runtimeOptions } from "../../runs/runtime-config.js";
 import { advglueParts } from "../../tasks/advglue.js";
 import { type Example, formatSplit, loadTask, type Split, type Task } from "../../tasks/index.js";
@@ -47,7 +47,7 @@ export async function evaluate(request: EvaluateRequest, callbacks: Callbacks = 
   const parsed = validate(evaluateRequestSchema, request, "evaluate");
   await using classifier = await loadEvaluatedModel(parsed, callbacks);
   const { model } = classifier;
-  const task = await loadRequestedTask(parsed, model, await Run.containing(model.folder), callbacks);
+  const task = await loadRequestedTask(parsed, model, await RunFolder.containing(model.folder), callbacks);
   // Without await, the model would be freed before it is evaluated.
   return await evaluateSplit(classifier, task, parsed, callbacks);
 }

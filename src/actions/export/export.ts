@@ -5,7 +5,7 @@ import { classifyWithOnnx, findOnnxRuntime } from "../../onnx/onnx-classifier.js
 import { checkExportFolder, type ExportedModel, exportToOnnx, writeExport } from "../../onnx/write-export.js";
 import { dataOptions } from "../../runs/config.js";
 import { readPackageVersion } from "../../runs/environment.js";
-import { Run } from "../../runs/run.js";
+import { RunFolder } from "../../runs/run-folder.js";
 import { runtimeOptions } from "../../runs/runtime-config.js";
 import { drawRandomly } from "../../tasks/sample.js";
 import { countSchema, orNull, validate } from "../../validate.js";
@@ -97,7 +97,7 @@ async function sampleTexts(
   request: z.output<typeof exportRequestSchema>,
   callbacks: Callbacks,
 ): Promise<(readonly string[])[] | null> {
-  const run = await Run.containing(model.folder);
+  const run = await RunFolder.containing(model.folder);
   const isKnown = request.task !== null || request.data !== null || run !== null || model.task !== null;
   if (!isKnown) return null;
   const task = await loadRequestedTask(request, model, run, callbacks);

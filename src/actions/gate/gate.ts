@@ -9,7 +9,7 @@ import { createFolder, writeFileAtomic } from "../../files.js";
 import { checkLabels } from "../../models/index.js";
 import { dataOptions } from "../../runs/config.js";
 import { readPackageVersion } from "../../runs/environment.js";
-import { Run } from "../../runs/run.js";
+import { RunFolder } from "../../runs/run-folder.js";
 import { runtimeOptions } from "../../runs/runtime-config.js";
 import type { Task } from "../../tasks/index.js";
 import { createTask } from "../../tasks/task.js";
@@ -154,12 +154,12 @@ async function openLock(request: ParsedRequest): Promise<GateLock> {
 
 /** Samples texts and attacks the baseline. The result is what a lock contains. */
 async function measureBaseline(request: ParsedRequest, baseline: string, callbacks: Callbacks): Promise<GateLock> {
-  const run = isEndpoint(baseline) ? null : await Run.containing(baseline);
+  const run = isEndpoint(baseline) ? null : await RunFolder.containing(baseline);
   const split = request.split ?? defaults.split;
   const seed = request.seed ?? defaults.seed;
   const task = await loadRequestedTask(request, run && { task: null, labels: await run.labels() }, run, callbacks);
   // Before the attack on the baseline, which takes long.
-  const candidate = isEndpoint(request.model) ? null : await Run.containing(request.model);
+  const candidate = isEndpoint(request.model) ? null : await RunFolder.containing(request.model);
   const candidateLabels = await candidate?.labels();
   if (candidateLabels) checkLabels(request.model, candidateLabels, task.labels, task.name);
   const sample = { split, seed, numExamples: request.numExamples ?? defaults.numExamples, sampling: "random" } as const;

@@ -1,5 +1,5 @@
+import { splitChangedText } from "../../evaluation/changed-text.js";
 import { formatCount, formatPercent } from "../../format.js";
-import { splitChangedText } from "../../report/diff.js";
 import type { GateFailure, GateReport } from "./gate.js";
 import type { GateCheck } from "./judge.js";
 

@@ -9,7 +9,7 @@ import { UserError } from "../../errors.js";
 import type { SanityFacts } from "../../evaluation/sanity-checks.js";
 import { cpuFloat32, createClassifier, type Model } from "../../models/index.js";
 import { getMaxInputLevel } from "../../nn/index.js";
-import { Run } from "../../runs/run.js";
+import { RunFolder } from "../../runs/run-folder.js";
 import { applyRuntime, type RuntimeConfig, type RuntimeOptions } from "../../runs/runtime-config.js";
 import { free } from "../../tensor/index.js";
 import type { Tokenization } from "../../text/encoding.js";
@@ -29,7 +29,7 @@ export interface LoadedVictim {
   /** Concurrent searches that keep it busy. */
   readonly concurrency: number;
   /** The loaded model and the run that trained it; null for an endpoint. */
-  readonly local: { readonly model: Model; readonly gradient: GradientVictim; readonly run: Run | null } | null;
+  readonly local: { readonly model: Model; readonly gradient: GradientVictim; readonly run: RunFolder | null } | null;
   close(): void;
 }
 
@@ -118,7 +118,7 @@ async function loadModelVictim(reference: string, options: LoadVictimOptions): P
       local: {
         model,
         gradient: { model, weights: model.weights, device: runtime.device, hashes: victim.hashes },
-        run: await Run.containing(model.folder),
+        run: await RunFolder.containing(model.folder),
       },
       close,
     };

@@ -4,7 +4,8 @@ import { writeFileAtomic } from "../../files.js";
 import { formatCount, formatInterval, formatPercent } from "../../format.js";
 import type { AttackFolder } from "../../runs/attack-folder.js";
 import type { Results } from "../../runs/results.js";
-import type { Run } from "../../runs/run.js";
+import type { RunFolder } from "../../runs/run-folder.js";
+import { readDegeneracy } from "../../runs/run-metrics.js";
 import { formatSpec } from "../../spec.js";
 import { formatTrainCommand } from "../train/format-train-command.js";
 import { findLicense } from "./find-license.js";
@@ -43,7 +44,7 @@ function listMetrics({ test }: Results, { summary }: AttackFolder): CardMetric[]
 }
 
 /** The metadata of the Hugging Face Hub: a YAML block at the start of the card. */
-async function createMetadata(run: Run, results: Results, metrics: readonly CardMetric[]): Promise<object> {
+async function createMetadata(run: RunFolder, results: Results, metrics: readonly CardMetric[]): Promise<object> {
   const { model, task } = run.config;
   const dataset = task?.startsWith("hf:") ? task.slice(3).split("@")[0]! : null;
   const license = await findLicense(model);
@@ -80,7 +81,10 @@ async function createMetadata(run: Run, results: Results, metrics: readonly Card
   };
 }
 
-function describeTraining(run: Run, { methods, steps, bestStep, trainExamples, seed, task, test }: Results): string {
+function describeTraining(
+  run: RunFolder,
+  { methods, steps, bestStep, trainExamples, seed, task, test }: Results,
+): string {
   const { config } = run;
   const names = methods.map((spec) => `\`${formatSpec(spec)}\``);
   const how = names.length === 0 ? "standard fine-tuning" : `the methods ${names.join(", ")} on top of each other`;
@@ -92,7 +96,7 @@ function describeTraining(run: Run, { methods, steps, bestStep, trainExamples, s
   );
 }
 
-function describeLimits(run: Run, attacks: AttackFolder, degeneracy: string | null): string[] {
+function describeLimits(run: RunFolder, attacks: AttackFolder, degeneracy: string | null): string[] {
   const sanity = attacks.report?.sanity.map(({ message }) => message) ?? [];
   return [
     ...(degeneracy ? [`The model is degenerate: ${degeneracy}.`] : []),
@@ -107,14 +111,14 @@ function describeLimits(run: Run, attacks: AttackFolder, degeneracy: string | nu
 }
 
 /** Training is not delayed by what only attacks need. */
-async function listAttackCommands(run: Run, attacks: AttackFolder): Promise<string[]> {
+async function listAttackCommands(run: RunFolder, attacks: AttackFolder): Promise<string[]> {
   if (attacks.journals.size === 0 && attacks.report === null) return [];
   const { formatAttackCommands } = await import("../attack/format-attack-commands.js");
   return formatAttackCommands(run, attacks);
 }
 
 /** Writes the model card of a finished run. */
-export async function formatModelCard(run: Run, results: Results): Promise<string> {
+export async function formatModelCard(run: RunFolder, results: Results): Promise<string> {
   const attacks = await run.attacks();
   const metrics = listMetrics(results, attacks);
   const metadata = await createMetadata(run, results, metrics);
@@ -130,7 +134,7 @@ export async function formatModelCard(run: Run, results: Results): Promise<strin
     "## Results",
     ["| metric | value | 95% CI | examples |", "|---|---|---|---|", ...rows].join("\n"),
     "## Limits",
-    describeLimits(run, attacks, await run.degeneracy())
+    describeLimits(run, attacks, await readDegeneracy(run))
       .map((line) => `- ${line}`)
       .join("\n"),
     "## Commands",
@@ -141,6 +145,6 @@ export async function formatModelCard(run: Run, results: Results): Promise<strin
 }
 
 /** Writes README.md next to the model of a finished run. */
-export async function writeModelCard(run: Run, results: Results): Promise<void> {
+export async function writeModelCard(run: RunFolder, results: Results): Promise<void> {
   await writeFileAtomic(join(run.path("model"), "README.md"), await formatModelCard(run, results));
 }

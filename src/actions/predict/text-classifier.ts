@@ -3,7 +3,7 @@ import { z } from "zod";
 import { UserError } from "../../errors.js";
 import { toPredictions } from "../../evaluation/metrics.js";
 import { isHeadParameter, loadModel, type Model, predictProbabilities, tokenizeAll } from "../../models/index.js";
-import { Run } from "../../runs/run.js";
+import { RunFolder } from "../../runs/run-folder.js";
 import { applyRuntime, type RuntimeConfig, type RuntimeOptions, runtimeSchema } from "../../runs/runtime-config.js";
 import { type Device, free } from "../../tensor/index.js";
 import type { Tokenization } from "../../text/encoding.js";
@@ -183,7 +183,7 @@ async function* checkTextCounts<T extends { readonly texts: readonly string[]; r
 
 /** The text columns that the run of a model was trained with; none if they are unknown. */
 export async function findTextColumns(reference: string): Promise<readonly string[]> {
-  const run = await Run.containing(reference);
+  const run = await RunFolder.containing(reference);
   return run?.config.task === null ? run.config.textColumn : [];
 }
 

@@ -5,7 +5,7 @@ import { createMethods, loadMethods } from "../../methods/index.js";
 import { checkMaxLength, loadMaskedLm, saveModel, toTrainableModel } from "../../models/index.js";
 import { formatMethodNames, runConfigSchema } from "../../runs/config.js";
 import { checkSameConfig } from "../../runs/config-identity.js";
-import { compareEnvironments, describeEnvironment, environmentSchema } from "../../runs/environment.js";
+import { compareEnvironments, environmentSchema } from "../../runs/environment.js";
 import { resolveLocalPath } from "../../runs/read-config.js";
 import { getRunPath } from "../../runs/run-files.js";
 import { RunWriter } from "../../runs/run-writer.js";
@@ -19,10 +19,11 @@ import {
   train,
   trainSettingsSchema,
 } from "../../train/index.js";
+import { evaluatePerplexity } from "../../train/perplexity.js";
 import { countSchema, orNull, readJsonIfExists, seedSchema, validate } from "../../validate.js";
 import { type Callbacks, reportProgress } from "../callbacks.js";
+import { describeEnvironment } from "../train/describe-environment.js";
 import { estimateDiskBytes } from "../train/train.js";
-import { evaluatePerplexity } from "./perplexity.js";
 import { createMaskedDataset, type PretrainingTexts, readPretrainingTexts } from "./pretraining-data.js";
 
 /** Continues the training of a masked language model on texts. */

@@ -1,8 +1,8 @@
 import { rm } from "node:fs/promises";
 import { z } from "zod";
 import { measurePath } from "../../files.js";
-import { Run } from "../../runs/run.js";
 import { listPrunable } from "../../runs/run-files.js";
+import { RunFolder } from "../../runs/run-folder.js";
 import { validate } from "../../validate.js";
 
 /** What `pruneRuns` accepts. */
@@ -28,7 +28,7 @@ export interface PrunedRun {
 export async function pruneRuns(request: z.input<typeof pruneRequestSchema>): Promise<PrunedRun[]> {
   const { folders, checkpoints, dryRun } = validate(pruneRequestSchema, request, "prune");
   const pruned: PrunedRun[] = [];
-  for (const run of await Run.find(folders)) {
+  for (const run of await RunFolder.find(folders)) {
     if ((await run.state()) !== "finished") continue;
     const { folder } = run;
     const bytesBefore = await measurePath(folder);

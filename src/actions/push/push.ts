@@ -4,7 +4,7 @@ import { z } from "zod";
 import { getErrorMessage, UserError } from "../../errors.js";
 import { measurePath, readFolder } from "../../files.js";
 import { createHubFetch, type HubSettings, readHubSettings } from "../../hub/hub-connection.js";
-import { Run } from "../../runs/run.js";
+import { RunFolder } from "../../runs/run-folder.js";
 import { validate } from "../../validate.js";
 import { formatModelCard, writeModelCard } from "../model-card/model-card.js";
 
@@ -38,7 +38,7 @@ export interface PushReport {
  */
 export async function pushModel(request: PushRequest): Promise<PushReport> {
   const parsed = validate(pushRequestSchema, request, "push");
-  const run = await Run.open(parsed.run);
+  const run = await RunFolder.open(parsed.run);
   const results = await run.results();
   if (!results)
     throw new UserError(`${parsed.run} has not finished. Continue with: temper train --resume --out ${parsed.run}`);

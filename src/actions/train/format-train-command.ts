@@ -1,5 +1,5 @@
 import { runConfigSchema } from "../../runs/config.js";
-import type { Run } from "../../runs/run.js";
+import type { RunFolder } from "../../runs/run-folder.js";
 import { formatCommandLine, toFlag } from "../../shell.js";
 import { formatSpec } from "../../spec.js";
 
@@ -25,7 +25,7 @@ const trainFlags: ReadonlySet<string> = new Set([
 ]);
 
 /** The command that repeats a run, with every setting that is not the default. */
-export function formatTrainCommand({ config, folder }: Pick<Run, "config" | "folder">): string {
+export function formatTrainCommand({ config, folder }: Pick<RunFolder, "config" | "folder">): string {
   const { model, train, textColumn, methods, ...rest } = config;
   const defaults = runConfigSchema.parse({ model });
   const format = (key: string, value: unknown): string[] =>

@@ -1,10 +1,10 @@
 import type { RunConfig } from "../../runs/config.js";
-import { describeEnvironment } from "../../runs/environment.js";
 import { free } from "../../tensor/index.js";
 import { type Ranks, type TrainingCallbacks, train } from "../../train/index.js";
 import type { Callbacks } from "../callbacks.js";
 import { evaluateExamples } from "../evaluate/evaluate.js";
 import { checkBatchSize, checkSameInputs, checkSameSettings } from "./check-ranks.js";
+import { describeEnvironment } from "./describe-environment.js";
 import { prepareRun } from "./prepare-run.js";
 
 /** What the other processes accept besides the config. */

@@ -3,7 +3,7 @@ import { createMethods, loadMethods, type MethodSpec } from "../../methods/index
 import { loadModel, type Model } from "../../models/index.js";
 import type { DataRequest, RunConfig } from "../../runs/config.js";
 import { attachDefinitions } from "../../runs/read-config.js";
-import type { Run } from "../../runs/run.js";
+import type { RunFolder } from "../../runs/run-folder.js";
 import { applyRuntime, type RuntimeConfig } from "../../runs/runtime-config.js";
 import { type Example, formatSplit, type InMemoryExample, loadTask, type Task, taskNames } from "../../tasks/index.js";
 import { countOverlap, sampleExamples } from "../../tasks/sample.js";
@@ -115,7 +115,7 @@ export async function loadSubstitutionsForModel(
 export async function loadRequestedTask(
   request: DataRequest,
   model: Pick<Model, "task" | "labels"> | null,
-  run: Run | null,
+  run: RunFolder | null,
   callbacks: TaskCallbacks,
 ): Promise<Task> {
   if (request.task !== null || request.data !== null) {

@@ -5,12 +5,12 @@ import type { MethodSpec } from "../../methods/index.js";
 import { saveModel } from "../../models/index.js";
 import type { RunConfig, RunConfigInput } from "../../runs/config.js";
 import { checkSameConfig } from "../../runs/config-identity.js";
-import { compareEnvironments, describeEnvironment } from "../../runs/environment.js";
+import { compareEnvironments } from "../../runs/environment.js";
 import { resolveRunConfig } from "../../runs/read-config.js";
 import { listLossWarnings, listResultWarnings } from "../../runs/result-warnings.js";
 import { type Results, resultsSchema } from "../../runs/results.js";
-import { Run } from "../../runs/run.js";
 import { dataFile } from "../../runs/run-files.js";
+import type { RunFolder } from "../../runs/run-folder.js";
 import { getDefaultRunFolder } from "../../runs/run-name.js";
 import { RunWriter } from "../../runs/run-writer.js";
 import type { InMemoryExample } from "../../tasks/index.js";
@@ -19,7 +19,9 @@ import { Interrupted, type Ranks, singleRank, type TrainingCallbacks, train } fr
 import { type Callbacks, reportProgress } from "../callbacks.js";
 import { evaluateExamples } from "../evaluate/evaluate.js";
 import { writeModelCard } from "../model-card/model-card.js";
+import { Run } from "../run.js";
 import { checkBatchSize, checkSameInputs, checkSameSettings } from "./check-ranks.js";
+import { describeEnvironment } from "./describe-environment.js";
 import { type PreparedRun, prepareRun } from "./prepare-run.js";
 import { startTrackers, type TrackerName } from "./start-trackers.js";
 import type { Tracker } from "./tracker.js";
@@ -70,7 +72,7 @@ export async function fineTune(input: RunConfigInput, options: FineTuneOptions =
         maxLength: Math.min(complete.maxLength, recordedLength),
         textColumn: complete.textColumn.length > 0 ? complete.textColumn : before.config.textColumn,
       });
-    if (checkSameSettings(ranks, config, Boolean(await before?.results()))) return before!;
+    if (checkSameSettings(ranks, config, Boolean(await before?.results()))) return await Run.open(out);
     const dataHash = examples && (await writer.writeData(examples));
     const prepared = await prepareRun(complete, options, definitions).catch((error: unknown) => {
       if (writer.wasEmpty) writer.removeAll();
@@ -135,7 +137,7 @@ function hasDefinition(entry: NonNullable<RunConfigInput["methods"]>[number]): e
 async function trainPreparedRun(
   prepared: PreparedRun,
   writer: RunWriter,
-  before: Run | null,
+  before: RunFolder | null,
   dataHash: string | null,
   options: FineTuneOptions,
 ): Promise<void> {

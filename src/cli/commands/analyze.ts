@@ -1,14 +1,14 @@
 import type { Command, Option } from "@commander-js/extra-typings";
 import type { z } from "zod";
 import { type AnalysisDefinition, type AnalysisRequest, analyses, analyze } from "../../analysis/index.js";
+import { interruptedExitCode, onStopSignals } from "../../processes.js";
 import { formatCommandLine, toFlag } from "../../shell.js";
 import { Interrupted } from "../../train/index.js";
-import { ExitCode, formatHelp, interruptedExitCode } from "../command.js";
+import { ExitCode, formatHelp } from "../command.js";
 import { type Io, write } from "../io.js";
 import { createOption, parseNumber, quietOption, readKeySchema } from "../options.js";
 import { printJson } from "../output.js";
 import { createCallbacks } from "../progress.js";
-import { onStopSignals } from "../signals.js";
 
 /** What follows the options in the help of an analysis. */
 const help: Readonly<Record<string, { readonly note?: string; readonly examples: readonly string[] }>> = {

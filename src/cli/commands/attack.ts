@@ -9,9 +9,9 @@ import { describePower } from "../../evaluation/statistics.js";
 import { formatCount, formatDuration, formatInterval, formatNumber, formatPercent } from "../../format.js";
 import { createRequestedShardRunner, shardOptions } from "../../jobs/attack-in-processes.js";
 import { slurmKeys } from "../../jobs/slurm-settings.js";
+import { interruptedExitCode, onStopSignals } from "../../processes.js";
 import { formatCommandLine } from "../../shell.js";
 import { attackTexts } from "../attack-text.js";
-import { interruptedExitCode } from "../command.js";
 import { getColors, type Io, write } from "../io.js";
 import {
   addOptions,
@@ -24,7 +24,6 @@ import {
 } from "../options.js";
 import { formatPath, formatTable, printJson } from "../output.js";
 import { createCallbacks } from "../progress.js";
-import { onStopSignals } from "../signals.js";
 
 export const note = "Without --task and --data, the task of the model's run is used.";
 export const examples = [

@@ -9,9 +9,10 @@ import {
 } from "../../actions/pretrain/pretrain.js";
 import { UserError } from "../../errors.js";
 import { formatCount, formatNumber } from "../../format.js";
+import { interruptedExitCode } from "../../processes.js";
 import { formatCommandLine } from "../../shell.js";
 import { Interrupted, trainSettingsSchema } from "../../train/index.js";
-import { ExitCode, interruptedExitCode } from "../command.js";
+import { ExitCode } from "../command.js";
 import { type Io, write } from "../io.js";
 import { addOptions, quietOption, runtimeFlags } from "../options.js";
 import { formatTable, printJson } from "../output.js";

@@ -2,9 +2,9 @@ import { dirname } from "node:path";
 import { type Command, Option } from "@commander-js/extra-typings";
 import { readJournal } from "../../attacks/journal.js";
 import type { AttackOutcome, AttackResult } from "../../attacks/result.js";
+import { splitChangedText } from "../../evaluation/changed-text.js";
 import { formatCount, formatPercent } from "../../format.js";
-import { splitChangedText } from "../../report/diff.js";
-import { Run } from "../../runs/run.js";
+import { RunFolder } from "../../runs/run-folder.js";
 import { getColors, type Io, write } from "../io.js";
 import { createIntegerParser } from "../options.js";
 
@@ -33,7 +33,7 @@ export function define(command: Command, io: Io): void {
         .default(10),
     )
     .action(async (path, { outcome, numExamples }) => {
-      const run = await Run.containing(dirname(dirname(path)));
+      const run = await RunFolder.containing(dirname(dirname(path)));
       const labels = (await run?.labels()) ?? [];
       let count = 0;
       for await (const { result } of readJournal(path)) {

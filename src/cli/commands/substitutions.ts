@@ -6,14 +6,14 @@ import {
   buildSubstitutionsRequestSchema,
 } from "../../actions/substitutions/build-substitutions.js";
 import { formatCount, formatPercent } from "../../format.js";
+import { interruptedExitCode, onStopSignals } from "../../processes.js";
 import { formatCommandLine } from "../../shell.js";
 import { Interrupted } from "../../train/index.js";
-import { ExitCode, formatHelp, interruptedExitCode } from "../command.js";
+import { ExitCode, formatHelp } from "../command.js";
 import { type Io, write } from "../io.js";
 import { addOptions, quietOption } from "../options.js";
 import { printJson } from "../output.js";
 import { createCallbacks } from "../progress.js";
-import { onStopSignals } from "../signals.js";
 
 export const note = "The experiments of the papers find both files by name in substitutions/ of the data folder.";
 

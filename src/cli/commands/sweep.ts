@@ -2,6 +2,7 @@ import { join } from "node:path";
 import type { Command } from "@commander-js/extra-typings";
 import { formatBytes, formatCount, formatDuration, formatNumber } from "../../format.js";
 import { slurmKeys } from "../../jobs/slurm-settings.js";
+import { interruptedExitCode, onStopSignals } from "../../processes.js";
 import { formatCommandLine } from "../../shell.js";
 import type { SweepInputs } from "../../sweeps/list-inputs.js";
 import { toMarkdown } from "../../sweeps/render-table.js";
@@ -14,12 +15,11 @@ import {
   sweepRequestSchema,
 } from "../../sweeps/run-sweep.js";
 import { formatWorkItem, listWorkItems } from "../../sweeps/work-item.js";
-import { ExitCode, interruptedExitCode } from "../command.js";
+import { ExitCode } from "../command.js";
 import { type Io, write } from "../io.js";
 import { addOptions, quietOption } from "../options.js";
 import { formatTable, printJson } from "../output.js";
 import { createProgress, type Progress } from "../progress.js";
-import { onStopSignals } from "../signals.js";
 import { createSweepProgress } from "../sweep-progress.js";
 
 export const note = "Exit codes: 0 if everything is done, 1 if something failed, 130 if it was stopped.";

@@ -8,14 +8,15 @@ import { type TrackerName, trackerNames } from "../../actions/train/start-tracke
 import { fineTune } from "../../actions/train/train.js";
 import { UserError } from "../../errors.js";
 import { formatBytes, formatCount, formatDuration, formatNumber } from "../../format.js";
-import { findRendezvous, launchProcesses, runAsRank } from "../../jobs/ranks.js";
+import { findRendezvous, launchRanks, runAsRank } from "../../jobs/ranks.js";
+import { interruptedExitCode } from "../../processes.js";
 import { type RunConfig, runConfigSchema } from "../../runs/config.js";
 import { type ConfigSources, readRunConfig } from "../../runs/read-config.js";
-import { Run } from "../../runs/run.js";
+import { RunFolder } from "../../runs/run-folder.js";
 import { getDefaultRunFolder } from "../../runs/run-name.js";
 import { formatCommandLine } from "../../shell.js";
 import { Interrupted, type Ranks, trainSettingsSchema } from "../../train/index.js";
-import { ExitCode, interruptedExitCode } from "../command.js";
+import { ExitCode } from "../command.js";
 import { type Io, silentStream, write } from "../io.js";
 import { addOptions, appendValue, dataFlags, quietOption, runtimeFlags } from "../options.js";
 import { formatTable, printJson } from "../output.js";
@@ -99,7 +100,8 @@ export function define(command: Command, io: Io): void {
     if (rendezvous) return runAsRank(rendezvous, (ranks) => trainAsRank(io, config, options, ranks, rendezvous));
     if (processes === 1) return train(io, config, options);
     checkBatchSize({ size: processes }, config);
-    return launchProcesses(io, readArguments(command), processes);
+    const failure = await launchRanks(readArguments(command), processes, (text) => io.stderr.write(text));
+    if (failure !== null) throw new ExitCode(failure);
   });
 }
 
@@ -151,7 +153,7 @@ async function findBase(options: TrainCommandOptions): Promise<ConfigSources> {
   if (file !== undefined || model !== undefined || !resume) return { file, set };
   if (out === undefined)
     throw new UserError("--resume: which run? Pass --out FOLDER, or the settings that it was started with.");
-  return { base: (await Run.open(out)).config, set };
+  return { base: (await RunFolder.open(out)).config, set };
 }
 
 /** The arguments of the program, from the name of the command on. */
@@ -222,7 +224,7 @@ async function train(io: Io, config: RunConfig, options: TrainCommandOptions, ra
   }
 }
 
-async function formatSummary(io: Io, run: Run, time: string): Promise<string> {
+async function formatSummary(io: Io, run: RunFolder, time: string): Promise<string> {
   const { steps, bestStep, trainExamples, validation, test, seed } = (await run.results())!;
   const best = bestStep === steps ? "" : `; the best checkpoint is from step ${formatCount(bestStep)}`;
   const { metricForBestModel: metric } = run.config.train;

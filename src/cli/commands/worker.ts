@@ -3,10 +3,10 @@ import { UserError } from "../../errors.js";
 import { writeFileAtomic } from "../../files.js";
 import { executeToResult } from "../../jobs/execute-request.js";
 import { readWorkRequest } from "../../jobs/work-request.js";
-import { ExitCode, interruptedExitCode } from "../command.js";
+import { interruptedExitCode, onStopSignals } from "../../processes.js";
+import { ExitCode } from "../command.js";
 import type { Io } from "../io.js";
 import { createIntegerParser } from "../options.js";
-import { onStopSignals } from "../signals.js";
 
 /** The command is hidden. */
 export const examples = [];

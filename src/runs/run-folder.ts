@@ -1,10 +1,6 @@
 import { open, readdir, readFile, realpath } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
 import { z } from "zod";
-import type { AttackReport } from "../actions/attack/attack.js";
-import type { AttackOptions } from "../actions/attack/attack-request.js";
-import type { EvaluateOptions } from "../actions/evaluate/evaluate.js";
-import type { LoadClassifierOptions, TextClassifier } from "../actions/predict/text-classifier.js";
 import { UserError } from "../errors.js";
 import { checkRegularFile, exists, readText } from "../files.js";
 import { readJsonLines } from "../json-lines.js";
@@ -15,9 +11,8 @@ import { type AttackFolder, readAttackFolder } from "./attack-folder.js";
 import { formatMethodNames, type RunConfig } from "./config.js";
 import { type Environment, environmentSchema } from "./environment.js";
 import { readConfigFile } from "./read-config.js";
-import { type EvaluationResult, type Results, resultsSchema } from "./results.js";
+import { type Results, resultsSchema } from "./results.js";
 import { files, findRunFolders, getRunPath, type RunFile } from "./run-files.js";
-import { type MetricValue, readDegeneracy, readMetrics } from "./run-metrics.js";
 import { formatTaskName } from "./run-name.js";
 
 const statusSchema = z.object({ steps: z.number().int().nonnegative(), failure: z.string().nullable() });
@@ -50,7 +45,7 @@ export interface SavedFigure {
 
 /** A run and its results. */
 export interface FinishedRun {
-  readonly run: Run;
+  readonly run: RunFolder;
   readonly results: Results;
 }
 
@@ -58,41 +53,40 @@ export interface FinishedRun {
 const eventTailBytes = 4096;
 
 /**
- * A run: one folder with a config, a trained model and everything measured on it. This class reads
- * them; `RunWriter` writes them, and run-files.ts knows their names.
- *
- *     const run = await Run.open("runs/sst2-rose-seed0");
- *     console.log((await run.results())?.test.accuracy);
- *     await run.attack("pwws", { numExamples: 100 });
+ * Reads a run: one folder with a config, a trained model and everything measured on it. `RunWriter`
+ * writes it, run-files.ts knows the names of its files, and `Run` adds the actions.
  */
-export class Run {
-  private constructor(
+export class RunFolder {
+  protected constructor(
     readonly folder: string,
     readonly config: RunConfig,
   ) {}
 
   /** Opens a run folder, finished or not. */
-  static async open(folder: string): Promise<Run> {
+  static async open(folder: string): Promise<RunFolder> {
     const path = join(folder, files.config);
     if (!(await exists(path)))
       throw new UserError(
         `${folder} is not a run: it has no ${files.config}. Expected a folder written by temper train.`,
       );
     const config = await readConfigFile(path);
-    return new Run(folder, config.data === files.data ? { ...config, data: resolve(folder, files.data) } : config);
+    return new RunFolder(
+      folder,
+      config.data === files.data ? { ...config, data: resolve(folder, files.data) } : config,
+    );
   }
 
   /**
    * The run whose model a folder contains: the run folder itself, or its model/. Null if the model
    * has no run.
    */
-  static async containing(folder: string): Promise<Run | null> {
+  static async containing(folder: string): Promise<RunFolder | null> {
     const outer = basename(folder) === files.model ? dirname(folder) : folder;
-    return (await exists(join(outer, files.config))) ? Run.open(outer) : null;
+    return (await exists(join(outer, files.config))) ? RunFolder.open(outer) : null;
   }
 
   /** Every run at or below the folders, each once, sorted by path. */
-  static async find(folders: string | readonly string[]): Promise<Run[]> {
+  static async find(folders: string | readonly string[]): Promise<RunFolder[]> {
     const found = new Map<string, string>();
     for (const folder of [folders].flat()) {
       const inside = await findRunFolders(folder);
@@ -106,14 +100,14 @@ export class Run {
         if (!found.has(path)) found.set(path, each);
       }
     }
-    return Promise.all([...found.values()].map(Run.open));
+    return Promise.all([...found.values()].map(RunFolder.open));
   }
 
   /** Every finished run at or below the folders. */
   static async findFinished(folders: string | readonly string[]): Promise<FinishedRun[]> {
     const finished = new Map<string, FinishedRun>();
     for (const folder of [folders].flat()) {
-      const runs = await Run.find(folder);
+      const runs = await RunFolder.find(folder);
       for (const run of runs) {
         const results = await run.results();
         if (results) finished.set(run.folder, { run, results });
@@ -222,41 +216,6 @@ export class Run {
         summary: null,
         ...(await readTexts(join(folder, name.replace(/svg$/, "json")))),
       })),
-    );
-  }
-
-  /** Every number measured on the run, by metric id. */
-  metrics(): Promise<ReadonlyMap<string, MetricValue>> {
-    return readMetrics(this);
-  }
-
-  /**
-   * Why the run's model is degenerate: it predicts one label, or cannot be told from guessing. Null
-   * if it is sound.
-   */
-  degeneracy(): Promise<string | null> {
-    return readDegeneracy(this);
-  }
-
-  /** Loads the run's model. Free it with `await using` or `close()`. */
-  async loadModel(options: LoadClassifierOptions = {}): Promise<TextClassifier> {
-    const { loadClassifier } = await import("../actions/predict/text-classifier.js");
-    return loadClassifier(this.folder, options);
-  }
-
-  /** Evaluates the run's model, by default on the test split of its task. */
-  async evaluate(options: EvaluateOptions = {}): Promise<EvaluationResult> {
-    const { evaluate } = await import("../actions/evaluate/evaluate.js");
-    return evaluate({ ...options, model: this.folder });
-  }
-
-  /** Attacks the run's model and stores the journals and the report in the run folder. */
-  async attack(attacks: string | readonly string[], options: AttackOptions = {}): Promise<AttackReport> {
-    const { attack } = await import("../actions/attack/attack.js");
-    const { onProgress, onWarning, onDownload, signal, ...request } = options;
-    return attack(
-      { ...request, model: this.folder, attacks: [attacks].flat() },
-      { onProgress, onWarning, onDownload, signal },
     );
   }
 

@@ -1,9 +1,9 @@
-import { type DeviceConfig, forward, type Model, toModelInput } from "../../models/index.js";
-import { crossEntropy, evalMode } from "../../nn/index.js";
-import { free, keep, noGrad, scope, tensor } from "../../tensor/index.js";
-import { toHostBatch } from "../../train/batch-transfer.js";
-import type { Dataset } from "../../train/dataset.js";
-import { castWeights } from "../../train/mixed-precision.js";
+import { type DeviceConfig, forward, type Model, toModelInput } from "../models/index.js";
+import { crossEntropy, evalMode } from "../nn/index.js";
+import { free, keep, noGrad, scope, tensor } from "../tensor/index.js";
+import { toHostBatch } from "./batch-transfer.js";
+import type { Dataset } from "./dataset.js";
+import { castWeights } from "./mixed-precision.js";
 
 /** The validation metrics of a masked language model. */
 export const perplexityMetrics = ["perplexity", "log-loss"] as const;

@@ -1,8 +1,8 @@
-import { free } from "../../tensor/index.js";
-import { toHostBatch } from "../../train/batch-transfer.js";
-import { createStepRunner } from "../../train/step-runner.js";
-import { countParameters, createTrainingContext } from "../../train/training-context.js";
-import type { TrainingJob } from "../../train/training-job.js";
+import { free } from "../tensor/index.js";
+import { toHostBatch } from "./batch-transfer.js";
+import { createStepRunner } from "./step-runner.js";
+import { countParameters, createTrainingContext } from "./training-context.js";
+import type { TrainingJob } from "./training-job.js";
 
 /** The cost of a training, measured on a few real steps. */
 export interface StepBenchmark {
