@@ -13,8 +13,9 @@ import {
 } from "../models/index.js";
 import { crossEntropy, crossEntropyPerExample, evalMode, type Weights } from "../nn/index.js";
 import type { RunFolder } from "../runs/run-folder.js";
+import type { Example } from "../tasks/example.js";
 import { sampleExamples } from "../tasks/sample.js";
-import type { Example, Task } from "../tasks/task.js";
+import type { Task } from "../tasks/task.js";
 import { cat, type Device, free, keep, noGrad, scope, stack, type Tensor, tensor } from "../tensor/index.js";
 import { padBatch } from "../text/batch.js";
 import { toDataset } from "../train/index.js";

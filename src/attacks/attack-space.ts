@@ -1,4 +1,4 @@
-import type { Example } from "../tasks/task.js";
+import type { Example } from "../tasks/example.js";
 import type { LmConstraint } from "../text/lm-constraint.js";
 import { buildAttackSpace } from "../text/replacements.js";
 import type { Substitutions } from "../text/substitutions.js";

@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import { UserError } from "../errors.js";
-import { formatExample } from "../tasks/task.js";
+import { formatExample } from "../tasks/example.js";
 import { buildAttackSpace } from "../text/replacements.js";
 import type { Substitutions } from "../text/substitutions.js";
 import { createTextTemplate } from "../text/text-template.js";

@@ -1,10 +1,4 @@
-import type { CommandModule } from "./command.js";
-
-interface CommandEntry {
-  readonly summary: string;
-  readonly hidden?: boolean;
-  load(): Promise<CommandModule>;
-}
+import type { CommandEntry } from "./command.js";
 
 /**
  * The commands. Only the requested one is loaded; loading all would delay every start by a second.

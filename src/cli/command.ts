@@ -6,11 +6,18 @@ import type { Io } from "./io.js";
  * command.
  */
 export interface CommandModule {
-  define(command: Command, io: Io): void;
+  define(command: Command, io: Io, all: Readonly<Record<string, CommandEntry>>): void;
   /** Command lines for the end of the help. */
   readonly examples: readonly string[];
   /** Text of the help before the examples. */
   readonly note?: string;
+}
+
+/** A command before its file is loaded. */
+export interface CommandEntry {
+  readonly summary: string;
+  readonly hidden?: boolean;
+  load(): Promise<CommandModule>;
 }
 
 /** Ends the process with a code other than 0 after a command has printed everything. */

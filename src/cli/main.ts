@@ -76,7 +76,7 @@ async function createProgram(argv: readonly string[], io: Io): Promise<Command> 
       .showHelpAfterError(`Run \`temper ${name} --help\` to see its options.`);
     if (name !== requested) continue;
     const { define, examples, note } = await load();
-    define(command, io);
+    define(command, io, commands);
     if (!hidden) command.addHelpText("after", formatHelp(examples, note));
   }
   return program.showHelpAfterError("Run `temper --help` to see all commands.");

@@ -1,7 +1,9 @@
+export { canPackTexts } from "./can-pack.js";
 export { hashModelFolder } from "./checkpoint/checkpoint.js";
 export * from "./checkpoint/load.js";
 export * from "./checkpoint/save.js";
 export * from "./config.js";
+export * from "./device-config.js";
 export * from "./encoder.js";
 export type { EncoderConfig, PoolingMode } from "./families/family.js";
 export {
@@ -15,10 +17,11 @@ export {
 } from "./families/index.js";
 export type { HeadName } from "./heads.js";
 export * from "./inference/classifier.js";
+export type { Classifier } from "./inference/classifier-interface.js";
 export { checkOutputs } from "./inference/finite-outputs.js";
 export { fuseQkv } from "./inference/fused-weights.js";
 export { batchByLength, batchForInference } from "./inference/inference-batches.js";
 export * from "./masked-lm.js";
 export * from "./model.js";
 export * from "./model-input.js";
-export { canPackTexts, duplicatePacking } from "./packing.js";
+export { duplicatePacking } from "./packing.js";

@@ -11,9 +11,9 @@ import {
   stack,
   type Tensor,
 } from "../tensor/index.js";
-import type { ForwardMode } from "./layers.js";
+import { randomOp } from "./dropout-seeds.js";
+import type { ForwardMode } from "./forward-mode.js";
 
-const randomOp = operator<(self: Tensor) => void>("random_");
 const seededDropoutOp = operator<(input: Tensor, seed: Tensor, p: number) => Tensor>("temper::seeded_dropout");
 const shiftOp = operator<(self: Tensor, bits: number) => Tensor>("bitwise_right_shift", "Tensor_Scalar");
 const andOp = operator<(self: Tensor, bits: number) => Tensor>("bitwise_and", "Scalar");
@@ -24,22 +24,6 @@ export function drawDropoutSeed(device: Device): Tensor {
   const seed = empty([1], { dtype: "int64", device });
   randomOp(seed);
   return seed;
-}
-
-/** Seeds of several dropout masks on a GPU: one kernel draws them all. */
-export class DropoutSeeds {
-  readonly #seeds: Tensor;
-  #next = 0;
-
-  constructor(device: Device, count: number) {
-    this.#seeds = empty([count], { dtype: "int64", device });
-    randomOp(this.#seeds);
-  }
-
-  /** The next seed, or null if all are used. */
-  take(): Tensor | null {
-    return this.#next < this.#seeds.size(0) ? this.#seeds.narrow(0, this.#next++, 1) : null;
-  }
 }
 
 /** Returns the seed of the next dropout mask of a forward pass on a GPU. */

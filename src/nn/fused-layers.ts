@@ -1,6 +1,6 @@
 import { loadKernels, operator, type Tensor } from "../tensor/index.js";
 import { drawDropoutSeed, takeDropoutSeed } from "./dropout.js";
-import type { ForwardMode } from "./layers.js";
+import type { ForwardMode } from "./forward-mode.js";
 
 // Layers whose element-wise work runs in one kernel per direction (native/kernels). Each function
 // returns null if there is no kernel for its device, dtype or width. The caller then uses a chain

@@ -1,5 +1,4 @@
 import {
-  type BatchRows,
   embedding,
   gelu,
   hasOperator,
@@ -9,35 +8,11 @@ import {
   scaledDotProductAttentionOp,
   type Tensor,
 } from "../tensor/index.js";
-import { type DropoutSeeds, dropout } from "./dropout.js";
+import { dropout } from "./dropout.js";
+import type { ForwardMode } from "./forward-mode.js";
 import { biasGelu, denseWithBiasSum, residualNorm } from "./fused-layers.js";
 import { findPreparedWeight, preparedDense, preparedDenseNorm, preparedFeedForward } from "./prepared-dense.js";
-
-/**
- * The parameters of a model by checkpoint name. A model is a pure function of these and an input.
- */
-export type Weights = ReadonlyMap<string, Tensor>;
-
-/** Returns the parameter with a name. Throws if it is missing. */
-export function getParameter(weights: Weights, name: string): Tensor {
-  const parameter = weights.get(name);
-  if (!parameter) throw new Error(`there is no parameter ${name} in the weights`);
-  return parameter;
-}
-
-/** Returns the same names with each tensor replaced. */
-export function mapWeights(weights: Weights, replace: (tensor: Tensor, name: string) => Tensor): Map<string, Tensor> {
-  return new Map([...weights].map(([name, tensor]) => [name, replace(tensor, name)]));
-}
-
-/** Whether a forward pass is in training mode, with dropout. */
-export interface ForwardMode {
-  readonly training: boolean;
-  /** The part of a larger batch that this is. On a CPU, dropout masks it as that part. */
-  readonly rows?: BatchRows;
-  /** The seeds of the next dropout masks on a GPU, if they are drawn already. */
-  readonly seeds?: DropoutSeeds;
-}
+import { getParameter, type Weights } from "./weights.js";
 
 /** Evaluation: no dropout. */
 export const evalMode: ForwardMode = { training: false };

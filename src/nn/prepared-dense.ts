@@ -1,5 +1,5 @@
 import { getCpuSupport, hasOperator, noGrad, operator, scope, type Tensor, zeros } from "../tensor/index.js";
-import type { Weights } from "./layers.js";
+import type { Weights } from "./weights.js";
 
 /** How the dense layers of an encoder multiply on a CPU if no gradients are computed. */
 export type CpuPrecision = "float32" | "bfloat16" | "int8";

@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { z } from "zod";
 import { UserError } from "../errors.js";
-import { type Example, formatExample } from "../tasks/task.js";
+import { type Example, formatExample } from "../tasks/example.js";
 import { packageRoot } from "../tensor/native.js";
 
 /**

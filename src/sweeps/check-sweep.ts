@@ -4,7 +4,7 @@ import { UserError } from "../errors.js";
 import type { RunConfig } from "../runs/config.js";
 import { isRemoteData } from "../tasks/index.js";
 import { listInputFiles } from "./list-inputs.js";
-import type { SweepPlan } from "./plan.js";
+import type { SweepPlan } from "./plan-schema.js";
 
 /**
  * Checks what would otherwise fail only after hours of training: the columns and labels of the

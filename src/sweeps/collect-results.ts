@@ -7,7 +7,8 @@ import { getRunPath } from "../runs/run-files.js";
 import { RunFolder, readResults } from "../runs/run-folder.js";
 import { readDegeneracy, readMetrics } from "../runs/run-metrics.js";
 import { type ColumnRow, compareColumn } from "./compare-column.js";
-import { type GridPoint, getRunFolder, type SweepCell, type SweepPlan } from "./plan.js";
+import { getRunFolder } from "./plan.js";
+import type { GridPoint, SweepCell, SweepPlan } from "./plan-schema.js";
 import { listBaselines } from "./schema.js";
 import { addSeedTests } from "./seed-tests.js";
 import {

@@ -3,7 +3,8 @@ import { UserError } from "../errors.js";
 import { groupRuns } from "../report/groups.js";
 import { RunFolder } from "../runs/run-folder.js";
 import { selectBest } from "./collect-results.js";
-import { getRunFolder, readSweepPlan, type SweepPlan } from "./plan.js";
+import { getRunFolder, readSweepPlan } from "./plan.js";
+import type { SweepPlan } from "./plan-schema.js";
 import { listBaselines } from "./schema.js";
 
 /** Models to compare on one task, the baseline first. */

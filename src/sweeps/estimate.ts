@@ -6,7 +6,7 @@ import { UserError } from "../errors.js";
 import type { WorkRequest } from "../jobs/work-request.js";
 import { runWorker } from "../jobs/worker-process.js";
 import type { RunConfig } from "../runs/config.js";
-import type { SweepPlan } from "./plan.js";
+import type { SweepPlan } from "./plan-schema.js";
 
 /** What training the runs of a sweep costs on this host. */
 export interface SweepEstimate {

@@ -12,7 +12,7 @@ import { formatTaskName } from "../runs/run-name.js";
 import { type KeyPath, parseAssignment } from "../yaml.js";
 import { ConfigOverlay } from "./config-overlay.js";
 import { createPlaceholders, isModulePath, resolveModule } from "./modules.js";
-import type { GridPoint, SweepCell, SweepPlan } from "./plan.js";
+import type { GridPoint, SweepCell, SweepPlan } from "./plan-schema.js";
 import { checkName, readSweep, type SweepFile, type SweepSource, setFlag } from "./read-sweep.js";
 import type { Grid } from "./schema.js";
 

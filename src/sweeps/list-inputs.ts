@@ -6,7 +6,7 @@ import type { RunConfig } from "../runs/config.js";
 import { resolveTablePath } from "../runs/read-config.js";
 import { advglueParts } from "../tasks/advglue.js";
 import { findTaskSource } from "../tasks/index.js";
-import type { SweepPlan } from "./plan.js";
+import type { SweepPlan } from "./plan-schema.js";
 
 /** A model or a dataset on the Hugging Face Hub. */
 export interface SweepDownload {

@@ -1,7 +1,7 @@
 import { spawnSync } from "node:child_process";
 import { availableParallelism } from "node:os";
 import type { WorkerOptions } from "../jobs/worker-process.js";
-import type { SweepPlan } from "./plan.js";
+import type { SweepPlan } from "./plan-schema.js";
 import { runWorkItem, type WorkFailure, type WorkItemResult } from "./run-work.js";
 import { isWorkItemDone, listWorkItems, type Stage, stages, type WorkItem } from "./work-item.js";
 

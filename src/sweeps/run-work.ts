@@ -11,7 +11,7 @@ import { findLivingOwner, tryLock } from "../lock.js";
 import { removeJournal } from "../runs/attack-folder.js";
 import { getRunPath } from "../runs/run-files.js";
 import { formatCommandLine } from "../shell.js";
-import type { SweepPlan } from "./plan.js";
+import type { SweepPlan } from "./plan-schema.js";
 import { isWorkDone, type ResolvedWork, removeArtifacts, resolveWorkItem, type WorkItem } from "./work-item.js";
 
 export interface WorkFailure {

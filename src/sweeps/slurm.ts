@@ -20,7 +20,8 @@ import { readWorkResult } from "../jobs/work-request.js";
 import { recordFailure } from "../jobs/worker-process.js";
 import { formatCommandLine } from "../shell.js";
 import { validate } from "../validate.js";
-import { readSweepPlan, type SweepPlan, sweepFiles } from "./plan.js";
+import { readSweepPlan, sweepFiles } from "./plan.js";
+import type { SweepPlan } from "./plan-schema.js";
 import type { WorkCallbacks, WorkItemFailure } from "./run-local.js";
 import { describeFailure, runWorkItem, type WorkItemResult } from "./run-work.js";
 import {

@@ -8,7 +8,8 @@ import { hashRequest } from "../jobs/hash-request.js";
 import { readWorkResult, type WorkRequest, workRequestSchema } from "../jobs/work-request.js";
 import { getRunPath, removeRunFiles } from "../runs/run-files.js";
 import { selectBest } from "./collect-results.js";
-import { getRunFolder, type SweepCell, type SweepPlan } from "./plan.js";
+import { getRunFolder } from "./plan.js";
+import type { SweepCell, SweepPlan } from "./plan-schema.js";
 import { runAnalyses } from "./schema.js";
 
 /**

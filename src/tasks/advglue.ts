@@ -1,12 +1,13 @@
 import { join } from "node:path";
 import { UserError } from "../errors.js";
 import { readJson } from "../files.js";
+import type { Example } from "./example.js";
 import { findDataset } from "./find-dataset.js";
 import { type GlueName, getHubTexts, glueDatasets } from "./glue.js";
 import type { HubReadOptions } from "./hub-repository.js";
 import { parseExamples } from "./parse-examples.js";
 import { parseJsonArray } from "./read-table.js";
-import { createTask, type DatasetSource, type Example, type Task } from "./task.js";
+import { createTask, type DatasetSource, type Task } from "./task.js";
 
 /** The parts of AdvGLUE, each named after the GLUE task that it attacks. */
 export const advglueParts: readonly GlueName[] = ["sst2", "qqp", "qnli", "rte", "mnli", "mnli-mm"];

@@ -4,10 +4,12 @@ import { z } from "zod";
 import { UserError } from "../errors.js";
 import { createFileError, writeFileAtomic } from "../files.js";
 import { validate } from "../validate.js";
+import type { DataTable } from "./data-table.js";
+import type { Example } from "./example.js";
 import { type ColumnOptions, inferColumns, inferLabels } from "./infer-columns.js";
 import { parseExamples, type ReadOptions, readCell } from "./parse-examples.js";
-import { type DataTable, parseJsonArray, readTable, tableExtensions } from "./read-table.js";
-import { createTask, type Example, once, type Split, type Task } from "./task.js";
+import { parseJsonArray, readTable, tableExtensions } from "./read-table.js";
+import { createTask, once, type Split, type Task } from "./task.js";
 
 /** How to read custom data. */
 export interface CustomTaskOptions extends ReadOptions, ColumnOptions {

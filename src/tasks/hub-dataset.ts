@@ -1,6 +1,8 @@
 import { posix } from "node:path";
 import { UserError } from "../errors.js";
 import type { HubFile } from "../hub/hub-cache.js";
+import type { DataRow, DataTable } from "./data-table.js";
+import type { Example } from "./example.js";
 import {
   type DatasetRepository,
   describeMissingPart,
@@ -8,8 +10,8 @@ import {
   openDatasetRepository,
 } from "./hub-repository.js";
 import { type ColumnMapping, parseExamples } from "./parse-examples.js";
-import { type DataRow, type DataTable, readTable } from "./read-table.js";
-import type { DatasetSource, Example } from "./task.js";
+import { readTable } from "./read-table.js";
+import type { DatasetSource } from "./task.js";
 
 /** Where a built-in task is on the Hugging Face Hub, as Parquet files. */
 export interface HubLocation {

@@ -2,11 +2,12 @@ import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { UserError } from "../errors.js";
 import { exists } from "../files.js";
+import type { Example } from "./example.js";
 import { findDataset } from "./find-dataset.js";
 import type { HubReadOptions } from "./hub-repository.js";
 import { readExamples } from "./parse-examples.js";
 import { readUtf8 } from "./read-table.js";
-import { createTask, type Example, type Task } from "./task.js";
+import { createTask, type Task } from "./task.js";
 
 /** The names of the folders and of the labels, in the official order. */
 const labels = ["neg", "pos"];

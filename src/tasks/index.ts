@@ -13,7 +13,7 @@ import { loadSpamTask } from "./spam.js";
 import type { DatasetSource, Task } from "./task.js";
 
 export { type InMemoryExample, writeExamplesFile } from "./custom-task.js";
-export { type Example, formatSplit, parseSplit, type Split, type Task } from "./task.js";
+export { formatSplit, parseSplit, type Split, type Task } from "./task.js";
 
 /** The dataset to load, and how to read it. */
 export interface LoadTaskOptions extends CustomTaskOptions, Pick<HubReadOptions, "onDownload"> {
@@ -111,3 +111,5 @@ function normalizeTaskName(name: string): string {
   const simplify = (text: string) => text.toLowerCase().replace(/[^a-z0-9:]/g, "");
   return taskNames.find((known) => known === name || simplify(known) === simplify(name)) ?? name;
 }
+
+export type { Example } from "./example.js";

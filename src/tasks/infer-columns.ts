@@ -1,6 +1,6 @@
 import { UserError } from "../errors.js";
+import type { DataTable } from "./data-table.js";
 import { createTableError, readCell, requireColumns } from "./parse-examples.js";
-import type { DataTable } from "./read-table.js";
 
 /** The text columns to look for. Pairs come first because a pair of names is more specific. */
 const defaultTextColumns = [

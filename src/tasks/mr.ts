@@ -1,9 +1,10 @@
 import { join } from "node:path";
 import { readBytes } from "../files.js";
+import type { Example } from "./example.js";
 import { findDataset } from "./find-dataset.js";
 import type { HubDataset } from "./hub-dataset.js";
 import type { HubReadOptions } from "./hub-repository.js";
-import { createTask, type Example, type Task } from "./task.js";
+import { createTask, type Task } from "./task.js";
 
 const labels = ["negative", "positive"];
 const hubParts = ["train", "validation", "test"];

@@ -1,7 +1,8 @@
 import { join } from "node:path";
+import type { Example } from "./example.js";
 import { findDatasetFolder } from "./find-dataset.js";
 import { type ReadOptions, readExamples } from "./parse-examples.js";
-import { createTask, type Example, type Task } from "./task.js";
+import { createTask, type Task } from "./task.js";
 
 /** The probes. Each pairs a linguistic feature, named first, with a surface feature. */
 export const msgsProbes = [

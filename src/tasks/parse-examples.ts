@@ -1,8 +1,9 @@
 import { basename } from "node:path";
 import { didYouMean } from "../did-you-mean.js";
 import { UserError } from "../errors.js";
-import { type DataRow, type DataTable, readTable } from "./read-table.js";
-import type { Example } from "./task.js";
+import type { DataRow, DataTable } from "./data-table.js";
+import type { Example } from "./example.js";
+import { readTable } from "./read-table.js";
 
 /** How to treat rows that cannot be used, and where to report it. */
 export interface ReadOptions {

@@ -1,7 +1,7 @@
 import type { FileMetaData, parquetSchema } from "hyparquet";
 import { getErrorMessage, UserError } from "../errors.js";
 import { readBytes } from "../files.js";
-import type { DataTable } from "./read-table.js";
+import type { DataTable } from "./data-table.js";
 
 type SchemaTree = ReturnType<typeof parquetSchema>;
 

@@ -2,31 +2,8 @@ import { isUtf8 } from "node:buffer";
 import { basename, extname } from "node:path";
 import { getErrorMessage, UserError } from "../errors.js";
 import { readBytes, readJson } from "../files.js";
+import type { DataRow, DataTable } from "./data-table.js";
 import { readParquet } from "./read-parquet.js";
-
-/** One row of a table. */
-export interface DataRow {
-  /** Its line (or row) number, from 1. */
-  readonly at: number;
-  readonly values: Readonly<Record<string, unknown>>;
-  /** Why the values could not be read. */
-  readonly problem?: string;
-}
-
-/** Rows with named columns. */
-export interface DataTable {
-  /** Its name in messages. */
-  readonly file: string;
-  readonly columns: readonly string[];
-  /** What `DataRow.at` counts. */
-  readonly unit: "line" | "row";
-  readonly rows: readonly DataRow[];
-  /**
-   * Names of integer classes by column, if the file contains them (Parquet of Hugging Face
-   * datasets).
-   */
-  readonly classNames?: Readonly<Record<string, readonly string[]>>;
-}
 
 /** Extensions of the files that `readTable` reads. */
 export const tableExtensions: readonly string[] = [".tsv", ".csv", ".jsonl", ".ndjson", ".json", ".parquet"];

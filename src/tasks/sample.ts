@@ -1,6 +1,6 @@
 import { Rng } from "../tensor/random.js";
+import type { Example } from "./example.js";
 import { computeDedupKey } from "./split-examples.js";
-import type { Example } from "./task.js";
 
 /**
  * Draws a random sample of n examples, balanced over the classes as far as possible, in the order

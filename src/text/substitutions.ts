@@ -1,6 +1,5 @@
 import { createHash } from "node:crypto";
 import { UserError } from "../errors.js";
-import { readJson } from "../files.js";
 import type { Tokenizer } from "./encoding.js";
 import type { PartOfSpeech } from "./part-of-speech.js";
 
@@ -22,20 +21,6 @@ export interface Substitutions {
    * itself.
    */
   getSubstitutes(word: string, partOfSpeech?: PartOfSpeech): readonly string[];
-}
-
-/**
- * Loads substitutions: the synonyms of WordNet (`wordnet`), or a JSON file that maps words to lists
- * of words.
- */
-export async function loadSubstitutions(spec: string): Promise<Substitutions> {
-  if (spec === "wordnet") return (await import("./wordnet.js")).loadWordNet();
-  if (!spec.toLowerCase().endsWith(".json")) {
-    throw new UserError(
-      `substitutions: expected "wordnet" or a JSON file such as {"good": ["great"]}, received "${spec}".`,
-    );
-  }
-  return parseSubstitutionTable(await readJson(spec, "the substitution table"), spec);
 }
 
 /**

@@ -1,6 +1,6 @@
 import { free } from "../tensor/index.js";
 import { toHostBatch } from "./batch-transfer.js";
-import { createStepRunner } from "./step-runner.js";
+import { createStepRunner } from "./create-step-runner.js";
 import { countParameters, createTrainingContext } from "./training-context.js";
 import type { TrainingJob } from "./training-job.js";
 

@@ -1,5 +1,5 @@
 import { checkMaxLength, type Model, tokenizeAll } from "../models/index.js";
-import type { Example } from "../tasks/task.js";
+import type { Example } from "../tasks/example.js";
 import { bucketLength } from "../text/batch.js";
 import type { Encoding, WordLevelEncoding } from "../text/encoding.js";
 import type { MaskedTokens } from "../text/mask-tokens.js";

@@ -6,6 +6,7 @@ import { free, keep, noGrad } from "../tensor/index.js";
 import { toHostBatch } from "./batch-transfer.js";
 import { CheckpointStore, restoreTensors } from "./checkpoint.js";
 import type { CheckpointState } from "./checkpoint-state.js";
+import { createStepRunner } from "./create-step-runner.js";
 import {
   checkBestModelMetric,
   createUnknownMetricError,
@@ -17,7 +18,7 @@ import {
 import type { MethodStack } from "./method-stack.js";
 import { type Ranks, singleRank } from "./ranks.js";
 import { computeLearningRateFactor } from "./settings.js";
-import { createStepRunner, type StepRunner } from "./step-runner.js";
+import type { StepRunner } from "./step-runner.js";
 import { countParameters, createTrainingContext, type TrainingContext } from "./training-context.js";
 import { Interrupted, type TrainingJob, type TrainResult } from "./training-job.js";
 import { createOverflowError, TrainingLogger } from "./training-logger.js";

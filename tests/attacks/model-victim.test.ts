@@ -17,7 +17,8 @@ import {
   tokenizeFor,
 } from "../../src/models/index.js";
 import { free, getMemoryStats, Rng } from "../../src/tensor/index.js";
-import { loadSubstitutions, type Substitutions } from "../../src/text/substitutions.js";
+import { loadSubstitutions } from "../../src/text/load-substitutions.js";
+import type { Substitutions } from "../../src/text/substitutions.js";
 import { temporaryFolder } from "../temporary.js";
 import { collect } from "./scripted.js";
 import { reviewExamples, tinyVictim } from "./tiny-victim.js";

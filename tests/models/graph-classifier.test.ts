@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { type Classifier, classify } from "../../src/models/inference/classifier.js";
+import { classify } from "../../src/models/inference/classifier.js";
+import type { Classifier } from "../../src/models/inference/classifier-interface.js";
 import { padToBucket } from "../../src/models/inference/graph-classifier.js";
 import { padBatch } from "../../src/text/batch.js";
 

@@ -5,7 +5,7 @@ import { buildLmConstraint } from "../../src/actions/substitutions/build-lm-cons
 import { buildSubstitutions } from "../../src/actions/substitutions/build-substitutions.js";
 import { Rng } from "../../src/tensor/random.js";
 import { loadLmConstraint } from "../../src/text/lm-constraint.js";
-import { loadSubstitutions } from "../../src/text/substitutions.js";
+import { loadSubstitutions } from "../../src/text/load-substitutions.js";
 import { invoke } from "../cli/invoke.js";
 import { temporaryFolder } from "../temporary.js";
 

@@ -6,7 +6,7 @@ import { createSubstituteScorer } from "../../src/actions/substitutions/masked-l
 import { loadMaskedLm, scoreTokens } from "../../src/models/index.js";
 import { free } from "../../src/tensor/index.js";
 import { loadLmConstraint } from "../../src/text/lm-constraint.js";
-import { loadSubstitutions } from "../../src/text/substitutions.js";
+import { loadSubstitutions } from "../../src/text/load-substitutions.js";
 import { Interrupted } from "../../src/train/index.js";
 import { writeFamilyMaskedLm } from "../models/family-models.js";
 import { temporaryFolder } from "../temporary.js";

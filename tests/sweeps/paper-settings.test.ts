@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import type { RunConfig } from "../../src/runs/config.js";
-import { createSweepPlan, type SweepPlan } from "../../src/sweeps/plan.js";
+import { createSweepPlan } from "../../src/sweeps/plan.js";
+import type { SweepPlan } from "../../src/sweeps/plan-schema.js";
 import { readSweep } from "../../src/sweeps/read-sweep.js";
 import { createAttackWork, listWorkItems } from "../../src/sweeps/work-item.js";
 

@@ -3,11 +3,12 @@ import { readdirSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import type { Example } from "../../src/tasks/example.js";
 import { loadTask } from "../../src/tasks/index.js";
 import { countOverlap } from "../../src/tasks/sample.js";
 import { cleanLines, cleanSubject, htmlToText, parseEmail, parseFiles } from "../../src/tasks/spam.js";
 import { normalizeText } from "../../src/tasks/split-examples.js";
-import type { Example, Split, Task } from "../../src/tasks/task.js";
+import type { Split, Task } from "../../src/tasks/task.js";
 import { buildIfStale } from "../cli/built.js";
 
 describe("cleaning an email", () => {

@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import type { Example } from "../../src/tasks/example.js";
 import { countOverlap, drawExamples, drawRandomly, sampleExamples } from "../../src/tasks/sample.js";
 import { computeDedupKey, splitExamples } from "../../src/tasks/split-examples.js";
-import type { Example } from "../../src/tasks/task.js";
 
 /** Few distinct words, so that duplicates (also up to case and punctuation) are common. */
 const manyExamples = fc

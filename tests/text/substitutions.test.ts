@@ -4,10 +4,10 @@ import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { UserError } from "../../src/errors.js";
 import { loadLmConstraint } from "../../src/text/lm-constraint.js";
+import { loadSubstitutions } from "../../src/text/load-substitutions.js";
 import { buildAttackSpace, computeAttackSpaceSize } from "../../src/text/replacements.js";
 import {
   filterInVocabSubstitutes,
-  loadSubstitutions,
   matchCase,
   matchCaseSensitively,
   parseSubstitutionTable,

@@ -2,9 +2,7 @@ import { basename, join, resolve } from "node:path";
 import { z } from "zod";
 import { httpVictimSchema, redactUrl } from "../../attacks/endpoint.js";
 import { attackSpecSchema } from "../../attacks/load-attack.js";
-import type { AttackResult } from "../../attacks/result.js";
 import { UserError } from "../../errors.js";
-import type { GateVerdict } from "../../evaluation/non-inferiority.js";
 import { createFolder, writeFileAtomic } from "../../files.js";
 import { checkLabels } from "../../models/index.js";
 import { dataOptions } from "../../runs/config.js";
@@ -21,7 +19,8 @@ import type { Callbacks } from "../callbacks.js";
 import { isEndpoint } from "../load/load-victim.js";
 import { loadRequestedTask } from "../train/prepare-run.js";
 import { type GateLock, isLockFile, type PinnedAttack, readGateLock, writeGateLock } from "./gate-lock.js";
-import { combineVerdicts, type GateCheck, judgeGate } from "./judge.js";
+import type { GateFailure, GateReport } from "./gate-report.js";
+import { combineVerdicts, judgeGate } from "./judge.js";
 import { formatJunit } from "./junit.js";
 import { type MeasuredModel, measureModel } from "./measure-model.js";
 import { formatSummary } from "./summary.js";
@@ -60,35 +59,6 @@ export const gateRequestSchema = z.strictObject({
 });
 export type GateRequest = z.input<typeof gateRequestSchema>;
 type ParsedRequest = z.output<typeof gateRequestSchema>;
-
-/** A text that only the candidate gets wrong. */
-export interface GateFailure {
-  readonly id: string;
-  /** Null without an attack. */
-  readonly attack: string | null;
-  readonly label: number;
-  /** The probability of the true label. */
-  readonly baselineScore: number;
-  readonly candidateScore: number;
-  readonly result: AttackResult;
-}
-
-/** What a gate found. */
-export interface GateReport {
-  readonly verdict: GateVerdict;
-  readonly candidate: string;
-  readonly baseline: string;
-  readonly task: string;
-  readonly labels: readonly string[];
-  readonly examples: number;
-  readonly checks: readonly GateCheck[];
-  /** The worst of the new failures. */
-  readonly failures: readonly GateFailure[];
-  readonly newFailures: { readonly attacked: number; readonly clean: number };
-  readonly seconds: number;
-  readonly finishedAt: string;
-}
-
 const defaults = { attacks: [{ name: "pwws", options: {} }], numExamples: 200, seed: 0, split: "test" } as const;
 /** New failures that are shown, with and without an attack. */
 const maxShown = { attacked: 10, clean: 5 };

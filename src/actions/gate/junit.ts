@@ -1,4 +1,4 @@
-import type { GateReport } from "./gate.js";
+import type { GateReport } from "./gate-report.js";
 
 /** Escapes text for XML. Characters that XML does not allow are replaced. */
 function escapeXml(text: string): string {

@@ -1,6 +1,6 @@
 import { splitChangedText } from "../../evaluation/changed-text.js";
 import { formatCount, formatPercent } from "../../format.js";
-import type { GateFailure, GateReport } from "./gate.js";
+import type { GateFailure, GateReport } from "./gate-report.js";
 import type { GateCheck } from "./judge.js";
 
 const titles = { passed: "passed", regressed: "regressed", unresolved: "could not be decided" } as const;

@@ -9,7 +9,7 @@ import { hashModelFolder, loadMaskedLm, loadModel } from "../../models/index.js"
 import { createSentenceModel } from "../../models/inference/sentence-encoder.js";
 import { resolveTablePath } from "../../runs/read-config.js";
 import { type Device, free } from "../../tensor/index.js";
-import { loadSubstitutions } from "../../text/substitutions.js";
+import { loadSubstitutions } from "../../text/load-substitutions.js";
 import { createVectorNeighbors } from "../../text/vector-neighbors.js";
 import { readWordVectors } from "../../text/vectors.js";
 import { loadWordNetLemmas } from "../../text/wordnet-lemmas.js";

@@ -7,12 +7,8 @@ import type { RunFolder } from "../../runs/run-folder.js";
 import { applyRuntime, type RuntimeConfig } from "../../runs/runtime-config.js";
 import { type Example, formatSplit, type InMemoryExample, loadTask, type Task, taskNames } from "../../tasks/index.js";
 import { countOverlap, sampleExamples } from "../../tasks/sample.js";
-import {
-  filterInVocabSubstitutes,
-  loadSubstitutions,
-  matchCaseSensitively,
-  type Substitutions,
-} from "../../text/substitutions.js";
+import { loadSubstitutions } from "../../text/load-substitutions.js";
+import { filterInVocabSubstitutes, matchCaseSensitively, type Substitutions } from "../../text/substitutions.js";
 import { type TrainingJob, toDataset } from "../../train/index.js";
 import type { Callbacks } from "../callbacks.js";
 import { listTrainingDataWarnings } from "./training-data-warnings.js";

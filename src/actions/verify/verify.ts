@@ -5,12 +5,8 @@ import { type JournalVerification, verifyJournal } from "../../attacks/verify.js
 import { UserError } from "../../errors.js";
 import { resolveTablePath } from "../../runs/read-config.js";
 import { runtimeOptions } from "../../runs/runtime-config.js";
-import {
-  filterInVocabSubstitutes,
-  loadSubstitutions,
-  matchCaseSensitively,
-  type Substitutions,
-} from "../../text/substitutions.js";
+import { loadSubstitutions } from "../../text/load-substitutions.js";
+import { filterInVocabSubstitutes, matchCaseSensitively, type Substitutions } from "../../text/substitutions.js";
 import { orNull, validate } from "../../validate.js";
 import type { Callbacks } from "../callbacks.js";
 import { type LoadedVictim, loadVictim } from "../load/load-victim.js";

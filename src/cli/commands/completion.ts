@@ -1,5 +1,5 @@
 import { Argument, Command } from "@commander-js/extra-typings";
-import { commands } from "../command-list.js";
+import type { CommandEntry } from "../command.js";
 import { type Io, write } from "../io.js";
 
 export const note = "Load it in every shell: put the output into the file that the examples name.";
@@ -23,19 +23,22 @@ const shells: Readonly<Record<string, (all: readonly Completion[]) => string>> =
   fish: formatFish,
 };
 
-export function define(command: Command, io: Io): void {
+/** The commands by name. */
+type Commands = Readonly<Record<string, CommandEntry>>;
+
+export function define(command: Command, io: Io, commands: Commands): void {
   command
     .addArgument(new Argument("<shell>", "bash, zsh or fish").choices(Object.keys(shells)))
-    .action(async (shell) => write(io.stdout, shells[shell]!(await listCompletions(io))));
+    .action(async (shell) => write(io.stdout, shells[shell]!(await listCompletions(io, commands))));
 }
 
 /** Reads the flags from the definitions of the commands, so the script is never out of date. */
-async function listCompletions(io: Io): Promise<Completion[]> {
+async function listCompletions(io: Io, commands: Commands): Promise<Completion[]> {
   const visible = Object.entries(commands).filter(([, { hidden }]) => !hidden);
   return Promise.all(
     visible.map(async ([name, { summary, load }]) => {
       const command = new Command(name);
-      (await load()).define(command, io);
+      (await load()).define(command, io, commands);
       const defined = [command, ...command.commands].flatMap(({ options }) => options);
       const flags = new Map(defined.flatMap(({ long, description }) => (long ? [[long, description] as const] : [])));
       return {

@@ -1,5 +1,6 @@
 import type { Command } from "@commander-js/extra-typings";
-import { type GateReport, gateRequestSchema, runGate } from "../../actions/gate/gate.js";
+import { gateRequestSchema, runGate } from "../../actions/gate/gate.js";
+import type { GateReport } from "../../actions/gate/gate-report.js";
 import { describeGate } from "../../actions/gate/summary.js";
 import { UserError } from "../../errors.js";
 import { formatPercent } from "../../format.js";

@@ -1,60 +1,16 @@
 import { evalMode, type Weights } from "../../nn/index.js";
-import {
-  type Device,
-  type DType,
-  emptyCache,
-  free,
-  getMemoryStats,
-  noGrad,
-  scope,
-  useCapturableStream,
-} from "../../tensor/index.js";
-import { type PaddedBatch, padBatch } from "../../text/batch.js";
+import { emptyCache, free, getMemoryStats, noGrad, scope, useCapturableStream } from "../../tensor/index.js";
+import { padBatch } from "../../text/batch.js";
 import type { Encoding } from "../../text/encoding.js";
+import { canPackOnCpu } from "../can-pack.js";
+import { cpuFloat32, type DeviceConfig } from "../device-config.js";
 import { forward, type Model } from "../model.js";
 import { toModelInput } from "../model-input.js";
-import { canPackOnCpu } from "../packing.js";
+import type { Classifier, EagerClassifier } from "./classifier-interface.js";
 import { checkOutputs } from "./finite-outputs.js";
 import { castForInference, prepareForInference } from "./fused-weights.js";
 import { createGraphClassifier } from "./graph-classifier.js";
 import { batchByLength, batchByTokens } from "./inference-batches.js";
-
-/** The device and the dtype that a model computes with. */
-export interface DeviceConfig {
-  readonly device: Device;
-  readonly computeDtype: DType;
-  /** Whether the dense layers of the encoder multiply in 8 bits: for inference on a CPU. */
-  readonly isQuantized?: boolean;
-  /**
-   * Whether batches on a CPU have no padding in float32, too. The last bits of a score then differ
-   * from those of padded batches.
-   */
-  readonly isPacked?: boolean;
-}
-
-/** float32 on the CPU. */
-export const cpuFloat32: DeviceConfig = { device: "cpu", computeDtype: "float32" };
-
-/** Classifies batches, eagerly or with captured CUDA graphs. */
-export interface Classifier {
-  readonly numLabels: number;
-  /** The padding token. */
-  readonly padId: number;
-  /**
-   * Maximum tokens per batch, padding included: enough to use all cores, few enough for the cache.
-   */
-  readonly batchTokens: number;
-  /** The number of padding tokens that cost as much as one more batch. */
-  readonly batchCost: number;
-  /** Whether batches have no padding, so that any lengths fit together. */
-  readonly isPacked?: boolean;
-  /** The number of batches that may run concurrently. Default: 1. */
-  readonly depth?: number;
-  /** Computes class probabilities, row by row. The work starts immediately. */
-  probabilities(batch: PaddedBatch): Promise<Float32Array>;
-  /** Frees everything except the weights that the caller passed. */
-  close(): void;
-}
 
 const batchSizes = {
   cpu: { batchTokens: 2048, batchCost: 32 },
@@ -63,12 +19,6 @@ const batchSizes = {
 
 /** Batches have hundreds of sizes. A cache larger than this plus the weights is emptied. */
 const maxCachedBytes = 256e6;
-
-/** A classifier that runs eagerly, with weights that other classifiers may share. */
-export interface EagerClassifier extends Classifier {
-  readonly weights: Weights;
-}
-
 /** From this number of tokens on, packing the weights saves more time than it takes. */
 const minTokensForPacking = 8192;
 

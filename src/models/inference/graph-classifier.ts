@@ -17,10 +17,10 @@ import {
 } from "../../tensor/index.js";
 import { nativeCuda } from "../../tensor/native.js";
 import { bucketLength, type PaddedBatch } from "../../text/batch.js";
+import { canPackTexts } from "../can-pack.js";
 import { forward, type Model } from "../model.js";
 import { readStagedInput, toNamedArrays } from "../model-input.js";
-import { canPackTexts } from "../packing.js";
-import type { Classifier, EagerClassifier } from "./classifier.js";
+import type { Classifier, EagerClassifier } from "./classifier-interface.js";
 import { LargeBatches } from "./large-batches.js";
 
 /** A shape that batches are padded to, with its captured graph. */

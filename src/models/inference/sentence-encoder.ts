@@ -1,10 +1,10 @@
 import { evalMode } from "../../nn/index.js";
 import { free, noGrad, scope } from "../../tensor/index.js";
 import { padBatch } from "../../text/batch.js";
+import { canPackOnCpu } from "../can-pack.js";
+import { cpuFloat32 } from "../device-config.js";
 import { extractFeatures, type Model } from "../model.js";
 import { toModelInput } from "../model-input.js";
-import { canPackOnCpu } from "../packing.js";
-import { cpuFloat32 } from "./classifier.js";
 import { checkOutputs } from "./finite-outputs.js";
 import { prepareForInference } from "./fused-weights.js";
 import { batchByTokens, batchForInference } from "./inference-batches.js";

@@ -1,0 +1,17 @@
+import type { Device, DType } from "../tensor/index.js";
+
+/** The device and the dtype that a model computes with. */
+export interface DeviceConfig {
+  readonly device: Device;
+  readonly computeDtype: DType;
+  /** Whether the dense layers of the encoder multiply in 8 bits: for inference on a CPU. */
+  readonly isQuantized?: boolean;
+  /**
+   * Whether batches on a CPU have no padding in float32, too. The last bits of a score then differ
+   * from those of padded batches.
+   */
+  readonly isPacked?: boolean;
+}
+
+/** float32 on the CPU. */
+export const cpuFloat32: DeviceConfig = { device: "cpu", computeDtype: "float32" };

@@ -1,0 +1,28 @@
+import type { Weights } from "../../nn/index.js";
+import type { PaddedBatch } from "../../text/batch.js";
+
+/** Classifies batches, eagerly or with captured CUDA graphs. */
+export interface Classifier {
+  readonly numLabels: number;
+  /** The padding token. */
+  readonly padId: number;
+  /**
+   * Maximum tokens per batch, padding included: enough to use all cores, few enough for the cache.
+   */
+  readonly batchTokens: number;
+  /** The number of padding tokens that cost as much as one more batch. */
+  readonly batchCost: number;
+  /** Whether batches have no padding, so that any lengths fit together. */
+  readonly isPacked?: boolean;
+  /** The number of batches that may run concurrently. Default: 1. */
+  readonly depth?: number;
+  /** Computes class probabilities, row by row. The work starts immediately. */
+  probabilities(batch: PaddedBatch): Promise<Float32Array>;
+  /** Frees everything except the weights that the caller passed. */
+  close(): void;
+}
+
+/** A classifier that runs eagerly, with weights that other classifiers may share. */
+export interface EagerClassifier extends Classifier {
+  readonly weights: Weights;
+}

@@ -1,0 +1,21 @@
+/**
+ * One labeled text or pair of texts.
+ *
+ *     const [first]: Example[] = await task.load("test");
+ */
+export interface Example {
+  /**
+   * Unique and stable within its dataset: file and line, or the dataset's own ID. It seeds the
+   * random streams of the example and names it in attack logs (journals).
+   */
+  readonly id: string;
+  /** One text, or two for a pair task. */
+  readonly texts: readonly string[];
+  /** Index into the labels of the task. */
+  readonly label: number;
+}
+
+/** An example as it is hashed. */
+export function formatExample({ id, texts, label }: Example): string {
+  return `${JSON.stringify([id, texts, label])}\n`;
+}
