@@ -145,21 +145,24 @@ function writeTinyBert(folder, words) {
 
 /** Writes all inputs and returns their paths. @param {string} folder */
 export function writeInputs(folder) {
-  const paths = Object.fromEntries(
-    ["model", "reviews.csv", "more.csv", "pairs.csv", "more-pairs.csv", "table.json", "texts.txt"].map((name) => [
-      name,
-      join(folder, name),
-    ]),
-  );
+  const paths = {
+    model: join(folder, "model"),
+    reviews: join(folder, "reviews.csv"),
+    more: join(folder, "more.csv"),
+    pairs: join(folder, "pairs.csv"),
+    morePairs: join(folder, "more-pairs.csv"),
+    table: join(folder, "table.json"),
+    texts: join(folder, "texts.txt"),
+  };
   mkdirSync(folder, { recursive: true });
   const reviews = createReviews(600, 1);
   const pairs = createPairs(160, 3);
-  writeCsv(paths["reviews.csv"], [["text", "label"], ...reviews]);
-  writeCsv(paths["more.csv"], [["text", "label"], ...createReviews(40, 2)]);
-  writeCsv(paths["pairs.csv"], [["premise", "hypothesis", "label"], ...pairs]);
-  writeCsv(paths["more-pairs.csv"], [["premise", "hypothesis", "label"], ...createPairs(20, 4)]);
+  writeCsv(paths.reviews, [["text", "label"], ...reviews]);
+  writeCsv(paths.more, [["text", "label"], ...createReviews(40, 2)]);
+  writeCsv(paths.pairs, [["premise", "hypothesis", "label"], ...pairs]);
+  writeCsv(paths.morePairs, [["premise", "hypothesis", "label"], ...createPairs(20, 4)]);
   writeFileSync(
-    paths["texts.txt"],
+    paths.texts,
     `${createReviews(300, 5)
       .map(([text]) => text)
       .join("\n")}\n`,
@@ -176,7 +179,7 @@ export function writeInputs(folder) {
     ["n't", ["not"]],
     ["we", ["i"]],
   ];
-  writeFileSync(paths["table.json"], JSON.stringify(Object.fromEntries([...opposites, ...neutral, ...stops])));
+  writeFileSync(paths.table, JSON.stringify(Object.fromEntries([...opposites, ...neutral, ...stops])));
   const texts = [...reviews, ...pairs].flat().join(" ").toLowerCase();
   writeTinyBert(paths.model, [...(texts.match(/[a-z]+|[0-9]+/g) ?? []), ...synonyms.split(" ")]);
   return paths;

