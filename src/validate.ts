@@ -28,33 +28,6 @@ const maxProblems = 20;
 const maxShownCharacters = 80;
 
 /**
- * Renamed keys of configs, train settings, method and attack options and sweeps, as old:new. They
- * are used only in the error message. If a key has several new names, the one in the schema
- * applies.
- */
-const renamedKeys = `
-  limit:maxTrainSamples limit:maxSamples selectionLimit:maxValidationSamples reportLimit:maxTestSamples
-  method:methods feature:pooling encoding:tokenization text:textColumn label:labelColumn graph:cudaGraphs
-  knownSubstitutes:inVocabSubstitutes
-  batches:batchSampler accumulate:gradientAccumulationSteps clip:maxGradNorm warmup:warmupRatio
-  schedule:lrScheduler beta1:adamBeta1 beta2:adamBeta2 epsilon:adamEpsilon selectBy:metricForBestModel
-  patience:earlyStoppingPatience evaluateEvery:evalSteps logEvery:loggingSteps checkpointEvery:saveSteps
-  keepCheckpoints:saveTotalLimit logDistance:logWeightDistance
-  order:variant keep:updateRatio keepFirst:firstUpdateRatio keepSecond:secondUpdateRatio
-  eligible:maskedParameters refresh:maskInterval threshold:thresholdRule
-  steps:innerSteps stepSize:innerLearningRate stepDecay:innerWeightDecay entropy:entropyWeight
-  slots:candidatesPerWord queue:queueSize hidden:projectionHiddenSize out:projectionSize
-  normalize:negatives initial:initMagnitude radius:maxNorm beta:emaDecay laterBeta:lateEmaDecay sigma:noiseStd
-  budget:maxCandidates budget:queryBudget largestShare:maxModificationRate keepStopWords:protectStopWords
-  keepPartOfSpeech:matchPartOfSpeech languageModelSwaps:lmConstraint transfer:transferFrom pool:concurrency
-  batch:batchSize parallel:maxConcurrentRequests backOff:retryDelay unknown:unkToken
-  then:evaluation keep:artifacts measures:metrics paper:publishedTable examples:numExamples
-`
-  .trim()
-  .split(/\s+/)
-  .map((pair) => pair.split(":"));
-
-/**
  * Validates data against a schema. The UserError names the location, the expected and the actual
  * value.
  */
@@ -101,8 +74,6 @@ export async function readJsonIfExists<Schema extends z.ZodType>(
 }
 
 function suggestKey(key: string, known: readonly string[]): string {
-  const renamed = renamedKeys.find(([before, after = ""]) => before === key && known.includes(after));
-  if (renamed) return `; it is now ${renamed[1]}`;
   return `${key.length > maxShownCharacters ? "" : didYouMean(key, known)}; expected one of ${known.join(", ")}`;
 }
 

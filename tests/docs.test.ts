@@ -108,27 +108,6 @@ test("the citation file is YAML with both papers and the version of the package"
   expect(readFileSync("CHANGELOG.md", "utf8")).toContain(`## ${version}\n`);
 });
 
-test("the changelog lists every renamed option and key", () => {
-  const lines = readFileSync("CHANGELOG.md", "utf8").split("\n");
-  const options = readFileSync("src/cli/main.ts", "utf8").matchAll(/"(?:\w+ )?(--[\w-]+)": "(--[\w-]+)"/g);
-  const keys = /const renamedKeys = `([^`]+)`/.exec(readFileSync("src/validate.ts", "utf8"))![1]!;
-  const pairs = [
-    ...[...options].map(([, before, after]) => [before!, after!]),
-    ...keys
-      .trim()
-      .split(/\s+/)
-      .map((pair) => pair.split(":")),
-  ];
-  expect(pairs.length).toBeGreaterThan(60);
-  const hasName = (text: string, name: string): boolean => new RegExp(`(?<![\\w-])${name}(?![\\w-])`).test(text);
-  const isListed = ([before, after]: readonly string[]): boolean =>
-    lines.some((line) => {
-      const [, old = "", current = ""] = line.split("| ");
-      return hasName(old, before!) && hasName(current, after!);
-    });
-  expect(pairs.filter((pair) => !isListed(pair))).toEqual([]);
-});
-
 /** The TypeScript snippets of a document as files. A snippet can name its path in its first line. */
 function readSnippets(document: string): Map<string, string> {
   const snippets = [...readFileSync(document, "utf8").matchAll(/^```ts\n([\s\S]*?)^```$/gm)].map(([, text]) => text!);

@@ -20,28 +20,8 @@ function getMessage(data: unknown, checked: z.ZodType = schema): string {
 }
 
 describe("unknown keys", () => {
-  test.each([
-    [{ limit: 720 }, "unknown key limit; it is now maxTrainSamples"],
-    [{ train: { warmup: 0.1 } }, "unknown key train.warmup; it is now warmupRatio"],
-    [{ methods: [{ keep: 0.4 }] }, "unknown key methods[0].keep; it is now updateRatio"],
-    [{ method: ["rose"] }, "unknown key method; it is now methods"],
-  ])("%j names the new key", (data, expected) => {
-    expect(getMessage(data)).toBe(`config.yaml: ${expected}`);
-  });
-
-  test("a renamed key that the schema does not have is an ordinary unknown key", () => {
-    expect(getMessage({ train: { limit: 3 } })).toBe(
-      "config.yaml: unknown key train.limit; expected one of warmupRatio",
-    );
-  });
-
   test("a mistyped key suggests the closest one", () => {
     expect(getMessage({ trian: {} })).toMatch(/unknown key trian \(did you mean "train"\?\); expected one of /);
-  });
-
-  test("the schema decides between several new names", () => {
-    const sweep = z.strictObject({ artifacts: z.boolean().optional() });
-    expect(getMessage({ keep: true }, sweep)).toContain("unknown key keep; it is now artifacts");
   });
 });
 

@@ -7,31 +7,6 @@ import { ExitCode, formatHelp } from "./command.js";
 import { commands } from "./command-list.js";
 import { type Io, removeControls } from "./io.js";
 
-/** New names of renamed options, only for error messages. A command may have its own entry. */
-const renamedOptions: Readonly<Record<string, string>> = {
-  "--limit": "--max-train-samples",
-  "evaluate --limit": "--max-samples",
-  "--examples": "--num-examples",
-  "--feature": "--pooling",
-  "--encoding": "--tokenization",
-  "--text": "--text-column",
-  "--label": "--label-column",
-  "--known-substitutes": "--in-vocab-substitutes",
-  "--no-known-substitutes": "--no-in-vocab-substitutes",
-  "--language-model-swaps": "--lm-constraint",
-  "--budget": "--query-budget",
-  "--largest-share": "--max-modification-rate",
-  "--keep-stop-words": "--protect-stop-words",
-  "--keep-part-of-speech": "--match-part-of-speech",
-  "--transfer": "--transfer-from",
-  "--pool": "--concurrency",
-  "--keep-checkpoints": "--save-total-limit",
-  "--no-graph": "--no-cuda-graphs",
-  "--on": "--backend",
-  "attack --csv": "--log-to-csv PATH",
-  "train --tensorboard": "--report-to tensorboard",
-};
-
 /**
  * Runs a command line (without node and the program name). Returns the exit code: 0, 1 for a bug, 2
  * for a user error.
@@ -60,7 +35,7 @@ async function createProgram(argv: readonly string[], io: Io): Promise<Command> 
       writeErr: (text) => io.stderr.write(text),
       getOutHelpWidth: () => io.stdout.columns || 100,
       getErrHelpWidth: () => io.stderr.columns || 100,
-      outputError: (text, write) => write(formatUsageError(text, requested)),
+      outputError: (text, write) => write(text.replace(/^error: /, "temper: ")),
     })
     .exitOverride()
     .addHelpText(
@@ -80,13 +55,6 @@ async function createProgram(argv: readonly string[], io: Io): Promise<Command> 
     if (!hidden) command.addHelpText("after", formatHelp(examples, note));
   }
   return program.showHelpAfterError("Run `temper --help` to see all commands.");
-}
-
-function formatUsageError(text: string, command: string | undefined): string {
-  const [, option = ""] = /^error: unknown option '(--[\w-]+)/.exec(text) ?? [];
-  const renamed = renamedOptions[`${command} ${option}`] ?? renamedOptions[option];
-  if (renamed) return `temper: unknown option ${option}; it is now ${renamed}\n`;
-  return text.replace(/^error: /, "temper: ");
 }
 
 function readVersion(): string {

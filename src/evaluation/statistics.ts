@@ -75,7 +75,7 @@ export function mcNemar(
     tail += Math.exp(logGamma(count + 1) - logGamma(k + 1) - logGamma(count - k + 1) - count * Math.LN2);
   }
   const chiSquared = Math.max(0, Math.abs(onlyFirst - onlySecond) - 1) ** 2 / count;
-  return { exact: Math.min(1, 2 * tail), chiSquared, p: chiSquareTail(chiSquared, 1) };
+  return { exact: Math.min(1, 2 * tail), chiSquared, p: chiSquareTail(chiSquared) };
 }
 
 export interface TTestResult {
@@ -94,13 +94,6 @@ export function pairedTTest(first: readonly number[], second: readonly number[])
   const differences = first.map((value, i) => value - second[i]!);
   const count = differences.length;
   return tTest(mean(differences), standardDeviation(differences) / Math.sqrt(count), count - 1, count);
-}
-
-/** Welch's one-tailed t-test that the first is larger (independent samples, unequal variances). */
-export function welchTTest(first: readonly number[], second: readonly number[]): TTestResult {
-  const [a, b] = [variance(first) / first.length, variance(second) / second.length];
-  const degrees = (a + b) ** 2 / (a ** 2 / (first.length - 1) + b ** 2 / (second.length - 1));
-  return tTest(mean(first) - mean(second), Math.sqrt(a + b), degrees, Math.min(first.length, second.length));
 }
 
 /** A standard error below this fraction of the difference is a rounding error. */

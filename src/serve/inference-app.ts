@@ -1,14 +1,13 @@
 import { createHash, timingSafeEqual } from "node:crypto";
 import { setImmediate as yieldToEventLoop } from "node:timers/promises";
 import type { Handler, Hono, MiddlewareHandler } from "hono";
-import { z } from "zod";
 import { UserError } from "../errors.js";
 import { toPredictions } from "../evaluation/metrics.js";
 import { validate } from "../validate.js";
 import { BatchQueue } from "./batch-queue.js";
 import { BodyMemory, createHttpApp, type HttpAppOptions, HttpError, readJsonBody } from "./http.js";
 import { InferenceMetrics } from "./inference-metrics.js";
-import { createOpenApi } from "./openapi.js";
+import { createOpenApi, predictBodySchema } from "./openapi.js";
 import { createRequestLog, type LoggedRequest, noteTextCount } from "./request-log.js";
 
 /** Classifies texts for a server: one row of probabilities per text or pair of texts. */
@@ -84,11 +83,11 @@ export function createInferenceApp<Item>(
   });
   app.get("/", (context) => context.json(handler.modelInfo));
   app.get("/health", (context) => context.json({ status: isStopping ? "stopping" : "ok" }, isStopping ? 503 : 200));
-  app.get("/metrics", (context) =>
-    context.text(metrics.format(), 200, { "content-type": "text/plain; version=0.0.4; charset=utf-8" }),
+  app.get("/metrics", async (context) =>
+    context.text(await metrics.format(), 200, { "content-type": metrics.contentType }),
   );
   app.get("/openapi.json", (context) =>
-    context.json(createOpenApi(handler.modelInfo, limits, apiKey !== null, version)),
+    context.json(createOpenApi({ ...limits, model: handler.modelInfo, hasApiKey: apiKey !== null, version })),
   );
   const answer: Handler = async (context) => {
     const texts = parseTexts(await readJsonBody(context, { maxBytes, memory, example }), limits);
@@ -127,10 +126,6 @@ function createKeyCheck(apiKey: string): MiddlewareHandler {
   };
 }
 
-const bodySchema = z.strictObject({
-  texts: z.array(z.union([z.string(), z.tuple([z.string()]), z.tuple([z.string(), z.string()])])),
-});
-
 function parseTexts(data: unknown, { maxTexts, maxCharacters }: InferenceLimits): (readonly string[])[] {
   // The count is checked first: millions of invalid texts would each cost an error message.
   const count = (data as { texts?: { length?: unknown } } | null)?.texts?.length;
@@ -138,7 +133,9 @@ function parseTexts(data: unknown, { maxTexts, maxCharacters }: InferenceLimits)
     throw new HttpError(413, `Expected at most ${maxTexts} texts per request, received ${count}.`);
   let texts: (readonly string[])[];
   try {
-    texts = validate(bodySchema, data, "request").texts.map((text) => (typeof text === "string" ? [text] : text));
+    texts = validate(predictBodySchema, data, "request").texts.map((text) =>
+      typeof text === "string" ? [text] : text,
+    );
   } catch (error) {
     throw error instanceof UserError ? new HttpError(400, error.message) : error;
   }

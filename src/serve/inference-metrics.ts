@@ -1,27 +1,57 @@
-import { Counter, formatMetrics, Gauge, Histogram } from "./metrics.js";
+import { Counter, Gauge, Histogram, Registry } from "prom-client";
 
 /** Seconds, from a short text on a GPU to a large request on a CPU. */
 const secondBounds = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 const batchBounds = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096];
 
-/** What a server of a model counts. */
+/** What a server of a model counts, for Prometheus. */
 export class InferenceMetrics {
-  readonly #requests = new Counter("temper_requests_total", "Requests by route and status.");
-  readonly #seconds = new Histogram("temper_request_seconds", "Seconds from a request to its response.", secondBounds);
-  readonly #predictions = new Counter("temper_predictions_total", "Classified texts by predicted label.");
-  readonly #batches = new Histogram("temper_batch_texts", "Texts that were classified together.", batchBounds);
-  readonly #gauges: readonly Gauge[];
+  readonly #registry = new Registry();
+  readonly #registers = [this.#registry];
+  readonly #requests = new Counter({
+    name: "temper_requests_total",
+    help: "Requests by route and status.",
+    labelNames: ["route", "status"],
+    registers: this.#registers,
+  });
+  readonly #seconds = new Histogram({
+    name: "temper_request_seconds",
+    help: "Seconds from a request to its response.",
+    buckets: secondBounds,
+    registers: this.#registers,
+  });
+  readonly #predictions = new Counter({
+    name: "temper_predictions_total",
+    help: "Classified texts by predicted label.",
+    labelNames: ["label"],
+    registers: this.#registers,
+  });
+  readonly #batches = new Histogram({
+    name: "temper_batch_texts",
+    help: "Texts that were classified together.",
+    buckets: batchBounds,
+    registers: this.#registers,
+  });
 
   constructor(readQueue: () => number) {
-    this.#gauges = [
-      new Gauge("temper_queue_texts", "Texts that wait or are being classified.", readQueue),
-      new Gauge("process_resident_memory_bytes", "Memory of the process.", () => process.memoryUsage.rss()),
-      new Gauge("process_uptime_seconds", "Seconds since the process started.", () => process.uptime()),
-    ];
+    this.#addGauge("temper_queue_texts", "Texts that wait or are being classified.", readQueue);
+    this.#addGauge("process_resident_memory_bytes", "Memory of the process.", () => process.memoryUsage.rss());
+    this.#addGauge("process_uptime_seconds", "Seconds since the process started.", () => process.uptime());
+  }
+
+  #addGauge(name: string, help: string, read: () => number): void {
+    new Gauge({
+      name,
+      help,
+      registers: this.#registers,
+      collect() {
+        this.set(read());
+      },
+    });
   }
 
   countRequest(route: string, status: number, seconds: number): void {
-    this.#requests.add({ route, status: String(status) });
+    this.#requests.inc({ route, status });
     if (route === "/predict") this.#seconds.observe(seconds);
   }
 
@@ -30,10 +60,16 @@ export class InferenceMetrics {
   }
 
   countPrediction(label: string): void {
-    this.#predictions.add({ label });
+    this.#predictions.inc({ label });
   }
 
-  format(): string {
-    return formatMetrics([this.#requests, this.#seconds, this.#predictions, this.#batches, ...this.#gauges]);
+  /** The media type of `format`. */
+  get contentType(): string {
+    return this.#registry.contentType;
+  }
+
+  /** The metrics in the text format of Prometheus. */
+  format(): Promise<string> {
+    return this.#registry.metrics();
   }
 }

@@ -1,82 +1,70 @@
-import type { InferenceLimits } from "./inference-app.js";
+import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 
-const text = { oneOf: [{ type: "string" }, { type: "array", items: { type: "string" }, minItems: 1, maxItems: 2 }] };
-
-function createErrorResponse(description: string): object {
-  const schema = { type: "object", properties: { error: { type: "string" } }, required: ["error"] };
-  return { description, content: { "application/json": { schema } } };
+/** What the description of a server depends on. */
+export interface ServerDescription {
+  readonly model: Readonly<Record<string, unknown>> & { readonly labels: readonly string[] };
+  readonly maxTexts: number;
+  readonly maxCharacters: number;
+  readonly hasApiKey: boolean;
+  readonly version: string;
 }
 
+const textSchema = z.union([z.string(), z.tuple([z.string()]), z.tuple([z.string(), z.string()])]);
+
+/** The body of a request: texts, or pairs of texts. */
+export const predictBodySchema = z.strictObject({ texts: z.array(textSchema) });
+
 /** Describes the routes of a server in OpenAPI 3.1. */
-export function createOpenApi(
-  model: Readonly<Record<string, unknown>>,
-  { maxTexts, maxCharacters }: InferenceLimits,
-  hasApiKey: boolean,
-  version: string,
-): object {
-  const labels = (model.labels as readonly string[] | undefined) ?? [];
-  const json = (schema: object) => ({ "application/json": { schema } });
-  const errors = {
-    400: createErrorResponse("The request is not valid."),
-    ...(hasApiKey && { 401: createErrorResponse("The API key is missing or wrong.") }),
-    413: createErrorResponse(`More than ${maxTexts} texts, or more than ${maxCharacters} characters in one of them.`),
-    503: createErrorResponse("Too many texts are waiting. Try again after the seconds in retry-after."),
-  };
-  const open = { security: [] };
-  return {
+export function createOpenApi({ model, maxTexts, maxCharacters, hasApiKey, version }: ServerDescription): object {
+  const app = new OpenAPIHono();
+  const registry = app.openAPIRegistry;
+  const json = <Schema extends z.ZodType>(schema: Schema) => ({ "application/json": { schema } });
+  const describeError = (description: string) => ({ description, content: json(z.object({ error: z.string() })) });
+  const open: Record<string, string[]>[] = [];
+  registry.registerPath(
+    createRoute({
+      method: "post",
+      path: "/predict",
+      summary: "Classify texts or pairs of texts.",
+      request: {
+        body: { required: true, content: json(z.strictObject({ texts: z.array(textSchema).max(maxTexts) })) },
+      },
+      responses: {
+        200: {
+          description: "One label and one row of probabilities per text, in the order of the request.",
+          content: json(
+            z.object({
+              predictions: z.array(z.enum(model.labels as [string, ...string[]])),
+              probabilities: z.array(z.array(z.number()).describe(`In this order: ${model.labels.join(", ")}`)),
+            }),
+          ),
+        },
+        400: describeError("The request is not valid."),
+        ...(hasApiKey && { 401: describeError("The API key is missing or wrong.") }),
+        413: describeError(`More than ${maxTexts} texts, or more than ${maxCharacters} characters in one of them.`),
+        503: describeError("Too many texts are waiting. Try again after the seconds in retry-after."),
+      },
+    }),
+  );
+  const describeGet = (path: string, summary: string, responses: Record<number, string>, isOpen = false): void =>
+    registry.registerPath(
+      createRoute({
+        method: "get",
+        path,
+        summary,
+        ...(isOpen && { security: open }),
+        responses: Object.fromEntries(
+          Object.entries(responses).map(([status, description]) => [status, { description }]),
+        ),
+      }),
+    );
+  describeGet("/", "The model, its labels and its settings.", { 200: "JSON" });
+  describeGet("/health", "Whether the server accepts requests.", { 200: "It does.", 503: "It is stopping." }, true);
+  describeGet("/metrics", "Metrics in the text format of Prometheus.", { 200: "Text" });
+  if (hasApiKey) registry.registerComponent("securitySchemes", "apiKey", { type: "http", scheme: "bearer" });
+  return app.getOpenAPI31Document({
     openapi: "3.1.0",
     info: { title: `temper serve: ${model.model}`, version },
-    ...(hasApiKey && {
-      components: { securitySchemes: { apiKey: { type: "http", scheme: "bearer" } } },
-      security: [{ apiKey: [] }],
-    }),
-    paths: {
-      "/predict": {
-        post: {
-          summary: "Classify texts or pairs of texts.",
-          requestBody: {
-            required: true,
-            content: json({
-              type: "object",
-              properties: { texts: { type: "array", items: text, maxItems: maxTexts } },
-              required: ["texts"],
-              additionalProperties: false,
-            }),
-          },
-          responses: {
-            200: {
-              description: "One label and one row of probabilities per text, in the order of the request.",
-              content: json({
-                type: "object",
-                properties: {
-                  predictions: { type: "array", items: { enum: labels } },
-                  probabilities: {
-                    type: "array",
-                    items: {
-                      type: "array",
-                      items: { type: "number" },
-                      description: `In this order: ${labels.join(", ")}`,
-                    },
-                  },
-                },
-                required: ["predictions", "probabilities"],
-              }),
-            },
-            ...errors,
-          },
-        },
-      },
-      "/": { get: { summary: "The model, its labels and its settings.", responses: { 200: { description: "JSON" } } } },
-      "/health": {
-        get: {
-          summary: "Whether the server accepts requests.",
-          ...open,
-          responses: { 200: { description: "It does." }, 503: { description: "It is stopping." } },
-        },
-      },
-      "/metrics": {
-        get: { summary: "Metrics in the text format of Prometheus.", responses: { 200: { description: "Text" } } },
-      },
-    },
-  };
+    ...(hasApiKey && { security: [{ apiKey: [] }] }),
+  });
 }

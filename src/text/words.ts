@@ -61,60 +61,6 @@ export function splitWords(text: string): string[] {
   return text.match(/^[\0-\x7f]*$/.test(text) ? asciiWord : anyWord) ?? [];
 }
 
-const opens = /^[([{$£€#]$/;
-const closes = new RegExp(`^(?:[)\\]},;:!?%…]|\\.+|${negation}|${ending})$`, "iu");
-const joins = /^[-/]$/;
-const wordLike = /[\p{L}\p{N}]$/u;
-
-/**
- * Joins words into a readable text: no space before a period or after an opening bracket, and
- * hyphens and contractions are attached. Splitting the result gives the same words again: a space
- * remains wherever joining would change them.
- */
-export function joinWords(words: readonly string[]): string {
-  const chunks: string[][] = [];
-  const openQuotes = new Set<string>();
-  let glueNext = true;
-  words.forEach((word, index) => {
-    const previous = words[index - 1] ?? "";
-    const isQuote = /^["'`]$/.test(word);
-    const closing = isQuote && openQuotes.delete(word);
-    if (isQuote && !closing) openQuotes.add(word);
-    const hyphen = joins.test(word) && wordLike.test(previous) && wordLike.test(words[index + 1] ?? "");
-    if (index > 0 && (glueNext || hyphen || closing || closes.test(word))) chunks.at(-1)!.push(word);
-    else chunks.push([word]);
-    glueNext = hyphen || opens.test(word) || (isQuote && !closing);
-  });
-  return chunks.map(joinChunk).join(" ");
-}
-
-/** Words per piece of a long chunk. Trying every end of a piece takes quadratic time. */
-const maxPieceWords = 32;
-
-/** Joins words without spaces, except where `splitWords` would not separate them again. */
-function joinChunk(chunk: readonly string[]): string {
-  const whole = chunk.join("");
-  if (areSameWords(splitWords(whole), chunk)) return whole;
-  const pieces: string[] = [];
-  for (let start = 0; start < chunk.length; start += maxPieceWords)
-    pieces.push(joinPiece(chunk.slice(start, start + maxPieceWords)));
-  return pieces.join(" ");
-}
-
-/** Joins as many words as possible, from the left. */
-function joinPiece(chunk: readonly string[]): string {
-  for (let end = chunk.length; end > 1; end--) {
-    const head = chunk.slice(0, end);
-    if (!areSameWords(splitWords(head.join("")), head)) continue;
-    return end === chunk.length ? head.join("") : `${head.join("")} ${joinPiece(chunk.slice(end))}`;
-  }
-  return chunk.length === 1 ? chunk[0]! : `${chunk[0]} ${joinPiece(chunk.slice(1))}`;
-}
-
-function areSameWords(first: readonly string[], second: readonly string[]): boolean {
-  return first.length === second.length && first.every((word, index) => word === second[index]);
-}
-
 /**
  * English function words: pronouns, determiners, prepositions, conjunctions, auxiliaries and
  * particles.

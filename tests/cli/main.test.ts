@@ -44,18 +44,6 @@ test("a mistyped command gets a suggestion", async () => {
   expect(stderr).toMatch(/^temper: unknown command 'encod'\n\(Did you mean encode\?\)\n/);
 });
 
-test.each([
-  ["train", "--limit", "--max-train-samples"],
-  ["evaluate", "--limit", "--max-samples"],
-  ["attack", "--examples", "--num-examples"],
-  ["train", "--encoding", "--tokenization"],
-  ["train", "--no-graph", "--no-cuda-graphs"],
-])("%s %s: the error names the new option %s", async (command, option, renamed) => {
-  const { code, stdout, stderr } = await invoke([command, option, "word"]);
-  expect({ code, stdout }).toEqual({ code: 2, stdout: "" });
-  expect(stderr).toMatch(`temper: unknown option ${option}; it is now ${renamed}\n`);
-});
-
 test("a former split name gets the new one", async () => {
   const { code, stderr } = await invoke(["evaluate", "runs/x", "--split", "select"]);
   expect(code).toBe(2);

@@ -11,7 +11,7 @@ import {
   type RunConfigInput,
   verify,
 } from "temper-nlp";
-import { ascc, rose } from "temper-nlp/methods";
+import { ascc } from "temper-nlp/methods";
 import { describe, expect, test } from "vitest";
 import { temporaryFolder } from "../temporary.js";
 import { tinyRun } from "../tiny-run.js";
@@ -26,8 +26,6 @@ describe("a misspelled option fails to compile, and from JavaScript the error na
     expect(() => ascc({ betta: 4 })).toThrow(/ascc: unknown key betta \(did you mean "beta"\?\)/);
     // @ts-expect-error The value is a number.
     expect(() => ascc({ beta: "4" })).toThrow(/beta: expected number, received "4"/);
-    // @ts-expect-error The option was renamed.
-    expect(() => rose({ keep: 0.6 })).toThrow(/unknown key keep; it is now updateRatio/);
   });
 
   test("settings of a run", async () => {

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { Rng } from "../../src/tensor/random.js";
-import { joinWords, splitWords } from "../../src/text/words.js";
+import { splitWords } from "../../src/text/words.js";
 import { strangeText } from "./strange-texts.js";
 
 const shared = process.env.TEMPER_SHARED ?? join("..", "shared");
@@ -118,39 +118,3 @@ function locateWords(words: readonly string[]): Set<string> {
     }),
   );
 }
-
-describe("joinWords", () => {
-  it.each([
-    "I don't think it's fair, they'd say.",
-    'He said "never again" (twice): stomach-wrenching!',
-    "It cost $3.50 and/or 10/10... really?",
-  ])("restores %j", (given) => {
-    expect(joinWords(splitWords(given))).toBe(given);
-  });
-
-  it("keeps contractions attached to their words", () => {
-    const words = splitWords("don'tn't:)don't");
-    expect(splitWords(joinWords(words))).toEqual(words);
-  });
-
-  it("returns a text with the same words", () => {
-    fc.assert(
-      fc.property(text, (given) => {
-        const words = splitWords(given);
-        expect(splitWords(joinWords(words))).toEqual(words);
-      }),
-      { numRuns: 3000 },
-    );
-  });
-});
-
-it("item 37: joins 20,000 periods in seconds, and long texts come apart again", () => {
-  const started = performance.now();
-  for (const unit of [".", "-", "'", "(", "!"]) {
-    const words = new Array<string>(unit === "." ? 20_000 : 500).fill(unit);
-    expect(splitWords(joinWords(words))).toEqual(words);
-  }
-  expect(performance.now() - started).toBeLessThan(8000);
-  // A chunk that can be joined completely is, however long it is.
-  expect(joinWords(["wow", ...new Array<string>(100).fill("!")])).toBe(`wow${"!".repeat(100)}`);
-});
