@@ -58,3 +58,15 @@ export function readSystem(): string | null {
     return null;
   }
 }
+
+/**
+ * Says what has happened to a process that a signal has ended, and what to do if its precision is
+ * known. native/crash.cc writes the same words.
+ */
+export function describeCrash(signal: string, precision?: string): string {
+  const isCrash = ["SIGILL", "SIGSEGV", "SIGBUS", "SIGFPE"].includes(signal);
+  if (!isCrash) return `the process was killed by ${signal}`;
+  if (precision === undefined) return `libtorch crashed with ${signal}`;
+  const remedy = precision === "fp32" ? "`temper doctor` checks the installation" : "run with --precision fp32";
+  return `libtorch crashed with ${signal} in ${precision}; ${remedy}`;
+}

@@ -1,4 +1,13 @@
-import { getCpuSupport, hasOperator, noGrad, operator, scope, type Tensor, zeros } from "../tensor/index.js";
+import {
+  getCpuSupport,
+  getPrecisionVerdict,
+  hasOperator,
+  noGrad,
+  operator,
+  scope,
+  type Tensor,
+  zeros,
+} from "../tensor/index.js";
 import type { Weights } from "./weights.js";
 
 /** How the dense layers of an encoder multiply on a CPU if no gradients are computed. */
@@ -47,25 +56,20 @@ export function getMaxInputLevel(): number {
   return inputLevel;
 }
 
-const supported = new Map<CpuPrecision, boolean>();
+let canPrepareFloat32: boolean | undefined;
 
-/** Whether this libtorch has kernels for a precision, and this processor the instructions. */
+/** Whether this libtorch has kernels for a precision, and they work on this processor. */
 export function canPrepare(precision: CpuPrecision): boolean {
-  const known = supported.get(precision);
-  if (known !== undefined) return known;
-  const found = hasOperator(denseName) && canMultiply(precision);
-  supported.set(precision, found);
-  return found;
+  if (!hasOperator(denseName)) return false;
+  // An illegal instruction ends the process, so the self-test has tried low precision in another one.
+  if (precision !== "float32") return getPrecisionVerdict(precision === "int8" ? "int8" : "bf16").failure === null;
+  canPrepareFloat32 ??= canMultiply();
+  return canPrepareFloat32;
 }
 
-function canMultiply(precision: CpuPrecision): boolean {
+function canMultiply(): boolean {
   try {
-    scope(() =>
-      noGrad(() => {
-        const input = zeros([1, 8], { dtype: precision === "bfloat16" ? precision : "float32" });
-        preparedDense(prepareWeight(zeros([8, 8]), precision), input, null);
-      }),
-    );
+    scope(() => noGrad(() => preparedDense(prepareWeight(zeros([8, 8]), "float32"), zeros([1, 8]), null)));
     return true;
   } catch {
     return false;

@@ -70,6 +70,8 @@ export interface Native {
   cpuFeatures(words: CpuidWords): CpuFeatures;
   /** The level of oneDNN's instructions that is in force: the user's, or the addon's; null: all. */
   isaLimit(): string | null;
+  /** If the process crashes, writes `before`, the name of the signal and `after` to stderr. */
+  reportCrashes(before: string, after: string): void;
   op(name: string, overload?: string): NativeOperator;
   create(data: ArrayBufferView, shape: readonly number[], storedDType: number, dtype: number): number;
   write(handle: number, data: ArrayBufferView): void;
