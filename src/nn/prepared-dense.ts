@@ -56,20 +56,28 @@ export function getMaxInputLevel(): number {
   return inputLevel;
 }
 
-let canPrepareFloat32: boolean | undefined;
+const supported = new Map<CpuPrecision, boolean>();
 
-/** Whether this libtorch has kernels for a precision, and they work on this processor. */
+/** Whether this libtorch has kernels for a precision, and this processor the instructions. */
 export function canPrepare(precision: CpuPrecision): boolean {
-  if (!hasOperator(denseName)) return false;
-  // An illegal instruction ends the process, so the self-test has tried low precision in another one.
-  if (precision !== "float32") return getPrecisionVerdict(precision === "int8" ? "int8" : "bf16").failure === null;
-  canPrepareFloat32 ??= canMultiply();
-  return canPrepareFloat32;
+  const known = supported.get(precision);
+  if (known !== undefined) return known;
+  // An illegal instruction ends the process, so the self-test tries low precision in another one.
+  const isSafe =
+    precision === "float32" || getPrecisionVerdict(precision === "int8" ? "int8" : "bf16").failure === null;
+  const found = hasOperator(denseName) && isSafe && canMultiply(precision);
+  supported.set(precision, found);
+  return found;
 }
 
-function canMultiply(): boolean {
+function canMultiply(precision: CpuPrecision): boolean {
   try {
-    scope(() => noGrad(() => preparedDense(prepareWeight(zeros([8, 8]), "float32"), zeros([1, 8]), null)));
+    scope(() =>
+      noGrad(() => {
+        const input = zeros([1, 8], { dtype: precision === "bfloat16" ? precision : "float32" });
+        preparedDense(prepareWeight(zeros([8, 8]), precision), input, null);
+      }),
+    );
     return true;
   } catch {
     return false;

@@ -7,7 +7,7 @@ import { z } from "zod";
 import { getCacheFolder } from "../cache.js";
 import { UserError } from "../errors.js";
 import { tryLock } from "../lock.js";
-import { describeCrash } from "../processes.js";
+import { describeSignal } from "../processes.js";
 import { openResultCache, type ResultCache } from "../result-cache.js";
 import { getBuildFolder, native, packageRoot } from "./native.js";
 
@@ -32,7 +32,7 @@ export type PrecisionVerdict = z.output<typeof verdictSchema>;
 export type PrecisionUse = "search" | "inference" | "training";
 
 /** A precision must be this much faster than fp32 to be worth its errors and confirmations. */
-const minSpeedup = 1.1;
+const minSpeedup = 1.2;
 
 /** The fastest precision that works for a use; fp32 if no other one is clearly faster. */
 export function chooseFastestPrecision(
@@ -106,7 +106,9 @@ function readOrTest(precision: LowPrecision, retry: boolean): PrecisionVerdict {
 function createKey(precision: LowPrecision): string {
   const addon = native();
   const { libtorch, configuration } = addon.versions();
-  const hash = createHash("sha256").update(readFileSync(join(getBuildFolder(), "temper.node"))).digest("hex");
+  const hash = createHash("sha256")
+    .update(readFileSync(join(getBuildFolder(), "temper.node")))
+    .digest("hex");
   const capability = /CPU capability usage: (\S+)/.exec(configuration)?.[1] ?? null;
   return JSON.stringify([1, precision, cpus()[0]?.model, addon.cpuid(), addon.isaLimit(), capability, libtorch, hash]);
 }
@@ -165,7 +167,7 @@ function runSelfTest(precision: LowPrecision): PrecisionVerdict {
   } catch {
     if (error && "code" in error && error.code === "ETIMEDOUT")
       return fail(`libtorch did not finish within ${maxMilliseconds / 1000} s`);
-    if (signal !== null) return fail(describeCrash(signal));
+    if (signal !== null) return fail(describeSignal(signal));
     return fail(`the process ended with exit code ${status}: ${stderr.trim().split("\n").at(-1) ?? ""}`);
   }
 }

@@ -15,22 +15,30 @@ import {
 } from "../models/index.js";
 import { canPrepare, crossEntropy, trainMode } from "../nn/index.js";
 import { free, keep, Rng, scope, type Tensor, tensor } from "../tensor/index.js";
-import { type LowPrecision, lowPrecisions, type PrecisionVerdict, trustPrecision } from "../tensor/precision-verdict.js";
+import {
+  type LowPrecision,
+  lowPrecisions,
+  type PrecisionVerdict,
+  trustPrecision,
+} from "../tensor/precision-verdict.js";
 import { padBatch } from "../text/batch.js";
 import type { Encoding } from "../text/encoding.js";
 import { computeGradients, LowPrecisionWeights } from "./mixed-precision.js";
 
-/** Without progress for this long, the test hangs. A step takes a fraction of a second. */
-const maxIdleSeconds = 20;
+/**
+ * Without progress for this long, the test hangs. A step takes a fraction of a second. If the host
+ * is so busy that the test hardly runs, it gets more time.
+ */
+const [maxIdleSeconds, maxBusySeconds] = [20, 60];
 
 /** The best of several turns says how fast the CPU is, even if it is busy. */
 const turns = 4;
 
 /**
- * Relative errors that only a wrong kernel exceeds. The sound ones are about 0.01 in bf16 and 0.03
- * in int8.
+ * The relative error that only a wrong kernel exceeds: numbers that have nothing to do with each
+ * other give 1.4. The sound ones are 0.03 in bf16 and 0.1 in int8, or 0.13 with 128 levels.
  */
-const maxError = 0.25;
+const maxError = 0.5;
 
 /** Two layers of MiniLM: the speed of products depends on their sizes. */
 const config = parseModelConfig(
@@ -52,16 +60,18 @@ const progress = new Int32Array(new SharedArrayBuffer(4));
 function startWatchdog(): void {
   const failure = `libtorch made no progress for ${maxIdleSeconds} s`;
   const verdict: PrecisionVerdict = { failure, inference: null, training: null };
-  const code = `const { workerData: { progress, seconds, verdict } } = require("node:worker_threads");
-    let [last, idle] = [0, 0];
+  const code = `const { workerData: { progress, limits, verdict } } = require("node:worker_threads");
+    let [last, idle, start] = [-1, 0, 0];
     setInterval(() => {
-      idle = progress[0] === last ? idle + 1 : 0;
-      last = progress[0];
-      if (idle < seconds) return;
+      const { user, system } = process.cpuUsage();
+      const used = (user + system) / 1e6;
+      if (progress[0] !== last) [last, idle, start] = [progress[0], 0, used];
+      idle++;
+      if (idle < limits[used - start > limits[0] / 2 ? 0 : 1]) return;
       require("node:fs").writeSync(1, verdict);
       process.kill(process.pid, "SIGKILL");
     }, 1000);`;
-  const workerData = { progress, seconds: maxIdleSeconds, verdict: JSON.stringify(verdict) };
+  const workerData = { progress, limits: [maxIdleSeconds, maxBusySeconds], verdict: JSON.stringify(verdict) };
   new Worker(code, { eval: true, workerData }).unref();
 }
 
@@ -98,43 +108,56 @@ function measureError(found: Float32Array, exact: Float32Array): number {
 
 interface Contender {
   /** Returns the numbers to compare. */
-  run(): Promise<Float32Array>;
+  run(texts: readonly Encoding[]): Promise<Float32Array>;
   close(): void;
 }
 
-/** Lets both compute in turns. The first turn compares, and the others are timed. */
-async function compare(exact: Contender, low: Contender): Promise<{ error: number; speedup: number }> {
-  const seconds = [Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY];
+interface Comparison {
+  readonly error: number;
+  readonly speedup: number;
+}
+
+/** Lets both compute in turns, and takes the best time of each. */
+async function runInTurns(contenders: readonly Contender[], texts: readonly Encoding[], turns: number) {
+  const seconds = contenders.map(() => Number.POSITIVE_INFINITY);
   const results: Float32Array[] = [];
-  for (let turn = 0; turn <= turns; turn++)
-    for (const [i, { run }] of [exact, low].entries()) {
+  for (let turn = 0; turn < turns; turn++)
+    for (const [i, { run }] of contenders.entries()) {
       const started = performance.now();
-      const values = await run();
-      if (turn === 0) results[i] = values;
-      else seconds[i] = Math.min(seconds[i]!, performance.now() - started);
+      results[i] = await run(texts);
+      seconds[i] = Math.min(seconds[i]!, performance.now() - started);
       Atomics.add(progress, 0, 1);
     }
+  return { results, speedup: seconds[0]! / seconds[1]! };
+}
+
+/** Compares the results of a few texts, and the speed with many, as in an attack or a training. */
+async function compare(exact: Contender, low: Contender, texts: readonly Encoding[]): Promise<Comparison> {
+  const few = await runInTurns([exact, low], texts.slice(0, 6), 2);
+  // Without its instructions, bf16 may be a hundred times as slow, and few texts say enough.
+  const many = few.speedup < 0.3 ? few : await runInTurns([exact, low], texts, turns);
   exact.close();
   low.close();
-  return { error: measureError(results[1]!, results[0]!), speedup: seconds[0]! / seconds[1]! };
+  return { error: measureError(few.results[1]!, few.results[0]!), speedup: many.speedup };
 }
 
 /** The batches of an attack. */
-function createInference(weights: Map<string, Tensor>, texts: Encoding[], deviceConfig: DeviceConfig): Contender {
+function createInference(weights: Map<string, Tensor>, deviceConfig: DeviceConfig): Contender {
   const classifier = createEagerClassifier({ architecture, tokenizer: { special } }, weights, deviceConfig);
   return {
-    run: async () => Float32Array.from((await classify(classifier, texts)).map((row) => Math.log(row[1]! / row[0]!))),
+    run: async (texts) =>
+      Float32Array.from((await classify(classifier, texts)).map((row) => Math.log(row[1]! / row[0]!))),
     close: () => classifier.close(),
   };
 }
 
 /** Forward and backward passes. The numbers are gradients of the first layer, the last to be computed. */
-function createTraining(weights: Map<string, Tensor>, texts: Encoding[], isLow: boolean): Contender {
+function createTraining(weights: Map<string, Tensor>, isLow: boolean): Contender {
   const copy = isLow ? new LowPrecisionWeights({ architecture, weights }, "bfloat16") : null;
-  const labels = Int32Array.from(texts, (_, i) => i % 2);
   return {
-    run: async () =>
+    run: async (texts) =>
       scope(() => {
+        const labels = Int32Array.from(texts, (_, i) => i % 2);
         const input = toModelInput(padBatch(texts, special.padId), config, "cpu");
         const { logits } = forward(architecture, copy?.weights ?? weights, input, trainMode);
         const loss = crossEntropy(logits, tensor(labels, [texts.length]).to("int64"));
@@ -152,15 +175,11 @@ async function test(precision: LowPrecision): Promise<PrecisionVerdict> {
   const texts = createTexts(rng, 64);
   const lowConfig: DeviceConfig =
     precision === "int8" ? { ...float32, isQuantized: true } : { ...float32, computeDtype: "bfloat16" };
-  const inference = await compare(
-    createInference(weights, texts, float32),
-    createInference(weights, texts, lowConfig),
-  );
-  const batch = texts.slice(0, 16);
+  const inference = await compare(createInference(weights, float32), createInference(weights, lowConfig), texts);
   const training =
     precision === "int8"
       ? null
-      : await compare(createTraining(weights, batch, false), createTraining(weights, batch, true));
+      : await compare(createTraining(weights, false), createTraining(weights, true), texts.slice(0, 16));
   free(weights);
   for (const [what, { error }] of Object.entries({ logits: inference, ...(training && { gradients: training }) }))
     if (error > maxError)

@@ -1,6 +1,15 @@
 import { UserError } from "../errors.js";
 import { AdamW, mapWeights, type Weights } from "../nn/index.js";
-import { free, type GradientReducer, keep, noGrad, Rng, requirePrecision, scope, type Tensor } from "../tensor/index.js";
+import {
+  free,
+  type GradientReducer,
+  keep,
+  noGrad,
+  Rng,
+  requirePrecision,
+  scope,
+  type Tensor,
+} from "../tensor/index.js";
 import type { Substitutions } from "../text/substitutions.js";
 import { BatchContext } from "./batch-context.js";
 import { toBatch, toHostBatch } from "./batch-transfer.js";
