@@ -236,6 +236,7 @@ function listEngineRows(engine: EngineInfo): [string, string][] {
 function formatVerdict({ failure, inference, training }: PrecisionVerdict): string {
   if (failure !== null) return `off: in the self-test, ${failure}`;
   const format = (speed: number | null, what: string): string[] =>
-    speed === null ? [] : [`${speed.toFixed(1)} times as fast as fp32 in ${what}`];
-  return ["works", ...format(inference, "inference"), ...format(training, "training")].join(", ");
+    speed === null ? [] : [`${speed.toFixed(1)}x in ${what}`];
+  const speeds = [...format(inference, "inference"), ...format(training, "training")];
+  return `works; speed compared with fp32: ${speeds.join(", ")}`;
 }
