@@ -36,10 +36,13 @@ static napi_value initialize(napi_env env, napi_value exports) {
     return nullptr;
   }
   return temper::guarded(env, [&] {
+    temper::limitInstructions();
+    temper::defineCpuid(env, exports);
     temper::defineDispatch(env, exports);
     temper::defineTensors(env, exports);
     temper::defineAutograd(env, exports);
     temper::defineRuntime(env, exports);
+    temper::defineCrashReports(env, exports);
     temper::defineDropout(env, exports);
     temper::defineCuda(env, exports);
     temper::defineKernels(env, exports);

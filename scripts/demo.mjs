@@ -7,7 +7,6 @@ import { pathToFileURL } from "node:url";
 import { parseArgs } from "node:util";
 import picocolors from "picocolors";
 import { readJournal } from "temper-nlp/attacks";
-import { getCpuSupport } from "temper-nlp/tensor";
 
 /** @typedef {import("temper-nlp/attacks").AttackResult} AttackResult */
 /** @typedef {{ text: string, length: number }} Line text with color codes, and its length without them */
@@ -30,9 +29,7 @@ const standard = join(out, "standard");
 const robust = join(out, "ascc");
 const report = join(out, "report.html");
 const assignments = options.set.flatMap((assignment) => ["--set", assignment]);
-// CPUs with instructions for bf16 train faster with it. On a GPU, it is the default.
-const precision = getCpuSupport().bf16 ? ["--precision", "bf16"] : [];
-const settings = ["--config", "scripts/demo.yaml", "--seed", seed, ...precision, ...assignments];
+const settings = ["--config", "scripts/demo.yaml", "--seed", seed, "--precision", "auto", ...assignments];
 
 /**
  * @param {readonly string[]} args

@@ -58,3 +58,17 @@ export function readSystem(): string | null {
     return null;
   }
 }
+
+const crashSignals = ["SIGILL", "SIGSEGV", "SIGBUS", "SIGFPE"];
+
+/** Says what a signal has done to a process that computes. */
+export function describeSignal(signal: string): string {
+  return crashSignals.includes(signal) ? `libtorch crashed with ${signal}` : `the process was killed by ${signal}`;
+}
+
+/** Says what to do about a crash, too. native/crash.cc writes the same words. */
+export function describeCrash(signal: string, precision: string | null = null): string {
+  if (!crashSignals.includes(signal)) return describeSignal(signal);
+  const remedy = precision === "fp32" ? "`temper doctor` checks the installation" : "run with --precision fp32";
+  return `${describeSignal(signal)}${precision === null ? "" : ` in ${precision}`}; ${remedy}`;
+}

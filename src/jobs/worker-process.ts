@@ -2,6 +2,7 @@ import { spawn } from "node:child_process";
 import { closeSync, openSync } from "node:fs";
 import { getErrorMessage } from "../errors.js";
 import { createFileError, writeFileAtomic } from "../files.js";
+import { describeCrash } from "../processes.js";
 import { hashRequest } from "./hash-request.js";
 import { temperProgram } from "./temper-program.js";
 import { readWorkResult, type WorkRequest, type WorkResult } from "./work-request.js";
@@ -76,7 +77,7 @@ async function spawnWorker(args: readonly string[], log: string, options: Worker
         resolve(ending);
       };
       child.once("error", (error) => finish(getErrorMessage(error)));
-      child.once("exit", (code, signal) => finish(signal ?? `exit code ${code}`));
+      child.once("exit", (code, signal) => finish(signal === null ? `exit code ${code}` : describeCrash(signal)));
     });
   } finally {
     closeSync(file);

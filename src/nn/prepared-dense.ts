@@ -1,4 +1,13 @@
-import { getCpuSupport, hasOperator, noGrad, operator, scope, type Tensor, zeros } from "../tensor/index.js";
+import {
+  getCpuSupport,
+  getPrecisionVerdict,
+  hasOperator,
+  noGrad,
+  operator,
+  scope,
+  type Tensor,
+  zeros,
+} from "../tensor/index.js";
 import type { Weights } from "./weights.js";
 
 /** How the dense layers of an encoder multiply on a CPU if no gradients are computed. */
@@ -53,7 +62,10 @@ const supported = new Map<CpuPrecision, boolean>();
 export function canPrepare(precision: CpuPrecision): boolean {
   const known = supported.get(precision);
   if (known !== undefined) return known;
-  const found = hasOperator(denseName) && canMultiply(precision);
+  // An illegal instruction ends the process, so the self-test tries low precision in another one.
+  const isSafe =
+    precision === "float32" || getPrecisionVerdict(precision === "int8" ? "int8" : "bf16").failure === null;
+  const found = hasOperator(denseName) && isSafe && canMultiply(precision);
   supported.set(precision, found);
   return found;
 }

@@ -1,55 +1,44 @@
-import { readFileSync } from "node:fs";
-import { native } from "./native.js";
+import { type CpuFeatures, native } from "./native.js";
 
-/** The low precisions for which a CPU has fast instructions. */
+/** The low precisions for which a CPU has its own instructions. */
 export interface CpuSupport {
   readonly bf16: boolean;
   readonly int8: boolean;
 }
 
-/** What the precisions of a CPU depend on. */
+/** What the instructions that libtorch uses depend on. */
 export interface CpuFacts {
-  /** The instruction sets of the processor, as Linux names them. */
-  readonly flags: ReadonlySet<string>;
+  readonly features: CpuFeatures;
   /** The instruction set that libtorch uses, which ATEN_CPU_CAPABILITY can lower. */
   readonly capability: string;
-  /** The instruction set that oneDNN may use at most (ONEDNN_MAX_CPU_ISA); undefined: all. */
-  readonly maxIsa: string | undefined;
+  /** The instruction set that oneDNN may use at most (ONEDNN_MAX_CPU_ISA); null: all. */
+  readonly isaLimit: string | null;
 }
 
-/** The values of ONEDNN_MAX_CPU_ISA without fast products in 8 bits. */
+/** The values of ONEDNN_MAX_CPU_ISA without products of 8-bit integers that cannot overflow. */
 const isasWithoutInt8 = new Set(["SSE41", "AVX", "AVX2", "AVX2_VNNI", "AVX2_VNNI_2", "AVX512_CORE"]);
 const isasWithoutBf16 = new Set([...isasWithoutInt8, "AVX512_CORE_VNNI"]);
 
-/** Decides which low precisions are faster than float32. */
-export function findCpuSupport({ flags, capability, maxIsa }: CpuFacts): CpuSupport {
+/**
+ * Decides for which low precisions libtorch can use instructions of their own. Whether they are
+ * faster than float32 must be measured.
+ */
+export function findCpuSupport({ features, capability, isaLimit }: CpuFacts): CpuSupport {
   const hasVectors = /^AVX(512|10)/i.test(capability);
-  const isa = maxIsa?.toUpperCase() ?? "";
-  const has = (names: readonly string[]): boolean => names.some((name) => flags.has(name));
+  const isa = isaLimit?.toUpperCase() ?? "";
+  const { bf16, vnni, amx } = features;
   return {
-    bf16: hasVectors && has(["avx512_bf16", "amx_bf16"]) && !isasWithoutBf16.has(isa),
-    int8: hasVectors && has(["avx512_vnni", "amx_int8"]) && !isasWithoutInt8.has(isa),
+    bf16: hasVectors && (bf16 || amx) && !isasWithoutBf16.has(isa),
+    int8: hasVectors && (vnni || amx) && !isasWithoutInt8.has(isa),
   };
 }
 
-function readCpuFacts(): CpuFacts {
-  const flags = /^flags\s*:(.*)$/m.exec(readCpuInfo())?.[1] ?? "";
-  return {
-    flags: new Set(flags.trim().split(/\s+/)),
-    capability: /CPU capability usage: (\S+)/.exec(native().versions().configuration)?.[1] ?? "",
-    maxIsa: process.env.ONEDNN_MAX_CPU_ISA ?? process.env.DNNL_MAX_CPU_ISA,
-  };
-}
-
-function readCpuInfo(): string {
-  try {
-    return readFileSync("/proc/cpuinfo", "utf8");
-  } catch {
-    return "";
-  }
-}
-
-/** Returns the low precisions for which this CPU has fast instructions. */
+/** Returns the low precisions for which libtorch uses instructions of this CPU. */
 export function getCpuSupport(): CpuSupport {
-  return findCpuSupport(readCpuFacts());
+  const addon = native();
+  return findCpuSupport({
+    features: addon.cpuFeatures(addon.cpuid()),
+    capability: /CPU capability usage: (\S+)/.exec(addon.versions().configuration)?.[1] ?? "",
+    isaLimit: addon.isaLimit(),
+  });
 }

@@ -15,6 +15,14 @@ export { kernelProblem, loadKernels } from "./kernels.js";
 export type { MemoryStats } from "./native.js";
 export { hasOperator, listenToOperators, type OperatorCall, operator } from "./operator.js";
 export * from "./ops.js";
+export {
+  chooseFastestPrecision,
+  getPrecisionVerdict,
+  type LowPrecision,
+  type PrecisionUse,
+  type PrecisionVerdict,
+  requirePrecision,
+} from "./precision-verdict.js";
 export { type GradientReducer, PeerError, ProcessGroup, type Rendezvous } from "./process-group.js";
 export { Rng } from "./random.js";
 export * from "./runtime.js";

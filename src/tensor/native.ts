@@ -38,8 +38,40 @@ export interface DeviceProperties {
   capability: string;
 }
 
+/** The CPUID words that the choice of instructions depends on. A leaf that does not exist is 0. */
+export interface CpuidWords {
+  leaf7Ebx: number;
+  leaf7Ecx: number;
+  leaf7Edx: number;
+  /** Register eax of subleaf 1. */
+  leaf7Sub1Eax: number;
+  /** Register eax of leaf 0x1D: the number of the last tile palette. */
+  leaf1dEax: number;
+  /** The registers that the operating system saves. */
+  xcr0: number;
+}
+
+/** What a processor can do, decided by its CPUID words in native/cpuid.cc. */
+export interface CpuFeatures {
+  avx2: boolean;
+  avx512: boolean;
+  vnni: boolean;
+  bf16: boolean;
+  fp16: boolean;
+  /** False if the processor reports AMX but no tile palette. */
+  amx: boolean;
+  /** The highest level of oneDNN that does not crash; null if oneDNN can choose by itself. */
+  isaLimit: string | null;
+}
+
 /** The functions that native/ exports. docs/engine.md explains the design. */
 export interface Native {
+  cpuid(): CpuidWords;
+  cpuFeatures(words: CpuidWords): CpuFeatures;
+  /** The level of oneDNN's instructions that is in force: the user's, or the addon's; null: all. */
+  isaLimit(): string | null;
+  /** If the process crashes, writes `before`, the name of the signal and `after` to stderr. */
+  reportCrashes(before: string, after: string): void;
   op(name: string, overload?: string): NativeOperator;
   create(data: ArrayBufferView, shape: readonly number[], storedDType: number, dtype: number): number;
   write(handle: number, data: ArrayBufferView): void;

@@ -1,6 +1,15 @@
 import { UserError } from "../errors.js";
 import { AdamW, mapWeights, type Weights } from "../nn/index.js";
-import { free, type GradientReducer, keep, noGrad, Rng, scope, type Tensor } from "../tensor/index.js";
+import {
+  free,
+  type GradientReducer,
+  keep,
+  noGrad,
+  Rng,
+  requirePrecision,
+  scope,
+  type Tensor,
+} from "../tensor/index.js";
 import type { Substitutions } from "../text/substitutions.js";
 import { BatchContext } from "./batch-context.js";
 import { toBatch, toHostBatch } from "./batch-transfer.js";
@@ -64,6 +73,7 @@ export async function createTrainingContext(
   restoredBuffers: NamedTensors | null = null,
 ): Promise<TrainingContext> {
   const { model, settings, deviceConfig } = job;
+  if (deviceConfig.device === "cpu" && deviceConfig.computeDtype === "bfloat16") requirePrecision("bf16");
   const stack = new MethodStack(job.methods);
   stack.checkCompatibility(job);
   const rng = new Rng(job.seed);

@@ -1,19 +1,17 @@
-import { execFileSync } from "node:child_process";
+import { spawnSync } from "node:child_process";
+import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
 import { type AttackReport, attack } from "../../src/actions/attack/attack.js";
 import { verify } from "../../src/actions/verify/verify.js";
 import { readJournal } from "../../src/attacks/journal.js";
+import type { Diagnosis } from "../../src/cli/commands/doctor.js";
 import { canPrepare } from "../../src/nn/index.js";
+import { chooseFastestPrecision, getPrecisionVerdict } from "../../src/tensor/index.js";
+import { getBuildFolder } from "../../src/tensor/native.js";
 import { type TinyVictim, tinyVictim } from "../attacks/tiny-victim.js";
 import { buildIfStale, main } from "../cli/built.js";
 import { temporaryFolder } from "../temporary.js";
-
-// The processor may have no bf16 instructions. Its results are the same without them, only slower.
-vi.mock(import("../../src/tensor/cpu-support.js"), async (original) => {
-  const actual = await original();
-  return { ...actual, getCpuSupport: () => ({ ...actual.getCpuSupport(), bf16: true }) };
-});
 
 const folder = temporaryFolder();
 let victim: TinyVictim;
@@ -56,22 +54,39 @@ describe.runIf(canPrepare("int8"))("the search of an attack", () => {
     expect(verified?.lines).toBe(60);
   });
 
-  test("is in bf16 by default, and the same with cached scores", async () => {
+  test("is by default in the fastest precision that works, and the same with cached scores", async () => {
     const [first, second] = [await run(undefined, "auto"), await run("auto", "auto-again")];
-    expect(first.request.precision).toBe("bf16");
+    expect(first.request.precision).toBe(chooseFastestPrecision(getPrecisionVerdict, "search"));
+    expect(second.request.precision).toBe(first.request.precision);
     expect((await readOutcomes("auto-again")).outcomes).toEqual((await readOutcomes("auto")).outcomes);
     expect(second.attacks.pwws!.queries.evaluated).toBe(0);
   });
 });
 
-test("a CPU without fast instructions searches in float32", () => {
+test("a precision whose self-test crashes is off, and nothing remembers a simulated crash", () => {
   buildIfStale();
-  const env = { ...process.env, ATEN_CPU_CAPABILITY: "default", ONEDNN_MAX_CPU_ISA: "AVX2", OMP_NUM_THREADS: "1" };
-  const { substitutions, data } = request();
-  const args = ["attack", victim.run, "--substitutions", substitutions, "--data", data, "--num-examples", "20"];
-  const more = ["--out", join(folder, "plain"), "--device", "cpu", "--json", "--quiet"];
-  const report = JSON.parse(execFileSync(process.execPath, [main, ...args, ...more], { env, encoding: "utf8" }));
-  expect((report as AttackReport).request.precision).toBe("fp32");
-  const doctor = JSON.parse(execFileSync(process.execPath, [main, "doctor", "--json"], { env, encoding: "utf8" }));
-  expect(doctor.engine.lowPrecision).toEqual({ bf16: false, int8: false });
+  const env = { ...process.env, TEMPER_SIMULATE_CRASH: "bf16", OMP_NUM_THREADS: "1" };
+  const start = (...args: string[]) => spawnSync(process.execPath, [main, ...args], { env, encoding: "utf8" });
+  const readVerdicts = () =>
+    readFileSync(join(getBuildFolder(), "precision.jsonl"), "utf8")
+      .split("\n")
+      .filter((line) => line.startsWith('["[1,\\"bf16\\"'));
+  expect(getPrecisionVerdict("bf16").failure).toBeNull();
+  const before = readVerdicts();
+  expect(before).not.toEqual([]);
+  const [model, out] = [join(victim.run, "model"), join(folder, "rejected")];
+  const { status, stderr } = start(
+    ...["train", "--model", model, "--data", victim.data, "--out", out],
+    ...["--precision", "bf16", "--device", "cpu"],
+  );
+  expect(stderr).toMatch(/bf16 does not work on this CPU.*libtorch crashed with SIGILL.*--precision fp32/s);
+  expect(status).toBe(2);
+  expect(existsSync(out)).toBe(false);
+  const doctor = JSON.parse(start("doctor", "--json").stdout) as Diagnosis;
+  expect(doctor.usable).toBe(true);
+  expect(doctor.engine!.lowPrecision.bf16.failure).toBe("libtorch crashed with SIGILL");
+  expect(doctor.engine!.auto.training).toBe("fp32");
+  expect(["int8", "fp32"]).toContain(doctor.engine!.auto.search);
+  expect(doctor.problems).toContainEqual(expect.objectContaining({ problem: expect.stringContaining("bf16 is off") }));
+  expect(readVerdicts()).toEqual(before);
 }, 180_000);

@@ -2,6 +2,7 @@ import { describe, expect, test } from "vitest";
 import { createMethods } from "../../src/methods/index.js";
 import { canPrepare } from "../../src/nn/index.js";
 import { chooseCpuPrecision, chooseGpuPrecision, resolveRuntime } from "../../src/runs/runtime-config.js";
+import { chooseFastestPrecision, getPrecisionVerdict } from "../../src/tensor/index.js";
 
 const createSmart = (options: Record<string, unknown>) => createMethods([{ name: "smart", options }])[0];
 
@@ -24,20 +25,26 @@ describe("precision", () => {
     expect(() => chooseGpuPrecision("int8", false)).toThrow("int8 is for CPUs");
   });
 
-  test("a CPU uses a lower precision only if it is named, and bf16 only with its instructions", () => {
-    const [both, none] = [
-      { bf16: true, int8: true },
-      { bf16: false, int8: false },
-    ];
-    expect(chooseCpuPrecision(null, both)).toBe("fp32");
-    expect(chooseCpuPrecision("bf16", both)).toBe("bf16");
-    expect(() => chooseCpuPrecision("bf16", none)).toThrow(/bf16 needs a CPU with avx512_bf16 or amx_bf16/);
+  test("a CPU uses a lower precision only if it is named, and auto only if a method does not need float32", () => {
+    expect(chooseCpuPrecision(null)).toBe("fp32");
+    expect(chooseCpuPrecision("bf16")).toBe("bf16");
+    expect(chooseCpuPrecision("auto", { use: "training", requiresFloat32: true })).toBe("fp32");
+    const fastest = chooseFastestPrecision(getPrecisionVerdict, "training");
+    expect(resolveRuntime({ device: "cpu", precision: "auto" }, { use: "training" }).precision).toBe(fastest);
   });
 
-  test("auto is bf16, int8 or fp32, whichever the CPU has instructions for", () => {
-    expect(chooseCpuPrecision("auto", { bf16: true, int8: true })).toBe("bf16");
-    expect(chooseCpuPrecision("auto", { bf16: false, int8: true })).toBe(canPrepare("int8") ? "int8" : "fp32");
-    expect(chooseCpuPrecision("auto", { bf16: false, int8: false })).toBe("fp32");
+  const works = (inference: number, training: number | null = null) => ({ failure: null, inference, training });
+  const off = { failure: "libtorch crashed with SIGILL", inference: null, training: null };
+  test.each([
+    ["AMX", { bf16: works(3.8, 2.1), int8: works(3.7) }, ["bf16", "bf16", "bf16"]],
+    ["AVX-512 with slow bf16", { bf16: works(0.7, 0.5), int8: works(2.7) }, ["int8", "fp32", "fp32"]],
+    ["bf16 is fast in inference only", { bf16: works(1.5, 0.9), int8: works(1.3) }, ["bf16", "bf16", "fp32"]],
+    ["hardly faster", { bf16: works(1.1, 1.1), int8: works(1.1) }, ["fp32", "fp32", "fp32"]],
+    ["bf16 crashes", { bf16: off, int8: works(2.7) }, ["int8", "fp32", "fp32"]],
+    ["both crash", { bf16: off, int8: off }, ["fp32", "fp32", "fp32"]],
+  ])("auto is the fastest precision that works: %s", (_, verdicts, expected) => {
+    const uses = ["search", "inference", "training"] as const;
+    expect(uses.map((use) => chooseFastestPrecision((precision) => verdicts[precision], use))).toEqual(expected);
   });
 
   test.runIf(canPrepare("int8"))("int8 computes dense layers in 8 bits and the rest in float32", () => {

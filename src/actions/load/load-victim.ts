@@ -84,7 +84,7 @@ function getDecidedMargin(precision: string): number {
 }
 
 async function loadModelVictim(reference: string, options: LoadVictimOptions): Promise<LoadedVictim> {
-  const runtime = applyRuntime(options);
+  const runtime = applyRuntime(options, { use: "search" });
   const model = await loadRequestedModel(reference, runtime.device, options);
   const classifier = createClassifier(model, model.weights, runtime);
   // On a CPU, a search may be less precise than its result, which belongs to the float32 model.

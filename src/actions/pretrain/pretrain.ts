@@ -182,10 +182,8 @@ export interface PreparedPretraining {
 /** Loads texts, model and methods. Nothing is written. */
 export async function preparePretraining(config: Config, { onWarning }: Callbacks): Promise<PreparedPretraining> {
   const methods = createMethods(await loadMethods(config.methods));
-  const runtime = applyRuntime(
-    config,
-    methods.some(({ traits }) => traits?.requiresFloat32),
-  );
+  const requiresFloat32 = methods.some(({ traits }) => traits?.requiresFloat32);
+  const runtime = applyRuntime(config, { use: "training", requiresFloat32 });
   const texts = await readPretrainingTexts(config);
   const { seed, wholeWordMasking, maskProbability, cudaGraphs } = config;
   const maskedLm = await loadMaskedLm(config.model, { device: runtime.device, seed, allowNewHead: true });

@@ -38,7 +38,7 @@ export async function prepareRun(
   const warn = (message: string): void => onWarning?.(message);
   const methods = createMethods(await loadMethods(attachDefinitions(config.methods, definitions)));
   const precise = methods.find((method) => method.traits?.requiresFloat32);
-  const runtime = applyRuntime(config, precise !== undefined);
+  const runtime = applyRuntime(config, { use: "training", requiresFloat32: precise !== undefined });
   if (precise && runtime.precision === "tf32" && config.precision === null)
     warn(`${precise.name} runs in tf32 instead of bf16: ${precise.traits?.requiresFloat32}.`);
   const task = await (inMemory

@@ -7,8 +7,14 @@ import type { Command } from "@commander-js/extra-typings";
 import { getCacheFolder } from "../../cache.js";
 import { formatBytes } from "../../format.js";
 import { readHubSettings } from "../../hub/hub-connection.js";
-import { getCpuSupport } from "../../tensor/cpu-support.js";
 import { getBuildFolder, native, packageRoot } from "../../tensor/native.js";
+import {
+  chooseFastestPrecision,
+  getPrecisionVerdict,
+  type LowPrecision,
+  lowPrecisions,
+  type PrecisionVerdict,
+} from "../../tensor/precision-verdict.js";
 import { ExitCode } from "../command.js";
 import { getColors, type Io, write } from "../io.js";
 import { formatTable, printJson } from "../output.js";
@@ -104,11 +110,26 @@ function readEngineInfo() {
     cuda: built?.cuda ?? engine.useStream !== undefined,
     blas: findBlasName(configuration),
     capability: /CPU capability usage: (\S+)/.exec(configuration)?.[1] ?? null,
-    /** The low precisions that are faster than fp32 on this CPU. */
-    lowPrecision: getCpuSupport(),
+    /** The highest level of oneDNN's instructions, by the user or because the CPU needs it; null: all. */
+    isaLimit: engine.isaLimit(),
+    /** Whether the CPU reports AMX, but oneDNN cannot use it. */
+    hasBrokenAmx: engine.cpuFeatures(engine.cpuid()).isaLimit !== null,
+    /** The result of the self-test of each low precision. */
+    lowPrecision: testLowPrecisions(),
+    /** The precisions that `auto` uses on the CPU. */
+    auto: {
+      search: chooseFastestPrecision(getPrecisionVerdict, "search"),
+      training: chooseFastestPrecision(getPrecisionVerdict, "training"),
+    },
     threads: engine.getNumThreads(),
     gpus: engine.devices(),
   };
+}
+
+/** Tests a precision that has failed before again: the user may have changed something. */
+function testLowPrecisions(): Record<LowPrecision, PrecisionVerdict> {
+  const [bf16, int8] = lowPrecisions.map((precision) => getPrecisionVerdict(precision, { retry: true }));
+  return { bf16: bf16!, int8: int8! };
 }
 
 /**
@@ -122,8 +143,19 @@ function findBlasName(configuration: string): string {
   return mkl ? `Intel MKL ${mkl}` : (/BLAS_INFO=(\w+)/.exec(configuration)?.[1] ?? "unknown");
 }
 
-function findPerformanceProblems({ blas, gpus, cuda }: EngineInfo): Problem[] {
+function findPerformanceProblems({ blas, gpus, cuda, lowPrecision, auto }: EngineInfo): Problem[] {
   const problems: Problem[] = [];
+  for (const precision of lowPrecisions) {
+    const { failure } = lowPrecision[precision];
+    if (failure === null) continue;
+    problems.push({
+      fatal: false,
+      problem: `${precision} is off on this CPU: in its self-test, ${failure}.`,
+      remedy:
+        `Nothing needs to be done: \`auto\` uses ${auto.search} for attacks and ${auto.training} for training, and ` +
+        `--precision ${precision} is rejected. If ONEDNN_MAX_CPU_ISA is set, remove it and run temper doctor again.`,
+    });
+  }
   // Debian's alternatives system puts the reference implementation into a folder of this name.
   if (/\/blas\/libblas[^/]*$/.test(blas))
     problems.push({
@@ -181,13 +213,17 @@ function formatDiagnosis(diagnosis: Diagnosis, io: Io): string {
 }
 
 function listEngineRows(engine: EngineInfo): [string, string][] {
-  const { libtorch, cuda, library, blas, capability, lowPrecision, threads, gpus } = engine;
-  const fast = [lowPrecision.bf16 ? "bf16" : [], lowPrecision.int8 ? "int8" : []].flat();
+  const { libtorch, cuda, library, blas, capability, isaLimit, hasBrokenAmx, lowPrecision, auto, threads, gpus } =
+    engine;
+  const limit = isaLimit === null ? "all that the CPU reports" : `up to ${isaLimit}`;
+  const reason = hasBrokenAmx ? "; the CPU reports AMX without tile palettes, as some virtual machines do" : "";
   return [
     ["libtorch", `${libtorch}${cuda ? ", with CUDA" : ", CPU only"}`],
     ["", library],
     ["BLAS", capability ? `${blas}, ${capability}` : blas],
-    ["low precision", fast.length > 0 ? `${fast.join(" and ")} on the CPU` : "no fast instructions on the CPU"],
+    ["instructions", `${limit}${reason}`],
+    ...lowPrecisions.map((precision): [string, string] => [precision, formatVerdict(lowPrecision[precision])]),
+    ["precision auto", `${auto.search} for attacks, ${auto.training} for training (on the CPU)`],
     ["threads", String(threads)],
     ...(gpus.length === 0 ? [["GPU", "none"] as [string, string]] : []),
     ...gpus.map(({ name, bytes, capability: version }, index): [string, string] => [
@@ -195,4 +231,12 @@ function listEngineRows(engine: EngineInfo): [string, string][] {
       `${name}, ${formatBytes(bytes)}, compute capability ${version}`,
     ]),
   ];
+}
+
+function formatVerdict({ failure, inference, training }: PrecisionVerdict): string {
+  if (failure !== null) return `off: in the self-test, ${failure}`;
+  const format = (speed: number | null, what: string): string[] =>
+    speed === null ? [] : [`${speed.toFixed(1)}x in ${what}`];
+  const speeds = [...format(inference, "inference"), ...format(training, "training")];
+  return `works; speed compared with fp32: ${speeds.join(", ")}`;
 }

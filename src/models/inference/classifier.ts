@@ -1,7 +1,15 @@
 import { evalMode, type Weights } from "../../nn/index.js";
-import { emptyCache, free, getMemoryStats, noGrad, scope, useCapturableStream } from "../../tensor/index.js";
+import {
+  emptyCache,
+  free,
+  getMemoryStats,
+  noGrad,
+  requirePrecision,
+  scope,
+  useCapturableStream,
+} from "../../tensor/index.js";
 import { padBatch } from "../../text/batch.js";
-import type { Encoding } from "../../text/encoding.js";
+import type { Encoding, Tokenizer } from "../../text/encoding.js";
 import { canPackOnCpu } from "../can-pack.js";
 import { cpuFloat32, type DeviceConfig } from "../device-config.js";
 import { forward, type Model } from "../model.js";
@@ -27,13 +35,15 @@ const minTokensForPacking = 8192;
  * number of tokens it will process, if known.
  */
 export function createEagerClassifier(
-  model: Pick<Model, "architecture" | "tokenizer">,
+  model: Pick<Model, "architecture"> & { readonly tokenizer: Pick<Tokenizer, "special"> },
   weights: Weights,
   deviceConfig: DeviceConfig = cpuFloat32,
   expectedTokens = Number.POSITIVE_INFINITY,
 ): EagerClassifier {
   const { device, computeDtype, isQuantized = false } = deviceConfig;
   const { config } = model.architecture;
+  const isLow = isQuantized || computeDtype === "bfloat16";
+  if (device === "cpu" && isLow) requirePrecision(isQuantized ? "int8" : "bf16");
   const shouldPack = device === "cpu" && expectedTokens >= minTokensForPacking;
   // Tensors that need no change are shared with the caller.
   const packed =

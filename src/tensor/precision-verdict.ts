@@ -1,0 +1,173 @@
+import { spawnSync } from "node:child_process";
+import { createHash } from "node:crypto";
+import { existsSync, readFileSync } from "node:fs";
+import { cpus } from "node:os";
+import { join } from "node:path";
+import { z } from "zod";
+import { getCacheFolder } from "../cache.js";
+import { UserError } from "../errors.js";
+import { tryLock } from "../lock.js";
+import { describeSignal } from "../processes.js";
+import { openResultCache, type ResultCache } from "../result-cache.js";
+import { getBuildFolder, native, packageRoot } from "./native.js";
+
+/** The precisions of a CPU that are tested before their first use on a host. */
+export const lowPrecisions = ["bf16", "int8"] as const;
+export type LowPrecision = (typeof lowPrecisions)[number];
+
+const speed = z.number().positive().nullable();
+const verdictSchema = z.object({
+  /** Why the precision is off on this host; null if it works. */
+  failure: z.string().nullable(),
+  /** How many times as fast as fp32 inference is; null if it does not work. */
+  inference: speed,
+  /** The same for training; null if it does not work, or if the precision is only for inference. */
+  training: speed,
+});
+
+/** What the self-test of a precision has found on this host. */
+export type PrecisionVerdict = z.output<typeof verdictSchema>;
+
+/** What a model is used for. Only the search of an attack may use 8 bits. */
+export type PrecisionUse = "search" | "inference" | "training";
+
+/** A precision must be this much faster than fp32 to be worth its errors and confirmations. */
+const minSpeedup = 1.2;
+
+/** The fastest precision that works for a use; fp32 if no other one is clearly faster. */
+export function chooseFastestPrecision(
+  getVerdict: (precision: LowPrecision) => PrecisionVerdict,
+  use: PrecisionUse,
+): LowPrecision | "fp32" {
+  let [best, bestSpeedup]: [LowPrecision | "fp32", number] = ["fp32", minSpeedup];
+  for (const precision of lowPrecisions) {
+    if (precision === "int8" && use !== "search") continue;
+    const { failure, inference, training } = getVerdict(precision);
+    const speedup = (use === "training" ? training : inference) ?? 0;
+    if (failure === null && speedup > bestSpeedup) [best, bestSpeedup] = [precision, speedup];
+  }
+  return best;
+}
+
+const known = new Map<LowPrecision, PrecisionVerdict>();
+
+/** The program of the self-test trusts the precision that it tests. */
+export function trustPrecision(precision: LowPrecision): void {
+  known.set(precision, { failure: null, inference: null, training: null });
+}
+
+/**
+ * Says whether a low precision works on this CPU, and how fast it is. The first use on a host tests
+ * it in another process, because an instruction that the CPU cannot execute ends the process. The
+ * verdict is remembered next to the addon, or in the cache folder if that is not writable. With
+ * `retry`, a precision that has failed before is tested again.
+ */
+export function getPrecisionVerdict(precision: LowPrecision, { retry = false } = {}): PrecisionVerdict {
+  const found = known.get(precision);
+  if (found) return found;
+  const verdict = isCrashSimulated(precision) ? runSelfTest(precision) : readOrTest(precision, retry);
+  known.set(precision, verdict);
+  return verdict;
+}
+
+/** Throws an error if a low precision does not work on this CPU. */
+export function requirePrecision(precision: LowPrecision): void {
+  const { failure } = getPrecisionVerdict(precision);
+  if (failure !== null)
+    throw new UserError(
+      `precision: ${precision} does not work on this CPU. In the self-test, ${failure}. Use --precision fp32, or auto. ` +
+        "`temper doctor` tests it again.",
+    );
+}
+
+/** Tests set TEMPER_SIMULATE_CRASH to a precision whose self-test then crashes. */
+function isCrashSimulated(precision: LowPrecision): boolean {
+  return process.env.TEMPER_SIMULATE_CRASH === precision;
+}
+
+function readOrTest(precision: LowPrecision, retry: boolean): PrecisionVerdict {
+  const key = createKey(precision);
+  const cached = withCache((cache) => cache.get(key));
+  if (cached && !(retry && cached.failure !== null)) return cached;
+  const unlock = waitForLock();
+  try {
+    // Another process may have tested it while this one waited. All must use the same verdict.
+    const justWritten = retry ? undefined : withCache((cache) => cache.get(key));
+    if (justWritten) return justWritten;
+    const verdict = runSelfTest(precision);
+    withCache((cache) => cache.add(key, verdict));
+    return verdict;
+  } finally {
+    unlock();
+  }
+}
+
+/** Everything that decides which instructions run. */
+function createKey(precision: LowPrecision): string {
+  const addon = native();
+  const { libtorch, configuration } = addon.versions();
+  const hash = createHash("sha256")
+    .update(readFileSync(join(getBuildFolder(), "temper.node")))
+    .digest("hex");
+  const capability = /CPU capability usage: (\S+)/.exec(configuration)?.[1] ?? null;
+  return JSON.stringify([1, precision, cpus()[0]?.model, addon.cpuid(), addon.isaLimit(), capability, libtorch, hash]);
+}
+
+const cacheName = "precision.jsonl";
+const listFolders = (): string[] => [getBuildFolder(), getCacheFolder()];
+
+/** Uses the verdicts on disk in the first folder that is writable. Without one, nothing is kept. */
+function withCache<T>(use: (cache: ResultCache<PrecisionVerdict>) => T): T | undefined {
+  for (const folder of listFolders()) {
+    try {
+      const cache = openResultCache<PrecisionVerdict>(join(folder, cacheName));
+      try {
+        return use(cache);
+      } finally {
+        cache.close();
+      }
+    } catch {
+      // The next folder may be writable.
+    }
+  }
+  return undefined;
+}
+
+/** Several processes that test at the same time would measure each other. */
+function waitForLock(): () => void {
+  for (const folder of listFolders()) {
+    try {
+      for (;;) {
+        const lock = tryLock(join(folder, `${cacheName}.lock`));
+        if (typeof lock === "function") return lock;
+        Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 100);
+      }
+    } catch {
+      // The next folder may be writable.
+    }
+  }
+  return () => undefined;
+}
+
+/** The self-test ends itself if it makes no progress. This limit is for one that cannot. */
+const maxMilliseconds = 180_000;
+
+/** Runs src/train/self-test.ts, which prints a verdict. */
+function runSelfTest(precision: LowPrecision): PrecisionVerdict {
+  const fail = (failure: string): PrecisionVerdict => ({ failure, inference: null, training: null });
+  const program = join(packageRoot, "dist", "train", "self-test.js");
+  if (!existsSync(program)) throw new UserError(`${program} is missing. Run \`make setup\`, or install Temper again.`);
+  const { stdout, stderr, signal, status, error } = spawnSync(process.execPath, [program, precision], {
+    encoding: "utf8",
+    timeout: maxMilliseconds,
+    killSignal: "SIGKILL",
+  });
+  try {
+    return verdictSchema.parse(JSON.parse(stdout));
+  } catch {
+    if (error && "code" in error && error.code === "ETIMEDOUT")
+      return fail(`libtorch did not finish within ${maxMilliseconds / 1000} s`);
+    if (signal !== null) return fail(describeSignal(signal));
+    return fail(`the process ended with exit code ${status}: ${stderr.trim().split("\n").at(-1) ?? ""}`);
+  }
+}
