@@ -78,6 +78,39 @@ test("imports between folders point down only", () => {
   expect(checked.flatMap((file) => listUpwardImports(file, listImports(file)))).toEqual([]);
 });
 
+/** Lists the groups of files that import each other in a circle, type imports included. */
+function findCycles(graph: ReadonlyMap<string, readonly string[]>): string[][] {
+  const order = new Map<string, number>();
+  const lowest = new Map<string, number>();
+  const open: string[] = [];
+  const cycles: string[][] = [];
+  const visit = (file: string): void => {
+    order.set(file, order.size);
+    lowest.set(file, order.get(file)!);
+    open.push(file);
+    for (const target of graph.get(file) ?? []) {
+      if (!order.has(target)) visit(target);
+      if (open.includes(target)) lowest.set(file, Math.min(lowest.get(file)!, lowest.get(target)!));
+    }
+    if (lowest.get(file) !== order.get(file)) return;
+    const group = open.splice(open.indexOf(file));
+    if (group.length > 1) cycles.push(group.sort());
+  };
+  for (const file of graph.keys()) if (!order.has(file)) visit(file);
+  return cycles;
+}
+
+test("no files import each other in a circle", () => {
+  const planted = new Map([
+    ["a", ["b"]],
+    ["b", ["c", "d"]],
+    ["c", ["a"]],
+    ["d", []],
+  ]);
+  expect(findCycles(planted)).toEqual([["a", "b", "c"]]);
+  expect(findCycles(new Map(files.map((file) => [file, listImports(file)])))).toEqual([]);
+});
+
 test("no file of src/ imports the main entry point", () => {
   expect(files.filter((file) => listImports(file).includes(mainEntry))).toEqual([]);
 });
