@@ -30,6 +30,6 @@ const run = await fineTune({
 await using model = await run.loadModel();
 await model.classify(["a quiet film"]);              // [{ label, probabilities }]
 const report = await run.attack("pwws", { numExamples: 50 });
-await compare(run, "runs/reviews-standard");         // a run on the same examples
+await compare({ runs: [run.folder, "runs/reviews-standard"] }); // a run on the same examples
 
 console.log(report.clean, report.attacks.pwws?.accuracyUnderAttack);

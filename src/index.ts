@@ -19,9 +19,15 @@
 
 export { type AttackReport, attack } from "./actions/attack/attack.js";
 export type { AttackRequest } from "./actions/attack/attack-request.js";
+export { augment } from "./actions/augment/augment.js";
 export type { Callbacks, Progress } from "./actions/callbacks.js";
-export { type ComparisonReport, compare, compareRuns } from "./actions/compare/compare.js";
+export { type ComparisonReport, compare } from "./actions/compare/compare.js";
+export { doctor } from "./actions/doctor/doctor.js";
+export { encode } from "./actions/encode/encode.js";
 export { type EvaluateRequest, evaluate, evaluateAdvglue } from "./actions/evaluate/evaluate.js";
+export { exportModel, exportModel as export } from "./actions/export/export.js";
+export { fill } from "./actions/fill/fill.js";
+export { runGate as gate } from "./actions/gate/gate.js";
 export { loadClassifier, type Prediction, predict, TextClassifier } from "./actions/predict/text-classifier.js";
 export {
   type PretrainOptions,
@@ -29,18 +35,23 @@ export {
   type PretrainResults,
   pretrain,
 } from "./actions/pretrain/pretrain.js";
+export { pruneRuns as prune } from "./actions/prune/prune.js";
+export { pushModel as push } from "./actions/push/push.js";
 export { Run } from "./actions/run.js";
+export { buildSubstitutions as substitutions } from "./actions/substitutions/build-substitutions.js";
 export { estimateRun } from "./actions/train/estimate-run.js";
 export { type FineTuneOptions, fineTune } from "./actions/train/train.js";
 export { verify } from "./actions/verify/verify.js";
 export { analyze } from "./analysis/index.js";
 export { UserError } from "./errors.js";
 export { describeMetric } from "./evaluation/metric-table.js";
-export { writeReport } from "./report/index.js";
+export { writeReport as report } from "./report/index.js";
 export type { RunConfig, RunConfigInput } from "./runs/config.js";
 export { listRuns } from "./runs/list-runs.js";
 export type { EvaluationResult, Results } from "./runs/results.js";
-export { serveModel } from "./serve/serve-model.js";
-export { runSweep } from "./sweeps/index.js";
+export { serveModel as serve } from "./serve/serve-model.js";
+export { startStudio as studio } from "./studio/studio.js";
+export { createTables as table } from "./sweeps/create-tables.js";
+export { runSweep as sweep } from "./sweeps/index.js";
 export { type Example, type InMemoryExample, loadTask, type Task } from "./tasks/index.js";
 export { Interrupted } from "./train/index.js";

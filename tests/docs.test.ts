@@ -146,7 +146,7 @@ function compileInMemory(snippets: ReadonlyMap<string, string>): string[] {
 test("examples/quick-start.ts contains the program of the README", () => {
   const [text] = readSnippets("README.md").values();
   const program = text!.slice(text!.indexOf("const run"));
-  expect(program).toContain("await compare(run");
+  expect(program).toContain("await compare({ runs: [run.folder");
   expect(readFileSync("examples/quick-start.ts", "utf8")).toContain(program);
 });
 

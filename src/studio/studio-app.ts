@@ -1,6 +1,6 @@
 import type { Context, Hono } from "hono";
 import { z } from "zod";
-import { compareRuns } from "../actions/compare/compare.js";
+import { compare } from "../actions/compare/compare.js";
 import { UserError } from "../errors.js";
 import { significanceLevel } from "../evaluation/compare.js";
 import { RunFolder } from "../runs/run-folder.js";
@@ -89,13 +89,11 @@ async function compareModels(
   }
   const report =
     models.length > 1
-      ? await compareRuns({ runs: request }, { onWarning: (message) => warnings.push(message) }).catch(
-          (error: unknown) => {
-            if (!(error instanceof UserError)) throw error;
-            warnings.push(error.message);
-            return null;
-          },
-        )
+      ? await compare({ runs: request }, { onWarning: (message) => warnings.push(message) }).catch((error: unknown) => {
+          if (!(error instanceof UserError)) throw error;
+          warnings.push(error.message);
+          return null;
+        })
       : null;
   return {
     runs: report?.runs ?? models.map(({ name }) => name),

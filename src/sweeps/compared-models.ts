@@ -53,7 +53,7 @@ async function findInFolder(folder: string, column: string | undefined): Promise
       found.push({ title, runs: await listRows(folder, plan, id) });
     return found;
   }
-  // A single run, or one model with several seeds, is an error that `compareRuns` explains.
+  // A single run, or one model with several seeds, is an error that `compare` explains.
   if (await RunFolder.containing(folder)) return [{ title: null, runs: [folder] }];
   const tasks = groupRuns(await RunFolder.findFinished(folder));
   const list = tasks.map(({ task, groups }) => `${task} (${groups.map(({ name }) => name).join(", ")})`).join(", ");

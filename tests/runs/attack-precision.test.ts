@@ -5,7 +5,7 @@ import { afterEach, beforeAll, beforeEach, describe, expect, test, vi } from "vi
 import { type AttackReport, attack } from "../../src/actions/attack/attack.js";
 import { verify } from "../../src/actions/verify/verify.js";
 import { readJournal } from "../../src/attacks/journal.js";
-import type { Diagnosis } from "../../src/cli/commands/doctor.js";
+import type { Diagnosis } from "../../src/actions/doctor/doctor.js";
 import { canPrepare } from "../../src/nn/index.js";
 import { chooseFastestPrecision, getPrecisionVerdict } from "../../src/tensor/index.js";
 import { getBuildFolder } from "../../src/tensor/native.js";

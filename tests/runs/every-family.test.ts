@@ -98,7 +98,7 @@ describe.each(tested)("%s", (name) => {
     async function* inputs() {
       yield { texts: ["the film was joy"], line: 1 };
     }
-    for await (const { feature } of encode({ model: out, device: "cpu" }, inputs()))
+    for await (const { feature } of encode({ model: out, device: "cpu", inputs: inputs() }))
       expect(feature.every(Number.isFinite)).toBe(true);
   });
 });

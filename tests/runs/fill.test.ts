@@ -50,7 +50,7 @@ test("fills every mask, however it is written, as the probabilities of the model
   const model = await writeMaskedBert(join(temporary, "tied"), true);
   const texts = ["the film was [MASK]", "a <mask> and [MASK] cat"];
   const filled = [];
-  for await (const text of fill({ model, topK: 51, device: "cpu" }, toInputs(...texts))) filled.push(text);
+  for await (const text of fill({ model, topK: 51, device: "cpu", inputs: toInputs(...texts) })) filled.push(text);
   expect(filled.map(({ masks }) => masks.length)).toEqual([1, 2]);
   for (const { masks } of filled)
     for (const tokens of masks) {
@@ -87,7 +87,7 @@ test("an untied decoder is used instead of the word embeddings", async () => {
 
 test("rejects a text without a mask and a checkpoint without the head", async () => {
   const model = join(temporary, "tied");
-  const first = fill({ model, device: "cpu" }, toInputs("the film")).next();
+  const first = fill({ model, device: "cpu", inputs: toInputs("the film") }).next();
   await expect(first).rejects.toThrow("line 1: expected a mask, such as [MASK], found none");
   await expect(loadMaskedLm(join(fixtures, "bert-tiny"))).rejects.toThrow(
     /has no head of a masked language model: the checkpoint lacks cls\.predictions\./,

@@ -11,7 +11,7 @@ import {
   Run,
   type RunConfigInput,
   verify,
-  writeReport,
+  report as writeReport,
 } from "temper-nlp";
 import { defineMethod } from "temper-nlp/methods";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
@@ -116,7 +116,7 @@ describe("a program without the CLI", () => {
 
     await fineTune({ ...config, seed: 1, train: { ...config.train, epochs: 0.1 } }, { out: standardRun });
     await attack({ model: standardRun, attacks: ["pwws"], numExamples: 12, device: "cpu" });
-    const { runs, comparisons } = await compare(run, standardRun);
+    const { runs, comparisons } = await compare({ runs: [run.folder, standardRun] });
     expect(runs).toEqual([reviewsRun, standardRun]);
     expect(comparisons.map(({ metric }) => metric)).toEqual(["accuracy", "pwws"]);
 

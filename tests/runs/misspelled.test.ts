@@ -3,7 +3,7 @@ import { join } from "node:path";
 import {
   type AttackRequest,
   attack,
-  compareRuns,
+  compare,
   evaluate,
   fineTune,
   loadClassifier,
@@ -61,9 +61,7 @@ describe("a misspelled option fails to compile, and from JavaScript the error na
       /unknown key journal \(did you mean "journals"\?\)/,
     );
     // @ts-expect-error The key is called seed.
-    await expect(compareRuns({ runs: ["a", "b"], sead: 1 })).rejects.toThrow(
-      /unknown key sead \(did you mean "seed"\?\)/,
-    );
+    await expect(compare({ runs: ["a", "b"], sead: 1 })).rejects.toThrow(/unknown key sead \(did you mean "seed"\?\)/);
     // @ts-expect-error The key is called device.
     await expect(loadClassifier("m", { devise: "cpu" })).rejects.toThrow(
       /unknown key devise \(did you mean "device"\?\)/,

@@ -2,7 +2,7 @@ import { mkdirSync, symlinkSync } from "node:fs";
 import { request } from "node:http";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { compareRuns } from "../../src/actions/compare/compare.js";
+import { compare } from "../../src/actions/compare/compare.js";
 import { computeFleissKappa } from "../../src/evaluation/rater-agreement.js";
 import type { ComparisonAnswer, RatingPair, RatingReport, RunDetail, TextsPage } from "../../src/studio/api.js";
 import { type Studio, startStudio } from "../../src/studio/studio.js";
@@ -91,7 +91,7 @@ test("compares as temper compare does", async () => {
   ];
   const answer = (await (await ask("/api/compare", { models })).json()) as ComparisonAnswer;
   const folders = ["spam-standard-seed0", "spam-ascc-seed0"].map((name) => [join(folder, "runs", name)]);
-  const expected = await compareRuns({
+  const expected = await compare({
     runs: [
       { name: "standard", folders: folders[0]! },
       { name: "ascc", folders: folders[1]! },

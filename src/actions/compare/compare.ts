@@ -36,7 +36,7 @@ export const comparisonReportSchema = z.object({
 /**
  * Every other model against the first one, metric by metric.
  *
- *     const { comparisons }: ComparisonReport = await compare("runs/rose", "runs/standard");
+ *     const { comparisons }: ComparisonReport = await compare({ runs: ["runs/rose", "runs/standard"] });
  */
 export type ComparisonReport = z.output<typeof comparisonReportSchema>;
 
@@ -44,19 +44,10 @@ export type ComparisonReport = z.output<typeof comparisonReportSchema>;
  * Compares two or more runs on the same examples: difference, 95% CI and Holm-corrected p-value per
  * metric.
  *
- *     const { comparisons } = await compare("runs/rose", "runs/standard");
+ *     const { comparisons } = await compare({ runs: ["runs/rose", "runs/standard"] });
  *     console.log(comparisons.map(({ verdict }) => verdict).join("\n"));
  */
-export async function compare(...runs: readonly (RunFolder | string)[]): Promise<ComparisonReport> {
-  return compareRuns({ runs: runs.map((run) => (typeof run === "string" ? run : run.folder)) });
-}
-
-/**
- * Compares two or more runs, with options.
- *
- *     const { comparisons } = await compareRuns({ runs: ["runs/rift", "runs/standard"], seed: 1 });
- */
-export async function compareRuns(
+export async function compare(
   request: CompareRequest,
   { onWarning }: Pick<Callbacks, "onWarning"> = {},
 ): Promise<ComparisonReport> {

@@ -21,8 +21,7 @@ export const encodeRequestSchema = z.strictObject({
 
 /** Yields tokens and features of texts, in order. The model is freed at the end. */
 export async function* encode<T extends { readonly texts: readonly string[]; readonly line: number }>(
-  request: z.input<typeof encodeRequestSchema>,
-  inputs: AsyncIterable<T>,
+  { inputs, ...request }: z.input<typeof encodeRequestSchema> & { readonly inputs: AsyncIterable<T> },
   { onProgress, onWarning, onDownload }: Callbacks = {},
 ): AsyncGenerator<EncodedText<T>> {
   const parsed = validate(encodeRequestSchema, request, "encode");

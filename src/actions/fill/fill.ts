@@ -26,10 +26,10 @@ const maskPattern = /\[MASK\]|<mask>/g;
 const windowSize = 512;
 
 /** Predicts the tokens behind the masks of texts, in order. The model is freed at the end. */
-export async function* fill<T extends { readonly texts: readonly string[]; readonly line: number }>(
-  request: z.input<typeof fillRequestSchema>,
-  inputs: AsyncIterable<T>,
-): AsyncGenerator<FilledText<T>> {
+export async function* fill<T extends { readonly texts: readonly string[]; readonly line: number }>({
+  inputs,
+  ...request
+}: z.input<typeof fillRequestSchema> & { readonly inputs: AsyncIterable<T> }): AsyncGenerator<FilledText<T>> {
   const { model: reference, topK, ...runtime } = validate(fillRequestSchema, request, "fill");
   const { device } = applyRuntime(runtime);
   const model = await loadMaskedLm(reference, { device });

@@ -1,5 +1,5 @@
 import type { Command } from "@commander-js/extra-typings";
-import { type ComparisonReport, compareRequestSchema, compareRuns } from "../../actions/compare/compare.js";
+import { type ComparisonReport, compare, compareRequestSchema } from "../../actions/compare/compare.js";
 import { formatCount, formatPercent, formatPValue } from "../../format.js";
 import { findComparedModels } from "../../sweeps/compared-models.js";
 import { type Io, write } from "../io.js";
@@ -27,7 +27,7 @@ export function define(command: Command, io: Io): void {
       const callbacks = createCallbacks(io, false);
       const reports: TitledReport[] = [];
       for (const { title, runs } of await findComparedModels(folders, column))
-        reports.push({ ...(title !== null && { title }), ...(await compareRuns({ runs, ...request }, callbacks)) });
+        reports.push({ ...(title !== null && { title }), ...(await compare({ runs, ...request }, callbacks)) });
       if (json) return printJson(io, reports.length === 1 ? reports[0] : reports);
       await write(io.stdout, reports.map((report) => formatComparison(io, report)).join("\n"));
     });

@@ -30,10 +30,13 @@ export function define(command: Command, io: Io): void {
       const callbacks = createCallbacks(io, quiet);
       const progress = createTextProgress(io, "encode", quiet);
       try {
-        const encoded = encode({ model, ...request }, inputs, {
-          ...callbacks,
-          onProgress: ({ done }) => progress.update(done),
-        });
+        const encoded = encode(
+          { model, ...request, inputs },
+          {
+            ...callbacks,
+            onProgress: ({ done }) => progress.update(done),
+          },
+        );
         await (json ? printJsonLines(io, encoded) : printTable(io, encoded));
       } finally {
         progress.end();

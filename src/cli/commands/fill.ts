@@ -19,7 +19,7 @@ export function define(command: Command, io: Io): void {
     .option("--json", "print one JSON line per text: texts, masks")
     .action(async (model, file, { json, ...request }) => {
       const inputs = readInputs(file, file === "-" ? io.stdin : undefined);
-      for await (const { input, masks } of fill({ model, ...request }, inputs)) {
+      for await (const { input, masks } of fill({ model, ...request, inputs })) {
         if (json) await printJsonLine(io, { texts: input.texts, masks });
         else {
           const rows = masks.flatMap((tokens, mask) =>
