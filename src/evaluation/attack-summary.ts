@@ -7,11 +7,10 @@ import { UserError } from "../errors.js";
 import { attackValiditySchema } from "./attack-validity.js";
 import { confusionMatrix, toPredictions } from "./metrics.js";
 import type { ExampleOutcomes } from "./outcomes.js";
-import { mean, median, quantile, wilsonInterval } from "./statistics.js";
+import { intervalSchema, mean, median, quantile, wilsonInterval } from "./statistics.js";
 import { combineAttacks, worstCaseId } from "./worst-case.js";
 
 const number = z.number();
-const intervalSchema = z.object({ low: number, high: number });
 
 /** The result of one attack on one model. Rates are between 0 and 1. */
 const attackSummarySchema = z.object({

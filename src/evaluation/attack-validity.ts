@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { mean, wilsonInterval } from "./statistics.js";
+import { intervalSchema, mean, wilsonInterval } from "./statistics.js";
 
 const number = z.number();
 
@@ -15,7 +15,7 @@ export const attackValiditySchema = z.object({
   valid: number,
   /** Fraction of all examples that stay correct under the valid texts only. */
   accuracyUnderAttack: number,
-  interval: z.object({ low: number, high: number }),
+  interval: intervalSchema,
   /** Mean similarity of the texts that fooled the model; null if there are none. */
   meanSimilarity: number.nullable(),
   /** Mean fluency of their originals and of these texts: log P per token, by an MLM. */

@@ -1,10 +1,10 @@
+import { z } from "zod";
 import type { Rng } from "../tensor/random.js";
 import { chiSquareTail, logGamma, normalQuantile, studentQuantile, studentTail } from "./special-functions.js";
 
-export interface Interval {
-  readonly low: number;
-  readonly high: number;
-}
+export const intervalSchema = z.object({ low: z.number(), high: z.number() });
+/** The ends of a confidence interval. */
+export type Interval = Readonly<z.output<typeof intervalSchema>>;
 
 export function mean(values: ArrayLike<number>): number {
   let sum = 0;

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { intervalSchema } from "../evaluation/statistics.js";
 
 const numbers = z.record(z.string(), z.number());
 
@@ -9,7 +10,7 @@ export const evaluationResultSchema = z.object({
   examples: z.number().int(),
   accuracy: z.number(),
   /** 95% Wilson interval of the accuracy. */
-  interval: z.tuple([z.number(), z.number()]),
+  interval: intervalSchema,
   metrics: numbers,
   /** Rows are gold labels, columns predictions. */
   confusionMatrix: z.array(z.array(z.number())),
@@ -48,7 +49,7 @@ export type AdvglueResult = z.output<typeof advglueResultSchema>;
 
 /** results.json of a finished run. */
 export const resultsSchema = z.object({
-  format: z.literal(2),
+  format: z.literal(3),
   model: z.string(),
   task: z.string(),
   methods: z.array(z.object({ name: z.string(), options: z.record(z.string(), z.unknown()) })),

@@ -188,12 +188,12 @@ describe("evaluate", () => {
     expect(code).toBe(0);
     const report = JSON.parse(stdout) as {
       accuracy: number;
-      interval: [number, number];
+      interval: { low: number; high: number };
       metrics: Record<string, number>;
     };
     expect(report).toMatchObject({ task: "more", split: "test", examples: 50, labels: ["negative", "positive"] });
-    expect(report.interval[0]).toBeLessThan(report.accuracy);
-    expect(report.interval[1]).toBeGreaterThanOrEqual(report.accuracy);
+    expect(report.interval.low).toBeLessThan(report.accuracy);
+    expect(report.interval.high).toBeGreaterThanOrEqual(report.accuracy);
     expect(Object.keys(report.metrics)).toEqual([
       "accuracy",
       "f1",

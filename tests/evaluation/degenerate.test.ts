@@ -90,7 +90,7 @@ const evaluation = (confusionMatrix: number[][], loss: number): EvaluationResult
     split: "test",
     examples: 100,
     accuracy: 0.9,
-    interval: [0.8, 0.95],
+    interval: { low: 0.8, high: 0.95 },
     metrics: { "log-loss": loss },
   },
   ...{ confusionMatrix, labels: spam, positiveLabel: "spam", outcomes: { examples: "x", correct: "1" } },

@@ -104,10 +104,10 @@ function createResults(
 ): Results {
   const correct = Math.round(accuracy * 1000);
   return {
-    ...{ format: 2, model, task, methods, seed, steps: 40, bestStep: 40, trainExamples: 720 },
+    ...{ format: 3, model, task, methods, seed, steps: 40, bestStep: 40, trainExamples: 720 },
     ...{ validation: { accuracy }, validationDegeneracy: null, lowerIsBetter: [] },
     test: {
-      ...{ task, split: "test", examples: 1000, accuracy, interval: [accuracy - 0.02, accuracy + 0.02] },
+      ...{ task, split: "test", examples: 1000, accuracy, interval: { low: accuracy - 0.02, high: accuracy + 0.02 } },
       ...{ metrics: { accuracy }, labels: ["ham", "spam"], positiveLabel: "spam" },
       confusionMatrix: confusionMatrix ?? [
         [correct / 2, 0],

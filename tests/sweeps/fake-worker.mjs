@@ -28,10 +28,10 @@ function train() {
   for (const name of ["checkpoints", "model"]) mkdirSync(join(folder, name), { recursive: true });
   const accuracy = 0.5 + seed / 100;
   const results = {
-    ...{ format: 2, model: "m", task: "t", methods: [], seed, steps: 1, bestStep: 1, trainExamples: 1 },
+    ...{ format: 3, model: "m", task: "t", methods: [], seed, steps: 1, bestStep: 1, trainExamples: 1 },
     validation: hasValidation ? { accuracy: 0.5 } : null,
     test: {
-      ...{ task: "t", split: "test", examples: 100, accuracy, interval: [0, 1], metrics: { accuracy } },
+      ...{ task: "t", split: "test", examples: 100, accuracy, interval: { low: 0, high: 1 }, metrics: { accuracy } },
       ...{ confusionMatrix: [], labels: [], outcomes: { examples: "", correct: "" } },
     },
   };

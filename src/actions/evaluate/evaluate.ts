@@ -126,13 +126,12 @@ export async function evaluateExamples(
   const predicted = toPredictions(probabilities);
   const correct = labels.map((label, i) => Number(predicted[i] === label)).join("");
   const count = correct.replaceAll("0", "").length;
-  const { low, high } = wilsonInterval(count, labels.length);
   return {
     task: task.name,
     split,
     examples: labels.length,
     accuracy: count / labels.length,
-    interval: [low, high],
+    interval: wilsonInterval(count, labels.length),
     metrics: computeMetrics(probabilities, labels),
     confusionMatrix: confusionMatrix(predicted, labels, model.labels.length),
     labels: [...model.labels],

@@ -1,5 +1,6 @@
 import { basename, join, resolve } from "node:path";
 import { stringify } from "yaml";
+import type { Interval } from "../../evaluation/statistics.js";
 import { writeFileAtomic } from "../../files.js";
 import { formatCount, formatInterval, formatPercent } from "../../format.js";
 import type { AttackFolder } from "../../runs/attack-folder.js";
@@ -14,7 +15,7 @@ import { findLicense } from "./find-license.js";
 interface CardMetric {
   readonly name: string;
   readonly value: number;
-  readonly interval: readonly [number, number];
+  readonly interval: Interval;
   readonly examples: number;
 }
 
@@ -22,7 +23,7 @@ function listMetrics({ test }: Results, { summary }: AttackFolder): CardMetric[]
   const attacked = Object.entries(summary?.attacks ?? {}).map(([attack, { accuracyUnderAttack, interval }]) => ({
     name: `Accuracy under ${attack}`,
     value: accuracyUnderAttack,
-    interval: [interval.low, interval.high] as const,
+    interval,
     examples: summary!.examples,
   }));
   const worst: CardMetric[] =
@@ -31,7 +32,7 @@ function listMetrics({ test }: Results, { summary }: AttackFolder): CardMetric[]
           {
             name: "Accuracy under every attack (worst case)",
             value: summary.worstCase,
-            interval: [summary.worstCaseInterval.low, summary.worstCaseInterval.high],
+            interval: summary.worstCaseInterval,
             examples: summary.examples,
           },
         ]
@@ -72,7 +73,10 @@ async function createMetadata(run: RunFolder, results: Results, metrics: readonl
               type: "accuracy",
               name,
               value: Number(value.toFixed(4)),
-              args: { examples, confidence_interval: interval.map((bound) => Number(bound.toFixed(4))) },
+              args: {
+                examples,
+                confidence_interval: [interval.low, interval.high].map((bound) => Number(bound.toFixed(4))),
+              },
             })),
           },
         ],
@@ -124,7 +128,7 @@ export async function formatModelCard(run: RunFolder, results: Results): Promise
   const metadata = await createMetadata(run, results, metrics);
   const rows = metrics.map(
     ({ name, value, interval, examples }) =>
-      `| ${name} | ${formatPercent(value)} | ${formatInterval(...interval)} | ${formatCount(examples)} |`,
+      `| ${name} | ${formatPercent(value)} | ${formatInterval(interval.low, interval.high)} | ${formatCount(examples)} |`,
   );
   const commands = [formatTrainCommand(run), ...(await listAttackCommands(run, attacks))];
   return [

@@ -193,7 +193,7 @@ async function trainPreparedRun(
     };
     const test = await evaluateExamples(model, task, examples.test, "test", runtime, onTested, ranks);
     const results: Results = {
-      format: 2,
+      format: 3,
       model: config.model,
       task: task.name,
       methods: config.methods.map(({ name, options: given }) => ({ name, options: given })),

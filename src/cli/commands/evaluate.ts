@@ -43,7 +43,7 @@ export function formatEvaluation(
 ): string {
   const others = Object.entries(metrics).filter(([name]) => name !== "accuracy");
   const rows = [
-    ["accuracy", `${formatPercent(accuracy)}  (95% CI ${formatInterval(...interval)})`],
+    ["accuracy", `${formatPercent(accuracy)}  (95% CI ${formatInterval(interval.low, interval.high)})`],
     ...others.map(([name, value]) => [name === "f1" ? `f1 of ${positiveLabel}` : name, formatNumber(value)]),
   ];
   return `${task} ${split}: ${formatCount(examples)} examples\n${formatTable(io.stdout, rows)}\n`;
@@ -62,7 +62,7 @@ function formatAdvglue(io: Io, { part, glue, advglue, drop }: AdvglueResult): st
     `${name} ${part}`,
     formatCount(examples),
     formatPercent(accuracy),
-    formatInterval(...interval),
+    formatInterval(interval.low, interval.high),
   ]);
   const head = ["dataset", "examples", "accuracy", "95% CI"];
   const table = formatTable(io.stdout, rows, { head, numeric: [1, 2] });
