@@ -29,7 +29,15 @@ const layers = [
 ];
 
 /** The folders that have their own entry point, next to the main one: `temper-nlp/methods`, … */
-const entryFolders = ["methods", "attacks", "tensor", "nn", "analysis"];
+const entries: Readonly<Record<string, string>> = {
+  methods: "index",
+  attacks: "index",
+  // Other folders of src/ import more from these than programs need.
+  models: "public",
+  tensor: "public",
+  nn: "public",
+  analysis: "index",
+};
 
 const source = resolve(import.meta.dirname, "../src");
 const mainEntry = "index.ts";
@@ -121,14 +129,29 @@ test("package.json exports the main entry point and one per folder", () => {
     types: string;
   };
   const expected = Object.fromEntries(
-    ["", ...entryFolders.map((folder) => `/${folder}`)].map((path) => [
+    [["", "index"], ...Object.entries(entries).map(([folder, file]) => [`/${folder}`, file])].map(([path, file]) => [
       `.${path}`,
-      { types: `./dist${path}/index.d.ts`, default: `./dist${path}/index.js` },
+      { types: `./dist${path}/${file}.d.ts`, default: `./dist${path}/${file}.js` },
     ]),
   );
   expect(exports).toEqual(expected);
   expect(types).toBe("./dist/index.d.ts");
-  for (const folder of entryFolders) expect(files).toContain(`${folder}/index.ts`);
+  for (const [folder, file] of Object.entries(entries)) expect(files).toContain(`${folder}/${file}.ts`);
+});
+
+test("every built-in method could have been written outside: what it imports is public", async () => {
+  const publicNames = new Set<string>();
+  for (const folder of ["models", "tensor", "nn"])
+    for (const name of Object.keys((await import(`../src/${folder}/public.js`)) as object)) publicNames.add(name);
+  const methodFiles = files.filter((file) => file.startsWith("methods/") && !/index|define-method/.test(file));
+  const imported = methodFiles.flatMap((file) =>
+    [...readSource(file).matchAll(/^import \{([^}]*)\} from "(?:\.\.\/)+(?:models|tensor|nn)\/[^"]*"/gm)].flatMap(
+      ([, names]) => names!.split(",").map((name) => name.trim()),
+    ),
+  );
+  const values = imported.filter((name) => name !== "" && !name.startsWith("type "));
+  expect(values.length).toBeGreaterThan(20);
+  expect([...new Set(values)].filter((name) => !publicNames.has(name))).toEqual([]);
 });
 
 test("the main entry point exports about 30 names", () => {

@@ -1,12 +1,3 @@
-/**
- * Layers, losses, AdamW, learning-rate schedules and operations over lists of tensors.
- *
- * @example
- * import { crossEntropy, dense } from "temper-nlp/nn";
- * const loss = crossEntropy(dense(weights, "classifier", features), labels);
- *
- * @module
- */
 export { createAdam } from "./adam.js";
 export * from "./adamw.js";
 

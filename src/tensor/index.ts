@@ -1,12 +1,3 @@
-/**
- * Tensors on libtorch: a typed tensor with a lifetime, operators, gradients and random numbers.
- *
- * @example
- * import { scope, tensor } from "temper-nlp/tensor";
- * const sum = scope(() => tensor([1, 2, 3]).add(1).sum().item()); // 9; the tensors are freed
- *
- * @module
- */
 export * from "./autograd.js";
 export { type CpuSupport, findCpuSupport, getCpuSupport } from "./cpu-support.js";
 export * from "./create.js";

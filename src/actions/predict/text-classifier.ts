@@ -2,7 +2,15 @@ import { setTimeout as delay } from "node:timers/promises";
 import { z } from "zod";
 import { UserError } from "../../errors.js";
 import { toPredictions } from "../../evaluation/metrics.js";
-import { isHeadParameter, loadModel, type Model, predictProbabilities, tokenizeAll } from "../../models/index.js";
+import {
+  type Classifier,
+  classify,
+  createClassifier,
+  isHeadParameter,
+  loadModel,
+  type Model,
+  tokenizeAll,
+} from "../../models/index.js";
 import { RunFolder } from "../../runs/run-folder.js";
 import { applyRuntime, type RuntimeConfig, type RuntimeOptions, runtimeSchema } from "../../runs/runtime-config.js";
 import { type Device, free } from "../../tensor/index.js";
@@ -46,6 +54,10 @@ const idleMilliseconds = 20;
  *     console.log(first.label, first.probabilities);
  */
 export class TextClassifier implements AsyncDisposable {
+  /** Casting weights and capturing CUDA graphs takes longer than classifying a few texts. */
+  #classifier: Classifier | null = null;
+  #isClosed = false;
+
   constructor(
     readonly model: Model,
     readonly runtime: RuntimeConfig,
@@ -58,7 +70,11 @@ export class TextClassifier implements AsyncDisposable {
 
   /** Classifies texts or pairs of texts. Row i of the result belongs to text i. */
   async classify(texts: readonly (string | readonly [string, string])[]): Promise<Prediction[]> {
-    return this.#classify(texts.map((text) => (typeof text === "string" ? [text] : text)));
+    if (!Array.isArray(texts))
+      throw new UserError(`classify: expected a list of texts, received ${typeof texts}. Pass ["a text"].`);
+    return this.#classify(
+      texts.map((text: string | readonly [string, string]) => (typeof text === "string" ? [text] : text)),
+    );
   }
 
   /** Classifies a stream of texts in order, in batches. */
@@ -73,9 +89,11 @@ export class TextClassifier implements AsyncDisposable {
   }
 
   async #classify(inputs: readonly (readonly string[])[]): Promise<Prediction[]> {
+    if (this.#isClosed) throw new UserError("This model is closed. Load it again with loadClassifier().");
     const { labels, weights } = this.model;
     const encodings = tokenizeAll(this.model, inputs);
-    const rows = await predictProbabilities(this.model, weights, encodings, this.runtime);
+    this.#classifier ??= createClassifier(this.model, weights, this.runtime);
+    const rows = await classify(this.#classifier, encodings);
     return rows.map((row, i) => ({
       label: labels[toPredictions([row])[0]!]!,
       probabilities: Object.fromEntries(labels.map((label, index) => [label, row[index]!])),
@@ -83,8 +101,11 @@ export class TextClassifier implements AsyncDisposable {
     }));
   }
 
-  /** Frees the weights. */
+  /** Frees the weights. The model cannot be used afterwards. */
   close(): void {
+    if (this.#isClosed) return;
+    this.#isClosed = true;
+    this.#classifier?.close();
     free(this.model.weights);
   }
 

@@ -1,0 +1,19 @@
+/**
+ * Layers, losses, AdamW, learning-rate schedules and operations over lists of tensors.
+ *
+ * @example
+ * import { crossEntropy, dense } from "temper-nlp/nn";
+ * const loss = crossEntropy(dense(weights, "classifier", features), labels);
+ *
+ * @module
+ */
+export { createAdam } from "./adam.js";
+export * from "./adamw.js";
+export { dropout } from "./dropout.js";
+export * from "./foreach.js";
+export type { ForwardMode } from "./forward-mode.js";
+export * from "./layers.js";
+export * from "./losses.js";
+export * from "./multi-tensor.js";
+export * as schedules from "./schedules.js";
+export * from "./weights.js";
