@@ -51,7 +51,7 @@ export interface CpuidWords {
   xcr0: number;
 }
 
-/** What a processor can do, decided by its CPUID words in native/cpuid.cc. */
+/** What a processor can do, decided by its CPUID words in native/binding/cpuid.cc. */
 export interface CpuFeatures {
   avx2: boolean;
   avx512: boolean;
