@@ -22,7 +22,7 @@ packages:
 	@node scripts/install-packages.mjs
 
 addon: packages
-	@node scripts/setup/setup.mjs $(SETUP_FLAGS)
+	@node scripts/setup/setup.mjs
 
 # Rebuild if a source has changed or a compiled file is missing. Old compiled files are removed.
 build/dist.stamp: $(sources) $(page) package-lock.json tsconfig.json tsconfig.build.json $(if $(filter-out $(wildcard $(compiled)),$(compiled)),FORCE) | packages
@@ -134,11 +134,6 @@ prebuilt: setup ## build the packages to publish into build/prebuilt: temper-nlp
 
 package-check: prebuilt ## install the packed package in an empty folder, without a compiler on the PATH, and run it there
 	@node scripts/package-check.mjs
-
-test-libtorch-debian: export TEMPER_BUILD := build/debian
-test-libtorch-debian: export SETUP_FLAGS := --system
-test-libtorch-debian: setup ## run the test suite on Debian's libtorch 1.13 (installs it, as root)
-	@node_modules/.bin/vitest run
 
 clean: ## remove build outputs; installed packages (node_modules, .venv, .torch) stay
 	rm -rf build dist coverage

@@ -4,7 +4,6 @@ import { createRequire } from "node:module";
 import { availableParallelism, freemem } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
-import { isAtLeast } from "./inspect.mjs";
 import { capture, findOnPath, SetupError, stream } from "./process.mjs";
 import { computeStamp, readJson, writeJson } from "./stamp.mjs";
 
@@ -60,7 +59,6 @@ export function buildAddon({ root, folder, libtorch, env, clean, rpath }) {
     NODE_API_HEADERS: nodeApi,
     LIBTORCH_INCLUDES: libtorch.includes.join(";"),
     LIBTORCH_LIBRARIES: libtorch.libraryFolder,
-    LIBTORCH_CXX_STANDARD: isAtLeast(libtorch.version, "2") ? "20" : "17",
     LIBTORCH_CXX11_ABI: libtorch.cxx11Abi ? "1" : "0",
     ...(rpath && { TEMPER_RPATH: rpath }),
     ...(cuda && { TEMPER_CUDA: "ON", CUDA_INCLUDES: cuda.includes.join(";"), CUDA_RUNTIME: cuda.runtime }),

@@ -80,7 +80,7 @@ describe("the build folder", () => {
   });
 
   it("can be set with TEMPER_BUILD", () => {
-    expect(getBuildFolder("/there", { TEMPER_BUILD: "build/debian" })).toBe("/there/build/debian");
+    expect(getBuildFolder("/there", { TEMPER_BUILD: "build/asan" })).toBe("/there/build/asan");
     expect(getBuildFolder("/there", {})).toBe("/there/build/native");
   });
 
