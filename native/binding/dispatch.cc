@@ -180,6 +180,10 @@ void checkFusedArguments(const Operator& op, const torch::jit::Stack& stack) {
   for (size_t i = 0; i < stack.size(); i++)
     if (arguments[i].name() == "amsgrad") amsgrad = stack[i].toBool();
   for (size_t i = 0; i < stack.size(); i++) {
+    // The learning rate, the scale of the gradients, and whether an infinity was found.
+    if (stack[i].isTensor() && stack[i].toTensor().defined())
+      TORCH_CHECK(stack[i].toTensor().numel() == 1, "expected one number as ", arguments[i].name(), ", received ",
+                  stack[i].toTensor().sizes());
     if (!stack[i].isTensorList()) continue;
     auto list = stack[i].toTensorVector();
     const std::string& name = arguments[i].name();

@@ -6,9 +6,7 @@
 #include <c10/core/Allocator.h>
 #include <c10/core/CPUAllocator.h>
 #include <c10/util/Exception.h>
-#include <malloc.h>
 #include <sys/mman.h>
-#include <torch/version.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -22,6 +20,10 @@
 #include <unordered_map>
 #include <vector>
 
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+
 namespace temper {
 namespace {
 
@@ -33,9 +35,17 @@ constexpr size_t kHuge = 4 << 20;             // request huge pages from this si
 constexpr size_t kChecked = 64 << 20;         // check the available memory from this size on
 constexpr size_t kCacheLimit = size_t(2) << 30;
 
-std::mutex mutex;
-std::unordered_map<size_t, std::vector<void*>> cachedBlocks;
-MemoryCounts counts{0, 0, 0};
+struct Cache {
+  std::mutex mutex;
+  std::unordered_map<size_t, std::vector<void*>> blocks;
+  MemoryCounts counts{0, 0, 0};
+};
+
+// Never destroyed: a thread of Gloo may free a tensor while the process exits.
+Cache& cache() {
+  static auto* instance = new Cache();
+  return *instance;
+}
 
 /**
  * Rounds up to an eighth of the power of two, so that a slightly longer batch can reuse the same
@@ -54,10 +64,11 @@ void releaseBlock(void* data) {
   size_t size;
   std::memcpy(&size, base, sizeof size);
   {
+    auto& [mutex, blocks, counts] = cache();
     std::lock_guard<std::mutex> lock(mutex);
     counts.live -= size;
     if (size >= kSmall && counts.cached + size <= kCacheLimit) {
-      cachedBlocks[size].push_back(base);
+      blocks[size].push_back(base);
       counts.cached += size;
       return;
     }
@@ -67,11 +78,13 @@ void releaseBlock(void* data) {
 
 void* allocateBlock(size_t bytes) {
   size_t size = roundBlockSize(bytes);
+  auto& mutex = cache().mutex;
+  auto& counts = cache().counts;
   {
     std::lock_guard<std::mutex> lock(mutex);
     counts.live += size;
-    auto found = cachedBlocks.find(size);
-    if (found != cachedBlocks.end() && !found->second.empty()) {
+    auto found = cache().blocks.find(size);
+    if (found != cache().blocks.end() && !found->second.empty()) {
       char* base = static_cast<char*>(found->second.back());
       found->second.pop_back();
       counts.cached -= size;
@@ -98,7 +111,9 @@ void* allocateBlock(size_t bytes) {
   void* base = nullptr;
   if (posix_memalign(&base, size >= kHuge ? size_t(2) << 20 : kAlignment, size) != 0)
     fail("no memory for a tensor of " + formatGiB(bytes));
+#ifdef MADV_HUGEPAGE
   if (size >= kHuge) madvise(base, size, MADV_HUGEPAGE);
+#endif
   {
     // Only now: a refused request must not count as a peak.
     std::lock_guard<std::mutex> lock(mutex);
@@ -109,42 +124,40 @@ void* allocateBlock(size_t bytes) {
 }
 
 struct CountingAllocator final : c10::Allocator {
-#if TORCH_VERSION_MAJOR >= 2
   c10::DataPtr allocate(size_t bytes) override {
-#else
-  c10::DataPtr allocate(size_t bytes) const override {
-#endif
     if (bytes == 0) return {nullptr, nullptr, &releaseBlock, at::Device(at::kCPU)};
     TORCH_CHECK(bytes < (size_t(1) << 60), "a tensor of ", bytes, " bytes does not fit");
     void* data = allocateBlock(bytes);
     return {data, data, &releaseBlock, at::Device(at::kCPU)};
   }
   c10::DeleterFnPtr raw_deleter() const override { return &releaseBlock; }
-#if TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 3)
   void copy_data(void* target, const void* source, std::size_t count) const override {
     std::memcpy(target, source, count);
   }
-#endif
 };
 
 }  // namespace
 
 void installAllocator() {
+#ifdef __GLIBC__
+  // Blocks from this size on go back to the system when they are freed, in the whole process.
   mallopt(M_MMAP_THRESHOLD, 1 << 20);
+#endif
   static auto* allocator = new CountingAllocator();
   c10::SetCPUAllocator(allocator, 100);
 }
 
 MemoryCounts memoryCounts() {
-  std::lock_guard<std::mutex> lock(mutex);
-  return counts;
+  std::lock_guard<std::mutex> lock(cache().mutex);
+  return cache().counts;
 }
 
 void emptyCpuCache() {
+  auto& [mutex, blocks, counts] = cache();
   std::lock_guard<std::mutex> lock(mutex);
-  for (auto& [size, blocks] : cachedBlocks)
-    for (void* base : blocks) std::free(base);
-  cachedBlocks.clear();
+  for (auto& [size, bases] : blocks)
+    for (void* base : bases) std::free(base);
+  blocks.clear();
   counts.cached = 0;
 }
 

@@ -20,20 +20,23 @@ Bytes toBytes(napi_env env, napi_value value) {
   bool typed = false;
   napi_is_typedarray(env, value, &typed);
   if (!typed) throwMismatch(env, value, "a typed array");
-  napi_typedarray_type type;
+  // Node-API leaves the type as it is for kinds that it does not know, such as Float16Array.
+  auto type = static_cast<napi_typedarray_type>(-1);
   size_t length = 0, offset = 0;
   void* data = nullptr;
   napi_value buffer;
-  napi_get_typedarray_info(env, value, &type, &length, &data, &buffer, &offset);
+  if (napi_get_typedarray_info(env, value, &type, &length, &data, &buffer, &offset) != napi_ok)
+    throw std::invalid_argument("expected a typed array that can be read");
   bool detached = false;
   napi_is_detached_arraybuffer(env, buffer, &detached);
   if (detached) throw std::invalid_argument("expected a typed array, received one whose buffer was transferred away");
-  size_t elementBytes = 1;
+  size_t elementBytes;
   switch (type) {
+    case napi_int8_array: case napi_uint8_array: case napi_uint8_clamped_array: elementBytes = 1; break;
     case napi_int16_array: case napi_uint16_array: elementBytes = 2; break;
     case napi_int32_array: case napi_uint32_array: case napi_float32_array: elementBytes = 4; break;
     case napi_float64_array: case napi_bigint64_array: case napi_biguint64_array: elementBytes = 8; break;
-    default: break;
+    default: throw std::invalid_argument("expected a typed array of a known kind, received another one (Float16Array?)");
   }
   return {static_cast<const char*>(data), length * elementBytes, type};
 }

@@ -6,8 +6,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <vector>
 
+#include "binding/checks.h"
 #include "cpu/vectorized.h"
 
 namespace temper {
@@ -144,8 +146,9 @@ TEMPER_INLINE float reduceRow(const float* row, int64_t columns) {
  */
 template <int64_t count>
 TEMPER_INLINE float exponentiateRow(float* row, int64_t keys, int64_t columns) {
-  // The columns after the keys are those of an earlier text.
-  std::fill(row + keys, row + columns, -1e30f);
+  // The columns after the keys are those of an earlier text. They must not be the largest score, however small the
+  // scores of the keys are. If all of those are -inf, the result is NaN, as that of softmax.
+  std::fill(row + keys, row + columns, -std::numeric_limits<float>::infinity());
   const float largest = reduceRow<false, count>(row, columns);
 #pragma omp simd
   for (int64_t j = 0; j < columns; j++) {
@@ -244,23 +247,16 @@ TEMPER_INLINE void attend(Head& head, const HeadRows<Element>& rows) {
 }
 
 // The compiler cannot make versions of a template for the instruction sets.
-TEMPER_VECTORIZED void attendHead(Head& head, const HeadRows<float>& rows) { attend<lanes>(head, rows); }
-TEMPER_VECTORIZED void attendHead(Head& head, const HeadRows<uint16_t>& rows) { attend<lanes>(head, rows); }
-#ifdef TEMPER_WIDE
+TEMPER_NARROW void attendHead(Head& head, const HeadRows<float>& rows) { attend<lanes>(head, rows); }
+TEMPER_NARROW void attendHead(Head& head, const HeadRows<uint16_t>& rows) { attend<lanes>(head, rows); }
 TEMPER_WIDE void attendWide(Head& head, const HeadRows<float>& rows) { attend<maxLanes>(head, rows); }
 TEMPER_WIDE void attendWide(Head& head, const HeadRows<uint16_t>& rows) { attend<maxLanes>(head, rows); }
-#endif
 
 /** The attention of a head with the widest vectors of this processor. */
 template <typename Element>
 auto chooseAttention() {
   using Function = void (*)(Head&, const HeadRows<Element>&);
-#ifdef TEMPER_WIDE
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-      __builtin_cpu_supports("avx512vl"))
-    return static_cast<Function>(attendWide);
-#endif
-  return static_cast<Function>(attendHead);
+  return hasWideVectors() ? static_cast<Function>(attendWide) : static_cast<Function>(attendHead);
 }
 
 template <typename Element>
@@ -301,8 +297,10 @@ bool areStarts(const Tensor& starts, int64_t tokens) {
 /** Attention of queries [query, head, width] with keys and values [key, head, width] of the same text. */
 Tensor cpuAttention(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& queryStarts,
                     const Tensor& keyStarts) {
+  rejectGradients({query, key, value});
   auto dtype = query.scalar_type();
-  TORCH_CHECK(dtype == at::kFloat || dtype == at::kBFloat16, "expected float32 or bfloat16");
+  TORCH_CHECK(isFloatOrBf16(query), "expected float32 or bfloat16");
+  TORCH_CHECK(query.dim() == 3 && query.size(2) > 0, "expected projections [token, head, width] on the CPU");
   for (const Tensor& tensor : {query, key, value})
     TORCH_CHECK(tensor.device().is_cpu() && tensor.scalar_type() == dtype && tensor.dim() == 3 &&
                     tensor.size(1) == query.size(1) && tensor.size(2) == query.size(2) && tensor.stride(2) == 1,

@@ -5,7 +5,6 @@
 #include <ATen/Parallel.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/library.h>
-#include <torch/version.h>
 
 #include <algorithm>
 #include <type_traits>
@@ -15,10 +14,8 @@
 #include <omp.h>
 #endif
 
+#include "binding/checks.h"
 #include "cpu/dense-rows.h"
-
-// Older versions of libtorch do not have the operators.
-#if TORCH_VERSION_MAJOR >= 2
 
 namespace temper {
 namespace {
@@ -26,9 +23,10 @@ namespace {
 using at::Tensor;
 
 /** A vector of parameters in float32. */
-Tensor toVector(const std::optional<Tensor>& vector, int64_t size, const char* name) {
+Tensor toVector(const OptionalTensor& vector, int64_t size, const char* name) {
   if (!vector) return at::zeros({size});
-  TORCH_CHECK(vector->device().is_cpu() && vector->numel() == size, "expected a ", name, " of ", size, " numbers");
+  TORCH_CHECK(vector->device().is_cpu() && vector->numel() == size && at::isFloatingType(vector->scalar_type()),
+              "expected a ", name, " of ", size, " numbers on the CPU, received ", vector->scalar_type(), vector->sizes());
   return vector->to(at::kFloat).contiguous();
 }
 
@@ -36,7 +34,7 @@ Tensor toVector(const std::optional<Tensor>& vector, int64_t size, const char* n
 struct Dense {
   Tensor packed;
   /** In 8 bits: the scale and the zero point of each column. */
-  std::optional<Tensor> scales;
+  OptionalTensor scales;
   Tensor zeroPoints;
   /** The largest level of an input in 8 bits. */
   float maxLevel;
@@ -45,23 +43,40 @@ struct Dense {
   Tensor bias, sums, normWeight, normOffset;
   Layer layer{};
 
-  Dense(Ending ending, const Tensor& packed, const std::optional<Tensor>& scales, const std::optional<Tensor>& sums,
-        int64_t maxLevel, const std::optional<Tensor>& bias)
+  Dense(Ending ending, const Tensor& packed, const OptionalTensor& scales, const OptionalTensor& sums,
+        int64_t maxLevel, const OptionalTensor& bias)
       : packed(packed),
         scales(scales),
         maxLevel(static_cast<float>(maxLevel)),
-        columns(scales ? scales->numel() : packed.size(0)),
+        columns(countColumns(packed, scales)),
         bias(toVector(bias, columns, "bias")) {
+    rejectGradients({packed, this->bias});
     layer.ending = ending;
     layer.bias = this->bias.data_ptr<float>();
+    TORCH_CHECK(scales.has_value() == sums.has_value(), "expected scales and sums, or neither");
     if (!scales) return;
+    TORCH_CHECK(scales->device().is_cpu() && scales->scalar_type() == at::kFloat && scales->is_contiguous(),
+                "expected contiguous scales in float32 on the CPU");
     TORCH_CHECK(maxLevel > 0 && maxLevel < 256, "expected levels of 8 bits");
     this->sums = toVector(sums, columns, "sum");
     layer.sums = this->sums.data_ptr<float>();
     zeroPoints = at::zeros({columns}, at::kInt);
   }
 
+  /** In oneDNN's layout, the columns are the first dimension of a weight, and in 8 bits the last one. */
+  static int64_t countColumns(const Tensor& packed, const OptionalTensor& scales) {
+    TORCH_CHECK(packed.dim() == 2 && packed.device().is_cpu() && packed.size(0) > 0 && packed.size(1) > 0,
+                "expected a packed weight of two dimensions on the CPU");
+    const int64_t columns = packed.size(scales ? 1 : 0);
+    TORCH_CHECK(!scales || scales->numel() == columns, "expected ", columns, " scales, received ", scales->numel());
+    return columns;
+  }
+
+  /** The size of an input row. */
+  int64_t width() const { return packed.size(scales ? 0 : 1); }
+
   void setNorm(const Tensor& weight, const Tensor& offset, double epsilon) {
+    rejectGradients({weight, offset});
     normWeight = toVector(weight, columns, "weight");
     normOffset = toVector(offset, columns, "offset");
     layer.weight = normWeight.data_ptr<float>();
@@ -116,22 +131,36 @@ Chunk takeChunk(const Dense& dense, const Tensor& rows, int64_t start, int64_t c
   return chunk;
 }
 
+/** Finds a private operator of libtorch. Another version of libtorch may have changed its arguments. */
+c10::OperatorHandle findPrivate(const char* name, size_t count) {
+  auto found = c10::Dispatcher::singleton().findSchemaOrThrow(name, "");
+  TORCH_CHECK(found.schema().arguments().size() == count, name, " of this libtorch has ",
+              found.schema().arguments().size(), " arguments instead of ", count);
+  return found;
+}
+
 /** x Wᵀ: oneDNN's product of a chunk. */
 Tensor multiply(const Dense& dense, const Chunk& chunk) {
   const c10::List<std::optional<at::Scalar>> none;
   torch::jit::Stack stack;
   if (dense.scales) {
-    static auto multiplyLevels = c10::Dispatcher::singleton().findSchemaOrThrow("onednn::qlinear_pointwise", "");
+    static const auto multiplyLevels = findPrivate("onednn::qlinear_pointwise", 13);
     stack = {chunk.values,     1.0,  int64_t(0), dense.packed, *dense.scales,
              dense.zeroPoints, {},   1.0,        int64_t(0),   static_cast<int64_t>(at::kFloat),
              "none",           none, ""};
     multiplyLevels.callBoxed(&stack);
   } else {
-    static auto multiplyNumbers = c10::Dispatcher::singleton().findSchemaOrThrow("mkldnn::_linear_pointwise", "");
+    static const auto multiplyNumbers = findPrivate("mkldnn::_linear_pointwise", 6);
     stack = {chunk.values, dense.packed, {}, "none", none, {}};
     multiplyNumbers.callBoxed(&stack);
   }
-  return stack[0].toTensor();
+  Tensor product = stack.at(0).toTensor();
+  // Everything that follows reads the product without looking at its size again.
+  const auto dtype = dense.scales ? at::kFloat : chunk.values.scalar_type();
+  TORCH_CHECK(product.dim() == 2 && product.size(0) == chunk.values.size(0) && product.size(1) == dense.columns &&
+                  product.scalar_type() == dtype && product.is_contiguous(),
+              "oneDNN returned ", product.scalar_type(), product.sizes(), " instead of ", dense.columns, " columns");
+  return product;
 }
 
 /** Turns the product of a chunk into rows of the result. There may be no residual. */
@@ -183,9 +212,10 @@ void forEachChunk(int64_t rows, const Compute& computeChunk) {
 }
 
 Tensor toRows(const Tensor& input) {
-  auto dtype = input.scalar_type();
-  TORCH_CHECK(input.device().is_cpu() && (dtype == at::kFloat || dtype == at::kBFloat16),
+  rejectGradients({input});
+  TORCH_CHECK(input.device().is_cpu() && input.layout() == at::kStrided && isFloatOrBf16(input) && input.dim() > 0,
               "expected float32 or bfloat16 on the CPU");
+  TORCH_CHECK(input.size(-1) > 0, "expected rows with at least one number");
   return input.reshape({-1, input.size(-1)}).contiguous();
 }
 
@@ -198,8 +228,16 @@ void withElementType(const Tensor& tensor, const Function& function) {
     function(static_cast<uint16_t*>(nullptr));
 }
 
+/** Refuses rows that a weight cannot multiply. */
+void checkInput(const Dense& dense, const Tensor& rows) {
+  TORCH_CHECK(rows.size(1) == dense.width(), "expected rows of ", dense.width(), " numbers, received ", rows.size(1));
+  TORCH_CHECK(dense.scales || dense.packed.scalar_type() == rows.scalar_type(), "expected a weight in ",
+              rows.scalar_type(), ", received ", dense.packed.scalar_type());
+}
+
 /** Computes a layer, whose residual may be undefined. */
 Tensor computeLayer(const Dense& dense, const Tensor& rows, const Tensor& residual) {
+  checkInput(dense, rows);
   Tensor output = at::empty({rows.size(0), dense.columns}, rows.options());
   withElementType(rows, [&](auto* type) {
     using Element = std::remove_pointer_t<decltype(type)>;
@@ -220,15 +258,15 @@ Tensor restoreShape(const Tensor& rows, const Tensor& input) {
 }
 
 /** x Wᵀ + b, optionally followed by GELU. */
-Tensor dense(const Tensor& input, const Tensor& packed, const std::optional<Tensor>& scales,
-             const std::optional<Tensor>& sums, int64_t maxLevel, const std::optional<Tensor>& bias, bool gelu) {
+Tensor dense(const Tensor& input, const Tensor& packed, const OptionalTensor& scales,
+             const OptionalTensor& sums, int64_t maxLevel, const OptionalTensor& bias, bool gelu) {
   Dense dense(gelu ? Ending::gelu : Ending::none, packed, scales, sums, maxLevel, bias);
   return restoreShape(computeLayer(dense, toRows(input), Tensor()), input);
 }
 
 /** LayerNorm(residual + x Wᵀ + b): the end of a transformer sublayer. */
-Tensor denseNorm(const Tensor& input, const Tensor& packed, const std::optional<Tensor>& scales,
-                 const std::optional<Tensor>& sums, int64_t maxLevel, const Tensor& bias, const Tensor& residual,
+Tensor denseNorm(const Tensor& input, const Tensor& packed, const OptionalTensor& scales,
+                 const OptionalTensor& sums, int64_t maxLevel, const Tensor& bias, const Tensor& residual,
                  const Tensor& normWeight, const Tensor& normOffset, double epsilon) {
   Dense dense(Ending::norm, packed, scales, sums, maxLevel, bias);
   dense.setNorm(normWeight, normOffset, epsilon);
@@ -240,14 +278,17 @@ Tensor denseNorm(const Tensor& input, const Tensor& packed, const std::optional<
 }
 
 /** LayerNorm(x + W₂ GELU(W₁ x + b₁) + b₂): the second sublayer of a transformer layer. */
-Tensor feedForward(const Tensor& input, int64_t maxLevel, const Tensor& packed1, const std::optional<Tensor>& scales1,
-                   const std::optional<Tensor>& sums1, const Tensor& bias1, const Tensor& packed2,
-                   const std::optional<Tensor>& scales2, const std::optional<Tensor>& sums2, const Tensor& bias2,
+Tensor feedForward(const Tensor& input, int64_t maxLevel, const Tensor& packed1, const OptionalTensor& scales1,
+                   const OptionalTensor& sums1, const Tensor& bias1, const Tensor& packed2,
+                   const OptionalTensor& scales2, const OptionalTensor& sums2, const Tensor& bias2,
                    const Tensor& normWeight, const Tensor& normOffset, double epsilon) {
   Dense inner(Ending::gelu, packed1, scales1, sums1, maxLevel, bias1);
   Dense outer(Ending::norm, packed2, scales2, sums2, maxLevel, bias2);
   outer.setNorm(normWeight, normOffset, epsilon);
   Tensor rows = toRows(input), output = at::empty_like(rows);
+  checkInput(inner, rows);
+  TORCH_CHECK(outer.width() == inner.columns, "expected a second weight for rows of ", inner.columns, " numbers");
+  TORCH_CHECK(inner.scales || outer.packed.scalar_type() == rows.scalar_type(), "expected two weights of one dtype");
   TORCH_CHECK(outer.columns == rows.size(1) && inner.scales.has_value() == outer.scales.has_value(),
               "expected two weights of the same precision that keep the size of a row");
   withElementType(rows, [&](auto* type) {
@@ -279,5 +320,3 @@ TORCH_LIBRARY_FRAGMENT(temper, library) {
 }
 
 }  // namespace temper
-
-#endif

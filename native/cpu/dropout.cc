@@ -64,6 +64,8 @@ napi_value fillDropoutMask(const Call& call) {
   if (!mask.device().is_cpu() || !mask.is_contiguous()) throw std::invalid_argument("expected a contiguous CPU tensor");
   if (first < 0 || stride < 0 || blocks < 1 || mask.numel() % blocks != 0)
     throw std::invalid_argument("expected the elements of a mask in equal blocks");
+  if (static_cast<double>(first) + static_cast<double>(stride) * static_cast<double>(blocks) > 9e15)
+    throw std::invalid_argument("expected the mask of a tensor that can exist");
   auto generator = at::globalContext().defaultGenerator(at::kCPU);
   uint64_t seed;
   {

@@ -6,6 +6,7 @@
 
 #include <vector>
 
+#include "binding/checks.h"
 #include "cpu/vectorized.h"
 
 namespace temper {
@@ -59,7 +60,7 @@ struct Table {
 };
 
 template <typename Element>
-Tensor embedTokens(const std::vector<Tensor>& tensors, const Tensor& ids, const c10::optional<Tensor>& typeIds,
+Tensor embedTokens(const std::vector<Tensor>& tensors, const Tensor& ids, const OptionalTensor& typeIds,
                    const Tensor& indices, double epsilon, int64_t firstPosition, int64_t length) {
   const Table<Element> words(tensors[0]), positions(tensors[1]), types(tensors[2]), weight(tensors[3]),
       offset(tensors[4]);
@@ -86,16 +87,22 @@ Tensor embedTokens(const std::vector<Tensor>& tensors, const Tensor& ids, const 
  * the same width and dtype.
  */
 Tensor cpuEmbeddingNorm(const Tensor& words, const Tensor& positions, const Tensor& types, const Tensor& weight,
-                        const Tensor& offset, const Tensor& ids, const c10::optional<Tensor>& typeIds,
+                        const Tensor& offset, const Tensor& ids, const OptionalTensor& typeIds,
                         const Tensor& indices, double epsilon, int64_t firstPosition, int64_t length) {
+  rejectGradients({words, positions, types, weight, offset});
   auto dtype = words.scalar_type();
-  TORCH_CHECK(dtype == at::kFloat || dtype == at::kBFloat16, "expected float32 or bfloat16");
+  TORCH_CHECK(isFloatOrBf16(words), "expected float32 or bfloat16");
+  TORCH_CHECK(words.dim() == 2 && words.size(1) > 0, "expected a table [word, width]");
   const std::vector<Tensor> tensors{words, positions, types, weight, offset};
   for (const Tensor& tensor : tensors)
-    TORCH_CHECK(tensor.device().is_cpu() && tensor.scalar_type() == dtype && tensor.size(-1) == words.size(-1),
+    TORCH_CHECK(tensor.device().is_cpu() && tensor.scalar_type() == dtype && tensor.dim() > 0 &&
+                    tensor.size(-1) == words.size(1),
                 "expected tables of one width and dtype on the CPU");
   for (const Tensor& vector : {weight, offset})
-    TORCH_CHECK(vector.dim() == 1 && vector.numel() > 0, "expected the weight and the offset of LayerNorm");
+    TORCH_CHECK(vector.dim() == 1, "expected the weight and the offset of LayerNorm");
+  for (const OptionalTensor& integers : {OptionalTensor(ids), OptionalTensor(indices), typeIds})
+    TORCH_CHECK(!integers || (integers->device().is_cpu() && integers->scalar_type() == at::kLong),
+                "expected indices in int64 on the CPU");
   TORCH_CHECK(length > 0 && (!typeIds || typeIds->numel() == ids.numel()), "expected a type per token");
   auto embed = dtype == at::kFloat ? embedTokens<float> : embedTokens<uint16_t>;
   return embed(tensors, ids.contiguous(), typeIds, indices.contiguous(), epsilon, firstPosition, length);

@@ -4,22 +4,32 @@
 #include <cstdint>
 #include <cstring>
 
-// The compiler makes one version of a function per instruction set. The processor chooses on load.
-// Compilers before GCC 12 do not know the levels of x86-64. Loops marked with `omp simd` are
-// vectorized, and their sums may be in any order.
+// All that depends on x86 is in this block; other processors get one portable version of each loop. The compiler makes
+// one version of a function per instruction set, and the processor chooses on load. Compilers before GCC 12 do not know
+// the levels of x86-64. Loops marked with `omp simd` are vectorized, and their sums may be in any order.
+// - TEMPER_VECTORIZED: for loops whose vectors the compiler chooses.
+// - TEMPER_NARROW: at most AVX2, for code with vectors of 8 numbers that has a wide version.
+// - TEMPER_WIDE: AVX-512 only, for that wide version. Call it only if `hasWideVectors`.
 #if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && __GNUC__ >= 12
-#define TEMPER_CLONES target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")
+#define TEMPER_VECTORIZED \
+  __attribute__((optimize("O3"), target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#define TEMPER_NARROW __attribute__((optimize("O3"), target_clones("arch=x86-64-v3", "default")))
 #elif defined(__x86_64__) && defined(__GLIBC__)
-#define TEMPER_CLONES target_clones("avx512f", "avx2", "default")
-#endif
-#ifdef TEMPER_CLONES
-#define TEMPER_VECTORIZED __attribute__((optimize("O3"), TEMPER_CLONES))
+#define TEMPER_VECTORIZED __attribute__((optimize("O3"), target_clones("avx512f", "avx2", "default")))
+#define TEMPER_NARROW __attribute__((optimize("O3"), target_clones("avx2", "default")))
 #else
 #define TEMPER_VECTORIZED
+#define TEMPER_NARROW
 #endif
-// A version with the registers of AVX-512 only, for code that chooses the width of its vectors.
 #if defined(__x86_64__) && defined(__GNUC__)
 #define TEMPER_WIDE __attribute__((optimize("O3"), target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")))
+inline bool hasWideVectors() {
+  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+         __builtin_cpu_supports("avx512vl");
+}
+#else
+#define TEMPER_WIDE
+inline bool hasWideVectors() { return false; }
 #endif
 // An inlined function gets the instruction set of its caller.
 #define TEMPER_INLINE inline __attribute__((always_inline))
@@ -34,10 +44,12 @@ TEMPER_INLINE float toFloat(uint16_t bits) { return __builtin_bit_cast(float, st
 
 TEMPER_INLINE void fromFloat(float value, float& target) { target = value; }
 
-/** Rounds to the nearest bfloat16, to an even one in the middle. The value is finite or NaN. */
+/** Rounds to the nearest bfloat16, to an even one in the middle. */
 TEMPER_INLINE void fromFloat(float value, uint16_t& target) {
   uint32_t bits = __builtin_bit_cast(uint32_t, value);
-  target = static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
+  uint32_t rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
+  // Rounding would turn a NaN with all bits set into zero.
+  target = static_cast<uint16_t>(value == value ? rounded : 0x7fc0);
 }
 
 /** exp(x) for x between -87 and 0, with a relative error of about 2e-7. */
@@ -59,11 +71,11 @@ TEMPER_INLINE float exponential(float x) {
 
 /**
  * GELU: x (1 + erf(x / √2)) / 2. erf is a quotient of polynomials between -4 and 4 (Eigen's
- * coefficients), with an error of about 1e-7.
+ * coefficients), with an error of about 1e-7. Below, the result stays what it is at -4, which is about 0.
  */
 TEMPER_INLINE float gelu(float value) {
+  value = value < -5.6568542f ? -5.6568542f : value;
   float x = value * 0.70710678f;
-  x = x < -4.f ? -4.f : x;
   x = x > 4.f ? 4.f : x;
   float y = x * x;
   float numerator = y * -2.72614225801306e-10f + 2.77068142495902e-08f;
@@ -81,11 +93,11 @@ TEMPER_INLINE float gelu(float value) {
 
 /**
  * GELU for low precision, without a division, in half the time: x (1/2 + x P(x²)) with a polynomial P that was fitted
- * between -4.2 and 4.2. The error is at most 8e-5.
+ * between -4.2 and 4.2. The error is at most 8e-5 for negative numbers and up to 30, and then at most 3e-6 of the result.
  */
 TEMPER_INLINE float approximateGelu(float value) {
-  float x = value < -4.2f ? -4.2f : value;
-  x = x > 4.2f ? 4.2f : x;
+  value = value < -4.2f ? -4.2f : value;
+  float x = value > 4.2f ? 4.2f : value;
   float y = x * x;
   float p = y * -9.135429251e-10f + 8.018849460e-08f;
   p = p * y - 3.058432365e-06f;

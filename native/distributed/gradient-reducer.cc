@@ -1,5 +1,9 @@
 // Sums gradients over all processes while the backward pass still runs. A hook on every parameter
 // copies its finished gradient into a bucket, and a complete bucket is sent at once.
+#include <ATen/ops/full.h>
+
+#include <limits>
+
 #include "binding/exports.h"
 #include "binding/slots.h"
 #include "distributed/distributed.h"
@@ -26,7 +30,20 @@ class Reducer : public c10::intrusive_ptr_target {
  public:
   Reducer(c10::intrusive_ptr<c10d::Backend> group, const std::vector<at::Tensor>& tensors,
           const std::vector<int64_t>& bucketIndices)
-      : group_(std::move(group)), buckets_(bucketIndices.empty() ? 0 : bucketIndices.back() + 1) {
+      : group_(std::move(group)) {
+    // All checks come before the first hook, which must not outlive the reducer.
+    TORCH_CHECK(tensors.size() == bucketIndices.size(), "expected a bucket per parameter");
+    for (size_t i = 0; i < tensors.size(); i++) {
+      int64_t before = i == 0 ? -1 : bucketIndices[i - 1];
+      TORCH_CHECK(bucketIndices[i] == before + 1 || (i > 0 && bucketIndices[i] == before),
+                  "expected buckets from 0 on, in order");
+      const auto& tensor = tensors[i];
+      TORCH_CHECK(tensor.device().is_cpu() && tensor.layout() == at::kStrided && tensor.requires_grad(),
+                  "expected parameters on the CPU that require gradients");
+      TORCH_CHECK(bucketIndices[i] != before || tensor.scalar_type() == tensors[i - 1].scalar_type(),
+                  "expected one dtype per bucket");
+    }
+    buckets_.resize(bucketIndices.empty() ? 0 : bucketIndices.back() + 1);
     parameters_.reserve(tensors.size());
     for (size_t i = 0; i < tensors.size(); i++) {
       auto& bucket = buckets_.at(bucketIndices.at(i));
@@ -70,17 +87,20 @@ class Reducer : public c10::intrusive_ptr_target {
   }
 
  private:
-  /** The hook of a parameter. The copy replaces the gradient, whose memory is freed. */
+  /**
+   * The hook of a parameter. Its result replaces the gradient, whose memory is freed: one NaN in the shape of the
+   * parameter. Gloo may already be writing the bucket, so nothing else may see it before `takeSums`. Whoever used the
+   * gradient of this process alone would notice.
+   */
   at::Tensor take(size_t i, const at::Tensor& gradient) {
     auto& parameter = parameters_[i];
     if (!isActive_ || parameter.isReady || !gradient.defined()) return {};
-    auto slot = getSlot(parameter);
-    slot.copy_(gradient);
+    getSlot(parameter).copy_(gradient);
     parameter.isReady = true;
     buckets_[parameter.bucket].missing--;
     // All processes send the buckets in the same order, whatever order the gradients come in.
     while (sent_ < buckets_.size() && buckets_[sent_].missing == 0) send();
-    return slot;
+    return at::full({}, std::numeric_limits<double>::quiet_NaN(), gradient.options()).expand(gradient.sizes());
   }
 
   at::Tensor getSlot(const Parameter& parameter) {

@@ -34,14 +34,15 @@ bool isAligned(const void* pointer, uintptr_t bytes) { return reinterpret_cast<u
 AdamwEntry makeAdamwEntry(const Tensor& weight, const Tensor& gradient, const Tensor& first, const Tensor& second,
                           const Tensor& copy, int firstBlock) {
   bool isBf16 = gradient.scalar_type() == at::kBFloat16;
-  TORCH_CHECK(isBf16 || gradient.scalar_type() == at::kFloat, "expected gradients in float32 or bfloat16");
+  TORCH_CHECK(isFloatOrBf16(gradient) && gradient.device() == weight.device(),
+              "expected gradients in float32 or bfloat16 on ", weight.device());
   for (const Tensor& state : {weight, first, second})
-    TORCH_CHECK(state.is_cuda() && state.is_contiguous() && state.scalar_type() == at::kFloat &&
+    TORCH_CHECK(state.is_cuda() && state.device() == weight.device() && state.is_contiguous() && state.scalar_type() == at::kFloat &&
                     state.numel() == gradient.numel(),
                 "expected contiguous float32 tensors of the size of the gradient on a GPU");
   TORCH_CHECK(!copy.defined() ||
-                  (copy.is_contiguous() && copy.scalar_type() == at::kBFloat16 && copy.numel() == weight.numel()),
-              "expected a contiguous bfloat16 copy of the size of its weight");
+                  (copy.device() == weight.device() && copy.is_contiguous() && copy.scalar_type() == at::kBFloat16 && copy.numel() == weight.numel()),
+              "expected a contiguous bfloat16 copy of the size of its weight on the same GPU");
   AdamwEntry entry{write(weight), write(first),   write(second), read(gradient),
                    write(copy),   weight.numel(), firstBlock,    isBf16 ? 1 : 0};
   if (isAligned(entry.weight, 16) && isAligned(entry.first, 16) && isAligned(entry.second, 16) &&
@@ -58,10 +59,13 @@ void adamw(at::TensorList weights, at::TensorList gradients, at::TensorList firs
   TORCH_CHECK(gradients.size() == size && first.size() == size && second.size() == size &&
                   (copies.empty() || copies.size() == size),
               "expected lists of ", size, " tensors");
+  if (size == 0) return;
   Tensor factor = clipFactor.value_or(Tensor());
   for (const Tensor& scalar : {step, learningRate, factor})
-    TORCH_CHECK(!scalar.defined() || (scalar.is_cuda() && scalar.numel() == 1 && scalar.scalar_type() == at::kFloat),
-                "expected one float32 value on a GPU");
+    TORCH_CHECK(!scalar.defined() || (scalar.device() == weights[0].device() && scalar.numel() == 1 && scalar.scalar_type() == at::kFloat),
+                "expected one float32 value on the GPU of the weights");
+  TORCH_CHECK(weights[0].is_cuda() && weights[0].get_device() == c10::cuda::current_device(),
+              "expected tensors on the current GPU");
   AdamwConstants constants{static_cast<float>(beta1),           static_cast<float>(beta2),
                            static_cast<float>(std::log(beta1)), static_cast<float>(std::log(beta2)),
                            static_cast<float>(weightDecay),     static_cast<float>(epsilon)};
@@ -71,7 +75,7 @@ void adamw(at::TensorList weights, at::TensorList gradients, at::TensorList firs
     std::vector<Tensor> contiguous;  // must live until the launch
     int blocks = 0;
     for (size_t i = start; i < size && table.count < maxAdamwEntries; i++) {
-      if (weights[i].numel() == 0) continue;
+      if (weights[i].numel() == 0 && gradients[i].numel() == 0) continue;
       contiguous.push_back(gradients[i].contiguous());
       table.entries[table.count++] = makeAdamwEntry(weights[i], contiguous.back(), first[i], second[i],
                                                     copies.empty() ? Tensor() : copies[i], blocks);

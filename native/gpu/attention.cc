@@ -59,6 +59,20 @@ struct PackedAttention : torch::autograd::Function<PackedAttention> {
 
 Tensor packedAttention(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& queryStarts,
                        const Tensor& keyStarts, int64_t maxQueries, int64_t maxKeys, double p) {
+  TORCH_CHECK(p >= 0 && p < 1, "expected a probability in [0, 1), received ", p);
+  for (const Tensor& tensor : {query, key, value})
+    TORCH_CHECK(tensor.is_cuda() && tensor.device() == query.device() && tensor.dim() == 3 &&
+                    tensor.scalar_type() == query.scalar_type() && tensor.size(1) == query.size(1) &&
+                    tensor.size(2) == query.size(2),
+                "expected projections [token, head, width] of one dtype on a GPU");
+  for (const Tensor& starts : {queryStarts, keyStarts}) {
+    checkIndices(starts, query, at::kInt);
+    TORCH_CHECK(starts.dim() == 1 && starts.is_contiguous() && starts.numel() == queryStarts.numel() &&
+                    starts.numel() > 0,
+                "expected the starts of texts");
+  }
+  TORCH_CHECK(key.size(0) == value.size(0) && maxQueries >= 0 && maxKeys >= 0, "expected a value per key");
+  if (query.numel() == 0) return query.clone();
   return PackedAttention::apply(query, key, value, queryStarts, keyStarts, maxQueries, maxKeys, p);
 }
 
@@ -101,7 +115,7 @@ struct ShortAttention : torch::autograd::Function<ShortAttention> {
     const Tensor& projections = saved[0];
     auto getInteger = [&](const char* name) { return context->saved_data[name].toInt(); };
     ShortTexts texts{saved[1], saved[2], getInteger("heads"), getInteger("length"), getInteger("outputs")};
-    Tensor gradient = gradients[0].contiguous(), projectionGradient = at::empty_like(projections);
+    Tensor gradient = toAligned(gradients[0]), projectionGradient = at::empty_like(projections);
     int64_t width = projections.size(1) / 3 / texts.heads, keys = getMaxKeys(texts.length);
     // Queries, keys, values and gradients, the gradients of the scores, and two numbers per query.
     auto sharedBytes = static_cast<unsigned>(keys * (4 * (width + 8) * 2 + (keys + 8) * 2 + 2 * 4));
@@ -144,11 +158,21 @@ Tensor shortAttention(const Tensor& projections, const OptionalTensor& starts, c
   TORCH_CHECK(projections.is_cuda() && projections.scalar_type() == at::kBFloat16 && projections.dim() == 2,
               "expected projections [token, 3 * hidden] in bfloat16 on a GPU");
   TORCH_CHECK(length >= 1 && length <= 128, "expected at most 128 tokens per text, received ", length);
-  for (const OptionalTensor& integers : {starts, outputStarts})
-    TORCH_CHECK(!integers || (integers->scalar_type() == at::kInt && integers->is_cuda()),
-                "expected starts in int32 on a GPU");
+  TORCH_CHECK(heads > 0 && projections.size(1) > 0 && projections.size(1) % (3 * heads) == 0,
+              "expected projections of ", heads, " heads");
+  checkInput(projections, 3 * heads);
+  checkDropout(seed, p);
+  for (const OptionalTensor& integers : {starts, outputStarts}) {
+    checkIndices(integers, projections, at::kInt);
+    TORCH_CHECK(!integers || (integers->dim() == 1 && integers->is_contiguous() && integers->numel() > 0),
+                "expected the starts of texts");
+  }
   TORCH_CHECK(starts || projections.size(0) % length == 0, "expected texts of ", length, " tokens");
-  Tensor input = projections.contiguous();
+  const int64_t count = starts ? starts->numel() - 1 : projections.size(0) / length;
+  TORCH_CHECK(outputs >= 0 && outputs <= count && (!outputStarts || outputStarts->numel() == count + 1) &&
+                  (outputStarts || outputs == 0 || outputs == count),
+              "expected at most one output per text, and the starts of ", count, " texts");
+  Tensor input = toAligned(projections);
   if (needsGradient({input}))
     return ShortAttention::apply(input, starts, outputStarts, heads, length, outputs, seed, p);
   ShortTexts texts{starts.value_or(Tensor()), outputStarts.value_or(Tensor()), heads, length, outputs};

@@ -76,7 +76,7 @@ struct EmbeddingNorm : torch::autograd::Function<EmbeddingNorm> {
     const Tensor &sum = saved[0], &statistics = saved[1], &weight = saved[2], &ids = saved[3], &typeIds = saved[4],
                  &indices = saved[5], &positionIds = saved[6], &seed = saved[7];
     auto getInteger = [&](const char* name) { return context->saved_data[name].toInt(); };
-    Tensor gradient = gradients[0].contiguous(), sumGradient = at::empty_like(sum);
+    Tensor gradient = toAligned(gradients[0]), sumGradient = at::empty_like(sum);
     int64_t width = sum.size(-1), rows = sum.size(0), length = getInteger("length");
     unsigned blocks = std::min<unsigned>(divideUp(rows, 4), 264);
     Tensor partial = at::empty({blocks, 3 * width}, statistics.options());
@@ -118,20 +118,31 @@ Tensor embeddingNorm(const Tensor& words, const Tensor& positions, const Tensor&
                      const Tensor& offset, const Tensor& ids, const OptionalTensor& typeIds,
                      const OptionalTensor& indices, const OptionalTensor& positionIds, const OptionalTensor& seed,
                      double p, double epsilon, int64_t firstPosition, int64_t length) {
-  for (const Tensor& tensor : {words, positions, types, weight, offset, ids})
-    TORCH_CHECK(tensor.is_cuda(), "expected tensors on a GPU");
+  checkInput(words, 128);
+  checkDropout(seed, p);
+  int64_t width = words.size(-1);
+  for (const Tensor& table : {words, positions, types}) {
+    TORCH_CHECK(table.dim() == 2 && table.size(1) == width, "expected tables [row, ", width, "]");
+    checkLike(table, words, table.numel(), "table");
+  }
+  checkLike(weight, words, width, "weight");
+  checkLike(offset, words, width, "offset");
   for (const OptionalTensor& integers : {OptionalTensor(ids), typeIds, indices, positionIds})
-    TORCH_CHECK(!integers || integers->scalar_type() == at::kLong, "expected indices in int64");
-  TORCH_CHECK(!positionIds || (!indices && ids.numel() % positionIds->numel() == 0),
+    checkIndices(integers, words, at::kLong);
+  TORCH_CHECK(length > 0 && ids.numel() % length == 0, "expected texts of ", length, " tokens");
+  TORCH_CHECK(!typeIds || typeIds->numel() == ids.numel(), "expected a type per token");
+  TORCH_CHECK(!positionIds || (!indices && positionIds->numel() > 0 && ids.numel() % positionIds->numel() == 0),
               "expected positions for all tokens, and no indices");
-  TORCH_CHECK(firstPosition + length <= positions.size(0), "expected at most ", positions.size(0) - firstPosition,
-              " positions, received ", length);
-  Tensor w = words.contiguous(), q = positions.contiguous(), t = types.contiguous(), flatIds = ids.contiguous();
-  if (needsGradient({w, q, t, weight, offset}))
-    return EmbeddingNorm::apply(w, q, t, weight, offset, flatIds, typeIds, indices, positionIds, seed, p, epsilon,
+  TORCH_CHECK(types.size(0) > 0 && firstPosition >= 0 && firstPosition + length <= positions.size(0),
+              "expected at most ", positions.size(0) - firstPosition, " positions, received ", length);
+  Tensor w = toAligned(words), q = toAligned(positions), t = toAligned(types), scale = toAligned(weight),
+         shift = toAligned(offset), flatIds = ids.contiguous();
+  OptionalTensor flatTypes = toAligned(typeIds), flatIndices = toAligned(indices);
+  if (needsGradient({w, q, t, scale, shift}))
+    return EmbeddingNorm::apply(w, q, t, scale, shift, flatIds, flatTypes, flatIndices, positionIds, seed, p, epsilon,
                                 firstPosition, length);
-  auto tokens = makeTokens(flatIds, typeIds, indices, positionIds, seed, p, epsilon, firstPosition, length);
-  return embedTokens(w, q, t, weight, offset, tokens, false).output;
+  auto tokens = makeTokens(flatIds, flatTypes, flatIndices, positionIds, seed, p, epsilon, firstPosition, length);
+  return embedTokens(w, q, t, scale, shift, tokens, false).output;
 }
 
 TORCH_LIBRARY_FRAGMENT(temper, library) {

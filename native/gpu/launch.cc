@@ -80,6 +80,7 @@ void allowSharedMemory(CUfunction function, unsigned bytes) {
 }
 
 void launchKernel(CUfunction function, dim3 grid, unsigned threads, unsigned sharedBytes, void** arguments) {
+  if (grid.x == 0 || grid.y == 0) return;
   auto stream = c10::cuda::getCurrentCUDAStream().stream();
   check(driver().launch(function, grid.x, grid.y, 1, threads, 1, 1, sharedBytes, stream, arguments, nullptr),
         "kernel launch");

@@ -22,7 +22,8 @@ int getRowsPerBlock(int64_t rows) { return static_cast<int>(std::max<int64_t>(16
 
 /** The sum over all but the last dimension. */
 Tensor sumRows(const Tensor& input) {
-  Tensor matrix = input.contiguous();
+  checkInput(input, 4);
+  Tensor matrix = toAligned(input);
   int64_t width = matrix.size(-1), rows = matrix.numel() / width;
   int rowsPerBlock = getRowsPerBlock(rows);
   dim3 grid(divideUp(width, 512), divideUp(rows, rowsPerBlock));
@@ -72,7 +73,7 @@ struct ResidualNorm : torch::autograd::Function<ResidualNorm> {
     Tensor gradient, second;
     for (const Tensor& received : gradients) {
       if (!received.defined()) continue;
-      (gradient.defined() ? second : gradient) = received.contiguous();
+      (gradient.defined() ? second : gradient) = toAligned(received);
     }
     if (!gradient.defined()) return variable_list(8);
     int64_t width = sum.size(-1), rows = sum.numel() / width;
@@ -117,12 +118,19 @@ Tensor branchForResidual(const Tensor& residual) {
 
 Tensor residualNorm(const Tensor& input, const OptionalTensor& bias, const OptionalTensor& residual,
                     const Tensor& weight, const Tensor& offset, const OptionalTensor& seed, double p, double epsilon) {
-  Tensor x = input.contiguous(), b = bias.value_or(Tensor()), s = seed.value_or(Tensor());
-  OptionalTensor shortcut = residual ? OptionalTensor(branchForResidual(residual->contiguous())) : std::nullopt;
-  Tensor r = shortcut.value_or(Tensor());
-  if (needsGradient({x, b, r, weight, offset}))
-    return ResidualNorm::apply(x, bias, shortcut, weight, offset, seed, p, epsilon);
-  return normalize(x, b, r, weight, offset, s, p, epsilon, false).output;
+  checkInput(input, 128);
+  checkDropout(seed, p);
+  int64_t width = input.size(-1);
+  if (bias) checkLike(*bias, input, width, "bias");
+  if (residual) checkLike(*residual, input, input.numel(), "residual");
+  checkLike(weight, input, width, "weight");
+  checkLike(offset, input, width, "offset");
+  Tensor x = toAligned(input), w = toAligned(weight), o = toAligned(offset);
+  OptionalTensor alignedBias = toAligned(bias);
+  OptionalTensor shortcut = residual ? OptionalTensor(branchForResidual(toAligned(*residual))) : std::nullopt;
+  Tensor b = alignedBias.value_or(Tensor()), r = shortcut.value_or(Tensor());
+  if (needsGradient({x, b, r, w, o})) return ResidualNorm::apply(x, alignedBias, shortcut, w, o, seed, p, epsilon);
+  return normalize(x, b, r, w, o, seed.value_or(Tensor()), p, epsilon, false).output;
 }
 
 const char* getActivationFile(bool tanh) { return tanh ? "activation-tanh" : "activation"; }
@@ -148,7 +156,7 @@ struct BiasGelu : torch::autograd::Function<BiasGelu> {
     rejectSecondDerivative();
     auto saved = context->get_saved_variables();
     const Tensor &input = saved[0], &bias = saved[1];
-    Tensor gradient = gradients[0].contiguous(), inputGradient = at::empty_like(input);
+    Tensor gradient = toAligned(gradients[0]), inputGradient = at::empty_like(input);
     int64_t width = input.size(-1), rows = input.numel() / width;
     int rowsPerBlock = getRowsPerBlock(rows);
     dim3 grid(divideUp(width, 512), divideUp(rows, rowsPerBlock));
@@ -162,8 +170,10 @@ struct BiasGelu : torch::autograd::Function<BiasGelu> {
 };
 
 Tensor biasGelu(const Tensor& input, const Tensor& bias, bool tanh) {
-  Tensor x = input.contiguous();
-  return needsGradient({x, bias}) ? BiasGelu::apply(x, bias, tanh) : activate(x, bias, tanh);
+  checkInput(input, 4);
+  checkLike(bias, input, input.size(-1), "bias");
+  Tensor x = toAligned(input), b = toAligned(bias);
+  return needsGradient({x, b}) ? BiasGelu::apply(x, b, tanh) : activate(x, b, tanh);
 }
 
 /** input · weightᵀ + bias. Only the gradient of the bias differs from libtorch's. */
@@ -186,6 +196,10 @@ struct Linear : torch::autograd::Function<Linear> {
 };
 
 Tensor linear(const Tensor& input, const Tensor& weight, const Tensor& bias) {
+  checkInput(input, 1);
+  TORCH_CHECK(weight.dim() == 2 && weight.size(1) == input.size(-1), "expected a weight [output, ", input.size(-1), "]");
+  checkLike(weight, input, weight.numel(), "weight");
+  checkLike(bias, input, weight.size(0), "bias");
   return needsGradient({input, weight, bias}) ? Linear::apply(input, weight, bias) : at::linear(input, weight, bias);
 }
 
@@ -207,12 +221,14 @@ struct SeededDropout : torch::autograd::Function<SeededDropout> {
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     rejectSecondDerivative();
     Tensor seed = context->get_saved_variables()[0];
-    return {dropElements(gradients[0].contiguous(), seed, context->saved_data["p"].toDouble()), Tensor(), Tensor()};
+    return {dropElements(toAligned(gradients[0]), seed, context->saved_data["p"].toDouble()), Tensor(), Tensor()};
   }
 };
 
 Tensor seededDropout(const Tensor& input, const Tensor& seed, double p) {
-  Tensor x = input.contiguous();
+  TORCH_CHECK(input.is_cuda() && isFloatOrBf16(input), "expected float32 or bfloat16 on a GPU");
+  checkDropout(seed, p);
+  Tensor x = toAligned(input);
   return needsGradient({x}) ? SeededDropout::apply(x, seed, p) : dropElements(x, seed, p);
 }
 

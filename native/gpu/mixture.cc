@@ -23,7 +23,7 @@ struct MixEmbeddings : torch::autograd::Function<MixEmbeddings> {
     auto saved = context->get_saved_variables();
     const Tensor &candidates = saved[0], &weights = saved[1], &index = saved[2];
     int64_t textRows = context->saved_data["textRows"].toInt(), width = candidates.size(2);
-    Tensor gradient = gradients[0].contiguous();
+    Tensor gradient = toAligned(gradients[0]);
     auto isNeeded = [&](const char* name) { return context->saved_data[name].toBool(); };
     Tensor textGradient = isNeeded("text") ? at::zeros({textRows, width}, gradient.options()) : Tensor();
     Tensor candidateGradient = isNeeded("candidates") ? at::zeros_like(candidates) : Tensor();
@@ -50,13 +50,15 @@ struct MixEmbeddings : torch::autograd::Function<MixEmbeddings> {
  * [token, hidden].
  */
 Tensor mixEmbeddings(const Tensor& text, const Tensor& candidates, const Tensor& weights, const Tensor& index) {
-  TORCH_CHECK(text.is_cuda() && candidates.scalar_type() == text.scalar_type() && candidates.dim() == 3 &&
-                  candidates.size(2) == text.size(1),
-              "expected text [row, hidden] and candidates [word, candidate, hidden] of one type on a GPU");
-  TORCH_CHECK(weights.scalar_type() == at::kFloat && weights.numel() == candidates.size(0) * candidates.size(1),
-              "expected a float32 weight per candidate");
-  TORCH_CHECK(index.scalar_type() == at::kLong, "expected indices in int64");
-  Tensor t = text.contiguous(), c = candidates.contiguous(), w = weights.contiguous(), i = index.contiguous();
+  checkInput(text, 128);
+  TORCH_CHECK(text.dim() == 2 && candidates.dim() == 3 && candidates.size(2) == text.size(1),
+              "expected text [row, hidden] and candidates [word, candidate, hidden]");
+  checkLike(candidates, text, candidates.numel(), "table of candidates");
+  TORCH_CHECK(weights.device() == text.device() && weights.scalar_type() == at::kFloat &&
+                  weights.numel() == candidates.size(0) * candidates.size(1),
+              "expected a float32 weight per candidate on ", text.device());
+  checkIndices(index, text, at::kLong);
+  Tensor t = toAligned(text), c = toAligned(candidates), w = toAligned(weights), i = index.contiguous();
   return needsGradient({t, c, w}) ? MixEmbeddings::apply(t, c, w, i) : MixEmbeddings::compute(t, c, w, i);
 }
 

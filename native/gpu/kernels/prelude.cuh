@@ -5,9 +5,15 @@ typedef unsigned long long uint64;
 
 __device__ inline float bf16ToFloat(unsigned short value) { return __uint_as_float(static_cast<uint32>(value) << 16); }
 __device__ inline unsigned short floatToBf16(float value) {
+#if __CUDA_ARCH__ >= 800
   unsigned short result;
   asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(result) : "f"(value));
   return result;
+#else
+  // Older GPUs lack the instruction: to the nearest, to an even one in the middle.
+  uint32 bits = __float_as_uint(value);
+  return value == value ? static_cast<unsigned short>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16) : 0x7fc0;
+#endif
 }
 
 #if SCALAR_BF16
