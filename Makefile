@@ -42,6 +42,9 @@ test-long: setup ## run the test suite with more random cases and kills
 fuzz: setup ## damage input files for FUZZ_SECONDS (default 120) and check that each is read or rejected clearly (FUZZ_CASES, FUZZ_WORKERS)
 	@node tools/fuzz/fuzz.mjs
 
+test-asan: setup ## build the addon with AddressSanitizer and run the tests of tensors, kernels and serving with it
+	@node tools/test-asan.mjs
+
 test-slurm: export TEMPER_TEST_SLURM := 1
 test-slurm: setup ## run sweeps, a training of two tasks and a sharded attack on a real Slurm cluster on this host (installs Slurm, as root)
 	@node tools/slurm-cluster.mjs node_modules/.bin/vitest run --no-file-parallelism tests/sweeps/slurm.test.ts tests/distributed/slurm.test.ts

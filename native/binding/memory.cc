@@ -30,7 +30,11 @@ namespace {
 // A training step allocates and frees the same few hundred sizes again and again. Reusing a block
 // avoids the page faults of fresh memory and heap fragmentation.
 constexpr size_t kAlignment = 64;
+#ifdef __SANITIZE_ADDRESS__
+constexpr size_t kSmall = std::numeric_limits<size_t>::max();  // exact sizes and no reuse, so that every mistake shows
+#else
 constexpr size_t kSmall = 64 << 10;           // malloc is as fast below this size
+#endif
 constexpr size_t kHuge = 4 << 20;             // request huge pages from this size on
 constexpr size_t kChecked = 64 << 20;         // check the available memory from this size on
 constexpr size_t kCacheLimit = size_t(2) << 30;

@@ -39,10 +39,11 @@ export function decideWhatToBuild(root, folder, libtorch) {
 
 /**
  * Builds temper.node in a folder. `completeBuild` marks the build as complete.
- * `rpath` replaces the folder of libtorch in the addon.
- * @param {{ root: string, folder: string, libtorch: Libtorch, env: Environment, clean: boolean, rpath?: string }} options
+ * `rpath` replaces the folder of libtorch in the addon. `hasAsan` builds with AddressSanitizer.
+ * @param {{ root: string, folder: string, libtorch: Libtorch, env: Environment, clean: boolean, rpath?: string,
+ *   hasAsan?: boolean }} options
  */
-export function buildAddon({ root, folder, libtorch, env, clean, rpath }) {
+export function buildAddon({ root, folder, libtorch, env, clean, rpath, hasAsan = false }) {
   const tools = ["cmake", env.CXX?.split(" ")[0] || "c++"].filter(
     (name) => !existsSync(name) && !findOnPath(name, env),
   );
@@ -61,6 +62,7 @@ export function buildAddon({ root, folder, libtorch, env, clean, rpath }) {
     LIBTORCH_LIBRARIES: libtorch.libraryFolder,
     LIBTORCH_CXX11_ABI: libtorch.cxx11Abi ? "1" : "0",
     ...(rpath && { TEMPER_RPATH: rpath }),
+    ...(hasAsan && { TEMPER_ASAN: "ON" }),
     ...(cuda && { TEMPER_CUDA: "ON", CUDA_INCLUDES: cuda.includes.join(";"), CUDA_RUNTIME: cuda.runtime }),
   };
   const flags = Object.entries(definitions).map(([name, value]) => `-D${name}=${value}`);
