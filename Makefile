@@ -22,7 +22,7 @@ packages:
 	@node scripts/install-packages.mjs
 
 addon: packages
-	@node scripts/setup/setup.mjs $(SETUP_FLAGS)
+	@node scripts/setup/setup.mjs
 
 # Rebuild if a source has changed or a compiled file is missing. Old compiled files are removed.
 build/dist.stamp: $(sources) $(page) package-lock.json tsconfig.json tsconfig.build.json $(if $(filter-out $(wildcard $(compiled)),$(compiled)),FORCE) | packages
@@ -41,6 +41,9 @@ test-long: setup ## run the test suite with more random cases and kills
 
 fuzz: setup ## damage input files for FUZZ_SECONDS (default 120) and check that each is read or rejected clearly (FUZZ_CASES, FUZZ_WORKERS)
 	@node tools/fuzz/fuzz.mjs
+
+test-asan: setup ## build the addon with AddressSanitizer and run the tests of tensors, kernels and serving with it
+	@node tools/test-asan.mjs
 
 test-slurm: export TEMPER_TEST_SLURM := 1
 test-slurm: setup ## run sweeps, a training of two tasks and a sharded attack on a real Slurm cluster on this host (installs Slurm, as root)
@@ -134,11 +137,6 @@ prebuilt: setup ## build the packages to publish into build/prebuilt: temper-nlp
 
 package-check: prebuilt ## install the packed package in an empty folder, without a compiler on the PATH, and run it there
 	@node scripts/package-check.mjs
-
-test-libtorch-debian: export TEMPER_BUILD := build/debian
-test-libtorch-debian: export SETUP_FLAGS := --system
-test-libtorch-debian: setup ## run the test suite on Debian's libtorch 1.13 (installs it, as root)
-	@node_modules/.bin/vitest run
 
 clean: ## remove build outputs; installed packages (node_modules, .venv, .torch) stay
 	rm -rf build dist coverage

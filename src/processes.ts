@@ -66,7 +66,7 @@ export function describeSignal(signal: string): string {
   return crashSignals.includes(signal) ? `libtorch crashed with ${signal}` : `the process was killed by ${signal}`;
 }
 
-/** Says what to do about a crash, too. native/crash.cc writes the same words. */
+/** Says what to do about a crash, too. native/binding/crash.cc writes the same words. */
 export function describeCrash(signal: string, precision: string | null = null): string {
   if (!crashSignals.includes(signal)) return describeSignal(signal);
   const remedy = precision === "fp32" ? "`temper doctor` checks the installation" : "run with --precision fp32";

@@ -4,7 +4,6 @@ import { createRequire } from "node:module";
 import { availableParallelism, freemem } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
-import { isAtLeast } from "./inspect.mjs";
 import { capture, findOnPath, SetupError, stream } from "./process.mjs";
 import { computeStamp, readJson, writeJson } from "./stamp.mjs";
 
@@ -40,10 +39,11 @@ export function decideWhatToBuild(root, folder, libtorch) {
 
 /**
  * Builds temper.node in a folder. `completeBuild` marks the build as complete.
- * `rpath` replaces the folder of libtorch in the addon.
- * @param {{ root: string, folder: string, libtorch: Libtorch, env: Environment, clean: boolean, rpath?: string }} options
+ * `rpath` replaces the folder of libtorch in the addon. `hasAsan` builds with AddressSanitizer.
+ * @param {{ root: string, folder: string, libtorch: Libtorch, env: Environment, clean: boolean, rpath?: string,
+ *   hasAsan?: boolean }} options
  */
-export function buildAddon({ root, folder, libtorch, env, clean, rpath }) {
+export function buildAddon({ root, folder, libtorch, env, clean, rpath, hasAsan = false }) {
   const tools = ["cmake", env.CXX?.split(" ")[0] || "c++"].filter(
     (name) => !existsSync(name) && !findOnPath(name, env),
   );
@@ -60,9 +60,9 @@ export function buildAddon({ root, folder, libtorch, env, clean, rpath }) {
     NODE_API_HEADERS: nodeApi,
     LIBTORCH_INCLUDES: libtorch.includes.join(";"),
     LIBTORCH_LIBRARIES: libtorch.libraryFolder,
-    LIBTORCH_CXX_STANDARD: isAtLeast(libtorch.version, "2") ? "20" : "17",
     LIBTORCH_CXX11_ABI: libtorch.cxx11Abi ? "1" : "0",
     ...(rpath && { TEMPER_RPATH: rpath }),
+    ...(hasAsan && { TEMPER_ASAN: "ON" }),
     ...(cuda && { TEMPER_CUDA: "ON", CUDA_INCLUDES: cuda.includes.join(";"), CUDA_RUNTIME: cuda.runtime }),
   };
   const flags = Object.entries(definitions).map(([name, value]) => `-D${name}=${value}`);

@@ -19,8 +19,8 @@ import { inspectCuda } from "./cuda.mjs";
  * @property {string | undefined} withoutCuda why there is no GPU build although there is a GPU
  */
 
-/** The oldest supported libtorch. */
-export const OLDEST = "1.13";
+/** The oldest supported libtorch. This is the only place that states it for the code. */
+export const OLDEST = "2.11";
 
 const VERSION_HEADERS = ["torch/headeronly/version.h", "torch/csrc/api/include/torch/version.h"];
 
@@ -51,7 +51,7 @@ export function inspectLibtorch(path, source, env) {
   };
 }
 
-/** Finds lib/ (a wheel) or lib/x86_64-linux-gnu/ (Debian). @param {string} path */
+/** Finds lib/ (a wheel) or a folder of the system, such as lib/x86_64-linux-gnu/. @param {string} path */
 function findLibraryFolder(path) {
   const architecture = process.arch === "arm64" ? "aarch64" : "x86_64";
   const folders = ["lib", "lib64", `lib/${architecture}-linux-gnu`].map((folder) => join(path, folder));

@@ -1,9 +1,8 @@
-// Installs libtorch, which is part of PyTorch's Python package. Only Debian's package needs root.
+// Installs libtorch, which is part of PyTorch's Python package. Nothing needs root.
 import { existsSync, renameSync, rmSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { CUDA_HEADERS, wantsCuda } from "./cuda.mjs";
-import { installDebian } from "./debian.mjs";
 import { findLibtorch, findPython } from "./find.mjs";
 import { capture, stream } from "./process.mjs";
 
@@ -11,10 +10,7 @@ import { capture, stream } from "./process.mjs";
 /** @typedef {import("./inspect.mjs").Libtorch} Libtorch */
 /** @typedef {(line: string) => void} Log */
 /** @typedef {{ what: string, reason: string }} Attempt */
-/**
- *  @typedef {{ root: string, env: Environment, log: Log, probe?: (libtorch: Libtorch) => void,
- *    ask?: ((question: string) => boolean) | undefined }} InstallOptions
- */
+/** @typedef {{ root: string, env: Environment, log: Log, probe?: (libtorch: Libtorch) => void }} InstallOptions */
 /** @typedef {{ what: string, args: string[] }} PipInstallation */
 /**
  *  @typedef {{ source: "venv" | "target", command: string[] }} Pip the command of pip and the target of its packages
@@ -47,7 +43,7 @@ export function installLibtorch(options) {
     if (libtorch) return { libtorch, attempts };
     attempts.push({ what: installation.what, reason: rejected.at(-1)?.reason ?? "pip installed no torch" });
   }
-  return installDebian(options, attempts);
+  return { libtorch: undefined, attempts };
 }
 
 /**

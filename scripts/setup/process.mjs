@@ -1,6 +1,6 @@
 // Runs other programs during setup, synchronously.
 import { spawnSync } from "node:child_process";
-import { accessSync, constants, readSync, statSync } from "node:fs";
+import { accessSync, constants, statSync } from "node:fs";
 import { delimiter, join } from "node:path";
 
 /** Setup cannot continue. The message says what to do and is printed without a stack trace. */
@@ -43,20 +43,6 @@ export function capture(command, args, options = {}) {
  */
 export function stream(command, args, options = {}) {
   return spawnSync(command, args, { ...options, stdio: ["inherit", 2, 2] }).status === 0;
-}
-
-/**
- * Returns a function that asks a question and waits for yes or no, or undefined without a terminal.
- * @returns {((question: string) => boolean) | undefined}
- */
-export function createPrompt() {
-  if (!process.stdin.isTTY || !process.stderr.isTTY) return undefined;
-  return (question) => {
-    process.stderr.write(`${question} [y/N] `);
-    const answer = Buffer.alloc(100);
-    const length = readSync(0, answer);
-    return /^y(es)?$/i.test(answer.toString("utf8", 0, length).trim());
-  };
 }
 
 /**

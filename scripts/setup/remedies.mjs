@@ -1,5 +1,4 @@
 // Explains what to do if no libtorch could be found or installed.
-import { DEBIAN_PACKAGES } from "./debian.mjs";
 import { SOURCE_NAMES } from "./find.mjs";
 import { OLDEST } from "./inspect.mjs";
 import { TORCH_VERSION } from "./install.mjs";
@@ -22,6 +21,5 @@ export function formatFailure(rejected, attempts) {
     "  - activate the environment of a Python that has torch",
     `  - give pip access to a package index (PIP_INDEX_URL, proxies), or install manually: python3 -m venv .venv && .venv/bin/pip install torch==${TORCH_VERSION}`,
     "  - if Python lacks pip and venv: apt-get install python3-venv, as root",
-    `  - on Debian or Ubuntu, as root: apt-get install ${DEBIAN_PACKAGES.join(" ")}`,
   ].join("\n");
 }

@@ -6,11 +6,10 @@ import { dirname, join, relative, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { buildAddon, completeBuild, decideWhatToBuild, getBuildFolder, verifyAddon } from "./build.mjs";
-import { explainSlowness, installDebian } from "./debian.mjs";
 import { findLibtorch, SOURCE_NAMES } from "./find.mjs";
 import { installLibtorch } from "./install.mjs";
 import { installPrebuilt, PREBUILT_PACKAGE } from "./prebuilt.mjs";
-import { createPrompt, getErrorMessage, SetupError } from "./process.mjs";
+import { getErrorMessage, SetupError } from "./process.mjs";
 import { formatFailure } from "./remedies.mjs";
 
 /** @typedef {import("./process.mjs").Environment} Environment */
@@ -22,7 +21,6 @@ import { formatFailure } from "./remedies.mjs";
  * @property {(line: string) => void} log
  * @property {boolean} [force] rebuild even if nothing changed
  * @property {boolean} [dryRun] only print what would be done
- * @property {boolean} [system] use only the libtorch of the system; on Debian it is installed if missing
  */
 /**
  * @typedef {object} SetupResult
@@ -47,16 +45,15 @@ export function setup(options) {
   const addon = join(folder, "temper.node");
   const unchanged = (/** @type {Libtorch} */ libtorch) =>
     !force && decideWhatToBuild(root, folder, libtorch) === "nothing";
-  const search = options.system ? { root, env, only: /** @type {["system"]} */ (["system"]) } : { root, env };
 
   // An existing build is not probed library by library, because loading the addon checks all of
   // them.
-  let { libtorch, rejected } = findLibtorch({ ...search, trusted: unchanged });
+  let { libtorch, rejected } = findLibtorch({ root, env, trusted: unchanged });
   if (libtorch && unchanged(libtorch)) {
     const failure = verifyAddon(folder, libtorch, env);
     if (!failure) return { libtorch, rejected, addon, actions: [] };
     log(`The addon no longer works (${failure}). Setting up again.`);
-    ({ libtorch, rejected } = findLibtorch(search));
+    ({ libtorch, rejected } = findLibtorch({ root, env }));
   }
 
   for (const { path, source, reason } of rejected)
@@ -68,8 +65,7 @@ export function setup(options) {
   /** @type {SetupResult["actions"]} */
   const actions = ["build"];
   if (!libtorch) {
-    const asking = { ...options, ask: createPrompt() };
-    const installed = options.system ? installDebian(asking, []) : installLibtorch(asking);
+    const installed = installLibtorch(options);
     if (!installed.libtorch) throw new SetupError(formatFailure(rejected, installed.attempts));
     libtorch = installed.libtorch;
     actions.unshift("install");
@@ -101,12 +97,11 @@ function describe({ version, source, path, cuda }) {
   return `libtorch ${version} from ${SOURCE_NAMES[source]} (${path})${cuda ? ", with CUDA" : ""}`;
 }
 
-const HELP = `Usage: setup.mjs [--libtorch PATH] [--system] [--force] [--dry-run] [--json]
+const HELP = `Usage: setup.mjs [--libtorch PATH] [--force] [--dry-run] [--json]
 
 Finds libtorch (LIBTORCH, the Python on PATH, .venv, .torch, the system) or installs it, and builds the native addon.
 
   --libtorch PATH  use the libtorch in this folder (like the variable LIBTORCH)
-  --system         use only the libtorch of the system; install Debian's packages if they are missing
   --force          rebuild even if nothing changed
   --dry-run        print what would be done
   --json           print the result as JSON
@@ -117,13 +112,13 @@ function main(args) {
   const flag = /** @type {const} */ ({ type: "boolean", default: false });
   const { values } = parseArgs({
     args,
-    options: { libtorch: { type: "string" }, system: flag, force: flag, "dry-run": flag, json: flag, help: flag },
+    options: { libtorch: { type: "string" }, force: flag, "dry-run": flag, json: flag, help: flag },
   });
   if (values.help) return console.log(HELP);
   const env = { ...process.env, ...(values.libtorch && { LIBTORCH: values.libtorch }) };
   const log = (/** @type {string} */ line) => console.error(line);
   const dryRun = values["dry-run"];
-  const result = setup({ root: packageRoot, env, log, force: values.force, dryRun, system: values.system });
+  const result = setup({ root: packageRoot, env, log, force: values.force, dryRun });
   const { libtorch, actions } = result;
   if (values.json) return console.log(JSON.stringify(result, null, 2));
   if (dryRun) {
@@ -132,7 +127,6 @@ function main(args) {
   } else {
     log(`Ready: ${describe(/** @type {Libtorch} */ (libtorch))}`);
   }
-  for (const advice of libtorch && !values.system ? explainSlowness(libtorch) : []) log(`Hint: ${advice}`);
 }
 
 if (process.argv[1] && realpathSync(process.argv[1]) === fileURLToPath(import.meta.url)) {

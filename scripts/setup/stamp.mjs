@@ -31,9 +31,13 @@ export function computeStamp(root, libtorch) {
   };
 }
 
-/** Hashes the sources of the addon. @param {string} folder */
+/**
+ * Hashes the sources of the addon in all folders, with Gloo's headers. Kernels of the GPU are compiled at run time and
+ * do not count.
+ * @param {string} folder
+ */
 export function hashSources(folder) {
-  const names = readdirSync(folder)
+  const names = readdirSync(folder, { recursive: true, encoding: "utf8" })
     .filter((name) => /\.(cc|h|txt)$/.test(name))
     .sort();
   return hash(names.flatMap((name) => [name, readFileSync(join(folder, name))]));

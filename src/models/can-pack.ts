@@ -25,5 +25,5 @@ export function canPackTexts(config: EncoderConfig, { device, computeDtype }: De
 export function canPackOnCpu(config: EncoderConfig, deviceConfig: DeviceConfig): boolean {
   const { device, computeDtype, isQuantized = false, isPacked = false } = deviceConfig;
   const isWanted = isQuantized || isPacked || computeDtype === "bfloat16";
-  return device === "cpu" && isWanted && (getFamily(config).packable ?? false) && hasOperator("temper::cpu_attention");
+  return device === "cpu" && isWanted && (getFamily(config).packable ?? false);
 }

@@ -1,4 +1,4 @@
-import { arange, hasOperator, noGrad, operator, type Tensor, zerosLike } from "../tensor/index.js";
+import { arange, noGrad, operator, type Tensor, zerosLike } from "../tensor/index.js";
 import { defaultAdamW } from "./adamw.js";
 import type { FusedAdam } from "./fused-adamw.js";
 
@@ -23,7 +23,7 @@ export function createAdam(
 ): (gradient: Tensor, step: number) => void {
   const { beta1, beta2, epsilon } = defaultAdamW;
   const [first, second] = noGrad(() => [zerosLike(parameter), zerosLike(parameter)]) as [Tensor, Tensor];
-  if (parameter.device !== "cpu" && hasOperator("_fused_adam_")) {
+  if (parameter.device !== "cpu") {
     const steps = arange(maxSteps, parameter.device).add(1).to("float32");
     const constants = [learningRate, beta1, beta2, weightDecay, epsilon, false, false] as const;
     return (gradient, step) =>

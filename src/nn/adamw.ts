@@ -1,6 +1,5 @@
 import {
   free,
-  hasOperator,
   keep,
   lerp,
   noGrad,
@@ -232,11 +231,6 @@ export class AdamW {
 
   #apply(states: readonly ParameterState[], gradients: TensorList, weightDecay: number, learningRate: Tensor): void {
     const { beta1, beta2, epsilon } = this.settings;
-    if (!hasOperator("_fused_adamw_", "tensor_lr")) {
-      for (const [i, state] of states.entries())
-        unfusedUpdate(state, gradients[i] as Tensor, this.step, learningRate, weightDecay, this.settings);
-      return;
-    }
     fusedAdamWOp(
       states.map((state) => state.parameter),
       // The fused kernel reads memory in order, but a gradient may be transposed.
@@ -254,22 +248,4 @@ export class AdamW {
       false,
     );
   }
-}
-
-/** The same arithmetic in plain operators, for a libtorch without the fused one. */
-function unfusedUpdate(
-  { parameter, firstMoment, secondMoment }: ParameterState,
-  gradient: Tensor,
-  step: Tensor,
-  learningRate: Tensor,
-  weightDecay: number,
-  { beta1, beta2, epsilon }: AdamWSettings,
-): void {
-  const biasCorrection = (beta: number): Tensor =>
-    step.to("float64").mul(Math.log(beta)).exp().neg().add(1).to("float32");
-  parameter.mul_(learningRate.mul(-weightDecay).add(1));
-  firstMoment.mul_(beta1).add_(gradient.mul(1 - beta1));
-  secondMoment.mul_(beta2).add_(gradient.square().mul(1 - beta2));
-  const scale = secondMoment.div(biasCorrection(beta2)).sqrt().add(epsilon);
-  parameter.sub_(firstMoment.div(scale).mul(learningRate.div(biasCorrection(beta1))));
 }

@@ -43,7 +43,7 @@ const xorShift = (tensor: Tensor, bits: number): Tensor =>
   xorOp(tensor, andOp(shiftOp(tensor, bits), 2 ** (64 - bits) - 1));
 
 /**
- * The mask that the kernels in native/kernels compute from a seed (splitmix64 of a counter, 32 bits
+ * The mask that the kernels in native/gpu/kernels compute from a seed (splitmix64 of a counter, 32 bits
  * per element), in libtorch's operators: 0 with probability p, otherwise 1 / (1 - p).
  */
 export function computeDropoutMask(shape: readonly number[], seed: Tensor, p: number): Tensor {

@@ -1,12 +1,9 @@
-import { foreachNorm, hasOperator, noGrad, operator, scope, stack, type Tensor } from "../tensor/index.js";
+import { foreachNorm, noGrad, operator, scope, stack, type Tensor } from "../tensor/index.js";
 import { dtypeCodes } from "../tensor/types.js";
 
 const foreachMulTensorOp = operator<(self: readonly Tensor[], factor: Tensor) => void>("_foreach_mul_", "Tensor");
 
 const foreachCopyOp = operator<(targets: readonly Tensor[], sources: readonly Tensor[]) => void>("_foreach_copy_");
-
-const vectorNormOp =
-  operator<(self: Tensor, order: number, dim: null, keepdim: boolean, dtype: number) => Tensor>("linalg_vector_norm");
 
 const aminmaxOp = operator<(self: Tensor) => [Tensor, Tensor]>("aminmax");
 
@@ -21,14 +18,9 @@ export function areFinite(tensors: readonly Tensor[]): boolean {
   return extremes.every(Number.isFinite);
 }
 
-/**
- * Copies every source into its target, also across dtypes, in one call if this libtorch supports
- * it.
- */
+/** Copies every source into its target, also across dtypes, in one call. */
 export function copyAll_(targets: readonly Tensor[], sources: readonly Tensor[]): void {
-  if (targets.length === 0) return;
-  if (hasOperator("_foreach_copy_")) foreachCopyOp(targets, sources);
-  else for (const [i, target] of targets.entries()) target.copy_(sources[i] as Tensor);
+  if (targets.length > 0) foreachCopyOp(targets, sources);
 }
 
 /**
@@ -40,10 +32,7 @@ export function globalNorm(tensors: readonly Tensor[]): Tensor {
   if (half.length === 0) return stack(foreachNorm(tensors, 2), 0).norm();
   // libtorch is fast only for lists of one dtype.
   const rest = tensors.filter(({ dtype }) => dtype !== "bfloat16");
-  const halfNorms = hasOperator("_foreach_norm", "Scalar", "dtype")
-    ? foreachNorm(half, 2, dtypeCodes.float32)
-    : half.map((tensor) => vectorNormOp(tensor, 2, null, false, dtypeCodes.float32));
-  const norms = [...halfNorms, ...(rest.length > 0 ? foreachNorm(rest, 2) : [])];
+  const norms = [...foreachNorm(half, 2, dtypeCodes.float32), ...(rest.length > 0 ? foreachNorm(rest, 2) : [])];
   return stack(norms, 0).norm();
 }
 
@@ -60,7 +49,6 @@ export function computeClipFactor(norm: Tensor, maxNorm: number): Tensor {
 export function clipGradNorm_(gradients: readonly Tensor[], maxNorm: number): Tensor {
   const norm = globalNorm(gradients);
   const factor = computeClipFactor(norm, maxNorm);
-  if (hasOperator("_foreach_mul_", "Tensor")) foreachMulTensorOp(gradients, factor);
-  else for (const gradient of gradients) gradient.mul_(factor);
+  foreachMulTensorOp(gradients, factor);
   return norm;
 }

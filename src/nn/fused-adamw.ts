@@ -63,7 +63,7 @@ export function hasFusedAdamW(device: Device): boolean {
 }
 
 /**
- * Does one step of AdamW in place, with our kernel (native/kernels/adamw.cu). All parameters or
+ * Does one step of AdamW in place, with our kernel (native/gpu/kernels/adamw.cu). All parameters or
  * none have a copy. Returns false if there is no kernel.
  */
 export function fusedAdamW(parameters: readonly UpdatedParameter[], constants: AdamWConstants): boolean {

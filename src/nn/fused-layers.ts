@@ -2,7 +2,7 @@ import { loadKernels, operator, type Tensor } from "../tensor/index.js";
 import { drawDropoutSeed, takeDropoutSeed } from "./dropout.js";
 import type { ForwardMode } from "./forward-mode.js";
 
-// Layers whose element-wise work runs in one kernel per direction (native/kernels). Each function
+// Layers whose element-wise work runs in one kernel per direction (native/gpu/kernels). Each function
 // returns null if there is no kernel for its device, dtype or width. The caller then uses a chain
 // of libtorch's operators.
 
@@ -65,7 +65,7 @@ export function residualNorm(
   const width = norm.weight.size(0);
   if (device === "cpu" || width % normWidth.multiple !== 0 || width > normWidth.max || p >= 1) return null;
   if (residual.dtype !== dtype || norm.weight.dtype !== dtype || dense.bias.dtype !== dtype) return null;
-  if (!loadKernels("residual_norm", width, dtype, device) || !loadKernels("column_sum", width, dtype, device))
+  if (!loadKernels("residual-norm", width, dtype, device) || !loadKernels("column-sum", width, dtype, device))
     return null;
   const seed = p > 0 ? takeDropoutSeed(device, mode) : null;
   const product = matmulOp(input, dense.weight, null);
@@ -103,7 +103,7 @@ export function embeddingNorm(
     return cpuEmbeddingNormOp(...all, flatIds, flatTypes, indices, epsilon, firstPosition, ids.size(-1));
   }
   if (width % normWidth.multiple !== 0 || width > normWidth.max || p >= 1) return null;
-  if (!loadKernels("embedding_norm", width, dtype, device) || !loadKernels("column_sum", width, dtype, device))
+  if (!loadKernels("embedding-norm", width, dtype, device) || !loadKernels("column-sum", width, dtype, device))
     return null;
   const seed = p > 0 ? drawDropoutSeed(device) : null;
   return embeddingNormOp(
@@ -118,7 +118,7 @@ export function biasGelu(input: Tensor, weight: Tensor, bias: Tensor, tanh: bool
   const width = bias.size(0);
   if (device === "cpu" || width % 4 !== 0 || bias.dtype !== dtype) return null;
   const file = tanh ? "activation-tanh" : "activation";
-  if (!loadKernels(file, width, dtype, device) || !loadKernels("column_sum", width, dtype, device)) return null;
+  if (!loadKernels(file, width, dtype, device) || !loadKernels("column-sum", width, dtype, device)) return null;
   return biasGeluOp(matmulOp(input, weight, null), bias, tanh);
 }
 
@@ -152,7 +152,7 @@ export interface ShortTexts {
 export function canAttendShort({ dtype, device }: Tensor, width: number, length: number, p: number): boolean {
   if (dtype !== "bfloat16" || (width !== 32 && width !== 64) || length > 128 || p >= 1) return false;
   const keys = length <= 64 ? 64 : 128;
-  // As in native/attention-operators.cc: about 107 KiB for 128 tokens, more than some GPUs have.
+  // As in native/gpu/attention.cc: about 107 KiB for 128 tokens, more than some GPUs have.
   const sharedBytes = keys * (4 * (width + 8) * 2 + (keys + 8) * 2 + 2 * 4);
   return loadKernels(`attention-${keys}`, width, dtype, device, sharedBytes);
 }
@@ -198,5 +198,5 @@ export function denseWithBiasSum(input: Tensor, weight: Tensor, bias: Tensor): T
   const width = bias.size(0);
   const rows = input.numel / input.size(-1);
   if (rows < minRowsForBiasSum || width % 4 !== 0 || bias.dtype !== dtype) return null;
-  return loadKernels("column_sum", width, dtype, device) ? linearOp(input, weight, bias) : null;
+  return loadKernels("column-sum", width, dtype, device) ? linearOp(input, weight, bias) : null;
 }

@@ -1,7 +1,6 @@
 import {
   embedding,
   gelu,
-  hasOperator,
   layerNormOp,
   linear,
   operator,
@@ -139,8 +138,8 @@ export function scaledDotProductAttention(
   mode: ForwardMode,
 ): Tensor {
   const p = mode.training ? dropoutP : 0;
-  // With dropout on a CPU, libtorch's kernel is not fused, and libtorch 1.13 does not have it.
-  if (hasOperator("scaled_dot_product_attention") && (p === 0 || query.device !== "cpu")) {
+  // With dropout on a CPU, libtorch's kernel is not fused.
+  if (p === 0 || query.device !== "cpu") {
     // In bfloat16 on a CPU, the kernel creates an object of oneDNN for each of its many small
     // products, which takes longer than float32.
     const dtype = query.device === "cpu" && query.dtype === "bfloat16" ? "float32" : query.dtype;

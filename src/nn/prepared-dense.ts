@@ -1,7 +1,6 @@
 import {
   getCpuSupport,
   getPrecisionVerdict,
-  hasOperator,
   noGrad,
   operator,
   scope,
@@ -22,10 +21,11 @@ export interface PreparedWeight {
   readonly sums?: Tensor;
 }
 
-const denseName = "temper::dense";
 type WeightArguments = [packed: Tensor, scales: Tensor | null, sums: Tensor | null, maxLevel: number];
 const denseOp =
-  operator<(input: Tensor, ...rest: [...WeightArguments, bias: Tensor | null, gelu: boolean]) => Tensor>(denseName);
+  operator<(input: Tensor, ...rest: [...WeightArguments, bias: Tensor | null, gelu: boolean]) => Tensor>(
+    "temper::dense",
+  );
 type NormArguments = [weight: Tensor, offset: Tensor, epsilon: number];
 const denseNormOp =
   operator<(input: Tensor, ...rest: [...WeightArguments, bias: Tensor, residual: Tensor, ...NormArguments]) => Tensor>(
@@ -65,7 +65,7 @@ export function canPrepare(precision: CpuPrecision): boolean {
   // An illegal instruction ends the process, so the self-test tries low precision in another one.
   const isSafe =
     precision === "float32" || getPrecisionVerdict(precision === "int8" ? "int8" : "bf16").failure === null;
-  const found = hasOperator(denseName) && isSafe && canMultiply(precision);
+  const found = isSafe && canMultiply(precision);
   supported.set(precision, found);
   return found;
 }

@@ -6,14 +6,14 @@ import { getErrorMessage } from "../errors.js";
 import { getBuildFolder, native, nativeCuda, packageRoot } from "./native.js";
 import { type Device, type DType, getGpuIndex } from "./types.js";
 
-/** The files in native/kernels, and the constants that each is compiled with. */
+/** The files in native/gpu/kernels, and the constants that each is compiled with. */
 export const kernelFiles = {
-  residual_norm: { sources: ["layer_norm.cuh", "residual_norm.cu"], constants: [] },
+  "residual-norm": { sources: ["layer-norm.cuh", "residual-norm.cu"], constants: [] },
   activation: { sources: ["activation.cu"], constants: ["-DTANH=0"] },
   "activation-tanh": { sources: ["activation.cu"], constants: ["-DTANH=1"] },
-  column_sum: { sources: ["column_sum.cu"], constants: [] },
+  "column-sum": { sources: ["column-sum.cu"], constants: [] },
   dropout: { sources: ["dropout.cu"], constants: [] },
-  embedding_norm: { sources: ["layer_norm.cuh", "embedding_norm.cu"], constants: [] },
+  "embedding-norm": { sources: ["layer-norm.cuh", "embedding-norm.cu"], constants: [] },
   "attention-64": { sources: ["attention.cu"], constants: ["-DKEYS=64"] },
   "attention-128": { sources: ["attention.cu"], constants: ["-DKEYS=128"] },
   mixture: { sources: ["mixture.cu"], constants: [] },
@@ -68,7 +68,7 @@ export function compileKernels(
 }
 
 function readSources(names: readonly string[]): string {
-  const folder = join(packageRoot, "native/kernels");
+  const folder = join(packageRoot, "native/gpu/kernels");
   return ["prelude.cuh", ...names].map((name) => readFileSync(join(folder, name), "utf8")).join("");
 }
 

@@ -58,8 +58,8 @@ function invoke(found: NativeOperator, args: unknown[]): unknown {
 
 /**
  * Returns a typed function for a libtorch operator. The name may carry a namespace (`mkldnn::…`);
- * the default is `aten`. The lookup happens on the first call, so an operator missing from an older
- * libtorch fails only when it is used. Operators that write into their first argument return
+ * the default is `aten`. The lookup happens on the first call, so an operator that a build lacks fails
+ * only when it is used. Operators that write into their first argument return
  * nothing.
  *
  * @example
@@ -78,20 +78,20 @@ export function operator<F extends (...args: never[]) => unknown>(name: string, 
   return call as unknown as F;
 }
 
-/** The schemas of operators that were looked up; null: this libtorch has no such operator. */
-const schemas = new Map<string, string | null>();
+const available = new Map<string, boolean>();
 
-/** Whether this libtorch has an operator, and with an argument of this name. */
-export function hasOperator(name: string, overload = "", argument?: string): boolean {
+/** Whether this addon has an operator. A build without CUDA lacks those of a GPU. */
+export function hasOperator(name: string, overload = ""): boolean {
   const key = `${name}.${overload}`;
-  let schema = schemas.get(key);
-  if (schema === undefined) {
+  let found = available.get(key);
+  if (found === undefined) {
     try {
-      ({ schema } = findOperator(name, overload));
+      findOperator(name, overload);
+      found = true;
     } catch {
-      schema = null;
+      found = false;
     }
-    schemas.set(key, schema);
+    available.set(key, found);
   }
-  return schema !== null && (argument === undefined || new RegExp(`\\b${argument}\\b`).test(schema));
+  return found;
 }

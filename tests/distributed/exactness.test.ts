@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { beforeAll, describe, expect, it } from "vitest";
 import { chooseExtent } from "../extent.js";
 import { temporaryFolder } from "../temporary.js";
-import { bundleRank, hasProcessGroups, runRanks } from "./processes.js";
+import { bundleRank, runRanks } from "./processes.js";
 import { runStack, type StackResult } from "./rank.js";
 import { stacks } from "./stacks.js";
 
@@ -13,7 +13,7 @@ const names = selected.map(({ name }) => name);
 const largestDifference = (a: Record<string, number[]>, b: Record<string, number[]>): number =>
   Math.max(...Object.entries(a).flatMap(([name, values]) => values.map((value, i) => Math.abs(value - b[name]![i]!))));
 
-describe.runIf(hasProcessGroups)("several processes give the update of one", () => {
+describe("several processes give the update of one", () => {
   const folder = temporaryFolder();
   let single: Record<string, StackResult>;
   let file: string;

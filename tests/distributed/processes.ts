@@ -4,11 +4,7 @@ import { createServer } from "node:net";
 import { join } from "node:path";
 import { build } from "rolldown";
 import type { Rendezvous } from "../../src/tensor/index.js";
-import { native } from "../../src/tensor/native.js";
 import type { StackResult, TrainingPart } from "./rank.js";
-
-/** False with libtorch 1. */
-export const hasProcessGroups = "storeOpen" in native();
 
 /** Bundles rank.ts, because Node does not run TypeScript. The addon is found two folders up. */
 export async function bundleRank(): Promise<string> {

@@ -1,14 +1,4 @@
-import { afterEach, describe, expect, it, vi } from "vitest";
-
-/** Operators that the test hides, like an older libtorch. */
-const missingOperators = vi.hoisted(() => new Set<string>());
-vi.mock("../../src/tensor/operator.js", async (original) => {
-  const actual = await original<typeof import("../../src/tensor/operator.js")>();
-  const hasOperator: typeof actual.hasOperator = (name, ...rest) =>
-    !missingOperators.has(name) && actual.hasOperator(name, ...rest);
-  return { ...actual, hasOperator };
-});
-
+import { describe, expect, it } from "vitest";
 import { AdamW, clipGradNorm_, computeClipFactor, globalNorm, type ParameterUpdate } from "../../src/nn/index.js";
 import { free, getMemoryStats, scope, type Tensor, tensor } from "../../src/tensor/index.js";
 import reference from "../fixtures/nn.json" with { type: "json" };
@@ -21,8 +11,6 @@ const { shapes, start, groups, steps, firstMoments } = reference.adamw as {
   steps: { rate: number; gates: Values; gradients: Values; parameters: Values }[];
   firstMoments: Values;
 };
-
-afterEach(() => missingOperators.clear());
 
 /** Parameters and moments after the ten steps of the reference. `modify` may replace an update. */
 function train(modify = (_name: string, update: ParameterUpdate): ParameterUpdate => update): {
@@ -77,33 +65,21 @@ describe("AdamW", () => {
     expectClose(first, firstMoments, 1e-6);
   });
 
-  it("without the fused operator differs by less than 1e-6", () => {
-    const fused = train();
-    missingOperators.add("_fused_adamw_");
-    const unfused = train();
-    for (const [i, values] of unfused.parameters.entries()) expectClose(values, fused.parameters[i] as Values, 1e-6);
-    expectClose(unfused.first, fused.first, 1e-6);
+  it("a mask of 1 is bitwise identical to no mask; a mask of 0 changes nothing", () => {
+    const constant = (value: number, name: string, perElement: boolean): Tensor =>
+      tensor(
+        new Float32Array(perElement ? (start[name] as number[]).length : 1).fill(value),
+        perElement ? shapes[name] : [],
+      );
+    const none = train((_name, update) => ({ ...update, mask: null }));
+    for (const perElement of [true, false]) {
+      expect(train((name, update) => ({ ...update, mask: constant(1, name, perElement) }))).toEqual(none);
+      const still = train((name, update) => ({ ...update, mask: constant(0, name, perElement) }));
+      expectClose(still.parameters.at(-1) as Values, start, 1e-7); // as float32
+      expect(still.parameters.at(-1)).toEqual(still.parameters[0]);
+      expect(still.first).toEqual(none.first); // the moments are still updated
+    }
   });
-
-  it.each(["fused", "unfused"])(
-    "a mask of 1 is bitwise identical to no mask; a mask of 0 changes nothing (%s)",
-    (form) => {
-      if (form === "unfused") missingOperators.add("_fused_adamw_");
-      const constant = (value: number, name: string, perElement: boolean): Tensor =>
-        tensor(
-          new Float32Array(perElement ? (start[name] as number[]).length : 1).fill(value),
-          perElement ? shapes[name] : [],
-        );
-      const none = train((_name, update) => ({ ...update, mask: null }));
-      for (const perElement of [true, false]) {
-        expect(train((name, update) => ({ ...update, mask: constant(1, name, perElement) }))).toEqual(none);
-        const still = train((name, update) => ({ ...update, mask: constant(0, name, perElement) }));
-        expectClose(still.parameters.at(-1) as Values, start, 1e-7); // as float32
-        expect(still.parameters.at(-1)).toEqual(still.parameters[0]);
-        expect(still.first).toEqual(none.first); // the moments are still updated
-      }
-    },
-  );
 
   it("uses the gradient that it receives", () => {
     const doubled = train((name, update) => (name === "a" ? { ...update, gradient: update.gradient.mul(2) } : update));
@@ -157,17 +133,6 @@ describe("AdamW", () => {
     free(known);
     expect(() => new AdamW(new Map(), []).firstMoment("y")).toThrow("has no parameter y");
   });
-
-  it("clipping gives the same result without _foreach_mul_", () =>
-    scope(() => {
-      const gradients = (): Tensor[] => [tensor([3, 4]), tensor([12])];
-      const foreach = gradients();
-      clipGradNorm_(foreach, 1);
-      missingOperators.add("_foreach_mul_");
-      const oneByOne = gradients();
-      clipGradNorm_(oneByOne, 1);
-      expect(oneByOne.map((g) => [...g.toFloat32Array()])).toEqual(foreach.map((g) => [...g.toFloat32Array()]));
-    }));
 });
 
 describe("an update that clips and copies", () => {
@@ -218,11 +183,5 @@ describe("an update that clips and copies", () => {
     for (const [i, list] of separate.entries())
       for (const [j, value] of list.entries()) expect(fused[i]![j]).toBeCloseTo(value, 6);
     expect(separate[0]![0]).not.toBeCloseTo(Math.sin(1), 4);
-  });
-
-  it("gives the same values with a libtorch before 2.4", () => {
-    const expected = run(true);
-    missingOperators.add("_foreach_norm");
-    expect(run(true)).toEqual(expected);
   });
 });

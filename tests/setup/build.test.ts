@@ -18,7 +18,7 @@ const env = environment("/nowhere");
 function createBuild() {
   const root = temporaryFolder();
   const folder = getBuildFolder(root, env);
-  put(join(root, "native/dispatch.cc"), "// dispatch");
+  put(join(root, "native/binding/dispatch.cc"), "// dispatch");
   put(join(folder, "temper.node"));
   const path = putLibtorch(join(root, ".torch/torch"));
   const libtorch = () => inspectLibtorch(path, "target", env);
@@ -33,10 +33,10 @@ describe("decideWhatToBuild", () => {
 
   it("returns sources if a source changed or was added, or the addon is missing", () => {
     const changed = createBuild();
-    put(join(changed.root, "native/dispatch.cc"), "// Dispatch");
+    put(join(changed.root, "native/binding/dispatch.cc"), "// Dispatch");
     expect(changed.needed()).toBe("sources");
     const added = createBuild();
-    put(join(added.root, "native/slots.h"));
+    put(join(added.root, "native/distributed/gloo-headers/gloo/context.h"));
     expect(added.needed()).toBe("sources");
     const missing = createBuild();
     rmSync(join(missing.folder, "temper.node"));
@@ -61,7 +61,7 @@ describe("decideWhatToBuild", () => {
   it("returns everything for a moved checkout", () => {
     const { folder, libtorch } = createBuild();
     const moved = temporaryFolder();
-    put(join(moved, "native/dispatch.cc"), "// dispatch");
+    put(join(moved, "native/binding/dispatch.cc"), "// dispatch");
     expect(decideWhatToBuild(moved, folder, libtorch())).toBe("everything");
   });
 });
@@ -80,7 +80,7 @@ describe("the build folder", () => {
   });
 
   it("can be set with TEMPER_BUILD", () => {
-    expect(getBuildFolder("/there", { TEMPER_BUILD: "build/debian" })).toBe("/there/build/debian");
+    expect(getBuildFolder("/there", { TEMPER_BUILD: "build/asan" })).toBe("/there/build/asan");
     expect(getBuildFolder("/there", {})).toBe("/there/build/native");
   });
 

@@ -16,7 +16,6 @@ function createHost() {
     venv: putLibtorch(join(root, ".venv/lib/python3.11/site-packages/torch")),
     target: putLibtorch(join(root, ".torch/torch")),
     system: putLibtorch(join(root, "usr"), {
-      version: "1.13.1",
       lib: `lib/${process.arch === "arm64" ? "aarch64" : "x86_64"}-linux-gnu`,
     }),
   };

@@ -11,22 +11,22 @@ describe("inspectLibtorch", () => {
   it("reads the version from the headers and the ABI from the symbols", () => {
     const root = temporaryFolder();
     const modern = putLibtorch(join(root, "new"), { symbols: `${OLD_ABI.slice(0, -4)}S2_\0${NEW_ABI}` });
-    const old = putLibtorch(join(root, "old"), { version: "1.13.1", symbols: OLD_ABI });
+    const old = putLibtorch(join(root, "old"), { version: "2.11.0", symbols: OLD_ABI });
     expect(inspectLibtorch(modern, "LIBTORCH", env)).toMatchObject({
       version: "2.15.0",
       cxx11Abi: true,
       cuda: undefined,
     });
     expect(inspectLibtorch(old, "LIBTORCH", env)).toMatchObject({
-      version: "1.13.1",
+      version: "2.11.0",
       cxx11Abi: false,
       libraryFolder: join(old, "lib"),
     });
   });
 
   it("compares versions numerically", () => {
-    expect(isAtLeast("1.13.1", "1.13")).toBe(true);
-    expect(isAtLeast("1.9.1", "1.13")).toBe(false);
+    expect(isAtLeast("2.11.1", "2.11")).toBe(true);
+    expect(isAtLeast("2.9.1", "2.11")).toBe(false);
     expect(isAtLeast("2.15.0", "2")).toBe(true);
   });
 
@@ -42,8 +42,8 @@ describe("inspectLibtorch", () => {
   });
 
   it("rejects a libtorch that is too old, and a libc10 without symbols", () => {
-    const old = putLibtorch(temporaryFolder(), { version: "1.9.0" });
-    expect(() => inspectLibtorch(old, "python", env)).toThrow("it is version 1.9.0; 1.13 or newer is required");
+    const old = putLibtorch(temporaryFolder(), { version: "1.13.1" });
+    expect(() => inspectLibtorch(old, "python", env)).toThrow("it is version 1.13.1; 2.11 or newer is required");
     const empty = putLibtorch(temporaryFolder(), { symbols: "" });
     expect(() => inspectLibtorch(empty, "python", env)).toThrow(/libc10.so is damaged/);
   });

@@ -1,9 +1,7 @@
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { installDebian } from "../../scripts/setup/debian.mjs";
 import { installLibtorch, listPipInstallations } from "../../scripts/setup/install.mjs";
-import { createPrompt } from "../../scripts/setup/process.mjs";
 import { formatFailure } from "../../scripts/setup/remedies.mjs";
 import { environment, putLibtorch, putScript, temporaryFolder } from "./trees.js";
 
@@ -72,45 +70,9 @@ describe("installLibtorch", () => {
     const { run } = createHost("*install*) exit 1;;");
     const { libtorch, attempts } = run();
     expect(libtorch).toBeUndefined();
-    expect(attempts.map(({ reason }) => reason)).toEqual([
-      ...Array(3).fill("pip failed; see its messages above"),
-      "apt-get is not available",
-    ]);
+    expect(attempts.map(({ reason }) => reason)).toEqual(Array(3).fill("pip failed; see its messages above"));
     const bare = installLibtorch({ root: temporaryFolder(), env: environment("/nowhere"), log: () => {} });
-    expect(bare.attempts.map(({ reason }) => reason)).toEqual(["python3 is not on PATH", "apt-get is not available"]);
-  });
-});
-
-describe.skipIf(process.getuid?.() !== 0)("item 31: apt-get as root (needs root)", () => {
-  function createDebian() {
-    const root = temporaryFolder();
-    const calls = join(root, "calls");
-    putScript(join(root, "bin/apt-get"), `echo "$@" >> ${calls}\nexit 1`);
-    const lines: string[] = [];
-    const options = { root, env: environment(join(root, "bin")), log: (line: string) => void lines.push(line) };
-    return { options, lines, hasRun: () => existsSync(calls) };
-  }
-
-  it("asks on a terminal, and a no installs nothing", () => {
-    const { options, hasRun } = createDebian();
-    const questions: string[] = [];
-    const ask = (question: string): boolean => questions.push(question) < 0;
-    expect(installDebian({ ...options, ask }, []).attempts.at(-1)?.reason).toBe("you declined it");
-    expect(questions.join()).toMatch(/would install Debian's libtorch-dev .* with apt-get, as root .*Continue\?/);
-    expect(hasRun()).toBe(false);
-    installDebian({ ...options, ask: () => true }, []);
-    expect(hasRun()).toBe(true);
-  });
-
-  it("unattended, prints what is installed and continues", () => {
-    const { options, lines, hasRun } = createDebian();
-    installDebian(options, []);
-    expect(lines.join()).toMatch(
-      /Setup will install Debian's libtorch-dev and libopenblas0-pthread with apt-get, as root/,
-    );
-    expect(hasRun()).toBe(true);
-    // The tests have no terminal, so setup would not wait here.
-    expect(createPrompt()).toBeUndefined();
+    expect(bare.attempts.map(({ reason }) => reason)).toEqual(["python3 is not on PATH"]);
   });
 });
 
@@ -140,7 +102,6 @@ describe("formatFailure", () => {
       "a Python that has torch",
       "PIP_INDEX_URL",
       "apt-get install python3-venv",
-      "apt-get install libtorch-dev libopenblas0-pthread",
     ]) {
       expect(message).toContain(part);
     }

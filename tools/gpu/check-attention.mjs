@@ -1,4 +1,4 @@
-// Compares the attention of short texts (native/kernels/attention.cu) with libtorch's operators in float32.
+// Compares the attention of short texts (native/gpu/kernels/attention.cu) with libtorch's operators in float32.
 import { computeDropoutMask, drawDropoutSeed } from "../../dist/nn/dropout.js";
 import {
   cat,

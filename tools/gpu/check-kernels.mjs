@@ -1,4 +1,4 @@
-// Compares each kernel of native/kernels with the chain of libtorch's operators that it replaces: values and gradients.
+// Compares each kernel of native/gpu/kernels with the chain of libtorch's operators that it replaces: values and gradients.
 
 import { forward } from "../../dist/models/index.js";
 import { toModelInput } from "../../dist/models/model-input.js";
@@ -134,11 +134,11 @@ export function checkKernels(device) {
         const mask = computeDropoutMask([rows, width], seed, 0.1).to(dtype);
         const tolerance = dtype === "float32" ? 2e-5 : 3e-2;
         for (const file of [
-          "residual_norm",
+          "residual-norm",
           "activation",
           "activation-tanh",
-          "column_sum",
-          "embedding_norm",
+          "column-sum",
+          "embedding-norm",
           "mixture",
         ])
           if (!loadKernels(file, width, dtype, device)) throw new Error(`the kernels ${file} do not load`);

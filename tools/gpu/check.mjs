@@ -10,9 +10,10 @@ import { parseArgs } from "node:util";
 import { createMethods } from "../../dist/methods/index.js";
 import { RunFolder } from "../../dist/runs/run-folder.js";
 import { parseSpec } from "../../dist/spec.js";
-import { allowTf32, free, getMemoryStats, Rng, zeros } from "../../dist/tensor/index.js";
+import { allowTf32, free, getMemoryStats, Rng, scope, zeros } from "../../dist/tensor/index.js";
 import { nativeCuda } from "../../dist/tensor/native.js";
 import { checkAdamW } from "./check-adamw.mjs";
+import { checkArguments } from "./check-arguments.mjs";
 import { checkAttention } from "./check-attention.mjs";
 import { checkKernels, checkPacking, measureDifference } from "./check-kernels.mjs";
 import { checkCommands, writeReviews } from "./commands.mjs";
@@ -75,9 +76,10 @@ async function compareLosses(title, stack, [batchSize, length, steps], ways, tol
   report(title, largest <= tolerance, stack, `largest difference ${largest.toExponential(1)}`);
 }
 
-/** Each fused kernel must give the values and gradients of the operators that it replaces. */
+/** Each fused kernel must give the values and gradients of the operators that it replaces, and refuse bad arguments. */
 async function kernels() {
   if (!isGpu) return console.log("skipped  fused kernels: there is no GPU");
+  for (const { name, passed, facts } of scope(() => checkArguments(device))) report("arguments", passed, name, facts);
   const lines = [
     ...checkKernels(device),
     ...checkAttention(device, measureDifference),

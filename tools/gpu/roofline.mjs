@@ -75,13 +75,13 @@ function measureBoth(leaves, compute) {
 }
 
 for (const [file, width] of [
-  ["residual_norm", hidden],
-  ["embedding_norm", hidden],
+  ["residual-norm", hidden],
+  ["embedding-norm", hidden],
   ["activation", 4 * hidden],
 ])
-  for (const name of [file, "column_sum"])
+  for (const name of [file, "column-sum"])
     if (!loadKernels(name, width, dtype, device)) throw new Error(`the kernels ${name} do not load`);
-loadKernels("column_sum", 3 * hidden, dtype, device);
+loadKernels("column-sum", 3 * hidden, dtype, device);
 
 const square = [random(8192, 8192), random(8192, 8192)];
 const peak = (2 * 8192 ** 3) / measure(() => square[0].matmul(square[1]), 3) / 1e9; // TFLOP/s

@@ -144,7 +144,7 @@ function findPerformanceProblems({ blas, gpus, cuda, lowPrecision, auto }: Engin
         `--precision ${precision} is rejected. If ONEDNN_MAX_CPU_ISA is set, remove it and run temper doctor again.`,
     });
   }
-  // Debian's alternatives system puts the reference implementation into a folder of this name.
+  // A libtorch of the system may use it: Debian and Ubuntu put it into a folder of this name.
   if (/\/blas\/libblas[^/]*$/.test(blas))
     problems.push({
       fatal: false,

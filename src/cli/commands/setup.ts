@@ -10,14 +10,13 @@ export const examples = ["temper setup", "temper setup --dry-run", "LIBTORCH=/op
 export function define(command: Command): void {
   command
     .option("--libtorch <folder>", "use the libtorch in this folder, like the variable LIBTORCH")
-    .option("--system", "use only the system's libtorch; installs Debian's packages if they are missing")
     .option("--force", "build again even if nothing changed")
     .option("--dry-run", "print what would be done, and do nothing")
     .option("--json", "print the result as JSON")
-    .action(({ libtorch, system, force, dryRun, json }) =>
+    .action(({ libtorch, force, dryRun, json }) =>
       runSetup([
         ...(libtorch === undefined ? [] : ["--libtorch", libtorch]),
-        ...Object.entries({ system, force, dryRun, json }).flatMap(([key, isGiven]) => (isGiven ? [toFlag(key)] : [])),
+        ...Object.entries({ force, dryRun, json }).flatMap(([key, isGiven]) => (isGiven ? [toFlag(key)] : [])),
       ]),
     );
 }

@@ -1,0 +1,27 @@
+// The functions that add each part of the addon to its exports.
+#pragma once
+#include "binding/js.h"
+
+namespace temper {
+
+void defineDispatch(napi_env env, napi_value exports);
+void defineCpuid(napi_env env, napi_value exports);
+void defineTensors(napi_env env, napi_value exports);
+void defineAutograd(napi_env env, napi_value exports);
+void defineRuntime(napi_env env, napi_value exports);
+void defineCrashReports(napi_env env, napi_value exports);
+void defineDropout(napi_env env, napi_value exports);
+void defineCuda(napi_env env, napi_value exports);
+void defineKernels(napi_env env, napi_value exports);
+void defineStore(napi_env env, napi_value exports);
+void defineProcessGroup(napi_env env, napi_value exports);
+void defineGradientReducer(napi_env env, napi_value exports);
+void defineNvrtc(napi_env env, napi_value exports);
+
+/**
+ * Keeps oneDNN from instructions that the processor reports but cannot execute. oneDNN reads the
+ * limit at its first product, so this must be called before.
+ */
+void limitInstructions();
+
+}  // namespace temper
