@@ -15,6 +15,7 @@ const layers = [
   "hull",
   "attacks",
   "evaluation",
+  "certificates",
   "train",
   "methods",
   "runs",
@@ -29,7 +30,7 @@ const layers = [
 ];
 
 /** The folders that have their own entry point, next to the main one: `temper-nlp/methods`, … */
-const entryFolders = ["methods", "attacks", "tensor", "nn", "analysis"];
+const entryFolders = ["methods", "attacks", "tensor", "nn", "analysis", "certificates"];
 
 const source = resolve(import.meta.dirname, "../src");
 const mainEntry = "index.ts";
