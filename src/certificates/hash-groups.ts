@@ -1,5 +1,5 @@
 import type { TextFields } from "./scoring.js";
-import { mapFieldWords, splitFields } from "./words.js";
+import { splitFields } from "./words.js";
 
 /** The hash that assigns words to groups. Increase it if `hashWord` changes: models depend on it. */
 export const wordHashVersion = 1;
@@ -26,7 +26,8 @@ export function assignGroup(word: string, { groups, hashSeed }: GroupOptions): n
 
 function hashWord(text: string): number {
   let hash = 0x811c9dc5;
-  for (const byte of Buffer.from(text, "utf8")) hash = Math.imul(hash ^ byte, 0x01000193);
+  const bytes = Buffer.from(text, "utf8");
+  for (let i = 0; i < bytes.length; i++) hash = Math.imul(hash ^ bytes[i]!, 0x01000193);
   hash = Math.imul(hash ^ (hash >>> 16), 0x85ebca6b);
   hash = Math.imul(hash ^ (hash >>> 13), 0xc2b2ae35);
   return (hash ^ (hash >>> 16)) >>> 0;
@@ -38,10 +39,13 @@ function hashWord(text: string): number {
  * were truncated first, one inserted word could push out a word of every other group.
  */
 export function splitIntoGroups(texts: TextFields, options: GroupOptions): (TextFields | null)[] {
-  const fields = splitFields(texts, options.editableFields);
-  const assigned = fields.words.flatMap((words) => words?.map((word) => assignGroup(word, options)) ?? []);
-  const used = new Set(assigned);
-  return Array.from({ length: options.groups }, (_, group) =>
-    used.has(group) ? mapFieldWords(fields, (word, i) => (assigned[i] === group ? word : null)) : null,
-  );
+  const { words } = splitFields(texts, options.editableFields);
+  const parts = Array.from({ length: options.groups }, (): (string[] | null)[] | null => null);
+  for (const [field, list] of words.entries())
+    for (const word of list ?? []) {
+      const group = assignGroup(word, options);
+      parts[group] ??= words.map((editable) => editable && []);
+      parts[group][field]!.push(word);
+    }
+  return parts.map((part) => part?.map((list, field) => list?.join(" ") ?? texts[field]!) ?? null);
 }

@@ -13,10 +13,16 @@ const logBeta = (a: number, b: number): number => logGamma(a) + logGamma(b) - lo
  * alpha, so one may look after every draw and stop at any time (Voracek, NeurIPS 2024).
  */
 export function computeLogEvidence(successes: number, count: number, q: number): number {
+  return computeLogMixture(successes, count) - computeLogLikelihood(successes, count, q);
+}
+
+function computeLogMixture(successes: number, count: number): number {
+  return logBeta(successes + 0.5, count - successes + 0.5) - logBeta(0.5, 0.5);
+}
+
+function computeLogLikelihood(successes: number, count: number, q: number): number {
   const failures = count - successes;
-  const logLikelihood =
-    (successes === 0 ? 0 : successes * Math.log(q)) + (failures === 0 ? 0 : failures * Math.log1p(-q));
-  return logBeta(successes + 0.5, failures + 0.5) - logBeta(0.5, 0.5) - logLikelihood;
+  return (successes === 0 ? 0 : successes * Math.log(q)) + (failures === 0 ? 0 : failures * Math.log1p(-q));
 }
 
 /**
@@ -35,8 +41,8 @@ export function computeSequentialPValue(successes: number, count: number, thresh
  * outward.
  */
 export function computeConfidenceSequence(successes: number, count: number, alpha: number): Interval {
-  const limit = -Math.log(alpha);
-  const isExcluded = (q: number): boolean => computeLogEvidence(successes, count, q) >= limit;
+  const limit = computeLogMixture(successes, count) + Math.log(alpha);
+  const isExcluded = (q: number): boolean => computeLogLikelihood(successes, count, q) <= limit;
   const proportion = count === 0 ? 0.5 : successes / count;
   const bisect = (outside: number): number => {
     if (successes === (outside === 0 ? 0 : count)) return outside;
