@@ -42,13 +42,13 @@ function canonicalizeOnce(text: string): string {
 
 /**
  * Folds a word that has Latin letters besides others, or in which every letter looks like an ASCII
- * character. So every imitation of a Latin word is folded, but other words of other scripts, and
- * numbers, stay as they are.
+ * character. So every imitation of a Latin word is folded, but other words and numbers of
+ * other scripts stay as they are.
  */
 function foldConfusables(word: string): string {
   const characters = [...word];
   const isImitation =
-    !/^\p{N}+$/u.test(word) && characters.every((each) => confusables.has(each) || /[\0-\x7f\p{M}]/u.test(each));
+    /[0-9\P{N}]/u.test(word) && characters.every((each) => confusables.has(each) || /[\0-\x7f\p{M}]/u.test(each));
   if (!isImitation && !/\p{Script=Latin}/u.test(word)) return word;
   return characters.map((each) => confusables.get(each) ?? each).join("");
 }

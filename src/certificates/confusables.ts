@@ -15,6 +15,8 @@ function readConfusables(): Map<string, string> {
   const entries = Object.entries(data).filter(
     ([source, target]) =>
       /^[^\0-\x7f]$/u.test(source) &&
+      // The others are already replaced by NFKC, sometimes by another character.
+      source === source.normalize("NFKC") &&
       /^[!-~]$/.test(target) &&
       // Marks belong to the character before them.
       !/\p{M}/u.test(source) &&
