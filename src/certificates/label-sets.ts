@@ -41,7 +41,8 @@ export function calibrateLabelSets(
   );
   if (maxScore === null)
     throw new UserError(
-      `--coverage ${coverage}: expected at least ${countNeededTexts(level)} calibration texts, received ${rows.length}.`,
+      `--coverage ${coverage} needs at least ${countNeededTexts(level)} calibration texts, received ${rows.length}. ` +
+        "Add texts, or use a lower coverage.",
     );
   return { maxScore, coverage, shift, examples: rows.length };
 }

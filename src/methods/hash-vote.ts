@@ -13,6 +13,7 @@ export const hashVote = defineMethod({
   name: "hash-vote",
   summary: "trains on groups of words by hash, for a certified vote of the groups",
   paper: "Pei et al., NDSS 2024 (TextGuard); here against edits of the text that is classified",
+  cost: "1",
   options: z.strictObject({
     groups: z.number().int().min(2).max(1000).default(25).describe("groups of words per text"),
     perText: orNull(countSchema).describe("sub-texts per text, chosen at random; null: all"),
@@ -22,7 +23,7 @@ export const hashVote = defineMethod({
   certificate: ({ groups, hashSeed, hashVersion }) => ({ kind: "hash-vote", groups, hashSeed, hashVersion }),
   create: ({ groups, hashSeed, perText }) => ({
     name: "hash-vote",
-    traits: { acrossProcesses: "mean" },
+    traits: { acrossProcesses: "mean", exclusiveRoles: { examples: "replaces each text by groups of its words" } },
     transformExamples(examples, { modifiableFields: editableFields }, rng) {
       return examples.flatMap((example): Example[] => {
         const parts = splitIntoGroups(example.texts, { groups, hashSeed, editableFields });

@@ -71,9 +71,10 @@ export interface MethodState {
 export interface MethodTraits {
   /**
    * Roles that only one method of a stack can have, with what the method does in that role.
-   * "adversary" perturbs the text; "selection" decides which parameters change.
+   * "adversary" perturbs the text; "selection" decides which parameters change; "examples" replaces
+   * the texts.
    */
-  readonly exclusiveRoles?: Readonly<Partial<Record<"adversary" | "selection", string>>>;
+  readonly exclusiveRoles?: Readonly<Partial<Record<"adversary" | "selection" | "examples", string>>>;
   /** True if the method runs the clean text twice as one batch (`passTwice`). */
   readonly usesTwoPasses?: boolean;
   /** Why the loss needs the complete batch. Such a batch cannot be split into micro-batches. */

@@ -71,7 +71,7 @@ test("canonicalization is idempotent", () => {
     }),
     { numRuns: chooseExtent(5000, 50_000), seed: 1 },
   );
-});
+}, 900_000);
 
 /** Characters that look like each ASCII character. Digits of other scripts are letters only inside words. */
 const lookalikes = new Map<string, string[]>();
@@ -100,7 +100,7 @@ test("every disguise of a text within the class gives the same answer", () => {
     const disguised = Array.from(spaced, disguise).join("");
     if (answer(disguised) !== answer(text)) expect(disguised).toBe(text);
   }
-});
+}, 900_000);
 
 test("canonicalization takes linear time", () => {
   // Quadratic time would take minutes.

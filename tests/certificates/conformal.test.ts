@@ -130,7 +130,7 @@ test("label sets: hand-computed, and errors", () => {
   expect(listLabels([0.7, 0.3], rule)).toEqual([0]);
   expect(listLabels([0.5, 0.5], rule)).toEqual([]);
   expect(listLabels([0.6, 0.61], rule)).toEqual([0, 1]);
-  expect(() => calibrateLabelSets(rows, labels, 0.95)).toThrow("expected at least 19 calibration texts, received 9");
+  expect(() => calibrateLabelSets(rows, labels, 0.95)).toThrow("needs at least 19 calibration texts, received 9");
   expect(() => calibrateLabelSets(rows, labels, 0.9, 0.1)).toThrow("the sum must be below 1");
   expect(() => calibrateLabelSets(rows, labels, 1)).toThrow("--coverage: expected a probability");
   expect(() => calibrateLabelSets(rows, [0], 0.5)).toThrow("one label per text");

@@ -161,21 +161,31 @@ async function searchViolations(certify: Certify, minTrials: number, seed: strin
 }
 
 const trials = chooseExtent(30_000, 400_000);
+/** Milliseconds, for many trials on a busy host. */
+const longTimeout = 900_000;
 
-test("no edit within the certificate of a vote changes the label", async () => {
-  const certify: Certify = (texts, options) => certifyHashVote(texts, { ...options, hashSeed: 3 });
-  const { certified, violations } = await searchViolations(certify, trials, "vote");
-  expect(certified).toBeGreaterThan(trials / 100);
-  expect(violations).toBe(0);
-});
+test(
+  "no edit within the certificate of a vote changes the label",
+  async () => {
+    const certify: Certify = (texts, options) => certifyHashVote(texts, { ...options, hashSeed: 3 });
+    const { certified, violations } = await searchViolations(certify, trials, "vote");
+    expect(certified).toBeGreaterThan(trials / 100);
+    expect(violations).toBe(0);
+  },
+  longTimeout,
+);
 
-test("no edit within the certificate of clipped scores changes the label", async () => {
-  const certify: Certify = (texts, options) =>
-    certifyClippedScores(texts, { ...options, hashSeed: 3, low: 0.4, high: 0.6 });
-  const { certified, violations } = await searchViolations(certify, trials, "clipped");
-  expect(certified).toBeGreaterThan(trials / 100);
-  expect(violations).toBe(0);
-});
+test(
+  "no edit within the certificate of clipped scores changes the label",
+  async () => {
+    const certify: Certify = (texts, options) =>
+      certifyClippedScores(texts, { ...options, hashSeed: 3, low: 0.4, high: 0.6 });
+    const { certified, violations } = await searchViolations(certify, trials, "clipped");
+    expect(certified).toBeGreaterThan(trials / 100);
+    expect(violations).toBe(0);
+  },
+  longTimeout,
+);
 
 /** A vote over groups that a test chooses. */
 function certifyByGroups(split: (texts: TextFields, groups: number) => string[]): Certify {

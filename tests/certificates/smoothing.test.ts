@@ -86,7 +86,7 @@ test("no model can tell a text from its edited version better than Delta_r, if t
     expect(computeVariation(truncate(first), truncate(second))).toBeLessThan(shift + 1e-12);
   }
   expect(tight).toBeGreaterThan(0);
-});
+}, 900_000);
 
 test("planted mistake: a wrong Delta is caught", () => {
   // The sum of single deletions ignores that both words must be deleted together.
@@ -254,7 +254,7 @@ test("coverage: the bound is wrong at most as often as alpha says, at all times"
     }
     expect(wrong / runs).toBeLessThan(alpha + 3 * Math.sqrt((alpha * (1 - alpha)) / runs));
   }
-});
+}, 900_000);
 
 /** A source of given draws, by the names of the streams. It saves the time to fork a real one. */
 class GivenRng extends Rng {
@@ -348,7 +348,7 @@ test("no edit within the certificate changes the smoothed label", async () => {
       }
   }
   expect(violations).toBe(0);
-});
+}, 900_000);
 
 test("the deletion kernel deletes each word with probability p, and keeps other fields", () => {
   const draw = createDeletionKernel(["Keep, all of this!", "w1 w2 w3"], 0.75, [1]);

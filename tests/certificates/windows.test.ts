@@ -94,7 +94,7 @@ test("appended and prepended text never lowers the score, and the window proves 
     });
     expect(unproven).toEqual([]);
   }
-});
+}, 900_000);
 
 test("planted mistake: a short text that is a window only by itself is caught", async () => {
   const scoreShort = async (texts: readonly string[]): Promise<number[]> => {
