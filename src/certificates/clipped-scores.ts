@@ -38,7 +38,7 @@ export function sumClippedScores(
   const toUnits = (score: number): number => Math.round(Math.min(high, Math.max(low, score)) / scoreUnit);
   const range = toUnits(high) - toUnits(low);
   const clipped = rows.map((row) => {
-    findLargestScore(row);
+    if (Array.from(row).some(Number.isNaN)) throw new RangeError("expected numbers as scores, received NaN");
     return Array.from(row, toUnits);
   });
   const sums = Array.from({ length: numLabels }, (_, label) => clipped.reduce((sum, row) => sum + row[label]!, 0));

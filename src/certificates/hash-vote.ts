@@ -48,7 +48,7 @@ export function getTiePenalty(label: number, other: number): number {
 }
 
 /** The largest number of groups that these edits can change. */
-export function countChangedGroups({ substitutions, insertions }: WordEdits): number {
+function countChangedGroups({ substitutions, insertions }: WordEdits): number {
   return 2 * substitutions + insertions;
 }
 

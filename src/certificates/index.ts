@@ -12,6 +12,12 @@
  */
 export { canonicalize } from "./canonicalize.js";
 export { type CertifiedAccuracy, computeCertifiedAccuracy } from "./certified-accuracy.js";
+export {
+  createCanonicalModel,
+  createSmoothedModel,
+  createVotingModel,
+  createWindowModel,
+} from "./certified-models.js";
 export { certifyClippedScores, type ScoreRange, sumClippedScores } from "./clipped-scores.js";
 export { calibrateThreshold, type FalsePositiveContract } from "./conformal.js";
 export {

@@ -1,3 +1,4 @@
+import { isOneWord } from "../text/find-words.js";
 import type { TextFields } from "./scoring.js";
 import type { NoiseKernel } from "./smoothing.js";
 import { mapFieldWords, splitFields } from "./words.js";
@@ -20,13 +21,14 @@ export const synonymCoverage =
 
 /**
  * Joins words that are among each other's first k neighbors, and takes the connected components as
- * clusters. The components of the complete table are no option: one has a third of all words.
+ * clusters. The components of the complete table are no option: one has a third of all words. The
+ * keys are in lower case. Phrases are left out, because they are several words in a text.
  */
 export function createSynonymClusters(neighbors: ReadonlyMap<string, readonly string[]>, k: number): SynonymClusters {
-  const first = (word: string): readonly string[] => neighbors.get(word)?.slice(0, k) ?? [];
+  const first = (word: string): readonly string[] => neighbors.get(word)?.slice(0, k).filter(isOneWord) ?? [];
   const clusters = new Map<string, readonly string[]>();
   for (const start of neighbors.keys()) {
-    if (clusters.has(start)) continue;
+    if (clusters.has(start) || !isOneWord(start)) continue;
     const members = new Set([start]);
     for (const word of members)
       for (const other of first(word)) if (other !== word && first(other).includes(word)) members.add(other);
