@@ -6,7 +6,9 @@ const invisible = /[\p{Default_Ignorable_Code_Point}\p{Bidi_Control}]|(?!\s)\p{C
 const manyMarks = /(\p{M}{16})\p{M}+/gu;
 /** A word with its marks, or another character. */
 const wordOrCharacter = /[\p{L}\p{N}][\p{L}\p{M}\p{N}]*|[^\0-\x7f]/gu;
-/** Three or more single letters with the same separator between them: v i a g r a, v.i.a.g.r.a. */
+/**
+ * Three or more single letters with the same separator between them: v i a g r a, v.i.a.g.r.a.
+ */
 const letter = "\\p{L}\\p{M}*";
 const spacedLetters = new RegExp(
   `(?<![\\p{L}\\p{M}\\p{N}])${letter}([ .*_|~-])${letter}(?:\\1${letter})+(?![\\p{L}\\p{M}\\p{N}])`,
@@ -42,8 +44,8 @@ function canonicalizeOnce(text: string): string {
 
 /**
  * Folds a word that has Latin letters besides others, or in which every letter looks like an ASCII
- * character. So every imitation of a Latin word is folded, but other words and numbers of
- * other scripts stay as they are.
+ * character. So every imitation of a Latin word is folded, but other words and numbers of other
+ * scripts stay as they are.
  */
 function foldConfusables(word: string): string {
   const characters = [...word];

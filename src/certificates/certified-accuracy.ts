@@ -10,8 +10,8 @@ export interface CertifiedAccuracy extends WordEdits {
 }
 
 /**
- * Computes certified accuracy by the number of edits. `isCertified` tells whether the prediction of
- * a text is correct and stays the same.
+ * Computes certified accuracy by the number of edits. `isCertified` tells whether the prediction
+ * of a text is correct and stays the same.
  */
 export function computeCertifiedAccuracy<Certificate>(
   certificates: readonly Certificate[],

@@ -18,8 +18,8 @@ import { scoreWindows, type WindowSizes } from "./windows.js";
 
 /**
  * The model that votes. Votes alone would not tell a search whether it comes closer, so mean
- * probabilities are added. They are too small to change the order of the labels: between labels with
- * equal votes, in the order of their indices, there is a gap that they cannot close.
+ * probabilities are added. They are too small to change the order of the labels: between labels
+ * with equal votes, in the order of their indices, there is a gap that they cannot close.
  */
 export function createVotingModel(scoreTexts: ScoreTexts, options: HashVoteOptions): ScoreTexts {
   return (texts) =>
@@ -40,8 +40,8 @@ function* scoreByVote(texts: TextFields, options: HashVoteOptions): ScoringProce
 }
 
 /**
- * An estimate of the model that is smoothed by deletion, with the same draws for every text, so that
- * a search compares texts and not draws. What it finds must be confirmed with fresh draws.
+ * An estimate of the model that is smoothed by deletion, with the same draws for every text, so
+ * that a search compares texts and not draws. What it finds must be confirmed with fresh draws.
  */
 export function createSmoothedModel(
   scoreTexts: ScoreTexts,

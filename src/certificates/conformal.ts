@@ -2,8 +2,8 @@ import { UserError } from "../errors.js";
 
 /**
  * The k-th smallest of n calibration scores with k = ceil((n + 1) level). The next exchangeable
- * score is at most this one with probability at least `level`. Null if n is too small, so that only
- * an infinite threshold would do.
+ * score is at most this one with probability at least `level`. Null if n is too small, so that
+ * only an infinite threshold would do.
  */
 export function computeConformalQuantile(scores: ArrayLike<number>, level: number): number | null {
   const sorted = Float64Array.from(scores).sort();
@@ -33,10 +33,10 @@ export interface FalsePositiveContract {
 }
 
 /**
- * Sets a threshold by split conformal prediction: with n benign texts, the
- * ceil((n + 1)(1 - fpr))-th smallest of their scores. For the next benign text that is exchangeable
- * with them, P(score > threshold) <= fpr, over the choice of all of them. The texts must not have
- * been used for training or for choosing anything that is evaluated.
+ * Sets a threshold by split conformal prediction: of n benign texts, it is the k-th smallest score
+ * with k = ceil((n + 1)(1 - fpr)). For the next benign text that is exchangeable with them,
+ * P(score > threshold) <= fpr, over the choice of all of them. The texts must not have been used
+ * for training or for choosing anything that is evaluated.
  */
 export function calibrateThreshold(benignScores: ArrayLike<number>, fpr: number): FalsePositiveContract {
   if (!(fpr > 0 && fpr < 1)) throw new UserError(`--fpr: expected a rate between 0 and 1, received ${fpr}.`);

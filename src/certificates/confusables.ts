@@ -4,9 +4,9 @@ import { createRequire } from "node:module";
 const punctuation = { '"': "“”„‟″‶", "-": "—―" };
 
 /**
- * The characters that look like one ASCII character, by the confusables of UTS #39 (Unicode 13, from
- * the package unhomoglyph). UTS #39 also maps ASCII characters (m to rn, 1 to l), which no model
- * could read. Here ASCII characters stay. A letter or digit only becomes a letter or digit.
+ * The characters that look like one ASCII character, by the confusables of UTS #39 (Unicode 13,
+ * from the package unhomoglyph). UTS #39 also maps ASCII characters (m to rn, 1 to l), which no
+ * model could read. Here ASCII characters stay. A letter or digit only becomes a letter or digit.
  */
 export const confusables: ReadonlyMap<string, string> = readConfusables();
 

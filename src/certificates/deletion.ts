@@ -13,8 +13,8 @@ export function createDeletionKernel(texts: TextFields, p: number, editableField
 /**
  * The probability p_A that certifies a prediction if `removed` words of the text go and `added`
  * words come, at any places; a substitution is one of each. With probability p^removed the noise
- * deletes all words that go, and with p^added all words that come. What is left has one and the same
- * distribution Q, so
+ * deletes all words that go, and with p^added all words that come. What is left has one and the
+ * same distribution Q, so
  *
  *     p_A(x)  <= p^removed Q(A) + 1 - p^removed,
  *     p_A(x') >= p^added Q(A),
@@ -27,8 +27,8 @@ export function computeDeletionThreshold(p: number, removed: number, added: numb
 }
 
 /**
- * The probability that certifies s substitutions and t insertions or deletions: the largest over all
- * mixtures of insertions and deletions. For r substitutions it is 1/2 + Delta_r with the bound
+ * The probability that certifies s substitutions and t insertions or deletions: the largest over
+ * all mixtures of insertions and deletions. For r substitutions it is 1/2 + Delta_r with the bound
  * Delta_r = 1 - p^r of the total variation. It also covers any r word edits.
  */
 export function computeEditThreshold(p: number, { substitutions, insertions }: WordEdits): number {
@@ -38,7 +38,9 @@ export function computeEditThreshold(p: number, { substitutions, insertions }: W
   return Math.max(...mixtures);
 }
 
-/** Delta_r = 1 - p^r: the total variation between the noised texts of two texts r word edits apart. */
+/**
+ * Delta_r = 1 - p^r: the total variation between the noised texts of two texts r word edits apart.
+ */
 export function computeDeletionShift(p: number, edits: number): number {
   checkProbability(p);
   return 1 - p ** edits;

@@ -1,8 +1,9 @@
 import { holmCorrection } from "../evaluation/statistics.js";
 
 /**
- * The alpha per text with which all certificates of a table hold together with confidence 1 - alpha
- * (union bound). Without it, the expected number of wrong certificates is at most texts times alpha.
+ * The alpha per text with which all certificates of a table hold together with confidence 1 -
+ * alpha (union bound). Without it, the expected number of wrong certificates is at most texts
+ * times alpha.
  */
 export function computeAlphaPerText(alpha: number, texts: number): number {
   return alpha / texts;

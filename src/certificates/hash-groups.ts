@@ -1,7 +1,9 @@
 import type { TextFields } from "./scoring.js";
 import { splitFields } from "./words.js";
 
-/** The hash that assigns words to groups. Increase it if `hashWord` changes: models depend on it. */
+/**
+ * The hash that assigns words to groups. Increase it if `hashWord` changes: models depend on it.
+ */
 export const wordHashVersion = 1;
 
 /** How the words of a text are distributed over groups. */
@@ -17,8 +19,8 @@ export interface GroupOptions {
 /**
  * The group of a word: a hash of the word alone, never of its position, so that an edit elsewhere
  * cannot move it. The word is normalized first (NFKC, lower case). The hash is FNV-1a with 32 bits
- * over the UTF-8 bytes of `SEED:WORD`, followed by the final mixing step of MurmurHash3, because the
- * low bits of FNV-1a alone depend on too few bits of the word.
+ * over the UTF-8 bytes of `SEED:WORD`, followed by the final mixing step of MurmurHash3, because
+ * the low bits of FNV-1a alone depend on too few bits of the word.
  */
 export function assignGroup(word: string, { groups, hashSeed }: GroupOptions): number {
   return hashWord(`${hashSeed}:${word.normalize("NFKC").toLowerCase()}`) % groups;
@@ -35,8 +37,8 @@ function hashWord(text: string): number {
 
 /**
  * Splits a text into one sub-text per group. The words of a group keep their order. An empty group
- * is null. The complete text is split; the tokenizer truncates each sub-text afterwards. If the text
- * were truncated first, one inserted word could push out a word of every other group.
+ * is null. The complete text is split; the tokenizer truncates each sub-text afterwards. If the
+ * text were truncated first, one inserted word could push out a word of every other group.
  */
 export function splitIntoGroups(texts: TextFields, options: GroupOptions): (TextFields | null)[] {
   const { words } = splitFields(texts, options.editableFields);

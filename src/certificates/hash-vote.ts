@@ -18,9 +18,9 @@ export interface GroupCertificate {
 
 /**
  * Classifies a text by the vote of its groups, with a deterministic certificate. A substitution
- * changes at most two groups (of the old and of the new word), and an insertion or deletion changes
- * one. A changed group moves at most one vote from the winner A to another label B, so the vote is
- * certified for s substitutions and t insertions or deletions if, for every B,
+ * changes at most two groups (of the old and of the new word), and an insertion or deletion
+ * changes one. A changed group moves at most one vote from the winner A to another label B, so the
+ * vote is certified for s substitutions and t insertions or deletions if, for every B,
  *
  *     n_A - n_B > 2 (2 s + t), or >= if a tie goes to A.
  */

@@ -2,7 +2,9 @@ import { UserError } from "../errors.js";
 import { computeConformalQuantile, countNeededTexts } from "./conformal.js";
 import type { LabelScores } from "./scoring.js";
 
-/** A rule that gives each text a set of labels, which contains the true one with a probability. */
+/**
+ * A rule that gives each text a set of labels, which contains the true one with a probability.
+ */
 export interface LabelSetRule {
   /** A label is in the set if 1 minus its probability is at most this. */
   readonly maxScore: number;
@@ -17,8 +19,9 @@ export interface LabelSetRule {
  * probability of its true label, and the quantile is that of the level 1 - a + Delta_r.
  *
  * Under r word edits, each text must be noised once by the kernel with the bound Delta_r, here and
- * for every new text. The noised text of an edited text has the wrong set with a probability that is
- * at most Delta_r larger than that of the text itself, so 1 - a remains (RCP1, arXiv 2506.16553).
+ * for every new text. The noised text of an edited text has the wrong set with a probability that
+ * is at most Delta_r larger than that of the text itself, so 1 - a remains (RCP1, arXiv
+ * 2506.16553).
  */
 export function calibrateLabelSets(
   rows: readonly LabelScores[],

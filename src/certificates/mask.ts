@@ -11,7 +11,9 @@ export interface MaskOptions {
   readonly editableFields?: readonly number[] | undefined;
 }
 
-/** The number of words that stay. It depends on the length alone, which substitutions preserve. */
+/**
+ * The number of words that stay. It depends on the length alone, which substitutions preserve.
+ */
 export function countKeptWords(length: number, rate: number): number {
   return Math.max(0, Math.min(length, Math.round(length * (1 - rate))));
 }

@@ -14,8 +14,8 @@ export type ScoreTexts = (texts: readonly TextFields[]) => readonly LabelScores[
 export type ScoringProcess<Result> = Generator<readonly TextFields[], Result, readonly LabelScores[]>;
 
 /**
- * Runs processes in step: the texts of all of them are scored by one call per round. The results do
- * not depend on which processes run together.
+ * Runs processes in step: the texts of all of them are scored by one call per round. The results
+ * do not depend on which processes run together.
  */
 export async function runScoring<Result>(
   processes: readonly ScoringProcess<Result>[],

@@ -48,8 +48,8 @@ export function createSynonymClusters(neighbors: ReadonlyMap<string, readonly st
 /**
  * The noise of SAFER with closed clusters: each word becomes a random member of its cluster. All
  * members of a cluster have the same distribution, so texts that differ only within clusters have
- * the same noised text, Delta = 0, and the certificate holds for any number of such substitutions if
- * p_A > 1/2.
+ * the same noised text, Delta = 0, and the certificate holds for any number of such substitutions
+ * if p_A > 1/2.
  */
 export function createSynonymKernel(
   texts: TextFields,

@@ -1,6 +1,6 @@
 /**
- * The certificate that a model was trained for, with what is needed to classify as in training. Its
- * method records it in the config of the run.
+ * The certificate that a model was trained for, with what is needed to classify as in training.
+ * Its method records it in the config of the run.
  */
 export type TrainedCertificate =
   | {

@@ -24,9 +24,10 @@ export function listWindowSizes(size: number, short: "every" | "doubling" | "one
 /**
  * The distinct windows of a text: every run of k consecutive words, with the characters between
  * them, for every size k that fits. The set depends on nothing outside a window. So if other text
- * comes before or after, with white space between, each window of the text is a window of the longer
- * text. A rule such as "the complete text if it is short" would break this: a longer text does not
- * have that window. A window is a part of the text as it is; canonicalize each window afterwards.
+ * comes before or after, with white space between, each window of the text is a window of the
+ * longer text. A rule such as "the complete text if it is short" would break this: a longer text
+ * does not have that window. A window is a part of the text as it is; canonicalize each window
+ * afterwards.
  */
 export function listWindows(text: string, sizes: WindowSizes): string[] {
   const words = findWords(text);
@@ -46,8 +47,8 @@ export interface WindowScore {
 }
 
 /**
- * Scores a text by its windows: score(x) = max over windows w of x of P[positive | w]. Windows of x
- * are windows of every text y that contains x, so score(y) >= score(x): text that is appended or
+ * Scores a text by its windows: score(x) = max over windows w of x of P[positive | w]. Windows of
+ * x are windows of every text y that contains x, so score(y) >= score(x): text that is appended or
  * prepended, however long, cannot lower the score. The proof is the window.
  */
 export function* scoreWindows(text: string, sizes: WindowSizes, positiveLabel: number): ScoringProcess<WindowScore> {

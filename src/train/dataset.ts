@@ -25,8 +25,8 @@ export interface Dataset {
    */
   readonly maxLength?: number;
   /**
-   * Masks tokens of an item in an epoch. The model then predicts these tokens instead of the labels
-   * of the examples.
+   * Masks tokens of an item in an epoch. The model then predicts these tokens instead of the
+   * labels of the examples.
    */
   readonly mask?: (index: number, epoch: number) => MaskedTokens;
 }
@@ -52,8 +52,8 @@ export function toDataset(
 }
 
 /**
- * Replaces the examples of a split by those that the methods train on, innermost method first. If no
- * method does so, they are the same examples.
+ * Replaces the examples of a split by those that the methods train on, innermost method first. If
+ * no method does so, they are the same examples.
  */
 export function transformExamples(
   methods: readonly TrainingMethod[],
