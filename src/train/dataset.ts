@@ -1,12 +1,8 @@
-import { UserError } from "../errors.js";
 import { checkMaxLength, type Model, tokenizeAll } from "../models/index.js";
 import type { Example } from "../tasks/example.js";
-import type { Task } from "../tasks/task.js";
-import type { Rng } from "../tensor/index.js";
 import { bucketLength } from "../text/batch.js";
 import type { Encoding, WordLevelEncoding } from "../text/encoding.js";
 import type { MaskedTokens } from "../text/mask-tokens.js";
-import type { TrainingMethod } from "./training-method.js";
 
 /** An example with its tokens. */
 export interface TokenizedExample {
@@ -49,25 +45,6 @@ export function toDataset(
     // A multiple of 8 suits GPU kernels.
     maxLength: Math.min(bucketLength(model.maxLength, 8), model.architecture.config.maxLength),
   };
-}
-
-/**
- * Replaces the examples of a split by those that the methods train on, innermost method first. If
- * no method does so, they are the same examples.
- */
-export function transformExamples(
-  methods: readonly TrainingMethod[],
-  examples: readonly Example[],
-  task: Task,
-  rng: Rng,
-): readonly Example[] {
-  const transformed = methods.reduce(
-    (current, method) => method.transformExamples?.(current, task, rng.fork("examples", method.name)) ?? current,
-    examples,
-  );
-  if (transformed.length === 0)
-    throw new UserError(`methods: no text has a word to train on. Use texts with words, or other methods.`);
-  return transformed;
 }
 
 /** The word-level encoding of an item. Throws an error if the model uses subwords. */
