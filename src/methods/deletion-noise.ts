@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { createDeletionKernel } from "../certificates/deletion.js";
-import type { Example } from "../tasks/task.js";
+import type { Example } from "../tasks/example.js";
 import { countSchema } from "../validate.js";
 import { defineMethod } from "./define-method.js";
 

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { splitIntoGroups, wordHashVersion } from "../certificates/hash-groups.js";
-import type { Example } from "../tasks/task.js";
+import type { Example } from "../tasks/example.js";
 import { countSchema, orNull, seedSchema } from "../validate.js";
 import { defineMethod } from "./define-method.js";
 

@@ -1,5 +1,6 @@
 import type { AdamW, ForwardMode, ParameterUpdate, Weights } from "../nn/index.js";
-import type { Example, Task } from "../tasks/task.js";
+import type { Example } from "../tasks/example.js";
+import type { Task } from "../tasks/task.js";
 import type { HostTensor, Rng, Tensor } from "../tensor/index.js";
 import type { BatchContext } from "./batch-context.js";
 import type { HostBatch } from "./batch-transfer.js";

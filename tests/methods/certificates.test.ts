@@ -1,11 +1,11 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, expect, test } from "vitest";
+import { prepareRun } from "../../src/actions/train/prepare-run.js";
+import { fineTune } from "../../src/actions/train/train.js";
 import { splitIntoGroups } from "../../src/certificates/index.js";
 import { createMethods, deletionNoise, findTrainedCertificate, hashVote, methods } from "../../src/methods/index.js";
 import type { RunConfig } from "../../src/runs/config.js";
-import { fineTune } from "../../src/runs/fine-tune.js";
-import { prepareRun } from "../../src/runs/prepare-run.js";
 import { readConfigFile } from "../../src/runs/read-config.js";
 import type { Example, Task } from "../../src/tasks/index.js";
 import { free, Rng } from "../../src/tensor/index.js";
