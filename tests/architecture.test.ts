@@ -15,6 +15,7 @@ const layers = [
   "hull",
   "attacks",
   "evaluation",
+  "certificates",
   "train",
   "methods",
   "runs",
@@ -37,6 +38,7 @@ const entries: Readonly<Record<string, string>> = {
   tensor: "public",
   nn: "public",
   analysis: "index",
+  certificates: "index",
 };
 
 const source = resolve(import.meta.dirname, "../src");

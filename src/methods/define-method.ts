@@ -1,4 +1,5 @@
 import { z } from "zod";
+import type { TrainedCertificate } from "../certificates/trained-certificate.js";
 import type { TrainingMethod } from "../train/index.js";
 import { validate } from "../validate.js";
 
@@ -17,6 +18,8 @@ export interface MethodDefinition<Schema extends z.ZodType = z.ZodType> {
   readonly options: Schema;
   /** The metric of `extraMetrics` that selects the best checkpoint by default. */
   readonly bestModelMetric?: string;
+  /** The certificate that a model is trained for by this method, from the options. */
+  certificate?(options: z.output<Schema>): TrainedCertificate;
   create(options: z.output<Schema>): TrainingMethod;
 }
 

@@ -9,6 +9,7 @@
  */
 import { resolve } from "node:path";
 import { pathToFileURL } from "node:url";
+import type { TrainedCertificate } from "../certificates/trained-certificate.js";
 import { didYouMean } from "../did-you-mean.js";
 import { getErrorMessage, UserError } from "../errors.js";
 import { metrics } from "../evaluation/metrics.js";
@@ -17,7 +18,9 @@ import { validate } from "../validate.js";
 import { ascc } from "./ascc/ascc.js";
 import { childTuning } from "./child-tuning.js";
 import type { MethodDefinition, MethodSpec } from "./define-method.js";
+import { deletionNoise } from "./deletion-noise.js";
 import { freelb } from "./freelb.js";
+import { hashVote } from "./hash-vote.js";
 import { mixout } from "./mixout.js";
 import { ptwd } from "./ptwd.js";
 import { rDrop } from "./r-drop.js";
@@ -67,9 +70,12 @@ export type {
   TrainingMethod,
 } from "../train/index.js";
 export { defineMethod, type Method, type MethodDefinition, type MethodSpec } from "./define-method.js";
-export { ascc, childTuning, freelb, mixout, ptwd, rDrop, rift, rose, smart };
+export { ascc, childTuning, deletionNoise, freelb, hashVote, mixout, ptwd, rDrop, rift, rose, smart };
 
-const builtInMethods: readonly MethodDefinition[] = [ascc, rift, ptwd, mixout, rDrop, rose, childTuning, smart, freelb];
+const builtInMethods: readonly MethodDefinition[] = [
+  ...[ascc, rift, ptwd, mixout, rDrop, rose, childTuning, smart, freelb],
+  ...[hashVote, deletionNoise],
+];
 
 /** The built-in methods by name. */
 export const methods: ReadonlyMap<string, MethodDefinition> = new Map(
@@ -135,6 +141,12 @@ export function resolveMethods(
  */
 export function createMethods(specs: readonly MethodSpec[], locate?: MethodLocator): TrainingMethod[] {
   return resolveMethods(specs, locate).map(({ definition, options }) => definition.create(options));
+}
+
+/** The certificate that a model with these methods is trained for, or null. */
+export function findTrainedCertificate(specs: readonly MethodSpec[]): TrainedCertificate | null {
+  const found = resolveMethods(specs).map(({ definition, options }) => definition.certificate?.(options));
+  return found.find((each) => each !== undefined) ?? null;
 }
 
 /** The metrics that can select the best checkpoint of a run with these methods. */

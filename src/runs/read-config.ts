@@ -94,10 +94,16 @@ export async function resolveRunConfig(
   const isNamed = (tree as { train?: { metricForBestModel?: unknown } }).train?.metricForBestModel !== undefined;
   const preferred = methods.findLast(({ definition }) => definition.bestModelMetric)?.definition.bestModelMetric;
   const metricForBestModel = (isNamed ? undefined : preferred) ?? config.train.metricForBestModel;
+  // A model that is used in another way than others is used by these options, whatever later
+  // versions have as defaults.
+  const recorded = new Map(methods.filter(({ definition }) => definition.certificate).map((each) => [each.name, each]));
   return {
     ...config,
     train: { ...config.train, metricForBestModel },
-    methods: config.methods.map(({ name, ...rest }) => ({ name: resolveModulePath(name), ...rest })),
+    methods: config.methods.map(({ name, options, ...rest }) => ({
+      ...{ name: resolveModulePath(name), options: recorded.get(name)?.options ?? options },
+      ...rest,
+    })),
     model: resolveLocalPath(config.model),
     data: resolveLocalPath(config.data),
     validationData: resolveLocalPath(config.validationData),

@@ -21,8 +21,8 @@ export interface Dataset {
    */
   readonly maxLength?: number;
   /**
-   * Masks tokens of an item in an epoch. The model then predicts these tokens instead of the labels
-   * of the examples.
+   * Masks tokens of an item in an epoch. The model then predicts these tokens instead of the
+   * labels of the examples.
    */
   readonly mask?: (index: number, epoch: number) => MaskedTokens;
 }

@@ -11,3 +11,4 @@ export { train } from "./trainer.js";
 export type { TrainingContext } from "./training-context.js";
 export * from "./training-job.js";
 export type * from "./training-method.js";
+export { transformExamples } from "./transform-examples.js";

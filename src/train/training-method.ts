@@ -1,5 +1,7 @@
 import type { AdamW, ForwardMode, ParameterUpdate, Weights } from "../nn/index.js";
-import type { HostTensor, Tensor } from "../tensor/index.js";
+import type { Example } from "../tasks/example.js";
+import type { Task } from "../tasks/task.js";
+import type { HostTensor, Rng, Tensor } from "../tensor/index.js";
 import type { BatchContext } from "./batch-context.js";
 import type { HostBatch } from "./batch-transfer.js";
 import type { TokenizedExample } from "./dataset.js";
@@ -70,9 +72,10 @@ export interface MethodState {
 export interface MethodTraits {
   /**
    * Roles that only one method of a stack can have, with what the method does in that role.
-   * "adversary" perturbs the text; "selection" decides which parameters change.
+   * "adversary" perturbs the text; "selection" decides which parameters change; "examples" replaces
+   * the texts.
    */
-  readonly exclusiveRoles?: Readonly<Partial<Record<"adversary" | "selection", string>>>;
+  readonly exclusiveRoles?: Readonly<Partial<Record<"adversary" | "selection" | "examples", string>>>;
   /** True if the method runs the clean text twice as one batch (`passTwice`). */
   readonly usesTwoPasses?: boolean;
   /** Why the loss needs the complete batch. Such a batch cannot be split into micro-batches. */
@@ -112,6 +115,11 @@ export interface TrainingMethod {
   /** Runs once before training, while the model still has its pre-trained weights. */
   prepare?(training: TrainingContext): Promise<void>;
   state?(): MethodState;
+  /**
+   * Replaces the examples of the training or the validation split before they are tokenized, such
+   * as each text by parts of it. The number of examples may change.
+   */
+  transformExamples?(examples: readonly Example[], task: Task, rng: Rng): readonly Example[];
   /** Adds arrays to a batch on the host; the passes read them with `batch.getExtra(name)`. */
   collate?(batch: HostBatch): Readonly<Record<string, HostTensor>>;
   /** The weights that a forward pass uses. */

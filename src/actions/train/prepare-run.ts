@@ -7,9 +7,10 @@ import type { RunFolder } from "../../runs/run-folder.js";
 import { applyRuntime, type RuntimeConfig } from "../../runs/runtime-config.js";
 import { type Example, formatSplit, type InMemoryExample, loadTask, type Task, taskNames } from "../../tasks/index.js";
 import { countOverlap, sampleExamples } from "../../tasks/sample.js";
+import { Rng } from "../../tensor/random.js";
 import { loadSubstitutions } from "../../text/load-substitutions.js";
 import { filterInVocabSubstitutes, matchCaseSensitively, type Substitutions } from "../../text/substitutions.js";
-import { type TrainingJob, toDataset } from "../../train/index.js";
+import { type TrainingJob, toDataset, transformExamples } from "../../train/index.js";
 import type { Callbacks } from "../callbacks.js";
 import { listTrainingDataWarnings } from "./training-data-warnings.js";
 
@@ -53,10 +54,12 @@ export async function prepareRun(
   const model = await loadModel(config.model, { ...options, ...(onDownload && { onProgress: onDownload }) });
   if (model.maxLength < maxLength)
     warn(`The model reads at most ${model.maxLength} tokens. maxLength ${maxLength} is reduced to that.`);
-  const train = toDataset(model, examples.train);
+  const transform = (split: "train" | "validation", list: readonly Example[]): readonly Example[] =>
+    transformExamples(methods, list, task, new Rng(seed).fork(split));
+  const train = toDataset(model, transform("train", examples.train));
   if (train.truncatedCount > 0)
     warn(
-      `${train.truncatedCount} of ${examples.train.length} training texts were truncated to ${model.maxLength} tokens.`,
+      `${train.truncatedCount} of ${train.items.length} training texts were truncated to ${model.maxLength} tokens.`,
     );
   let table: Promise<Substitutions> | undefined;
   return {
@@ -74,7 +77,7 @@ export async function prepareRun(
       settings: config.train,
       methods,
       train,
-      validation: examples.validation && toDataset(model, examples.validation),
+      validation: examples.validation && toDataset(model, transform("validation", examples.validation)),
       seed,
       deviceConfig: runtime,
       cudaGraphs: config.cudaGraphs,

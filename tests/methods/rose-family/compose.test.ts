@@ -16,7 +16,8 @@ import { temporaryFolder } from "../../temporary.js";
 import { trainingFiles } from "../../train/training-files.js";
 import { readValues, tinyJob, tinyModel } from "../tiny.js";
 
-const names = [...methods.keys()];
+/** Methods that replace the examples take no part in a step. */
+const names = [...methods.keys()].filter((name) => !methods.get(name)!.certificate);
 const pairs = names.flatMap((inner) => names.map((outer) => [inner, outer] as const));
 
 /** Pairs of methods that are rejected, with the reason. All other pairs can be combined. */

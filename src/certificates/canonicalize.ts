@@ -1,0 +1,56 @@
+import { confusables } from "./confusables.js";
+
+/** Zero-width and control characters, and those that change the direction of the text. */
+const invisible = /[\p{Default_Ignorable_Code_Point}\p{Bidi_Control}]|(?!\s)\p{Cc}/gu;
+/** A letter with more marks than any script uses. Sorting them would take quadratic time. */
+const manyMarks = /(\p{M}{16})\p{M}+/gu;
+/** A word with its marks, or another character. */
+const wordOrCharacter = /[\p{L}\p{N}][\p{L}\p{M}\p{N}]*|[^\0-\x7f]/gu;
+/**
+ * Three or more single letters with the same separator between them: v i a g r a, v.i.a.g.r.a.
+ */
+const letter = "\\p{L}\\p{M}*";
+const spacedLetters = new RegExp(
+  `(?<![\\p{L}\\p{M}\\p{N}])${letter}([ .*_|~-])${letter}(?:\\1${letter})+(?![\\p{L}\\p{M}\\p{N}])`,
+  "gu",
+);
+
+/**
+ * The canonical form of a text: compatibility characters are replaced (NFKC), invisible and
+ * bidirectional characters removed, characters that look like an ASCII character become that
+ * character, spaced letters are joined, and runs of white space become one space.
+ *
+ * A model that reads canonical forms, f(canonicalize(x)), gives the same answer to all texts with
+ * the same canonical form. This is an exact certificate for that class, without a limit of edits.
+ * The function is idempotent, so a canonical text is its own representative.
+ */
+export function canonicalize(text: string): string {
+  // Each round either keeps the text or removes characters that are not canonical. A round can make
+  // work for the next one: a Cyrillic letter and a mark become a Latin letter, which composes.
+  let current = text;
+  for (;;) {
+    const next = canonicalizeOnce(current);
+    if (next === current) return next;
+    current = next;
+  }
+}
+
+function canonicalizeOnce(text: string): string {
+  const visible = text.replaceAll(invisible, "").replaceAll(manyMarks, "$1").normalize("NFKC");
+  const folded = visible.replaceAll(wordOrCharacter, foldConfusables);
+  const spaced = folded.replaceAll(/\s+/gu, " ").trim();
+  return spaced.replaceAll(spacedLetters, (run, separator: string) => run.replaceAll(separator, ""));
+}
+
+/**
+ * Folds a word that has Latin letters besides others, or in which every letter looks like an ASCII
+ * character. So every imitation of a Latin word is folded, but other words and numbers of other
+ * scripts stay as they are.
+ */
+function foldConfusables(word: string): string {
+  const characters = [...word];
+  const isImitation =
+    /[0-9\P{N}]/u.test(word) && characters.every((each) => confusables.has(each) || /[\0-\x7f\p{M}]/u.test(each));
+  if (!isImitation && !/\p{Script=Latin}/u.test(word)) return word;
+  return characters.map((each) => confusables.get(each) ?? each).join("");
+}

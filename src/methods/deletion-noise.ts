@@ -1,0 +1,34 @@
+import { z } from "zod";
+import { createDeletionKernel } from "../certificates/deletion.js";
+import type { Example } from "../tasks/example.js";
+import { countSchema } from "../validate.js";
+import { defineMethod } from "./define-method.js";
+
+/**
+ * Trains on texts whose words are deleted at random, by the same noise as the certificate of
+ * deletion smoothing. The copies of a text have noise of their own.
+ */
+export const deletionNoise = defineMethod({
+  name: "deletion-noise",
+  summary: "trains on texts with randomly deleted words, for deletion smoothing",
+  paper: "Huang et al., 2024 (CERT-ED); Huang et al., NeurIPS 2023 (RS-Del)",
+  cost: "1",
+  options: z.strictObject({
+    p: z.number().gt(0).lt(1).default(0.9).describe("probability that a word is deleted"),
+    copies: countSchema.default(4).describe("noised copies of each text per epoch"),
+  }),
+  certificate: ({ p }) => ({ kind: "deletion", p }),
+  create: ({ p, copies }) => ({
+    name: "deletion-noise",
+    traits: { acrossProcesses: "mean", exclusiveRoles: { examples: "deletes words of each text" } },
+    transformExamples(examples, { modifiableFields }, rng) {
+      return examples.flatMap((example) => {
+        const draw = createDeletionKernel(example.texts, p, modifiableFields);
+        return Array.from({ length: copies }, (_, copy): Example => {
+          const id = `${example.id}#${copy}`;
+          return { ...example, id, texts: draw(rng.fork(id)) };
+        });
+      });
+    },
+  }),
+});

@@ -1,0 +1,24 @@
+import { UserError } from "../errors.js";
+import type { Example } from "../tasks/example.js";
+import type { Task } from "../tasks/task.js";
+import type { Rng } from "../tensor/index.js";
+import type { TrainingMethod } from "./training-method.js";
+
+/**
+ * Replaces the examples of a split by those that the methods train on, innermost method first. If
+ * no method does so, they are the same examples.
+ */
+export function transformExamples(
+  methods: readonly TrainingMethod[],
+  examples: readonly Example[],
+  task: Task,
+  rng: Rng,
+): readonly Example[] {
+  const transformed = methods.reduce(
+    (current, method) => method.transformExamples?.(current, task, rng.fork("examples", method.name)) ?? current,
+    examples,
+  );
+  if (transformed.length === 0)
+    throw new UserError(`methods: no text has a word to train on. Use texts with words, or other methods.`);
+  return transformed;
+}

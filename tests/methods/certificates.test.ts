@@ -1,0 +1,123 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { beforeAll, expect, test } from "vitest";
+import { prepareRun } from "../../src/actions/train/prepare-run.js";
+import { fineTune } from "../../src/actions/train/train.js";
+import { splitIntoGroups } from "../../src/certificates/index.js";
+import { createMethods, deletionNoise, findTrainedCertificate, hashVote, methods } from "../../src/methods/index.js";
+import type { RunConfig } from "../../src/runs/config.js";
+import { readConfigFile } from "../../src/runs/read-config.js";
+import type { Example, Task } from "../../src/tasks/index.js";
+import { free, Rng } from "../../src/tensor/index.js";
+import { type TrainingMethod, transformExamples } from "../../src/train/index.js";
+import { temporaryFolder } from "../temporary.js";
+import { tinyRun } from "../tiny-run.js";
+
+const pairs = { modifiableFields: [1] } as unknown as Task;
+const single = { modifiableFields: [0] } as unknown as Task;
+const examples: Example[] = [
+  { id: "a", texts: ["good film, bad plot and a warm scene"], label: 1 },
+  { id: "b", texts: ["dull"], label: 0 },
+];
+const createOne = (...specs: Parameters<typeof createMethods>[0]): TrainingMethod => createMethods(specs)[0]!;
+
+test("hash-vote trains on the sub-texts of every text", () => {
+  const method = createOne(hashVote({ groups: 3 }));
+  const transformed = transformExamples([method], examples, single, new Rng(0));
+  const expected = examples.flatMap(({ id, texts, label }) =>
+    splitIntoGroups(texts, { groups: 3, hashSeed: 0 }).flatMap((part, group) =>
+      part === null ? [] : [{ id: `${id}#${group}`, texts: part, label }],
+    ),
+  );
+  expect(transformed).toEqual(expected);
+  expect(transformed.length).toBeGreaterThan(2);
+  expect(new Set(transformed.map(({ id }) => id)).size).toBe(transformed.length);
+});
+
+test("hash-vote can train on some of the sub-texts, and keeps fields that no attack changes", () => {
+  const method = createOne(hashVote({ groups: 3, perText: 1 }));
+  expect(transformExamples([method], examples, single, new Rng(0))).toHaveLength(2);
+  const pair = [{ id: "p", texts: ["A man sleeps.", "w1 w2 w3 w4 w5"], label: 0 }];
+  const all = transformExamples([createOne(hashVote({ groups: 2 }))], pair, pairs, new Rng(0));
+  expect(all.map(({ texts }) => texts[0])).toEqual(["A man sleeps.", "A man sleeps."]);
+});
+
+test("deletion-noise trains on noised copies that depend only on the seed and the example", () => {
+  const method = createOne(deletionNoise({ p: 0.5, copies: 8 }));
+  const transform = (list: readonly Example[], seed = 0): readonly Example[] =>
+    transformExamples([method], list, single, new Rng(seed));
+  const all = transform(examples);
+  expect(all).toHaveLength(16);
+  expect(transform([examples[1]!])).toEqual(all.slice(8));
+  expect(transform(examples, 1)).not.toEqual(all);
+  expect(new Set(all.slice(0, 8).map(({ texts }) => texts[0])).size).toBeGreaterThan(4);
+});
+
+test("methods that do not replace examples leave them as they are", () => {
+  const others = [...methods.values()].filter(({ certificate }) => !certificate);
+  const created = createMethods(others.map(({ name }) => ({ name, options: {} })));
+  expect(created).toHaveLength(9);
+  expect(transformExamples(created, examples, single, new Rng(0))).toBe(examples);
+});
+
+test("texts without words are an error", () => {
+  const method = createOne(hashVote());
+  const empty = [{ id: "a", texts: ["?!"], label: 0 }];
+  expect(() => transformExamples([method], empty, single, new Rng(0))).toThrow("no text has a word to train on");
+});
+
+test("the certificate of a model follows from its methods", () => {
+  expect(findTrainedCertificate([{ name: "hash-vote", options: { groups: 9 } }])).toEqual({
+    ...{ kind: "hash-vote", groups: 9, hashSeed: 0, hashVersion: 1 },
+  });
+  expect(findTrainedCertificate([deletionNoise({ p: 0.8 })])).toEqual({ kind: "deletion", p: 0.8 });
+  expect(findTrainedCertificate([{ name: "rose", options: {} }])).toBeNull();
+  expect(() => createMethods([hashVote({ groups: 1 })])).toThrow(/groups/);
+});
+
+const folder = temporaryFolder();
+let config: RunConfig;
+beforeAll(async () => {
+  config = await tinyRun(folder, { train: { epochs: 1 } });
+});
+
+const readWeights = (run: string): Buffer => readFileSync(join(run, "model", "model.safetensors"));
+
+test("an unchanged list of examples trains the same weights, bit for bit", async () => {
+  const plain = join(folder, "plain");
+  await fineTune(config, { out: plain });
+  const definition = {
+    ...{ name: "identity", summary: "", paper: "", options: methods.get("mixout")!.options },
+    create: (): TrainingMethod => ({ name: "identity", transformExamples: (list) => [...list] }),
+  };
+  const same = join(folder, "same");
+  await fineTune({ ...config, methods: [{ name: "identity", options: {}, definition }] }, { out: same });
+  expect(readWeights(same).equals(readWeights(plain))).toBe(true);
+});
+
+test("a run with hash-vote trains on sub-texts, and its config records the groups and the hash", async () => {
+  const spec = { name: "hash-vote", options: { groups: 3 } };
+  const prepared = await prepareRun({ ...config, methods: [spec] });
+  try {
+    const { job, examples: loaded } = prepared;
+    expect(job.train.items.length).toBeGreaterThan(loaded.train.length);
+    expect(job.validation!.items.length).toBeGreaterThan(loaded.validation!.length);
+    expect(job.train.items.length).toBeLessThanOrEqual(3 * loaded.train.length);
+  } finally {
+    free(prepared.job.model.weights);
+  }
+  const out = join(folder, "voting");
+  const request = { ...config, methods: [spec] };
+  await fineTune(request, { out });
+  const recorded = (await readConfigFile(join(out, "config.yaml"))).methods;
+  expect(recorded).toEqual([{ name: "hash-vote", options: { groups: 3, perText: null, hashSeed: 0, hashVersion: 1 } }]);
+  expect(findTrainedCertificate(recorded)).toMatchObject({ groups: 3, hashVersion: 1 });
+  // The same request is the same run, although the record has more options.
+  await fineTune(request, { out, resume: true });
+});
+
+test("one run cannot be trained for two certificates", async () => {
+  const both = [hashVote(), deletionNoise()];
+  const train = fineTune({ ...config, methods: both }, { out: join(folder, "both") });
+  await expect(train).rejects.toThrow(/deletion-noise cannot be combined with hash-vote: .*Remove one of them/);
+});
