@@ -1,15 +1,14 @@
 import { execFileSync, spawn, spawnSync } from "node:child_process";
 import { closeSync, existsSync, openSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { beforeAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { temporaryFolder } from "../temporary.js";
 import { tinyRun } from "../tiny-run.js";
-import { buildIfStale, main } from "./built.js";
+import { main } from "./built.js";
+import { invoke } from "./invoke.js";
 import { writeTinyModel } from "./tiny-model.js";
 
 const folder = temporaryFolder();
-
-beforeAll(buildIfStale, 180_000);
 
 function temper(
   args: readonly string[],
@@ -92,8 +91,8 @@ test("a run finishes even if nobody reads its progress", async () => {
   expect(existsSync(join(out, "results.json"))).toBe(true);
 });
 
-test("setup --dry-run prints what it would do", () => {
-  const { status, stdout } = temper(["setup", "--dry-run", "--json"]);
-  expect(status).toBe(0);
+test("setup --dry-run prints what it would do", async () => {
+  const { code, stdout } = await invoke(["setup", "--dry-run", "--json"]);
+  expect(code).toBe(0);
   expect(JSON.parse(stdout)).toMatchObject({ addon: expect.stringMatching(/temper\.node$/) });
 });
