@@ -5,7 +5,6 @@ import { expect, test } from "vitest";
 import { temporaryFolder } from "../temporary.js";
 import { tinyRun } from "../tiny-run.js";
 import { main } from "./built.js";
-import { invoke } from "./invoke.js";
 import { writeTinyModel } from "./tiny-model.js";
 
 const folder = temporaryFolder();
@@ -91,8 +90,8 @@ test("a run finishes even if nobody reads its progress", async () => {
   expect(existsSync(join(out, "results.json"))).toBe(true);
 });
 
-test("setup --dry-run prints what it would do", async () => {
-  const { code, stdout } = await invoke(["setup", "--dry-run", "--json"]);
-  expect(code).toBe(0);
+test("setup --dry-run prints what it would do", () => {
+  const { status, stdout } = temper(["setup", "--dry-run", "--json"]);
+  expect(status).toBe(0);
   expect(JSON.parse(stdout)).toMatchObject({ addon: expect.stringMatching(/temper\.node$/) });
 });
