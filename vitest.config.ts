@@ -72,7 +72,15 @@ export default defineConfig({
     setupFiles: ["tests/restore-environment.ts"],
     projects: [
       { extends: true, test: { name: "separate", include: separate, globalSetup } },
-      { extends: true, test: { name: "program", include: program, isolate: false, globalSetup: [...globalSetup, "tests/build-program.ts"] } },
+      {
+        extends: true,
+        test: {
+          name: "program",
+          include: program,
+          isolate: false,
+          globalSetup: [...globalSetup, "tests/build-program.ts"],
+        },
+      },
       {
         extends: true,
         test: { name: "shared", include: ["tests/**/*.test.ts"], exclude: listed, isolate: false, globalSetup },
