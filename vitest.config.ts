@@ -22,32 +22,8 @@ const separate = [
   "tests/train/oom-retry-runner.test.ts",
 ];
 
-// These files start the compiled program. It is built before the first of them.
-const program = [
-  "tests/analysis/cli.test.ts",
-  "tests/cli/attack-kill.test.ts",
-  "tests/cli/executable.test.ts",
-  "tests/cli/serve.test.ts",
-  "tests/distributed/attack.test.ts",
-  "tests/distributed/slurm.test.ts",
-  "tests/distributed/train.test.ts",
-  "tests/examples/types.test.ts",
-  "tests/runs/attack-precision.test.ts",
-  "tests/runs/determinism.test.ts",
-  "tests/runs/kill.test.ts",
-  "tests/scripts/demo.test.ts",
-  "tests/studio/browser.test.ts",
-  "tests/sweeps/kill.test.ts",
-  "tests/sweeps/local.test.ts",
-  "tests/sweeps/slurm.test.ts",
-  "tests/tasks/spam.test.ts",
-];
-
-const listed = [...separate, ...program];
-for (const file of listed)
+for (const file of separate)
   if (!existsSync(file)) throw new Error(`vitest.config.ts lists ${file}, which does not exist.`);
-
-const globalSetup = ["tests/suite-setup.ts"];
 
 export default defineConfig({
   // Examples and tests import the package by its name, as users do. Here that is the source.
@@ -70,21 +46,10 @@ export default defineConfig({
     // No test reaches the real hub. Tests with a hub of their own are online.
     env: { OMP_NUM_THREADS: "1", HF_HUB_OFFLINE: "1" },
     setupFiles: ["tests/restore-environment.ts"],
+    globalSetup: ["tests/suite-setup.ts"],
     projects: [
-      { extends: true, test: { name: "separate", include: separate, globalSetup } },
-      {
-        extends: true,
-        test: {
-          name: "program",
-          include: program,
-          isolate: false,
-          globalSetup: [...globalSetup, "tests/build-program.ts"],
-        },
-      },
-      {
-        extends: true,
-        test: { name: "shared", include: ["tests/**/*.test.ts"], exclude: listed, isolate: false, globalSetup },
-      },
+      { extends: true, test: { name: "separate", include: separate } },
+      { extends: true, test: { name: "shared", include: ["tests/**/*.test.ts"], exclude: separate, isolate: false } },
     ],
   },
 });

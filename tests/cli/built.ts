@@ -1,2 +1,2 @@
-/** The program as it is installed. Test files that start it are listed in vitest.config.ts, so that it is built. */
+/** The program as it is installed. tests/suite-setup.ts builds it before the first test. */
 export const main = "dist/cli/main.js";
