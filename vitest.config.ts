@@ -1,18 +1,29 @@
-import { readdirSync, readFileSync } from "node:fs";
-import { join } from "node:path";
+import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { defineConfig } from "vitest/config";
+import { CrashReporter } from "./tests/crash-reporter.js";
 
 const source = fileURLToPath(new URL("src", import.meta.url));
 
-// Loading the library takes longer than most tests, so files share a process. A file that replaces
-// modules or measures the bytes of its process gets its own. The number of live tensors changes only
-// while a test runs, so tests that count them share, too.
-const needsProcess = /vi\.mock|process\.env\.\w+ = |delete process\.env|memoryUsage|getMemoryStats\(\)(?!\.tensors)/;
-const files = readdirSync("tests", { recursive: true, encoding: "utf8" }).filter((name) => name.endsWith(".test.ts"));
-const separate = files
-  .map((name) => join("tests", name))
-  .filter((path) => needsProcess.test(readFileSync(path, "utf8")));
+// Loading the library takes longer than most tests, so files share processes. These files replace
+// modules or measure the bytes of their process. Each gets a process for itself.
+const separate = [
+  "tests/attacks/http-victim.test.ts",
+  "tests/models/captured-classifier.test.ts",
+  "tests/nn/adamw.test.ts",
+  "tests/nn/attention.test.ts",
+  "tests/runs/attack.test.ts",
+  "tests/tasks/hub-tasks.test.ts",
+  "tests/tensor/graph.test.ts",
+  "tests/tensor/leak.test.ts",
+  "tests/tensor/native.test.ts",
+  "tests/tensor/scope.test.ts",
+  "tests/train/cuda-graph-runner.test.ts",
+  "tests/train/oom-retry-runner.test.ts",
+];
+
+for (const file of separate)
+  if (!existsSync(file)) throw new Error(`vitest.config.ts lists ${file}, which does not exist.`);
 
 export default defineConfig({
   // Examples and tests import the package by its name, as users do. Here that is the source.
@@ -27,13 +38,15 @@ export default defineConfig({
     pool: "forks",
     // Three workers of one thread each keep two cores busy: many tests wait for other processes.
     maxWorkers: 3,
-    // A busy host answers late.
-    expect: { poll: { timeout: 15_000 } },
+    reporters: ["default", new CrashReporter()],
+    // These limits only end a test that hangs. A busy host may need twenty times as long as a quiet one.
+    expect: { poll: { timeout: 120_000 } },
+    testTimeout: 600_000,
+    hookTimeout: 600_000,
     // No test reaches the real hub. Tests with a hub of their own are online.
     env: { OMP_NUM_THREADS: "1", HF_HUB_OFFLINE: "1" },
-    testTimeout: 60_000,
-    hookTimeout: 60_000,
     setupFiles: ["tests/restore-environment.ts"],
+    globalSetup: ["tests/suite-setup.ts"],
     projects: [
       { extends: true, test: { name: "separate", include: separate } },
       { extends: true, test: { name: "shared", include: ["tests/**/*.test.ts"], exclude: separate, isolate: false } },

@@ -56,13 +56,13 @@ test("reads JSON and locates syntax errors", async () => {
   );
 });
 
-test("item 12: JSON that is nested 20,000 levels deep is rejected", async () => {
+test("JSON that is nested 20,000 levels deep is rejected", async () => {
   const path = join(folder, "deep.json");
   writeFileSync(path, `{"format":${"[".repeat(20_000)}${"]".repeat(20_000)}}`);
   await expect(readJson(path, "the results")).rejects.toThrow(/the results is nested more than 256 levels deep/);
 });
 
-test("item 36: pipes and devices are not read as files", async () => {
+test("pipes and devices are not read as files", async () => {
   const pipe = join(folder, "pipe.json");
   execFileSync("mkfifo", [pipe]);
   for (const path of [pipe, "/dev/zero"]) {

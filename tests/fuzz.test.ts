@@ -25,7 +25,7 @@ const seeds = join(work, "seeds");
 const kept = join("tests", "fixtures", "fuzz");
 const load = (path: string): Promise<unknown> => import(pathToFileURL(resolve("src", `${path}.ts`)).href);
 
-beforeAll(() => writeSeeds(seeds, load, join("tests", "fixtures")), 120_000);
+beforeAll(() => writeSeeds(seeds, load, join("tests", "fixtures")));
 
 test.each(Object.keys(targets))("%s: damaged input is read or refused clearly", async (name) => {
   const target = await targets[name]!({ seeds, work: join(work, name), load });

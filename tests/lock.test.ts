@@ -23,7 +23,7 @@ const readOwner = (): Record<string, unknown> => JSON.parse(readFileSync(path, "
 const writeOwner = (changes: object): void => writeFileSync(path, JSON.stringify({ ...readOwner(), ...changes }));
 const readStat = (pid: number): string => readFileSync(`/proc/${pid}/stat`, "utf8");
 
-describe("item 18: locks", () => {
+describe("locks", () => {
   it("exclude a second owner until they are released", () => {
     const release = tryLock(path) as () => void;
     expect(findLivingOwner(path)).toMatchObject({ pid: process.pid, host: hostname() });

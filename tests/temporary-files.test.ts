@@ -8,7 +8,7 @@ import { temporaryFolder } from "./temporary.js";
 
 const folder = temporaryFolder();
 
-it("item 27: temporary files of other programs and of running processes stay in --out", async () => {
+it("temporary files of other programs and of running processes stay in --out", async () => {
   const path = join(folder, "status.json");
   let temporary = "";
   await replaceFile(path, async (file) => {

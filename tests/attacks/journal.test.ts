@@ -242,7 +242,7 @@ describe("verifyJournal", () => {
   });
 });
 
-describe("item 11: a journal with forged lines and valid checksums", () => {
+describe("a journal with forged lines and valid checksums", () => {
   type Line = Record<string, unknown>;
   const forgeries: [string, Line, RegExp][] = [
     ["a billion words per field", { fieldSizes: [1e9] }, /fieldSizes: expected the number of words/],

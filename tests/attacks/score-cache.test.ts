@@ -6,7 +6,7 @@ import { temporaryFolder } from "../temporary.js";
 
 const folder = temporaryFolder();
 
-describe("item 28: the score cache on disk", () => {
+describe("the score cache on disk", () => {
   test("does not grow without limit, and keeps the newest scores", () => {
     const path = join(folder, "scores");
     const recordBytes = 16 + 8 + 4;

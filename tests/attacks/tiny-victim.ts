@@ -1,8 +1,10 @@
-import { mkdirSync, writeFileSync } from "node:fs";
+import { createHash } from "node:crypto";
+import { cpSync, existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fineTune } from "../../src/actions/train/train.js";
 import type { RunConfig } from "../../src/runs/config.js";
 import { reviews, tinyRun, writeReviews } from "../tiny-run.js";
+import { waitForLock } from "../wait-for-lock.js";
 
 /**
  * Substitutes for words of the reviews. Some replace the word that determines the label by its
@@ -26,25 +28,45 @@ const table = {
 export interface TinyVictim {
   /** The run folder. */
   readonly run: string;
-  readonly config: RunConfig;
   readonly substitutions: string;
   /** A file with more reviews to attack. */
   readonly data: string;
 }
 
-/** Trains a tiny classifier and writes the files that an attack on it needs. */
+/**
+ * Writes a tiny trained classifier and the files that an attack on it needs. Each kind of victim is
+ * trained once per suite. Every caller gets a copy, which it may change.
+ */
 export async function tinyVictim(
   folder: string,
   changes: Partial<Omit<RunConfig, "train">> = {},
   count = 60,
 ): Promise<TinyVictim> {
-  const substitutions = join(folder, "table.json");
-  mkdirSync(folder, { recursive: true });
-  writeFileSync(substitutions, JSON.stringify(table));
-  const config = await tinyRun(folder, { substitutions, ...changes, train: { epochs: 8, dropout: false } });
-  const run = join(folder, "run");
-  await fineTune(config, { out: run });
-  return { run, config, substitutions, data: writeReviews(join(folder, "more.tsv"), count, "more") };
+  const shared = await trainOnce(changes);
+  cpSync(shared, folder, { recursive: true });
+  return {
+    run: join(folder, "run"),
+    substitutions: join(folder, "table.json"),
+    data: writeReviews(join(folder, "more.tsv"), count, "more"),
+  };
+}
+
+/** Returns the folder of a trained victim. If another process is training it, waits for that. */
+async function trainOnce(changes: Partial<Omit<RunConfig, "train">>): Promise<string> {
+  const name = createHash("sha256").update(JSON.stringify(changes)).digest("hex").slice(0, 12);
+  const folder = join(process.env.TEMPER_TEST_SHARED!, `victim-${name}`);
+  const release = await waitForLock(`${folder}.lock`);
+  try {
+    if (existsSync(folder)) return folder;
+    const substitutions = join(folder, "table.json");
+    mkdirSync(folder);
+    writeFileSync(substitutions, JSON.stringify(table));
+    const config = await tinyRun(folder, { substitutions, ...changes, train: { epochs: 8, dropout: false } });
+    await fineTune(config, { out: join(folder, "run") });
+    return folder;
+  } finally {
+    release();
+  }
 }
 
 /** Returns reviews as examples of a task. */

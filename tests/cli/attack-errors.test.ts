@@ -17,7 +17,7 @@ beforeAll(async () => {
   vi.stubEnv("TEMPER_CACHE", join(folder, "cache"));
   victim = await tinyVictim(join(folder, "subword"));
   word = await tinyVictim(join(folder, "word"), { tokenization: "word", seed: 1 });
-}, 180_000);
+});
 afterAll(() => void vi.unstubAllEnvs());
 beforeEach(({ task }) => {
   out = join(folder, task.id);

@@ -17,7 +17,7 @@ let count = 0;
 beforeAll(async () => {
   victim = await tinyVictim(join(folder, "subword"));
   word = await tinyVictim(join(folder, "word"), { tokenization: "word", seed: 1 });
-}, 180_000);
+});
 beforeEach(() => {
   vi.stubEnv("TEMPER_CACHE", join(folder, "cache"));
   out = join(folder, `out-${count++}`);

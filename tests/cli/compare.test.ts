@@ -47,7 +47,7 @@ beforeAll(async () => {
   untrained = await tinyVictim(join(folder, "untrained"), { maxTrainSamples: 2 });
   await attack(trained, join(trained.run, "attacks"));
   await attack(untrained, join(untrained.run, "attacks"));
-}, 180_000);
+});
 beforeEach(() => vi.stubEnv("TEMPER_CACHE", join(folder, "cache")));
 afterEach(() => vi.unstubAllEnvs());
 

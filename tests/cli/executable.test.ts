@@ -1,15 +1,13 @@
 import { execFileSync, spawn, spawnSync } from "node:child_process";
 import { closeSync, existsSync, openSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { beforeAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { temporaryFolder } from "../temporary.js";
 import { tinyRun } from "../tiny-run.js";
-import { buildIfStale, main } from "./built.js";
+import { main } from "./built.js";
 import { writeTinyModel } from "./tiny-model.js";
 
 const folder = temporaryFolder();
-
-beforeAll(buildIfStale, 180_000);
 
 function temper(
   args: readonly string[],

@@ -127,7 +127,7 @@ test("each pass over the same examples is timed separately", () => {
   for (const rate of rates) expect(rate).toBeGreaterThan(0.2);
 });
 
-test("item 32: control characters of labels and texts do not reach the terminal", async () => {
+test("control characters of labels and texts do not reach the terminal", async () => {
   let written = "";
   const out = {
     write(text: string) {

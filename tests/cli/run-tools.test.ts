@@ -22,7 +22,7 @@ beforeAll(async () => {
   writeFileSync(join(folder, "words.json"), JSON.stringify(words));
   const substitutions = join(folder, "words.json");
   await attack({ model: join(runs, "first"), attacks: ["greedy"], substitutions, device: "cpu", cache: false });
-}, 120_000);
+});
 
 test("runs shows model, date, duration, size and tags", async () => {
   const { stdout } = await invoke(["runs", runs]);
@@ -126,4 +126,4 @@ test("the completion script completes commands, analyses and flags", async () =>
   expect((await invoke(["completion", "fish"])).stdout).toContain("-l label-map -d ");
   expect((await invoke(["completion", "zsh"])).stdout).toContain("bashcompinit");
   expect((await invoke(["completion", "tcsh"])).code).toBe(2);
-}, 60_000);
+});

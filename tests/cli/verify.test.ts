@@ -20,7 +20,7 @@ beforeAll(async () => {
   other = await tinyVictim(join(folder, "two"), { seed: 1 });
   const flags = ["--data", victim.data, ...columns, "--num-examples", "24", ...cpu];
   expect(await invoke(["attack", victim.run, ...flags, "--attack", "pwws", "--out", out])).toMatchObject({ code: 0 });
-}, 180_000);
+});
 beforeEach(() => vi.stubEnv("TEMPER_CACHE", join(folder, "cache")));
 afterEach(() => vi.unstubAllEnvs());
 

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { beforeAll, expect, it, vi } from "vitest";
 import { type TinyVictim, tinyVictim } from "../attacks/tiny-victim.js";
-import { buildIfStale, main } from "../cli/built.js";
+import { main } from "../cli/built.js";
 import { invoke } from "../cli/invoke.js";
 import { chooseExtent } from "../extent.js";
 import { temporaryFolder } from "../temporary.js";
@@ -16,10 +16,9 @@ let victim: TinyVictim;
 
 beforeAll(async () => {
   if (!isLong) return;
-  buildIfStale();
   vi.stubEnv("TEMPER_CACHE", join(folder, "cache"));
   victim = await tinyVictim(folder, {}, 48);
-}, 240_000);
+});
 
 const createFlags = (out: string): string[] => [
   ...["attack", victim.run, "--data", victim.data, "--text-column", "text", "--label-column", "label"],
@@ -63,5 +62,4 @@ it.runIf(isLong)(
       code: 0,
     });
   },
-  240_000,
 );

@@ -22,26 +22,22 @@ describe("several processes give the update of one", () => {
     file = await bundleRank();
     single = {};
     for (const stack of selected) single[stack.name] = await runStack(stack);
-  }, 120_000);
+  });
 
-  it.each([2, 3].slice(0, chooseExtent(1, 2)))(
-    "%i processes",
-    async (size) => {
-      const run = (name: string) => runRanks(file, size, names, join(folder, `${size}-${name}.json`));
-      const first = await run("first");
-      const second = chooseExtent(2, 3) >= size ? await run("second") : first;
-      for (const { name } of selected) {
-        const [one, many] = [single[name]!, first[name]!];
-        expect(Object.keys(many.gradients), name).toEqual(Object.keys(one.gradients));
-        expect(largestDifference(one.gradients, many.gradients), `${name}: first gradients`).toBeLessThan(1e-6);
-        expect(many.losses.length, name).toBe(one.losses.length);
-        for (const [i, loss] of one.losses.slice(0, 20).entries())
-          expect(Math.abs(many.losses[i]! - loss), `${name}: loss of step ${i + 1}`).toBeLessThan(1e-5);
-        expect(second[name], `${name}: repeated`).toEqual(many);
-      }
-    },
-    240_000,
-  );
+  it.each([2, 3].slice(0, chooseExtent(1, 2)))("%i processes", async (size) => {
+    const run = (name: string) => runRanks(file, size, names, join(folder, `${size}-${name}.json`));
+    const first = await run("first");
+    const second = chooseExtent(2, 3) >= size ? await run("second") : first;
+    for (const { name } of selected) {
+      const [one, many] = [single[name]!, first[name]!];
+      expect(Object.keys(many.gradients), name).toEqual(Object.keys(one.gradients));
+      expect(largestDifference(one.gradients, many.gradients), `${name}: first gradients`).toBeLessThan(1e-6);
+      expect(many.losses.length, name).toBe(one.losses.length);
+      for (const [i, loss] of one.losses.slice(0, 20).entries())
+        expect(Math.abs(many.losses[i]! - loss), `${name}: loss of step ${i + 1}`).toBeLessThan(1e-5);
+      expect(second[name], `${name}: repeated`).toEqual(many);
+    }
+  });
 
   it.each(["rift", "standard", "rose", "standard, accumulated"].slice(0, chooseExtent(1, 4)))(
     "%s: a checkpoint is continued by another number of processes",
@@ -77,6 +73,5 @@ describe("several processes give the update of one", () => {
         expect(difference, `${sizes}: weights`).toBeLessThan(1e-4);
       }
     },
-    240_000,
   );
 });

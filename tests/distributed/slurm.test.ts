@@ -4,7 +4,7 @@ import { join, resolve } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { beforeAll, describe, expect, it } from "vitest";
 import { type TinyVictim, tinyVictim } from "../attacks/tiny-victim.js";
-import { buildIfStale, main } from "../cli/built.js";
+import { main } from "../cli/built.js";
 import { startTemper, temper } from "../sweeps/tiny-sweep.js";
 import { temporaryFolder } from "../temporary.js";
 import { writeReviews, writeTinyBert } from "../tiny-run.js";
@@ -34,7 +34,6 @@ describe.skipIf(!cluster)("several processes on a real Slurm cluster (make test-
   let training: string[];
 
   beforeAll(async () => {
-    buildIfStale();
     victim = await tinyVictim(join(folder, "victim"), {}, 48);
     const model = await writeTinyBert(join(folder, "bert"));
     training = [

@@ -6,7 +6,7 @@ import { beforeAll, describe, expect, it } from "vitest";
 import { readFirstHost, readRendezvous } from "../../src/actions/train/rendezvous.js";
 import { ProcessGroup, Rng } from "../../src/tensor/index.js";
 import { splitRows } from "../../src/train/ranks.js";
-import { buildIfStale, main } from "../cli/built.js";
+import { main } from "../cli/built.js";
 import { invoke } from "../cli/invoke.js";
 import { chooseExtent } from "../extent.js";
 import { temporaryFolder } from "../temporary.js";
@@ -17,7 +17,6 @@ const folder = temporaryFolder();
 let flags: string[];
 
 beforeAll(async () => {
-  buildIfStale();
   flags = [
     ...[
       "train",
@@ -29,7 +28,7 @@ beforeAll(async () => {
     ...["--text-column", "text", "--label-column", "label", "--batch-size", "6", "--learning-rate", "1e-3"],
     ...["--epochs", "4", "--set", "train.saveSteps=5", "--device", "cpu", "--quiet"],
   ];
-}, 240_000);
+});
 
 interface Ended {
   readonly code: number | null;
@@ -120,7 +119,6 @@ describe("temper train --processes", () => {
         expect(readRun(out)).toEqual(readRun(whole));
       }
     },
-    600_000,
   );
 
   it.runIf(chooseExtent(0, 1) === 1)(
@@ -150,7 +148,6 @@ describe("temper train --processes", () => {
       expectRejection(settings, "The processes differ in train.learningRate (rank 0: 0.001, rank 1: 0.0001)");
       expectRejection(await run(args), "The processes differ in training data (rank 0: ");
     },
-    120_000,
   );
 
   it("a batch that the processes cannot share is rejected", async () => {

@@ -1,16 +1,13 @@
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import ts from "typescript";
-import { beforeAll, expect, test } from "vitest";
-import { buildIfStale } from "../cli/built.js";
+import { expect, test } from "vitest";
 import { chooseExtent } from "../extent.js";
 
 const isLong = chooseExtent(0, 1) === 1;
 
-beforeAll(() => (isLong ? buildIfStale() : undefined), 120_000);
-
 // The compiler needs twenty seconds for the libraries.
-test.runIf(isLong)("the types of all entry points compile with skipLibCheck: false", { timeout: 120_000 }, () => {
+test.runIf(isLong)("the types of all entry points compile with skipLibCheck: false", () => {
   const { exports, files } = JSON.parse(readFileSync("package.json", "utf8")) as {
     exports: Record<string, { types: string }>;
     files: string[];

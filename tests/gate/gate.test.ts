@@ -24,7 +24,7 @@ beforeAll(async () => {
   const train = { epochs: 1, dropout: false, learningRate: 1e-6 };
   await fineTune(await tinyRun(join(folder, "worse"), { substitutions, tokenization: "word", train }), { out: worse });
   data = ["--data", victim.data, "--text-column", "text", "--label-column", "label", "--threads", "1"];
-}, 240_000);
+});
 afterAll(() => vi.unstubAllEnvs());
 
 const out = (name: string): string => join(folder, "gates", name);
@@ -79,7 +79,7 @@ test("the same model always passes", async () => {
     const settings = { model: victim.run, baseline: victim.run, out: out("same"), threads: 1 };
     expect((await runGate({ ...settings, ...request })).verdict).toBe("passed");
   }
-}, 60_000);
+});
 
 test("too few texts exit with 2 and say so", async () => {
   const argv = ["gate", victim.run, "--baseline", victim.run, ...data, "--num-examples", "20", "--out", out("few")];

@@ -120,7 +120,7 @@ test.each<[string, unknown, RegExp]>([
   ["a decoder", { is_decoder: true }, /only encoders/],
   ["an unknown activation", { hidden_act: "mish" }, /hidden_act: expected one of "gelu".*received "mish"/],
   ["a dropout above 1", { hidden_dropout_prob: 10 }, /hidden_dropout_prob: .*<=1, received 10/],
-  ["item 14: a label twice", { id2label: { 0: "x", 1: "x", 2: "y" } }, /id2label: .*received "x" twice/],
+  ["a label twice", { id2label: { 0: "x", 1: "x", 2: "y" } }, /id2label: .*received "x" twice/],
   ["a missing label", { id2label: { 0: "a", 2: "b" } }, /id2label: expected ids 0 to 1, 1 is missing/],
   [
     "a padding token outside the vocabulary",

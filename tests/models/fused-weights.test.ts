@@ -24,7 +24,7 @@ const models: Model[] = [];
 beforeAll(async () => {
   models.push(await loadModel(await writeTinyBert(join(folder, "tiny")), { labels: ["a", "b", "c"] }));
   models.push(await loadModel(mini, { labels: ["a", "b"] }));
-}, 60_000);
+});
 afterAll(() => {
   for (const model of models) free(model.weights);
 });

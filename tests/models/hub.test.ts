@@ -343,7 +343,7 @@ test("settings come from the same environment variables as in huggingface_hub", 
   expect(readHubSettings().cache).toBe("/caches/huggingface/hub");
 });
 
-test("item 30: the token is not sent over http to another host", async () => {
+test("the token is not sent over http to another host", async () => {
   const sent: (string | null)[] = [];
   vi.stubGlobal("fetch", async (_: URL, init: RequestInit) => {
     sent.push(new Headers(init.headers).get("authorization"));
@@ -356,7 +356,7 @@ test("item 30: the token is not sent over http to another host", async () => {
   expect(sent).toEqual([null, "Bearer secret", "Bearer secret", "Bearer secret"]);
 });
 
-test("item 20: a link planted in the place of a partial file is not followed", async () => {
+test("a link planted in the place of a partial file is not followed", async () => {
   const target = join(cache, "victim.txt");
   mkdirSync(cache, { recursive: true });
   writeFileSync(target, "precious");

@@ -22,7 +22,7 @@ function computeLogits(
   });
 }
 
-it("item 34: a literal <pad> in a RoBERTa text is a token, not padding", async () => {
+it("a literal <pad> in a RoBERTa text is a token, not padding", async () => {
   const model = await loadModel(getFixtureFolder("roberta-random"));
   const { padId } = model.tokenizer.special;
   expect([...model.tokenizer.encode(["the <pad> film"], 16).ids].indexOf(padId)).toBe(3);

@@ -3,6 +3,7 @@ import { afterAll, describe, expect, test } from "vitest";
 import { classify, type DeviceConfig, loadModel, type Model } from "../../src/models/index.js";
 import { createEagerClassifier } from "../../src/models/inference/classifier.js";
 import { canPrepare } from "../../src/nn/index.js";
+import { getMaxInputLevel } from "../../src/nn/prepared-dense.js";
 import { free, getMemoryStats } from "../../src/tensor/index.js";
 import { temporaryFolder } from "../temporary.js";
 import { familyNames, writeFamilyClassifier } from "./family-models.js";
@@ -43,13 +44,13 @@ describe.each(familyNames)("%s", (name) => {
     expect(difference).toBeLessThan(0.03);
   });
 
-  // An input is rounded to 128 levels or more, so its error is at most 1/254 of the range of its row.
+  // An input is rounded to 127 or 255 levels, depending on the CPU. The error is a fraction of a level.
   test.runIf(canPrepare("int8"))("in int8 gives nearly the probabilities of float32", async () => {
     const model = await load(name);
     const before = getMemoryStats().tensors;
     const difference = await compare(model, texts, { isQuantized: true });
     expect(difference).toBeGreaterThan(0);
-    expect(difference).toBeLessThan(0.03);
+    expect(difference).toBeLessThan(12 / getMaxInputLevel());
     expect(getMemoryStats().tensors).toBe(before);
   });
 });

@@ -3,21 +3,21 @@ import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
 import { type AttackReport, attack } from "../../src/actions/attack/attack.js";
+import type { Diagnosis } from "../../src/actions/doctor/doctor.js";
 import { verify } from "../../src/actions/verify/verify.js";
 import { readJournal } from "../../src/attacks/journal.js";
-import type { Diagnosis } from "../../src/actions/doctor/doctor.js";
 import { canPrepare } from "../../src/nn/index.js";
 import { chooseFastestPrecision, getPrecisionVerdict } from "../../src/tensor/index.js";
 import { getBuildFolder } from "../../src/tensor/native.js";
 import { type TinyVictim, tinyVictim } from "../attacks/tiny-victim.js";
-import { buildIfStale, main } from "../cli/built.js";
+import { main } from "../cli/built.js";
 import { temporaryFolder } from "../temporary.js";
 
 const folder = temporaryFolder();
 let victim: TinyVictim;
 beforeAll(async () => {
   victim = await tinyVictim(folder);
-}, 120_000);
+});
 beforeEach(() => vi.stubEnv("TEMPER_CACHE", join(folder, "cache")));
 afterEach(() => vi.unstubAllEnvs());
 
@@ -64,7 +64,6 @@ describe.runIf(canPrepare("int8"))("the search of an attack", () => {
 });
 
 test("a precision whose self-test crashes is off, and nothing remembers a simulated crash", () => {
-  buildIfStale();
   const env = { ...process.env, TEMPER_SIMULATE_CRASH: "bf16", OMP_NUM_THREADS: "1" };
   const start = (...args: string[]) => spawnSync(process.execPath, [main, ...args], { env, encoding: "utf8" });
   const readVerdicts = () =>
@@ -89,4 +88,4 @@ test("a precision whose self-test crashes is off, and nothing remembers a simula
   expect(["int8", "fp32"]).toContain(doctor.engine!.auto.search);
   expect(doctor.problems).toContainEqual(expect.objectContaining({ problem: expect.stringContaining("bf16 is off") }));
   expect(readVerdicts()).toEqual(before);
-}, 180_000);
+});

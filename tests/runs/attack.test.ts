@@ -16,7 +16,7 @@ let victim: TinyVictim;
 
 beforeAll(async () => {
   victim = await tinyVictim(folder);
-}, 120_000);
+});
 beforeEach(() => vi.stubEnv("TEMPER_CACHE", join(folder, "cache")));
 afterEach(() => vi.unstubAllEnvs());
 
@@ -160,7 +160,7 @@ test("attacks a random sample by default, and a class-balanced one on request", 
   expect(count(await listLabels())).toBeLessThan(4);
 });
 
-test("item 4: no file, folder or command contains the secrets of an endpoint", async () => {
+test("no file, folder or command contains the secrets of an endpoint", async () => {
   await using served = await serveModel({ model: victim.run, port: 0, device: "cpu" });
   const data = writeData("secret.tsv", reviews(4, "secret"));
   const cwd = process.cwd();

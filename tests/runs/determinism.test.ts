@@ -5,7 +5,7 @@ import { beforeAll, expect, test } from "vitest";
 import { writeSafetensors } from "../../src/models/checkpoint/safetensors-writer.js";
 import { getEncoderParameterShapes, parseModelConfig } from "../../src/models/index.js";
 import { Rng } from "../../src/tensor/random.js";
-import { buildIfStale, main } from "../cli/built.js";
+import { main } from "../cli/built.js";
 import { temporaryFolder } from "../temporary.js";
 import { reviews, writeReviews } from "../tiny-run.js";
 
@@ -15,7 +15,6 @@ let data: string;
 
 /** A model whose tensors are large enough for libtorch to divide them among threads. */
 beforeAll(async () => {
-  buildIfStale();
   mkdirSync(model);
   const words = new Set(reviews(200).flatMap(({ text }) => text.split(" ")));
   const vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", ...words];

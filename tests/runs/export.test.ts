@@ -16,7 +16,7 @@ let victim: TinyVictim;
 
 beforeAll(async () => {
   victim = await tinyVictim(join(folder, "word"), { tokenization: "word" });
-}, 120_000);
+});
 
 test("export writes the layout of transformers.js and compares the models", async () => {
   const out = join(folder, "exported");

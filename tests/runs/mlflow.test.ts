@@ -146,7 +146,7 @@ async function findFreePort(): Promise<number> {
 }
 
 describe.runIf(python)("a real MLflow server", () => {
-  test("has the settings and every number of a run", { timeout: 180_000 }, async () => {
+  test("has the settings and every number of a run", async () => {
     const port = await findFreePort();
     const store = `sqlite:///${join(folder, "mlflow.db")}`;
     const argv = [

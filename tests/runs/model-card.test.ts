@@ -16,7 +16,7 @@ let victim: TinyVictim;
 beforeAll(async () => {
   vi.stubEnv("TEMPER_CACHE", join(folder, "cache"));
   victim = await tinyVictim(join(folder, "victim"), { tokenization: "word" });
-}, 120_000);
+});
 afterAll(() => vi.unstubAllEnvs());
 
 interface CardMetric {

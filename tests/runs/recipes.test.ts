@@ -1,7 +1,7 @@
 import { copyFileSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { afterEach, beforeAll, beforeEach, expect, test, vi } from "vitest";
+import { afterEach, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
 import { attack } from "../../src/actions/attack/attack.js";
 import { createTextAttacker } from "../../src/actions/attack/attack-text.js";
 import { augment } from "../../src/actions/augment/augment.js";
@@ -30,7 +30,7 @@ beforeAll(async () => {
   await writeMaskedLm(join(folder, "masked-lm"));
   victim = await tinyVictim(join(folder, "subword"));
   word = await tinyVictim(join(folder, "word"), { tokenization: "word", seed: 1 });
-}, 120_000);
+});
 beforeEach(() => vi.stubEnv("TEMPER_CACHE", join(folder, "cache")));
 afterEach(() => vi.unstubAllEnvs());
 
@@ -68,53 +68,56 @@ const encoder = () => ({
   maskedLm: join(folder, "masked-lm"),
 });
 
-test("every recipe runs, and verify replays its journal", async () => {
-  for (const made of [victim, word]) {
-    const out = join(folder, made === word ? "word-out" : "subword-out");
-    const request = {
-      ...{ model: made.run, data: made.data, attacks: specs, numExamples: 6, out, device: "cpu", threads: 1 },
-      ...encoder(),
-    } as const;
+const createRequest = (made: TinyVictim, attacks: typeof specs, out: string) =>
+  ({
+    ...{ model: made.run, data: made.data, attacks, numExamples: 6, out, device: "cpu", threads: 1 },
+    ...encoder(),
+  }) as const;
+
+describe.each(specs)("$name", (spec) => {
+  const readText = (out: string): string => readFileSync(join(out, `${spec.name}.jsonl`), "utf8");
+
+  test.each(["subword", "word"])("runs on a victim with tokens of the kind %s, and verify replays it", async (kind) => {
+    const made = kind === "word" ? word : victim;
+    const out = join(folder, `${kind}-out`, spec.name);
+    const request = createRequest(made, [spec], out);
     const report = await attack(request);
-    expect(Object.keys(report.attacks)).toEqual([...recipes.keys()]);
-    const journals = specs.map(({ name }) => join(out, `${name}.jsonl`));
+    expect(Object.keys(report.attacks)).toEqual([spec.name]);
+    const journals = [join(out, `${spec.name}.jsonl`)];
     const verified = await verify({ journals, model: made.run, device: "cpu", threads: 1 });
-    expect(verified.map(({ lines }) => lines)).toEqual(specs.map(() => 6));
-    if (made === word) continue;
-    // The cost of everything besides the victim is reported separately.
-    const listKinds = (name: string): string[] => Object.keys(report.attacks[name]!.resources ?? {}).sort();
-    // Sentences of fewer than 15 words are not encoded.
-    expect(listKinds("textfooler")).toEqual(["tagger"]);
-    expect(listKinds("bert-attack")).toEqual(["encoder", "mlm"]);
-    expect(listKinds("hotflip")).toEqual(["gradient", "tagger"]);
-    expect(listKinds("pruthi")).toEqual([]);
-    const { encoder: cost } = report.attacks["bert-attack"]!.resources!;
-    // The texts of all examples are encoded in common calls.
-    expect(cost!.inputs).toBeGreaterThan(cost!.calls);
-    expect(cost!.seconds).toBeGreaterThan(0);
-    // The same request gives the same journals.
+    expect(verified.map(({ lines }) => lines)).toEqual([6]);
+    if (kind === "word") return;
+    // The same request gives the same journal.
     const again = await attack({ ...request, out: `${out}-again`, cache: false });
     expect(again.worstCase).toBe(report.worstCase);
-    for (const { name } of specs) {
-      const read = (path: string): string => readFileSync(join(path, `${name}.jsonl`), "utf8");
-      expect(read(`${out}-again`), name).toBe(read(out));
-    }
-  }
-}, 120_000);
-
-test("budgets are kept, and protected text stays", async () => {
-  const out = join(folder, "limited");
-  await attack({
-    ...{ model: victim.run, data: victim.data, attacks: specs, numExamples: 6, out, device: "cpu", threads: 1 },
-    ...encoder(),
-    ...{ queryBudget: 9, protect: ["film|plot"] },
+    expect(readText(`${out}-again`)).toBe(readText(out));
   });
-  for (const { name } of specs)
-    for await (const { result } of readJournal(join(out, `${name}.jsonl`))) {
-      expect(result.queries, name).toBeLessThanOrEqual(9);
-      for (const { from } of result.edits) expect(["film", "plot"], name).not.toContain(from);
+
+  test("keeps its budget, and protected text stays", async () => {
+    const out = join(folder, "limited", spec.name);
+    await attack({ ...createRequest(victim, [spec], out), queryBudget: 9, protect: ["film|plot"] });
+    for await (const { result } of readJournal(join(out, `${spec.name}.jsonl`))) {
+      expect(result.queries).toBeLessThanOrEqual(9);
+      for (const { from } of result.edits) expect(["film", "plot"]).not.toContain(from);
     }
-}, 60_000);
+  });
+});
+
+test("the cost of everything besides the victim is reported separately", async () => {
+  const names = ["textfooler", "bert-attack", "hotflip", "pruthi"];
+  const attacks = specs.filter(({ name }) => names.includes(name));
+  const report = await attack(createRequest(victim, attacks, join(folder, "cost")));
+  const listKinds = (name: string): string[] => Object.keys(report.attacks[name]!.resources ?? {}).sort();
+  // Sentences of fewer than 15 words are not encoded.
+  expect(listKinds("textfooler")).toEqual(["tagger"]);
+  expect(listKinds("bert-attack")).toEqual(["encoder", "mlm"]);
+  expect(listKinds("hotflip")).toEqual(["gradient", "tagger"]);
+  expect(listKinds("pruthi")).toEqual([]);
+  const { encoder: cost } = report.attacks["bert-attack"]!.resources!;
+  // The texts of all examples are encoded in common calls.
+  expect(cost!.inputs).toBeGreaterThan(cost!.calls);
+  expect(cost!.seconds).toBeGreaterThan(0);
+});
 
 test("a recipe without its resource, an unknown label or a bad expression is a clear error", async () => {
   const request = { model: victim.run, data: victim.data, numExamples: 2, out: join(folder, "errors"), device: "cpu" };
@@ -164,7 +167,7 @@ test("texts that are empty, have one word, 10,000 words or no Latin letters are 
     }
   // Characters change in any script.
   expect([...changed.values()].flat()).toContain(texts[3]);
-}, 60_000);
+});
 
 test("a masked language model may have another tokenizer than the victim, but not than its own weights", async () => {
   const model = join(folder, "roberta");
@@ -204,7 +207,7 @@ test("a masked language model may have another tokenizer than the victim, but no
   await expect(attack({ ...request, attacks: ["bae"], ...encoder(), maskedLm: model })).rejects.toThrow(
     "the tokenizer has 1004 tokens, but vocab_size is 51",
   );
-}, 60_000);
+});
 
 test("validity, logs, and a dataset of the texts that fool several models", async () => {
   const out = join(folder, "valid");
@@ -267,7 +270,7 @@ test("validity, logs, and a dataset of the texts that fool several models", asyn
   await expect(attack({ ...invalid, saveDataset: null, transferTo: [word.run] })).rejects.toThrow(
     "Pass --save-dataset",
   );
-}, 60_000);
+});
 
 test("an endpoint is attacked by recipes, too, but not by those that need gradients", async () => {
   const server = await serveModel({ model: victim.run, port: 0, device: "cpu" });
@@ -279,7 +282,7 @@ test("an endpoint is attacked by recipes, too, but not by those that need gradie
   } finally {
     await server.close();
   }
-}, 60_000);
+});
 
 test("augment writes changed copies with the labels of the originals", async () => {
   const out = join(folder, "augmented.jsonl");
@@ -304,7 +307,7 @@ test("augment writes changed copies with the labels of the originals", async () 
   expect(rows()).toHaveLength(exclusive.changed);
   await expect(augment({ ...request, recipe: "mlm" })).rejects.toThrow("Pass --masked-lm MODEL");
   await expect(augment({ ...request, out: "x.csv" })).rejects.toThrow("expected a path that ends with .jsonl");
-}, 60_000);
+});
 
 test("a single text is attacked with the steps of the search", async () => {
   const attacker = await createTextAttacker({ model: victim.run, attacks: ["greedy", "pruthi"], device: "cpu" });
@@ -333,7 +336,7 @@ test("a single text is attacked with the steps of the search", async () => {
   ]);
   expect(code).toBe(0);
   expect(stdout).toMatch(/step 1 .*texts; best/);
-}, 60_000);
+});
 
 test("temper attacks lists every attack, and the parts of one", async () => {
   const { stdout } = await invoke(["attacks"]);

@@ -29,7 +29,7 @@ beforeAll(async () => {
   const tiny = await tinyRun(folder, { maxLength: 4000, train: { epochs: 1 } });
   config = { ...tiny, data: writeTable("own.csv", reviews(60)), textColumn: ["review"], labelColumn: "stars" };
   await fineTune(config, { out, onWarning: (message) => warnings.push(message) });
-}, 120_000);
+});
 
 const listCheckpointFiles = (path: string): string[] =>
   readdirSync(path, { recursive: true, encoding: "utf8" }).map((name) => name.replace(/.*\//, ""));

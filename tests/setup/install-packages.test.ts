@@ -46,7 +46,7 @@ describe("findReasonToInstall", () => {
   });
 });
 
-it("item 29: every installed package has a checksum in the lock file", () => {
+it("every installed package has a checksum in the lock file", () => {
   const { packages } = JSON.parse(readFileSync("package-lock.json", "utf8")) as {
     packages: Record<string, { integrity?: string; link?: boolean; optional?: boolean }>;
   };

@@ -12,7 +12,6 @@ import { serveModel } from "../../src/serve/serve-model.js";
 import { JobStore } from "../../src/studio/jobs.js";
 import { type Studio, startStudio } from "../../src/studio/studio.js";
 import { launchBrowser } from "../browser.js";
-import { buildIfStale } from "../cli/built.js";
 import { attackResult, writeRun } from "../report/run-folder.js";
 import { hostile, writeSample } from "../report/sample.js";
 import { temporaryFolder } from "../temporary.js";
@@ -30,7 +29,6 @@ let studio: Studio;
 const linkToRun = (name: string): string => `#/run?${new URLSearchParams({ id: `0/${name}` })}`;
 
 beforeAll(async () => {
-  buildIfStale();
   await writeSample(runs);
   await writeRun(join(runs, hostileName), {
     labels: ["<script>alert(3)</script>", '"><img src=x onerror=alert(5)>'],
@@ -173,7 +171,7 @@ test("an attack in the playground is stopped", async () => {
   await page.getByLabel("Second model").selectOption("endpoint");
   await page.getByPlaceholder("http://127.0.0.1:8080/").fill(slow.url);
   await page.getByRole("button", { name: "Connect" }).click();
-  await expect.poll(() => page.locator(".panel").count(), { timeout: 15_000 }).toBe(2);
+  await expect.poll(() => page.locator(".panel").count()).toBe(2);
   await page.getByLabel("Text", { exact: true }).fill("a good film of the scene and a bad film of a good scene");
   await page.getByRole("button", { name: "Start attack" }).click();
   // The attack on the local model has ended. Its result stays.
@@ -196,6 +194,7 @@ async function spawnStudio(): Promise<{ readonly url: string; kill(): Promise<vo
 test("a job is started from a form, updates live, is stopped, survives the kill of the studio and is resumed", async () => {
   const own = await spawnStudio();
   const out = join(runs, "job");
+  const readStep = async (): Promise<number> => (await (await Run.open(out)).progress())!.step;
   {
     await using open = await openPage(browser, own.url, "#/jobs");
     const { page } = open;
@@ -209,32 +208,30 @@ test("a job is started from a form, updates live, is stopped, survives the kill 
     };
     for (const [key, value] of Object.entries(values)) await page.locator(`[name="${key}"]`).fill(value);
     await page.locator(".field-problem", { hasText: "expected number" }).waitFor();
-    await page.locator('[name="train.epochs"]').fill("4000");
+    await page.locator('[name="train.epochs"]').fill("100000");
     await page.getByText(`--out ${out}`).waitFor();
     await page.getByRole("button", { name: "Start training" }).click();
     await page.locator(".job .badge.running").waitFor();
     await page.locator(".count", { hasText: /^\d+ of \d+ steps$/ }).waitFor();
-    // What the page shows is at most two seconds behind the files of the run.
+    // The page follows the files of the run.
     const shown = async () => Number.parseInt((await page.textContent(".job .count")) ?? "0", 10);
-    const step = (await (await Run.open(out)).progress())!.step;
-    await expect.poll(shown, { timeout: 2000, interval: 50 }).toBeGreaterThanOrEqual(step);
+    const step = await readStep();
+    await expect.poll(shown).toBeGreaterThanOrEqual(step);
     expect(open.complaints).toEqual([]);
   }
   await own.kill();
-  const before = (await (await Run.open(out)).progress())!.step;
+  const before = await readStep();
   await using again = await startStudio({ folders: [runs] });
   await using open = await openPage(browser, again.url, "#/jobs");
   const { page } = open;
   await page.locator(".job .badge.running").waitFor();
-  expect((await (await Run.open(out)).progress())!.step).toBeGreaterThan(before);
+  await expect.poll(readStep).toBeGreaterThan(before);
   await page.getByRole("button", { name: "Stop" }).click();
   await page.locator(".job .badge.stopped").waitFor();
-  const stopped = (await (await Run.open(out)).progress())!.step;
+  const stopped = await readStep();
   await page.getByRole("button", { name: "Resume" }).click();
   await page.locator(".job .badge.running").waitFor();
-  await expect
-    .poll(async () => (await (await Run.open(out)).progress())!.step, { timeout: 20_000 })
-    .toBeGreaterThan(stopped);
+  await expect.poll(readStep).toBeGreaterThan(stopped);
   await page.getByRole("button", { name: "Stop" }).click();
   await page.locator(".job .badge.stopped").waitFor();
   expect(open.complaints).toEqual([]);
@@ -247,7 +244,7 @@ test("an attack is started from a form", async () => {
   await page.locator('[name="model"]').fill(join(runs, "tiny-seed0"));
   await page.locator('[name="attacks"]').fill("greedy");
   await page.getByRole("button", { name: "Start the attack" }).click();
-  await page.locator(".job", { hasText: "attack, started" }).locator(".badge.finished").waitFor({ timeout: 20_000 });
+  await page.locator(".job", { hasText: "attack, started" }).locator(".badge.finished").waitFor();
   expect((await (await Run.open(join(runs, "tiny-seed0"))).metrics()).has("greedy")).toBe(true);
   expect(open.complaints).toEqual([]);
 });

@@ -29,6 +29,8 @@ export async function openPage(
     colorScheme: dark ? "dark" : "light",
   });
   const page = await context.newPage();
+  // Only a page that hangs takes longer.
+  page.setDefaultTimeout(120_000);
   const complaints: string[] = [];
   const foreignRequests: string[] = [];
   page.on("console", (message) => complaints.push(message.text()));

@@ -16,6 +16,7 @@ const folder =
   request.kind === "train" ? request.out : request.kind === "analyze" ? (request.runs[0] ?? "") : request.model;
 const seed = Number(/-seed(\d+)-/.exec(basename(folder))?.[1]);
 const environment = { gpu: process.env.CUDA_VISIBLE_DEVICES, threads: process.env.OMP_NUM_THREADS };
+process.on("SIGTERM", () => process.exit(130));
 appendFileSync(calls, `${JSON.stringify({ kind: request.kind, seed, ...environment })}\n`);
 
 /** @param {"done" | "failed"} status @param {object} [more] */
@@ -50,6 +51,5 @@ if (crashOnce === seed) {
     // It has crashed before.
   }
 }
-process.on("SIGTERM", () => process.exit(130));
 if (slow === seed) setTimeout(train, 60_000);
 else train();

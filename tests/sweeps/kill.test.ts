@@ -7,7 +7,6 @@ import { runSweep } from "../../src/sweeps/index.js";
 import type { SweepResult } from "../../src/sweeps/run-sweep.js";
 import { formatWorkItem } from "../../src/sweeps/work-item.js";
 import { Rng } from "../../src/tensor/random.js";
-import { buildIfStale } from "../cli/built.js";
 import { invoke } from "../cli/invoke.js";
 import { chooseExtent } from "../extent.js";
 import { temporaryFolder } from "../temporary.js";
@@ -19,13 +18,12 @@ let whole: SweepResult;
 const started: string[] = [];
 
 beforeAll(async () => {
-  buildIfStale();
   file = await writeTinySweep(folder, { seeds: [0, 1] });
   whole = await runSweep(
     { file, out: join(folder, "whole"), jobs: 2, estimate: false },
     { onItemStart: (item) => started.push(formatWorkItem(item)) },
   );
-}, 240_000);
+});
 
 /** The processes that are training runs of a sweep. */
 function findWorkers(out: string): number[] {
@@ -104,7 +102,6 @@ it.runIf(chooseExtent(0, 1) === 1)(
       kinds.flatMap((kind) => readdirSync(join(folder, "cache", kind))).filter((name) => /\.(lock|tmp)/.test(name)),
     ).toEqual([]);
   },
-  180_000,
 );
 
 it.runIf(chooseExtent(0, 1) === 1)("a disk that fills up is reported, and finished work is kept", async (context) => {

@@ -1,7 +1,7 @@
 import { existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { join } from "node:path";
-import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { collectResults } from "../../src/sweeps/collect-results.js";
 import { createSweepPlan, getRunFolder, writeSweepPlan } from "../../src/sweeps/plan.js";
 import type { SweepPlan } from "../../src/sweeps/plan-schema.js";
@@ -9,7 +9,6 @@ import { readSweep } from "../../src/sweeps/read-sweep.js";
 import { runLocally } from "../../src/sweeps/run-local.js";
 import type { WorkItemResult } from "../../src/sweeps/run-work.js";
 import { formatWorkItem, listWorkItems, resolveWorkItem } from "../../src/sweeps/work-item.js";
-import { buildIfStale } from "../cli/built.js";
 import { temporaryFolder } from "../temporary.js";
 import { writeTinySweep } from "./tiny-sweep.js";
 
@@ -19,7 +18,6 @@ let number = 0;
 let out: string;
 let plan: SweepPlan;
 
-beforeAll(buildIfStale, 240_000);
 beforeEach(async () => {
   out = join(parent, String(number++));
   plan = await writePlan(out, { rows: { standard: null }, seeds: [0, 1, 2, 3] });
@@ -40,6 +38,11 @@ const calls = (): { kind: string; seed: number; gpu?: string; threads?: string }
     .trim()
     .split("\n")
     .map((line) => JSON.parse(line) as { kind: string; seed: number });
+
+/** Waits until so many workers run. */
+async function waitForCalls(count: number): Promise<void> {
+  await expect.poll(() => calls().length).toBe(count);
+}
 
 describe("a sweep on this host", () => {
   it("tries a crashed run again, and lists a run that fails twice with its error, command and log", async () => {
@@ -151,7 +154,7 @@ describe("a sweep on this host", () => {
       callbacks: {
         onItemStart(item) {
           started.push(formatWorkItem(item));
-          if (started.length === 2) setTimeout(() => stop.abort(), 3000);
+          if (started.length === 2) void waitForCalls(2).then(() => stop.abort());
         },
       },
     });

@@ -65,7 +65,7 @@ describe("a sweep on Slurm", () => {
     expect(readFileSync(join(out, "slurm", "2.sh"), "utf8")).toBe(createJobScript(join(out, "slurm", "2.json")));
   });
 
-  it("item 33: escapes % in the name of the folder", async () => {
+  it("escapes % in the name of the folder", async () => {
     const { plan } = await writePlan();
     const out = join(folder, "50%j off");
     await writeSweepPlan(out, plan);

@@ -2,15 +2,12 @@ import { execFileSync, spawnSync } from "node:child_process";
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-import { beforeAll, describe, expect, it } from "vitest";
-import { buildIfStale } from "../cli/built.js";
+import { describe, expect, it } from "vitest";
 import { temporaryFolder } from "../temporary.js";
 import { readTable, startTemper, temper, writeTinySweep } from "./tiny-sweep.js";
 
 const cluster = process.env.TEMPER_TEST_SLURM === "1";
 const minutes = 60_000;
-
-beforeAll(buildIfStale, 3 * minutes);
 
 function slurm(command: string, ...args: string[]): string {
   return execFileSync(command, args, { encoding: "utf8" });

@@ -245,7 +245,7 @@ describe("in-memory data", () => {
   });
 });
 
-it("item 14: a missing column named constructor is not a label", async () => {
+it("a missing column named constructor is not a label", async () => {
   const rows = Array.from({ length: 40 }, (_, i) => ({
     text: `race ${i}`,
     constructor: ["ferrari", "mclaren"][i % 2],

@@ -146,7 +146,7 @@ describe("bad data", () => {
   });
 });
 
-describe("item 15: damaged Parquet", () => {
+describe("damaged Parquet", () => {
   it("is a clear error, however it is truncated or changed", async () => {
     const unhandled: unknown[] = [];
     const onUnhandled = (error: unknown): void => void unhandled.push(error);

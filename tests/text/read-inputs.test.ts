@@ -101,6 +101,6 @@ describe("readInputs", () => {
   });
 });
 
-it("item 36: input without line breaks, such as /dev/zero, is rejected", async () => {
+it("input without line breaks, such as /dev/zero, is rejected", async () => {
   await expect(collect(readLines("/dev/zero"))).rejects.toThrow(/\/dev\/zero:1: expected lines of at most 16777216/);
 });

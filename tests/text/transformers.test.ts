@@ -44,7 +44,7 @@ describe.each(folders)("transformers, %s", (name) => {
     expectEqual(inputs, await computeDigests(folder, inputs), readDigests(name));
   });
 
-  it.runIf(python !== undefined)("20,000 texts and pairs", { timeout: 300_000 }, async () => {
+  it.runIf(python !== undefined)("20,000 texts and pairs", async () => {
     const inputs = createInputs(20_000);
     const expected = encodeWithTransformers(folder, inputs);
     if (process.env.TEMPER_RECORD !== undefined) {

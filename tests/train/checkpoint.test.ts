@@ -57,7 +57,7 @@ function writeSealed(checkpoints: string, { seal: _old, ...content }: { [key: st
   writeFileSync(join(checkpoints, newest, "state.json"), JSON.stringify({ ...content, seal }));
 }
 
-describe("item 2: a read error never deletes a checkpoint", () => {
+describe("a read error never deletes a checkpoint", () => {
   test.each(["state.json", "weights.safetensors"])("%s that cannot be read stops with a message", async (file) => {
     // A folder in place of the file fails with EISDIR, for root too.
     const { error, names } = await findAfter((path) => {
@@ -111,7 +111,7 @@ describe("item 2: a read error never deletes a checkpoint", () => {
   });
 });
 
-describe("item 3: a checkpoint's state is sealed", () => {
+describe("a checkpoint's state is sealed", () => {
   test("a changed bit of state.json is noticed", async () => {
     const copy = join(folder, "bits");
     cpSync(original, copy, { recursive: true });

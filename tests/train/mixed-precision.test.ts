@@ -75,7 +75,8 @@ test("gradients of a bfloat16 copy are close to the exact ones", () => {
     Math.sqrt([...values].reduce((sum, value) => sum + value * value, 0));
   const name = "bert.encoder.layer.1.attention.self.value.weight";
   const [exact, near] = [direct.get(name) as Float32Array, through.get(name) as Float32Array];
-  expect(norm(exact.map((value, i) => value - (near[i] as number)))).toBeLessThan(0.1 * norm(exact));
+  // Dozens of roundings of 2^-8 in the forward and backward pass. A wrong gradient differs by its own size.
+  expect(norm(exact.map((value, i) => value - (near[i] as number)))).toBeLessThan(0.25 * norm(exact));
 });
 
 test("gradients that keep the dtype of the copy have the same values", () => {

@@ -6,6 +6,7 @@ import { cpuFloat32, loadModel } from "../../src/models/index.js";
 import type { Task } from "../../src/tasks/task.js";
 import { free, type Tensor } from "../../src/tensor/index.js";
 import { type TrainingMethod, toDataset, train, trainSettingsSchema } from "../../src/train/index.js";
+import { unitRoundoff } from "../rounding.js";
 
 const folder = join(import.meta.dirname, "../fixtures/train");
 const expected = JSON.parse(readFileSync(join(folder, "expected.json"), "utf8")) as {
@@ -92,10 +93,15 @@ async function trainFixture(
   return { weights, events, gradients };
 }
 
+/** Equal up to so many roundings. The norm is a long sum of squares that do not cancel. */
+function expectRounded(actual: number, wanted: number, roundings = 64): void {
+  expect(Math.abs(actual - wanted)).toBeLessThanOrEqual(roundings * unitRoundoff.float32 * Math.abs(wanted));
+}
+
 test("one step has the loss, gradients and weights of PyTorch", async () => {
   const { weights, events, gradients } = await trainFixture(1);
   expect(events[0]!.loss).toBeCloseTo(expected.steps[0]!.loss, 5);
-  expect(events[0]!.gradientNorm).toBeCloseTo(expected.steps[0]!.gradientNorm, 5);
+  expectRounded(events[0]!.gradientNorm as number, expected.steps[0]!.gradientNorm);
   const theirs = await readFloats("gradients.safetensors");
   expect(computeMaxDifference((await trainFixture(1, { maxGradNorm: null })).gradients, theirs)).toBeLessThan(1e-5);
   // Clipping multiplies all of them by one factor.
@@ -112,7 +118,8 @@ test("ten AdamW steps have the weights of PyTorch", async () => {
     expect(events[i]).toMatchObject({ step: i + 1, epoch: i });
     expect(events[i]!.learningRate).toBeCloseTo(rate, 10);
     expect(events[i]!.loss).toBeCloseTo(loss, 5);
-    expect(Math.abs((events[i]!.gradientNorm as number) - gradientNorm)).toBeLessThan(1e-4);
+    // The errors of the weights of earlier steps change the norm, too.
+    expectRounded(events[i]!.gradientNorm as number, gradientNorm, 64 * (i + 1));
   }
   expect(computeMaxDifference(weights, await readFloats("weights-10.safetensors"))).toBeLessThan(1e-5);
   // The weights did change.

@@ -1,6 +1,7 @@
 import { readFileSync } from "node:fs";
 import { expect } from "vitest";
 import { type Tensor, tensor } from "../../../src/tensor/index.js";
+import { computeDistance, getLargest, unitRoundoff } from "../../rounding.js";
 
 /** A tensor as tools/fixtures/make-rose-fixtures.py writes it. */
 export interface Saved {
@@ -60,13 +61,11 @@ export function toTensors(saved: Tensors): Map<string, Tensor> {
   return new Map(Object.entries(saved).map(([name, value]) => [name, toTensor(value)]));
 }
 
-/** Equal within 1e-5, relative to the largest value. */
+/** Equal within 160 roundings of the largest value. For formulas without cancellation. */
 export function expectClose(actual: Tensor | undefined, expected: Saved, what = ""): void {
-  const values = [...(actual?.toFloat32Array() ?? [])];
-  expect(values.length, what).toBe(expected.values.length);
-  const largest = Math.max(1e-3, ...expected.values.map(Math.abs));
-  const worst = Math.max(...values.map((value, i) => Math.abs(value - (expected.values[i] as number))));
-  expect(worst / largest, `${what}: ${values.slice(0, 5)} against ${expected.values.slice(0, 5)}`).toBeLessThan(1e-5);
+  const values = actual?.toFloat32Array() ?? new Float32Array();
+  const tolerance = 160 * unitRoundoff.float32 * Math.max(1e-3, getLargest(expected.values));
+  expect(computeDistance(values, expected.values), `${what}: ${values.slice(0, 5)}`).toBeLessThan(tolerance);
 }
 
 export function expectAllClose(actual: ReadonlyMap<string, Tensor>, expected: Tensors): void {
