@@ -89,7 +89,8 @@ test("docs/licenses.md lists the license of every task", () => {
 
 test("the map of the code lists every folder of src/", () => {
   const folders = readdirSync("src", { withFileTypes: true }).filter((entry) => entry.isDirectory());
-  for (const { name } of folders) expect(readme).toContain(`(src/${name})`);
+  const map = readFileSync("docs/architecture.md", "utf8");
+  for (const { name } of folders) expect(map).toContain(`\`src/${name}\``);
 });
 
 test("the README links both papers by their full titles", () => {
