@@ -27,6 +27,7 @@ struct AdamwTable {
 };
 struct AdamwConstants {
   float beta1, beta2, logBeta1, logBeta2, weightDecay, epsilon;
+  int hasUncorrectedEpsilon;
 };
 
 bool isAligned(const void* pointer, uintptr_t bytes) { return reinterpret_cast<uintptr_t>(pointer) % bytes == 0; }
@@ -54,7 +55,7 @@ AdamwEntry makeAdamwEntry(const Tensor& weight, const Tensor& gradient, const Te
 /** One step of AdamW in place. `copies` is empty, or has a bfloat16 copy of each weight. */
 void adamw(at::TensorList weights, at::TensorList gradients, at::TensorList first, at::TensorList second,
            at::TensorList copies, const Tensor& step, const Tensor& learningRate, const OptionalTensor& clipFactor,
-           double beta1, double beta2, double weightDecay, double epsilon) {
+           double beta1, double beta2, double weightDecay, double epsilon, bool hasUncorrectedEpsilon) {
   size_t size = weights.size();
   TORCH_CHECK(gradients.size() == size && first.size() == size && second.size() == size &&
                   (copies.empty() || copies.size() == size),
@@ -68,7 +69,8 @@ void adamw(at::TensorList weights, at::TensorList gradients, at::TensorList firs
               "expected tensors on the current GPU");
   AdamwConstants constants{static_cast<float>(beta1),           static_cast<float>(beta2),
                            static_cast<float>(std::log(beta1)), static_cast<float>(std::log(beta2)),
-                           static_cast<float>(weightDecay),     static_cast<float>(epsilon)};
+                           static_cast<float>(weightDecay),     static_cast<float>(epsilon),
+                           hasUncorrectedEpsilon ? 1 : 0};
   auto kernel = findKernel("adamw", 0, at::kFloat, "adamw_step");
   for (size_t start = 0; start < size; start += maxAdamwEntries) {
     AdamwTable table{};
@@ -88,7 +90,8 @@ void adamw(at::TensorList weights, at::TensorList gradients, at::TensorList firs
 TORCH_LIBRARY_FRAGMENT(temper, library) {
   library.def(
       "adamw_(Tensor[] weights, Tensor[] gradients, Tensor[] first, Tensor[] second, Tensor[] copies, Tensor step, "
-      "Tensor learning_rate, Tensor? clip_factor, float beta1, float beta2, float weight_decay, float epsilon) -> ()",
+      "Tensor learning_rate, Tensor? clip_factor, float beta1, float beta2, float weight_decay, float epsilon, "
+      "bool uncorrected_epsilon) -> ()",
       adamw);
 }
 

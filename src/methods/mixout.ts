@@ -1,7 +1,7 @@
 import { z } from "zod";
-import { getPretrainedParameterNames } from "../models/index.js";
+import { getEncoderPart, getPretrainedParameterNames, type Model } from "../models/index.js";
 import { mapElementwise, sampleMasks, type Weights } from "../nn/index.js";
-import { type Device, lerp, type Tensor } from "../tensor/index.js";
+import { type Device, lerp, scope, type Tensor } from "../tensor/index.js";
 import { defineMethod } from "./define-method.js";
 
 /**
@@ -15,15 +15,22 @@ export const mixout = defineMethod({
   cost: "1.8",
   options: z.strictObject({
     p: z.number().min(0).lt(1).default(0.6).describe("probability of the pre-trained value"),
+    variant: z
+      .enum(["paper", "code"])
+      .default("paper")
+      .describe(
+        "paper: each element separately; code: as released by Lee et al., weights of linear layers only, the same mask for all outputs of a layer, and a gradient that is not divided by 1 - p",
+      ),
   }),
-  create: ({ p }) => {
+  create: ({ p, variant }) => {
     let names: readonly string[] = [];
     let pretrained: Weights = new Map();
     return {
       name: "mixout",
       traits: { acrossProcesses: "mean" },
       async prepare(training) {
-        names = getPretrainedParameterNames(training.job.model);
+        const { model } = training.job;
+        names = getPretrainedParameterNames(model).filter((name) => variant === "paper" || isLinearWeight(model, name));
         pretrained = training.getPretrainedWeights();
       },
       weights(pass, next) {
@@ -34,12 +41,43 @@ export const mixout = defineMethod({
         pass.context.enterSharedRandomStream(pass.name, "mixout");
         const { device } = pass.context.training.job.deviceConfig;
         const select = (source: Weights): Tensor[] => names.map((name) => source.get(name) as Tensor);
-        const mixed = mixTensors(device, select(weights), select(pretrained), p);
+        const mixAll = variant === "paper" ? mixTensors : mixRowsTogether;
+        const mixed = mixAll(device, select(weights), select(pretrained), p);
         return new Map([...weights, ...names.map((name, i): [string, Tensor] => [name, mixed[i]!])]);
       },
     };
   },
 });
+
+/** Whether a parameter is the matrix of a linear layer: [output, input]. */
+function isLinearWeight({ weights }: Pick<Model, "weights">, name: string): boolean {
+  return weights.get(name)?.shape.length === 2 && getEncoderPart(name) !== "embeddings";
+}
+
+/**
+ * Mixes each matrix as the code of Lee et al. does: all rows have the same mask M, and the gradient
+ * with respect to w is multiplied by M, not by M / (1 - p).
+ */
+export function mixRowsTogether(
+  device: Device,
+  current: readonly Tensor[],
+  pretrained: readonly Tensor[],
+  p: number,
+): Tensor[] {
+  const masks = sampleMasks(
+    current.map(({ shape }) => [1, shape[1]!]),
+    1 - p,
+    device,
+  );
+  return current.map((w, i) =>
+    scope(() => {
+      const mask = masks[i]!; // 0 or 1 / (1 - p)
+      const fixed = w.detach();
+      // The second term is 0. It only has a gradient.
+      return mix(fixed, pretrained[i]!, mask).add(w.sub(fixed).mul(mask.mul(1 - p)));
+    }),
+  );
+}
 
 /** Mixes each tensor with its pre-trained values. The masks come from the device's generator. */
 export function mixTensors(

@@ -1,12 +1,13 @@
 import { z } from "zod";
-import { symmetricKl } from "../nn/index.js";
+import { crossEntropy, symmetricKl } from "../nn/index.js";
 import { defineMethod, nonnegativeSchema } from "./define-method.js";
 import { computeTwoPassLoss } from "./two-pass-loss.js";
 
 /**
  * R-Drop, eq. 4: CE1 + CE2 + alpha/2 (KL(p||q) + KL(q||p)) of two dropout passes. Temper computes
  * half of it, so that the cross-entropy has the scale of every other method. With `reduction: sum`
- * it is R-Drop's code for RoBERTa, 1/2 CE + alpha/2 sum(KL(p||q) + KL(q||p)), times two.
+ * it is R-Drop's code for RoBERTa, 1/2 CE1 + alpha/2 sum(KL(p||q) + KL(q||p)), times two: the
+ * cross-entropy of the first pass only, and the divergence summed over the batch.
  */
 export const rDrop = defineMethod({
   name: "r-drop",
@@ -18,20 +19,21 @@ export const rDrop = defineMethod({
     reduction: z
       .enum(["mean", "sum"])
       .default("mean")
-      .describe("consistency term: mean over the batch (paper), or sum over the batch (R-Drop's RoBERTa code)"),
+      .describe(
+        "consistency term: mean over the batch (paper), or sum over the batch, with the cross-entropy of the first pass only (R-Drop's RoBERTa code)",
+      ),
   }),
   create: ({ alpha, reduction }) => ({
     name: "r-drop",
     traits: { acrossProcesses: "mean", usesTwoPasses: true },
     losses(context, next) {
       const [first, second] = context.passTwice("clean", "again");
-      const { batchSize } = context.training.job.settings;
-      const weight = reduction === "mean" ? alpha / 4 : alpha * batchSize;
-      // The terms of inner methods stay. Their task loss of one pass is replaced by that of both
-      // passes.
+      const weight = reduction === "mean" ? alpha / 4 : alpha * context.batch.fullBatchSize;
+      const both = computeTwoPassLoss(context);
+      // The terms of inner methods stay. Their task loss is replaced.
       return new Map([
         ...next(),
-        ["task", computeTwoPassLoss(context)],
+        ["task", reduction === "mean" ? both : crossEntropy(first.logits, context.batch.labels)],
         ["consistency", symmetricKl(first.logits, second.logits).mul(weight)],
       ]);
     },

@@ -1,5 +1,6 @@
 import { z } from "zod";
-import { evalMode, mapWeights, symmetricKl, type Weights } from "../nn/index.js";
+import { type EncoderInput, embedInput } from "../models/index.js";
+import { evalMode, klDivergence, mapWeights, symmetricKl, trainMode, type Weights } from "../nn/index.js";
 import { grad, keep, noGrad, randn, scope, type Tensor } from "../tensor/index.js";
 import type { BatchContext, OptimizerStep, TrainingMethod } from "../train/index.js";
 import { defineMethod, fractionSchema, nonnegativeSchema } from "./define-method.js";
@@ -10,16 +11,26 @@ const optionsSchema = z.strictObject({
   mu: nonnegativeSchema.default(1).describe("weight of the proximal term"),
   steps: z.number().int().positive().default(1).describe("ascent steps"),
   noiseStd: z.number().positive().default(1e-5).describe("standard deviation of the initial noise"),
-  stepSize: z.number().positive().default(1e-3).describe("length of an ascent step"),
+  stepSize: z
+    .number()
+    .positive()
+    .nullable()
+    .default(null)
+    .describe("length of an ascent step; null: 1e-3 (projection: paper) or 1e-5 (projection: code)"),
   epsilon: z
     .number()
     .positive()
-    .default(1e-5)
-    .describe("radius of the ball (projection: paper), or constant against division by zero (projection: code)"),
+    .nullable()
+    .default(null)
+    .describe(
+      "radius of the ball (projection: paper), or constant against division by zero (projection: code); null: 1e-5 or 1e-6",
+    ),
   projection: z
     .enum(["paper", "code"])
     .default("paper")
-    .describe("paper: clamp to the ball of radius epsilon; code: divide each token by its largest element"),
+    .describe(
+      "paper: word embeddings, clamped to the ball of radius epsilon; code: as released, the output of the embedding layer, divided by its largest element",
+    ),
   emaDecay: fractionSchema
     .default(0.99)
     .describe("decay of the exponential moving average of the weights in the first 10% of the steps"),
@@ -40,21 +51,83 @@ const minDivisor = 1e-30;
 /** The largest absolute element of each token: [batch, length, 1]. */
 const computeMaxAbs = (tensor: Tensor): Tensor => tensor.abs().amax([-1], true);
 
-/** Moves the perturbation uphill and projects it. */
-function ascend(
-  noise: Tensor,
-  gradient: Tensor,
-  { stepSize, epsilon, projection }: Pick<Options, "stepSize" | "epsilon" | "projection">,
-): Tensor {
-  if (projection === "code") {
-    const moved = noise.add(gradient.mul(stepSize));
-    return moved.div(computeMaxAbs(moved).add(epsilon));
-  }
-  return noise.add(gradient.div(computeMaxAbs(gradient).clamp(minDivisor)).mul(stepSize)).clamp(-epsilon, epsilon);
+/** What differs between SMART's paper and its released code (mt-dnn). */
+interface Variant {
+  readonly stepSize: number;
+  readonly epsilon: number;
+  /** The embeddings that are perturbed: [batch, length, hidden]. */
+  embed(context: BatchContext): Tensor;
+  createInput(context: BatchContext, embeddings: Tensor, perturbation: Tensor): EncoderInput;
+  /** The loss that the inner steps increase. The target has no gradient. */
+  computeInnerLoss(context: BatchContext, logits: Tensor, target: Tensor): Tensor;
+  /** Moves the perturbation uphill and projects it. */
+  ascend(noise: Tensor, gradient: Tensor, stepSize: number, epsilon: number): Tensor;
+  computeOuterLoss(cleanLogits: Tensor, perturbedLogits: Tensor): Tensor;
+}
+
+const variants: Readonly<Record<Options["projection"], Variant>> = {
+  paper: {
+    stepSize: 1e-3,
+    epsilon: 1e-5,
+    embed: (context) => embedBatchWords(context, "perturbed"),
+    createInput: addPerturbation,
+    computeInnerLoss: (context, logits, target) => context.scaleToGlobalBatch(symmetricKl(target, logits)),
+    ascend: (noise, gradient, stepSize, epsilon) =>
+      noise.add(gradient.div(computeMaxAbs(gradient).clamp(minDivisor)).mul(stepSize)).clamp(-epsilon, epsilon),
+    computeOuterLoss: symmetricKl,
+  },
+  code: {
+    stepSize: 1e-5,
+    epsilon: 1e-6,
+    embed: embedBatch,
+    createInput(context, embeddings, perturbation) {
+      const { attentionBias, packing = null } = context.batch.input;
+      return { attentionBias, packing, embeddingOutput: embeddings.add(perturbation.to(embeddings.dtype)) };
+    },
+    computeInnerLoss: (_context, logits, target) => sumStableKl(logits, target),
+    ascend(noise, gradient, stepSize, epsilon) {
+      const moved = noise.add(gradient.mul(stepSize));
+      return moved.div(computeMaxAbs(moved).add(epsilon));
+    },
+    // Equal to the symmetric KL, but each target is a constant, so the gradient is about half.
+    computeOuterLoss: (clean, perturbed) =>
+      klDivergence(perturbed.detach(), clean).add(klDivergence(clean.detach(), perturbed)),
+  },
+};
+
+/** The output of the embedding layer, with the weights and the dropout of the perturbed pass. */
+function embedBatch(context: BatchContext): Tensor {
+  const { config } = context.training.job.model.architecture;
+  const weights = context.weights("perturbed", trainMode);
+  context.enterRandomStream("perturbed", "embedding");
+  return scope(() => embedInput(config, weights, context.batch.input, context.resolveMode(trainMode)));
+}
+
+/** Keeps the released log-odds finite. */
+const minProbability = 1e-6;
+
+/**
+ * The inner loss of the released code, a sum over the batch: 2 sum p (o(p) - o(target)) with the
+ * log-odds o(p) = log(p / (1 - p)), whose gradient flows through the factor p only.
+ */
+export function sumStableKl(logits: Tensor, target: Tensor): Tensor {
+  const computeLogOdds = (p: Tensor): Tensor =>
+    p
+      .detach()
+      .add(minProbability)
+      .reciprocal()
+      .add(minProbability - 1)
+      .log()
+      .neg();
+  const [p, q] = [logits.softmax(-1), target.softmax(-1)];
+  return p
+    .mul(computeLogOdds(p).sub(computeLogOdds(q)))
+    .sum()
+    .mul(2);
 }
 
 /**
- * Finds the perturbation of the word embeddings that changes the output most. The weights get no
+ * Finds the perturbation of the embeddings that changes the output most. The weights get no
  * gradients.
  */
 export function searchPerturbation(
@@ -64,15 +137,18 @@ export function searchPerturbation(
   initialNoise: Tensor,
   options: Options,
 ): Tensor {
+  const variant = variants[options.projection];
+  const { steps, stepSize, epsilon } = options;
   return scope(() => {
     const fixedEmbeddings = embeddings.detach();
     const target = cleanLogits.detach();
     let noise = initialNoise;
-    for (let i = 0; i < options.steps; i++) {
+    for (let i = 0; i < steps; i++) {
       const leaf = noise.detach().requiresGrad_();
-      const probe = context.pass(`smart.probe.${i}`, { input: addPerturbation(context, fixedEmbeddings, leaf) });
-      const [gradient] = grad(context.scaleToGlobalBatch(symmetricKl(target, probe.logits)), [leaf]) as [Tensor];
-      noise = ascend(leaf.detach(), gradient, options);
+      const input = variant.createInput(context, fixedEmbeddings, leaf);
+      const { logits } = context.pass(`smart.probe.${i}`, { input });
+      const [gradient] = grad(variant.computeInnerLoss(context, logits, target), [leaf]) as [Tensor];
+      noise = variant.ascend(leaf.detach(), gradient, stepSize ?? variant.stepSize, epsilon ?? variant.epsilon);
     }
     return noise;
   });
@@ -85,10 +161,11 @@ export function computeSmoothnessLoss(
   sampleNoise: (shape: readonly number[]) => Tensor,
   options: Options,
 ): Tensor {
-  const embeddings = embedBatchWords(context, "perturbed");
+  const variant = variants[options.projection];
+  const embeddings = variant.embed(context);
   const noise = searchPerturbation(context, embeddings, cleanLogits, sampleNoise(embeddings.shape), options);
-  const perturbed = context.pass("perturbed", { input: addPerturbation(context, embeddings, noise) });
-  return symmetricKl(cleanLogits, perturbed.logits);
+  const perturbed = context.pass("perturbed", { input: variant.createInput(context, embeddings, noise) });
+  return variant.computeOuterLoss(cleanLogits, perturbed.logits);
 }
 
 /** The proximal term: the Bregman divergence from the output of the averaged weights. */
@@ -99,9 +176,10 @@ export function computeProximalLoss(context: BatchContext, cleanLogits: Tensor, 
 
 function createSmart(options: Options): TrainingMethod {
   let emaWeights = new Map<string, Tensor>();
+  const radius = options.epsilon ?? variants.paper.epsilon;
   const requiresFloat32 =
-    options.projection === "paper" && options.epsilon < minBfloat16Perturbation
-      ? `a perturbation of ${options.epsilon} vanishes in bfloat16`
+    options.projection === "paper" && radius < minBfloat16Perturbation
+      ? `a perturbation of ${radius} vanishes in bfloat16`
       : null;
   return {
     name: "smart",

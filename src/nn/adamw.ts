@@ -1,3 +1,4 @@
+import { UserError } from "../errors.js";
 import {
   free,
   keep,
@@ -12,7 +13,7 @@ import {
   zerosLike,
 } from "../tensor/index.js";
 import { copyAll_ } from "./foreach.js";
-import { type FusedAdam, fusedAdamW } from "./fused-adamw.js";
+import { type EpsilonMode, type FusedAdam, fusedAdamW } from "./fused-adamw.js";
 
 type TensorList = readonly Tensor[];
 const fusedAdamWOp = operator<FusedAdam<Tensor>>("_fused_adamw_", "tensor_lr");
@@ -22,10 +23,12 @@ export interface AdamWSettings {
   readonly beta1: number;
   readonly beta2: number;
   readonly epsilon: number;
+  /** Whether epsilon is added to the root of the second moment after its bias correction. */
+  readonly epsilonMode: EpsilonMode;
 }
 
 /** PyTorch's default constants. */
-export const defaultAdamW: AdamWSettings = { beta1: 0.9, beta2: 0.999, epsilon: 1e-8 };
+export const defaultAdamW: AdamWSettings = { beta1: 0.9, beta2: 0.999, epsilon: 1e-8, epsilonMode: "corrected" };
 
 /** Parameters with the same weight decay and learning rate. */
 export interface ParameterGroup {
@@ -229,8 +232,26 @@ export class AdamW {
     });
   }
 
+  /** The epsilon of libtorch's operator for this step; null if the host does not know it. */
+  #getFixedEpsilon(): number | null {
+    const { beta2, epsilon, epsilonMode } = this.settings;
+    if (epsilonMode === "corrected") return epsilon;
+    return this.step.device === "cpu" ? epsilon / Math.sqrt(1 - beta2 ** this.step.item()) : null;
+  }
+
   #apply(states: readonly ParameterState[], gradients: TensorList, weightDecay: number, learningRate: Tensor): void {
-    const { beta1, beta2, epsilon } = this.settings;
+    const { beta1, beta2 } = this.settings;
+    const epsilon = this.#getFixedEpsilon();
+    // A captured step is replayed with other step counts, so our kernel computes the epsilon.
+    if (epsilon === null) {
+      const parameters = states.map((state, i) => ({ ...state, gradient: gradients[i] as Tensor, copy: null }));
+      const constants = { ...this.settings, weightDecay, learningRate, clipFactor: null, step: this.step };
+      if (fusedAdamW(parameters, constants)) return;
+      throw new UserError(
+        "train.adamEpsilonMode: uncorrected needs the GPU kernels, which cannot be compiled here. `temper doctor` says " +
+          "why. Train on a CPU, or with adamEpsilonMode: corrected.",
+      );
+    }
     fusedAdamWOp(
       states.map((state) => state.parameter),
       // The fused kernel reads memory in order, but a gradient may be transposed.

@@ -34,6 +34,7 @@ const adamwOp =
       beta2: number,
       weightDecay: number,
       epsilon: number,
+      hasUncorrectedEpsilon: boolean,
     ) => void
   >("temper::adamw_");
 
@@ -46,6 +47,13 @@ interface UpdatedParameter {
   readonly copy: Tensor | null;
 }
 
+/**
+ * "corrected": m / (sqrt(v / c2) + epsilon) as in Adam's Algorithm 1 and PyTorch, with the bias
+ * correction c2 = 1 - beta2^step. "uncorrected": m sqrt(c2) / (sqrt(v) + epsilon) as in the older
+ * AdamW of transformers, so early steps have a larger epsilon: epsilon / sqrt(c2).
+ */
+export type EpsilonMode = "corrected" | "uncorrected";
+
 /** The numbers that all parameters share. The tensors are read when the kernel runs. */
 interface AdamWConstants {
   readonly step: Tensor;
@@ -55,6 +63,7 @@ interface AdamWConstants {
   readonly beta2: number;
   readonly weightDecay: number;
   readonly epsilon: number;
+  readonly epsilonMode: EpsilonMode;
 }
 
 /** Whether this process can update parameters on a device with our kernel. */
@@ -73,7 +82,7 @@ export function fusedAdamW(parameters: readonly UpdatedParameter[], constants: A
     (gradient.dtype === "float32" || gradient.dtype === "bfloat16") &&
     (!copy || copy.dtype === "bfloat16");
   if (!one || !hasFusedAdamW(one.parameter.device) || !parameters.every(isSupported)) return false;
-  const { step, learningRate, clipFactor, beta1, beta2, weightDecay, epsilon } = constants;
+  const { step, learningRate, clipFactor, beta1, beta2, weightDecay, epsilon, epsilonMode } = constants;
   adamwOp(
     parameters.map(({ parameter }) => parameter),
     parameters.map(({ gradient }) => gradient),
@@ -81,6 +90,7 @@ export function fusedAdamW(parameters: readonly UpdatedParameter[], constants: A
     parameters.map(({ secondMoment }) => secondMoment),
     parameters.flatMap(({ copy }) => copy ?? []),
     ...([step, learningRate, clipFactor, beta1, beta2, weightDecay, epsilon] as const),
+    epsilonMode === "uncorrected",
   );
   return true;
 }

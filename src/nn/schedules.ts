@@ -6,10 +6,15 @@ export type Schedule = (step: number, totalSteps: number, epoch: number) => numb
 /** A constant learning rate. */
 export const constant: Schedule = () => 1;
 
+/** The steps in which the learning rate rises. */
+export function countWarmupSteps(warmupRatio: number, totalSteps: number): number {
+  return Math.floor(warmupRatio * totalSteps);
+}
+
 /** Rises linearly from 0 over the fraction `warmupRatio` of all steps, then follows `after`. */
 export function withWarmup(warmupRatio: number, after: Schedule): Schedule {
   return (step, totalSteps, epoch) => {
-    const warmupSteps = Math.floor(warmupRatio * totalSteps);
+    const warmupSteps = countWarmupSteps(warmupRatio, totalSteps);
     return step < warmupSteps ? step / warmupSteps : after(step - warmupSteps, totalSteps - warmupSteps, epoch);
   };
 }

@@ -24,6 +24,8 @@ export interface HostBatch {
   readonly rows: RankRows | null;
   /** The items of the global batch; those of this batch if there is no other process. */
   readonly globalItems: readonly TokenizedExample[];
+  /** Examples of the complete batch: of all processes and of all its micro-batches. */
+  readonly fullBatchSize: number;
 }
 
 /** A batch on the device. */
@@ -35,6 +37,8 @@ export interface Batch {
   readonly microBatchIndex: number;
   readonly rows: RankRows | null;
   readonly globalItems: readonly TokenizedExample[];
+  /** Examples of the complete batch: of all processes and of all its micro-batches. */
+  readonly fullBatchSize: number;
   /** An array that a method added in `collate`. */
   getExtra(name: string): Tensor;
 }
@@ -52,12 +56,13 @@ const lengthMultiple = { cpu: 1, gpu: 16 };
 export function toHostBatch(
   { train, model, deviceConfig }: Pick<TrainingJob, "train" | "model" | "deviceConfig">,
   globalIndices: Int32Array,
-  { epoch = 0, microBatchIndex = 0, rows = null }: Partial<Pick<HostBatch, "epoch" | "microBatchIndex" | "rows">> = {},
+  options: Partial<Pick<HostBatch, "epoch" | "microBatchIndex" | "rows" | "fullBatchSize">> = {},
 ): HostBatch {
+  const { epoch = 0, microBatchIndex = 0, rows = null, fullBatchSize = globalIndices.length } = options;
   const globalItems = Array.from(globalIndices, (index) => train.items[index]!);
   const indices = rows ? globalIndices.slice(rows.start, rows.start + rows.count) : globalIndices;
   const items = rows ? globalItems.slice(rows.start, rows.start + rows.count) : globalItems;
-  const options = {
+  const padding = {
     multiple: deviceConfig.device === "cpu" ? lengthMultiple.cpu : lengthMultiple.gpu,
     ...(train.maxLength && { maxLength: train.maxLength }),
   };
@@ -66,7 +71,7 @@ export function toHostBatch(
   const padded = padBatch(
     items.map(({ encoding }, row) => (masked ? { ...encoding, ids: masked[row]!.ids } : encoding)),
     model.tokenizer.special.padId,
-    { ...options, ...(rows && { length: bucketLength(longest, options.multiple, options.maxLength) }) },
+    { ...padding, ...(rows && { length: bucketLength(longest, padding.multiple, padding.maxLength) }) },
   );
   const labels = Int32Array.from(
     masked ? masked.flatMap((tokens) => [...tokens.labels]) : items.map(({ example }) => example.label),
@@ -76,7 +81,8 @@ export function toHostBatch(
         masked.flatMap(({ positions }, row) => [...positions].map((p) => row * padded.sequenceLength + p)),
       )
     : null;
-  return { indices, items, padded, labels, predictedPositions, epoch, microBatchIndex, rows, globalItems };
+  const place = { epoch, microBatchIndex, rows, globalItems, fullBatchSize };
+  return { indices, items, padded, labels, predictedPositions, ...place };
 }
 
 /** Copies a batch to the device, together with the arrays that the methods add. */
@@ -108,6 +114,7 @@ function createBatch(host: HostBatch, input: TokenInput, labels: Tensor, extras:
     microBatchIndex: host.microBatchIndex,
     rows: host.rows,
     globalItems: host.globalItems,
+    fullBatchSize: host.fullBatchSize,
     getExtra(name) {
       const extra = extras.get(name);
       if (!extra) throw new Error(`No method added ${name} to the batch.`);

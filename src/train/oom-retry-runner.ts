@@ -21,7 +21,11 @@ export function oomRetryRunner(
     const size = Math.ceil(host.indices.length / splitCount);
     const starts = Array.from({ length: Math.ceil(host.indices.length / size) }, (_, i) => i * size);
     return starts.map((start, i) =>
-      toHostBatch(training.job, host.indices.slice(start, start + size), { epoch: host.epoch, microBatchIndex: i }),
+      toHostBatch(training.job, host.indices.slice(start, start + size), {
+        epoch: host.epoch,
+        microBatchIndex: i,
+        fullBatchSize: host.fullBatchSize,
+      }),
     );
   };
   return {

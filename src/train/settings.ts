@@ -43,6 +43,12 @@ export const trainSettingsSchema = z
     adamBeta1: betaSchema.default(0.9),
     adamBeta2: betaSchema.default(0.999),
     adamEpsilon: z.number().min(1e-30).max(1e30).default(1e-8),
+    adamEpsilonMode: z
+      .enum(["corrected", "uncorrected"])
+      .default("corrected")
+      .describe(
+        "epsilon is added after the bias correction (paper, PyTorch), or before it (released code of RIFT, ROSE and Child-Tuning)",
+      ),
     maxGradNorm: z
       .number()
       .positive()

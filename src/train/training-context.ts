@@ -166,9 +166,9 @@ export async function createTrainingContext(
       preparedMethods.push(method);
       for (const [name, tensor] of method.state?.().parameters ?? []) parameters.set(name, tensor);
     }
-    const { adamBeta1: beta1, adamBeta2: beta2, adamEpsilon: epsilon } = settings;
+    const { adamBeta1: beta1, adamBeta2: beta2, adamEpsilon: epsilon, adamEpsilonMode: epsilonMode } = settings;
     const groups = createParameterGroups(parameters, new Set(model.weights.keys()), settings);
-    optimizer = new AdamW(parameters, groups, { beta1, beta2, epsilon });
+    optimizer = new AdamW(parameters, groups, { beta1, beta2, epsilon, epsilonMode });
     // With CUDA graphs the sum is a part of the captured step. In low precision the gradients of
     // the parameters are only known after the backward pass.
     const canReduce = deviceConfig.device === "cpu" && deviceConfig.computeDtype === "float32";

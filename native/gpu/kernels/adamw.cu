@@ -1,6 +1,7 @@
 // One step of AdamW for up to 64 tensors:
 //   m = beta1 m + (1 - beta1) g, v = beta2 v + (1 - beta2) g², with the clipped gradient g,
 //   w = (1 - rate decay) w - rate / c1 · m / (sqrt(v / c2) + epsilon), c = 1 - beta^step.
+// An uncorrected epsilon is added before the bias correction: sqrt(v / c2) + epsilon / sqrt(c2).
 // It also writes w in bfloat16, if forward passes use such a copy.
 constexpr int threads = 256;
 constexpr int elementsPerBlock = threads * 16;
@@ -25,11 +26,12 @@ struct Table {
 
 struct Constants {
   float beta1, beta2, logBeta1, logBeta2, weightDecay, epsilon;
+  int hasUncorrectedEpsilon;
 };
 
 /** The factors that all elements share. */
 struct Factors {
-  float gradient, decay, stepSize, inverseRoot;
+  float gradient, decay, stepSize, inverseRoot, epsilon;
 };
 
 __device__ inline void update(float& weight, float& first, float& second, float gradient, const Factors& factors,
@@ -37,7 +39,7 @@ __device__ inline void update(float& weight, float& first, float& second, float 
   gradient *= factors.gradient;
   first = constants.beta1 * first + (1 - constants.beta1) * gradient;
   second = constants.beta2 * second + (1 - constants.beta2) * gradient * gradient;
-  float scale = sqrtf(second) * factors.inverseRoot + constants.epsilon;
+  float scale = sqrtf(second) * factors.inverseRoot + factors.epsilon;
   weight = weight * factors.decay - factors.stepSize * (first / scale);
 }
 
@@ -68,6 +70,7 @@ adamw_step(const __grid_constant__ Table table, const float* step, const float* 
   factors.decay = 1 - rate * constants.weightDecay;
   factors.stepSize = rate / -expm1f(count * constants.logBeta1);
   factors.inverseRoot = 1 / sqrtf(-expm1f(count * constants.logBeta2));
+  factors.epsilon = constants.epsilon * (constants.hasUncorrectedEpsilon ? factors.inverseRoot : 1);
 
   long long start = (static_cast<long long>(blockIdx.x) - table.entries[low].firstBlock) * elementsPerBlock;
   long long end = min(start + elementsPerBlock, table.entries[low].count);

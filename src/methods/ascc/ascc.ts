@@ -38,6 +38,12 @@ export const ascc = defineMethod({
   cost: "8.0",
   options: hullSchema.extend({
     beta: z.number().nonnegative().default(10).describe("weight of the divergence between clean and perturbed text"),
+    robustAccuracy: z
+      .enum(["clean-and-attacked", "attacked"])
+      .default("clean-and-attacked")
+      .describe(
+        "texts that robust-accuracy counts: correct before and after the attack, or correct after it (released code)",
+      ),
   }),
   bestModelMetric: "robust-accuracy",
   create: (options) => {

@@ -6,15 +6,20 @@ import { mapWeights } from "../../nn/index.js";
 import { free, keep, noGrad, scope } from "../../tensor/index.js";
 import { selectEveryNth, singleRank, type TokenizedExample, type TrainingContext } from "../../train/index.js";
 
+interface RobustAccuracyOptions extends HullOptions {
+  /** Whether a text must be classified correctly before the attack, too. */
+  readonly robustAccuracy: "clean-and-attacked" | "attacked";
+}
+
 /**
- * Computes the fraction of texts that are classified correctly both before and after the ASCC
- * attack.
+ * Computes the fraction of texts that are classified correctly after the ASCC attack and, unless
+ * the options say otherwise, before it.
  */
 export async function computeRobustAccuracy(
   { job, rng, reportProgress }: Pick<TrainingContext, "job" | "rng" | "reportProgress">,
   items: readonly TokenizedExample[],
   getModifiableWords: (item: TokenizedExample) => ModifiableWords,
-  options: HullOptions,
+  options: RobustAccuracyOptions,
 ): Promise<number> {
   const { model, deviceConfig } = job;
   const { device, computeDtype } = deviceConfig;
@@ -35,8 +40,9 @@ export async function computeRobustAccuracy(
   );
   const predict = async (encodings: readonly TokenizedExample["encoding"][]): Promise<Int32Array> =>
     toPredictions(await predictProbabilities(model, model.weights, encodings, deviceConfig));
-  const before = await predict(texts.map((text) => text.encoding));
-  const after = await predict(attacked);
-  const robust = own.filter(({ example }, i) => before[i] === example.label && after[i] === example.label);
+  const predictions = [await predict(attacked)];
+  if (options.robustAccuracy === "clean-and-attacked")
+    predictions.push(await predict(texts.map((text) => text.encoding)));
+  const robust = own.filter(({ example }, i) => predictions.every((predicted) => predicted[i] === example.label));
   return ranks.exchange(robust.length).reduce((sum, count) => sum + count) / items.length;
 }

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { getEncoderPart, getLayerIndex } from "../../models/index.js";
-import { computeClipFactor, lerpAll_, type ParameterUpdate, symmetricKl } from "../../nn/index.js";
-import { keep, noGrad, onesLike, type Tensor, zeros } from "../../tensor/index.js";
+import { computeClipFactor, lerpAll_, type ParameterUpdate, schedules, symmetricKl } from "../../nn/index.js";
+import { keep, noGrad, ones, onesLike, type Tensor, zeros } from "../../tensor/index.js";
 import {
   type BatchContext,
   type NamedTensors,
@@ -44,6 +44,10 @@ const optionsSchema = z
       .enum(["layer-weights", "all"])
       .default("layer-weights")
       .describe("only weights of the layers can be frozen, or every parameter"),
+    maskDuringWarmup: z
+      .boolean()
+      .default(true)
+      .describe("false: nothing is frozen while the learning rate rises, as in the released code"),
     maskInterval: z.number().int().positive().default(1).describe("steps per mask; more than 1 is not in the paper"),
   })
   .refine(
@@ -90,7 +94,11 @@ function createRose(options: Options): TrainingMethod {
   const granularity = granularities[options.granularity];
   const usesFirstOrder = options.variant !== "second";
   const usesSecondOrder = options.variant !== "first";
-  const shouldRefreshMask = (stepIndex: number): boolean => stepIndex % options.maskInterval === 0;
+  /** Steps without masks, before all others. */
+  let numUnmaskedSteps = 0;
+  const isMasked = (stepIndex: number): boolean => stepIndex >= numUnmaskedSteps;
+  const shouldRefreshMask = (stepIndex: number): boolean =>
+    isMasked(stepIndex) && (stepIndex - numUnmaskedSteps) % options.maskInterval === 0;
   let heldMask: Tensor | null = null;
 
   /** Without an inner method that has losses, ROSE uses the mean cross-entropy of two passes. */
@@ -106,7 +114,7 @@ function createRose(options: Options): TrainingMethod {
     const [clean, again] = usesTwoPasses
       ? context.passTwice("clean", "again")
       : [context.pass("clean"), context.pass("again")];
-    return symmetricKl(clean.logits, again.logits).mul(training.job.settings.batchSize / 4);
+    return symmetricKl(clean.logits, again.logits).mul(context.batch.fullBatchSize / 4);
   };
 
   const computeMask = (risks: Tensor, ratio: Options["updateRatio"] | null): Tensor => {
@@ -175,9 +183,15 @@ function createRose(options: Options): TrainingMethod {
         usesSecondOrder && shouldRefreshMask(Math.floor(batchIndex / training.job.settings.gradientAccumulationSteps))
           ? getMaskableParameters(training, options.maskedParameters)
           : null,
-      graphKey: (stepIndex) => `${stepIndex === 0 ? "first " : ""}${shouldRefreshMask(stepIndex) ? "refresh" : "hold"}`,
+      graphKey(stepIndex) {
+        if (!isMasked(stepIndex)) return "unmasked";
+        return `${stepIndex === 0 ? "first " : ""}${shouldRefreshMask(stepIndex) ? "refresh" : "hold"}`;
+      },
     },
     async prepare(training) {
+      const { totalSteps, job } = training;
+      if (!options.maskDuringWarmup)
+        numUnmaskedSteps = schedules.countWarmupSteps(job.settings.warmupRatio, totalSteps);
       if (options.maskInterval === 1) return;
       const parameters = getMaskableParameters(training, options.maskedParameters);
       const size = [...parameters.values()].reduce((sum, tensor) => sum + granularity.countEntries(tensor), 0);
@@ -195,6 +209,10 @@ function createRose(options: Options): TrainingMethod {
         const { gradient } = updates.get(name) as ParameterUpdate;
         return { name, start, count, gradient, moment: step.optimizer.firstMoment(name) };
       });
+      if (!isMasked(step.stepIndex)) {
+        logUpdateRatios(step, ones([end], { device: step.training.job.deviceConfig.device }), parameters);
+        return updates;
+      }
       const newMask = shouldRefreshMask(step.stepIndex) ? computeStepMask(step, parameters) : null;
       if (newMask) heldMask?.copy_(newMask);
       const mask = newMask ?? (heldMask as Tensor);

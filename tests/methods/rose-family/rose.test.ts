@@ -138,6 +138,7 @@ describe("Algorithm 1", () => {
         beta1,
         beta2,
         epsilon,
+        epsilonMode: "corrected",
       });
       optimizer.setLearningRateFactor(rate);
       const method = rose.create(
