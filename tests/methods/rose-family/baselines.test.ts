@@ -1,9 +1,18 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { computeFisherDiagonal, selectLargest } from "../../../src/methods/child-tuning.js";
 import { freelb } from "../../../src/methods/freelb.js";
-import { computeProximalLoss, computeSmoothnessLoss, searchPerturbation, smart } from "../../../src/methods/smart.js";
+import {
+  computeProximalLoss,
+  computeSmoothnessLoss,
+  searchPerturbation,
+  smart,
+  sumStableKl,
+  symmetricKlToConstants,
+} from "../../../src/methods/smart.js";
 import { embedBatchWords } from "../../../src/methods/word-embedding-input.js";
-import { free, grad, noGrad, scope, type Tensor } from "../../../src/tensor/index.js";
+import { embedInput } from "../../../src/models/index.js";
+import { evalMode, symmetricKl } from "../../../src/nn/index.js";
+import { free, grad, noGrad, scope, type Tensor, tensor } from "../../../src/tensor/index.js";
 import { toBatch, toHostBatch } from "../../../src/train/batch-transfer.js";
 import { BatchContext, type Gradients, type TrainingContext } from "../../../src/train/index.js";
 import { createTrainingContext } from "../../../src/train/training-context.js";
@@ -58,7 +67,10 @@ describe("SMART", () => {
       const expected = cases[projection];
       const compute = (): ReadonlyMap<string, Tensor> => {
         const [first, second] = [createContext(), createContext()];
-        const words = embedBatchWords(first, "perturbed");
+        const words =
+          projection === "paper"
+            ? embedBatchWords(first, "perturbed")
+            : embedInput(model.architecture.config, weights, first.batch.input, evalMode);
         const noise = searchPerturbation(first, words, first.pass("clean").logits, toTensor(start), options);
         const term = computeSmoothnessLoss(second, second.pass("clean").logits, () => toTensor(start), options);
         const [tableGradient, queryGradient] = grad(term, [table, query]) as [Tensor, Tensor];
@@ -67,6 +79,45 @@ describe("SMART", () => {
       expectWellComputed([...weights.values()], compute, expected);
     },
   );
+
+  test("projection: code has the step size and the epsilon of the released code", () => {
+    const search = (options: object): number[] =>
+      scope(() => {
+        const context = createContext();
+        const clean = context.pass("clean").logits;
+        const embeddings = embedInput(model.architecture.config, weights, context.batch.input, evalMode);
+        const parsed = smart.options.parse({ projection: "code", ...options });
+        return [...searchPerturbation(context, embeddings, clean, toTensor(start), parsed).toFloat32Array()];
+      });
+    expect(search({})).toEqual(search({ stepSize: 1e-5, epsilon: 1e-6 }));
+    expect(search({})).not.toEqual(search({ stepSize: 1e-3, epsilon: 1e-5 }));
+  });
+
+  test("the released smoothness term has the value of the symmetric KL and gradients of one side", () => {
+    scope(() => {
+      const [clean, perturbed] = [tensor([1, 0, -1, 0.5], [2, 2]), tensor([0, 0.3, 0.2, 1], [2, 2])];
+      const [leaf, other] = [clean.requiresGrad_(), perturbed.requiresGrad_()];
+      const loss = symmetricKlToConstants(leaf, other);
+      expect(loss.item()).toBeCloseTo(symmetricKl(clean, perturbed).item(), 6);
+      // The gradient of KL(q || p) with a constant q is p - q, here as a mean over two texts.
+      const [gradient] = grad(loss, [leaf]) as [Tensor];
+      const expected = clean.softmax(-1).sub(perturbed.softmax(-1)).div(2).toFloat32Array();
+      for (const [i, value] of gradient.toFloat32Array().entries()) expect(value).toBeCloseTo(expected[i]!, 6);
+    });
+  });
+
+  test("the released inner loss is a sum over the batch whose gradient flows through one factor", () => {
+    scope(() => {
+      // p = (3/4, 1/4) and target (1/2, 1/2): 2 (3/4 log 3 - 1/4 log 3) per text.
+      const logits = tensor([Math.log(3), 0, Math.log(3), 0], [2, 2]).requiresGrad_();
+      const loss = sumStableKl(logits, tensor([0, 0, 0, 0], [2, 2]));
+      // The guard of 1e-6 changes the log-odds by about 1e-5.
+      expect(loss.item()).toBeCloseTo(2 * Math.log(3), 4);
+      // dp1/dz1 = 3/16, so the gradient is 2 (3/16)(log 3 + log 3) for the first logit.
+      const [gradient] = grad(loss, [logits]) as [Tensor];
+      expect(gradient.toFloat32Array()[0]).toBeCloseTo((3 / 4) * Math.log(3), 4);
+    });
+  });
 
   test("computes the proximal term to the averaged weights", () => {
     const compute = (): ReadonlyMap<string, Tensor> => {
