@@ -1,6 +1,13 @@
 import { describe, expect, it } from "vitest";
-import { AdamW, clipGradNorm_, computeClipFactor, globalNorm, type ParameterUpdate } from "../../src/nn/index.js";
-import { free, getMemoryStats, scope, type Tensor, tensor } from "../../src/tensor/index.js";
+import {
+  AdamW,
+  clipGradNorm_,
+  computeClipFactor,
+  defaultAdamW,
+  globalNorm,
+  type ParameterUpdate,
+} from "../../src/nn/index.js";
+import { free, getMemoryStats, noGrad, scope, type Tensor, tensor } from "../../src/tensor/index.js";
 import reference from "../fixtures/nn.json" with { type: "json" };
 
 type Values = Record<string, number[]>;
@@ -79,6 +86,70 @@ describe("AdamW", () => {
       expect(still.parameters.at(-1)).toEqual(still.parameters[0]);
       expect(still.first).toEqual(none.first); // the moments are still updated
     }
+  });
+
+  describe("epsilonMode: uncorrected", () => {
+    const settings = { ...defaultAdamW, beta2: 0.98, epsilon: 0.1, epsilonMode: "uncorrected" as const };
+
+    /** The released formula in double precision: m sqrt(c2) / c1 / (sqrt(v) + epsilon). */
+    function computeReleased(gradients: readonly number[], initial: number, rate: number, decay: number): number[] {
+      let [weight, m, v] = [initial, 0, 0];
+      return gradients.map((gradient, i) => {
+        const [c1, c2] = [1 - settings.beta1 ** (i + 1), 1 - settings.beta2 ** (i + 1)];
+        m = settings.beta1 * m + (1 - settings.beta1) * gradient;
+        v = settings.beta2 * v + (1 - settings.beta2) * gradient ** 2;
+        weight -= rate * decay * weight;
+        weight -= ((rate * Math.sqrt(c2)) / c1) * (m / (Math.sqrt(v) + settings.epsilon));
+        return weight;
+      });
+    }
+
+    it("adds epsilon before the bias correction", () => {
+      const gradients = [0.3, -0.02, 0.005, 0.4, 0.4, -1, 0.1, 0.1, 0.1, 2];
+      const parameters = new Map([["a", tensor([1.5]).requiresGrad_()]]);
+      const group = { names: ["a"], weightDecay: 0.1, learningRate: 1 };
+      const optimizer = new AdamW(parameters, [group], settings);
+      optimizer.setLearningRateFactor(0.05);
+      const expected = computeReleased(gradients, 1.5, 0.05, 0.1);
+      for (const [i, gradient] of gradients.entries()) {
+        scope(() => optimizer.update(new Map([["a", { gradient: tensor([gradient]), mask: null }]])));
+        // Each step rounds a weight of about 1.5 a few times.
+        expect(Math.abs((parameters.get("a") as Tensor).toFloat32Array()[0]! - expected[i]!)).toBeLessThan(
+          (i + 1) * 4 * 1.5 * 2 ** -24,
+        );
+      }
+      optimizer.dispose();
+      free(parameters);
+    });
+
+    it("makes the first steps smaller than the corrected one, and no difference in the end", () => {
+      const measureFirstSteps = (epsilonMode: "corrected" | "uncorrected", done: number): number => {
+        const parameters = new Map([["a", tensor([0]).requiresGrad_()]]);
+        const group = { names: ["a"], weightDecay: 0, learningRate: 1 };
+        const optimizer = new AdamW(parameters, [group], { ...defaultAdamW, epsilon: 1e-6, epsilonMode });
+        optimizer.setLearningRateFactor(1);
+        const gradient = 1e-5;
+        noGrad(() => {
+          // The moments of a constant gradient.
+          optimizer.step.fill_(done);
+          optimizer.firstMoment("a").fill_(gradient * (1 - 0.9 ** done));
+          (optimizer.moments().get("second.a") as Tensor).fill_(gradient ** 2 * (1 - 0.999 ** done));
+        });
+        scope(() => optimizer.update(new Map([["a", { gradient: tensor([gradient]), mask: null }]])));
+        const moved = -(parameters.get("a") as Tensor).toFloat32Array()[0]!;
+        optimizer.dispose();
+        free(parameters);
+        return moved;
+      };
+      const ratios = [0, 9, 100_000].map(
+        (done) => measureFirstSteps("uncorrected", done) / measureFirstSteps("corrected", done),
+      );
+      // (g + eps) / (g + eps / sqrt(c2)) with g = 1e-5, eps = 1e-6 and c2 = 1 - 0.999^step. The moments
+      // are float32, and 1 - 0.999 has 7 - 3 digits.
+      expect(ratios[0]).toBeCloseTo(1.1 / (1 + 0.1 / Math.sqrt(1 - 0.999)), 3);
+      expect(ratios[1]).toBeCloseTo(1.1 / (1 + 0.1 / Math.sqrt(1 - 0.999 ** 10)), 3);
+      expect(ratios[2]).toBeCloseTo(1, 6);
+    });
   });
 
   it("uses the gradient that it receives", () => {

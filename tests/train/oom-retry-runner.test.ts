@@ -129,6 +129,7 @@ test.each<[string, MethodSpec[]]>([
   ["standard", []],
   ["ascc", [ascc()]],
   ["r-drop", [rDrop()]],
+  ["r-drop, summed", [rDrop({ reduction: "sum", alpha: 0.1 })]],
   ["rose, second order", [rose({ variant: "second", maskInterval: 2 })]],
   ["rose, first order", [rose({ variant: "first", maskInterval: 2 })]],
 ])("%s: micro-batches give the same update as the complete batch", async (name, specs) => {
