@@ -2,6 +2,7 @@ import { didYouMean } from "../did-you-mean.js";
 import { UserError } from "../errors.js";
 import { toFlag } from "../shell.js";
 import { advglueParts, loadAdvglueTask } from "./advglue.js";
+import { loadAgNewsTask } from "./ag-news.js";
 import { type CustomTaskOptions, type InMemoryExample, loadCustomTask, loadInMemoryTask } from "./custom-task.js";
 import { glueNames, loadGlueTask } from "./glue.js";
 import type { HubReadOptions } from "./hub-repository.js";
@@ -34,6 +35,7 @@ const loaders = new Map<string, TaskLoader>([
   ["snli", loadSnliTask],
   ["imdb", loadImdbTask],
   ["mr", loadMrTask],
+  ["ag-news", loadAgNewsTask],
   ["spam", loadSpamTask],
   ...msgsProbes.map((probe): [string, TaskLoader] => [`msgs:${probe}`, (...rest) => loadMsgsTask(probe, ...rest)]),
 ]);

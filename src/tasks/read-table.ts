@@ -10,21 +10,21 @@ export const tableExtensions: readonly string[] = [".tsv", ".csv", ".jsonl", ".n
 
 /**
  * Reads a table in the format of its extension: TSV (without quoting, as in GLUE), CSV, JSON lines,
- * JSON or Parquet.
+ * JSON or Parquet. `csvColumns` names the columns of a CSV file without a header.
  */
-export async function readTable(file: string): Promise<DataTable> {
-  const table = await readByExtension(file);
+export async function readTable(file: string, csvColumns?: readonly string[]): Promise<DataTable> {
+  const table = await readByExtension(file, csvColumns);
   if (table.rows.length === 0) throw new UserError(`${file} has no rows. Expected a header and at least one example.`);
   return table;
 }
 
-async function readByExtension(file: string): Promise<DataTable> {
+async function readByExtension(file: string, csvColumns?: readonly string[]): Promise<DataTable> {
   const extension = extname(file).toLowerCase();
   switch (extension) {
     case ".tsv":
       return parseTsv(file, await readUtf8(file));
     case ".csv":
-      return parseCsv(file, await readUtf8(file));
+      return parseCsv(file, await readUtf8(file), csvColumns);
     case ".jsonl":
     case ".ndjson":
       return parseJsonLines(file, await readUtf8(file));
@@ -74,7 +74,7 @@ function parseTsv(file: string, text: string): DataTable {
   return { file, columns, unit: "line", rows };
 }
 
-async function parseCsv(file: string, text: string): Promise<DataTable> {
+async function parseCsv(file: string, text: string, columnNames?: readonly string[]): Promise<DataTable> {
   const { CsvError, parse } = await import("csv-parse/sync");
   const header = text.slice(0, (text.indexOf("\n") + 1 || text.length + 1) - 1);
   // In many countries, spreadsheets write semicolons.
@@ -96,8 +96,8 @@ async function parseCsv(file: string, text: string): Promise<DataTable> {
       `${file}: unbalanced quotes: ${error.message}. In CSV, write a quote inside a quoted field twice ("").`,
     );
   }
-  const columns = records[0]?.record ?? [];
-  const rows = records.slice(1).map(({ record, info }) => toRow(columns, record, info.lines));
+  const columns = columnNames ?? records[0]?.record ?? [];
+  const rows = records.slice(columnNames ? 0 : 1).map(({ record, info }) => toRow(columns, record, info.lines));
   return { file, columns, unit: "line", rows };
 }
 

@@ -199,6 +199,37 @@ describe("MR", () => {
   });
 });
 
+describe("AG News", () => {
+  const news = (count: number) => rows(count, (i) => `"${(i % 4) + 1}","Title, ${i}","A ""quoted"" item ${i}"`);
+
+  it("joins title and description, and reads classes from 1", async () => {
+    const data = await makeFolder({ "ag_news_csv/train.csv": news(40), "ag_news_csv/test.csv": news(4) });
+    for (const folder of [data, join(data, "ag_news_csv")]) {
+      const task = await loadTask({ task: "ag-news", data: folder });
+      expect(task).toMatchObject({ labels: ["World", "Sports", "Business", "Sci/Tech"], modifiableFields: [0] });
+      expect(await sizes(task)).toEqual({ train: 36, validation: 4, test: 4 });
+      expect((await task.load("test"))[2]).toEqual({
+        id: "test.csv:3",
+        texts: ['Title, 2 A "quoted" item 2'],
+        label: 2,
+      });
+    }
+    expect((await loadTask({ task: "AG_News", data })).name).toBe("ag-news");
+  });
+
+  it("rejects a class beyond the four, and a file with a header", async () => {
+    const load = async (test: string) =>
+      (await loadTask({ task: "ag-news", data: await makeFolder({ "train.csv": news(8), "test.csv": test }) })).load(
+        "test",
+      );
+    await expect(load('"5","a","b"\n"1","a","b"\n')).rejects.toThrow(
+      /line 1 has the label "5", expected one of 1, 2, 3, 4/,
+    );
+    await expect(load(`Class,Title,Description\n${news(2)}`)).rejects.toThrow(/line 1 has the label "Class"/);
+    await expect(load('"1","only a title"\n"2","a","b"\n')).rejects.toThrow(/line 1 has 2 fields/);
+  });
+});
+
 describe("MSGS", () => {
   it("tests on the disambiguating part with linguistic labels", async () => {
     const row = (sentence: string, condition: string, linguistic: number, surface: number) => ({

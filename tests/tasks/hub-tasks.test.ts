@@ -75,6 +75,10 @@ beforeEach(() => {
       [`adv_mnli_mismatched/validation-${part}`]: fixture("hub/mnli"),
     },
   });
+  hub.repos.set("datasets/fancyzhx/ag_news", {
+    commit,
+    files: Object.fromEntries(["train", "test"].map((split) => [`data/${split}-${part}`, fixture("hub/ag-news")])),
+  });
   hub.repos.set("datasets/cornell-movie-review-data/rotten_tomatoes", {
     commit,
     files: Object.fromEntries(
@@ -130,6 +134,7 @@ describe("a named task that is not on disk", () => {
     ["advglue:mnli-mm", [1, 2, 0], ["first 0", "second 0"]],
     ["imdb", [1, 0], ["Good. Really."]],
     ["snli", [0, 2, 1], ["first 0", "second 0"]],
+    ["ag-news", [2, 0, 3, 1], ["title 0 news 0"]],
   ])("%s has the columns and the labels of its dataset", async (name, labels, texts) => {
     const examples = await (await loadTask({ task: name })).load("test");
     expect(examples.slice(0, labels.length).map(({ label }) => label)).toEqual(labels);
