@@ -41,7 +41,8 @@ const riftShared: Column = {
   train: {
     ...{ epochs: 20, learningRate: 2e-5, weightDecay: 0, headWeightDecay: 2e-4, headLearningRate: null },
     groupByLength: false, // Lemma 1
-    ...{ batchSampler: "class-balanced", lrScheduler: [0.1, 0.55, 1], adamEpsilon: 1e-6, maxGradNorm: null }, // released
+    ...{ batchSampler: "class-balanced", lrScheduler: [0.1, 0.55, 1], maxGradNorm: null }, // released
+    ...{ adamEpsilon: 1e-6, adamEpsilonMode: "uncorrected" }, // released
   },
 };
 const evalEpochs = [12, 14, 16, 18, 20]; // released: epochs 11, 13, …, 19, counted from 0
@@ -70,7 +71,8 @@ const roseShared: Column = {
   ...{ tokenization: "subword", head: "hf", maxLength: 128 },
   train: {
     ...{ epochs: 10, lrScheduler: "linear", warmupRatio: 0, weightDecay: 0.01, dropout: true },
-    ...{ adamBeta1: 0.9, adamBeta2: 0.98, adamEpsilon: 1e-6, maxGradNorm: 1, loadBestModelAtEnd: false }, // released
+    ...{ adamBeta1: 0.9, adamBeta2: 0.98, maxGradNorm: 1, loadBestModelAtEnd: false }, // released
+    ...{ adamEpsilon: 1e-6, adamEpsilonMode: "uncorrected" }, // released
   },
 };
 const glue = (model: string, size: string): Record<string, Column> => ({
