@@ -19,7 +19,8 @@ export const mixout = defineMethod({
       .enum(["paper", "code"])
       .default("paper")
       .describe(
-        "paper: each element separately; code: as released by Lee et al., weights of linear layers only, the same mask for all outputs of a layer, and a gradient that is not divided by 1 - p",
+        "paper: each element separately; code: as released by Lee et al., only matrices of linear layers, " +
+          "all their rows together, with a gradient that is not divided by 1 - p",
       ),
   }),
   create: ({ p, variant }) => {

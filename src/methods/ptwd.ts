@@ -22,7 +22,8 @@ export const ptwd = defineMethod({
       .enum(["excluded", "included"])
       .default("excluded")
       .describe(
-        "a pooler that the checkpoint lacks (RoBERTa): no part of the distance, or its distance to another random pooler (RIFT's code)",
+        "a pooler that the checkpoint lacks (RoBERTa): no part of the distance, or its distance to another random " +
+          "pooler (RIFT's code)",
       ),
   }),
   create: ({ lambda, newPooler }) => {

@@ -20,7 +20,8 @@ export const rDrop = defineMethod({
       .enum(["mean", "sum"])
       .default("mean")
       .describe(
-        "consistency term: mean over the batch (paper), or sum over the batch, with the cross-entropy of the first pass only (R-Drop's RoBERTa code)",
+        "consistency term: mean over the batch (paper), or sum over the batch, with the cross-entropy of the first " +
+          "pass only (R-Drop's RoBERTa code)",
       ),
   }),
   create: ({ alpha, reduction }) => ({

@@ -23,13 +23,15 @@ const optionsSchema = z.strictObject({
     .nullable()
     .default(null)
     .describe(
-      "radius of the ball (projection: paper), or constant against division by zero (projection: code); null: 1e-5 or 1e-6",
+      "radius of the ball (projection: paper; null: 1e-5), or constant against division by zero " +
+        "(projection: code; null: 1e-6)",
     ),
   projection: z
     .enum(["paper", "code"])
     .default("paper")
     .describe(
-      "paper: word embeddings, clamped to the ball of radius epsilon; code: as released, the output of the embedding layer, divided by its largest element",
+      "paper: word embeddings, clamped to the ball of radius epsilon; code: as released, the output of the " +
+        "embedding layer, each token divided by its largest element",
     ),
   emaDecay: fractionSchema
     .default(0.99)

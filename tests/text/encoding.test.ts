@@ -103,3 +103,30 @@ it("byte-level BPE: a word is its first piece after a space", () => {
   }
   expect(pieces("filmography").length).toBeGreaterThan(1);
 });
+
+describe("words where RIFT's released code differs from its paper", () => {
+  it("a contraction is one token of RoBERTa, so word i is token i + 1", () => {
+    const { words, ids, positions } = roberta.encodeWords(["They don't know it's we're"], 64);
+    expect(words).toEqual(["They", "do", "n't", "know", "it", "'s", "we", "'re"]);
+    expect(ids.length).toBe(words.length + 2);
+    expect([...positions]).toEqual([1, 2, 3, 4, 5, 6, 7, 8]);
+  });
+
+  it("the first word of a hypothesis has a space before it, like all others", () => {
+    const { ids, positions, fields } = roberta.encodeWords(["the film", "film the"], 64);
+    expect([...fields]).toEqual([0, 0, 1, 1]);
+    expect(ids[positions[2]!]).toBe(ids[positions[1]!]);
+    expect(ids[positions[3]!]).toBe(ids[positions[0]!]);
+  });
+
+  it("a hyphen separates words", () => {
+    expect(bert.encodeWords(["a well-known film"], 64).words).toEqual(["a", "well", "-", "known", "film"]);
+  });
+
+  it("the longer text of a pair is truncated, and the other one stays whole", () => {
+    const premise = Array.from({ length: 10 }, (_, i) => `p${i}`).join(" ");
+    const { words, truncated } = bert.encodeWords([premise, "h0 h1 h2"], 11);
+    expect(words).toEqual(["p0", "p1", "p2", "p3", "p4", "h0", "h1", "h2"]);
+    expect(truncated).toBe(true);
+  });
+});

@@ -1,6 +1,14 @@
 // Compares the AdamW kernel with libtorch's operators: clipping, fused AdamW and the copy in bfloat16.
-import { AdamW, clipGradNorm_, computeClipFactor, copyAll_, globalNorm, hasFusedAdamW } from "../../dist/nn/index.js";
-import { free, keep, noGrad, randn, scope, seedGenerator, synchronize } from "../../dist/tensor/index.js";
+import {
+  AdamW,
+  clipGradNorm_,
+  computeClipFactor,
+  copyAll_,
+  defaultAdamW,
+  globalNorm,
+  hasFusedAdamW,
+} from "../../dist/nn/index.js";
+import { free, keep, noGrad, randn, scope, seedGenerator, synchronize, tensor } from "../../dist/tensor/index.js";
 
 // Small and odd sizes, a tensor of several blocks, more tensors than a launch has, and the shapes of BERT-base.
 const smallShapes = [[2], [5], [3, 7], [4097], [768], [64, 768], ...Array.from({ length: 70 }, (_, i) => [i + 1])];
@@ -78,10 +86,37 @@ function measureMilliseconds(run) {
   return (performance.now() - start) / 20;
 }
 
+/** Three steps with an uncorrected epsilon on a GPU and on the CPU, with and without a mask. */
+function checkUncorrectedEpsilon(device) {
+  const settings = { ...defaultAdamW, epsilon: 0.1, epsilonMode: "uncorrected" };
+  const train = (where, isMasked) => {
+    const parameters = new Map([
+      ["w", scope(() => keep(tensor(Float32Array.of(1, -2, 3, 0.5, 7), [5], { device: where })))],
+    ]);
+    const optimizer = new AdamW(parameters, [{ names: ["w"], weightDecay: 0.1, learningRate: 0.1 }], settings);
+    optimizer.setLearningRateFactor(1);
+    for (let step = 0; step < 3; step++)
+      scope(() => {
+        const gradient = tensor(Float32Array.of(0.3, -0.01, 0.02, 2, -0.4 * step), [5], { device: where });
+        const mask = isMasked ? tensor(Float32Array.of(0.5), [], { device: where }) : null;
+        optimizer.update(new Map([["w", { gradient, mask }]]));
+      });
+    const values = parameters.get("w").toFloat32Array();
+    optimizer.dispose();
+    free(parameters);
+    return values;
+  };
+  return [false, true].map((isMasked) => {
+    const [ours, reference] = [train(device, isMasked), train("cpu", isMasked)];
+    const difference = Math.max(...ours.map((value, i) => Math.abs(value - reference[i]) / 7));
+    return { name: `adamw, uncorrected epsilon${isMasked ? ", mask" : ""}`, tolerance: 1e-6, difference };
+  });
+}
+
 /** Returns lines like those of `checkKernels`, with the times of both. */
 export function checkAdamW(device, measureDifference) {
   if (!hasFusedAdamW(device)) throw new Error("the kernels adamw do not load");
-  return [smallShapes, largeShapes].flatMap((shapes, i) => {
+  const lines = [smallShapes, largeShapes].flatMap((shapes, i) => {
     const [ours, reference] = [createWorkload(shapes, device), createWorkload(shapes, device)];
     for (let step = 0; step < 3; step++) {
       updateWithKernel(ours);
@@ -107,4 +142,5 @@ export function checkAdamW(device, measureDifference) {
     reference.free();
     return lines;
   });
+  return [...lines, ...checkUncorrectedEpsilon(device)];
 }
