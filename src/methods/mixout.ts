@@ -70,14 +70,14 @@ export function mixRowsTogether(
     1 - p,
     device,
   );
-  return current.map((w, i) =>
-    scope(() => {
-      const mask = masks[i]!; // 0 or 1 / (1 - p)
-      const fixed = w.detach();
-      // The second term is 0. It only has a gradient.
-      return mix(fixed, pretrained[i]!, mask).add(w.sub(fixed).mul(mask.mul(1 - p)));
-    }),
-  );
+  return current.map((w, i) => scope(() => mixWithRowMask(w, pretrained[i]!, masks[i]!, p)));
+}
+
+/** Mixes a matrix with a mask [1, input] of 0 and 1 / (1 - p). */
+export function mixWithRowMask(current: Tensor, pretrained: Tensor, mask: Tensor, p: number): Tensor {
+  const fixed = current.detach();
+  // The second term is 0. It only has a gradient.
+  return mix(fixed, pretrained, mask).add(current.sub(fixed).mul(mask.mul(1 - p)));
 }
 
 /** Mixes each tensor with its pre-trained values. The masks come from the device's generator. */

@@ -91,9 +91,7 @@ const variants: Readonly<Record<Options["projection"], Variant>> = {
       const moved = noise.add(gradient.mul(stepSize));
       return moved.div(computeMaxAbs(moved).add(epsilon));
     },
-    // Equal to the symmetric KL, but each target is a constant, so the gradient is about half.
-    computeOuterLoss: (clean, perturbed) =>
-      klDivergence(perturbed.detach(), clean).add(klDivergence(clean.detach(), perturbed)),
+    computeOuterLoss: symmetricKlToConstants,
   },
 };
 
@@ -103,6 +101,14 @@ function embedBatch(context: BatchContext): Tensor {
   const weights = context.weights("perturbed", trainMode);
   context.enterRandomStream("perturbed", "embedding");
   return scope(() => embedInput(config, weights, context.batch.input, context.resolveMode(trainMode)));
+}
+
+/**
+ * The smoothness term of the released code: equal to the symmetric KL, but each target is a
+ * constant, so the gradient is about half.
+ */
+export function symmetricKlToConstants(clean: Tensor, perturbed: Tensor): Tensor {
+  return klDivergence(perturbed.detach(), clean).add(klDivergence(clean.detach(), perturbed));
 }
 
 /** Keeps the released log-odds finite. */

@@ -47,7 +47,7 @@ export const trainSettingsSchema = z
       .enum(["corrected", "uncorrected"])
       .default("corrected")
       .describe(
-        "epsilon is added after the bias correction (papers, PyTorch), or before it (code of RIFT, ROSE and Child-Tuning)",
+        "epsilon is added after the bias correction (papers, PyTorch), or before it (released code of RIFT and ROSE)",
       ),
     maxGradNorm: z
       .number()

@@ -1,0 +1,181 @@
+#!/usr/bin/env node
+// Compares Temper with the authors' released code on the same random inputs, and prints a table. It fetches nothing:
+// clone the repositories that docs/fidelity.md names, and pass their folders. The exit code is 1 if a part differs.
+//   node tools/parity/released/compare.mjs [--rift DIR] [--rose DIR] [--smart DIR] [--r-drop DIR] [--mixout DIR]
+//     [--python PYTHON]
+// PYTHON needs torch, and transformers for ROSE (default: python3).
+import { spawnSync } from "node:child_process";
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import { parseArgs } from "node:util";
+import { mixWithRowMask } from "../../../dist/methods/mixout.js";
+import { computeWeightDistance } from "../../../dist/methods/ptwd.js";
+import { rDrop } from "../../../dist/methods/r-drop.js";
+import { infoNceLoss } from "../../../dist/methods/rift/info-nce.js";
+import { rose } from "../../../dist/methods/rose/rose.js";
+import { searchPerturbation, smart, sumStableKl, symmetricKlToConstants } from "../../../dist/methods/smart.js";
+import { AdamW } from "../../../dist/nn/index.js";
+import { grad, noGrad, scope, tensor } from "../../../dist/tensor/index.js";
+
+/** A rounding error of float32, relative to the largest term. Sums of a few terms have a few of them. */
+const tolerance = 2e-5;
+
+const from = ({ values, shape }) => tensor(Float32Array.from(values), shape);
+const read = (value) => [...value.toFloat32Array()];
+const row = (name, ours, { values }) => {
+  const scale = Math.max(...values.map(Math.abs), 1e-30);
+  const numbers = read(ours);
+  const difference = Math.max(...values.map((value, i) => Math.abs(value - numbers[i])));
+  return { name, scale, difference, isEqual: numbers.length === values.length && difference <= tolerance * scale };
+};
+
+/** ROSE's steps with the released rules: quantile, uncorrected epsilon, no masks in the warm-up. */
+function compareRose({ names, start, steps, cases }) {
+  return cases.flatMap(({ variant, warmup, masks, weights }) => {
+    const parameters = new Map(Object.entries(start).map(([name, value]) => [`bert.encoder.${name}`, from(value)]));
+    const fullNames = names.map((name) => `bert.encoder.${name}`);
+    const settings = { beta1: 0.9, beta2: 0.98, epsilon: 1e-6, epsilonMode: "uncorrected" };
+    const optimizer = new AdamW(parameters, [{ names: fullNames, weightDecay: 0, learningRate: 1 }], settings);
+    optimizer.setLearningRateFactor(1e-2);
+    const released = { thresholdRule: "quantile", maskDuringWarmup: false };
+    const method = rose.create(rose.options.parse({ variant, updateRatio: 0.6, gamma: 0.5, ...released }));
+    const job = { model: { weights: parameters }, settings: { warmupRatio: warmup / steps.length, maxGradNorm: null } };
+    const training = { job: { ...job, deviceConfig: { device: "cpu" } }, totalSteps: steps.length };
+    void method.prepare(training);
+    const layers = fullNames.filter((name) => name.includes("layer"));
+    let differing = 0;
+    for (const [stepIndex, { ce, kl }] of steps.entries())
+      noGrad(() => {
+        const gradients = new Map(names.map((name) => [`bert.encoder.${name}`, from(ce[name])]));
+        const divergence = new Map(layers.map((name) => [name, from(kl[name.replace("bert.encoder.", "")])]));
+        const step = { training, stepIndex, optimizer, gradients, log() {} };
+        const updates = method.transformUpdates(
+          { ...step, auxiliaryGradients: new Map([["rose.divergence", divergence]]) },
+          () => new Map([...gradients].map(([name, gradient]) => [name, { gradient, mask: null }])),
+        );
+        const found = layers.map((name) => updates.get(name).mask?.item() ?? 1);
+        const expected = masks[stepIndex].values.map((value) => (stepIndex < warmup ? 1 : value));
+        differing += found.filter((value, i) => value !== expected[i]).length;
+        optimizer.update(updates);
+      });
+    const moved = names.map((name, i) => {
+      const [before, after] = [start[name].values, weights[name].values];
+      const now = read(parameters.get(fullNames[i]));
+      const scale = Math.max(...after.map((value, j) => Math.abs(value - before[j])));
+      return { scale, difference: Math.max(...after.map((value, j) => Math.abs(value - now[j]))) };
+    });
+    const scale = Math.max(...moved.map((each) => each.scale));
+    const difference = Math.max(...moved.map((each) => each.difference));
+    const label = `ROSE, ${variant}${warmup ? `, ${warmup} steps of warm-up` : ""}`;
+    // The weights are about 1, so a change of 0.01 is known to 1e-7 / 0.01.
+    return [
+      {
+        name: `${label}: masks of ${layers.length * steps.length}`,
+        scale: 1,
+        difference: differing,
+        isEqual: differing === 0,
+      },
+      { name: `${label}: weights`, scale, difference, isEqual: difference <= 6 * 4 * 2 ** -23 },
+    ];
+  });
+}
+
+function compareSmart(released) {
+  const [embeddings, first, second] = [released.embeddings, released.first, released.second].map(from);
+  const classify = ({ embeddingOutput }) => ({
+    logits: embeddingOutput.matmul(first).tanh().mean([1]).matmul(second),
+  });
+  const context = {
+    batch: { input: { attentionBias: null, packing: null } },
+    pass: (_name, { input }) => classify(input),
+  };
+  const options = smart.options.parse({ projection: "code" });
+  const clean = from(released.clean).requiresGrad_();
+  const noise = searchPerturbation(context, embeddings, clean, from(released.start), options);
+  const loss = symmetricKlToConstants(clean, from(released.perturbed));
+  const inner = sumStableKl(classify({ embeddingOutput: embeddings.add(from(released.start)) }).logits, clean);
+  return [
+    row("SMART: inner loss", inner, released.inner),
+    row("SMART: perturbation", noise, released.noise),
+    row("SMART: smoothness term", loss, released.loss),
+    row("SMART: its gradient", grad(loss, [clean])[0], released.gradient),
+  ];
+}
+
+function compareRDrop({ logits, labels, alpha, loss }) {
+  const [first, second] = logits.map((value) => ({ logits: from(value) }));
+  const batch = { labels: tensor(Int32Array.from(labels)), fullBatchSize: labels.length };
+  const context = { batch, log() {}, passTwice: () => [first, second] };
+  const method = rDrop.create(rDrop.options.parse({ alpha, reduction: "sum" }));
+  const losses = method.losses(context, () => new Map());
+  // Temper's loss is twice the released one.
+  return [row("R-Drop: RoBERTa's loss", losses.get("task").add(losses.get("consistency")).mul(0.5), loss)];
+}
+
+function compareMixout({ current, pretrained, p, mixed, weights, gradient }) {
+  const columns = current.shape[1];
+  const row0 = gradient.values.slice(0, columns).map((value) => (value === 0 ? 0 : 1 / (1 - p)));
+  const now = from(current).requiresGrad_();
+  const ours = mixWithRowMask(now, from(pretrained), tensor(Float32Array.from(row0), [1, columns]), p);
+  const [slope] = grad(ours.mul(from(weights)).sum(), [now]);
+  return [row("Mixout: matrix", ours, mixed), row("Mixout: its gradient", slope, gradient)];
+}
+
+function compareRift({ students, teachers, tau, loss, gradient, parameters, distance }) {
+  const normalize = (features) => features.div(features.norm([1], true));
+  const leaf = from(students).requiresGrad_();
+  const classes = tensor(new Int32Array(students.shape[0]));
+  const scores = normalize(from(teachers)).matmul(normalize(leaf).t()).div(tau);
+  // Lemma 1 has -log N, the code does not. It has no gradient.
+  const ours = infoNceLoss(scores, classes, classes).add(Math.log(students.shape[0]));
+  const [now, before] = parameters.map((list) => list.map(from));
+  return [
+    row("RIFT: information loss, negatives: students", ours, loss),
+    row("RIFT: its gradient", grad(ours, [leaf])[0], gradient),
+    row("RIFT: distance of PTWD", computeWeightDistance("cpu", now, before), distance),
+  ];
+}
+
+const parts = {
+  rift: { compare: compareRift, file: "models/AdvPLM.py" },
+  rose: { compare: compareRose, file: "robustSSANs/utils/optimization.py" },
+  smart: { compare: compareSmart, file: "mt_dnn/perturbation.py" },
+  "r-drop": {
+    compare: compareRDrop,
+    file: "huggingface_transformer_src/src/transformers/models/roberta/modeling_roberta.py",
+  },
+  mixout: { compare: compareMixout, file: "mixout/mixout.py" },
+};
+
+const names = Object.keys(parts);
+const options = Object.fromEntries(names.map((name) => [name, { type: "string" }]));
+const { values } = parseArgs({ options: { ...options, python: { type: "string", default: "python3" } } });
+const given = names.filter((name) => values[name] !== undefined);
+const fail = (message) => {
+  console.error(message);
+  process.exit(2);
+};
+if (given.length === 0)
+  fail(`Expected the folder of at least one repository: ${names.map((n) => `--${n} DIR`).join(", ")}`);
+for (const name of given)
+  if (!existsSync(join(values[name], parts[name].file)))
+    fail(`--${name} ${values[name]}: ${parts[name].file} is not there. Pass a clone that docs/fidelity.md names.`);
+
+const script = join(import.meta.dirname, "released.py");
+const rows = given.flatMap((name) => {
+  const run = spawnSync(values.python, [script, name, values[name]], {
+    encoding: "utf8",
+    maxBuffer: 1 << 28,
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  if (run.status !== 0) fail(`--${name}: ${run.error?.message ?? `${values.python} failed, see above`}`);
+  const git = spawnSync("git", ["-C", values[name], "rev-parse", "--short", "HEAD"], { encoding: "utf8" });
+  const commit = git.status === 0 ? git.stdout.trim() : "unknown";
+  return scope(() => parts[name].compare(JSON.parse(run.stdout))).map((each) => ({ ...each, commit }));
+});
+console.log("| part | commit | largest value | largest difference | |\n|---|---|---|---|---|");
+for (const { name, commit, scale, difference, isEqual } of rows)
+  console.log(
+    `| ${name} | ${commit} | ${scale.toPrecision(3)} | ${difference.toPrecision(2)} | ${isEqual ? "equal" : "DIFFERS"} |`,
+  );
+process.exitCode = rows.every(({ isEqual }) => isEqual) ? 0 : 1;
