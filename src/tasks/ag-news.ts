@@ -1,9 +1,10 @@
 import { join } from "node:path";
+import type { Example } from "./example.js";
 import { findDataset } from "./find-dataset.js";
 import type { HubReadOptions } from "./hub-repository.js";
 import { parseExamples } from "./parse-examples.js";
 import { readTable } from "./read-table.js";
-import { createTask, type Example, type Task } from "./task.js";
+import { createTask, type Task } from "./task.js";
 
 const labels = ["World", "Sports", "Business", "Sci/Tech"];
 

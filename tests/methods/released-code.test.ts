@@ -1,6 +1,6 @@
 import { describe, expect, test, vi } from "vitest";
-import type { ModifiableWords } from "../../src/attacks/convex-hull.js";
 import { toPredictions } from "../../src/evaluation/metrics.js";
+import type { ModifiableWords } from "../../src/hull/convex-hull.js";
 import { ascc } from "../../src/methods/ascc/ascc.js";
 import { computeRobustAccuracy } from "../../src/methods/ascc/robust-accuracy.js";
 import { createMethods } from "../../src/methods/index.js";
