@@ -4,12 +4,12 @@ import type { ModifiableWords } from "../../src/hull/convex-hull.js";
 import { ascc } from "../../src/methods/ascc/ascc.js";
 import { computeRobustAccuracy } from "../../src/methods/ascc/robust-accuracy.js";
 import { createMethods } from "../../src/methods/index.js";
-import { mixout, mixRowsTogether } from "../../src/methods/mixout.js";
+import { mixout, mixRowsTogether, mixWithRowMask } from "../../src/methods/mixout.js";
 import { ptwd } from "../../src/methods/ptwd.js";
 import { getPretrainedParameterNames, predictProbabilities } from "../../src/models/index.js";
 import type { Model } from "../../src/models/model.js";
 import { trainMode } from "../../src/nn/index.js";
-import { free, grad, Rng, randn, scope, seedGenerator } from "../../src/tensor/index.js";
+import { free, grad, Rng, randn, scope, seedGenerator, tensor } from "../../src/tensor/index.js";
 import { type TrainingMethod, train } from "../../src/train/index.js";
 import { createTrainingContext } from "../../src/train/training-context.js";
 import { temporaryFolder } from "../temporary.js";
@@ -64,6 +64,16 @@ describe("ROSE with maskDuringWarmup: false", () => {
 });
 
 describe("Mixout with variant: code", () => {
+  test("mixes with a given mask", () => {
+    scope(() => {
+      const current = tensor([2, 3, 4, 5], [2, 2]).requiresGrad_();
+      // p = 1/2: u + 2 (w - u) in the first column, u in the second.
+      const mixed = mixWithRowMask(current, tensor([1, 1, 1, 1], [2, 2]), tensor([2, 0], [1, 2]), 0.5);
+      expect([...mixed.toFloat32Array()]).toEqual([3, 1, 7, 1]);
+      expect([...grad(mixed.sum(), [current])[0]!.toFloat32Array()]).toEqual([1, 0, 1, 0]);
+    });
+  });
+
   test("all rows of a matrix have the same mask, and the gradient is not divided by 1 - p", () => {
     const p = 0.6;
     scope(() => {

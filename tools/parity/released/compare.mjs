@@ -2,19 +2,22 @@
 // Compares Temper with the authors' released code on the same random inputs, and prints a table. It fetches nothing:
 // clone the repositories that docs/fidelity.md names, and pass their folders. The exit code is 1 if a part differs.
 //   node tools/parity/released/compare.mjs [--rift DIR] [--rose DIR] [--smart DIR] [--r-drop DIR] [--mixout DIR]
-//     [--python PYTHON]
-// PYTHON needs torch, and transformers for ROSE (default: python3).
+//     [--child-tuning DIR] [--python PYTHON]
+// PYTHON needs torch and numpy, and transformers for ROSE (default: python3).
 import { spawnSync } from "node:child_process";
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
+import { searchHull } from "../../../dist/hull/convex-hull.js";
+import { ascc } from "../../../dist/methods/ascc/ascc.js";
 import { mixWithRowMask } from "../../../dist/methods/mixout.js";
 import { computeWeightDistance } from "../../../dist/methods/ptwd.js";
 import { rDrop } from "../../../dist/methods/r-drop.js";
 import { infoNceLoss } from "../../../dist/methods/rift/info-nce.js";
 import { rose } from "../../../dist/methods/rose/rose.js";
 import { searchPerturbation, smart, sumStableKl, symmetricKlToConstants } from "../../../dist/methods/smart.js";
-import { AdamW } from "../../../dist/nn/index.js";
+import { computeTwoPassLoss } from "../../../dist/methods/two-pass-loss.js";
+import { AdamW, klDivergencePerExample, symmetricKl } from "../../../dist/nn/index.js";
 import { grad, noGrad, scope, tensor } from "../../../dist/tensor/index.js";
 
 /** A rounding error of float32, relative to the largest term. Sums of a few terms have a few of them. */
@@ -29,8 +32,20 @@ const row = (name, ours, { values }) => {
   return { name, scale, difference, isEqual: numbers.length === values.length && difference <= tolerance * scale };
 };
 
-/** ROSE's steps with the released rules: quantile, uncorrected epsilon, no masks in the warm-up. */
-function compareRose({ names, start, steps, cases }) {
+/** ROSE's losses, and its steps with the released rules: quantile, uncorrected epsilon, no masks in the warm-up. */
+function compareRose({ names, start, steps, cases, passes }) {
+  const [first, second] = passes.logits.map((logits) => ({ logits: from(logits) }));
+  const batch = { labels: tensor(Int32Array.from(passes.labels)) };
+  const context = { batch, log() {}, passTwice: () => [first, second] };
+  const divergence = symmetricKl(first.logits, second.logits).mul(passes.labels.length / 4);
+  return [
+    row("ROSE: divergence", divergence, passes.divergence),
+    row("ROSE: cross-entropy of two passes", computeTwoPassLoss(context), passes.crossEntropy),
+    ...compareRoseSteps({ names, start, steps, cases }),
+  ];
+}
+
+function compareRoseSteps({ names, start, steps, cases }) {
   return cases.flatMap(({ variant, warmup, masks, weights }) => {
     const parameters = new Map(Object.entries(start).map(([name, value]) => [`bert.encoder.${name}`, from(value)]));
     const fullNames = names.map((name) => `bert.encoder.${name}`);
@@ -121,7 +136,35 @@ function compareMixout({ current, pretrained, p, mixed, weights, gradient }) {
   return [row("Mixout: matrix", ours, mixed), row("Mixout: its gradient", slope, gradient)];
 }
 
-function compareRift({ students, teachers, tau, loss, gradient, parameters, distance }) {
+function compareAdversary({ text, candidates, first, second, mask, start, weights }) {
+  const embedding = { text: from(text), candidates: from(candidates) };
+  const count = mask.shape[0];
+  const hull = {
+    candidateMask: from(mask).gt(0),
+    index: tensor(Int32Array.from({ length: count }, (_, i) => count + i)),
+    isPacked: false,
+  };
+  const classify = (embeddings) => embeddings.matmul(from(first)).tanh().mean([1]).matmul(from(second));
+  const clean = classify(embedding.text);
+  const computeGain = (perturbed) => klDivergencePerExample(clean, classify(perturbed)).sum();
+  const ours = searchHull(embedding, hull, from(start), computeGain, ascc.options.parse({}));
+  return row("RIFT: adversary, mixture weights after 10 steps", ours, weights);
+}
+
+function compareChildTuning({ start, mask, gradients, weights }) {
+  const parameters = new Map([["w", from(start)]]);
+  const settings = { beta1: 0.9, beta2: 0.999, epsilon: 1e-6, epsilonMode: "uncorrected" };
+  const optimizer = new AdamW(parameters, [{ names: ["w"], weightDecay: 0, learningRate: 1 }], settings);
+  optimizer.setLearningRateFactor(1e-2);
+  for (const gradient of gradients)
+    optimizer.update(new Map([["w", { gradient: from(gradient).mul(from(mask)), mask: null }]]));
+  // The weights are about 1, so the move is known to a few times 2^-24.
+  const moved = { ...weights, values: weights.values.map((value, i) => value - start.values[i]) };
+  const line = row("Child-Tuning_D: move in 3 steps", parameters.get("w").sub(from(start)), moved);
+  return [{ ...line, isEqual: line.difference <= 3 * 4 * 2 ** -23 }];
+}
+
+function compareRift({ students, teachers, tau, loss, gradient, parameters, distance, adversary }) {
   const normalize = (features) => features.div(features.norm([1], true));
   const leaf = from(students).requiresGrad_();
   const classes = tensor(new Int32Array(students.shape[0]));
@@ -130,6 +173,7 @@ function compareRift({ students, teachers, tau, loss, gradient, parameters, dist
   const ours = infoNceLoss(scores, classes, classes).add(Math.log(students.shape[0]));
   const [now, before] = parameters.map((list) => list.map(from));
   return [
+    compareAdversary(adversary),
     row("RIFT: information loss, negatives: students", ours, loss),
     row("RIFT: its gradient", grad(ours, [leaf])[0], gradient),
     row("RIFT: distance of PTWD", computeWeightDistance("cpu", now, before), distance),
@@ -145,6 +189,7 @@ const parts = {
     file: "huggingface_transformer_src/src/transformers/models/roberta/modeling_roberta.py",
   },
   mixout: { compare: compareMixout, file: "mixout/mixout.py" },
+  "child-tuning": { compare: compareChildTuning, file: "ChildTuning/ChildTuningOptimizer.py" },
 };
 
 const names = Object.keys(parts);

@@ -11,6 +11,7 @@ import sys
 import types
 from pathlib import Path
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -33,7 +34,7 @@ def compile_method(path, owner, name):
     found = [node for each in classes for node in each.body if isinstance(node, ast.FunctionDef) and node.name == name]
     if not found:
         raise SystemExit(f"{path} has no {owner}.{name}. Pass the commit that docs/fidelity.md names.")
-    scope = {"torch": torch, "nn": nn, "F": nn.functional, "CrossEntropyLoss": nn.CrossEntropyLoss, "MSELoss": nn.MSELoss}
+    scope = {"torch": torch, "np": np, "nn": nn, "F": nn.functional, "CrossEntropyLoss": nn.CrossEntropyLoss, "MSELoss": nn.MSELoss}
     exec(compile(ast.Module([found[-1]], []), str(path), "exec"), scope)
     return scope[name]
 
@@ -44,6 +45,12 @@ def to_json(value):
     if isinstance(value, dict):
         return {key: to_json(item) for key, item in value.items()}
     return [to_json(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+
+def two_passes(logits):
+    """A model whose two passes have the given logits."""
+    passes = iter(logits)
+    return types.SimpleNamespace(num_labels=logits[0].shape[1], roberta=lambda *_, **__: (next(passes),), classifier=lambda hidden: hidden)
 
 
 def run_rose(folder):
@@ -71,7 +78,12 @@ def run_rose(folder):
             optimizer.step()
             masks.append(optimizer.gradient_mask["param"].clone())
         cases.append({"variant": variant, "warmup": warmup, "masks": masks, "weights": {n: p.data for n, p in parameters.items()}})
-    return {"names": names, "start": start, "steps": steps, "cases": cases}
+    path = folder / "robustSSANs/models/modeling_roberta.py"
+    roberta_kl = compile_method(path, "RobertaForSequenceClassificationWithKL", "roberta_kl")
+    logits, labels = [torch.randn(5, 3) for _ in range(2)], torch.tensor([0, 2, 1, 1, 0])
+    cross_entropy, divergence, *_ = roberta_kl(two_passes(logits), *[None] * 6, labels, None, None, None)
+    passes = {"logits": logits, "labels": labels.tolist(), "crossEntropy": cross_entropy, "divergence": divergence}
+    return {"names": names, "start": start, "steps": steps, "cases": cases, "passes": passes}
 
 
 def run_smart(folder):
@@ -112,10 +124,8 @@ def run_r_drop(folder):
     path = folder / "huggingface_transformer_src/src/transformers/models/roberta/modeling_roberta.py"
     roberta_kl = compile_method(path, "RobertaForSequenceClassification", "roberta_kl")
     logits = [torch.randn(3, 4) for _ in range(2)]
-    passes = iter(logits)
-    stub = types.SimpleNamespace(num_labels=4, roberta=lambda *_, **__: (next(passes),), classifier=lambda hidden: hidden)
     labels = torch.tensor([0, 3, 1])
-    loss = roberta_kl(stub, *[None] * 6, labels, None, None, None)[0]
+    loss = roberta_kl(two_passes(logits), *[None] * 6, labels, None, None, None)[0]
     return {"logits": logits, "labels": labels.tolist(), "alpha": 0.7, "loss": loss}
 
 
@@ -129,8 +139,47 @@ def run_mixout(folder):
     return {"current": current, "pretrained": pretrained, "p": p, "mixed": mixed, "weights": weights, "gradient": gradient}
 
 
+def run_adversary(path):
+    """Ten steps of the convex-hull adversary on a small network that starts at the embedding output."""
+    table, first, second = torch.randn(20, 6), torch.randn(6, 7), torch.randn(7, 3)
+    texts, length, slots = 4, 5, 4
+    substitutes = torch.randint(0, 20, (texts, length, slots))
+    mask = (torch.rand(texts, length, slots) < 0.6).float()
+    mask[:, :, 0] = 1
+    start = torch.randn(texts, length, slots, 1) * 0.3
+    init, nn.init.kaiming_normal_ = nn.init.kaiming_normal_, lambda tensor: tensor.data.copy_(start)
+    network = types.SimpleNamespace(training=False, eval=lambda: None, train=lambda: None)
+    stub = types.SimpleNamespace(
+        plm=network, cls_to_logit=network, text_to_embd=lambda ids: table[ids],
+        embd_to_logit=lambda embd, _: (embd @ first).tanh().mean(1) @ second,
+    )  # fmt: skip
+    info = {"num_steps": 10, "loss_func": "kl", "ascc_w_optm_lr": 1, "sparse_weight": 15, "out_type": "adv_comb_w"}
+    attack = compile_method(path, "AdvPLM", "ascc_attack")
+    weights = attack(stub, substitutes[:, :, 0], None, None, substitutes, mask, info)
+    nn.init.kaiming_normal_ = init
+    rows = texts * length
+    return {
+        "text": table[substitutes[:, :, 0]], "candidates": table[substitutes].reshape(rows, slots, 6), "first": first, "second": second,
+        "mask": mask.reshape(rows, slots), "start": start.reshape(rows, slots), "weights": weights.reshape(rows, slots),
+    }  # fmt: skip
+
+
+def run_child_tuning(folder):
+    """Three steps of Child-Tuning_D with a given mask."""
+    module = import_file(folder / "ChildTuning/ChildTuningOptimizer.py", "child_tuning")
+    start, mask = torch.randn(4, 6), (torch.rand(4, 6) < 0.3).float()
+    gradients = [torch.randn(4, 6) * 1e-3 for _ in range(3)]
+    parameter = nn.Parameter(start.clone())
+    optimizer = module.ChildTuningAdamW([parameter], lr=1e-2, betas=(0.9, 0.999), eps=1e-6, mode="ChildTuning-D")
+    optimizer.set_gradient_mask({parameter: mask})
+    for gradient in gradients:
+        parameter.grad = gradient.clone()
+        optimizer.step()
+    return {"start": start, "mask": mask, "gradients": gradients, "weights": parameter.data}
+
+
 def run_rift(folder):
-    """InfoNCE for given features, and the distance to the pre-trained weights."""
+    """The adversary, InfoNCE for given features, and the distance to the pre-trained weights."""
     path = folder / "models/AdvPLM.py"
     features = [torch.randn(6, 10, requires_grad=True), torch.randn(6, 10)]
     identity = lambda value: value
@@ -145,9 +194,11 @@ def run_rift(folder):
     parameters = [[parameter.detach() for parameter in network.parameters()] for network in pair]
     return {
         "students": features[0], "teachers": features[1], "tau": 0.2, "loss": loss, "gradient": gradient,
-        "parameters": parameters, "distance": distance,
+        "parameters": parameters, "distance": distance, "adversary": run_adversary(path),
     }  # fmt: skip
 
 
-parts = {"rose": run_rose, "smart": run_smart, "r-drop": run_r_drop, "mixout": run_mixout, "rift": run_rift}
+parts = {
+    "rift": run_rift, "rose": run_rose, "smart": run_smart, "r-drop": run_r_drop, "mixout": run_mixout, "child-tuning": run_child_tuning,
+}  # fmt: skip
 json.dump(to_json(parts[sys.argv[1]](Path(sys.argv[2]))), sys.stdout)
