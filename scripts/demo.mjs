@@ -116,7 +116,7 @@ function printSideBySide(versions) {
   const blocks = versions.map(([name, result]) => {
     const changed = new Set(result.edits.map(({ position }) => position));
     const title = { text: pc.bold(name), length: name.length };
-    return [title, formatVerdict(result), ...wrap(result.final, changed, columnWidth)];
+    return [title, formatVerdict(result), ...wrap(result.finalWords, changed, columnWidth)];
   });
   const height = Math.max(...blocks.map((block) => block.length));
   for (let i = 0; i < height; i++) {

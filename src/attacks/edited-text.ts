@@ -1,4 +1,4 @@
-import { findWords, type WordRange } from "../text/find-words.js";
+import { findWordPlaces, type WordFinder, type WordPlace, type WordRange } from "../text/find-words.js";
 
 /** One change of a text. Positions count the words of the text that the edit is applied to. */
 export type Edit =
@@ -11,11 +11,12 @@ export type Edit =
   /** Adds a word at the end of a field. */
   | { readonly kind: "append"; readonly field: number; readonly word: string }
   /** Adds a word at the beginning of a field. */
-  | { readonly kind: "prepend"; readonly field: number; readonly word: string };
+  | { readonly kind: "prepend"; readonly field: number; readonly word: string }
+  /** Replaces all texts. The words are found anew and aligned with the original ones. */
+  | { readonly kind: "rewrite"; readonly texts: readonly string[] };
 
 /** A word of an edited text. */
-export interface Slot extends WordRange {
-  readonly field: number;
+export interface Slot extends WordPlace {
   /** Index of the original word that it comes from; -1 for an inserted word. */
   readonly origin: number;
 }
@@ -33,6 +34,8 @@ interface Splice extends WordRange {
 export class EditedText {
   #slots: readonly Slot[] | undefined;
   #locate: (() => Slot[]) | undefined;
+  /** The word finder of an original text. */
+  #find: WordFinder = findWordPlaces;
   /** The similarity to the reference text, if a constraint has computed it. */
   similarity: number | undefined;
 
@@ -57,15 +60,11 @@ export class EditedText {
   readonly original: EditedText;
 
   /** Finds the words of the original texts. */
-  static create(
-    texts: readonly string[],
-    find: (text: string, field: number) => readonly WordRange[] = findWords,
-  ): EditedText {
-    const locate = (): Slot[] => {
-      const ranges = texts.flatMap((text, field) => find(text, field).map(({ start, end }) => ({ field, start, end })));
-      return ranges.map((range, origin) => ({ ...range, origin }));
-    };
-    return new EditedText(texts, null, locate, 0, null, -1, -1);
+  static create(texts: readonly string[], find: WordFinder = findWordPlaces): EditedText {
+    const locate = (): Slot[] => find(texts).map((place, origin) => ({ ...place, origin }));
+    const text = new EditedText(texts, null, locate, 0, null, -1, -1);
+    text.#find = find;
+    return text;
   }
 
   /** The words in order, with their places. */
@@ -130,6 +129,8 @@ export class EditedText {
       }
       case "delete":
         return this.#delete(edit);
+      case "rewrite":
+        return this.#rewrite(edit);
       case "merge": {
         const next = this.#replace({ kind: "replace", position: edit.position, word: edit.word });
         const merged = next.#delete({ kind: "delete", position: edit.position + 1 });
@@ -146,11 +147,16 @@ export class EditedText {
     const ends = this.texts.map(() => 0);
     let numChanged = this.numChanged;
     const lengths = this.texts.map(() => 0);
+    const last = this.texts.map(() => ({ word: "", isReplaced: false }));
     const slots = this.slots.map((slot, position) => {
       const { field, start, end, origin } = slot;
-      const before = this.texts[field]!.slice(ends[field], start);
       const old = this.texts[field]!.slice(start, end);
       const word = words.get(position) ?? old;
+      const gap = this.texts[field]!.slice(ends[field], start);
+      const isReplaced = word !== old;
+      const isGlued = gap === "" && (isReplaced || last[field]!.isReplaced) && wouldJoin(last[field]!.word, word);
+      const before = isGlued ? " " : gap;
+      last[field] = { word, isReplaced };
       if (word !== old) {
         const isChanged = origin < 0 || this.original.getWord(origin) !== word;
         numChanged += Number(isChanged) - Number(this.isChanged(position));
@@ -167,23 +173,16 @@ export class EditedText {
     return new EditedText(texts, this.original, () => slots, numChanged, edit, position, slots[position]!.origin);
   }
 
-  /**
-   * The same text with its words found anew, as TextAttack sees it: a replacement with a space is
-   * two words, and the second one comes from no original word.
-   */
-  splitAgain(): EditedText {
-    const locate = (): Slot[] => {
-      const known = new Set<number>();
-      return this.texts.flatMap((text, field) =>
-        findWords(text).map(({ start, end }) => {
-          const slot = this.slots.find((each) => each.field === field && each.start <= start && start < each.end);
-          const origin = slot === undefined || known.has(slot.origin) ? -1 : slot.origin;
-          known.add(origin);
-          return { field, start, end, origin };
-        }),
-      );
-    };
-    return new EditedText(this.texts, this.original, locate, this.numChanged, this.edit, this.position, this.origin);
+  #rewrite(edit: Extract<Edit, { kind: "rewrite" }>): EditedText {
+    const { original } = this;
+    const places = original.#find(edit.texts);
+    const words = places.map(({ field, start, end }) => edit.texts[field]!.slice(start, end));
+    const origins = alignWords(original.words, words);
+    const kept = origins.filter((origin, i) => origin >= 0 && original.getWord(origin) === words[i]).length;
+    const inserted = origins.filter((origin) => origin < 0).length;
+    const slots = places.map((place, i) => ({ ...place, origin: origins[i]! }));
+    const numChanged = original.length - kept + inserted;
+    return new EditedText(edit.texts, original, () => slots, numChanged, edit, -1, -1);
   }
 
   #getSlot(position: number): Slot {
@@ -200,11 +199,17 @@ export class EditedText {
   #replace(edit: Extract<Edit, { kind: "replace" }>): EditedText {
     const { position, word } = edit;
     const { field, start, end, origin } = this.#getSlot(position);
-    const splice = { field, start, end, text: word };
+    const [previous, next] = [this.slots[position - 1], this.slots[position + 1]];
+    const isGluedBefore = previous?.field === field && previous.end === start;
+    const isGluedAfter = next?.field === field && next.start === end;
+    const before = isGluedBefore && wouldJoin(this.getWord(position - 1), word) ? " " : "";
+    const after = isGluedAfter && wouldJoin(word, this.getWord(position + 1)) ? " " : "";
+    const splice = { field, start, end, text: before + word + after };
     const isChanged = origin < 0 || this.original.getWord(origin) !== word;
     const numChanged = this.numChanged + Number(isChanged) - Number(this.isChanged(position));
+    const newStart = start + before.length;
     const locate = (): Slot[] =>
-      shiftSlots(this.slots, splice).with(position, { field, start, end: start + word.length, origin });
+      shiftSlots(this.slots, splice).with(position, { field, start: newStart, end: newStart + word.length, origin });
     return new EditedText(spliceTexts(this.texts, splice), this.original, locate, numChanged, edit, position, origin);
   }
 
@@ -238,6 +243,14 @@ export class EditedText {
   }
 }
 
+/**
+ * Whether two words without a space would be read as one, as "did" and "not" in place of "didn't".
+ * The ending n't is always a word of its own.
+ */
+function wouldJoin(left: string, right: string): boolean {
+  return /[\p{L}\p{N}]$/u.test(left) && /^(?!n['’]t$)[\p{L}\p{N}]/iu.test(right);
+}
+
 function spliceTexts(texts: readonly string[], { field, start, end, text }: Splice): string[] {
   const before = texts[field]!;
   return texts.with(field, before.slice(0, start) + text + before.slice(end));
@@ -251,8 +264,11 @@ function shiftSlots(slots: readonly Slot[], { field, start, end, text }: Splice)
   );
 }
 
-/** A word that differs between the original and the final text. */
-interface WordChange {
+/**
+ * A word that differs between the original and the final text: replaced, inserted or deleted. A
+ * merge of two words is a replacement and a deletion.
+ */
+export interface WordChange {
   /**
    * Index of the original word; of an inserted word, the index of the original word after it.
    */
@@ -280,4 +296,36 @@ export function listChanges(text: EditedText): WordChange[] {
   }
   for (; next < words.length; next++) changes.push({ position: next, from: words[next]!, to: "" });
   return changes;
+}
+
+/**
+ * The index of the original word of each word; -1 for an inserted word. Equal words are aligned by
+ * a longest common subsequence, and the words between them in their order.
+ */
+function alignWords(original: readonly string[], words: readonly string[]): number[] {
+  const width = words.length + 1;
+  const lengths = new Uint32Array((original.length + 1) * width);
+  for (let i = original.length - 1; i >= 0; i--)
+    for (let j = words.length - 1; j >= 0; j--)
+      lengths[i * width + j] =
+        original[i] === words[j]
+          ? lengths[(i + 1) * width + j + 1]! + 1
+          : Math.max(lengths[(i + 1) * width + j]!, lengths[i * width + j + 1]!);
+  const origins: number[] = [];
+  let [i, j] = [0, 0];
+  while (j < words.length) {
+    const isEqual = i < original.length && original[i] === words[j];
+    const here = lengths[i * width + j]!;
+    // Without a loss of equal words later, both words are skipped together: a replacement.
+    const isReplaced = i < original.length && !isEqual && lengths[(i + 1) * width + j + 1]! === here;
+    if (isEqual || isReplaced) {
+      origins.push(i++);
+      j++;
+    } else if (i < original.length && lengths[(i + 1) * width + j]! === here) i++;
+    else {
+      origins.push(-1);
+      j++;
+    }
+  }
+  return origins;
 }

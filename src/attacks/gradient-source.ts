@@ -3,7 +3,7 @@ import { evalMode, mapWeights, type Weights } from "../nn/index.js";
 import { crossEntropyLoss, type Device, grad, noGrad, scope, type Tensor, tensor, topk } from "../tensor/index.js";
 import { padBatch } from "../text/batch.js";
 import type { Encoding } from "../text/encoding.js";
-import { isOneWord } from "../text/find-words.js";
+import { isOneWord, locateWords } from "../text/find-words.js";
 import type { GradientQuery, GradientSource, TokenGradient } from "./resources.js";
 
 /** A model on this host. */
@@ -137,13 +137,7 @@ function encode(
   }
   const encoding = tokenizer.encodeWords(texts, maxLength);
   const ranges = new Array<TokenRange>(encoding.ids.length).fill(null);
-  const ends = texts.map(() => 0);
-  encoding.words.forEach((word, i) => {
-    const field = encoding.fields[i]!;
-    const start = texts[field]!.indexOf(word, ends[field]);
-    if (start < 0) return;
-    ends[field] = start + word.length;
-    ranges[encoding.positions[i]!] = { field, start, end: start + word.length };
-  });
+  for (const [i, place] of locateWords(texts, encoding.words, encoding.fields).entries())
+    ranges[encoding.positions[i]!] = place;
   return { encoding, ranges };
 }

@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { getErrorMessage, UserError } from "../errors.js";
+import { findWordPlaces } from "../text/find-words.js";
 import { validate } from "../validate.js";
 import {
   type Endpoint,
@@ -84,9 +85,9 @@ export async function connectHttpVictim(
     isDeterministic: false,
     maxBatchSize: options.batchSize * options.maxConcurrentRequests,
     prepare(input: VictimInput) {
-      const texts = input.texts(options.unkToken);
+      const texts = input(options.unkToken);
       const text = texts.length === 1 ? texts[0]! : texts;
-      return { content: JSON.stringify(texts), text, length: input.words.length };
+      return { content: JSON.stringify(texts), text, length: findWordPlaces(texts).length };
     },
     async probabilities(inputs) {
       const texts = inputs.map(({ text }) => text);

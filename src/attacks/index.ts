@@ -1,35 +1,106 @@
 /**
- * `temper-nlp/attacks`: write a custom attack, run attacks on a custom victim, and read attack logs
- * (journals).
+ * `temper-nlp/attacks`: compose attacks from goals, transformations, constraints and searches, use
+ * the built-in ones as values, run them on a custom victim, and read attack logs (journals).
  *
  * @module attacks
  */
 
-export { type AttackExample, type AttackSpaceOptions, createAttackExample } from "./attack-space.js";
-export { type Constraints, constraintsSchema } from "./constraints.js";
+export type { AttackExample, AttackerRunOptions, ScoredCandidate } from "./attacker.js";
+export { fitContext } from "./constraints/context.js";
+export { maxEditDistance } from "./constraints/edit-distance.js";
+export { allowedByLanguageModel } from "./constraints/language-model.js";
+export { keepMostLikely, maxLikelihoodDrop } from "./constraints/likelihood.js";
+export { maxModificationRate, maxWordsChanged } from "./constraints/max-words-changed.js";
+export { minWordLength } from "./constraints/min-word-length.js";
+export { onlyFields } from "./constraints/modifiable-fields.js";
+export { samePartOfSpeech } from "./constraints/part-of-speech.js";
+export { protectSpans } from "./constraints/protected-spans.js";
+export { noRepeat } from "./constraints/repeat.js";
+export { minSentenceSimilarity, type SimilarityOptions } from "./constraints/sentence-similarity.js";
+export { keepStopWords, protectStopWords } from "./constraints/stop-words.js";
+export { minWordSimilarity } from "./constraints/word-similarity.js";
+export { type Attack, type AttackDefinition, type AttackSpec, defineAttack } from "./define-attack.js";
+export { type Edit, EditedText, type Slot, type WordChange } from "./edited-text.js";
 export type { HttpVictimOptions } from "./endpoint.js";
+export { createFunctionVictim, type PredictProbabilities } from "./function-victim.js";
+export { createGoal, goalOptions } from "./goals/create-goal.js";
+export type { Goal } from "./goals/goal.js";
+export { hardLabel } from "./goals/hard-label.js";
+export { inputReduction as inputReductionGoal } from "./goals/input-reduction.js";
+export { isMisclassified, margin, type Score } from "./goals/score.js";
+export { targeted } from "./goals/targeted.js";
+export { untargeted, untargetedByMargin } from "./goals/untargeted.js";
 export { connectHttpVictim } from "./http-victim.js";
 export { type JournalHeader, readJournal } from "./journal.js";
-export { type AttackSpec, attackNames, attackSpecSchema, loadAttack } from "./load-attack.js";
+export { attackNames, attackSpecSchema, createRecipeAttack, type LoadedAttack, loadAttack } from "./load-attack.js";
 export { SearchPool, type SearchPoolOptions } from "./pool.js";
-export type { QueryCounters } from "./query-counters.js";
-export type { AttackOutcome, AttackResult, Edit } from "./result.js";
-export type { AttackerRunOptions } from "./run-attack.js";
 export {
-  type Attack,
-  type AttackDefinition,
+  type AttackParts,
   type Candidate,
-  type CandidateGenerator,
-  countChangedWords,
-  createUnchangedCandidate,
-  firstMisclassified,
-  getGoldProbability,
-  isMisclassified,
-  margin,
-  modifiablePositions,
-  type Score,
+  type Constraint,
+  expand,
+  expandWords,
+  findFirst,
+  type HiddenWord,
+  type Problem,
+  type Recipe,
+  type ScoredText,
   type Search,
-  type SearchProblem,
-  withReplacement,
-} from "./search.js";
+  type SearchGenerator,
+  score,
+  scoreCandidates,
+  type Transformation,
+  type TransformationKind,
+  Unproven,
+} from "./protocol.js";
+export type { QueryCounters } from "./query-counters.js";
+export { a2t } from "./recipes/a2t.js";
+export { alzantot } from "./recipes/alzantot.js";
+export { ascc } from "./recipes/ascc.js";
+export { badCharacters } from "./recipes/bad-characters.js";
+export { bae } from "./recipes/bae.js";
+export { bertAttack } from "./recipes/bert-attack.js";
+export { checklist } from "./recipes/checklist.js";
+export { clare } from "./recipes/clare.js";
+export { deepwordbug } from "./recipes/deepwordbug.js";
+export { evasion } from "./recipes/evasion.js";
+export { exhaustive } from "./recipes/exhaustive.js";
+export { fasterAlzantot } from "./recipes/faster-alzantot.js";
+export { genetic } from "./recipes/genetic.js";
+export { greedy } from "./recipes/greedy.js";
+export { hotflip } from "./recipes/hotflip.js";
+export { iga } from "./recipes/iga.js";
+export { inputReduction } from "./recipes/input-reduction.js";
+export { leap } from "./recipes/leap.js";
+export { pruthi } from "./recipes/pruthi.js";
+export { pso } from "./recipes/pso.js";
+export { pwws } from "./recipes/pwws.js";
+export { random } from "./recipes/random.js";
+export { textbugger } from "./recipes/textbugger.js";
+export { textfooler } from "./recipes/textfooler.js";
+export { type Resource, type ResourceGenerator, request } from "./requests.js";
+export type { AttackResources, NeighborTable, ResourceName, SentenceEncoder } from "./resources.js";
+export type { AttackOutcome, AttackResult } from "./result.js";
+export type { RecipeAttack } from "./run-recipe.js";
+export { beamSearch } from "./searches/beam.js";
+export { differentialEvolutionSearch } from "./searches/differential-evolution.js";
+export { exhaustiveSearch } from "./searches/exhaustive.js";
+export { type GeneticOptions, geneticSearch } from "./searches/genetic.js";
+export { particleSwarmSearch } from "./searches/particle-swarm.js";
+export { randomSearch } from "./searches/random.js";
+export { weightedSaliencySearch } from "./searches/weighted-saliency.js";
+export { type Ranking, rankWordsAndReplace } from "./searches/word-importance-ranking.js";
+export { appendWords, insertWords, prependPadding } from "./transformations/add-words.js";
+export { type CharacterOperator, changeCharacters } from "./transformations/change-characters.js";
+export { changeNames } from "./transformations/change-names.js";
+export { changeNumbers } from "./transformations/change-numbers.js";
+export { contractWords, expandContractions } from "./transformations/contractions.js";
+export { deleteWord } from "./transformations/delete-word.js";
+export { exchangeWords, insertSynonyms } from "./transformations/eda.js";
+export { flipByGradient } from "./transformations/flip-by-gradient.js";
+export { insertMaskedWords, mergeMaskedWords, replaceMaskedWords } from "./transformations/masked-words.js";
+export { rewriteText, rewriteWord } from "./transformations/rewrite-text.js";
+export { swapFromTable } from "./transformations/swap-from-table.js";
+export { swapNeighbors } from "./transformations/swap-neighbors.js";
+export { swapSynonyms } from "./transformations/swap-synonyms.js";
 export type { PreparedInput, Victim, VictimInput } from "./victim.js";

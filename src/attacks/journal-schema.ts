@@ -21,13 +21,6 @@ const spaceSchema = z
     { path: ["log10Combinations"], error: "expected a size that follows from the numbers of words and substitutes" },
   );
 
-/** The final text of a recipe. */
-const editedSchema = z.object({
-  texts: z.array(z.string()),
-  fieldSizes: z.array(z.int().min(0)),
-  origins: z.array(z.int().min(-1)),
-});
-
 /** A line of a journal: an `AttackResult`. */
 export const attackResultSchema = z
   .object({
@@ -43,34 +36,41 @@ export const attackResultSchema = z
     edits: z.array(z.object({ position: z.int().min(0), from: z.string(), to: z.string() })),
     space: spaceSchema,
     texts: z.array(z.string()).min(1).max(255),
-    fieldSizes: z.array(z.int().min(0)),
     words: z.array(z.string()),
-    final: z.array(z.string()),
-    edited: editedSchema.optional(),
+    fieldSizes: z.array(z.int().min(0)),
+    finalTexts: z.array(z.string()),
+    finalWords: z.array(z.string()),
+    finalFieldSizes: z.array(z.int().min(0)),
+    origins: z.array(z.int().min(-1)),
     goal: z.string().optional(),
     isAttacked: z.literal(false).optional(),
   })
   .superRefine((line, context) => {
-    const { label, before, after, edits, space, texts, fieldSizes, words, final, edited } = line;
+    const { label, before, after, edits, space, texts, fieldSizes, words } = line;
+    const { finalTexts, finalWords, finalFieldSizes, origins } = line;
     const check = (isValid: boolean, key: keyof typeof line, message: string): void => {
       if (!isValid) context.addIssue({ code: "custom", path: [key], message, input: line });
     };
+    const sum = (sizes: readonly number[]): number => sizes.reduce((total, size) => total + size, 0);
     check(label < before.length, "label", "expected one of the classes");
     check(after.length === before.length, "after", "expected as many probabilities as before the attack");
     check(fieldSizes.length === texts.length, "fieldSizes", "expected one number per text");
-    const total = fieldSizes.reduce((sum, size) => sum + size, 0);
-    check(total === words.length, "fieldSizes", "expected the number of words per field");
-    if (edited) {
-      check(edited.texts.length === texts.length, "edited", "expected as many texts as before the attack");
-      check(edited.origins.length === final.length, "edited", "expected one origin per final word");
-      const finalTotal = edited.fieldSizes.reduce((sum, size) => sum + size, 0);
-      check(finalTotal === final.length, "edited", "expected the number of final words per field");
-      const isWord = edited.origins.every((origin) => origin < words.length);
-      check(isWord, "edited", "expected indices of original words");
-    } else check(final.length === words.length, "final", "expected as many words as before the attack");
+    check(sum(fieldSizes) === words.length, "fieldSizes", "expected the number of words per field");
+    check(finalTexts.length === texts.length, "finalTexts", "expected as many texts as before the attack");
+    check(finalFieldSizes.length === texts.length, "finalFieldSizes", "expected one number per text");
+    check(
+      sum(finalFieldSizes) === finalWords.length,
+      "finalFieldSizes",
+      "expected the number of final words per field",
+    );
+    check(origins.length === finalWords.length, "origins", "expected one origin per final word");
+    check(
+      origins.every((origin) => origin < words.length),
+      "origins",
+      "expected indices of original words",
+    );
     check(space.words === words.length, "space", "expected the number of words");
     check(space.modifiableWords <= words.length, "space", "expected at most all words to be modifiable");
-    if (!edited) check(edits.length <= space.modifiableWords, "edits", "expected at most one edit per modifiable word");
     check(
       edits.every(({ position, from }) => position < words.length + Number(from === "")),
       "edits",

@@ -30,7 +30,7 @@ export interface JournalHeader {
   readonly examples: number;
 }
 
-const journalFormat = { format: "temper attack journal", version: 2 };
+const journalFormat = { format: "temper attack journal", version: 3 };
 const checksumPrefix = ',"checksum":"';
 const checksumLength = 32;
 const suffixLength = checksumPrefix.length + checksumLength + 2;

@@ -9,7 +9,7 @@ import {
   type TokenQuery,
 } from "../models/index.js";
 import type { EncodingWithOffsets } from "../text/encoding.js";
-import type { Resource } from "./recipe.js";
+import type { Resource } from "./requests.js";
 import type { MaskedLanguageModel, MaskedQuery, MaskedToken, WordQuery } from "./resources.js";
 
 /** Tokens per position: twice as many as any recipe uses, because some are not words. */

@@ -11,7 +11,8 @@ import {
 import { getMaxInputLevel } from "../nn/index.js";
 import { isTf32Allowed } from "../tensor/index.js";
 import { native } from "../tensor/native.js";
-import { buildWordSequence, type Encoding } from "../text/encoding.js";
+import type { Encoding } from "../text/encoding.js";
+import { findWordPlaces, locateWords, type WordFinder } from "../text/find-words.js";
 import type { PreparedInput, Victim, VictimInput } from "./victim.js";
 
 /** A tokenized text. Its bytes are its content. */
@@ -58,6 +59,7 @@ export async function createModelVictim(
     isDeterministic: true,
     maxBatchSize: maxBatchSize[deviceType === "cpu" ? "cpu" : "gpu"],
     ...(deviceType === "cpu" && { maxBatchTokens: cpuBatchesPerCall * classifier.batchTokens }),
+    findWords: tokenization === "word" ? createWordFinder(model) : findWordPlaces,
     prepare: (input) => toPrepared(encode([input])[0]!),
     prepareAll: (inputs) => encode(inputs).map(toPrepared),
     probabilities: (inputs) => {
@@ -71,16 +73,20 @@ function toPrepared(encoding: Encoding): EncodedInput {
   return { encoding, content: getContentBytes(encoding), length: encoding.ids.length };
 }
 
-/** Encodes one token per word. A masked word becomes the unknown token. */
-function createWordEncoder({ tokenizer, maxLength }: Model): (inputs: readonly VictimInput[]) => Encoding[] {
-  const encode = ({ words, fields, fieldCount, mask }: VictimInput): Encoding => {
-    const tokens = Array.from({ length: fieldCount }, (): number[] => []);
-    for (let i = 0; i < words.length; i++) {
-      tokens[fields[i]!]!.push(i === mask ? tokenizer.special.unkId : tokenizer.wordToId(words[i]!));
-    }
-    return buildWordSequence(tokens, tokenizer.special, maxLength);
+/** The words of a model with word tokenization are its tokens. */
+export function createWordFinder({ tokenizer, maxLength }: Pick<Model, "tokenizer" | "maxLength">): WordFinder {
+  return (texts) => {
+    const { words, fields } = tokenizer.encodeWords(texts, maxLength);
+    return locateWords(texts, words, fields);
   };
-  return (inputs) => inputs.map(encode);
+}
+
+/** A character that no vocabulary contains, so that word-level models read it as unknown. */
+const unknownCharacter = "\ue000";
+
+/** Encodes one token per word. A hidden word becomes the unknown token. */
+function createWordEncoder({ tokenizer, maxLength }: Model): (inputs: readonly VictimInput[]) => Encoding[] {
+  return (inputs) => inputs.map((input) => tokenizer.encodeWords(input(unknownCharacter), maxLength));
 }
 
 /** Encodes the rendered text, so the tokenizer sees exactly what a user would type. */
@@ -88,7 +94,7 @@ function createSubwordEncoder({ tokenizer, maxLength }: Model): (inputs: readonl
   const [unkToken] = tokenizer.idsToTokens([tokenizer.special.unkId]);
   return (inputs) =>
     tokenizer.encodeAll(
-      inputs.map(({ texts }) => texts(unkToken!)),
+      inputs.map((input) => input(unkToken!)),
       maxLength,
     );
 }

@@ -1,19 +1,14 @@
 import { Rng } from "../tensor/random.js";
-import {
-  type AttackExample,
-  type AttackSpaceOptions,
-  createInputBuilder,
-  createTextInputBuilder,
-} from "./attack-space.js";
+import { findWordPlaces } from "../text/find-words.js";
+import type { AttackExample, Attacker, AttackerRunOptions, ScoredCandidate } from "./attacker.js";
+import { EditedText } from "./edited-text.js";
+import type { Score } from "./goals/score.js";
 import { computeAndCount, createCounters, type QueryCounters } from "./query-counters.js";
-import type { Resource, ResourceRequest, TextCandidate } from "./recipe.js";
+import { answerTogether, type ResourceRequest } from "./requests.js";
 import type { AttackResult } from "./result.js";
-import type { AnyExample, Attacker, AttackerRunOptions } from "./run-attack.js";
-import { type RecipeAttack, type RecipeExample, type RecipeGenerator, runRecipe } from "./run-recipe.js";
+import { type Query, type RecipeAttack, type RecipeGenerator, runRecipe } from "./run-recipe.js";
 import { computeContentKey, type ScoreCache } from "./score-cache.js";
-import { type Attack, type Candidate, type CandidateGenerator, runSearch, type Score } from "./search.js";
-import { splitIntoWords } from "./split-into-words.js";
-import { type ScoreRequest, type ScoreUse, TextScorer } from "./text-scorer.js";
+import { type ScoreRequest, TextScorer } from "./text-scorer.js";
 import type { PreparedInput, Victim, VictimInput } from "./victim.js";
 
 export interface SearchPoolOptions {
@@ -21,27 +16,24 @@ export interface SearchPoolOptions {
   readonly concurrency?: number;
   /** Number of texts to collect before the victim is called. Default: two full calls. */
   readonly maxPendingTexts?: number;
+  /** Number of texts per call of the victim, so that a search can be watched. Default: its own. */
+  readonly maxCallSize?: number | undefined;
   /** Scores by content. Attacks on the same victim can use the same cache. */
   readonly cache?: ScoreCache;
   /** Scores of the victim in float32, if it computes in low precision. */
   readonly exactCache?: ScoreCache;
-  /** Splits texts into the words that the victim reads, for recipes. Default: `splitWords`. */
-  readonly encode?: AttackSpaceOptions["encode"];
 }
-
-/** A candidate of a search over replacements, or of a recipe. */
-type AnyCandidate = Candidate | TextCandidate;
 
 /** The search on one example, with the scores received so far. */
 interface RunningSearch {
+  readonly id: string;
   readonly label: number;
-  readonly generator: CandidateGenerator<AttackResult> | RecipeGenerator<AttackResult>;
-  readonly toInput: (candidate: never) => VictimInput;
+  readonly generator: RecipeGenerator<AttackResult>;
   /** Scores of this search. It often repeats a query, which then needs no rendering. */
   readonly known: Map<string, { readonly score: Score; readonly length: number }>;
-  candidates: readonly AnyCandidate[];
+  queries: readonly Query[];
   scores: Score[];
-  /** What the search needs from a resource before it has candidates. */
+  /** What the search needs from a resource before it has texts to score. */
   request?: ResourceRequest | undefined;
   result?: AttackResult;
 }
@@ -49,7 +41,7 @@ interface RunningSearch {
 /** Candidates that a search remembers: a few generations of the genetic attack. */
 const maxKnownScores = 4096;
 
-/** A candidate of a search: its index in `candidates` and its name in `known`. */
+/** A query of a search: its index in `queries` and its name in `known`. */
 interface Requester {
   readonly running: RunningSearch;
   readonly index: number;
@@ -77,7 +69,7 @@ const flushMilliseconds = 1000;
  *
  * @example
  * const pool = new SearchPool(await connectHttpVictim("http://127.0.0.1:8080/predict"));
- * const attack = await loadAttack("pwws");
+ * const attack = createRecipeAttack(deepwordbug(), { labels: ["ham", "spam"] });
  * for await (const result of pool.run(examples, attack, { seed: 0 })) console.log(result.outcome);
  */
 export class SearchPool<Prepared extends PreparedInput> {
@@ -85,7 +77,6 @@ export class SearchPool<Prepared extends PreparedInput> {
   readonly #concurrency: number;
   readonly #maxPendingTexts: number;
   readonly #scorer: TextScorer<Prepared>;
-  readonly #encode: AttackSpaceOptions["encode"];
   #flushed = performance.now();
 
   constructor(
@@ -94,14 +85,13 @@ export class SearchPool<Prepared extends PreparedInput> {
   ) {
     this.#concurrency = options.concurrency ?? 256;
     this.#maxPendingTexts = options.maxPendingTexts ?? 2 * victim.maxBatchSize;
-    this.#scorer = new TextScorer(victim, options);
-    this.#encode = options.encode ?? splitIntoWords;
+    this.#scorer = new TextScorer(victim, options, options.maxCallSize);
   }
 
   /** Attacks every example and yields the results in order. */
   async *run(
-    examples: Iterable<AnyExample> | AsyncIterable<AnyExample>,
-    attack: Attack | RecipeAttack,
+    examples: Iterable<AttackExample> | AsyncIterable<AttackExample>,
+    attack: RecipeAttack,
     options: AttackerRunOptions,
   ): AsyncGenerator<AttackResult> {
     const { seed, skip = 0, budget } = options;
@@ -116,37 +106,32 @@ export class SearchPool<Prepared extends PreparedInput> {
         continue;
       }
       const searches = wave.map((example) => this.#start(example, attack, rng.fork(example.id), budget));
-      for await (const result of this.#runWave(searches)) if (position++ >= skip) yield result;
+      for await (const result of this.#runWave(searches, options)) if (position++ >= skip) yield result;
     }
   }
 
-  #start(example: AnyExample, attack: Attack | RecipeAttack, rng: Rng, budget: number | undefined): RunningSearch {
-    const { generator, toInput } =
-      "recipe" in attack
-        ? {
-            generator: runRecipe(example as RecipeExample, attack, rng, budget),
-            toInput: createTextInputBuilder(this.#encode),
-          }
-        : {
-            generator: runSearch(example as AttackExample, attack, rng, this.victim.numLabels, budget),
-            toInput: createInputBuilder(example as AttackExample),
-          };
+  #start(example: AttackExample, attack: RecipeAttack, rng: Rng, budget: number | undefined): RunningSearch {
+    const text = EditedText.create(example.texts, this.victim.findWords ?? findWordPlaces);
+    const generator = runRecipe(example, text, attack, rng, budget);
     // The first step of every attack scores the original text.
-    const candidates = generator.next([]).value as readonly AnyCandidate[];
-    return { label: example.label, generator, toInput, known: new Map(), candidates, scores: [] };
+    const queries = generator.next([]).value as readonly Query[];
+    return { id: example.id, label: example.label, generator, known: new Map(), queries, scores: [] };
   }
 
-  async *#runWave(searches: RunningSearch[]): AsyncGenerator<AttackResult> {
+  async *#runWave(searches: RunningSearch[], options: AttackerRunOptions): AsyncGenerator<AttackResult> {
     let reported = 0;
     while (reported < searches.length) {
-      await this.#runRound(searches.slice(reported).filter((running) => running.result === undefined));
+      await this.#runRound(
+        searches.slice(reported).filter((running) => running.result === undefined),
+        options,
+      );
       for (let next = searches[reported]; next?.result !== undefined; next = searches[++reported]) yield next.result;
     }
     this.#flush();
   }
 
   /** Scores the candidates of the first searches, enough to fill the batches, and advances them. */
-  async #runRound(searches: readonly RunningSearch[]): Promise<void> {
+  async #runRound(searches: readonly RunningSearch[], options: AttackerRunOptions): Promise<void> {
     await answerRequests(searches, this.counters);
     const pending = new Map<string, PendingText<Prepared>>();
     const { maxBatchTokens = Number.POSITIVE_INFINITY } = this.victim;
@@ -154,7 +139,7 @@ export class SearchPool<Prepared extends PreparedInput> {
     let count = 0;
     while (count < searches.length && collected.texts < this.#maxPendingTexts && collected.tokens < 2 * maxBatchTokens)
       this.#collect(searches[count++]!, pending, collected);
-    await this.#score(pending);
+    await this.#score(pending, options);
     for (const running of searches.slice(0, count))
       if (running.result === undefined) advanceSearch(running, running.scores);
   }
@@ -169,28 +154,27 @@ export class SearchPool<Prepared extends PreparedInput> {
     collected: { texts: number; tokens: number },
   ): void {
     if (running.result !== undefined) return;
-    running.scores = new Array<Score>(running.candidates.length);
+    running.scores = new Array<Score>(running.queries.length);
     if (running.known.size > maxKnownScores) running.known.clear();
     const unknown: Omit<Requester, "running">[] = [];
-    const isFree = (index: number): boolean => isConfirmation(running.candidates[index]!);
-    running.candidates.forEach((candidate, index) => {
-      if (!isFree(index)) this.counters.queries++;
+    running.queries.forEach((query, index) => {
+      this.counters.queries++;
       // In low precision, the score of the same text depends on its use.
-      const name = `${getCandidateKey(candidate)}${this.victim.exact ? ` ${getUse(candidate)}` : ""}`;
+      const name = `${getQueryKey(query)}${this.victim.exact ? ` ${query.use}` : ""}`;
       const known = running.known.get(name);
       if (known) {
-        if (!isFree(index)) this.counters.queryTokens += known.length;
+        this.counters.queryTokens += known.length;
         running.scores[index] = known.score;
       } else unknown.push({ index, name });
     });
-    const inputs = unknown.map(({ index }) => running.toInput(running.candidates[index] as never));
+    const inputs = unknown.map(({ index }) => createVictimInput(running.queries[index]!));
     const all = this.victim.prepareAll?.(inputs) ?? inputs.map((input) => this.victim.prepare(input));
     unknown.forEach(({ index, name }, position) => {
       const prepared = all[position]!;
-      if (!isFree(index)) this.counters.queryTokens += prepared.length;
+      this.counters.queryTokens += prepared.length;
       collected.texts++;
       collected.tokens += prepared.length;
-      const request = this.#scorer.createRequest(prepared, running.label, getUse(running.candidates[index]!));
+      const request = this.#scorer.createRequest(prepared, running.label, running.queries[index]!.use);
       const cached = this.#scorer.find(request);
       if (cached) {
         recordScore({ running, index, name }, cached, prepared.length);
@@ -204,13 +188,18 @@ export class SearchPool<Prepared extends PreparedInput> {
   }
 
   /** Scores the pending texts, shortest first. */
-  async #score(pending: ReadonlyMap<string, PendingText<Prepared>>): Promise<void> {
+  async #score(
+    pending: ReadonlyMap<string, PendingText<Prepared>>,
+    { onScores, signal }: AttackerRunOptions,
+  ): Promise<void> {
     // Sorting is stable, so texts of equal length stay in the order of the queue.
     const entries = [...pending.values()].sort((a, b) => a.request.prepared.length - b.request.prepared.length);
     const rows = await this.#scorer.score(
       entries.map(({ request }) => request),
-      () => {
+      (answers) => {
         if (performance.now() - this.#flushed > flushMilliseconds) this.#flush();
+        if (onScores) for (const [id, scored] of groupScores(entries, answers)) onScores(id, scored);
+        signal?.throwIfAborted();
       },
     );
     entries.forEach(({ request: { prepared }, requesters }, i) => {
@@ -226,21 +215,35 @@ export class SearchPool<Prepared extends PreparedInput> {
   }
 }
 
-/** Creates an attacker that runs a search or a recipe in a pool. */
+/** Creates an attacker that runs a recipe in a pool. */
 export function createPoolAttacker<Prepared extends PreparedInput>(
   pool: SearchPool<Prepared>,
-  attack: Attack | RecipeAttack,
+  attack: RecipeAttack,
 ): Attacker {
-  const { name, options, hasBudget } = attack;
-  const hashes = "recipe" in attack ? attack.hashes : { ...(attack.source !== undefined && { search: attack.source }) };
+  const { name, options, hasBudget, isWhiteBox, hashes } = attack;
   return {
     name,
     options,
     hasBudget,
+    isWhiteBox,
     hashes: { ...pool.victim.hashes, ...hashes },
     counters: pool.counters,
     run: (examples, settings) => pool.run(examples, attack, settings),
   };
+}
+
+/** The texts of one call of the victim by example. */
+function groupScores(
+  entries: readonly PendingText<PreparedInput>[],
+  answers: ReadonlyMap<number, Float32Array>,
+): ReadonlyMap<string, readonly ScoredCandidate[]> {
+  const groups = new Map<string, ScoredCandidate[]>();
+  for (const [entry, probabilities] of answers)
+    for (const { running, index } of entries[entry]!.requesters) {
+      const { text, hidden } = running.queries[index]!;
+      groups.set(running.id, [...(groups.get(running.id) ?? []), { text, hidden, probabilities }]);
+    }
+  return groups;
 }
 
 function recordScore({ running, index, name }: Requester, probabilities: Float32Array, length: number): void {
@@ -249,25 +252,18 @@ function recordScore({ running, index, name }: Requester, probabilities: Float32
   running.known.set(name, { score, length });
 }
 
-/** Whether a candidate repeats a query only to confirm its score. */
-function isConfirmation(candidate: AnyCandidate): boolean {
-  return "isConfirmation" in candidate && candidate.isConfirmation === true;
+/** The key of a text with its hidden word, if it has one. */
+function getQueryKey({ text, hidden }: Query): string {
+  return computeContentKey([...text.texts, hidden ? JSON.stringify(hidden) : ""].join("\0"));
 }
 
-function getUse({ isRecorded = false, mask, isProbe = mask !== undefined }: AnyCandidate): ScoreUse {
-  if (isRecorded) return "recorded";
-  return isProbe ? "probe" : "decision";
-}
-
-/**
- * Returns a candidate as a string: two characters per word, then the masked position and word. A
- * text of a recipe is hashed.
- */
-function getCandidateKey(candidate: AnyCandidate): string {
-  if ("text" in candidate) return computeContentKey([...candidate.text.texts, candidate.mask ?? ""].join("\0"));
-  const { replacementIndices, mask, maskWord } = candidate;
-  const { buffer, byteOffset, byteLength } = replacementIndices;
-  return `${Buffer.from(buffer, byteOffset, byteLength).toString("latin1")}${mask ?? ""}${maskWord ?? ""}`;
+/** A text as a victim reads it: with something else in the place of a hidden word. */
+export function createVictimInput({ text, hidden }: Pick<Query, "text" | "hidden">): VictimInput {
+  if (!hidden) return () => text.texts;
+  const { position, shown } = hidden;
+  if (shown === null) return () => text.apply({ kind: "delete", position }).texts;
+  if ("word" in shown) return () => text.apply({ kind: "replace", position, word: shown.word }).texts;
+  return (unkToken) => text.render(position, unkToken);
 }
 
 function advanceSearch(running: RunningSearch, answer: readonly unknown[]): void {
@@ -276,33 +272,25 @@ function advanceSearch(running: RunningSearch, answer: readonly unknown[]): void
   if (step.done) {
     running.result = step.value;
     running.known.clear();
-  } else if (Array.isArray(step.value)) running.candidates = step.value as readonly AnyCandidate[];
+  } else if (Array.isArray(step.value)) running.queries = step.value as readonly Query[];
   else running.request = step.value as ResourceRequest;
 }
 
 /**
- * Answers the requests of all searches, until each has candidates for the victim. The inputs of all
+ * Answers the requests of all searches, until each has texts for the victim. The inputs of all
  * searches for the same resource are one call.
  */
 async function answerRequests(searches: readonly RunningSearch[], counters: QueryCounters): Promise<void> {
   for (;;) {
     const waiting = searches.filter(({ request }) => request !== undefined);
     if (waiting.length === 0) return;
-    const byResource = new Map<Resource, RunningSearch[]>();
-    for (const running of waiting) {
-      const { resource } = running.request!;
-      byResource.set(resource, [...(byResource.get(resource) ?? []), running]);
-    }
-    for (const [resource, group] of byResource) {
-      const inputs = group.map(({ request }) => request!.inputs);
-      const outputs = await computeAndCount(resource, inputs.flat() as never[], counters);
-      let start = 0;
-      for (const [i, running] of group.entries()) {
-        const end = start + inputs[i]!.length;
-        advanceSearch(running, outputs.slice(start, end));
-        start = end;
-      }
-    }
+    await answerTogether(
+      waiting.map((running) => ({
+        ...running.request!,
+        answer: (outputs: readonly unknown[]) => advanceSearch(running, outputs),
+      })),
+      (resource, inputs) => computeAndCount(resource, inputs, counters),
+    );
   }
 }
 

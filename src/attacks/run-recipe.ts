@@ -1,34 +1,34 @@
+import { getErrorMessage, UserError } from "../errors.js";
 import type { Rng } from "../tensor/random.js";
-import { EditedText } from "./edited-text.js";
-import type {
-  Constraint,
-  EditProblem,
-  Recipe,
-  ResourceGenerator,
-  ResourceRequest,
-  ScoredText,
-  SearchGenerator,
-  TextCandidate,
-} from "./recipe.js";
-import { type AttackResult, createRecipeResult } from "./result.js";
-import { isMisclassified, margin, nearTieMargin, type Score } from "./search.js";
+import type { AttackSpaceSize } from "../text/replacements.js";
+import type { AttackExample } from "./attacker.js";
+import type { EditedText } from "./edited-text.js";
+import { isMisclassified, margin, nearTieMargin, type Score } from "./goals/score.js";
+import {
+  type AttackParts,
+  type Candidate,
+  type Constraint,
+  type HiddenWord,
+  type Problem,
+  type Recipe,
+  type ScoredText,
+  type SearchGenerator,
+  Unproven,
+} from "./protocol.js";
+import type { ResourceGenerator, ResourceRequest } from "./requests.js";
+import { type AttackResult, createAttackResult, measureSpace } from "./result.js";
 
-/** An example as a recipe attacks it. */
-export interface RecipeExample {
-  readonly id: string;
-  readonly label: number;
+/**
+ * What a score is for: it is recorded in the result or proves it, it may end the search, or it only
+ * tells how important a word is.
+ */
+export type ScoreUse = "recorded" | "decision" | "importance";
+
+/** A text for the victim. */
+export interface Query {
   readonly text: EditedText;
-  /** Whether the constraints allow any change. */
-  readonly isModifiable: boolean;
-}
-
-/** Prepares an example for a recipe. */
-export function createRecipeExample(
-  { id, label, texts }: { readonly id: string; readonly label: number; readonly texts: readonly string[] },
-  { recipe }: RecipeAttack,
-): RecipeExample {
-  const text = EditedText.create(texts);
-  return { id, label, text, isModifiable: findOpenPositions(recipe, text).length > 0 };
+  readonly hidden?: HiddenWord | undefined;
+  readonly use: ScoreUse;
 }
 
 /** A recipe that is ready to run, with validated options. */
@@ -37,39 +37,42 @@ export interface RecipeAttack {
   /** The validated options, for the journal. */
   readonly options: unknown;
   readonly hasBudget: boolean;
+  readonly isWhiteBox: boolean;
   readonly recipe: Recipe;
-  /** SHA-256 of the resources, for the journal. */
+  /** SHA-256 of the resources and of the file of a custom attack, for the journal. */
   readonly hashes: Readonly<Record<string, string>>;
 }
 
 /** Texts for the victim, or inputs for a resource. */
-export type RecipeGenerator<Result> = Generator<readonly TextCandidate[] | ResourceRequest, Result, readonly unknown[]>;
+export type RecipeGenerator<Result> = Generator<readonly Query[] | ResourceRequest, Result, readonly unknown[]>;
 
 /**
  * Attacks one example with a recipe: scores the original text, runs the search within the query
  * budget, and scores the final text.
  */
 export function* runRecipe(
-  { id, label, text: original }: RecipeExample,
-  { recipe }: RecipeAttack,
+  { id, label }: Pick<AttackExample, "id" | "label">,
+  original: EditedText,
+  { name, recipe }: Pick<RecipeAttack, "name" | "recipe">,
   rng: Rng,
   budget = Number.POSITIVE_INFINITY,
 ): RecipeGenerator<AttackResult> {
-  const { goal } = recipe;
-  const [before] = (yield [{ text: original, isRecorded: true }]) as readonly [Score];
-  const modifiableWords = findOpenPositions(recipe, original).length;
+  const { goal, search } = recipe;
+  const [before] = (yield [{ text: original, use: "recorded" }]) as readonly [Score];
   const tally = new Tally(recipe, label, original);
   tally.add([{ text: original }], [before]);
-  const common = { before, modifiableWords, ...(goal.name !== "untargeted" && { goal: goal.name }) };
+  const draws = rng.fork("transformations");
+  const space = yield* findSpace(recipe, original, draws);
+  const common = { before, space, ...(goal.name !== "untargeted" && { goal: goal.name }) };
   const stop = (outcome: "skipped" | "failed") =>
-    createRecipeResult(id, label, {
+    createAttackResult(id, label, {
       ...{ ...common, ...tally.counts, outcome, exhausted: false, text: original, after: before },
       ...(outcome === "failed" && { isAttacked: false as const }),
     });
   if (isMisclassified(before, label)) return stop("skipped");
   if (goal.attacksLabel?.(label) === false) return stop("failed");
 
-  const problem: EditProblem = {
+  const problem: Problem = {
     id,
     label,
     original: tally.best,
@@ -77,23 +80,42 @@ export function* runRecipe(
     findOpenPositions: (text) => findOpenPositions(recipe, text),
     isAllowed: (text) => recipe.constraints.every((constraint) => constraint.allows?.(text, original) ?? true),
   };
-  const { text, exhausted } = yield* drive(recipe.search.run(problem, rng.fork("search")), recipe, tally, budget, rng);
-  const [after] = (yield [{ text, isRecorded: true }]) as readonly [Score];
+  let found: SearchEnd;
+  try {
+    found = yield* drive(search.run(problem, rng), recipe, tally, budget, draws);
+  } catch (error) {
+    if (error instanceof UserError) throw error;
+    throw new UserError(`attack ${name}: the search failed on example ${id}: ${getErrorMessage(error)}`, {
+      cause: error,
+    });
+  }
+  const { text, exhausted, isComplete } = found;
+  const [after] = (yield [{ text, use: "recorded" }]) as readonly [Score];
   tally.checkTie(after);
   // A text that keeps its class has not fooled the victim, however small it is.
   const outcome = !goal.isMaximized && goal.isReached(after, label, text) ? "success" : "failed";
-  return createRecipeResult(id, label, { ...common, ...tally.counts, outcome, exhausted, text, after });
+  const exact = search.proves ? { exact: isComplete } : {};
+  return createAttackResult(id, label, { ...common, ...tally.counts, ...exact, outcome, exhausted, text, after });
+}
+
+/** How a search ended. */
+interface SearchEnd {
+  readonly text: EditedText;
+  /** True if the query budget ended it. */
+  readonly exhausted: boolean;
+  /** True if it has tried everything, or has succeeded. */
+  readonly isComplete: boolean;
 }
 
 /** Answers the requests of a search until it ends or the budget is spent. */
 function* drive(
-  search: SearchGenerator,
+  search: SearchGenerator<EditedText | Unproven>,
   recipe: Recipe,
   tally: Tally,
   budget: number,
-  rng: Rng,
-): RecipeGenerator<{ readonly text: EditedText; readonly exhausted: boolean }> {
-  const draws = rng.fork("transformations");
+  draws: Rng,
+): RecipeGenerator<SearchEnd> {
+  const use: ScoreUse = recipe.search.proves ? "recorded" : "decision";
   let step = search.next([]);
   while (!step.done) {
     const asked = step.value;
@@ -104,17 +126,37 @@ function* drive(
       step = search.next(yield* expandText({ ...recipe, transformations }, text, positions, draws));
     } else {
       const affordable = asked.candidates.slice(0, budget - tally.queries);
-      const scores = affordable.length > 0 ? ((yield affordable) as readonly Score[]) : [];
+      const queries = affordable.map(({ text, hidden }): Query => {
+        return { text, hidden, use: hidden ? "importance" : use };
+      });
+      const scores = queries.length > 0 ? ((yield queries) as readonly Score[]) : [];
       const scored = tally.add(affordable, scores);
-      if (affordable.length < asked.candidates.length) return { text: tally.best.text, exhausted: true };
+      if (affordable.length < asked.candidates.length)
+        return { text: tally.best.text, exhausted: true, isComplete: false };
       step = search.next(scored);
     }
   }
-  return { text: step.value, exhausted: false };
+  const { value } = step;
+  if (value instanceof Unproven) return { text: value.text, exhausted: false, isComplete: false };
+  return { text: value, exhausted: false, isComplete: true };
+}
+
+/**
+ * The size of the space. The candidates of a recipe depend on the text so far, except for those of
+ * a table, so only their number is known.
+ */
+function* findSpace(parts: AttackParts, original: EditedText, draws: Rng): ResourceGenerator<AttackSpaceSize> {
+  const positions = findOpenPositions(parts, original);
+  if (parts.transformations.every(({ isTable }) => isTable))
+    return measureSpace(original, yield* expandText(parts, original, positions, draws));
+  return { words: original.length, modifiableWords: positions.length, substitutes: 0, log10Combinations: 0 };
 }
 
 /** The positions that some transformation may change. */
-function findOpenPositions({ transformations, constraints }: Recipe, text: EditedText): number[] {
+export function findOpenPositions(
+  { transformations, constraints }: Pick<AttackParts, "transformations" | "constraints">,
+  text: EditedText,
+): number[] {
   const kinds = new Set(transformations.map(({ kind }) => kind));
   return [...Array(text.length).keys()].filter((position) =>
     [...kinds].some((kind) => constraints.every((constraint) => constraint.isOpen?.(text, position, kind) ?? true)),
@@ -122,11 +164,12 @@ function findOpenPositions({ transformations, constraints }: Recipe, text: Edite
 }
 
 /**
- * Transforms a text and removes what the constraints forbid. Candidates are in alphabetical order,
- * so that ties do not depend on the order of the transformations.
+ * Transforms a text and removes what the constraints forbid. Candidates of a table are in its
+ * order; others are in alphabetical order, so that ties do not depend on the order of the
+ * transformations.
  */
 export function* expandText(
-  { transformations, constraints }: Pick<Recipe, "transformations" | "constraints">,
+  { transformations, constraints }: Pick<AttackParts, "transformations" | "constraints">,
   text: EditedText,
   positions: readonly number[],
   rng: Rng,
@@ -148,6 +191,7 @@ export function* expandText(
   }
   found.delete(key(text));
   const allowed = yield* filterCandidates([...found.values()], text, constraints);
+  if (transformations.every(({ isTable }) => isTable)) return allowed;
   return [...allowed].sort((a, b) => (key(a) < key(b) ? -1 : 1));
 }
 
@@ -165,7 +209,7 @@ function* filterCandidates(
   return allowed;
 }
 
-/** Counts queries and keeps the best text. */
+/** Counts queries as the sequential algorithm would, and keeps the best text. */
 class Tally {
   queries = 0;
   best: ScoredText;
@@ -183,16 +227,19 @@ class Tally {
     return { queries: this.queries, nearTie: this.#nearTie };
   }
 
-  add(candidates: readonly TextCandidate[], scores: readonly Score[]): ScoredText[] {
+  add(candidates: readonly Candidate[], scores: readonly Score[]): ScoredText[] {
     const { goal } = this.recipe;
-    return candidates.map(({ text, mask, isProbe = mask !== undefined }, i) => {
+    let isOver = false;
+    return candidates.map(({ text, hidden, sequential = false }, i) => {
       const score = scores[i]!;
       const value = goal.computeValue(score, this.label, text);
       const scored = { text, value, isReached: goal.isReached(score, this.label, text) };
+      if (sequential && isOver) return scored;
       this.queries++;
-      if (isProbe) return scored;
+      if (hidden) return scored;
       this.checkTie(score);
       if (value > this.best.value) this.best = scored;
+      isOver ||= scored.isReached;
       return scored;
     });
   }

@@ -1,5 +1,5 @@
 import { type PartOfSpeech, tagPartsOfSpeech, tagUniversal, type UniversalTag } from "../text/part-of-speech.js";
-import type { Resource } from "./recipe.js";
+import type { Resource } from "./requests.js";
 
 /** Lists of words to one tag per word. */
 type Tagger<Tag> = Resource<readonly string[], readonly Tag[]>;

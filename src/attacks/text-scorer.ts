@@ -1,6 +1,7 @@
 import { UserError } from "../errors.js";
+import { margin } from "./goals/score.js";
+import type { ScoreUse } from "./run-recipe.js";
 import { computeContentKey, ScoreCache } from "./score-cache.js";
-import { margin } from "./search.js";
 import type { PreparedInput, Victim } from "./victim.js";
 
 /** A text whose score a search requests. */
@@ -12,11 +13,6 @@ export interface ScoreRequest<Prepared extends PreparedInput> {
   readonly label: number;
   readonly use: ScoreUse;
 }
-
-/**
- * What a score is for: it is recorded in the result, it may end the search, or it only ranks words.
- */
-export type ScoreUse = "recorded" | "decision" | "probe";
 
 /**
  * Scores texts and remembers the scores by content. If the victim computes in low precision, its
@@ -31,6 +27,8 @@ export class TextScorer<Prepared extends PreparedInput> {
   constructor(
     readonly victim: Victim<Prepared>,
     caches: { readonly cache?: ScoreCache | undefined; readonly exactCache?: ScoreCache | undefined } = {},
+    /** Maximum number of texts per call, if it is less than that of the victim. */
+    readonly maxCallSize: number = Number.POSITIVE_INFINITY,
   ) {
     this.#cache = caches.cache ?? new ScoreCache(victim.numLabels);
     this.#exactCache = caches.exactCache ?? new ScoreCache(victim.numLabels);
@@ -61,9 +59,12 @@ export class TextScorer<Prepared extends PreparedInput> {
   /**
    * Computes the answers of requests whose answers are not known, in their order. All are scored in
    * low precision before the first one is confirmed, so that confirmations fill batches, too.
-   * `onCall` runs after each call of a victim.
+   * `onCall` runs after each call of a victim, with the indices of its texts and their answers.
    */
-  async score(requests: readonly ScoreRequest<Prepared>[], onCall: () => void): Promise<Float32Array[]> {
+  async score(
+    requests: readonly ScoreRequest<Prepared>[],
+    onCall: (answers: ReadonlyMap<number, Float32Array>) => void,
+  ): Promise<Float32Array[]> {
     const { exact } = this.victim;
     const isExact = ({ use }: ScoreRequest<Prepared>): boolean => exact !== undefined && use === "recorded";
     const answers = requests.map((request) => (exact && !isExact(request) ? this.#cache.get(request.key) : undefined));
@@ -77,14 +78,23 @@ export class TextScorer<Prepared extends PreparedInput> {
       for (const [i, request] of requests.entries())
         if (isChosen(request, i)) byKey.set(request.key, [...(byKey.get(request.key) ?? []), i]);
       const getFirst = ([first]: readonly number[]): Prepared => requests[first!]!.prepared;
-      for (const call of splitIntoCalls([...byKey.values()], (same) => getFirst(same).length, victim)) {
+      for (const call of splitIntoCalls(
+        [...byKey.values()],
+        (same) => getFirst(same).length,
+        victim,
+        this.maxCallSize,
+      )) {
         const rows = await victim.probabilities(call.map(getFirst));
         checkRows(rows, call.length, victim);
+        const found = new Map<number, Float32Array>();
         call.forEach((same, row) => {
           cache.set(requests[same[0]!]!.key, rows[row]!);
-          for (const i of same) answers[i] = rows[row]!;
+          for (const i of same) {
+            answers[i] = rows[row]!;
+            found.set(i, rows[row]!);
+          }
         });
-        onCall();
+        onCall(found);
       }
     };
     const isUnknown = (i: number): boolean => answers[i] === undefined;
@@ -115,12 +125,14 @@ function* splitIntoCalls<T>(
   texts: readonly T[],
   getLength: (text: T) => number,
   { maxBatchSize, maxBatchTokens = Number.POSITIVE_INFINITY }: Victim,
+  maxCallSize: number,
 ): Generator<T[]> {
+  const maxTexts = Math.min(maxBatchSize, maxCallSize);
   let call: T[] = [];
   let tokens = 0;
   for (const text of texts) {
     const length = getLength(text);
-    if (call.length > 0 && (call.length === maxBatchSize || tokens + length > maxBatchTokens)) {
+    if (call.length > 0 && (call.length === maxTexts || tokens + length > maxBatchTokens)) {
       yield call;
       call = [];
       tokens = 0;

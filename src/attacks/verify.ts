@@ -1,14 +1,15 @@
 import { createHash } from "node:crypto";
 import { UserError } from "../errors.js";
 import { formatExample } from "../tasks/example.js";
-import { buildAttackSpace } from "../text/replacements.js";
+import { Rng } from "../tensor/random.js";
+import { locateWords } from "../text/find-words.js";
 import type { Substitutions } from "../text/substitutions.js";
 import { createTextTemplate } from "../text/text-template.js";
-import { type AttackSpaceOptions, createTextInput, createVictimInput } from "./attack-space.js";
+import { EditedText } from "./edited-text.js";
+import { margin, nearTieMargin } from "./goals/score.js";
 import { type JournalHeader, readJournal } from "./journal.js";
-import { type AttackResult, type FinalText, getWordFields } from "./result.js";
-import { margin, nearTieMargin } from "./search.js";
-import { splitIntoWords } from "./split-into-words.js";
+import { type AttackResult, getWordFields } from "./result.js";
+import { swapFromTable } from "./transformations/swap-from-table.js";
 import type { PreparedInput, Victim } from "./victim.js";
 
 /** Probabilities may differ by this much between hosts and batch shapes. */
@@ -41,11 +42,9 @@ export async function verifyJournal<Prepared extends PreparedInput>(
      * precision.
      */
     readonly tolerance?: number | undefined;
-    /** Splits texts into the words that the victim reads, for recipes. */
-    readonly encode?: AttackSpaceOptions["encode"] | undefined;
   } = {},
 ): Promise<JournalVerification> {
-  const { substitutions, tolerance = defaultTolerance, encode = splitIntoWords } = options;
+  const { substitutions, tolerance = defaultTolerance } = options;
   const hashes = { ...victim.hashes, ...(substitutions && { substitutions: substitutions.hash }) };
   const outcomes = { skipped: 0, success: 0, failed: 0 };
   let header: JournalHeader | undefined;
@@ -66,11 +65,11 @@ export async function verifyJournal<Prepared extends PreparedInput>(
     checkEdits(result, substitutions, location);
     batch.push({ location, result });
     if (batch.length === linesPerBatch) {
-      await replay(batch, victim, tolerance, encode);
+      await replay(batch, victim, tolerance);
       batch = [];
     }
   }
-  await replay(batch, victim, tolerance, encode);
+  await replay(batch, victim, tolerance);
   const lines = ids.size;
   if (!header) throw new UserError(`${path}: the journal has no results yet. Continue it with --resume.`);
   if (lines !== header.examples)
@@ -110,37 +109,11 @@ function checkHashes(header: JournalHeader, expected: Readonly<Record<string, st
 }
 
 /**
- * The edits must turn the original words into the final ones, using words from the substitution
- * table.
+ * The edits must turn the original words into the final ones, and the final texts contain these.
+ * With a table, every new word is a substitute of the original one.
  */
 function checkEdits(result: AttackResult, substitutions: Substitutions | undefined, location: string): void {
-  const { words, final, edits } = result;
-  if (result.edited) {
-    checkRecipeEdits(result, result.edited, location);
-    return;
-  }
-  const edited = [...words];
-  for (const { position, from, to } of edits) {
-    if (words[position] !== from)
-      throw new UserError(
-        `${location}: the edit at word ${position} replaces "${from}", but the word is "${words[position]}"`,
-      );
-    edited[position] = to;
-  }
-  const different = edited.findIndex((word, i) => word !== final[i]);
-  if (different !== -1 || edited.length !== final.length)
-    throw new UserError(`${location}: the edits do not produce the final text (word ${different})`);
-  if (!substitutions || edits.length === 0) return;
-  const { replacements } = buildAttackSpace(words, getWordFields(result), [0, 1], substitutions);
-  const outside = edits.find(({ position, to }) => !replacements[position]!.includes(to));
-  if (outside)
-    throw new UserError(
-      `${location}: "${outside.to}" is not a substitute for "${outside.from}" in ${substitutions.name}`,
-    );
-}
-
-/** The edits of a recipe insert and delete words, too. The final text contains the final words. */
-function checkRecipeEdits({ words, final, edits }: AttackResult, edited: FinalText, location: string): void {
+  const { words, edits, finalWords, finalTexts } = result;
   const before = words.map((): string[] => []);
   const after: string[] = [];
   const remaining: (string | null)[] = [...words];
@@ -153,30 +126,35 @@ function checkRecipeEdits({ words, final, edits }: AttackResult, edited: FinalTe
     else remaining[position] = to === "" ? null : to;
   }
   const found = [...remaining.flatMap((word, i) => [...before[i]!, ...(word === null ? [] : [word])]), ...after];
-  const different = found.findIndex((word, i) => word !== final[i]);
-  if (different !== -1 || found.length !== final.length)
+  const different = found.findIndex((word, i) => word !== finalWords[i]);
+  if (different !== -1 || found.length !== finalWords.length)
     throw new UserError(`${location}: the edits do not produce the final text (word ${different})`);
-  const fields = getWordFields(edited);
-  const rendered = createTextTemplate(edited.texts, final, fields).render(final);
-  if (rendered.some((text, field) => text !== edited.texts[field]))
+  const rendered = createTextTemplate(finalTexts, finalWords, getWordFields(result.finalFieldSizes)).render(finalWords);
+  if (rendered.some((text, field) => text !== finalTexts[field]))
     throw new UserError(`${location}: the final text does not contain the final words in their order`);
+  if (substitutions) checkSubstitutes(result, substitutions, location);
+}
+
+function checkSubstitutes(result: AttackResult, substitutions: Substitutions, location: string): void {
+  const { texts, words, edits, fieldSizes } = result;
+  const original = EditedText.create(texts, () => locateWords(texts, words, getWordFields(fieldSizes)));
+  const candidates = swapFromTable(substitutions).apply(original, [...words.keys()], new Rng(0)) as EditedText[];
+  const allowed = new Set(candidates.map(({ origin, edit }) => `${origin} ${edit?.kind === "replace" && edit.word}`));
+  const outside = edits.find(({ position, to }) => !allowed.has(`${position} ${to}`));
+  if (outside)
+    throw new UserError(
+      `${location}: "${outside.to}" is not a substitute for "${outside.from}" in ${substitutions.name}`,
+    );
 }
 
 async function replay<Prepared extends PreparedInput>(
   batch: readonly JournalLine[],
   victim: Victim<Prepared>,
   tolerance: number,
-  encode: AttackSpaceOptions["encode"],
 ): Promise<void> {
-  const inputs = batch.flatMap(({ result }) => {
-    if (result.edited)
-      return [result.texts, result.edited.texts].map((texts) =>
-        victim.prepare(createTextInput(() => [...texts], texts.length, encode)),
-      );
-    const fields = getWordFields(result);
-    const template = createTextTemplate(result.texts, result.words, fields);
-    return [result.words, result.final].map((words) => victim.prepare(createVictimInput(words, fields, template)));
-  });
+  const inputs = batch.flatMap(({ result }) =>
+    [result.texts, result.finalTexts].map((texts) => victim.prepare(() => texts)),
+  );
   // The victim expects inputs of similar length together, so sort them and restore the order of the
   // answers.
   const order = [...inputs.keys()].sort((a, b) => inputs[a]!.length - inputs[b]!.length || a - b);

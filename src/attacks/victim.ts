@@ -1,19 +1,10 @@
-/** One text as an attack passes it to a victim. */
-export interface VictimInput {
-  /** The words of all fields, after substitution. */
-  readonly words: readonly string[];
-  /** The field index of each word. */
-  readonly fields: ArrayLike<number>;
-  /** Number of fields. The last ones may have no words. */
-  readonly fieldCount: number;
-  /** Position of a word to read as the unknown token. */
-  readonly mask?: number;
-  /**
-   * Returns one string per field in the original spacing, with the masked word written as
-   * `unkToken`.
-   */
-  texts(unkToken: string): string[];
-}
+import type { WordFinder } from "../text/find-words.js";
+
+/**
+ * One text as an attack passes it to a victim: a function that returns one string per field, with a
+ * hidden word written as the victim's unknown token.
+ */
+export type VictimInput = (unkToken: string) => readonly string[];
 
 /** An input that a victim has prepared, usually by tokenizing it. */
 export interface PreparedInput {
@@ -48,7 +39,8 @@ export interface Victim<Prepared extends PreparedInput = PreparedInput> {
   /** Maximum number of tokens per call, so that a call takes seconds at most. */
   readonly maxBatchTokens?: number;
   /**
-   * The same model in float32, if this one computes in low precision. It confirms every decision.
+   * The same model in float32, if this one computes in low precision. It confirms every text that
+   * may reach the goal.
    */
   readonly exact?: Victim<Prepared>;
   /**
@@ -56,6 +48,8 @@ export interface Victim<Prepared extends PreparedInput = PreparedInput> {
    * `exact`. Default: all are.
    */
   readonly decidedMargin?: number;
+  /** Finds the words that an attack may change. Default: those of TextAttack. */
+  readonly findWords?: WordFinder;
   prepare(input: VictimInput): Prepared;
   /** Prepares many inputs, if this is faster than one after the other. */
   prepareAll?(inputs: readonly VictimInput[]): Prepared[];

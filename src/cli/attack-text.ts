@@ -33,13 +33,13 @@ async function attackAndPrint(
   texts: readonly string[],
   label: string | undefined,
 ): Promise<void> {
-  for (const done of await attacker.attack(texts, label)) await write(io.stdout, formatTextAttack(io, done));
+  for (const done of await attacker.attack(texts, { label })) await write(io.stdout, formatTextAttack(io, done));
 }
 
 const outcomes = { success: "fooled", failed: "robust", skipped: "misclassified before the attack" } as const;
 
-function formatTextAttack(io: Io, { attack, labels, result, finalTexts, steps }: TextAttack): string {
-  const { label, before, after, outcome, queries, edits, texts } = result;
+function formatTextAttack(io: Io, { attack, labels, result, steps }: TextAttack): string {
+  const { label, before, after, outcome, queries, edits, texts, finalTexts } = result;
   const { red, green } = getColors(io.stdout);
   const describe = (probabilities: readonly number[]): string => {
     const best = probabilities.indexOf(Math.max(...probabilities));

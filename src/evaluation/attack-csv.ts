@@ -28,18 +28,18 @@ export async function* formatJournalCsv(path: string): AsyncGenerator<string> {
 }
 
 function createRow(result: AttackResult): (string | number)[] {
-  const { texts, words, final, before, after, label, queries, outcome, edited } = result;
+  const { texts, words, fieldSizes, finalTexts, finalWords, finalFieldSizes } = result;
+  const { before, after, label, queries, outcome } = result;
   const changed = new Set(result.edits.filter(({ from }) => from !== "").map(({ position }) => position));
   const mark = (template: TextTemplate, list: readonly string[], isMarked: (i: number) => boolean): string =>
     template
       .render(list.map((word, i) => (isMarked(i) ? `[[${word}]]` : word)))
       .join("<SPLIT>")
       .replaceAll("\n", "<SPLIT>");
-  const template = createTextTemplate(texts, words, getWordFields(result));
-  const original = mark(template, words, (i) => changed.has(i));
+  const original = mark(createTextTemplate(texts, words, getWordFields(fieldSizes)), words, (i) => changed.has(i));
   const isNew = findNewWords(result);
-  const finalTemplate = edited ? createTextTemplate(edited.texts, final, getWordFields(edited)) : template;
-  const perturbed = mark(finalTemplate, final, (i) => isNew[i]!);
+  const finalTemplate = createTextTemplate(finalTexts, finalWords, getWordFields(finalFieldSizes));
+  const perturbed = mark(finalTemplate, finalWords, (i) => isNew[i]!);
   // TextAttack's score is 1 minus the gold label's probability.
   const score = (probabilities: readonly number[]) => Math.round(1e6 * (1 - probabilities[label]!)) / 1e6;
   const predictions = toPredictions([before, after]);

@@ -37,10 +37,10 @@ export async function formatTextAttackSummary(journal: string): Promise<Record<s
 }
 
 /** Words that differ at their position, of the shorter text, per original word. */
-function computePerturbedRate({ words, final }: AttackResult): number {
-  const length = Math.min(words.length, final.length);
+function computePerturbedRate({ words, finalWords }: AttackResult): number {
+  const length = Math.min(words.length, finalWords.length);
   let different = 0;
-  for (let i = 0; i < length; i++) if (words[i] !== final[i]) different++;
+  for (let i = 0; i < length; i++) if (words[i] !== finalWords[i]) different++;
   return words.length === 0 ? 0 : different / words.length;
 }
 

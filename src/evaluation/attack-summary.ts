@@ -125,7 +125,7 @@ export async function summarizeJournal(path: string): Promise<JournalSummary> {
     if (result.isAttacked === false) untargetedCount++;
     if (outcome === "success") changed.push(result.edits.length / Math.max(1, result.words.length));
     if (result.goal === "input-reduction" && outcome === "failed")
-      remaining.push(result.final.length / Math.max(1, result.words.length));
+      remaining.push(result.finalWords.length / Math.max(1, result.words.length));
     if (result.nearTie) nearTies.push(id);
     sums.words += space.words;
     sums.modifiable += space.modifiableWords;

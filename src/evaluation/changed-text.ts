@@ -8,21 +8,15 @@ export function splitChangedText(result: AttackResult): {
   /** The original of a word; undefined if the word was inserted. */
   getOriginal(word: number): string | undefined;
 } {
-  const { edited, words, final } = result;
+  const { finalTexts, finalWords, finalFieldSizes, words, origins } = result;
   return {
-    fields: edited
-      ? splitIntoPieces({ fieldSizes: edited.fieldSizes, words: final }, edited.texts, final)
-      : splitIntoPieces(result, result.texts, final),
+    fields: createTextTemplate(finalTexts, finalWords, getWordFields(finalFieldSizes)).pieces(finalWords),
     changed: new Set(findNewWords(result).flatMap((isNew, i) => (isNew ? [i] : []))),
-    getOriginal: (word) => words[edited ? edited.origins[word]! : word],
+    getOriginal: (word) => words[origins[word]!],
   };
 }
 
-/** Splits texts into their words and what is between them. */
-export function splitIntoPieces(
-  { words, fieldSizes }: Pick<AttackResult, "words" | "fieldSizes">,
-  texts: readonly string[],
-  shown: readonly string[],
-): TextPiece[][] {
-  return createTextTemplate(texts, words, getWordFields({ fieldSizes })).pieces(shown);
+/** The original text in pieces: its words and what is between them. */
+export function splitOriginalText({ texts, words, fieldSizes }: AttackResult): TextPiece[][] {
+  return createTextTemplate(texts, words, getWordFields(fieldSizes)).pieces(words);
 }

@@ -1,12 +1,4 @@
-import {
-  getCpuSupport,
-  getPrecisionVerdict,
-  noGrad,
-  operator,
-  scope,
-  type Tensor,
-  zeros,
-} from "../tensor/index.js";
+import { getCpuSupport, getPrecisionVerdict, noGrad, operator, scope, type Tensor, zeros } from "../tensor/index.js";
 import type { Weights } from "./weights.js";
 
 /** How the dense layers of an encoder multiply on a CPU if no gradients are computed. */

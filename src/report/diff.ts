@@ -1,5 +1,5 @@
 import type { AttackResult } from "../attacks/result.js";
-import { splitChangedText, splitIntoPieces } from "../evaluation/changed-text.js";
+import { splitChangedText, splitOriginalText } from "../evaluation/changed-text.js";
 import type { TextPiece } from "../text/text-template.js";
 import { type Html, html } from "./html.js";
 
@@ -8,8 +8,7 @@ const contextWords = 12;
 
 /** Renders the original text and marks the words that were replaced. */
 export function renderOriginalText(result: AttackResult, changed: ReadonlySet<number>): Html {
-  const pieces = splitIntoPieces(result, result.texts, result.words);
-  return renderParagraphs(pieces, changed, ({ text }) => html`<del>${text}</del>`);
+  return renderParagraphs(splitOriginalText(result), changed, ({ text }) => html`<del>${text}</del>`);
 }
 
 /**

@@ -1,4 +1,3 @@
-import { whiteBoxAttacks } from "../attacks/load-attack.js";
 import { runSanityChecks, type SanityWarning } from "../evaluation/sanity-checks.js";
 import type { AttackFolder } from "../runs/attack-folder.js";
 import { listResultWarnings } from "../runs/result-warnings.js";
@@ -46,7 +45,7 @@ async function collectWarnings(run: RunFolder, { journals, summary, report }: At
   const facts = {
     labels: results?.test.labels ?? [],
     trainedTokenization: run.config.tokenization,
-    whiteBox: [...journals.keys()].filter((name) => whiteBoxAttacks.has(name)),
+    whiteBox: [...journals].flatMap(([name, { header }]) => (header.settings.isWhiteBox === true ? [name] : [])),
     ...(typeof tokenization === "string" && { tokenization }),
   };
   const own = (results ? listResultWarnings(results.test) : []).map((message) => ({ name: "results", message }));

@@ -1,6 +1,7 @@
+import type { SearchStep } from "../actions/attack/attack-text.js";
 import type { ComparisonReport } from "../actions/compare/compare.js";
-import type { AttackOutcome, Edit } from "../attacks/result.js";
-import type { WatchedStep } from "../attacks/watch-attack.js";
+import type { WordChange } from "../attacks/edited-text.js";
+import type { AttackOutcome } from "../attacks/result.js";
 import type { RunSummary } from "../runs/list-runs.js";
 import type { TextPiece } from "../text/text-template.js";
 
@@ -105,7 +106,7 @@ export interface AttackedText {
   readonly queries: number;
   readonly before: readonly number[];
   readonly after: readonly number[];
-  readonly edits: readonly Edit[];
+  readonly edits: readonly WordChange[];
   /** The final text of each field. */
   readonly fields: readonly (readonly DiffPiece[])[];
 }
@@ -155,7 +156,7 @@ export interface ScoredWord {
 /** What the playground receives while it attacks a text. */
 export type AttackMessage =
   | { readonly type: "start"; readonly pieces: readonly (readonly TextPiece[])[] }
-  | ({ readonly type: "step" } & WatchedStep)
+  | ({ readonly type: "step" } & SearchStep)
   | {
       readonly type: "end";
       readonly result: AttackedText;

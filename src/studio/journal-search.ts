@@ -1,10 +1,10 @@
 import { stat } from "node:fs/promises";
 import { readJournal } from "../attacks/journal.js";
-import { type AttackOutcome, type AttackResult, getWordFields } from "../attacks/result.js";
+import type { AttackOutcome, AttackResult } from "../attacks/result.js";
+import { splitChangedText } from "../evaluation/changed-text.js";
 import { findJournals, getJournalPath } from "../runs/attack-folder.js";
 import { RunFolder } from "../runs/run-folder.js";
 import { HttpError } from "../serve/http.js";
-import { createTextTemplate } from "../text/text-template.js";
 import type { AttackedText, DiffPiece, TextsPage } from "./api.js";
 
 export interface TextsQuery {
@@ -54,8 +54,8 @@ export class JournalSearch {
     if (known?.stamp === stamp) return known;
     const results: AttackResult[] = [];
     for await (const { result } of readJournal(path)) results.push(result);
-    const haystacks = results.map(({ id, texts, final }) =>
-      `${id}\n${texts.join("\n")}\n${final.join(" ")}`.toLowerCase(),
+    const haystacks = results.map(({ id, texts, finalTexts }) =>
+      `${id}\n${texts.join("\n")}\n${finalTexts.join("\n")}`.toLowerCase(),
     );
     const loaded = { stamp, results, haystacks };
     this.#loaded.delete(path);
@@ -72,13 +72,13 @@ export function toAttackedText(result: AttackResult): AttackedText {
 
 /** The final texts in pieces. Neighboring pieces without changes are one. */
 function toDiff(result: AttackResult): DiffPiece[][] {
-  const { texts, words, final } = result;
-  const fields = createTextTemplate(texts, words, getWordFields(result)).pieces(final);
+  const { fields, changed, getOriginal } = splitChangedText(result);
   return fields.map((pieces) => {
     const merged: DiffPiece[] = [];
     for (const { text, word } of pieces) {
       const last = merged.at(-1);
-      if (word !== null && words[word] !== text) merged.push({ text, was: words[word]! });
+      // An inserted word was nothing before.
+      if (word !== null && changed.has(word)) merged.push({ text, was: getOriginal(word) ?? "" });
       else if (last && last.was === undefined) merged[merged.length - 1] = { text: last.text + text };
       else merged.push({ text });
     }

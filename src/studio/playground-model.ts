@@ -1,43 +1,52 @@
 import { z } from "zod";
+import type { AttackRequest } from "../actions/attack/attack-request.js";
+import { createTextAttacker, type TextAttacker, type TextAttackOptions } from "../actions/attack/attack-text.js";
 import { isEndpoint, type LoadedVictim, loadVictim } from "../actions/load/load-victim.js";
 import { loadRequestedTask, loadSubstitutionsForModel } from "../actions/train/prepare-run.js";
-import {
-  type AttackExample,
-  type AttackSpaceOptions,
-  createAttackExample,
-  createInputBuilder,
-} from "../attacks/attack-space.js";
-import { constraintsSchema } from "../attacks/constraints.js";
-import { loadAttack } from "../attacks/load-attack.js";
+import { EditedText } from "../attacks/edited-text.js";
+import { createVictimInput } from "../attacks/pool.js";
 import type { AttackResult } from "../attacks/result.js";
-import { type Candidate, createUnchangedCandidate } from "../attacks/search.js";
-import { type WatchedStep, watchAttack } from "../attacks/watch-attack.js";
+import { swapFromTable } from "../attacks/transformations/swap-from-table.js";
 import { toPredictions } from "../evaluation/metrics.js";
 import { dataOptions } from "../runs/config.js";
 import { resolveTablePath } from "../runs/read-config.js";
 import type { Task } from "../tasks/index.js";
 import { drawRandomly } from "../tasks/sample.js";
+import { Rng } from "../tensor/random.js";
+import { findWordPlaces } from "../text/find-words.js";
+import type { Substitutions } from "../text/substitutions.js";
 import { createTextTemplate } from "../text/text-template.js";
 import type { PlaygroundExample, PlaygroundModel, Scored } from "./api.js";
 
 /** Words whose importance is computed. Longer texts would make people wait. */
 const maxWords = 256;
 const maxExamples = 20;
+/** Attacks whose models stay loaded. */
+const maxAttackers = 4;
 const labelsTimeout = 3000;
+
+/** The models that attacks use, if they are not the defaults of `temper attack`. */
+type AttackModels = Pick<AttackRequest, "sentenceEncoder" | "maskedLm">;
 
 /** A model to play with: a run of the studio, or an endpoint. */
 export class LoadedPlaygroundModel {
   #queue: Promise<unknown> = Promise.resolve();
+  readonly #attackers = new Map<string, TextAttacker>();
 
   private constructor(
     readonly info: PlaygroundModel,
     readonly victim: LoadedVictim,
-    readonly space: AttackSpaceOptions,
+    readonly substitutions: Substitutions,
     readonly task: Task | null,
+    readonly models: AttackModels,
   ) {}
 
   /** Loads a run's model by its folder, or connects to an endpoint by its URL. */
-  static async load(reference: string, attacks: readonly string[]): Promise<LoadedPlaygroundModel> {
+  static async load(
+    reference: string,
+    attacks: readonly string[],
+    models: AttackModels = {},
+  ): Promise<LoadedPlaygroundModel> {
     const victim = await loadVictim(reference);
     try {
       const { local } = victim;
@@ -51,17 +60,7 @@ export class LoadedPlaygroundModel {
       const task = local ? await loadRequestedTask(data, local.model, local.run, {}).catch(() => null) : null;
       const fields = task?.fields ?? ["text"];
       const labels = local?.model.labels ?? (await readEndpointLabels(reference, victim.victim.numLabels));
-      return new LoadedPlaygroundModel(
-        { reference, labels, fields, attacks },
-        victim,
-        {
-          modifiableFields: task?.modifiableFields ?? fields.map((_, i) => i),
-          substitutions,
-          constraints: constraintsSchema.parse({}),
-          encode: victim.encode,
-        },
-        task,
-      );
+      return new LoadedPlaygroundModel({ reference, labels, fields, attacks }, victim, substitutions, task, models);
     } catch (error) {
       victim.close();
       throw error;
@@ -69,6 +68,7 @@ export class LoadedPlaygroundModel {
   }
 
   close(): void {
+    for (const attacker of this.#attackers.values()) attacker.close();
     this.victim.close();
   }
 
@@ -81,62 +81,70 @@ export class LoadedPlaygroundModel {
 
   /** Classifies a text. With `withWords`, each word is hidden once to see how much it matters. */
   async score(texts: readonly string[], withWords: boolean): Promise<Scored> {
-    const example = this.#createExample(texts, 0);
-    const { words, fields, replacements } = example;
-    const unchanged = createUnchangedCandidate(example);
+    const text = EditedText.create(texts, this.victim.victim.findWords ?? findWordPlaces);
+    const { words, slots } = text;
     const count = withWords ? Math.min(words.length, maxWords) : 0;
-    const masked = Array.from({ length: count }, (_, mask) => ({ ...unchanged, mask }));
-    const [probabilities, ...hidden] = await this.#classify(example, [unchanged, ...masked]);
+    const positions = Array.from({ length: count }, (_, position) => position);
+    const { victim } = this.victim;
+    const inputs = [
+      victim.prepare(() => texts),
+      ...positions.map((position) =>
+        victim.prepare(createVictimInput({ text, hidden: { position, shown: { unknown: true } } })),
+      ),
+    ];
+    const [probabilities, ...hidden] = await this.#enqueue(() => this.#classify(inputs));
     const predicted = toPredictions([probabilities!])[0]!;
+    const candidates = swapFromTable(this.substitutions).apply(text, positions, new Rng(0)) as EditedText[];
+    const fields = slots.map(({ field }) => field);
     return {
       probabilities: [...probabilities!],
       pieces: createTextTemplate(texts, words, fields).pieces(words),
       words: hidden.map((row, i) => ({
         importance: probabilities![predicted]! - row[predicted]!,
-        substitutes: replacements[i]!.slice(1),
+        substitutes: candidates.filter(({ position }) => position === i).map((each) => each.getWord(i)),
       })),
     };
   }
 
-  /** Attacks a text. Without a label, the model's prediction counts as correct. */
-  async *attack(
-    texts: readonly string[],
-    givenLabel: number | null,
-    spec: { readonly name: string; readonly options: unknown },
-    signal: AbortSignal,
-  ): AsyncGenerator<WatchedStep, AttackResult | null> {
-    const { probabilities } = await this.score(texts, false);
-    const label = givenLabel ?? toPredictions([probabilities])[0]!;
-    const attack = await loadAttack(spec.name, spec.options);
-    const victim = { ...this.victim.victim, probabilities: this.#probabilities.bind(this) };
-    return yield* watchAttack(victim, this.#createExample(texts, label), attack, { signal });
+  /** Attacks a text with the defaults of `temper attack`. `attack`: its name and options. */
+  async attack(texts: readonly string[], attack: string, options: TextAttackOptions): Promise<AttackResult> {
+    return this.#enqueue(async () => {
+      const { reference, labels, fields } = this.info;
+      const modifiableFields = this.task?.modifiableFields ?? fields.map((_, i) => i);
+      const given = { victim: this.victim, labels, modifiableFields };
+      const known = this.#attackers.get(attack);
+      const attacker =
+        known ?? (await createTextAttacker({ model: reference, attacks: [attack], ...this.models }, {}, given));
+      this.#attackers.set(attack, attacker);
+      for (const oldest of this.#attackers.keys()) if (this.#attackers.size > maxAttackers) this.#free(oldest);
+      const [done] = await attacker.attack(texts, options);
+      return done!.result;
+    });
   }
 
-  #createExample(texts: readonly string[], label: number): AttackExample {
-    return createAttackExample({ id: "playground", label, texts }, this.space);
+  #free(attack: string): void {
+    this.#attackers.get(attack)?.close();
+    this.#attackers.delete(attack);
   }
 
-  async #classify(example: AttackExample, candidates: readonly Candidate[]): Promise<Float32Array[]> {
-    const toInput = createInputBuilder(example);
-    const inputs = candidates.map((candidate) => this.victim.victim.prepare(toInput(candidate)));
-    return this.#probabilities(inputs);
+  /** One piece of work after the other, so that two requests never compute at the same time. */
+  #enqueue<Result>(work: () => Promise<Result>): Promise<Result> {
+    const done = this.#queue.then(work);
+    this.#queue = done.catch(() => undefined);
+    return done;
   }
 
-  /** One call after the other, so that two requests never compute at the same time. */
-  #probabilities(inputs: Parameters<LoadedVictim["victim"]["probabilities"]>[0]): Promise<Float32Array[]> {
+  /** Classifies inputs, those of similar length together. */
+  async #classify(inputs: Parameters<LoadedVictim["victim"]["probabilities"]>[0]): Promise<Float32Array[]> {
     const { victim } = this.victim;
     const order = inputs.map((_, i) => i).sort((a, b) => inputs[a]!.length - inputs[b]!.length);
-    const work = this.#queue.then(async () => {
-      const rows = new Array<Float32Array>(inputs.length);
-      for (let start = 0; start < order.length; start += victim.maxBatchSize) {
-        const part = order.slice(start, start + victim.maxBatchSize);
-        const found = await victim.probabilities(part.map((i) => inputs[i]!));
-        for (const [k, i] of part.entries()) rows[i] = found[k]!;
-      }
-      return rows;
-    });
-    this.#queue = work.catch(() => undefined);
-    return work;
+    const rows = new Array<Float32Array>(inputs.length);
+    for (let start = 0; start < order.length; start += victim.maxBatchSize) {
+      const part = order.slice(start, start + victim.maxBatchSize);
+      const found = await victim.probabilities(part.map((i) => inputs[i]!));
+      for (const [k, i] of part.entries()) rows[i] = found[k]!;
+    }
+    return rows;
   }
 }
 

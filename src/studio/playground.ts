@@ -1,12 +1,11 @@
 import type { Hono } from "hono";
 import { streamSSE } from "hono/streaming";
 import { z } from "zod";
+import type { SearchStep } from "../actions/attack/attack-text.js";
 import { isEndpoint } from "../actions/load/load-victim.js";
-import { attackNames, whiteBoxAttacks } from "../attacks/load-attack.js";
-import { type AttackResult, getWordFields } from "../attacks/result.js";
+import { attackNames } from "../attacks/load-attack.js";
+import type { AttackResult } from "../attacks/result.js";
 import { getErrorMessage } from "../errors.js";
-import { parseSpec } from "../spec.js";
-import { createTextTemplate } from "../text/text-template.js";
 import type { AttackMessage } from "./api.js";
 import { toAttackedText } from "./journal-search.js";
 import { LoadedPlaygroundModel } from "./playground-model.js";
@@ -15,8 +14,6 @@ import { explainErrors, readBody } from "./studio-app.js";
 
 /** Models that stay loaded. The one that was not used for the longest time is freed. */
 const maxModels = 3;
-/** Attacks that score one text after the other, so that they can be watched. */
-const watchableAttacks = attackNames.filter((name) => !whiteBoxAttacks.has(name));
 
 const modelSchema = z.strictObject({ model: z.string().min(1) });
 const textsSchema = z.array(z.string().max(20_000)).min(1).max(2);
@@ -36,7 +33,7 @@ export class Playground {
   /** A run of the studio by its id, or an endpoint by its URL. It is loaded once. */
   async open(reference: string): Promise<LoadedPlaygroundModel> {
     const source = isEndpoint(reference) ? reference : (await this.catalog.getRow(reference)).folder;
-    const model = this.#models.get(reference) ?? LoadedPlaygroundModel.load(source, watchableAttacks);
+    const model = this.#models.get(reference) ?? LoadedPlaygroundModel.load(source, attackNames);
     this.#models.delete(reference);
     this.#models.set(reference, model);
     model.catch(() => this.#models.delete(reference));
@@ -74,7 +71,6 @@ export function addPlaygroundRoutes(app: Hono, playground: Playground): void {
   app.post("/api/playground/attack", async (context) => {
     const { model: reference, texts, label, attack } = await readBody(context, attackSchema);
     const model = await explainErrors(() => playground.open(reference));
-    const spec = await explainErrors(async () => parseSpec(attack, "attack"));
     return streamSSE(context, async (stream) => {
       const stop = new AbortController();
       stream.onAbort(() => stop.abort());
@@ -82,11 +78,13 @@ export function addPlaygroundRoutes(app: Hono, playground: Playground): void {
       try {
         const { pieces } = await model.score(texts, false);
         await send({ type: "start", pieces });
-        const steps = model.attack(texts, label, spec, stop.signal);
-        let next = await steps.next();
-        for (; !next.done; next = await steps.next()) await send({ type: "step", ...next.value });
-        if (next.value) await send(createEndMessage(next.value));
+        const sent: Promise<void>[] = [];
+        const onStep = (step: SearchStep): void => void sent.push(send({ type: "step", ...step }));
+        const result = await model.attack(texts, attack, { label: label ?? undefined, signal: stop.signal, onStep });
+        await Promise.all(sent);
+        await send(createEndMessage(result));
       } catch (error) {
+        if (stop.signal.aborted) return;
         await send({ type: "error", message: getErrorMessage(error) });
       }
     });
@@ -94,6 +92,5 @@ export function addPlaygroundRoutes(app: Hono, playground: Playground): void {
 }
 
 function createEndMessage(result: AttackResult): AttackMessage {
-  const template = createTextTemplate(result.texts, result.words, getWordFields(result));
-  return { type: "end", result: toAttackedText(result), texts: template.render(result.final) };
+  return { type: "end", result: toAttackedText(result), texts: result.finalTexts };
 }

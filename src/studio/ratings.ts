@@ -3,14 +3,13 @@ import { appendFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { Hono } from "hono";
 import { z } from "zod";
-import { type AttackResult, getWordFields } from "../attacks/result.js";
+import type { AttackResult } from "../attacks/result.js";
 import { computeFleissKappa } from "../evaluation/rater-agreement.js";
 import { wilsonInterval } from "../evaluation/statistics.js";
 import { createFolder, exists } from "../files.js";
 import { readJsonLines } from "../json-lines.js";
 import { HttpError } from "../serve/http.js";
 import { Rng } from "../tensor/random.js";
-import { createTextTemplate } from "../text/text-template.js";
 import type { MetricCell, Rating, RatingPair, RatingReport } from "./api.js";
 import type { JournalSearch } from "./journal-search.js";
 import type { RunCatalog } from "./run-catalog.js";
@@ -119,9 +118,9 @@ function showsOriginalFirst(id: string): boolean {
 }
 
 function createPair(result: AttackResult): RatingPair {
-  const attacked = createTextTemplate(result.texts, result.words, getWordFields(result)).render(result.final);
-  const [first, second] = showsOriginalFirst(result.id) ? [result.texts, attacked] : [attacked, result.texts];
-  return { id: result.id, first, second };
+  const { id, texts, finalTexts } = result;
+  const [first, second] = showsOriginalFirst(id) ? [texts, finalTexts] : [finalTexts, texts];
+  return { id, first, second };
 }
 
 function toCell(count: number, total: number): MetricCell {

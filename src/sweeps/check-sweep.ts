@@ -1,5 +1,5 @@
 import { loadConfiguredTask } from "../actions/train/prepare-run.js";
-import { findRecipe } from "../attacks/load-attack.js";
+import { listResources, loadAttack } from "../attacks/load-attack.js";
 import { UserError } from "../errors.js";
 import type { RunConfig } from "../runs/config.js";
 import { isRemoteData } from "../tasks/index.js";
@@ -11,7 +11,7 @@ import type { SweepPlan } from "./plan-schema.js";
  * user's files, and the substitutions of every attack. Nothing is downloaded.
  */
 export async function checkSweep(plan: SweepPlan): Promise<void> {
-  checkSubstitutions(plan);
+  await checkSubstitutions(plan);
   const checked = new Set<string>();
   for (const config of Object.values(plan.runs)) {
     const { task, data, textColumn, labelColumn, labelMap, validationData, testData, skipBadRows } = config;
@@ -30,10 +30,12 @@ export function checkInputFiles(plan: SweepPlan): void {
   throw new UserError(lines.join("\n"));
 }
 
-function checkSubstitutions(plan: SweepPlan): void {
+async function checkSubstitutions(plan: SweepPlan): Promise<void> {
   const { attacks, options, columns } = plan.settings.evaluation;
-  // Recipes bring their own substitutions.
-  if (Object.entries(attacks).every(([name, options]) => findRecipe({ name, options }))) return;
+  const needs: string[] = [];
+  for (const [name, given] of Object.entries(attacks))
+    needs.push(...listResources(await loadAttack({ name, options: given ?? {} })));
+  if (!needs.some((need) => need === "substitutions" || need === "caseInsensitiveSubstitutes")) return;
   for (const { row, column, points } of plan.cells) {
     const given = (columns[column]?.substitutions as string | null | undefined) ?? options.substitutions;
     if (given || points.every(({ runs }) => runs.every((run) => plan.runs[run]!.substitutions !== null))) continue;

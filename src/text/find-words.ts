@@ -4,6 +4,15 @@ export interface WordRange {
   readonly end: number;
 }
 
+/** A word of one of several texts. */
+export interface WordPlace extends WordRange {
+  /** Index of the text. */
+  readonly field: number;
+}
+
+/** Finds the words of texts, in order. Each victim has its own, so that a word is one thing. */
+export type WordFinder = (texts: readonly string[]) => readonly WordPlace[];
+
 /** Marks that belong to a word only between its letters. */
 const innerMarks = "'\\-_*@";
 /** Letters, digits and marks, and three characters that homoglyph attacks put into words. */
@@ -24,6 +33,26 @@ export function findWords(text: string): WordRange[] {
     ranges.push({ start, end: start + word.length });
   }
   return ranges;
+}
+
+/** Finds the words of all fields: the word finder of victims that read subwords. */
+export const findWordPlaces: WordFinder = (texts) =>
+  texts.flatMap((text, field) => findWords(text).map((range) => ({ field, ...range })));
+
+/** Finds given words in their texts, in order. `fields` has the index of each word's text. */
+export function locateWords(
+  texts: readonly string[],
+  words: readonly string[],
+  fields: ArrayLike<number>,
+): WordPlace[] {
+  const ends = texts.map(() => 0);
+  return words.map((word, i) => {
+    const field = fields[i]!;
+    const start = texts[field]!.indexOf(word, ends[field]);
+    if (start < 0) throw new Error(`the word "${word}" is not in its text`);
+    ends[field] = start + word.length;
+    return { field, start, end: start + word.length };
+  });
 }
 
 /** Whether a text is exactly one word. */

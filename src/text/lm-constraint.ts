@@ -3,6 +3,7 @@ import { z } from "zod";
 import { UserError } from "../errors.js";
 import { readJson } from "../files.js";
 import { validate } from "../validate.js";
+import type { WordRange } from "./find-words.js";
 
 /**
  * Substitutes that a language model finds likely in their context. They are precomputed and stored
@@ -17,10 +18,10 @@ export interface LmConstraint {
   /** Whether the file contains the text. */
   covers(text: string): boolean;
   /**
-   * Returns the allowed lowercase substitutes per word, or undefined if the file does not contain
-   * the text.
+   * Returns the allowed lowercase substitutes of some words of a text, or undefined if the file does
+   * not contain the text.
    */
-  getAllowedSubstitutes(text: string, words: readonly string[]): readonly (readonly string[])[] | undefined;
+  getAllowedSubstitutes(text: string, words: readonly WordRange[]): (readonly string[])[] | undefined;
 }
 
 const lmConstraintSchema = z.record(
@@ -44,7 +45,7 @@ export async function loadLmConstraint(path: string): Promise<LmConstraint> {
     covers: (text) => byKey.has(toTextKey(text)),
     getAllowedSubstitutes(text, words) {
       const found = byKey.get(toTextKey(text));
-      return found === undefined ? undefined : alignSubstitutes(found, data[found]!, words);
+      return found === undefined ? undefined : alignSubstitutes(found, data[found]!, text, words);
     },
   };
 }
@@ -75,25 +76,21 @@ function toTextKey(text: string): string {
  * has no substitutes.
  */
 function alignSubstitutes(
-  text: string,
+  stored: string,
   substitutes: Readonly<Record<string, string[]>>,
-  words: readonly string[],
-): readonly (readonly string[])[] {
+  text: string,
+  words: readonly WordRange[],
+): (readonly string[])[] {
   const tokenAt = new Map<number, number>();
-  const tokens = text.split(" ");
+  const tokens = stored.split(" ");
   let end = 0;
   tokens.forEach((token, i) => {
     tokenAt.set(end, i);
     end += token.length;
   });
-  const letters = tokens.join("");
-  let offset = 0;
   return words.map((word) => {
-    const lower = word.toLowerCase();
-    // Markup that is in the words but not in the file does not advance the offset.
-    if (!letters.startsWith(lower, offset)) return [];
-    const token = tokenAt.get(offset);
-    offset += lower.length;
-    return token !== undefined && tokens[token] === lower ? (substitutes[token] ?? []) : [];
+    const token = tokenAt.get(toTextKey(text.slice(0, word.start)).length);
+    const isSame = token !== undefined && tokens[token] === text.slice(word.start, word.end).toLowerCase();
+    return isSame ? (substitutes[token] ?? []) : [];
   });
 }

@@ -41,7 +41,10 @@ async function writeJournal(run: string, attack: string, robust: number, done = 
         texts: ["a"],
         fieldSizes: [1],
         words: ["a"],
-        final: ["a"],
+        finalTexts: ["a"],
+        finalWords: ["a"],
+        finalFieldSizes: [1],
+        origins: [0],
       },
       space: { words: 1, modifiableWords: 1, substitutes: 1, log10Combinations: Math.log10(2) },
     };

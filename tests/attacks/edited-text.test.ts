@@ -97,7 +97,7 @@ describe("edits", () => {
                 origin: -1,
                 field: edit.field,
               });
-            else
+            else if (edit.kind === "prepend")
               model.splice(model.filter(({ field }) => field < edit.field).length, 0, {
                 word: to,
                 origin: -1,

@@ -4,9 +4,8 @@ import { gzipSync } from "node:zlib";
 import { afterEach, describe, expect, test, vi } from "vitest";
 import type { HttpVictimOptions } from "../../src/attacks/endpoint.js";
 import { connectHttpVictim } from "../../src/attacks/http-victim.js";
-import { loadAttack } from "../../src/attacks/load-attack.js";
 import { SearchPool } from "../../src/attacks/pool.js";
-import { collect, createExample } from "./scripted.js";
+import { collect, createExample, createTableAttack } from "./scripted.js";
 
 let server: Server | undefined;
 afterEach(() => {
@@ -49,8 +48,10 @@ describe("connectHttpVictim", () => {
       ["d", "e", "f"],
       ["fine", "bad"],
     ]);
-    const [result] = await collect(new SearchPool(victim).run([example], await loadAttack("pwws"), { seed: 1 }));
-    expect(result).toMatchObject({ outcome: "success", final: ["a", "d", "bad"] });
+    const [result] = await collect(
+      new SearchPool(victim).run([example], await createTableAttack("pwws", [example]), { seed: 1 }),
+    );
+    expect(result).toMatchObject({ outcome: "success", finalTexts: ["a d bad"] });
     expect(Math.max(...requests.map(({ texts }) => texts.length))).toBe(3);
     expect(requests.flatMap(({ texts }) => texts)).toContain("[UNK] d fine");
   });
@@ -58,8 +59,7 @@ describe("connectHttpVictim", () => {
   test("sends a pair as a list", async () => {
     const { url, requests } = await serve(good);
     const victim = await connectHttpVictim(url);
-    const input = { words: ["a", "b"], fields: [0, 1], fieldCount: 2, texts: () => ["a", "b"] };
-    await victim.probabilities([victim.prepare(input)]);
+    await victim.probabilities([victim.prepare(() => ["a", "b"])]);
     expect(requests[1]!.texts).toEqual([["a", "b"]]);
   });
 
@@ -109,7 +109,7 @@ describe("connectHttpVictim", () => {
     const { url, requests } = await serve(good);
     const start = performance.now();
     const victim = await connectHttpVictim(url, { batchSize: 1, requestsPerSecond: 50 });
-    const prepared = victim.prepare({ words: ["a"], fields: [0], fieldCount: 1, texts: () => ["a"] });
+    const prepared = victim.prepare(() => ["a"]);
     await victim.probabilities(Array.from({ length: 6 }, () => prepared));
     // Seven requests start 20 ms apart. A timer may fire a millisecond early.
     expect(requests).toHaveLength(7);
@@ -184,7 +184,7 @@ describe("hostile endpoints", () => {
   test("stops at the limit of queries", async () => {
     const { url } = await serve(good);
     const victim = await connectHttpVictim(url, { maxQueries: 4 });
-    const input = victim.prepare({ words: ["a"], fields: [0], fieldCount: 1, texts: () => ["a"] });
+    const input = victim.prepare(() => ["a"]);
     await victim.probabilities([input, input, input]);
     await expect(victim.probabilities([input])).rejects.toThrow(/the limit of 4 queries is reached.*--resume/);
   });

@@ -3,18 +3,18 @@ import { copyFileSync, existsSync, readFileSync, truncateSync, writeFileSync } f
 import { join } from "node:path";
 import fc from "fast-check";
 import { beforeAll, describe, expect, test } from "vitest";
+import type { Attacker } from "../../src/attacks/attacker.js";
 import { JournalWriter, readJournal } from "../../src/attacks/journal.js";
-import { loadAttack } from "../../src/attacks/load-attack.js";
 import { createPoolAttacker, SearchPool } from "../../src/attacks/pool.js";
 import type { AttackResult } from "../../src/attacks/result.js";
-import { type Attacker, type RunAttackOptions, readTiming, runAttack } from "../../src/attacks/run-attack.js";
+import { type RunAttackOptions, readTiming, runAttack } from "../../src/attacks/run-attack.js";
 import { verifyJournal } from "../../src/attacks/verify.js";
 import { UserError } from "../../src/errors.js";
 import { formatJournalCsv } from "../../src/evaluation/attack-csv.js";
 import { summarizeJournal } from "../../src/evaluation/attack-summary.js";
 import { parseSubstitutionTable } from "../../src/text/substitutions.js";
 import { temporaryFolder } from "../temporary.js";
-import { collect, createExample, hashed, type ScriptedInput, scriptedVictim } from "./scripted.js";
+import { collect, createExample, createTableAttack, hashed, type ScriptedInput, scriptedVictim } from "./scripted.js";
 import { seal, unseal } from "./sealed.js";
 
 const folder = temporaryFolder();
@@ -33,17 +33,17 @@ const examples = Array.from({ length: 14 }, (_, i) =>
 );
 const complete = join(folder, "complete.jsonl");
 
-async function createGeneticAttacker(pool: SearchPool<ScriptedInput>): Promise<Attacker> {
-  return createPoolAttacker(pool, await loadAttack("genetic", { population: 4, iterations: 3 }));
+const createPool = (): SearchPool<ScriptedInput> => new SearchPool(scriptedVictim(2, hashed(2)), { concurrency: 4 });
+
+async function createGeneticAttacker(pool = createPool(), hash = "s", list = examples): Promise<Attacker> {
+  return createPoolAttacker(pool, await createTableAttack("genetic:population=4,iterations=3", list, [], hash));
 }
 
 async function run(journal: string, change: Partial<RunAttackOptions> = {}): Promise<void> {
   await runAttack({
-    attacker: await createGeneticAttacker(new SearchPool(scriptedVictim(2, hashed(2)), { concurrency: 4 })),
-    attackExamples: examples,
-    numExamples: examples.length,
+    attacker: await createGeneticAttacker(),
+    examples,
     seed: 3,
-    hashes: { substitutions: "s" },
     settings: { task: "toy" },
     journalPath: journal,
     ...change,
@@ -92,7 +92,7 @@ describe("a journal", () => {
     await expect(
       run(path, { resume: true, attacker: await createGeneticAttacker(new SearchPool(other)) }),
     ).rejects.toThrow('written with a different model: "m", now "n"');
-    await expect(run(path, { resume: true, hashes: { substitutions: "z" } })).rejects.toThrow(
+    await expect(run(path, { resume: true, attacker: await createGeneticAttacker(createPool(), "z") })).rejects.toThrow(
       "a different substitutions",
     );
     await expect(run(path, { resume: true, seed: 4 })).rejects.toThrow("a different seed");
@@ -104,7 +104,7 @@ describe("a journal", () => {
     const hashFirst = (count: number): string => `first ${count}`;
     const [whole, extended] = [join(folder, "whole.jsonl"), join(folder, "extended.jsonl")];
     await run(whole, { hashFirst });
-    const first = { attackExamples: examples.slice(0, 5), numExamples: 5, hashFirst };
+    const first = { examples: examples.slice(0, 5), hashFirst };
     await run(extended, first);
     // The smaller journal need not be finished.
     truncateSync(extended, readFileSync(extended).length - 3);
@@ -130,8 +130,8 @@ describe("a journal", () => {
 
   test("is not started for texts without any substitute", async () => {
     const path = join(folder, "fixed.jsonl");
-    const fixed = examples.map((example) => ({ ...example, replacements: example.words.map((word) => [word]) }));
-    await expect(run(path, { attackExamples: fixed })).rejects.toThrow("no word of 14 examples has a substitute");
+    const attacker = await createGeneticAttacker(createPool(), "s", []);
+    await expect(run(path, { attacker })).rejects.toThrow("no word of 14 examples has a substitute");
   });
 });
 
@@ -225,7 +225,7 @@ describe("verifyJournal", () => {
     };
     const table = parseSubstitutionTable({ ...entries, end: [] }, "table");
     const path = join(folder, "table.jsonl");
-    await run(path, { hashes: { substitutions: table.hash } });
+    await run(path, { attacker: await createGeneticAttacker(createPool(), table.hash) });
     await expect(verifyJournal(path, victim, { substitutions: table })).rejects.toThrow(/is not a substitute for/);
   });
 

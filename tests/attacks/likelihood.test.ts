@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { keepMostLikely, maxLikelihoodDrop } from "../../src/attacks/constraints/likelihood.js";
 import { EditedText } from "../../src/attacks/edited-text.js";
-import type { Constraint } from "../../src/attacks/recipe.js";
+import type { Constraint } from "../../src/attacks/protocol.js";
 import type { MaskedLanguageModel, WordQuery } from "../../src/attacks/resources.js";
 
 const likelihoods: Record<string, number> = { film: -2, movie: -1, picture: -4, pellicle: -9, good: -3, fine: -5 };

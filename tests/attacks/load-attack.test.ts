@@ -1,74 +1,97 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { attackNames, attackSpecSchema, checkAttack, loadAttack } from "../../src/attacks/load-attack.js";
+import {
+  attackNames,
+  attackSpecSchema,
+  checkAttack,
+  createRecipeAttack,
+  loadAttack,
+} from "../../src/attacks/load-attack.js";
 import { SearchPool } from "../../src/attacks/pool.js";
-import { recipes } from "../../src/attacks/recipes/index.js";
+import { textfooler } from "../../src/attacks/recipes/textfooler.js";
 import { temporaryFolder } from "../temporary.js";
 import { collect, createExample, scriptedVictim } from "./scripted.js";
 
 const folder = temporaryFolder();
 
+/** Writes a module that defines an attack with this search. */
+function writeAttack(name: string, run: string): string {
+  const path = join(folder, `${name}.mjs`);
+  writeFileSync(
+    path,
+    `import { z } from "${import.meta.resolve("zod")}";
+    import { defineAttack } from "${import.meta.resolve("../../src/attacks/define-attack.ts")}";
+    import { untargeted } from "${import.meta.resolve("../../src/attacks/goals/untargeted.ts")}";
+    import { expand, score } from "${import.meta.resolve("../../src/attacks/protocol.ts")}";
+    export default defineAttack({
+      name: "${name}",
+      summary: "an example",
+      paper: "none",
+      options: z.strictObject({ word: z.string().default("c") }),
+      resources: [],
+      build: ({ word }) => ({
+        goal: untargeted,
+        transformations: [{
+          name: "one word",
+          kind: "swap",
+          apply: (text, positions) => positions.map((position) => text.apply({ kind: "replace", position, word })),
+        }],
+        constraints: [],
+        search: { name: "the last candidate", cost: "2", *run(problem) { ${run} } },
+      }),
+    });`,
+  );
+  return path;
+}
+
 describe("loadAttack", () => {
-  test("loads every built-in attack and validates its options", async () => {
-    const substitution = ["pwws", "genetic", "greedy", "random", "exhaustive", "ascc"];
-    expect(attackNames).toEqual([...substitution, ...recipes.keys()]);
-    expect((await loadAttack("genetic", { iterations: 5 })).options).toEqual({ population: 60, iterations: 5 });
+  test("loads every built-in attack by its name, and a value, and validates the options", async () => {
+    expect(attackNames).toHaveLength(24);
+    for (const name of attackNames) {
+      const options = name === "evasion" ? { benignLabel: 0 } : {};
+      expect((await loadAttack({ name, options })).definition.name).toBe(name);
+    }
+    const { options } = await loadAttack("genetic:iterations=5");
+    expect(options).toEqual({ population: 60, iterations: 5 });
+    const value = await loadAttack(textfooler({ target: "positive" }));
+    expect(value).toMatchObject({ name: "textfooler", options: { target: "positive", neighbors: 50 } });
   });
 
   test("rejects unknown attacks and invalid options", async () => {
     await expect(loadAttack("genetik")).rejects.toThrow('did you mean "genetic"?');
-    await expect(loadAttack("genetic", { population: 1 })).rejects.toThrow("attack genetic: population: expected");
-    await expect(loadAttack("pwws", { speed: 1 })).rejects.toThrow(/speed/);
+    await expect(loadAttack("genetic:population=1")).rejects.toThrow("attack genetic: population: expected");
+    await expect(loadAttack("pwws:speed=1")).rejects.toThrow(/speed/);
+    expect(() => textfooler({ neighbors: 0 })).toThrow("attack textfooler: neighbors: expected");
   });
 
-  test("loads a custom search from a file", async () => {
-    const path = join(folder, "first-substitute.mjs");
-    writeFileSync(
-      path,
-      `export default function* (problem) {
-        const replacementIndices = new Int16Array(problem.words.length);
-        replacementIndices[problem.replacements.findIndex((words) => words.length > 1)] = 1;
-        yield [{ replacementIndices }];
-        return { replacementIndices };
-      }`,
+  test("loads a custom attack from a file", async () => {
+    const path = writeAttack(
+      "last-candidate",
+      "const texts = yield* expand(problem.original.text, [0, 1]); yield* score([{ text: texts[1] }]); return texts[1];",
     );
-    const attack = await loadAttack(path);
-    expect(attack).toMatchObject({ name: "first-substitute", source: expect.stringMatching(/^[0-9a-f]{64}$/) });
-    const victim = scriptedVictim(2, (text) => (text === "a c" ? [0.1, 0.9] : [0.9, 0.1]));
-    const [result] = await collect(
-      new SearchPool(victim).run([createExample("1", [["a"], ["b", "c"]])], attack, { seed: 1 }),
-    );
-    expect(result).toMatchObject({ outcome: "success", queries: 2 });
+    const loaded = await loadAttack(path);
+    expect(loaded).toMatchObject({ name: "last-candidate", source: expect.stringMatching(/^[0-9a-f]{64}$/) });
+    const victim = scriptedVictim(2, (text) => (text === "c b" ? [0.1, 0.9] : [0.9, 0.1]));
+    const run = new SearchPool(victim).run([createExample("1", [["a"], ["b"]])], createRecipeAttack(loaded, {}), {
+      seed: 1,
+    });
+    expect(await collect(run)).toMatchObject([{ outcome: "success", queries: 2 }]);
   });
 
-  test("rejects a file without a search", async () => {
+  test("rejects a file without an attack", async () => {
     const path = join(folder, "nothing.mjs");
     writeFileSync(path, "export const a = 1;");
-    await expect(loadAttack(path)).rejects.toThrow("expected a default export that is a search");
+    await expect(loadAttack(path)).rejects.toThrow("expected a default export of defineAttack");
     await expect(loadAttack(join(folder, "missing.mjs"))).rejects.toThrow("cannot load the file");
   });
 
-  test("loads a custom definition with options, and names the file when its search fails", async () => {
-    const path = join(folder, "failing.mjs");
-    writeFileSync(
-      path,
-      `import { z } from "${import.meta.resolve("zod")}";
-      export default {
-        options: z.strictObject({ message: z.string() }),
-        search: ({ message }) => function* () { throw new Error(message); },
-      };`,
-    );
-    const attack = await loadAttack(path, { message: "no luck" });
-    expect(attack).toMatchObject({ name: "failing", hasBudget: false, options: { message: "no luck" } });
-    const results = new SearchPool(scriptedVictim(2, () => [0.9, 0.1])).run(
-      [createExample("1", [["a", "b"]])],
-      attack,
-      {
-        seed: 1,
-      },
-    );
-    await expect(collect(results)).rejects.toThrow("failing.mjs: the search failed on example 1: no luck");
+  test("names the attack and the example when a search fails", async () => {
+    const attack = createRecipeAttack(await loadAttack(writeAttack("failing", 'throw new Error("no luck");')), {});
+    const results = new SearchPool(scriptedVictim(2, () => [0.9, 0.1])).run([createExample("1", [["a"]])], attack, {
+      seed: 1,
+    });
+    await expect(collect(results)).rejects.toThrow("attack failing: the search failed on example 1: no luck");
   });
 });
 

@@ -1,11 +1,11 @@
 import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
-import { createAttackExample, createInputBuilder } from "../../src/attacks/attack-space.js";
-import { constraintsSchema } from "../../src/attacks/constraints.js";
-import { loadAttack } from "../../src/attacks/load-attack.js";
+import { EditedText } from "../../src/attacks/edited-text.js";
+import { createRecipeAttack, loadAttack } from "../../src/attacks/load-attack.js";
 import { createModelVictim, type EncodedInput } from "../../src/attacks/model-victim.js";
-import { SearchPool } from "../../src/attacks/pool.js";
+import { createVictimInput, SearchPool } from "../../src/attacks/pool.js";
 import type { AttackResult } from "../../src/attacks/result.js";
+import { swapFromTable } from "../../src/attacks/transformations/swap-from-table.js";
 import type { Victim } from "../../src/attacks/victim.js";
 import {
   type Classifier,
@@ -40,34 +40,34 @@ const createVictim = (
   classifier: Classifier = createEagerClassifier(model, model.weights),
 ): Promise<Victim<EncodedInput>> => createModelVictim(model, classifier, cpuFloat32);
 
-function createExamples(model: Model, count: number) {
-  const encode = (texts: readonly string[]) => model.tokenizer.encodeWords(texts, model.maxLength);
-  const options = { modifiableFields: [0], substitutions, constraints: constraintsSchema.parse({}), encode };
-  return reviewExamples(count).map((example) => createAttackExample(example, options));
-}
-
 describe.each(["subword", "word"] as const)("a model with %s tokenization", (tokenization) => {
   test("receives the tokens of the changed text", async () => {
     const model = models[tokenization];
     const victim = await createVictim(model);
     const rng = new Rng("picks");
     const [unkToken] = model.tokenizer.idsToTokens([model.tokenizer.special.unkId]);
-    for (const example of createExamples(model, 40)) {
-      const replacementIndices = Int16Array.from(example.replacements, (words) => rng.integer(words.length));
-      const toInput = createInputBuilder(example);
-      const changed = toInput({ replacementIndices });
-      expect(victim.prepare(changed).encoding.ids).toEqual(tokenizeFor(model, changed.texts("")).ids);
-      const mask = rng.integer(example.words.length);
-      const masked = Array.from(victim.prepare(toInput({ replacementIndices, mask })).encoding.ids);
-      if (tokenization === "subword")
-        expect(masked).toEqual(
-          Array.from(tokenizeFor(model, toInput({ replacementIndices, mask }).texts(unkToken!)).ids),
-        );
-      else
-        expect(masked).toEqual(
-          Array.from(victim.prepare(changed).encoding.ids).with(mask + 1, model.tokenizer.special.unkId),
-        );
+    for (const { texts } of reviewExamples(40)) {
+      const original = EditedText.create(texts, victim.findWords);
+      const candidates = swapFromTable(substitutions).apply(original, [...original.slots.keys()], rng) as EditedText[];
+      const text = candidates[rng.integer(candidates.length)] ?? original;
+      const changed = victim.prepare(() => text.texts);
+      expect(changed.encoding.ids).toEqual(tokenizeFor(model, text.texts).ids);
+      const position = rng.integer(text.length);
+      const hidden = createVictimInput({ text, hidden: { position, shown: { unknown: true } } });
+      const ids = Array.from(victim.prepare(hidden).encoding.ids);
+      if (tokenization === "subword") expect(ids).toEqual(Array.from(tokenizeFor(model, hidden(unkToken!)).ids));
+      else expect(ids).toEqual(Array.from(changed.encoding.ids).with(position + 1, model.tokenizer.special.unkId));
     }
+  });
+
+  test("finds the words that it reads: its tokens, or what people call words", async () => {
+    const victim = await createVictim(models[tokenization]);
+    const { words } = EditedText.create(["It didn't work, did it?"], victim.findWords);
+    expect(words).toEqual(
+      tokenization === "word"
+        ? ["It", "did", "n't", "work", ",", "did", "it", "?"]
+        : ["It", "didn't", "work", "did", "it"],
+    );
   });
 
   test("reads pairs, also with an empty text", async () => {
@@ -78,14 +78,7 @@ describe.each(["subword", "word"] as const)("a model with %s tokenization", (tok
       ["the film", ""],
       ["", "bad"],
     ]) {
-      const encode = (pair: readonly string[]) => model.tokenizer.encodeWords(pair, model.maxLength);
-      const example = createAttackExample(
-        { id: "1", label: 0, texts },
-        { modifiableFields: [0, 1], substitutions, constraints: constraintsSchema.parse({}), encode },
-      );
-      const prepared = victim.prepare(
-        createInputBuilder(example)({ replacementIndices: new Int16Array(example.words.length) }),
-      );
+      const prepared = victim.prepare(() => texts);
       expect(prepared.encoding.ids).toEqual(tokenizeFor(model, texts).ids);
       expect(prepared.encoding.tokenTypeIds).toEqual(tokenizeFor(model, texts).tokenTypeIds);
     }
@@ -94,9 +87,7 @@ describe.each(["subword", "word"] as const)("a model with %s tokenization", (tok
   test("returns the same probabilities as evaluation, and leaks no tensor", async () => {
     const model = models[tokenization];
     const victim = await createVictim(model);
-    const inputs = createExamples(model, 50).map((example) =>
-      victim.prepare(createInputBuilder(example)({ replacementIndices: new Int16Array(example.words.length) })),
-    );
+    const inputs = reviewExamples(50).map(({ texts }) => victim.prepare(() => texts));
     const before = getMemoryStats().tensors;
     const rows = await victim.probabilities(inputs);
     expect(getMemoryStats().tensors).toBe(before);
@@ -106,18 +97,19 @@ describe.each(["subword", "word"] as const)("a model with %s tokenization", (tok
     }
   });
 
-  test.each(["pwws", "genetic"])(
+  test.each(["pwws", "genetic:population=6,iterations=4"])(
     "%s: results do not depend on concurrency and batches, except for near ties",
     async (name) => {
       const model = models[tokenization];
-      const attack = await loadAttack(name, name === "genetic" ? { population: 6, iterations: 4 } : {});
+      const resources = { substitutions, caseInsensitiveSubstitutes: substitutions, labels: ["negative", "positive"] };
+      const attack = createRecipeAttack(await loadAttack(name), resources);
       const run = async (concurrency: number, batchTokens: number, batchCost: number): Promise<AttackResult[]> => {
         const victim = await createVictim(model, {
           ...createEagerClassifier(model, model.weights),
           batchTokens,
           batchCost,
         });
-        return collect(new SearchPool(victim, { concurrency }).run(createExamples(model, 40), attack, { seed: 5 }));
+        return collect(new SearchPool(victim, { concurrency }).run(reviewExamples(40), attack, { seed: 5 }));
       };
       const expected = await run(1, 8, 0);
       expect(new Set(expected.map(({ outcome }) => outcome))).toContain("success");
@@ -159,8 +151,7 @@ test("the hash covers everything that determines the answers", async () => {
 test("a text that contains a separator differs from a pair", async () => {
   const victim = await createVictim(models.subword);
   const contents = [["good [SEP] bad"], ["good", "bad"]].map((texts) => {
-    const input = { words: [], fields: [], fieldCount: texts.length, texts: () => texts };
-    return Buffer.from(victim.prepare(input).content).toString("hex");
+    return Buffer.from(victim.prepare(() => texts).content).toString("hex");
   });
   expect(contents[0]).not.toBe(contents[1]);
 });

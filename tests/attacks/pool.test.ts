@@ -2,14 +2,20 @@ import { appendFileSync, statSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import fc from "fast-check";
 import { afterEach, describe, expect, test, vi } from "vitest";
-import type { AttackExample } from "../../src/attacks/attack-space.js";
-import { loadAttack } from "../../src/attacks/load-attack.js";
 import { SearchPool } from "../../src/attacks/pool.js";
+import type { RecipeAttack } from "../../src/attacks/run-recipe.js";
 import { computeContentKey, openScoreCache, ScoreCache } from "../../src/attacks/score-cache.js";
-import type { Attack } from "../../src/attacks/search.js";
 import type { Victim } from "../../src/attacks/victim.js";
 import { temporaryFolder } from "../temporary.js";
-import { collect, createExample, hashed, type ScriptedInput, scriptedVictim } from "./scripted.js";
+import {
+  collect,
+  createExample,
+  createTableAttack,
+  hashed,
+  type ScriptedExample,
+  type ScriptedInput,
+  scriptedVictim,
+} from "./scripted.js";
 
 const folder = temporaryFolder();
 
@@ -26,22 +32,20 @@ const examplesArbitrary = fc
     ),
   );
 
-async function loadAttacks(): Promise<Attack[]> {
-  return [
-    await loadAttack("pwws"),
-    await loadAttack("genetic", { population: 4, iterations: 3 }),
-    await loadAttack("greedy"),
-    await loadAttack("random", { samples: 9 }),
-    await loadAttack("exhaustive", { maxCandidates: 50 }),
-  ];
-}
+/** Every kind of search, with swaps, insertions, deletions and other characters. */
+const specs = [
+  ...["pwws", "pwws:adaptive=true", "genetic:population=4,iterations=3", "greedy", "random:samples=9"],
+  ...["exhaustive:maxCandidates=50", "deepwordbug", "pruthi", "input-reduction:beamWidth=2", "checklist"],
+  ...["alzantot:population=4,iterations=2", "iga:population=4,iterations=2", "leap:population=3,iterations=2"],
+  ...["pso:population=3,iterations=2", "bad-characters:populationSize=2,iterations=2"],
+  ...["evasion:benignLabel=1,maxAddedWords=2,placement=insert", "pwws:compat=textattack"],
+];
 
 describe("SearchPool", () => {
-  test("results do not depend on concurrency, batch size, cache size or order", async () => {
-    const attacks = await loadAttacks();
+  test.each(specs)("%s: results do not depend on concurrency, batch size, cache size or order", async (spec) => {
     const run = (
-      examples: AttackExample[],
-      attack: Attack,
+      examples: ScriptedExample[],
+      attack: RecipeAttack,
       budget: number,
       sizes: { concurrency: number; maxPendingTexts: number; batchSize: number; entries: number },
     ) => {
@@ -61,16 +65,15 @@ describe("SearchPool", () => {
         async (examples, concurrency, maxPendingTexts, batchSize, entries, budget) => {
           const sizes = { concurrency, maxPendingTexts, batchSize, entries };
           const smallest = { concurrency: 1, maxPendingTexts: 1, batchSize: 1, entries: 10_000 };
-          for (const attack of attacks) {
-            const expected = await run(examples, attack, budget, smallest);
-            const reversed = await run([...examples].reverse(), attack, budget, sizes);
-            expect(await run(examples, attack, budget, sizes)).toEqual(expected);
-            expect(reversed.reverse()).toEqual(expected);
-            expect(Math.max(...expected.map((result) => result.queries))).toBeLessThanOrEqual(budget);
-          }
+          const attack = await createTableAttack(spec, examples);
+          const expected = await run(examples, attack, budget, smallest);
+          const reversed = await run([...examples].reverse(), attack, budget, sizes);
+          expect(await run(examples, attack, budget, sizes)).toEqual(expected);
+          expect(reversed.reverse()).toEqual(expected);
+          expect(Math.max(...expected.map((result) => result.queries))).toBeLessThanOrEqual(budget);
         },
       ),
-      { numRuns: 40 },
+      { numRuns: 12 },
     );
   });
 
@@ -83,7 +86,7 @@ describe("SearchPool", () => {
       ),
     );
     const pool = new SearchPool(victim);
-    await collect(pool.run(examples, await loadAttack("exhaustive"), { seed: 1 }));
+    await collect(pool.run(examples, await createTableAttack("exhaustive", examples), { seed: 1 }));
     const texts = victim.calls.flat();
     expect(new Set(texts).size).toBe(texts.length);
     expect(pool.counters.evaluations).toBe(2 + 8 + 32);
@@ -96,7 +99,11 @@ describe("SearchPool", () => {
     const answers: Record<string, number[]> = { a: [0.4, 0.6], b: [0.5, 0.5], c: [0.50001, 0.49999] };
     const examples = Object.keys(answers).map((word) => createExample(word, [[word]]));
     const results = await collect(
-      new SearchPool(scriptedVictim(2, (text) => answers[text]!)).run(examples, await loadAttack("pwws"), { seed: 1 }),
+      new SearchPool(scriptedVictim(2, (text) => answers[text]!)).run(
+        examples,
+        await createTableAttack("pwws", examples),
+        { seed: 1 },
+      ),
     );
     expect(results.map(({ outcome, nearTie, queries }) => ({ outcome, nearTie, queries }))).toEqual([
       { outcome: "skipped", nearTie: false, queries: 1 },
@@ -113,44 +120,50 @@ describe("SearchPool", () => {
     const gold: Record<string, number> = { "a b": 0.9, "_ b": 0.8, "a _": 0.8, "x b": 0.7, "y b": 0.8, "a z": 0.2 };
     const run = async (budget: number) => {
       const victim = scriptedVictim(2, (text) => [gold[text] ?? 0.1, 1 - (gold[text] ?? 0.1)]);
-      return (
-        await collect(
-          new SearchPool(victim).run([createExample("1", replacements)], await loadAttack("pwws"), { seed: 1, budget }),
-        )
-      )[0]!;
+      const example = createExample("1", replacements);
+      const attack = await createTableAttack("pwws", [example]);
+      return (await collect(new SearchPool(victim).run([example], attack, { seed: 1, budget })))[0]!;
     };
-    expect(await run(4)).toMatchObject({ outcome: "failed", exhausted: true, queries: 4, final: ["x", "b"] });
+    expect(await run(4)).toMatchObject({ outcome: "failed", exhausted: true, queries: 4, finalTexts: ["x b"] });
     expect(await run(3)).toMatchObject({
       outcome: "failed",
       exhausted: true,
       queries: 3,
-      final: ["a", "b"],
+      finalTexts: ["a b"],
       edits: [],
     });
-    expect(await run(100)).toMatchObject({ outcome: "success", exhausted: false, queries: 7, final: ["a", "z"] });
+    expect(await run(100)).toMatchObject({ outcome: "success", exhausted: false, queries: 7, finalTexts: ["a z"] });
   });
 
-  test("rejects candidates outside the attack space", async () => {
-    const invalid: Attack = {
-      name: "mine",
-      options: {},
-      hasBudget: false,
-      *search() {
-        yield [{ replacementIndices: Int16Array.from([2]) }];
-        return { replacementIndices: Int16Array.from([0]) };
+  test("tells what the victim has scored, and stops between two of its calls", async () => {
+    const victim = scriptedVictim(2, () => [0.9, 0.1]);
+    const example = createExample("1", [
+      ["a", "b", "c"],
+      ["d", "e"],
+    ]);
+    const attack = await createTableAttack("pwws", [example]);
+    const seen: string[] = [];
+    const stop = new AbortController();
+    const pool = new SearchPool(victim, { maxCallSize: 2 });
+    const results = pool.run([example], attack, {
+      seed: 1,
+      signal: stop.signal,
+      onScores(id, scored) {
+        expect(scored.length).toBeLessThanOrEqual(2);
+        for (const { text, hidden } of scored) seen.push(`${id} ${hidden ? "hidden" : text.texts[0]}`);
+        if (seen.length > 3) stop.abort(new Error("stopped"));
       },
-    };
-    const run = collect(
-      new SearchPool(scriptedVictim(2, () => [0.9, 0.1])).run([createExample("1", [["a", "b"]])], invalid, { seed: 1 }),
-    );
-    await expect(run).rejects.toThrow("attack mine: word 0 has 2 replacements, but a candidate uses index 2");
+    });
+    await expect(collect(results)).rejects.toThrow("stopped");
+    expect(seen).toEqual(["1 a d", "1 hidden", "1 hidden", "1 b d", "1 c d"]);
+    expect(victim.calls).toHaveLength(3);
   });
 
   test("rejects probabilities of the wrong shape, and NaN", async () => {
     for (const row of [[0.1, 0.2, 0.7], [Number.NaN, 1], []]) {
       const run = new SearchPool(scriptedVictim(2, () => row)).run(
         [createExample("1", [["a", "b"]])],
-        await loadAttack("greedy"),
+        await createTableAttack("greedy", [createExample("1", [["a", "b"]])]),
         { seed: 1 },
       );
       await expect(collect(run)).rejects.toThrow("script: expected 2 finite probabilities per text");
@@ -160,7 +173,7 @@ describe("SearchPool", () => {
   test("memory does not grow with the number of examples", async () => {
     let alive = 0;
     let maxAlive = 0;
-    function* stream(): Generator<AttackExample> {
+    function* stream(): Generator<ScriptedExample> {
       for (let i = 0; i < 500; i++) {
         maxAlive = Math.max(maxAlive, ++alive);
         yield createExample(`${i}`, [["a", "b"], [`w${i}`]]);
@@ -170,7 +183,8 @@ describe("SearchPool", () => {
       concurrency: 16,
       cache: new ScoreCache(2, { entries: 100 }),
     });
-    for await (const _ of pool.run(stream(), await loadAttack("greedy"), { seed: 1 })) alive--;
+    const greedy = await createTableAttack("greedy", [createExample("0", [["a", "b"]])]);
+    for await (const _ of pool.run(stream(), greedy, { seed: 1 })) alive--;
     expect(maxAlive).toBe(16);
   });
 });
@@ -191,7 +205,8 @@ describe("an interrupted pool", () => {
     const victim = scriptedVictim(2, hashed(2), 8);
     const pool = new SearchPool(victim, { concurrency: 80 });
     const finished: number[] = [];
-    for await (const _ of pool.run(examples, await loadAttack("pwws"), { seed: 1 })) finished.push(victim.calls.length);
+    for await (const _ of pool.run(examples, await createTableAttack("pwws", examples), { seed: 1 }))
+      finished.push(victim.calls.length);
     const total = victim.calls.length;
     // A quarter of the examples is done after less than half of the work, and progress is steady.
     expect(finished[19]).toBeLessThan(0.45 * total);
@@ -204,7 +219,7 @@ describe("an interrupted pool", () => {
     ["", false],
     [", also of confirmations", true],
   ])("has lost at most the scores of the last call, and repeats the other calls exactly%s", async (_, isConfirmed) => {
-    const attack = await loadAttack("pwws");
+    const attack = await createTableAttack("pwws", examples);
     // Every call takes longer than scores may wait.
     let time = 0;
     vi.spyOn(performance, "now").mockImplementation(() => (time += 2000));
@@ -253,7 +268,9 @@ describe("an interrupted pool", () => {
   test("without stored scores, runs only the unfinished examples", async () => {
     const victim = scriptedVictim(2, hashed(2));
     const pool = new SearchPool(victim, { concurrency: 80 });
-    const results = await collect(pool.run(examples, await loadAttack("greedy"), { seed: 1, skip: 70 }));
+    const results = await collect(
+      pool.run(examples, await createTableAttack("greedy", examples), { seed: 1, skip: 70 }),
+    );
     expect(results.map(({ id }) => id)).toEqual(examples.slice(70).map(({ id }) => id));
     expect(victim.calls.flat().some((text) => text.includes("w69-"))).toBe(false);
   });
@@ -294,7 +311,7 @@ describe("ScoreCache", () => {
     const run = async () => {
       const cache = new ScoreCache(2, { path });
       const pool = new SearchPool(scriptedVictim(2, hashed(2)), { cache });
-      const results = await collect(pool.run(examples, await loadAttack("greedy"), { seed: 1 }));
+      const results = await collect(pool.run(examples, await createTableAttack("greedy", examples), { seed: 1 }));
       cache.close();
       return { results, evaluations: pool.counters.evaluations };
     };

@@ -15,16 +15,18 @@ import { hardLabel } from "../../src/attacks/goals/hard-label.js";
 import { inputReduction } from "../../src/attacks/goals/input-reduction.js";
 import { targeted } from "../../src/attacks/goals/targeted.js";
 import { untargeted } from "../../src/attacks/goals/untargeted.js";
-import type { Constraint, EditSearch, Recipe, ResourceRequest, Transformation } from "../../src/attacks/recipe.js";
-import { createRecipeExample, runRecipe } from "../../src/attacks/run-recipe.js";
+import { createVictimInput } from "../../src/attacks/pool.js";
+import type { Constraint, Recipe, Search, Transformation } from "../../src/attacks/protocol.js";
+import type { ResourceRequest } from "../../src/attacks/requests.js";
+import { runRecipe } from "../../src/attacks/run-recipe.js";
 import { beamSearch } from "../../src/attacks/searches/beam.js";
 import { differentialEvolutionSearch } from "../../src/attacks/searches/differential-evolution.js";
 import { evasionSearch } from "../../src/attacks/searches/evasion.js";
 import { geneticSearch } from "../../src/attacks/searches/genetic.js";
 import { drawLevy } from "../../src/attacks/searches/levy.js";
 import { particleSwarmSearch } from "../../src/attacks/searches/particle-swarm.js";
-import { textAttackEvolutionSearch } from "../../src/attacks/searches/textattack-evolution.js";
-import { textAttackSwarmSearch } from "../../src/attacks/searches/textattack-swarm.js";
+import { randomSearch } from "../../src/attacks/searches/random.js";
+import { weightedSaliencySearch } from "../../src/attacks/searches/weighted-saliency.js";
 import { rankWordsAndReplace } from "../../src/attacks/searches/word-importance-ranking.js";
 import { appendWords, insertWords, prependPadding } from "../../src/attacks/transformations/add-words.js";
 import { changeBadCharacter, encodeBadCharacters } from "../../src/attacks/transformations/bad-characters.js";
@@ -55,22 +57,24 @@ const swaps = swapNeighbors(neighbors, 3);
 
 /** Runs a recipe by hand. It records every scored text. */
 function attackText(
-  parts: Partial<Recipe> & { search: EditSearch },
+  parts: Partial<Recipe> & { search: Search },
   texts: readonly string[],
   answer: (text: string) => readonly number[],
   budget?: number,
 ) {
   const recipe: Recipe = { goal: untargeted, transformations: [swaps], constraints: [noRepeat], ...parts };
-  const attack = { name: "scripted", options: {}, hasBudget: false, hashes: {}, recipe };
-  const example = createRecipeExample({ id: "0", label: 0, texts }, attack);
-  const generator = runRecipe(example, attack, new Rng(1), budget);
+  const generator = runRecipe(
+    { id: "0", label: 0 },
+    EditedText.create(texts),
+    { name: "scripted", recipe },
+    new Rng(1),
+    budget,
+  );
   const batches: string[][] = [];
   let step = generator.next([]);
   while (!step.done) {
     if (!Array.isArray(step.value)) throw new Error("no resource is expected here");
-    const rendered = step.value.map(({ text, mask }) =>
-      (mask === undefined ? text.texts : text.render(mask, "_")).join("|"),
-    );
+    const rendered = step.value.map((query) => createVictimInput(query)("_").join("|"));
     batches.push(rendered);
     step = generator.next(rendered.map((each) => ({ probabilities: answer(each) })));
   }
@@ -98,7 +102,7 @@ describe("searches with scripted scores", () => {
       ["ax bz", "ay bz", "az bz"],
       ["ay bz"],
     ]);
-    expect(result).toMatchObject({ outcome: "success", queries: 9, final: ["ay", "bz"] });
+    expect(result).toMatchObject({ outcome: "success", queries: 9, finalWords: ["ay", "bz"] });
   });
 
   test("a deletion ranking scores texts without the word, which are never the result", () => {
@@ -125,25 +129,25 @@ describe("searches with scripted scores", () => {
       twoClasses(gold),
     );
     // Every word is deleted once, in some order, until one is left.
-    expect(result.final).toHaveLength(1);
+    expect(result.finalWords).toHaveLength(1);
     expect(result.edits.every(({ to }) => to === "")).toBe(true);
   });
 
   test("greedy and beam search take the best candidate of all words", () => {
     const gold = (text: string) => ({ "a b": 0.9, "az b": 0.6, "az by": 0.4 })[text] ?? 0.8;
     const { result } = attackText({ search: beamSearch(1) }, ["a b"], twoClasses(gold));
-    expect(result).toMatchObject({ outcome: "success", final: ["az", "by"] });
+    expect(result).toMatchObject({ outcome: "success", finalWords: ["az", "by"] });
     // The second best text of the first step leads to the goal.
     const trap = (text: string) => ({ "a b": 0.9, "az b": 0.6, "a bx": 0.7, "ax bx": 0.4 })[text] ?? 0.8;
     expect(attackText({ search: beamSearch(1) }, ["a b"], twoClasses(trap)).result.outcome).toBe("failed");
-    expect(attackText({ search: beamSearch(3) }, ["a b"], twoClasses(trap)).result.final).toEqual(["ax", "bx"]);
+    expect(attackText({ search: beamSearch(3) }, ["a b"], twoClasses(trap)).result.finalWords).toEqual(["ax", "bx"]);
   });
 
   test("input reduction deletes words as long as the prediction stays", () => {
     const gold = (text: string) => (text.includes("good") ? 0.9 : 0.2);
     const parts = { search: beamSearch(2), goal: inputReduction, transformations: [deleteWord], constraints: [] };
     const { result } = attackText(parts, ["a good old film"], twoClasses(gold));
-    expect(result).toMatchObject({ outcome: "failed", final: ["good"], goal: "input-reduction" });
+    expect(result).toMatchObject({ outcome: "failed", finalWords: ["good"], goal: "input-reduction" });
     expect(result.edits).toHaveLength(3);
   });
 
@@ -160,13 +164,13 @@ describe("searches with scripted scores", () => {
     expect(result).toMatchObject({
       outcome: "success",
       goal: "targeted-1",
-      edited: { texts: ["buy now lunch lunch"] },
+      finalTexts: ["buy now lunch lunch"],
     });
     const inserting = {
       ...{ ...parts, search: evasionSearch({ maxAddedWords: 3, placement: "insert" }) },
       transformations: [insertWords(["thanks", "lunch"])],
     };
-    const { final } = attackText(inserting, ["buy now"], twoClasses(spam)).result;
+    const { finalWords: final } = attackText(inserting, ["buy now"], twoClasses(spam)).result;
     expect([...final].sort()).toEqual(["buy", "lunch", "lunch", "now"]);
     expect(final.at(-1)).toBe("now");
     expect(
@@ -174,7 +178,7 @@ describe("searches with scripted scores", () => {
         parts,
         ["buy now"],
         twoClasses((text) => (text === "8uy n0w" ? 0.2 : 0.9)),
-      ).result.edited!.texts,
+      ).result.finalTexts,
     ).toEqual(["8uy n0w"]);
   });
 
@@ -183,10 +187,14 @@ describe("searches with scripted scores", () => {
     expect(result).toMatchObject({ outcome: "failed", queries: 1, isAttacked: false });
   });
 
-  const searches: Record<string, EditSearch> = {
+  const searches: Record<string, Search> = {
     unk: rankWordsAndReplace({ by: "unk" }),
     delete: rankWordsAndReplace({ by: "delete" }),
-    saliency: rankWordsAndReplace({ by: "weighted-saliency" }),
+    order: rankWordsAndReplace({ by: "order" }),
+    saliency: weightedSaliencySearch({ chooseOn: "original", shown: { unknown: true } }),
+    "adaptive saliency": weightedSaliencySearch({ chooseOn: "current", shown: { unknown: true } }),
+    "random texts": randomSearch(20),
+    "best of a word": geneticSearch({ population: 4, iterations: 3, mutation: "best" }),
     random: rankWordsAndReplace({ by: "random" }),
     greedy: beamSearch(1),
     beam: beamSearch(3),
@@ -199,12 +207,6 @@ describe("searches with scripted scores", () => {
       maxReplacements: 2,
     }),
     pso: particleSwarmSearch({ population: 4, iterations: 3 }),
-    "TextAttack's pso": textAttackSwarmSearch({ population: 4, iterations: 3 }),
-    "TextAttack's leap": textAttackSwarmSearch({ population: 4, iterations: 3, isLeap: true }),
-    "TextAttack's evolution": textAttackEvolutionSearch(encodeBadCharacters("homoglyphs", 2), {
-      populationSize: 3,
-      iterations: 3,
-    }),
     leap: particleSwarmSearch({ population: 4, iterations: 3, isLeap: true }),
     evolution: differentialEvolutionSearch(encodeBadCharacters("homoglyphs", 2), { populationSize: 3, iterations: 3 }),
     evasion: evasionSearch({ maxAddedWords: 2 }),
@@ -237,7 +239,7 @@ describe("searches with scripted scores", () => {
           const predicted = result.after.indexOf(Math.max(...result.after));
           if (result.outcome === "success") expect(predicted).not.toBe(0);
           // The final score is that of the final text.
-          const expected = answer(result.edited!.texts.join("|"));
+          const expected = answer(result.finalTexts.join("|"));
           result.after.forEach((value, i) => {
             expect(value).toBeCloseTo(expected[i]!, 5);
           });
@@ -250,7 +252,21 @@ describe("searches with scripted scores", () => {
   test("searches beat random changes: an additive score is found by every search", () => {
     // Each changed word lowers the score, so the goal is reached after three changes.
     const gold = (text: string) => 0.9 - 0.15 * (text.match(/[xyz]/g) ?? []).length;
-    for (const name of ["unk", "delete", "saliency", "random", "greedy", "beam", "genetic", "iga", "pso", "leap"]) {
+    for (const name of [
+      "unk",
+      "delete",
+      "order",
+      "saliency",
+      "adaptive saliency",
+      "best of a word",
+      "random",
+      "greedy",
+      "beam",
+      "genetic",
+      "iga",
+      "pso",
+      "leap",
+    ]) {
       const { result } = attackText({ search: searches[name]! }, ["aa bb cc dd"], twoClasses(gold));
       expect([name, result.outcome]).toEqual([name, "success"]);
     }

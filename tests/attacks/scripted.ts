@@ -1,14 +1,28 @@
 import { createHash } from "node:crypto";
-import type { AttackExample } from "../../src/attacks/attack-space.js";
-import type { Candidate, Score, SearchProblem } from "../../src/attacks/search.js";
+import type { AttackExample } from "../../src/attacks/attacker.js";
+import { EditedText } from "../../src/attacks/edited-text.js";
+import { createRecipeAttack, loadAttack } from "../../src/attacks/load-attack.js";
+import { createVictimInput } from "../../src/attacks/pool.js";
+import type { Constraint } from "../../src/attacks/protocol.js";
+import type { AttackResources, NeighborTable } from "../../src/attacks/resources.js";
+import type { AttackResult } from "../../src/attacks/result.js";
+import { type Query, type RecipeAttack, runRecipe } from "../../src/attacks/run-recipe.js";
 import type { PreparedInput, Victim, VictimInput } from "../../src/attacks/victim.js";
+import type { Rng } from "../../src/tensor/random.js";
+import type { WordFinder } from "../../src/text/find-words.js";
 
 export interface ScriptedInput extends PreparedInput {
   readonly input: VictimInput;
 }
 
+/** Words are what is between spaces, whatever it is. */
+const findBetweenSpaces: WordFinder = (texts) =>
+  texts.flatMap((text, field) =>
+    [...text.matchAll(/[^ ]+/g)].map(({ index, 0: word }) => ({ field, start: index, end: index + word.length })),
+  );
+
 /**
- * A victim that answers with a function of the text ("_" for a masked word), and records its calls.
+ * A victim that answers with a function of the text ("_" for a hidden word), and records its calls.
  */
 export function scriptedVictim(
   numLabels: number,
@@ -24,7 +38,11 @@ export function scriptedVictim(
     hashes: { model: "m", tokenizer: "t" },
     isDeterministic: true,
     maxBatchSize,
-    prepare: (input) => ({ input, content: input.texts("_").join("|"), length: input.words.length }),
+    findWords: findBetweenSpaces,
+    prepare: (input) => {
+      const content = input("_").join("|");
+      return { input, content, length: content.split(/\s+/).length };
+    },
     async probabilities(inputs) {
       calls.push(inputs.map(({ content }) => String(content)));
       return inputs.map(({ content }) => Float32Array.from(answer(String(content))));
@@ -44,59 +62,74 @@ export function hashed(numLabels: number, salt = ""): (text: string) => number[]
   };
 }
 
-export function createExample(
-  id: string,
-  replacements: readonly (readonly string[])[],
-  label = 0,
-  maxChanged = replacements.length,
-): AttackExample {
-  const words = replacements.map(([word]) => word!);
+/** The words of a text, each with its substitutes. */
+export type Replacements = readonly (readonly string[])[];
+
+export interface ScriptedExample extends AttackExample {
+  readonly replacements: Replacements;
+}
+
+export function createExample(id: string, replacements: Replacements, label = 0): ScriptedExample {
+  return { id, label, texts: [replacements.map(([word]) => word!).join(" ")], replacements };
+}
+
+/** The table with these substitutes of words. */
+export function createTable(replacements: Replacements, hash = "script"): NeighborTable {
+  const lists = new Map(replacements.map(([word, ...substitutes]) => [word!, substitutes]));
   return {
-    id,
-    label,
-    texts: [words.join(" ")],
-    words,
-    fields: new Uint8Array(words.length),
-    replacements,
-    maxChanged,
+    name: "script",
+    hash,
+    usesPartOfSpeech: false,
+    getSubstitutes: (word) => lists.get(word) ?? [],
   };
 }
 
-export function createProblem(
-  replacements: readonly (readonly string[])[],
-  original: readonly number[],
-  maxChanged = replacements.length,
-): SearchProblem {
-  return {
-    id: "0",
-    words: replacements.map(([word]) => word!),
-    replacements,
-    label: 0,
-    numLabels: original.length,
-    originalScore: { probabilities: original },
-    maxChanged,
+/** Creates an attack whose table has the substitutes of some examples. */
+export async function createTableAttack(
+  spec: Parameters<typeof loadAttack>[0],
+  examples: readonly { readonly replacements: Replacements }[],
+  constraints: readonly Constraint[] = [],
+  hash?: string,
+): Promise<RecipeAttack> {
+  const table = createTable(
+    examples.flatMap(({ replacements }) => replacements),
+    hash,
+  );
+  const resources: Partial<AttackResources> = {
+    substitutions: table,
+    caseInsensitiveSubstitutes: table,
+    neighbors: table,
+    wordnet: { hash: "script", getLemmas: (word) => table.getSubstitutes(word) },
+    labels: ["0", "1"],
   };
+  return createRecipeAttack(await loadAttack(spec), resources, constraints);
 }
 
 /**
- * Runs a search by hand. It records every batch as text and answers with gold probabilities (two
- * classes).
+ * Runs an attack on one example by hand. It records every batch of the search as text and answers
+ * with probabilities: those of the gold label for two classes, or a row.
  */
 export function drive(
-  generator: Generator<Candidate[], Candidate, Score[]>,
-  problem: SearchProblem,
-  gold: (text: string) => number,
-): { readonly queries: string[][]; readonly final: string } {
-  const text = ({ replacementIndices, mask }: Candidate) =>
-    problem.replacements.map((words, i) => (i === mask ? "_" : words[replacementIndices[i]!]!)).join(" ");
+  attack: RecipeAttack,
+  example: AttackExample,
+  gold: (text: string) => number | readonly number[],
+  rng: Rng,
+): { readonly queries: string[][]; readonly final: string; readonly result: AttackResult } {
+  const generator = runRecipe(example, EditedText.create(example.texts, findBetweenSpaces), attack, rng);
   const queries: string[][] = [];
-  let step = generator.next();
+  let step = generator.next([]);
   while (!step.done) {
-    const texts = step.value.map(text);
+    const texts = (step.value as readonly Query[]).map((query) => createVictimInput(query)("_").join("|"));
     queries.push(texts);
-    step = generator.next(texts.map((line) => ({ probabilities: [gold(line), 1 - gold(line)] })));
+    step = generator.next(
+      texts.map((text) => {
+        const answer = gold(text);
+        return { probabilities: typeof answer === "number" ? [answer, 1 - answer] : answer };
+      }),
+    );
   }
-  return { queries, final: text(step.value) };
+  // The original text comes first, and the final text last.
+  return { queries: queries.slice(1, -1), final: step.value.finalTexts.join("|"), result: step.value };
 }
 
 export async function collect<T>(items: AsyncIterable<T>): Promise<T[]> {

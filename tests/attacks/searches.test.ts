@@ -1,13 +1,24 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { loadAttack } from "../../src/attacks/load-attack.js";
+import { maxModificationRate, maxWordsChanged } from "../../src/attacks/constraints/max-words-changed.js";
 import { SearchPool } from "../../src/attacks/pool.js";
-import { countCombinations } from "../../src/attacks/recipes/exhaustive.js";
-import type { Candidate, SearchProblem } from "../../src/attacks/search.js";
 import { Rng } from "../../src/tensor/random.js";
-import { collect, createExample, createProblem, drive, scriptedVictim } from "./scripted.js";
+import { collect, createExample, createTableAttack, drive, type Replacements, scriptedVictim } from "./scripted.js";
 
 const replacements = [["the"], ["good", "fine", "nice"], ["old", "aged"], ["film", "movie"]];
+
+/** Runs an attack on the words of a table. Without a text in the script, the original has 0.9. */
+async function run(
+  spec: Parameters<typeof createTableAttack>[0],
+  words: Replacements,
+  gold: (text: string) => number | readonly number[],
+  { rng = new Rng(0), maxChanged }: { rng?: Rng; maxChanged?: number } = {},
+) {
+  const example = createExample("0", words);
+  const limit = maxChanged === undefined ? [] : [maxModificationRate(maxChanged / words.length, 0)];
+  const attack = await createTableAttack(spec, [example], limit);
+  return drive(attack, example, (text) => (text === example.texts[0] ? (gold(text) ?? 0.9) : gold(text)), rng);
+}
 
 /** Returns fixed values instead of random ones, and fails if a search draws more of them. */
 function fixedRng(integers: number[], nexts: number[]): Rng {
@@ -16,7 +27,11 @@ function fixedRng(integers: number[], nexts: number[]): Rng {
     if (value === undefined) throw new Error("more draws than expected");
     return value;
   };
-  return { integer: () => take(integers), next: () => take(nexts) } as unknown as Rng;
+  return {
+    integer: () => take(integers),
+    next: () => take(nexts),
+    fork: () => new Rng(0),
+  } as unknown as Rng;
 }
 
 describe("pwws", () => {
@@ -38,8 +53,7 @@ describe("pwws", () => {
   const gold = (text: string) => table[text]!;
 
   test("queries masked words, substitutes, then prefixes in the order of drop times saliency", async () => {
-    const problem = createProblem(replacements, [0.9, 0.1]);
-    const { queries, final } = drive((await loadAttack("pwws")).search(problem, new Rng(0)), problem, gold);
+    const { queries, final } = await run("pwws", replacements, gold);
     expect(queries).toEqual([
       [
         "the _ old film",
@@ -57,39 +71,25 @@ describe("pwws", () => {
   });
 
   test("saliencyWord is written over a word instead of the unknown token, as in RIFT's released code", async () => {
-    const problem = createProblem(replacements, [0.9, 0.1]);
-    const search = (await loadAttack("pwws", { saliencyWord: "NULL" })).search(problem, new Rng(0));
-    const yielded = search.next().value as Candidate[];
-    expect(yielded.slice(0, 3).map(({ mask, maskWord }) => [mask, maskWord])).toEqual([
-      [1, "NULL"],
-      [2, "NULL"],
-      [3, "NULL"],
+    const { queries } = await run("pwws:saliencyWord=NULL", replacements, (text) => table[text] ?? 0.9);
+    expect(queries[0]!.slice(0, 4)).toEqual([
+      "the NULL old film",
+      "the good NULL film",
+      "the good old NULL",
+      "the fine old film",
     ]);
-    expect(yielded.slice(3).every(({ maskWord }) => maskWord === undefined)).toBe(true);
   });
 
   test("never changes more words than allowed", async () => {
-    const problem = createProblem(replacements, [0.9, 0.1], 2);
-    const { queries, final } = drive((await loadAttack("pwws")).search(problem, new Rng(0)), problem, gold);
+    const { queries, final } = await run("pwws", replacements, gold, { maxChanged: 2 });
     expect(queries.flat()).not.toContain("the nice aged movie");
     expect(final).toBe("the nice aged film");
   });
 
   test("adaptive: chooses each substitute on the current text, and keeps words that no substitute beats", async () => {
-    const problem = createProblem(replacements, [0.9, 0.1]);
     const changed: Record<string, number> = { ...table, "the fine aged film": 0.45, "the nice aged film": 0.6 };
-    const { queries, final } = drive(
-      (await loadAttack("pwws", { adaptive: true })).search(problem, new Rng(0)),
-      problem,
-      (text) => changed[text]!,
-    );
-    // The chosen text is confirmed.
-    expect(queries.slice(1)).toEqual([
-      ["the good aged film"],
-      ["the good aged film"],
-      ["the fine aged film", "the nice aged film"],
-      ["the fine aged film"],
-    ]);
+    const { queries, final } = await run("pwws:adaptive=true", replacements, (text) => changed[text]!);
+    expect(queries.slice(1)).toEqual([["the good aged film"], ["the fine aged film", "the nice aged film"]]);
     expect(final).toBe("the fine aged film");
     const stubborn: Record<string, number> = {
       ...changed,
@@ -97,11 +97,7 @@ describe("pwws", () => {
       "the nice aged film": 0.9,
       "the good aged movie": 0.3,
     };
-    const other = drive(
-      (await loadAttack("pwws", { adaptive: true })).search(problem, new Rng(0)),
-      problem,
-      (text) => stubborn[text]!,
-    );
+    const other = await run("pwws:adaptive=true", replacements, (text) => stubborn[text]!);
     expect(other.final).toBe("the good aged movie");
   });
 
@@ -113,7 +109,8 @@ describe("pwws", () => {
       return [p, 1 - p];
     });
     const pool = new SearchPool(victim);
-    const [result] = await collect(pool.run([createExample("a", replacements)], await loadAttack("pwws"), { seed: 1 }));
+    const example = createExample("a", replacements);
+    const [result] = await collect(pool.run([example], await createTableAttack("pwws", [example]), { seed: 1 }));
     expect(result).toMatchObject({ outcome: "success", queries: 9, edits: [{ position: 2, from: "old", to: "aged" }] });
     // The first prefix was already scored as a substitute, so only the second is new.
     expect(pool.counters).toMatchObject({ evaluations: 9, queries: 11 });
@@ -134,13 +131,11 @@ describe("genetic", () => {
     "a1 b1": 0.6,
   };
   const gold = (text: string) => table[text]!;
-  const problem: SearchProblem = createProblem(two, [0.9, 0.1]);
-
   test("mutates one random word to its best replacement, crosses parents, and keeps the best member", async () => {
-    const search = (await loadAttack("genetic", { population: 2, iterations: 1 })).search;
     // Positions 0 and 1 mutate. With weights 0.3 and 0.15, 0.1 selects the first parent and 0.9 the
     // second. 0.7 takes the father's word, 0.2 the mother's.
-    const { queries, final } = drive(search(problem, fixedRng([0, 1, 1], [0.1, 0.9, 0.7, 0.2])), problem, gold);
+    const rng = fixedRng([0, 1, 1], [0.1, 0.9, 0.7, 0.2]);
+    const { queries, final } = await run("genetic:population=2,iterations=1", two, gold, { rng });
     expect(queries).toEqual([
       ["a b", "a1 b", "a2 b", "a b", "a b1"],
       ["a b", "a b1"],
@@ -149,43 +144,36 @@ describe("genetic", () => {
   });
 
   test("checks the last generation", async () => {
-    const search = (await loadAttack("genetic", { population: 2, iterations: 1 })).search;
-    const { queries, final } = drive(search(problem, fixedRng([0, 1, 1], [0.1, 0.9, 0.2, 0.2])), problem, gold);
+    const rng = fixedRng([0, 1, 1], [0.1, 0.9, 0.2, 0.2]);
+    const { queries, final } = await run("genetic:population=2,iterations=1", two, gold, { rng });
     expect(queries[1]).toEqual(["a2 b", "a2 b1"]);
     expect(final).toBe("a2 b1");
   });
 
   test("selects parents by the sigmoid of the negative margin for three classes", async () => {
-    const search = (await loadAttack("genetic", { population: 2, iterations: 1 })).search;
-    const three = { ...problem, numLabels: 3, originalScore: { probabilities: [0.8, 0.1, 0.1] } };
-    const generator = search(three, fixedRng([0, 1, 1], [0.66, 0.67, 0.2, 0.2]));
-    generator.next();
-    // Margins: "a2 b" log(0.6/0.3) -> 1/3 + 1e-4; "a b1" log(0.75/0.15) -> 1/6 + 1e-4.
-    // The first is selected with probability 0.66647.
-    const scores = [
-      [0.8, 0.1, 0.1],
-      [0.7, 0.2, 0.1],
-      [0.6, 0.3, 0.1],
-      [0.8, 0.1, 0.1],
-      [0.75, 0.15, 0.1],
-    ].map((probabilities) => ({ probabilities }));
-    const children = generator.next(scores).value as { replacementIndices: Int16Array }[];
+    // Margins: "a2 b" log(0.6/0.3) -> 1/3; "a b1" log(0.75/0.15) -> 1/6. So the first is selected
+    // with probability 2/3.
+    const rows: Record<string, readonly number[]> = {
+      "a b": [0.8, 0.1, 0.1],
+      "a1 b": [0.7, 0.2, 0.1],
+      "a2 b": [0.6, 0.3, 0.1],
+      "a b1": [0.75, 0.15, 0.1],
+      "a2 b1": [0.6, 0.3, 0.1],
+    };
+    const rng = fixedRng([0, 1, 1], [0.66, 0.67, 0.2, 0.2]);
+    const { queries } = await run("genetic:population=2,iterations=1", two, (text) => rows[text]!, { rng });
     // Mother "a2 b" (0.66), father "a b1" (0.67). Words that differ come from the mother; word 1
     // mutates.
-    expect(children.map(({ replacementIndices }) => [...replacementIndices])).toEqual([
-      [2, 0],
-      [2, 1],
-    ]);
+    expect(queries[1]).toEqual(["a2 b", "a2 b1"]);
   });
 
   test("never changes more words than allowed", async () => {
     const wide = Array.from({ length: 6 }, (_, i) => [`w${i}`, `x${i}`, `y${i}`]);
-    const constrained = createProblem(wide, [0.9, 0.1], 2);
-    const search = (await loadAttack("genetic", { population: 8, iterations: 5 })).search;
-    const { queries } = drive(
-      search(constrained, new Rng(3)),
-      constrained,
+    const { queries } = await run(
+      "genetic:population=8,iterations=5",
+      wide,
       (text) => 0.9 - 0.001 * (text.match(/[xy]/g)?.length ?? 0),
+      { rng: new Rng(3), maxChanged: 2 },
     );
     const maxChanged = Math.max(...queries.flat().map((text) => text.match(/[xy]/g)?.length ?? 0));
     expect(maxChanged).toBe(2);
@@ -193,13 +181,14 @@ describe("genetic", () => {
 
   test("agrees with exhaustive search on two words with additive effects", async () => {
     const effect = fc.array(fc.double({ min: -1, max: 1, noNaN: true }), { minLength: 3, maxLength: 3 });
-    const [evolve, all] = [
-      (await loadAttack("genetic", { population: 10, iterations: 10 })).search,
-      (await loadAttack("exhaustive")).search,
-    ];
     const space = [
       ["a", "a1", "a2"],
       ["b", "b1", "b2"],
+    ];
+    const example = createExample("0", space);
+    const attacks = [
+      await createTableAttack("genetic:population=10,iterations=10", [example]),
+      await createTableAttack("exhaustive", [example]),
     ];
     fc.assert(
       fc.property(effect, effect, fc.integer(), (first, second, seed) => {
@@ -208,9 +197,8 @@ describe("genetic", () => {
           const [a, b] = text.split(" ") as [string, string];
           return 1 / (1 + Math.exp(-(bias + first[space[0]!.indexOf(a)]! + second[space[1]!.indexOf(b)]!)));
         };
-        const both = createProblem(space, [gold("a b"), 1 - gold("a b")]);
-        const fooled = [evolve, all].map((search) => gold(drive(search(both, new Rng(seed)), both, gold).final) < 0.5);
-        expect(fooled[0]).toBe(fooled[1]);
+        const [evolved, all] = attacks.map((attack) => drive(attack, example, gold, new Rng(seed)).result.outcome);
+        expect(evolved).toBe(all);
       }),
       { numRuns: 60 },
     );
@@ -225,12 +213,7 @@ describe("greedy", () => {
       "the fine aged film": 0.82,
       "the fine old movie": 0.4,
     };
-    const problem = createProblem(replacements, [0.9, 0.1]);
-    const { queries, final } = drive(
-      (await loadAttack("greedy")).search(problem, new Rng(0)),
-      problem,
-      (text) => table[text]!,
-    );
+    const { queries, final } = await run("greedy", replacements, (text) => table[text]!);
     expect(queries).toEqual([
       ["the fine old film", "the nice old film"],
       ["the fine aged film"],
@@ -242,12 +225,7 @@ describe("greedy", () => {
 
 describe("random", () => {
   test("tries the given number of texts, all within the attack space", async () => {
-    const problem = createProblem(replacements, [0.9, 0.1], 2);
-    const { queries } = drive(
-      (await loadAttack("random", { samples: 30 })).search(problem, new Rng(5)),
-      problem,
-      () => 0.9,
-    );
+    const { queries } = await run("random:samples=30", replacements, () => 0.9, { rng: new Rng(5), maxChanged: 2 });
     expect(queries.flat()).toHaveLength(30);
     for (const text of queries.flat()) {
       const changed = text.split(" ").filter((word, i) => word !== replacements[i]![0]);
@@ -258,12 +236,11 @@ describe("random", () => {
 
 describe("exhaustive", () => {
   test("tries every text once, those with the fewest changes first", async () => {
-    const problem = createProblem(replacements, [0.9, 0.1]);
-    const { queries } = drive((await loadAttack("exhaustive")).search(problem, new Rng(0)), problem, () => 0.9);
+    const { queries, result } = await run("exhaustive", replacements, () => 0.9);
     const texts = queries.flat();
     expect(new Set(texts).size).toBe(texts.length);
     expect(texts).toHaveLength(3 * 2 * 2 - 1);
-    expect(texts).toHaveLength(countCombinations(problem));
+    expect(result).toMatchObject({ outcome: "failed", exact: true });
     expect(texts.slice(0, 4)).toEqual([
       "the fine old film",
       "the nice old film",
@@ -273,13 +250,22 @@ describe("exhaustive", () => {
     expect(texts.at(-1)).toBe("the nice aged movie");
   });
 
-  test("counts the texts within maxChanged, and reports whether the result is exact", async () => {
-    const problem = createProblem(replacements, [0.9, 0.1], 1);
-    expect(countCombinations(problem)).toBe(4);
-    const limited = await loadAttack("exhaustive", { maxCandidates: 3 });
-    const { queries } = drive(limited.search(problem, new Rng(0)), problem, () => 0.9);
-    expect(queries.flat()).toHaveLength(3);
-    expect(limited.exact!(problem)).toBe(false);
-    expect((await loadAttack("exhaustive", { maxCandidates: 4 })).exact!(problem)).toBe(true);
+  test("tries the texts that the constraints allow, and says whether a failure is a proof", async () => {
+    const attack = (maxCandidates: number) =>
+      run(`exhaustive:maxCandidates=${maxCandidates}`, replacements, () => 0.9, { maxChanged: 1 });
+    expect((await attack(3)).queries.flat()).toHaveLength(3);
+    expect((await attack(3)).result.exact).toBe(false);
+    expect((await attack(4)).queries.flat()).toHaveLength(4);
+    expect((await attack(4)).result.exact).toBe(true);
   });
+});
+
+test("a fraction of words is rounded up, in every attack", async () => {
+  const words = Array.from({ length: 15 }, (_, i) => [`w${i}`, `x${i}`]);
+  const example = createExample("0", words);
+  for (const constraint of [maxModificationRate(0.1, 0), maxWordsChanged({ fraction: 0.1 })]) {
+    const attack = await createTableAttack("pwws", [example], [constraint]);
+    const { queries } = drive(attack, example, (text) => 0.9 - 0.01 * (text.match(/x/g)?.length ?? 0), new Rng(0));
+    expect(Math.max(...queries.flat().map((text) => text.match(/x/g)?.length ?? 0))).toBe(2);
+  }
 });

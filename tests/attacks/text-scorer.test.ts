@@ -1,9 +1,8 @@
 import { describe, expect, test } from "vitest";
-import { loadAttack } from "../../src/attacks/load-attack.js";
 import { SearchPool } from "../../src/attacks/pool.js";
 import { ScoreCache } from "../../src/attacks/score-cache.js";
 import type { Victim } from "../../src/attacks/victim.js";
-import { collect, createExample, hashed, type ScriptedInput, scriptedVictim } from "./scripted.js";
+import { collect, createExample, createTableAttack, hashed, type ScriptedInput, scriptedVictim } from "./scripted.js";
 
 /** A victim in low precision, and the same in float32. */
 function createPair(low: (text: string) => readonly number[], exact: (text: string) => readonly number[]) {
@@ -31,9 +30,9 @@ describe("a victim in low precision", () => {
       return [gold, 1 - gold];
     };
     const { victim, fast, confirming } = createPair(answer(1), answer(2));
-    const attack = await loadAttack("pwws", form);
-    const run = (target: Victim<ScriptedInput>) =>
-      collect(new SearchPool(target).run([createExample("1", replacements)], attack, { seed: 1 }));
+    const example = createExample("1", replacements);
+    const attack = await createTableAttack({ name: "pwws", options: form }, [example]);
+    const run = (target: Victim<ScriptedInput>) => collect(new SearchPool(target).run([example], attack, { seed: 1 }));
     const [result] = await run(victim);
     expect(result).toMatchObject({ outcome: "success" });
     expect(result!.edits).toHaveLength(2);
@@ -47,12 +46,11 @@ describe("a victim in low precision", () => {
 
   test.each(forms)("does not overlook what it nearly misclassifies (%o)", async (form) => {
     const answer = (changed: number) => (text: string) => (text.includes("b") ? [changed, 1 - changed] : [0.9, 0.1]);
-    const attack = await loadAttack("pwws", form);
+    const example = createExample("1", [["a", "b"], ["c"]]);
+    const attack = await createTableAttack({ name: "pwws", options: form }, [example]);
     const run = async (low: number) => {
       const { victim } = createPair(answer(low), answer(0.49));
-      const [result] = await collect(
-        new SearchPool(victim).run([createExample("1", [["a", "b"], ["c"]])], attack, { seed: 1 }),
-      );
+      const [result] = await collect(new SearchPool(victim).run([example], attack, { seed: 1 }));
       return result!.outcome;
     };
     expect(await run(0.55)).toBe("success");
@@ -61,8 +59,9 @@ describe("a victim in low precision", () => {
   test("proves nothing: an exhaustive search is in float32", async () => {
     const answer = (gold: number) => (text: string) => (text.includes("b") ? [gold, 1 - gold] : [0.9, 0.1]);
     const { victim, fast } = createPair(answer(0.6), answer(0.49));
-    const attack = await loadAttack("exhaustive");
-    const run = new SearchPool(victim).run([createExample("1", [["a", "b"], ["c"]])], attack, { seed: 1 });
+    const example = createExample("1", [["a", "b"], ["c"]]);
+    const attack = await createTableAttack("exhaustive", [example]);
+    const run = new SearchPool(victim).run([example], attack, { seed: 1 });
     expect(await collect(run)).toMatchObject([{ outcome: "success", exact: true }]);
     expect(fast.calls).toEqual([]);
   });
@@ -72,16 +71,20 @@ describe("a victim in low precision", () => {
     const { victim, fast, confirming } = createPair(answer, answer);
     const examples = [0, 1].map((i) => createExample(`e${i}`, [["a", "b"], ["c"]]));
     for (const adaptive of [false, true])
-      await collect(new SearchPool(victim).run(examples, await loadAttack("pwws", { adaptive }), { seed: 1 }));
+      await collect(
+        new SearchPool(victim).run(examples, await createTableAttack(`pwws:adaptive=${adaptive}`, examples), {
+          seed: 1,
+        }),
+      );
     for (const { calls } of [fast, confirming]) for (const call of calls) expect(new Set(call).size).toBe(call.length);
   });
 
   test("a near tie of the recorded text is marked, although the budget ended the search before", async () => {
     const answer = (gold: number) => (text: string) => (text.includes("b") ? [gold, 1 - gold] : [0.9, 0.1]);
     const { victim } = createPair(answer(0.6), answer(0.49999));
-    const attack = await loadAttack("pwws", { adaptive: true });
-    const run = (budget: number) =>
-      collect(new SearchPool(victim).run([createExample("1", [["a", "b"], ["c"]])], attack, { seed: 1, budget }));
+    const example = createExample("1", [["a", "b"], ["c"]]);
+    const attack = await createTableAttack("pwws:adaptive=true", [example]);
+    const run = (budget: number) => collect(new SearchPool(victim).run([example], attack, { seed: 1, budget }));
     expect(await run(3)).toMatchObject([{ exhausted: true, outcome: "success", nearTie: true }]);
   });
 
@@ -100,10 +103,12 @@ describe("a victim in low precision", () => {
     );
     for (const name of ["pwws", "greedy", "genetic"]) {
       const { victim } = createPair(low, exact);
-      const results = await collect(new SearchPool(victim).run(examples, await loadAttack(name), { seed: 3 }));
+      const results = await collect(
+        new SearchPool(victim).run(examples, await createTableAttack(name, examples), { seed: 3 }),
+      );
       expect(new Set(results.map(({ outcome }) => outcome)).size).toBe(3);
-      for (const { texts, before, after, final, outcome, label } of results) {
-        const [first, last] = [exact(texts[0]!), exact(final.join(" "))];
+      for (const { texts, before, after, finalTexts, outcome, label } of results) {
+        const [first, last] = [exact(texts[0]!), exact(finalTexts[0]!)];
         expect(before[0]).toBeCloseTo(first[0]!, 4);
         expect(after[0]).toBeCloseTo(last[0]!, 4);
         expect(outcome === "failed").toBe(last[label]! > 0.5);
@@ -120,7 +125,7 @@ describe("a victim in low precision", () => {
         replacements.map(([a, b]) => [`${a}${i}`, b!]),
       ),
     );
-    const attack = await loadAttack("genetic");
+    const attack = await createTableAttack("genetic", examples);
     const caches = { cache: new ScoreCache(2), exactCache: new ScoreCache(2) };
     const run = async () => {
       const { victim, fast, confirming } = createPair(low, exact);

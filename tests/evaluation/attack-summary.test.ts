@@ -1,7 +1,6 @@
 import { join } from "node:path";
 import { parse } from "csv-parse/sync";
 import { beforeAll, describe, expect, test } from "vitest";
-import { loadAttack } from "../../src/attacks/load-attack.js";
 import { createPoolAttacker, SearchPool } from "../../src/attacks/pool.js";
 import { runAttack } from "../../src/attacks/run-attack.js";
 import { formatJournalCsv } from "../../src/evaluation/attack-csv.js";
@@ -14,7 +13,7 @@ import {
   summarizeJournal,
 } from "../../src/evaluation/attack-summary.js";
 import { runSanityChecks } from "../../src/evaluation/sanity-checks.js";
-import { collect, createExample, scriptedVictim } from "../attacks/scripted.js";
+import { collect, createExample, createTableAttack, scriptedVictim } from "../attacks/scripted.js";
 import { temporaryFolder } from "../temporary.js";
 
 const folder = temporaryFolder();
@@ -25,19 +24,17 @@ const victim = scriptedVictim(2, (text) => {
   const p = gold[text] ?? 0.9;
   return [p, 1 - p];
 });
-const examples = ["wrong", "both", "later", "robust", "fixed"].map((word, i) =>
-  createExample(word, word === "fixed" ? [[word], ["x"]] : [[word], ["x", "z", "y"]], 0, i),
+const examples = ["wrong", "both", "later", "robust", "fixed"].map((word) =>
+  createExample(word, word === "fixed" ? [[word], ["w"]] : [[word], ["x", "z", "y"]]),
 );
 const paths = { greedy: join(folder, "greedy.jsonl"), random: join(folder, "random.jsonl") };
 
-async function run(name: "greedy" | "random", options: unknown, journal: string, list = examples): Promise<void> {
-  const attacker = createPoolAttacker(new SearchPool(victim), await loadAttack(name, options));
+async function run(spec: string, journal: string, list = examples): Promise<void> {
+  const attacker = createPoolAttacker(new SearchPool(victim), await createTableAttack(spec, list));
   await runAttack({
     attacker,
-    attackExamples: list,
-    numExamples: list.length,
+    examples: list,
     seed: 11,
-    hashes: {},
     settings: {},
     journalPath: journal,
   });
@@ -52,8 +49,8 @@ async function readJournals(journals: Readonly<Record<string, string>>): Promise
 
 let summary: AttackSuiteSummary;
 beforeAll(async () => {
-  await run("greedy", {}, paths.greedy);
-  await run("random", { samples: 1 }, paths.random);
+  await run("greedy", paths.greedy);
+  await run("random:samples=1", paths.random);
   summary = summarizeAttacks(await readJournals(paths));
 });
 
@@ -93,7 +90,7 @@ describe("summarizeAttacks", () => {
 
   test("rejects journals with different examples", async () => {
     const other = join(folder, "other.jsonl");
-    await run("greedy", {}, other, examples.slice(1));
+    await run("greedy", other, examples.slice(1));
     const journals = await readJournals({ greedy: paths.greedy, other });
     expect(() => summarizeAttacks(journals)).toThrow("have different examples");
   });
@@ -147,8 +144,8 @@ describe("formatJournalCsv", () => {
 
   test("quotes text, and joins fields and lines", async () => {
     const path = join(folder, "quotes.jsonl");
-    const example = { ...createExample("1", [["a"], ["b", "c"]]), texts: ['say "a",\n', "b!"], fields: [0, 1] };
-    await run("greedy", {}, path, [example]);
+    const example = { ...createExample("1", [["b!", "c"]]), texts: ['say "a",\n', "b!"] };
+    await run("greedy", path, [example]);
     const [row] = parse((await collect(formatJournalCsv(path))).join(""), { columns: true }) as Record<
       string,
       string

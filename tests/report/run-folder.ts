@@ -154,6 +154,9 @@ export function attackResult(
     texts: [text],
     fieldSizes: [words.length],
     words,
-    final,
+    finalTexts: [final.join(" ")],
+    finalWords: final,
+    finalFieldSizes: [final.length],
+    origins: [...words.keys()],
   };
 }

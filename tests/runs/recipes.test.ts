@@ -8,19 +8,17 @@ import { augment } from "../../src/actions/augment/augment.js";
 import { evaluate } from "../../src/actions/evaluate/evaluate.js";
 import { verify } from "../../src/actions/verify/verify.js";
 import { readJournal } from "../../src/attacks/journal.js";
-import { createRecipeAttack } from "../../src/attacks/load-attack.js";
-import { recipes } from "../../src/attacks/recipes/index.js";
-import { type SafetensorsTensor, writeSafetensors } from "../../src/models/checkpoint/safetensors-writer.js";
+import { attackNames, createRecipeAttack, loadAttack } from "../../src/attacks/load-attack.js";
+import { writeSafetensors } from "../../src/models/checkpoint/safetensors-writer.js";
 import { parseModelConfig } from "../../src/models/config.js";
 import { getEncoderParameterShapes } from "../../src/models/encoder.js";
 import { getMaskedLmParameterShapes } from "../../src/models/heads.js";
 import { readFluencies, readSimilarities } from "../../src/runs/attack-folder.js";
 import { serveModel } from "../../src/serve/serve-model.js";
-import { Rng } from "../../src/tensor/random.js";
 import { type TinyVictim, tinyVictim } from "../attacks/tiny-victim.js";
 import { invoke } from "../cli/invoke.js";
-import { tinyConfig, writeTinyModel } from "../cli/tiny-model.js";
 import { temporaryFolder } from "../temporary.js";
+import { createRandomTensors, writeMaskedLm } from "./masked-lm.js";
 
 const folder = temporaryFolder();
 let victim: TinyVictim;
@@ -34,34 +32,21 @@ beforeAll(async () => {
 beforeEach(() => vi.stubEnv("TEMPER_CACHE", join(folder, "cache")));
 afterEach(() => vi.unstubAllEnvs());
 
+/** Attacks over a substitution table have their own tests. */
+const tableAttacks = ["pwws", "genetic", "greedy", "random", "exhaustive", "ascc"];
+
 /** Small populations, so that every recipe takes little time. */
-const specs = [...recipes.keys()].map((name) => {
-  const options: Record<string, unknown> = {
-    ...{ alzantot: { population: 4, iterations: 2 }, "faster-alzantot": { population: 4, iterations: 2 } }[name],
-    ...{ iga: { population: 4, iterations: 2 }, pso: { population: 4, iterations: 2 } }[name],
-    ...{ leap: { population: 4, iterations: 2 }, "bad-characters": { populationSize: 4, iterations: 2 } }[name],
-    ...{ evasion: { benignLabel: "positive", paddingWords: 20 } }[name],
-  };
-  return { name, options };
-});
-
-const vocabulary = "[PAD] [UNK] [CLS] [SEP] [MASK] good fine bad dull film plot the was very ##s .".split(" ");
-
-/** Writes a masked language model with random weights. */
-function writeMaskedLm(path: string): Promise<string> {
-  const shapes = getMaskedLmParameterShapes(
-    parseModelConfig({ ...tinyConfig, vocab_size: vocabulary.length, tie_word_embeddings: true }, "tiny"),
-  );
-  return writeTinyModel(path, (tensors) => [...tensors, ...createRandomTensors([...shapes])], vocabulary);
-}
-
-function createRandomTensors(shapes: readonly (readonly [string, readonly number[]])[]): SafetensorsTensor[] {
-  const rng = new Rng(2);
-  return shapes.map(([name, shape]) => {
-    const values = Float32Array.from({ length: shape.reduce((a, b) => a * b, 1) }, () => rng.next() - 0.5);
-    return { name, dtype: "F32" as const, shape, bytes: () => new Uint8Array(values.buffer) };
+const specs = attackNames
+  .filter((name) => !tableAttacks.includes(name))
+  .map((name) => {
+    const small = { population: 4, iterations: 2 };
+    const options: Record<string, Record<string, unknown>> = {
+      ...{ alzantot: small, "faster-alzantot": small, iga: small, pso: small, leap: small },
+      "bad-characters": { populationSize: 4, iterations: 2 },
+      evasion: { benignLabel: "positive", paddingWords: 20 },
+    };
+    return { name, options: options[name] ?? {} };
   });
-}
 
 const encoder = () => ({
   sentenceEncoder: join(folder, "subword/tiny-bert"),
@@ -122,7 +107,9 @@ test("the cost of everything besides the victim is reported separately", async (
 test("a recipe without its resource, an unknown label or a bad expression is a clear error", async () => {
   const request = { model: victim.run, data: victim.data, numExamples: 2, out: join(folder, "errors"), device: "cpu" };
   const fail = (more: object) => expect(attack({ ...request, ...encoder(), ...more } as never)).rejects;
-  await fail({ attacks: ["bae"], maskedLm: null }).toThrow("attack bae needs mlm. Pass --masked-lm MODEL");
+  await fail({ attacks: ["bae"], maskedLm: null }).toThrow(
+    "attack bae needs a masked language model (--masked-lm). Pass --masked-lm MODEL",
+  );
   await fail({ attacks: ["bae"], maskedLm: victim.run }).toThrow("--masked-lm: ");
   await fail({ attacks: ["textfoler"] }).toThrow('did you mean "textfooler"');
   await fail({ attacks: ["textfooler:neighbours=5"] }).toThrow('did you mean "neighbors"');
@@ -135,7 +122,8 @@ test("a recipe without its resource, an unknown label or a bad expression is a c
   );
   await fail({ attacks: ["pruthi"], protect: ["."] }).toThrow("no word of 2 examples has a substitute");
   await fail({ attacks: ["textfooler"], sentenceEncoder: join(folder, "none") }).toThrow("--sentence-encoder: ");
-  expect(() => createRecipeAttack("a2t", {}, { labels: [] })).toThrow("needs neighbors");
+  const a2t = await loadAttack("a2t");
+  expect(() => createRecipeAttack(a2t, { labels: [] })).toThrow("needs neighbors");
 });
 
 test("texts that are empty, have one word, 10,000 words or no Latin letters are attacked or left as they are", async () => {
@@ -310,16 +298,20 @@ test("augment writes changed copies with the labels of the originals", async () 
 });
 
 test("a single text is attacked with the steps of the search", async () => {
-  const attacker = await createTextAttacker({ model: victim.run, attacks: ["greedy", "pruthi"], device: "cpu" });
+  const attacker = await createTextAttacker({
+    ...{ model: victim.run, attacks: ["greedy", "pruthi"], device: "cpu", precision: "fp32" },
+  });
   try {
-    const [greedy, pruthi] = await attacker.attack(["the film was good"], "positive");
+    const [greedy, pruthi] = await attacker.attack(["the film was good"], { label: "positive" });
     expect(greedy!.result.words).toEqual(["the", "film", "was", "good"]);
     expect(pruthi!.steps.length).toBeGreaterThan(1);
     const queried = pruthi!.steps.reduce((sum, { texts }) => sum + texts, 0);
     expect(queried).toBeLessThanOrEqual(pruthi!.result.queries);
     const lowest = Math.min(...pruthi!.steps.map(({ probability }) => probability));
     expect(pruthi!.result.after[pruthi!.result.label]).toBeCloseTo(lowest, 4);
-    await expect(attacker.attack(["x"], "great")).rejects.toThrow("expected one of the labels negative, positive");
+    await expect(attacker.attack(["x"], { label: "great" })).rejects.toThrow(
+      "expected one of the labels negative, positive",
+    );
     expect((await attacker.attack([""]))[1]!.result.edits).toEqual([]);
   } finally {
     attacker.close();
@@ -340,7 +332,7 @@ test("a single text is attacked with the steps of the search", async () => {
 
 test("temper attacks lists every attack, and the parts of one", async () => {
   const { stdout } = await invoke(["attacks"]);
-  for (const name of recipes.keys()) expect(stdout).toContain(name);
+  for (const name of attackNames) expect(stdout).toContain(name);
   const { stdout: one } = await invoke(["attacks", "textfooler", "--json"]);
   expect(JSON.parse(one)).toMatchObject({ name: "textfooler", search: "greedy, words ranked by delete" });
   expect(await invoke(["attacks", "textfoler"])).toMatchObject({

@@ -3,6 +3,7 @@ import { join } from "node:path";
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { UserError } from "../../src/errors.js";
+import { locateWords } from "../../src/text/find-words.js";
 import { loadLmConstraint } from "../../src/text/lm-constraint.js";
 import { loadSubstitutions } from "../../src/text/load-substitutions.js";
 import { buildAttackSpace, computeAttackSpaceSize } from "../../src/text/replacements.js";
@@ -26,6 +27,13 @@ function file(name: string, text: string): string {
   writeFileSync(path, text);
   return path;
 }
+
+const locate = (text: string, words: readonly string[]) =>
+  locateWords(
+    [text],
+    words,
+    words.map(() => 0),
+  );
 
 describe("matchCase", () => {
   test.each([
@@ -216,7 +224,7 @@ describe("loadLmConstraint", () => {
   test("finds a text by its letters and aligns words that are split differently", () => {
     const text = "I don't like the film-maker's  FILM.";
     const words = ["I", "don", "'", "t", "like", "the", "film", "-", "maker", "'", "s", "FILM", "."];
-    const found = constraint.getAllowedSubstitutes(text, words)!;
+    const found = constraint.getAllowedSubstitutes(text, locate(text, words))!;
     expect(found.map((list) => list.join())).toEqual([
       "",
       "",
@@ -235,23 +243,18 @@ describe("loadLmConstraint", () => {
   });
 
   test("handles truncated texts and markup", () => {
-    expect(
-      constraint
-        .getAllowedSubstitutes("I don't<br /><br />like the film-maker's film.", [
-          "I",
-          "don't",
-          "<",
-          "br",
-          "/",
-          ">",
-          "like",
-        ])
-        ?.at(-1),
-    ).toEqual(["love"]);
+    const text = "I don't<br /><br />like the film-maker's film.";
+    const words = locate(text, ["I", "don't", "<", "br", "/", ">", "like"]);
+    expect(constraint.getAllowedSubstitutes(text, words)?.at(-1)).toEqual(["love"]);
+    // Words without punctuation are found by their places.
+    expect(constraint.getAllowedSubstitutes(text, locate(text, ["film-maker's", "film"]))).toEqual([
+      [],
+      ["movie", "picture"],
+    ]);
   });
 
   test("returns undefined for another text", () => {
-    expect(constraint.getAllowedSubstitutes("I don't like it.", ["I"])).toBeUndefined();
+    expect(constraint.getAllowedSubstitutes("I don't like it.", [{ start: 0, end: 1 }])).toBeUndefined();
   });
 
   test("rejects files of a wrong format", async () => {
@@ -267,7 +270,8 @@ describe("loadLmConstraint", () => {
     if (!existsSync(path)) context.skip(`${path} does not exist; set TEMPER_SHARED to the folder of shared data`);
     const all = await loadLmConstraint(path);
     expect(all.size).toBe(9632);
-    expect(all.getAllowedSubstitutes("The church is filled with song.", ["The", "church", "is"])).toEqual([
+    const text = "The church is filled with song.";
+    expect(all.getAllowedSubstitutes(text, locate(text, ["The", "church", "is"]))).toEqual([
       [],
       ["cathedral", "parish", "chapel"],
       [],

@@ -5,7 +5,7 @@ import { z } from "zod";
 import { computeCosine } from "../../attacks/constraints/sentence-similarity.js";
 import { readJournal } from "../../attacks/journal.js";
 import type { MaskedLanguageModel, SentenceEncoder } from "../../attacks/resources.js";
-import { type AttackResult, getFinalTexts } from "../../attacks/result.js";
+import type { AttackResult } from "../../attacks/result.js";
 import { UserError } from "../../errors.js";
 import { formatJournalCsv } from "../../evaluation/attack-csv.js";
 import { formatTextAttackSummary } from "../../evaluation/attack-log-summary.js";
@@ -112,7 +112,7 @@ export async function measureValidity(
   let failed = 0;
   let total = 0;
   const flush = async (): Promise<void> => {
-    const texts = batch.flatMap((result) => [result.texts.join("\n"), getFinalTexts(result).join("\n")]);
+    const texts = batch.flatMap((result) => [result.texts.join("\n"), result.finalTexts.join("\n")]);
     const vectors = await encoder.compute(texts);
     const values = mlm ? await mlm.measureFluency(texts) : null;
     for (const [i, { id }] of batch.entries()) if (values) fluencies.set(id, [values[2 * i]!, values[2 * i + 1]!]);
@@ -164,11 +164,11 @@ export async function saveDataset(
     }
   for (const reference of transferTo) {
     await using other = await loadClassifier(reference, options.runtime);
-    const predictions = await other.classify(rows.map(({ result }) => toInput(getFinalTexts(result))));
+    const predictions = await other.classify(rows.map(({ result }) => toInput(result.finalTexts)));
     rows = rows.filter(({ result }, i) => predictions[i]!.label !== task.labels[result.label]);
   }
   const lines = rows.map(({ attack, result, similarity }) => {
-    const texts = getFinalTexts(result);
+    const texts = result.finalTexts;
     const fields = task.fields.map((field, i) => [task.fields.length === 1 ? "text" : field, texts[i] ?? ""]);
     const originals = task.fields.map((field, i) => [
       task.fields.length === 1 ? "original_text" : `original_${field}`,

@@ -1,7 +1,7 @@
 import { z } from "zod";
-import { constraintsSchema } from "../../attacks/constraints.js";
-import { wordNetContextSimilarity } from "../../attacks/context-substitutes.js";
+import { wordNetContextSimilarity } from "../../attacks/constraints/context.js";
 import { httpVictimSchema } from "../../attacks/endpoint.js";
+import type { PredictProbabilities } from "../../attacks/function-victim.js";
 import { attackSpecSchema } from "../../attacks/load-attack.js";
 import type { QueryCounters } from "../../attacks/query-counters.js";
 import { dataOptions } from "../../runs/config.js";
@@ -10,7 +10,7 @@ import { countSchema, orNull, seedSchema } from "../../validate.js";
 import type { Callbacks } from "../callbacks.js";
 import { recipeResourceOptions } from "../load/load-resources.js";
 import { attackOutputOptions } from "./attack-outputs.js";
-import { protectionOptions } from "./request-constraints.js";
+import { constraintOptions } from "./request-constraints.js";
 
 /** What `attack` accepts. */
 export const attackRequestSchema = z.strictObject({
@@ -38,15 +38,11 @@ export const attackRequestSchema = z.strictObject({
     .describe("how the examples are sampled: random (as in RIFT), or class-balanced for equally many of each class"),
   seed: seedSchema.default(0).describe("random seed"),
   queryBudget: orNull(countSchema).describe("maximum queries per example"),
-  ...constraintsSchema.shape,
+  ...constraintOptions,
   minContextSimilarity: orNull(z.number().min(-1).max(1)).describe(
     "a substitute must fit the words around it: minimum cosine similarity of windows; -1: any substitute; null: " +
       `${wordNetContextSimilarity} for WordNet, -1 for other tables`,
   ),
-  maxLikelihoodDrop: orNull(z.number().min(0)).describe(
-    "for recipes: maximum drop of a word's log-likelihood, by the masked language model",
-  ),
-  ...protectionOptions,
   ...recipeResourceOptions,
   concurrency: orNull(countSchema.max(100_000)).describe("number of concurrent searches; null: chosen for the device"),
   cache: z.boolean().default(true).describe("read and store scores on disk"),
@@ -66,6 +62,8 @@ export const attackRequestSchema = z.strictObject({
  *     const request: AttackRequest = { model: "runs/rose", attacks: ["pwws"], numExamples: 100 };
  */
 export type AttackRequest = z.input<typeof attackRequestSchema>;
+/** The same for a model that is a function from texts to probabilities. */
+export type FunctionAttackRequest = Omit<AttackRequest, "model"> & { readonly model: PredictProbabilities };
 /** A request with its defaults. */
 export type ParsedAttackRequest = z.output<typeof attackRequestSchema>;
 

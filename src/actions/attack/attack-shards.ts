@@ -1,10 +1,11 @@
 import { existsSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
+import type { Attacker } from "../../attacks/attacker.js";
 import { readJournal } from "../../attacks/journal.js";
 import { addCounters, createCounters } from "../../attacks/query-counters.js";
 import type { AttackResult } from "../../attacks/result.js";
-import { type Attacker, readTiming } from "../../attacks/run-attack.js";
+import { readTiming } from "../../attacks/run-attack.js";
 import { UserError } from "../../errors.js";
 import { getShardFolder } from "../../runs/attack-folder.js";
 

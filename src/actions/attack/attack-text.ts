@@ -1,35 +1,30 @@
-import { createAttackExample } from "../../attacks/attack-space.js";
-import { keepContextualSubstitutes, resolveContextSimilarity } from "../../attacks/context-substitutes.js";
+import type { Attacker, ScoredCandidate } from "../../attacks/attacker.js";
+import { listChanges, type WordChange } from "../../attacks/edited-text.js";
 import { findLabel } from "../../attacks/goals/create-goal.js";
-import {
-  createRecipeAttack,
-  findRecipe,
-  listResources,
-  loadAttack,
-  whiteBoxAttacks,
-} from "../../attacks/load-attack.js";
-import { SearchPool } from "../../attacks/pool.js";
-import { type AttackResult, getFinalTexts } from "../../attacks/result.js";
-import { createRecipeExample } from "../../attacks/run-recipe.js";
-import type { PreparedInput, Victim } from "../../attacks/victim.js";
+import { margin } from "../../attacks/goals/score.js";
+import { createVictimInput, SearchPool } from "../../attacks/pool.js";
+import type { AttackResult } from "../../attacks/result.js";
 import { UserError } from "../../errors.js";
-import { resolveTablePath } from "../../runs/read-config.js";
+import type { Task } from "../../tasks/index.js";
 import { validate } from "../../validate.js";
 import type { Callbacks } from "../callbacks.js";
-import { loadRecipeResources } from "../load/load-resources.js";
-import { type LoadedVictim, loadVictim } from "../load/load-victim.js";
-import { loadSubstitutionsForModel } from "../train/prepare-run.js";
-import { type AttackRequest, attackRequestSchema } from "./attack-request.js";
-import { createProtection, createRequestConstraints } from "./request-constraints.js";
+import type { LoadedVictim } from "../load/load-victim.js";
+import { type AttackRequest, attackRequestSchema, type ParsedAttackRequest } from "./attack-request.js";
+import { createAttackers, loadAttackVictim, prepareAttacks } from "./prepare-attack.js";
 
-/** One call of the victim during a search. */
+/** What an attack has done so far, after one call of the victim. */
 export interface SearchStep {
-  /** Texts that were scored. */
+  /** Texts that were scored in this call, and in all calls so far. */
   readonly texts: number;
-  /** The text that is closest to another class. */
+  readonly queries: number;
+  /** The text of this call that is closest to another class, and the probability of its label. */
   readonly best: readonly string[];
-  /** The probability of the true label for that text. */
   readonly probability: number;
+  /** The changes of the best text of all calls, and its probabilities. */
+  readonly edits: readonly WordChange[];
+  readonly probabilities: readonly number[];
+  /** Original words that the texts of this call hid or changed. */
+  readonly tried: readonly number[];
 }
 
 /** What an attack did to one text. */
@@ -37,138 +32,147 @@ export interface TextAttack {
   readonly attack: string;
   readonly labels: readonly string[];
   readonly result: AttackResult;
-  readonly finalTexts: readonly string[];
   readonly steps: readonly SearchStep[];
+}
+
+/** How a text is attacked. */
+export interface TextAttackOptions {
+  /** The true label, by name or index. Without one, it is the predicted class. */
+  readonly label?: string | number | undefined;
+  readonly signal?: AbortSignal | undefined;
+  onStep?(step: SearchStep): void;
 }
 
 /** Attacks single texts of any label, one after the other, with the model loaded once. */
 export interface TextAttacker {
   readonly labels: readonly string[];
-  /** Without a label, the predicted class is the true label. */
-  attack(texts: readonly string[], label?: string): Promise<TextAttack[]>;
+  attack(texts: readonly string[], options?: TextAttackOptions): Promise<TextAttack[]>;
   close(): void;
 }
 
+/** Texts per call of the victim. Fewer would be slower, more would hide what the attack does. */
+const maxCallSize = 16;
+
 /**
- * Loads a model to attack texts that are not in a dataset.
+ * Loads a model to attack texts that are not in a dataset. A loaded `victim` stays open.
  *
  *     const attacker = await createTextAttacker({ model: "runs/reviews", attacks: ["textfooler"] });
- *     const [{ finalTexts }] = await attacker.attack(["A quiet film."], "positive");
+ *     const [{ result }] = await attacker.attack(["A quiet film."], { label: "positive" });
  */
-export async function createTextAttacker(request: AttackRequest, callbacks: Callbacks = {}): Promise<TextAttacker> {
+export async function createTextAttacker(
+  request: AttackRequest,
+  callbacks: Callbacks = {},
+  given: (Pick<Task, "labels" | "modifiableFields"> & { readonly victim: LoadedVictim }) | null = null,
+): Promise<TextAttacker> {
   const parsed = validate(attackRequestSchema, request, "attack");
-  const victim = await loadVictim(parsed.model, { ...parsed, onDownload: callbacks.onDownload });
+  rejectDatasetOptions(parsed);
+  const victim = given?.victim ?? (await loadAttackVictim(parsed.model, parsed, callbacks));
+  const closeVictim = (): void => (given ? undefined : victim.close());
   try {
-    const labels = victim.local?.model.labels ?? Array.from({ length: victim.victim.numLabels }, (_, i) => String(i));
-    const whiteBox = parsed.attacks.find(({ name }) => whiteBoxAttacks.has(name));
-    if (whiteBox) throw new UserError(`attack ${whiteBox.name} attacks datasets only. Use another attack for a text.`);
-    const needs = parsed.attacks.flatMap(listResources);
-    const usesTable = parsed.attacks.some((spec) => !findRecipe(spec));
-    if (usesTable && getContextSimilarity(parsed, victim) !== null) needs.push("encoder");
-    if (parsed.maxLikelihoodDrop !== null) needs.push("mlm");
-    const loaded = await loadRecipeResources(needs, parsed, victim, labels, callbacks);
-    const attackOne = createSingleAttack(parsed, victim, loaded.resources);
+    const labels = given?.labels ?? listLabels(victim);
+    // Every field of a text that somebody typed may change.
+    const modifiableFields = given?.modifiableFields ?? [0, 1];
+    const substitutions = parsed.substitutions ?? victim.local?.run?.config.substitutions ?? "wordnet";
+    const task = { labels, modifiableFields };
+    const prepared = await prepareAttacks({ ...parsed, substitutions }, victim, task, callbacks);
+    const pool = new SearchPool(victim.victim, { maxCallSize });
+    const attackers = createAttackers(prepared, pool);
     return {
       labels,
-      async attack(texts, label) {
+      async attack(texts, options = {}) {
+        const { label } = options;
         const index = label === undefined ? await predictLabel(victim, texts) : findLabel(label, labels);
         const done: TextAttack[] = [];
-        for (const spec of parsed.attacks) done.push({ labels, ...(await attackOne(spec, texts, index)) });
+        for (const attacker of attackers)
+          done.push({ labels, ...(await attackText(attacker, texts, index, parsed, options)) });
         return done;
       },
       close() {
-        loaded.close();
-        victim.close();
+        prepared.resources.close();
+        closeVictim();
       },
     };
   } catch (error) {
-    victim.close();
+    closeVictim();
     throw error;
   }
 }
 
-type ParsedRequest = ReturnType<typeof attackRequestSchema.parse>;
-type Resources = Awaited<ReturnType<typeof loadRecipeResources>>["resources"];
-
-function createSingleAttack(request: ParsedRequest, loaded: LoadedVictim, resources: Resources) {
-  return async (
-    { name, options }: ParsedRequest["attacks"][number],
-    texts: readonly string[],
-    label: number,
-  ): Promise<Omit<TextAttack, "labels">> => {
-    const { victim, steps } = recordSteps(loaded.victim, label);
-    const pool = new SearchPool(victim, { encode: loaded.encode });
-    const modifiableFields = texts.map((_, field) => field);
-    const example = { id: "input", texts, label };
-    const settings = { seed: request.seed, ...(request.queryBudget !== null && { budget: request.queryBudget }) };
-    const run = async (results: AsyncIterable<AttackResult>): Promise<Omit<TextAttack, "labels">> => {
-      for await (const result of results) return { attack: name, result, finalTexts: getFinalTexts(result), steps };
-      throw new Error("a search ends with a result");
-    };
-    if (findRecipe({ name, options })) {
-      const attack = createRecipeAttack(
-        name,
-        options,
-        resources,
-        createRequestConstraints(request, modifiableFields, resources),
-      );
-      return run(pool.run([createRecipeExample(example, attack)], attack, settings));
-    }
-    const { maxModificationRate, protectStopWords, matchPartOfSpeech } = request;
-    const attackExample = createAttackExample(example, {
-      modifiableFields,
-      substitutions: await loadSubstitutionsForModel(
-        resolveTablePath(getSource(request, loaded)),
-        { inVocabSubstitutes: false, caseSensitiveSubstitutes: false },
-        loaded.local?.model ?? null,
-      ),
-      constraints: { maxModificationRate, protectStopWords, matchPartOfSpeech },
-      protection: createProtection(request),
-      encode: loaded.encode,
-    });
-    const threshold = getContextSimilarity(request, loaded);
-    const ranked =
-      threshold === null
-        ? [attackExample]
-        : await keepContextualSubstitutes([attackExample], resources.encoder!, threshold);
-    return run(pool.run(ranked, await loadAttack(name, options), settings));
+/** Options that are about datasets and journals would have no effect on a single text. */
+function rejectDatasetOptions(request: ParsedAttackRequest): void {
+  const { transferFrom, transferTo, out, resume, logToCsv, logSummaryToJson, saveDataset, minSimilarity } = request;
+  const given = {
+    "--transfer-from": transferFrom.length > 0,
+    "--transfer-to": transferTo.length > 0,
+    "--out": out !== null,
+    "--resume": resume,
+    "--log-to-csv": logToCsv !== null,
+    "--log-summary-to-json": logSummaryToJson !== null,
+    "--save-dataset": saveDataset !== null,
+    "--min-similarity": minSimilarity !== null,
   };
+  const flag = Object.entries(given).find(([, isGiven]) => isGiven)?.[0];
+  if (flag !== undefined)
+    throw new UserError(`${flag} is for attacks on a dataset. Leave it out to attack a single text.`);
 }
 
-function getSource({ substitutions }: ParsedRequest, { local }: LoadedVictim): string {
-  return substitutions ?? local?.run?.config.substitutions ?? "wordnet";
+function listLabels({ local, victim }: LoadedVictim): readonly string[] {
+  return local?.model.labels ?? Array.from({ length: victim.numLabels }, (_, i) => String(i));
 }
 
-function getContextSimilarity(request: ParsedRequest, victim: LoadedVictim): number | null {
-  return resolveContextSimilarity(request.minContextSimilarity, getSource(request, victim));
-}
-
-async function predictLabel({ victim, encode }: LoadedVictim, texts: readonly string[]): Promise<number> {
-  const { words, fields } = encode(texts);
-  const input = { words, fields, fieldCount: texts.length, texts: () => [...texts] };
-  // The label of the example belongs to the float32 model, as its result does.
-  const [row] = await (victim.exact ?? victim).probabilities([victim.prepare(input)]);
-  return row!.indexOf(Math.max(...row!));
-}
-
-/** A victim that records what each call found. */
-function recordSteps(victim: Victim<PreparedInput>, label: number): { victim: Victim; steps: SearchStep[] } {
+async function attackText(
+  attacker: Attacker,
+  texts: readonly string[],
+  label: number,
+  { seed, queryBudget }: ParsedAttackRequest,
+  { signal, onStep }: TextAttackOptions,
+): Promise<Omit<TextAttack, "labels">> {
   const steps: SearchStep[] = [];
-  const texts = new WeakMap<PreparedInput, readonly string[]>();
-  const { prepareAll: _, ...rest } = victim;
-  const recording: Victim = {
-    ...rest,
-    prepare(input) {
-      const prepared = victim.prepare(input);
-      texts.set(prepared, input.texts("[UNK]"));
-      return prepared;
+  const follow = createFollower(label);
+  const results = attacker.run([{ id: "input", texts, label }], {
+    seed,
+    signal,
+    ...(queryBudget !== null && { budget: queryBudget }),
+    onScores(_, scored) {
+      const step = follow(scored);
+      steps.push(step);
+      onStep?.(step);
     },
-    async probabilities(inputs) {
-      const rows = await victim.probabilities(inputs);
-      const best = rows.reduce((a, row, i) => (row[label]! < rows[a]![label]! ? i : a), 0);
-      steps.push({ texts: rows.length, best: texts.get(inputs[best]!)!, probability: rows[best]![label]! });
-      return rows;
-    },
+  });
+  for await (const result of results) return { attack: attacker.name, result, steps };
+  throw new Error("a search ends with a result");
+}
+
+/** Returns a function that adds the texts of a call to what was known, and describes it. */
+function createFollower(label: number): (scored: readonly ScoredCandidate[]) => SearchStep {
+  let queries = 0;
+  let best: ScoredCandidate | null = null;
+  return (scored) => {
+    queries += scored.length;
+    for (const candidate of scored)
+      if (!candidate.hidden && (best === null || margin(candidate, label) < margin(best, label))) best = candidate;
+    const lowest = scored.reduce((a, b) => (b.probabilities[label]! < a.probabilities[label]! ? b : a));
+    return {
+      texts: scored.length,
+      queries,
+      best: createVictimInput(lowest)("[UNK]"),
+      probability: lowest.probabilities[label]!,
+      edits: best ? listChanges(best.text) : [],
+      probabilities: best ? Array.from(best.probabilities) : [],
+      tried: [...new Set(scored.flatMap(listTried))],
+    };
   };
-  return { victim: recording, steps };
+}
+
+/** The original words that a candidate hides or changes. */
+function listTried({ text, hidden }: ScoredCandidate): number[] {
+  if (hidden) return [text.slots[hidden.position]!.origin];
+  return listChanges(text).map(({ position }) => position);
+}
+
+async function predictLabel({ victim }: LoadedVictim, texts: readonly string[]): Promise<number> {
+  // The label of the example belongs to the float32 model, as its result does.
+  const exact = victim.exact ?? victim;
+  const [row] = await exact.probabilities([exact.prepare(() => texts)]);
+  return row!.indexOf(Math.max(...row!));
 }

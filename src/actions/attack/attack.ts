@@ -1,10 +1,9 @@
 import { existsSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { dirname } from "node:path";
-import { createTextInput } from "../../attacks/attack-space.js";
+import type { Attacker } from "../../attacks/attacker.js";
 import { redactOptions, redactUrl } from "../../attacks/endpoint.js";
-import { whiteBoxAttacks } from "../../attacks/load-attack.js";
-import { SearchPool, splitIntoChunks } from "../../attacks/pool.js";
+import { SearchPool } from "../../attacks/pool.js";
 import { runAttack } from "../../attacks/run-attack.js";
 import { openScoreCache, ScoreCache } from "../../attacks/score-cache.js";
 import type { PreparedInput, Victim } from "../../attacks/victim.js";
@@ -32,6 +31,7 @@ import {
   type AttackCallbacks,
   type AttackRequest,
   attackRequestSchema,
+  type FunctionAttackRequest,
   type ParsedAttackRequest,
   type ShardRunner,
 } from "./attack-request.js";
@@ -39,7 +39,6 @@ import { countResults, createShardReader, isShardDone, listShards, removeShards,
 import {
   type GivenExamples,
   loadAttackVictim,
-  type PlannedAttacker,
   type PreparedAttack,
   planAttackers,
   prepareAttack,
@@ -53,14 +52,22 @@ export type { AttackReport };
  *
  *     const { clean, attacks } = await attack({ model: "runs/reviews", attacks: ["pwws"] });
  *     console.log(clean, attacks.pwws?.accuracyUnderAttack);
+ *
+ * An attack may be a value such as `textfooler({ target: "positive" })`, and the model a function
+ * from texts to probabilities.
  */
 export async function attack(
-  request: AttackRequest,
+  request: AttackRequest | FunctionAttackRequest,
   callbacks: AttackCallbacks = {},
   given: GivenExamples | null = null,
 ): Promise<AttackReport> {
-  const parsed = validate(attackRequestSchema, request, "attack");
-  const victim = await loadAttackVictim(parsed, callbacks);
+  const { model } = request;
+  const isFunction = typeof model === "function";
+  if (isFunction && callbacks.runShards)
+    throw new UserError("model: a function cannot be sent to other processes. Attack with one process.");
+  const named = { ...request, model: isFunction ? model.name || "function" : model };
+  const parsed = validate(attackRequestSchema, named, "attack");
+  const victim = await loadAttackVictim(model, parsed, callbacks);
   try {
     const prepared = await prepareAttack(parsed, victim, callbacks, given);
     return await runAttacks(prepared, callbacks).finally(prepared.resources.close);
@@ -75,13 +82,14 @@ export async function attack(
  */
 export async function attackShards(request: AttackRequest, callbacks: Callbacks = {}): Promise<void> {
   const parsed = validate(attackRequestSchema, request, "attack");
-  const victim = await loadAttackVictim(parsed, callbacks);
+  const victim = await loadAttackVictim(parsed.model, parsed, callbacks);
   try {
     const prepared = await prepareAttack(parsed, victim, callbacks, null);
     const caches = openCaches(prepared);
     try {
-      for (const plan of await planAttackers(prepared, createPool(prepared, caches), callbacks))
-        for (const shard of await listOpenShards(prepared, plan)) await attackShard(prepared, plan, shard, callbacks);
+      for (const attacker of await planAttackers(prepared, createPool(prepared, caches)))
+        for (const shard of await listOpenShards(prepared, attacker))
+          await attackShard(prepared, attacker, shard, callbacks);
     } finally {
       caches.close();
       await prepared.resources.close();
@@ -92,14 +100,14 @@ export async function attackShards(request: AttackRequest, callbacks: Callbacks 
 }
 
 /** The shards whose results are not yet in the journal of the attack. */
-async function listOpenShards({ out, examples }: PreparedAttack, { attacker }: PlannedAttacker): Promise<Shard[]> {
+async function listOpenShards({ out, examples }: PreparedAttack, attacker: Attacker): Promise<Shard[]> {
   const done = await countResults(getJournalPath(out, attacker.name));
   return listShards(out, attacker.name, examples.length).filter(({ end }) => end > done);
 }
 
 async function attackShard(
   prepared: PreparedAttack,
-  plan: PlannedAttacker,
+  attacker: Attacker,
   shard: Shard,
   { signal }: Callbacks,
 ): Promise<void> {
@@ -108,7 +116,7 @@ async function attackShard(
   const release = tryLock(`${shard.path}.lock`);
   if (typeof release !== "function") return;
   try {
-    await runPlannedAttack(prepared, plan, signal ? { signal } : {}, shard);
+    await runAttacker(prepared, attacker, signal ? { signal } : {}, shard);
   } finally {
     release();
   }
@@ -142,57 +150,52 @@ function createPool({ request, victim }: PreparedAttack, { cache, exactCache }: 
     concurrency,
     cache,
     ...(exactCache && { exactCache }),
-    encode: victim.encode,
   });
 }
 
 /** Lets other processes attack, and adds the results of their shards to the journals. */
 async function mergeShards(
   prepared: PreparedAttack,
-  planned: readonly PlannedAttacker[],
+  attackers: readonly Attacker[],
   runShards: ShardRunner,
   callbacks: AttackCallbacks,
 ): Promise<void> {
   const { request, out } = prepared;
-  for (const { attacker } of planned) {
+  for (const attacker of attackers) {
     const path = getJournalPath(out, attacker.name);
     if (request.resume) continue;
     if (existsSync(path))
       throw new UserError(`${path} already exists. Pass --resume to continue it, or choose a different --out.`);
     await removeShards(out, attacker.name);
   }
-  const shards = await Promise.all(planned.map((plan) => listOpenShards(prepared, plan)));
+  const shards = await Promise.all(attackers.map((attacker) => listOpenShards(prepared, attacker)));
   const countOpenShards = async (): Promise<number> =>
     (await Promise.all(shards.flat().map(isShardDone))).filter((isDone) => !isDone).length;
   if ((await countOpenShards()) > 0) await runShards({ ...request, out }, getShardFolder(out), countOpenShards);
-  for (const [i, plan] of planned.entries()) {
-    const attacker = createShardReader(plan.attacker, shards[i]!);
-    await runPlannedAttack(prepared, { ...plan, attacker }, callbacks);
-  }
+  for (const [i, attacker] of attackers.entries())
+    await runAttacker(prepared, createShardReader(attacker, shards[i]!), callbacks);
   await rm(getShardFolder(out), { recursive: true, force: true });
 }
 
-/** Examples that are prepared together, so that their contexts are encoded in full batches. */
-const preparedExamples = 64;
-
-/** The request as it is recorded: without the secrets of an endpoint. */
+/** The request as it is recorded: data, without the secrets of an endpoint. */
 function redactRequest(request: ParsedAttackRequest): ParsedAttackRequest {
-  if (!isEndpoint(request.model)) return request;
-  return { ...request, model: redactUrl(request.model), endpoint: redactOptions(request.endpoint) };
+  const attacks = request.attacks.map(({ name, options }) => ({ name, options }));
+  if (!isEndpoint(request.model)) return { ...request, attacks };
+  return { ...request, attacks, model: redactUrl(request.model), endpoint: redactOptions(request.endpoint) };
 }
 
 async function runAttacks(prepared: PreparedAttack, callbacks: AttackCallbacks): Promise<AttackReport> {
   const { request, victim, task, out } = prepared;
   const caches = openCaches(prepared);
-  const planned = await planAttackers(prepared, createPool(prepared, caches), callbacks);
+  const attackers = await planAttackers(prepared, createPool(prepared, caches));
   const release = lockAttackFolder(out);
   try {
     const dropoutOn = await isNondeterministic(prepared);
     const { runShards } = callbacks;
-    if (runShards) await mergeShards(prepared, planned, runShards, callbacks);
-    else for (const each of planned) await runPlannedAttack(prepared, each, callbacks);
+    if (runShards) await mergeShards(prepared, attackers, runShards, callbacks);
+    else for (const each of attackers) await runAttacker(prepared, each, callbacks);
     const journals = new Map<string, JournalSummary>();
-    for (const { attacker } of planned)
+    for (const attacker of attackers)
       journals.set(attacker.name, await summarizeJournal(getJournalPath(out, attacker.name)));
     await addEarlierJournals(prepared, journals);
     const summary = summarizeAttacks(journals);
@@ -207,7 +210,7 @@ async function runAttacks(prepared: PreparedAttack, callbacks: AttackCallbacks):
       ...victim.facts,
       labels: task.labels,
       dropoutOn,
-      whiteBox: names.filter((name) => whiteBoxAttacks.has(name)),
+      whiteBox: names.filter((name) => journals.get(name)!.header.settings.isWhiteBox === true),
       transfer: names.filter((name) => name.startsWith("transfer-")),
     });
     const facts = { format: 2, task: task.name, split: request.split, coverage: prepared.coverage } as const;
@@ -254,9 +257,9 @@ async function addEarlierJournals(prepared: PreparedAttack, journals: Map<string
   // Successes fool the float32 model, in whatever precision they were searched.
   const { searchPrecision: _, ...settings } = getJournalSettings(prepared);
   const wanted = Object.entries({ ...hash, ...settings });
-  const { tables } = prepared;
-  // Recipes have no table of substitutions.
-  const hashes = [undefined, tables?.substitutions.hash, tables?.caseInsensitive.hash];
+  const { substitutions, caseInsensitiveSubstitutes } = prepared.resources.resources;
+  // Not every attack has a table of substitutions.
+  const hashes = [undefined, substitutions?.hash, caseInsensitiveSubstitutes?.hash];
   for (const name of await findJournals(prepared.out)) {
     if (journals.has(name)) continue;
     const journal = await summarizeJournal(getJournalPath(prepared.out, name)).catch((error: unknown) => {
@@ -274,8 +277,7 @@ function getJournalSettings({
   task,
   request,
   victim,
-  minContextSimilarity,
-  resources,
+  resources: { resources },
 }: PreparedAttack): Record<string, unknown> {
   const { split, maxModificationRate, protectStopWords, matchPartOfSpeech, protectedText, protect } = request;
   const constraints = {
@@ -283,35 +285,29 @@ function getJournalSettings({
     ...(protectedText.length > 0 && { protectedText }),
     ...(protect.length > 0 && { protect }),
     ...(request.maxLikelihoodDrop !== null && { maxLikelihoodDrop: request.maxLikelihoodDrop }),
-    ...(minContextSimilarity !== null && { minContextSimilarity, contextEncoder: resources.resources.encoder!.hash }),
+    ...(resources.context && {
+      minContextSimilarity: resources.context.minSimilarity,
+      contextEncoder: resources.context.encoder.hash,
+    }),
   };
   // In the order in which they are drawn, the examples of a smaller sample come first.
   return { task: task.name, split, order: "drawn", ...victim.settings, ...constraints };
 }
 
-async function runPlannedAttack(
+async function runAttacker(
   prepared: PreparedAttack,
-  plan: PlannedAttacker,
+  attacker: Attacker,
   callbacks: AttackCallbacks,
   shard: Shard | null = null,
 ): Promise<void> {
   const { request, out } = prepared;
   const examples = shard ? prepared.examples.slice(shard.start, shard.end) : prepared.examples;
-  const { attacker, substitutions, lmConstraint, createExamples } = plan;
   const total = examples.length;
   await runAttack({
     attacker,
-    // Examples are prepared when they are needed, so that memory does not grow with their number.
-    attackExamples: (async function* () {
-      for await (const some of splitIntoChunks(examples, preparedExamples)) yield* await createExamples(some);
-    })(),
-    numExamples: total,
+    examples,
     seed: request.seed,
     ...(request.queryBudget !== null && { budget: request.queryBudget }),
-    hashes: {
-      ...(substitutions && { substitutions: substitutions.hash }),
-      ...(lmConstraint && { languageModel: lmConstraint.hash }),
-    },
     hashFirst: (count) => hashExamples(examples.slice(0, count)),
     settings: { ...getJournalSettings(prepared), ...(shard && { shard: [shard.start, shard.end] }) },
     journalPath: shard?.path ?? getJournalPath(out, attacker.name),
@@ -330,10 +326,10 @@ async function runPlannedAttack(
 /**
  * Queries a few texts twice: a victim whose answers differ has dropout on, or is not what it seems.
  */
-async function isNondeterministic({ victim: { victim, encode }, examples }: PreparedAttack): Promise<boolean> {
+async function isNondeterministic({ victim: { victim }, examples }: PreparedAttack): Promise<boolean> {
   const inputs = examples
     .slice(0, 4)
-    .map(({ texts }) => victim.prepare(createTextInput(() => [...texts], texts.length, encode)))
+    .map(({ texts }) => victim.prepare(() => texts))
     .sort((a, b) => a.length - b.length);
   const [first, second] = [await victim.probabilities(inputs), await victim.probabilities(inputs)];
   return first.some((row, i) => row.some((value, k) => Math.abs(value - second[i]![k]!) > 1e-3));

@@ -1,17 +1,31 @@
 import { z } from "zod";
 import { maxLikelihoodDrop } from "../../attacks/constraints/likelihood.js";
-import { maxWordsChanged } from "../../attacks/constraints/max-words-changed.js";
+import { maxModificationRate } from "../../attacks/constraints/max-words-changed.js";
 import { onlyFields } from "../../attacks/constraints/modifiable-fields.js";
 import { samePartOfSpeech } from "../../attacks/constraints/part-of-speech.js";
 import { protectedKinds, protectSpans } from "../../attacks/constraints/protected-spans.js";
-import { keepStopWords } from "../../attacks/constraints/stop-words.js";
-import type { Constraints } from "../../attacks/constraints.js";
-import type { Constraint } from "../../attacks/recipe.js";
-import type { RecipeResources } from "../../attacks/resources.js";
+import { protectStopWords } from "../../attacks/constraints/stop-words.js";
+import type { Constraint } from "../../attacks/protocol.js";
+import type { AttackResources } from "../../attacks/resources.js";
 import { getErrorMessage, UserError } from "../../errors.js";
+import { orNull } from "../../validate.js";
 
-/** The parts of a text that no attack may change. */
-export const protectionOptions = {
+/** The constraints that a request puts on every attack. */
+export const constraintOptions = {
+  maxModificationRate: z
+    .number()
+    .gt(0)
+    .max(1)
+    .default(1)
+    .describe("maximum fraction of words to change per text, rounded up"),
+  protectStopWords: z.boolean().default(false).describe("never change or insert a stop word"),
+  matchPartOfSpeech: z
+    .boolean()
+    .default(false)
+    .describe("a substitute must have the same part of speech as the word, in context"),
+  maxLikelihoodDrop: orNull(z.number().min(0)).describe(
+    "maximum drop of a word's log-likelihood, by the masked language model",
+  ),
   protectedText: z
     .array(z.enum(protectedKinds))
     .default([])
@@ -19,40 +33,33 @@ export const protectionOptions = {
   protect: z.array(z.string()).default([]).describe("regular expression for text that stays as it is"),
 };
 
-interface ProtectionRequest {
-  readonly protectedText: readonly (typeof protectedKinds)[number][];
-  readonly protect: readonly string[];
+const constraintSchema = z.object(constraintOptions);
+type ConstraintRequest = z.output<typeof constraintSchema>;
+
+function parseExpression(source: string): RegExp {
+  try {
+    return new RegExp(source, "gu");
+  } catch (error) {
+    throw new UserError(`--protect: expected a regular expression, received "${source}": ${getErrorMessage(error)}`);
+  }
 }
 
-/** The constraint for protected text; null if nothing is protected. */
-export function createProtection({ protectedText, protect }: ProtectionRequest): Constraint | null {
-  if (protectedText.length === 0 && protect.length === 0) return null;
-  const custom = protect.map((source) => {
-    try {
-      return new RegExp(source, "gu");
-    } catch (error) {
-      throw new UserError(`--protect: expected a regular expression, received "${source}": ${getErrorMessage(error)}`);
-    }
-  });
-  return protectSpans(protectedText, custom);
-}
-
-/** The constraints of a request, as a recipe applies them. */
+/** The constraints of a request. */
 export function createRequestConstraints(
-  request: ProtectionRequest & Constraints & { readonly maxLikelihoodDrop: number | null },
+  request: ConstraintRequest,
   modifiableFields: readonly number[],
-  { mlm }: Partial<RecipeResources>,
+  { mlm }: Partial<AttackResources>,
 ): Constraint[] {
-  const { maxModificationRate, protectStopWords, matchPartOfSpeech, maxLikelihoodDrop: drop } = request;
+  const { protectedText, protect, maxLikelihoodDrop: drop } = request;
   if (drop !== null && !mlm)
     throw new UserError("--max-likelihood-drop needs a masked language model. Pass --masked-lm MODEL.");
-  const protection = createProtection(request);
+  const isProtected = protectedText.length > 0 || protect.length > 0;
   return [
     onlyFields(modifiableFields),
-    ...(maxModificationRate < 1 ? [maxWordsChanged({ fraction: maxModificationRate })] : []),
-    ...(protectStopWords ? [keepStopWords()] : []),
-    ...(matchPartOfSpeech ? [samePartOfSpeech({ allowsNounVerb: false })] : []),
-    ...(protection ? [protection] : []),
+    ...(request.maxModificationRate < 1 ? [maxModificationRate(request.maxModificationRate, 0)] : []),
+    ...(request.protectStopWords ? [protectStopWords] : []),
+    ...(request.matchPartOfSpeech ? [samePartOfSpeech({ allowsNounVerb: false })] : []),
+    ...(isProtected ? [protectSpans(protectedText, protect.map(parseExpression))] : []),
     ...(drop !== null ? [maxLikelihoodDrop(mlm!, drop)] : []),
   ];
 }

@@ -4,8 +4,9 @@ import { onlyFields } from "../../attacks/constraints/modifiable-fields.js";
 import { noRepeat } from "../../attacks/constraints/repeat.js";
 import { keepStopWords } from "../../attacks/constraints/stop-words.js";
 import { EditedText } from "../../attacks/edited-text.js";
-import type { Constraint, Resource, ResourceGenerator, Transformation } from "../../attacks/recipe.js";
-import type { RecipeResources, ResourceName } from "../../attacks/resources.js";
+import type { Constraint, Transformation } from "../../attacks/protocol.js";
+import { computeTogether, type ResourceGenerator } from "../../attacks/requests.js";
+import type { AttackResources, ResourceName } from "../../attacks/resources.js";
 import { expandText } from "../../attacks/run-recipe.js";
 import { type CharacterOperator, changeCharacters } from "../../attacks/transformations/change-characters.js";
 import { changeNames } from "../../attacks/transformations/change-names.js";
@@ -22,14 +23,14 @@ import type { Example, Task } from "../../tasks/index.js";
 import { Rng } from "../../tensor/random.js";
 import { countSchema, orNull, seedSchema, validate } from "../../validate.js";
 import type { Callbacks } from "../callbacks.js";
-import { loadRecipeResources, recipeResourceOptions } from "../load/load-resources.js";
+import { loadAttackResources, recipeResourceOptions } from "../load/load-resources.js";
 import { loadConfiguredTask } from "../train/prepare-run.js";
 
 const characterOperators: readonly CharacterOperator[] = ["swap", "delete", "insert", "keyboard"];
 
 /** The transformations of each kind of augmentation, and what they need. */
 const augmentations: Readonly<
-  Record<string, { needs: readonly ResourceName[]; build(resources: Partial<RecipeResources>): Transformation[] }>
+  Record<string, { needs: readonly ResourceName[]; build(resources: Partial<AttackResources>): Transformation[] }>
 > = {
   wordnet: { needs: ["neighbors"], build: ({ neighbors }) => [swapNeighbors(neighbors!, 8)] },
   embedding: { needs: ["neighbors"], build: ({ neighbors }) => [swapNeighbors(neighbors!, 15)] },
@@ -97,7 +98,7 @@ export async function augment(request: AugmentRequest, callbacks: Callbacks = {}
   const examples = await task.load(parsed.split);
   const { needs, build } = augmentations[recipe]!;
   const source = recipe === "wordnet" ? { substitutions: "wordnet", vectors: null } : { substitutions, vectors };
-  const loaded = await loadRecipeResources(needs, { ...source, maskedLm, sentenceEncoder: "" }, null, [], callbacks);
+  const loaded = await loadAttackResources(needs, { ...source, maskedLm, sentenceEncoder: "" }, null, [], callbacks);
   try {
     return await writeAugmented(parsed, task, examples, build(loaded.resources), callbacks);
   } finally {
@@ -130,7 +131,7 @@ async function writeAugmented(
           ),
         ),
       );
-      const texts = await runTogether(copies);
+      const texts = await computeTogether(copies);
       const lines = window.flatMap((example, i) => {
         const changed = texts.slice(i * perText, (i + 1) * perText).filter(({ edit }) => edit !== null);
         const distinct = new Map(changed.map((text) => [text.texts.join("\n"), text.texts]));
@@ -181,27 +182,6 @@ function* changeOnce(
     }
   }
   return null;
-}
-
-/** Runs computations in step, so that each resource answers all of them at once. */
-async function runTogether<Result>(generators: readonly ResourceGenerator<Result>[]): Promise<Result[]> {
-  const steps = generators.map((generator) => generator.next([]));
-  for (;;) {
-    const byResource = new Map<Resource, number[]>();
-    for (const [i, step] of steps.entries())
-      if (!step.done) byResource.set(step.value.resource, [...(byResource.get(step.value.resource) ?? []), i]);
-    if (byResource.size === 0) return steps.map(({ value }) => value as Result);
-    for (const [resource, indices] of byResource) {
-      const inputs = indices.map((i) => (steps[i]!.value as { inputs: readonly unknown[] }).inputs);
-      const outputs = await resource.compute(inputs.flat() as never[]);
-      let start = 0;
-      for (const [k, i] of indices.entries()) {
-        const end = start + inputs[k]!.length;
-        steps[i] = generators[i]!.next(outputs.slice(start, end));
-        start = end;
-      }
-    }
-  }
 }
 
 function formatRow(task: Task, { label }: Example, texts: readonly string[]): string {

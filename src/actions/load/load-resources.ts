@@ -1,20 +1,25 @@
 import { createHash } from "node:crypto";
 import { z } from "zod";
+import { resolveContextSimilarity } from "../../attacks/constraints/context.js";
 import { createGradientSource } from "../../attacks/gradient-source.js";
 import { createMaskedLanguageModel } from "../../attacks/masked-language-model.js";
-import type { NeighborTable, RecipeResources, ResourceName, SentenceEncoder } from "../../attacks/resources.js";
+import type { AttackResources, NeighborTable, ResourceName, SentenceEncoder } from "../../attacks/resources.js";
 import { UserError } from "../../errors.js";
 import { sha256File } from "../../files.js";
 import { hashModelFolder, loadMaskedLm, loadModel } from "../../models/index.js";
 import { createSentenceModel } from "../../models/inference/sentence-encoder.js";
 import { resolveTablePath } from "../../runs/read-config.js";
 import { type Device, free } from "../../tensor/index.js";
+import { loadLmConstraint } from "../../text/lm-constraint.js";
 import { loadSubstitutions } from "../../text/load-substitutions.js";
+import type { Substitutions } from "../../text/substitutions.js";
 import { createVectorNeighbors } from "../../text/vector-neighbors.js";
 import { readWordVectors } from "../../text/vectors.js";
 import { loadWordNetLemmas } from "../../text/wordnet-lemmas.js";
 import { orNull } from "../../validate.js";
 import type { Callbacks } from "../callbacks.js";
+import { loadSubstitutionsForModel } from "../train/prepare-run.js";
+import { openContextCache } from "./context-cache.js";
 import type { LoadedVictim } from "./load-victim.js";
 
 /** What recipes use besides the victim. */
@@ -32,16 +37,22 @@ interface ResourceRequest {
   readonly sentenceEncoder: string;
   readonly maskedLm: string | null;
   readonly substitutions: string | null;
+  readonly inVocabSubstitutes?: boolean | null;
+  readonly caseSensitiveSubstitutes?: boolean | null;
+  readonly minContextSimilarity?: number | null;
+  readonly lmConstraint?: string | null;
+  /** Whether similarities in context are stored on disk. */
+  readonly cache?: boolean;
 }
 
 /** The loaded resources. */
 export interface LoadedResources {
-  readonly resources: Partial<RecipeResources>;
+  readonly resources: Partial<AttackResources>;
   close(): void;
 }
 
-/** Loads the resources that recipes need. */
-export async function loadRecipeResources(
+/** Loads the resources that attacks need, and those that they can use, if the request names them. */
+export async function loadAttackResources(
   needs: readonly ResourceName[],
   request: ResourceRequest,
   victim: LoadedVictim | null,
@@ -51,16 +62,31 @@ export async function loadRecipeResources(
   const closers: (() => void)[] = [];
   const local = victim?.local ?? null;
   const device = local?.gradient.device ?? "cpu";
-  const resources: { -readonly [Name in ResourceName]?: RecipeResources[Name] } = { labels };
-  if (needs.includes("neighbors")) resources.neighbors = await loadNeighbors(request, local);
-  if (needs.includes("wordnet")) resources.wordnet = loadWordNetLemmas();
-  if (needs.includes("gradient") && local) resources.gradient = createGradientSource(local.gradient);
-  if (needs.includes("encoder")) {
+  const resources: { -readonly [Name in ResourceName]?: AttackResources[Name] } = { labels };
+  const isNeeded = (...names: ResourceName[]): boolean => names.some((name) => needs.includes(name));
+  const usesTable = isNeeded("substitutions", "caseInsensitiveSubstitutes");
+  const tables = usesTable ? await loadTables(request, victim) : null;
+  const { minContextSimilarity = null, lmConstraint = null } = request;
+  const minSimilarity =
+    tables && isNeeded("context") ? resolveContextSimilarity(minContextSimilarity, tables.substitutions.name) : null;
+  if (tables) Object.assign(resources, tables);
+  if (isNeeded("lmConstraint") && lmConstraint !== null)
+    resources.lmConstraint = await loadLmConstraint(resolveTablePath(lmConstraint));
+  if (isNeeded("neighbors")) resources.neighbors = await loadNeighbors(request, local);
+  if (isNeeded("wordnet")) resources.wordnet = loadWordNetLemmas();
+  if (isNeeded("gradient") && local) resources.gradient = createGradientSource(local.gradient);
+  if (isNeeded("model") && local) resources.model = local.gradient;
+  if (isNeeded("encoder") || minSimilarity !== null) {
     const { encoder, close } = await loadSentenceEncoder(request.sentenceEncoder, device, callbacks);
     resources.encoder = encoder;
     closers.push(close);
+    if (minSimilarity !== null) {
+      const cache = request.cache ? openContextCache(encoder) : undefined;
+      resources.context = { encoder, minSimilarity, cache };
+      closers.push(() => cache?.close());
+    }
   }
-  if (needs.includes("mlm") && request.maskedLm !== null) {
+  if (isNeeded("mlm") && request.maskedLm !== null) {
     const model = await loadMaskedLm(request.maskedLm, { device }).catch((error: unknown) => {
       if (!(error instanceof UserError)) throw error;
       throw new UserError(`--masked-lm: ${error.message}`, { cause: error });
@@ -74,6 +100,31 @@ export async function loadRecipeResources(
       for (const close of closers) close();
     },
   };
+}
+
+/** The table of the request or of the run, as it says and for words in any letter case. */
+async function loadTables(
+  request: ResourceRequest,
+  victim: LoadedVictim | null,
+): Promise<Pick<AttackResources, "substitutions" | "caseInsensitiveSubstitutes">> {
+  const local = victim?.local ?? null;
+  const trained = local?.run?.config;
+  const source = request.substitutions ?? trained?.substitutions;
+  if (!source)
+    throw new UserError(
+      `No substitutions found for ${victim?.name ?? "the attack"}. ` +
+        'Pass --substitutions wordnet, or a JSON file such as {"good": ["great"]}.',
+    );
+  const inVocabSubstitutes = request.inVocabSubstitutes ?? trained?.inVocabSubstitutes ?? false;
+  const caseSensitive = request.caseSensitiveSubstitutes ?? trained?.caseSensitiveSubstitutes ?? false;
+  const load = (caseSensitiveSubstitutes: boolean): Promise<Substitutions> =>
+    loadSubstitutionsForModel(
+      resolveTablePath(source),
+      { inVocabSubstitutes, caseSensitiveSubstitutes },
+      local?.model ?? null,
+    );
+  const caseInsensitiveSubstitutes = await load(false);
+  return { substitutions: caseSensitive ? await load(true) : caseInsensitiveSubstitutes, caseInsensitiveSubstitutes };
 }
 
 /** The vectors of the request, its table, the table of the run, or WordNet. */

@@ -1,9 +1,8 @@
-import type { AttackSpaceOptions } from "../../attacks/attack-space.js";
 import type { HttpVictimOptions } from "../../attacks/endpoint.js";
+import { createFunctionVictim, type PredictProbabilities } from "../../attacks/function-victim.js";
 import { connectHttpVictim } from "../../attacks/http-victim.js";
 import { createModelVictim } from "../../attacks/model-victim.js";
-import type { GradientVictim } from "../../attacks/recipes/ascc.js";
-import { splitIntoWords } from "../../attacks/split-into-words.js";
+import type { GradientVictim } from "../../attacks/resources.js";
 import type { PreparedInput, Victim } from "../../attacks/victim.js";
 import { UserError } from "../../errors.js";
 import type { SanityFacts } from "../../evaluation/sanity-checks.js";
@@ -18,9 +17,9 @@ import { loadRequestedModel } from "../predict/text-classifier.js";
 
 /** Something to attack, and how it reads text. */
 export interface LoadedVictim {
+  /** How people call it: the folder, ID or URL. */
+  readonly name: string;
   readonly victim: Victim<PreparedInput>;
-  /** Splits texts into the words that an attack may change. */
-  readonly encode: AttackSpaceOptions["encode"];
   /** What else decides its results, for the journal header. */
   readonly settings: Readonly<Record<string, unknown>>;
   readonly facts: SanityFacts;
@@ -44,10 +43,14 @@ export interface LoadVictimOptions extends RuntimeOptions, Pick<Callbacks, "onDo
 const defaultConcurrency = { cpu: 64, gpu: 256, endpoint: 64 };
 
 /**
- * Loads a model (a folder, npm:PACKAGE or a Hugging Face model ID) or connects to an endpoint (a
- * URL).
+ * Loads a model (a folder, npm:PACKAGE or a Hugging Face model ID), connects to an endpoint (a URL),
+ * or takes a function.
  */
-export async function loadVictim(reference: string, options: LoadVictimOptions = {}): Promise<LoadedVictim> {
+export async function loadVictim(
+  reference: string | PredictProbabilities,
+  options: LoadVictimOptions = {},
+): Promise<LoadedVictim> {
+  if (typeof reference === "function") return createRemoteVictim(await createFunctionVictim(reference));
   return isEndpoint(reference) ? connectEndpoint(reference, options) : loadModelVictim(reference, options);
 }
 
@@ -61,9 +64,14 @@ async function connectEndpoint(url: string, options: LoadVictimOptions): Promise
     throw new UserError(
       "--tokenization and --max-length are for models. An endpoint reads text its own way: leave them out.",
     );
+  return createRemoteVictim(await connectHttpVictim(url, options.endpoint), url);
+}
+
+/** A victim that only answers. */
+function createRemoteVictim(victim: Victim<PreparedInput>, name = victim.name): LoadedVictim {
   return {
-    victim: await connectHttpVictim(url, options.endpoint),
-    encode: splitIntoWords,
+    name,
+    victim,
     settings: {},
     facts: {},
     precision: null,
@@ -106,8 +114,8 @@ async function loadModelVictim(reference: string, options: LoadVictimOptions): P
     const isTrained = "temper" in model.architecture.config.raw;
     const { tokenization: used } = model;
     return {
+      name: reference,
       victim,
-      encode: (texts) => model.tokenizer.encodeWords(texts, model.maxLength),
       settings: {
         ...{ tokenization: used, maxLength: model.maxLength },
         ...(isConfirmed ? { precision: "fp32", searchPrecision: runtime.precision } : { precision: runtime.precision }),

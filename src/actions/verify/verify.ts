@@ -68,8 +68,8 @@ async function verifyOne(journal: string, request: ParsedRequest, { onDownload }
     const tolerance = victim.local && !isSamePrecision ? otherPrecisionTolerance : undefined;
     // What a journal records belongs to the float32 model, if low precision only searched.
     const verification = await verifyJournal(journal, victim.victim.exact ?? victim.victim, {
-      ...{ substitutions, tolerance },
-      encode: victim.encode,
+      substitutions,
+      tolerance,
     });
     return { journal, substitutions: substitutions?.name ?? null, ...verification };
   } finally {

@@ -1,4 +1,4 @@
-import type { Constraint } from "../recipe.js";
+import type { Constraint } from "../protocol.js";
 
 /** The texts differ from the original in at most this many characters (Levenshtein distance). */
 export function maxEditDistance(limit: number): Constraint {

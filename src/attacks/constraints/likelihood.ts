@@ -1,5 +1,6 @@
 import type { EditedText } from "../edited-text.js";
-import { type Constraint, type ResourceGenerator, request } from "../recipe.js";
+import type { Constraint } from "../protocol.js";
+import { type ResourceGenerator, request } from "../requests.js";
 import type { MaskedLanguageModel, WordQuery } from "../resources.js";
 
 /** A new word is at most `limit` less likely than the original word in its place: log P. */

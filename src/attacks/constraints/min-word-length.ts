@@ -1,4 +1,4 @@
-import type { Constraint } from "../recipe.js";
+import type { Constraint } from "../protocol.js";
 
 /** Only words of at least this many characters change. */
 export function minWordLength(length: number): Constraint {

@@ -1,4 +1,4 @@
-import type { Constraint } from "../recipe.js";
+import type { Constraint } from "../protocol.js";
 
 /** Only the words of some fields change, such as the hypothesis of a pair. */
 export function onlyFields(fields: readonly number[]): Constraint {

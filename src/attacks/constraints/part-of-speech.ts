@@ -1,30 +1,22 @@
 import type { EditedText } from "../edited-text.js";
-import { type Constraint, request } from "../recipe.js";
+import type { Constraint } from "../protocol.js";
+import { request } from "../requests.js";
 import { universalTagger } from "../taggers.js";
 
 /** Words before and after the word that the tagger reads. */
 const context = { before: 4, after: 3 };
 
-interface PartOfSpeechOptions {
-  readonly allowsNounVerb: boolean;
-  /** TextAttack reads the tag of the first occurrence of the word in the context. */
-  readonly readsFirst?: boolean;
-}
-
 /**
  * A substitute has the part of speech of the word in the context of the original text. Nouns and
  * verbs may replace each other if `allowsNounVerb`.
  */
-export function samePartOfSpeech({ allowsNounVerb, readsFirst = false }: PartOfSpeechOptions): Constraint {
+export function samePartOfSpeech({ allowsNounVerb }: { readonly allowsNounVerb: boolean }): Constraint {
   return {
     name: allowsNounVerb ? "same part of speech (nouns and verbs are alike)" : "same part of speech",
     *filter(candidates) {
       const windows = candidates.map(({ edit, original, origin }) => {
         if (edit?.kind !== "replace" || origin < 0) return [];
-        return [original.getWord(origin), edit.word].map((word) => {
-          const { words, index } = selectContext(original, origin, word);
-          return { words, index: readsFirst ? words.indexOf(word) : index };
-        });
+        return [original.getWord(origin), edit.word].map((word) => selectContext(original, origin, word));
       });
       const answers = yield* request(
         universalTagger,

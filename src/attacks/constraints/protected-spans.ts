@@ -1,5 +1,5 @@
 import type { EditedText } from "../edited-text.js";
-import type { Constraint } from "../recipe.js";
+import type { Constraint } from "../protocol.js";
 
 /** What should stay as it is in any text. */
 const patterns = {

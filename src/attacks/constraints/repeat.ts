@@ -1,4 +1,4 @@
-import type { Constraint } from "../recipe.js";
+import type { Constraint } from "../protocol.js";
 
 /** A word changes at most once, and no two words are inserted next to each other. */
 export const noRepeat: Constraint = {

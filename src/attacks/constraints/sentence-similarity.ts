@@ -1,6 +1,6 @@
-import { findWords } from "../../text/find-words.js";
 import type { EditedText } from "../edited-text.js";
-import { type Constraint, request } from "../recipe.js";
+import type { Constraint } from "../protocol.js";
+import { request } from "../requests.js";
 import type { SentenceEncoder } from "../resources.js";
 
 export interface SimilarityOptions {
@@ -12,15 +12,11 @@ export interface SimilarityOptions {
   /** Texts of fewer words than the window are not compared. */
   readonly skipsShortTexts?: boolean;
   readonly metric?: "cosine" | "angular";
-  /** TextAttack compares complete texts without punctuation at their ends. */
-  readonly trims?: boolean;
 }
 
 /** The vectors of a candidate and of the reference text are similar (a sentence encoder). */
 export function minSentenceSimilarity(encoder: SentenceEncoder, options: SimilarityOptions): Constraint {
   const { threshold, window = null, reference = "original", skipsShortTexts = false, metric = "cosine" } = options;
-  const select = (text: EditedText, center: number): string =>
-    window === null && options.trims ? trimEnds(text.texts.join("\n")) : selectWindow(text, center, window);
   return {
     name: `${metric} similarity of at least ${threshold}${window === null ? "" : ` in a window of ${window} words`}`,
     *filter(candidates, current) {
@@ -30,7 +26,7 @@ export function minSentenceSimilarity(encoder: SentenceEncoder, options: Similar
         const center = Math.max(0, candidate.position);
         const { origin } = candidate;
         const baseCenter = reference === "original" && origin >= 0 ? origin : Math.min(center, base.length - 1);
-        return [select(base, baseCenter), select(candidate, center)] as const;
+        return [selectWindow(base, baseCenter, window), selectWindow(candidate, center, window)] as const;
       });
       const texts = [...new Set(pairs.flat())];
       const vectors = yield* request(encoder, texts);
@@ -43,12 +39,6 @@ export function minSentenceSimilarity(encoder: SentenceEncoder, options: Similar
       });
     },
   };
-}
-
-/** A text from its first to its last word. */
-function trimEnds(text: string): string {
-  const ranges = findWords(text);
-  return text.slice(ranges[0]?.start ?? 0, ranges.at(-1)?.end);
 }
 
 /** The text from the first to the last word of a window around a word. */

@@ -1,4 +1,4 @@
-import type { Constraint } from "../recipe.js";
+import type { Constraint } from "../protocol.js";
 import type { NeighborTable } from "../resources.js";
 
 /**

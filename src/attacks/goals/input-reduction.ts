@@ -1,5 +1,5 @@
-import { isMisclassified } from "../search.js";
 import type { Goal } from "./goal.js";
+import { isMisclassified } from "./score.js";
 
 /**
  * As few words as possible with the same prediction (Feng et al. 2018): the fraction of removed

@@ -1,5 +1,5 @@
-import { margin } from "../search.js";
 import type { Goal } from "./goal.js";
+import { margin } from "./score.js";
 
 /** One class: p(target). Examples of that class are not attacked. */
 export function targeted(target: number): Goal {

@@ -5,12 +5,12 @@ import { noRepeat } from "../constraints/repeat.js";
 import { minSentenceSimilarity } from "../constraints/sentence-similarity.js";
 import { keepStopWords } from "../constraints/stop-words.js";
 import { minWordSimilarity } from "../constraints/word-similarity.js";
+import { defineAttack } from "../define-attack.js";
 import { compatOption, createGoal, goalOptions } from "../goals/create-goal.js";
-import { defineRecipe } from "../recipe.js";
 import { rankWordsAndReplace } from "../searches/word-importance-ranking.js";
 import { swapNeighbors } from "../transformations/swap-neighbors.js";
 
-export const a2t = defineRecipe({
+export const a2t = defineAttack({
   name: "a2t",
   summary: "neighbors of the words with the largest gradients; cheap enough for adversarial training",
   paper: "Yoo and Qi 2021, Towards Improving Adversarial Training of NLP Models (arXiv:2109.00544)",

@@ -4,21 +4,20 @@ import { maxWordsChanged } from "../constraints/max-words-changed.js";
 import { noRepeat } from "../constraints/repeat.js";
 import { keepStopWords } from "../constraints/stop-words.js";
 import { minWordSimilarity } from "../constraints/word-similarity.js";
-import { compatOption, createGoal, goalOptions } from "../goals/create-goal.js";
-import { defineRecipe } from "../recipe.js";
+import { defineAttack } from "../define-attack.js";
+import { createGoal, goalOptions } from "../goals/create-goal.js";
 import { geneticSearch } from "../searches/genetic.js";
 import { swapNeighbors } from "../transformations/swap-neighbors.js";
 
 /** A squared distance of 0.5 between vectors of length 1 is a cosine of 0.75. */
 const minCosine = 0.75;
 
-export const alzantot = defineRecipe({
+export const alzantot = defineAttack({
   name: "alzantot",
   summary: "genetic algorithm over the neighbors of words, in at most 20% of a text",
   paper: "Alzantot et al. 2018, Generating Natural Language Adversarial Examples (arXiv:1804.07998)",
   options: z.strictObject({
     ...goalOptions,
-    ...compatOption,
     neighbors: z.int().min(1).default(8).describe("neighbors per word"),
     population: z.int().min(2).default(60).describe("texts per generation"),
     iterations: z.int().min(0).default(20).describe("generations after the first"),
@@ -27,19 +26,19 @@ export const alzantot = defineRecipe({
   }),
   resources: ["neighbors", "labels"],
   hasBudget: true,
-  usesMaskedLm: true,
+  optional: ["mlm"],
   differences:
     "A masked language model limits the neighbors (--masked-lm), or none does. In TextAttack, it has no effect.",
   build: (options, { neighbors, labels, mlm }) => ({
     goal: createGoal(options, labels),
-    transformations: [swapNeighbors(neighbors, options.compat === "textattack" ? 4 : options.neighbors)],
+    transformations: [swapNeighbors(neighbors, options.neighbors)],
     constraints: [
       noRepeat,
-      keepStopWords({ caseSensitive: options.compat === "textattack" }),
+      keepStopWords(),
       maxWordsChanged({ fraction: options.maxFraction }),
       minWordSimilarity(neighbors, minCosine),
-      ...(mlm && options.compat === "paper" ? [keepMostLikely(mlm, options.likeliest)] : []),
+      ...(mlm ? [keepMostLikely(mlm, options.likeliest)] : []),
     ],
-    search: geneticSearch({ ...options, invertsSelection: options.compat === "textattack" }),
+    search: geneticSearch(options),
   }),
 });

@@ -1,26 +1,26 @@
 import { UserError } from "../../errors.js";
-import { findWorstCaseSubstitutions, type HullSelection, replaceTokens } from "../../hull/attack-encodings.js";
+import { findWorstCaseSubstitutions, type HullSelection } from "../../hull/attack-encodings.js";
 import { findModifiableWords, type HullOptions, hullSchema } from "../../hull/convex-hull.js";
-import type { LocalModel } from "../../hull/hull-model.js";
-import { checkOutputs, forward, type Model, toModelInput } from "../../models/index.js";
+import { checkOutputs, forward, toModelInput } from "../../models/index.js";
 import { evalMode } from "../../nn/index.js";
 import { noGrad, Rng, scope } from "../../tensor/index.js";
 import { padBatch } from "../../text/batch.js";
 import type { Encoding } from "../../text/encoding.js";
-import { validate } from "../../validate.js";
-import type { AttackExample } from "../attack-space.js";
+import type { AttackExample, Attacker } from "../attacker.js";
+import { fitContext } from "../constraints/context.js";
+import { defineAttack } from "../define-attack.js";
+import { EditedText } from "../edited-text.js";
+import { isMisclassified, margin, nearTieMargin, type Score } from "../goals/score.js";
+import { untargeted } from "../goals/untargeted.js";
+import { createWordFinder } from "../model-victim.js";
 import { splitIntoChunks } from "../pool.js";
-import { createCounters } from "../query-counters.js";
-import { type AttackResult, createAttackResult } from "../result.js";
-import type { Attacker } from "../run-attack.js";
-import { isMisclassified, margin, nearTieMargin, type Score } from "../search.js";
-
-/** A local model whose gradients can be computed. */
-export interface GradientVictim extends LocalModel {
-  readonly model: Pick<Model, "architecture" | "tokenizer" | "tokenization" | "maxLength">;
-  /** Hashes of its parts for the journal ({ model, tokenizer }). */
-  readonly hashes: Readonly<Record<string, string>>;
-}
+import type { AttackParts } from "../protocol.js";
+import { computeAndCount, createCounters } from "../query-counters.js";
+import { computeTogether } from "../requests.js";
+import type { GradientVictim } from "../resources.js";
+import { type AttackResult, createAttackResult, measureSpace } from "../result.js";
+import { expandText, findOpenPositions } from "../run-recipe.js";
+import { swapFromTable } from "../transformations/swap-from-table.js";
 
 /**
  * Texts per batch. Batches depend only on the examples, so that a resumed attack forms the same
@@ -31,9 +31,27 @@ const batchSize = 32;
 /** Queries besides the inner steps: the original text and the attacked text. */
 const extraQueries = 2;
 
+export const ascc = defineAttack({
+  name: "ascc",
+  summary: "gradient search in the convex hull of the substitutes (white box)",
+  paper: "Dong et al. 2021, Towards Robustness Against Natural Language Word Substitutions",
+  options: hullSchema,
+  resources: ["substitutions", "model"],
+  optional: ["context"],
+  // All texts are created after the last inner step, so late successes say nothing about more
+  // steps.
+  hasBudget: false,
+  build: ({ innerSteps }, { substitutions, context }) => ({
+    goal: untargeted,
+    transformations: [swapFromTable(substitutions)],
+    constraints: fitContext(context),
+    search: { name: "gradient ascent on mixtures of substitutes", cost: String(innerSteps + extraQueries) },
+  }),
+  createAttacker: (options, { model }, parts) => createAsccAttacker(model, options, parts),
+});
+
 /** The white-box attack of ASCC: a gradient search in the convex hull that results in a text. */
-export function createAsccAttacker(victim: GradientVictim, rawOptions: unknown = {}): Attacker {
-  const options = validate(hullSchema, rawOptions, "attack ascc");
+function createAsccAttacker(victim: GradientVictim, options: HullOptions, parts: AttackParts): Attacker {
   const { tokenization } = victim.model;
   if (tokenization !== "word")
     throw new UserError(
@@ -44,26 +62,29 @@ export function createAsccAttacker(victim: GradientVictim, rawOptions: unknown =
   return {
     name: "ascc",
     options,
-    // All texts are created after the last inner step, so late successes say nothing about more
-    // steps.
     hasBudget: false,
+    isWhiteBox: true,
     hashes: victim.hashes,
     counters,
-    async *run(examples, { seed, skip = 0, budget = Number.POSITIVE_INFINITY }) {
+    async *run(examples, { seed, skip = 0, budget = Number.POSITIVE_INFINITY, signal }) {
       if (budget < extraQueries)
         throw new UserError(`attack ascc: the query budget must be at least ${extraQueries}, received ${budget}.`);
       const limited = { ...options, innerSteps: Math.min(options.innerSteps, budget - extraQueries) };
       const rng = new Rng(seed).fork("attack", "ascc");
       let position = 0;
       for await (const batch of splitIntoChunks(examples, batchSize)) {
-        const results =
-          position + batch.length <= skip ? [] : attackBatch(victim, batch as AttackExample[], rng, limited);
-        for (const [i, result] of results.entries()) {
-          counters.queries += result.queries;
-          counters.queryTokens += result.queries * result.words.length;
-          counters.evaluations = counters.queries;
-          counters.evaluatedTokens = counters.queryTokens;
-          if (position + i >= skip) yield result;
+        signal?.throwIfAborted();
+        if (position + batch.length > skip) {
+          const texts = await findCandidates(victim, batch, parts, (resource, inputs) =>
+            computeAndCount(resource, inputs, counters),
+          );
+          for (const [i, result] of attackBatch(victim, texts, parts, rng, limited).entries()) {
+            counters.queries += result.queries;
+            counters.queryTokens += result.queries * result.words.length;
+            counters.evaluations = counters.queries;
+            counters.evaluatedTokens = counters.queryTokens;
+            if (position + i >= skip) yield result;
+          }
         }
         position += batch.length;
       }
@@ -71,43 +92,67 @@ export function createAsccAttacker(victim: GradientVictim, rawOptions: unknown =
   };
 }
 
+/** An example with the candidates of its words. */
+interface HullExample extends AttackExample {
+  readonly original: EditedText;
+  readonly candidates: readonly EditedText[];
+}
+
+async function findCandidates(
+  { model }: GradientVictim,
+  examples: readonly AttackExample[],
+  parts: AttackParts,
+  compute: Parameters<typeof computeTogether>[1],
+): Promise<HullExample[]> {
+  const find = createWordFinder(model);
+  const originals = examples.map(({ texts }) => EditedText.create(texts, find));
+  const candidates = await computeTogether(
+    originals.map((text) => expandText(parts, text, findOpenPositions(parts, text), new Rng(0))),
+    compute,
+  );
+  return examples.map((example, i) => ({ ...example, original: originals[i]!, candidates: candidates[i]! }));
+}
+
 function attackBatch(
   victim: GradientVictim,
-  examples: readonly AttackExample[],
+  examples: readonly HullExample[],
+  parts: AttackParts,
   rng: Rng,
   options: HullOptions,
 ): AttackResult[] {
   const { tokenizer, maxLength } = victim.model;
-  const texts = examples.map((example) => {
-    const encoding = tokenizer.encodeWords(example.texts, maxLength);
-    const modifiableWords = findModifiableWords(example.replacements, encoding.positions, (word) =>
-      tokenizer.wordToId(word),
-    );
-    return { encoding, modifiableWords, label: example.label, rng: rng.fork(example.id) };
+  const encode = ({ texts }: EditedText) => tokenizer.encodeWords(texts, maxLength);
+  const texts = examples.map(({ id, label, original, candidates }) => {
+    const encoding = encode(original);
+    const byWord = original.words.map((_, i) => candidates.filter(({ origin }) => origin === i));
+    const replacements = byWord.map((list, i) => [original.getWord(i), ...list.map((text) => text.getWord(i))]);
+    const modifiableWords = findModifiableWords(replacements, encoding.positions, (word) => tokenizer.wordToId(word));
+    return { encoding, byWord, modifiableWords, label, rng: rng.fork(id) };
   });
   const before = scoreBatch(
     victim,
-    texts.map((text) => text.encoding),
+    texts.map(({ encoding }) => encoding),
   );
   const selections = findWorstCaseSubstitutions(victim, texts, options);
-  const selected = examples.map((example, i) => limitChanges(selections[i]!, example.maxChanged));
-  const after = scoreBatch(
-    victim,
-    texts.map((text, i) => replaceTokens(text.encoding, text.modifiableWords, selected[i]!)),
-  );
-  return examples.map((example, i) => {
+  const final = examples.map(({ original }, i) => {
+    const { byWord, modifiableWords } = texts[i]!;
+    const changes = selectChanges(selections[i]!).map(
+      ({ row, choice }) => byWord[modifiableWords.wordIndices[row]!]![choice - 1]!,
+    );
+    return applyAllowed(original, changes, parts);
+  });
+  const after = scoreBatch(victim, final.map(encode));
+  return examples.map(({ id, label, original, candidates }, i) => {
     const [first, last] = [before[i]!, after[i]!];
-    const nearTie = [first, last].some((score) => Math.abs(margin(score, example.label)) < nearTieMargin);
-    const replacementIndices = new Int16Array(example.words.length);
-    const found = { replacementIndices, before: first, nearTie };
-    if (isMisclassified(first, example.label))
-      return createAttackResult(example, { ...found, outcome: "skipped", queries: 1, after: first });
-    for (const [j, word] of texts[i]!.modifiableWords.wordIndices.entries())
-      replacementIndices[word] = selected[i]![j]!;
-    return createAttackResult(example, {
-      ...found,
-      outcome: isMisclassified(last, example.label) ? "success" : "failed",
+    const nearTie = [first, last].some((score) => Math.abs(margin(score, label)) < nearTieMargin);
+    const common = { before: first, nearTie, exhausted: false, space: measureSpace(original, candidates) };
+    if (isMisclassified(first, label))
+      return createAttackResult(id, label, { ...common, outcome: "skipped", queries: 1, text: original, after: first });
+    return createAttackResult(id, label, {
+      ...common,
+      outcome: isMisclassified(last, label) ? "success" : "failed",
       queries: options.innerSteps + extraQueries,
+      text: final[i]!,
       after: last,
     });
   });
@@ -125,11 +170,20 @@ function scoreBatch({ model, weights, device }: GradientVictim, encodings: reado
   return encodings.map((_, row) => ({ probabilities: values.subarray(row * numLabels, (row + 1) * numLabels) }));
 }
 
-/** Keeps at most `maxChanged` changed words: those with the largest mixture weights. */
-function limitChanges({ replacementIndices, mixtureWeights }: HullSelection, maxChanged: number): Int32Array {
-  const changed = [...replacementIndices.keys()]
-    .filter((i) => replacementIndices[i] !== 0)
-    .sort((a, b) => mixtureWeights[b]! - mixtureWeights[a]! || a - b);
-  const kept = new Set(changed.slice(0, maxChanged));
-  return replacementIndices.map((candidate, i) => (kept.has(i) ? candidate : 0));
+/** The words that change, those with the largest mixture weights first. */
+function selectChanges({ replacementIndices, mixtureWeights }: HullSelection): { row: number; choice: number }[] {
+  return [...replacementIndices]
+    .map((choice, row) => ({ row, choice }))
+    .filter(({ choice }) => choice !== 0)
+    .sort((a, b) => mixtureWeights[b.row]! - mixtureWeights[a.row]! || a.row - b.row);
+}
+
+/** Applies changes in order, as long as the constraints allow them together. */
+function applyAllowed(original: EditedText, changes: readonly EditedText[], { constraints }: AttackParts): EditedText {
+  let text = original;
+  for (const { edit } of changes) {
+    const next = text.apply(edit!);
+    if (constraints.every((constraint) => constraint.allows?.(next, original) ?? true)) text = next;
+  }
+  return text;
 }

@@ -1,20 +1,15 @@
 import { z } from "zod";
-import { compatOption, createGoal, goalOptions } from "../goals/create-goal.js";
-import { defineRecipe } from "../recipe.js";
+import { defineAttack } from "../define-attack.js";
+import { createGoal, goalOptions } from "../goals/create-goal.js";
 import { differentialEvolutionSearch } from "../searches/differential-evolution.js";
-import { textAttackEvolutionSearch } from "../searches/textattack-evolution.js";
 import { changeBadCharacter, encodeBadCharacters } from "../transformations/bad-characters.js";
 
-/** TextAttack's numbers begin at -1 and are rounded, so the first place is the most likely. */
-const roundFromMinusOne = (value: number): number => Math.max(0, Math.round(value - 1));
-
-export const badCharacters = defineRecipe({
+export const badCharacters = defineAttack({
   name: "bad-characters",
   summary: "characters that people cannot see: look-alikes, invisible ones, deletions, reorderings",
   paper: "Boucher et al. 2021, Bad Characters (arXiv:2106.09898)",
   options: z.strictObject({
     ...goalOptions,
-    ...compatOption,
     kind: z
       .enum(["homoglyphs", "invisible", "deletions", "reorderings"])
       .default("homoglyphs")
@@ -27,13 +22,12 @@ export const badCharacters = defineRecipe({
   hasBudget: true,
   differences: "Only characters of words change, not spaces and punctuation; the search stops at the first success.",
   build: (options, { labels }) => {
-    const isTextAttack = options.compat === "textattack";
-    const encoding = encodeBadCharacters(options.kind, options.changes, isTextAttack ? roundFromMinusOne : undefined);
+    const encoding = encodeBadCharacters(options.kind, options.changes);
     return {
       goal: createGoal(options, labels),
       transformations: [changeBadCharacter(encoding, options.kind)],
       constraints: [],
-      search: (isTextAttack ? textAttackEvolutionSearch : differentialEvolutionSearch)(encoding, options),
+      search: differentialEvolutionSearch(encoding, options),
     };
   },
 });

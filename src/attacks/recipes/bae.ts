@@ -3,12 +3,12 @@ import { samePartOfSpeech } from "../constraints/part-of-speech.js";
 import { noRepeat } from "../constraints/repeat.js";
 import { minSentenceSimilarity } from "../constraints/sentence-similarity.js";
 import { keepStopWords } from "../constraints/stop-words.js";
+import { defineAttack } from "../define-attack.js";
 import { compatOption, createGoal, goalOptions } from "../goals/create-goal.js";
-import { defineRecipe } from "../recipe.js";
 import { rankWordsAndReplace } from "../searches/word-importance-ranking.js";
 import { insertMaskedWords, replaceMaskedWords } from "../transformations/masked-words.js";
 
-export const bae = defineRecipe({
+export const bae = defineAttack({
   name: "bae",
   summary: "words that a masked language model expects, in place of important words or before them",
   paper: "Garg and Ramakrishnan 2020, BAE: BERT-based Adversarial Examples (arXiv:2004.01970)",
@@ -37,7 +37,7 @@ export const bae = defineRecipe({
       constraints: [
         noRepeat,
         keepStopWords({ caseSensitive: isTextAttack }),
-        samePartOfSpeech({ allowsNounVerb: true, readsFirst: isTextAttack }),
+        samePartOfSpeech({ allowsNounVerb: true }),
         minSentenceSimilarity(encoder, {
           threshold: options.similarity,
           window: 15,
@@ -45,7 +45,7 @@ export const bae = defineRecipe({
           skipsShortTexts: true,
         }),
       ],
-      search: rankWordsAndReplace({ by: "delete" }, { stages: variant === "R+I" ? ["swap", "insert"] : undefined }),
+      search: rankWordsAndReplace({ by: "delete" }, variant === "R+I" ? ["swap", "insert"] : undefined),
     };
   },
 });

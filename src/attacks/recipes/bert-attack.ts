@@ -3,12 +3,12 @@ import { maxWordsChanged } from "../constraints/max-words-changed.js";
 import { noRepeat } from "../constraints/repeat.js";
 import { minSentenceSimilarity } from "../constraints/sentence-similarity.js";
 import { keepStopWords } from "../constraints/stop-words.js";
+import { defineAttack } from "../define-attack.js";
 import { compatOption, createGoal, goalOptions } from "../goals/create-goal.js";
-import { defineRecipe } from "../recipe.js";
 import { rankWordsAndReplace } from "../searches/word-importance-ranking.js";
 import { replacePredictedInOrder, replacePredictedWords } from "../transformations/masked-words.js";
 
-export const bertAttack = defineRecipe({
+export const bertAttack = defineAttack({
   name: "bert-attack",
   summary: "words that a masked language model predicts in place of the most important words",
   paper: "Li et al. 2020, BERT-ATTACK (arXiv:2004.09984)",
@@ -37,7 +37,7 @@ export const bertAttack = defineRecipe({
         noRepeat,
         keepStopWords({ caseSensitive: isTextAttack }),
         maxWordsChanged({ fraction: options.maxFraction }),
-        minSentenceSimilarity(encoder, { threshold: options.similarity, trims: isTextAttack }),
+        minSentenceSimilarity(encoder, { threshold: options.similarity }),
       ],
       search: rankWordsAndReplace({ by: "unk", unkWord: isTextAttack ? "[UNK]" : undefined }),
     };

@@ -1,13 +1,13 @@
 import { z } from "zod";
 import { noRepeat } from "../constraints/repeat.js";
+import { defineAttack } from "../define-attack.js";
 import { createGoal, goalOptions } from "../goals/create-goal.js";
-import { defineRecipe } from "../recipe.js";
 import { beamSearch } from "../searches/beam.js";
 import { changeNames } from "../transformations/change-names.js";
 import { changeNumbers } from "../transformations/change-numbers.js";
 import { contractWords, expandContractions } from "../transformations/contractions.js";
 
-export const checklist = defineRecipe({
+export const checklist = defineAttack({
   name: "checklist",
   summary: "contractions, expansions, other numbers and other names, which should not matter",
   paper: "Ribeiro et al. 2020, Beyond Accuracy: Behavioral Testing of NLP Models (arXiv:2005.04118)",

@@ -2,12 +2,12 @@ import { z } from "zod";
 import { noRepeat } from "../constraints/repeat.js";
 import { minSentenceSimilarity } from "../constraints/sentence-similarity.js";
 import { keepStopWords } from "../constraints/stop-words.js";
+import { defineAttack } from "../define-attack.js";
 import { createGoal, goalOptions } from "../goals/create-goal.js";
-import { defineRecipe } from "../recipe.js";
 import { beamSearch } from "../searches/beam.js";
 import { insertMaskedWords, mergeMaskedWords, replaceMaskedWords } from "../transformations/masked-words.js";
 
-export const clare = defineRecipe({
+export const clare = defineAttack({
   name: "clare",
   summary: "replaces, inserts and merges words as a masked language model expects",
   paper: "Li et al. 2020, Contextualized Perturbation for Textual Adversarial Attack (arXiv:2009.07502)",

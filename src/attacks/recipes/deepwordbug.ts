@@ -2,14 +2,14 @@ import { z } from "zod";
 import { maxEditDistance } from "../constraints/edit-distance.js";
 import { noRepeat } from "../constraints/repeat.js";
 import { keepStopWords } from "../constraints/stop-words.js";
+import { defineAttack } from "../define-attack.js";
 import { compatOption, createGoal, goalOptions } from "../goals/create-goal.js";
-import { defineRecipe } from "../recipe.js";
 import { rankWordsAndReplace } from "../searches/word-importance-ranking.js";
 import { type CharacterOperator, changeCharacters } from "../transformations/change-characters.js";
 
 const operators: readonly CharacterOperator[] = ["swap", "substitute", "delete", "insert"];
 
-export const deepwordbug = defineRecipe({
+export const deepwordbug = defineAttack({
   name: "deepwordbug",
   summary: "typing errors in the most important words",
   paper: "Gao et al. 2018, Black-box Generation of Adversarial Text Sequences (arXiv:1801.04354)",

@@ -1,7 +1,7 @@
 import { z } from "zod";
+import { defineAttack } from "../define-attack.js";
 import { findLabel } from "../goals/create-goal.js";
 import { targeted } from "../goals/targeted.js";
-import { defineRecipe } from "../recipe.js";
 import { evasionSearch } from "../searches/evasion.js";
 import { appendWords, insertWords, prependPadding } from "../transformations/add-words.js";
 import { type Rewriting, rewriteText, rewriteWord, rewritings } from "../transformations/rewrite-text.js";
@@ -12,7 +12,7 @@ const benignWords = (
   "agenda document morning report friends library school weather garden recipe music travel football reading dinner"
 ).split(" ");
 
-export const evasion = defineRecipe({
+export const evasion = defineAttack({
   name: "evasion",
   summary: "makes texts pass a guard classifier: spacing, look-alikes, invisible characters, benign words, padding",
   paper: "Hackett et al. 2025 (arXiv:2504.11168); Lowd and Meek 2005, Good Word Attacks",
@@ -26,6 +26,7 @@ export const evasion = defineRecipe({
     characters: z.boolean().default(true).describe("rewrite words with spaces, look-alikes and invisible characters"),
   }),
   resources: ["labels"],
+  exampleOptions: { benignLabel: 0 },
   build: ({ benignLabel, maxAddedWords, placement, paddingWords, characters }, { labels }) => {
     const all = characters ? (Object.keys(rewritings) as Rewriting[]) : [];
     return {

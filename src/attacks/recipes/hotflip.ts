@@ -4,12 +4,12 @@ import { samePartOfSpeech } from "../constraints/part-of-speech.js";
 import { noRepeat } from "../constraints/repeat.js";
 import { keepStopWords } from "../constraints/stop-words.js";
 import { minWordSimilarity } from "../constraints/word-similarity.js";
+import { defineAttack } from "../define-attack.js";
 import { createGoal, goalOptions } from "../goals/create-goal.js";
-import { defineRecipe } from "../recipe.js";
 import { beamSearch } from "../searches/beam.js";
 import { flipByGradient } from "../transformations/flip-by-gradient.js";
 
-export const hotflip = defineRecipe({
+export const hotflip = defineAttack({
   name: "hotflip",
   summary: "the words of the vocabulary that increase the loss most by a first-order estimate",
   paper: "Ebrahimi et al. 2017, HotFlip (arXiv:1712.06751)",

@@ -2,21 +2,20 @@ import { z } from "zod";
 import { maxWordsChanged } from "../constraints/max-words-changed.js";
 import { keepStopWords } from "../constraints/stop-words.js";
 import { minWordSimilarity } from "../constraints/word-similarity.js";
-import { compatOption, createGoal, goalOptions } from "../goals/create-goal.js";
-import { defineRecipe } from "../recipe.js";
+import { defineAttack } from "../define-attack.js";
+import { createGoal, goalOptions } from "../goals/create-goal.js";
 import { geneticSearch } from "../searches/genetic.js";
 import { swapNeighbors } from "../transformations/swap-neighbors.js";
 
 /** A squared distance of 0.5 between vectors of length 1 is a cosine of 0.75. */
 const minCosine = 0.75;
 
-export const iga = defineRecipe({
+export const iga = defineAttack({
   name: "iga",
   summary: "genetic algorithm that starts with one change per word and may change a word again",
   paper: "Wang et al. 2019, Natural Language Adversarial Attacks and Defenses in Word Level (arXiv:1909.06723)",
   options: z.strictObject({
     ...goalOptions,
-    ...compatOption,
     neighbors: z.int().min(1).default(50).describe("neighbors per word"),
     population: z.int().min(2).default(60).describe("texts per generation"),
     iterations: z.int().min(0).default(20).describe("generations after the first"),
@@ -29,13 +28,12 @@ export const iga = defineRecipe({
     goal: createGoal(options, labels),
     transformations: [swapNeighbors(neighbors, options.neighbors)],
     constraints: [
-      keepStopWords({ caseSensitive: options.compat === "textattack" }),
+      keepStopWords(),
       maxWordsChanged({ fraction: options.maxFraction }),
       minWordSimilarity(neighbors, minCosine),
     ],
     search: geneticSearch({
       ...options,
-      invertsSelection: options.compat === "textattack",
       crossover: "single-point",
       start: "each-word",
     }),

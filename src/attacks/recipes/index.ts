@@ -1,6 +1,7 @@
-import type { RecipeDefinition } from "../recipe.js";
+import type { AttackDefinition } from "../define-attack.js";
 import { a2t } from "./a2t.js";
 import { alzantot } from "./alzantot.js";
+import { ascc } from "./ascc.js";
 import { badCharacters } from "./bad-characters.js";
 import { bae } from "./bae.js";
 import { bertAttack } from "./bert-attack.js";
@@ -8,20 +9,29 @@ import { checklist } from "./checklist.js";
 import { clare } from "./clare.js";
 import { deepwordbug } from "./deepwordbug.js";
 import { evasion } from "./evasion.js";
+import { exhaustive } from "./exhaustive.js";
 import { fasterAlzantot } from "./faster-alzantot.js";
+import { genetic } from "./genetic.js";
+import { greedy } from "./greedy.js";
 import { hotflip } from "./hotflip.js";
 import { iga } from "./iga.js";
 import { inputReduction } from "./input-reduction.js";
 import { leap } from "./leap.js";
 import { pruthi } from "./pruthi.js";
 import { pso } from "./pso.js";
+import { pwws } from "./pwws.js";
+import { random } from "./random.js";
 import { textbugger } from "./textbugger.js";
 import { textfooler } from "./textfooler.js";
 
-/** The recipes by name. */
-export const recipes: ReadonlyMap<string, RecipeDefinition> = new Map(
-  [
-    ...[textfooler, deepwordbug, textbugger, pruthi, inputReduction, checklist, badCharacters, leap, pso],
-    ...[alzantot, fasterAlzantot, iga, hotflip, a2t, bae, bertAttack, clare, evasion],
-  ].map((recipe) => [recipe.name, recipe]),
+/** The built-in attacks. */
+const builtIn = {
+  ...{ pwws, genetic, greedy, random, exhaustive, ascc },
+  ...{ textfooler, deepwordbug, textbugger, pruthi, inputReduction, checklist, badCharacters, leap, pso },
+  ...{ alzantot, fasterAlzantot, iga, hotflip, a2t, bae, bertAttack, clare, evasion },
+};
+
+/** The built-in attacks by name. */
+export const attacks: ReadonlyMap<string, AttackDefinition> = new Map(
+  Object.values(builtIn).map((attack) => [attack.name, attack as unknown as AttackDefinition]),
 );

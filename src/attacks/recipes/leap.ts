@@ -1,19 +1,17 @@
 import { z } from "zod";
-import { closeAtModificationRate, maxModificationRate } from "../constraints/max-words-changed.js";
+import { maxModificationRate } from "../constraints/max-words-changed.js";
 import { keepStopWords } from "../constraints/stop-words.js";
-import { compatOption, createGoal, goalOptions } from "../goals/create-goal.js";
-import { defineRecipe } from "../recipe.js";
+import { defineAttack } from "../define-attack.js";
+import { createGoal, goalOptions } from "../goals/create-goal.js";
 import { particleSwarmSearch } from "../searches/particle-swarm.js";
-import { textAttackSwarmSearch } from "../searches/textattack-swarm.js";
 import { swapSynonyms } from "../transformations/swap-synonyms.js";
 
-export const leap = defineRecipe({
+export const leap = defineAttack({
   name: "leap",
   summary: "particle swarm optimization with Lévy flights over WordNet synonyms",
   paper: "Xiao et al. 2023, LEAP (arXiv:2308.11284)",
   options: z.strictObject({
     ...goalOptions,
-    ...compatOption,
     population: z.int().min(2).default(60).describe("number of particles"),
     iterations: z.int().min(1).default(20).describe("number of moves"),
     maxModificationRate: z.number().gt(0).max(1).default(0.16).describe("maximum fraction of changed words"),
@@ -23,15 +21,7 @@ export const leap = defineRecipe({
   build: (options, { wordnet, labels }) => ({
     goal: createGoal(options, labels),
     transformations: [swapSynonyms(wordnet)],
-    constraints: [
-      options.compat === "textattack"
-        ? closeAtModificationRate(options.maxModificationRate)
-        : maxModificationRate(options.maxModificationRate),
-      keepStopWords({ caseSensitive: options.compat === "textattack" }),
-    ],
-    search: (options.compat === "textattack" ? textAttackSwarmSearch : particleSwarmSearch)({
-      ...options,
-      isLeap: true,
-    }),
+    constraints: [maxModificationRate(options.maxModificationRate), keepStopWords()],
+    search: particleSwarmSearch({ ...options, isLeap: true }),
   }),
 });

@@ -3,14 +3,14 @@ import { maxWordsChanged } from "../constraints/max-words-changed.js";
 import { minWordLength } from "../constraints/min-word-length.js";
 import { noRepeat } from "../constraints/repeat.js";
 import { keepStopWords } from "../constraints/stop-words.js";
+import { defineAttack } from "../define-attack.js";
 import { compatOption, createGoal, goalOptions } from "../goals/create-goal.js";
-import { defineRecipe } from "../recipe.js";
 import { beamSearch } from "../searches/beam.js";
 import { type CharacterOperator, changeCharacters } from "../transformations/change-characters.js";
 
 const operators: readonly CharacterOperator[] = ["swap", "delete", "insert", "keyboard"];
 
-export const pruthi = defineRecipe({
+export const pruthi = defineAttack({
   name: "pruthi",
   summary: "the worst of all typing errors inside one word",
   paper: "Pruthi et al. 2019, Combating Adversarial Misspellings (arXiv:1905.11268)",

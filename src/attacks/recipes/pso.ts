@@ -1,19 +1,17 @@
 import { z } from "zod";
 import { noRepeat } from "../constraints/repeat.js";
 import { keepStopWords } from "../constraints/stop-words.js";
-import { compatOption, createGoal, goalOptions } from "../goals/create-goal.js";
-import { defineRecipe } from "../recipe.js";
+import { defineAttack } from "../define-attack.js";
+import { createGoal, goalOptions } from "../goals/create-goal.js";
 import { particleSwarmSearch } from "../searches/particle-swarm.js";
-import { textAttackSwarmSearch } from "../searches/textattack-swarm.js";
 import { swapSynonyms } from "../transformations/swap-synonyms.js";
 
-export const pso = defineRecipe({
+export const pso = defineAttack({
   name: "pso",
   summary: "particle swarm optimization over synonyms of the same part of speech",
   paper: "Zang et al. 2020, Word-level Textual Adversarial Attacking (acl-main.540)",
   options: z.strictObject({
     ...goalOptions,
-    ...compatOption,
     population: z.int().min(2).default(60).describe("number of particles"),
     iterations: z.int().min(1).default(20).describe("number of moves"),
   }),
@@ -23,7 +21,7 @@ export const pso = defineRecipe({
   build: (options, { wordnet, labels }) => ({
     goal: createGoal(options, labels),
     transformations: [swapSynonyms(wordnet, { samePartOfSpeech: true })],
-    constraints: [noRepeat, keepStopWords({ caseSensitive: options.compat === "textattack" })],
-    search: (options.compat === "textattack" ? textAttackSwarmSearch : particleSwarmSearch)(options),
+    constraints: [noRepeat, keepStopWords()],
+    search: particleSwarmSearch(options),
   }),
 });

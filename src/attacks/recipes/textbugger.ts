@@ -2,15 +2,15 @@ import { z } from "zod";
 import { noRepeat } from "../constraints/repeat.js";
 import { minSentenceSimilarity } from "../constraints/sentence-similarity.js";
 import { keepStopWords } from "../constraints/stop-words.js";
+import { defineAttack } from "../define-attack.js";
 import { compatOption, createGoal, goalOptions } from "../goals/create-goal.js";
-import { defineRecipe } from "../recipe.js";
 import { rankWordsAndReplace } from "../searches/word-importance-ranking.js";
 import { changeCharacters } from "../transformations/change-characters.js";
 import { swapNeighbors } from "../transformations/swap-neighbors.js";
 
 const oneInside = { candidates: "one", innerOnly: true } as const;
 
-export const textbugger = defineRecipe({
+export const textbugger = defineAttack({
   name: "textbugger",
   summary: "spaces, typing errors, look-alike characters and neighbors in the most important words",
   paper: "Li et al. 2018, TextBugger (arXiv:1812.05271)",
@@ -37,9 +37,8 @@ export const textbugger = defineRecipe({
       minSentenceSimilarity(encoder, {
         threshold: options.similarity,
         metric: options.compat === "textattack" ? "angular" : "cosine",
-        trims: options.compat === "textattack",
       }),
     ],
-    search: rankWordsAndReplace({ by: "delete" }, { keepsPositions: options.compat === "textattack" }),
+    search: rankWordsAndReplace({ by: "delete" }),
   }),
 });

@@ -5,8 +5,8 @@ import { noRepeat } from "../constraints/repeat.js";
 import { minSentenceSimilarity } from "../constraints/sentence-similarity.js";
 import { keepStopWords } from "../constraints/stop-words.js";
 import { minWordSimilarity } from "../constraints/word-similarity.js";
+import { defineAttack } from "../define-attack.js";
 import { compatOption, createGoal, goalOptions } from "../goals/create-goal.js";
-import { defineRecipe } from "../recipe.js";
 import { rankWordsAndReplace } from "../searches/word-importance-ranking.js";
 import { swapNeighbors } from "../transformations/swap-neighbors.js";
 
@@ -16,7 +16,7 @@ import { swapNeighbors } from "../transformations/swap-neighbors.js";
  */
 const thresholds = { published: 0.840845057, calibrated: 0.88 };
 
-export const textfooler = defineRecipe({
+export const textfooler = defineAttack({
   name: "textfooler",
   summary: "neighbors of the most important words, with the same part of speech and a similar sentence",
   paper: "Jin et al. 2019, Is BERT Really Robust? (arXiv:1907.11932)",
@@ -42,7 +42,7 @@ export const textfooler = defineRecipe({
       noRepeat,
       keepStopWords({ words: textFoolerStopWords, caseSensitive: options.compat === "textattack" }),
       minWordSimilarity(neighbors, options.wordSimilarity),
-      samePartOfSpeech({ allowsNounVerb: true, readsFirst: options.compat === "textattack" }),
+      samePartOfSpeech({ allowsNounVerb: true }),
       minSentenceSimilarity(encoder, {
         threshold: options.similarity ?? thresholds[options.compat === "textattack" ? "published" : "calibrated"],
         metric: "angular",

@@ -1,11 +1,11 @@
-import { type EditSearch, type ScoredText, type SearchGenerator, scoreCandidates } from "../recipe.js";
+import { type ScoredText, type Search, type SearchGenerator, scoreCandidates } from "../protocol.js";
 import { runTogether } from "./run-together.js";
 
 /**
  * Scores all candidates of the `width` best texts in every step, and keeps the best ones. No
  * improvement is required unless the goal is a maximum. Width 1 is a greedy search.
  */
-export function beamSearch(width: number): EditSearch {
+export function beamSearch(width: number): Search {
   return {
     name: width === 1 ? "greedy over all words" : `beam of ${width} texts`,
     cost: "the candidates of all words, for every text of the beam, per change",

@@ -1,6 +1,6 @@
 import type { Rng } from "../../tensor/random.js";
 import type { EditedText } from "../edited-text.js";
-import { type EditSearch, score } from "../recipe.js";
+import { type Search, score } from "../protocol.js";
 
 /** Texts as vectors of numbers. */
 export interface VectorEncoding {
@@ -10,7 +10,7 @@ export interface VectorEncoding {
   decode(text: EditedText, positions: readonly number[], vector: readonly number[]): EditedText;
 }
 
-export const recombination = 0.7;
+const recombination = 0.7;
 
 /**
  * Differential evolution with the strategy best1bin and dithering, as in SciPy, without its
@@ -19,11 +19,12 @@ export const recombination = 0.7;
 export function differentialEvolutionSearch(
   encoding: VectorEncoding,
   { populationSize, iterations }: { readonly populationSize: number; readonly iterations: number },
-): EditSearch {
+): Search {
   return {
     name: `differential evolution, ${iterations} generations`,
     cost: `${populationSize} per number of the vector, per generation`,
-    *run(problem, rng) {
+    *run(problem, stream) {
+      const rng = stream.fork("search");
       const { text } = problem.original;
       const positions = problem.findOpenPositions(text);
       const limits = encoding.getLimits(text, positions);
@@ -67,7 +68,7 @@ function recombine(
 }
 
 /** One value in each of `count` equal parts of each range, in random order. */
-export function sampleLatinHypercube(limits: readonly number[], count: number, rng: Rng): number[][] {
+function sampleLatinHypercube(limits: readonly number[], count: number, rng: Rng): number[][] {
   const columns = limits.map((limit) =>
     rng.shuffle(Array.from({ length: count }, (_, i) => ((i + rng.next()) / count) * limit)),
   );

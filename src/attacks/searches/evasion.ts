@@ -1,5 +1,5 @@
-import { type EditSearch, type ScoredText, score, scoreCandidates } from "../recipe.js";
-import { rankWordsAndReplace } from "./word-importance-ranking.js";
+import { type ScoredText, type Search, score, scoreCandidates } from "../protocol.js";
+import { visitRankedWords } from "./word-importance-ranking.js";
 
 interface EvasionOptions {
   readonly maxAddedWords: number;
@@ -11,7 +11,7 @@ interface EvasionOptions {
  * Tries the techniques against guard classifiers from cheap to expensive: rewriting the complete
  * text, changing the characters of important words, and adding benign words one by one.
  */
-export function evasionSearch({ maxAddedWords, placement = "append" }: EvasionOptions): EditSearch {
+export function evasionSearch({ maxAddedWords, placement = "append" }: EvasionOptions): Search {
   return {
     name: `rewriting, then words by importance, then up to ${maxAddedWords} benign words`,
     cost: "7, then 1 + words + 5 per word visited, then 30 per added word",
@@ -20,9 +20,9 @@ export function evasionSearch({ maxAddedWords, placement = "append" }: EvasionOp
       const rewritten = yield* scoreCandidates(text, problem.findOpenPositions(text), "text");
       const reached = rewritten.filter(({ isReached }) => isReached);
       if (reached.length > 0) return reached.reduce((a, b) => (b.text.numChanged < a.text.numChanged ? b : a)).text;
-      const changed = yield* rankWordsAndReplace({ by: "delete" }, { stages: ["swap"] }).run(problem, rng);
+      const changed = yield* visitRankedWords(problem, { by: "delete" }, rng, ["swap"]);
       let best: ScoredText = rewritten[0] ?? problem.original;
-      let current: ScoredText = { ...problem.original, text: changed };
+      let current: ScoredText = problem.original;
       if (changed !== text) {
         // The ranking search ends with the last text that it accepted, which has a score already.
         const [first] = yield* score([{ text: changed }]);

@@ -1,21 +1,29 @@
 import type { Rng } from "../../tensor/random.js";
+import type { EditedText } from "../edited-text.js";
 import {
-  type EditProblem,
-  type EditSearch,
+  expand,
+  expandWords,
+  type Problem,
   type ScoredText,
+  type Search,
   type SearchGenerator,
   score,
   scoreCandidates,
-} from "../recipe.js";
-import { copyWords, countCandidates, drawIndex, selectBest } from "./population.js";
+} from "../protocol.js";
+import { copyWords, drawIndex, selectBest } from "./population.js";
 import { runTogether } from "./run-together.js";
 
 export interface GeneticOptions {
   readonly population: number;
   readonly iterations: number;
+  /**
+   * How a text changes in a generation:
+   * - improve: words are drawn until one has a candidate that improves the text (Alzantot's code).
+   * - best: one word is drawn and takes the best of its candidates, or stays (RIFT, Jia's code).
+   */
+  readonly mutation?: "improve" | "best";
+  /** Parents are drawn with exp(value / temperature); with mutation "best", by their value. */
   readonly temperature?: number;
-  /** TextAttack selects parents with exp(-value / temperature), which favors the worse ones. */
-  readonly invertsSelection?: boolean;
   /** Uniform: each word from either parent. Single point: the words before a point from one. */
   readonly crossover?: "uniform" | "single-point";
   /** The first population: random words are changed, or one word per member. */
@@ -29,47 +37,127 @@ interface Member extends ScoredText {
   readonly weights: readonly number[];
 }
 
+/** Creates the first texts of a search, and the children of some members. */
+interface Reproduction {
+  start(): SearchGenerator<Member[]>;
+  createChildren(members: readonly Member[], best: Member, iteration: number): SearchGenerator<Member[]>;
+}
+
 /** A genetic algorithm over the words of a text (Alzantot et al. 2018, Wang et al. 2019). */
-export function geneticSearch(options: GeneticOptions): EditSearch {
-  const { population, iterations, temperature = 0.3, start = "random" } = options;
-  const sign = options.invertsSelection ? -1 : 1;
+export function geneticSearch(options: GeneticOptions): Search {
+  const { population, iterations, mutation = "improve" } = options;
   return {
     name: `genetic, ${population} texts and ${iterations} generations`,
     cost: "about population x candidates of a word, per generation",
     *run(problem, rng) {
-      const positions = problem.findOpenPositions(problem.original.text);
-      const counts = yield* countCandidates(problem.original.text, positions);
-      const limit = options.maxReplacements;
-      const weights = limit === undefined ? counts : counts.map((count) => (count > 0 ? limit : 0));
-      const founder: Member = { ...problem.original, weights };
+      const candidates = yield* expandWords(problem);
+      if (candidates.size === 0) return problem.original.text;
+      const reproduction =
+        mutation === "best"
+          ? reproduceByBestCandidate(problem, [...candidates.keys()], options, rng)
+          : reproduceByImprovement(problem, candidates, options, rng.fork("search"));
+      let members = yield* reproduction.start();
+      for (let iteration = 0; ; iteration++) {
+        const best = selectBest(members) as Member;
+        if (best.isReached || iteration === iterations) return best.text;
+        members = [best, ...(yield* reproduction.createChildren(members, best, iteration))];
+      }
+    },
+  };
+}
+
+/** The smallest weight of a parent. */
+const minFitness = 1e-8;
+
+/** One word of each text takes the best of its candidates. The random draws need no scores. */
+function reproduceByBestCandidate(
+  problem: Problem,
+  positions: readonly number[],
+  { population }: GeneticOptions,
+  rng: Rng,
+): Reproduction {
+  function* mutate(parents: readonly EditedText[]): SearchGenerator<Member[]> {
+    const lists: EditedText[][] = [];
+    for (const parent of parents) {
+      const open = new Set(problem.findOpenPositions(parent));
+      const allowed = positions.filter((position) => open.has(position));
+      const position = allowed[rng.integer(allowed.length)]!;
+      lists.push([parent, ...(yield* expand(parent, [position]))]);
+    }
+    const scored = yield* score(lists.flat().map((text) => ({ text })));
+    let next = 0;
+    return lists.map((list) => ({ ...selectBest(list.map(() => scored[next++]!)), weights: [] }));
+  }
+  return {
+    start: () => mutate(Array.from({ length: population }, () => problem.original.text)),
+    createChildren(members) {
+      const fitness = members.map(({ value }) => value + minFitness);
+      const children = Array.from({ length: population - 1 }, () => {
+        const [mother, father] = [members[drawIndex(fitness, rng)]!, members[drawIndex(fitness, rng)]!];
+        return mixWords(problem, mother.text, father.text, positions, rng);
+      });
+      return mutate(children);
+    },
+  };
+}
+
+/** Takes each word from either parent, then restores random words until the text is allowed. */
+function mixWords(
+  problem: Problem,
+  mother: EditedText,
+  father: EditedText,
+  positions: readonly number[],
+  rng: Rng,
+): EditedText {
+  const different = positions.filter((position) => mother.getWord(position) !== father.getWord(position));
+  let child = copyWords(
+    mother,
+    father,
+    different.filter(() => rng.next() >= 0.5),
+  );
+  if (problem.isAllowed(child)) return child;
+  for (const position of rng.shuffle(positions.filter((each) => child.isChanged(each)))) {
+    child = copyWords(child, problem.original.text, [position]);
+    if (problem.isAllowed(child)) break;
+  }
+  return child;
+}
+
+/** Words of each text are drawn until one has a candidate that improves the text. */
+function reproduceByImprovement(
+  problem: Problem,
+  candidates: ReadonlyMap<number, readonly EditedText[]>,
+  { population, temperature = 0.3, start = "random", crossover = "uniform", maxReplacements: limit }: GeneticOptions,
+  rng: Rng,
+): Reproduction {
+  const positions = problem.findOpenPositions(problem.original.text);
+  const counts = positions.map((position) => candidates.get(position)?.length ?? 0);
+  const weights = limit === undefined ? counts : counts.map((count) => (count > 0 ? limit : 0));
+  const founder: Member = { ...problem.original, weights };
+  return {
+    start() {
       const changeable = weights.flatMap((weight, i) => (weight > 0 ? [i] : []));
-      if (changeable.length === 0) return problem.original.text;
       const starts =
         start === "random"
           ? Array.from({ length: population }, () => undefined)
           : Array.from({ length: Math.min(population, changeable.length) }, (_, i) => changeable[i]!);
-      let members = yield* runTogether(
-        starts.map((first, i) => perturb(founder, positions, rng.fork("start", i), limit, first)),
-      );
-      for (let iteration = 0; ; iteration++) {
-        const best = selectBest(members) as Member;
-        if (best.isReached || iteration === iterations) return best.text;
-        const highest = best.value;
-        const fitness = members.map(({ value }) => Math.exp((sign * (value - highest)) / temperature));
-        const children = Array.from({ length: population - 1 }, (_, i) => {
-          const own = rng.fork("child", iteration, i);
-          const [mother, father] = [members[drawIndex(fitness, own)]!, members[drawIndex(fitness, own)]!];
-          return createChild(problem, mother, father, positions, options.crossover ?? "uniform", own, limit);
-        });
-        members = [best, ...(yield* runTogether(children))];
-      }
+      return runTogether(starts.map((first, i) => perturb(founder, positions, rng.fork("start", i), limit, first)));
+    },
+    createChildren(members, best, iteration) {
+      const fitness = members.map(({ value }) => Math.exp((value - best.value) / temperature));
+      const children = Array.from({ length: population - 1 }, (_, i) => {
+        const own = rng.fork("child", iteration, i);
+        const [mother, father] = [members[drawIndex(fitness, own)]!, members[drawIndex(fitness, own)]!];
+        return createChild(problem, mother, father, positions, crossover, own, limit);
+      });
+      return runTogether(children);
     },
   };
 }
 
 /** Combines two parents, scores the child, and changes one of its words. */
 function* createChild(
-  problem: EditProblem,
+  problem: Problem,
   mother: Member,
   father: Member,
   positions: readonly number[],

@@ -10,7 +10,7 @@ const maxDraws = 1000;
  * Draws from a Lévy-stable distribution with Mantegna's algorithm (1994): a ratio of normal
  * variables, and a transformation that makes the center of the distribution accurate.
  */
-export function drawStable(rng: Rng): number {
+function drawStable(rng: Rng): number {
   let value: number;
   // The transformation grows without bound for large negative values, as in LEAP's code.
   do value = (scale * rng.normal()) / Math.abs(rng.normal()) ** (1 / alpha);

@@ -1,13 +1,13 @@
 import type { Rng } from "../../tensor/random.js";
 import type { EditedText } from "../edited-text.js";
 import {
-  type EditProblem,
-  type EditSearch,
+  type Problem,
   type ScoredText,
+  type Search,
   type SearchGenerator,
   score,
   scoreCandidates,
-} from "../recipe.js";
+} from "../protocol.js";
 import { drawLevy } from "./levy.js";
 import { copyWords, drawIndex, selectBest } from "./population.js";
 import { runTogether } from "./run-together.js";
@@ -29,12 +29,13 @@ const maxVelocity = 3;
 const maxTries = 20;
 
 /** Particle swarm optimization over words (Zang et al. 2020; LEAP: Xiao et al. 2023). */
-export function particleSwarmSearch(options: ParticleSwarmOptions): EditSearch {
+export function particleSwarmSearch(options: ParticleSwarmOptions): Search {
   const { population, iterations, isLeap = false } = options;
   return {
     name: `${isLeap ? "LEAP" : "particle swarm"}, ${population} particles and ${iterations} moves`,
     cost: "the candidates of all words, then population x (1 + candidates of all words) per move",
-    *run(problem, rng) {
+    *run(problem, stream) {
+      const rng = stream.fork("search");
       const { text: original } = problem.original;
       const positions = problem.findOpenPositions(original);
       const neighbors = yield* findBestNeighbors(problem.original, positions);
@@ -73,7 +74,7 @@ export function particleSwarmSearch(options: ParticleSwarmOptions): EditSearch {
 
 /** Turns a particle toward its own best text and toward the best text of all. */
 function* moveParticle(
-  problem: EditProblem,
+  problem: Problem,
   particle: Particle,
   globalElite: ScoredText,
   options: ParticleSwarmOptions & { readonly inertia: number; readonly progress: number },
@@ -100,7 +101,7 @@ function* moveParticle(
 
 /** Copies words of the elite with the given probabilities, if the constraints allow the result. */
 function turnToward(
-  problem: EditProblem,
+  problem: Problem,
   text: EditedText,
   elite: EditedText,
   probabilities: readonly number[],
@@ -115,7 +116,7 @@ function turnToward(
 }
 
 /** Changes one word of a particle. The more it has changed already, the less likely. */
-function* mutate(problem: EditProblem, particle: Particle, rng: Rng, isLeap: boolean): SearchGenerator<Particle> {
+function* mutate(problem: Problem, particle: Particle, rng: Rng, isLeap: boolean): SearchGenerator<Particle> {
   const { text } = particle;
   const reference = isLeap ? particle.elite.text : text.original;
   const different = text.words.filter((word, i) => word !== reference.getWord(i)).length;
@@ -147,11 +148,11 @@ function computeLeapInertia(value: number, lowest: number, startMean: number, rn
 }
 
 /** The mean value, rounded to three digits as in LEAP. */
-export function computeMean(particles: readonly ScoredText[]): number {
+function computeMean(particles: readonly ScoredText[]): number {
   return Math.round((1000 * particles.reduce((sum, { value }) => sum + value, 0)) / particles.length) / 1000;
 }
 
-export function softmax(values: readonly number[]): number[] {
+function softmax(values: readonly number[]): number[] {
   const highest = Math.max(...values);
   const exponentials = values.map((value) => Math.exp(value - highest));
   const total = exponentials.reduce((sum, value) => sum + value, 0);

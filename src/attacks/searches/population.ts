@@ -1,6 +1,6 @@
 import type { Rng } from "../../tensor/random.js";
 import type { EditedText } from "../edited-text.js";
-import { expand, type ScoredText, type SearchGenerator } from "../recipe.js";
+import type { ScoredText } from "../protocol.js";
 
 /** Draws an index with a probability proportional to its weight; -1 if all weights are zero. */
 export function drawIndex(weights: readonly number[], rng: Rng): number {
@@ -26,11 +26,4 @@ export function copyWords(target: EditedText, source: EditedText, positions: rea
 
 export function selectBest(members: readonly ScoredText[]): ScoredText {
   return members.reduce((best, next) => (next.value > best.value ? next : best));
-}
-
-/** The number of candidates at each position of a text. */
-export function* countCandidates(text: EditedText, positions: readonly number[]): SearchGenerator<number[]> {
-  const counts: number[] = [];
-  for (const position of positions) counts.push((yield* expand(text, [position])).length);
-  return counts;
 }

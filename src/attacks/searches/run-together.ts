@@ -1,4 +1,4 @@
-import type { ScoredText, SearchGenerator } from "../recipe.js";
+import type { ScoredText, SearchGenerator } from "../protocol.js";
 
 /**
  * Runs searches in step, so that their texts are scored in common batches. Each search must have

@@ -1,5 +1,5 @@
 import type { EditedText } from "../edited-text.js";
-import type { Transformation } from "../recipe.js";
+import type { Transformation } from "../protocol.js";
 
 /** Adds one of some words at the end of the last field that may change. */
 export function appendWords(words: readonly string[]): Transformation {

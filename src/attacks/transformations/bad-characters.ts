@@ -1,5 +1,5 @@
 import type { EditedText } from "../edited-text.js";
-import type { Transformation } from "../recipe.js";
+import type { Transformation } from "../protocol.js";
 import type { VectorEncoding } from "../searches/differential-evolution.js";
 import { confusables } from "./character-tables.js";
 
@@ -24,13 +24,9 @@ interface Place {
 
 /**
  * Encodes `count` changes of the characters of words as a vector: two numbers per change, or one
- * for homoglyphs and reorderings. `toIndex` turns a number of the vector into an index.
+ * for homoglyphs and reorderings.
  */
-export function encodeBadCharacters(
-  kind: BadCharacterKind,
-  count: number,
-  toIndex: (value: number) => number = Math.floor,
-): VectorEncoding {
+export function encodeBadCharacters(kind: BadCharacterKind, count: number): VectorEncoding {
   const known = new WeakMap<readonly number[], readonly Place[]>();
   const listPlaces = (text: EditedText, positions: readonly number[]): readonly Place[] => {
     const found = known.get(positions) ?? findPlaces(text, kind, positions);
@@ -48,8 +44,8 @@ export function encodeBadCharacters(
       const places = listPlaces(text, positions);
       const changes = new Map<number, Map<number, number>>();
       for (let i = 0; i < count; i++) {
-        const { position, index } = places[Math.min(places.length - 1, toIndex(vector[i * perChange]!))]!;
-        const choice = choices === 0 ? 0 : Math.min(choices - 1, toIndex(vector[i * perChange + 1]!));
+        const { position, index } = places[Math.min(places.length - 1, Math.floor(vector[i * perChange]!))]!;
+        const choice = choices === 0 ? 0 : Math.min(choices - 1, Math.floor(vector[i * perChange + 1]!));
         changes.set(position, (changes.get(position) ?? new Map<number, number>()).set(index, choice));
       }
       const words = [...changes].map(

@@ -1,5 +1,5 @@
 import type { Rng } from "../../tensor/random.js";
-import type { Transformation } from "../recipe.js";
+import type { Transformation } from "../protocol.js";
 import { homoglyphs, keyboardNeighbors } from "./character-tables.js";
 
 /** What happens to the characters of a word. */

@@ -1,4 +1,4 @@
-import type { Transformation } from "../recipe.js";
+import type { Transformation } from "../protocol.js";
 import { nameTables } from "./name-tables.js";
 
 /** Candidates per name. */

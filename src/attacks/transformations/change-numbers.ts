@@ -1,4 +1,4 @@
-import type { Transformation } from "../recipe.js";
+import type { Transformation } from "../protocol.js";
 
 /** Candidates per number. */
 const count = 3;

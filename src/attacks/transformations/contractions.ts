@@ -1,5 +1,5 @@
 import type { EditedText } from "../edited-text.js";
-import type { Transformation } from "../recipe.js";
+import type { Transformation } from "../protocol.js";
 
 const endings: Readonly<Record<string, readonly [expansion: string, words: string]>> = {
   "n't": ["not", "are could did does do had has have is might must need ought should was were would"],

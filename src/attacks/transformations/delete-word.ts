@@ -1,4 +1,4 @@
-import type { Transformation } from "../recipe.js";
+import type { Transformation } from "../protocol.js";
 
 /** Deletes a word. At least one word remains. */
 export const deleteWord: Transformation = {

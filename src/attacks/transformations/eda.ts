@@ -1,4 +1,4 @@
-import type { Transformation } from "../recipe.js";
+import type { Transformation } from "../protocol.js";
 import type { NeighborTable } from "../resources.js";
 import { tagPositions } from "./swap-neighbors.js";
 

@@ -1,4 +1,5 @@
-import { request, type Transformation } from "../recipe.js";
+import type { Transformation } from "../protocol.js";
+import { request } from "../requests.js";
 import type { GradientSource } from "../resources.js";
 
 /** Replaces words of one token by the tokens that increase the loss most. */

@@ -1,7 +1,8 @@
 import { findWords, isOneWord } from "../../text/find-words.js";
 import type { UniversalTag } from "../../text/part-of-speech.js";
 import type { EditedText } from "../edited-text.js";
-import { type ResourceGenerator, request, type Transformation } from "../recipe.js";
+import type { Transformation } from "../protocol.js";
+import { type ResourceGenerator, request } from "../requests.js";
 import type { MaskedLanguageModel, MaskedQuery, MaskedToken } from "../resources.js";
 import { universalTagger } from "../taggers.js";
 

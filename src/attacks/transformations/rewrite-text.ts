@@ -1,4 +1,4 @@
-import type { Transformation } from "../recipe.js";
+import type { Transformation } from "../protocol.js";
 import { confusables, leetDigits } from "./character-tables.js";
 
 const zeroWidthSpace = "\u200b";

@@ -1,6 +1,7 @@
 import type { PartOfSpeech } from "../../text/part-of-speech.js";
 import type { EditedText } from "../edited-text.js";
-import { type ResourceGenerator, request, type Transformation } from "../recipe.js";
+import type { Transformation } from "../protocol.js";
+import { type ResourceGenerator, request } from "../requests.js";
 import type { NeighborTable } from "../resources.js";
 import { synonymTagger } from "../taggers.js";
 

@@ -2,7 +2,7 @@ import { type Command, Option } from "@commander-js/extra-typings";
 import { type AttackReport, attack } from "../../actions/attack/attack.js";
 import { type AttackCallbacks, attackRequestSchema } from "../../actions/attack/attack-request.js";
 import { attackNames } from "../../attacks/load-attack.js";
-import { resourceKinds } from "../../attacks/recipe.js";
+import { resourceKinds } from "../../attacks/requests.js";
 import { UserError } from "../../errors.js";
 import type { AttackSummary } from "../../evaluation/attack-summary.js";
 import { describePower } from "../../evaluation/statistics.js";
@@ -98,7 +98,6 @@ export function define(command: Command, io: Io): void {
     });
 }
 
-/** A hard search can take minutes, so the display is updated between results, too. */
 const resourceTitles = {
   encoder: "sentence encoder",
   mlm: "masked LM",
@@ -106,6 +105,7 @@ const resourceTitles = {
   gradient: "gradients",
 } as const;
 
+/** A hard search can take minutes, so the display is updated between results, too. */
 const refreshMilliseconds = 1000;
 
 /** Shows one bar per attack. A signal ends the process and prints how to continue. */

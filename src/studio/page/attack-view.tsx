@@ -93,7 +93,9 @@ export function AttackView({ watched, labels, texts, reference, onTexts }: Props
 
 /** The best text so far. The words that the attack tries at the moment are marked. */
 function WorkingText({ pieces, step }: { pieces: Scored["pieces"]; step: NonNullable<WatchedAttack["step"]> }) {
-  const edits = new Map(step.edits.map(({ position, to }) => [position, to]));
+  const isInsertion = ({ from }: { from: string }): boolean => from === "";
+  const edits = new Map(step.edits.filter((edit) => !isInsertion(edit)).map(({ position, to }) => [position, to]));
+  const inserted = new Map(step.edits.filter(isInsertion).map(({ position, to }) => [position, to]));
   const tried = new Set(step.tried);
   return (
     <div class="diff">
@@ -103,8 +105,10 @@ function WorkingText({ pieces, step }: { pieces: Scored["pieces"]; step: NonNull
             const to = word === null ? undefined : edits.get(word);
             const content: DiffPiece = to === undefined ? { text } : { text: to, was: text };
             const mark = word !== null && tried.has(word) ? "tried" : "";
+            const before = word === null ? undefined : inserted.get(word);
             return (
               <span key={k} class={mark}>
+                {before !== undefined && <ins>{before} </ins>}
                 {content.was !== undefined && <del>{content.was}</del>}
                 {content.was !== undefined ? " " : ""}
                 {content.was === undefined ? content.text : <ins>{content.text}</ins>}

@@ -2,9 +2,9 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { computeWinRate, measureAdversaryStrength } from "../../../src/analysis/adversary.js";
-import { type AttackExample, createAttackExample } from "../../../src/attacks/attack-space.js";
-import { constraintsSchema } from "../../../src/attacks/constraints.js";
-import { createAsccAttacker } from "../../../src/attacks/recipes/ascc.js";
+import { maxWordsChanged } from "../../../src/attacks/constraints/max-words-changed.js";
+import { createAttacker, loadAttack } from "../../../src/attacks/load-attack.js";
+import type { GradientVictim } from "../../../src/attacks/resources.js";
 import type { AttackResult } from "../../../src/attacks/result.js";
 import { runAttack } from "../../../src/attacks/run-attack.js";
 import { findWorstCaseSubstitutions, replaceTokens } from "../../../src/hull/attack-encodings.js";
@@ -12,6 +12,7 @@ import { findModifiableWords, hullSchema } from "../../../src/hull/convex-hull.j
 import { type Model, predictProbabilities } from "../../../src/models/index.js";
 import { free, getMemoryStats, Rng } from "../../../src/tensor/index.js";
 import { buildAttackSpace } from "../../../src/text/replacements.js";
+import type { Substitutions } from "../../../src/text/substitutions.js";
 import { train } from "../../../src/train/index.js";
 import { temporaryFolder } from "../../temporary.js";
 import { tinyDataset, tinyJob, tinyModel } from "../tiny.js";
@@ -26,40 +27,49 @@ const dataset = tinyDataset(
 );
 const { items } = dataset;
 let model: Model;
-let targets: AttackExample[];
+let substitutions: Substitutions;
+/** The words of each text with their substitutes. */
+let targets: { words: readonly string[]; replacements: readonly (readonly string[])[] }[];
 
 beforeAll(async () => {
   model = tinyModel();
   // A few epochs only: if the model is very confident, the divergence is at its maximum everywhere.
   const job = tinyJob(model, [], { train: dataset }, { epochs: 8, dropout: false, learningRate: 3e-3 });
   await train(job);
-  const substitutions = await job.loadSubstitutions!();
-  const encode = (given: readonly string[]) => model.tokenizer.encodeWords(given, model.maxLength);
-  const options = { modifiableFields: [0], substitutions, constraints: constraintsSchema.parse({}), encode };
-  targets = items.map(({ example }) => createAttackExample(example, options));
+  substitutions = await job.loadSubstitutions!();
+  targets = items.map(({ example }) => {
+    const { words, fields } = model.tokenizer.encodeWords(example.texts, model.maxLength);
+    return { words, replacements: buildAttackSpace(words, fields, [0], substitutions).replacements };
+  });
 });
 afterAll(() => free(model.weights));
 
-const victim = () => ({
+const victim = (): GradientVictim => ({
   model,
   weights: model.weights,
   device: "cpu" as const,
   hashes: { model: "m", tokenizer: "t" },
 });
 
+const createAscc = async (options: Record<string, unknown> = {}, target = victim(), maxChanged = 99) =>
+  createAttacker(
+    await loadAttack({ name: "ascc", options }),
+    { model: target, substitutions },
+    [maxWordsChanged({ count: maxChanged })],
+    // The attack has its own loop.
+    null as never,
+  );
+
 async function attack(
   name: string,
-  options: object = {},
-  rest: { resume?: boolean; stopAfter?: number; budget?: number } = {},
+  rest: { resume?: boolean; stopAfter?: number; budget?: number; maxChanged?: number } = {},
 ): Promise<AttackResult[]> {
   const journal = join(folder, `${name}.jsonl`);
   const results: AttackResult[] = [];
   await runAttack({
-    attacker: createAsccAttacker(victim(), options),
-    attackExamples: targets,
-    numExamples: targets.length,
+    attacker: await createAscc({}, victim(), rest.maxChanged),
+    examples: items.map(({ example }) => example),
     seed: 3,
-    hashes: {},
     settings: {},
     journalPath: journal,
     resume: rest.resume ?? false,
@@ -75,13 +85,13 @@ async function attack(
 describe("the ascc attack on a trained model", () => {
   it("returns texts of the attack space, and the model misclassifies those that it reports as success", async () => {
     const results = await attack("complete");
-    expect(results.map((result) => result.id)).toEqual(targets.map((target) => target.id));
+    expect(results.map((result) => result.id)).toEqual(items.map(({ example }) => example.id));
     const outcomes = results.map((result) => result.outcome);
     expect(outcomes).toContain("success");
-    const encoded = results.map((result) => model.tokenizer.encodeWords([result.final.join(" ")], model.maxLength));
+    const encoded = results.map((result) => model.tokenizer.encodeWords(result.finalTexts, model.maxLength));
     const probabilities = await predictProbabilities(model, model.weights, encoded);
     for (const [i, result] of results.entries()) {
-      for (const [j, word] of result.final.entries()) expect(targets[i]!.replacements[j]).toContain(word);
+      for (const [j, word] of result.finalWords.entries()) expect(targets[i]!.replacements[j]).toContain(word);
       const gold = probabilities[i]![result.label]!;
       const isFooled = Math.max(...probabilities[i]!) > gold;
       expect(isFooled).toBe(result.outcome !== "failed");
@@ -90,30 +100,26 @@ describe("the ascc attack on a trained model", () => {
   });
 
   it("resumes an interrupted journal with the same result", async () => {
-    await expect(attack("partial", {}, { stopAfter: 5 })).rejects.toThrow("interrupted");
-    expect((await attack("partial", {}, { resume: true })).length).toBe(targets.length - 5);
+    await expect(attack("partial", { stopAfter: 5 })).rejects.toThrow("interrupted");
+    expect((await attack("partial", { resume: true })).length).toBe(targets.length - 5);
     const read = (name: string): string => readFileSync(join(folder, name), "utf8");
     expect(read("partial.jsonl")).toBe(read("complete.jsonl"));
   });
 
   it("changes at most maxChanged words", async () => {
-    targets = targets.map((target) => ({ ...target, maxChanged: 1 }));
-    for (const result of await attack("one")) expect(result.edits.length).toBeLessThanOrEqual(1);
-    targets = targets.map((target) => ({ ...target, maxChanged: 99 }));
+    for (const result of await attack("one", { maxChanged: 1 })) expect(result.edits.length).toBeLessThanOrEqual(1);
   });
 
   it("respects the query budget and rejects one that is too small", async () => {
-    const results = await attack("budget", {}, { budget: 5 });
+    const results = await attack("budget", { budget: 5 });
     expect(Math.max(...results.map(({ queries }) => queries))).toBe(5);
-    await expect(attack("no-budget", {}, { budget: 1 })).rejects.toThrow(
-      "the query budget must be at least 2, received 1",
-    );
+    await expect(attack("no-budget", { budget: 1 })).rejects.toThrow("the query budget must be at least 2, received 1");
   });
 
-  it("rejects subword models and unknown options", () => {
+  it("rejects subword models and unknown options", async () => {
     const subword = { ...victim(), model: { ...model, tokenization: "subword" as const } };
-    expect(() => createAsccAttacker(subword)).toThrow("must use tokenization: word");
-    expect(() => createAsccAttacker(victim(), { innerStep: 3 })).toThrow('did you mean "innerSteps"');
+    await expect(createAscc({}, subword)).rejects.toThrow("must use tokenization: word");
+    await expect(createAscc({ innerStep: 3 })).rejects.toThrow('did you mean "innerSteps"');
   });
 });
 
@@ -152,8 +158,7 @@ describe("the search in the convex hull", () => {
     const [text] = createTexts();
     const selected = text!.modifiableWords.candidateIds.map(() => 1);
     const changed = replaceTokens(text!.encoding, text!.modifiableWords, Int32Array.from(selected));
-    const words = buildAttackSpace(targets[0]!.words, targets[0]!.fields, [], { of: () => [] } as never);
-    expect(words.replacements.length).toBe(text!.modifiableWords.candidateIds.length);
+    expect(targets[0]!.words.length).toBe(text!.modifiableWords.candidateIds.length);
     for (const [i, position] of text!.modifiableWords.tokenPositions.entries())
       expect(changed.ids[position]).toBe(text!.modifiableWords.candidateIds[i]![1]);
     expect(changed.ids[0]).toBe(text!.encoding.ids[0]);

@@ -1,7 +1,12 @@
 import { expect, test } from "vitest";
-import type { AttackExample } from "../../src/attacks/attack-space.js";
-import { keepContextualSubstitutes, resolveContextSimilarity } from "../../src/attacks/context-substitutes.js";
-import type { SentenceEncoder } from "../../src/attacks/resources.js";
+import { fitContext, resolveContextSimilarity } from "../../src/attacks/constraints/context.js";
+import { EditedText } from "../../src/attacks/edited-text.js";
+import { computeTogether } from "../../src/attacks/requests.js";
+import type { ContextFilter, SentenceEncoder } from "../../src/attacks/resources.js";
+import { expandText } from "../../src/attacks/run-recipe.js";
+import { swapFromTable } from "../../src/attacks/transformations/swap-from-table.js";
+import { Rng } from "../../src/tensor/random.js";
+import { createTable } from "./scripted.js";
 
 /** An encoder that knows only words: each word is one direction, and "sailor" is near "tar". */
 function createEncoder(calls: string[]): SentenceEncoder {
@@ -20,25 +25,29 @@ function createEncoder(calls: string[]): SentenceEncoder {
   };
 }
 
-const words = "first unpack it with tar xfvz and then read the text file".split(" ");
-const example: AttackExample = {
-  ...{ id: "1", label: 0, texts: [words.join(" ")], words, fields: words.map(() => 0), maxChanged: 3 },
-  replacements: words.map((word) => (word === "tar" ? ["tar", "seaman", "archive", "pack"] : [word])),
-};
+const table = createTable([["tar", "seaman", "archive", "pack"]]);
+
+/** The substitutes of all words that fit, in their order. */
+async function expand(filter: ContextFilter, text: EditedText): Promise<string[]> {
+  const parts = { transformations: [swapFromTable(table)], constraints: fitContext(filter) };
+  const [found] = await computeTogether([expandText(parts, text, [...text.slots.keys()], new Rng(0))]);
+  return found!.map((candidate) => candidate.getWord(candidate.position));
+}
 
 test("substitutes of another sense are removed, and the others ranked by their fit", async () => {
   const calls: string[] = [];
-  const [ranked] = await keepContextualSubstitutes([example], createEncoder(calls), 0.85);
-  expect(ranked!.replacements[4]).toEqual(["tar", "pack", "archive"]);
-  expect(ranked!.replacements[0]).toEqual(["first"]);
+  const text = EditedText.create(["first unpack it with tar xfvz and then read the text file"]);
+  const filter = { encoder: createEncoder(calls), minSimilarity: 0.85 };
+  expect(await expand(filter, text)).toEqual(["pack", "archive"]);
   // The encoder reads five words on each side, and only of words that have substitutes.
   expect(calls).toHaveLength(4);
   expect(calls[0]).toBe("first unpack it with tar xfvz and then read the");
   expect(calls[1]).toBe("first unpack it with seaman xfvz and then read the");
+  // A changed word may become the original one again.
+  expect(await expand(filter, text.apply({ kind: "replace", position: 4, word: "pack" }))).toEqual(["tar", "archive"]);
 });
 
 test("the context ends with the field, and cached similarities are not computed again", async () => {
-  const fields = words.map((_, i) => Number(i >= 4));
   const calls: string[] = [];
   const stored = new Map<string, readonly number[]>();
   const cache = {
@@ -46,7 +55,11 @@ test("the context ends with the field, and cached similarities are not computed 
     add: (name: string, values: readonly number[]) => void stored.set(name, values),
     close: () => undefined,
   };
-  const run = () => keepContextualSubstitutes([{ ...example, fields }], createEncoder(calls), 0.85, cache);
+  const run = () =>
+    expand(
+      { encoder: createEncoder(calls), minSimilarity: 0.85, cache },
+      EditedText.create(["first unpack it with", "tar xfvz and then read the text file"]),
+    );
   const first = await run();
   expect(calls[0]).toBe("tar xfvz and then read the");
   expect(await run()).toEqual(first);

@@ -1,38 +1,7 @@
-import type { z } from "zod";
 import type { Rng } from "../tensor/random.js";
 import type { EditedText } from "./edited-text.js";
 import type { Goal } from "./goals/goal.js";
-import type { RecipeResources, ResourceName } from "./resources.js";
-
-/** The kinds of resources, whose costs are reported separately. */
-export const resourceKinds = ["encoder", "mlm", "tagger", "gradient"] as const;
-
-/**
- * Something besides the victim that answers for many inputs at once: a sentence encoder, a masked
- * language model, gradients. The pool collects the inputs of all searches into one call.
- */
-export interface Resource<Input = never, Output = unknown> {
-  readonly name: string;
-  readonly kind: (typeof resourceKinds)[number];
-  compute(inputs: readonly Input[]): Promise<readonly Output[]>;
-}
-
-/** Inputs for a resource. The answer has one output per input. */
-export interface ResourceRequest {
-  readonly resource: Resource;
-  readonly inputs: readonly unknown[];
-}
-
-/** A computation that may need resources. */
-export type ResourceGenerator<Result> = Generator<ResourceRequest, Result, readonly unknown[]>;
-
-/** Requests outputs of a resource. Use it as `yield* request(…)`. */
-export function* request<Input, Output>(
-  resource: Resource<Input, Output>,
-  inputs: readonly Input[],
-): ResourceGenerator<readonly Output[]> {
-  return (yield { resource: resource as unknown as Resource, inputs }) as readonly Output[];
-}
+import type { ResourceGenerator, ResourceRequest } from "./requests.js";
 
 /** What a transformation does to a word. Some constraints apply to swaps only. */
 export type TransformationKind = "swap" | "insert" | "delete" | "merge" | "append" | "text";
@@ -41,6 +10,11 @@ export type TransformationKind = "swap" | "insert" | "delete" | "merge" | "appen
 export interface Transformation {
   readonly name: string;
   readonly kind: TransformationKind;
+  /**
+   * True if the candidates of a word are the same in every version of a text, best first. Their
+   * number is then the size of the attack space. Candidates of other transformations are sorted.
+   */
+  readonly isTable?: boolean;
   apply(text: EditedText, positions: readonly number[], rng: Rng): EditedText[] | ResourceGenerator<EditedText[]>;
 }
 
@@ -55,14 +29,23 @@ export interface Constraint {
   filter?(candidates: readonly EditedText[], current: EditedText): ResourceGenerator<readonly EditedText[]>;
 }
 
-/** A text to score; with `mask`, one of its words is read as the unknown token. */
-export interface TextCandidate {
+/** A word that a text is scored without, to measure how important it is. */
+export interface HiddenWord {
+  readonly position: number;
+  /** What stands in its place: the victim's unknown token, another word, or nothing (null). */
+  readonly shown: { readonly unknown: true } | { readonly word: string } | null;
+}
+
+/** A text to score. */
+export interface Candidate {
   readonly text: EditedText;
-  readonly mask?: number;
-  /** True if the text only measures the importance of a word, and is not a possible result. */
-  readonly isProbe?: boolean;
-  /** Whether the score is recorded in the result: that of the original or of the final text. */
-  readonly isRecorded?: boolean;
+  /** With a hidden word, the text is not a possible result. */
+  readonly hidden?: HiddenWord;
+  /**
+   * Set this if the algorithm would query the candidates one by one and stop at the first that
+   * reaches the goal. Yielding them together fills batches. Later ones do not count as queries.
+   */
+  readonly sequential?: boolean;
 }
 
 /** A text with the value that the goal gives it. */
@@ -75,7 +58,7 @@ export interface ScoredText {
 
 /** What a search may ask for. */
 export type SearchRequest =
-  | { readonly kind: "score"; readonly candidates: readonly TextCandidate[] }
+  | { readonly kind: "score"; readonly candidates: readonly Candidate[] }
   | {
       readonly kind: "expand";
       readonly text: EditedText;
@@ -88,7 +71,7 @@ export type SearchRequest =
 export type SearchGenerator<Result = EditedText> = Generator<SearchRequest, Result, readonly unknown[]>;
 
 /** One example as a search sees it. */
-export interface EditProblem {
+export interface Problem {
   readonly id: string;
   readonly label: number;
   /** The original text with its value. */
@@ -101,19 +84,33 @@ export interface EditProblem {
   isAllowed(text: EditedText): boolean;
 }
 
+/** A search for people. */
+export interface SearchFacts {
+  readonly name: string;
+  /** Queries per example, in words. */
+  readonly cost: string;
+}
+
 /**
  * The search method of a recipe. It asks for candidates and for scores, and returns the text that
  * it decides on. It knows neither model nor batches.
  */
-export interface EditSearch {
-  readonly name: string;
-  /** Queries per example, in words. */
-  readonly cost: string;
-  run(problem: EditProblem, rng: Rng): SearchGenerator;
+export interface Search extends SearchFacts {
+  /**
+   * True if a failure of the search proves that no candidate reaches the goal, unless it says
+   * otherwise (`Unproven`). Such a search is scored exactly.
+   */
+  readonly proves?: boolean;
+  run(problem: Problem, rng: Rng): SearchGenerator<EditedText | Unproven>;
+}
+
+/** The result of a search that has not tried everything. */
+export class Unproven {
+  constructor(readonly text: EditedText) {}
 }
 
 /** Scores candidates. Use it as `yield* score(…)`. */
-export function* score(candidates: readonly TextCandidate[]): SearchGenerator<readonly ScoredText[]> {
+export function* score(candidates: readonly Candidate[]): SearchGenerator<readonly ScoredText[]> {
   if (candidates.length === 0) return [];
   return (yield { kind: "score", candidates }) as readonly ScoredText[];
 }
@@ -139,35 +136,46 @@ export function* scoreCandidates(
   return [...scored].sort((a, b) => b.value - a.value);
 }
 
-/** The four parts of an attack. */
-export interface Recipe {
+/** Lists the allowed candidates of the original text by word, for searches that combine them. */
+export function* expandWords(problem: Problem): SearchGenerator<ReadonlyMap<number, readonly EditedText[]>> {
+  const { text } = problem.original;
+  const byPosition = new Map<number, EditedText[]>();
+  for (const candidate of yield* expand(text, problem.findOpenPositions(text)))
+    byPosition.set(candidate.position, [...(byPosition.get(candidate.position) ?? []), candidate]);
+  return new Map([...byPosition].sort(([a], [b]) => a - b));
+}
+
+/**
+ * Queries texts in order, in groups of growing size, and returns the first that reaches the goal.
+ * Use it as `yield* findFirst(…)`.
+ */
+export function* findFirst(texts: Iterable<EditedText>, firstGroupSize = 2): SearchGenerator<EditedText | undefined> {
+  let size = firstGroupSize;
+  let group: Candidate[] = [];
+  function* scoreGroup(): SearchGenerator<EditedText | undefined> {
+    return (yield* score(group)).find(({ isReached }) => isReached)?.text;
+  }
+  for (const text of texts) {
+    group.push({ text, sequential: true });
+    if (group.length < size) continue;
+    const found = yield* scoreGroup();
+    if (found) return found;
+    // Doubling wastes at most as many texts as were needed, and a long list takes few rounds.
+    size = Math.min(size * 2, 64);
+    group = [];
+  }
+  return yield* scoreGroup();
+}
+
+/** What an attack wants and what it may change. */
+export interface AttackParts {
   readonly goal: Goal;
   readonly transformations: readonly Transformation[];
   readonly constraints: readonly Constraint[];
-  readonly search: EditSearch;
+  readonly search: SearchFacts;
 }
 
-/** A recipe with its options: one file in `recipes/` per paper. */
-export interface RecipeDefinition<Options = unknown, Needs extends ResourceName = ResourceName> {
-  readonly name: string;
-  readonly summary: string;
-  readonly paper: string;
-  readonly options: z.ZodType<Options>;
-  /** What it needs besides the victim. */
-  readonly resources: readonly Needs[];
-  /** True if it uses a masked language model, but can also run without one. */
-  readonly usesMaskedLm?: boolean;
-  /** True if the search has its own budget. */
-  readonly hasBudget?: boolean;
-  /** How Temper's version differs from the paper, in one sentence. */
-  readonly differences?: string;
-  build(options: Options, resources: Pick<RecipeResources, Needs> & Partial<Pick<RecipeResources, "mlm">>): Recipe;
-}
-
-/** Checks a definition against its own options and resources. */
-export function defineRecipe<Options, Needs extends ResourceName>(
-  definition: RecipeDefinition<Options, Needs>,
-): RecipeDefinition {
-  // The compiler has checked `build` against the options and resources of this definition.
-  return definition as unknown as RecipeDefinition;
+/** The four parts of an attack that a pool can run. */
+export interface Recipe extends AttackParts {
+  readonly search: Search;
 }

@@ -1,0 +1,52 @@
+import { createHash } from "node:crypto";
+import { UserError } from "../errors.js";
+import { findWordPlaces } from "../text/find-words.js";
+import type { PreparedInput, Victim } from "./victim.js";
+
+/**
+ * Classifies texts: one row of probabilities per text. A pair of texts is an array of two strings.
+ */
+export type PredictProbabilities = (
+  texts: readonly (string | readonly string[])[],
+) => readonly ArrayLike<number>[] | Promise<readonly ArrayLike<number>[]>;
+
+interface PreparedText extends PreparedInput {
+  readonly text: string | readonly string[];
+}
+
+/** Texts per call of a function. */
+const maxBatchSize = 256;
+
+/**
+ * Creates a victim from a function. Its classes are counted by classifying a text.
+ *
+ * @example
+ * const victim = await createFunctionVictim((texts) => texts.map(() => [0.5, 0.5]));
+ */
+export async function createFunctionVictim(predict: PredictProbabilities): Promise<Victim<PreparedText>> {
+  const [row] = await predict([""]);
+  if (row === undefined || row.length < 2)
+    throw new UserError(
+      "model: expected a function that returns two or more probabilities per text, received " +
+        `${row === undefined ? "no row" : `a row of ${row.length}`} for one text`,
+    );
+  const hash = createHash("sha256").update(predict.toString()).digest("hex");
+  return {
+    name: predict.name || "a function",
+    numLabels: row.length,
+    hash,
+    hashes: { model: hash },
+    // The text of a function does not say everything that decides its answers.
+    isDeterministic: false,
+    maxBatchSize,
+    prepare(input) {
+      const texts = input("[UNK]");
+      const text = texts.length === 1 ? texts[0]! : texts;
+      return { content: JSON.stringify(texts), text, length: findWordPlaces(texts).length };
+    },
+    async probabilities(inputs) {
+      const rows = await predict(inputs.map(({ text }) => text));
+      return rows.map((each) => Float32Array.from(each));
+    },
+  };
+}

@@ -1,0 +1,72 @@
+/** The kinds of resources, whose costs are reported separately. */
+export const resourceKinds = ["encoder", "mlm", "tagger", "gradient"] as const;
+
+/**
+ * Something besides the victim that answers for many inputs at once: a sentence encoder, a masked
+ * language model, gradients. The pool collects the inputs of all searches into one call.
+ */
+export interface Resource<Input = never, Output = unknown> {
+  readonly name: string;
+  readonly kind: (typeof resourceKinds)[number];
+  compute(inputs: readonly Input[]): Promise<readonly Output[]>;
+}
+
+/** Inputs for a resource. The answer has one output per input. */
+export interface ResourceRequest {
+  readonly resource: Resource;
+  readonly inputs: readonly unknown[];
+}
+
+/** A computation that may need resources. */
+export type ResourceGenerator<Result> = Generator<ResourceRequest, Result, readonly unknown[]>;
+
+/** Requests outputs of a resource. Use it as `yield* request(…)`. */
+export function* request<Input, Output>(
+  resource: Resource<Input, Output>,
+  inputs: readonly Input[],
+): ResourceGenerator<readonly Output[]> {
+  return (yield { resource: resource as unknown as Resource, inputs }) as readonly Output[];
+}
+
+/** Computes the outputs of a resource for some inputs. */
+export type ComputeResource = (resource: Resource, inputs: readonly never[]) => Promise<readonly unknown[]>;
+
+/** A request of a computation that waits for the answer. */
+interface WaitingRequest extends ResourceRequest {
+  answer(outputs: readonly unknown[]): void;
+}
+
+/** Answers requests. The inputs for the same resource are one call. */
+export async function answerTogether(
+  requests: readonly WaitingRequest[],
+  compute: ComputeResource = (resource, inputs) => resource.compute(inputs),
+): Promise<void> {
+  const byResource = new Map<Resource, WaitingRequest[]>();
+  for (const each of requests) byResource.set(each.resource, [...(byResource.get(each.resource) ?? []), each]);
+  for (const [resource, group] of byResource) {
+    const outputs = await compute(resource, group.flatMap(({ inputs }) => inputs) as never[]);
+    let start = 0;
+    for (const { inputs, answer } of group) {
+      answer(outputs.slice(start, start + inputs.length));
+      start += inputs.length;
+    }
+  }
+}
+
+/** Runs computations in step, so that each resource answers all of them at once. */
+export async function computeTogether<Result>(
+  generators: readonly ResourceGenerator<Result>[],
+  compute?: ComputeResource,
+): Promise<Result[]> {
+  const steps = generators.map((generator) => generator.next([]));
+  for (;;) {
+    const advance = (i: number, outputs: readonly unknown[]): void => {
+      steps[i] = generators[i]!.next(outputs);
+    };
+    const waiting = steps.flatMap((step, i) =>
+      step.done ? [] : [{ ...step.value, answer: (outputs: readonly unknown[]) => advance(i, outputs) }],
+    );
+    if (waiting.length === 0) return steps.map(({ value }) => value as Result);
+    await answerTogether(waiting, compute);
+  }
+}

@@ -1,0 +1,38 @@
+import { tagPartsOfSpeech } from "../../text/part-of-speech.js";
+import type { EditedText } from "../edited-text.js";
+import type { Transformation } from "../protocol.js";
+import type { NeighborTable } from "../resources.js";
+
+/** Words per list, with the word itself: as many as RIFT's attack space has. */
+const maxListed = 10;
+
+/**
+ * Replaces a word by the substitutes of the original word in its place, best first. A word that was
+ * replaced can also become the original word again.
+ */
+export function swapFromTable(table: NeighborTable): Transformation {
+  const known = new WeakMap<EditedText, readonly (readonly string[])[]>();
+  const getLists = (original: EditedText): readonly (readonly string[])[] => {
+    const lists = known.get(original) ?? listSubstitutes(original.words, table);
+    known.set(original, lists);
+    return lists;
+  };
+  return {
+    name: `up to ${maxListed - 1} substitutes of a word (${table.name})`,
+    kind: "swap",
+    isTable: true,
+    apply: (text, positions) =>
+      positions.flatMap((position) => {
+        const { origin } = text.slots[position]!;
+        const [original, ...substitutes] = getLists(text.original)[origin] ?? [];
+        const words = text.isChanged(position) ? [original!, ...substitutes] : substitutes;
+        return words.map((word) => text.apply({ kind: "replace", position, word }));
+      }),
+  };
+}
+
+/** The words of a text, each with its substitutes. */
+function listSubstitutes(words: readonly string[], table: NeighborTable): string[][] {
+  const tags = table.usesPartOfSpeech ? tagPartsOfSpeech(words) : undefined;
+  return words.map((word, i) => [word, ...table.getSubstitutes(word, tags?.[i])].slice(0, maxListed));
+}
