@@ -10,7 +10,7 @@
 export { type LoadModelOptions, loadModel } from "./checkpoint/load.js";
 export { saveModel } from "./checkpoint/save.js";
 export { cpuFloat32, type DeviceConfig } from "./device-config.js";
-export { type EncoderInput, embedWords } from "./encoder.js";
+export { type EncoderInput, embedInput, embedWords } from "./encoder.js";
 export type { EncoderConfig, PoolingMode } from "./families/family.js";
 export {
   getEncoderPart,
