@@ -75,7 +75,7 @@ describe("a program without the CLI", () => {
       { ...config, out: reviewsRun },
       { onEvent: (event) => stages.add(event.type === "progress" ? event.stage : event.type) },
     );
-    expect([...stages]).toEqual(expect.arrayContaining(["train", "validation", "test"]));
+    expect([...stages]).toEqual(expect.arrayContaining(["start", "step", "validation", "evaluation", "test"]));
     const { test: result, task } = (await run.results())!;
     expect(task).toBe("data");
     expect(result.accuracy).toBeGreaterThan(0.7);

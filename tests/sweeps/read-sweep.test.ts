@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { UserError } from "../../src/errors.js";
@@ -359,44 +359,43 @@ profiles: { small: { grid: { train.learningRate: null }, maxLength: 32 } }
 });
 
 describe("code in a sweep file", () => {
-  it.each(["[./code/method.mjs]", "./code/method.mjs"])(
-    "is not executed by a dry run or without --allow-code: methods: %s",
-    async (methods) => {
-      const text = `${base}substitutions: wordnet\nrows: { r: { methods: ${methods} } }\nevaluation: { attacks: { ./code/attack.mjs: null } }\n`;
-      const trace = join(folder, "executed");
-      rmSync(trace, { force: true });
-      mkdirSync(join(folder, "code"), { recursive: true });
-      const leaveTrace = `import { appendFileSync } from "node:fs";\nappendFileSync(${JSON.stringify(trace)}, "x");\n`;
-      writeFileSync(join(folder, "code/attack.mjs"), `${leaveTrace}export default function* () {};\n`);
-      const options = "{ safeParse: (data) => ({ success: true, data }) }";
-      writeFileSync(
-        join(folder, "code/method.mjs"),
-        `${leaveTrace}export default { name: "mine", options: ${options}, create() {} };\n`,
-      );
-      const file = writeSweep(text);
-      const { configs } = await planSweep({ file });
-      expect(Object.values(configs)[0]!.methods).toMatchObject([{ name: join(folder, "code/method.mjs") }]);
-      const dry = await invoke(["sweep", file, "--dry-run", "--allow-code"]);
-      expect(dry).toMatchObject({ code: 0, stderr: "" });
-      expect(await invoke(["sweep", file])).toMatchObject({ code: 2, stderr: expect.stringContaining("--allow-code") });
-      expect(await invoke(["train", "--sweep", file])).toMatchObject({
-        code: 2,
-        stderr: expect.stringContaining("--allow-code"),
-      });
-      // Without the attack, the method alone is refused.
-      const alone = writeSweep(text.replace(/evaluation.*/, ""));
-      expect(await invoke(["sweep", alone])).toMatchObject({
-        code: 2,
-        stderr: expect.stringContaining("--allow-code"),
-      });
-      expect(await invoke(["sweep", alone, "--dry-run"])).toMatchObject({ code: 0 });
-      expect(existsSync(trace)).toBe(false);
-      const sweep = await readSweep({ file, trust: "user" });
-      expect(Object.keys(sweep.settings.evaluation.attacks)).toEqual([join(folder, "code/attack.mjs")]);
-      expect(Object.keys((await expandSweep(sweep)).configs)).toHaveLength(1);
-      expect(readFileSync(trace, "utf8")).toMatch(/^x+$/);
-    },
-  );
+  it.each([
+    ["list", "[./list/method.mjs]"],
+    ["one", "./one/method.mjs"],
+  ])("is not executed by a dry run or without --allow-code (%s)", async (code, methods) => {
+    const text = `${base}substitutions: wordnet\nrows: { r: { methods: ${methods} } }\nevaluation: { attacks: { ./${code}/attack.mjs: null } }\n`;
+    const trace = join(folder, `${code}-executed`);
+    mkdirSync(join(folder, code), { recursive: true });
+    const leaveTrace = `import { appendFileSync } from "node:fs";\nappendFileSync(${JSON.stringify(trace)}, "x");\n`;
+    writeFileSync(join(folder, code, "attack.mjs"), `${leaveTrace}export default function* () {};\n`);
+    const options = "{ safeParse: (data) => ({ success: true, data }) }";
+    writeFileSync(
+      join(folder, code, "method.mjs"),
+      `${leaveTrace}export default { name: "mine", options: ${options}, create() {} };\n`,
+    );
+    const file = writeSweep(text);
+    const { configs } = await planSweep({ file });
+    expect(Object.values(configs)[0]!.methods).toMatchObject([{ name: join(folder, code, "method.mjs") }]);
+    const dry = await invoke(["sweep", file, "--dry-run", "--allow-code"]);
+    expect(dry).toMatchObject({ code: 0, stderr: "" });
+    expect(await invoke(["sweep", file])).toMatchObject({ code: 2, stderr: expect.stringContaining("--allow-code") });
+    expect(await invoke(["train", "--sweep", file])).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining("--allow-code"),
+    });
+    // Without the attack, the method alone is refused.
+    const alone = writeSweep(text.replace(/evaluation.*/, ""));
+    expect(await invoke(["sweep", alone])).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining("--allow-code"),
+    });
+    expect(await invoke(["sweep", alone, "--dry-run"])).toMatchObject({ code: 0 });
+    expect(existsSync(trace)).toBe(false);
+    const sweep = await readSweep({ file, trust: "user" });
+    expect(Object.keys(sweep.settings.evaluation.attacks)).toEqual([join(folder, code, "attack.mjs")]);
+    expect(Object.keys((await expandSweep(sweep)).configs)).toHaveLength(1);
+    expect(readFileSync(trace, "utf8")).toBe("xx");
+  });
 });
 
 describe("large sweeps", () => {
